@@ -36,6 +36,14 @@ typedef enum MetricId {
     METRIC_END,
 } MetricId;
 
+/* A set of metrics: a bit per MetricId. Adds one; METRIC_END is none. */
+enum { METRIC_SET_WORDS = (METRIC_END + 63) / 64 };
+static inline void metric_set_add(uint64_t set[METRIC_SET_WORDS], MetricId id)
+{
+    if (id < METRIC_END)
+        set[id / 64] |= UINT64_C(1) << (id % 64);
+}
+
 #define METRIC_TYPE_TABLE(WORD)                                                                                        \
     WORD(METRIC_GAUGE, "gauge")                                                                                        \
     WORD(METRIC_COUNTER, "counter")                                                                                    \

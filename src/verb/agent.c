@@ -239,7 +239,7 @@ static int start_agent(Agent *agent, Err *err)
     agent->jobs_limit = (LogLimit){.window_ns = 60 * NS_PER_S, .burst = 1};
     for (size_t i = 0; i < ARRAY_LEN(agent->pages); i++)
         str_init(&agent->pages[i].text, 64 << 20);
-    if (runbook_pages_open(&agent->runbooks, verb_data_path(&agent->started->arena, RUNBOOK_FILE), err) < 0)
+    if (runbook_open(&agent->runbooks, verb_data_path(&agent->started->arena, RUNBOOK_FILE), err) < 0)
         log_write(&agent->log, LOG_LEVEL_WARN, "%s; no runbooks under /" RUNBOOK_PLACE "/", err->text);
     TRY(sampling_open(&agent->sampling, &agent->loop, agent->config, &agent->log, err));
     TRY(triage_open(&agent->triage, &agent->loop, agent->config, &agent->sampling, agent->store, &agent->log, err));
@@ -265,7 +265,7 @@ static void free_agent(Agent *agent)
     store_free(agent->store);
     for (size_t i = 0; i < ARRAY_LEN(agent->pages); i++)
         str_done(&agent->pages[i].text);
-    runbook_pages_done(&agent->runbooks);
+    str_done(&agent->runbooks);
     if (agent->config != agent->started)
         agent_config_free(agent->config);
     agent_config_free(agent->started);

@@ -90,15 +90,15 @@ static int print_page(VerbCall *call, const RunbookOptions *o, const char *class
 {
     const Runbook *runbook = runbook_find(class);
     CLEANUP(str_done) Str text = {0}, out = {0};
-    CLEANUP(runbook_pages_done) RunbookPages pages = {0};
+    CLEANUP(str_done) Str pack = {0};
 
     if (!runbook)
         return verb_failf(call, EXIT_FINDING, "class '%s' is none of the built-in ones and has no page here%s%s", class,
                           *url ? "; its runbook is " : "", url);
     str_init(&text, OUT_MAX);
     str_init(&out, OUT_MAX);
-    if (runbook_pages_open(&pages, verb_data_path(call->arena, RUNBOOK_FILE), &call->err) < 0 ||
-        runbook_text(&pages, runbook, &text, &call->err) < 0)
+    if (runbook_open(&pack, verb_data_path(call->arena, RUNBOOK_FILE), &call->err) < 0 ||
+        runbook_read(&pack, &runbook->text, &text, &call->err) < 0)
         return verb_fail(call, EXIT_UNKNOWN);
     if (o->json)
         add_json(runbook, &text, &out);

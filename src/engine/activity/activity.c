@@ -89,20 +89,14 @@ static const struct {
     {ACTIVITY_OF_LINK, METRIC_NVLINK_RX_BYTES_COUNT, 1, METRIC_END, true},
 };
 
-static void add_wanted(uint64_t wanted[], MetricId id)
-{
-    if (id < METRIC_END)
-        wanted[id / 64] |= UINT64_C(1) << (id % 64);
-}
-
-void activities_add_wanted(uint64_t wanted[(METRIC_END + 63) / 64])
+void activities_add_wanted(uint64_t wanted[METRIC_SET_WORDS])
 {
     for (size_t i = 0; i < ARRAY_LEN(sources); i++) {
-        add_wanted(wanted, sources[i].metric);
-        add_wanted(wanted, sources[i].limit);
+        metric_set_add(wanted, sources[i].metric);
+        metric_set_add(wanted, sources[i].limit);
     }
-    add_wanted(wanted, METRIC_FB_USED);
-    add_wanted(wanted, METRIC_FB_TOTAL);
+    metric_set_add(wanted, METRIC_FB_USED);
+    metric_set_add(wanted, METRIC_FB_TOTAL);
 }
 
 static bool is_same_gpu(const GpuSlot *slot, const Device *device)

@@ -16,7 +16,7 @@ Activities *activities_new(void);
 void activities_free(Activities *activities); /* accepts NULL */
 
 /* The metrics that this needs: a bit per MetricId, added to `wanted`. */
-void activities_add_wanted(uint64_t wanted[(METRIC_END + 63) / 64]);
+void activities_add_wanted(uint64_t wanted[METRIC_SET_WORDS]);
 
 /* Decides for every GPU and instance of the snapshot's node, and writes it there; once per tick, after the readings
  * were added to the store and the incidents are known. The instances' activities stay valid until the next call. */

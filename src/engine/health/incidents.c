@@ -29,7 +29,7 @@ void incidents_free(Incidents *incidents)
 {
     if (!incidents)
         return;
-    for (size_t i = 0; i < INCIDENTS_MAX; i++)
+    for (size_t i = 0; i < incidents->count; i++)
         free(incidents->entries[i]);
     vec_done(&incidents->followers);
     free(incidents->gpus);
@@ -53,11 +53,9 @@ void incidents_set_catalogue(Incidents *incidents, const Catalogue *catalogue)
         if (!key->class)
             vec_remove(&incidents->followers, i);
     }
-    for (size_t i = 0; i < INCIDENTS_MAX; i++) {
+    for (size_t i = 0; i < incidents->count; i++) {
         IncidentEntry *entry = incidents->entries[i];
 
-        if (!entry)
-            continue;
         entry->key.class = find_enabled_class(catalogue, entry->it.class);
         if (!entry->key.class && entry->it.state != INCIDENT_CLEARED)
             incidents_close(incidents, entry, INCIDENT_END_HAND);
@@ -217,10 +215,10 @@ static void update_board(Incidents *incidents, const Node *node, IncidentEntry *
 
 static void update_boards(Incidents *incidents, const Node *node)
 {
-    for (size_t i = 0; i < INCIDENTS_MAX; i++) {
+    for (size_t i = 0; i < incidents->count; i++) {
         IncidentEntry *entry = incidents->entries[i];
 
-        if (entry && entry->it.state != INCIDENT_CLEARED && entry->key.place != 0 && entry->it.device.has_pci)
+        if (entry->it.state != INCIDENT_CLEARED && entry->key.place != 0 && entry->it.device.has_pci)
             update_board(incidents, node, entry);
     }
 }
@@ -228,8 +226,8 @@ static void update_boards(Incidents *incidents, const Node *node)
 /* Adds the identity of a GPU that became known only after its incident began. */
 static void name_devices(Incidents *incidents, const IncidentGpu *gpu, uint64_t place)
 {
-    for (size_t i = 0; i < incidents->order_count; i++) {
-        IncidentEntry *entry = incidents->order[i];
+    for (size_t i = 0; i < incidents->count; i++) {
+        IncidentEntry *entry = incidents->entries[i];
         Device *device = &entry->it.device;
 
         if (entry->it.state == INCIDENT_CLEARED || entry->key.place != place || board_uuid(device)[0] != '\0' ||
@@ -258,8 +256,8 @@ static bool is_back(const Incidents *incidents, const IncidentGpu *gpu, const No
 {
     if (gpu->lost)
         return true;
-    for (size_t i = 0; i < incidents->order_count; i++) {
-        const IncidentEntry *entry = incidents->order[i];
+    for (size_t i = 0; i < incidents->count; i++) {
+        const IncidentEntry *entry = incidents->entries[i];
 
         if ((entry->restored || has_answered_since(now, entry)) && entry->it.state == INCIDENT_OPEN &&
             entry->key.place == place && strcmp(entry->it.class, INCIDENTS_LOST_CLASS) == 0)
@@ -271,10 +269,10 @@ static bool is_back(const Incidents *incidents, const IncidentGpu *gpu, const No
 /* Whatever ends the class of a lost GPU: it is not lost any more. */
 static void close_lost(Incidents *incidents, const Node *node, uint64_t place)
 {
-    for (size_t i = 0; i < INCIDENTS_MAX; i++) {
+    for (size_t i = 0; i < incidents->count; i++) {
         IncidentEntry *entry = incidents->entries[i];
 
-        if (entry && entry->it.state != INCIDENT_CLEARED && entry->key.place == place &&
+        if (entry->it.state != INCIDENT_CLEARED && entry->key.place == place &&
             strcmp(entry->it.class, INCIDENTS_LOST_CLASS) == 0)
             incidents_close(incidents, entry, INCIDENT_END_RESET);
     }
@@ -322,10 +320,10 @@ static void update_driver(Incidents *incidents, const Node *node)
     incidents->driver_major = (uint32_t)strtoul(node->driver_version, NULL, 10);
     if (reloaded)
         incidents_close_by(incidents, EVENT_MODULE_LOADED, 0, node->time_ns, node->real_ns);
-    for (size_t i = 0; i < INCIDENTS_MAX; i++) {
+    for (size_t i = 0; i < incidents->count; i++) {
         IncidentEntry *entry = incidents->entries[i];
 
-        if (entry && entry->it.state == INCIDENT_OPEN && entry->restored && entry->key.class &&
+        if (entry->it.state == INCIDENT_OPEN && entry->restored && entry->key.class &&
             (entry->key.class->clear == CLEAR_RESET || entry->key.class->clear == CLEAR_DRIVER) &&
             is_known_different(entry->it.driver_version, node->driver_version))
             incidents_close(incidents, entry, INCIDENT_END_DRIVER_RELOAD);
@@ -388,8 +386,8 @@ static bool is_in_journal(const Incidents *incidents, const Evidence *in)
 {
     const uint64_t at_ns = in->real_ns / NS_PER_MS * NS_PER_MS; /* as exact as the journal's times */
 
-    for (size_t i = 0; i < incidents->order_count; i++) {
-        const IncidentEntry *entry = incidents->order[i];
+    for (size_t i = 0; i < incidents->count; i++) {
+        const IncidentEntry *entry = incidents->entries[i];
         const Incident *it = &entry->it;
         uint64_t until = number_max_u64(entry->last_real_ns, it->cleared_real_ns), window = 0;
         bool peer, same = incident_key_equal(&entry->key, &in->key);
@@ -538,10 +536,10 @@ void incidents_add_evidence(Incidents *incidents, const Evidence *evidence)
 
 static void report_changes(Incidents *incidents)
 {
-    for (size_t i = 0; i < INCIDENTS_MAX; i++) {
+    for (size_t i = 0; i < incidents->count; i++) {
         IncidentEntry *entry = incidents->entries[i];
 
-        if (!entry || entry->it.state != INCIDENT_OPEN)
+        if (entry->it.state != INCIDENT_OPEN)
             continue;
         if (incidents_note_window(incidents, &entry->it))
             incidents_report(incidents, entry, INCIDENT_CHANGE_SILENCED);
@@ -578,19 +576,19 @@ void incidents_advance(Incidents *incidents, uint64_t now_ns, uint64_t real_ns)
 
 size_t incidents_count(const Incidents *incidents)
 {
-    return incidents->order_count;
+    return incidents->count;
 }
 
 const Incident *incidents_at(const Incidents *incidents, size_t i)
 {
-    return &incidents->order[i]->it;
+    return &incidents->entries[incidents->count - 1 - i]->it;
 }
 
 static IncidentEntry *find_entry(const Incidents *incidents, const char *id)
 {
-    for (size_t i = 0; id[0] != '\0' && i < incidents->order_count; i++)
-        if (strcmp(incidents->order[i]->it.id, id) == 0)
-            return incidents->order[i];
+    for (size_t i = 0; id[0] != '\0' && i < incidents->count; i++)
+        if (strcmp(incidents->entries[i]->it.id, id) == 0)
+            return incidents->entries[i];
     return NULL;
 }
 

@@ -25,8 +25,8 @@
  */
 
 #include "engine/health/catalogue.h"
+#include "engine/health/detect.h"
 #include "engine/health/maintenance.h"
-#include "engine/health/evidence.h"
 #include "model/facts.h"
 #include "model/node.h"
 

@@ -72,6 +72,7 @@ typedef struct IncidentEntry {
     bool decided;  /* the driver said what to do */
     bool restored; /* from the journal; none of its conditions was seen since */
     bool dirty;    /* changed since it was last reported */
+    bool gone;     /* nothing finds it any more; freed by incidents_sort */
     int32_t caused_by;
     uint64_t onset_ns;     /* first evidence since it was made or reopened */
     uint64_t near_ns;      /* last evidence, echoes included */
@@ -107,10 +108,9 @@ struct Incidents {
     uint64_t last_id;   /* number of the last id */
     uint64_t replay_ns; /* first advance after the last line from before the start; 0: none since */
     bool replaying, has_node;
-    bool disordered;                       /* `order` is to be sorted */
-    IncidentEntry *entries[INCIDENTS_MAX]; /* NULL: free */
-    size_t order_count;
-    IncidentEntry *order[INCIDENTS_MAX]; /* as incidents_at gives them */
+    bool disordered; /* `entries` is to be sorted */
+    size_t count;
+    IncidentEntry *entries[INCIDENTS_MAX]; /* the reverse of what incidents_at gives; new ones behind it */
     VEC(IncidentFollower) followers;
     Locality locality;
     uint64_t records[INCIDENTS_RECORDS]; /* hashes of records read, by sequence */
@@ -186,5 +186,5 @@ bool incidents_note_window(const Incidents *incidents, Incident *it);
 void incidents_open_due(Incidents *incidents);
 /* Takes an entry into the list (restoring); false: it is full. */
 bool incidents_insert(Incidents *incidents, IncidentEntry *entry);
-/* Sorts `order` after states have changed. */
+/* Frees entries that are gone, and sorts the others after states have changed. */
 void incidents_sort(Incidents *incidents);

@@ -15,31 +15,21 @@ static uint64_t elapsed_ns(uint64_t now, uint64_t then)
 
 bool incidents_insert(Incidents *incidents, IncidentEntry *entry)
 {
-    for (size_t i = 0; i < INCIDENTS_MAX; i++) {
-        if (incidents->entries[i])
-            continue;
-        incidents->entries[i] = entry;
-        incidents->order[incidents->order_count++] = entry;
-        incidents->disordered = true;
-        return true;
-    }
-    return false;
+    if (incidents->count == INCIDENTS_MAX)
+        return false;
+    incidents->entries[incidents->count++] = entry;
+    incidents->disordered = true;
+    return true;
 }
 
+/* It stays in the list, which others may be going through, as one that nothing finds. */
 static void release_entry(Incidents *incidents, IncidentEntry *entry)
 {
-    size_t at = 0;
-
     incidents_move_followers(incidents, entry, NULL);
-    while (at < incidents->order_count && incidents->order[at] != entry)
-        at++;
-    incidents->order_count--;
-    memmove(incidents->order + at, incidents->order + at + 1,
-            (incidents->order_count - at) * sizeof incidents->order[0]);
-    for (size_t i = 0; i < INCIDENTS_MAX; i++)
-        if (incidents->entries[i] == entry)
-            incidents->entries[i] = NULL;
-    free(entry);
+    entry->it.state = INCIDENT_CLEARED;
+    entry->it.end = INCIDENT_END_MERGED;
+    entry->key.class = NULL;
+    entry->gone = incidents->disordered = true;
 }
 
 static int compare_entries(const void *a, const void *b)
@@ -48,18 +38,26 @@ static int compare_entries(const void *a, const void *b)
     bool left_pending = left->state == INCIDENT_PENDING, right_pending = right->state == INCIDENT_PENDING;
 
     if (left_pending != right_pending)
-        return left_pending - right_pending;
+        return right_pending - left_pending;
     if (left_pending) /* none has an id yet */
-        return (left->first_ns < right->first_ns) - (left->first_ns > right->first_ns);
-    return strcmp(right->id, left->id);
+        return (left->first_ns > right->first_ns) - (left->first_ns < right->first_ns);
+    return strcmp(left->id, right->id);
 }
 
 void incidents_sort(Incidents *incidents)
 {
+    size_t kept = 0;
+
     if (!incidents->disordered)
         return;
+    for (size_t i = 0; i < incidents->count; i++)
+        if (incidents->entries[i]->gone)
+            free(incidents->entries[i]);
+        else
+            incidents->entries[kept++] = incidents->entries[i];
+    incidents->count = kept;
     incidents->disordered = false;
-    qsort(incidents->order, incidents->order_count, sizeof incidents->order[0], compare_entries);
+    qsort(incidents->entries, kept, sizeof incidents->entries[0], compare_entries);
 }
 
 static bool is_milder(const Incident *it, FaultSeverity severity, FaultRoute route)
@@ -73,8 +71,8 @@ static IncidentEntry *find_expendable(const Incidents *incidents, const Evidence
 {
     IncidentEntry *cleared = NULL, *pending = NULL, *mild = NULL;
 
-    for (size_t i = 0; i < incidents->order_count; i++) {
-        IncidentEntry *entry = incidents->order[i];
+    for (size_t i = incidents->count; i-- > 0;) {
+        IncidentEntry *entry = incidents->entries[i];
 
         if (entry->it.state == INCIDENT_CLEARED) {
             if (!cleared || entry->cleared_ns < cleared->cleared_ns)
@@ -120,13 +118,18 @@ static void fill_entry(IncidentEntry *entry, const Evidence *in)
 /* Makes room for a new entry. */
 static bool evict_entry(Incidents *incidents, const Evidence *in)
 {
-    IncidentEntry *old = find_expendable(incidents, in);
+    IncidentEntry *old;
 
+    incidents_sort(incidents);
+    if (incidents->count < INCIDENTS_MAX)
+        return true;
+    old = find_expendable(incidents, in);
     if (!old)
         return false;
     if (old->it.state == INCIDENT_OPEN)
         incidents_close(incidents, old, INCIDENT_END_QUIET);
     release_entry(incidents, old);
+    incidents_sort(incidents);
     return true;
 }
 
@@ -135,7 +138,7 @@ static IncidentEntry *make_entry(Incidents *incidents, const Evidence *in)
 {
     IncidentEntry *entry;
 
-    if (incidents->order_count == INCIDENTS_MAX && !evict_entry(incidents, in))
+    if (incidents->count == INCIDENTS_MAX && !evict_entry(incidents, in))
         return NULL;
     entry = xcalloc(1, sizeof *entry);
     fill_entry(entry, in);
@@ -215,12 +218,11 @@ void incidents_close_by(Incidents *incidents, EventKind kind, uint64_t place, ui
     for (size_t i = 0; kind == EVENT_RESET && i < incidents->gpu_count; i++)
         if (place == 0 || incident_place(&incidents->gpus[i].device) == place)
             incidents->gpus[i].reset_ns = time_ns;
-    for (size_t i = 0; i < INCIDENTS_MAX; i++) {
+    for (size_t i = 0; i < incidents->count; i++) {
         IncidentEntry *entry = incidents->entries[i];
 
-        if (entry && entry->it.state != INCIDENT_CLEARED && entry->key.class &&
-            is_ended_by(entry->key.class->clear, kind) && is_reached(incidents, entry, kind, place) &&
-            is_before(entry, kind, time_ns, real_ns))
+        if (entry->it.state != INCIDENT_CLEARED && entry->key.class && is_ended_by(entry->key.class->clear, kind) &&
+            is_reached(incidents, entry, kind, place) && is_before(entry, kind, time_ns, real_ns))
             incidents_close(incidents, entry, find_end(kind));
     }
 }
@@ -299,12 +301,10 @@ static bool is_pending_over(const Incidents *incidents, const IncidentEntry *ent
 
 void incidents_close_ended(Incidents *incidents)
 {
-    for (size_t i = 0; i < INCIDENTS_MAX; i++) {
+    for (size_t i = 0; i < incidents->count; i++) {
         IncidentEntry *entry = incidents->entries[i];
         IncidentEnd end = INCIDENT_END_NOT_ENDED;
 
-        if (!entry)
-            continue;
         if (entry->it.state == INCIDENT_OPEN)
             end = entry->key.class ? find_open_end(incidents, entry) : INCIDENT_END_HAND;
         else if (entry->it.state == INCIDENT_PENDING && is_pending_over(incidents, entry))
@@ -342,9 +342,8 @@ static bool was_reported_worse(const IncidentEntry *parent, const IncidentEntry 
 /* Whether another entry that is due is above this one, and opens first. */
 static bool waits_for_parent(const Incidents *incidents, const IncidentEntry *entry)
 {
-    for (size_t i = 0; i < incidents->order_count; i++)
-        if (incidents->order[i]->it.state == INCIDENT_PENDING && is_due(incidents, incidents->order[i]) &&
-            incidents_is_consequence(incidents->order[i], entry))
+    for (size_t i = 0; i < incidents->count; i++)
+        if (is_due(incidents, incidents->entries[i]) && incidents_is_consequence(incidents->entries[i], entry))
             return true;
     return false;
 }
@@ -354,10 +353,10 @@ static size_t absorb_children(Incidents *incidents, IncidentEntry *parent, Incid
 {
     size_t count = 0;
 
-    for (size_t i = 0; i < INCIDENTS_MAX; i++) {
+    for (size_t i = 0; i < incidents->count; i++) {
         IncidentEntry *child = incidents->entries[i];
 
-        if (!child || !incidents_is_consequence(parent, child) || was_reported_worse(parent, child))
+        if (!incidents_is_consequence(parent, child) || was_reported_worse(parent, child))
             continue;
         incidents_absorb(incidents, parent, child, true);
         if (child->hold_count > 0)
@@ -443,10 +442,10 @@ void incidents_open_due(Incidents *incidents)
 
     for (int pass = 0; more && pass <= INCIDENTS_DEPTH; pass++) {
         more = false;
-        for (size_t i = 0; i < INCIDENTS_MAX; i++) {
+        for (size_t i = 0; i < incidents->count; i++) {
             IncidentEntry *entry = incidents->entries[i];
 
-            if (!entry || !is_due(incidents, entry))
+            if (!is_due(incidents, entry))
                 continue;
             if (pass < INCIDENTS_DEPTH && waits_for_parent(incidents, entry))
                 more = true;

@@ -178,8 +178,8 @@ bool incidents_is_ancestor(const FaultClass *parent, const FaultClass *child)
 
 IncidentEntry *incidents_find_live(const Incidents *incidents, const IncidentKey *key)
 {
-    for (size_t i = 0; i < incidents->order_count; i++) {
-        IncidentEntry *entry = incidents->order[i];
+    for (size_t i = incidents->count; i-- > 0;) {
+        IncidentEntry *entry = incidents->entries[i];
 
         if (entry->it.state != INCIDENT_CLEARED && incident_key_equal(&entry->key, key))
             return entry;
@@ -191,8 +191,8 @@ IncidentEntry *incidents_find_cleared(const Incidents *incidents, const Incident
 {
     IncidentEntry *best = NULL;
 
-    for (size_t i = 0; i < incidents->order_count; i++) {
-        IncidentEntry *entry = incidents->order[i];
+    for (size_t i = incidents->count; i-- > 0;) {
+        IncidentEntry *entry = incidents->entries[i];
 
         if (entry->it.state == INCIDENT_CLEARED && entry->it.end != INCIDENT_END_MERGED &&
             entry->it.end != INCIDENT_END_REPLACED && incident_key_equal(&entry->key, key) &&
@@ -263,8 +263,8 @@ static bool is_parent(const IncidentEntry *entry, const Evidence *in, uint64_t f
 
 const IncidentEntry *incidents_find_explanation(const Incidents *incidents, const Evidence *in, const FaultClass *class)
 {
-    for (size_t i = 0; class && i < incidents->order_count; i++) {
-        const IncidentEntry *entry = incidents->order[i];
+    for (size_t i = incidents->count; class && i-- > 0;) {
+        const IncidentEntry *entry = incidents->entries[i];
         bool peer;
 
         if (entry->key.class == class && incident_stands(entry) && incidents_related(&entry->key, &in->key, &peer) &&
@@ -295,8 +295,8 @@ IncidentEntry *incidents_find_parent(const Incidents *incidents, const Evidence 
     uint64_t from = pending && pending->stage != STAGE_SILENT ? pending->onset_ns : in->time_ns;
     IncidentEntry *best = NULL;
 
-    for (size_t i = 0; i < incidents->order_count; i++) {
-        IncidentEntry *entry = incidents->order[i];
+    for (size_t i = incidents->count; i-- > 0;) {
+        IncidentEntry *entry = incidents->entries[i];
 
         if (incident_stands(entry) && is_parent(entry, in, from) && (!best || is_better_parent(entry, best, in)))
             best = entry;

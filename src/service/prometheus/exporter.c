@@ -198,9 +198,9 @@ void exporter_free(Exporter *exporter)
     free(exporter);
 }
 
-void exporter_wanted(const Exporter *exporter, uint64_t wanted[(METRIC_END + 63) / 64])
+void exporter_wanted(const Exporter *exporter, uint64_t wanted[METRIC_SET_WORDS])
 {
-    memset(wanted, 0, (METRIC_END + 63) / 64 * sizeof *wanted);
+    memset(wanted, 0, METRIC_SET_WORDS * sizeof *wanted);
     for (size_t i = 0; i < exporter->families.len; i++)
         if (exporter->families.at[i].from_metric)
             series_want(exporter->families.at[i].metric.metric, wanted);

@@ -94,7 +94,7 @@ void exporter_free(Exporter *exporter);
 
 /* The metrics that the rows need, as the sampler's plan wants them: a bit per MetricId, what derived rows need
  * included. */
-void exporter_wanted(const Exporter *exporter, uint64_t wanted[(METRIC_END + 63) / 64]);
+void exporter_wanted(const Exporter *exporter, uint64_t wanted[METRIC_SET_WORDS]);
 
 /* Counts an event, and an XID among those of its GPU; not those from before the agent's start. */
 void exporter_event(Exporter *exporter, const Event *event);

@@ -143,7 +143,7 @@ FamilyWrite *series_writer(MetricId id);
 const Sample *series_sample(const Reading *reading, MetricId id, Sample *room);
 
 /* Sets the bits of a metric and of those it is derived from. */
-void series_want(MetricId id, uint64_t wanted[(METRIC_END + 63) / 64]);
+void series_want(MetricId id, uint64_t wanted[METRIC_SET_WORDS]);
 
 /* ---- DCGM_EXP_GPU_HEALTH_STATUS: the open incidents of a GPU in DCGM's words (series.c) ---- */
 

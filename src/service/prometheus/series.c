@@ -376,26 +376,21 @@ FamilyWrite *series_writer(MetricId id)
     return find_exp(id) < ARRAY_LEN(exp_families) ? write_exp : write_metric;
 }
 
-static void add_wanted(MetricId id, uint64_t wanted[(METRIC_END + 63) / 64])
-{
-    wanted[id / 64] |= UINT64_C(1) << (id % 64);
-}
-
-void series_want(MetricId id, uint64_t wanted[(METRIC_END + 63) / 64])
+void series_want(MetricId id, uint64_t wanted[METRIC_SET_WORDS])
 {
     const size_t exp = find_exp(id);
 
-    add_wanted(id, wanted);
+    metric_set_add(wanted, id);
     if (id == METRIC_FB_USED_PERCENT) {
-        add_wanted(METRIC_FB_TOTAL, wanted);
-        add_wanted(METRIC_FB_USED, wanted);
-        add_wanted(METRIC_FB_RESERVED, wanted);
+        metric_set_add(wanted, METRIC_FB_TOTAL);
+        metric_set_add(wanted, METRIC_FB_USED);
+        metric_set_add(wanted, METRIC_FB_RESERVED);
     } else if (exp < ARRAY_LEN(exp_families) && exp_families[exp].needs != METRIC_END) {
-        add_wanted(exp_families[exp].needs, wanted);
+        metric_set_add(wanted, exp_families[exp].needs);
     } else if (exp < ARRAY_LEN(exp_families)) {
         for (HealthWatch w = 0; w < HEALTH_ALL; w++)
             if (gates[w] != METRIC_END)
-                add_wanted(gates[w], wanted);
+                metric_set_add(wanted, gates[w]);
     }
 }
 

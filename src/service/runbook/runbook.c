@@ -32,46 +32,31 @@ static bool is_of_this_build(const Str *packed)
     return le32toh(crc) == runbook_pack.crc;
 }
 
-int runbook_pages_open(RunbookPages *pages, const char *path, Err *err)
+int runbook_open(Str *ret_pack, const char *path, Err *err)
 {
     CLEANUP(str_done) Str packed = {0};
 
-    *pages = (RunbookPages){0};
+    *ret_pack = (Str){0};
     str_init(&packed, PACK_MAX);
     TRY(file_read(path, PACK_MAX, &packed, err));
     if (!is_of_this_build(&packed))
         return err_set(err, -EBADMSG, "'%s' belongs to another build of Stoker; install Stoker whole", path);
-    pages->packed = packed;
+    *ret_pack = packed;
     packed = (Str){0};
     return 0;
 }
 
-void runbook_pages_done(RunbookPages *pages)
-{
-    str_done(&pages->packed);
-}
-
-static int add_piece(const RunbookPages *pages, const RunbookPiece *piece, Str *out, Err *err)
+int runbook_read(const Str *pack, const RunbookPiece *piece, Str *out, Err *err)
 {
     CLEANUP(str_done) Str all = {0};
 
-    if (pages->packed.len == 0)
+    if (pack->len == 0)
         return err_set(err, -ENODATA, "the runbooks are not installed here; the agent's log has the reason");
     str_init(&all, runbook_pack.unpacked_len + 1);
     str_reserve(&all, runbook_pack.unpacked_len);
-    TRY(gzip_unpack(pages->packed.text, pages->packed.len, &all, err));
+    TRY(gzip_unpack(pack->text, pack->len, &all, err));
     str_addn(out, all.text + piece->at, piece->len);
     return out->overflow ? err_set(err, -EFBIG, "the runbook is too large") : 0;
-}
-
-int runbook_text(const RunbookPages *pages, const Runbook *runbook, Str *out, Err *err)
-{
-    return add_piece(pages, &runbook->text, out, err);
-}
-
-int runbook_html(const RunbookPages *pages, const Runbook *runbook, Str *out, Err *err)
-{
-    return add_piece(pages, &runbook->html, out, err);
 }
 
 void runbook_url(const char *base, const char *class, char *out, size_t size)

@@ -38,22 +38,14 @@ extern const RunbookPack runbook_pack;
 /* The page of a class; NULL: none, as for a site's own classes. */
 const Runbook *runbook_find(const char *class);
 
-/* The pack, as read from its file. */
-typedef struct RunbookPages {
-    Str packed;
-} RunbookPages;
-
-/* Reads the pack. -errno; -EBADMSG if it belongs to another build of the program. After a failure pages has no page. */
-int runbook_pages_open(RunbookPages *pages, const char *path, Err *err);
-/* Accepts an empty one. */
-void runbook_pages_done(RunbookPages *pages);
-
-/* Appends the page as Markdown. -EFBIG beyond out's ceiling, -ENODATA without a pack. */
-int runbook_text(const RunbookPages *pages, const Runbook *runbook, Str *out, Err *err);
-/* Appends the page as a whole HTML document, to be served as PLACE/CLASS, the index as PLACE/ (RUNBOOK_PLACE below the
- * agent's address): links among pages are relative. Errors as above. */
-int runbook_html(const RunbookPages *pages, const Runbook *runbook, Str *out, Err *err);
-/* The Content-Security-Policy that such a document wants: its own style by hash, nothing else. */
+/* Reads the pack, to be freed by str_done. -errno; -EBADMSG if it belongs to another build of the program. After a
+ * failure it is empty and has no page. */
+int runbook_open(Str *ret_pack, const char *path, Err *err);
+/* Appends a page: its text is Markdown; its HTML a whole document, to be served as PLACE/CLASS, the index as PLACE/
+ * (RUNBOOK_PLACE below the agent's address): links among pages are relative. -EFBIG beyond out's ceiling, -ENODATA with
+ * an empty pack. */
+int runbook_read(const Str *pack, const RunbookPiece *piece, Str *out, Err *err);
+/* The Content-Security-Policy that the HTML wants: its own style by hash, nothing else. */
 extern const char runbook_policy[];
 
 #define RUNBOOK_PLACE "runbooks"

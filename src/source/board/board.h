@@ -28,7 +28,6 @@ enum {
     BOARD_NO_SLOT = UINT16_MAX, /* slot of a GPU that no sampler may touch */
     BOARD_FAST_LEN = 32,        /* fast readings kept per row: 3.2 s at 10 Hz */
     BOARD_EVENTS_LEN = 64,      /* XID events kept per sampler */
-    BOARD_PLAN_WORDS = (METRIC_END + 63) / 64,
 };
 
 /* A row: read with board_copy, written with board_set_row. */
@@ -140,7 +139,7 @@ typedef struct BoardClock {
 } BoardClock;
 
 typedef struct BoardPlan {
-    uint64_t wanted[BOARD_PLAN_WORDS];   /* bit per MetricId that is worth a call */
+    uint64_t wanted[METRIC_SET_WORDS];   /* bit per MetricId that is worth a call */
     uint64_t period_ns[METRIC_PACE_END]; /* of FAST, NORMAL, SLOW, BLOCKING; others 0 */
     bool want_links;                     /* each link's state at pace NORMAL, its errors at SLOW */
     bool want_processes;                 /* processes on the GPUs, at pace SLOW */

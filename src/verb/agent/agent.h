@@ -60,8 +60,8 @@ typedef struct Agent {
     HttpServer *http;
     Control *control;
     Exporter *exporter;
-    AgentPage pages[2];    /* by ExporterFormat */
-    RunbookPages runbooks; /* read at start */
+    AgentPage pages[2]; /* by ExporterFormat */
+    Str runbooks;       /* packed, read at start */
     HttpStream *streams[AGENT_STREAMS_MAX];
     size_t stream_count;
 

@@ -362,7 +362,7 @@ static void answer_runbook(Agent *agent, HttpRequest *request, const char *class
         return;
     }
     str_init(&text, ANSWER_MAX);
-    if (runbook_html(&agent->runbooks, runbook, &text, &err) < 0)
+    if (runbook_read(&agent->runbooks, &runbook->html, &text, &err) < 0)
         send_problem(request, 500, err.text);
     else
         send_page(request, 200, TYPE_HTML, runbook_policy, &text);

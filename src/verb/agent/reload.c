@@ -137,7 +137,7 @@ static void set_plan(Agent *agent)
 
     exporter_wanted(agent->exporter, plan.wanted);
     for (size_t i = 0; i < ARRAY_LEN(wanted); i++)
-        plan.wanted[wanted[i] / 64] |= UINT64_C(1) << (wanted[i] % 64);
+        metric_set_add(plan.wanted, wanted[i]);
     triage_add_wanted(&agent->triage, &plan);
     activities_add_wanted(plan.wanted);
     memcpy(plan.period_ns, e->period_ns, sizeof plan.period_ns);

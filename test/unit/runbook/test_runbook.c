@@ -16,7 +16,7 @@
 
 enum { PAGE_MAX = 1 << 20 };
 
-static RunbookPages pages;
+static Str pages;
 
 static void pages_stand_in_order_and_are_found(void **state)
 {
@@ -49,8 +49,8 @@ static void check_forms(const Runbook *runbook)
 
     str_init(&text, PAGE_MAX);
     str_init(&html, PAGE_MAX);
-    assert_int_equal(runbook_text(&pages, runbook, &text, &err), 0);
-    assert_int_equal(runbook_html(&pages, runbook, &html, &err), 0);
+    assert_int_equal(runbook_read(&pages, &runbook->text, &text, &err), 0);
+    assert_int_equal(runbook_read(&pages, &runbook->html, &html, &err), 0);
     const char *class = runbook->class;
     snprintf(head, sizeof head, "# %s%s%s\n", class, *class ? ": " : "", runbook->title);
     assert_int_equal(strncmp(text.text, head, strlen(head)), 0);
@@ -79,32 +79,32 @@ static void a_page_is_appended_and_a_ceiling_is_kept(void **state)
     (void)state;
     str_init(&out, PAGE_MAX);
     str_add(&out, "before ");
-    assert_int_equal(runbook_text(&pages, &runbook_rows[0 + 1], &out, &err), 0);
+    assert_int_equal(runbook_read(&pages, &runbook_rows[1].text, &out, &err), 0);
     assert_int_equal(strncmp(out.text, "before # ", 9), 0);
     str_done(&out);
     str_init(&out, 20);
-    assert_int_equal(runbook_text(&pages, &runbook_rows[0 + 1], &out, &err), -EFBIG);
+    assert_int_equal(runbook_read(&pages, &runbook_rows[1].text, &out, &err), -EFBIG);
     str_done(&out);
 }
 
 static void check_refused(const char *path, int wanted)
 {
-    RunbookPages none;
+    Str none;
     Str out;
     Err err;
 
-    assert_int_equal(runbook_pages_open(&none, path, &err), wanted);
+    assert_int_equal(runbook_open(&none, path, &err), wanted);
     assert_non_null(strstr(err.text, path));
     str_init(&out, PAGE_MAX);
-    assert_int_equal(runbook_html(&none, &runbook_rows[0], &out, &err), -ENODATA);
+    assert_int_equal(runbook_read(&none, &runbook_rows[0].html, &out, &err), -ENODATA);
     str_done(&out);
-    runbook_pages_done(&none);
+    str_done(&none);
 }
 
 /* Missing, empty, cut, and of another build: the same length with another checksum. */
 static void a_pack_of_another_build_is_refused(void **state)
 {
-    const size_t lens[] = {0, 4, pages.packed.len - 1, pages.packed.len};
+    const size_t lens[] = {0, 4, pages.len - 1, pages.len};
     char path[] = "/tmp/runbook-XXXXXX";
     const int fd = mkstemp(path);
     Str copy;
@@ -112,7 +112,7 @@ static void a_pack_of_another_build_is_refused(void **state)
     (void)state;
     assert_true(fd >= 0);
     str_init(&copy, PAGE_MAX);
-    str_addn(&copy, pages.packed.text, pages.packed.len);
+    str_addn(&copy, pages.text, pages.len);
     copy.text[copy.len - 8] ^= 1;
     for (size_t i = 0; i < sizeof lens / sizeof lens[0]; i++) {
         assert_int_equal(ftruncate(fd, 0), 0);
@@ -130,13 +130,13 @@ static int open_pages(void **state)
     Err err;
 
     (void)state;
-    return runbook_pages_open(&pages, getenv("RUNBOOKS"), &err);
+    return runbook_open(&pages, getenv("RUNBOOKS"), &err);
 }
 
 static int close_pages(void **state)
 {
     (void)state;
-    runbook_pages_done(&pages);
+    str_done(&pages);
     return 0;
 }
 

@@ -150,23 +150,17 @@ void detectors_free(Detectors *detectors)
     free(detectors);
 }
 
-static void add_wanted(uint64_t wanted[], MetricId id)
-{
-    if (id < METRIC_END)
-        wanted[id / 64] |= UINT64_C(1) << (id % 64);
-}
-
-void detectors_wanted(const Detectors *detectors, uint64_t wanted[(METRIC_END + 63) / 64])
+void detectors_wanted(const Detectors *detectors, uint64_t wanted[METRIC_SET_WORDS])
 {
     for (size_t i = 0; i < detectors->count; i++) {
         const DetectWatch *watch = &detectors->watches[i];
         const DetectorSpec *spec = watch->rule->detector;
 
         for (const MetricId *id = watch->impl->metrics; id && *id != METRIC_END; id++)
-            add_wanted(wanted, *id);
+            metric_set_add(wanted, *id);
         for (size_t k = 0; k < spec->param_count; k++)
             if (spec->params[k].type == DETECTOR_METRIC)
-                add_wanted(wanted, (MetricId)watch->params[k]);
+                metric_set_add(wanted, (MetricId)watch->params[k]);
     }
 }
 
