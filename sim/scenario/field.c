@@ -40,7 +40,7 @@ int value_whole(const char *text, const char *unit, int hex, int64_t *ret)
     if (!bare_number(text, unit, number, sizeof number))
         return -EINVAL;
     if (hex && strncmp(number, "0x", 2) == 0) {
-        if (number_parse_hex(number, INT64_MAX, &bits, NULL) < 0)
+        if (number_parsen_hex(number, strlen(number), INT64_MAX, &bits, NULL) < 0)
             return -EINVAL;
         *ret = (int64_t)bits;
         return 0;

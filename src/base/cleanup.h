@@ -27,12 +27,12 @@
     })
 
 /* Defines `<free_fn>_at(type **)` for CLEANUP from `free_fn(type *)`, e.g. CLEANUP_POINTER(FILE, fclose). */
-#define CLEANUP_POINTER(type, free_fn)                                                                                   \
-    static inline void free_fn##_at(type **held_at_)                                                                  \
+#define CLEANUP_POINTER(type, free_fn)                                                                                 \
+    static inline void free_fn##_at(type **held_at_)                                                                   \
     {                                                                                                                  \
-        if (*held_at_)                                                                                                \
-            free_fn(*held_at_);                                                                                       \
-        *held_at_ = NULL;                                                                                             \
+        if (*held_at_)                                                                                                 \
+            free_fn(*held_at_);                                                                                        \
+        *held_at_ = NULL;                                                                                              \
     }                                                                                                                  \
     struct cleanup_needs_semicolon
 

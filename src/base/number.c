@@ -120,11 +120,6 @@ int number_parsen_hex(const char *text, size_t len, uint64_t max, uint64_t *ret,
     return 0;
 }
 
-int number_parse_hex(const char *text, uint64_t max, uint64_t *ret, Err *err)
-{
-    return number_parsen_hex(text, strlen(text), max, ret, err);
-}
-
 static size_t count_digits(const char *at, const char *end)
 {
     size_t count = 0;
@@ -350,7 +345,8 @@ static size_t write_plain(char *out, const char *digits, int count, int point)
     return (size_t)count + 1;
 }
 
-static size_t write_decimal(char *out, Decimal decimal)
+/* Plain with up to `plain` digits before the point. */
+static size_t write_decimal(char *out, Decimal decimal, int plain)
 {
     char digits[NUMBER_U64_MAX];
     int count = (int)write_u64(digits, decimal.digits);
@@ -359,7 +355,7 @@ static size_t write_decimal(char *out, Decimal decimal)
 
     while (count > 1 && digits[count - 1] == '0')
         count--;
-    if (point > -4 && point <= 17)
+    if (point > -4 && point <= plain)
         return write_plain(out, digits, count, point);
     out[0] = digits[0];
     len = 1;
@@ -395,7 +391,8 @@ static size_t write_special(char *out, double value)
     return len;
 }
 
-size_t number_write_double(char out[NUMBER_DOUBLE_MAX], double value)
+/* Whole numbers below `whole`, which has no more than `plain` digits, are written as such. */
+static size_t write_double(char *out, double value, int plain, double whole)
 {
     const uint64_t hidden = UINT64_C(1) << 52;
     uint64_t bits, fraction;
@@ -412,10 +409,20 @@ size_t number_write_double(char out[NUMBER_DOUBLE_MAX], double value)
     if (sign)
         out[0] = '-';
     value = fabs(value);
-    if (value < 1e15 && value == (double)(uint64_t)value)
+    if (value < whole && value == (double)(uint64_t)value)
         return sign + write_u64(out + sign, (uint64_t)value);
     if (!find_thousandths(value, &decimal))
         decimal = exponent ? find_shortest(fraction | hidden, exponent - 1075, !fraction && exponent > 1)
                            : find_shortest(fraction, 1 - 1075, false);
-    return sign + write_decimal(out + sign, decimal);
+    return sign + write_decimal(out + sign, decimal, plain);
+}
+
+size_t number_write_double(char out[NUMBER_DOUBLE_MAX], double value)
+{
+    return write_double(out, value, 17, 1e15);
+}
+
+size_t number_write_go(char out[NUMBER_DOUBLE_MAX], double value)
+{
+    return write_double(out, value == 0 ? 0 : value, 6, 1e6);
 }

@@ -26,13 +26,12 @@ int number_parse_i64(const char *text, int64_t min, int64_t max, int64_t *ret, E
  * and "-Inf" are accepted where min..max holds them; NaN and hexadecimal are not. -EINVAL, -ERANGE. */
 int number_parse_double(const char *text, double min, double max, double *ret, Err *err);
 
-/* Hexadecimal digits, either case, with or without "0x". -EINVAL, -ERANGE over max. */
-int number_parse_hex(const char *text, uint64_t max, uint64_t *ret, Err *err);
-
 /* As their namesakes for the first `len` bytes of `text`, which needs no NUL. */
 int number_parsen_u64(const char *text, size_t len, uint64_t min, uint64_t max, uint64_t *ret, Err *err);
-int number_parsen_hex(const char *text, size_t len, uint64_t max, uint64_t *ret, Err *err);
 int number_parsen_double(const char *text, size_t len, double min, double max, double *ret, Err *err);
+
+/* Hexadecimal digits, either case, with or without "0x". -EINVAL, -ERANGE over max. */
+int number_parsen_hex(const char *text, size_t len, uint64_t max, uint64_t *ret, Err *err);
 
 /* Write without a NUL and return the length. */
 size_t number_write_u64(char out[NUMBER_U64_MAX], uint64_t value);
@@ -42,6 +41,10 @@ size_t number_write_i64(char out[NUMBER_I64_MAX], int64_t value);
  * under 1e17, otherwise "1.5e+20". NaN is "NaN", infinities are "+Inf" and "-Inf", as Prometheus writes them.
  * No NUL; returns the length, at most NUMBER_DOUBLE_MAX. */
 size_t number_write_double(char out[NUMBER_DOUBLE_MAX], double value);
+
+/* The same digits as Go's strconv prints them with 'g' and precision -1, which is what Prometheus' libraries write:
+ * with an exponent below 1e-4 and from 1e6 on ("1e+06", "1.29931554972e+11"), and 0 for both zeroes. */
+size_t number_write_go(char out[NUMBER_DOUBLE_MAX], double value);
 
 /* Below 0, 0 or above 0. */
 static inline int number_compare_u64(uint64_t a, uint64_t b)

@@ -136,54 +136,49 @@ int str_check(const Str *str, const char *what, Err *err)
     return err_set(err, -EFBIG, "%s is larger than %zu bytes", what, str->max);
 }
 
-static void add_json_escape(Str *str, unsigned char c)
+void str_add_escaped(Str *str, const char *text, size_t len, const char *const escapes[STR_ESCAPES])
 {
-    static const char hex[] = "0123456789abcdef";
-    static const char names[] = "btn?fr"; /* 8 backspace .. 13 return */
-
-    if (c == '"' || c == '\\') {
-        char escape[] = {'\\', (char)c};
-
-        str_addn(str, escape, sizeof(escape));
-    } else if (c >= 8 && c <= 13 && c != 11) {
-        char escape[] = {'\\', names[c - 8]};
-
-        str_addn(str, escape, sizeof(escape));
-    } else {
-        char escape[] = {'\\', 'u', '0', '0', hex[c >> 4], hex[c & 15]};
-
-        str_addn(str, escape, sizeof(escape));
-    }
-}
-
-void str_addn_json(Str *str, const char *text, size_t len)
-{
-    const unsigned char *bytes = (const unsigned char *)text;
     size_t from = 0, at = 0;
 
-    str_addc(str, '"');
     while (at < len) {
-        bool escape = bytes[at] < 0x20 || bytes[at] == '"' || bytes[at] == '\\';
-        uint32_t c;
-        size_t width = escape ? 0 : bytes[at] < 0x80 ? 1 : utf8_read(text + at, len - at, &c);
+        const unsigned char c = (unsigned char)text[at];
+        const char *escape = c < STR_ESCAPES ? escapes[c] : UTF8_REPLACEMENT;
+        uint32_t wide;
+        const size_t width = !escape ? 1 : c < STR_ESCAPES ? 0 : utf8_read(text + at, len - at, &wide);
 
         if (width) {
             at += width;
             continue;
         }
         str_addn(str, text + from, at - from);
-        if (escape)
-            add_json_escape(str, bytes[at]);
-        else
-            str_add(str, UTF8_REPLACEMENT);
+        str_add(str, escape);
         from = ++at;
     }
     if (at > from)
         str_addn(str, text + from, at - from);
+}
+
+void str_addn_json(Str *str, const char *text, size_t len)
+{
+    static const char *const escapes[STR_ESCAPES] = {
+        "\\u0000", "\\u0001", "\\u0002", "\\u0003", "\\u0004", "\\u0005",      "\\u0006",      "\\u0007", "\\b",
+        "\\t",     "\\n",     "\\u000b", "\\f",     "\\r",     "\\u000e",      "\\u000f",      "\\u0010", "\\u0011",
+        "\\u0012", "\\u0013", "\\u0014", "\\u0015", "\\u0016", "\\u0017",      "\\u0018",      "\\u0019", "\\u001a",
+        "\\u001b", "\\u001c", "\\u001d", "\\u001e", "\\u001f", ['"'] = "\\\"", ['\\'] = "\\\\"};
+
+    str_addc(str, '"');
+    str_add_escaped(str, text, len, escapes);
     str_addc(str, '"');
 }
 
 void str_add_json(Str *str, const char *text)
 {
     str_addn_json(str, text, strlen(text));
+}
+
+void str_add_html(Str *str, const char *text)
+{
+    static const char *const escapes[STR_ESCAPES] = {['<'] = "&lt;", ['>'] = "&gt;", ['&'] = "&amp;"};
+
+    str_add_escaped(str, text, strlen(text), escapes);
 }

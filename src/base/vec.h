@@ -36,8 +36,7 @@
 #define vec_remove(vec, i) ((vec)->len = vec_close_gap((vec)->at, (vec)->len, (i), sizeof(*(vec)->at)))
 
 /* Sorts by a comparison of two elements, as qsort. */
-#define vec_sort(vec, compare)                                                                                         \
-    ((vec)->len > 1 ? qsort((vec)->at, (vec)->len, sizeof(*(vec)->at), (compare)) : (void)0)
+#define vec_sort(vec, compare) ((vec)->len > 1 ? qsort((vec)->at, (vec)->len, sizeof(*(vec)->at), (compare)) : (void)0)
 
 /* Length 0, memory kept. */
 #define vec_clear(vec) ((void)((vec)->len = 0))

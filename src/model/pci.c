@@ -9,32 +9,22 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/number.h"
+
 enum { DOMAIN_DIGITS_MIN = 4, DOMAIN_DIGITS_MAX = 8, DEVICE_MAX = 31, FUNCTION_MAX = 7 };
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
-
 /* Reads at most `most` hex digits; false if there are fewer than `least`. */
-static bool take_hex(const char **at, int least, int most, uint32_t *ret_value)
+static bool take_hex(const char **at, size_t least, size_t most, uint32_t *ret_value)
 {
-    uint32_t value = 0;
-    int digits = 0;
+    size_t digits = strspn(*at, "0123456789abcdefABCDEF");
+    uint64_t value = 0;
 
-    while (digits < most && hex_digit(**at) >= 0) {
-        value = value * 16 + (uint32_t)hex_digit(**at);
-        (*at)++;
-        digits++;
-    }
-    *ret_value = value;
-    return digits >= least;
+    digits = digits < most ? digits : most;
+    if (digits < least || number_parsen_hex(*at, digits, UINT32_MAX, &value, NULL) < 0)
+        return false;
+    *at += digits;
+    *ret_value = (uint32_t)value;
+    return true;
 }
 
 static bool take_char(const char **at, char c)

@@ -35,7 +35,7 @@ static void integers(const char *text)
         number_write_i64(neg, i);
         must(strtoll(neg, NULL, 10) == i);
     }
-    if (number_parse_hex(text, UINT64_MAX, &u, NULL) == 0)
+    if (number_parsen_hex(text, strlen(text), UINT64_MAX, &u, NULL) == 0)
         must(u == strtoull(text, NULL, 16));
     if (number_parse_u64(text, 10, 1000, &u, NULL) == 0)
         must(u >= 10 && u <= 1000);

@@ -4,25 +4,6 @@
 
 #include "service/api/api.h"
 
-/* Text that stands between tags. */
-static void add_html(Str *out, const char *text)
-{
-    for (; *text; text++)
-        switch (*text) {
-        case '<':
-            str_add(out, "&lt;");
-            break;
-        case '>':
-            str_add(out, "&gt;");
-            break;
-        case '&':
-            str_add(out, "&amp;");
-            break;
-        default:
-            str_addc(out, *text);
-        }
-}
-
 static const struct {
     const char *path, *text;
 } pages[] = {
@@ -44,9 +25,9 @@ void api_index(const Node *node, const char *version, const char *base, Str *out
     if (base[0])
         str_addf(out, "<base href=\"%s\">", base);
     str_add(out, "<title>Stoker on ");
-    add_html(out, node->hostname);
+    str_add_html(out, node->hostname);
     str_add(out, "</title><h1>Stoker on ");
-    add_html(out, node->hostname);
+    str_add_html(out, node->hostname);
     str_addf(out, "</h1><p>Version %s. %zu GPUs.</p><table>", version, node->gpu_count);
     for (size_t i = 0; i < node->gpu_count; i++) {
         const NodeGpu *gpu = &node->gpus[i];
@@ -55,9 +36,9 @@ void api_index(const Node *node, const char *version, const char *base, Str *out
         if (gpu->reading.device.index != DEVICE_NO_NUMBER)
             str_addf(out, "%" PRIu32, gpu->reading.device.index);
         str_add(out, "<td>");
-        add_html(out, gpu->reading.device.name);
+        str_add_html(out, gpu->reading.device.name);
         str_addf(out, "<td>%s<td>", gpu_states[gpu->state].key);
-        add_html(out, gpu->why);
+        str_add_html(out, gpu->why);
     }
     str_add(out, "</table><ul>");
     for (size_t i = 0; i < sizeof pages / sizeof pages[0]; i++)

@@ -11,7 +11,6 @@
 #include "base/cleanup.h"
 #include "base/vec.h"
 #include "service/prometheus/labels.h"
-#include "service/prometheus/text.h"
 
 enum { GPU_ID_MAX = 63, INSTANCE_ID_MAX = 255 };
 
@@ -213,14 +212,14 @@ static const char *model_name(Arena *arena, const char *name, bool replace_blank
 static const char *label_row_value(const LabelRow *row, const Reading *reading, Arena *arena)
 {
     ReadingText text = reading_text_of(row->metric);
-    char number[VALUE_TEXT_MAX + 1];
+    char number[NUMBER_DOUBLE_MAX + 1];
     double value;
 
     if (text != READING_TEXT_END)
         return reading->text[text];
     if (!sample_double(&reading->sample[row->metric], &value))
         return "";
-    number[value_write_go(number, value)] = '\0';
+    number[number_write_go(number, value)] = '\0';
     return arena_strdup(arena, number);
 }
 
@@ -270,6 +269,16 @@ static void label_list_owner(LabelList *list, const ExporterConfig *config, cons
         label_list_add(list, LABEL_ATTRIBUTE, LABELS_ALL_VIEWS, "pod_uid", owner->pod_uid);
     if (shared || config->virtual_gpus)
         label_list_add(list, LABEL_ATTRIBUTE, LABELS_ALL_VIEWS, "vgpu", owner->device.replica);
+}
+
+void escape_add(Str *out, const char *text, EscapeKind kind)
+{
+    static const char *const escapes[][STR_ESCAPES] = {
+        [ESCAPE_VALUE] = {['\\'] = "\\\\", ['\n'] = "\\n", ['"'] = "\\\""},
+        [ESCAPE_HELP] = {['\\'] = "\\\\", ['\n'] = "\\n"},
+    };
+
+    str_add_escaped(out, text, strlen(text), escapes[kind]);
 }
 
 static void render_one(Str *out, const Label *label, bool *first)

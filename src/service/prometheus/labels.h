@@ -92,6 +92,13 @@ typedef struct LabelInput {
 /* Makes them again where the node's devices, owners or jobs have changed. */
 void targets_update(Targets *targets, const Node *node, const LabelInput *input);
 
+/* Appends `text`; bytes that are not UTF-8 become U+FFFD each, CR has no escape and stays. */
+typedef enum EscapeKind {
+    ESCAPE_VALUE, /* of a label, and the help of OpenMetrics: \\ \" \n */
+    ESCAPE_HELP,  /* of the text format: \\ \n */
+} EscapeKind;
+void escape_add(Str *out, const char *text, EscapeKind kind);
+
 /* Whether the profile sorts labels by name; 4.8.2 has an order of its own. */
 bool labels_sorted(ExporterProfile profile);
 

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/number.h"
-#include "service/prometheus/text.h"
 
 /* ---- families ---- */
 
@@ -106,6 +105,31 @@ static char *append_name(Page *page, const Family *family, const Target *target)
                   : append_bytes(at, " ", 1);
 }
 
+size_t value_write_fixed(char out[VALUE_TEXT_MAX], double value)
+{
+    double size = fabs(value);
+    uint64_t thousandths = size < 1e9 ? (uint64_t)(size * 1000 + 0.5) : 0;
+    size_t len = 0;
+    int written;
+
+    if (!isfinite(value))
+        return number_write_double(out, value);
+    /* Below 1e9 a double lies nearer to its shortest text than half of the sixth decimal: whole thousandths, which most
+     * measurements are, need no correct rounding of their own. */
+    if (thousandths && (double)thousandths / 1000 == size) {
+        if (value < 0)
+            out[len++] = '-';
+        len += number_write_u64(out + len, thousandths / 1000);
+        out[len++] = '.';
+        for (uint64_t unit = 100; unit; unit /= 10)
+            out[len++] = (char)('0' + thousandths / unit % 10);
+        memcpy(out + len, "000", 3);
+        return len + 3;
+    }
+    written = snprintf(out, VALUE_TEXT_MAX, "%f", value);
+    return written > 0 ? (size_t)written : 0;
+}
+
 static size_t labels_len(const Family *family, const Target *target)
 {
     return target ? target->body[family->view].len : 1;
@@ -118,7 +142,7 @@ void page_value(Page *page, const Family *family, const Target *target, double v
     if (!begin_line(page, family, labels_len(family, target)))
         return;
     at = append_name(page, family, target);
-    finish_line(page->out, at + (family->fixed ? value_write_fixed(at, value) : value_write_go(at, value)));
+    finish_line(page->out, at + (family->fixed ? value_write_fixed(at, value) : number_write_go(at, value)));
 }
 
 void page_int64(Page *page, const Family *family, const Target *target, int64_t value)
@@ -175,7 +199,7 @@ void page_line(Page *page, const Family *family, const Target *target, const Lin
     if (family->fixed && fabs(value) < 1e15 && value == (double)(int64_t)value)
         finish_line(page->out, at + number_write_i64(at, (int64_t)value));
     else
-        finish_line(page->out, at + value_write_go(at, value));
+        finish_line(page->out, at + number_write_go(at, value));
 }
 
 bool page_fresh(const Page *page, const Sample *sample, MetricPace pace)

@@ -109,6 +109,11 @@ struct Page {
 void page_value(Page *page, const Family *family, const Target *target, double value);
 void page_int64(Page *page, const Family *family, const Target *target, int64_t value);
 
+/* A number as dcgm-exporter up to 4.8.2 prints it, by %f: six decimals; NaN, +Inf and -Inf. Later ones print it as
+ * number_write_go does. No NUL is written; returns the length. */
+enum { VALUE_TEXT_MAX = 320 }; /* bytes of the longest double without an exponent */
+size_t value_write_fixed(char out[VALUE_TEXT_MAX], double value);
+
 /* Further labels of a line, with the texts of their numbers. Begins as {.len = 0}. */
 enum { LINE_LABELS_MAX = 12, LINE_NUMBERS_MAX = 4, LINE_NUMBER_CAP = 24 };
 

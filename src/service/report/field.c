@@ -6,7 +6,6 @@
 
 #include "base/json.h"
 #include "base/number.h"
-#include "base/utf8.h"
 
 /* Every VEC looks like one of char. */
 FieldRows field_rows(const void *owner, size_t offset)
@@ -218,23 +217,13 @@ void field_json(Out *out, const Field *fields, const void *row, const void *root
 /* What is not UTF-8 becomes U+FFFD. */
 void csv_add_text(Str *line, const char *text)
 {
+    static const char *const escapes[STR_ESCAPES] = {['"'] = "\"\""};
     size_t len = strlen(text);
     bool quote = strpbrk(text, ",\"\r\n") || (len && (text[0] == ' ' || text[len - 1] == ' '));
 
     if (quote)
         str_addc(line, '"');
-    for (size_t at = 0, step; at < len; at += step) {
-        uint32_t c = 0;
-
-        step = utf8_read(text + at, len - at, &c);
-        if (step)
-            str_addn(line, text + at, step);
-        else
-            str_add(line, UTF8_REPLACEMENT);
-        if (c == '"')
-            str_addc(line, '"');
-        step += step == 0;
-    }
+    str_add_escaped(line, text, len, escapes);
     str_add(line, quote ? "\"," : ",");
 }
 

@@ -553,14 +553,8 @@ static void write_markup(Out *out, const char *text)
 
     str_init(&clean, (size_t)1 << 30);
     clean_add(&clean, text, true);
-    for (const char *c = clean.text; *c; c++) {
-        const char *name = *c == '<' ? "&lt;" : *c == '&' ? "&amp;" : *c == '>' ? "&gt;" : NULL;
-
-        if (name)
-            out_add(out, name);
-        else
-            out_addc(out, *c);
-    }
+    str_add_html(&out->room, clean.text);
+    out_flow(out);
     str_done(&clean);
 }
 

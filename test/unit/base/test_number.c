@@ -128,7 +128,7 @@ static void test_hex(void **state)
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         uint64_t value = 77;
 
-        assert_int_equal(number_parse_hex(rows[i].text, UINT64_MAX, &value, NULL), rows[i].rc);
+        assert_int_equal(number_parsen_hex(rows[i].text, strlen(rows[i].text), UINT64_MAX, &value, NULL), rows[i].rc);
         assert_int_equal(value, rows[i].rc ? 77 : rows[i].value);
     }
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers, escapes and device selectors (text.c, labels.c). */
+/* Numbers, escapes and device selectors (page.c, labels.c). */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,8 +13,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "service/prometheus/labels.h"
-#include "service/prometheus/text.h"
+#include "base/number.h"
+#include "service/prometheus/page.h"
 
 static const struct {
     double value;
@@ -55,13 +55,13 @@ static void numbers_as_upstream(void **state)
 
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
-        text[value_write_go(text, numbers[i].value)] = '\0';
+        text[number_write_go(text, numbers[i].value)] = '\0';
         assert_string_equal(text, numbers[i].go);
         text[value_write_fixed(text, numbers[i].value)] = '\0';
         if (numbers[i].fixed)
             assert_string_equal(text, numbers[i].fixed);
     }
-    text[value_write_go(text, -0.0)] = '\0';
+    text[number_write_go(text, -0.0)] = '\0';
     assert_string_equal(text, "0");
 }
 
@@ -80,7 +80,7 @@ static void any_number(void **state)
         text[value_write_fixed(text, value)] = '\0';
         snprintf(expected, sizeof expected, "%f", value);
         assert_string_equal(text, expected);
-        text[value_write_go(text, value)] = '\0';
+        text[number_write_go(text, value)] = '\0';
         assert_true(strtod(text, NULL) == value);
         if (value != 0)
             assert_int_equal(strchr(text, 'e') != NULL, fabs(value) < 1e-4 || fabs(value) >= 1e6);
