@@ -5,7 +5,7 @@
 #
 #   tools/lint.sh [--since REV] [BUILD] [tidy|format|analyzer]...      all three by default; BUILD has compile_commands.json
 #
-# --since: only files that differ from that commit; clang-tidy then stops after LINT_LIMIT seconds (300).
+# --since: only files that differ from that commit; clang-tidy then stops after LINT_LIMIT seconds (120).
 set -eu
 cd "$(dirname "$0")/.."
 since=
@@ -69,7 +69,7 @@ PY
         # gcc's own warning flags mean nothing to clang.
         echo "clang-tidy: $(wc -l <"$log.files") files"
         rc=0
-        timeout "${LINT_LIMIT:-$([ "$since" ] && echo 300 || echo 7200)}" xargs -r -a "$log.files" -P "$jobs" -n 4 clang-tidy -p "$build" \
+        timeout "${LINT_LIMIT:-$([ "$since" ] && echo 120 || echo 7200)}" xargs -r -a "$log.files" -P "$jobs" -n 4 clang-tidy -p "$build" \
             --quiet --extra-arg=-Wno-unknown-warning-option >"$log" 2>/dev/null || rc=$?
         [ "$rc" != 124 ] || echo "clang-tidy: stopped at its time limit; the rest was not looked at"
         rm -f "$log.files"
