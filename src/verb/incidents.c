@@ -118,22 +118,17 @@ static int incidents_run(VerbCall *call, const void *options)
 static int write_bundle(VerbCall *call, const Past *past, const char *id, const char *path)
 {
     CLEANUP(str_done) Str bundle = {0};
-    OutFile *out = NULL;
+    CLEANUP(outfile_drop_at) OutFile *out = NULL;
 
     str_init(&bundle, OUT_MAX);
     int rc = past->journal[0] ? journal_read_bundle(past->journal, id, &bundle, &call->err) : -ENOENT;
     if (rc == -ENOENT)
         return verb_failf(call, EXIT_UNKNOWN, "no black box is kept of '%s'%s", id,
                           past->journal[0] ? "" : ": there is no journal");
-    if (rc == 0)
-        rc = outfile_open(path, &out, &call->err);
-    if (rc == 0)
-        rc = outfile_write(out, bundle.text, bundle.len, &call->err);
-    if (rc < 0) {
-        outfile_drop(out);
+    if (rc < 0 || outfile_open(path, &out, &call->err) < 0 ||
+        outfile_write(out, bundle.text, bundle.len, &call->err) < 0 || outfile_commit(TAKE(out), &call->err) < 0)
         return verb_fail(call, EXIT_UNKNOWN);
-    }
-    return outfile_commit(out, &call->err) < 0 ? verb_fail(call, EXIT_UNKNOWN) : EXIT_FINE;
+    return EXIT_FINE;
 }
 
 static void print_one(const Incident *incident, bool json)

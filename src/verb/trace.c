@@ -131,11 +131,6 @@ static ReportOptions style_of(const Traced *t)
     };
 }
 
-static int into_file(void *context, const char *text, size_t len, Err *err)
-{
-    return outfile_write(context, text, len, err);
-}
-
 /* What is written: a report or a difference. */
 typedef struct Written {
     const TraceReport *report;
@@ -164,15 +159,11 @@ static int write_page(const Traced *t, const Written *w, ReportSink sink, Err *e
 static int write_to(const Traced *t, const Written *w, const char *path,
                     int (*writer)(const Traced *, const Written *, ReportSink, Err *), Err *err)
 {
-    OutFile *out;
+    CLEANUP(outfile_drop_at) OutFile *out = NULL;
 
     TRY(outfile_open(path, &out, err));
-    int rc = writer(t, w, (ReportSink){.write = into_file, .context = out}, err);
-    if (rc < 0) {
-        outfile_drop(out);
-        return rc;
-    }
-    return outfile_commit(out, err);
+    TRY(writer(t, w, (ReportSink){.write = outfile_write, .context = out}, err));
+    return outfile_commit(TAKE(out), err);
 }
 
 static int write_all(Traced *t, const Written *w)

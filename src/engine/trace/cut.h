@@ -13,7 +13,7 @@
 typedef struct TraceCutFile {
     void *context;
     int (*load)(void *context, const TraceScanOptions *options, Profile *into, Err *err);
-    int (*write)(void *context, const void *bytes, size_t len, Err *err);
+    int (*write)(void *context, const char *bytes, size_t len, Err *err);
 } TraceCutFile;
 
 typedef struct TraceCut {

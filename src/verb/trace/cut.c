@@ -17,8 +17,6 @@
 
 enum { CUT_THREADS = 2 };
 
-CLEANUP_POINTER(OutFile, outfile_drop);
-
 typedef struct CutOptions {
     TraceAskOptions ask;
     const char *output;
@@ -59,7 +57,7 @@ static int load_profile(void *context, const TraceScanOptions *options, Profile 
     return trace_load(file->input, file->stop, options, CUT_THREADS, into, err);
 }
 
-static int write_text(void *context, const void *bytes, size_t len, Err *err)
+static int write_text(void *context, const char *bytes, size_t len, Err *err)
 {
     const CutFile *file = context;
 

@@ -196,19 +196,14 @@ int64_t trace_load_rank(ProfileInput *input)
     const char *info = memmem(head, len, "\"distributedInfo\"", 17);
     const char *end = info ? memchr(info, '}', len - (size_t)(info - head)) : NULL;
     const char *rank = end ? memmem(info, (size_t)(end - info), "\"rank\"", 6) : NULL;
-    char number[24];
 
     if (!rank)
         return -1;
-    rank += 6;
-    while (rank < end && strchr(" \t\r\n:", *rank))
-        rank++;
-    size_t digits = 0;
-    while (rank + digits < end && digits < sizeof number - 1 && rank[digits] >= '0' && rank[digits] <= '9')
-        digits++;
-    memcpy(number, rank, digits);
-    number[digits] = '\0';
-    return digits > 0 && digits < 10 ? strtoll(number, NULL, 10) : -1;
+    rank += 6; /* the '}' at `end` ends both spans */
+    rank += strspn(rank, " \t\r\n:");
+    const size_t digits = strspn(rank, "0123456789");
+
+    return digits > 0 && digits < 10 ? strtoll(rank, NULL, 10) : -1;
 }
 
 /* ---- analysing ---- */

@@ -28,14 +28,11 @@ struct OutFile {
     char buffer[BUFFER];
 };
 
-static int write_bytes(const OutFile *out, const void *bytes, size_t len, Err *err)
+static int write_bytes(void *context, const void *bytes, size_t len, Err *err)
 {
-    return file_write_all(out->fd, bytes, len) < 0 ? err_errno(err, "write '%s'", out->path) : 0;
-}
+    const OutFile *out = context;
 
-static int push_bytes(void *context, const void *bytes, size_t len, Err *err)
-{
-    return write_bytes(context, bytes, len, err);
+    return file_write_all(out->fd, bytes, len) < 0 ? err_errno(err, "write '%s'", out->path) : 0;
 }
 
 static int flush_bytes(OutFile *out, Err *err)
@@ -94,32 +91,28 @@ static int open_out(OutFile *out, Err *err)
 
 int outfile_open(const char *path, OutFile **ret, Err *err)
 {
-    OutFile *out = xmalloc(sizeof *out);
+    CLEANUP(outfile_drop_at) OutFile *out = xmalloc(sizeof *out);
 
     memset(out, 0, offsetof(OutFile, buffer));
     out->fd = -1;
     out->path = xstrdup(path);
-    int rc = open_out(out, err);
-    if (rc < 0) {
-        outfile_drop(out);
-        return rc;
-    }
+    TRY(open_out(out, err));
     if (gzip_is_name(path))
-        out->deflate = deflate_new(push_bytes, out);
-    *ret = out;
+        out->deflate = deflate_new(write_bytes, out);
+    *ret = TAKE(out);
     return 0;
 }
 
-int outfile_write(OutFile *out, const void *bytes, size_t len, Err *err)
+int outfile_write(void *out_, const char *bytes, size_t len, Err *err)
 {
-    const char *at = bytes;
+    OutFile *out = out_;
 
     while (len > 0) {
         size_t part = sizeof out->buffer - out->used;
         part = part < len ? part : len;
-        memcpy(out->buffer + out->used, at, part);
+        memcpy(out->buffer + out->used, bytes, part);
         out->used += part;
-        at += part;
+        bytes += part;
         len -= part;
         if (out->used == sizeof out->buffer)
             TRY(flush_bytes(out, err));

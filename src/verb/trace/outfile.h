@@ -7,14 +7,16 @@
 
 #include <stddef.h>
 
+#include "base/cleanup.h"
 #include "base/err.h"
 
 typedef struct OutFile OutFile;
 
-/* Packed where its name ends in ".gz". The directory must exist. -errno. */
+/* Packed where the path ends in ".gz". The directory must exist. -errno. */
 int outfile_open(const char *path, OutFile **ret, Err *err);
-int outfile_write(OutFile *out, const void *bytes, size_t len, Err *err);
+int outfile_write(void *out, const char *bytes, size_t len, Err *err);
 
 /* Gives it its name; the OutFile is gone afterwards, as after outfile_drop, which leaves nothing. */
 int outfile_commit(OutFile *out, Err *err);
 void outfile_drop(OutFile *out); /* accepts NULL */
+CLEANUP_POINTER(OutFile, outfile_drop);

@@ -31,11 +31,9 @@ typedef struct Job {
 
 typedef struct Pool {
     pthread_mutex_t lock;
-    pthread_cond_t ended;
     Job *jobs;
     size_t count, next, active;
-    unsigned int threads, workers, left; /* left: workers that have not ended */
-    size_t memory;
+    unsigned int threads, workers;
     const bool *stop;
 } Pool;
 
@@ -92,52 +90,42 @@ static void *run_jobs(void *context)
         pthread_mutex_lock(&pool->lock);
         pool->active--;
     }
-    pool->left--;
-    pthread_cond_signal(&pool->ended);
     pthread_mutex_unlock(&pool->lock);
     return NULL;
 }
 
-static void wait_for(Pool *pool, Progress *progress)
+static void join_workers(const Pool *pool, const pthread_t *threads, size_t count, Progress *progress)
 {
     struct timespec until;
     int waited = 0;
 
-    pthread_mutex_lock(&pool->lock);
-    while (pool->left > 0) {
+    for (size_t i = 0; i < count;) {
         clock_gettime(CLOCK_REALTIME, &until);
         until.tv_nsec += DRAW_NS;
         until.tv_sec += until.tv_nsec / 1000000000;
         until.tv_nsec %= 1000000000;
-        if (pthread_cond_timedwait(&pool->ended, &pool->lock, &until) != ETIMEDOUT)
+        if (pthread_timedjoin_np(threads[i], NULL, &until) != ETIMEDOUT) {
+            i++;
             continue;
+        }
         progress_draw(progress);
         if (__atomic_load_n(pool->stop, __ATOMIC_RELAXED) && waited++ == STOP_DRAWS) {
             progress_end(progress); /* an analysis checks no flag, and no file has been begun yet */
             stop_obey();
         }
     }
-    pthread_mutex_unlock(&pool->lock);
 }
 
 static void run_pool(Pool *pool, Progress *progress)
 {
     pthread_t threads[WORKERS_MAX];
-    unsigned int started = 0;
+    size_t started = 0;
 
-    pool->left = pool->workers;
     while (started < pool->workers && pthread_create(&threads[started], NULL, run_jobs, pool) == 0)
         started++;
-    pthread_mutex_lock(&pool->lock);
-    pool->left -= pool->workers - started;
-    pthread_mutex_unlock(&pool->lock);
-    if (started == 0) { /* no thread to be had: here, then */
-        pool->left = 1;
+    if (started == 0) /* no thread to be had: here, then */
         run_jobs(pool);
-    }
-    wait_for(pool, progress);
-    for (unsigned int i = 0; i < started; i++)
-        pthread_join(threads[i], NULL);
+    join_workers(pool, threads, started, progress);
 }
 
 static uint64_t total_bytes(const ProfilePaths *files)
@@ -190,7 +178,6 @@ void trace_run(const TraceRun *run, TraceResult *ret)
     uint64_t began = clock_monotonic(clock_kernel());
     Progress progress;
     Pool pool = {.lock = PTHREAD_MUTEX_INITIALIZER,
-                 .ended = PTHREAD_COND_INITIALIZER,
                  .jobs = xcalloc(count, sizeof(Job)),
                  .count = count,
                  .threads = run->threads ? run->threads : core_count(),
