@@ -300,12 +300,6 @@ static bool belongs_to_operation(const Part *last, const Part *next, int64_t end
 
 /* ---- rows ---- */
 
-static int64_t launch_start(const Reader *reader, uint32_t row)
-{
-    uint32_t call = reader->index->launch[row];
-    return call == PROFILE_NONE ? INT64_MIN : reader->profile->host.start[call];
-}
-
 static TraceCollective row_of(Reader *reader, const Part *part)
 {
     const Profile *profile = reader->profile;
@@ -326,7 +320,7 @@ static TraceCollective row_of(Reader *reader, const Part *part)
         .peer = -1,
         .start = profile->gpu.start[part->row],
         .end = profile_end(&profile->gpu, part->row),
-        .launch = launch_start(reader, part->row),
+        .launch = trace_launch_start(reader->index, part->row),
         .device = lane->device,
         .stream = lane->tid,
         .parts = 1,

@@ -122,23 +122,10 @@ static void sweep_device(const TraceJob *job, size_t nth, TraceDevice *device)
 
 typedef struct Counting {
     const TraceJob *job;
-    uint8_t *tensor;             /* name -> 0 not asked, 1 no, 2 yes */
     bool *lane_seen;             /* streams that something ran on */
     double sm, occupancy;        /* value x time */
     int64_t sm_ns, occupancy_ns; /* time of the kernels behind the two */
 } Counting;
-
-static bool on_tensor_core(Counting *counting, uint32_t name)
-{
-    size_t len;
-    const char *text;
-
-    if (!counting->tensor[name]) {
-        text = profile_text(counting->job->index->profile, name, &len);
-        counting->tensor[name] = trace_is_tensor_core(text, len) ? 2 : 1;
-    }
-    return counting->tensor[name] == 2;
-}
 
 static void count_kernel(Counting *counting, TraceDevice *device, size_t row, int64_t time)
 {
@@ -147,7 +134,7 @@ static void count_kernel(Counting *counting, TraceDevice *device, size_t row, in
     const ProfileLaunch *launch = detail == PROFILE_NONE ? NULL : &profile->launches.at[detail];
 
     device->kernel_sum_ns = trace_sum(device->kernel_sum_ns, time);
-    if (on_tensor_core(counting, profile->gpu.name[row]))
+    if (counting->job->index->kernel_name[profile->gpu.name[row]] & TRACE_KERNEL_TENSOR)
         device->tensor_core_ns = trace_sum(device->tensor_core_ns, time);
     if (launch && launch->blocks_per_sm >= 0) {
         counting->sm += fmin((double)launch->blocks_per_sm, 1) * (double)time;
@@ -211,19 +198,11 @@ static void describe_device(const TraceJob *job, TraceDevice *device)
     }
 }
 
-static void counting_done(Counting *counting)
-{
-    free(counting->tensor);
-    free(counting->lane_seen);
-}
-
 void trace_devices(const TraceJob *job, TraceRank *rank)
 {
     const TraceIndex *index = job->index;
-    CLEANUP(counting_done) Counting counting = {.job = job};
+    Counting counting = {.job = job, .lane_seen = xcalloc(index->profile->lanes.len + 1, sizeof(bool))};
 
-    counting.tensor = xcalloc(profile_name_count(index->profile) + 1, sizeof(*counting.tensor));
-    counting.lane_seen = xcalloc(index->profile->lanes.len + 1, sizeof(*counting.lane_seen));
     for (size_t nth = 0; nth < index->devices.len; nth++) {
         TraceDevice device = {.device = index->devices.at[nth]};
 
@@ -237,6 +216,7 @@ void trace_devices(const TraceJob *job, TraceRank *rank)
         sweep_device(job, nth, &device);
         vec_push(&rank->devices, device);
     }
+    free(counting.lane_seen);
 }
 
 /* ---- steps ---- */

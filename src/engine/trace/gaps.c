@@ -230,13 +230,6 @@ static uint32_t lane_to_blame(Search *search, const Idle *idle)
 
 /* ---- cursors ---- */
 
-/* Calls only: an operator that synchronises also spans the work before. */
-static bool waits_for_device(const TraceIndex *index, size_t row)
-{
-    return (index->host_class[row] == TRACE_HOST_SYNC || index->host_class[row] == TRACE_HOST_COPY) &&
-           index->profile->host.kind[row] == PROFILE_CALL;
-}
-
 /* The lane's cursor, moved to `time`. */
 static Cursor *cursor_to(Search *search, uint32_t lane, int64_t time)
 {
@@ -252,7 +245,7 @@ static Cursor *cursor_to(Search *search, uint32_t lane, int64_t time)
                            .sync = PROFILE_NONE};
     for (; cursor->next < last && rows->start[cursor->next] <= time; cursor->next++) {
         cursor->now = (uint32_t)cursor->next;
-        if (waits_for_device(index, cursor->next))
+        if (trace_waits_for_device(index, cursor->next))
             cursor->sync = cursor->now;
     }
     while (cursor->now != PROFILE_NONE && profile_end(rows, cursor->now) <= time)

@@ -218,13 +218,17 @@ typedef struct NameNote {
     bool is_step;
 } NameNote;
 
-static uint8_t new_class(const Profile *profile, NameNote *note, ProfileKind kind, uint32_t name)
+static uint8_t new_class(const TraceIndex *index, NameNote *note, ProfileKind kind, uint32_t name)
 {
-    const char *text;
-    uint8_t class;
     size_t len;
+    const char *text = profile_text(index->profile, name, &len);
+    uint8_t class;
 
-    text = profile_text(profile, name, &len);
+    if (kind == PROFILE_KERNEL)
+        index->kernel_name[name] = (trace_is_tensor_core(text, len) ? TRACE_KERNEL_TENSOR : 0) |
+                                   (trace_is_float_matrix(text, len) ? TRACE_KERNEL_FLOAT : 0);
+    if (kind == PROFILE_CALL)
+        index->graph_name[name] = strcasestr(text, "graphlaunch") != NULL;
     class = (uint8_t)(kind <= PROFILE_SET ? (int)trace_classify(kind, text, len)
                                           : (int)trace_classify_host(kind, text, len));
     if (!note->kind)
@@ -232,11 +236,11 @@ static uint8_t new_class(const Profile *profile, NameNote *note, ProfileKind kin
     return class;
 }
 
-static inline uint8_t class_of(const Profile *profile, NameNote *notes, ProfileKind kind, uint32_t name)
+static inline uint8_t class_of(const TraceIndex *index, NameNote *notes, ProfileKind kind, uint32_t name)
 {
     NameNote *note = &notes[name];
 
-    return note->kind == kind + 1 ? note->class : new_class(profile, note, kind, name);
+    return note->kind == kind + 1 ? note->class : new_class(index, note, kind, name);
 }
 
 static void classify_gpu(TraceIndex *index)
@@ -245,7 +249,7 @@ static void classify_gpu(TraceIndex *index)
     CLEANUP_FREE NameNote *notes = xcalloc(profile_name_count(index->profile) + 1, sizeof(*notes));
 
     for (size_t row = 0; row < gpu->len; row++)
-        index->gpu_class[row] = class_of(index->profile, notes, gpu->kind[row], gpu->name[row]);
+        index->gpu_class[row] = class_of(index, notes, gpu->kind[row], gpu->name[row]);
 }
 
 static void classify_host(TraceIndex *index, TraceRows *step_rows)
@@ -255,7 +259,7 @@ static void classify_host(TraceIndex *index, TraceRows *step_rows)
     size_t ops = 0;
 
     for (size_t row = 0; row < host->len; row++) {
-        index->host_class[row] = class_of(index->profile, notes, host->kind[row], host->name[row]);
+        index->host_class[row] = class_of(index, notes, host->kind[row], host->name[row]);
         ops += host->kind[row] == PROFILE_OP;
         if (notes[host->name[row]].is_step)
             vec_push(step_rows, (uint32_t)row);
@@ -415,6 +419,8 @@ void trace_index_init(TraceIndex *index, const Profile *profile, unsigned int th
     index->op_at = xmalloc_large((host + 1) * sizeof(*index->op_at));
     index->host_class = xmalloc_large(host + 1);
     index->host_inside = xmalloc_large(host + 1);
+    index->kernel_name = xcalloc(profile_name_count(profile) + 1, sizeof(*index->kernel_name));
+    index->graph_name = xcalloc(profile_name_count(profile) + 1, sizeof(*index->graph_name));
     index->lane_first = xmalloc((profile->lanes.len + 1) * sizeof(*index->lane_first));
     trace_tasks_run(tasks, ARRAY_LEN(tasks), &making, threads, SIZE_MAX);
     link_done(&making.calls);
@@ -429,6 +435,8 @@ void trace_index_done(TraceIndex *index)
     free(index->gpu_class);
     free(index->host_class);
     free(index->host_inside);
+    free(index->kernel_name);
+    free(index->graph_name);
     free(index->lane_first);
     free(index->op_at);
     free(index->op_rows);

@@ -21,6 +21,8 @@
 
 enum { TRACE_JITTER_NS = 2000 }; /* start and duration cut to microseconds: an end is up to two of them early */
 
+enum { TRACE_KERNEL_TENSOR = 1, TRACE_KERNEL_FLOAT = 2 }; /* trace_is_tensor_core, trace_is_float_matrix */
+
 typedef struct TraceStep {
     const char *name;   /* "ProfilerStep#5"; of the profile */
     int64_t number;     /* 5; -1 where the name has none */
@@ -36,6 +38,8 @@ typedef struct TraceIndex {
     uint32_t *op;         /* gpu row -> host row of the innermost operator around the launch, else the operator of its
                              external id, else PROFILE_NONE */
     uint32_t *parent;     /* host row -> host row of the innermost event around it on its lane (a lower row), or NONE */
+    uint8_t *kernel_name; /* name -> TRACE_KERNEL_* where a kernel has it */
+    bool *graph_name;     /* name -> a call of this name launches a graph */
     uint8_t *gpu_class;   /* gpu row -> TraceClass */
     uint8_t *host_class;  /* host row -> TraceHostClass; an asynchronous copy from or to pageable memory is HOST_COPY */
     uint8_t *host_inside; /* host row -> DATA, COLLECTIVE or COMPILE where it or something around it is of that class
@@ -70,6 +74,19 @@ static inline TraceClass trace_gpu_class(const TraceIndex *index, size_t row)
 static inline TraceHostClass trace_host_class(const TraceIndex *index, size_t row)
 {
     return (TraceHostClass)index->host_class[row];
+}
+
+/* Whether a call waits for the device. Calls only: an operator that synchronises also spans the work before. */
+static inline bool trace_waits_for_device(const TraceIndex *index, size_t row)
+{
+    return (index->host_class[row] == TRACE_HOST_SYNC || index->host_class[row] == TRACE_HOST_COPY) &&
+           index->profile->host.kind[row] == PROFILE_CALL;
+}
+
+/* When the launch call of a GPU row began, INT64_MIN unknown. */
+static inline int64_t trace_launch_start(const TraceIndex *index, size_t row)
+{
+    return index->launch[row] == PROFILE_NONE ? INT64_MIN : index->profile->host.start[index->launch[row]];
 }
 
 /* ---- steps (index_steps.c), for index.c ---- */

@@ -15,18 +15,12 @@
 typedef struct Launching {
     const TraceJob *job;
     TraceLaunch *launch;
-    uint8_t *graph_name;        /* name of a call -> 0 not asked, 1 no, 2 launches a graph */
     int64_t *waits, *durations; /* of linked operations, and of calls */
 } Launching;
 
-static bool launches_graph(Launching *l, uint32_t call)
+static bool launches_graph(const Launching *l, uint32_t call)
 {
-    const Profile *profile = l->job->index->profile;
-    uint32_t name = profile->host.name[call];
-
-    if (!l->graph_name[name])
-        l->graph_name[name] = strcasestr(profile_text(profile, name, NULL), "graphlaunch") ? 2 : 1;
-    return l->graph_name[name] == 2;
+    return l->job->index->graph_name[l->job->index->profile->host.name[call]];
 }
 
 static void count_kernel(Launching *l, size_t row, uint32_t call)
@@ -76,34 +70,26 @@ static void count_call(Launching *l, size_t row)
     l->durations[l->launch->call_count++] = duration;
 }
 
-static void launching_done(Launching *l)
-{
-    free(l->graph_name);
-    free(l->waits);
-    free(l->durations);
-}
-
 void trace_launches(const TraceJob *job, TraceRank *rank)
 {
     const TraceIndex *index = job->index;
     const ProfileEvents *gpu = &index->profile->gpu, *host = &index->profile->host;
-    CLEANUP(launching_done) Launching l = {.job = job, .launch = &rank->launch};
+    CLEANUP_FREE int64_t *waits = xmalloc((gpu->len + 1) * sizeof(*waits));
+    CLEANUP_FREE int64_t *durations = xmalloc((host->len + 1) * sizeof(*durations));
+    Launching l = {.job = job, .launch = &rank->launch, .waits = waits, .durations = durations};
     TraceLaunch *launch = &rank->launch;
 
     *launch = (TraceLaunch){.median_ns = -1, .p99_ns = -1, .max_ns = -1};
     launch->call_median_ns = launch->call_p99_ns = launch->call_max_ns = -1;
-    l.graph_name = xcalloc(profile_name_count(index->profile) + 1, sizeof(*l.graph_name));
-    l.waits = xmalloc((gpu->len + 1) * sizeof(*l.waits));
-    l.durations = xmalloc((host->len + 1) * sizeof(*l.durations));
     for (size_t row = 0; row < gpu->len; row++)
         count_operation(&l, row);
     for (size_t row = 0; row < host->len; row++)
         if (index->host_class[row] == TRACE_HOST_LAUNCH)
             count_call(&l, row);
-    launch->median_ns = trace_median(l.waits, (size_t)launch->linked);
-    launch->p99_ns = trace_percentile(l.waits, (size_t)launch->linked, 99);
-    launch->call_median_ns = trace_median(l.durations, (size_t)launch->call_count);
-    launch->call_p99_ns = trace_percentile(l.durations, (size_t)launch->call_count, 99);
+    launch->median_ns = trace_median(waits, (size_t)launch->linked);
+    launch->p99_ns = trace_percentile(waits, (size_t)launch->linked, 99);
+    launch->call_median_ns = trace_median(durations, (size_t)launch->call_count);
+    launch->call_p99_ns = trace_percentile(durations, (size_t)launch->call_count, 99);
 }
 
 /* ---- calls ---- */

@@ -127,13 +127,12 @@ typedef struct Operators {
     Nest nest;
     TraceNamed named;
     TraceRank *rank;
-    VEC(uint8_t) rules;   /* row -> TraceShapeRule */
-    Shape *shapes;        /* by detail */
-    int64_t *device_ns;   /* member -> GPU time launched by it */
-    uint8_t *kernel_says; /* name -> 1 known, 2 tensor core, 4 float matrix product */
+    VEC(uint8_t) rules; /* row -> TraceShapeRule */
+    Shape *shapes;      /* by detail */
+    int64_t *device_ns; /* member -> GPU time launched by it */
 } Operators;
 
-enum { JUDGED_BITS = 5, SAYS_KNOWN = 1, SAYS_TENSOR = 2, SAYS_FLOAT = 4 };
+enum { JUDGED_BITS = 5 };
 
 _Static_assert(TRACE_SHAPE_RULE_COUNT *JUDGED_BITS <= 32, "a word per detail");
 
@@ -210,23 +209,6 @@ static void add_host_times(Operators *operators)
     }
 }
 
-static unsigned kernel_says(Operators *operators, uint32_t name)
-{
-    uint8_t *says = &operators->kernel_says[name];
-
-    if (*says == 0) {
-        size_t len;
-        const char *text = profile_text(operators->job->index->profile, name, &len);
-
-        *says = SAYS_KNOWN;
-        if (trace_is_tensor_core(text, len))
-            *says |= SAYS_TENSOR;
-        else if (trace_is_float_matrix(text, len))
-            *says |= SAYS_FLOAT;
-    }
-    return *says;
-}
-
 /* Adds a GPU operation to the operator that launched it directly. */
 static void add_self(Operators *operators, uint32_t number, size_t gpu_row, uint32_t detail)
 {
@@ -239,13 +221,14 @@ static void add_self(Operators *operators, uint32_t number, size_t gpu_row, uint
     row->device_self_ns = trace_sum(row->device_self_ns, duration);
     if (gpu->kind[gpu_row] != PROFILE_KERNEL)
         return;
-    says = kernel_says(operators, gpu->name[gpu_row]);
-    if (says & SAYS_TENSOR)
+    says = operators->job->index->kernel_name[gpu->name[gpu_row]];
+    if (says & TRACE_KERNEL_TENSOR)
         row->tensor_core_ns = trace_sum(row->tensor_core_ns, duration);
     if (!row->matrix || trace_gpu_class(operators->job->index, gpu_row) != TRACE_COMPUTE)
         return;
     shape = find_shape(operators, number, detail);
-    if (!(says & SAYS_TENSOR) && (shape & TRACE_SHAPE_TYPED ? shape & TRACE_SHAPE_FLOAT : says & SAYS_FLOAT))
+    if (!(says & TRACE_KERNEL_TENSOR) &&
+        (shape & TRACE_SHAPE_TYPED ? shape & TRACE_SHAPE_FLOAT : says & TRACE_KERNEL_FLOAT))
         row->float_ns = trace_sum(row->float_ns, duration);
     if (shape & TRACE_SHAPE_MISALIGNED) {
         row->misaligned_ns = trace_sum(row->misaligned_ns, duration);
@@ -323,7 +306,6 @@ void trace_operators(const TraceJob *job, TraceRank *rank)
     Operators operators = {.job = job, .rank = rank, .shapes = xcalloc(profile->ops.len + 1, sizeof(Shape))};
 
     trace_named_init(&operators.named, profile);
-    operators.kernel_says = xcalloc(profile_name_count(profile) + 1, 1);
     nest_init(&operators.nest, job->index, PROFILE_OP);
     operators.device_ns = xcalloc(operators.nest.len + 1, sizeof(int64_t));
     add_host_times(&operators);
@@ -338,7 +320,6 @@ void trace_operators(const TraceJob *job, TraceRank *rank)
     vec_done(&operators.rules);
     free(operators.shapes);
     free(operators.device_ns);
-    free(operators.kernel_says);
 }
 
 /* ---- annotations ---- */

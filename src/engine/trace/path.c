@@ -374,8 +374,7 @@ static int64_t gpu_end(const Walk *walk, uint32_t row)
 
 static int64_t launch_of(const Walk *walk, uint32_t row)
 {
-    uint32_t call = row == PROFILE_NONE ? PROFILE_NONE : walk->index->launch[row];
-    return call == PROFILE_NONE ? INT64_MIN : walk->profile->host.start[call];
+    return row == PROFILE_NONE ? INT64_MIN : trace_launch_start(walk->index, row);
 }
 
 /* The operation that `row`, starting at the walk's time, waited for: PROFILE_NONE where it only waited for its launch,
@@ -433,12 +432,6 @@ static void add_event_time(Walk *walk, uint32_t row, int64_t start)
                 row == PROFILE_NONE ? PROFILE_NONE : walk->profile->host.name[row]);
 }
 
-static bool waits_for_gpu(const Walk *walk, uint32_t row)
-{
-    TraceHostClass class = trace_host_class(walk->index, row);
-    return walk->profile->host.kind[row] == PROFILE_CALL && (class == TRACE_HOST_SYNC || class == TRACE_HOST_COPY);
-}
-
 /* A call that waits returned because an operation had ended: one that runs on for at most the clocks' difference,
  * else the last that ended within the call. */
 static bool leave_for_gpu(Walk *walk, uint32_t row)
@@ -486,7 +479,7 @@ static bool add_host_time(Walk *walk, uint32_t row, int64_t start)
 {
     if (start >= walk->time)
         return true;
-    if (row != PROFILE_NONE && waits_for_gpu(walk, row) && leave_for_gpu(walk, row))
+    if (row != PROFILE_NONE && trace_waits_for_device(walk->index, row) && leave_for_gpu(walk, row))
         return false;
     if (does_no_work(walk, row) && leave_for_thread(walk, row, trace_larger(start, walk->from)))
         return false;

@@ -10,7 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/cleanup.h"
-#include "engine/trace/analyse.h"
+#include "engine/trace/tables.h"
 
 enum {
     QUEUE_FULL = 1024, /* launches that a stream takes before a call blocks, as CUDA has it */
@@ -57,79 +57,39 @@ static void collect_launches(const TraceIndex *index, StreamRows *stream)
         qsort(stream->launched, stream->linked, sizeof(*stream->launched), by_time);
 }
 
-typedef struct QueueWalk {
-    const StreamRows *stream;
-    size_t launched, started, any; /* how many have been: launched, started of the linked, started of all */
-    int64_t busy_to;               /* end of what has started so far */
-} QueueWalk;
-
-/* Starts everything that starts before `time`. */
-static void start_before(QueueWalk *walk, int64_t time)
-{
-    const StreamRows *stream = walk->stream;
-
-    for (; walk->any < stream->len && stream->gpu->start[stream->rows[walk->any]] < time; walk->any++) {
-        int64_t end = profile_end(stream->gpu, stream->rows[walk->any]);
-
-        walk->busy_to = end > walk->busy_to ? end : walk->busy_to;
-    }
-}
-
-/* Goes to the next instant at which the length changes; the length before and behind it. */
-static int64_t next_instant(QueueWalk *walk, int64_t *ret_before, int64_t *ret_after, bool *ret_launches)
-{
-    const StreamRows *stream = walk->stream;
-    int64_t launch = walk->launched < stream->linked ? stream->launched[walk->launched] : INT64_MAX;
-    int64_t start = stream->started[walk->started], time = launch < start ? launch : start;
-
-    *ret_before = (int64_t)(walk->launched - walk->started);
-    *ret_launches = launch == time;
-    while (walk->launched < stream->linked && stream->launched[walk->launched] == time)
-        walk->launched++;
-    while (walk->started < stream->linked && stream->started[walk->started] == time)
-        walk->started++;
-    *ret_after = (int64_t)(walk->launched - walk->started);
-    return time;
-}
-
+/* Goes from instant to instant at which the length changes. */
 static void walk_queue(const StreamRows *stream, TraceQueue *queue)
 {
-    QueueWalk walk = {.stream = stream, .busy_to = INT64_MIN};
-    int64_t since = INT64_MIN, length = 0;
+    size_t launched = 0, started = 0, row = 0; /* how many have been: launched, started of the linked, started of all */
+    int64_t since = INT64_MIN, busy_to = INT64_MIN;
 
-    while (walk.started < stream->linked) {
-        int64_t before, after;
-        bool launches;
-        int64_t time = next_instant(&walk, &before, &after, &launches);
+    while (started < stream->linked) {
+        const int64_t launch = launched < stream->linked ? stream->launched[launched] : INT64_MAX;
+        const int64_t time = trace_smaller(launch, stream->started[started]);
+        const int64_t length = (int64_t)(launched - started);
 
-        if (length) {
-            queue->max_length = length > queue->max_length ? length : queue->max_length;
-            if (length >= QUEUE_FULL)
-                queue->full_ns += time - since;
-        }
-        if (launches) {
-            start_before(&walk, time);
-            queue->empty_launches += before == 0 && walk.busy_to <= time;
-        }
+        queue->max_length = trace_larger(queue->max_length, length);
+        if (length >= QUEUE_FULL)
+            queue->full_ns += time - since;
+        for (; launch == time && row < stream->len && stream->gpu->start[stream->rows[row]] < time; row++)
+            busy_to = trace_larger(busy_to, profile_end(stream->gpu, stream->rows[row]));
+        queue->empty_launches += launch == time && length == 0 && busy_to <= time;
+        while (launched < stream->linked && stream->launched[launched] == time)
+            launched++;
+        while (started < stream->linked && stream->started[started] == time)
+            started++;
         since = time;
-        length = after;
     }
 }
 
 static void note_busy(const StreamRows *stream, TraceQueue *queue)
 {
-    int64_t busy_to = INT64_MIN;
+    TraceCover cover = {0};
 
-    for (size_t i = 0; i < stream->len; i++) {
-        int64_t start = stream->gpu->start[stream->rows[i]], end = profile_end(stream->gpu, stream->rows[i]);
-
-        queue->operation_count++;
-        start = start > busy_to ? start : busy_to;
-        if (end > start) {
-            queue->busy_ns += end - start;
-            busy_to = end;
-        }
-    }
+    for (size_t i = 0; i < stream->len; i++)
+        trace_cover_add(&cover, stream->gpu->start[stream->rows[i]], profile_end(stream->gpu, stream->rows[i]));
+    queue->operation_count = (int64_t)stream->len;
+    queue->busy_ns = trace_cover_until(&cover, INT64_MAX);
 }
 
 /* Mean from the first launch to the last start. Which start belongs to which launch makes no difference to the sum. */
