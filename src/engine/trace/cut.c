@@ -132,48 +132,41 @@ static int fix_times(const Copy *copy, TraceAsk *ask)
     return 0;
 }
 
-/* Where the whole profile does not fit: GPU operations and ranges alone, of the window where it is known. */
-static int find_large_window(Copy *copy)
+/* -ENOSPC where the profile does not fit. */
+static int pick_window(Copy *copy, const TraceScanOptions *options, const TraceAsk *ask)
 {
     CLEANUP(profile_done) Profile profile = {0};
-    TraceAsk ask = *copy->cut->ask;
-    TraceScanOptions options = {.memory_max = copy->cut->memory, .learn = copy->known, .skip_host = true};
 
-    TRY(fix_times(copy, &ask));
-    if (!ask.step) {
-        options.from = ask.from.given ? ask.from.ns : INT64_MIN;
-        options.to = ask.to.given ? ask.to.ns : INT64_MAX;
-    }
     profile_init(&profile);
-    const int rc = load_profile(copy, &options, &profile);
-
-    if (rc == -ENOSPC) {
-        char given[HUMAN_MAX];
-
-        return err_set(copy->err, rc,
-                       "the window of '%s' needs more than the %s of --memory; allow more, or ask for less time",
-                       copy->cut->path, human_bytes(given, (double)copy->cut->memory));
-    }
-    TRY(rc);
+    TRY(load_profile(copy, options, &profile));
     profile_seal(&profile, 1);
-    TRY(trace_pick_init(&copy->pick, &ask, &profile, copy->err));
+    TRY(trace_pick_init(&copy->pick, ask, &profile, copy->err));
     copy->pick.ask = copy->cut->ask;
     return 0;
 }
 
+/* Where the whole profile does not fit: GPU operations and ranges alone, of the window where it is known. */
 static int find_window(Copy *copy)
 {
-    CLEANUP(profile_done) Profile profile = {0};
-    const TraceScanOptions options = {.memory_max = copy->cut->memory, .learn = copy->known};
+    TraceAsk ask = *copy->cut->ask;
+    TraceScanOptions options = {.memory_max = copy->cut->memory, .learn = copy->known};
+    char given[HUMAN_MAX];
+    int rc = pick_window(copy, &options, &ask);
 
-    profile_init(&profile);
-    const int rc = load_profile(copy, &options, &profile);
-
-    if (rc == -ENOSPC)
-        return find_large_window(copy);
-    TRY(rc);
-    profile_seal(&profile, 1);
-    return trace_pick_init(&copy->pick, copy->cut->ask, &profile, copy->err);
+    if (rc != -ENOSPC)
+        return rc;
+    TRY(fix_times(copy, &ask));
+    options.skip_host = true;
+    if (!ask.step) {
+        options.from = ask.from.given ? ask.from.ns : INT64_MIN;
+        options.to = ask.to.given ? ask.to.ns : INT64_MAX;
+    }
+    rc = pick_window(copy, &options, &ask);
+    if (rc != -ENOSPC)
+        return rc;
+    return err_set(copy->err, rc,
+                   "the window of '%s' needs more than the %s of --memory; allow more, or ask for less time",
+                   copy->cut->path, human_bytes(given, (double)copy->cut->memory));
 }
 
 /* Without a window. */

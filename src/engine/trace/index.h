@@ -32,6 +32,8 @@ typedef struct TraceStep {
     bool on_gpu;        /* known from the GPU's annotation alone */
 } TraceStep;
 
+typedef VEC(TraceStep) TraceSteps;
+
 typedef struct TraceIndex {
     const Profile *profile;
     uint32_t *launch;     /* gpu row -> host row of the call that launched it, PROFILE_NONE. One call may have many */
@@ -50,7 +52,7 @@ typedef struct TraceIndex {
     size_t op_count;
     uint32_t *stream_rows; /* gpu rows by lane, each lane's by start */
     size_t *stream_first;  /* lane -> first of stream_rows; stream_first[lanes.len] == gpu.len */
-    VEC(TraceStep) steps;  /* by start; outermost annotations "ProfilerStep#N", one each, of the lane that has most */
+    TraceSteps steps;      /* by start; outermost annotations "ProfilerStep#N", one each, of the lane that has most */
     VEC(int32_t) devices;  /* that have operations, ascending */
     VEC(size_t) device_first;  /* devices.len + 1 entries: rows of the gpu table */
     uint64_t linked, unlinked; /* GPU operations with and without a known launch */

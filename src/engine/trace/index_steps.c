@@ -11,7 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/cleanup.h"
-#include "engine/trace/index.h"
+#include "engine/trace/analyse.h"
 
 /* ---- names of steps ---- */
 
@@ -54,36 +54,27 @@ static bool ends_in_step_word(const char *name, size_t len)
 static bool trace_is_step_like(const char *name, size_t len, int64_t *ret_number, size_t *ret_family)
 {
     size_t from = len;
-    int64_t number = 0;
 
     while (from > 0 && name[from - 1] >= '0' && name[from - 1] <= '9')
         from--;
     if (from == len || len - from > DIGITS_MAX || !ends_in_step_word(name, from))
         return false;
-    for (size_t i = from; i < len; i++)
-        number = number * 10 + (name[i] - '0');
-    *ret_number = number;
+    *ret_number = strtoll(name + from, NULL, 10);
     *ret_family = from;
     return true;
 }
 
 /* ---- steps of PyTorch ---- */
 
-typedef VEC(TraceStep) Steps;
-
 static int64_t number_of(const char *name)
 {
-    const char *digits = strchr(name, '#');
-    int64_t number = 0;
+    const char *mark = strchr(name, '#');
 
-    if (!digits || digits[1] < '0' || digits[1] > '9')
+    if (!mark || mark[1] < '0' || mark[1] > '9')
         return -1;
-    for (digits++; *digits >= '0' && *digits <= '9'; digits++) {
-        if (number > INT64_MAX / 10 - 1)
-            return -1;
-        number = number * 10 + (*digits - '0');
-    }
-    return number;
+    const int64_t number = strtoll(mark + 1, NULL, 10);
+
+    return number / 10 < INT64_MAX / 10 ? number : -1;
 }
 
 static TraceStep step_of(const Profile *profile, const ProfileEvents *table, size_t row, bool on_gpu)
@@ -100,14 +91,9 @@ static TraceStep step_of(const Profile *profile, const ProfileEvents *table, siz
 static int by_extent(const void *a_, const void *b_)
 {
     const TraceStep *a = a_, *b = b_;
-
-    if (a->start != b->start)
-        return a->start < b->start ? -1 : 1;
-    if (a->end != b->end)
-        return a->end > b->end ? -1 : 1;
-    if (a->number != b->number)
-        return a->number < b->number ? -1 : 1;
-    return strcmp(a->name, b->name);
+    const int64_t keys[][2] = {
+        {a->start, b->start}, {b->end, a->end}, {a->number, b->number}, {strcmp(a->name, b->name), 0}};
+    return trace_compare(keys, ARRAY_LEN(keys));
 }
 
 /* The lane with most step rows, the first of equals. Rows are ordered by lane. */
@@ -128,54 +114,49 @@ static uint32_t leading_lane(const ProfileEvents *host, const TraceRows *rows)
 }
 
 /* Appends a step that comes by start, unless it lies in the one before it. */
-static void add_outermost(Steps *steps, TraceStep step)
+static void add_outermost(TraceSteps *steps, TraceStep step)
 {
     if (!steps->len || step.end > steps->at[steps->len - 1].end)
         vec_push(steps, step);
 }
 
-static bool is_outside_all(const Steps *steps, const TraceStep *step)
+static bool is_outside_all(const TraceStep *steps, size_t len, const TraceStep *step)
 {
-    size_t from = 0, to = steps->len;
+    size_t from = 0, to = len;
 
     while (from < to) { /* the first that ends behind its start; ends rise with starts */
         size_t middle = from + (to - from) / 2;
 
-        if (steps->at[middle].end <= step->start)
+        if (steps[middle].end <= step->start)
             from = middle + 1;
         else
             to = middle;
     }
-    return from == steps->len || steps->at[from].start >= step->end;
+    return from == len || steps[from].start >= step->end;
 }
 
-static void steps_of_host(TraceIndex *index, const TraceRows *rows, Steps *steps)
+static void steps_of_host(TraceIndex *index, const TraceRows *rows)
 {
     const ProfileEvents *host = &index->profile->host;
     uint32_t lead = leading_lane(host, rows);
-    Steps others = {0};
-    size_t led;
+    TraceSteps *steps = &index->steps, led = {0}, others = {0};
 
-    for (size_t i = 0; i < rows->len; i++)
+    for (size_t i = 0; i < rows->len; i++) {
+        const TraceStep step = step_of(index->profile, host, rows->at[i], false);
+
         if (host->lane[rows->at[i]] == lead)
-            add_outermost(steps, step_of(index->profile, host, rows->at[i], false));
-    led = steps->len;
-    for (size_t i = 0; i < rows->len; i++)
-        if (host->lane[rows->at[i]] != lead)
-            vec_push(&others, step_of(index->profile, host, rows->at[i], false));
-    if (others.len) {
-        Steps more = {0};
-
-        qsort(others.at, others.len, sizeof(*others.at), by_extent);
-        for (size_t i = 0; i < others.len; i++)
-            if (is_outside_all(steps, &others.at[i]))
-                add_outermost(&more, others.at[i]);
-        for (size_t i = 0; i < more.len; i++)
-            vec_push(steps, more.at[i]);
-        vec_done(&more);
+            add_outermost(&led, step);
+        else
+            vec_push(&others, step);
     }
-    if (steps->len > led)
-        qsort(steps->at, steps->len, sizeof(*steps->at), by_extent);
+    vec_sort(&others, by_extent);
+    for (size_t i = 0; i < others.len; i++)
+        if (is_outside_all(led.at, led.len, &others.at[i]))
+            add_outermost(steps, others.at[i]);
+    for (size_t i = 0; i < led.len; i++)
+        vec_push(steps, led.at[i]);
+    vec_sort(steps, by_extent);
+    vec_done(&led);
     vec_done(&others);
 }
 
@@ -188,12 +169,11 @@ static int by_step_name(const void *a_, const void *b_)
 }
 
 /* Those of one name become one; the result comes by extent. */
-static void join_names(Steps *all)
+static void join_names(TraceSteps *all)
 {
     size_t kept = 0;
 
-    if (all->len)
-        qsort(all->at, all->len, sizeof(*all->at), by_step_name);
+    vec_sort(all, by_step_name);
     for (size_t i = 0; i < all->len; i++) {
         TraceStep *last = kept ? &all->at[kept - 1] : NULL;
 
@@ -203,16 +183,15 @@ static void join_names(Steps *all)
             all->at[kept++] = all->at[i];
     }
     all->len = kept;
-    if (kept)
-        qsort(all->at, kept, sizeof(*all->at), by_extent);
+    vec_sort(all, by_extent);
 }
 
 /* GPU annotations of one name, joined. */
-static void steps_of_gpu(TraceIndex *index, Steps *steps)
+static void steps_of_gpu(TraceIndex *index)
 {
     const Profile *profile = index->profile;
     const ProfileEvents *mark = &profile->mark;
-    Steps all = {0};
+    TraceSteps all = {0};
 
     for (size_t row = 0; row < mark->len; row++) {
         size_t len;
@@ -223,7 +202,7 @@ static void steps_of_gpu(TraceIndex *index, Steps *steps)
     }
     join_names(&all);
     for (size_t i = 0; i < all.len; i++)
-        add_outermost(steps, all.at[i]);
+        add_outermost(&index->steps, all.at[i]);
     vec_done(&all);
 }
 
@@ -239,11 +218,9 @@ typedef VEC(Like) Likes;
 
 static int by_family(const Like *a, const Like *b)
 {
-    if (a->lane != b->lane)
-        return a->lane < b->lane ? -1 : 1;
-    if (a->family != b->family)
-        return a->family < b->family ? -1 : 1;
-    return memcmp(a->step.name, b->step.name, a->family);
+    const int64_t keys[][2] = {{a->lane, b->lane}, {(int64_t)a->family, (int64_t)b->family}};
+    const int order = trace_compare(keys, ARRAY_LEN(keys));
+    return order ? order : memcmp(a->step.name, b->step.name, a->family);
 }
 
 static int by_family_and_extent(const void *a, const void *b)
@@ -257,7 +234,7 @@ static int by_family_and_extent(const void *a, const void *b)
 static void find_likes(const TraceIndex *index, const ProfileEvents *table, bool on_gpu, Likes *ret)
 {
     const Profile *profile = index->profile;
-    Steps steps = {0};
+    TraceSteps steps = {0};
     VEC(uint32_t) lanes = {0};
 
     for (size_t row = 0; row < table->len; row++) {
@@ -283,8 +260,7 @@ static void find_likes(const TraceIndex *index, const ProfileEvents *table, bool
     }
     vec_done(&steps);
     vec_done(&lanes);
-    if (ret->len)
-        qsort(ret->at, ret->len, sizeof(*ret->at), by_family_and_extent);
+    vec_sort(ret, by_family_and_extent);
 }
 
 /* Two at least, numbers that go up, and on a thread one behind the other. The time that they cover, 0: no steps. */
@@ -306,7 +282,7 @@ static int64_t worth_of(const Like *likes, size_t len)
 }
 
 /* The ranges of one name but for the number that cover most; of equal ones the first. */
-static void steps_of_others(const TraceIndex *index, const ProfileEvents *table, bool on_gpu, Steps *steps)
+static void steps_of_others(TraceIndex *index, const ProfileEvents *table, bool on_gpu)
 {
     Likes likes = {0};
     size_t best = 0, best_len = 0;
@@ -325,7 +301,7 @@ static void steps_of_others(const TraceIndex *index, const ProfileEvents *table,
         }
     }
     for (size_t i = best; i < best + best_len; i++)
-        vec_push(steps, likes.at[i].step);
+        vec_push(&index->steps, likes.at[i].step);
     vec_done(&likes);
 }
 
@@ -347,21 +323,18 @@ static int64_t last_end(const TraceIndex *index, const TraceStep *step)
 
 void trace_index_steps(TraceIndex *index, const TraceRows *step_rows)
 {
-    Steps steps = {0};
+    const TraceSteps *steps = &index->steps;
 
     if (step_rows->len)
-        steps_of_host(index, step_rows, &steps);
+        steps_of_host(index, step_rows);
     else
-        steps_of_gpu(index, &steps);
-    if (!steps.len)
-        steps_of_others(index, &index->profile->host, false, &steps);
-    if (!steps.len)
-        steps_of_others(index, &index->profile->mark, true, &steps);
-    for (size_t i = 0; i + 1 < steps.len; i++)
-        steps.at[i].to = steps.at[i + 1].start;
-    if (steps.len)
-        steps.at[steps.len - 1].to = last_end(index, &steps.at[steps.len - 1]);
-    index->steps.at = steps.at;
-    index->steps.len = steps.len;
-    index->steps.cap = steps.cap;
+        steps_of_gpu(index);
+    if (!steps->len)
+        steps_of_others(index, &index->profile->host, false);
+    if (!steps->len)
+        steps_of_others(index, &index->profile->mark, true);
+    for (size_t i = 0; i + 1 < steps->len; i++)
+        steps->at[i].to = steps->at[i + 1].start;
+    if (steps->len)
+        steps->at[steps->len - 1].to = last_end(index, &steps->at[steps->len - 1]);
 }

@@ -166,9 +166,8 @@ static void finish_kernels(Kernels *kernels)
 static int compare_kernels(const void *a, const void *b)
 {
     const TraceKernel *x = a, *y = b;
-    const int64_t keys[][2] = {{y->total_ns, x->total_ns}};
-    const int order = trace_compare(keys, ARRAY_LEN(keys));
-    return order ? order : strcmp(x->name, y->name);
+    const int64_t keys[][2] = {{y->total_ns, x->total_ns}, {strcmp(x->name, y->name), 0}};
+    return trace_compare(keys, ARRAY_LEN(keys));
 }
 
 void trace_kernels(const TraceJob *job, TraceRank *rank)

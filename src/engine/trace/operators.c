@@ -295,9 +295,9 @@ static void add_dims(Operators *operators)
 static int compare_operators(const void *a, const void *b)
 {
     const TraceOperator *x = a, *y = b;
-    const int64_t keys[][2] = {{y->device_self_ns, x->device_self_ns}, {y->host_self_ns, x->host_self_ns}};
-    const int order = trace_compare(keys, ARRAY_LEN(keys));
-    return order ? order : strcmp(x->name, y->name);
+    const int64_t keys[][2] = {
+        {y->device_self_ns, x->device_self_ns}, {y->host_self_ns, x->host_self_ns}, {strcmp(x->name, y->name), 0}};
+    return trace_compare(keys, ARRAY_LEN(keys));
 }
 
 void trace_operators(const TraceJob *job, TraceRank *rank)
@@ -504,9 +504,8 @@ static void add_gpu(Annotations *annotations)
 static int compare_annotations(const void *a, const void *b)
 {
     const TraceAnnotation *x = a, *y = b;
-    const int64_t keys[][2] = {{y->total_ns, x->total_ns}, {x->on_gpu, y->on_gpu}};
-    const int order = trace_compare(keys, ARRAY_LEN(keys));
-    return order ? order : strcmp(x->name, y->name);
+    const int64_t keys[][2] = {{y->total_ns, x->total_ns}, {x->on_gpu, y->on_gpu}, {strcmp(x->name, y->name), 0}};
+    return trace_compare(keys, ARRAY_LEN(keys));
 }
 
 void trace_annotations(const TraceJob *job, TraceRank *rank)

@@ -167,9 +167,8 @@ static void rank_sums(const RankMatch *match)
 static int by_rank(const void *a, const void *b)
 {
     const TraceRank *x = a, *y = b;
-    const int64_t keys[][2] = {{x->rank, y->rank}};
-    const int order = trace_compare(keys, ARRAY_LEN(keys));
-    return order ? order : strcmp(x->file ? x->file : "", y->file ? y->file : "");
+    const int64_t keys[][2] = {{x->rank, y->rank}, {strcmp(x->file ? x->file : "", y->file ? y->file : ""), 0}};
+    return trace_compare(keys, ARRAY_LEN(keys));
 }
 
 static void sort_ranks(TraceReport *report)

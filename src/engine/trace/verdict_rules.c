@@ -77,9 +77,8 @@ typedef struct NameTime {
 static int by_time(const void *a, const void *b)
 {
     const NameTime *x = a, *y = b;
-    const int64_t keys[][2] = {{y->ns, x->ns}};
-    const int order = trace_compare(keys, ARRAY_LEN(keys));
-    return order ? order : strcmp(x->name, y->name);
+    const int64_t keys[][2] = {{y->ns, x->ns}, {strcmp(x->name, y->name), 0}};
+    return trace_compare(keys, ARRAY_LEN(keys));
 }
 
 static bool is_judged_step(const TraceFacts *facts, int32_t step)
