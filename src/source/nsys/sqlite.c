@@ -425,38 +425,20 @@ static int query_failed(Reader *reader, const char *what, Err *err)
     return err_set(err, -EIO, "%s: %s", what, sqlite3_errmsg(reader->db));
 }
 
-/* Names of a table's columns, each between commas; empty where there is no such table. */
-static int columns_of(Reader *reader, const char *table, Str *names, Err *err)
+/* SQLITE_OK, SQLITE_ERROR where the table does not have the column, or where there is no table of this name (column
+ * NULL), or another fault. */
+static int find_column(const Reader *reader, const char *table, const char *column)
 {
-    char sql[128];
-    sqlite3_stmt *query = NULL;
-    int rc;
-
-    snprintf(sql, sizeof(sql), "PRAGMA table_info(%s)", table);
-    if (sqlite3_prepare_v2(reader->db, sql, -1, &query, NULL) != SQLITE_OK)
-        return query_failed(reader, table, err);
-    while ((rc = sqlite3_step(query)) == SQLITE_ROW) {
-        const char *name = (const char *)sqlite3_column_text(query, 1);
-
-        str_addf(names, ",%s", name ? name : "");
-    }
-    if (names->len)
-        str_addc(names, ',');
-    sqlite3_finalize(query);
-    return rc == SQLITE_DONE ? 0 : query_failed(reader, table, err);
+    return sqlite3_table_column_metadata(reader->db, NULL, table, column, NULL, NULL, NULL, NULL, NULL);
 }
 
-static void write_query(const Table *table, const Str *have, Str *sql)
+static void write_query(const Reader *reader, const Table *table, Str *sql)
 {
-    char sought[64];
-
-    str_add(sql, "SELECT ");
     for (size_t i = 0; table->columns[i]; i++) {
-        snprintf(sought, sizeof(sought), ",%s,", table->columns[i]);
-        const bool there = strstr(have->text, sought) != NULL;
+        const bool there = find_column(reader, table->name, table->columns[i]) == SQLITE_OK;
 
-        str_addf(sql, "%s%s%s%s", i ? ", " : "", there ? "\"" : "", there ? table->columns[i] : "NULL",
-                 there ? "\"" : "");
+        str_add(sql, i ? ", " : "SELECT ");
+        str_addf(sql, there ? "\"%s\"" : "NULL AS %s", table->columns[i]);
     }
     str_addf(sql, " FROM %s", table->name);
 }
@@ -480,15 +462,16 @@ static int read_rows(Reader *reader, const Table *table, sqlite3_stmt *query, Er
 /* Outcome 1: there is no such table. */
 static int read_table(Reader *reader, const Table *table, Err *err)
 {
-    CLEANUP(str_done) Str have = {0}, sql = {0};
+    CLEANUP(str_done) Str sql = {0};
     sqlite3_stmt *query = NULL;
+    const int found = find_column(reader, table->name, NULL);
 
-    str_init(&have, SQL_MAX);
-    str_init(&sql, SQL_MAX);
-    TRY(columns_of(reader, table->name, &have, err));
-    if (!have.len)
+    if (found == SQLITE_ERROR)
         return 1;
-    write_query(table, &have, &sql);
+    if (found != SQLITE_OK)
+        return query_failed(reader, table->name, err);
+    str_init(&sql, SQL_MAX);
+    write_query(reader, table, &sql);
     if (sqlite3_prepare_v2(reader->db, sql.text, -1, &query, NULL) != SQLITE_OK)
         return query_failed(reader, table->name, err);
     const int rc = read_rows(reader, table, query, err);
