@@ -34,72 +34,57 @@ static ssize_t read_input(void *context, void *buffer, size_t len, Err *err)
     return n < 0 ? err_errno(err, "read the recording") : n;
 }
 
-/* Where the lines of a recording come from. */
-typedef struct Input {
-    int fd;
-    Inflate *inflate; /* NULL: it is not packed */
-    unsigned char head[HEAD_BYTES];
-    size_t head_len;          /* of a pipe: bytes that were read to see what it is */
-    bool keep;                /* its text is kept in the recording's own file, as it cannot be read again */
-    bool (*stop)(void *self); /* may be NULL */
-    void *self;
-} Input;
-
-static ssize_t read_head_first(void *context, void *buffer, size_t len, Err *err)
-{
-    Input *input = context;
-    const size_t n = input->head_len;
-
-    if (n == 0 || len < n)
-        return read_input(&input->fd, buffer, len, err);
-    memcpy(buffer, input->head, n);
-    input->head_len = 0;
-    return (ssize_t)n;
-}
-
-/* Looks at its first bytes, and makes a file without a name for what cannot be read again. */
-static int prepare_input(Recording *r, Input *input, Err *err)
-{
-    const char *dir = getenv("TMPDIR");
-    struct stat st;
-
-    if (fstat(input->fd, &st) < 0)
-        return err_errno(err, "examine the recording");
-    if (S_ISDIR(st.st_mode))
-        return err_set(err, -EISDIR, "it is a folder");
-    while (input->head_len < HEAD_BYTES) {
-        const ssize_t n = read_input(&input->fd, input->head + input->head_len, HEAD_BYTES - input->head_len, err);
-
-        if (n < 0)
-            return (int)n;
-        if (n == 0)
-            break;
-        input->head_len += (size_t)n;
-    }
-    if (inflate_is_gzip(input->head, input->head_len))
-        input->inflate = inflate_new(read_head_first, input);
-    input->keep = input->inflate || !S_ISREG(st.st_mode);
-    dir = dir && dir[0] ? dir : "/tmp";
-    r->fd = input->keep ? open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600) : fcntl(input->fd, F_DUPFD_CLOEXEC, 3);
-    return r->fd < 0 ? err_errno(err, "make a file in '%s' to unpack the recording into", dir) : 0;
-}
-
 /* The next part of the text, 0 at its end. A damaged end is left out. */
-static ssize_t read_text(Recording *r, Input *input, char *buffer, Err *err)
+static ssize_t read_part(Recording *r, Inflate *inflate, char *buffer, Err *err)
 {
     Err said;
 
-    if (input->stop && input->stop(input->self))
+    if (r->stop && r->stop(r->self))
         return err_set(err, -ECANCELED, "the recording was not read to its end");
-    const ssize_t n = input->inflate ? inflate_read(input->inflate, buffer, CHUNK, &said)
-                                     : read_head_first(input, buffer, CHUNK, &said);
-    if (n < 0) {
+    const ssize_t n = inflate ? inflate_read(inflate, buffer, CHUNK, &said) : read_input(&r->fd, buffer, CHUNK, &said);
+    if (n < 0)
         snprintf(r->damage, sizeof r->damage, "%.250s", said.text);
+    return n < 0 ? 0 : n;
+}
+
+/* Copies the text, unpacked, into a file without a name, which is the recording's from then on. */
+static int keep_text(Recording *r, Inflate *inflate, Err *err)
+{
+    const char *dir = getenv("TMPDIR");
+    CLEANUP_FREE char *part = xmalloc(CHUNK);
+    ssize_t n;
+
+    dir = dir && dir[0] ? dir : "/tmp";
+    CLEANUP_FD int fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return err_errno(err, "make a file in '%s' to unpack the recording into", dir);
+    while ((n = read_part(r, inflate, part, err)) > 0)
+        if (file_write_all(fd, part, (size_t)n) < 0)
+            return err_errno(err, "unpack the recording");
+    fd_close(&r->fd);
+    r->fd = fd_take(&fd);
+    return n < 0 ? (int)n : lseek(r->fd, 0, SEEK_SET) < 0 ? err_errno(err, "read the recording") : 0;
+}
+
+/* Keeps what cannot be read again: what comes through a pipe, and what is packed. */
+static int prepare_text(Recording *r, Err *err)
+{
+    unsigned char head[HEAD_BYTES];
+    struct stat st;
+
+    if (fstat(r->fd, &st) < 0)
+        return err_errno(err, "examine the recording");
+    if (S_ISDIR(st.st_mode))
+        return err_set(err, -EISDIR, "it is a folder");
+    if (!S_ISREG(st.st_mode))
+        TRY(keep_text(r, NULL, err));
+    const ssize_t n = pread(r->fd, head, sizeof head, 0);
+    if (n < 0)
+        return err_errno(err, "read the recording");
+    if (!inflate_is_gzip(head, (size_t)n))
         return 0;
-    }
-    if (input->keep && file_write_all(r->fd, buffer, (size_t)n) < 0)
-        return err_errno(err, "unpack the recording");
-    return n;
+    CLEANUP(inflate_free_at) Inflate *inflate = inflate_new(read_input, &r->fd);
+    return keep_text(r, inflate, err);
 }
 
 /* --- its lines ---------------------------------------------------------------------------------------------------- */
@@ -167,7 +152,7 @@ static int compare_times(const void *a, const void *b)
     return one->at < other->at ? -1 : one->at > other->at;
 }
 
-static int read_lines(Recording *r, Input *input, Err *err)
+static int read_lines(Recording *r, Err *err)
 {
     CLEANUP(str_done) Str buffer = {0};
     uint64_t at = 0;
@@ -177,7 +162,7 @@ static int read_lines(Recording *r, Input *input, Err *err)
     do {
         if (buffer.len > LINE_MAX_BYTES || !str_reserve(&buffer, CHUNK))
             return err_set(err, -EFBIG, "it has a line of more than %d MiB", LINE_MAX_BYTES >> 20);
-        n = read_text(r, input, buffer.text + buffer.len, err);
+        n = read_part(r, NULL, buffer.text + buffer.len, err);
         if (n < 0)
             return (int)n;
         buffer.len += (size_t)n;
@@ -203,12 +188,10 @@ int recording_open(const char *path, bool (*stop)(void *self), void *self, Recor
         return err_errno(err, "open the recording '%s'", path);
     (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK); /* a pipe is opened at once, and then waited for */
     r = xcalloc(1, sizeof *r);
-    r->fd = -1;
-    Input input = {.fd = fd, .stop = stop, .self = self};
-    int rc = prepare_input(r, &input, err);
+    *r = (Recording){.fd = fd_take(&fd), .stop = stop, .self = self};
+    int rc = prepare_text(r, err);
     if (rc == 0)
-        rc = read_lines(r, &input, err);
-    inflate_free(input.inflate);
+        rc = read_lines(r, err);
     if (rc < 0)
         err_add(err, "'%s'", path);
     else

@@ -25,6 +25,8 @@ typedef struct RecordingLine {
  */
 typedef struct Recording {
     int fd;                   /* its text */
+    bool (*stop)(void *self); /* as recording_open has them */
+    void *self;
     VEC(RecordingLine) lines; /* its snapshots in ascending order of time, at least one */
     uint64_t strange;         /* lines that are no snapshots */
     char damage[256];         /* what was not right with the file, "" nothing */
