@@ -31,8 +31,7 @@ static nvmlReturn_t ask_driver(NvmlLibrary *library)
         return r;
     library->up = true;
     board_set_driver(library->self, BOARD_DRIVER_FINE, NODE_DRIVER_FINE, 0, "");
-    r = NVML_CALL_WITHIN(library, &nobody, NVML_ATTACH_LIMIT_MS, nvmlDeviceGetCount_v2, (&count));
-    return r;
+    return NVML_CALL_WITHIN(library, &nobody, NVML_ATTACH_LIMIT_MS, nvmlDeviceGetCount_v2, (&count));
 }
 
 /* Does what a new client of the driver does: init, count of GPUs, shutdown. A driver may refuse that while it still
@@ -131,16 +130,6 @@ static int check_hello(const SamplerHello *hello, int board_fd, Err *err)
     return 0;
 }
 
-/* Allocated only where wanted. */
-static void make_counters(Child *child)
-{
-    if (!child->hello->dcgm)
-        return;
-    child->dcgm = (DcgmPlace){
-        .library = child->hello->dcgm_library, .address = child->hello->dcgm_address, .connect_ms = DCGM_CONNECT_MS};
-    child->reader.counters = nvml_counters_new(&child->reader, &child->dcgm, child->hello->dcgm_after_ns);
-}
-
 /* Whoever had the slot before may have been killed in the middle of a call. */
 static BoardSampler *claim_slot(Board *board, uint32_t slot)
 {
@@ -180,26 +169,22 @@ int child_connect(int fd, Child **ret_child, Err *err)
     child->plan_sequence = UINT32_MAX;
     child->reader.board = board;
     nvml_library_init(&child->reader.library, child->self, (uint16_t)child->hello->slot);
-    make_counters(child);
+    child->dcgm = (DcgmPlace){
+        .library = child->hello->dcgm_library, .address = child->hello->dcgm_address, .connect_ms = DCGM_CONNECT_MS};
+    if (child->hello->dcgm)
+        child->reader.counters = nvml_counters_new(&child->reader, &child->dcgm, child->hello->dcgm_after_ns);
     *ret_child = child;
     return 0;
 }
 
 /* ---- GPUs ---- */
 
-static void forget_all(Child *child)
-{
-    for (size_t i = 0; i < ARRAY_LEN(child->gpus); i++) {
-        nvml_gpu_free(child->gpus[i]);
-        child->gpus[i] = NULL;
-    }
-}
-
 void child_free(Child *child)
 {
     if (!child)
         return;
-    forget_all(child);
+    for (size_t i = 0; i < ARRAY_LEN(child->gpus); i++)
+        nvml_gpu_free(child->gpus[i]);
     nvml_counters_free(child->reader.counters);
     nvml_library_close(&child->reader.library);
     board_unmap(child->board);
@@ -237,13 +222,6 @@ static void lose_all(Child *child, Absence why)
             nvml_gpu_set_absent(child->gpus[i], why);
 }
 
-static void detach_all(Child *child)
-{
-    for (size_t i = 0; i < ARRAY_LEN(child->gpus); i++)
-        if (child->gpus[i])
-            nvml_gpu_detach(child->gpus[i]);
-}
-
 /* ---- the driver ---- */
 
 /* Without a driver: values become absent, and the driver is tried again with growing delays. */
@@ -258,7 +236,9 @@ static void delay_start(Child *child, Absence why)
 
 static void close_driver(Child *child)
 {
-    detach_all(child);
+    for (size_t i = 0; i < ARRAY_LEN(child->gpus); i++)
+        if (child->gpus[i])
+            nvml_gpu_detach(child->gpus[i]);
     nvml_counters_close(child->reader.counters);
     nvml_library_close(&child->reader.library);
 }
@@ -514,9 +494,7 @@ static bool wait_for_end(const Child *child, uint64_t ns)
     const struct timespec time = {.tv_sec = (time_t)(ns / NS_PER_S), .tv_nsec = (long)(ns % NS_PER_S)};
     struct pollfd end = {.fd = child->fd, .events = POLLIN};
 
-    if (ppoll(&end, 1, &time, NULL) <= 0)
-        return false;
-    return end.revents != 0;
+    return ppoll(&end, 1, &time, NULL) > 0 && end.revents != 0;
 }
 
 void child_run(Child *child)

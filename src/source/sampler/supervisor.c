@@ -167,11 +167,6 @@ static const char *format_span(uint64_t ns, char text[SPAN_CAP])
     return text;
 }
 
-static uint64_t time_until(const Supervisor *s, uint64_t instant_ns)
-{
-    return instant_ns > s->now_ns ? instant_ns - s->now_ns : 0;
-}
-
 /* Cuts at the cap rather than dropping what does not fit. */
 static void __attribute__((format(printf, 2, 3))) add(char why[NODE_WHY_CAP], const char *fmt, ...)
 {
@@ -183,13 +178,17 @@ static void __attribute__((format(printf, 2, 3))) add(char why[NODE_WHY_CAP], co
     va_end(args);
 }
 
+static bool is_in_late_call(const Slot *slot)
+{
+    return slot->state == SAMPLER_STUCK || slot->state == SAMPLER_KILLED || slot->state == SAMPLER_ABANDONED;
+}
+
 /* The sampler that is in this call still, or NULL. */
 static const Slot *find_stuck_slot(const Supervisor *s, const Miss *miss)
 {
     const Slot *slot = &s->slots[miss->slot];
-    bool in = slot->state == SAMPLER_STUCK || slot->state == SAMPLER_KILLED || slot->state == SAMPLER_ABANDONED;
 
-    return in && slot->order == miss->order ? slot : NULL;
+    return is_in_late_call(slot) && slot->order == miss->order ? slot : NULL;
 }
 
 static void add_miss(const Supervisor *s, const Miss *miss, char why[NODE_WHY_CAP])
@@ -212,6 +211,7 @@ static void add_miss(const Supervisor *s, const Miss *miss, char why[NODE_WHY_CA
 static void add_next(const Supervisor *s, uint32_t gpu, char why[NODE_WHY_CAP])
 {
     const Gpu *g = &s->gpus[gpu];
+    uint64_t at_ns = g->isolated ? g->retry_ns : s->shared_ns;
     char time[SPAN_CAP];
 
     if (g->isolated && supervisor_count_abandoned(s, gpu) >= STUCK_MAX)
@@ -219,7 +219,7 @@ static void add_next(const Supervisor *s, uint32_t gpu, char why[NODE_WHY_CAP])
     else if (s->released)
         add(why, "; not tried again before the driver is taken up again");
     else
-        add(why, "; next try in %s", format_span(time_until(s, g->isolated ? g->retry_ns : s->shared_ns), time));
+        add(why, "; next try in %s", format_span(at_ns > s->now_ns ? at_ns - s->now_ns : 0, time));
 }
 
 static void write_hung_why(const Supervisor *s, uint32_t gpu, char why[NODE_WHY_CAP])
@@ -375,7 +375,7 @@ void supervisor_view_gpu(const Supervisor *s, uint32_t i, NodeGpu *ret)
 static void view_slot(const Supervisor *s, uint32_t at, NodeSampler *ret)
 {
     const Slot *slot = &s->slots[at];
-    bool in_call = slot->state == SAMPLER_STUCK || slot->state == SAMPLER_KILLED || slot->state == SAMPLER_ABANDONED;
+    bool in_call = is_in_late_call(slot);
 
     *ret = (NodeSampler){.state = slot->state, .pid = slot->pid, .since_ns = board_at(s->board, slot->since_ns)};
     for (uint32_t i = 0; i < s->gpu_count; i++)

@@ -136,14 +136,6 @@ void supervisor_gpu_delay_retry(Supervisor *s, uint32_t gpu)
     g->good_ns = 0;
 }
 
-void supervisor_gpu_note_late_call(Supervisor *s, uint32_t gpu, uint32_t function)
-{
-    Gpu *g = &s->gpus[gpu];
-
-    g->missed_calls++;
-    g->slow_function = function;
-}
-
 void supervisor_gpu_note_slow_call(Supervisor *s, uint32_t gpu, uint32_t function, uint64_t took_ns)
 {
     Gpu *g = &s->gpus[gpu];
@@ -277,31 +269,21 @@ static void remove_gpu(Supervisor *s, uint32_t gpu)
     set_state(s, gpu, GPU_GONE);
 }
 
-static void bring_gpu_back(Supervisor *s, uint32_t gpu)
-{
-    s->gpus[gpu].gone = false;
-    supervisor_forgive_abandoned(s, gpu);
-    set_state(s, gpu, GPU_STARTING);
-}
-
-static bool is_listed(PciAddress pci, const PciAddress *gpus, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (pci_compare(pci, gpus[i]) == 0)
-            return true;
-    return false;
-}
-
 void supervisor_set_bus(Supervisor *s, const PciAddress *gpus, size_t count)
 {
     s->now_ns = s->ops->now_ns(s->self);
     for (uint32_t i = 0; i < s->gpu_count; i++) {
-        bool is_there = is_listed(s->gpus[i].pci, gpus, count);
+        bool is_there = false;
 
-        if (s->gpus[i].gone && is_there)
-            bring_gpu_back(s, i);
-        else if (!s->gpus[i].gone && s->gpus[i].on_bus && !is_there)
+        for (size_t k = 0; k < count; k++)
+            is_there |= pci_compare(s->gpus[i].pci, gpus[k]) == 0;
+        if (s->gpus[i].gone && is_there) {
+            s->gpus[i].gone = false;
+            supervisor_forgive_abandoned(s, i);
+            set_state(s, i, GPU_STARTING);
+        } else if (!s->gpus[i].gone && s->gpus[i].on_bus && !is_there) {
             remove_gpu(s, i);
+        }
     }
     for (size_t k = 0; k < count; k++) {
         uint32_t at = find_gpu(s, gpus[k]);

@@ -24,7 +24,8 @@ enum {
 typedef struct Miss {
     uint32_t slot;
     uint64_t order;    /* of the slot's sampler: a later one in the same slot is another */
-    uint64_t start_ns; /* kernel instant; 0: it was no call, the sampler gave no sign of life */
+    uint64_t start_ns; /* BoardSampler.call_start_ns; 0: it was no call */
+
     uint32_t function;
 } Miss;
 
@@ -42,9 +43,8 @@ typedef struct Slot {
     bool forgiven;           /* an abandoned one that no longer counts against its GPU */
     uint64_t beat_ns;        /* as last seen */
     uint64_t life_ns;        /* last sign of life */
-    uint64_t call_ns;        /* BoardSampler.call_start_ns of the call that it is stuck in */
-    uint64_t late_ns;        /* the same of the last call of a slow GPU that was late */
-    Miss miss;               /* that call */
+    uint64_t late_ns;        /* BoardSampler.call_start_ns of the last call of a slow GPU that was late */
+    Miss miss;               /* the call that it is stuck in */
     uint32_t miss_gpu;       /* whose, or NO_GPU */
     uint32_t found_sequence; /* BoardSampler.found_sequence of what was taken */
     char wchan[NODE_WCHAN_CAP];
@@ -130,8 +130,7 @@ void supervisor_gpu_assign(Supervisor *s, uint32_t gpu, uint32_t slot); /* NO_SL
 void supervisor_gpus_unassign(Supervisor *s, uint32_t slot, uint32_t but);
 void supervisor_gpu_note_hang(Supervisor *s, uint32_t gpu, const Miss *miss);
 void supervisor_gpu_isolate(Supervisor *s, uint32_t gpu);
-void supervisor_gpu_note_late_call(Supervisor *s, uint32_t gpu,
-                                   uint32_t function); /* a call of a slow GPU is late again */
+
 void supervisor_gpu_note_slow_call(Supervisor *s, uint32_t gpu, uint32_t function,
                                    uint64_t took_ns); /* a late call returned */
 void supervisor_gpu_delay_retry(Supervisor *s, uint32_t gpu);

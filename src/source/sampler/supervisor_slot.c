@@ -34,28 +34,35 @@ static void set_state(Supervisor *s, Slot *slot, SamplerState state)
     slot->since_ns = s->now_ns;
 }
 
-/* ---- start ---- */
-
-/* Every GPU that is not isolated yet may need a slot of its own. */
-static uint32_t count_reserved(const Supervisor *s)
+/* The function of the call that a sampler is in, 0: none. */
+static uint32_t function_in_call(const BoardSampler *board)
 {
-    uint32_t count = SLOTS_RESERVED;
-
-    for (uint32_t i = 0; i < s->gpu_count; i++)
-        count += !s->gpus[i].gone && !s->gpus[i].isolated;
-    return count;
+    return atomic_load(&board->call_start_ns) ? atomic_load(&board->call_function) : 0;
 }
 
-static uint32_t find_free_slot(const Supervisor *s, uint32_t reserve)
+/* Where in the kernel its process waits now. */
+static void note_wchan(Supervisor *s, Slot *slot)
 {
-    uint32_t found = NO_SLOT, count = 0;
+    s->ops->wchan(s->self, slot->pid, slot->wchan);
+    slot->wchan[sizeof(slot->wchan) - 1] = '\0';
+}
 
-    for (uint32_t i = 0; i < NODE_SAMPLERS_MAX; i++)
+/* ---- start ---- */
+
+/* The first free slot. Some are reserved for the shared sampler: every GPU that is not isolated yet may need a slot of
+ * its own. */
+static uint32_t find_free_slot(const Supervisor *s, bool shared)
+{
+    uint32_t found = NO_SLOT, count = 0, reserved = shared ? 0 : SLOTS_RESERVED;
+
+    for (uint32_t i = NODE_SAMPLERS_MAX; i-- > 0;)
         if (s->slots[i].state == SAMPLER_FREE) {
             count++;
-            found = found == NO_SLOT ? i : found;
+            found = i;
         }
-    return count > reserve ? found : NO_SLOT;
+    for (uint32_t i = 0; !shared && i < s->gpu_count; i++)
+        reserved += !s->gpus[i].gone && !s->gpus[i].isolated;
+    return count > reserved ? found : NO_SLOT;
 }
 
 /* Resets its part of the board; the count of events continues. */
@@ -72,16 +79,6 @@ static void clear_board(BoardSampler *sampler)
     atomic_store(&sampler->trouble, NODE_DRIVER_FINE);
     atomic_store(&sampler->code, 0);
     board_set_why(sampler, "");
-}
-
-static void set_hello_dcgm(const Supervisor *s, SamplerHello *hello)
-{
-    if (!s->dcgm.library)
-        return;
-    hello->dcgm = true;
-    hello->dcgm_after_ns = s->dcgm_after_ns;
-    memcpy(hello->dcgm_library, s->dcgm.library, strlen(s->dcgm.library));
-    memcpy(hello->dcgm_address, s->dcgm.address, strlen(s->dcgm.address));
 }
 
 /* Makes the process that `hello` speaks to, in its slot. */
@@ -108,7 +105,7 @@ static int begin_process(Supervisor *s, SamplerHello *hello, uint32_t solo, Err 
 
 uint32_t supervisor_slot_start(Supervisor *s, uint32_t solo)
 {
-    uint32_t at = find_free_slot(s, solo == NO_GPU ? 0 : count_reserved(s));
+    uint32_t at = find_free_slot(s, solo == NO_GPU);
     SamplerHello hello = {.slot = at};
     Err err = {0};
 
@@ -118,7 +115,12 @@ uint32_t supervisor_slot_start(Supervisor *s, uint32_t solo)
     }
     hello.no_attach =
         solo != NO_GPU || s->attach_hung || s->now_ns < s->pairs_after_ns || supervisor_gpus_in_trouble(s);
-    set_hello_dcgm(s, &hello);
+    if (s->dcgm.library) {
+        hello.dcgm = true;
+        hello.dcgm_after_ns = s->dcgm_after_ns;
+        memcpy(hello.dcgm_library, s->dcgm.library, strlen(s->dcgm.library));
+        memcpy(hello.dcgm_address, s->dcgm.address, strlen(s->dcgm.address));
+    }
     if (begin_process(s, &hello, solo, &err) < 0) {
         snprintf(s->start_why, sizeof(s->start_why), "a sampler could not be started: %.*s", 100, err.text);
         return NO_SLOT;
@@ -130,7 +132,7 @@ uint32_t supervisor_slot_start(Supervisor *s, uint32_t solo)
 
 static uint32_t start_probe(Supervisor *s)
 {
-    uint32_t at = find_free_slot(s, count_reserved(s));
+    uint32_t at = find_free_slot(s, false);
     SamplerHello hello = {.slot = at, .probe = 1};
     Err err = {0};
 
@@ -176,19 +178,6 @@ static void note_refusal(Supervisor *s, NodeDriver driver, int32_t code)
     p->due_ns = agent_now(s) + (pause_ns < s->limits.probe_ns ? pause_ns : s->limits.probe_ns);
     supervisor_log(s, s->view.probe.count == 2 ? LOG_LEVEL_WARN : LOG_LEVEL_DEBUG, "Probe of the driver: %s.",
                    s->view.probe.why);
-}
-
-static void note_late_probe(Supervisor *s, uint32_t at)
-{
-    const Miss *miss = &s->slots[at].miss;
-
-    if (miss->start_ns == 0) { /* it was not the driver that kept it */
-        supervisor_log(s, LOG_LEVEL_DEBUG, "A probe of the driver did not get along; it is killed.");
-        return;
-    }
-    snprintf(s->view.probe.why, sizeof(s->view.probe.why), "a new client gets no answer: %s did not return in time",
-             supervisor_function_text(miss->function));
-    note_refusal(s, NODE_DRIVER_HANGS, 0);
 }
 
 static void note_probe_answer(Supervisor *s, const BoardSampler *board)
@@ -247,15 +236,10 @@ static void lose_gpus(Supervisor *s, uint32_t at, uint32_t gpu)
         s->crash_gpu = NO_GPU;
         supervisor_gpu_isolate(s, gpu);
         supervisor_gpu_delay_retry(s, gpu);
-        return;
+    } else {
+        s->crash_gpu = gpu;
+        supervisor_delay_shared(s, s->now_ns - slot->started_ns);
     }
-    s->crash_gpu = gpu;
-    supervisor_delay_shared(s, s->now_ns - slot->started_ns);
-}
-
-static bool is_in_dcgm(const BoardSampler *board)
-{
-    return atomic_load(&board->call_start_ns) && supervisor_function_is_dcgm(atomic_load(&board->call_function));
 }
 
 static void pause_dcgm(Supervisor *s, const char *what)
@@ -263,11 +247,6 @@ static void pause_dcgm(Supervisor *s, const char *what)
     s->dcgm_after_ns = s->now_ns + DCGM_PAUSE_NS;
     supervisor_log(s, LOG_LEVEL_WARN, "%s; DCGM is left alone for %u minutes.", what,
                    (unsigned)(DCGM_PAUSE_NS / NS_PER_MIN));
-}
-
-static bool is_in_pair(const BoardSampler *board)
-{
-    return atomic_load(&board->call_start_ns) && supervisor_function_is_pair(atomic_load(&board->call_function));
 }
 
 static void pause_pairs(Supervisor *s, uint64_t until_ns)
@@ -280,15 +259,15 @@ static void pause_pairs(Supervisor *s, uint64_t until_ns)
 static void note_unexpected_end(Supervisor *s, uint32_t at)
 {
     const BoardSampler *board = &s->board->samplers[at];
+    uint32_t function = function_in_call(board);
     uint32_t gpu = atomic_load(&board->call_start_ns) ? atomic_load(&board->call_gpu) : NO_GPU;
     bool ours = gpu < s->gpu_count && s->gpus[gpu].slot == at;
 
     supervisor_log(s, s->stopping ? LOG_LEVEL_DEBUG : LOG_LEVEL_WARN, "Sampler %d ended unexpectedly%s%s.",
-                   (int)s->slots[at].pid, ours ? ", in " : "",
-                   ours ? supervisor_function_text(atomic_load(&board->call_function)) : "");
-    if (s->dcgm.library && !s->stopping && (s->fails > 0 || is_in_dcgm(board)))
+                   (int)s->slots[at].pid, ours ? ", in " : "", ours ? supervisor_function_text(function) : "");
+    if (s->dcgm.library && !s->stopping && (s->fails > 0 || supervisor_function_is_dcgm(function)))
         pause_dcgm(s, "It may have been its engine");
-    if (!s->stopping && is_in_pair(board))
+    if (!s->stopping && supervisor_function_is_pair(function))
         pause_pairs(s, s->now_ns + PAIRS_PAUSE_NS);
     lose_gpus(s, at, ours ? gpu : NO_GPU);
 }
@@ -316,8 +295,7 @@ static void abandon_process(Supervisor *s, uint32_t at)
     Slot *slot = &s->slots[at];
 
     s->view.abandoned++;
-    s->ops->wchan(s->self, slot->pid, slot->wchan);
-    slot->wchan[sizeof(slot->wchan) - 1] = '\0';
+    note_wchan(s, slot);
     set_state(s, slot, SAMPLER_ABANDONED);
     if (supervisor_function_is_pair(slot->miss.function))
         pause_pairs(s, UINT64_MAX); /* until it ends: there shall be no second one */
@@ -368,47 +346,39 @@ static bool is_slow(Supervisor *s, uint32_t at, const Call *call)
 
     if (!own || g->slow_ns == 0)
         return false;
-    if (slot->late_ns != call->start_ns)
-        supervisor_gpu_note_late_call(s, slot->solo, call->function);
+    if (slot->late_ns != call->start_ns) { /* late again */
+        g->missed_calls++;
+        g->slow_function = call->function;
+    }
     slot->late_ns = call->start_ns;
+
     g->good_ns = 0;
     if (2 * g->slow_ns < limit)
         limit = 2 * g->slow_ns;
     return !has_passed(s, no_earlier(s, call->start_ns), limit > call->limit_ns ? limit : call->limit_ns);
 }
 
-/* No GPU of this sampler is blamed for the call: they go to others, and this sampler does not count if it never ends.
- * */
-static void reassign_gpus(Supervisor *s, uint32_t at)
-{
-    s->slots[at].forgiven = true;
-    s->shared = s->shared == at ? NO_SLOT : s->shared;
-    supervisor_gpus_unassign(s, at, NO_GPU);
-}
-
-/* A call of libdcgm, which is not about one GPU. */
-static void note_dcgm_hang(Supervisor *s, uint32_t at)
+/* A call of libdcgm, which is not about one GPU, or one about two: blaming either could isolate it for the other's
+ * hang, and the one that hangs soon misses a call of its own. No GPU of this sampler is blamed: they go to others, and
+ * this sampler does not count if it never ends. */
+static void note_hang_of_none(Supervisor *s, uint32_t at, bool pair)
 {
     Slot *slot = &s->slots[at];
     char what[NODE_WHY_CAP];
 
     snprintf(what, sizeof(what), "%s of sampler %d does not return", supervisor_function_text(slot->miss.function),
              (int)slot->pid);
-    pause_dcgm(s, what);
-    reassign_gpus(s, at);
-}
-
-/* A call about two GPUs. Blaming either one could isolate it for the other's hang; the one that hangs soon misses a
- * call of its own. */
-static void note_pair_hang(Supervisor *s, uint32_t at)
-{
-    supervisor_log(s, LOG_LEVEL_WARN,
-                   "%s of sampler %d does not return; it is about two GPUs, neither is blamed, and no pair is asked "
-                   "about for %u minutes.",
-                   supervisor_function_text(s->slots[at].miss.function), (int)s->slots[at].pid,
-                   (unsigned)(PAIRS_PAUSE_NS / NS_PER_MIN));
-    pause_pairs(s, s->now_ns + PAIRS_PAUSE_NS);
-    reassign_gpus(s, at);
+    if (pair) {
+        supervisor_log(s, LOG_LEVEL_WARN,
+                       "%s; it is about two GPUs, neither is blamed, and no pair is asked about for %u minutes.", what,
+                       (unsigned)(PAIRS_PAUSE_NS / NS_PER_MIN));
+        pause_pairs(s, s->now_ns + PAIRS_PAUSE_NS);
+    } else {
+        pause_dcgm(s, what);
+    }
+    slot->forgiven = true;
+    s->shared = s->shared == at ? NO_SLOT : s->shared;
+    supervisor_gpus_unassign(s, at, NO_GPU);
 }
 
 /* The call of slot `at` missed its deadline. */
@@ -416,17 +386,14 @@ static void miss_deadline(Supervisor *s, uint32_t at, const Call *call)
 {
     Slot *slot = &s->slots[at];
     bool ours = call->gpu < s->gpu_count && s->gpus[call->gpu].slot == at;
+    bool pair = supervisor_function_is_pair(call->function);
 
-    slot->call_ns = call->start_ns;
     slot->miss = (Miss){.slot = at, .order = slot->order, .start_ns = call->start_ns, .function = call->function};
     slot->miss_gpu = ours ? call->gpu : NO_GPU;
     set_state(s, slot, SAMPLER_STUCK);
-    s->ops->wchan(s->self, slot->pid, slot->wchan);
-    slot->wchan[sizeof(slot->wchan) - 1] = '\0';
-    if (supervisor_function_is_dcgm(call->function)) {
-        note_dcgm_hang(s, at);
-    } else if (supervisor_function_is_pair(call->function)) {
-        note_pair_hang(s, at);
+    note_wchan(s, slot);
+    if (pair || supervisor_function_is_dcgm(call->function)) {
+        note_hang_of_none(s, at, pair);
     } else if (ours) {
         supervisor_gpu_note_hang(s, call->gpu, &slot->miss);
         supervisor_gpus_unassign(s, at, call->gpu);
@@ -495,9 +462,14 @@ static void check_probe(Supervisor *s, uint32_t at)
                         .order = slot->order,
                         .start_ns = atomic_load(&board->call_start_ns),
                         .function = atomic_load(&board->call_function)};
-    s->ops->wchan(s->self, slot->pid, slot->wchan);
-    slot->wchan[sizeof(slot->wchan) - 1] = '\0';
-    note_late_probe(s, at);
+    note_wchan(s, slot);
+    if (slot->miss.start_ns == 0) { /* it was not the driver that kept it */
+        supervisor_log(s, LOG_LEVEL_DEBUG, "A probe of the driver did not get along; it is killed.");
+    } else {
+        snprintf(s->view.probe.why, sizeof(s->view.probe.why), "a new client gets no answer: %s did not return in time",
+                 supervisor_function_text(slot->miss.function));
+        note_refusal(s, NODE_DRIVER_HANGS, 0);
+    }
     kill_process(s, at);
 }
 
@@ -514,8 +486,7 @@ static void check_beat(Supervisor *s, uint32_t at)
     if (!has_passed(s, no_earlier(s, slot->life_ns), limit))
         return;
     supervisor_log(s, LOG_LEVEL_WARN, "Sampler %d gives no sign of life; it is killed and replaced.", (int)slot->pid);
-    s->ops->wchan(s->self, slot->pid, slot->wchan);
-    slot->wchan[sizeof(slot->wchan) - 1] = '\0';
+    note_wchan(s, slot);
     kill_process(s, at);
     lose_gpus(s, at, NO_GPU);
 }
@@ -543,7 +514,8 @@ static void check_stuck(Supervisor *s, uint32_t at)
 {
     Slot *slot = &s->slots[at];
 
-    if (atomic_load(&s->board->samplers[at].call_start_ns) != slot->call_ns)
+    if (atomic_load(&s->board->samplers[at].call_start_ns) != slot->miss.start_ns)
+
         note_return(s, at);
     else if (has_passed(s, no_earlier(s, slot->since_ns), s->limits.kill_ns))
         kill_stuck_sampler(s, at);
