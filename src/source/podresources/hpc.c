@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The job-mapping directory. All of it is read each time, into a second table; the two change places where they differ.
- */
+/* The job-mapping directory. Where a file changed all are read, into a second table; the two change places where they
+ * differ. */
 #include "source/podresources/hpc.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -14,8 +13,12 @@
 
 #include "base/alloc.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/map.h"
 #include "base/number.h"
 #include "base/vec.h"
+
+#define SETTLED_NS (2 * NS_PER_S) /* more than a file system's clock is coarse */
 
 void hpc_init(Hpc *hpc, const char *dir)
 {
@@ -26,12 +29,6 @@ static void table_done(HpcTable *table)
 {
     vec_done(table);
     arena_done(&table->arena);
-}
-
-static void table_clear(HpcTable *table)
-{
-    vec_clear(table);
-    arena_reset(&table->arena);
 }
 
 void hpc_done(Hpc *hpc)
@@ -131,18 +128,38 @@ static void add_jobs(Hpc *hpc, JobAllocation row, const char *text)
 
 /* -- the table ----------------------------------------------------------------------------------------------------- */
 
-static int read_dir(Hpc *hpc, Err *err)
+/* A number that is another one when a file came, went or changed. *ret_newest_ns: when the last change was. */
+static uint64_t read_stamp(DIR *dir, uint64_t *ret_newest_ns)
 {
-    CLEANUP(closedir_at) DIR *dir = opendir(hpc->dir);
-    CLEANUP_FREE char *text = NULL;
+    const struct dirent *entry;
+    uint64_t sum = 0;
+
+    *ret_newest_ns = 0;
+    for (size_t files = 0; files <= HPC_FILES_MAX && (entry = readdir(dir));) {
+        struct stat st = {0};
+
+        if (!has_form(entry->d_name))
+            continue;
+        files++;
+        (void)fstatat(dirfd(dir), entry->d_name, &st, 0);
+        const uint64_t changed_ns = (uint64_t)st.st_ctim.tv_sec * NS_PER_S + (uint64_t)st.st_ctim.tv_nsec;
+        const uint64_t facts[] = {st.st_dev, st.st_ino, (uint64_t)st.st_size, changed_ns};
+
+        sum += map_hash(facts, sizeof(facts), map_hash(entry->d_name, strlen(entry->d_name), 0));
+        *ret_newest_ns = number_max_u64(*ret_newest_ns, changed_ns);
+    }
+    return sum;
+}
+
+static void read_files(Hpc *hpc, DIR *dir)
+{
+    CLEANUP_FREE char *text = xmalloc(HPC_FILE_BYTES_MAX + 2);
     const struct dirent *entry;
     size_t files = 0;
     JobAllocation row;
 
-    if (!dir)
-        return err_errno(err, "open directory '%s'", hpc->dir);
-    text = xmalloc(HPC_FILE_BYTES_MAX + 2);
-    while ((entry = readdir(dir))) {
+    hpc->reads++;
+    for (rewinddir(dir); (entry = readdir(dir));) {
         if (!has_form(entry->d_name))
             continue;
         if (files == HPC_FILES_MAX || !parse_name(entry->d_name, &row)) {
@@ -155,7 +172,6 @@ static int read_dir(Hpc *hpc, Err *err)
         else
             hpc->left_out++;
     }
-    return 0;
 }
 
 static int compare_jobs(const void *left, const void *right)
@@ -174,8 +190,7 @@ static void sort_jobs(HpcTable *table)
 {
     size_t len = 0;
 
-    if (table->len)
-        qsort(table->at, table->len, sizeof(table->at[0]), compare_jobs);
+    vec_sort(table, compare_jobs);
     for (size_t i = 0; i < table->len; i++)
         if (!len || compare_jobs(&table->at[len - 1], &table->at[i]) != 0)
             table->at[len++] = table->at[i];
@@ -193,14 +208,23 @@ static bool same_jobs(const HpcTable *a, const HpcTable *b)
 
 int hpc_update(Hpc *hpc, Err *err)
 {
+    CLEANUP(closedir_at) DIR *dir = opendir(hpc->dir);
+    const int rc = dir ? 0 : err_errno(err, "open directory '%s'", hpc->dir);
     const HpcTable before = hpc->table;
-    int rc;
+    const uint64_t now_ns = clock_read(CLOCK_REALTIME);
+    uint64_t newest_ns = now_ns, stamp = dir ? read_stamp(dir, &newest_ns) : 0;
 
-    table_clear(&hpc->spare);
+    if (hpc->settled && dir && stamp == hpc->stamp)
+        return 0;
+    hpc->stamp = stamp;
+    hpc->settled = newest_ns + SETTLED_NS < now_ns;
     hpc->left_out = 0;
-    rc = read_dir(hpc, err);
+    vec_clear(&hpc->spare);
+    arena_reset(&hpc->spare.arena);
+    if (dir)
+        read_files(hpc, dir);
     sort_jobs(&hpc->spare);
-    if (rc == 0 && same_jobs(&before, &hpc->spare))
+    if (dir && same_jobs(&before, &hpc->spare))
         return 0;
     hpc->table = hpc->spare;
     hpc->spare = before;

@@ -134,6 +134,33 @@ static void test_changes(void **state)
     assert_int_equal(hpc_update(hpc, NULL), 0);
 }
 
+/* Files that stay as they are are not read each time, once they are older than the file system's clock is coarse. */
+static void test_files_that_stay_are_not_read_again(void **state)
+{
+    Place *place = *state;
+    Hpc *hpc = &place->hpc;
+    uint64_t reads = 0;
+
+    put(place, "0", "a\n");
+    put(place, "1", "bad\001\n");
+    assert_int_equal(hpc_update(hpc, NULL), 1);
+    for (int i = 0; i < 600 && hpc->reads > reads; i++) {
+        reads = hpc->reads;
+        usleep(100 * 1000);
+        assert_int_equal(hpc_update(hpc, NULL), 0);
+    }
+    assert_int_equal(hpc->reads, reads);
+    assert_int_equal(hpc->left_out, 1);
+    put(place, "0", "b\n"); /* as long as before */
+    assert_int_equal(hpc_update(hpc, NULL), 1);
+    put(place, "0", "c\n"); /* and again, which may be in the same instant */
+    assert_int_equal(hpc_update(hpc, NULL), 1);
+    assert_string_equal(table(hpc), "0=c");
+    assert_int_equal(unlink(path_of(place, "1")), 0);
+    assert_int_equal(hpc_update(hpc, NULL), 0);
+    assert_int_equal(hpc->left_out, 0);
+}
+
 static void test_what_is_left_out(void **state)
 {
     Place *place = *state;
@@ -231,7 +258,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_jobs, setup, teardown),
         cmocka_unit_test_setup_teardown(test_changes, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_files_that_stay_are_not_read_again, setup, teardown),
         cmocka_unit_test_setup_teardown(test_what_is_left_out, setup, teardown),
+
         cmocka_unit_test_setup_teardown(test_caps, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_directory_that_cannot_be_read, setup, teardown),
     };
