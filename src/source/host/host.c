@@ -43,7 +43,7 @@ static void free_look(void *job)
     free(look->root);
     vec_done(&look->scan.processes);
     vec_done(&look->scan.places);
-    pod_names_free(look->scan.pods);
+    vec_done(&look->scan.pods);
     free(look);
 }
 
@@ -96,13 +96,11 @@ static bool merge_scan(Host *host)
     host_scan_merge(&host->known, fresh, host->begun_ns);
     host->known.processes = fresh->processes;
     fresh->processes = before; /* its room is used again */
-    if (fresh->rc == 0)
-        host_places_merge(&host->known.places, &fresh->places, &host->known.facts);
     return true;
 }
 
 /* The worker is not at it. */
-static void ask_for_processes(Host *host)
+static void start_scan(Host *host, uint64_t now_ns)
 {
     HostProcesses *processes = &host->look->scan.processes;
 
@@ -112,11 +110,6 @@ static void ask_for_processes(Host *host)
         process_owner_init(vec_add(processes), host->wanted.at[i]);
         vec_push(&host->asked, host->wanted.at[i]);
     }
-}
-
-static void start_scan(Host *host, uint64_t now_ns)
-{
-    ask_for_processes(host);
     host->begun_ns = now_ns;
     host->due_ns = now_ns + host->period_ns;
     host->waiting = true;

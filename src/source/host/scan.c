@@ -162,15 +162,15 @@ static int open_dir(const char *root, const char *below)
     return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
-static void look_gpus(const char *root, const PciAddress *gpus, size_t count, HostPlaces *places)
+static void look_gpus(const char *root, const Facts *facts, HostPlaces *places)
 {
     CLEANUP_FD int devices = open_dir(root, "/sys/bus/pci/devices");
     char name[PCI_TEXT_CAP];
 
-    for (size_t i = 0; devices >= 0 && i < count; i++) {
+    for (size_t i = 0; devices >= 0 && i < facts->gpu_count; i++) {
         Place place = {0};
 
-        if (read_place(devices, pci_format(gpus[i], PCI_FORM_SYSFS, name), "", &place))
+        if (read_place(devices, pci_format(facts->gpus[i].pci, PCI_FORM_SYSFS, name), "", &place))
             vec_push(places, place);
     }
 }
@@ -203,13 +203,6 @@ static void look_adapters(const char *root, HostPlaces *places)
         qsort(places->at + first, places->len - first, sizeof *places->at, by_name);
 }
 
-void host_places_read(const char *root, const PciAddress *gpus, size_t count, HostPlaces *places)
-{
-    vec_clear(places);
-    look_gpus(root, gpus, count, places);
-    look_adapters(root, places);
-}
-
 /* A GPU of an earlier scan. */
 static bool is_gone(const Facts *facts, const Place *place)
 {
@@ -219,7 +212,7 @@ static bool is_gone(const Facts *facts, const Place *place)
     return false;
 }
 
-void host_places_merge(HostPlaces *known, HostPlaces *fresh, const Facts *facts)
+static void merge_places(HostPlaces *known, HostPlaces *fresh, const Facts *facts)
 {
     const HostPlaces before = *known;
     size_t gone = 0;
@@ -252,15 +245,6 @@ static int look_bus(const char *root, Facts *facts, Err *err)
         pci_read_detail(root, &facts->gpus[i]);
     facts->has_switches = switches > 0;
     return 0;
-}
-
-static void look_places(const char *root, const Facts *facts, HostPlaces *places)
-{
-    PciAddress gpus[NODE_GPUS_MAX];
-
-    for (size_t i = 0; i < facts->gpu_count; i++)
-        gpus[i] = facts->gpus[i].pci;
-    host_places_read(root, gpus, facts->gpu_count, places);
 }
 
 /* ---- /proc ---- */
@@ -301,16 +285,6 @@ void host_boot(const char *root, HostBoot *ret)
     (void)proc_boot_ns(root, &ret->real_ns, NULL);
 }
 
-static void look_boot(const char *root, Facts *facts)
-{
-    HostBoot boot;
-
-    host_boot(root, &boot);
-    memcpy(facts->boot_id, boot.id, sizeof(facts->boot_id));
-    static_assert(sizeof(facts->boot_id) == sizeof(boot.id), "both have the same room");
-    facts->boot_real_ns = boot.real_ns;
-}
-
 /* access(2) asks permission bits (EACCES) and the device cgroup (EPERM), never the driver. */
 static bool is_denied(const char *root)
 {
@@ -321,35 +295,27 @@ static bool is_denied(const char *root)
     return access(path, R_OK | W_OK) < 0 && errno == EPERM;
 }
 
-static void scan_processes(const char *root, HostScan *scan)
-{
-    HostProcesses *processes = &scan->processes;
-    UserNames *users;
-
-    if (processes->len == 0)
-        return;
-    if (!scan->pods)
-        scan->pods = pod_names_new();
-    users = user_names_read(root);
-    process_owners_fill(root, users, scan->pods, processes->at, processes->len);
-    user_names_free(users);
-}
-
 /* ---- one scan ---- */
 
 void host_scan_read(const char *root, HostScan *ret)
 {
     const HostProcesses wanted = ret->processes;
     const HostPlaces room = ret->places;
+    HostBoot boot;
 
     *ret = (HostScan){.processes = wanted, .places = room, .pods = ret->pods};
     ret->rc = look_bus(root, &ret->facts, &ret->err);
-    look_places(root, &ret->facts, &ret->places);
+    vec_clear(&ret->places);
+    look_gpus(root, &ret->facts, &ret->places);
+    look_adapters(root, &ret->places);
     look_tasks(root, ret);
     ret->facts.module_loaded = host_module(root, ret->facts.module_version);
-    look_boot(root, &ret->facts);
+    host_boot(root, &boot);
+    static_assert(sizeof(ret->facts.boot_id) == sizeof(boot.id), "both have the same room");
+    memcpy(ret->facts.boot_id, boot.id, sizeof(boot.id));
+    ret->facts.boot_real_ns = boot.real_ns;
     ret->facts.device_denied = is_denied(root);
-    scan_processes(root, ret);
+    process_owners_fill(root, &ret->pods, ret->processes.at, ret->processes.len);
 }
 
 /* ---- from one scan to the next ---- */
@@ -384,7 +350,7 @@ static uint64_t since_of(const HostScan *known, const HostScan *fresh, size_t at
     return time_ns;
 }
 
-void host_scan_merge(HostScan *known, const HostScan *fresh, uint64_t time_ns)
+void host_scan_merge(HostScan *known, HostScan *fresh, uint64_t time_ns)
 {
     const Facts *before = &known->facts;
     Facts facts = fresh->facts;
@@ -400,4 +366,6 @@ void host_scan_merge(HostScan *known, const HostScan *fresh, uint64_t time_ns)
     facts.fabric_log = before->fabric_log;
     known->facts = facts;
     memcpy(known->stuck_start_ns, fresh->stuck_start_ns, sizeof(known->stuck_start_ns));
+    if (fresh->rc == 0)
+        merge_places(&known->places, &fresh->places, &known->facts);
 }

@@ -23,14 +23,6 @@ enum { HOST_TASKS_MAX = 65536, HOST_FDS_MAX = 1024 };
 /* Where the GPUs and the network adapters for RDMA are in the node, from sysfs. */
 typedef VEC(Place) HostPlaces;
 
-/* Those of the `count` GPUs that are there, in their order, then at most PLACE_ADAPTERS_MAX adapters by name. What was
- * in *places is forgotten. */
-void host_places_read(const char *root, const PciAddress *gpus, size_t count, HostPlaces *places);
-
-/* Into `known` come those of `fresh`, whose room may be taken; GPUs of `facts` that are no longer there stay where they
- * were. */
-void host_places_merge(HostPlaces *known, HostPlaces *fresh, const Facts *facts);
-
 typedef VEC(ProcessOwner) HostProcesses;
 
 typedef struct HostScan {
@@ -39,8 +31,8 @@ typedef struct HostScan {
     Facts facts;                              /* since_ns and ours of tasks are not filled */
     uint64_t stuck_start_ns[FACTS_STUCK_MAX]; /* when each stuck task began: with its pid, who it is */
     HostProcesses processes;                  /* by pid */
-    HostPlaces places;
-    PodNames *pods; /* those that are known; NULL: none yet. Owned, as processes is */
+    HostPlaces places; /* GPUs in the order of `facts`, then at most PLACE_ADAPTERS_MAX adapters by name */
+    PodNames pods;     /* those that are known */
 } HostScan;
 
 /* `processes` of *ret are those to be found out about: their pids are read, the rest is filled. The room of `places` is
@@ -48,5 +40,6 @@ typedef struct HostScan {
 void host_scan_read(const char *root, HostScan *ret);
 
 /* Makes the facts those of `fresh`, of a scan begun at time_ns: GPUs that were there before stay as absent ones (all of
- * them as they were, where the bus could not be read), tasks keep since when they hang, the members about logs stay. */
-void host_scan_merge(HostScan *known, const HostScan *fresh, uint64_t time_ns);
+ * them as they were, where the bus could not be read), tasks keep since when they hang, the members about logs stay.
+ * The places become those of `fresh`, whose room may be taken; GPUs that are no longer there stay where they were. */
+void host_scan_merge(HostScan *known, HostScan *fresh, uint64_t time_ns);

@@ -234,8 +234,7 @@ UserNames *user_names_read(const char *root)
         parse_passwd_line(names, line, len);
         line += len + (line[len] == '\n');
     }
-    if (names->users.len)
-        qsort(names->users.at, names->users.len, sizeof(User), by_uid);
+    vec_sort(&names->users, by_uid);
     return names;
 }
 
@@ -371,33 +370,22 @@ static uint64_t statx_ns(struct statx_timestamp at)
     return at.tv_sec < 0 ? 0 : (uint64_t)at.tv_sec * NS_PER_S + at.tv_nsec;
 }
 
-/* 0 with when the folder was made, 1 where it is none or has gone meanwhile. A ctime also moves when something is made
- * or removed in the folder: with it, the folder that is being removed can look like the newer one. */
-static int stat_folder(int dir_fd, const char *name, uint64_t *ret_made_ns, Err *err)
-{
-    struct statx seen;
-
-    if (statx(dir_fd, name, AT_SYMLINK_NOFOLLOW, STATX_TYPE | STATX_CTIME | STATX_BTIME, &seen) < 0)
-        return errno == ENOENT ? 1 : err_errno(err, "look at a folder");
-    if (!S_ISDIR(seen.stx_mode))
-        return 1;
-    *ret_made_ns = statx_ns(seen.stx_mask & STATX_BTIME ? seen.stx_btime : seen.stx_ctime);
-    return 0;
-}
-
+/* A link, or a folder that is gone meanwhile, is none. When a folder was made counts, not its ctime: that also moves
+ * when something is made or removed in it, so that one that is being removed can look like the newer one. */
 static int read_pod_folder(int dir_fd, const char *name, const Map *pods, Err *err)
 {
     char uid[POD_UID_CAP];
-    uint64_t made_ns = 0;
+    struct statx seen;
     size_t key_len;
     PodDir *pod;
-    int rc;
 
     if (!poddir_parse(name, &key_len, uid) || !(pod = map_getn(pods, name, key_len)))
         return 0;
-    rc = stat_folder(dir_fd, name, &made_ns, err);
-    if (rc != 0)
-        return rc;
+    if (statx(dir_fd, name, AT_SYMLINK_NOFOLLOW, STATX_TYPE | STATX_CTIME | STATX_BTIME, &seen) < 0)
+        return errno == ENOENT ? 0 : err_errno(err, "look at a folder");
+    const uint64_t made_ns = statx_ns(seen.stx_mask & STATX_BTIME ? seen.stx_btime : seen.stx_ctime);
+    if (!S_ISDIR(seen.stx_mode))
+        return 0;
     /* by name where both are of one instant, so that it is always the same one */
     if (!pod->uid[0] || made_ns > pod->made_ns || (made_ns == pod->made_ns && strcmp(uid, pod->uid) > 0)) {
         memcpy(pod->uid, uid, sizeof(uid));
@@ -428,41 +416,24 @@ int poddir_read(const char *path, const Map *pods, Err *err)
 
 /* --- names of pods --- */
 
-typedef struct PodName {
-    char uid[POD_UID_CAP];
-    char key[POD_KEY_MAX + 1]; /* "<namespace>_<name>" */
-} PodName;
-
-struct PodNames {
-    VEC(PodName) known; /* of the last request */
-};
-
-PodNames *pod_names_new(void)
+/* False where one is not known. */
+static bool set_pod_names(const PodNames *names, ProcessOwner *owners, size_t count)
 {
-    return xcalloc(1, sizeof(PodNames));
-}
+    bool all = true;
 
-void pod_names_free(PodNames *names)
-{
-    if (!names)
-        return;
-    vec_done(&names->known);
-    free(names);
-}
+    for (size_t i = 0; i < count; i++) {
+        size_t at = 0;
 
-static bool set_pod_name(const PodNames *names, ProcessOwner *owner)
-{
-    for (size_t i = 0; i < names->known.len; i++) {
-        const PodName *name = &names->known.at[i];
-        const int namespace_len = (int)strcspn(name->key, "_");
-
-        if (strcmp(name->uid, owner->pod_uid) != 0)
+        while (at < names->len && strcmp(names->at[at].uid, owners[i].pod_uid) != 0)
+            at++;
+        all &= at < names->len || !owners[i].pod_uid[0];
+        if (at == names->len)
             continue;
-        snprintf(owner->namespace, sizeof(owner->namespace), "%.*s", namespace_len, name->key);
-        snprintf(owner->pod, sizeof(owner->pod), "%s", name->key + namespace_len + 1);
-        return true;
+        const char *key = names->at[at].key, *dash = strchr(key, '_');
+        snprintf(owners[i].namespace, sizeof(owners[i].namespace), "%.*s", (int)(dash - key), key);
+        snprintf(owners[i].pod, sizeof(owners[i].pod), "%s", dash + 1);
     }
-    return false;
+    return all;
 }
 
 static bool is_asked(const ProcessOwner *owners, size_t count, const char *uid)
@@ -473,46 +444,41 @@ static bool is_asked(const ProcessOwner *owners, size_t count, const char *uid)
     return false;
 }
 
-static void read_names(PodNames *names, const char *root, const ProcessOwner *owners, size_t count)
+static void read_pod_names(PodNames *names, const char *root, const ProcessOwner *owners, size_t count)
 {
     char path[PROC_PATH_CAP];
-    CLEANUP(closedir_at) DIR *dir = NULL;
     const struct dirent *entry;
     PodName name = {0};
     size_t key_len;
 
-    vec_clear(&names->known);
+    vec_clear(names);
     if (snprintf(path, sizeof(path), "%s/var/log/pods", root) >= (int)sizeof(path))
         return;
-    dir = opendir(path);
+    CLEANUP(closedir_at) DIR *dir = opendir(path);
     for (size_t i = 0; dir && i < PODDIR_NAMES_MAX && (entry = readdir(dir)); i++) {
         if (!poddir_parse(entry->d_name, &key_len, name.uid) || !is_asked(owners, count, name.uid))
             continue;
         snprintf(name.key, sizeof(name.key), "%.*s", (int)key_len, entry->d_name);
-        vec_push(&names->known, name);
+        vec_push(names, name);
     }
 }
 
 void pod_names_fill(PodNames *names, const char *root, ProcessOwner *owners, size_t count)
 {
-    bool all = true;
-
-    for (size_t i = 0; i < count; i++)
-        if (owners[i].pod_uid[0])
-            all = set_pod_name(names, &owners[i]) && all;
-    if (all)
+    if (set_pod_names(names, owners, count))
         return;
-    read_names(names, root, owners, count);
-    for (size_t i = 0; i < count; i++)
-        if (owners[i].pod_uid[0])
-            (void)set_pod_name(names, &owners[i]);
+    read_pod_names(names, root, owners, count);
+    (void)set_pod_names(names, owners, count);
 }
 
-void process_owners_fill(const char *root, const UserNames *users, PodNames *pods, ProcessOwner *owners, size_t count)
+void process_owners_fill(const char *root, PodNames *pods, ProcessOwner *owners, size_t count)
 {
+    UserNames *users = count > 0 ? user_names_read(root) : NULL;
+
     for (size_t i = 0; i < count; i++) {
         (void)process_identify(root, owners[i].pid, false, &owners[i], NULL);
         user_name(users, owners[i].uid, owners[i].user);
     }
+    user_names_free(users);
     pod_names_fill(pods, root, owners, count);
 }

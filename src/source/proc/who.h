@@ -13,6 +13,7 @@
 
 #include "base/err.h"
 #include "base/map.h"
+#include "base/vec.h"
 #include "model/process.h"
 
 /* Fills all but pod and namespace. `root` stands before "/proc", "" for the real one. A process
@@ -67,14 +68,17 @@ int poddir_read(const char *path, const Map *pods, Err *err);
 
 /* ---- names of the pods that processes run in; read only where a UID is not known yet; one thread at a time ---- */
 
-typedef struct PodNames PodNames;
+typedef struct PodName {
+    char uid[POD_UID_CAP];
+    char key[PODDIR_KEY_ROOM];
+} PodName;
 
-PodNames *pod_names_new(void);
-void pod_names_free(PodNames *names); /* accepts NULL */
+/* Those of the last reading; vec_done frees them. */
+typedef VEC(PodName) PodNames;
 
 /* Fills pod and namespace of those in a pod whose folder ROOT/var/log/pods has. */
 void pod_names_fill(PodNames *names, const char *root, ProcessOwner *owners, size_t count);
 
 /* All that there is to know of each of these pids but the command line: process_identify, user_name and pod_names_fill.
  */
-void process_owners_fill(const char *root, const UserNames *users, PodNames *pods, ProcessOwner *owners, size_t count);
+void process_owners_fill(const char *root, PodNames *pods, ProcessOwner *owners, size_t count);

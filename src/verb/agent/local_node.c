@@ -12,8 +12,8 @@
 #include "engine/health/detect.h"
 #include "engine/health/incidents.h"
 #include "source/host/host.h"
-#include "source/host/scan.h"
 #include "source/proc/who.h"
+
 #include "verb/agent/sampling.h"
 #include "verb/agent/faults.h"
 
@@ -37,12 +37,8 @@ struct LocalNode {
     Snapshot snapshot;
     uint64_t limit_ns;
     bool stopped;
-    UserNames *users; /* NULL: not read yet */
-    PodNames *pods;
-    HostBoot boot;
+    PodNames pods;
     VEC(ProcessOwner) processes; /* of the last snapshot */
-    HostPlaces places;           /* read again when the number of GPUs changes */
-    size_t places_of;
 };
 
 static void ignore_timer(uv_timer_t *timer)
@@ -93,8 +89,6 @@ int local_node_new(const LocalNodeOptions *options, LocalNode **ret, Err *err)
 {
     LocalNode *local = xcalloc(1, sizeof *local);
 
-    host_boot(options->root ? options->root : "", &local->boot);
-    local->pods = pod_names_new();
     local->store = store_new(SERIES_MAX);
     local->activities = activities_new();
     local->maintenance = maintenance_new();
@@ -136,8 +130,7 @@ void local_node_free(LocalNode *local)
     uv_run(&local->loop, UV_RUN_DEFAULT);
     uv_loop_close(&local->loop);
     agent_config_free(local->config);
-    user_names_free(local->users);
-    pod_names_free(local->pods);
+    vec_done(&local->pods);
     host_close(local->host);
     detectors_free(local->detectors);
     incidents_free(local->incidents);
@@ -147,7 +140,7 @@ void local_node_free(LocalNode *local)
     activities_free(local->activities);
     store_free(local->store);
     vec_done(&local->processes);
-    vec_done(&local->places);
+
     free(local);
 }
 
@@ -193,27 +186,9 @@ static void find_processes(LocalNode *local, const Node *node)
     const size_t count = process_pids_settle(pids, node_pids(node, pids, PROCESSES_MAX));
 
     vec_clear(&local->processes);
-    if (count == 0)
-        return;
-    if (!local->users)
-        local->users = user_names_read(root);
     for (size_t i = 0; i < count; i++)
         process_owner_init(vec_add(&local->processes), pids[i]);
-    process_owners_fill(root, local->users, local->pods, local->processes.at, count);
-}
-
-static void find_places(LocalNode *local, const Node *node)
-{
-    const char *root = local->config->o.root ? local->config->o.root : "";
-    PciAddress gpus[NODE_GPUS_MAX];
-    size_t count = 0;
-
-    for (size_t i = 0; i < node->gpu_count; i++)
-        if (node->gpus[i].reading.device.has_pci)
-            gpus[count++] = node->gpus[i].reading.device.pci;
-    if (local->places_of != count)
-        host_places_read(root, gpus, count, &local->places);
-    local->places_of = count;
+    process_owners_fill(root, &local->pods, local->processes.at, count);
 }
 
 static const Snapshot *make_snapshot(LocalNode *local, const Node *node)
@@ -221,12 +196,11 @@ static const Snapshot *make_snapshot(LocalNode *local, const Node *node)
     store_add_node(local->store, node);
     detect_faults(local, node);
     find_processes(local, node);
-    find_places(local, node);
     local->snapshot = (Snapshot){.node = node,
                                  .processes = {local->processes.at, local->processes.len},
-                                 .places = {local->places.at, local->places.len},
-                                 .boot_id = local->boot.id,
-                                 .boot_real_ns = local->boot.real_ns,
+                                 .places = host_places(local->host),
+                                 .boot_id = host_facts(local->host)->boot_id,
+                                 .boot_real_ns = host_facts(local->host)->boot_real_ns,
                                  .incidents = local->open.at,
                                  .incident_count = local->open.len};
     activities_update(local->activities, &local->snapshot, local->store);

@@ -199,7 +199,7 @@ static void put_in_pod(ProcessOwner *owner, const char *uid)
 static void names_of_pods(void **state)
 {
     const Tree *tree = *state;
-    PodNames *names = pod_names_new();
+    PodNames names = {0};
     ProcessOwner owners[3];
 
     tree_file(tree, "var/log/pods/lab_web-0_" UID "/x", "x");
@@ -208,7 +208,7 @@ static void names_of_pods(void **state)
     process_owner_init(&owners[0], 1);
     put_in_pod(&owners[1], UID);
     put_in_pod(&owners[2], "0123456789abcdef0123456789abcdef");
-    pod_names_fill(names, tree->root, owners, ARRAY_LEN(owners));
+    pod_names_fill(&names, tree->root, owners, ARRAY_LEN(owners));
     assert_string_equal(owners[0].pod, "");
     assert_string_equal(owners[1].pod, "web-0");
     assert_string_equal(owners[1].namespace, "lab");
@@ -218,17 +218,16 @@ static void names_of_pods(void **state)
     tree_gone(tree, "var/log/pods/lab_web-0_" UID "/x");
     tree_gone(tree, "var/log/pods/lab_web-0_" UID);
     put_in_pod(&owners[1], UID);
-    pod_names_fill(names, tree->root, owners, ARRAY_LEN(owners));
+    pod_names_fill(&names, tree->root, owners, ARRAY_LEN(owners));
     assert_string_equal(owners[1].pod, "web-0");
     put_in_pod(&owners[0], "11111111-2222-3333-4444-555555555555");
     put_in_pod(&owners[1], UID);
-    pod_names_fill(names, tree->root, owners, ARRAY_LEN(owners));
+    pod_names_fill(&names, tree->root, owners, ARRAY_LEN(owners));
     assert_string_equal(owners[0].pod, "");
     tree_file(tree, "var/log/pods/lab_late_11111111-2222-3333-4444-555555555555/x", "x");
-    pod_names_fill(names, tree->root, owners, ARRAY_LEN(owners));
+    pod_names_fill(&names, tree->root, owners, ARRAY_LEN(owners));
     assert_string_equal(owners[0].pod, "late");
-    pod_names_free(names);
-    pod_names_free(NULL);
+    vec_done(&names);
 }
 
 static void a_look_knows_the_pod(void **state)

@@ -41,12 +41,12 @@ static ProcessOwner who(Kit *kit, int32_t work)
 {
     ProcessOwner owner;
     UserNames *users = user_names_read(kit_path(kit, "n"));
-    PodNames *pods = pod_names_new();
+    PodNames pods = {0};
 
     (void)process_identify(kit_path(kit, "n"), sim_work_pid(kit->image, work), true, &owner, NULL);
     user_name(users, owner.uid, owner.user);
-    pod_names_fill(pods, kit_path(kit, "n"), &owner, 1);
-    pod_names_free(pods);
+    pod_names_fill(&pods, kit_path(kit, "n"), &owner, 1);
+    vec_done(&pods);
     user_names_free(users);
     return owner;
 }
