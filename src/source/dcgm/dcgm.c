@@ -213,16 +213,6 @@ static int answer_error(const char *function, int answer, Err *err)
     return err_set(err, dcgm_answer_errno(answer), "%s: %s (%d)", function, dcgm_answer_words(answer), answer);
 }
 
-static int start_embedded(Dcgm *dcgm, Err *err)
-{
-    int answer = DCGM_CALL(dcgm, dcgmStartEmbedded, (DCGM_MODE_AUTO, &dcgm->engine));
-
-    if (answer != DCGM_OK)
-        return answer_error("dcgmStartEmbedded", answer, err);
-    dcgm->running = true;
-    return 0;
-}
-
 static int start_remote(Dcgm *dcgm, const DcgmPlace *place, Err *err)
 {
     static const char prefix[] = "unix:";
@@ -232,13 +222,11 @@ static int start_remote(Dcgm *dcgm, const DcgmPlace *place, Err *err)
         .version = DCGM_VERSION_WORD(DcgmConnect, 2), .timeout_ms = place->connect_ms, .unix_socket = is_path};
     int answer = DCGM_CALL(dcgm, dcgmConnect_v2, (address, &how, &dcgm->engine));
 
-    if (answer != DCGM_OK) {
-        int rc = answer_error("dcgmConnect_v2", answer, err);
-        (void)err_add(err, "host engine '%s'", place->address);
-        return rc == -EPIPE ? -EIO : rc;
-    }
-    dcgm->running = true;
-    return 0;
+    if (answer == DCGM_OK)
+        return 0;
+    int rc = answer_error("dcgmConnect_v2", answer, err);
+    (void)err_add(err, "host engine '%s'", place->address);
+    return rc == -EPIPE ? -EIO : rc;
 }
 
 static int start_engine(Dcgm *dcgm, const DcgmPlace *place, Err *err)
@@ -248,7 +236,12 @@ static int start_engine(Dcgm *dcgm, const DcgmPlace *place, Err *err)
     if (answer != DCGM_OK)
         return answer_error("dcgmInit", answer, err);
     dcgm->up = true;
-    return dcgm->remote ? start_remote(dcgm, place, err) : start_embedded(dcgm, err);
+    if (dcgm->remote)
+        TRY(start_remote(dcgm, place, err));
+    else if ((answer = DCGM_CALL(dcgm, dcgmStartEmbedded, (DCGM_MODE_AUTO, &dcgm->engine))) != DCGM_OK)
+        return answer_error("dcgmStartEmbedded", answer, err);
+    dcgm->running = true;
+    return 0;
 }
 
 int dcgm_open(const DcgmPlace *place, const DcgmHooks *hooks, Dcgm **ret_dcgm, Err *err)
@@ -325,14 +318,6 @@ bool dcgm_lost(const Dcgm *dcgm)
 /* The list has 32 places in DCGM 2 to 4; more are kept free for a library that would write more. */
 enum { LIST_CAP = 4 * DCGM_GPUS_MAX };
 
-static const DcgmKnown *find_known_gpu(const Dcgm *dcgm, uint32_t id)
-{
-    for (uint32_t i = 0; i < dcgm->known_count; i++)
-        if (dcgm->known[i].id == id)
-            return &dcgm->known[i];
-    return NULL;
-}
-
 /* False where the engine does not know, for a lost GPU say. */
 static bool ask_address(Dcgm *dcgm, uint32_t id, PciAddress *ret_pci)
 {
@@ -351,11 +336,11 @@ static bool ask_address(Dcgm *dcgm, uint32_t id, PciAddress *ret_pci)
 
 static bool is_at(Dcgm *dcgm, uint32_t id, PciAddress gpu)
 {
-    const DcgmKnown *have = find_known_gpu(dcgm, id);
     PciAddress pci;
 
-    if (have)
-        return pci_compare(have->pci, gpu) == 0;
+    for (uint32_t i = 0; i < dcgm->known_count; i++)
+        if (dcgm->known[i].id == id)
+            return pci_compare(dcgm->known[i].pci, gpu) == 0;
     if (!ask_address(dcgm, id, &pci))
         return false;
     if (dcgm->known_count < DCGM_GPUS_MAX)
@@ -435,25 +420,20 @@ CLEANUP_POINTER(DcgmWatch, dcgm_watch_free);
 
 /* ---- groups of fields ---- */
 
-static bool is_list(const DcgmFields *fields, const uint16_t *ids, uint32_t count)
-{
-    return fields->users && fields->count == count && memcmp(fields->ids, ids, count * sizeof *ids) == 0;
-}
-
+/* The group of this list; else a free place, or NULL. */
 static DcgmFields *find_fields(Dcgm *dcgm, const uint16_t *ids, uint32_t count)
 {
-    for (size_t i = 0; i < ARRAY_LEN(dcgm->fields); i++)
-        if (is_list(&dcgm->fields[i], ids, count))
-            return &dcgm->fields[i];
-    return NULL;
-}
+    DcgmFields *free_one = NULL;
 
-static DcgmFields *free_place(Dcgm *dcgm)
-{
-    for (size_t i = 0; i < ARRAY_LEN(dcgm->fields); i++)
-        if (!dcgm->fields[i].users)
-            return &dcgm->fields[i];
-    return NULL;
+    for (size_t i = 0; i < ARRAY_LEN(dcgm->fields); i++) {
+        DcgmFields *at = &dcgm->fields[i];
+
+        if (at->users && at->count == count && memcmp(at->ids, ids, count * sizeof *ids) == 0)
+            return at;
+        if (!at->users)
+            free_one = at;
+    }
+    return free_one;
 }
 
 /* The group of this list, made where there is none. Answer of the library; DCGM_MAX_LIMIT where there is no place. */
@@ -463,10 +443,9 @@ static int share_fields(Dcgm *dcgm, const uint16_t *ids, uint32_t count, DcgmFie
     char name[DCGM_NAME_CAP];
     int answer;
 
-    if (!fields) {
-        fields = free_place(dcgm);
-        if (!fields)
-            return DCGM_MAX_LIMIT;
+    if (!fields)
+        return DCGM_MAX_LIMIT;
+    if (!fields->users) {
         memcpy(fields->ids, ids, count * sizeof *ids);
         fields->count = count;
         answer = DCGM_CALL(dcgm, dcgmFieldGroupCreate,
@@ -526,51 +505,26 @@ static int make_group(DcgmWatch *watch, DcgmPart *part)
     return DCGM_CALL(dcgm, dcgmGroupAddEntity, (dcgm->engine, part->group, part->entity.group, part->entity.id));
 }
 
-static void refuse_all(DcgmWatch *watch, const DcgmPart *part, Absence why)
-{
-    for (uint32_t i = 0; i < part->count; i++)
-        watch->fields[part->first + i].refused = (uint8_t)why;
-}
-
-static void watch_each(DcgmWatch *watch, DcgmPart *part)
-{
-    for (uint32_t i = part->first; i < part->first + part->count; i++) {
-        int answer = watch_list(watch, part, i, 1);
-
-        if (answer != DCGM_OK)
-            watch->fields[i].refused = (uint8_t)dcgm_answer_absence(answer, watch->dcgm->permitted);
-    }
-}
-
-static void list_asked(const DcgmWatch *watch, DcgmPart *part)
-{
-    part->asked = 0;
-    for (uint32_t i = part->first; i < part->first + part->count; i++) {
-        if (!watch->fields[i].fields)
-            continue;
-        part->ids[part->asked] = watch->fields[i].id;
-        part->at[part->asked++] = (uint8_t)i;
-    }
-}
-
+/* All fields at once or, where one of several is refused, one by one. */
 static void start_part(DcgmWatch *watch, DcgmPart *part)
 {
     int answer = make_group(watch, part);
+    bool each = false;
 
-    if (answer != DCGM_OK) {
-        refuse_all(watch, part, dcgm_answer_absence(answer, watch->dcgm->permitted));
-        return;
+    if (answer == DCGM_OK) {
+        answer = watch_list(watch, part, part->first, part->count);
+        each = part->count > 1 && dcgm_answer_is_about_fields(answer);
     }
-    answer = watch_list(watch, part, part->first, part->count);
-    if (answer != DCGM_OK) {
-        Absence why = dcgm_answer_absence(answer, watch->dcgm->permitted);
-
-        if (part->count > 1 && dcgm_answer_is_about_fields(answer))
-            watch_each(watch, part);
-        else
-            refuse_all(watch, part, why);
+    for (uint32_t i = part->first; i < part->first + part->count; i++) {
+        if (each)
+            answer = watch_list(watch, part, i, 1);
+        if (answer != DCGM_OK) {
+            watch->fields[i].refused = (uint8_t)dcgm_answer_absence(answer, watch->dcgm->permitted);
+            continue;
+        }
+        part->ids[part->asked] = watch->fields[i].id;
+        part->at[part->asked++] = (uint8_t)i;
     }
-    list_asked(watch, part);
 }
 
 /* A field group is released once, after the last field of this part that uses it. */
@@ -588,12 +542,9 @@ static void stop_part(DcgmWatch *watch, DcgmPart *part)
             (void)DCGM_CALL(dcgm, dcgmUnwatchFields, (dcgm->engine, part->group, fields->handle));
         before = fields;
         give_fields(dcgm, fields);
-        watch->fields[i].fields = NULL;
     }
     if (part->grouped)
         (void)DCGM_CALL(dcgm, dcgmGroupDestroy, (dcgm->engine, part->group));
-    part->grouped = false;
-    part->asked = 0;
 }
 
 /* ---- one target ---- */
@@ -613,22 +564,18 @@ static uint32_t entity_of(const DcgmTarget *target, MetricScope scope)
     return scope == METRIC_SCOPE_COMPUTE_INSTANCE ? DCGM_ENTITY_COMPUTE_INSTANCE : 0;
 }
 
-static void add_field(DcgmWatch *watch, MetricId id, uint32_t out)
-{
-    const Metric *metric = metric_get(id);
-
-    watch->fields[watch->count++] =
-        (DcgmField){.id = metric->dcgm_id, .kind = metric->value, .out = out, .refused = ABSENCE_NOT_SUPPORTED};
-}
-
 /* Adds the metrics that such an entity measures, as a part of its own; with `kind` 0 those that none does. */
 static void add_kind(DcgmWatch *watch, const MetricId *metrics, size_t count, uint32_t kind)
 {
     uint32_t first = watch->count;
 
-    for (uint32_t i = 0; i < count; i++)
-        if (entity_of(&watch->target, metric_get(metrics[i])->scope) == kind)
-            add_field(watch, metrics[i], i);
+    for (uint32_t i = 0; i < count; i++) {
+        const Metric *metric = metric_get(metrics[i]);
+
+        if (entity_of(&watch->target, metric->scope) == kind)
+            watch->fields[watch->count++] =
+                (DcgmField){.id = metric->dcgm_id, .kind = metric->value, .out = i, .refused = ABSENCE_NOT_SUPPORTED};
+    }
     if (kind && watch->count > first)
         watch->parts[watch->parts_count++] =
             (DcgmPart){.entity.group = kind, .first = first, .count = watch->count - first};
@@ -649,12 +596,6 @@ static int find_entities(DcgmWatch *watch, Err *err)
                                                                  : compute_instance;
     }
     return 0;
-}
-
-static void stop_watch(DcgmWatch *watch)
-{
-    for (uint32_t i = 0; i < watch->parts_count; i++)
-        stop_part(watch, &watch->parts[i]);
 }
 
 static int start_watch(DcgmWatch *watch, Err *err)
@@ -692,31 +633,14 @@ int dcgm_watch_new(Dcgm *dcgm, const DcgmTarget *target, const MetricId *metrics
     return rc;
 }
 
-int dcgm_watch_restart(DcgmWatch *watch, Err *err)
-{
-    int rc;
-
-    stop_watch(watch);
-    for (uint32_t i = 0; i < watch->count; i++) {
-        watch->fields[i].had = false;
-        watch->fields[i].refused = ABSENCE_NOT_SUPPORTED;
-    }
-    rc = start_watch(watch, err);
-    if (rc < 0) {
-        stop_watch(watch);
-        for (uint32_t i = 0; i < watch->parts_count; i++)
-            refuse_all(watch, &watch->parts[i], dcgm_absence(rc));
-    }
-    return rc;
-}
-
 void dcgm_watch_free(DcgmWatch *watch)
 {
     DcgmWatch **at;
 
     if (!watch)
         return;
-    stop_watch(watch);
+    for (uint32_t i = 0; i < watch->parts_count; i++)
+        stop_part(watch, &watch->parts[i]);
     for (at = &watch->dcgm->watches; *at != watch;)
         at = &(*at)->next;
     *at = watch->next;

@@ -82,10 +82,6 @@ bool dcgm_lost(const Dcgm *dcgm);
 int dcgm_watch_new(Dcgm *dcgm, const DcgmTarget *target, const MetricId *metrics, size_t count, uint64_t period_ns,
                    DcgmWatch **ret_watch, Err *err);
 
-/* The same watch from the start: for counters that were in use, or that stay blank after a fault of the GPU. As above;
- * after an error it measures nothing. */
-int dcgm_watch_restart(DcgmWatch *watch, Err *err);
-
 /* Stops measuring. NULL is fine. */
 void dcgm_watch_free(DcgmWatch *watch);
 

@@ -223,15 +223,10 @@ static void start_counter(NvmlCounter *counter)
     NvmlCounters *counters = counter->counters;
     const NvmlPlan *plan = &counters->reader->plan;
     MetricId metrics[DCGM_FIELDS_MAX];
-    int rc;
 
-    if (counter->watch && counter->plan_number == plan->number) {
-        rc = dcgm_watch_restart(counter->watch, NULL);
-    } else {
-        dcgm_watch_free(TAKE(counter->watch));
-        rc = dcgm_watch_new(counters->dcgm, &counter->target, metrics, pick_metrics(counter->list, metrics),
-                            nvml_plan_period(plan, METRIC_PACE_NORMAL), &counter->watch, NULL);
-    }
+    dcgm_watch_free(TAKE(counter->watch));
+    const int rc = dcgm_watch_new(counters->dcgm, &counter->target, metrics, pick_metrics(counter->list, metrics),
+                                  nvml_plan_period(plan, METRIC_PACE_NORMAL), &counter->watch, NULL);
     counter->plan_number = plan->number;
     counter->why = rc < 0 ? dcgm_absence(rc) : ABSENCE_NOT_YET;
     counter->again_ns = rc == 0 ? 0 : now_of(counters) + AGAIN_NS;

@@ -112,6 +112,8 @@ static void test_not_a_number(void **state)
 /* Before the first value there is none yet; afterwards it is missed. */
 static void test_not_yet(void **state)
 {
+    DcgmTarget gpu = place_gpu(0);
+
     (void)state;
     assert_int_equal(read_as("none"), 0);
     assert_absent(ABSENCE_NOT_YET);
@@ -120,7 +122,9 @@ static void test_not_yet(void **state)
     assert_int_equal(read_as("fine"), COUNT);
     assert_int_equal(read_as("none"), 0);
     assert_absent(ABSENCE_NO_DATA);
-    assert_int_equal(dcgm_watch_restart(scene.watch, NULL), 0);
+    dcgm_watch_free(scene.watch);
+    assert_int_equal(dcgm_watch_new(scene.dcgm, &gpu, metrics, COUNT, PERIOD, &scene.watch, NULL), 0);
+
     assert_int_equal(read_as("none"), 0);
     assert_absent(ABSENCE_NOT_YET);
 }

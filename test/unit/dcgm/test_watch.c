@@ -162,10 +162,12 @@ static void refuse(const char *order, Absence why, unsigned int tries)
     }
     assert_int_equal(dcgm_read(watches[1], place_now, out), COUNT);
     (void)unsetenv("FAKE_DCGM_WATCH"); /* the reason goes away */
-    assert_int_equal(dcgm_watch_restart(watches[0], NULL), 0);
+    dcgm_watch_free(watches[0]);
+    watches[0] = watch_of(dcgm, place_gpu(0), 0);
     assert_int_equal(dcgm_read(watches[0], place_now, out), COUNT);
     (void)setenv("FAKE_DCGM_WATCH", order, 1); /* and comes back */
-    assert_int_equal(dcgm_watch_restart(watches[0], NULL), DCGM_REFUSED);
+    dcgm_watch_free(watches[0]);
+    watches[0] = watch_of(dcgm, place_gpu(0), DCGM_REFUSED);
     assert_int_equal(dcgm_read(watches[0], place_now, out), 0);
     assert_int_equal(out[0].absence, why);
     assert_true(dcgm_close(dcgm));
@@ -263,7 +265,7 @@ static void test_lost(void **state)
     assert_int_equal(out[0].absence, ABSENCE_FAILED);
     seen.log[0] = '\0';
     assert_int_equal(dcgm_read(watch, place_now, out), 0);
-    assert_int_equal(dcgm_watch_restart(watch, &err), -EPIPE);
+
     assert_int_equal(dcgm_watch_new(dcgm, &gpu, metrics, COUNT, PERIOD, &other, &err), -EPIPE);
     assert_int_equal(dcgm_read(watch, place_now, out), 0);
     assert_string_equal(seen.log, "");
