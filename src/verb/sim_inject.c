@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `stoker sim inject`: makes something happen on a running simulated node, now. */
+/* Verbs that change a running simulated node: `stoker sim inject` makes something happen on it now, `stoker sim clock`
+ * shows or changes its virtual clock. */
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/duration.h"
+#include "base/number.h"
 #include "sim/core/control.h"
 #include "sim/scenario/scenario.h"
 #include "sim/scenario/step.h"
@@ -13,15 +16,19 @@
 
 enum { INJECT_OPS_MAX = 256, INJECT_WORKS_MAX = 64 };
 
-typedef struct InjectOptions {
+typedef struct ChangeOptions {
     const char *image;
-    bool list;
-} InjectOptions;
+    bool list, json;
+} ChangeOptions;
 
 static const OptSpec inject_opts[] = {
-    OPT_ROW("image", OPT_STRING, InjectOptions, image, .metavar = "FILE",
-            .help = "the node's image; default: $STOKER_SIM or the only node that runs"),
-    OPT_ROW("list", OPT_BOOL, InjectOptions, list, .help = "list what can be injected"),
+    SIM_IMAGE_OPT(ChangeOptions),
+    OPT_ROW("list", OPT_BOOL, ChangeOptions, list, .help = "list what can be injected"),
+};
+
+static const OptSpec clock_opts[] = {
+    SIM_IMAGE_OPT(ChangeOptions),
+    OPT_ROW("json", OPT_BOOL, ChangeOptions, json, .help = "as JSON"),
 };
 
 static int report_refusal(VerbCall *call, SimOutcome out)
@@ -92,7 +99,7 @@ static void list_steps(void)
 
 static int inject_run(VerbCall *call, const void *options)
 {
-    const InjectOptions *o = options;
+    const ChangeOptions *o = options;
     if (o->list) {
         list_steps();
         return EXIT_FINE;
@@ -100,8 +107,7 @@ static int inject_run(VerbCall *call, const void *options)
     if (call->args.len == 0)
         return verb_failf(call, EXIT_USAGE, "what should happen? e.g. 'xid 79 gpu=3'; --list lists all");
     SimImage *image;
-    const char *path;
-    if (sim_place_open(call->arena, o->image, &image, &path, &call->err) < 0)
+    if (sim_place_open(call->arena, o->image, &image, &call->err) < 0)
         return verb_fail(call, EXIT_UNKNOWN);
     int code = inject_words(call, image);
     sim_image_close(image);
@@ -118,6 +124,81 @@ const Verb verb_sim_inject = {
                 "stoker sim inject hang gpu=2               # calls for GPU 2 hang from now on\n"
                 "stoker sim inject hang clear=on            # and go on\n"
                 "stoker sim inject work decode gpus=0-3     # start four processes",
-    VERB_OPTS(inject_opts, InjectOptions),
+    VERB_OPTS(inject_opts, ChangeOptions),
     .run = inject_run,
+};
+
+/* --- the clock ---------------------------------------------------------------------------------------------------- */
+
+static void print_clock(SimImage *image, bool json)
+{
+    uint64_t now = sim_clock_now(image);
+    double speed = sim_clock_speed(image);
+    if (json)
+        printf("{\"virtual_ns\": %llu, \"speed\": %g, \"wall_us\": %llu}\n", (unsigned long long)now, speed,
+               (unsigned long long)sim_clock_wall_us(image, now));
+    else if (speed > 0)
+        printf("%.3f s since the start, running at %gx\n", (double)now / 1e9, speed);
+    else
+        printf("%.3f s since the start, paused\n", (double)now / 1e9);
+}
+
+/* step DURATION: forward only, as virtual time never goes back. */
+static int step_clock(VerbCall *call, SimImage *image, const char *text)
+{
+    uint64_t by;
+    if (duration_parse(text, &by, &call->err) < 0)
+        return verb_fail(call, EXIT_USAGE);
+    if (sim_clock_advance(image, by) < 0)
+        return verb_failf(call, EXIT_USAGE, "a step of %s leads beyond the clock's range", text);
+    return EXIT_FINE;
+}
+
+static int set_speed(VerbCall *call, SimImage *image, const char *text)
+{
+    double n;
+    if (number_parse_double(text, 0, 1e6, &n, &call->err) < 0)
+        return verb_fail(call, EXIT_USAGE);
+    sim_clock_set_speed(image, n);
+    return EXIT_FINE;
+}
+
+static int change_clock(VerbCall *call, SimImage *image)
+{
+    const char *what = call->args.items[0];
+    if (call->args.len == 1 && strcmp(what, "pause") == 0)
+        return set_speed(call, image, "0");
+    if (call->args.len == 1 && strcmp(what, "resume") == 0)
+        return set_speed(call, image, "1");
+    if (call->args.len == 2 && strcmp(what, "speed") == 0)
+        return set_speed(call, image, call->args.items[1]);
+    if (call->args.len == 2 && strcmp(what, "step") == 0)
+        return step_clock(call, image, call->args.items[1]);
+    return verb_failf(call, EXIT_USAGE,
+                      "cannot do '%s' with %zu argument(s); allowed: pause, resume, speed N, step DURATION", what,
+                      call->args.len - 1);
+}
+
+static int clock_run(VerbCall *call, const void *options)
+{
+    const ChangeOptions *o = options;
+    SimImage *image;
+    if (sim_place_open(call->arena, o->image, &image, &call->err) < 0)
+        return verb_fail(call, EXIT_UNKNOWN);
+    int code = call->args.len > 0 ? change_clock(call, image) : EXIT_FINE;
+    if (code == EXIT_FINE)
+        print_clock(image, o->json);
+    sim_image_close(image);
+    return code;
+}
+
+const Verb verb_sim_clock = {
+    .name = "clock",
+    .summary = "show or change the virtual clock",
+    .usage = "[--image FILE] [--json] [pause | resume | speed N | step DURATION]",
+    .examples = "stoker sim clock                # where it stands\n"
+                "stoker sim clock speed 60       # a minute per second\n"
+                "stoker sim clock step 1h        # an hour later at once",
+    VERB_OPTS(clock_opts, ChangeOptions),
+    .run = clock_run,
 };

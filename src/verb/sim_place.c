@@ -93,9 +93,8 @@ static int remove_dead(const char *dir, const char *file)
 static int find_only_image(Arena *arena, const char **ret, Err *err)
 {
     const char *dir = "", *found = NULL, *all = "";
-    int rc = sim_place_images(arena, &dir, err), count = 0;
-    if (rc < 0)
-        return rc;
+    int count = 0;
+    TRY(sim_place_images(arena, &dir, err));
     CLEANUP(closedir_at) DIR *d = opendir(dir);
     for (struct dirent *e; d && (e = readdir(d));) {
         if (!ends_with(e->d_name, ".img") || remove_dead(dir, e->d_name))
@@ -110,14 +109,12 @@ static int find_only_image(Arena *arena, const char **ret, Err *err)
     return 0;
 }
 
-int sim_place_open(Arena *arena, const char *path, SimImage **ret, const char **ret_path, Err *err)
+int sim_place_open(Arena *arena, const char *path, SimImage **ret, Err *err)
 {
     if (!path)
         path = getenv("STOKER_SIM");
     if (!path || !*path) {
-        int rc = find_only_image(arena, &path, err);
-        if (rc < 0)
-            return rc;
+        TRY(find_only_image(arena, &path, err));
         if (!path)
             return err_set(err, -ENOENT, "no simulated node runs; start one with 'stoker sim run SCENARIO'");
     }
@@ -126,7 +123,6 @@ int sim_place_open(Arena *arena, const char *path, SimImage **ret, const char **
         return err_set(err, -EPROTO, "'%s' is not the image of a simulated node of this version", path);
     if (!*ret)
         return err_errno(err, "open '%s'", path);
-    *ret_path = path;
     return 0;
 }
 
@@ -205,13 +201,10 @@ void sim_place_exports(Arena *arena, const SimPlace *place, const SimImage *imag
 static int choose_image_path(VerbCall *call, const StartOptions *o, const char *name, bool running, const char **ret)
 {
     const char *dir;
-    if (o->image) {
-        *ret = o->image;
+    *ret = o->image;
+    if (o->image)
         return 0;
-    }
-    int rc = sim_place_images(call->arena, &dir, &call->err);
-    if (rc < 0)
-        return rc;
+    TRY(sim_place_images(call->arena, &dir, &call->err));
     *ret = running ? arena_printf(call->arena, "%s/%s.%d.img", dir, name, (int)getpid())
                    : arena_printf(call->arena, "%s/%s.img", dir, name);
     return 0;
@@ -227,8 +220,7 @@ static int parse_start(VerbCall *call, const char *text, uint64_t *ret)
         *ret = clock_real(clock_kernel()) / 1000;
         return 0;
     }
-    int rc = clock_parse(text, &ns, &call->err);
-    if (rc < 0)
+    if (clock_parse(text, &ns, &call->err) < 0)
         return err_add(&call->err, "--start '%s'", text);
     *ret = ns / 1000;
     return 0;

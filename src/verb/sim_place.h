@@ -20,7 +20,11 @@ typedef struct SimPlace {
 int sim_place_find(Arena *arena, SimPlace *ret, Err *err);
 
 /* Opens `path` if given, else $STOKER_SIM, else the only one that runs. */
-int sim_place_open(Arena *arena, const char *path, SimImage **ret, const char **ret_path, Err *err);
+int sim_place_open(Arena *arena, const char *path, SimImage **ret, Err *err);
+/* The row that says which; `Of` has a member `image`. */
+#define SIM_IMAGE_OPT(Of)                                                                                              \
+    OPT_ROW("image", OPT_STRING, Of, image, .metavar = "FILE",                                                         \
+            .help = "the node's image; default: $STOKER_SIM or the only node that runs")
 
 /* What a client needs: the image, the folder of the node's files (NULL: none), strict mode (NULL: off). */
 typedef struct SimClient {

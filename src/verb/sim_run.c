@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `stoker sim run`: a simulated node for as long as a command runs, or until interrupted. Beside the image it
- * maintains the rest of a node: living processes, the trees of /proc and /sys, the kernel's log.
+ * maintains the rest of a node: living processes, the trees of /proc and /sys, the kernel's log. `stoker sim env`: a
+ * node that lives without a process of ours, and what a shell exports to use it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -328,4 +329,38 @@ const Verb verb_sim_run = {
                   "3  the node could not be made",
     VERB_OPTS(run_opts, RunOptions),
     .run = run_sim,
+};
+
+/* --- a node without a process of ours ----------------------------------------------------------------------------- */
+
+static const OptSpec env_opts[] = {START_OPTS(RunOptions, start)};
+
+static int env_run(VerbCall *call, const void *options)
+{
+    const RunOptions *o = options;
+    SimPlace place;
+    SimImage *image;
+    const char *path;
+    if (call->args.len != 1)
+        return verb_failf(call, EXIT_USAGE, "takes one scenario; 'stoker sim list' lists them");
+    if (sim_place_find(call->arena, &place, &call->err) < 0)
+        return verb_fail(call, EXIT_UNKNOWN);
+    int code = sim_start(call, &o->start, call->args.items[0], false, &place, &image, &path);
+    if (code)
+        return code;
+    sim_clock_set_speed(image, o->start.speed);
+    sim_place_exports(call->arena, &place, image, &(SimClient){path, NULL, o->start.strict}, "");
+    sim_image_close(image);
+    return EXIT_FINE;
+}
+
+const Verb verb_sim_env = {
+    .name = "env",
+    .summary = "make a node and print the exports to use it from any shell",
+    .usage = "[OPTION...] SCENARIO",
+    .description = "The node is a file in memory that lives until it is removed; its time goes on by itself. Processes "
+                   "on it have made-up ids: 'stoker sim run' lends living ones.",
+    .examples = "eval \"$(stoker sim env default)\"\nnvidia-smi -L",
+    VERB_OPTS(env_opts, RunOptions),
+    .run = env_run,
 };

@@ -22,8 +22,7 @@ typedef struct ShowOptions {
 } ShowOptions;
 
 static const OptSpec show_opts[] = {
-    OPT_ROW("image", OPT_STRING, ShowOptions, image, .metavar = "FILE",
-            .help = "the node's image; default: $STOKER_SIM or the only node that runs"),
+    SIM_IMAGE_OPT(ShowOptions),
     OPT_ROW("at", OPT_DURATION, ShowOptions, at_ns, .metavar = "DURATION",
             .help = "at this virtual time since the start; default: now"),
     OPT_ROW("watch", OPT_BOOL, ShowOptions, watch, .short_flag = 'w', .help = "again and again, until interrupted"),
@@ -168,12 +167,11 @@ static int show_run(VerbCall *call, const void *options)
 {
     const ShowOptions *o = options;
     SimImage *image;
-    const char *path;
     if (call->args.len > 1)
         return verb_failf(call, EXIT_USAGE, "takes at most one scenario, got '%s' too", call->args.items[1]);
     if (call->args.len == 1)
         return show_scenario(call, call->args.items[0]);
-    if (sim_place_open(call->arena, o->image, &image, &path, &call->err) < 0)
+    if (sim_place_open(call->arena, o->image, &image, &call->err) < 0)
         return verb_fail(call, EXIT_UNKNOWN);
     CLEANUP(str_done) Str out;
     str_init(&out, 4 << 20);
