@@ -287,8 +287,6 @@ static int check_run(VerbCall *call, const void *options)
     Question question;
     int code;
 
-    if (call->args.len > 0)
-        return verb_failf(call, EXIT_USAGE, "takes no argument, got '%s'", call->args.items[0]);
     if (o->json && o->slurm)
         return verb_failf(call, EXIT_USAGE, "--json and --slurm do not go together");
     if ((code = make_question(call, o, &question)) != EXIT_FINE)
@@ -316,5 +314,6 @@ const Verb verb_check = {
                   "2  the command line is wrong\n"
                   "3  could not tell, or not in time",
     VERB_OPTS(check_opts, CheckOptions),
+    .no_args = "",
     .run = check_run,
 };

@@ -220,8 +220,6 @@ static int counters_run(VerbCall *call, const void *options)
     CLEANUP(str_done) Str out = {0};
 
     (void)options;
-    if (call->args.len > 0)
-        return verb_failf(call, EXIT_USAGE, "takes no argument, got '%s'", call->args.items[0]);
     str_init(&out, FILE_BYTES_MAX);
     if (read_installed(call, "counters.csv", &out) < 0)
         return verb_fail(call, EXIT_UNKNOWN);
@@ -240,6 +238,7 @@ static const Verb verb_counters = {
     .exit_codes = "0  it is printed\n"
                   "2  the command line is wrong\n"
                   "3  it could not be read or written",
+    .no_args = "",
     .run = counters_run,
 };
 

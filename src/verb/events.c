@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/map.h"
 #include "base/number.h"
@@ -117,18 +118,18 @@ static int by_time(const void *a, const void *b)
 /* Leaves one of each pair that agent and journal both have; `agents` of them at the front are the agent's. */
 static void drop_doubles(EventSeenList *list, size_t agents)
 {
-    CLEANUP_FREE uint64_t *marks = calloc(agents + 1, sizeof *marks);
+    CLEANUP_FREE uint64_t *marks = xcalloc(agents + 1, sizeof *marks);
     size_t kept = agents;
 
-    for (size_t i = 0; marks && i < agents; i++)
+    for (size_t i = 0; i < agents; i++)
         marks[i] = mark_of(&list->at[i]);
     for (size_t i = agents; i < list->len; i++) {
         const uint64_t mark = mark_of(&list->at[i]);
         size_t k = 0;
 
-        while (marks && k < agents && marks[k] != mark)
+        while (k < agents && marks[k] != mark)
             k++;
-        if (marks && k < agents)
+        if (k < agents)
             marks[k] = 0;
         else
             list->at[kept++] = list->at[i];
@@ -147,16 +148,11 @@ static int read_past(Reader *reader, uint64_t since, EventSeenList *list)
     if (past->journal[0])
         rc = journal_read_events(past->journal, since, list, &past->call->err);
     if (rc < 0 && !past->agent)
-        return rc == -ENOENT
-                   ? err_set(&past->call->err, rc,
-                             "no agent answers at '%s', and there is no journal%s%s%s; --journal names one",
-                             past->control, past->journal[0] ? " at '" : "", past->journal, past->journal[0] ? "'" : "")
-                   : err_add(&past->call->err, "'%s'", past->journal);
+        return rc == -ENOENT ? past_fail_nothing(past) : err_add(&past->call->err, "'%s'", past->journal);
     if (rc < 0 && rc != -ENOENT)
         fprintf(stderr, "%s: %s; older events are not shown\n", past->call->path, past->call->err.text);
     drop_doubles(list, agents);
-    if (list->len)
-        qsort(list->at, list->len, sizeof *list->at, by_time);
+    vec_sort(list, by_time);
     return 0;
 }
 
@@ -259,12 +255,8 @@ static int read_all(VerbCall *call, Reader *reader)
 
 static int events_run(VerbCall *call, const void *options)
 {
-    CLEANUP_FREE Reader *reader = calloc(1, sizeof *reader);
+    CLEANUP_FREE Reader *reader = xcalloc(1, sizeof *reader);
 
-    if (call->args.len > 0)
-        return verb_failf(call, EXIT_USAGE, "takes no argument, got '%s'", call->args.items[0]);
-    if (!reader)
-        return verb_failf(call, EXIT_UNKNOWN, "out of memory");
     reader->o = options;
     reader->style = past_style(0);
     if (reader->o->follow)
@@ -291,5 +283,6 @@ const Verb verb_events = {
                   "2  the command line is wrong\n"
                   "3  neither an agent nor a journal answers",
     VERB_OPTS(events_opts, EventsOptions),
+    .no_args = "",
     .run = events_run,
 };

@@ -27,10 +27,6 @@ typedef struct ShowOptions {
     const char *bundle;
 } ShowOptions;
 
-typedef struct ClearOptions {
-    PastOptions past;
-} ClearOptions;
-
 static const OptSpec list_opts[] = {
     OPT_ROW("all", OPT_BOOL, ListOptions, all, .short_flag = 'a', .help = "those that are over too"),
     OPT_ROW("since", OPT_STRING, ListOptions, since, .metavar = "TIME",
@@ -50,7 +46,7 @@ static const OptSpec show_opts[] = {
     PAST_OPTS(ShowOptions),
 };
 
-static const OptSpec clear_opts[] = {PAST_OPTS(ClearOptions)};
+static const OptSpec clear_opts[] = {PAST_OPTS(ShowOptions)};
 
 static bool is_id(const char *text)
 {
@@ -105,9 +101,6 @@ static int incidents_run(VerbCall *call, const void *options)
 {
     IncidentList list = {0};
 
-    if (call->args.len > 0)
-        return verb_failf(call, EXIT_USAGE, "takes no argument, got '%s'; 'show ID' and 'clear ID' take one",
-                          call->args.items[0]);
     const int code = list_them(call, options, &list);
     vec_done(&list);
     return code;
@@ -178,7 +171,7 @@ static int show_run(VerbCall *call, const void *options)
 
 static int clear_run(VerbCall *call, const void *options)
 {
-    const ClearOptions *o = options;
+    const ShowOptions *o = options;
     CLEANUP(str_done) Str out = {0};
     char line[CONTROL_LINE_MAX];
     int code = one_id(call);
@@ -223,7 +216,7 @@ static const Verb verb_clear = {
     .exit_codes = "0  it is over\n"
                   "2  the command line is wrong\n"
                   "3  there is no such open incident, no agent answers, or you may not",
-    VERB_OPTS(clear_opts, ClearOptions),
+    VERB_OPTS(clear_opts, ShowOptions),
     .run = clear_run,
 };
 
@@ -245,6 +238,7 @@ const Verb verb_incidents = {
                   "2  the command line is wrong\n"
                   "3  neither an agent nor a journal answers",
     VERB_OPTS(list_opts, ListOptions),
+    .no_args = "; 'show ID' and 'clear ID' take one",
     .run = incidents_run,
     .subs = subs,
 };

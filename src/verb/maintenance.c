@@ -67,9 +67,6 @@ static int start_run(VerbCall *call, const void *options)
     CLEANUP(str_done) Str out = {0};
     Str line, reason;
 
-    if (call->args.len > 0)
-        return verb_failf(call, EXIT_USAGE, "takes no argument, got '%s'; a reason of several words goes in quotes",
-                          call->args.items[0]);
     str_init_room(&reason, reason_room, sizeof reason_room);
     const size_t words = clean_words(o->reason ? o->reason : "", &reason);
     if (words == 0)
@@ -155,8 +152,6 @@ static int list_run(VerbCall *call, const void *options)
     const MaintenanceOptions *o = options;
     CLEANUP(str_done) Str out = {0};
 
-    if (call->args.len > 0)
-        return verb_failf(call, EXIT_USAGE, "takes no argument, got '%s'", call->args.items[0]);
     str_init(&out, CONTROL_REPLY_MAX);
     const int code = past_order(call, o->control, "maintenance list", &out);
     if (code != EXIT_FINE)
@@ -186,6 +181,7 @@ static const Verb verb_start = {
                   "2  the command line is wrong\n"
                   "3  no agent answers, or you may not",
     VERB_OPTS(start_opts, MaintenanceOptions),
+    .no_args = "; a reason of several words goes in quotes",
     .run = start_run,
 };
 
@@ -211,6 +207,7 @@ static const Verb verb_list = {
     .examples = "stoker maintenance list\n"
                 "stoker maintenance list --json | jq '.windows[] | select(.active)'",
     VERB_OPTS(list_opts, MaintenanceOptions),
+    .no_args = "",
     .run = list_run,
 };
 

@@ -91,8 +91,7 @@ static int from_journal(const Past *past, int state, uint64_t since_real_ns, Inc
     return rc < 0 && rc != -ENOENT ? err_add(&past->call->err, "'%s'", past->journal) : rc;
 }
 
-/* What it is where there is neither. */
-static int report_nothing(const Past *past)
+int past_fail_nothing(const Past *past)
 {
     return err_set(&past->call->err, -ENOENT,
                    "no agent answers at '%s', and there is no journal%s%s%s; --journal names one", past->control,
@@ -118,7 +117,7 @@ int past_incidents(const Past *past, bool all, uint64_t since_real_ns, IncidentL
         return 0;
     int rc = past->journal[0] ? from_journal(past, all ? -1 : INCIDENT_OPEN, since_real_ns, ret) : -ENOENT;
     if (rc == -ENOENT)
-        rc = past->agent ? 0 : report_nothing(past);
+        rc = past->agent ? 0 : past_fail_nothing(past);
     else if (rc < 0 && past->agent) {
         fprintf(stderr, "%s: %s; older ones are not shown\n", past->call->path, past->call->err.text);
         rc = 0;
@@ -143,9 +142,9 @@ int past_incident(const Past *past, const char *id, IncidentList *ret)
         rc = from_agent(past, line, ret, NULL);
     if (rc != -ENOENT)
         return rc;
-    rc = past->journal[0] ? from_journal(past, -1, 0, ret) : past->agent ? 0 : report_nothing(past);
+    rc = past->journal[0] ? from_journal(past, -1, 0, ret) : past->agent ? 0 : past_fail_nothing(past);
     if (rc == -ENOENT && !past->agent)
-        return report_nothing(past);
+        return past_fail_nothing(past);
     if (rc < 0 && rc != -ENOENT)
         return rc;
     for (size_t i = ret->len; i-- > 0;)

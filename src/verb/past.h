@@ -30,6 +30,8 @@ typedef struct Past {
 /* Finds out whether an agent runs and where the journal lies. -errno: an agent that was named, or one that does not
  * answer; call->err says it. */
 int past_open(VerbCall *call, const PastOptions *options, Past *ret);
+/* The error, -ENOENT, where there is neither an agent nor a journal. */
+int past_fail_nothing(const Past *past);
 /* Asks the agent. 0 and its code, or -errno. */
 int past_ask(const Past *past, const char *line, Str *out, int *ret_code);
 /* Asks the agent at `control` (NULL: where it is by default) to do something. Returns an exit code; what is wrong is

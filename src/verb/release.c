@@ -51,8 +51,6 @@ static int release_run(VerbCall *call, const void *options)
     char line[64], span[DURATION_TEXT_MAX];
     CLEANUP(str_done) Str out = {0};
 
-    if (call->args.len > 0)
-        return verb_failf(call, EXIT_USAGE, "takes no argument, got '%s'", call->args.items[0]);
     str_init(&out, CONTROL_REPLY_MAX);
     snprintf(line, sizeof line, "release %" PRIu64, o->end ? 0 : o->for_ns / NS_PER_S);
     int code = past_order(call, o->control, line, &out);
@@ -80,5 +78,6 @@ const Verb verb_release = {
     .examples = "stoker release --for 5m    # then nvidia-smi --gpu-reset -i 0\n"
                 "stoker release --end       # done earlier",
     VERB_OPTS(release_opts, ReleaseOptions),
+    .no_args = "",
     .run = release_run,
 };

@@ -106,8 +106,6 @@ static int rules_run(VerbCall *call, const void *options)
     const char *metrics = metrics_names[o->metrics];
     CLEANUP(str_done) Str installed = {0}, rules = {0};
 
-    if (call->args.len > 0)
-        return verb_failf(call, EXIT_USAGE, "takes no argument, got '%s'", call->args.items[0]);
     if (read_installed(call, metrics, "", &installed) < 0)
         return verb_fail(call, EXIT_UNKNOWN);
     str_init(&rules, FILE_BYTES_MAX);
@@ -138,5 +136,6 @@ const Verb verb_rules = {
                   "2  the command line is wrong\n"
                   "3  a file could not be read or written",
     VERB_OPTS(rules_opts, RulesOptions),
+    .no_args = "",
     .run = rules_run,
 };

@@ -87,8 +87,6 @@ static int status_run(VerbCall *call, const void *options)
     CLEANUP(str_done) Str out = {0};
     CLEANUP(local_node_free_at) LocalNode *local = NULL;
 
-    if (call->args.len > 0)
-        return verb_failf(call, EXIT_USAGE, "takes no argument, got '%s'", call->args.items[0]);
     str_init(&out, CONTROL_REPLY_MAX);
     for (;;) {
         str_clear(&out);
@@ -123,5 +121,6 @@ const Verb verb_status = {
                   "2  the command line is wrong\n"
                   "3  could not tell: neither an agent nor the driver answers",
     VERB_OPTS(status_opts, StatusOptions),
+    .no_args = "",
     .run = status_run,
 };

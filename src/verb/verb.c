@@ -182,6 +182,8 @@ static int run_leaf(const Verb *verb, const char *before, int argc, char **argv)
         return verb_fail(&call, EXIT_USAGE);
     if (env < 0)
         return verb_failf(&call, EXIT_USAGE, "%s", of_env.text);
+    if (verb->no_args && call.args.len > 0)
+        return verb_failf(&call, EXIT_USAGE, "takes no argument, got '%s'%s", call.args.items[0], verb->no_args);
     return verb_end(&call, verb->run(&call, options));
 }
 

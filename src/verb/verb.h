@@ -27,8 +27,9 @@ typedef struct Verb {
     const char *usage, *description, *examples, *exit_codes; /* for help; NULL: none, or the common ones */
     const OptSpec *opts;
     size_t opt_count;
-    size_t opt_size;                                        /* of the struct that the options fill */
-    bool config;                                            /* the keys of `opts` are those of a configuration file */
+    size_t opt_size;     /* of the struct that the options fill */
+    const char *no_args; /* it takes no argument: what to say behind that, mostly ""; NULL: `run` looks at them */
+    bool config;         /* the keys of `opts` are those of a configuration file */
     int (*run)(VerbCall *call, const void *options);        /* returns an exit code */
     char **(*rewrite)(Arena *arena, int argc, char **argv); /* other spellings of the words, before parsing; or NULL */
     const struct Verb *const *subs; /* NULL-ended; a verb has these, `run`, or both: then `run` takes what

@@ -18,8 +18,8 @@ static const OptSpec version_opts[] = {
 static int version_run(VerbCall *call, const void *options)
 {
     const VersionOptions *o = options;
-    if (call->args.len > 0)
-        return verb_failf(call, EXIT_USAGE, "takes no argument, got '%s'", call->args.items[0]);
+
+    (void)call;
     if (o->json)
         printf("{\"version\": \"%s\", \"compiler\": \"%s\"}\n", STOKER_VERSION, __VERSION__);
     else
@@ -33,5 +33,6 @@ const Verb verb_version = {
     .usage = "[--json]",
     .examples = "stoker version",
     VERB_OPTS(version_opts, VersionOptions),
+    .no_args = "",
     .run = version_run,
 };

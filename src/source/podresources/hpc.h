@@ -5,7 +5,6 @@
  * Which job has which GPU, as a workload manager's prolog writes it: a directory of files named after a GPU ("3") or a
  * MIG GPU instance of it ("3.7"), with a job id on each line. The owner embeds it; one thread. Reads the directory: not
  * for one on a network file system where the loop must not wait.
-
  */
 
 #include <stdbool.h>

@@ -25,7 +25,6 @@ typedef struct Miss {
     uint32_t slot;
     uint64_t order;    /* of the slot's sampler: a later one in the same slot is another */
     uint64_t start_ns; /* BoardSampler.call_start_ns; 0: it was no call */
-
     uint32_t function;
 } Miss;
 
@@ -130,7 +129,6 @@ void supervisor_gpu_assign(Supervisor *s, uint32_t gpu, uint32_t slot); /* NO_SL
 void supervisor_gpus_unassign(Supervisor *s, uint32_t slot, uint32_t but);
 void supervisor_gpu_note_hang(Supervisor *s, uint32_t gpu, const Miss *miss);
 void supervisor_gpu_isolate(Supervisor *s, uint32_t gpu);
-
 void supervisor_gpu_note_slow_call(Supervisor *s, uint32_t gpu, uint32_t function,
                                    uint64_t took_ns); /* a late call returned */
 void supervisor_gpu_delay_retry(Supervisor *s, uint32_t gpu);

@@ -34,11 +34,6 @@ static void set_state(Supervisor *s, Slot *slot, SamplerState state)
     slot->since_ns = s->now_ns;
 }
 
-/* The function of the call that a sampler is in, 0: none. */
-static uint32_t function_in_call(const BoardSampler *board)
-{
-    return atomic_load(&board->call_start_ns) ? atomic_load(&board->call_function) : 0;
-}
 
 /* Where in the kernel its process waits now. */
 static void note_wchan(Supervisor *s, Slot *slot)
@@ -259,8 +254,9 @@ static void pause_pairs(Supervisor *s, uint64_t until_ns)
 static void note_unexpected_end(Supervisor *s, uint32_t at)
 {
     const BoardSampler *board = &s->board->samplers[at];
-    uint32_t function = function_in_call(board);
-    uint32_t gpu = atomic_load(&board->call_start_ns) ? atomic_load(&board->call_gpu) : NO_GPU;
+    bool in_call = atomic_load(&board->call_start_ns);
+    uint32_t function = in_call ? atomic_load(&board->call_function) : 0;
+    uint32_t gpu = in_call ? atomic_load(&board->call_gpu) : NO_GPU;
     bool ours = gpu < s->gpu_count && s->gpus[gpu].slot == at;
 
     supervisor_log(s, s->stopping ? LOG_LEVEL_DEBUG : LOG_LEVEL_WARN, "Sampler %d ended unexpectedly%s%s.",
@@ -351,7 +347,6 @@ static bool is_slow(Supervisor *s, uint32_t at, const Call *call)
         g->slow_function = call->function;
     }
     slot->late_ns = call->start_ns;
-
     g->good_ns = 0;
     if (2 * g->slow_ns < limit)
         limit = 2 * g->slow_ns;
@@ -515,7 +510,6 @@ static void check_stuck(Supervisor *s, uint32_t at)
     Slot *slot = &s->slots[at];
 
     if (atomic_load(&s->board->samplers[at].call_start_ns) != slot->miss.start_ns)
-
         note_return(s, at);
     else if (has_passed(s, no_earlier(s, slot->since_ns), s->limits.kill_ns))
         kill_stuck_sampler(s, at);

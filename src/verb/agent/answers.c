@@ -61,6 +61,13 @@ static ExporterFormat format_of(const HttpRequest *request)
                                                                                      : EXPORTER_TEXT;
 }
 
+static HttpBody *take_body(Str *text)
+{
+    const size_t len = text->len;
+
+    return http_body_new(str_take(text), len);
+}
+
 /* Sends what `text` holds, packed where the client takes that, and leaves it empty. `policy`: the page's
  * Content-Security-Policy, NULL none. */
 static void send_page(HttpRequest *request, unsigned status, const char *type, const char *policy, Str *text)
@@ -78,14 +85,10 @@ static void send_page(HttpRequest *request, unsigned status, const char *type, c
     if (policy)
         fields[count++] = (HttpField){"Content-Security-Policy", policy};
     if (text->len >= GZIP_LEAST && takes_gzip(request) && gzip_pack(text->text, text->len, &packed, &err) == 0) {
-        size_t len = packed.len;
-
         fields[count++] = (HttpField){"Content-Encoding", "gzip"};
-        http_answer(request, status, type, http_body_new(str_take(&packed), len), fields, count);
-        return;
+        text = &packed;
     }
-    size_t len = text->len;
-    http_answer(request, status, type, http_body_new(str_take(text), len), fields, count);
+    http_answer(request, status, type, take_body(text), fields, count);
 }
 
 static void send_text(HttpRequest *request, unsigned status, const char *type, Str *text)
@@ -214,25 +217,16 @@ static void answer_alive(Agent *agent, HttpRequest *request)
     http_answer(request, 200, TYPE_PLAIN, http_body_static("OK", 2), fields, 2);
 }
 
-static void answer_health(const Agent *agent, HttpRequest *request, bool ready)
+/* /healthz and /readyz */
+static void answer_health(Agent *agent, HttpRequest *request)
 {
     const Incident *incidents[INCIDENTS_MAX];
     const Snapshot snapshot = agent_snapshot(agent, incidents);
     CLEANUP(str_done) Str text;
 
     str_init(&text, ANSWER_MAX);
-    const bool fine = api_health_json(&snapshot, ready, &text);
+    const bool fine = api_health_json(&snapshot, strcmp(http_path(request), "/readyz") == 0, &text);
     send_text(request, fine ? 200 : 503, TYPE_JSON, &text);
-}
-
-static void answer_healthz(Agent *agent, HttpRequest *request)
-{
-    answer_health(agent, request, false);
-}
-
-static void answer_readyz(Agent *agent, HttpRequest *request)
-{
-    answer_health(agent, request, true);
 }
 
 static void answer_incidents(Agent *agent, HttpRequest *request)
@@ -323,8 +317,7 @@ static bool answer_file(HttpRequest *request, const char *path)
             http_answer(request, 500, TYPE_PLAIN, http_body_static("the file is damaged\n", 20), NULL, 0);
             return true;
         }
-        const size_t len = plain.len;
-        body = http_body_new(str_take(&plain), len);
+        body = take_body(&plain);
     }
     http_answer(request, 200, file->type, body, fields, count);
     return true;
@@ -402,13 +395,6 @@ static void stream_gone(void *self, HttpStream *stream)
             agent->streams[i] = agent->streams[--agent->stream_count];
             return;
         }
-}
-
-static HttpBody *take_body(Str *text)
-{
-    const size_t len = text->len;
-
-    return http_body_new(str_take(text), len);
 }
 
 static void write_tick(const Agent *agent, Str *out)
@@ -498,8 +484,8 @@ static const struct {
     {"/api/", .answer = answer_links},
     {"/metrics", .answer = answer_metrics},
     {"/health", .answer = answer_alive},
-    {"/healthz", .answer = answer_healthz},
-    {"/readyz", .answer = answer_readyz},
+    {"/healthz", .answer = answer_health},
+    {"/readyz", .answer = answer_health},
     {"/api/v1/gpus", .write = write_gpus},
     {"/api/v1/status", .write = write_status},
     {"/api/v1/stream", .answer = answer_stream},

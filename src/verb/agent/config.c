@@ -20,10 +20,8 @@
 /* -- dcgm-exporter's command line ------------------------------------------------------------------------------------
  */
 
-/* Second names of flags, which are no rows of the table. */
-static const struct {
-    const char *alias, *flag;
-} aliases[] = {{"rbmn", "replace-blanks-in-model-name"}};
+/* A second name of a flag, which is no row of the table. */
+static const char alias[] = "rbmn", aliased[] = "replace-blanks-in-model-name";
 
 static const OptSpec *row_of(const char *name, size_t len)
 {
@@ -40,16 +38,6 @@ static const OptSpec *row_of(const char *name, size_t len)
     return NULL;
 }
 
-static const char *resolve_alias(const char *name, size_t *len)
-{
-    for (size_t i = 0; i < sizeof aliases / sizeof aliases[0]; i++)
-        if (strlen(aliases[i].alias) == *len && memcmp(aliases[i].alias, name, *len) == 0) {
-            *len = strlen(aliases[i].flag);
-            return aliases[i].flag;
-        }
-    return name;
-}
-
 /* The word as "--flag" or "--flag=value" of its row; itself where no row has this name. */
 static char *rewrite_word(Arena *arena, char *word, const OptSpec **ret_row)
 {
@@ -60,8 +48,8 @@ static char *rewrite_word(Arena *arena, char *word, const OptSpec **ret_row)
     *ret_row = NULL;
     if (dashes < 1 || dashes > 2 || len == 0 || (value && value < name))
         return word;
-    name = resolve_alias(name, &len);
-    *ret_row = row_of(name, len);
+    *ret_row =
+        len == strlen(alias) && memcmp(name, alias, len) == 0 ? row_of(aliased, strlen(aliased)) : row_of(name, len);
     if (!*ret_row)
         return word;
     return arena_printf(arena, "--%s%s", opt_flag(*ret_row, room), value ? value : "");

@@ -13,7 +13,6 @@
 #include "engine/health/incidents.h"
 #include "source/host/host.h"
 #include "source/proc/who.h"
-
 #include "verb/agent/sampling.h"
 #include "verb/agent/faults.h"
 
@@ -140,7 +139,6 @@ void local_node_free(LocalNode *local)
     activities_free(local->activities);
     store_free(local->store);
     vec_done(&local->processes);
-
     free(local);
 }
 

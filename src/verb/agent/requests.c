@@ -19,6 +19,7 @@
  *   clock SECONDS               step the wall clock, of an agent whose clock is a test's
  */
 #include <errno.h>
+#include <stdarg.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -115,172 +116,169 @@ void agent_maintenance_json(const Agent *agent, Str *out)
 
 /* --- answers ------------------------------------------------------------------------------------------------------ */
 
-static int answer_usage(Str *out, const char *what)
+/* What was asked; the answer goes to `out`. */
+typedef struct Request {
+    Agent *agent;
+    const char *const *words;
+    size_t count;
+    Str *out;
+} Request;
+
+__attribute__((format(printf, 3, 4))) static int refuse_request(const Request *r, int code, const char *fmt, ...)
 {
-    str_addf(out, "%s\n", what);
-    return EXIT_USAGE;
+    va_list args;
+
+    va_start(args, fmt);
+    str_addv(r->out, fmt, args);
+    va_end(args);
+    str_addc(r->out, '\n');
+    return code;
 }
 
-static int answer_problem(Str *out, const char *what)
-{
-    str_addf(out, "%s\n", what);
-    return EXIT_UNKNOWN;
-}
-
-static int answer_status(Agent *agent, const char *const *words, size_t count, Str *out)
+static int answer_status(const Request *r)
 {
     const Incident *incidents[INCIDENTS_MAX];
-    const Snapshot seen = agent_snapshot(agent, incidents);
+    const Snapshot seen = agent_snapshot(r->agent, incidents);
     uint64_t width = 80, height = 0, bits = 0;
 
-    if (count == 2 && strcmp(words[1], "json") == 0) {
-        status_json(&seen, out);
-    } else if ((count == 4 || count == 5) && strcmp(words[1], "text") == 0 &&
-               number_parse_u64(words[2], 0, 10000, &width, NULL) == 0 &&
-               number_parse_u64(words[3], 0, 3, &bits, NULL) == 0 &&
-               (count == 4 || number_parse_u64(words[4], 0, 10000, &height, NULL) == 0)) {
+    if (r->count == 2 && strcmp(r->words[1], "json") == 0) {
+        status_json(&seen, r->out);
+    } else if ((r->count == 4 || r->count == 5) && strcmp(r->words[1], "text") == 0 &&
+               number_parse_u64(r->words[2], 0, 10000, &width, NULL) == 0 &&
+               number_parse_u64(r->words[3], 0, 3, &bits, NULL) == 0 &&
+               (r->count == 4 || number_parse_u64(r->words[4], 0, 10000, &height, NULL) == 0)) {
         StatusStyle style = {.width = width, .height = height, .colour = bits & 1, .utf8 = bits & 2};
 
-        status_text(&seen, &style, out);
+        status_text(&seen, &style, r->out);
     } else {
-        return answer_usage(out, "status: 'text WIDTH STYLE [HEIGHT]' or 'json' is needed");
+        return refuse_request(r, EXIT_USAGE, "status: 'text WIDTH STYLE [HEIGHT]' or 'json' is needed");
     }
     return status_code(&seen);
 }
 
-static int answer_history(Agent *agent, const char *const *words, size_t count, Str *out)
+static int answer_history(const Request *r)
 {
-    const Node *node = board_reader_node(agent->sampling.reader);
+    const Node *node = board_reader_node(r->agent->sampling.reader);
     const NodeGpu *gpu;
     HistoryQuery query;
     Err err;
-    const Reading *reading = count == 6 ? api_find(node, words[1], &gpu) : NULL;
+    const Reading *reading = r->count == 6 ? api_find(node, r->words[1], &gpu) : NULL;
 
-    if (count != 6)
-        return answer_usage(out, "history: 'DEVICE METRICS second|minute FROM TO' is needed");
+    if (r->count != 6)
+        return refuse_request(r, EXIT_USAGE, "history: 'DEVICE METRICS second|minute FROM TO' is needed");
     if (!reading)
-        (void)err_set(&err, -ENOENT, "there is no GPU or MIG device '%.100s'", words[1]);
-    if (reading && api_history_query(words[2], words[3], words[4], words[5], node->real_ns, &query, &err) == 0 &&
-        api_history(node, agent->store, reading, &query, out, &err) == 0)
+        (void)err_set(&err, -ENOENT, "there is no GPU or MIG device '%.100s'", r->words[1]);
+    if (reading &&
+        api_history_query(r->words[2], r->words[3], r->words[4], r->words[5], node->real_ns, &query, &err) == 0 &&
+        api_history(node, r->agent->store, reading, &query, r->out, &err) == 0)
         return EXIT_FINE;
-    return answer_problem(out, err.text);
+    return refuse_request(r, EXIT_UNKNOWN, "%s", err.text);
 }
 
 /* What Slurm, a probe, a prolog or an epilog asks; the words are those that `stoker check` makes. */
-static int answer_check(Agent *agent, const char *const *words, size_t count, Str *out)
+static int answer_check(const Request *r)
 {
     const Incident *incidents[INCIDENTS_MAX];
-    const Snapshot seen = agent_snapshot(agent, incidents);
+    const Snapshot seen = agent_snapshot(r->agent, incidents);
 
-    return check_answer(&seen, true, words, count, out);
+    return check_answer(&seen, true, r->words, r->count, r->out);
 }
 
-static int answer_release(Agent *agent, const char *const *words, size_t count, Str *out)
+static int answer_release(const Request *r)
 {
     uint64_t seconds;
 
-    (void)count;
-    if (number_parse_u64(words[1], 0, RELEASE_MAX_S, &seconds, NULL) < 0) {
-        str_addf(out, "release: a number of seconds up to %d is needed\n", RELEASE_MAX_S);
-        return EXIT_USAGE;
-    }
-    uint64_t now = board_now(agent->sampling.board);
-    supervisor_release(agent->sampling.supervisor, seconds ? now + seconds * NS_PER_S : 0);
+    if (number_parse_u64(r->words[1], 0, RELEASE_MAX_S, &seconds, NULL) < 0)
+        return refuse_request(r, EXIT_USAGE, "release: a number of seconds up to %d is needed", RELEASE_MAX_S);
+    uint64_t now = board_now(r->agent->sampling.board);
+    supervisor_release(r->agent->sampling.supervisor, seconds ? now + seconds * NS_PER_S : 0);
     if (seconds)
-        log_write(&agent->log, LOG_LEVEL_INFO, "the driver is let go for %llu s, as asked",
+        log_write(&r->agent->log, LOG_LEVEL_INFO, "the driver is let go for %llu s, as asked",
                   (unsigned long long)seconds);
     else
-        log_write(&agent->log, LOG_LEVEL_INFO, "the driver is taken up again, as asked");
+        log_write(&r->agent->log, LOG_LEVEL_INFO, "the driver is taken up again, as asked");
     return EXIT_FINE;
 }
 
 /* How many samplers still have the driver: what `stoker release` waits for. One that died left its last word behind;
  * one that lives shows it. */
-static int answer_released(Agent *agent, const char *const *words, size_t count, Str *out)
+static int answer_released(const Request *r)
 {
-    (void)words, (void)count;
-    const Node *node = board_reader_node(agent->sampling.reader);
+    const Node *node = board_reader_node(r->agent->sampling.reader);
     size_t holding = 0;
 
     for (size_t i = 0; i < node->sampler_count; i++) {
         const NodeSampler *s = &node->samplers[i];
 
-        if (s->state == SAMPLER_STUCK || s->state == SAMPLER_KILLED || s->state == SAMPLER_ABANDONED) {
-            str_addf(out, "sampler %d is %s and still holds the driver\n", (int)s->pid, sampler_states[s->state].key);
-            return EXIT_FINDING;
-        }
+        if (s->state == SAMPLER_STUCK || s->state == SAMPLER_KILLED || s->state == SAMPLER_ABANDONED)
+            return refuse_request(r, EXIT_FINDING, "sampler %d is %s and still holds the driver", (int)s->pid,
+                                  sampler_states[s->state].key);
     }
     for (size_t i = 0; i < NODE_SAMPLERS_MAX; i++) {
-        const BoardSampler *s = &agent->sampling.board->samplers[i];
+        const BoardSampler *s = &r->agent->sampling.board->samplers[i];
 
         holding += atomic_load(&s->driver) == BOARD_DRIVER_FINE &&
-                   atomic_load(&s->beat_ns) + agent->config->limits.beat_ns > board_kernel_now();
+                   atomic_load(&s->beat_ns) + r->agent->config->limits.beat_ns > board_kernel_now();
     }
-    str_addf(out, "%zu\n", holding);
+    str_addf(r->out, "%zu\n", holding);
     return EXIT_FINE;
 }
 
-static int answer_clock(Agent *agent, const char *const *words, size_t count, Str *out)
+static int answer_clock(const Request *r)
 {
-    (void)count;
     int64_t seconds;
 
-    if (agent->started->o.clock_speed == 1 || number_parse_i64(words[1], -1000000, 1000000, &seconds, NULL) < 0)
-        return answer_usage(out, "clock: only an agent with --clock-speed has one to step");
-    agent->sampling.real_step_ns += seconds * (int64_t)NS_PER_S;
+    if (r->agent->started->o.clock_speed == 1 || number_parse_i64(r->words[1], -1000000, 1000000, &seconds, NULL) < 0)
+        return refuse_request(r, EXIT_USAGE, "clock: only an agent with --clock-speed has one to step");
+    r->agent->sampling.real_step_ns += seconds * (int64_t)NS_PER_S;
     return EXIT_FINE;
 }
 
-static int answer_reload(Agent *agent, const char *const *words, size_t count, Str *out)
+static int answer_reload(const Request *r)
 {
-    (void)words, (void)count, (void)out;
-    agent_reload(agent, "asked to");
-    return agent->config_fine ? EXIT_FINE : EXIT_FINDING;
+    agent_reload(r->agent, "asked to");
+    return r->agent->config_fine ? EXIT_FINE : EXIT_FINDING;
 }
 
-static int answer_incidents(Agent *agent, const char *const *words, size_t count, Str *out)
+static int answer_incidents(const Request *r)
 {
-    (void)count;
-    agent_incidents_json(agent, strcmp(words[1], "all") != 0, NULL, out);
+    agent_incidents_json(r->agent, strcmp(r->words[1], "all") != 0, NULL, r->out);
     return EXIT_FINE;
 }
 
-static int answer_incident(Agent *agent, const char *const *words, size_t count, Str *out)
+static int answer_incident(const Request *r)
 {
-    const Incident *incident = incidents_find(agent->triage.incidents, words[1]);
+    const Incident *incident = incidents_find(r->agent->triage.incidents, r->words[1]);
 
-    (void)count;
     if (!incident)
         return EXIT_UNKNOWN; /* the journal may know it */
-    incident_json(incident, out);
-    str_addc(out, '\n');
+    incident_json(incident, r->out);
+    str_addc(r->out, '\n');
     return EXIT_FINE;
 }
 
-static int answer_events(Agent *agent, const char *const *words, size_t count, Str *out)
+static int answer_events(const Request *r)
 {
     uint64_t from;
 
-    (void)count;
-    if (number_parse_u64(words[1], 0, UINT64_MAX, &from, NULL) < 0)
-        return answer_usage(out, "events: FROM");
-    agent_events_json(agent, from, out);
+    if (number_parse_u64(r->words[1], 0, UINT64_MAX, &from, NULL) < 0)
+        return refuse_request(r, EXIT_USAGE, "events: FROM");
+    agent_events_json(r->agent, from, r->out);
     return EXIT_FINE;
 }
 
-static int answer_clear(Agent *agent, const char *const *words, size_t count, Str *out)
+static int answer_clear(const Request *r)
 {
-    const char *id = words[1];
+    const char *id = r->words[1];
     Err err;
 
-    (void)count;
-    if (incidents_clear(agent->triage.incidents, id, words[2], board_now(agent->sampling.board),
-                        sampling_real_ns(&agent->sampling), &err) < 0)
-        return answer_problem(out, err.text);
-    const Incident *over = incidents_find(agent->triage.incidents, id);
-    const size_t forgotten = over ? triage_forget_missing(&agent->triage, over, words[2]) : 0;
+    if (incidents_clear(r->agent->triage.incidents, id, r->words[2], board_now(r->agent->sampling.board),
+                        sampling_real_ns(&r->agent->sampling), &err) < 0)
+        return refuse_request(r, EXIT_UNKNOWN, "%s", err.text);
+    const Incident *over = incidents_find(r->agent->triage.incidents, id);
+    const size_t forgotten = over ? triage_forget_missing(&r->agent->triage, over, r->words[2]) : 0;
     if (forgotten > 0)
-        str_addf(out, "%zu GPU%s no longer missed\n", forgotten, forgotten == 1 ? " is" : "s are");
+        str_addf(r->out, "%zu GPU%s no longer missed\n", forgotten, forgotten == 1 ? " is" : "s are");
     return EXIT_FINE;
 }
 
@@ -307,81 +305,78 @@ static bool read_gpus(const Node *node, const char *text, MaintenanceWindow *win
     return window->gpus != 0;
 }
 
-static int start_window(Agent *agent, const char *const *words, size_t count, Str *out)
+static int start_window(const Request *r)
 {
-    const Node *node = board_reader_node(agent->sampling.reader);
+    const Node *node = board_reader_node(r->agent->sampling.reader);
     MaintenanceWindow window = {0};
     char id[INCIDENT_ID_CAP];
     uint64_t seconds;
     Err err;
 
-    if (count < 5 || number_parse_u64(words[2], 1, WINDOW_MAX_S, &seconds, NULL) < 0)
-        return answer_usage(out, "maintenance start: SECONDS GPUS WHO REASON...");
-    if (!read_gpus(node, words[3], &window)) {
-        str_addf(out, "there is no GPU '%s'; an index, a UUID or a PCI address names one\n", words[3]);
-        return EXIT_USAGE;
-    }
-    snprintf(window.who, sizeof window.who, "%s", words[4]);
-    for (size_t i = 5; i < count; i++)
+    if (r->count < 5 || number_parse_u64(r->words[2], 1, WINDOW_MAX_S, &seconds, NULL) < 0)
+        return refuse_request(r, EXIT_USAGE, "maintenance start: SECONDS GPUS WHO REASON...");
+    if (!read_gpus(node, r->words[3], &window))
+        return refuse_request(r, EXIT_USAGE, "there is no GPU '%s'; an index, a UUID or a PCI address names one",
+                              r->words[3]);
+    snprintf(window.who, sizeof window.who, "%s", r->words[4]);
+    for (size_t i = 5; i < r->count; i++)
         snprintf(window.reason + strlen(window.reason), sizeof window.reason - strlen(window.reason), "%s%s",
-                 i > 5 ? " " : "", words[i]);
+                 i > 5 ? " " : "", r->words[i]);
     window.from_real_ns = node->real_ns;
     window.until_real_ns = node->real_ns + seconds * NS_PER_S;
-    if (maintenance_start(agent->triage.maintenance, &window, node->real_ns, id, &err) < 0)
-        return answer_problem(out, err.text);
+    if (maintenance_start(r->agent->triage.maintenance, &window, node->real_ns, id, &err) < 0)
+        return refuse_request(r, EXIT_UNKNOWN, "%s", err.text);
     memcpy(window.id, id, sizeof window.id);
-    journal_put_window(agent->triage.journal, &window, false);
-    log_write(&agent->log, LOG_LEVEL_INFO, "maintenance %s began, for %llu s: %s (%s)", id, (unsigned long long)seconds,
-              window.reason, window.who);
-    str_addf(out, "%s\n", id);
+    journal_put_window(r->agent->triage.journal, &window, false);
+    log_write(&r->agent->log, LOG_LEVEL_INFO, "maintenance %s began, for %llu s: %s (%s)", id,
+              (unsigned long long)seconds, window.reason, window.who);
+    str_addf(r->out, "%s\n", id);
     return EXIT_FINE;
 }
 
-static int stop_window(Agent *agent, const char *const *words, size_t count, Str *out)
+static int stop_window(const Request *r)
 {
-    const Node *node = board_reader_node(agent->sampling.reader);
-    Maintenance *maintenance = agent->triage.maintenance;
+    const Node *node = board_reader_node(r->agent->sampling.reader);
+    Maintenance *maintenance = r->agent->triage.maintenance;
     Err err;
 
-    if (count != 4)
-        return answer_usage(out, "maintenance stop: ID|all WHO");
+    if (r->count != 4)
+        return refuse_request(r, EXIT_USAGE, "maintenance stop: ID|all WHO");
     for (size_t i = 0; i < maintenance_count(maintenance); i++) {
         const MaintenanceWindow *window = maintenance_at(maintenance, i);
 
-        if (!window->recurring && (strcmp(words[2], "all") == 0 || strcmp(words[2], window->id) == 0))
-            journal_put_window(agent->triage.journal, window, true);
+        if (!window->recurring && (strcmp(r->words[2], "all") == 0 || strcmp(r->words[2], window->id) == 0))
+            journal_put_window(r->agent->triage.journal, window, true);
     }
-    if (maintenance_stop(maintenance, words[2], node->real_ns, &err) < 0)
-        return answer_problem(out, err.text);
-    log_write(&agent->log, LOG_LEVEL_INFO, "maintenance %s was ended by %s", words[2], words[3]);
+    if (maintenance_stop(maintenance, r->words[2], node->real_ns, &err) < 0)
+        return refuse_request(r, EXIT_UNKNOWN, "%s", err.text);
+    log_write(&r->agent->log, LOG_LEVEL_INFO, "maintenance %s was ended by %s", r->words[2], r->words[3]);
     return EXIT_FINE;
 }
 
-static int answer_maintenance(Agent *agent, const char *const *words, size_t count, Str *out)
+static int answer_maintenance(const Request *r)
 {
     int code;
 
-    if (strcmp(words[1], "start") == 0)
-        code = start_window(agent, words, count, out);
-    else if (strcmp(words[1], "stop") == 0)
-        code = stop_window(agent, words, count, out);
+    if (strcmp(r->words[1], "start") == 0)
+        code = start_window(r);
+    else if (strcmp(r->words[1], "stop") == 0)
+        code = stop_window(r);
     else
-        return answer_usage(out, "maintenance: start, stop or list");
-    triage_advance(&agent->triage); /* what it covers is marked at once */
+        return refuse_request(r, EXIT_USAGE, "maintenance: start, stop or list");
+    triage_advance(&r->agent->triage); /* what it covers is marked at once */
     return code;
 }
 
-static int answer_windows(Agent *agent, const char *const *words, size_t count, Str *out)
+static int answer_windows(const Request *r)
 {
-    (void)words, (void)count;
-    agent_maintenance_json(agent, out);
+    agent_maintenance_json(r->agent, r->out);
     return EXIT_FINE;
 }
 
-static int answer_journal(Agent *agent, const char *const *words, size_t count, Str *out)
+static int answer_journal(const Request *r)
 {
-    (void)words, (void)count;
-    str_addf(out, "%s\n", agent_journal_path(agent->started));
+    str_addf(r->out, "%s\n", agent_journal_path(r->agent->started));
     return EXIT_FINE;
 }
 
@@ -390,7 +385,7 @@ static const struct {
     const char *word, *second;
     size_t least, most; /* words */
     bool changes;       /* for root and the agent's own user alone */
-    int (*answer)(Agent *agent, const char *const *words, size_t count, Str *out);
+    int (*answer)(const Request *request);
 } requests[] = {
     {"status", NULL, 1, 5, false, answer_status},
     {"history", NULL, 1, CONTROL_WORDS_MAX, false, answer_history},
@@ -410,17 +405,17 @@ static const struct {
 
 int agent_control(void *self, const char *const *words, size_t count, bool owner, Str *out)
 {
-    Agent *agent = self;
+    const Request request = {.agent = self, .words = words, .count = count, .out = out};
 
-    if (agent->stopping)
-        return answer_problem(out, "the agent is being stopped");
+    if (request.agent->stopping)
+        return refuse_request(&request, EXIT_UNKNOWN, "the agent is being stopped");
     for (size_t i = 0; i < ARRAY_LEN(requests); i++) {
         if (count < requests[i].least || count > requests[i].most || strcmp(words[0], requests[i].word) != 0 ||
             (requests[i].second && strcmp(words[1], requests[i].second) != 0))
             continue;
         if (requests[i].changes && !owner)
-            return answer_problem(out, "only root and the agent's own user may do this");
-        return requests[i].answer(agent, words, count, out);
+            return refuse_request(&request, EXIT_UNKNOWN, "only root and the agent's own user may do this");
+        return requests[i].answer(&request);
     }
-    return answer_usage(out, "this agent does not know that word; is it of another version?");
+    return refuse_request(&request, EXIT_USAGE, "this agent does not know that word; is it of another version?");
 }
