@@ -238,8 +238,7 @@ static int look_bus(const char *root, Facts *facts, Err *err)
 {
     size_t count = 0, switches = 0;
 
-    TRY(pci_scan(root, facts->gpus, NODE_GPUS_MAX, &count, err));
-    TRY(pci_count(root, PCI_CLASS_NVSWITCH, &switches, err));
+    TRY(pci_scan(root, facts->gpus, NODE_GPUS_MAX, &count, &switches, err));
     facts->gpu_count = count < NODE_GPUS_MAX ? count : NODE_GPUS_MAX;
     for (size_t i = 0; i < facts->gpu_count; i++)
         pci_read_detail(root, &facts->gpus[i]);

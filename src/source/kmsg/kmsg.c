@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,17 +14,16 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/file.h"
 #include "base/cleanup.h"
 #include "base/subproc.h"
 #include "source/kmsg/follow.h"
 #include "source/kmsg/line.h"
+#include "source/proc/task.h"
 
 enum {
     RECORD_MAX = 8192,
     /* the kernel gives no longer one */ RECORDS_AT_ONCE = 2048,
     RETRY_MS = 5000,
-    BOOT_ID_MAX = 64,
     JOURNAL_LINE_MAX = 256 << 10,
     JOURNAL_READ_BYTES = 64 << 10,
     QUIET_MS = 300,
@@ -36,7 +34,7 @@ typedef struct KmsgJournal KmsgJournal;
 
 struct Kmsg {
     KmsgConfig config;
-    char *path, *journalctl, *root;
+    char *path, *journalctl;
     KmsgEvent give;
     void *self;
     uv_loop_t *loop;
@@ -53,10 +51,19 @@ struct Kmsg {
     bool sequenced; /* a sequence was seen, so that gaps can be told */
 };
 
+static void handle_retry(uv_timer_t *timer);
+
 static void set_log_state(Kmsg *k, FactsLog log, const char *why)
 {
     k->state.log = log;
-    snprintf(k->state.why, sizeof k->state.why, "%s", why);
+    snprintf(k->state.why, sizeof k->state.why, "%.*s", FACTS_WHY_CAP - 1, why);
+}
+
+/* It cannot be read now, because of `why`. */
+static void try_later(Kmsg *k, const char *why)
+{
+    set_log_state(k, FACTS_LOG_DENIED, why);
+    uv_timer_start(&k->retry, handle_retry, RETRY_MS, RETRY_MS);
 }
 
 /* --- events ------------------------------------------------------------------------------------------------------- */
@@ -149,7 +156,6 @@ static void take_record(Kmsg *k, const KmsgRecord *record, EventOrigin origin, b
 /* --- the device --------------------------------------------------------------------------------------------------- */
 
 static void read_records(Kmsg *k);
-static void handle_retry(uv_timer_t *timer);
 
 static void handle_readable(uv_poll_t *poll, int status, int events)
 {
@@ -163,7 +169,6 @@ static void end_reading(Kmsg *k)
     line_reader_free(k->reader);
     free(k->path);
     free(k->journalctl);
-    free(k->root);
     free(k);
 }
 
@@ -189,9 +194,8 @@ static void device_gone(Kmsg *k, int error)
     char why[FACTS_WHY_CAP];
 
     snprintf(why, sizeof why, "read '%s': %s", k->path, strerror(error));
-    set_log_state(k, FACTS_LOG_DENIED, why);
+    try_later(k, why);
     close_device(k);
-    uv_timer_start(&k->retry, handle_retry, RETRY_MS, RETRY_MS);
 }
 
 static void caught_up(Kmsg *k)
@@ -310,20 +314,14 @@ static void journal_line(Kmsg *k, const char *text, size_t len, uint64_t usec, u
     take_text(k, &record, EVENT_FROM_JOURNAL, old, old && real_ns && real_ns < real ? real - real_ns : 0);
 }
 
-/* It works (and has given what was there: `caught`), or has ended and why. */
-static void journal_state(Kmsg *k, bool works, bool caught, const char *why)
+static void end_journal(Kmsg *k, const char *why)
 {
-    if (works) {
-        set_log_state(k, FACTS_LOG_JOURNAL, "");
-        k->state.caught_up |= caught;
-        return;
-    }
-    char both[FACTS_WHY_CAP];
-    snprintf(both, sizeof both, "'%s' is denied, and %s", k->path, why);
-    set_log_state(k, FACTS_LOG_DENIED, both);
+    Err err;
+
+    (void)err_set(&err, -EACCES, "'%s' is denied, and %s", k->path, why);
+    try_later(k, err.text);
     k->state.caught_up = true;
     close_journal(TAKE(k->journal));
-    uv_timer_start(&k->retry, handle_retry, RETRY_MS, RETRY_MS);
 }
 
 static uint64_t number_at(const json_t *object, const char *key)
@@ -373,13 +371,6 @@ static void take_journal_line(KmsgJournal *j, const char *bytes, size_t len)
     json_decref(object);
 }
 
-static void report_end(KmsgJournal *j, const char *why)
-{
-    uv_poll_stop(&j->poll);
-    uv_timer_stop(&j->timer);
-    journal_state(j->kmsg, false, true, why); /* may close us */
-}
-
 static void take_journal_bytes(KmsgJournal *j, const char *bytes, size_t len)
 {
     const char *newline;
@@ -397,9 +388,10 @@ static void take_journal_bytes(KmsgJournal *j, const char *bytes, size_t len)
 
 static void handle_quiet(uv_timer_t *timer)
 {
-    KmsgJournal *j = timer->data;
+    Kmsg *k = ((KmsgJournal *)timer->data)->kmsg;
 
-    journal_state(j->kmsg, true, true, "");
+    set_log_state(k, FACTS_LOG_JOURNAL, ""); /* it has given what was there */
+    k->state.caught_up = true;
 }
 
 static void handle_journal_readable(uv_poll_t *poll, int status, int events)
@@ -412,10 +404,10 @@ static void handle_journal_readable(uv_poll_t *poll, int status, int events)
     (void)events;
     if (n > 0) {
         take_journal_bytes(j, buffer, (size_t)n);
-        journal_state(j->kmsg, true, false, "");
+        set_log_state(j->kmsg, FACTS_LOG_JOURNAL, "");
         uv_timer_start(&j->timer, handle_quiet, QUIET_MS, 0);
     } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
-        report_end(j, "journalctl has ended");
+        end_journal(j->kmsg, "journalctl has ended");
     }
 }
 
@@ -423,7 +415,7 @@ static void handle_failed_start(uv_timer_t *timer)
 {
     KmsgJournal *j = timer->data;
 
-    journal_state(j->kmsg, false, true, j->why);
+    end_journal(j->kmsg, j->why);
 }
 
 static void start_child(KmsgJournal *j, uv_loop_t *loop, const char *program)
@@ -448,7 +440,7 @@ static void start_child(KmsgJournal *j, uv_loop_t *loop, const char *program)
     uv_timer_start(&j->timer, handle_quiet, 10 * QUIET_MS, 0);
 }
 
-/* What goes wrong is reported by journal_state, from the loop. */
+/* What goes wrong is reported by end_journal, from the loop. */
 static KmsgJournal *open_journal(Kmsg *k)
 {
     KmsgJournal *j = xcalloc(1, sizeof *j);
@@ -499,7 +491,7 @@ static void report_denied(Kmsg *k, int error)
         k->journal = open_journal(k);
     if (!k->journal) {
         k->state.caught_up = true;
-        uv_timer_start(&k->retry, handle_retry, RETRY_MS, RETRY_MS);
+        try_later(k, why);
     }
 }
 
@@ -531,16 +523,12 @@ static void handle_retry(uv_timer_t *timer)
 
 static void read_boot(Kmsg *k)
 {
-    char path[PATH_MAX];
-    Str text;
-    Err err;
+    char *id = k->state.boot_id;
 
-    snprintf(path, sizeof path, "%s/proc/sys/kernel/random/boot_id", k->root);
-    str_init(&text, BOOT_ID_MAX);
-    if (file_read(path, BOOT_ID_MAX, &text, &err) == 0)
-        snprintf(k->state.boot_id, sizeof k->state.boot_id, "%.*s", (int)strcspn(text.text, "\n"), text.text);
-    str_done(&text);
-    if (k->state.boot_id[0] && strcmp(k->state.boot_id, k->config.boot_id) == 0) {
+    if (proc_text(k->config.root, "sys/kernel/random", "boot_id", id, sizeof k->state.boot_id, NULL) < 0)
+        id[0] = '\0';
+    id[strcspn(id, "\n")] = '\0';
+    if (id[0] && strcmp(id, k->config.boot_id) == 0) {
         k->state.sequence = k->config.sequence;
         k->sequenced = true;
     }
@@ -551,9 +539,8 @@ Kmsg *kmsg_open(uv_loop_t *loop, const KmsgConfig *config, KmsgEvent give, void 
     Kmsg *k = xcalloc(1, sizeof *k);
 
     k->config = *config;
-    k->path = xmemdup0(config->kmsg, strlen(config->kmsg));
-    k->journalctl = xmemdup0(config->journalctl, strlen(config->journalctl));
-    k->root = xmemdup0(config->root, strlen(config->root));
+    k->path = xstrdup(config->kmsg);
+    k->journalctl = xstrdup(config->journalctl);
     k->give = give;
     k->self = self;
     k->loop = loop;

@@ -110,7 +110,7 @@ void pci_read_detail(const char *root, FactsGpu *gpu)
 }
 
 enum { CONFIG_LEN = 4 };
-enum { CLASS_VGA = 0x0300, CLASS_3D = 0x0302 };
+enum { CLASS_VGA = 0x0300, CLASS_3D = 0x0302, CLASS_SWITCH = 0x0680 };
 
 static void read_driver(int dir, char driver[FACTS_DRIVER_CAP])
 {
@@ -136,35 +136,24 @@ static bool is_lost(int dir)
            memcmp(config, ones, sizeof(ones)) == 0;
 }
 
-static bool is_gpu(int dir)
+/* The class of a function of NVIDIA's, 0 for one of another's. */
+static uint32_t read_class(int dir)
 {
-    uint32_t class = pci_read_number(dir, "class", 16) >> 8;
-
-    return pci_read_number(dir, "vendor", 16) == PCI_VENDOR_NVIDIA && (class == CLASS_VGA || class == CLASS_3D);
+    return pci_read_number(dir, "vendor", 16) == PCI_VENDOR_NVIDIA ? pci_read_number(dir, "class", 16) >> 8 : 0;
 }
 
-/* False for another device, or one that was removed meanwhile. */
-static bool read_gpu(int devices, const char *name, FactsGpu *ret)
+static void read_gpu(int dir, FactsGpu *gpu)
 {
-    CLEANUP_FD int dir = -1;
     char text[PCI_ATTRIBUTE_CAP];
-    FactsGpu gpu = {.present = true};
 
-    if (pci_parse(name, &gpu.pci) < 0)
-        return false;
-    dir = openat(devices, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (dir < 0 || !is_gpu(dir))
-        return false;
-    read_driver(dir, gpu.driver);
+    read_driver(dir, gpu->driver);
     pci_read_text(dir, "power/runtime_status", text);
-    gpu.asleep = strcmp(text, "suspended") == 0;
-    gpu.config_lost = !gpu.asleep && is_lost(dir);
-    if (!gpu.asleep && !gpu.config_lost) {
-        gpu.current = (FactsPcie){pci_read_speed(dir, "current_link_speed"), pci_read_width(dir, "current_link_width")};
-        gpu.max = (FactsPcie){pci_read_speed(dir, "max_link_speed"), pci_read_width(dir, "max_link_width")};
-    }
-    *ret = gpu;
-    return true;
+    gpu->asleep = strcmp(text, "suspended") == 0;
+    gpu->config_lost = !gpu->asleep && is_lost(dir);
+    if (gpu->asleep || gpu->config_lost)
+        return;
+    gpu->current = (FactsPcie){pci_read_speed(dir, "current_link_speed"), pci_read_width(dir, "current_link_width")};
+    gpu->max = (FactsPcie){pci_read_speed(dir, "max_link_speed"), pci_read_width(dir, "max_link_width")};
 }
 
 static int compare_gpus(const void *a, const void *b)
@@ -172,73 +161,37 @@ static int compare_gpus(const void *a, const void *b)
     return pci_compare(((const FactsGpu *)a)->pci, ((const FactsGpu *)b)->pci);
 }
 
-typedef struct Walk {
-    FactsGpu *gpus;
-    size_t cap, count;
-} Walk;
-
-static void add_gpu(int devices, const char *name, void *arg)
-{
-    Walk *walk = arg;
-    FactsGpu gpu;
-
-    if (!read_gpu(devices, name, &gpu))
-        return;
-    if (walk->count < walk->cap)
-        walk->gpus[walk->count] = gpu;
-    walk->count++;
-}
-
-static int walk_bus(const char *root, void (*each)(int devices, const char *name, void *arg), void *arg, Err *err)
+int pci_scan(const char *root, FactsGpu *gpus, size_t cap, size_t *ret_count, size_t *ret_switches, Err *err)
 {
     char path[PATH_CAP];
-    CLEANUP(closedir_at) DIR *dir = NULL;
     const struct dirent *entry;
+    size_t count = 0, switches = 0;
 
     if (snprintf(path, sizeof(path), "%s/sys/bus/pci/devices", root) >= (int)sizeof(path))
         return err_set(err, -ENAMETOOLONG, "the path of the PCI bus is too long");
-    dir = opendir(path);
+    CLEANUP(closedir_at) DIR *dir = opendir(path);
     if (!dir && errno != ENOENT)
         return err_errno(err, "open '%s'", path);
-    for (size_t seen = 0; dir && seen < PCI_SCAN_MAX && (entry = readdir(dir)); seen++)
-        each(dirfd(dir), entry->d_name, arg);
-    return 0;
-}
+    for (size_t seen = 0; dir && seen < PCI_SCAN_MAX && (entry = readdir(dir)); seen++) {
+        FactsGpu gpu = {.present = true};
 
-int pci_scan(const char *root, FactsGpu *gpus, size_t cap, size_t *ret_count, Err *err)
-{
-    Walk walk = {.gpus = gpus, .cap = cap};
+        if (pci_parse(entry->d_name, &gpu.pci) < 0)
+            continue;
+        CLEANUP_FD int function = openat(dirfd(dir), entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        const uint32_t class = function >= 0 ? read_class(function) : 0; /* removed meanwhile */
 
-    TRY(walk_bus(root, add_gpu, &walk, err));
-    if (walk.count > 0 && cap > 0)
-        qsort(gpus, walk.count < cap ? walk.count : cap, sizeof(*gpus), compare_gpus);
-    *ret_count = walk.count;
-    return 0;
-}
-
-typedef struct Count {
-    uint32_t class;
-    size_t count;
-} Count;
-
-static void add_one(int devices, const char *name, void *arg)
-{
-    Count *count = arg;
-    CLEANUP_FD int dir = -1;
-    PciAddress address;
-
-    if (pci_parse(name, &address) < 0)
-        return;
-    dir = openat(devices, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    count->count += dir >= 0 && pci_read_number(dir, "class", 16) >> 8 == count->class &&
-                    pci_read_number(dir, "vendor", 16) == PCI_VENDOR_NVIDIA;
-}
-
-int pci_count(const char *root, uint16_t class, size_t *ret_count, Err *err)
-{
-    Count count = {.class = class};
-
-    TRY(walk_bus(root, add_one, &count, err));
-    *ret_count = count.count;
+        switches += class == CLASS_SWITCH;
+        if (class != CLASS_VGA && class != CLASS_3D)
+            continue;
+        read_gpu(function, &gpu);
+        if (count < cap)
+            gpus[count] = gpu;
+        count++;
+    }
+    if (count > 0 && cap > 0)
+        qsort(gpus, count < cap ? count : cap, sizeof(*gpus), compare_gpus);
+    *ret_count = count;
+    if (ret_switches)
+        *ret_switches = switches;
     return 0;
 }

@@ -19,16 +19,12 @@ enum { PCI_SCAN_MAX = 4096 };
 /*
  * Functions of vendor 0x10de and class VGA (0x0300) or 3D controller (0x0302) under ROOT/sys/bus/pci/devices ("" is the
  * real one), sorted by address: at most `cap` into gpus, all of them counted; slot and AER are left to pci_read_detail.
- * A bus that is not there has none. -errno.
+ * A bus that is not there has none. *ret_switches (NULL: not wanted): NVIDIA's functions of class 0x0680, its
+ * NVSwitches. -errno.
  */
-int pci_scan(const char *root, FactsGpu *gpus, size_t cap, size_t *ret_count, Err *err);
-
-/* NVIDIA's functions of a class: 0x0680, its NVSwitches. The same. */
-int pci_count(const char *root, uint16_t class, size_t *ret_count, Err *err);
+int pci_scan(const char *root, FactsGpu *gpus, size_t cap, size_t *ret_count, size_t *ret_switches, Err *err);
 
 /* ---- more of one function ---- */
-
-enum { PCI_CLASS_NVSWITCH = 0x0680 };
 
 /* Fills slot (0 without a port, as in a virtual machine) and AER of the GPU at gpu->pci, where it is there. */
 void pci_read_detail(const char *root, FactsGpu *gpu);

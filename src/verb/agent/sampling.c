@@ -54,7 +54,8 @@ void sampling_scan_bus(Sampling *sampling)
     size_t count = 0;
     Err err;
 
-    if (pci_scan(sampling->config->o.root ? sampling->config->o.root : "", found, NODE_GPUS_MAX, &count, &err) < 0)
+    if (pci_scan(sampling->config->o.root ? sampling->config->o.root : "", found, NODE_GPUS_MAX, &count, NULL, &err) <
+        0)
         return; /* no PCI bus is visible: rely on the driver */
     size_t ours = 0;
     sampling->bus_count = count < NODE_GPUS_MAX ? count : NODE_GPUS_MAX;

@@ -12,7 +12,7 @@ int main(int argc, char **argv)
     size_t count;
     Err err;
 
-    if (argc != 2 || pci_scan(argv[1], gpus, 64, &count, &err) < 0)
+    if (argc != 2 || pci_scan(argv[1], gpus, 64, &count, NULL, &err) < 0)
         return 1;
     for (size_t i = 0; i < count && i < 64; i++)
         printf("%s %s %s %u x%u of %u x%u\n", pci_format(gpus[i].pci, PCI_FORM_SYSFS, text), gpus[i].driver,

@@ -81,7 +81,7 @@ static void gpus_are_found_and_sorted(void **state)
     put(AT("0000:1d:00.0", "class"), "0x030000\n");
     put(AT("nonsense", "vendor"), "0x10de\n");
     put(AT("nonsense", "class"), "0x030000\n");
-    assert_int_equal(pci_scan(root, gpus, 8, &count, NULL), 0);
+    assert_int_equal(pci_scan(root, gpus, 8, &count, NULL, NULL), 0);
     assert_int_equal(count, 2);
     assert_int_equal(gpus[0].pci.bus, 0x1b);
     assert_true(gpus[0].config_lost);
@@ -112,10 +112,10 @@ static void nonsense_is_unknown(void **state)
     put(AT("0000:02:00.0", "max_link_speed"), "99999999999999999999 GT/s\n");
     put(AT("0000:02:00.0", "current_link_width"), "-1\n");
     put(AT("0000:02:00.0", "max_link_width"), "");
-    assert_int_equal(pci_scan(root, &gpu, 1, &count, NULL), 0);
+    assert_int_equal(pci_scan(root, &gpu, 1, &count, NULL, NULL), 0);
     assert_int_equal(count, 2); /* more than there was room for */
     put(AT("0000:01:00.0", "vendor"), "0x8086\n");
-    assert_int_equal(pci_scan(root, &gpu, 1, &count, NULL), 0);
+    assert_int_equal(pci_scan(root, &gpu, 1, &count, NULL, NULL), 0);
     assert_int_equal(gpu.pci.bus, 2);
     assert_false(gpu.config_lost);
     assert_int_equal(gpu.current.speed_mts, 0);
@@ -123,7 +123,7 @@ static void nonsense_is_unknown(void **state)
     assert_int_equal(gpu.max.width, 0);
     put(AT("0000:01:00.0", "vendor"), "0x10de\n");
     put(AT("0000:02:00.0", "vendor"), "");
-    assert_int_equal(pci_scan(root, &gpu, 1, &count, NULL), 0);
+    assert_int_equal(pci_scan(root, &gpu, 1, &count, NULL, NULL), 0);
     assert_int_equal(count, 1);
     assert_true(gpu.config_lost);
 }
@@ -138,7 +138,7 @@ static void a_sleeping_gpu_is_not_woken(void **state)
     put(AT("0000:01:00.0", "class"), "0x030000\n");
     put(AT("0000:01:00.0", "power/runtime_status"), "suspended\n");
     put(AT("0000:01:00.0", "current_link_width"), "16\n");
-    assert_int_equal(pci_scan(root, &gpu, 1, &count, NULL), 0); /* there is no config to read */
+    assert_int_equal(pci_scan(root, &gpu, 1, &count, NULL, NULL), 0); /* there is no config to read */
     assert_int_equal(count, 1);
     assert_true(gpu.asleep);
     assert_false(gpu.config_lost);
@@ -151,11 +151,11 @@ static void no_bus_is_no_gpu(void **state)
     Err err;
 
     (void)state;
-    assert_int_equal(pci_scan(root, NULL, 0, &count, &err), 0);
+    assert_int_equal(pci_scan(root, NULL, 0, &count, NULL, &err), 0);
     assert_int_equal(count, 0);
     put("sys/bus/pci/devices", "a file");
-    assert_int_equal(pci_scan(root, NULL, 0, &count, &err), -ENOTDIR);
-    assert_int_equal(pci_scan("", NULL, 0, &count, &err), 0);
+    assert_int_equal(pci_scan(root, NULL, 0, &count, NULL, &err), -ENOTDIR);
+    assert_int_equal(pci_scan("", NULL, 0, &count, NULL, &err), 0);
 }
 
 static void one_self_costs_something(void **state)
