@@ -71,9 +71,9 @@ NvmlNumber nvml_add(NvmlNumber a, NvmlNumber b)
     return sum;
 }
 
-static void set_whole(NvmlNumber number, uint64_t time_ns, Sample *sample)
+void nvml_sample_set_whole(NvmlNumber number, uint64_t time_ns, Sample *sample)
 {
-    const NvmlNumber whole = number.is_double ? whole_of(number.d) : number;
+    const NvmlNumber whole = number.valid && number.is_double ? whole_of(number.d) : number;
 
     if (whole.valid)
         sample_set_int64(sample, time_ns, whole.i);
@@ -83,49 +83,26 @@ static void set_whole(NvmlNumber number, uint64_t time_ns, Sample *sample)
 
 void nvml_sample_set(const Metric *metric, NvmlNumber number, uint64_t time_ns, Sample *sample)
 {
-    if (!number.valid) {
-        sample_set_absent(sample, time_ns, number.absence);
-        return;
-    }
-    switch ((int)metric->unit) {
-    case UNIT_WATT:
-        sample_set_double(sample, time_ns, as_double(number) / 1000);
-        return;
-    case UNIT_MEBIBYTE:
+    if (metric->unit == UNIT_MEBIBYTE)
         number.i /= MIB;
-        break;
-    case UNIT_CELSIUS:
-        if (as_double(number) > CELSIUS_MAX)
-            number = nvml_lacking(ABSENCE_NO_DATA);
-        break;
-    default:
-        break;
-    }
-    if (number.valid && metric->value == METRIC_DOUBLE)
+    if (metric->unit == UNIT_CELSIUS && number.valid && as_double(number) > CELSIUS_MAX)
+        number = nvml_lacking(ABSENCE_NO_DATA);
+    if (number.valid && metric->unit == UNIT_WATT)
+        sample_set_double(sample, time_ns, as_double(number) / 1000);
+    else if (number.valid && metric->value == METRIC_DOUBLE)
         sample_set_double(sample, time_ns, as_double(number));
-    else if (number.valid)
-        set_whole(number, time_ns, sample);
     else
-        sample_set_absent(sample, time_ns, number.absence);
+        nvml_sample_set_whole(number, time_ns, sample);
 }
 
 void nvml_sample_set_gpm(const Metric *metric, double value, uint64_t time_ns, Sample *sample)
 {
-    NvmlNumber number;
-
-    if (isnan(value) || value < 0) {
+    if (isnan(value) || value < 0)
         sample_set_absent(sample, time_ns, ABSENCE_NO_DATA);
-        return;
-    }
-    if (metric->unit == UNIT_RATIO) {
+    else if (metric->unit == UNIT_RATIO)
         sample_set_double(sample, time_ns, value > 100 ? 1 : value / 100);
-        return;
-    }
-    number = whole_of(metric->unit == UNIT_BYTES_PER_SECOND ? value * MIB : value);
-    if (number.valid)
-        sample_set_int64(sample, time_ns, number.i);
     else
-        sample_set_absent(sample, time_ns, number.absence);
+        nvml_sample_set_whole(whole_of(metric->unit == UNIT_BYTES_PER_SECOND ? value * MIB : value), time_ns, sample);
 }
 
 /* ---- rates ---- */

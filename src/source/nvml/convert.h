@@ -40,6 +40,9 @@ NvmlNumber nvml_field_number(const nvmlFieldValue_t *entry);
 /* Both, or the reason of the first that is absent. */
 NvmlNumber nvml_add(NvmlNumber a, NvmlNumber b);
 
+/* Sets a sample from the driver's number as a whole one, unchanged. */
+void nvml_sample_set_whole(NvmlNumber number, uint64_t time_ns, Sample *sample);
+
 /* Sets a metric's sample from the driver's number: power from mW to W, memory from bytes to MiB (truncated), a
  * temperature over 200 is absent, all else is unchanged. */
 void nvml_sample_set(const Metric *metric, NvmlNumber number, uint64_t time_ns, Sample *sample);

@@ -104,13 +104,14 @@ uint64_t nvml_plan_period(const NvmlPlan *plan, MetricPace pace)
 enum { FIELD_LINK_COUNT = 91, FIELD_ECC_FIRST = 3, FIELD_ECC_LAST = 28, FIELD_LINK_TX = 138, FIELD_LINK_RX = 139 };
 enum { BYTES_PER_KIB = 1024 };
 
-/* Positions of a batch's entries in the call; links that the GPU does not have are left out. */
+/* A call, and positions of a batch's entries in it; links that the GPU does not have are left out. */
 typedef struct Asked {
+    nvmlFieldValue_t *values;
     uint16_t count;
     uint16_t at[NVML_FIELDS_MAX];
 } Asked;
 
-static void fill_fields(const NvmlGpu *gpu, const NvmlBatch *batch, nvmlFieldValue_t *values, Asked *asked)
+static void fill_fields(const NvmlGpu *gpu, const NvmlBatch *batch, Asked *asked)
 {
     asked->count = 0;
     for (uint16_t i = 0; i < batch->field_count; i++) {
@@ -119,45 +120,34 @@ static void fill_fields(const NvmlGpu *gpu, const NvmlBatch *batch, nvmlFieldVal
         if (field->per_link && field->scope >= gpu->links)
             continue;
         asked->at[i] = asked->count;
-        values[asked->count++] = (nvmlFieldValue_t){.fieldId = field->id, .scopeId = field->scope};
+        asked->values[asked->count++] = (nvmlFieldValue_t){.fieldId = field->id, .scopeId = field->scope};
     }
 }
 
-/* ECC counters without a time were never counted. */
-static NvmlNumber number_of(const nvmlFieldValue_t *value)
+/* NULL where it was not asked for. */
+static const nvmlFieldValue_t *entry_of(const Asked *asked, uint16_t field)
 {
-    if (value->fieldId >= FIELD_ECC_FIRST && value->fieldId <= FIELD_ECC_LAST && value->nvmlReturn == NVML_SUCCESS &&
-        value->timestamp == 0)
+    return asked->at[field] == NVML_NO_FIELD ? NULL : &asked->values[asked->at[field]];
+}
+
+/* ECC counters without a time were never counted. */
+static NvmlNumber entry_number(const Asked *asked, uint16_t field)
+{
+    const nvmlFieldValue_t *value = entry_of(asked, field);
+
+    if (!value || (value->fieldId >= FIELD_ECC_FIRST && value->fieldId <= FIELD_ECC_LAST &&
+                   value->nvmlReturn == NVML_SUCCESS && value->timestamp == 0))
         return nvml_lacking(ABSENCE_NOT_SUPPORTED);
     return nvml_field_number(value);
 }
 
-typedef struct Answers {
-    const nvmlFieldValue_t *values;
-    const Asked *asked;
-} Answers;
-
-static NvmlNumber entry_number(const Answers *answers, uint16_t field)
-{
-    const uint16_t at = answers->asked->at[field];
-
-    return at == NVML_NO_FIELD ? nvml_lacking(ABSENCE_NOT_SUPPORTED) : number_of(&answers->values[at]);
-}
-
-static int64_t entry_stamp(const Answers *answers, uint16_t field)
-{
-    const uint16_t at = answers->asked->at[field];
-
-    return at == NVML_NO_FIELD ? 0 : answers->values[at].timestamp;
-}
-
 /* Over the links that have the counter; where none has, the reason of the first. */
-static NvmlNumber sum_of_links(const Answers *answers, const NvmlFieldUse *use)
+static NvmlNumber sum_of_links(const Asked *asked, const NvmlFieldUse *use)
 {
     NvmlNumber sum = nvml_lacking(ABSENCE_NOT_SUPPORTED);
 
     for (uint16_t i = 0; i < use->links; i++) {
-        const NvmlNumber one = entry_number(answers, (uint16_t)(use->first + i));
+        const NvmlNumber one = entry_number(asked, (uint16_t)(use->first + i));
         if (!one.valid && i == 0)
             sum = one;
         else if (one.valid)
@@ -166,65 +156,52 @@ static NvmlNumber sum_of_links(const Answers *answers, const NvmlFieldUse *use)
     return sum;
 }
 
-static NvmlNumber use_number(const Answers *answers, const NvmlFieldUse *use)
+static NvmlNumber use_number(const Asked *asked, const NvmlFieldUse *use)
 {
     NvmlNumber number;
 
     if (use->links)
-        return sum_of_links(answers, use);
-    number = entry_number(answers, use->first);
-    return use->second == NVML_NO_FIELD ? number : nvml_add(number, entry_number(answers, use->second));
+        return sum_of_links(asked, use);
+    number = entry_number(asked, use->first);
+    return use->second == NVML_NO_FIELD ? number : nvml_add(number, entry_number(asked, use->second));
 }
 
-static NvmlNumber bytes_of(NvmlNumber kib)
-{
-    if (kib.valid && __builtin_mul_overflow(kib.i, BYTES_PER_KIB, &kib.i))
-        return nvml_lacking(ABSENCE_NO_DATA);
-    return kib;
-}
-
-static void set_use(NvmlGpu *gpu, const Answers *answers, const NvmlFieldUse *use, uint64_t now)
+static void set_use(NvmlGpu *gpu, const Asked *asked, const NvmlFieldUse *use, uint64_t now)
 {
     const Metric *metric = metric_get(use->metric);
-    NvmlNumber number = use_number(answers, use);
+    const nvmlFieldValue_t *first = entry_of(asked, use->first);
+    NvmlNumber number = use_number(asked, use);
 
     if (metric->unit == UNIT_NVLINK_MB_PER_SECOND)
-        number = nvml_rate_next(&gpu->rates[metric->id], number, entry_stamp(answers, use->first), board_kernel_now());
-    else if (metric->unit == UNIT_BYTE && (metric->source.id == FIELD_LINK_TX || metric->source.id == FIELD_LINK_RX))
-        number = bytes_of(number);
+        number = nvml_rate_next(&gpu->rates[metric->id], number, first ? first->timestamp : 0, board_kernel_now());
+    else if (metric->unit == UNIT_BYTE && (metric->source.id == FIELD_LINK_TX || metric->source.id == FIELD_LINK_RX) &&
+             number.valid && __builtin_mul_overflow(number.i, BYTES_PER_KIB, &number.i))
+        number = nvml_lacking(ABSENCE_NO_DATA);
     if (!number.valid)
         number.absence = nvml_absence_of(gpu, metric->id, number.absence);
     nvml_sample_set(metric, number, now, &gpu->reading.sample[metric->id]);
 }
 
-static void lose_uses(NvmlGpu *gpu, const NvmlBatch *batch, Absence why, uint64_t now)
-{
-    for (uint16_t i = 0; i < batch->use_count; i++)
-        sample_set_absent(&gpu->reading.sample[batch->uses[i].metric], now, why);
-}
-
 void nvml_fields_read(NvmlGpu *gpu, MetricPace pace)
 {
     const NvmlBatch *batch = &gpu->reader->plan.batches[pace];
-    nvmlFieldValue_t *values = gpu->reader->fields;
     Asked asked;
-    const Answers answers = {.values = values, .asked = &asked};
     nvmlReturn_t answer = NVML_SUCCESS;
     Absence why = ABSENCE_NO_DATA;
 
     if (batch->use_count == 0 || gpu->target.trouble)
         return;
-    fill_fields(gpu, batch, values, &asked);
+    asked.values = gpu->reader->fields;
+    fill_fields(gpu, batch, &asked);
     if (asked.count > 0) {
-        answer = NVML_GPU_CALL(gpu, nvmlDeviceGetFieldValues, (gpu->handle, asked.count, values));
+        answer = NVML_GPU_CALL(gpu, nvmlDeviceGetFieldValues, (gpu->handle, asked.count, asked.values));
         why = nvml_gpu_count_answer(gpu, answer);
     }
-    if (answer != NVML_SUCCESS) {
-        lose_uses(gpu, batch, why, nvml_gpu_now(gpu));
-        return;
-    }
     for (uint16_t i = 0; i < batch->use_count; i++)
-        set_use(gpu, &answers, &batch->uses[i], nvml_gpu_now(gpu));
+        if (answer == NVML_SUCCESS)
+            set_use(gpu, &asked, &batch->uses[i], nvml_gpu_now(gpu));
+        else
+            sample_set_absent(&gpu->reading.sample[batch->uses[i].metric], nvml_gpu_now(gpu), why);
 }
 
 uint32_t nvml_fields_links(NvmlGpu *gpu)

@@ -18,12 +18,16 @@
             snprintf(out, sizeof(out), "%.*s", (int)sizeof(out) - 1, got_);                                            \
     } while (0)
 
-static void read_numbers(NvmlGpu *gpu)
+static void read_identity(NvmlGpu *gpu)
 {
     Device *device = &gpu->reading.device;
     unsigned int number = 0;
     nvmlDeviceArchitecture_t arch = 0;
 
+    READ_TEXT(gpu, nvmlDeviceGetUUID, device->uuid);
+    READ_TEXT(gpu, nvmlDeviceGetName, device->name);
+    READ_TEXT(gpu, nvmlDeviceGetSerial, device->serial);
+    READ_TEXT(gpu, nvmlDeviceGetBoardPartNumber, device->board);
     if (NVML_GPU_CALL(gpu, nvmlDeviceGetIndex, (gpu->handle, &number)) == NVML_SUCCESS)
         device->index = number;
     if (NVML_GPU_CALL(gpu, nvmlDeviceGetMinorNumber, (gpu->handle, &number)) == NVML_SUCCESS)
@@ -32,34 +36,11 @@ static void read_numbers(NvmlGpu *gpu)
         device->arch = arch == UINT32_MAX ? DEVICE_ARCH_UNKNOWN : arch;
 }
 
-static void read_identity(NvmlGpu *gpu)
-{
-    Device *device = &gpu->reading.device;
-
-    device->kind = DEVICE_GPU;
-    device->vendor = DEVICE_NVIDIA;
-    device->has_pci = true;
-    device->pci = gpu->row->pci;
-    READ_TEXT(gpu, nvmlDeviceGetUUID, device->uuid);
-    READ_TEXT(gpu, nvmlDeviceGetName, device->name);
-    READ_TEXT(gpu, nvmlDeviceGetSerial, device->serial);
-    READ_TEXT(gpu, nvmlDeviceGetBoardPartNumber, device->board);
-    read_numbers(gpu);
-}
-
 /* ---- texts ---- */
 
 static void set_text(NvmlGpu *gpu, ReadingText which, const char *text)
 {
     snprintf(gpu->reading.text[which], READING_TEXT_CAP, "%.*s", READING_TEXT_CAP - 1, text);
-}
-
-static void read_brand(NvmlGpu *gpu)
-{
-    nvmlBrandType_t brand = NVML_BRAND_UNKNOWN;
-
-    if (NVML_GPU_CALL(gpu, nvmlDeviceGetBrand, (gpu->handle, &brand)) == NVML_SUCCESS)
-        set_text(gpu, READING_BRAND, nvml_brand_text(brand));
 }
 
 static void read_inforom(NvmlGpu *gpu, MetricId id, nvmlInforomObject_t object)
@@ -74,13 +55,15 @@ static void read_inforom(NvmlGpu *gpu, MetricId id, nvmlInforomObject_t object)
 static void read_texts(NvmlGpu *gpu)
 {
     Reading *reading = &gpu->reading;
+    nvmlBrandType_t brand = NVML_BRAND_UNKNOWN;
 
     memset(reading->text, 0, sizeof reading->text);
     set_text(gpu, READING_DRIVER_VERSION, gpu->reader->library.driver_version);
     set_text(gpu, READING_NVML_VERSION, gpu->reader->library.nvml_version);
     set_text(gpu, READING_SERIAL, reading->device.serial);
-    if (nvml_gpu_wants(gpu, METRIC_BRAND))
-        read_brand(gpu);
+    if (nvml_gpu_wants(gpu, METRIC_BRAND) &&
+        NVML_GPU_CALL(gpu, nvmlDeviceGetBrand, (gpu->handle, &brand)) == NVML_SUCCESS)
+        set_text(gpu, READING_BRAND, nvml_brand_text(brand));
     read_inforom(gpu, METRIC_OEM_INFOROM_VER, NVML_INFOROM_OEM);
     read_inforom(gpu, METRIC_ECC_INFOROM_VER, NVML_INFOROM_ECC);
     read_inforom(gpu, METRIC_POWER_INFOROM_VER, NVML_INFOROM_POWER);
@@ -111,14 +94,6 @@ static void read_drain_state(NvmlGpu *gpu)
 
 enum { EVENTS_AT_ONCE = 64 };
 
-static void set_none(NvmlGpu *gpu, Absence why)
-{
-    Sample *sample = &gpu->reading.sample[METRIC_XID_ERRORS];
-
-    if (!sample->valid)
-        sample_set_absent(sample, nvml_gpu_now(gpu), why);
-}
-
 /* A set per GPU, so that a lost GPU does not keep events of the others away. */
 static void close_events(NvmlGpu *gpu)
 {
@@ -130,7 +105,9 @@ static void close_events(NvmlGpu *gpu)
 static void open_events(NvmlGpu *gpu)
 {
     unsigned long long types = nvmlEventTypeXidCriticalError;
+    Sample *sample = &gpu->reading.sample[METRIC_XID_ERRORS];
     nvmlReturn_t r;
+    Absence why;
 
     if (gpu->events || !nvml_gpu_wants(gpu, METRIC_XID_ERRORS) || gpu->target.trouble)
         return;
@@ -146,7 +123,9 @@ static void open_events(NvmlGpu *gpu)
         if (r != NVML_SUCCESS)
             close_events(gpu);
     }
-    set_none(gpu, nvml_gpu_count_answer(gpu, r));
+    why = nvml_gpu_count_answer(gpu, r);
+    if (!sample->valid)
+        sample_set_absent(sample, nvml_gpu_now(gpu), why);
 }
 
 /* The older form does not say which instance. */

@@ -31,14 +31,6 @@ static bool is_nvlink5(const NvmlGpu *gpu)
     return gpu->reading.device.arch >= DEVICE_ARCH_BLACKWELL;
 }
 
-static void set_link_sample(Sample *sample, NvmlNumber number, uint64_t now)
-{
-    if (number.valid)
-        sample_set_int64(sample, now, number.i);
-    else
-        sample_set_absent(sample, now, number.absence);
-}
-
 /* ---- state ---- */
 
 /* One that sleeps is up: it wakes with the next byte. */
@@ -56,8 +48,8 @@ static void read_states_by_function(NvmlGpu *gpu)
         const nvmlReturn_t r = NVML_GPU_CALL(gpu, nvmlDeviceGetNvLinkState, (gpu->handle, i, &active));
         const Absence why = nvml_gpu_count_answer(gpu, r);
 
-        set_link_sample(&list->links[i].active, r == NVML_SUCCESS ? nvml_whole(active != 0) : nvml_lacking(why),
-                        nvml_gpu_now(gpu));
+        nvml_sample_set_whole(r == NVML_SUCCESS ? nvml_whole(active != 0) : nvml_lacking(why), nvml_gpu_now(gpu),
+                              &list->links[i].active);
     }
 }
 
@@ -77,7 +69,7 @@ static bool read_states_by_field(NvmlGpu *gpu)
         const NvmlNumber state = r == NVML_SUCCESS ? state_number(nvml_field_number(&values[i])) : nvml_lacking(why);
         if (i == 0 && !state.valid && state.absence == ABSENCE_NOT_SUPPORTED)
             return false;
-        set_link_sample(&list->links[i].active, state, nvml_gpu_now(gpu));
+        nvml_sample_set_whole(state, nvml_gpu_now(gpu), &list->links[i].active);
     }
     return true;
 }
@@ -94,11 +86,19 @@ static void read_states(NvmlGpu *gpu, bool slow)
 
 /* ---- errors ---- */
 
-/* Numbers of the first six links and of the six after them. */
-static unsigned int of_link(unsigned int first, unsigned int seventh, uint32_t link)
-{
-    return link < FIRST_LINKS ? first + link : seventh + link - FIRST_LINKS;
-}
+/* Fields of the first and the seventh link, from which the others count on, and the one of boards that count by scope;
+ * 0: none. */
+static const struct {
+    unsigned int first, seventh, by_scope;
+} error_fields[NODE_LINK_ERROR_END] = {
+    [NODE_LINK_CRC_FLIT] = {NVML_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_L0, NVML_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_L6,
+                            NVML_FI_DEV_NVLINK_ERROR_DL_CRC},
+    [NODE_LINK_CRC_DATA] = {NVML_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_L0, NVML_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_L6, 0},
+    [NODE_LINK_REPLAY] = {NVML_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_L0, NVML_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_L6,
+                          NVML_FI_DEV_NVLINK_ERROR_DL_REPLAY},
+    [NODE_LINK_RECOVERY] = {NVML_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_L0, NVML_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_L6,
+                            NVML_FI_DEV_NVLINK_ERROR_DL_RECOVERY},
+};
 
 static unsigned int field_of(const NvmlGpu *gpu, NodeLinkError error, uint32_t link, bool split)
 {
@@ -106,23 +106,9 @@ static unsigned int field_of(const NvmlGpu *gpu, NodeLinkError error, uint32_t l
         return error == NODE_LINK_RECOVERY && knows_field(gpu, NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS)
                    ? NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS
                    : 0;
-    switch ((int)error) {
-    case NODE_LINK_CRC_FLIT:
-        return split ? of_link(NVML_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_L0, NVML_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_L6,
-                               link)
-                     : NVML_FI_DEV_NVLINK_ERROR_DL_CRC;
-    case NODE_LINK_CRC_DATA:
-        return split ? of_link(NVML_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_L0, NVML_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_L6,
-                               link)
-                     : 0;
-    case NODE_LINK_REPLAY:
-        return split ? of_link(NVML_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_L0, NVML_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_L6, link)
-                     : NVML_FI_DEV_NVLINK_ERROR_DL_REPLAY;
-    default:
-        return split ? of_link(NVML_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_L0, NVML_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_L6,
-                               link)
-                     : NVML_FI_DEV_NVLINK_ERROR_DL_RECOVERY;
-    }
+    if (!split)
+        return error_fields[error].by_scope;
+    return link < FIRST_LINKS ? error_fields[error].first + link : error_fields[error].seventh + link - FIRST_LINKS;
 }
 
 static int ask_errors(const NvmlGpu *gpu, nvmlFieldValue_t *values)
@@ -159,7 +145,7 @@ static void read_errors(NvmlGpu *gpu)
             NvmlNumber number = nvml_lacking(ABSENCE_NOT_SUPPORTED);
             if (field_of(gpu, k, i, split))
                 number = r == NVML_SUCCESS ? nvml_field_number(&values[at++]) : nvml_lacking(why);
-            set_link_sample(&list->links[i].errors[k], number, nvml_gpu_now(gpu));
+            nvml_sample_set_whole(number, nvml_gpu_now(gpu), &list->links[i].errors[k]);
         }
 }
 
@@ -180,8 +166,8 @@ static void read_remotes(NvmlGpu *gpu)
         const nvmlReturn_t r = NVML_GPU_CALL(gpu, nvmlDeviceGetNvLinkRemotePciInfo_v2, (gpu->handle, i, &pci));
         const Absence why = nvml_gpu_count_answer(gpu, r);
         const PciAddress at = {.domain = pci.domain, .bus = (uint8_t)pci.bus, .device = (uint8_t)pci.device};
-        set_link_sample(&link->remote, r == NVML_SUCCESS ? nvml_whole(pci_pack(at)) : nvml_lacking(why),
-                        nvml_gpu_now(gpu));
+        nvml_sample_set_whole(r == NVML_SUCCESS ? nvml_whole(pci_pack(at)) : nvml_lacking(why), nvml_gpu_now(gpu),
+                              &link->remote);
     }
 }
 
