@@ -50,31 +50,22 @@ static void gather_hosts(NcclJob *job)
     }
 }
 
-/* Member number i of a communicator. */
-static const NcclMember *member_at(const NcclJob *job, uint32_t comm, size_t i)
-{
-    return &job->report.members.at[job->by_comm[job->comm_first[comm] + i]];
-}
-
 /* Members by communicator and by rank. */
 static void index_members(NcclJob *job)
 {
     NcclReport *r = &job->report;
-    uint32_t at = 0;
 
-    job->comm_first = arena_calloc(&job->arena, r->comms.len + 1, sizeof *job->comm_first);
-    job->by_comm = arena_calloc(&job->arena, r->members.len + 1, sizeof *job->by_comm);
     for (size_t i = 0; i < r->comms.len; i++) {
-        job->comm_first[i] = at;
-        at += r->comms.at[i].seen;
-        r->comms.at[i].seen = 0;
+        NcclComm *c = &r->comms.at[i];
+        c->members = arena_calloc(&job->arena, c->seen + 1, sizeof(NcclMember *));
+        c->seen = 0;
     }
-    for (uint32_t i = 0; i < r->members.len; i++) {
-        const NcclMember *m = &r->members.at[i];
+    for (size_t i = 0; i < r->members.len; i++) {
+        NcclMember *m = &r->members.at[i];
         if (m->comm == NCCL_NO_INDEX)
             continue;
-        job->by_comm[job->comm_first[m->comm] + r->comms.at[m->comm].seen++] = i;
-        map_u64_put(&job->member_by_rank, nccl_make_rank_key(m->comm, m->rank), nccl_box(i));
+        r->comms.at[m->comm].members[r->comms.at[m->comm].seen++] = m;
+        map_u64_put(&job->member_by_rank, nccl_make_rank_key(m->comm, m->rank), m);
     }
 }
 
@@ -87,17 +78,15 @@ static void add_member_evidence(NcclJob *job, NcclFinding *f, const NcclMember *
 }
 
 /* Two processes with the same rank. The later one is used. */
-static void check_seats(NcclJob *job, uint32_t comm)
+static void check_seats(NcclJob *job, const NcclComm *c)
 {
-    for (size_t i = 0; i < job->report.comms.at[comm].seen; i++) {
-        const NcclMember *m = member_at(job, comm, i);
-        uint32_t last = nccl_unbox(map_u64_get(&job->member_by_rank, nccl_make_rank_key(comm, m->rank)));
-        if (last == NCCL_NO_INDEX || job->report.members.at[last].process == m->process)
+    for (size_t i = 0; i < c->seen; i++) {
+        const NcclMember *m = c->members[i], *last = nccl_find_rank(job, m->comm, m->rank);
+        if (last->process == m->process)
             continue;
-        NcclFinding *f = nccl_add_findingf(job, NCCL_RULE_RANK_TWICE, "communicator %s, rank %" PRId64,
-                                           job->report.comms.at[comm].id, m->rank);
+        NcclFinding *f = nccl_add_findingf(job, NCCL_RULE_RANK_TWICE, "communicator %s, rank %" PRId64, c->id, m->rank);
         add_member_evidence(job, f, m);
-        add_member_evidence(job, f, &job->report.members.at[last]);
+        add_member_evidence(job, f, last);
     }
 }
 
@@ -108,36 +97,32 @@ static void check_runs(NcclJob *job)
     char seat[192];
 
     map_init(&seats);
-    for (uint32_t i = 0; i < job->report.members.len; i++) {
-        const NcclMember *m = &job->report.members.at[i];
+    for (size_t i = 0; i < job->report.members.len; i++) {
+        NcclMember *m = &job->report.members.at[i];
         if (m->comm == NCCL_NO_INDEX || !m->bus_id[0] || m->nranks < 2 ||
             m->nranks != job->report.comms.at[job->report.world].nranks)
             continue;
         snprintf(seat, sizeof seat, "%.100s|%.40s|%" PRId64 "|%" PRId64, job->report.processes.at[m->process].host,
                  m->bus_id, m->rank, m->nranks);
-        uint32_t before = nccl_unbox(map_get(&seats, seat));
-        map_put(&seats, seat, nccl_box(i));
-        if (before == NCCL_NO_INDEX || job->report.members.at[before].process == m->process ||
-            job->report.members.at[before].comm == m->comm)
+        const NcclMember *before = map_put(&seats, seat, m);
+        if (!before || before->process == m->process || before->comm == m->comm)
             continue;
         NcclFinding *f = nccl_add_finding(job, NCCL_RULE_TWO_RUNS, NULL);
-        add_member_evidence(job, f, &job->report.members.at[before]);
+        add_member_evidence(job, f, before);
         add_member_evidence(job, f, m);
     }
 }
 
 /* Versions that do not log the number of nodes: count the hosts, where all ranks were seen. */
-static void count_nodes(NcclJob *job, uint32_t comm)
+static void count_nodes(NcclJob *job, NcclComm *c)
 {
-    NcclComm *c = &job->report.comms.at[comm];
-
     if (c->nodes > 0 || c->seen < c->nranks)
         return;
     c->nodes = 0;
     for (size_t i = 0; i < c->seen; i++) {
-        NcclHost *host = nccl_host_of(job, member_at(job, comm, i));
-        c->nodes += host->counted != comm + 1;
-        host->counted = comm + 1;
+        NcclHost *host = nccl_host_of(job, c->members[i]);
+        c->nodes += host->counted != c;
+        host->counted = c;
     }
 }
 
@@ -148,15 +133,14 @@ static bool is_cut(const NcclJob *job, const NcclMember *m)
 }
 
 /* Per communicator: which ranks have `began` and not `done`; which were never seen. */
-static bool check_init(NcclJob *job, uint32_t comm)
+static bool check_init(NcclJob *job, const NcclComm *c)
 {
-    const NcclComm *c = &job->report.comms.at[comm];
     CLEANUP(ranks_done) Ranks hung = {0}, missing = {0};
     NcclPlace first = c->place;
     bool cut = false;
 
     for (size_t i = 0; i < c->seen; i++) {
-        const NcclMember *m = member_at(job, comm, i);
+        const NcclMember *m = c->members[i];
         cut |= is_cut(job, m);
         if (m->started && !m->complete && !m->aborted && !m->destroyed && !is_cut(job, m)) {
             if (hung.len == 0)
@@ -167,7 +151,7 @@ static bool check_init(NcclJob *job, uint32_t comm)
     if (hung.len == 0)
         return false;
     for (int64_t rank = 0; rank < c->nranks; rank++)
-        if (!map_u64_get(&job->member_by_rank, nccl_make_rank_key(comm, rank)))
+        if (!nccl_find_rank(job, c->members[0]->comm, rank))
             vec_push(&missing, rank);
     bool silent = missing.len && c->complete == 0 && !cut;
     const char *text =
@@ -214,12 +198,12 @@ static void check_slow(NcclJob *job)
     nccl_add_evidence(job, f, worst->init_place, "Init timings of rank %" PRId64, worst->rank);
 }
 
-static void check_channels(NcclJob *job, uint32_t comm)
+static void check_channels(NcclJob *job, const NcclComm *c)
 {
     const NcclMember *low = NULL, *high = NULL;
 
-    for (size_t i = 0; i < job->report.comms.at[comm].seen; i++) {
-        const NcclMember *m = member_at(job, comm, i);
+    for (size_t i = 0; i < c->seen; i++) {
+        const NcclMember *m = c->members[i];
         if (m->coll_channels < 0)
             continue;
         if (!low || m->coll_channels < low->coll_channels)
@@ -230,20 +214,20 @@ static void check_channels(NcclJob *job, uint32_t comm)
     if (!low || low->coll_channels == high->coll_channels)
         return;
     NcclFinding *f = nccl_add_findingf(job, NCCL_RULE_CHANNELS_DIFFER, "communicator %s: %d to %d collective channels",
-                                       job->report.comms.at[comm].id, low->coll_channels, high->coll_channels);
+                                       c->id, low->coll_channels, high->coll_channels);
     nccl_add_evidence(job, f, low->channels_place, "rank %" PRId64 ": %d", low->rank, low->coll_channels);
     nccl_add_evidence(job, f, high->channels_place, "rank %" PRId64 ": %d", high->rank, high->coll_channels);
 }
 
 /* The last call of each rank. Ranks that also send to single peers count differently, and ended ones ended in order. */
-static void check_calls(NcclJob *job, uint32_t comm)
+static void check_calls(NcclJob *job, const NcclComm *c)
 {
     const NcclMember *low = NULL, *high = NULL;
     CLEANUP(ranks_done) Ranks behind = {0};
     size_t count = 0;
 
-    for (size_t i = 0; i < job->report.comms.at[comm].seen; i++) {
-        const NcclMember *m = member_at(job, comm, i);
+    for (size_t i = 0; i < c->seen; i++) {
+        const NcclMember *m = c->members[i];
         if (m->calls == 0 || is_cut(job, m))
             continue;
         if (m->p2p_calls || m->destroyed || m->op_count < 0)
@@ -256,15 +240,14 @@ static void check_calls(NcclJob *job, uint32_t comm)
     }
     if (count < 2 || low->op_count == high->op_count)
         return;
-    for (size_t i = 0; i < job->report.comms.at[comm].seen; i++) {
-        const NcclMember *m = member_at(job, comm, i);
+    for (size_t i = 0; i < c->seen; i++) {
+        const NcclMember *m = c->members[i];
         if (m->calls && !is_cut(job, m) && m->op_count == low->op_count)
             vec_push(&behind, m->rank);
     }
     NcclFinding *f = nccl_add_findingf(
         job, NCCL_RULE_OPCOUNT, "communicator %s: rank %s stopped at opCount %" PRIx64 ", others went to %" PRIx64,
-        job->report.comms.at[comm].id, nccl_print_ranks(job, behind.at, behind.len), (uint64_t)low->op_count,
-        (uint64_t)high->op_count);
+        c->id, nccl_print_ranks(job, behind.at, behind.len), (uint64_t)low->op_count, (uint64_t)high->op_count);
     nccl_add_evidence(job, f, low->op_place, "rank %" PRId64 ": last call %s, opCount %" PRIx64, low->rank, low->op,
                       (uint64_t)low->op_count);
     nccl_add_evidence(job, f, high->op_place, "rank %" PRId64 ": last call %s, opCount %" PRIx64, high->rank, high->op,
@@ -299,13 +282,14 @@ void nccl_check_comms(NcclJob *job)
     count_members(job);
     gather_hosts(job);
     index_members(job);
-    for (uint32_t i = 0; i < job->report.comms.len; i++) {
-        count_nodes(job, i);
-        check_seats(job, i);
+    for (size_t i = 0; i < job->report.comms.len; i++) {
+        NcclComm *c = &job->report.comms.at[i];
+        count_nodes(job, c);
+        check_seats(job, c);
         if (hung < HUNG_MAX)
-            hung += check_init(job, i);
-        check_channels(job, i);
-        check_calls(job, i);
+            hung += check_init(job, c);
+        check_channels(job, c);
+        check_calls(job, c);
     }
     soften_retries(job);
     check_slow(job);
@@ -370,8 +354,8 @@ static void check_silent(NcclJob *job)
     if (nranks > (int64_t)job->timeouts.len * 2)
         return;
     for (int64_t rank = 0; rank < nranks; rank++) {
-        uint32_t member = nccl_unbox(map_u64_get(&job->member_by_rank, nccl_make_rank_key(r->world, rank)));
-        bool told = member != NCCL_NO_INDEX && is_cut(job, &r->members.at[member]);
+        const NcclMember *m = nccl_find_rank(job, r->world, rank);
+        bool told = m && is_cut(job, m);
         for (size_t i = 0; i < job->timeouts.len; i++)
             told |= job->timeouts.at[i].rank == rank;
         if (!told)

@@ -240,7 +240,7 @@ static void read_group_name(NcclJob *job, const json_t *entry, const char **ret_
     if (**ret_name || !json_is_integer(id))
         return;
     snprintf(room, sizeof room, "%" PRId64, int_or(id, 0));
-    *ret_name = nccl_intern_text(job, room);
+    *ret_name = nccl_intern(job, span_of(room));
 }
 
 /* The dump's entry of a group: under its name, or under another key with the name inside. */
@@ -301,7 +301,7 @@ static void read_status(NcclJob *job, uint32_t dump, json_t *config, json_t *sta
         const json_t *of = json_object_get(status, name), *c = json_object_get(config, name);
         if (text_of(c, "name").len)
             name = text_of(c, "name").at; /* as the calls have it */
-        uint32_t index = group_of(job, nccl_intern_text(job, name), word_of(job, json_object_get(c, "desc")),
+        uint32_t index = group_of(job, nccl_intern(job, span_of(name)), word_of(job, json_object_get(c, "desc")),
                                   json_object_get(c, "ranks"));
         NcclStatus s = {.dump = dump,
                         .group = index,

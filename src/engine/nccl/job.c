@@ -75,11 +75,6 @@ const char *nccl_intern(NcclJob *job, Span text)
     return known;
 }
 
-const char *nccl_intern_text(NcclJob *job, const char *text)
-{
-    return nccl_intern(job, span_of(text));
-}
-
 const char *nccl_printf(NcclJob *job, const char *fmt, ...)
 {
     va_list args;
@@ -267,7 +262,7 @@ static uint64_t device_key(const NcclJob *job)
     return 1ull << 63 | (uint64_t)job->from.process << THREAD_BITS | (uint32_t)job->from.dev;
 }
 
-uint32_t nccl_new_member(NcclJob *job)
+NcclMember *nccl_new_member(NcclJob *job)
 {
     NcclMember member = {.comm = NCCL_NO_INDEX,
                          .process = job->from.process,
@@ -288,36 +283,32 @@ uint32_t nccl_new_member(NcclJob *job)
                          .op = ""};
 
     if (!nccl_has_room(job, job->report.members.len, NCCL_MEMBERS_MAX))
-        return NCCL_NO_INDEX;
+        return NULL;
     vec_push(&job->report.members, member);
-    return (uint32_t)job->report.members.len - 1;
+    return &job->report.members.at[job->report.members.len - 1];
 }
 
-void nccl_set_member(NcclJob *job, uint32_t member)
+void nccl_set_member(NcclJob *job, const NcclMember *m)
 {
-    map_u64_put(&job->member_by_thread, thread_key(job), nccl_box(member));
+    map_u64_put(&job->member_by_thread, thread_key(job), nccl_box_member(job, m));
     if (job->from.dev >= 0)
-        map_u64_put(&job->member_by_thread, device_key(job), nccl_box(member));
+        map_u64_put(&job->member_by_thread, device_key(job), nccl_box_member(job, m));
 }
 
-uint32_t nccl_find_member(const NcclJob *job)
+NcclMember *nccl_find_member(const NcclJob *job)
 {
-    uint32_t member = nccl_unbox(map_u64_get(&job->member_by_thread, thread_key(job)));
+    const void *found = map_u64_get(&job->member_by_thread, thread_key(job));
 
-    if (member == NCCL_NO_INDEX && job->from.dev >= 0)
-        member = nccl_unbox(map_u64_get(&job->member_by_thread, device_key(job)));
-    return member;
+    if (!found && job->from.dev >= 0)
+        found = map_u64_get(&job->member_by_thread, device_key(job));
+    return nccl_unbox_member(job, found);
 }
 
-uint32_t nccl_add_member(NcclJob *job)
+NcclMember *nccl_add_member(NcclJob *job)
 {
-    if (job->from.process == NCCL_NO_INDEX)
-        return NCCL_NO_INDEX;
-    uint32_t member = nccl_find_member(job);
-    if (member == NCCL_NO_INDEX) {
-        member = nccl_new_member(job);
-        if (member != NCCL_NO_INDEX)
-            nccl_set_member(job, member);
-    }
-    return member;
+    NcclMember *m = NULL;
+
+    if (job->from.process != NCCL_NO_INDEX && !(m = nccl_find_member(job)) && (m = nccl_new_member(job)))
+        nccl_set_member(job, m);
+    return m;
 }

@@ -64,7 +64,7 @@ typedef struct NcclHost {
     const char *name;            /* interned */
     uint32_t world;              /* ranks of the world that were seen here */
     int64_t local_ranks, lowest; /* ranks of the world that are here; the lowest that was seen */
-    uint32_t counted;            /* the last communicator whose nodes were counted, + 1 */
+    const NcclComm *counted;     /* the last communicator whose nodes were counted */
     unsigned listed;             /* adapters that a process lists */
     NcclPlace listed_place;
     uint64_t used, channels; /* adapters that edges name, and the channels of these edges, as bits */
@@ -95,12 +95,10 @@ typedef struct NcclStatus {
 
 /* Calls of one communicator, by count modulo NCCL_CALLS_KEPT. */
 typedef struct NcclSignature {
-    const char *op;
+    const char *op; /* NULL: none yet */
     uint64_t count, number;
-    int64_t datatype, root;
-    uint32_t member;
+    int64_t rank, datatype, root;
     NcclPlace place;
-    bool used;
 } NcclSignature;
 
 /* A line about rings or trees from before its communicator is known: until 2.13 a rank logs that last. */
@@ -143,12 +141,10 @@ struct NcclJob {
     Map setting_by_key; /* process, name -> setting + 1 */
     Map signatures;     /* comm -> NcclSignature[NCCL_CALLS_KEPT] */
     Map group_by_key;
-    Map way_by_key;
-    Map host_by_name;   /* text -> host + 1 */
-    Map adapter_known;  /* "host name" */
-    Map member_by_rank; /* made by nccl_check_comms */
-    Map gpu_by_bus;     /* of each topology; made by nccl_index_gpus */
-    uint32_t *by_comm, *comm_first;
+    Map host_by_name;    /* text -> host + 1 */
+    Map adapter_known;   /* "host name" */
+    Map member_by_rank;  /* -> NcclMember; made by nccl_check_comms */
+    Map gpu_by_bus;      /* of each topology; made by nccl_index_gpus */
     VEC(NcclHost) hosts; /* by the first line of each */
     VEC(NcclEnv) env;
     VEC(NcclTimeout) timeouts;
@@ -188,9 +184,26 @@ static inline uint32_t nccl_unbox(const void *value)
     return value ? (uint32_t)((uintptr_t)value - 1) : NCCL_NO_INDEX;
 }
 
+/* The same for a member, which may move while inputs are read. */
+static inline void *nccl_box_member(const NcclJob *job, const NcclMember *m)
+{
+    return nccl_box((uint32_t)(m - job->report.members.at));
+}
+
+static inline NcclMember *nccl_unbox_member(const NcclJob *job, const void *value)
+{
+    return value ? &job->report.members.at[nccl_unbox(value)] : NULL;
+}
+
 static inline uint64_t nccl_make_rank_key(uint32_t comm, int64_t rank)
 {
     return (uint64_t)comm << 32 | (uint32_t)rank;
+}
+
+/* The last process that says it has this rank, NULL; after nccl_check_comms. */
+static inline const NcclMember *nccl_find_rank(const NcclJob *job, uint32_t comm, int64_t rank)
+{
+    return map_u64_get(&job->member_by_rank, nccl_make_rank_key(comm, rank));
 }
 
 static inline NcclPlace nccl_current_place(const NcclJob *job)
@@ -209,7 +222,6 @@ bool nccl_has_room(NcclJob *job, size_t len, size_t max);
 
 /* The text, clean and cut to NCCL_WORD_MAX, one address per text. */
 const char *nccl_intern(NcclJob *job, Span text);
-const char *nccl_intern_text(NcclJob *job, const char *text);
 /* A clean text of its own in the arena, not interned. */
 const char *nccl_copy_text(NcclJob *job, Span text);
 const char *nccl_printf(NcclJob *job, const char *fmt, ...) PRINTF_LIKE(2, 3);
@@ -238,12 +250,12 @@ void nccl_end_bench(NcclJob *job);
 /* Log: processes, ranks, and lines. */
 uint32_t nccl_add_process(NcclJob *job, Span host, uint64_t pid); /* NCCL_NO_INDEX over the cap */
 uint32_t nccl_find_process(const NcclJob *job, Span host, uint64_t pid);
-/* The rank that the thread, or else the device, of the message being read has begun: made where missing; NCCL_NO_INDEX;
- * begun. */
-uint32_t nccl_add_member(NcclJob *job);
-uint32_t nccl_find_member(const NcclJob *job);
-uint32_t nccl_new_member(NcclJob *job);
-void nccl_set_member(NcclJob *job, uint32_t member);
+/* The rank that the thread, or else the device, of the message being read has begun: made where missing (NULL over the
+ * cap or without a process); NULL where missing; begun. Valid until the next one is made. */
+NcclMember *nccl_add_member(NcclJob *job);
+NcclMember *nccl_find_member(const NcclJob *job);
+NcclMember *nccl_new_member(NcclJob *job);
+void nccl_set_member(NcclJob *job, const NcclMember *m);
 bool nccl_read_comm_line(NcclJob *job, Span message);
 bool nccl_read_call_line(NcclJob *job, Span message);
 bool nccl_read_edge_line(NcclJob *job, Span message);

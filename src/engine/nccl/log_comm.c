@@ -4,9 +4,9 @@
  * same count on one communicator must be the same; the last NCCL_CALLS_KEPT of them are compared.
  *
  *     Channel 03/0 : 1[1] -> 2[2] via P2P/CUMEM/read
- *     Channel 00/0 : 7[7] -> 8[0] [send] via NET/IB/2(6)/GDRDMA/Shared        Ring 00 : 3 -> 4 [receive] via
- * NET/Socket/0 AllReduce: opCount 1f sendbuff 0x.. recvbuff 0x.. count 1024 datatype 7 op 0 root 0 comm 0x.. [nranks=8]
- * stream 0x..
+ *     Channel 00/0 : 7[7] -> 8[0] [send] via NET/IB/2(6)/GDRDMA/Shared
+ *     Ring 00 : 3 -> 4 [receive] via NET/Socket/0
+ *     AllReduce: opCount 1f sendbuff 0x.. recvbuff 0x.. count 1024 datatype 7 op 0 root 0 comm 0x.. [nranks=8] ...
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -61,7 +61,7 @@ static uint32_t comm_of(NcclJob *job, const char *id, int64_t nranks)
 
     if (index != NCCL_NO_INDEX || job->report.comms.len >= NCCL_COMMS_MAX)
         return index;
-    NcclComm comm = {.id = nccl_intern_text(job, id),
+    NcclComm comm = {.id = nccl_intern(job, span_of(id)),
                      .nranks = nranks,
                      .nodes = NCCL_UNKNOWN,
                      .parent = "",
@@ -115,25 +115,21 @@ static bool is_another(const NcclJob *job, const NcclMember *m, const CommLine *
 }
 
 /* The member that a line is about: by its address; or the one its thread has begun; or a new one. */
-static uint32_t member_for(NcclJob *job, const CommLine *c)
+static NcclMember *member_for(NcclJob *job, const CommLine *c)
 {
-    NcclMember *members = job->report.members.at;
     uint64_t key = make_address_key(job, c->address);
-    uint32_t member = nccl_unbox(map_u64_get(&job->member_by_address, key));
+    NcclMember *m = nccl_unbox_member(job, map_u64_get(&job->member_by_address, key));
 
-    bool again = member != NCCL_NO_INDEX && is_another(job, &members[member], c);
-    if (member != NCCL_NO_INDEX && !again)
-        return member;
-    member = c->start ? NCCL_NO_INDEX : nccl_find_member(job);
-    if (member != NCCL_NO_INDEX && job->report.members.at[member].rank != NCCL_UNKNOWN)
-        member = NCCL_NO_INDEX;
-    if (member == NCCL_NO_INDEX)
-        member = nccl_new_member(job);
-    if (member == NCCL_NO_INDEX)
-        return member;
-    nccl_set_member(job, member);
-    map_u64_put(&job->member_by_address, key, nccl_box(member));
-    return member;
+    if (m && !is_another(job, m, c))
+        return m;
+    m = c->start ? NULL : nccl_find_member(job);
+    if (!m || m->rank != NCCL_UNKNOWN)
+        m = nccl_new_member(job);
+    if (!m)
+        return NULL;
+    nccl_set_member(job, m);
+    map_u64_put(&job->member_by_address, key, nccl_box_member(job, m));
+    return m;
 }
 
 static void join_comm(NcclJob *job, NcclMember *m, const CommLine *c)
@@ -176,10 +172,9 @@ bool nccl_read_comm_line(NcclJob *job, Span message)
     if (job->from.process == NCCL_NO_INDEX || !span_has(message, "comm 0x") || span_has(message, "opCount") ||
         !read_comm_line(message, &c))
         return false;
-    uint32_t member = member_for(job, &c);
-    if (member == NCCL_NO_INDEX)
+    NcclMember *m = member_for(job, &c);
+    if (!m)
         return true;
-    NcclMember *m = &job->report.members.at[member];
     check_copy(job, m, &c);
     m->rank = c.rank;
     m->nranks = c.nranks;
@@ -210,10 +205,9 @@ static bool timings_line(NcclJob *job, Span s)
 
     if (!span_after(&s, "Init timings") || !span_after(&s, "total ") || !span_double(&s, &total))
         return false;
-    uint32_t member = nccl_add_member(job);
-    if (member == NCCL_NO_INDEX)
+    NcclMember *m = nccl_add_member(job);
+    if (!m)
         return true;
-    NcclMember *m = &job->report.members.at[member];
     m->init_s = total;
     m->init_place = nccl_current_place(job);
     m->init_part_s = 0;
@@ -238,10 +232,9 @@ static bool channels_line(NcclJob *job, Span s)
 
     if (!span_int(&s, &coll) || !span_next(&s, "coll channels"))
         return false;
-    uint32_t member = nccl_add_member(job);
-    if (member == NCCL_NO_INDEX)
+    NcclMember *m = nccl_add_member(job);
+    if (!m)
         return true;
-    NcclMember *m = &job->report.members.at[member];
     m->coll_channels = coll;
     m->channels_place = nccl_current_place(job);
     while (span_skip(&s, ",") && span_int(&s, &value)) {
@@ -255,11 +248,9 @@ static bool channels_line(NcclJob *job, Span s)
     return true;
 }
 
-static NcclComm *comm_at(NcclJob *job, uint32_t member)
+static NcclComm *comm_of_member(const NcclJob *job, const NcclMember *m)
 {
-    if (member == NCCL_NO_INDEX || job->report.members.at[member].comm == NCCL_NO_INDEX)
-        return NULL;
-    return &job->report.comms.at[job->report.members.at[member].comm];
+    return m && m->comm != NCCL_NO_INDEX ? &job->report.comms.at[m->comm] : NULL;
 }
 
 /* The ranks at the front of `s`, however many, with one blank between them. */
@@ -312,21 +303,18 @@ static bool read_tree(Span *s, NcclTree *ret)
     return span_skip(s, "->") && span_int(s, &self) && span_skip(s, "->") && span_int(s, &ret->parent);
 }
 
-static bool trees_line(NcclJob *job, uint32_t member, Span s)
+static void read_trees(NcclJob *job, NcclMember *m, Span s)
 {
     NcclTree trees[NCCL_CHANNELS_MAX];
     unsigned count = 0;
 
-    if (!span_starts(s, "Trees ["))
-        return false;
     span_skip(&s, "Trees");
     while (count < NCCL_CHANNELS_MAX && read_tree(&s, &trees[count]))
         count++;
-    if (member == NCCL_NO_INDEX || count <= job->report.members.at[member].trees.len)
-        return true;
-    job->report.members.at[member].trees.at = arena_memdup(&job->arena, trees, count * sizeof trees[0]);
-    job->report.members.at[member].trees.len = count;
-    return true;
+    if (!m || count <= m->trees.len)
+        return;
+    m->trees.at = arena_memdup(&job->arena, trees, count * sizeof trees[0]);
+    m->trees.len = count;
 }
 
 /* "Ring 00 : 3 -> 0 -> 1": a rank's neighbours, which the order of the ring says too. */
@@ -351,77 +339,78 @@ static bool pattern_line(NcclJob *job, NcclComm *comm, Span s, NcclPlace place)
     return true;
 }
 
-static void keep_early(NcclJob *job, uint32_t member, Span text)
+static void keep_early(NcclJob *job, const NcclMember *m, Span text)
 {
     enum { LINES_MAX = 65536, BYTES_MAX = 16 << 20 };
 
-    if (member == NCCL_NO_INDEX || job->early.len >= LINES_MAX || job->early_bytes + text.len > BYTES_MAX) {
+    if (!m || job->early.len >= LINES_MAX || job->early_bytes + text.len > BYTES_MAX) {
         job->report.left_out++;
         return;
     }
     job->early_bytes += text.len;
-    NcclEarly early = {.member = member,
+    NcclEarly early = {.member = (uint32_t)(m - job->report.members.at),
                        .text = {arena_memdup(&job->arena, text.at, text.len), text.len},
                        .place = nccl_current_place(job)};
     vec_push(&job->early, early);
 }
 
-static bool is_nvls(Span s)
-{
-    return span_starts(s, "NVLS comm") || span_starts(s, "NVLS Head") || span_starts(s, "Connected NVLS tree");
-}
+enum { NVLS_SHAPES = 3, COLLNET_SHAPES = 2 };
 
-static bool is_collnet(Span s)
-{
-    return span_starts(s, "CollNet ") || span_starts(s, "Connected collnet");
-}
+/* How lines about the shape of a communicator begin: first those about NVLS, then about CollNet. */
+static const char *const shapes[] = {"NVLS comm", "NVLS Head", "Connected NVLS tree", "CollNet ", "Connected collnet",
+                                     "Channel ",  "Pattern "};
 
-static void mark_offload(NcclComm *comm, bool nvls, bool collnet, NcclPlace place)
+static bool offload_line(NcclComm *comm, Span s, NcclPlace place)
 {
-    if (nvls && !comm->nvls)
+    bool nvls = span_starts_any(s, shapes, NVLS_SHAPES),
+         collnet = span_starts_any(s, shapes + NVLS_SHAPES, COLLNET_SHAPES);
+
+    if (comm && nvls && !comm->nvls)
         comm->nvls_place = place;
-    comm->nvls |= nvls;
-    comm->collnet |= collnet;
+    if (comm) {
+        comm->nvls |= nvls;
+        comm->collnet |= collnet;
+    }
+    return nvls || collnet;
+}
+
+/* A line about the shape of a communicator, NULL where it is not known yet. */
+static bool read_shape(NcclJob *job, NcclComm *comm, Span s, NcclPlace place)
+{
+    return offload_line(comm, s, place) || ring_line(job, comm, s) || pattern_line(job, comm, s, place);
 }
 
 bool nccl_read_shape_line(NcclJob *job, Span message)
 {
     if (job->from.process == NCCL_NO_INDEX)
         return false;
-    if (timings_line(job, message) || channels_line(job, message))
+    if (timings_line(job, message) || channels_line(job, message) || neighbours_line(message))
         return true;
-    if (neighbours_line(message))
+    if (span_starts(message, "Trees [")) {
+        read_trees(job, nccl_add_member(job), message);
         return true;
-    bool ring = span_starts(message, "Channel "), tree = span_starts(message, "Trees ["),
-         pattern = span_starts(message, "Pattern ");
-    bool nvls = is_nvls(message), collnet = is_collnet(message);
-    if (!ring && !tree && !pattern && !nvls && !collnet)
+    }
+    if (!span_starts_any(message, shapes, ARRAY_LEN(shapes)))
         return false;
-    uint32_t member = nccl_add_member(job);
-    NcclComm *comm = comm_at(job, member);
-    bool used = nvls || collnet || trees_line(job, member, message) || ring_line(job, comm, message) ||
-                pattern_line(job, comm, message, nccl_current_place(job));
-    if (comm)
-        mark_offload(comm, nvls, collnet, nccl_current_place(job));
-    else if (used && !tree)
-        keep_early(job, member, message);
+    const NcclMember *m = nccl_add_member(job);
+    NcclComm *comm = comm_of_member(job, m);
+    bool used = read_shape(job, comm, message, nccl_current_place(job));
+    if (used && !comm)
+        keep_early(job, m, message);
     return used;
 }
 
 void nccl_apply_early_lines(NcclJob *job)
 {
     for (size_t i = 0; i < job->early.len; i++) {
-        Span text = job->early.at[i].text;
-        NcclComm *comm = comm_at(job, job->early.at[i].member);
-        if (!comm)
-            continue;
-        mark_offload(comm, is_nvls(text), is_collnet(text), job->early.at[i].place);
-        if (!ring_line(job, comm, text))
-            pattern_line(job, comm, text, job->early.at[i].place);
+        const NcclEarly *early = &job->early.at[i];
+        NcclComm *comm = comm_of_member(job, &job->report.members.at[early->member]);
+        if (comm)
+            read_shape(job, comm, early->text, early->place);
     }
 }
 
-enum { WAY_TEXT = 128, MEMBER_SHIFT = 31, PEER_SHIFT = 11, WAY_BITS = 10 };
+enum { MEMBER_SHIFT = 31, PEER_SHIFT = 11, WAY_BITS = 10 };
 
 static NcclVia via_of_net(Span name)
 {
@@ -431,15 +420,17 @@ static NcclVia via_of_net(Span name)
     return NCCL_VIA_RDMA;
 }
 
-/* "IB/2(6)/GDRDMA(PCI)/Shared"; false where it is torn. */
-static bool read_net(const NcclJob *job, Span s, NcclWay *way, char name[WAY_TEXT])
+/* "NET/IB/2(6)/GDRDMA(PCI)/Shared"; false where it is torn. */
+static bool read_net(NcclJob *job, Span s, NcclWay *way)
 {
-    Span net = span_until(&s, '/');
+    Span name = s;
     int64_t proxy;
 
+    span_skip(&s, "NET/");
+    Span net = span_until(&s, '/');
     if (net.len == 0 || net.len > 64 || !span_int(&s, &way->device) || way->device < 0)
         return false;
-    snprintf(name, WAY_TEXT, "NET/%.*s", (int)net.len, net.at);
+    way->name = nccl_intern(job, span_cut(name, 0, strlen("NET/") + net.len));
     way->via = via_of_net(net);
     if (span_skip(&s, "(") && (!span_i64(&s, &proxy) || !span_skip(&s, ")")))
         return false;
@@ -450,48 +441,43 @@ static bool read_net(const NcclJob *job, Span s, NcclWay *way, char name[WAY_TEX
     return !span_starts(s, "/") && !(job->cut && !way->gdr && way->via == NCCL_VIA_RDMA);
 }
 
-static bool read_p2p(Span s, char name[WAY_TEXT])
+static bool read_way(NcclJob *job, Span s, NcclWay *way)
 {
-    static const char *const kinds[] = {"CUMEM", "IPC", "direct pointer", "MNNVL", "indirect", "direct"};
+    static const struct {
+        const char *front, *name;
+        NcclVia via;
+    } kinds[] = {{"P2P/CUMEM", "P2P/CUMEM", NCCL_VIA_P2P},
+                 {"P2P/IPC", "P2P/IPC", NCCL_VIA_P2P},
+                 {"P2P/direct pointer", "P2P/direct pointer", NCCL_VIA_P2P},
+                 {"P2P/MNNVL", "P2P/MNNVL", NCCL_VIA_P2P},
+                 {"P2P/indirect", "P2P/indirect", NCCL_VIA_P2P},
+                 {"P2P/direct", "P2P/direct", NCCL_VIA_P2P},
+                 {"SHM", "SHM", NCCL_VIA_SHM},
+                 {"direct shared memory", "SHM", NCCL_VIA_SHM}, /* before 2.12 */
+                 {"COLLNET", "COLLNET", NCCL_VIA_COLLNET}};
 
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
-        if (span_starts(s, kinds[i])) {
-            snprintf(name, WAY_TEXT, "P2P/%s", kinds[i]);
-            return true;
-        }
-    return false;
-}
-
-static bool read_way(const NcclJob *job, Span s, NcclWay *way, char name[WAY_TEXT])
-{
     *way = (NcclWay){.device = NCCL_UNKNOWN};
-    if (span_skip(&s, "NET/"))
-        return read_net(job, s, way, name);
-    if (span_skip(&s, "P2P/")) {
-        way->via = NCCL_VIA_P2P;
-        return read_p2p(s, name);
-    }
-    bool shm = span_starts(s, "SHM") || span_starts(s, "direct shared memory"); /* the latter before 2.12 */
-    way->via = shm ? NCCL_VIA_SHM : span_starts(s, "COLLNET") ? NCCL_VIA_COLLNET : NCCL_VIA_OTHER;
-    if (way->via == NCCL_VIA_OTHER)
-        return false;
-    snprintf(name, WAY_TEXT, "%s", way->via == NCCL_VIA_SHM ? "SHM" : "COLLNET");
-    return true;
+    if (span_starts(s, "NET/"))
+        return read_net(job, s, way);
+    for (size_t i = 0; i < ARRAY_LEN(kinds) && !way->name; i++)
+        if (span_starts(s, kinds[i].front)) {
+            way->name = nccl_intern(job, span_of(kinds[i].name));
+            way->via = kinds[i].via;
+        }
+    return way->name;
 }
 
-static uint32_t way_index(NcclJob *job, NcclWay way, const char *name)
+static uint32_t add_way(NcclJob *job, const NcclWay *way)
 {
-    char key[WAY_TEXT + 32];
-
-    snprintf(key, sizeof key, "%s|%d|%d", name, way.device, way.gdr);
-    uint32_t index = nccl_unbox(map_get(&job->way_by_key, key));
-    if (index != NCCL_NO_INDEX || job->report.ways.len >= NCCL_WAYS_MAX)
-        return index;
-    way.name = nccl_intern_text(job, name);
-    index = (uint32_t)job->report.ways.len;
-    vec_push(&job->report.ways, way);
-    map_put(&job->way_by_key, key, nccl_box(index));
-    return index;
+    for (uint32_t i = 0; i < job->report.ways.len; i++) {
+        const NcclWay *known = &job->report.ways.at[i];
+        if (known->name == way->name && known->device == way->device && known->gdr == way->gdr)
+            return i;
+    }
+    if (job->report.ways.len >= NCCL_WAYS_MAX)
+        return NCCL_NO_INDEX;
+    vec_push(&job->report.ways, *way);
+    return (uint32_t)job->report.ways.len - 1;
 }
 
 /* "12[3]", "12[c7000]", "12" */
@@ -504,11 +490,11 @@ static bool read_rank(Span *s, int64_t *ret)
     return true;
 }
 
-static void keep_edge(NcclJob *job, uint32_t member, NcclEdge *edge, uint64_t channel)
+static void keep_edge(NcclJob *job, const NcclMember *m, NcclEdge *edge, uint64_t channel)
 {
-    NcclMember *m = &job->report.members.at[member];
     int64_t self = edge->receive ? edge->to : edge->from, peer = edge->receive ? edge->from : edge->to;
-    uint64_t key = (uint64_t)member << MEMBER_SHIFT | (uint64_t)peer << PEER_SHIFT |
+    edge->member = (uint32_t)(m - job->report.members.at);
+    uint64_t key = (uint64_t)edge->member << MEMBER_SHIFT | (uint64_t)peer << PEER_SHIFT |
                    (uint64_t)edge->receive << WAY_BITS | edge->way;
     uint32_t index = nccl_unbox(map_u64_get(&job->edge_by_key, key));
 
@@ -518,7 +504,6 @@ static void keep_edge(NcclJob *job, uint32_t member, NcclEdge *edge, uint64_t ch
         if (!nccl_has_room(job, job->report.edges.len, NCCL_EDGES_MAX))
             return;
         index = (uint32_t)job->report.edges.len;
-        edge->member = member;
         edge->place = nccl_current_place(job);
         vec_push(&job->report.edges, *edge);
         map_u64_put(&job->edge_by_key, key, nccl_box(index));
@@ -528,7 +513,6 @@ static void keep_edge(NcclJob *job, uint32_t member, NcclEdge *edge, uint64_t ch
 
 bool nccl_read_edge_line(NcclJob *job, Span s)
 {
-    char name[WAY_TEXT];
     uint64_t channel, part;
     NcclEdge edge = {0};
     NcclWay way;
@@ -541,42 +525,33 @@ bool nccl_read_edge_line(NcclJob *job, Span s)
         return false;
     edge.receive = span_next(&s, "[receive]");
     span_next(&s, "[send]");
-    if (!span_next(&s, "via ") || !read_way(job, s, &way, name))
+    if (!span_next(&s, "via ") || !read_way(job, s, &way))
         return false;
-    uint32_t member = nccl_add_member(job);
-    edge.way = way_index(job, way, name);
-    if (member != NCCL_NO_INDEX && edge.way != NCCL_NO_INDEX)
-        keep_edge(job, member, &edge, channel);
+    const NcclMember *m = nccl_add_member(job);
+    edge.way = add_way(job, &way);
+    if (m && edge.way != NCCL_NO_INDEX)
+        keep_edge(job, m, &edge, channel);
     return true;
 }
 
-static const char *const collectives[] = {"AllReduce", "AllGather", "ReduceScatter", "Broadcast",
-                                          "Reduce",    "AlltoAll",  "Gather",        "Scatter"};
-
-typedef struct CallLine {
-    Span op;
-    uint64_t number, count, address;
-    int64_t datatype, root;
-} CallLine;
-
-static bool read_call(Span s, CallLine *c)
+static bool read_call(Span s, Span *ret_op, uint64_t *ret_address, NcclSignature *c)
 {
-    *c = (CallLine){.datatype = NCCL_UNKNOWN, .root = NCCL_UNKNOWN};
-    c->op = span_until(&s, ':');
-    if (c->op.len == 0 || c->op.len > 32 || !span_next(&s, "opCount ") || !span_hex(&s, &c->number))
+    *ret_op = span_until(&s, ':');
+    if (ret_op->len == 0 || ret_op->len > 32 || !span_next(&s, "opCount ") || !span_hex(&s, &c->number) ||
+        !span_after(&s, " count ") || !span_u64(&s, &c->count) || !span_next(&s, "datatype ") ||
+        !span_i64(&s, &c->datatype))
         return false;
-    Span at = s;
-    if (!span_after(&at, " count ") || !span_u64(&at, &c->count) || !span_next(&at, "datatype ") ||
-        !span_i64(&at, &c->datatype))
-        return false;
-    if (span_after(&at, " root "))
-        span_i64(&at, &c->root);
-    return span_after(&at, " comm ") && span_hex(&at, &c->address);
+    if (span_after(&s, " root "))
+        span_i64(&s, &c->root);
+    return span_after(&s, " comm ") && span_hex(&s, ret_address);
 }
 
 static bool is_collective_name(Span op)
 {
-    for (size_t i = 0; i < sizeof collectives / sizeof collectives[0]; i++)
+    static const char *const collectives[] = {"AllReduce", "AllGather", "ReduceScatter", "Broadcast",
+                                              "Reduce",    "AlltoAll",  "Gather",        "Scatter"};
+
+    for (size_t i = 0; i < ARRAY_LEN(collectives); i++)
         if (span_is(op, collectives[i]))
             return true;
     return false;
@@ -592,7 +567,7 @@ static void add_call_evidence(NcclJob *job, NcclFinding *f, const NcclSignature 
 {
     nccl_add_evidence(job, f, c->place,
                       "call %" PRIx64 ", rank %" PRId64 ": %s count %" PRIu64 " datatype %" PRId64 " root %" PRId64,
-                      c->number, job->report.members.at[c->member].rank, c->op, c->count, c->datatype, c->root);
+                      c->number, c->rank, c->op, c->count, c->datatype, c->root);
 }
 
 /* The highest numbers stay, so that ranks that are read one after the other meet at the end. */
@@ -607,7 +582,7 @@ static void check_signature(NcclJob *job, uint32_t comm, const NcclSignature *ca
         map_u64_put(&job->signatures, comm, window);
     }
     NcclSignature *slot = &window[call->number % NCCL_CALLS_KEPT];
-    if (!slot->used || slot->number < call->number)
+    if (!slot->op || slot->number < call->number)
         *slot = *call;
     else if (slot->number == call->number && !same_call(slot, call)) {
         NcclFinding *f = nccl_add_findingf(job, NCCL_RULE_MISMATCH, "communicator %s", job->report.comms.at[comm].id);
@@ -619,31 +594,25 @@ static void check_signature(NcclJob *job, uint32_t comm, const NcclSignature *ca
 
 bool nccl_read_call_line(NcclJob *job, Span s)
 {
-    CallLine c;
+    NcclSignature call = {.datatype = NCCL_UNKNOWN, .root = NCCL_UNKNOWN, .place = nccl_current_place(job)};
+    uint64_t address;
+    Span op;
 
-    if (job->from.process == NCCL_NO_INDEX || !span_has(s, "opCount ") || !read_call(s, &c))
+    if (job->from.process == NCCL_NO_INDEX || !span_has(s, "opCount ") || !read_call(s, &op, &address, &call))
         return false;
-    uint32_t member = nccl_unbox(map_u64_get(&job->member_by_address, make_address_key(job, c.address)));
-    if (member == NCCL_NO_INDEX)
+    NcclMember *m = nccl_unbox_member(job, map_u64_get(&job->member_by_address, make_address_key(job, address)));
+    if (!m)
         return true;
-    NcclMember *m = &job->report.members.at[member];
     m->calls++;
-    if (!is_collective_name(c.op)) {
+    if (!is_collective_name(op)) {
         m->p2p_calls = true;
         return true;
     }
-    m->op = nccl_intern(job, c.op);
-    if (c.number <= INT64_MAX && (int64_t)c.number > m->op_count)
-        m->op_count = (int64_t)c.number;
-    m->op_place = nccl_current_place(job);
-    NcclSignature call = {.op = m->op,
-                          .count = c.count,
-                          .number = c.number,
-                          .datatype = c.datatype,
-                          .root = c.root,
-                          .member = member,
-                          .place = nccl_current_place(job),
-                          .used = true};
+    call.op = m->op = nccl_intern(job, op);
+    call.rank = m->rank;
+    if (call.number <= INT64_MAX && (int64_t)call.number > m->op_count)
+        m->op_count = (int64_t)call.number;
+    m->op_place = call.place;
     if (m->comm != NCCL_NO_INDEX)
         check_signature(job, m->comm, &call);
     return true;

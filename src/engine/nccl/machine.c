@@ -49,11 +49,7 @@ const NcclMember *nccl_find_edge_peer(const NcclJob *job, const NcclEdge *e)
 {
     const NcclMember *m = &job->report.members.at[e->member];
 
-    if (m->comm == NCCL_NO_INDEX)
-        return NULL;
-    uint32_t peer =
-        nccl_unbox(map_u64_get(&job->member_by_rank, nccl_make_rank_key(m->comm, e->receive ? e->from : e->to)));
-    return peer == NCCL_NO_INDEX ? NULL : &job->report.members.at[peer];
+    return m->comm == NCCL_NO_INDEX ? NULL : nccl_find_rank(job, m->comm, e->receive ? e->from : e->to);
 }
 
 NcclTie nccl_find_edge_tie(const NcclJob *job, const NcclEdge *edge, const NcclTopology **ret_topology)

@@ -14,8 +14,8 @@ enum { ARENA_BLOCK = 16 * 1024, DECIDE_MAX = 4096, PART_MAX = 1 << 16 };
 NcclJob *nccl_new(void)
 {
     NcclJob *job = xcalloc(1, sizeof *job);
-    Map *texts[] = {&job->words,        &job->comm_by_id, &job->process_by_key, &job->setting_by_key,
-                    &job->group_by_key, &job->way_by_key, &job->host_by_name,   &job->adapter_known};
+    Map *texts[] = {&job->words,        &job->comm_by_id,   &job->process_by_key, &job->setting_by_key,
+                    &job->group_by_key, &job->host_by_name, &job->adapter_known};
     Map *numbers[] = {&job->member_by_address, &job->member_by_thread, &job->edge_by_key,
                       &job->signatures,        &job->member_by_rank,   &job->gpu_by_bus};
 
@@ -62,10 +62,10 @@ void nccl_free(NcclJob *job)
 {
     if (!job)
         return;
-    Map *maps[] = {
-        &job->words,      &job->comm_by_id,     &job->process_by_key,    &job->setting_by_key,   &job->group_by_key,
-        &job->way_by_key, &job->host_by_name,   &job->member_by_address, &job->member_by_thread, &job->edge_by_key,
-        &job->signatures, &job->member_by_rank, &job->adapter_known,     &job->gpu_by_bus};
+    Map *maps[] = {&job->words,        &job->comm_by_id,   &job->process_by_key,    &job->setting_by_key,
+                   &job->group_by_key, &job->host_by_name, &job->member_by_address, &job->member_by_thread,
+                   &job->edge_by_key,  &job->signatures,   &job->member_by_rank,    &job->adapter_known,
+                   &job->gpu_by_bus};
 
     if (job->topo)
         nccl_topo_end(job->topo, false);

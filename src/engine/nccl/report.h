@@ -105,6 +105,7 @@ typedef struct NcclComm {
     const char *id; /* commId, or a made-up "nranks=16" where the log has none */
     int64_t nranks, nodes;
     uint32_t seen, complete; /* members */
+    NcclMember **members;    /* those seen, in the order of the log */
     const char *parent;
     VEC(NcclRing) rings;
     unsigned ring_channels, trees; /* channels of trees */

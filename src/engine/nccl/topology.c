@@ -206,11 +206,11 @@ static void read_node(const NcclTopoReader *reader, NcclNode *n, const char **a)
     const char *numa = find_attribute(a, "numaid");
     uint64_t value = 0;
 
-    n->bus_id = nccl_intern_text(job, find_attribute(a, "busid"));
-    n->name = nccl_intern_text(job, find_attribute(a, "name"));
-    n->target = nccl_intern_text(job, find_attribute(a, "target"));
-    n->arch = nccl_intern_text(job, find_attribute(a, n->part == NCCL_PART_GPU ? "gcn" : "arch"));
-    n->vendor = nccl_intern_text(job, find_attribute(a, "vendor"));
+    n->bus_id = nccl_intern(job, span_of(find_attribute(a, "busid")));
+    n->name = nccl_intern(job, span_of(find_attribute(a, "name")));
+    n->target = nccl_intern(job, span_of(find_attribute(a, "target")));
+    n->arch = nccl_intern(job, span_of(find_attribute(a, n->part == NCCL_PART_GPU ? "gcn" : "arch")));
+    n->vendor = nccl_intern(job, span_of(find_attribute(a, "vendor")));
     n->pci_class = span_hex(&class, &value) && value <= UINT32_MAX ? (uint32_t)value : 0;
     n->gts = attribute_double(a, "link_speed");
     n->gts = n->gts > 0 ? n->gts : NAN;
@@ -262,8 +262,8 @@ static void begin_graph(NcclTopoReader *reader, const char **a)
                        .channels = attribute_int(a, "nchannels", NCCL_UNKNOWN),
                        .intra_gbs = attribute_double(a, "speedintra"),
                        .inter_gbs = attribute_double(a, "speedinter"),
-                       .type_intra = nccl_intern_text(job, find_attribute(a, "typeintra")),
-                       .type_inter = nccl_intern_text(job, find_attribute(a, "typeinter")),
+                       .type_intra = nccl_intern(job, span_of(find_attribute(a, "typeintra"))),
+                       .type_inter = nccl_intern(job, span_of(find_attribute(a, "typeinter"))),
                        .place = current_place(reader)};
 
     if (job->report.graphs.len < NCCL_BENCHES_MAX)
