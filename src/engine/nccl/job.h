@@ -116,6 +116,14 @@ typedef struct NcclBanner {
     bool several;
 } NcclBanner;
 
+/* Who wrote the message being read. */
+typedef struct NcclSource {
+    uint32_t process; /* NCCL_NO_INDEX: unknown */
+    uint64_t tid;
+    int dev;
+    bool warn;
+} NcclSource;
+
 typedef struct NcclTopoReader NcclTopoReader;
 
 /* Columns of a table of nccl-tests. */
@@ -161,12 +169,7 @@ struct NcclJob {
     Str line; /* an unfinished line, or all of a JSON or pickle */
     uint64_t line_number;
     bool cut; /* the message being read was cut off by another one on the same line */
-    struct {
-        uint32_t process; /* NCCL_NO_INDEX: unknown */
-        uint64_t tid;
-        int dev;
-        bool warn;
-    } from; /* who wrote the message being read */
+    NcclSource from;
     Str scratch;
     Str bare; /* a line without its colours */
     NcclTopoReader *topo;

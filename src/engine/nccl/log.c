@@ -178,38 +178,33 @@ static bool next_piece(Span s, size_t from, size_t floor, Piece *ret)
     }
 }
 
-/* A prefix in the middle of a line touches what was torn: "0[0] -> 1node-a:7:9 [1] ...". Where the longer name is
- * unknown and a shorter one is a process that was met, it is the shorter. */
-static void trim_host(const NcclJob *job, Piece *piece)
+static bool is_met_host(const NcclJob *job, Span host)
 {
-    if (nccl_find_process(job, piece->host, piece->pid) != NCCL_NO_INDEX)
-        return;
-    for (size_t cut = 1; cut < piece->host.len; cut++) {
-        Span shorter = span_from(piece->host, cut);
-        if (map_getn(&job->host_by_name, shorter.at, shorter.len)) {
-            piece->begin += cut;
-            piece->host = shorter;
-            return;
-        }
-    }
+    return map_getn(&job->host_by_name, host.at, host.len);
 }
 
-/* What another program wrote without a line end may touch the first prefix too: "sum      -1node-a:7:9 [0] ...". There
- * a longer name is as good as a shorter one, unless the shorter has this very process, or a number is what is before.
- */
-static void trim_front(const NcclJob *job, Piece *piece)
+static bool is_met_process(const NcclJob *job, Span host, uint64_t pid)
 {
+    return nccl_find_process(job, host, pid) != NCCL_NO_INDEX;
+}
+
+/* A prefix in the middle of a line touches what was torn: "0[0] -> 1node-a:7:9 [1] ...". Where the longer name is
+ * unknown and a shorter one is a host that was met, it is the shorter. What another program wrote without a line end
+ * may touch the first prefix too: "sum      -1node-a:7:9 [0] ...". There (`first`) a longer name is as good as a
+ * shorter one, unless the shorter has this very process, or a number is what is before. */
+static void trim_host(const NcclJob *job, Piece *piece, bool first)
+{
+    const Span host = piece->host;
     bool number = true;
 
-    if (map_getn(&job->host_by_name, piece->host.at, piece->host.len))
+    if (first ? is_met_host(job, host) : is_met_process(job, host, piece->pid))
         return;
-    for (size_t cut = 1; cut < piece->host.len; cut++) {
-        Span shorter = span_from(piece->host, cut);
-        char before = piece->host.at[cut - 1];
+    for (size_t cut = 1; cut < host.len; cut++) {
+        Span shorter = span_from(host, cut);
+        char before = host.at[cut - 1];
         number = number && (isdigit((unsigned char)before) || before == '.' || before == '-');
-        if (nccl_find_process(job, shorter, piece->pid) != NCCL_NO_INDEX ||
-            (number && isalpha((unsigned char)shorter.at[0]) &&
-             map_getn(&job->host_by_name, shorter.at, shorter.len))) {
+        if ((first && is_met_process(job, shorter, piece->pid)) ||
+            ((!first || (number && isalpha((unsigned char)shorter.at[0]))) && is_met_host(job, shorter))) {
             piece->begin += cut;
             piece->host = shorter;
             return;
@@ -266,9 +261,7 @@ static void read_message(NcclJob *job, Span message)
 
 static void plain_line(NcclJob *job, Span line)
 {
-    job->from.process = NCCL_NO_INDEX;
-    job->from.dev = NCCL_UNKNOWN;
-    job->from.warn = false;
+    job->from = (NcclSource){.process = NCCL_NO_INDEX, .dev = NCCL_UNKNOWN};
     if (line.len < 4)
         return;
     if (nccl_read_bench_line(job, line) || nccl_read_watchdog_line(job, line) || nccl_read_fault_line(job, line))
@@ -286,10 +279,7 @@ static void read_piece(NcclJob *job, const Piece *piece, Span message)
         if (job->banner.process == NCCL_NO_INDEX)
             job->banner.process = process;
     }
-    job->from.process = process;
-    job->from.tid = piece->tid;
-    job->from.dev = piece->dev;
-    job->from.warn = piece->warn;
+    job->from = (NcclSource){process, piece->tid, piece->dev, piece->warn};
     read_message(job, span_trim(message));
 }
 
@@ -304,13 +294,13 @@ void nccl_read_line(NcclJob *job, Span line)
         return;
     }
     if (piece.known)
-        trim_front(job, &piece);
+        trim_host(job, &piece, true);
     if (piece.begin)
         plain_line(job, span_trim(span_cut(line, 0, piece.begin)));
     for (int i = 0; i < PIECES_MAX; i++) {
         bool more = next_piece(line, piece.message, piece.message, &next);
         if (more && next.known)
-            trim_host(job, &next);
+            trim_host(job, &next, false);
         job->cut = more;
         read_piece(job, &piece, span_cut(line, piece.message, more ? next.begin : line.len));
         if (!more)

@@ -28,13 +28,6 @@ typedef struct CommLine {
     bool start, complete, destroyed, aborted;
 } CommLine;
 
-/* The number behind a word of the line; left alone where there is none. */
-static void read_number(Span s, const char *word, int64_t *ret)
-{
-    if (span_after(&s, word))
-        span_i64(&s, ret);
-}
-
 static bool read_comm_line(Span message, CommLine *c)
 {
     Span s = message;
@@ -43,9 +36,9 @@ static bool read_comm_line(Span message, CommLine *c)
     if (!span_after(&s, "comm 0x") || !span_hex(&s, &c->address) || !span_starts(s, " "))
         return false;
     c->text = s;
-    read_number(s, " rank ", &c->rank);
-    read_number(s, " nranks ", &c->nranks);
-    read_number(s, " nRanks ", &c->nranks);
+    span_i64_after(s, " rank ", &c->rank);
+    span_i64_after(s, " nranks ", &c->nranks);
+    span_i64_after(s, " nRanks ", &c->nranks);
     c->start = span_has(s, "Init START");
     c->complete = span_has(s, "Init COMPLETE");
     c->destroyed = span_has(s, "Destroy COMPLETE");
@@ -181,11 +174,11 @@ bool nccl_read_comm_line(NcclJob *job, Span message)
     Span bus = c.text;
     if (span_after(&bus, " busId "))
         m->bus_id = nccl_intern(job, span_word(&bus));
-    read_number(c.text, " cudaDev ", &m->cuda_dev);
-    read_number(c.text, " nvmlDev ", &m->nvml_dev);
-    read_number(c.text, " nNodes ", &m->nodes);
-    read_number(c.text, " localRanks ", &m->local_ranks);
-    read_number(c.text, " MNNVL ", &mnnvl);
+    span_i64_after(c.text, " cudaDev ", &m->cuda_dev);
+    span_i64_after(c.text, " nvmlDev ", &m->nvml_dev);
+    span_i64_after(c.text, " nNodes ", &m->nodes);
+    span_i64_after(c.text, " localRanks ", &m->local_ranks);
+    span_i64_after(c.text, " MNNVL ", &mnnvl);
     m->mnnvl |= mnnvl > 0;
     if (c.start)
         m->started = true, m->start_place = nccl_current_place(job);

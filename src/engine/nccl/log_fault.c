@@ -16,13 +16,10 @@ static void keep_env(NcclJob *job, const char *name, const char *value)
 
     if (len < 0 || len >= ENV_KEY_MAX)
         return;
-    uint32_t index = nccl_unbox(map_get(&job->setting_by_key, key));
-    if (index != NCCL_NO_INDEX)
-        return;
-    if (!nccl_has_room(job, job->env.len, NCCL_SETTINGS_MAX))
+    if (map_get(&job->setting_by_key, key) || !nccl_has_room(job, job->env.len, NCCL_SETTINGS_MAX))
         return;
     NcclEnv env = {.process = job->from.process, .name = name, .value = value, .place = nccl_current_place(job)};
-    map_put(&job->setting_by_key, key, nccl_box((uint32_t)job->env.len));
+    map_put(&job->setting_by_key, key, job);
     vec_push(&job->env, env);
 }
 
@@ -107,10 +104,9 @@ static bool adapter_line(NcclJob *job, const NcclProcess *p, Span s)
         return true;
     Span path = span_word(&s);
     size_t slash = span_find_last(path, "/");
-    int len = snprintf(key, sizeof key, "%.80s %.*s", p->host, (int)name.len, name.at);
-    if (slash == SPAN_NOWHERE || len < 0 || map_get(&job->adapter_known, key))
-        return true;
-    if (!nccl_has_room(job, job->adapters.len, NCCL_ADAPTERS_MAX))
+    snprintf(key, sizeof key, "%.80s %.*s", p->host, (int)name.len, name.at);
+    if (slash == SPAN_NOWHERE || map_get(&job->adapter_known, key) ||
+        !nccl_has_room(job, job->adapters.len, NCCL_ADAPTERS_MAX))
         return true;
     adapter.name = nccl_intern(job, name);
     nccl_parse_bus_id(nccl_intern(job, span_from(path, slash + 1)), &adapter.bus);
@@ -211,10 +207,11 @@ bool nccl_read_net_line(NcclJob *job, Span s)
 
 enum { WARNINGS_MAX = 64, DETAIL_MAX = 160 };
 
-typedef enum Where { WHERE_WARN, WHERE_NCCL, WHERE_PLAIN, WHERE_ANY } Where;
+/* Kinds of lines: of NCCL, warnings and others; of others. */
+enum { WHERE_WARN = 1, WHERE_INFO = 2, WHERE_PLAIN = 4, WHERE_NCCL = WHERE_WARN | WHERE_INFO, WHERE_ANY = 7 };
 
 static const struct {
-    Where where;
+    unsigned where;
     const char *first, *second;
     NcclRule rule;
 } faults[] = {
@@ -303,20 +300,6 @@ static size_t mask_numbers(Span s, char out[DETAIL_MAX])
     return len;
 }
 
-static bool applies_to(Where where, bool ours, bool warn)
-{
-    switch (where) {
-    case WHERE_WARN:
-        return ours && warn;
-    case WHERE_NCCL:
-        return ours;
-    case WHERE_PLAIN:
-        return !ours;
-    default:
-        return true;
-    }
-}
-
 /* A WARN that no row knows. Its shape keeps it apart from others, up to a number of them. */
 static void report_warning(NcclJob *job, Span s, const char *who_text)
 {
@@ -332,14 +315,14 @@ static void report_warning(NcclJob *job, Span s, const char *who_text)
 
 bool nccl_read_fault_line(NcclJob *job, Span s)
 {
-    const bool warn = job->from.warn, ours = job->from.process != NCCL_NO_INDEX || warn;
+    const unsigned where = job->from.warn ? WHERE_WARN : job->from.process != NCCL_NO_INDEX ? WHERE_INFO : WHERE_PLAIN;
     char room[DETAIL_MAX];
 
-    if (ours && match_completion(job, s))
+    if (where != WHERE_PLAIN && match_completion(job, s))
         return true;
     describe_source(job, room);
     for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
-        if (!applies_to(faults[i].where, ours, warn) || !span_has(s, faults[i].first) ||
+        if (!(faults[i].where & where) || !span_has(s, faults[i].first) ||
             (faults[i].second && !span_has(s, faults[i].second)))
             continue;
         if (faults[i].rule == NCCL_RULE_WARNED)
@@ -350,9 +333,9 @@ bool nccl_read_fault_line(NcclJob *job, Span s)
                           s.len < 240 ? (int)s.len : 240, s.at);
         return true;
     }
-    if (warn)
+    if (where == WHERE_WARN)
         report_warning(job, s, room);
-    return warn;
+    return where == WHERE_WARN;
 }
 
 /* "0(default_pg)" of "[PG ID 0 PG GUID 0(default_pg) Rank 3]", or "PG 1" of "[PG 1 Rank 3]" in older versions. */
@@ -369,29 +352,6 @@ static const char *read_group(NcclJob *job, Span s)
     return end ? nccl_intern(job, (Span){at.at - 3, (size_t)(end - at.at) + 3}) : "";
 }
 
-/* "[PG ID 0 PG GUID 0(default_pg) Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=2,
- * OpType=ALLREDUCE, NumelIn=10, NumelOut=10, Timeout(ms)=10000) ran for 10028 milliseconds before timing out." */
-static void read_watchdog(NcclJob *job, Span s, NcclTimeout *t)
-{
-    Span at = s;
-
-    t->group = read_group(job, s);
-    if (span_after(&at, "OpType="))
-        t->op = nccl_intern(job, span_until(&at, ','));
-    static const struct {
-        const char *front;
-        size_t off;
-    } numbers[] = {{"SeqNum=", offsetof(NcclTimeout, seq)},
-                   {"NumelIn=", offsetof(NcclTimeout, numel_in)},
-                   {"ran for ", offsetof(NcclTimeout, ran_ms)}};
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-        int64_t value;
-        at = s;
-        if (span_after(&at, numbers[i].front) && span_i64(&at, &value))
-            memcpy((char *)t + numbers[i].off, &value, sizeof value);
-    }
-}
-
 /* The rank in the job, "[rank3]:", or the one in the group, "Rank 3]". */
 static int64_t rank_of(Span s)
 {
@@ -406,6 +366,28 @@ static int64_t rank_of(Span s)
     return rank;
 }
 
+/* "[PG ID 0 PG GUID 0(default_pg) Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=2,
+ * OpType=ALLREDUCE, NumelIn=10, NumelOut=10, Timeout(ms)=10000) ran for 10028 milliseconds before timing out." */
+static NcclTimeout read_watchdog(NcclJob *job, Span s)
+{
+    NcclTimeout t = {.group = read_group(job, s),
+                     .op = "",
+                     .rank = rank_of(s),
+                     .seq = NCCL_UNKNOWN,
+                     .numel_in = NCCL_UNKNOWN,
+                     .ran_ms = NCCL_UNKNOWN,
+                     .last_enqueued = NCCL_UNKNOWN,
+                     .last_completed = NCCL_UNKNOWN,
+                     .place = nccl_current_place(job)};
+
+    span_i64_after(s, "SeqNum=", &t.seq);
+    span_i64_after(s, "NumelIn=", &t.numel_in);
+    span_i64_after(s, "ran for ", &t.ran_ms);
+    if (span_after(&s, "OpType="))
+        t.op = nccl_intern(job, span_until(&s, ','));
+    return t;
+}
+
 static NcclTimeout *timeout_of(NcclJob *job, int64_t rank)
 {
     for (size_t i = job->timeouts.len; i-- > 0;)
@@ -417,16 +399,7 @@ static NcclTimeout *timeout_of(NcclJob *job, int64_t rank)
 bool nccl_read_watchdog_line(NcclJob *job, Span s)
 {
     if (span_has(s, "Watchdog caught collective operation timeout")) {
-        NcclTimeout t = {.group = "",
-                         .op = "",
-                         .rank = rank_of(s),
-                         .seq = NCCL_UNKNOWN,
-                         .numel_in = NCCL_UNKNOWN,
-                         .ran_ms = NCCL_UNKNOWN,
-                         .last_enqueued = NCCL_UNKNOWN,
-                         .last_completed = NCCL_UNKNOWN,
-                         .place = nccl_current_place(job)};
-        read_watchdog(job, s, &t);
+        const NcclTimeout t = read_watchdog(job, s);
         for (size_t i = 0; i < job->timeouts.len; i++) /* PyTorch says it twice */
             if (job->timeouts.at[i].rank == t.rank && job->timeouts.at[i].seq == t.seq &&
                 job->timeouts.at[i].group == t.group)
@@ -435,16 +408,16 @@ bool nccl_read_watchdog_line(NcclJob *job, Span s)
             vec_push(&job->timeouts, t);
         return true;
     }
-    if (span_has(s, "last enqueued NCCL work:") || span_has(s, "last enqueued work:")) {
+    bool nccl = span_has(s, "last enqueued NCCL work:");
+    if (nccl || span_has(s, "last enqueued work:")) {
         NcclTimeout *t = timeout_of(job, rank_of(s));
-        Span at = s;
-        if (t && !t->group[0])
+        if (!t)
+            return false;
+        if (!t->group[0])
             t->group = read_group(job, s);
-        if (t && (span_after(&at, "last enqueued NCCL work:") || span_after(&at, "last enqueued work:")))
-            span_i64(&at, &t->last_enqueued);
-        if (t && (span_after(&at, "last completed NCCL work:") || span_after(&at, "last completed work:")))
-            span_i64(&at, &t->last_completed);
-        return t != NULL;
+        span_i64_after(s, nccl ? "last enqueued NCCL work:" : "last enqueued work:", &t->last_enqueued);
+        span_i64_after(s, nccl ? "last completed NCCL work:" : "last completed work:", &t->last_completed);
+        return true;
     }
     return false;
 }

@@ -195,22 +195,16 @@ static bool net_has_name(const char *net, const char *name)
     return false;
 }
 
-static const NcclNode *find_machine_net(const Machine *machine, const char *name)
+/* The first net of this name (NULL: any) and number (NCCL_UNKNOWN: any), NULL. */
+static const NcclNode *find_net(const NcclTopology *t, const char *name, int device)
 {
-    const NcclNodes *nodes = &machine->t->nodes;
-
-    for (size_t i = 0; i < nodes->len; i++)
-        if (nodes->at[i].part == NCCL_PART_NET && net_has_name(nodes->at[i].name, name))
-            return &nodes->at[i];
+    for (size_t i = 0; i < t->nodes.len; i++) {
+        const NcclNode *n = &t->nodes.at[i];
+        if (n->part == NCCL_PART_NET && (!name || net_has_name(n->name, name)) &&
+            (device == NCCL_UNKNOWN || n->dev == device))
+            return n;
+    }
     return NULL;
-}
-
-static bool has_nets(const NcclTopology *t)
-{
-    for (size_t i = 0; i < t->nodes.len; i++)
-        if (t->nodes.at[i].part == NCCL_PART_NET)
-            return true;
-    return false;
 }
 
 /* The process of this node that lists adapters. */
@@ -246,7 +240,7 @@ static bool check_adapters(const Machine *machine, const NcclProcess *p)
 
     while (nccl_next_adapter(&list, &name)) {
         const char *text = nccl_intern(job, name);
-        if (find_machine_net(machine, text))
+        if (find_net(machine->t, text, NCCL_UNKNOWN))
             continue;
         same = false;
         nccl_add_evidence(
@@ -300,7 +294,7 @@ static void check_described(const Machine *machine)
 
     for (size_t i = 0; i < job->adapters.len; i++) {
         const NcclAdapter *a = &job->adapters.at[i];
-        const NcclNode *net = a->host == machine->host ? find_machine_net(machine, a->name) : NULL;
+        const NcclNode *net = a->host == machine->host ? find_net(machine->t, a->name, NCCL_UNKNOWN) : NULL;
         const NcclNode *pci = net ? pci_of(machine->t, net) : NULL;
         uint64_t bus;
         if (!net || strchr(net->name, '+'))
@@ -318,14 +312,6 @@ static void check_described(const Machine *machine)
     }
 }
 
-static const NcclNode *net_of_device(const NcclTopology *t, int device)
-{
-    for (size_t i = 0; i < t->nodes.len; i++)
-        if (t->nodes.at[i].part == NCCL_PART_NET && t->nodes.at[i].dev == device)
-            return &t->nodes.at[i];
-    return NULL;
-}
-
 /* Adapters that connections name by number, and GPUDirect. */
 static void check_machine_edge(const Machine *machine, const NcclEdge *e)
 {
@@ -334,7 +320,7 @@ static void check_machine_edge(const Machine *machine, const NcclEdge *e)
     const NcclWay *way = &r->ways.at[e->way];
     uint32_t pci = find_machine_gpu(machine, m);
     uint32_t gpu = pci == NCCL_NO_INDEX ? pci : nccl_node_gpu(machine->t, pci);
-    const NcclNode *net = net_of_device(machine->t, way->device);
+    const NcclNode *net = find_net(machine->t, NULL, way->device);
     NcclJob *job = machine->job;
     const char *said = nccl_printf(job, "rank %" PRId64 " -> rank %" PRId64 " via %.80s/%d%s", e->from, e->to,
                                    way->name, way->device, way->gdr ? "/GDRDMA" : "");
@@ -473,7 +459,7 @@ static void check_machine(const Machine *machine, const NcclHost *host)
         check_missing_gpus(machine, host);
     else if (host->known < machine->t->gpus && (int64_t)host->world == host->local_ranks)
         check_unused_gpus(machine, host);
-    bool nets = has_nets(machine->t);
+    bool nets = find_net(machine->t, NULL, NCCL_UNKNOWN);
     bool same = !nets || !lister || check_adapters(machine, lister);
     check_contradictions(machine, nets && same);
 }

@@ -141,6 +141,12 @@ bool span_i64(Span *s, int64_t *ret)
     return true;
 }
 
+void span_i64_after(Span s, const char *literal, int64_t *ret)
+{
+    if (span_after(&s, literal))
+        span_i64(&s, ret);
+}
+
 bool span_int(Span *s, int *ret)
 {
     Span t = *s;

@@ -34,6 +34,8 @@ bool span_next(Span *s, const char *literal);
 bool span_after(Span *s, const char *literal);
 bool span_u64(Span *s, uint64_t *ret);
 bool span_i64(Span *s, int64_t *ret);
+/* The number behind the first `literal`; *ret is left alone where there is none. */
+void span_i64_after(Span s, const char *literal, int64_t *ret);
 bool span_int(Span *s, int *ret);       /* i64 within int */
 bool span_hex(Span *s, uint64_t *ret);  /* with or without 0x */
 bool span_double(Span *s, double *ret); /* decimal notation */
