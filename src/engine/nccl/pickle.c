@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/attribute.h"
 #include "base/cleanup.h"
 #include "base/vec.h"
 #include "engine/nccl/job.h"
@@ -14,7 +15,7 @@
 enum { HEIGHT_MAX = 64, VALUES_MAX = 8 << 20, MEMO_MAX = 1 << 20 };
 
 typedef struct Slot {
-    json_t *value; /* owned; NULL in a mark */
+    json_t *value; /* owned */
     unsigned height;
     bool callable; /* stands for a function that makes a list of its argument */
 } Slot;
@@ -22,6 +23,7 @@ typedef struct Slot {
 typedef struct Unpickler {
     Span in;
     VEC(Slot) stack;
+    VEC(size_t) marks; /* where the stack ended then, oldest first */
     VEC(json_t *) memo;
     size_t values;
     const char *why;
@@ -41,6 +43,7 @@ static void unpickler_done(Unpickler *m)
     for (size_t i = 0; i < m->memo.len; i++)
         json_decref(m->memo.at[i]);
     vec_done(&m->stack);
+    vec_done(&m->marks);
     vec_done(&m->memo);
 }
 
@@ -78,14 +81,11 @@ static bool push_value(Unpickler *m, json_t *value, unsigned height)
     return true;
 }
 
-static bool push_mark(Unpickler *m, size_t unused)
+static bool push_mark(Unpickler *m, UNUSED size_t unused)
 {
-    Slot slot = {.value = NULL};
-
-    (void)unused;
     if (m->values++ >= VALUES_MAX)
         return refuse_pickle(m, "it holds too many values");
-    vec_push(&m->stack, slot);
+    vec_push(&m->marks, m->stack.len);
     return true;
 }
 
@@ -116,36 +116,37 @@ static bool push_long(Unpickler *m, size_t width)
 
 static bool push_double(Unpickler *m, size_t width)
 {
-    uint64_t bits = 0;
+    uint64_t bits;
     double value;
-    Span s;
 
-    if (!read_bytes(m, width, &s))
+    if (!read_little_endian(m, width, &bits))
         return false;
-    for (size_t i = 0; i < width; i++)
-        bits = bits << 8 | (unsigned char)s.at[i];
+    bits = __builtin_bswap64(bits); /* this one is big-endian */
     memcpy(&value, &bits, sizeof value);
     return push_value(m, isfinite(value) ? json_real(value) : json_null(), 0);
 }
 
-static Slot *peek_slot(Unpickler *m, size_t below)
+/* The first value behind the newest mark. */
+static size_t find_bottom(const Unpickler *m)
 {
-    if (m->stack.len <= below || !m->stack.at[m->stack.len - 1 - below].value) {
-        refuse_pickle(m, "its stack runs empty");
-        return NULL;
-    }
-    return &m->stack.at[m->stack.len - 1 - below];
+    return m->marks.len ? m->marks.at[m->marks.len - 1] : 0;
 }
 
-/* Index of the newest mark. */
-static bool find_mark(Unpickler *m, size_t *ret)
+static Slot *peek_slot(Unpickler *m, size_t below)
 {
-    for (size_t i = m->stack.len; i-- > 0;)
-        if (!m->stack.at[i].value) {
-            *ret = i;
-            return true;
-        }
-    return refuse_pickle(m, "a mark is missing");
+    if (m->stack.len > find_bottom(m) + below)
+        return &m->stack.at[m->stack.len - 1 - below];
+    refuse_pickle(m, "its stack runs empty");
+    return NULL;
+}
+
+/* Removes the newest mark, which has `below` values of its own before it; *ret_from is the first value behind it. */
+static bool pop_mark(Unpickler *m, size_t below, size_t *ret_from)
+{
+    if (m->marks.len == 0)
+        return refuse_pickle(m, "a mark is missing");
+    *ret_from = m->marks.at[--m->marks.len];
+    return *ret_from >= find_bottom(m) + below || refuse_pickle(m, "a mark is missing");
 }
 
 static bool raise_height(Unpickler *m, Slot *into, const Slot *part)
@@ -157,7 +158,13 @@ static bool raise_height(Unpickler *m, Slot *into, const Slot *part)
     return into->height < HEIGHT_MAX || refuse_pickle(m, "it is nested too deeply");
 }
 
-/* Moves stack[from..] into the list or dict below; what stood at `from` - 1 may be a mark that goes too. */
+static void drop_slots(Unpickler *m, size_t to)
+{
+    while (m->stack.len > to)
+        json_decref(m->stack.at[--m->stack.len].value);
+}
+
+/* Moves stack[from..] into the list. */
 static bool append_items(Unpickler *m, Slot *list, size_t from)
 {
     if (!json_is_array(list->value))
@@ -167,6 +174,7 @@ static bool append_items(Unpickler *m, Slot *list, size_t from)
             return false;
         json_array_append(list->value, m->stack.at[i].value);
     }
+    drop_slots(m, from);
     return true;
 }
 
@@ -188,63 +196,55 @@ static bool set_item(Unpickler *m, Slot *dict, const Slot *key, const Slot *valu
     return true;
 }
 
-static void drop_slots(Unpickler *m, size_t to)
+/* Moves stack[from..], keys and values in turn, into the dict. */
+static bool set_items(Unpickler *m, Slot *dict, size_t from)
 {
-    while (m->stack.len > to)
-        json_decref(m->stack.at[--m->stack.len].value);
-}
-
-static bool close_list(Unpickler *m, size_t unused)
-{
-    size_t mark;
-
-    (void)unused;
-    if (!find_mark(m, &mark) || mark == 0 || !m->stack.at[mark - 1].value)
-        return refuse_pickle(m, "a mark is missing");
-    if (!append_items(m, &m->stack.at[mark - 1], mark + 1))
-        return false;
-    drop_slots(m, mark);
-    return true;
-}
-
-static bool close_dict(Unpickler *m, size_t unused)
-{
-    size_t mark;
-
-    (void)unused;
-    if (!find_mark(m, &mark) || mark == 0 || !m->stack.at[mark - 1].value || (m->stack.len - mark - 1) % 2)
-        return refuse_pickle(m, "a mark is missing");
-    for (size_t i = mark + 1; i + 1 < m->stack.len; i += 2)
-        if (!set_item(m, &m->stack.at[mark - 1], &m->stack.at[i], &m->stack.at[i + 1]))
+    for (size_t i = from; i + 1 < m->stack.len; i += 2)
+        if (!set_item(m, dict, &m->stack.at[i], &m->stack.at[i + 1]))
             return false;
-    drop_slots(m, mark);
+    drop_slots(m, from);
     return true;
 }
 
-/* stack[from..] become one tuple; `cut` is where the stack ends then (a mark goes too). */
-static bool make_tuple(Unpickler *m, size_t from, size_t cut)
+static bool close_list(Unpickler *m, UNUSED size_t unused)
+{
+    size_t from;
+
+    return pop_mark(m, 1, &from) && append_items(m, &m->stack.at[from - 1], from);
+}
+
+static bool close_dict(Unpickler *m, UNUSED size_t unused)
+{
+    size_t from;
+
+    if (!pop_mark(m, 1, &from))
+        return false;
+    if ((m->stack.len - from) % 2)
+        return refuse_pickle(m, "a mark is missing");
+    return set_items(m, &m->stack.at[from - 1], from);
+}
+
+/* stack[from..] become one tuple. */
+static bool make_tuple(Unpickler *m, size_t from)
 {
     Slot tuple = {.value = json_array()};
 
-    if (!append_items(m, &tuple, from)) {
-        json_decref(tuple.value);
-        return false;
-    }
-    drop_slots(m, cut);
-    return push_value(m, tuple.value, tuple.height);
+    if (append_items(m, &tuple, from))
+        return push_value(m, tuple.value, tuple.height);
+    json_decref(tuple.value);
+    return false;
 }
 
 static bool make_small_tuple(Unpickler *m, size_t count)
 {
-    return peek_slot(m, count - 1) && make_tuple(m, m->stack.len - count, m->stack.len - count);
+    return peek_slot(m, count - 1) && make_tuple(m, m->stack.len - count);
 }
 
-static bool close_tuple(Unpickler *m, size_t unused)
+static bool close_tuple(Unpickler *m, UNUSED size_t unused)
 {
-    size_t mark;
+    size_t from;
 
-    (void)unused;
-    return find_mark(m, &mark) && make_tuple(m, mark + 1, mark);
+    return pop_mark(m, 0, &from) && make_tuple(m, from);
 }
 
 static bool put_memo(Unpickler *m, uint64_t at)
@@ -317,11 +317,10 @@ static bool get_indexed(Unpickler *m, size_t width)
 }
 
 /* The functions that make lists of numbers are known by name; any other ends the reading. */
-static bool name_function(Unpickler *m, size_t unused)
+static bool name_function(Unpickler *m, UNUSED size_t unused)
 {
     Span module = span_until(&m->in, '\n'), name = span_until(&m->in, '\n');
 
-    (void)unused;
     if (!span_is(module, "torch.jit._pickle") ||
         !(span_is(name, "build_intlist") || span_is(name, "build_doublelist") || span_is(name, "build_boollist")))
         return refuse_pickle(m, "it wants to call a function: refused");
@@ -331,11 +330,10 @@ static bool name_function(Unpickler *m, size_t unused)
     return true;
 }
 
-static bool call_function(Unpickler *m, size_t unused)
+static bool call_function(Unpickler *m, UNUSED size_t unused)
 {
     Slot *args = peek_slot(m, 0), *function = peek_slot(m, 1);
 
-    (void)unused;
     if (!args || !function || !function->callable || json_array_size(args->value) != 1)
         return refuse_pickle(m, "it wants to call a function: refused");
     json_t *list = json_incref(json_array_get(args->value, 0));
@@ -354,9 +352,8 @@ static bool push_integer(Unpickler *m, size_t width)
     return push_value(m, json_integer(width == 4 ? (json_int_t)(int32_t)value : (json_int_t)value), 0);
 }
 
-static bool push_null(Unpickler *m, size_t unused)
+static bool push_null(Unpickler *m, UNUSED size_t unused)
 {
-    (void)unused;
     return push_value(m, json_null(), 0);
 }
 
@@ -377,26 +374,18 @@ static bool skip_bytes(Unpickler *m, size_t len)
     return read_bytes(m, len, &skipped);
 }
 
-static bool append_one(Unpickler *m, size_t unused)
+static bool append_one(Unpickler *m, UNUSED size_t unused)
 {
-    Slot *value = peek_slot(m, 0), *list = peek_slot(m, 1);
+    Slot *list = peek_slot(m, 1);
 
-    (void)unused;
-    if (!value || !list || !append_items(m, list, m->stack.len - 1))
-        return false;
-    drop_slots(m, m->stack.len - 1);
-    return true;
+    return list && append_items(m, list, m->stack.len - 1);
 }
 
-static bool set_one(Unpickler *m, size_t unused)
+static bool set_one(Unpickler *m, UNUSED size_t unused)
 {
-    Slot *value = peek_slot(m, 0), *key = peek_slot(m, 1), *dict = peek_slot(m, 2);
+    Slot *dict = peek_slot(m, 2);
 
-    (void)unused;
-    if (!value || !key || !dict || !set_item(m, dict, key, value))
-        return false;
-    drop_slots(m, m->stack.len - 2);
-    return true;
+    return dict && set_items(m, dict, m->stack.len - 2);
 }
 
 static const struct {

@@ -193,7 +193,7 @@ static double attribute_double(const char **attributes, const char *name)
 
 static NcclPart part_of(const char *name)
 {
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+    for (size_t i = 0; i < ARRAY_LEN(parts); i++)
         if (strcmp(name, parts[i].name) == 0)
             return parts[i].part;
     return NCCL_PART_OTHER;
@@ -444,23 +444,28 @@ void nccl_count_topologies(NcclJob *job)
     }
 }
 
-/* "GPU 3 (0000:1b:00.0)", "mlx5_0 (0000:1c:00.0)" */
-static const char *device_title(const TopoCheck *topo, uint32_t node, char out[160])
+/* The gpu element of a PCI device, or else its first net; NULL. */
+static const NcclNode *find_end(const TopoCheck *topo, uint32_t node)
 {
-    uint32_t gpu = nccl_node_gpu(topo->t, node), net = nccl_node_net(topo->t, node);
+    uint32_t gpu = nccl_node_gpu(topo->t, node), end = gpu != NCCL_NO_INDEX ? gpu : nccl_node_net(topo->t, node);
 
-    if (gpu != NCCL_NO_INDEX)
-        snprintf(out, 160, "GPU %d (%.40s)", node_at(topo, gpu)->dev, node_at(topo, node)->bus_id);
-    else
-        snprintf(out, 160, "%.60s (%.40s)", net != NCCL_NO_INDEX ? node_at(topo, net)->name : "device",
-                 node_at(topo, node)->bus_id);
-    return out;
+    return end == NCCL_NO_INDEX ? NULL : node_at(topo, end);
+}
+
+/* "GPU 3 (0000:1b:00.0)", "mlx5_0 (0000:1c:00.0)" */
+static const char *device_title(const TopoCheck *topo, uint32_t node)
+{
+    const NcclNode *end = find_end(topo, node);
+    const char *bus_id = node_at(topo, node)->bus_id;
+
+    if (end && end->part == NCCL_PART_GPU)
+        return nccl_printf(topo->job, "GPU %d (%.40s)", end->dev, bus_id);
+    return nccl_printf(topo->job, "%.60s (%.40s)", end ? end->name : "device", bus_id);
 }
 
 static void check_links(const TopoCheck *topo)
 {
     uint32_t most = 0;
-    char room[160];
 
     for (size_t i = 0; i < topo->gpus.len; i++) {
         uint32_t links = nccl_node_links(topo->t, topo->gpus.at[i]);
@@ -473,7 +478,7 @@ static void check_links(const TopoCheck *topo)
         NcclFinding *f =
             nccl_add_finding(topo->job, links ? NCCL_RULE_TOPO_FEWER_LINKS : NCCL_RULE_TOPO_NO_NVLINK, NULL);
         nccl_add_evidence(topo->job, f, node_at(topo, gpu)->place, "%s has %u links, others have %u",
-                          device_title(topo, gpu, room), links, most);
+                          device_title(topo, gpu), links, most);
     }
 }
 
@@ -481,7 +486,6 @@ static void check_pci(const TopoCheck *topo, const Indices *devices, int lanes, 
 {
     double fastest = 0;
     int widest = lanes;
-    char room[160];
 
     for (size_t i = 0; i < devices->len; i++) {
         const NcclNode *n = node_at(topo, devices->at[i]);
@@ -492,40 +496,36 @@ static void check_pci(const TopoCheck *topo, const Indices *devices, int lanes, 
         const NcclNode *n = node_at(topo, devices->at[i]);
         if (n->width > 0 && n->width < widest)
             nccl_report(topo->job, NCCL_RULE_TOPO_WIDTH, n->place, "%s has x%d, %s x%d",
-                        device_title(topo, devices->at[i], room), n->width, what, widest);
+                        device_title(topo, devices->at[i]), n->width, what, widest);
         if (n->gts > 0 && n->gts < fastest)
             nccl_report(topo->job, NCCL_RULE_TOPO_SPEED, n->place, "%s has %g GT/s, %s up to %g",
-                        device_title(topo, devices->at[i], room), n->gts, what, fastest);
+                        device_title(topo, devices->at[i]), n->gts, what, fastest);
     }
 }
 
 static void check_nets(const TopoCheck *topo)
 {
     const NcclNode *fast = NULL;
-    char room[160];
 
     for (size_t i = 0; i < topo->nics.len; i++) {
-        uint32_t net = nccl_node_net(topo->t, topo->nics.at[i]);
-        if (net != NCCL_NO_INDEX && (!fast || node_at(topo, net)->net_mbps > fast->net_mbps))
-            fast = node_at(topo, net);
+        const NcclNode *net = find_end(topo, topo->nics.at[i]);
+        if (net && (!fast || net->net_mbps > fast->net_mbps))
+            fast = net;
     }
-    for (size_t i = 0; i < topo->nics.len && fast; i++) {
-        uint32_t index = nccl_node_net(topo->t, topo->nics.at[i]);
-        if (index == NCCL_NO_INDEX)
-            continue;
-        const NcclNode *net = node_at(topo, index);
-        if (net->net_mbps > 0 && net->net_mbps < fast->net_mbps)
+    for (size_t i = 0; i < topo->nics.len; i++) {
+        const NcclNode *net = find_end(topo, topo->nics.at[i]);
+        if (net && net->net_mbps > 0 && net->net_mbps < fast->net_mbps)
             nccl_report(topo->job, NCCL_RULE_TOPO_NIC_SPEED, net->place, "%s has %" PRId64 " Mb/s, %s has %" PRId64,
                         net->name, net->net_mbps, fast->name, fast->net_mbps);
-        if (net->gdr == 0)
-            nccl_report(topo->job, NCCL_RULE_TOPO_NO_GDR, net->place, "%s: gdr=0",
-                        device_title(topo, topo->nics.at[i], room));
     }
-    for (size_t i = 0; i < topo->gpus.len && topo->nics.len; i++) {
-        uint32_t gpu = nccl_node_gpu(topo->t, topo->gpus.at[i]);
-        if (gpu != NCCL_NO_INDEX && node_at(topo, gpu)->gdr == 0)
-            nccl_report(topo->job, NCCL_RULE_TOPO_NO_GDR, node_at(topo, gpu)->place, "%s: gdr=0",
-                        device_title(topo, topo->gpus.at[i], room));
+}
+
+static void check_gdr(const TopoCheck *topo, const Indices *devices)
+{
+    for (size_t i = 0; i < devices->len && topo->nics.len; i++) {
+        const NcclNode *end = find_end(topo, devices->at[i]);
+        if (end && end->gdr == 0)
+            nccl_report(topo->job, NCCL_RULE_TOPO_NO_GDR, end->place, "%s: gdr=0", device_title(topo, devices->at[i]));
     }
 }
 
@@ -533,7 +533,6 @@ static void check_paths(const TopoCheck *topo)
 {
     const bool *mark = marks_of(topo);
     size_t far = topo->gpus.len - topo->t->near_gpus;
-    char room[160];
 
     if (topo->nics.len == 0 || topo->gpus.len == 0 || far == 0)
         return;
@@ -543,7 +542,7 @@ static void check_paths(const TopoCheck *topo)
     for (size_t i = 0; i < topo->gpus.len; i++)
         if (!shares_switch(topo, mark, topo->gpus.at[i]))
             nccl_add_evidence(topo->job, f, node_at(topo, topo->gpus.at[i])->place,
-                              "%s shares no PCI switch with an adapter", device_title(topo, topo->gpus.at[i], room));
+                              "%s shares no PCI switch with an adapter", device_title(topo, topo->gpus.at[i]));
 }
 
 static void check_numa(const TopoCheck *topo)
@@ -593,6 +592,8 @@ void nccl_check_topologies(NcclJob *job)
         check_pci(&topo, &topo.gpus, GPU_LANES, "GPUs have");
         check_pci(&topo, &topo.nics, 0, "adapters have");
         check_nets(&topo);
+        check_gdr(&topo, &topo.nics);
+        check_gdr(&topo, &topo.gpus);
         check_paths(&topo);
         check_numa(&topo);
     }
