@@ -14,12 +14,9 @@
  * are recognised by their texts before any number is read. */
 
 /* What decides a launch, beside its being in a graph. */
-static const uint8_t launch_slots[] = {SLOT_GRID,      SLOT_BLOCK,         SLOT_REGISTERS,   SLOT_SHARED,
-                                       SLOT_OCCUPANCY, SLOT_BLOCKS_PER_SM, SLOT_WARPS_PER_SM};
+_Static_assert(SLOT_WARPS_PER_SM - SLOT_GRID == 6, "the values of a launch stand together in key.def");
 
-#define LAUNCH_SLOTS                                                                                                   \
-    (SLOT_BIT(SLOT_GRID) | SLOT_BIT(SLOT_BLOCK) | SLOT_BIT(SLOT_REGISTERS) | SLOT_BIT(SLOT_SHARED) |                   \
-     SLOT_BIT(SLOT_OCCUPANCY) | SLOT_BIT(SLOT_BLOCKS_PER_SM) | SLOT_BIT(SLOT_WARPS_PER_SM))
+#define LAUNCH_SLOTS (SLOT_BIT(SLOT_WARPS_PER_SM + 1) - SLOT_BIT(SLOT_GRID))
 #define GRAPH_SLOTS (SLOT_BIT(SLOT_GRAPH) | SLOT_BIT(SLOT_GRAPH_NODE))
 
 static uint32_t detail_collective(TraceScan *scan)
@@ -85,12 +82,12 @@ static LaunchText launch_text(const TraceScan *scan)
     LaunchText text = {0};
     const char *end = NULL;
 
-    for (size_t i = 0; i < ARRAY_LEN(launch_slots); i++) {
-        const Slice *slice = slice_of(scan, launch_slots[i]);
+    for (Slot slot = SLOT_GRID; slot <= SLOT_WARPS_PER_SM; slot++) {
+        const Slice *slice = slice_of(scan, slot);
         uint64_t eight;
 
         text.forms <<= 3;
-        if (!has_slot(scan, launch_slots[i]))
+        if (!has_slot(scan, slot))
             continue;
         memcpy(&eight, slice->at, sizeof eight);
         text.hash = (text.hash ^ eight) * UINT64_C(0x9e3779b97f4a7c15);
@@ -257,16 +254,7 @@ static const struct {
     const char *text;
     uint8_t len, use;
 } categories[] = {
-#define USE_KERNEL PROFILE_KERNEL
-#define USE_COPY PROFILE_COPY
-#define USE_SET PROFILE_SET
-#define USE_CALL PROFILE_CALL
-#define USE_OP PROFILE_OP
-#define USE_ANNOTATION PROFILE_ANNOTATION
-#define USE_PYTHON PROFILE_PYTHON
-#define USE_OVERHEAD PROFILE_OVERHEAD
-#define USE_GPU_ANNOTATION PROFILE_GPU_ANNOTATION
-#define CATEGORY(name, what) {.text = name, .len = sizeof(name) - 1, .use = USE_##what},
+#define CATEGORY(name, what) {.text = name, .len = sizeof(name) - 1, .use = what},
 #include "engine/trace/scan/category.def"
 #undef CATEGORY
 };

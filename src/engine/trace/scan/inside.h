@@ -65,7 +65,7 @@ typedef enum WideField { WIDE_GPU_LINK, WIDE_GPU_EXTERNAL, WIDE_HOST_LINK, WIDE_
 
 /* An id that does not fit 32 bits and the row that it belongs to; gets its number at the end. */
 typedef struct Wide {
-    uint64_t id;
+    uint64_t id; /* first: the list is sorted by it */
     size_t row;
     WideField field;
 } Wide;
@@ -195,6 +195,26 @@ typedef struct ScanTools {
     Caches caches;
 } ScanTools;
 
+/* Where a scan is in its text: buffer[0] is byte `origin`; bytes before `at` are consumed. */
+typedef struct ScanText {
+    char *buffer;
+    size_t len, cap, at;
+    uint64_t origin;
+    size_t wait; /* goes on only when there are so many bytes behind `at` */
+    bool final;
+
+    ScanState state;
+    size_t lost_skip; /* SCAN_LOST: bytes behind `at` already looked at */
+
+    /* How far a damaged event may be followed: bytes looked at in vain are paid from it, progress earns it back. So
+     * the work is bounded by a fixed multiple of the text's length. */
+    int64_t credit;
+    uint64_t credit_at; /* the byte up to which progress was counted */
+
+    /* parts of a text: where the next one begins, and whether the scan arrived between two events there; UINT64_MAX */
+    uint64_t stop, arrived;
+} ScanText;
+
 struct TraceScan {
     Profile *profile;
     TraceScanOptions options;
@@ -208,24 +228,12 @@ struct TraceScan {
     Bares bares;
     bool bare_links; /* rows of no kind may have a correlation */
 
-    /* the text: buffer[0] is byte `origin`; bytes before `at` are consumed */
-    char *buffer;
-    size_t len, cap, at;
-    uint64_t origin;
-    size_t wait; /* goes on only when there are so many bytes behind `at` */
-    bool final;
+    ScanText text;
 
     /* The bytes between two events, with the '{' of the second one: up to eight. */
     uint64_t gap, gap_mask;
     unsigned int gap_len; /* 0: not known */
 
-    /* How far a damaged event may be followed: bytes looked at in vain are paid from it, progress earns it back. So
-     * the work is bounded by a fixed multiple of the text's length. */
-    int64_t credit;
-    uint64_t credit_at; /* the byte up to which progress was counted */
-
-    ScanState state;
-    size_t lost_skip; /* SCAN_LOST: bytes behind `at` already looked at */
     bool began;       /* the first byte was looked at */
     bool listed;      /* an event list was found */
     bool bare;        /* ... an array that is all of the text */
@@ -234,23 +242,8 @@ struct TraceScan {
     bool fraction;    /* digits below a microsecond */
     bool timed;       /* any time at all */
 
-    /* parts of a text: where the next one begins, and whether the scan arrived between two events there; UINT64_MAX */
-    uint64_t stop, arrived;
-
     uint64_t raw_byte; /* of the current event */
 };
-
-/* Bytes of the text done with. */
-static inline uint64_t scan_offset(const TraceScan *scan, const char *p)
-{
-    return scan->origin + (uint64_t)(p - scan->buffer);
-}
-
-/* Of the byte that comes next, also before there is a buffer. */
-static inline uint64_t scan_offset_next(const TraceScan *scan)
-{
-    return scan->origin + scan->at;
-}
 
 /* Adds the event whose values are in scan->walk; `text` is its bytes in the file. */
 void event_add(TraceScan *scan, const char *text, size_t len, uint64_t byte);
@@ -258,6 +251,9 @@ void event_add(TraceScan *scan, const char *text, size_t len, uint64_t byte);
 /* A scan from the beginning of a text; options may be NULL. */
 TraceScan *scan_new_head(Profile *into, const TraceScanOptions *options);
 void scan_free(TraceScan *scan); /* accepts NULL */
+
+/* -ENOSPC over memory_max. */
+int scan_check_memory(const TraceScan *scan, Err *err);
 
 /* Walks on as far as the bytes reach. 0; -ENOSPC over memory_max; -EBADMSG as soon as it is clear that this is no trace
  * at all (neither an object nor an array, or no event list within the first megabytes). */
@@ -305,7 +301,6 @@ typedef struct KnownPlace {
     LaneUse use;
     int32_t device;
     int64_t stream; /* -1 unknown */
-    const char *label;
 } KnownPlace;
 
 /* A thread by numbers, or by texts where it has none (NULL: the number). */
@@ -328,13 +323,13 @@ typedef struct KnownLane {
 } KnownLane;
 
 typedef struct KnownId {
-    uint64_t id;
+    uint64_t id; /* first: the list is sorted by it */
     uint32_t number;
 } KnownId;
 
 /* A begin or an end that has its other half: what both make together. */
 typedef struct KnownHalf {
-    uint64_t byte;
+    uint64_t byte; /* first: the list is sorted by it */
     int64_t start, duration;
     ProfileKind kind;
     int32_t device; /* of what ran on a GPU */

@@ -101,31 +101,6 @@ static void join_wides(TraceScan *scan, const TraceScan *part)
     }
 }
 
-#define SWAP(a, b)                                                                                                     \
-    do {                                                                                                               \
-        __typeof__(a) swap_ = (a);                                                                                     \
-        (a) = (b);                                                                                                     \
-        (b) = swap_;                                                                                                   \
-    } while (0)
-
-/* The text goes on where the part stands. */
-static void adopt_place(TraceScan *scan, TraceScan *part)
-{
-    SWAP(scan->buffer, part->buffer);
-    SWAP(scan->len, part->len);
-    SWAP(scan->cap, part->cap);
-    SWAP(scan->at, part->at);
-    SWAP(scan->origin, part->origin);
-    scan->wait = part->wait;
-    scan->final = part->final;
-    scan->state = part->state;
-    scan->credit = part->credit;
-    scan->credit_at = part->credit_at;
-    scan->lost_skip = part->lost_skip;
-    scan->stop = part->stop;
-    scan->arrived = part->arrived;
-}
-
 static void scan_join(TraceScan *scan, TraceScan *part)
 {
     Profile *into = scan->profile, *from = part->profile;
@@ -134,7 +109,10 @@ static void scan_join(TraceScan *scan, TraceScan *part)
     join_labels(scan, part);
     join_wides(scan, part);
     join_bares(scan, part);
-    adopt_place(scan, part);
+    const ScanText adopted = part->text; /* the text goes on where the part stands */
+
+    part->text = scan->text;
+    scan->text = adopted;
     if (part->object_told)
         scan->object = part->object;
     scan->fraction |= part->fraction;
@@ -286,10 +264,10 @@ static void scan_piece(Stream *stream, Piece *piece, ScanTools **tools)
     TraceScan *scan = piece->scan = scan_new_part(&piece->profile, stream->options, piece->begin, *tools);
 
     scan_give(scan, TAKE(piece->text), piece->len, stream->cap);
-    scan->stop = piece->stop;
-    scan->final = piece->last;
+    scan->text.stop = piece->stop;
+    scan->text.final = piece->last;
     const int rc = scan_run(scan, &err);
-    if (scan->arrived != UINT64_MAX)
+    if (scan->text.arrived != UINT64_MAX)
         piece->profile.bytes--; /* the next piece's first one */
     pthread_mutex_lock(&stream->lock);
     piece->done = true;
@@ -300,8 +278,8 @@ static void scan_piece(Stream *stream, Piece *piece, ScanTools **tools)
 
 static void drop_piece(Stream *stream, Piece *piece)
 {
-    if (piece->scan && piece->scan->cap == stream->cap)
-        piece->text = TAKE(piece->scan->buffer);
+    if (piece->scan && piece->scan->text.cap == stream->cap)
+        piece->text = TAKE(piece->scan->text.buffer);
     if (piece->text)
         vec_push(&stream->spare, piece->text);
     scan_free(piece->scan);
@@ -314,11 +292,11 @@ static void drop_piece(Stream *stream, Piece *piece)
 static int feed_piece(Stream *stream, const Piece *piece, Err *err)
 {
     TraceScan *head = stream->head;
-    const char *text = piece->scan ? piece->scan->buffer : piece->text;
-    size_t at = (size_t)(head->origin + head->len - piece->begin);
+    const char *text = piece->scan ? piece->scan->text.buffer : piece->text;
+    size_t at = (size_t)(head->text.origin + head->text.len - piece->begin);
 
-    head->stop = piece->stop;
-    while (at < piece->len && head->arrived == UINT64_MAX) {
+    head->text.stop = piece->stop;
+    while (at < piece->len && head->text.arrived == UINT64_MAX) {
         size_t room;
         char *to = scan_room(head, &room);
 
@@ -328,27 +306,19 @@ static int feed_piece(Stream *stream, const Piece *piece, Err *err)
         scan_filled(head, room);
         TRY(scan_run(head, err));
     }
-    head->profile->bytes -= head->arrived != UINT64_MAX; /* the next piece's first one */
+    head->profile->bytes -= head->text.arrived != UINT64_MAX; /* the next piece's first one */
     return 0;
 }
 
+/* The memory is that of what was joined: pieces under way take no more than their texts, and their number depends on
+ * the threads, on which no result may depend. */
 static int join_or_feed(Stream *stream, Piece *piece, Err *err)
 {
-    if (!piece->scan || stream->head->arrived != piece->begin)
-        return feed_piece(stream, piece, err);
-    scan_join(stream->head, piece->scan);
-    return 0;
-}
-
-/* Counts only what was joined: pieces under way take no more than their texts, and their number depends on the
- * threads, on which no result may depend. */
-static int check_memory(const Stream *stream, Err *err)
-{
-    const size_t max = stream->options->memory_max;
-
-    if (max && profile_bytes(stream->head->profile) > max)
-        return err_set(err, -ENOSPC, "the profile needs more than %zu bytes", max);
-    return 0;
+    if (!piece->scan || stream->head->text.arrived != piece->begin)
+        TRY(feed_piece(stream, piece, err));
+    else
+        scan_join(stream->head, piece->scan);
+    return scan_check_memory(stream->head, err);
 }
 
 /* Joins all pieces that are due and done. Called with the lock held; releases it while working. */
@@ -362,9 +332,7 @@ static void join_due_pieces(Stream *stream)
         Err err = {0};
 
         pthread_mutex_unlock(&stream->lock);
-        int rc = join_or_feed(stream, piece, &err);
-        if (rc >= 0)
-            rc = check_memory(stream, &err);
+        const int rc = join_or_feed(stream, piece, &err);
         pthread_mutex_lock(&stream->lock);
         fail_stream(stream, rc, &err);
         stream->first = piece->next;

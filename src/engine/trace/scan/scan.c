@@ -61,8 +61,8 @@ static TraceScan *scan_new(Profile *into, const TraceScanOptions *options, ScanT
     scan->walk_event = find_walker()->event;
     scan->walk = tools->walk;
     scan->caches = &tools->caches;
-    scan->stop = scan->arrived = UINT64_MAX;
-    scan->credit = TRACE_EVENT_BYTES_MAX;
+    scan->text.stop = scan->text.arrived = UINT64_MAX;
+    scan->text.credit = TRACE_EVENT_BYTES_MAX;
     return scan;
 }
 
@@ -72,8 +72,8 @@ TraceScan *scan_new_head(Profile *into, const TraceScanOptions *options)
     TraceScan *scan = scan_new(into, options, tools);
 
     scan->own = tools;
-    scan->cap = SCAN_BLOCK;
-    scan->buffer = xmalloc(scan->cap + SCAN_PAD);
+    scan->text.cap = SCAN_BLOCK;
+    scan->text.buffer = xmalloc(scan->text.cap + SCAN_PAD);
     return scan;
 }
 
@@ -82,8 +82,8 @@ TraceScan *scan_new_part(Profile *into, const TraceScanOptions *options, uint64_
     TraceScan *scan = scan_new(into, options, tools);
 
     caches_forget(&tools->caches);
-    scan->origin = origin;
-    scan->state = SCAN_LIST;
+    scan->text.origin = origin;
+    scan->text.state = SCAN_LIST;
     scan->began = scan->listed = true;
     return scan;
 }
@@ -97,23 +97,29 @@ void scan_free(TraceScan *scan)
     vec_done(&scan->halves);
     vec_done(&scan->labels);
     vec_done(&scan->bares);
-    free(scan->buffer);
+    free(scan->text.buffer);
     free(scan);
 }
 
 static inline const char *text_here(const TraceScan *scan)
 {
-    return scan->buffer + scan->at;
+    return scan->text.buffer + scan->text.at;
 }
 
 static inline const char *end_of(const TraceScan *scan)
 {
-    return scan->buffer + scan->len;
+    return scan->text.buffer + scan->text.len;
 }
 
 static inline void go_to(TraceScan *scan, const char *p)
 {
-    scan->at = (size_t)(p - scan->buffer);
+    scan->text.at = (size_t)(p - scan->text.buffer);
+}
+
+/* The byte of the text that p points to. */
+static inline uint64_t scan_offset(const TraceScan *scan, const char *p)
+{
+    return scan->text.origin + (uint64_t)(p - scan->text.buffer);
 }
 
 static void lose_text(TraceScan *scan, ProfileLossReason reason, const char *p, const char *end)
@@ -203,31 +209,31 @@ static const char *find_place(const char *from, const char *end, const char *ori
 static void count_progress(TraceScan *scan, const char *p)
 {
     const uint64_t now = scan_offset(scan, p);
-    const uint64_t progress = now - scan->credit_at;
+    const uint64_t progress = now - scan->text.credit_at;
 
-    scan->credit_at = now;
+    scan->text.credit_at = now;
     if (progress >= TRACE_EVENT_BYTES_MAX / CREDIT_BACK)
-        scan->credit = TRACE_EVENT_BYTES_MAX;
+        scan->text.credit = TRACE_EVENT_BYTES_MAX;
     else
-        scan->credit += (int64_t)progress * CREDIT_BACK;
-    if (scan->credit > TRACE_EVENT_BYTES_MAX)
-        scan->credit = TRACE_EVENT_BYTES_MAX;
+        scan->text.credit += (int64_t)progress * CREDIT_BACK;
+    if (scan->text.credit > TRACE_EVENT_BYTES_MAX)
+        scan->text.credit = TRACE_EVENT_BYTES_MAX;
 }
 
 /* How many bytes behind p may be looked at for one event. */
 static ptrdiff_t credit_reach(TraceScan *scan, const char *p)
 {
-    if (scan->credit < TRACE_EVENT_BYTES_MAX)
+    if (scan->text.credit < TRACE_EVENT_BYTES_MAX)
         count_progress(scan, p);
-    return scan->credit < CREDIT_MIN ? CREDIT_MIN : (ptrdiff_t)scan->credit;
+    return scan->text.credit < CREDIT_MIN ? CREDIT_MIN : (ptrdiff_t)scan->text.credit;
 }
 
 static void pay_credit(TraceScan *scan, const char *p, const char *looked_at)
 {
     count_progress(scan, p);
-    scan->credit -= looked_at > p ? looked_at - p : 0;
-    if (scan->credit < 0)
-        scan->credit = 0;
+    scan->text.credit -= looked_at > p ? looked_at - p : 0;
+    if (scan->text.credit < 0)
+        scan->text.credit = 0;
 }
 
 /* --- in the list -------------------------------------------------------------------------------------------------- */
@@ -235,13 +241,13 @@ static void pay_credit(TraceScan *scan, const char *p, const char *looked_at)
 /* What begins at p cannot be read: it is lost up to where the next event begins. */
 static Went lose_place(TraceScan *scan, ProfileLossReason reason, const char *p, const char *looked_at)
 {
-    if (end_of(scan) - p < PROFILE_EXCERPT_MAX && !scan->final)
+    if (end_of(scan) - p < PROFILE_EXCERPT_MAX && !scan->text.final)
         return WENT_DRY;
     pay_credit(scan, p, looked_at);
     lose_text(scan, reason, p, end_of(scan));
     go_to(scan, p + 1);
-    scan->state = SCAN_LOST;
-    scan->lost_skip = 0;
+    scan->text.state = SCAN_LOST;
+    scan->text.lost_skip = 0;
     return WENT_ON;
 }
 
@@ -269,7 +275,7 @@ static Went one_event(TraceScan *scan, const char *p)
             return lose_event(scan, most == TRACE_EVENT_BYTES_MAX ? PROFILE_LOSS_TOO_LONG : PROFILE_LOSS_SYNTAX, p,
                               limit);
         /* Open at the end of the text: cut there, or damaged here, where events are to be seen within. */
-        if (!scan->final || !find_place(p + 1, limit, p + 1, true))
+        if (!scan->text.final || !find_place(p + 1, limit, p + 1, true))
             return WENT_DRY;
         return lose_event(scan, PROFILE_LOSS_SYNTAX, p, limit);
     case WALK_FAULT:
@@ -281,9 +287,9 @@ static Went one_event(TraceScan *scan, const char *p)
 /* Whether the next part begins right here, which it did with full credit. */
 static bool at_stop(TraceScan *scan, const char *p)
 {
-    if (scan_offset(scan, p) != scan->stop || credit_reach(scan, p) < TRACE_EVENT_BYTES_MAX)
+    if (scan_offset(scan, p) != scan->text.stop || credit_reach(scan, p) < TRACE_EVENT_BYTES_MAX)
         return false;
-    scan->arrived = scan->stop;
+    scan->text.arrived = scan->text.stop;
     return true;
 }
 
@@ -321,7 +327,7 @@ static Went step_list(TraceScan *scan)
     }
     if (*p == ']') {
         go_to(scan, p + 1);
-        scan->state = SCAN_TOP;
+        scan->text.state = SCAN_TOP;
         return WENT_ON;
     }
     return lose_place(scan, PROFILE_LOSS_SYNTAX, p, p);
@@ -333,19 +339,19 @@ static Went step_lost(TraceScan *scan)
     const bool whole = end - p >= LOST_WINDOW;
     const char *limit = whole ? p + LOST_WINDOW : end;
 
-    if (end - p < (ptrdiff_t)scan->lost_skip + 1)
+    if (end - p < (ptrdiff_t)scan->text.lost_skip + 1)
         return WENT_DRY;
-    const char *place = find_place(p + scan->lost_skip, limit, p, scan->final && !whole);
+    const char *place = find_place(p + scan->text.lost_skip, limit, p, scan->text.final && !whole);
 
     if (place) {
         go_to(scan, place);
-        scan->state = SCAN_LIST;
+        scan->text.state = SCAN_LIST;
         scan->listed = true;
         return WENT_ON;
     }
     if (whole) {
         go_to(scan, limit - LOST_OVERLAP);
-        scan->lost_skip = LOST_LOOKBACK;
+        scan->text.lost_skip = LOST_LOOKBACK;
         return WENT_ON;
     }
     return WENT_DRY;
@@ -371,7 +377,7 @@ static Went top_member(TraceScan *scan, const char *p)
             q++;
         if (!fault && q < limit && *q == '[' && key.len == 11 && memcmp(key.at, "traceEvents", 11) == 0) {
             go_to(scan, q + 1);
-            scan->state = SCAN_LIST;
+            scan->text.state = SCAN_LIST;
             scan->listed = true;
             return WENT_ON;
         }
@@ -387,7 +393,7 @@ static Went top_member(TraceScan *scan, const char *p)
         }
     }
     /* Open at the end of the text: cut there, or damaged here, where events are to be seen within. */
-    if (!fault && !bounded && !(scan->final && find_place(p + 1, limit, p + 1, true)))
+    if (!fault && !bounded && !(scan->text.final && find_place(p + 1, limit, p + 1, true)))
         return WENT_DRY;
     return lose_place(scan, PROFILE_LOSS_SYNTAX, p, fault ? fault : limit);
 }
@@ -407,12 +413,12 @@ static Went step_top(TraceScan *scan)
         return top_member(scan, p);
     case '{':
         /* A list that was closed too early, or another text behind this one. */
-        if (scan->listed && end - p < LOST_OVERLAP && !scan->final)
+        if (scan->listed && end - p < LOST_OVERLAP && !scan->text.final)
             return WENT_DRY;
         event = end - p > 0 ? scan_find_event(p, end - p < LOST_OVERLAP ? end : p + LOST_OVERLAP, p) : NULL;
         if (scan->listed && event == p) {
             lose_text(scan, PROFILE_LOSS_SYNTAX, p, end);
-            scan->state = SCAN_LIST;
+            scan->text.state = SCAN_LIST;
             return WENT_ON;
         }
         go_to(scan, p + 1);
@@ -425,7 +431,7 @@ static Went step_top(TraceScan *scan)
         return WENT_ON;
     case '[':
         go_to(scan, p + 1);
-        scan->state = SCAN_LIST;
+        scan->text.state = SCAN_LIST;
         scan->bare = !scan->listed;
         scan->listed = true;
         return WENT_ON;
@@ -440,9 +446,9 @@ static int begin_text(TraceScan *scan, Err *err)
     static const char mark[] = "\xef\xbb\xbf";
     const char *p = text_here(scan), *end = end_of(scan);
 
-    if (scan->origin == 0 && scan->at == 0 && end - p >= 3 && memcmp(p, mark, 3) == 0)
+    if (scan->text.origin == 0 && scan->text.at == 0 && end - p >= 3 && memcmp(p, mark, 3) == 0)
         p += 3;
-    else if (scan->at == 0 && end - p < 3 && !scan->final && *p == mark[0])
+    else if (scan->text.at == 0 && end - p < 3 && !scan->text.final && *p == mark[0])
         return 0;
     while (p < end && walk_blank(*p))
         p++;
@@ -457,12 +463,18 @@ static int begin_text(TraceScan *scan, Err *err)
 
 /* --- all of it ---------------------------------------------------------------------------------------------------- */
 
-static int check_limits(TraceScan *scan, Err *err)
+int scan_check_memory(const TraceScan *scan, Err *err)
 {
     const size_t max = scan->options.memory_max;
 
     if (max && profile_bytes(scan->profile) > max)
         return err_set(err, -ENOSPC, "the profile needs more than %zu bytes", max);
+    return 0;
+}
+
+static int check_limits(const TraceScan *scan, Err *err)
+{
+    TRY(scan_check_memory(scan, err));
     if (!scan->listed && scan_offset(scan, text_here(scan)) > SCAN_HEAD_MAX)
         return err_set(err, -EBADMSG, "not a trace: no event list within the first %d MiB", SCAN_HEAD_MAX >> 20);
     return 0;
@@ -473,60 +485,61 @@ int scan_run(TraceScan *scan, Err *err)
     static Went (*const ways[])(TraceScan *) = {
         [SCAN_TOP] = step_top, [SCAN_LIST] = step_list, [SCAN_LOST] = step_lost};
 
-    if (!scan->final && scan->len - scan->at < scan->wait)
+    if (!scan->text.final && scan->text.len - scan->text.at < scan->text.wait)
         return 0;
-    memset(scan->buffer + scan->len, 0, SCAN_PAD);
-    if (!scan->began && scan->at < scan->len)
+    memset(scan->text.buffer + scan->text.len, 0, SCAN_PAD);
+    if (!scan->began && scan->text.at < scan->text.len)
         TRY(begin_text(scan, err));
-    while (scan->began && scan->at < scan->len && ways[scan->state](scan) == WENT_ON)
+    while (scan->began && scan->text.at < scan->text.len && ways[scan->text.state](scan) == WENT_ON)
         ;
     /* An event in pieces is begun anew when there is twice as much of it: the work stays linear. */
-    const size_t rest = scan->len - scan->at;
+    const size_t rest = scan->text.len - scan->text.at;
 
-    scan->wait = scan->began ? rest * 2 : 0;
+    scan->text.wait = scan->began ? rest * 2 : 0;
     return check_limits(scan, err);
 }
 
 char *scan_room(TraceScan *scan, size_t *ret_len)
 {
-    const size_t rest = scan->len - scan->at;
+    const size_t rest = scan->text.len - scan->text.at;
 
-    if (scan->at > 0) {
-        memmove(scan->buffer, scan->buffer + scan->at, rest);
-        scan->origin += scan->at;
-        scan->at = 0;
-        scan->len = rest;
+    if (scan->text.at > 0) {
+        memmove(scan->text.buffer, scan->text.buffer + scan->text.at, rest);
+        scan->text.origin += scan->text.at;
+        scan->text.at = 0;
+        scan->text.len = rest;
     }
-    if (scan->cap - rest < BUFFER_ROOM || (rest > scan->cap / 2 && rest < scan->wait)) {
-        scan->cap = scan->cap ? scan->cap * 2 : SCAN_BLOCK;
-        scan->buffer = xrealloc(scan->buffer, scan->cap + SCAN_PAD, 1);
+    if (scan->text.cap - rest < BUFFER_ROOM || (rest > scan->text.cap / 2 && rest < scan->text.wait)) {
+        scan->text.cap = scan->text.cap ? scan->text.cap * 2 : SCAN_BLOCK;
+        scan->text.buffer = xrealloc(scan->text.buffer, scan->text.cap + SCAN_PAD, 1);
     }
-    *ret_len = scan->cap - rest;
-    return scan->buffer + rest;
+    *ret_len = scan->text.cap - rest;
+    return scan->text.buffer + rest;
 }
 
 void scan_filled(TraceScan *scan, size_t len)
 {
-    scan->len += len;
+    scan->text.len += len;
     scan->profile->bytes += len;
 }
 
 void scan_give(TraceScan *scan, char *text, size_t len, size_t cap)
 {
-    free(scan->buffer);
-    scan->buffer = text;
-    scan->cap = cap;
+    free(scan->text.buffer);
+    scan->text.buffer = text;
+    scan->text.cap = cap;
     scan_filled(scan, len);
 }
 
 static void note_end(TraceScan *scan)
 {
     const char *p = text_here(scan), *end = end_of(scan);
-    const bool open = scan->state == SCAN_LIST || scan->object || (scan->at < scan->len && scan->state == SCAN_TOP);
+    const bool open = scan->text.state == SCAN_LIST || scan->object ||
+                      (scan->text.at < scan->text.len && scan->text.state == SCAN_TOP);
 
     if (open)
         lose_text(scan, PROFILE_LOSS_TRUNCATED, p, end);
-    if (scan->state == SCAN_LIST && scan->at < scan->len)
+    if (scan->text.state == SCAN_LIST && scan->text.at < scan->text.len)
         scan->profile->events++;
 }
 
@@ -544,7 +557,7 @@ int scan_finish(TraceScan *scan, Err *err)
 {
     Profile *profile = scan->profile;
 
-    scan->final = true;
+    scan->text.final = true;
     TRY(scan_run(scan, err));
     if (!scan->listed || (scan->bare && profile->events == 0 && profile->lost_by_reason[PROFILE_LOSS_SYNTAX] > 0))
         return err_set(err, -EBADMSG, "not a trace: no list of events");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names, threads, streams, labels, pairs of begin and end, and ids of events. */
 #include "base/alloc.h"
+#include "base/number.h"
 #include "engine/trace/scan/inside.h"
 
 #include <endian.h>
@@ -26,33 +27,10 @@ void trace_known_free(TraceKnown *known)
     free(known);
 }
 
-static int by_id(const void *a, const void *b)
+/* By the uint64_t that elements begin with. */
+static int by_front(const void *a, const void *b)
 {
-    const KnownId *x = a, *y = b;
-
-    return (x->id > y->id) - (x->id < y->id);
-}
-
-/* In ascending order. */
-static void known_add_id(TraceKnown *known, uint64_t id, uint32_t number)
-{
-    vec_push(&known->ids, ((KnownId){.id = id, .number = number}));
-}
-
-/* 0: not known */
-static uint32_t known_number(const TraceKnown *known, uint64_t id)
-{
-    const KnownId key = {.id = id};
-    const KnownId *found = known->ids.len ? bsearch(&key, known->ids.at, known->ids.len, sizeof key, by_id) : NULL;
-
-    return found ? found->number : 0;
-}
-
-static int by_known_byte(const void *a, const void *b)
-{
-    const KnownHalf *x = a, *y = b;
-
-    return (x->byte > y->byte) - (x->byte < y->byte);
+    return number_compare_u64(*(const uint64_t *)a, *(const uint64_t *)b);
 }
 
 const KnownHalf *half_known(const TraceScan *scan, uint64_t byte)
@@ -60,8 +38,7 @@ const KnownHalf *half_known(const TraceScan *scan, uint64_t byte)
     const TraceKnown *known = scan->options.known;
     const KnownHalf key = {.byte = byte};
 
-    return known && known->halves.len ? bsearch(&key, known->halves.at, known->halves.len, sizeof key, by_known_byte)
-                                      : NULL;
+    return known && known->halves.len ? bsearch(&key, known->halves.at, known->halves.len, sizeof key, by_front) : NULL;
 }
 
 /* ---- names ---- */
@@ -365,7 +342,12 @@ uint32_t id_known(const TraceScan *scan, int64_t id)
 {
     if (is_plain(id))
         return (uint32_t)id;
-    return scan->options.known ? known_number(scan->options.known, (uint64_t)id) : 0;
+    const TraceKnown *known = scan->options.known;
+    const KnownId key = {.id = (uint64_t)id}, *found = NULL;
+
+    if (known && known->ids.len)
+        found = bsearch(&key, known->ids.at, known->ids.len, sizeof key, by_front);
+    return found ? found->number : 0;
 }
 
 /* ---- labels of lanes ---- */
@@ -446,8 +428,7 @@ static void label_streams(const Labels *labels, Profile *profile)
         }
         vec_push(&streams, label);
     }
-    if (streams.len)
-        qsort(streams.at, streams.len, sizeof streams.at[0], by_label);
+    vec_sort(&streams, by_label);
     for (size_t i = 0; i < profile->lanes.len; i++) {
         ProfileLane *lane = &profile->lanes.at[i];
 
@@ -476,7 +457,7 @@ void labels_apply(Labels *labels, Profile *profile)
     for (size_t i = 0; i < labels->len; i++)
         labels->at[i].order = i + 1;
     label_streams(labels, profile);
-    qsort(labels->at, labels->len, sizeof labels->at[0], by_label);
+    vec_sort(labels, by_label);
     for (size_t i = 0; i < profile->lanes.len; i++) {
         ProfileLane *lane = &profile->lanes.at[i];
 
@@ -529,8 +510,7 @@ static int by_byte(const void *a, const void *b)
 
 static void report_lost(Pairing *pairing)
 {
-    if (pairing->lost.len)
-        qsort(pairing->lost.at, pairing->lost.len, sizeof pairing->lost.at[0], by_byte);
+    vec_sort(&pairing->lost, by_byte);
     for (size_t i = 0; i < pairing->lost.len; i++) {
         const Half *half = pairing->lost.at[i].half;
         size_t len = 0;
@@ -642,15 +622,15 @@ void halves_pair(TraceScan *scan)
 
     if (halves->len == 0)
         return;
-    qsort(halves->at, halves->len, sizeof halves->at[0], by_half);
+    vec_sort(halves, by_half);
     for (size_t i = 0; i < halves->len; i++) {
         pair_half(&pairing, &halves->at[i]);
         if (i + 1 == halves->len || compare_keys(&halves->at[i].thread, &halves->at[i + 1].thread) != 0)
             leave_open(&pairing, 0);
     }
     report_lost(&pairing);
-    if (scan->options.learn && scan->options.learn->halves.len)
-        qsort(scan->options.learn->halves.at, scan->options.learn->halves.len, sizeof(KnownHalf), by_known_byte);
+    if (scan->options.learn)
+        vec_sort(&scan->options.learn->halves, by_front);
     vec_done(&pairing.open);
     vec_done(&pairing.lost);
     vec_done(halves);
@@ -684,13 +664,6 @@ static uint32_t largest_id(const uint32_t *ids, size_t count, uint32_t max)
     return max;
 }
 
-static int by_wide_id(const void *a, const void *b)
-{
-    const Wide *x = a, *y = b;
-
-    return (x->id > y->id) - (x->id < y->id);
-}
-
 void wides_number(Wides *wides, Profile *profile, TraceKnown *learn)
 {
     uint32_t number;
@@ -705,14 +678,14 @@ void wides_number(Wides *wides, Profile *profile, TraceKnown *learn)
 
         number = largest_id(both, 2, number);
     }
-    qsort(wides->at, wides->len, sizeof wides->at[0], by_wide_id);
+    vec_sort(wides, by_front);
     for (size_t i = 0; i < wides->len; i++) {
-        const bool another = i == 0 || by_wide_id(&wides->at[i], &wides->at[i - 1]) != 0;
+        const bool another = i == 0 || wides->at[i].id != wides->at[i - 1].id;
 
         if (another && ++number == 0)
             number = 1; /* only where ids go up to 2^32 already: it wraps */
         if (another && learn)
-            known_add_id(learn, wides->at[i].id, number);
+            vec_push(&learn->ids, ((KnownId){.id = wides->at[i].id, .number = number}));
         *field_at(profile, &wides->at[i]) = number;
     }
     vec_clear(wides);

@@ -103,7 +103,9 @@ static const struct {
 #define EVENT false
 #define ARGS true
 #define KEY(level, name, value) {.args = level, .len = sizeof(name) - 1, .slot = SLOT_##value, .text = name},
+#define ALIAS KEY
 #include "engine/trace/scan/key.def"
+#undef ALIAS
 #undef KEY
 #undef ARGS
 #undef EVENT

@@ -34,60 +34,13 @@ typedef struct Slice {
     SliceKind kind;
 } Slice;
 
+/* Where the values of key.def are put, in its order: members of "args" behind SLOT_ARGS. */
 typedef enum Slot {
-    SLOT_PHASE,
-    SLOT_CATEGORY,
-    SLOT_NAME,
-    SLOT_PID,
-    SLOT_TID,
-    SLOT_START,
-    SLOT_DURATION,
-    SLOT_FLOW,
-    SLOT_ARGS, /* members of "args" begin behind it */
-    SLOT_CORRELATION,
-    SLOT_EXTERNAL,
-    SLOT_STREAM,
-    SLOT_DEVICE,
-    SLOT_BYTES,
-    SLOT_BANDWIDTH,
-    SLOT_COPY_KIND,
-    SLOT_GRID,
-    SLOT_BLOCK,
-    SLOT_REGISTERS,
-    SLOT_SHARED,
-    SLOT_OCCUPANCY,
-    SLOT_BLOCKS_PER_SM,
-    SLOT_WARPS_PER_SM,
-    SLOT_GRAPH,
-    SLOT_GRAPH_NODE,
-    SLOT_COLLECTIVE,
-    SLOT_IN_ELEMENTS,
-    SLOT_OUT_ELEMENTS,
-    SLOT_GROUP_SIZE,
-    SLOT_DTYPE,
-    SLOT_GROUP,
-    SLOT_GROUP_LABEL,
-    SLOT_GROUP_RANKS,
-    SLOT_SEQUENCE,
-    SLOT_SOURCE_RANK,
-    SLOT_TARGET_RANK,
-    SLOT_AUTOGRAD,
-    SLOT_DIMS,
-    SLOT_TYPES,
-    SLOT_SYNC_KIND,
-    SLOT_WAIT_STREAM,
-    SLOT_WAIT_LINK,
-    SLOT_ADDRESS,
-    SLOT_MEMORY_BYTES,
-    SLOT_ALLOCATED,
-    SLOT_RESERVED,
-    SLOT_DEVICE_TYPE,
-    SLOT_DEVICE_ID,
-    SLOT_LABEL,
-    SLOT_SORT,
-    SLOT_KERNEL_DETAILS,
-    SLOT_COPY_DETAILS,
-    SLOT_STEP,
+#define KEY(level, name, value) SLOT_##value,
+#define ALIAS(level, name, value)
+#include "engine/trace/scan/key.def"
+#undef ALIAS
+#undef KEY
     SLOT_SKIP = 63, /* the value of any other key */
     SLOT_COUNT
 } Slot;

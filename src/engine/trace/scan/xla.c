@@ -342,7 +342,7 @@ static LaneUse use_of_line(const char *label)
 
     if (strcmp(label, "Steps") == 0)
         return LANE_STEPS;
-    for (size_t i = 0; i < sizeof repeats / sizeof repeats[0]; i++)
+    for (size_t i = 0; i < ARRAY_LEN(repeats); i++)
         if (strcmp(label, repeats[i]) == 0)
             return LANE_REPEATS;
     return LANE_OPERATIONS;
@@ -366,7 +366,6 @@ KnownPlace known_place(const TraceKnown *known, const KnownThread *thread)
         return place;
     lane = known->lanes.len ? bsearch(&key, known->lanes.at, known->lanes.len, sizeof key, by_lane) : NULL;
     place.device = device->device;
-    place.label = lane ? lane->label : NULL;
     place.use = lane ? use_of_line(lane->label) : LANE_OPERATIONS;
     if (place.use != LANE_OPERATIONS || (lane && is_stream(lane->label, &place.stream)))
         return place;
@@ -407,8 +406,7 @@ static void learn_devices(TraceKnown *known, const TraceScan *scan)
         device.process = thread_of(known, scan->profile, &label->thread);
         vec_push(&known->devices, device);
     }
-    if (known->devices.len)
-        qsort(known->devices.at, known->devices.len, sizeof known->devices.at[0], by_device);
+    vec_sort(&known->devices, by_device);
 }
 
 static void learn_lanes(TraceKnown *known, const TraceScan *scan)
@@ -429,8 +427,7 @@ static void learn_lanes(TraceKnown *known, const TraceScan *scan)
         vec_push(&known->lanes,
                  ((KnownLane){.thread = thread_of(known, scan->profile, &label->thread), .label = text}));
     }
-    if (known->lanes.len)
-        qsort(known->lanes.at, known->lanes.len, sizeof known->lanes.at[0], by_lane);
+    vec_sort(&known->lanes, by_lane);
 }
 
 void known_learn(TraceKnown *known, const TraceScan *scan)
