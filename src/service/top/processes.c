@@ -187,15 +187,11 @@ bool process_row_has(const ProcessRow *row, const char *word)
         return true;
     if (row->group)
         return false;
-    snprintf(text, sizeof text, "%" PRIu32, row->process->pid);
-    if (text_has(text, word))
-        return true;
-    snprintf(text, sizeof text, "GPU %" PRIu32, row->gpu->reading.device.index);
-    if (text_has(text, word))
-        return true;
-    return owner && (text_has(owner->name, word) || text_has(owner->user, word) || text_has(owner->command, word) ||
-                     text_has(owner_label(owner, text), word) || text_has(owner->container, word) ||
-                     text_has(owner->namespace, word));
+    snprintf(text, sizeof text, "%" PRIu32 "\nGPU %" PRIu32, row->process->pid, row->gpu->reading.device.index);
+    return text_has(text, word) ||
+           (owner && (text_has(owner->name, word) || text_has(owner->user, word) || text_has(owner->command, word) ||
+                      text_has(owner_label(owner, text), word) || text_has(owner->container, word) ||
+                      text_has(owner->namespace, word)));
 }
 
 const ProcessRow *top_process(const Top *top)

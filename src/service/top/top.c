@@ -8,11 +8,14 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/cleanup.h"
 #include "service/top/inside.h"
 
 /* Before the first snapshot. */
 static const Snapshot no_snapshot;
 static const FeedState no_feed = {.kind = FEED_RECORDING, .speed = 1};
+
+CLEANUP_POINTER(Top, top_free);
 
 static int choose_view(Top *top, const TopOptions *options, Err *err)
 {
@@ -41,15 +44,10 @@ static int choose_sort(Top *top, const char *name, Err *err)
 
 int top_new(const TopOptions *options, History *history, Top **ret, Err *err)
 {
-    Top *top = xcalloc(1, sizeof *top);
-    int rc = choose_view(top, options, err);
+    CLEANUP(top_free_at) Top *top = xcalloc(1, sizeof *top);
 
-    if (rc == 0)
-        rc = choose_sort(top, options->sort ? options->sort : "memory", err);
-    if (rc < 0) {
-        free(top);
-        return rc;
-    }
+    TRY(choose_view(top, options, err));
+    TRY(choose_sort(top, options->sort ? options->sort : "memory", err));
     top->snapshot = &no_snapshot;
     top->feed = &no_feed;
     top->history = history;
@@ -61,7 +59,7 @@ int top_new(const TopOptions *options, History *history, Top **ret, Err *err)
     snprintf(top->wanted, sizeof top->wanted, "%s", options->gpu ? options->gpu : "");
     for (size_t i = 0; i < top_plot_count; i++)
         top->plotted[i] = top_plots[i].usual;
-    *ret = top;
+    *ret = TAKE(top);
     return 0;
 }
 

@@ -39,6 +39,8 @@ struct Terminal {
     attr_t attributes[INK_END];
 };
 
+CLEANUP_POINTER(Terminal, terminal_close);
+
 static bool is_set(const char *name)
 {
     const char *value = getenv(name);
@@ -365,16 +367,11 @@ int terminal_open(const TerminalOptions *options, Terminal **ret, Err *err)
 {
     static const TerminalOptions DEFAULTS;
     options = options ? options : &DEFAULTS;
-    Terminal *terminal = xcalloc(1, sizeof *terminal);
-    int rc = open_input(terminal, err);
+    CLEANUP(terminal_close_at) Terminal *terminal = xcalloc(1, sizeof *terminal);
+    TRY(open_input(terminal, err));
     terminal->utf8 = take_locale() && !options->ascii;
-    if (rc == 0)
-        rc = start_curses(terminal, options, err);
-    if (rc < 0) {
-        terminal_close(terminal);
-        return rc;
-    }
-    *ret = terminal;
+    TRY(start_curses(terminal, options, err));
+    *ret = TAKE(terminal);
     return 0;
 }
 

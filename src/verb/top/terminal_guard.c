@@ -35,8 +35,9 @@ static const struct {
 
 static struct Guard {
     volatile sig_atomic_t armed; /* the terminal has to be restored */
-    volatile sig_atomic_t end, stop, resume, resize;
-    pid_t owner; /* a forked child does not restore the terminal */
+    volatile sig_atomic_t end;
+    volatile sig_atomic_t noted[NSIG]; /* by signal: came since the last guard_take */
+    pid_t owner;                       /* a forked child does not restore the terminal */
     int in, out, event;
     int kept, stderr_before; /* the kept stderr and the real one; -1: stderr is left alone */
     struct termios modes;
@@ -119,12 +120,7 @@ static void on_end(int number)
 
 static void on_note(int number)
 {
-    if (number == SIGTSTP)
-        guard.stop = 1;
-    else if (number == SIGCONT)
-        guard.resume = 1;
-    else
-        guard.resize = 1;
+    guard.noted[number] = 1;
     wake_loop();
 }
 
@@ -133,22 +129,21 @@ int guard_fd(void)
     return guard.event;
 }
 
-static bool take_signal(volatile sig_atomic_t *flag)
+static bool take_signal(int number)
 {
-    bool was = *flag;
-    *flag = 0;
+    bool was = guard.noted[number];
+    guard.noted[number] = 0;
     return was;
 }
 
 GuardSeen guard_take(void)
 {
-    uint64_t count = 0;
-    ssize_t n = read(guard.event, &count, sizeof count);
-    (void)n; /* nothing there is fine: the flags tell */
+    eventfd_t count;
+    (void)eventfd_read(guard.event, &count); /* nothing there is fine: the flags tell */
     return (GuardSeen){.end = guard.end,
-                       .stop = take_signal(&guard.stop),
-                       .resume = take_signal(&guard.resume),
-                       .resize = take_signal(&guard.resize)};
+                       .stop = take_signal(SIGTSTP),
+                       .resume = take_signal(SIGCONT),
+                       .resize = take_signal(SIGWINCH)};
 }
 
 /* --- start, stop, pause --------------------------------------------------------------------------------------------
@@ -193,7 +188,7 @@ int guard_start(int in, int out, Err *err)
     guard.out = out;
     guard.owner = getpid();
     guard.restore_len = 0;
-    guard.end = guard.stop = guard.resume = guard.resize = 0;
+    guard.end = guard.noted[SIGTSTP] = guard.noted[SIGCONT] = guard.noted[SIGWINCH] = 0;
     if (!at_exit)
         at_exit = atexit(restore_now) == 0;
     keep_stderr();
@@ -232,5 +227,5 @@ void guard_pause(void)
     sigaction(SIGTSTP, &noted, NULL);
     if (known)
         tcsetattr(guard.in, TCSANOW, &now);
-    guard.resume = guard.stop = 0;
+    guard.noted[SIGCONT] = guard.noted[SIGTSTP] = 0;
 }
