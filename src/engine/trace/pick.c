@@ -10,6 +10,7 @@
 
 #include "base/duration.h"
 #include "base/cleanup.h"
+#include "base/number.h"
 #include "base/str.h"
 #include "engine/trace/index.h"
 
@@ -95,22 +96,22 @@ bool trace_pick_link(const TracePick *pick, uint32_t link)
            bsearch(&link, pick->links.at, pick->links.len, sizeof link, compare_links) != NULL;
 }
 
+static bool lane_meant(const TracePick *pick, int32_t device, int64_t stream)
+{
+    return (device < 0 || trace_numbers_has(&pick->ask->devices, device)) &&
+           (stream < 0 || trace_numbers_has(&pick->ask->streams, stream));
+}
+
 static void collect_links(TracePick *pick, const Profile *profile)
 {
     const ProfileEvents *gpu = &profile->gpu;
 
     for (size_t i = 0; i < gpu->len; i++) {
         const ProfileLane *lane = &profile->lanes.at[gpu->lane[i]];
-        TracePicked event = {.kind = (ProfileKind)gpu->kind[i],
-                             .start = gpu->start[i],
-                             .duration = gpu->duration[i],
-                             .device = lane->device,
-                             .stream = lane->tid};
-        if (gpu->link[i] && trace_pick_event(pick, &event))
+        if (gpu->link[i] && trace_pick_moment(pick, gpu->start[i]) && lane_meant(pick, lane->device, lane->tid))
             vec_push(&pick->links, gpu->link[i]);
     }
-    if (pick->links.len > 0)
-        qsort(pick->links.at, pick->links.len, sizeof *pick->links.at, compare_links);
+    vec_sort(&pick->links, compare_links);
 }
 
 int trace_pick_init(TracePick *pick, const TraceAsk *ask, const Profile *profile, Err *err)
@@ -143,12 +144,6 @@ bool trace_pick_moment(const TracePick *pick, int64_t start)
 static bool touches_window(const TracePick *pick, int64_t start, int64_t duration)
 {
     return start < pick->to && (start >= pick->from || start + duration > pick->from);
-}
-
-static bool lane_meant(const TracePick *pick, int32_t device, int64_t stream)
-{
-    return (device < 0 || trace_numbers_has(&pick->ask->devices, device)) &&
-           (stream < 0 || trace_numbers_has(&pick->ask->streams, stream));
 }
 
 bool trace_pick_event(const TracePick *pick, const TracePicked *event)
@@ -238,26 +233,19 @@ void trace_ask_words(const TraceAsk *ask, char *room, size_t size)
         str_addf(&out, "%swithout %s", out.len ? ", " : "", ask->no_host ? "CPU events" : "Python functions");
 }
 
-/* ---- numbers and times from text ---- */
-
-/* Sets of numbers and moments from text. */
+/* ---- sets of numbers and moments from text ---- */
 
 static const int64_t moment_max = INT64_C(1) << 61; /* as the scanner's */
 
 /* Reads digits into *ret; returns what follows, NULL where there are none or too many. Times since 1970 have 19. */
 static const char *read_digits(const char *at, int64_t *ret)
 {
-    int64_t value = 0;
-    size_t n = strspn(at, "0123456789");
+    const size_t n = strspn(at, "0123456789");
+    uint64_t value;
 
-    if (n == 0)
+    if (number_parsen_u64(at, n, 0, (uint64_t)moment_max, &value, NULL) < 0)
         return NULL;
-    for (size_t i = 0; i < n; i++) {
-        if (value > moment_max / 10)
-            return NULL;
-        value = value * 10 + (at[i] - '0');
-    }
-    *ret = value;
+    *ret = (int64_t)value;
     return at + n;
 }
 
@@ -321,7 +309,7 @@ int trace_moment_parse(const char *text, const char *what, TraceMoment *ret, Err
         return 0;
     }
     const char *rest = read_digits(text + minus, &ns);
-    if (rest && !*rest && ns <= moment_max)
+    if (rest && !*rest)
         *ret = (TraceMoment){.given = true, .ns = minus ? -ns : ns};
     else if (read_decimal_time(text, &ns))
         *ret = (TraceMoment){.given = true, .relative = true, .ns = ns};
