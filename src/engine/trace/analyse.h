@@ -51,6 +51,14 @@ static inline int64_t trace_smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+/* The order of two int64, for qsort. */
+static inline int trace_by_number(const void *a, const void *b)
+{
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
 /* The order of two things, for qsort: by the first of their keys that differ. */
 static inline int trace_compare(const int64_t (*keys)[2], size_t count)
 {
@@ -58,6 +66,21 @@ static inline int trace_compare(const int64_t (*keys)[2], size_t count)
         if (keys[i][0] != keys[i][1])
             return keys[i][0] < keys[i][1] ? -1 : 1;
     return 0;
+}
+
+/* Of ascending times, the first at `first` and each `stride` bytes behind the one before it: the number of the first in
+ * [from, to) that is behind `time`; `to` for none. */
+static inline size_t trace_find_after(const int64_t *first, size_t stride, size_t from, size_t to, int64_t time)
+{
+    while (from < to) {
+        const size_t middle = from + (to - from) / 2;
+
+        if (*(const int64_t *)(const void *)((const char *)first + middle * stride) <= time)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    return from;
 }
 
 /* A name of the job's profile, copied into its arena; "" for PROFILE_NONE. */

@@ -264,17 +264,10 @@ void trace_steps_add_idle(TraceRank *rank, size_t nth, size_t *cursor, int64_t s
 
 int32_t trace_step_at(const TraceRank *rank, int64_t time)
 {
-    size_t from = 0, to = rank->steps.len;
+    const TraceStepRow *steps = rank->steps.at;
+    const size_t at = rank->steps.len ? trace_find_after(&steps->to, sizeof(*steps), 0, rank->steps.len, time) : 0;
 
-    while (from < to) {
-        size_t middle = from + (to - from) / 2;
-
-        if (rank->steps.at[middle].to <= time)
-            from = middle + 1;
-        else
-            to = middle;
-    }
-    return from < rank->steps.len && rank->steps.at[from].start <= time ? (int32_t)from : -1;
+    return at < rank->steps.len && steps[at].start <= time ? (int32_t)at : -1;
 }
 
 static void add_time(TraceStepDevice *device, unsigned int mask, int64_t time)

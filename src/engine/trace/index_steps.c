@@ -122,17 +122,10 @@ static void add_outermost(TraceSteps *steps, TraceStep step)
 
 static bool is_outside_all(const TraceStep *steps, size_t len, const TraceStep *step)
 {
-    size_t from = 0, to = len;
+    /* the first that ends behind its start; ends rise with starts */
+    const size_t at = trace_find_after(&steps->end, sizeof(*steps), 0, len, step->start);
 
-    while (from < to) { /* the first that ends behind its start; ends rise with starts */
-        size_t middle = from + (to - from) / 2;
-
-        if (steps[middle].end <= step->start)
-            from = middle + 1;
-        else
-            to = middle;
-    }
-    return from == len || steps[from].start >= step->end;
+    return at == len || steps[at].start >= step->end;
 }
 
 static void steps_of_host(TraceIndex *index, const TraceRows *rows)

@@ -90,24 +90,14 @@ static void add_event(Memory *memory, size_t number)
 static const char *op_at(const TraceJob *job, uint32_t lane, int64_t time)
 {
     const ProfileEvents *host = &job->index->profile->host;
-    size_t low, high;
+    const size_t *first = &job->index->lane_first[lane];
     uint32_t row;
 
     if (lane >= job->index->profile->lanes.len)
         return "";
-    low = job->index->lane_first[lane];
-    high = job->index->lane_first[lane + 1];
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
+    const size_t behind = trace_find_after(host->start, sizeof(*host->start), first[0], first[1], time);
 
-        if (host->start[middle] <= time)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (low == job->index->lane_first[lane])
-        return "";
-    row = (uint32_t)(low - 1);
+    row = behind > first[0] ? (uint32_t)behind - 1 : PROFILE_NONE;
     while (row != PROFILE_NONE && (host->kind[row] != PROFILE_OP || profile_end(host, row) < time))
         row = job->index->parent[row];
     if (row == PROFILE_NONE)

@@ -313,18 +313,12 @@ static int64_t busy_until(Thread *thread, int64_t time)
 static uint32_t last_of_thread(Walk *walk, uint32_t lane)
 {
     const int64_t *start = walk->profile->host.start;
-    size_t low = walk->index->lane_first[lane], high = walk->host_next[lane];
-    if (high > low && start[high - 1] < walk->time) /* as a rule it is the next one */
-        low = high;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (start[middle] < walk->time)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    walk->host_next[lane] = low;
-    return low > walk->index->lane_first[lane] ? (uint32_t)(low - 1) : PROFILE_NONE;
+    const size_t low = walk->index->lane_first[lane];
+    size_t high = walk->host_next[lane];
+    if (high == low || start[high - 1] >= walk->time) /* as a rule it is the next one */
+        high = trace_find_after(start, sizeof(*start), low, high, walk->time - 1);
+    walk->host_next[lane] = high;
+    return high > low ? (uint32_t)(high - 1) : PROFILE_NONE;
 }
 
 /* ---- moves ---- */

@@ -28,13 +28,6 @@ typedef struct StreamRows {
     size_t linked;
 } StreamRows;
 
-static int by_time(const void *a_, const void *b_)
-{
-    int64_t a = *(const int64_t *)a_, b = *(const int64_t *)b_;
-
-    return (a > b) - (a < b);
-}
-
 static void collect_launches(const TraceIndex *index, StreamRows *stream)
 {
     bool sorted = true;
@@ -54,7 +47,7 @@ static void collect_launches(const TraceIndex *index, StreamRows *stream)
         stream->started[stream->linked++] = start;
     }
     if (!sorted)
-        qsort(stream->launched, stream->linked, sizeof(*stream->launched), by_time);
+        qsort(stream->launched, stream->linked, sizeof(*stream->launched), trace_by_number);
 }
 
 /* Goes from instant to instant at which the length changes. */

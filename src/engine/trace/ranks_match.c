@@ -259,12 +259,6 @@ static bool is_steady(const Pair *pair, const Shift *shift, const int64_t *pairs
 
 /* The difference of ends that most of the pairs of rows have, which any two rows may be: rows that one side lost do no
  * harm. Of nearly as many votes the smaller difference counts. */
-static int by_number(const void *a, const void *b)
-{
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
 static Shift find_offset(const Pair *pair)
 {
     VEC(int64_t) differences = {0};
@@ -279,7 +273,7 @@ static Shift find_offset(const Pair *pair)
     }
     Shift best = {.spread = VOTE_NS / 4};
     size_t most = 0;
-    vec_sort(&differences, by_number);
+    vec_sort(&differences, trace_by_number);
     for (size_t from = 0, to = 0; from < differences.len; from++) {
         while (to < differences.len && rank_minus(differences.at[to], differences.at[from]) <= VOTE_NS)
             to++;
