@@ -78,30 +78,23 @@ static bool trace_sweep_next(TraceSweep *sweep, TraceSegment *ret)
 
 /* Each device's time: its span, busy and idle, the classes and their overlap, from one sweep over its operations. */
 
-enum { COMPUTES = 1 << TRACE_COMPUTE, COMMUNICATES = 1 << TRACE_COMMUNICATION, COPIES = 1 << TRACE_COPY };
-
-/* ---- time ---- */
-
-static void add_times(TraceDevice *device, const int64_t by_mask[TRACE_SWEEP_MASKS])
+static void add_time(TraceStepDevice *device, unsigned int mask, int64_t time)
 {
-    for (unsigned int mask = 1; mask < TRACE_SWEEP_MASKS; mask++) {
-        int64_t time = by_mask[mask];
-        bool compute = mask & COMPUTES, communication = mask & COMMUNICATES, copy = mask & COPIES;
+    bool compute = mask >> TRACE_COMPUTE & 1, communication = mask >> TRACE_COMMUNICATION & 1,
+         copy = mask >> TRACE_COPY & 1;
 
-        device->busy_ns += time;
-        device->compute_ns += compute ? time : 0;
-        device->communication_ns += communication ? time : 0;
-        device->copy_ns += copy ? time : 0;
-        device->communication_overlapped_ns += communication && compute ? time : 0;
-        device->exposed_communication_ns += communication && !compute ? time : 0;
-        device->exposed_copy_ns += copy && !compute && !communication ? time : 0;
-    }
-    device->idle_ns = by_mask[0];
+    device->busy_ns += mask ? time : 0;
+    device->compute_ns += compute ? time : 0;
+    device->communication_ns += communication ? time : 0;
+    device->copy_ns += copy ? time : 0;
+    device->exposed_communication_ns += communication && !compute ? time : 0;
+    device->exposed_copy_ns += copy && !compute && !communication ? time : 0;
 }
 
 static void sweep_device(const TraceJob *job, size_t nth, TraceDevice *device)
 {
     int64_t by_mask[TRACE_SWEEP_MASKS] = {0};
+    TraceStepDevice sum = {0};
     TraceSweep sweep;
     TraceSegment part;
 
@@ -115,7 +108,16 @@ static void sweep_device(const TraceJob *job, size_t nth, TraceDevice *device)
         device->gap_count++;
         device->max_gap_ns = time > device->max_gap_ns ? time : device->max_gap_ns;
     }
-    add_times(device, by_mask);
+    for (unsigned int mask = 0; mask < TRACE_SWEEP_MASKS; mask++)
+        add_time(&sum, mask, by_mask[mask]);
+    device->busy_ns = sum.busy_ns;
+    device->idle_ns = by_mask[0];
+    device->compute_ns = sum.compute_ns;
+    device->communication_ns = sum.communication_ns;
+    device->copy_ns = sum.copy_ns;
+    device->communication_overlapped_ns = sum.communication_ns - sum.exposed_communication_ns;
+    device->exposed_communication_ns = sum.exposed_communication_ns;
+    device->exposed_copy_ns = sum.exposed_copy_ns;
 }
 
 /* ---- counts ---- */
@@ -268,19 +270,6 @@ int32_t trace_step_at(const TraceRank *rank, int64_t time)
     const size_t at = rank->steps.len ? trace_find_after(&steps->to, sizeof(*steps), 0, rank->steps.len, time) : 0;
 
     return at < rank->steps.len && steps[at].start <= time ? (int32_t)at : -1;
-}
-
-static void add_time(TraceStepDevice *device, unsigned int mask, int64_t time)
-{
-    bool compute = mask >> TRACE_COMPUTE & 1, communication = mask >> TRACE_COMMUNICATION & 1,
-         copy = mask >> TRACE_COPY & 1;
-
-    device->busy_ns += mask ? time : 0;
-    device->compute_ns += compute ? time : 0;
-    device->communication_ns += communication ? time : 0;
-    device->copy_ns += copy ? time : 0;
-    device->exposed_communication_ns += communication && !compute ? time : 0;
-    device->exposed_copy_ns += copy && !compute && !communication ? time : 0;
 }
 
 static void sweep_steps(const TraceJob *job, TraceRank *rank, size_t nth)

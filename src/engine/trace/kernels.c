@@ -115,10 +115,7 @@ static void add_kernel(Kernels *kernels, size_t device, size_t gpu_row)
         vec_push(&kernels->making, (Making){0});
     }
     row = &kernels->rank->kernels.at[number];
-    row->count++;
-    row->total_ns = trace_sum(row->total_ns, duration);
-    row->min_ns = duration < row->min_ns ? duration : row->min_ns;
-    row->max_ns = duration > row->max_ns ? duration : row->max_ns;
+    trace_add_event(row, duration);
     row->short_count += (uint64_t)duration < kernels->job->config->short_kernel_ns;
     row->device_count += kernels->making.at[number].device != device + 1; /* rows come by device */
     kernels->making.at[number].device = device + 1;
@@ -253,10 +250,7 @@ static uint32_t row_of(Copies *copies, const ProfileCopy *copy)
 
 static void add_copy(TraceCopy *row, const ProfileCopy *copy, int64_t duration)
 {
-    row->count++;
-    row->total_ns = trace_sum(row->total_ns, duration);
-    row->min_ns = duration < row->min_ns ? duration : row->min_ns;
-    row->max_ns = duration > row->max_ns ? duration : row->max_ns;
+    trace_add_event(row, duration);
     if (copy->bytes < 0)
         return;
     row->bytes = trace_sum(row->bytes, copy->bytes);

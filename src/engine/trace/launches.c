@@ -7,10 +7,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/map.h"
 #include "base/cleanup.h"
-#include "engine/trace/analyse.h"
 #include "engine/trace/select.h"
+#include "engine/trace/tables.h"
 
 typedef struct Launching {
     const TraceJob *job;
@@ -161,10 +160,7 @@ static void add_call(Calls *calls, size_t host_row)
     TraceCall *row = &calls->rank->calls.at[number];
     int64_t duration = host->duration[host_row];
 
-    row->count++;
-    row->total_ns = trace_sum(row->total_ns, duration);
-    row->min_ns = duration < row->min_ns ? duration : row->min_ns;
-    row->max_ns = duration > row->max_ns ? duration : row->max_ns;
+    trace_add_event(row, duration);
     if (trace_step_at(calls->rank, host->start[host_row]) >= 0) {
         row->step_count++;
         row->step_ns = trace_sum(row->step_ns, duration);

@@ -347,14 +347,6 @@ static size_t row_for(Annotations *annotations, uint32_t name)
     return row;
 }
 
-static void add_range(TraceAnnotation *row, int64_t duration)
-{
-    row->count++;
-    row->total_ns = trace_sum(row->total_ns, duration);
-    row->min_ns = duration < row->min_ns ? duration : row->min_ns;
-    row->max_ns = duration > row->max_ns ? duration : row->max_ns;
-}
-
 static void add_host(Annotations *annotations)
 {
     const TraceIndex *index = annotations->job->index;
@@ -381,7 +373,7 @@ static void add_host(Annotations *annotations)
         const size_t number = row_for(annotations, host->name[at]);
         TraceAnnotation *row = &annotations->rank->annotations.at[number];
 
-        add_range(row, host->duration[at]);
+        trace_add_event(row, host->duration[at]);
         if (nest_is_outer(&nest, member)) {
             row->device_ns = trace_sum(row->device_ns, device_ns[member]);
             row->operation_count += operations[member];
@@ -431,7 +423,7 @@ static void collect_parts(Annotations *annotations, size_t first, size_t end, La
 
         while (until.len <= number)
             vec_push(&until, INT64_MIN);
-        add_range(&annotations->rank->annotations.at[row], mark->duration[i]);
+        trace_add_event(&annotations->rank->annotations.at[row], mark->duration[i]);
         if (part.start < until.at[number])
             part.start = until.at[number];
         if (part.end <= part.start)

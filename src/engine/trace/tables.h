@@ -37,6 +37,12 @@ static inline uint32_t trace_named_row(TraceNamed *named, uint32_t name)
     return named->row[name] - 1;
 }
 
+/* Adds an event to a row that has count, total_ns, min_ns (INT64_MAX at first) and max_ns. */
+#define trace_add_event(row, duration)                                                                                 \
+    ((row)->count++, (row)->total_ns = trace_sum((row)->total_ns, (duration)),                                         \
+     (row)->min_ns = trace_smaller((row)->min_ns, (duration)),                                                         \
+     (row)->max_ns = trace_larger((row)->max_ns, (duration)))
+
 /* The number of a text among those of the map, in the order of their first use; a new one gets the map's len before. */
 static inline size_t trace_number_of(Map *numbers, const char *key)
 {

@@ -23,7 +23,6 @@ enum { WORKERS_MAX = 256, DRAW_NS = 100000000, STOP_DRAWS = 10, LIMIT_TEXT_MAX =
 
 typedef struct Job {
     TraceOne one;
-    TraceArenas *arenas;
     TraceRank rank;
     Err err;
     int rc;
@@ -68,13 +67,6 @@ static unsigned int share_threads(const Pool *pool)
     return open >= pool->threads ? 1 : pool->threads / (unsigned int)open;
 }
 
-static void run_job(Job *job)
-{
-    *job->arenas = (TraceArenas){.at = xcalloc(job->one.threads, sizeof(Arena)), .len = job->one.threads};
-    job->one.arena = job->arenas->at;
-    job->rc = trace_one(&job->one, &job->rank, &job->err);
-}
-
 static void *run_jobs(void *context)
 {
     Pool *pool = context;
@@ -86,7 +78,7 @@ static void *run_jobs(void *context)
         pool->next++;
         job->one.threads = share_threads(pool);
         pthread_mutex_unlock(&pool->lock);
-        run_job(job);
+        job->rc = trace_one(&job->one, &job->rank, &job->err);
         pthread_mutex_lock(&pool->lock);
         pool->active--;
     }
@@ -183,21 +175,21 @@ void trace_run(const TraceRun *run, TraceResult *ret)
                  .threads = run->threads ? run->threads : core_count(),
                  .stop = stop_catch()};
 
-    *ret = (TraceResult){.arenas = xcalloc(count, sizeof(TraceArenas)), .arenas_len = count};
+    *ret = (TraceResult){.arenas_len = count * pool.threads};
+    ret->arenas = xcalloc(ret->arenas_len, sizeof *ret->arenas);
     trace_report_init(&ret->report);
     pool.workers = pool.threads < count ? pool.threads : (unsigned int)count;
     pool.workers = pool.workers < WORKERS_MAX ? pool.workers : WORKERS_MAX;
     progress_begin(&progress, run->progress, total_bytes(run->files));
-    for (size_t i = 0; i < count; i++) {
-        pool.jobs[i].arenas = &ret->arenas[i];
+    for (size_t i = 0; i < count; i++)
         pool.jobs[i].one = (TraceOne){.path = run->files->at[i],
                                       .number = (int64_t)i,
                                       .memory = (run->memory ? run->memory : trace_run_memory()) / pool.workers,
                                       .ask = run->ask,
                                       .config = run->config,
+                                      .arena = &ret->arenas[i * pool.threads],
                                       .read_bytes = &progress.bytes,
                                       .stop = pool.stop};
-    }
     run_pool(&pool, &progress);
     progress_end(&progress);
     ret->stopped = *pool.stop;
@@ -209,11 +201,8 @@ void trace_run(const TraceRun *run, TraceResult *ret)
 void trace_result_done(TraceResult *result)
 {
     trace_report_done(&result->report);
-    for (size_t i = 0; i < result->arenas_len; i++) {
-        for (size_t k = 0; k < result->arenas[i].len; k++)
-            arena_done(&result->arenas[i].at[k]);
-        free(result->arenas[i].at);
-    }
+    for (size_t i = 0; i < result->arenas_len; i++)
+        arena_done(&result->arenas[i]);
     free(result->arenas);
     *result = (TraceResult){0};
 }

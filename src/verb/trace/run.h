@@ -48,15 +48,9 @@ typedef struct TraceRun {
     bool progress;
 } TraceRun;
 
-/* Where the texts of a file's rank lie: an arena for each of its threads. */
-typedef struct TraceArenas {
-    Arena *at;
-    size_t len;
-} TraceArenas;
-
 typedef struct TraceResult {
     TraceReport report;
-    TraceArenas *arenas; /* of each file */
+    Arena *arenas; /* where the texts of each file's rank lie: one for each thread that may be at it */
     size_t arenas_len;
     size_t analysed, failed;
     bool stopped; /* the user interrupted: the report is empty */
