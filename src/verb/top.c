@@ -233,7 +233,7 @@ static void read_state(Session *s)
 
     feed_state(s->feed, &s->state);
     if (is_live(s))
-        s->state.paused = s->frozen;
+        s->state.play.paused = s->frozen;
     if (is_live(s) && !s->state.trouble[0] && s->state.snapshots > 0 && s->state.age_ns > most)
         snprintf(s->state.trouble, sizeof s->state.trouble, "the %s does not answer",
                  s->state.kind == FEED_AGENT ? "agent" : "driver");
@@ -245,7 +245,7 @@ static void read_state(Session *s)
 static void keep_past(Session *s, const Node *node)
 {
     const uint64_t pace = s->state.pace_ns ? s->state.pace_ns : NS_PER_S;
-    const double factor = is_live(s) ? 0 : s->state.speed;
+    const double factor = is_live(s) ? 0 : s->state.play.speed;
     uint64_t jump_ns = UINT64_MAX;
 
     if (s->state.kind == FEED_HISTORY) /* its past is complete from the start */
@@ -272,9 +272,9 @@ static void take_snapshot(Session *s)
 /* Whether the head of the screen reads the same. */
 static bool is_same_state(const FeedState *a, const FeedState *b)
 {
-    return a->paused == b->paused && a->from_ns == b->from_ns && a->to_ns == b->to_ns && !(a->speed < b->speed) &&
-           !(a->speed > b->speed) && a->age_ns / NS_PER_S == b->age_ns / NS_PER_S &&
-           strcmp(a->trouble, b->trouble) == 0;
+    return a->play.paused == b->play.paused && a->play.from_ns == b->play.from_ns && a->play.to_ns == b->play.to_ns &&
+           !(a->play.speed < b->play.speed) && !(a->play.speed > b->play.speed) &&
+           a->age_ns / NS_PER_S == b->age_ns / NS_PER_S && strcmp(a->trouble, b->trouble) == 0;
 }
 
 /* Takes what the feed has. Whether the screen has to be drawn: for a snapshot, a state, or a past that has come. */

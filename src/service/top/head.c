@@ -94,22 +94,23 @@ static void draw_replay(const Top *top, Grid *grid, Area *area)
     const FeedState *feed = top->feed;
     char at[CLOCK_TEXT_MAX];
 
-    if (!feed->paused && feed->to_ns <= feed->from_ns)
+    if (!feed->play.paused && feed->play.to_ns <= feed->play.from_ns)
         return;
     const Area row = area_top(area, 1);
     clock_format(at, top->real_ns);
-    int x = text_badge(grid, row, INK_WARN, feed->paused ? " PAUSED " : " REPLAY ");
+    int x = text_badge(grid, row, INK_WARN, feed->play.paused ? " PAUSED " : " REPLAY ");
     x = grid_textf(grid, row, x + 1, 0, INK_STRONG, "%.10s %.8sZ", at, at + 11);
-    if (feed->to_ns <= feed->from_ns) {
+    if (feed->play.to_ns <= feed->play.from_ns) {
         grid_text(grid, row, x + 2, 0, INK_DIM, "Space goes on");
         return;
     }
-    x = grid_textf(grid, row, x + 1, 0, INK_PLAIN, "x%.4g", feed->speed);
-    const double passed = (double)top->real_ns - (double)feed->from_ns;
+    x = grid_textf(grid, row, x + 1, 0, INK_PLAIN, "x%.4g", feed->play.speed);
+    const double passed = (double)top->real_ns - (double)feed->play.from_ns;
     Area bar = row;
     area_left(&bar, x + 2);
     if (bar.width > 4)
-        plot_bar(grid, bar, INK_SERIES_A, (float)(passed / (double)(feed->to_ns - feed->from_ns)), (float)NAN);
+        plot_bar(grid, bar, INK_SERIES_A, (float)(passed / (double)(feed->play.to_ns - feed->play.from_ns)),
+                 (float)NAN);
 }
 
 /* --- health --------------------------------------------------------------------------------------------------------

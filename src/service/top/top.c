@@ -13,7 +13,7 @@
 
 /* Before the first snapshot. */
 static const Snapshot no_snapshot;
-static const FeedState no_feed = {.kind = FEED_RECORDING, .speed = 1};
+static const FeedState no_feed = {.kind = FEED_RECORDING, .play.speed = 1};
 
 CLEANUP_POINTER(Top, top_free);
 

@@ -23,6 +23,15 @@ typedef enum FeedKind { FEED_AGENT, FEED_LOCAL, FEED_RECORDING, FEED_HISTORY } F
 
 enum { FEED_TEXT_CAP = 320 };
 
+/* The span of a replay and the instant that it shows; live all but paused and speed are 0. */
+typedef struct Play {
+    uint64_t from_ns, to_ns; /* what can be shown, wall clock */
+    uint64_t at_ns;          /* what is shown as of last_ns */
+    uint64_t last_ns;        /* monotonic */
+    double speed;            /* above 0 */
+    bool paused;
+} Play;
+
 /* Where snapshots come from, and whether the last one is current. */
 typedef struct FeedState {
     FeedKind kind;
@@ -33,9 +42,7 @@ typedef struct FeedState {
     uint64_t pace_ns;                   /* between two snapshots, 0: not known */
     bool failed;                        /* there will never be one; `trouble` says why */
     char record_trouble[FEED_TEXT_CAP]; /* why recording stopped, "" where it did not */
-    bool paused;
-    double speed;            /* of a replay; 1 live */
-    uint64_t from_ns, to_ns; /* of a replay: its span, wall clock; 0 live */
+    Play play;
 } FeedState;
 
 /* Keys: characters are themselves (Unicode), others from here on. */

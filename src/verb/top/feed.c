@@ -200,7 +200,7 @@ void feed_end_wants(Feed *feed)
 void feed_begin_play(Feed *feed, uint64_t from_ns, uint64_t to_ns, bool at_end, uint64_t pace_ns)
 {
     uv_mutex_lock(&feed->lock);
-    play_begin(&feed->play, from_ns, to_ns, at_end ? to_ns : from_ns, clock_monotonic(clock_kernel()));
+    play_begin(&feed->state.play, from_ns, to_ns, at_end ? to_ns : from_ns, clock_monotonic(clock_kernel()));
     feed->state.pace_ns = pace_ns;
     uv_mutex_unlock(&feed->lock);
 }
@@ -208,8 +208,8 @@ void feed_begin_play(Feed *feed, uint64_t from_ns, uint64_t to_ns, bool at_end, 
 uint64_t feed_play(Feed *feed, Play *ret_play)
 {
     uv_mutex_lock(&feed->lock);
-    const uint64_t at = play_advance(&feed->play, clock_monotonic(clock_kernel()));
-    *ret_play = feed->play;
+    const uint64_t at = play_advance(&feed->state.play, clock_monotonic(clock_kernel()));
+    *ret_play = feed->state.play;
     uv_mutex_unlock(&feed->lock);
     return at;
 }
@@ -234,6 +234,8 @@ void feed_ask_history(Feed *feed, const FeedQuestion *question, HistoryPoints *p
     Str words;
     int code;
 
+    if (question->metric_count == 0)
+        return;
     str_init_room(&words, line, sizeof line);
     str_addf(&words, "history %s ",
              question->device->uuid[0] ? question->device->uuid
@@ -256,7 +258,7 @@ void *feed_new(size_t size, const FeedOps *ops, FeedKind kind, const char *contr
     feed->ops = ops;
     feed->control = control ? xstrdup(control) : NULL;
     feed->state.kind = kind;
-    feed->state.speed = 1;
+    feed->state.play.speed = 1;
     feed->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     uv_mutex_init(&feed->lock);
     uv_cond_init(&feed->woken);
@@ -340,12 +342,6 @@ void feed_state(Feed *feed, FeedState *ret)
     uv_mutex_lock(&feed->lock);
     *ret = feed->state;
     ret->age_ns = feed->last_ns && now > feed->last_ns ? now - feed->last_ns : 0;
-    if (ret->kind == FEED_RECORDING || ret->kind == FEED_HISTORY) {
-        ret->paused = feed->play.paused;
-        ret->speed = feed->play.speed;
-        ret->from_ns = feed->play.from_ns;
-        ret->to_ns = feed->play.to_ns;
-    }
     uv_mutex_unlock(&feed->lock);
 }
 
@@ -355,11 +351,11 @@ void feed_steer(Feed *feed, TopWish wish, double amount)
 
     uv_mutex_lock(&feed->lock);
     if (wish == TOP_WISH_PAUSE)
-        play_pause(&feed->play, !feed->play.paused, now);
+        play_pause(&feed->state.play, !feed->state.play.paused, now);
     else if (wish == TOP_WISH_SEEK)
-        play_seek(&feed->play, amount, now);
+        play_seek(&feed->state.play, amount, now);
     else if (wish == TOP_WISH_SPEED)
-        play_set_speed(&feed->play, feed->play.speed * amount, now);
+        play_set_speed(&feed->state.play, feed->state.play.speed * amount, now);
     feed->wake = true;
     uv_cond_signal(&feed->woken);
     uv_mutex_unlock(&feed->lock);

@@ -48,14 +48,6 @@ void feed_steer(Feed *feed, TopWish wish, double amount);
 
 /* --- the instant that a replay shows: pure, time is an argument --------------------------------------------------- */
 
-typedef struct Play {
-    uint64_t from_ns, to_ns; /* what can be shown, wall clock */
-    uint64_t at_ns;          /* what is shown as of last_ns */
-    uint64_t last_ns;        /* monotonic */
-    double speed;            /* above 0 */
-    bool paused;
-} Play;
-
 enum { PLAY_SPEED_MAX = 10000 };
 
 void play_begin(Play *play, uint64_t from_ns, uint64_t to_ns, uint64_t at_ns, uint64_t now_ns);
@@ -93,8 +85,7 @@ struct Feed {
     /* under the lock */
     bool stopping, ended, wake;
     FeedState state;
-    uint64_t last_ns; /* monotonic, of the last snapshot */
-    Play play;
+    uint64_t last_ns;      /* monotonic, of the last snapshot */
     SnapshotBuffer *fresh; /* not taken yet, where fresh_there */
     bool fresh_there;
     /* the thread's own */
@@ -131,8 +122,8 @@ int feed_ask_status(Feed *feed, Err *err);
 
 typedef struct FeedQuestion {
     const Device *device;
-    const MetricId *metrics; /* at most FEED_ASK_METRICS_MAX */
-    size_t metric_count;
+    MetricId metrics[FEED_ASK_METRICS_MAX];
+    size_t metric_count; /* 0: nothing is asked */
     bool minutes;
     const char *from, *to; /* as /api/v1/gpus/ID/history takes them */
     int timeout_ms;

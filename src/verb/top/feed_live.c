@@ -46,25 +46,23 @@ static void ask_snapshot(AgentFeed *a)
 static void ask_span(AgentFeed *a, const HistoryWant *wants, size_t count, bool minutes)
 {
     const uint64_t length_ns = minutes ? NS_PER_MIN : NS_PER_S;
-    MetricId metrics[FEED_ASK_METRICS_MAX];
+    FeedQuestion question = {.device = &wants[0].device,
+                             .minutes = minutes,
+                             .from = minutes ? "-1d" : "-10m",
+                             .to = "-0",
+                             .timeout_ms = FEED_ASK_MS};
     HistoryPoints points = {0};
 
-    for (size_t i = 0; i < count; i++)
-        metrics[i] = wants[i].metric;
-    feed_ask_history(&a->feed,
-                     &(FeedQuestion){.device = &wants[0].device,
-                                     .metrics = metrics,
-                                     .metric_count = count,
-                                     .minutes = minutes,
-                                     .from = minutes ? "-1d" : "-10m",
-                                     .to = "-0",
-                                     .timeout_ms = FEED_ASK_MS},
-                     &points);
+    while (question.metric_count < count) {
+        question.metrics[question.metric_count] = wants[question.metric_count].metric;
+        question.metric_count++;
+    }
+    feed_ask_history(&a->feed, &question, &points);
     for (size_t i = 0; i < points.len; i++) {
         const HistoryPoint *p = &points.at[i];
 
         for (size_t k = 0; k < count; k++)
-            if (metrics[k] == p->metric)
+            if (wants[k].metric == p->metric)
                 history_fill(a->feed.history, wants[k].ref, p->real_ns, p->real_ns + length_ns,
                              (PlotPoint){p->min, p->mean, p->max});
     }

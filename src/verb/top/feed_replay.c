@@ -180,8 +180,8 @@ Feed *feed_recording_new(const char *path, const ReplayOptions *options)
     r->path = xstrdup(path);
     r->options = *options;
     r->shown = SIZE_MAX;
-    r->feed.play.speed = options->speed;
-    r->feed.play.paused = options->paused;
+    r->feed.state.play.speed = options->speed;
+    r->feed.state.play.paused = options->paused;
     r->past = snapshot_buffer_new();
     feed_set_text(&r->feed, FEED_WHERE, "%s", path);
     return &r->feed;
@@ -242,27 +242,21 @@ static void keep_points(HistoryFeed *h, const Device *device, const Kept *like, 
 static void load_device(HistoryFeed *h, const Node *node, const Kept *like, const char *from, const char *to)
 {
     const Reading *reading = reading_at(node, like->gpu, like->instance);
-    MetricId metrics[METRIC_END];
+    FeedQuestion question = {
+        .device = &reading->device, .minutes = true, .from = from, .to = to, .timeout_ms = HISTORY_ASK_MS};
     HistoryPoints points = {0};
-    size_t count = 0;
 
-    for (MetricId id = 0; id < METRIC_END; id++) {
+    for (MetricId id = 0; id < METRIC_END && !feed_is_stopping(&h->feed); id++) {
         const Sample *sample = &reading->sample[id];
 
         if (metric_get(id)->history && metric_get(id)->type != METRIC_COUNTER &&
             (sample->valid || (sample->absence != ABSENCE_NOT_YET && sample->absence != ABSENCE_NOT_SUPPORTED)))
-            metrics[count++] = id;
+            question.metrics[question.metric_count++] = id;
+        if (question.metric_count == FEED_ASK_METRICS_MAX || id + 1 == METRIC_END) {
+            feed_ask_history(&h->feed, &question, &points);
+            question.metric_count = 0;
+        }
     }
-    for (size_t i = 0; i < count && !feed_is_stopping(&h->feed); i += FEED_ASK_METRICS_MAX)
-        feed_ask_history(&h->feed,
-                         &(FeedQuestion){.device = &reading->device,
-                                         .metrics = metrics + i,
-                                         .metric_count = number_min_u64(FEED_ASK_METRICS_MAX, count - i),
-                                         .minutes = true,
-                                         .from = from,
-                                         .to = to,
-                                         .timeout_ms = HISTORY_ASK_MS},
-                         &points);
     keep_points(h, &reading->device, like, &points);
     vec_done(&points);
 }
@@ -448,8 +442,8 @@ Feed *feed_history_new(const char *control, const ReplayOptions *options, Incide
 
     h->options = *options;
     h->first = h->last = h->shown = UINT64_MAX;
-    h->feed.play.speed = options->speed;
-    h->feed.play.paused = options->paused;
+    h->feed.state.play.speed = options->speed;
+    h->feed.state.play.paused = options->paused;
     h->incidents = *incidents;
     *incidents = (IncidentList){0};
     str_init(&h->base, CONTROL_REPLY_MAX);

@@ -46,7 +46,7 @@ void kit_open(Kit *kit, const char *path, const TopOptions *options)
     if (top_new(options ? options : &none, kit->history, &kit->top, &err) < 0)
         fail("top_new", &err);
     grid_init(&kit->grid, 100, 30, true);
-    kit->feed = (FeedState){.kind = FEED_AGENT, .where = "agent", .speed = 1};
+    kit->feed = (FeedState){.kind = FEED_AGENT, .where = "agent", .play.speed = 1};
 }
 
 void kit_close(Kit *kit)

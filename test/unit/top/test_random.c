@@ -138,8 +138,8 @@ static void disturb(Kit *kit)
         break;
     default:
         strcpy(kit->feed.trouble, below(2) ? "nobody answers" : "");
-        kit->feed.paused = below(2);
-        kit->feed.to_ns = below(2) ? kit->look->node.real_ns : 0;
+        kit->feed.play.paused = below(2);
+        kit->feed.play.to_ns = below(2) ? kit->look->node.real_ns : 0;
         break;
     }
     kit_show(kit);

@@ -15,21 +15,21 @@
 #include "base/duration.h"
 #include "kit.h"
 
-typedef struct Play {
+typedef struct Playing {
     Kit kit;
     bool inks;
     TopWish wish;
-} Play;
+} Playing;
 
 static const char *const wishes[] = {"", "quit", "signal", "pause", "seek", "speed", "redraw"};
 
-static void keep(Play *play, TopWish wish)
+static void keep(Playing *play, TopWish wish)
 {
     if (wish != TOP_WISH_NONE)
         play->wish = wish;
 }
 
-static void print(Play *play)
+static void print(Playing *play)
 {
     Str out;
 
@@ -47,14 +47,14 @@ static void print(Play *play)
     str_done(&out);
 }
 
-static void type(Play *play, const char *text)
+static void type(Playing *play, const char *text)
 {
     for (; *text; text++)
         keep(play, top_key(play->kit.top, (unsigned char)*text));
 }
 
 /* Every look of the recording but those before the last two goes by, so that rates are known. */
-static bool of_looks(Play *play, const char *word)
+static bool of_looks(Playing *play, const char *word)
 {
     Kit *kit = &play->kit;
 
@@ -69,19 +69,19 @@ static bool of_looks(Play *play, const char *word)
         kit_show(kit);
     } else if (strcmp(word, "past") == 0) {
         kit->feed.kind = FEED_RECORDING;
-        kit->feed.from_ns = kit->look->node.real_ns - 3600 * NS_PER_S;
-        kit->feed.to_ns = kit->look->node.real_ns + 1800 * NS_PER_S;
-        kit->feed.speed = 4;
+        kit->feed.play.from_ns = kit->look->node.real_ns - 3600 * NS_PER_S;
+        kit->feed.play.to_ns = kit->look->node.real_ns + 1800 * NS_PER_S;
+        kit->feed.play.speed = 4;
         kit_show(kit);
     } else if (strcmp(word, "paused") == 0) {
-        kit->feed.paused = true;
+        kit->feed.play.paused = true;
         kit_show(kit);
     } else
         return false;
     return true;
 }
 
-static bool of_screen(Play *play, const char *word)
+static bool of_screen(Playing *play, const char *word)
 {
     int width, height;
 
@@ -96,7 +96,7 @@ static bool of_screen(Play *play, const char *word)
     return true;
 }
 
-static bool of_hands(Play *play, const char *word)
+static bool of_hands(Playing *play, const char *word)
 {
     int x, y;
 
@@ -116,7 +116,7 @@ static bool of_hands(Play *play, const char *word)
 int main(int argc, char **argv)
 {
     TopOptions options = {0};
-    Play play = {.wish = TOP_WISH_NONE};
+    Playing play = {.wish = TOP_WISH_NONE};
     int first = 1;
 
     if (argc < 3)

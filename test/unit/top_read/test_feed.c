@@ -257,7 +257,7 @@ static void test_the_agents_history_is_replayed(void **state UNUSED)
     assert_true(sample_double(&w.shown->node.gpus[0].reading.sample[METRIC_POWER_USAGE], &watts));
     assert_true(fabs(watts - 50) < 0.1);
     assert_string_equal(w.state.where, "history of node-1");
-    assert_int_equal(w.state.to_ns - w.state.from_ns, 6 * NS_PER_MIN);
+    assert_int_equal(w.state.play.to_ns - w.state.play.from_ns, 6 * NS_PER_MIN);
     fill_power(&w);
     assert_power(&w, AT_NS - 5 * NS_PER_MIN, NS_PER_MIN, 50);
     stop_watching(&w);
@@ -292,7 +292,7 @@ static void test_a_recording_is_played_sought_and_filled(void **state UNUSED)
     assert_int_equal(recorder_close(recorder, NULL), 0);
     start_watching(&w, feed_recording_new(path, &options));
     wait_until(&w, shows_first);
-    assert_true(w.state.paused);
+    assert_true(w.state.play.paused);
     feed_steer(w.feed, TOP_WISH_SEEK, 20);
     wait_until(&w, shows_twentieth);
     fill_power(&w);
