@@ -25,6 +25,7 @@ import random
 import re
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -36,9 +37,10 @@ WORK = ROOT / "build-mutants"
 FLOORS = ("src/engine", "src/service")
 # A mutant may loop or allocate without end. What a test may compute, at most and in multiples of what it took before, and how long it may
 # wait. Generous, so that a busy machine is not taken for a catch.
-TEST_CPU_S, TEST_CPU_TIMES, TEST_WALL_S, PYTEST_WALL_S, TEST_DATA = 120, 10, 900, 1800, 4 << 30
+TEST_CPU_S, TEST_CPU_TIMES, TEST_WALL_S, PYTEST_WALL_S, TEST_DATA = 60, 5, 900, 1800, 4 << 30
 BATCH = 4  # tests that are linked at once
 OPEN = None  # no time to find out
+STUCK = None  # a test that had to be ended
 # Code, without what stands in comments, strings and directives.
 SKIPPED = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'|^[ \t]*#(?:[^\n\\]|\\.|\\\n)*', re.S | re.M)
 OPERATORS = [  # (name, pattern, replacement)
@@ -161,20 +163,22 @@ class Copy:
             changed = [t for t in tests[i:i + BATCH] if self.digest(t["name"]) != self.unchanged[t["name"]]]
             with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
                 passed = list(pool.map(self.passes, changed))
-            failed = next((t for t, p in zip(changed, passed) if not p and not self.passes(t)), None)
+            failed = next((t for t, p in zip(changed, passed) if p is STUCK or (not p and not self.passes(t))), None)
             if failed:
                 return failed
         return None
 
     def passes(self, test):
-        """As meson runs it: in the build folder."""
+        """As meson runs it, in the build folder. False or STUCK: it fails."""
         before, name = cpu_of_children(), test["name"]
-        limit = min(TEST_CPU_S, 10 + TEST_CPU_TIMES * self.cpu_s[name]) if name in self.cpu_s else TEST_CPU_S
+        limit = min(TEST_CPU_S, 5 + TEST_CPU_TIMES * self.cpu_s[name]) if name in self.cpu_s else TEST_CPU_S
         try:
             done = self.run(["prlimit", f"--cpu={limit:.0f}", f"--data={TEST_DATA}", *test["cmd"]], TEST_WALL_S,
                             env=dict(os.environ, **test["env"]), cwd=self.build)
         except subprocess.TimeoutExpired:
-            return False
+            return STUCK
+        if done.returncode in (-signal.SIGKILL, -signal.SIGXCPU):
+            return STUCK
         passed = done.returncode == 0 and "\nnot ok" not in re.sub(r"\nnot ok (\d+ # SKIP)", r"\nok \1", "\n" + done.stdout)
         if passed:
             self.cpu_s.setdefault(name, cpu_of_children() - before)

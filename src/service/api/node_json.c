@@ -247,9 +247,9 @@ static const Allocation *pod_of(const ProcessOwner *who, const AllocationTable *
     for (size_t i = 0; who->pod_uid[0] && allocations && i < allocations->len; i++) {
         const Allocation *o = &allocations->at[i];
 
-        if (o->pod_uid && strcmp(o->pod_uid, who->pod_uid) == 0)
+        if (strcmp(o->pod_uid, who->pod_uid) == 0)
             return o;
-        if ((o->pod_uid && o->pod_uid[0]) || !allocation_device_is(&o->device, &gpu->reading, NULL))
+        if (o->pod_uid[0] || !allocation_device_is(&o->device, &gpu->reading, NULL))
             continue;
         several |= only && (strcmp(only->pod, o->pod) != 0 || strcmp(only->namespace, o->namespace) != 0);
         only = o;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* service/api/{snapshot_read,history_read}.c: what is read back is what was written; errors name what is wrong. */
+/* service/api/{node_json,snapshot_read,history_read}.c: what is written, that it is read back as it was, and that
+ * errors name what is wrong. */
 #include <errno.h>
 #include <math.h>
 #include <setjmp.h>
@@ -15,6 +16,7 @@
 #include "base/cleanup.h"
 #include "random.h"
 #include "engine/health/maintenance.h"
+#include "service/api/api.h"
 #include "service/api/snapshot_read.h"
 #include "service/status/status.h"
 
@@ -31,6 +33,7 @@ typedef struct World {
     NodeGpu gpus[GPUS];
     Reading instances[GPUS][INSTANCES];
     Activity activities[GPUS][INSTANCES];
+    FastReading fast[2];
     NodePeer peers[GPUS][GPUS];
     NodeLink links[GPUS][LINKS];
     NodeProcess processes[GPUS][PROCESSES];
@@ -368,8 +371,248 @@ static void write_world(const World *w, Str *out)
     status_json(&seen, out);
 }
 
+/* --- one node with one of everything -------------------------------------------------------------------------------
+ */
+
+static void make_gpu(World *w)
+{
+    NodeGpu *gpu = &w->gpus[0];
+    Reading *reading = &gpu->reading, *instance = &w->instances[0][0];
+    const uint64_t now = w->node.time_ns;
+
+    reading_init(reading, DEVICE_GPU);
+    reading->device.index = 0;
+    reading->device.has_pci = true;
+    reading->device.pci = (PciAddress){.bus = 0x1e};
+    memcpy(reading->device.uuid, "GPU-3", 6);
+    memcpy(reading->device.name, "NVIDIA H100", 12);
+    gpu->state = GPU_HUNG;
+    gpu->state_since_ns = now - 7 * NS_PER_S;
+    gpu->last_sample_ns = now - 8 * NS_PER_S;
+    memcpy(gpu->why, "it hangs", 9);
+    gpu->missed_calls = 2;
+    gpu->gpm_known = reading->mig = true;
+    gpu->activity = (Activity){.word = ACTIVITY_WORKING,
+                               .window_s = 60,
+                               .sm_active = 0.98765,
+                               .utilization = NAN,
+                               .power_share = 1,
+                               .clock_share = NAN,
+                               .tensor = NAN,
+                               .dram = NAN};
+    memcpy(reading->text[READING_VBIOS_VERSION], "96.00", 6);
+    sample_set_int64(&reading->sample[METRIC_GPU_TEMP], now - NS_PER_S, 61);
+    sample_set_double(&reading->sample[METRIC_POWER_USAGE], now, 512.5);
+    sample_set_absent(&reading->sample[METRIC_SM_CLOCK], now, ABSENCE_TIMED_OUT);
+    gpu->peers = w->peers[0];
+    gpu->peer_count = 2;
+    w->peers[0][0].index = 1;
+    sample_set_int64(&w->peers[0][0].status, now - 2 * NS_PER_S, PEER_OK);
+    w->peers[0][1].index = 2;
+    sample_set_absent(&w->peers[0][1].status, now, ABSENCE_NOT_SUPPORTED);
+    w->fast[0] = (FastReading){.time_ns = now - 500 * NS_PER_MS, .valid = 1, .value[0] = 1755};
+    w->fast[1] = (FastReading){.time_ns = now - 250 * NS_PER_MS};
+    gpu->fast = w->fast;
+    gpu->fast_count = 2;
+    gpu->links = w->links[0];
+    gpu->link_count = 3;
+    sample_set_int64(&w->links[0][0].active, now, 1);
+    sample_set_int64(&w->links[0][0].errors[NODE_LINK_REPLAY], now, 4);
+    sample_set_int64(&w->links[0][0].remote, now, pci_pack((PciAddress){.bus = 0xc1}));
+    sample_set_absent(&w->links[0][1].active, now, ABSENCE_GPU_LOST);
+    sample_set_absent(&w->links[0][2].active, now, ABSENCE_NOT_SUPPORTED);
+    gpu->instances = w->instances[0];
+    gpu->instance_count = 1;
+    gpu->instance_activity = w->activities[0];
+    w->activities[0][0] = (Activity){.word = ACTIVITY_FREE};
+    reading_init(instance, DEVICE_COMPUTE_INSTANCE);
+    instance->device.gpu_instance = 7;
+    instance->device.compute_instance = 0;
+    memcpy(instance->device.uuid, "MIG-1", 6);
+    memcpy(instance->profile, "1g.10gb", 8);
+    sample_set_int64(&instance->sample[METRIC_FB_USED], now, 14);
+}
+
+static void make_processes(World *w)
+{
+    NodeGpu *gpu = &w->gpus[0];
+
+    gpu->processes = w->processes[0];
+    gpu->process_count = 3;
+    sample_set_int64(&gpu->process_list, w->node.time_ns, 4);
+    for (uint32_t i = 0; i < 3; i++)
+        w->processes[0][i] = (NodeProcess){.pid = 70 + i,
+                                           .gpu_instance = DEVICE_NO_NUMBER,
+                                           .compute_instance = DEVICE_NO_NUMBER,
+                                           .graphics = i == 2,
+                                           .used_bytes = 1 << 20,
+                                           .sm_percent = 30,
+                                           .memory_percent = UINT8_MAX};
+    w->who_count = 2;
+    for (uint32_t i = 0; i < 2; i++) {
+        process_owner_init(&w->who[i], 70 + i);
+        w->who[i].start_ns = 5 * NS_PER_S;
+        w->who[i].state = 'S';
+        memcpy(w->who[i].name, "python", 7);
+    }
+    memcpy(w->who[0].pod_uid, "u-9", 4);
+    w->who[0].cpu_ns = 1500 * NS_PER_MS;
+}
+
+static World *one_of_everything(void)
+{
+    World *w = calloc(1, sizeof *w);
+
+    w->node = (Node){.tick = 42,
+                     .time_ns = 1000000 * NS_PER_S,
+                     .real_ns = NOW_NS,
+                     .gpus = w->gpus,
+                     .gpu_count = 1,
+                     .gpus_expected = 8,
+                     .gpus_found = 1,
+                     .gpus_on_bus = 2,
+                     .samplers = w->samplers,
+                     .sampler_count = 1};
+    w->node.release_until_ns = w->node.time_ns + 90 * NS_PER_S;
+    memcpy(w->node.hostname, "node-7", 7);
+    memcpy(w->node.driver_version, "590.48.01", 10);
+    w->samplers[0] = (NodeSampler){.state = SAMPLER_ABANDONED,
+                                   .pid = 900,
+                                   .gpu_count = 1,
+                                   .since_ns = w->node.time_ns - NS_PER_S,
+                                   .function = "nvmlDeviceGetPowerUsage"};
+    allocation_table_init(&w->allocations);
+    w->maintenance = maintenance_new();
+    make_gpu(w);
+    make_processes(w);
+    for (uint8_t i = 0; i < 2; i++) {
+        Place *place = &w->places[w->place_count++];
+
+        *place = (Place){.pci = {.bus = i ? 0x80 : 0x1e}, .numa_node = i, .cpus = "0-7"};
+        assert_true(place_set_path(place, i ? "pci0000:80/0000:80:00.0" : "pci0000:10/0000:10:01.0/0000:1e:00.0"));
+    }
+    memcpy(w->places[1].adapter, "mlx5_1", 7);
+    return w;
+}
+
 /* --- tests ---------------------------------------------------------------------------------------------------------
  */
+
+static void test_a_node_as_it_is_documented(void **state)
+{
+    World *w = one_of_everything();
+    CLEANUP(str_done) Str text = {0};
+    const Snapshot seen = {.node = &w->node,
+                           .allocations = &w->allocations,
+                           .processes = {w->who, w->who_count},
+                           .places = {w->places, w->place_count}};
+
+    (void)state;
+    str_init(&text, 1 << 20);
+    api_gpus(&seen, &text);
+    assert_string_equal(
+        text.text,
+        "{\"time\":\"2026-01-05T12:00:00.250Z\",\"tick\":42,\"node\":{\"hostname\":\"node-7\","
+        "\"driver_version\":\"590.48.01\",\"gpus_expected\":8,\"gpus_found\":1,\"gpus_on_bus\":2,"
+        "\"released_for_seconds\":90.000,\"adapters\":[{\"name\":\"mlx5_1\",\"pci\":\"0000:80:00.0\","
+        "\"numa_node\":1,\"cpus\":\"0-7\",\"pcie_path\":\"pci0000:80/0000:80:00.0\"}]},"
+        "\"gpus\":[{\"index\":0,\"uuid\":\"GPU-3\",\"name\":\"NVIDIA H100\",\"pci\":\"00000000:1E:00.0\","
+        "\"numa_node\":0,\"cpus\":\"0-7\",\"pcie_path\":\"pci0000:10/0000:10:01.0/0000:1e:00.0\","
+        "\"state\":\"hung\",\"activity\":{\"word\":\"working\",\"basis\":\"none\",\"held\":false,"
+        "\"window_s\":60,\"sm_active\":0.9877,\"power_share\":1,\"day_seconds\":{\"unknown\":0,\"working\":0,"
+        "\"waiting\":0,\"idle held\":0,\"free\":0,\"unusable\":0}},\"last_sample_age_seconds\":8.000,"
+        "\"since\":\"2026-01-05T11:59:53.250Z\",\"why\":\"it hangs\",\"mig\":true,\"own_sampler\":false,"
+        "\"missed_calls\":2,\"failed_passes\":0,\"gpm\":false,\"DCGM_FI_DEV_VBIOS_VERSION\":\"96.00\","
+        "\"metrics\":{\"DCGM_FI_DEV_SM_CLOCK\":{\"value\":null,\"absent\":\"timed_out\","
+        "\"text\":\"the driver did not answer in time\"},\"DCGM_FI_DEV_GPU_TEMP\":{\"value\":61,"
+        "\"unit\":\"C\",\"age_seconds\":1.000},\"DCGM_FI_DEV_POWER_USAGE\":{\"value\":512.5,\"unit\":\"W\","
+        "\"age_seconds\":0.000}},\"peers\":[{\"gpu\":1,\"nvlink_status\":\"ok\",\"age_seconds\":2.000},"
+        "{\"gpu\":2,\"nvlink_status\":null,\"absent\":\"not_supported\"}],\"nvlinks\":[{\"link\":0,"
+        "\"active\":true,\"remote\":\"0000:c1:00.0\",\"errors\":{\"replay\":4}},{\"link\":1,\"active\":null,"
+        "\"absent\":\"gpu_lost\",\"errors\":{}}],\"process_count\":4,\"processes\":[{\"kind\":\"compute\","
+        "\"pid\":70,\"used_bytes\":1048576,\"sm_percent\":30,\"name\":\"python\",\"pod_uid\":\"u-9\","
+        "\"state\":\"S\",\"rss_bytes\":0,\"cpu_seconds\":1.500,\"start_seconds\":5.000},"
+        "{\"kind\":\"compute\",\"pid\":71,\"used_bytes\":1048576,\"sm_percent\":30,\"name\":\"python\","
+        "\"state\":\"S\",\"rss_bytes\":0,\"cpu_seconds\":0.000,\"start_seconds\":5.000},"
+        "{\"kind\":\"graphics\",\"pid\":72,\"used_bytes\":1048576,\"sm_percent\":30}],"
+        "\"instances\":[{\"index\":null,\"uuid\":\"MIG-1\",\"gpu_instance\":7,\"compute_instance\":0,"
+        "\"profile\":\"1g.10gb\",\"activity\":{\"word\":\"free\",\"basis\":\"none\",\"held\":false,"
+        "\"window_s\":0,\"day_seconds\":{\"unknown\":0,\"working\":0,\"waiting\":0,\"idle held\":0,"
+        "\"free\":0,\"unusable\":0}},\"metrics\":{\"DCGM_FI_DEV_FB_USED\":{\"value\":14,\"unit\":\"MiB\","
+        "\"age_seconds\":0.000}}}]}],\"samplers\":[{\"state\":\"abandoned\",\"pid\":900,\"gpus\":1,"
+        "\"since\":\"2026-01-05T11:59:59.250Z\",\"stuck_function\":\"nvmlDeviceGetPowerUsage\"}]}"
+        "\n");
+    str_clear(&text);
+    api_tick(&w->node, &text);
+    assert_string_equal(
+        text.text,
+        "{\"time\":\"2026-01-05T12:00:00.250Z\",\"tick\":42,\"gpus\":[{\"index\":0,\"uuid\":\"GPU-3\","
+        "\"name\":\"NVIDIA H100\",\"pci\":\"00000000:1E:00.0\",\"state\":\"hung\",\"why\":\"it hangs\","
+        "\"activity\":{\"word\":\"working\",\"basis\":\"none\",\"held\":false,\"window_s\":60,"
+        "\"sm_active\":0.9877,\"power_share\":1,\"day_seconds\":{\"unknown\":0,\"working\":0,\"waiting\":0,"
+        "\"idle held\":0,\"free\":0,\"unusable\":0}},\"metrics\":{\"DCGM_FI_DEV_SM_CLOCK\":null,"
+        "\"DCGM_FI_DEV_GPU_TEMP\":61,\"DCGM_FI_DEV_POWER_USAGE\":512.5},\"fast\":{\"age_seconds\":[0.500,"
+        "0.250],\"DCGM_FI_DEV_SM_CLOCK\":[1755,null],\"DCGM_FI_DEV_MEM_CLOCK\":[null,null],"
+        "\"DCGM_FI_DEV_POWER_USAGE\":[null,null],\"DCGM_FI_DEV_POWER_USAGE_INSTANT\":[null,null],"
+        "\"DCGM_FI_DEV_GPU_UTIL\":[null,null],\"DCGM_FI_DEV_MEM_COPY_UTIL\":[null,null],"
+        "\"DCGM_FI_DEV_CLOCKS_EVENT_REASONS\":[null,null]},\"instances\":[{\"index\":null,\"uuid\":\"MIG-1\","
+        "\"gpu_instance\":7,\"compute_instance\":0,\"activity\":{\"word\":\"free\",\"basis\":\"none\","
+        "\"held\":false,\"window_s\":0,\"day_seconds\":{\"unknown\":0,\"working\":0,\"waiting\":0,"
+        "\"idle held\":0,\"free\":0,\"unusable\":0}},\"metrics\":{\"DCGM_FI_DEV_FB_USED\":14}}]}]}");
+    world_free(w);
+}
+
+static void allot(World *w, const char *pod, const char *namespace, const char *uid)
+{
+    Allocation owner = {
+        .device = {.minor = DEVICE_NO_NUMBER, .gpu_instance = DEVICE_NO_NUMBER, .compute_instance = DEVICE_NO_NUMBER},
+        .pod = pod,
+        .namespace = namespace,
+        .container = "main",
+        .pod_uid = uid};
+
+    snprintf(owner.device.uuid, sizeof owner.device.uuid, "GPU-3");
+    allocation_table_add(&w->allocations, &owner);
+}
+
+/* What the JSON holds of the process in a pod (its UID is u-9), and that the one in none has no pod. */
+static void assert_pod(World *w, const char *wanted)
+{
+    CLEANUP(str_done) Str text = {0};
+
+    str_init(&text, 1 << 20);
+    write_world(w, &text);
+    if (!strstr(text.text, wanted))
+        fail_msg("'%s' is not in:\n%s", wanted, text.text);
+    assert_non_null(
+        strstr(text.text, "\"pid\":71,\"used_bytes\":1048576,\"sm_percent\":30,\"name\":\"python\",\"state\""));
+}
+
+static void test_a_process_is_in_the_only_pod(void **state)
+{
+    static const char none[] = "\"pod_uid\":\"u-9\",\"state\"";
+    World *w = one_of_everything();
+
+    (void)state;
+    assert_pod(w, none);
+    allot(w, "train", "ml", "");
+    assert_pod(w, "\"owners\":[{\"kind\":\"pod\",\"pod\":\"train\",\"namespace\":\"ml\",\"container\":\"main\"}]");
+    assert_pod(w, "\"pod_uid\":\"u-9\",\"pod\":\"train\",\"namespace\":\"ml\",\"state\"");
+    allot(w, "train", "ml", ""); /* another container of it */
+    assert_pod(w, "\"pod_uid\":\"u-9\",\"pod\":\"train\",\"namespace\":\"ml\",\"state\"");
+    allot(w, "other", "ml", "u-8"); /* its UID is known, and another one */
+    assert_pod(w, "\"pod_uid\":\"u-9\",\"pod\":\"train\",\"namespace\":\"ml\",\"state\"");
+    allot(w, "train", "ml-2", "");
+    assert_pod(w, none);
+    allot(w, "third", "ml", "u-9"); /* its own UID */
+    assert_pod(w, "\"pod_uid\":\"u-9\",\"pod\":\"third\",\"namespace\":\"ml\",\"state\"");
+    world_free(w);
+    w = one_of_everything();
+    allot(w, "train", "ml", "");
+    allot(w, "infer", "ml", "");
+    assert_pod(w, none);
+    world_free(w);
+}
 
 static void test_what_was_written_is_read(void **state)
 {
@@ -549,9 +792,10 @@ static void test_what_is_no_history(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_was_written_is_read), cmocka_unit_test(test_a_gpu_is_known_again),
-        cmocka_unit_test(test_what_is_wrong_is_said),    cmocka_unit_test(test_older_and_newer_ones_are_read),
-        cmocka_unit_test(test_a_history_is_read),        cmocka_unit_test(test_what_is_no_history),
+        cmocka_unit_test(test_a_node_as_it_is_documented), cmocka_unit_test(test_a_process_is_in_the_only_pod),
+        cmocka_unit_test(test_what_was_written_is_read),   cmocka_unit_test(test_a_gpu_is_known_again),
+        cmocka_unit_test(test_what_is_wrong_is_said),      cmocka_unit_test(test_older_and_newer_ones_are_read),
+        cmocka_unit_test(test_a_history_is_read),          cmocka_unit_test(test_what_is_no_history),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
