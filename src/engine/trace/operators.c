@@ -272,7 +272,7 @@ static void add_device_times(Operators *operators)
 /* Takes the shapes with more GPU time; of equal ones the first by text. */
 static void keep_dims(TraceOperator *row, const char *dims, int64_t ns)
 {
-    if (ns < row->misaligned_dims_ns || !*dims ||
+    if (ns < row->misaligned_dims_ns ||
         (ns == row->misaligned_dims_ns && *row->misaligned_dims && strcmp(row->misaligned_dims, dims) <= 0))
         return;
     row->misaligned_dims = dims;

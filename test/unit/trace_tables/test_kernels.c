@@ -64,6 +64,55 @@ static void kernels_are_summed_by_name(void **state)
     kit_done(&kit);
 }
 
+static void assert_shape_shown(const ProfileLaunch *launches, size_t count, const ProfileLaunch *shown)
+{
+    const TraceKernel *row;
+    Kit kit;
+
+    kit_init(&kit);
+    for (size_t i = 0; i < count; i++)
+        kit_kernel(&kit, 0, 7, "add", (int64_t)i * 10, 4, 0, &launches[i]);
+    kit_seal(&kit);
+    kit_run(&kit, trace_kernels, &kit.rank);
+    row = kit_find_kernel(&kit.rank, "add");
+    assert_memory_equal(row->grid, shown->grid, sizeof row->grid);
+    assert_memory_equal(row->block, shown->block, sizeof row->block);
+    assert_int_equal(row->registers, shown->registers);
+    assert_int_equal(row->shared_bytes, shown->shared_bytes);
+    kit_done(&kit);
+}
+
+static void of_equally_long_launches_the_smaller_is_shown(void **state)
+{
+    const ProfileLaunch plain = {.grid = {9, 1, 1},
+                                 .block = {64, 1, 1},
+                                 .registers = 32,
+                                 .shared_bytes = 16,
+                                 .occupancy_percent = -1,
+                                 .blocks_per_sm = -1,
+                                 .collective = PROFILE_NONE};
+    ProfileLaunch pair[2];
+
+    (void)state;
+    for (int what = 0; what < 4; what++) {
+        pair[0] = pair[1] = plain;
+        if (what == 0) {
+            pair[1].grid[0] = 8;
+            pair[1].block[0] = 65;
+        } else if (what == 1) {
+            pair[1].block[0] = 63;
+            pair[1].registers = 33;
+        } else if (what == 2) {
+            pair[1].registers = 31;
+            pair[1].shared_bytes = 17;
+        } else {
+            pair[1].shared_bytes = 15;
+        }
+        assert_shape_shown(pair, 2, &pair[1]);
+        assert_shape_shown((const ProfileLaunch[]){pair[1], pair[0]}, 2, &pair[1]);
+    }
+}
+
 static void one_kernel_has_no_spread(void **state)
 {
     Kit kit;
@@ -146,6 +195,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kernels_are_summed_by_name),
+        cmocka_unit_test(of_equally_long_launches_the_smaller_is_shown),
         cmocka_unit_test(one_kernel_has_no_spread),
         cmocka_unit_test(sums_stop_at_the_end_of_numbers),
         cmocka_unit_test(copies_have_bandwidth_and_exposed_time),

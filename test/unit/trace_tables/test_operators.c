@@ -55,6 +55,38 @@ static void operators_own_what_they_launch(void **state)
     kit_done(&kit);
 }
 
+/* Rows of one operator with misaligned shapes, each launches a kernel of so many microseconds. */
+static void assert_worst_dims(const char *const *dims, const int *us, size_t count, const char *worst)
+{
+    Kit kit;
+
+    kit_init(&kit);
+    for (size_t i = 0; i < count; i++) {
+        const int64_t at = (int64_t)i * 40;
+        const uint32_t link = (uint32_t)i + 1;
+
+        kit_op(&kit, 100, "aten::mm", at, 10, dims[i], "[\"c10::Half\", \"c10::Half\"]");
+        kit_host(&kit, PROFILE_CALL, 100, "cudaLaunchKernel", at + 1, 2, link);
+        kit_kernel(&kit, 0, 7, "ampere_fp16_s16816gemm_fp16_64x64_nn", at + 3, us[i], link, NULL);
+    }
+    kit_seal(&kit);
+    kit_run(&kit, trace_operators, &kit.rank);
+    assert_string_equal(kit_find_operator(&kit.rank, "aten::mm")->misaligned_dims, worst);
+    kit_done(&kit);
+}
+
+static void shapes_with_most_time_are_named(void **state)
+{
+    static const char *const dims[] = {"[[8, 13], [13, 8]]", "[[8, 11], [11, 8]]", "[[8, 9], [9, 8]]"};
+
+    (void)state;
+    assert_worst_dims(dims, (const int[]){5, 9, 3}, 3, dims[1]);
+    assert_worst_dims(dims, (const int[]){5, 3, 9}, 3, dims[2]);
+    assert_worst_dims(dims, (const int[]){9, 5, 3}, 3, dims[0]);
+    assert_worst_dims(dims, (const int[]){9, 9, 3}, 3, dims[1]); /* as long: the first by text */
+    assert_worst_dims((const char *const[]){dims[2], dims[0]}, (const int[]){9, 9}, 2, dims[0]);
+}
+
 static void matrix_operators_tell_types_and_alignment(void **state)
 {
     const TraceOperator *row;
@@ -246,6 +278,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(operators_own_what_they_launch),
         cmocka_unit_test(matrix_operators_tell_types_and_alignment),
+        cmocka_unit_test(shapes_with_most_time_are_named),
         cmocka_unit_test(shapes_are_judged_by_the_operator),
         cmocka_unit_test(calls_know_their_operators),
         cmocka_unit_test(host_ranges_own_what_their_thread_launches),
