@@ -35,9 +35,9 @@ sys.path.insert(0, str(ROOT / "test"))
 import order  # noqa: E402  which Python tests belong to which folder
 WORK = ROOT / "build-mutants"
 FLOORS = ("src/engine", "src/service")
-# A mutant may loop or allocate without end. What a test may compute, at most and in multiples of what it took before, and how long it may
-# wait. Generous, so that a busy machine is not taken for a catch.
-TEST_CPU_S, TEST_CPU_TIMES, TEST_WALL_S, PYTEST_WALL_S, TEST_DATA = 60, 5, 900, 1800, 4 << 30
+# A mutant may loop, wait or allocate without end. What a test may compute and how long it may take: at most, and in multiples of what it
+# took before. Generous, so that a busy machine is not taken for a catch.
+TEST_CPU_S, TEST_CPU_TIMES, TEST_WALL_S, TEST_WALL_TIMES, PYTEST_WALL_S, TEST_DATA = 60, 5, 300, 20, 1800, 4 << 30
 BATCH = 4  # tests that are linked at once
 OPEN = None  # no time to find out
 STUCK = None  # a test that had to be ended
@@ -117,7 +117,7 @@ class Copy:
                 found = self.run(["ninja", "-C", str(self.build), "-t", "inputs", str(exe.relative_to(self.build))]).stdout.split("\n")
                 self.inputs[test["name"]] = {line for line in found if line.endswith(".c.o")}
         self.unchanged = {name: self.digest(name) for name in self.inputs}
-        self.cpu_s = {}  # of the C tests that passed in this run, for they pass without a change too
+        self.took = {}  # (CPU, wall) seconds of the C tests that passed in this run, for they pass without a change too
         self.broken = set()  # the tests that fail without a change
 
     def run(self, command, limit=None, check=False, env=None, cwd=None):
@@ -170,10 +170,11 @@ class Copy:
 
     def passes(self, test):
         """As meson runs it, in the build folder. False or STUCK: it fails."""
-        before, name = cpu_of_children(), test["name"]
-        limit = min(TEST_CPU_S, 5 + TEST_CPU_TIMES * self.cpu_s[name]) if name in self.cpu_s else TEST_CPU_S
+        before, start, name = cpu_of_children(), time.monotonic(), test["name"]
+        cpu, wall = self.took.get(name, (TEST_CPU_S, TEST_WALL_S))
+        cpu, wall = min(TEST_CPU_S, 5 + TEST_CPU_TIMES * cpu), min(TEST_WALL_S, 30 + TEST_WALL_TIMES * wall)
         try:
-            done = self.run(["prlimit", f"--cpu={limit:.0f}", f"--data={TEST_DATA}", *test["cmd"]], TEST_WALL_S,
+            done = self.run(["prlimit", f"--cpu={cpu:.0f}", f"--data={TEST_DATA}", *test["cmd"]], wall,
                             env=dict(os.environ, **test["env"]), cwd=self.build)
         except subprocess.TimeoutExpired:
             return STUCK
@@ -181,7 +182,7 @@ class Copy:
             return STUCK
         passed = done.returncode == 0 and "\nnot ok" not in re.sub(r"\nnot ok (\d+ # SKIP)", r"\nok \1", "\n" + done.stdout)
         if passed:
-            self.cpu_s.setdefault(name, cpu_of_children() - before)
+            self.took.setdefault(name, (cpu_of_children() - before, time.monotonic() - start))
         return passed
 
     def pytest(self, *what):
@@ -212,7 +213,7 @@ class Copy:
                 if not self.compiles(path):
                     return None
                 by = self.c_notices(path, suite)
-            if not by or by["name"] in self.cpu_s:
+            if not by or by["name"] in self.took:
                 return by["name"] if by else ""
             self.link([by])
             if self.passes(by):

@@ -168,12 +168,78 @@ static void test_plugin_without_gpudirect(void **state)
     assert_non_null(strstr(f->setting, "FI_EFA_USE_DEVICE_RDMA=1"));
 }
 
+#define SIXTY_FOUR "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+/* How the way of a connection is written; a line that ends early says none. */
+static void test_ways(void **state)
+{
+    static const struct {
+        const char *text, *name; /* name NULL: torn */
+        int device;
+        bool gdr;
+        NcclVia via;
+    } cases[] = {
+        {"NET/IB/2(6)/GDRDMA(PCI)/Shared", "NET/IB", 2, true, NCCL_VIA_RDMA},
+        {"NET/IB/0", "NET/IB", 0, false, NCCL_VIA_RDMA},
+        {"NET/IB/0/Shared", "NET/IB", 0, false, NCCL_VIA_RDMA},
+        {"NET/Socket/1", "NET/Socket", 1, false, NCCL_VIA_SOCKET},
+        {"NET/my socket/1", "NET/my socket", 1, false, NCCL_VIA_SOCKET},
+        {"NET/soc/1", "NET/soc", 1, false, NCCL_VIA_RDMA},
+        {"NET/" SIXTY_FOUR "/0", "NET/" SIXTY_FOUR, 0, false, NCCL_VIA_RDMA},
+        {"NET/" SIXTY_FOUR "x/0", NULL, 0, false, NCCL_VIA_OTHER},
+        {"NET//0", NULL, 0, false, NCCL_VIA_OTHER},
+        {"NET/IB/", NULL, 0, false, NCCL_VIA_OTHER},
+        {"NET/IB/-1", NULL, 0, false, NCCL_VIA_OTHER},
+        {"NET/IB/0(", NULL, 0, false, NCCL_VIA_OTHER},
+        {"NET/IB/0(6", NULL, 0, false, NCCL_VIA_OTHER},
+        {"NET/IB/0/GDRD", NULL, 0, false, NCCL_VIA_OTHER},
+        {"P2P/CUMEM", "P2P/CUMEM", -1, false, NCCL_VIA_P2P},
+        {"P2P/direct pointer", "P2P/direct pointer", -1, false, NCCL_VIA_P2P},
+        {"P2P/dir", NULL, 0, false, NCCL_VIA_OTHER},
+        {"SHM/direct/direct", "SHM", -1, false, NCCL_VIA_SHM},
+        {"COLLNET/0/Shared", "COLLNET", -1, false, NCCL_VIA_COLLNET},
+        {"MAGIC/0", NULL, 0, false, NCCL_VIA_OTHER},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char text[4096];
+
+        snprintf(text, sizeof text, TWO_NODES SEND("a", 11, 0, 0, 1, "%s"), cases[i].text);
+        CLEANUP(nccl_free_at) NcclJob *job = kit_read(text);
+        const NcclReport *r = nccl_finish(job);
+
+        if (r->edges.len != (cases[i].name ? 1 : 0) || r->ways.len != r->edges.len)
+            fail_msg("%s: %zu connections by %zu ways", cases[i].text, r->edges.len, r->ways.len);
+        if (!cases[i].name)
+            continue;
+        assert_string_equal(r->ways.at[0].name, cases[i].name);
+        assert_int_equal(r->ways.at[0].device, cases[i].device);
+        assert_int_equal(r->ways.at[0].gdr, cases[i].gdr);
+        assert_int_equal(r->ways.at[0].via, cases[i].via);
+    }
+}
+
 #define SCATTER(rank, size)                                                                                            \
     "name=trace_rank_" rank                                                                                            \
     "\n{\"version\":\"2.9\",\"pg_config\":{\"0\":{\"name\":\"0\",\"desc\":\"default_pg\",\"ranks\":\"[0, 1]\"}},"      \
     "\"entries\":[{\"record_id\":0,\"process_group\":[\"0\",\"default_pg\"],\"collective_seq_id\":1,"                  \
     "\"profiling_name\":\"nccl:_reduce_scatter_base\",\"input_sizes\":[[8]],\"output_sizes\":[[" size                  \
     "]],\"state\":\"started\",\"is_p2p\":false}]}"
+
+/* A member of the group that has made no call is behind. */
+static void test_a_member_without_a_call(void **state)
+{
+    CLEANUP(nccl_free_at)
+    NcclJob *job =
+        kit_read(SCATTER("0", "4") "\fname=trace_rank_1\n{\"version\":\"2.9\",\"pg_config\":{\"0\":{\"name\":"
+                                   "\"0\",\"desc\":\"default_pg\",\"ranks\":\"[0, 1]\"}},\"entries\":[]}");
+    const NcclFinding *f = kit_find(nccl_finish(job), "flight-behind");
+
+    (void)state;
+    assert_non_null(f);
+    assert_string_equal(f->evidence[0].text, "rank 1: no call at all");
+}
 
 /* Sizes that do not fit are why it hangs: nothing is below the program. */
 static void test_a_misfit_is_not_a_broken_link(void **state)
@@ -306,8 +372,10 @@ int main(void)
         cmocka_unit_test(test_neighbours_are_not_torn),
         cmocka_unit_test(test_plugin_without_gpudirect),
         cmocka_unit_test(test_values_of_variables),
+        cmocka_unit_test(test_ways),
         cmocka_unit_test(test_scaling_goes_upwards),
         cmocka_unit_test(test_a_misfit_is_not_a_broken_link),
+        cmocka_unit_test(test_a_member_without_a_call),
         cmocka_unit_test(test_text_before_the_first_prefix),
         cmocka_unit_test(test_a_connection_that_was_tried_again),
         cmocka_unit_test(test_a_torn_row),
