@@ -86,8 +86,18 @@ static void add_wrapped(const Page *page, size_t column, size_t indent, const ch
     str_addc(page->out, '\n');
 }
 
-__attribute__((format(printf, 4, 5))) static void addf_wrapped(const Page *page, size_t column, size_t indent,
-                                                               const char *fmt, ...)
+/* A line of a severity's colour: its word, and a sentence. */
+static void add_head(const Page *page, const char *colour, const char *word, const char *text)
+{
+    set_colour(page, colour);
+    str_addf(page->out, "%-*s", INDENT, word);
+    add_wrapped(page, INDENT, INDENT, text);
+    set_colour(page, "0");
+}
+
+/* A text behind its name, which is dim and fills `indent` columns; NULL: no name. Without a text there is no row. */
+__attribute__((format(printf, 5, 6))) static void add_row(const Page *page, int indent, const char *name,
+                                                          const char *colour, const char *fmt, ...)
 {
     char text[LINE_MAX_BYTES];
     va_list args;
@@ -95,7 +105,18 @@ __attribute__((format(printf, 4, 5))) static void addf_wrapped(const Page *page,
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    add_wrapped(page, column, indent, text);
+    if (!text[0])
+        return;
+    if (name)
+        set_colour(page, "2");
+    str_addf(page->out, "%-*s", indent, name ? name : "");
+    if (name)
+        set_colour(page, "0");
+    if (colour[0])
+        set_colour(page, colour);
+    add_wrapped(page, (size_t)indent, (size_t)indent, text);
+    if (colour[0])
+        set_colour(page, "0");
 }
 
 /* --- a list ------------------------------------------------------------------------------------------------------- */
@@ -119,26 +140,19 @@ static void add_item(const Page *page, const Incident *incident)
     const bool over = incident->state == INCIDENT_CLEARED;
     char since[HUMAN_MAX], ended[HUMAN_MAX];
 
-    set_colour(page, over ? "2" : severity_colours[incident->severity]);
-    str_addf(page->out, "%-*s", INDENT, over ? "cleared" : fault_severities[incident->severity].key);
-    add_wrapped(page, INDENT, INDENT, incident->title);
-    set_colour(page, "0");
-    str_addf(page->out, "%*s", INDENT, "");
+    write_age(page, incident->opened_real_ns, since);
+    add_head(page, over ? "2" : severity_colours[incident->severity],
+             over ? "cleared" : fault_severities[incident->severity].key, incident->title);
     if (over) {
-        addf_wrapped(page, INDENT, INDENT, "%s; it lasted from %s ago until %s ago; %s",
-                     incident_ends[incident->end].text, write_age(page, incident->opened_real_ns, since),
-                     write_age(page, incident->cleared_real_ns, ended), incident->id);
+        add_row(page, INDENT, NULL, "", "%s; it lasted from %s ago until %s ago; %s", incident_ends[incident->end].text,
+                since, write_age(page, incident->cleared_real_ns, ended), incident->id);
         return;
     }
-    addf_wrapped(page, INDENT, INDENT, "do: %s", fault_actions[incident->action].text);
-    str_addf(page->out, "%*s", INDENT, "");
-    set_colour(page, "2");
-    addf_wrapped(page, INDENT, INDENT, "for %s, seen %llu time%s, %s, %s%s%s",
-                 write_age(page, incident->opened_real_ns, since), (unsigned long long)incident->count,
-                 incident->count == 1 ? "" : "s",
-                 incident->route == ROUTE_NONE ? "no alert" : fault_routes[incident->route].key, incident->id,
-                 incident->silenced ? ", in maintenance " : "", incident->silenced ? incident->window : "");
-    set_colour(page, "0");
+    add_row(page, INDENT, NULL, "", "do: %s", fault_actions[incident->action].text);
+    add_row(page, INDENT, NULL, "2", "for %s, seen %llu time%s, %s, %s%s%s", since, (unsigned long long)incident->count,
+            incident->count == 1 ? "" : "s",
+            incident->route == ROUTE_NONE ? "no alert" : fault_routes[incident->route].key, incident->id,
+            incident->silenced ? ", in maintenance " : "", incident->silenced ? incident->window : "");
 }
 
 void incidents_urgent(const Incident *const *incidents, size_t count, const Incident **out)
@@ -198,96 +212,42 @@ static const char *find_advice(const Incident *incident)
     return strncmp(advice, again, strlen(again)) == 0 ? advice + strlen(again) : advice;
 }
 
-static void add_card_row(const Page *page, const char *name, const char *code, const char *text)
-{
-    set_colour(page, "2");
-    str_addf(page->out, " %-*s", INDENT - 1, name);
-    set_colour(page, "0");
-    if (code[0])
-        set_colour(page, code);
-    add_wrapped(page, INDENT, INDENT, text);
-    if (code[0])
-        set_colour(page, "0");
-}
-
-static void add_maintenance_row(const Page *page, const Incident *incident)
-{
-    char text[LINE_MAX_BYTES];
-
-    if (!incident->silenced)
-        return;
-    snprintf(text, sizeof text, "in maintenance window %s: no alerts", incident->window);
-    add_card_row(page, "silent", "", text);
-}
-
 /* The evidence and since when: from the verdict or, if that had no room for it, the first evidence. */
 static void add_why_row(const Page *page, const Incident *incident)
 {
     const int len = (int)find_evidence_len(incident);
-    const IncidentEvidence *evidence = incident->first;
-    char text[LINE_MAX_BYTES], since[HUMAN_MAX], at[CLOCK_TEXT_MAX];
+    char since[HUMAN_MAX], at[CLOCK_TEXT_MAX];
 
     write_age(page, incident->opened_real_ns, since);
     if (len > 0) {
-        snprintf(text, sizeof text, "%.*s; for %s", len, incident->verdict, since);
+        add_row(page, INDENT, " why", "", "%.*s; for %s", len, incident->verdict, since);
     } else if (incident->first_len > 0) {
-        clock_format(at, evidence->real_ns);
-        snprintf(text, sizeof text, "%s at %.8s UTC; for %s", evidence->text, at + 11, since);
+        clock_format(at, incident->first[0].real_ns);
+        add_row(page, INDENT, " why", "", "%s at %.8s UTC; for %s", incident->first[0].text, at + 11, since);
     } else {
-        snprintf(text, sizeof text, "for %s, seen %llu time%s", since, (unsigned long long)incident->count,
-                 incident->count == 1 ? "" : "s");
+        add_row(page, INDENT, " why", "", "for %s, seen %llu time%s", since, (unsigned long long)incident->count,
+                incident->count == 1 ? "" : "s");
     }
-    add_card_row(page, "why", "", text);
-}
-
-static void add_more_row(const Page *page, const Incident *incident)
-{
-    char text[LINE_MAX_BYTES], steps[64] = "";
-
-    if (runbook_find(incident->class))
-        snprintf(steps, sizeof steps, "stoker runbook %s; ", incident->id);
-    snprintf(text, sizeof text, "%sstoker incidents show %s%s%s", steps, incident->id, incident->runbook[0] ? "; " : "",
-             incident->runbook);
-    add_card_row(page, "more", "", text);
 }
 
 void incident_card(const Incident *incident, const IncidentStyle *style, Str *out)
 {
     const Page page = make_page(style, out);
-    const char *advice = find_advice(incident);
-    char text[LINE_MAX_BYTES];
+    const bool steps = runbook_find(incident->class) != NULL;
 
-    set_colour(&page, severity_colours[incident->severity]);
-    str_addf(out, "%-*s", INDENT, fault_severities[incident->severity].key);
-    add_wrapped(&page, INDENT, INDENT, incident->title);
-    set_colour(&page, "0");
-    add_card_row(&page, "DO", "1", fault_actions[incident->action].text);
-    if (advice[0])
-        add_card_row(&page, "", "", advice);
-    snprintf(text, sizeof text, "%s. %s.", fault_severities[incident->severity].text, wants[incident->route]);
-    add_card_row(&page, "means", "", text);
-    add_maintenance_row(&page, incident);
+    add_head(&page, severity_colours[incident->severity], fault_severities[incident->severity].key, incident->title);
+    add_row(&page, INDENT, " DO", "1", "%s", fault_actions[incident->action].text);
+    add_row(&page, INDENT, "", "", "%s", find_advice(incident));
+    add_row(&page, INDENT, " means", "", "%s. %s.", fault_severities[incident->severity].text, wants[incident->route]);
+    if (incident->silenced)
+        add_row(&page, INDENT, " silent", "", "in maintenance window %s: no alerts", incident->window);
     add_why_row(&page, incident);
-    add_more_row(&page, incident);
+    add_row(&page, INDENT, " more", "", "%s%s%sstoker incidents show %s%s%s", steps ? "stoker runbook " : "",
+            steps ? incident->id : "", steps ? "; " : "", incident->id, incident->runbook[0] ? "; " : "",
+            incident->runbook);
 }
 
 /* --- one ---------------------------------------------------------------------------------------------------------- */
-
-__attribute__((format(printf, 3, 4))) static void add_row(const Page *page, const char *name, const char *fmt, ...)
-{
-    char text[LINE_MAX_BYTES];
-    va_list args;
-
-    va_start(args, fmt);
-    vsnprintf(text, sizeof text, fmt, args);
-    va_end(args);
-    if (!text[0])
-        return;
-    set_colour(page, "2");
-    str_addf(page->out, "%-*s", INDENT + 3, name);
-    set_colour(page, "0");
-    add_wrapped(page, INDENT + 3, INDENT + 3, text);
-}
 
 static void add_time_row(const Page *page, const char *name, uint64_t real_ns)
 {
@@ -296,7 +256,7 @@ static void add_time_row(const Page *page, const char *name, uint64_t real_ns)
     if (real_ns == 0)
         return;
     clock_format(at, real_ns);
-    add_row(page, name, "%s, %s ago", at, write_age(page, real_ns, ago));
+    add_row(page, INDENT + 3, name, "", "%s, %s ago", at, write_age(page, real_ns, ago));
 }
 
 static void add_device_rows(const Page *page, const Incident *incident)
@@ -308,10 +268,11 @@ static void add_device_rows(const Page *page, const Incident *incident)
         return;
     if (device->has_pci)
         pci_format(device->pci, PCI_FORM_SYSFS, pci);
-    add_row(page, "device", "%s %s %s%s%s", device->name, pci, device->uuid[0] ? device->uuid : device->parent_uuid,
-            device->serial[0] ? ", serial number " : "", device->serial);
+    add_row(page, INDENT + 3, "device", "", "%s %s %s%s%s", device->name, pci,
+            device->uuid[0] ? device->uuid : device->parent_uuid, device->serial[0] ? ", serial number " : "",
+            device->serial);
     if (device->gpu_instance != DEVICE_NO_NUMBER)
-        add_row(page, "instance", "GPU instance %u", device->gpu_instance);
+        add_row(page, INDENT + 3, "instance", "", "GPU instance %u", device->gpu_instance);
 }
 
 static void add_evidence_list(const Page *page, const IncidentEvidence *list, uint32_t count)
@@ -368,29 +329,29 @@ void incident_sheet(const Incident *incident, const IncidentStyle *style, Str *o
     set_colour(&page, "0");
     add_wrapped(&page, 0, 0, incident->verdict);
     str_addc(out, '\n');
-    add_row(&page, "do", "%s", fault_actions[incident->action].text);
+    add_row(&page, INDENT + 3, "do", "", "%s", fault_actions[incident->action].text);
     if (incident->runbook[0] || runbook_find(incident->class))
-        add_row(&page, "runbook", "%s%s", incident->runbook[0] ? incident->runbook : "stoker runbook ",
+        add_row(&page, INDENT + 3, "runbook", "", "%s%s", incident->runbook[0] ? incident->runbook : "stoker runbook ",
                 incident->runbook[0] ? "" : incident->class);
-    add_row(&page, "state", "%s%s%s%s", incident_states[incident->state].key,
+    add_row(&page, INDENT + 3, "state", "", "%s%s%s%s", incident_states[incident->state].key,
             incident->state == INCIDENT_CLEARED ? ": " : "", incident_ends[incident->end].text,
             incident->silenced ? ", in maintenance" : "");
-    add_row(&page, "class", "%s, %s; cause: %s", incident->class, fault_severities[incident->severity].key,
-            fault_causes[incident->cause].text);
-    add_row(&page, "goes to", "%s", fault_routes[incident->route].text);
+    add_row(&page, INDENT + 3, "class", "", "%s, %s; cause: %s", incident->class,
+            fault_severities[incident->severity].key, fault_causes[incident->cause].text);
+    add_row(&page, INDENT + 3, "goes to", "", "%s", fault_routes[incident->route].text);
     add_device_rows(&page, incident);
     if (incident->pid >= 0)
-        add_row(&page, "process", "%s (%d)", incident->process, incident->pid);
-    add_row(&page, "job", "%s", incident->job);
-    add_row(&page, "driver", "%s", incident->driver_version);
+        add_row(&page, INDENT + 3, "process", "", "%s (%d)", incident->process, incident->pid);
+    add_row(&page, INDENT + 3, "job", "", "%s", incident->job);
+    add_row(&page, INDENT + 3, "driver", "", "%s", incident->driver_version);
     add_time_row(&page, "first", incident->first_real_ns);
     add_time_row(&page, "opened", incident->opened_real_ns);
     add_time_row(&page, "updated", incident->updated_real_ns);
     add_time_row(&page, "cleared", incident->cleared_real_ns);
-    add_row(&page, "seen", "%llu, and %llu consequences; escalated %u, came back %u",
+    add_row(&page, INDENT + 3, "seen", "", "%llu, and %llu consequences; escalated %u, came back %u",
             (unsigned long long)incident->count, (unsigned long long)incident->echo_count, incident->escalations,
             incident->reopened);
-    add_row(&page, "id", "%s", incident->id);
+    add_row(&page, INDENT + 3, "id", "", "%s", incident->id);
     add_evidence(&page, incident);
     add_counters(&page, incident);
 }
