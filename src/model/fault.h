@@ -94,6 +94,23 @@ typedef enum FaultScope { FAULT_SCOPE_TABLE(WORD_ID) SCOPE_END } FaultScope;
 
 typedef enum FaultClear { FAULT_CLEAR_TABLE(WORD_ID) CLEAR_END } FaultClear;
 
+/* What is said of a fault: by its class, by a rule, by a piece of evidence, in an incident. As members of a struct, one
+ * by one and together as `says`. */
+#define FAULT_SAYS_MEMBERS                                                                                             \
+    {                                                                                                                  \
+        FaultCause cause;                                                                                              \
+        FaultSeverity severity;                                                                                        \
+        FaultScope scope;                                                                                              \
+        FaultAction action;                                                                                            \
+        FaultRoute route;                                                                                              \
+    }
+typedef struct FaultSays FAULT_SAYS_MEMBERS FaultSays;
+#define FAULT_SAYS                                                                                                     \
+    union {                                                                                                            \
+        struct FAULT_SAYS_MEMBERS;                                                                                     \
+        FaultSays says;                                                                                                \
+    }
+
 extern const WordRow fault_causes[CAUSE_END], fault_severities[SEVERITY_END], fault_actions[ACTION_END],
     fault_routes[ROUTE_END], fault_scopes[SCOPE_END], fault_clears[CLEAR_END];
 

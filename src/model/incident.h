@@ -78,11 +78,7 @@ typedef struct Incident {
     char class[INCIDENT_CLASS_CAP]; /* of the catalogue */
     char rule[INCIDENT_RULE_CAP];   /* the catalogue's entry that decided it last: "xid-79", "pcie-width" */
     int32_t code;                   /* XID or SXid at its root, 0 none */
-    FaultCause cause;
-    FaultSeverity severity;
-    FaultScope scope;
-    FaultAction action;
-    FaultRoute route;
+    FAULT_SAYS;
     char title[INCIDENT_TEXT_CAP];   /* one sentence: what is wrong with what */
     char verdict[INCIDENT_TEXT_CAP]; /* one or two more: why we think so, what to do */
     char runbook[128];               /* a URL, "" none */

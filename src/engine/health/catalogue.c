@@ -55,8 +55,8 @@ const size_t detector_spec_count = ARRAY_LEN(detector_specs);
 typedef struct Reader Reader;
 typedef struct Key Key;
 
-/* Reads a value into a field. */
-typedef int (*KeyReader)(Reader *reader, const Key *key, const YamlNode *node, void *into, Err *err);
+/* Reads the value of reader->key into a field. */
+typedef int (*KeyReader)(Reader *reader, const YamlNode *node, void *into, Err *err);
 
 struct Key {
     const char *name;
@@ -77,6 +77,7 @@ typedef struct Section {
 /* Entries lie in `scratch` with the trees of the built-in documents; texts that stay lie in the catalogue. */
 struct Reader {
     Catalogue *catalogue;
+    const Key *key;
     Arena scratch;
     Section classes, rules;
     VEC(const char *) texts; /* sources and file names, each kept once */
@@ -197,7 +198,8 @@ static int read_key(Reader *reader, const Key *key, const YamlNode *node, void *
         return yaml_fail(node, err, "'%s' has no value", key->name);
     if (key->kind != KEY_LIST)
         TRY(yaml_want(node, key->kind == KEY_MAP ? YAML_MAP : YAML_SCALAR, key->name, err));
-    return key->read(reader, key, node, (char *)into + key->off, err);
+    reader->key = key;
+    return key->read(reader, node, (char *)into + key->off, err);
 }
 
 /* All pairs of a mapping, in the order of the keys. */
@@ -217,9 +219,8 @@ static int read_map(Reader *reader, const Key *keys, size_t count, const char *w
     return 0;
 }
 
-static int read_text(Reader *reader, const Key *key, const YamlNode *node, void *into, Err *err)
+static int read_text(Reader *reader, const YamlNode *node, void *into, Err *err UNUSED)
 {
-    (void)key, (void)err;
     *(const char **)into = arena_strdup(&reader->catalogue->keep, node->text);
     return 0;
 }
@@ -235,57 +236,54 @@ static const char *keep_text(Reader *reader, const char *text)
     return kept;
 }
 
-static int read_shared_text(Reader *reader, const Key *key, const YamlNode *node, void *into, Err *err)
+static int read_shared_text(Reader *reader, const YamlNode *node, void *into, Err *err UNUSED)
 {
-    (void)key, (void)err;
     *(const char **)into = keep_text(reader, node->text);
     return 0;
 }
 
 /* A text that is looked for in lines. */
-static int read_part_of_line(Reader *reader, const Key *key, const YamlNode *node, void *into, Err *err)
+static int read_part_of_line(Reader *reader, const YamlNode *node, void *into, Err *err)
 {
     if (node->len == 0 || node->len > TEXT_MAX)
-        return yaml_fail(node, err, "'%s' takes 1 to %d bytes", key->name, TEXT_MAX);
-    return read_shared_text(reader, key, node, into, err);
+        return yaml_fail(node, err, "'%s' takes 1 to %d bytes", reader->key->name, TEXT_MAX);
+    return read_shared_text(reader, node, into, err);
 }
 
 _Static_assert(sizeof(FaultCause) == sizeof(unsigned) && sizeof(FaultClear) == sizeof(unsigned), "words are unsigned");
 
-static int read_word(Reader *reader, const Key *key, const YamlNode *node, void *into, Err *err)
+static int read_word(Reader *reader, const YamlNode *node, void *into, Err *err)
 {
     size_t number = 0;
 
-    (void)reader;
-    TRY(find_row(node, key->name, key->words, sizeof key->words[0], key->word_count, &number, err));
+    TRY(find_row(node, reader->key->name, reader->key->words, sizeof reader->key->words[0], reader->key->word_count,
+                 &number, err));
     *(unsigned *)into = (unsigned)number;
     return 0;
 }
 
-static int read_time(Reader *reader, const Key *key, const YamlNode *node, void *into, Err *err)
+static int read_time(Reader *reader, const YamlNode *node, void *into, Err *err)
 {
     uint64_t *ns = into;
     Err why = {0};
 
-    (void)reader;
     if (duration_parse(node->text, ns, &why) < 0)
-        return yaml_fail(node, err, "'%s': %s", key->name, why.text);
+        return yaml_fail(node, err, "'%s': %s", reader->key->name, why.text);
     if (*ns > NS_PER_YEAR)
-        return yaml_fail(node, err, "'%s': at most a year", key->name);
+        return yaml_fail(node, err, "'%s': at most a year", reader->key->name);
     return 0;
 }
 
-static int read_bool(Reader *reader, const Key *key, const YamlNode *node, void *into, Err *err)
+static int read_bool(Reader *reader, const YamlNode *node, void *into, Err *err)
 {
     static const char *const words[] = {"no", "yes", "false", "true", "off", "on"};
 
-    (void)reader;
     for (size_t i = 0; i < ARRAY_LEN(words); i++)
         if (strcmp(node->text, words[i]) == 0) {
             *(bool *)into = i & 1;
             return 0;
         }
-    return yaml_fail(node, err, "'%s' must be yes or no, not '%.40s'", key->name, node->text);
+    return yaml_fail(node, err, "'%s' must be yes or no, not '%.40s'", reader->key->name, node->text);
 }
 
 static size_t count_items(const YamlNode *list)
@@ -298,15 +296,14 @@ static const YamlNode *get_item(const YamlNode *list, size_t i)
     return list->kind == YAML_SEQ ? list->items[i] : list;
 }
 
-static int read_by(Reader *reader, const Key *key, const YamlNode *node, void *into, Err *err)
+static int read_by(Reader *reader, const YamlNode *node, void *into, Err *err)
 {
     static const char *const names[] = {"code", "process"};
     FaultClass *class = into;
     size_t part = 0;
 
-    (void)reader;
     for (size_t i = 0; i < count_items(node); i++) {
-        TRY(yaml_want(get_item(node, i), YAML_SCALAR, key->name, err));
+        TRY(yaml_want(get_item(node, i), YAML_SCALAR, reader->key->name, err));
         TRY(find_row(get_item(node, i), "part of 'by'", names, sizeof names[0], ARRAY_LEN(names), &part, err));
         *(part ? &class->by_process : &class->by_code) = true;
     }
@@ -314,28 +311,21 @@ static int read_by(Reader *reader, const Key *key, const YamlNode *node, void *i
 }
 
 /* The class of this name, read or not yet. */
-static int find_class(Reader *reader, const YamlNode *node, const FaultClass **ret, Err *err)
+static int find_class(Reader *reader, const YamlNode *node, void *into, Err *err)
 {
     const Catalogue *catalogue = reader->catalogue;
     size_t number = 0;
 
     TRY(find_row(node, "class", catalogue->classes, sizeof catalogue->classes[0], catalogue->class_count, &number,
                  err));
-    *ret = &catalogue->classes[number];
+    *(const FaultClass **)into = &catalogue->classes[number];
     return 0;
 }
 
-static int read_class_name(Reader *reader, const Key *key, const YamlNode *node, void *into, Err *err)
-{
-    (void)key;
-    return find_class(reader, node, into, err);
-}
-
-static int read_parents(Reader *reader, const Key *key, const YamlNode *node, void *into, Err *err)
+static int read_parents(Reader *reader, const YamlNode *node, void *into, Err *err)
 {
     FaultClass *class = into;
 
-    (void)key;
     if (count_items(node) > CATALOGUE_PARENTS)
         return yaml_fail(node, err, "a class has at most %d parents", CATALOGUE_PARENTS);
     for (size_t i = 0; i < count_items(node); i++) {
@@ -360,33 +350,31 @@ static int read_number(const YamlNode *node, const char *what, const char *text,
 }
 
 /* "79", "20001-20012" */
-static int read_code(Reader *reader, const Key *key, const YamlNode *node, void *into, Err *err)
+static int read_code(Reader *reader, const YamlNode *node, void *into, Err *err)
 {
     const char *dash = strchr(node->text, '-');
     size_t len = dash ? (size_t)(dash - node->text) : node->len;
     FaultRule *rule = into;
     uint32_t from, to;
 
-    (void)reader;
-    TRY(read_number(node, key->name, node->text, len, CODE_MAX, &from, err));
+    TRY(read_number(node, reader->key->name, node->text, len, CODE_MAX, &from, err));
     to = from;
     if (dash)
-        TRY(read_number(node, key->name, dash + 1, strlen(dash + 1), CODE_MAX, &to, err));
+        TRY(read_number(node, reader->key->name, dash + 1, strlen(dash + 1), CODE_MAX, &to, err));
     if (to < from)
-        return yaml_fail(node, err, "'%s': %s ends before it begins", key->name, node->text);
-    rule->match = key->name[0] == 's' ? FAULT_ON_SXID : FAULT_ON_XID;
-    rule->event = key->name[0] == 's' ? EVENT_SXID : EVENT_XID;
+        return yaml_fail(node, err, "'%s': %s ends before it begins", reader->key->name, node->text);
+    rule->match = reader->key->name[0] == 's' ? FAULT_ON_SXID : FAULT_ON_XID;
+    rule->event = reader->key->name[0] == 's' ? EVENT_SXID : EVENT_XID;
     rule->code_from = (int32_t)from;
     rule->code_to = (int32_t)to;
     return 0;
 }
 
-static int read_event(Reader *reader, const Key *key, const YamlNode *node, void *into, Err *err)
+static int read_event(Reader *reader UNUSED, const YamlNode *node, void *into, Err *err)
 {
     FaultRule *rule = into;
     size_t number = 0;
 
-    (void)reader, (void)key;
     TRY(find_row(node, "kind of event", event_kinds, sizeof event_kinds[0], EVENT_KIND_END, &number, err));
     rule->event = (EventKind)number;
     if (rule->event == EVENT_XID || rule->event == EVENT_SXID)
@@ -396,12 +384,11 @@ static int read_event(Reader *reader, const Key *key, const YamlNode *node, void
 }
 
 /* With its parameters, as they are by default. */
-static int read_detector(Reader *reader, const Key *key, const YamlNode *node, void *into, Err *err)
+static int read_detector(Reader *reader, const YamlNode *node, void *into, Err *err)
 {
     FaultRule *rule = into;
     size_t number = 0;
 
-    (void)key;
     TRY(find_row(node, "detector", detector_specs, sizeof detector_specs[0], detector_spec_count, &number, err));
     rule->match = FAULT_ON_DETECTOR;
     rule->detector = &detector_specs[number];
@@ -411,12 +398,11 @@ static int read_detector(Reader *reader, const Key *key, const YamlNode *node, v
     return 0;
 }
 
-static int read_says(Reader *reader, const Key *key, const YamlNode *node, void *into, Err *err)
+static int read_says(Reader *reader UNUSED, const YamlNode *node, void *into, Err *err)
 {
     static const char *const names[] = {"correctable", "non-fatal", "fatal"};
     size_t number = 0;
 
-    (void)reader, (void)key;
     TRY(find_row(node, "word of 'says'", names, sizeof names[0], ARRAY_LEN(names), &number, err));
     *(EventWord *)into = (EventWord)(EVENT_CORRECTABLE + number);
     return 0;
@@ -436,17 +422,16 @@ static int read_arch(const YamlNode *node, const char *text, size_t len, uint32_
 }
 
 /* ">=535 <560", "545": from inclusive, below exclusive; one number alone is that one. Of drivers or architectures. */
-static int read_range(Reader *reader, const Key *key, const YamlNode *node, void *into, Err *err)
+static int read_range(Reader *reader, const YamlNode *node, void *into, Err *err)
 {
     FaultRange range = {0};
     uint32_t n;
 
-    (void)reader;
     for (const char *at = node->text; *at;) {
         size_t word = strcspn(at, " "), mark = strspn(at, "<>=");
 
-        if (word > 0 && key->name[0] == 'd')
-            TRY(read_number(node, key->name, at + mark, word - mark, DRIVER_MAX, &n, err));
+        if (word > 0 && reader->key->name[0] == 'd')
+            TRY(read_number(node, reader->key->name, at + mark, word - mark, DRIVER_MAX, &n, err));
         else if (word > 0)
             TRY(read_arch(node, at + mark, word - mark, &n, err));
         if (word == 0)
@@ -458,11 +443,12 @@ static int read_range(Reader *reader, const Key *key, const YamlNode *node, void
         else if (mark == 1 && *at == '<')
             range.below = n;
         else
-            return yaml_fail(node, err, "'%s' reads '>=A <B', '>=A', '<B' or 'A', not '%.60s'", key->name, node->text);
+            return yaml_fail(node, err, "'%s' reads '>=A <B', '>=A', '<B' or 'A', not '%.60s'", reader->key->name,
+                             node->text);
         at += word;
     }
     if ((!range.from && !range.below) || (range.below && range.from >= range.below))
-        return yaml_fail(node, err, "'%s': nothing is in '%.60s'", key->name, node->text);
+        return yaml_fail(node, err, "'%s': nothing is in '%.60s'", reader->key->name, node->text);
     *(FaultRange *)into = range;
     return 0;
 }
@@ -478,25 +464,23 @@ static int parse_hex(const YamlNode *node, const char *what, const char *text, s
     return 0;
 }
 
-static int read_hex(Reader *reader, const Key *key, const YamlNode *node, void *into, Err *err)
+static int read_hex(Reader *reader, const YamlNode *node, void *into, Err *err)
 {
-    (void)reader;
-    return parse_hex(node, key->name, node->text, node->len, into, err);
+    return parse_hex(node, reader->key->name, node->text, node->len, into, err);
 }
 
 /* "0x00000021/0x03f003ff": value and mask of intrInfo. */
-static int read_bits(Reader *reader, const Key *key, const YamlNode *node, void *into, Err *err)
+static int read_bits(Reader *reader, const YamlNode *node, void *into, Err *err)
 {
     const char *slash = strchr(node->text, '/');
     FaultBits bits;
 
-    (void)reader;
     if (!slash)
-        return yaml_fail(node, err, "'%s' reads VALUE/MASK in hexadecimal, not '%.40s'", key->name, node->text);
-    TRY(parse_hex(node, key->name, node->text, (size_t)(slash - node->text), &bits.value, err));
-    TRY(parse_hex(node, key->name, slash + 1, strlen(slash + 1), &bits.mask, err));
+        return yaml_fail(node, err, "'%s' reads VALUE/MASK in hexadecimal, not '%.40s'", reader->key->name, node->text);
+    TRY(parse_hex(node, reader->key->name, node->text, (size_t)(slash - node->text), &bits.value, err));
+    TRY(parse_hex(node, reader->key->name, slash + 1, strlen(slash + 1), &bits.mask, err));
     if (!bits.mask || (bits.value & ~bits.mask))
-        return yaml_fail(node, err, "'%s': the value has bits that the mask leaves out", key->name);
+        return yaml_fail(node, err, "'%s': the value has bits that the mask leaves out", reader->key->name);
     *(FaultBits *)into = bits;
     return 0;
 }
@@ -507,9 +491,8 @@ static const Key intr_keys[] = {
     {"since_575", read_bits, IN_RULE(intr_new), .kind = KEY_SCALAR},
 };
 
-static int read_intr(Reader *reader, const Key *key, const YamlNode *node, void *into, Err *err)
+static int read_intr(Reader *reader, const YamlNode *node, void *into, Err *err)
 {
-    (void)key;
     return read_map(reader, intr_keys, ARRAY_LEN(intr_keys), "key of 'intr'", node, into, err);
 }
 
@@ -530,12 +513,11 @@ static const Key on_keys[] = {
     {"arch", read_range, IN_RULE(arch), .kind = KEY_SCALAR},
 };
 
-static int read_on(Reader *reader, const Key *key, const YamlNode *on, void *into, Err *err)
+static int read_on(Reader *reader, const YamlNode *on, void *into, Err *err)
 {
     FaultRule *rule = into;
     size_t subjects = 0;
 
-    (void)key;
     TRY(read_map(reader, on_keys, ARRAY_LEN(on_keys), "key of 'on'", on, rule, err));
     for (size_t i = 0; i < ON_CONTAINS; i++)
         subjects += yaml_get(on, on_keys[i].name) != NULL;
@@ -585,13 +567,12 @@ static int read_param(const YamlNode *node, const DetectorParam *param, double *
     return yaml_fail(node, err, "'%s' must be in %s to %s, not %s", param->name, low, high, node->text);
 }
 
-static int read_with(Reader *reader, const Key *key, const YamlNode *with, void *into, Err *err)
+static int read_with(Reader *reader UNUSED, const YamlNode *with, void *into, Err *err)
 {
     FaultRule *rule = into;
     const DetectorSpec *spec = rule->detector;
     size_t at = 0;
 
-    (void)reader, (void)key;
     if (!spec)
         return yaml_fail(with, err, "'with' is for rules on a detector");
     for (size_t i = 0; i < with->len; i++) {
@@ -690,22 +671,17 @@ static int read_classes(Reader *reader, Err *err)
 
 /* The class is read before what follows it: what a rule does not say is its class's. One that a site has switched off
  * still names its event, as no fault. */
-static int read_rule_class(Reader *reader, const Key *key, const YamlNode *node, void *into, Err *err)
+static int read_rule_class(Reader *reader, const YamlNode *node, void *into, Err *err)
 {
     static const FaultClass nothing = {.cause = CAUSE_UNKNOWN, .scope = SCOPE_GPU, .source = ""};
     FaultRule *rule = into;
     const FaultClass *class = NULL;
 
-    (void)key;
     if (strcmp(node->text, "none") != 0)
         TRY(find_class(reader, node, &class, err));
     rule->fault = rule->enabled ? class : NULL;
     class = rule->fault ? class : &nothing;
-    rule->cause = class->cause;
-    rule->severity = class->severity;
-    rule->scope = class->scope;
-    rule->action = class->action;
-    rule->route = class->route;
+    rule->says = class->says;
     rule->for_ns = class->for_ns;
     rule->keep_ns = class->keep_ns;
     rule->source = class->source;
@@ -728,7 +704,7 @@ static const Key rule_keys[] = {
     {"for", read_time, IN_RULE(for_ns), .kind = KEY_SCALAR},
     {"keep_firing_for", read_time, IN_RULE(keep_ns), .kind = KEY_SCALAR},
     {"silent", read_bool, IN_RULE(silent), .kind = KEY_SCALAR},
-    {"explained_by", read_class_name, IN_RULE(explained_by), .kind = KEY_SCALAR},
+    {"explained_by", find_class, IN_RULE(explained_by), .kind = KEY_SCALAR},
     {"source", read_shared_text, IN_RULE(source), .kind = KEY_SCALAR},
 };
 

@@ -31,11 +31,7 @@ typedef struct FaultClass {
     const char *text;    /* one sentence without a full stop: "the GPU has fallen off the bus" */
     const char *advice;  /* what to do, one or two sentences for the person on call */
     const char *runbook; /* URL, "" none */
-    FaultCause cause;
-    FaultSeverity severity;
-    FaultScope scope;
-    FaultAction action;
-    FaultRoute route;
+    FAULT_SAYS;
     FaultClear clear;
     uint64_t for_ns;    /* a condition must hold this long before the incident opens (Prometheus' `for`) */
     uint64_t keep_ns;   /* and be gone this long before it is over (`keep_firing_for`) */
@@ -117,11 +113,7 @@ typedef struct FaultRule {
     const DetectorSpec *detector; /* NULL: of an event */
     double *params;               /* all that the detector has, in its order, defaults filled in */
     /* what it says differently from its class; the class's where it says nothing */
-    FaultCause cause;
-    FaultSeverity severity;
-    FaultScope scope;
-    FaultAction action;
-    FaultRoute route;
+    FAULT_SAYS;
     uint64_t for_ns, keep_ns; /* of the class where not said */
     const char *source;
     const char *file;
@@ -167,37 +159,23 @@ const FaultRule *catalogue_rule(const Catalogue *catalogue, const char *id);   /
 typedef struct FaultVerdict {
     const FaultRule *rule;
     const FaultClass *fault; /* the rule's, unless something stands above it; NULL: no fault at all */
-    FaultCause cause;
-    FaultSeverity severity;
-    FaultScope scope;
-    FaultAction action;
-    FaultRoute route;
+    FAULT_SAYS;
     bool silent;
 } FaultVerdict;
 
 /* What a rule says by itself. */
 static inline FaultVerdict fault_verdict(const FaultRule *rule)
 {
-    return (FaultVerdict){.rule = rule,
-                          .fault = rule->fault,
-                          .cause = rule->cause,
-                          .severity = rule->severity,
-                          .scope = rule->scope,
-                          .action = rule->action,
-                          .route = rule->route,
-                          .silent = rule->silent};
+    return (FaultVerdict){.rule = rule, .fault = rule->fault, .says = rule->says, .silent = rule->silent};
 }
 
 /* The same of a class, by whatever rule it was found. */
 static inline FaultVerdict fault_verdict_of_class(const FaultRule *rule, const FaultClass *class)
 {
-    return (FaultVerdict){.rule = rule,
-                          .fault = class,
-                          .cause = class->cause,
-                          .severity = class->severity,
-                          .scope = class->scope,
-                          .action = class->action,
-                          .route = class->observe ? ROUTE_NONE : class->route};
+    FaultVerdict verdict = {.rule = rule, .fault = class, .says = class->says};
+
+    verdict.route = class->observe ? ROUTE_NONE : class->route;
+    return verdict;
 }
 
 bool catalogue_match(const Catalogue *catalogue, const Event *event, uint32_t driver_major, uint32_t arch,

@@ -96,11 +96,7 @@ static void fill_entry(IncidentEntry *entry, const Evidence *in)
     it->device = in->device;
     it->pid = in->pid;
     it->code = in->code;
-    it->cause = in->verdict.cause;
-    it->severity = in->verdict.severity;
-    it->scope = in->verdict.scope;
-    it->action = in->verdict.action;
-    it->route = in->verdict.route;
+    it->says = in->verdict.says;
     it->first_ns = in->time_ns;
     it->first_real_ns = in->real_ns;
     it->before = in->before;

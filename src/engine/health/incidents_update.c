@@ -324,11 +324,7 @@ void incidents_absorb(Incidents *incidents, IncidentEntry *into, IncidentEntry *
     add_counters(it, from->it.counters, from->it.counter_len);
     merge_evidence(it, &from->it, echo);
     incidents_move_followers(incidents, from, into);
-    const FaultVerdict verdict = {.fault = from->key.class,
-                                  .cause = from->it.cause,
-                                  .severity = from->it.severity,
-                                  .action = from->it.action,
-                                  .route = from->it.route,
-                                  .silent = from->stage == STAGE_SILENT};
+    const FaultVerdict verdict = {
+        .fault = from->key.class, .says = from->it.says, .silent = from->stage == STAGE_SILENT};
     raise_verdict(incidents, into, &verdict, from->it.rule, from->decided);
 }
