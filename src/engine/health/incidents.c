@@ -584,6 +584,16 @@ const Incident *incidents_at(const Incidents *incidents, size_t i)
     return &incidents->entries[incidents->count - 1 - i]->it;
 }
 
+size_t incidents_list_open(const Incidents *incidents, const Incident *out[INCIDENTS_MAX])
+{
+    size_t count = 0;
+
+    for (size_t i = incidents->count; i-- > 0;)
+        if (incidents->entries[i]->it.state == INCIDENT_OPEN)
+            out[count++] = &incidents->entries[i]->it;
+    return count;
+}
+
 static IncidentEntry *find_entry(const Incidents *incidents, const char *id)
 {
     for (size_t i = 0; id[0] != '\0' && i < incidents->count; i++)

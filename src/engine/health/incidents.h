@@ -38,7 +38,7 @@ typedef struct Incidents Incidents;
 /* A change: `incident` is valid for the call. */
 typedef void (*IncidentChanged)(void *self, const Incident *incident, IncidentChange change);
 
-/* `catalogue` and `maintenance` are borrowed. */
+/* `catalogue` and `maintenance` are borrowed; `changed` may be NULL. */
 Incidents *incidents_new(const Catalogue *catalogue, const Maintenance *maintenance, IncidentChanged changed,
                          void *self);
 void incidents_free(Incidents *incidents);
@@ -72,6 +72,8 @@ int incidents_clear(Incidents *incidents, const char *id, const char *who, uint6
 size_t incidents_count(const Incidents *incidents);
 const Incident *incidents_at(const Incidents *incidents, size_t i);
 const Incident *incidents_find(const Incidents *incidents, const char *id); /* NULL */
+/* The open ones, in this order; returns how many. */
+size_t incidents_list_open(const Incidents *incidents, const Incident *out[INCIDENTS_MAX]);
 
 /* Whether the thing that an incident is about can go on being used. */
 typedef enum IncidentUse {

@@ -504,17 +504,17 @@ static AlertItem *update_item(Alerts *alerts, const Incident *incident)
     return item;
 }
 
-void alerts_resume(Alerts *alerts, const Incident *open, size_t count)
+void alerts_resume(Alerts *alerts, const Incident *const *open, size_t count)
 {
     const MapEntry *entry;
     size_t cursor = 0;
 
     for (size_t i = 0; i < count; i++) {
-        AlertItem *item = map_get(&alerts->items, open[i].id);
+        AlertItem *item = map_get(&alerts->items, open[i]->id);
 
-        if (item && open[i].reopened > item->incident.reopened)
+        if (item && open[i]->reopened > item->incident.reopened)
             mark_unsure(item);
-        item = open[i].state == INCIDENT_OPEN ? update_item(alerts, &open[i]) : NULL;
+        item = open[i]->state == INCIDENT_OPEN ? update_item(alerts, open[i]) : NULL;
         if (!item)
             continue;
         route_item(alerts, item);

@@ -56,7 +56,7 @@ void alerts_close(Alerts *alerts, uint64_t grace_ms, void (*closed)(void *self),
 /* The incidents that are open at the start, from the journal, before anything ends them. Call it once, with none too:
  * nothing is sent before. What a receiver has heard is not sent again; what it has not (the end came between journal
  * and alert, or the receiver is new) is; what it heard as open and is not among these is sent as cleared. */
-void alerts_resume(Alerts *alerts, const Incident *open, size_t count);
+void alerts_resume(Alerts *alerts, const Incident *const *open, size_t count);
 /* A change, once the journal has acknowledged it. What is sent follows from the incident's state and from what each
  * receiver has heard, so that changes may be left out between two calls. */
 void alerts_update(Alerts *alerts, const Incident *incident);

@@ -68,26 +68,25 @@ uint64_t db_next_retry_ms(uint64_t last_ms)
 
 /* --- changes ------------------------------------------------------------------------------------------------------ */
 
-void db_add_bytes(DbChange *change, const char *bytes, size_t len)
+DbValue db_bytes(const char *bytes, size_t len)
 {
-    change->values[change->count++] = (struct DbValue){.text = xmemdup0(bytes, len), .len = len};
+    return (DbValue){.text = xmemdup0(bytes, len), .len = len};
 }
 
-void db_add_text(DbChange *change, const char *text)
+DbValue db_text(const char *text)
 {
-    db_add_bytes(change, text, strlen(text));
+    return db_bytes(text, strlen(text));
 }
 
-void db_add_number(DbChange *change, uint64_t number)
+DbValue db_number(uint64_t number)
 {
-    change->values[change->count++] = (struct DbValue){.number = (int64_t)number};
+    return (DbValue){.number = (int64_t)number};
 }
 
 void db_change_done(DbChange *change)
 {
-    for (size_t i = 0; i < change->count; i++)
-        free(change->values[i].text);
-    change->count = 0;
+    for (size_t i = 0; i < DB_VALUES_MAX; i++)
+        free(TAKE(change->values[i].text));
 }
 
 bool db_change_replaces(const DbChange *newer, const DbChange *older)
@@ -342,13 +341,13 @@ int db_apply_change(Db *db, const DbChange *change, Err *err)
 
     if (!*statement)
         TRY(prepare_sql(db, statements[change->statement].sql, statement, err));
-    for (size_t i = 0; i < change->count; i++) {
-        const struct DbValue *value = &change->values[i];
+    for (int i = 0; i < sqlite3_bind_parameter_count(*statement); i++) {
+        const DbValue *value = &change->values[i];
 
         if (value->text)
-            sqlite3_bind_text64(*statement, (int)i + 1, value->text, value->len, SQLITE_STATIC, SQLITE_UTF8);
+            sqlite3_bind_text64(*statement, i + 1, value->text, value->len, SQLITE_STATIC, SQLITE_UTF8);
         else
-            sqlite3_bind_int64(*statement, (int)i + 1, value->number);
+            sqlite3_bind_int64(*statement, i + 1, value->number);
     }
     const int rc = sqlite3_step(*statement);
     const int result = rc == SQLITE_DONE ? 0 : fail_sql(db, rc, err);

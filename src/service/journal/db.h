@@ -30,20 +30,22 @@ typedef enum DbStatement {
 
 enum { DB_VALUES_MAX = 7 };
 
+typedef struct DbValue {
+    char *text; /* NULL: a number */
+    size_t len;
+    int64_t number;
+} DbValue;
+
 /* A statement and its values, which it owns. */
 typedef struct DbChange {
     DbStatement statement;
-    size_t count;
-    struct DbValue {
-        char *text; /* NULL: a number */
-        size_t len;
-        int64_t number;
-    } values[DB_VALUES_MAX];
+    DbValue values[DB_VALUES_MAX];
 } DbChange;
 
-void db_add_text(DbChange *change, const char *text);
-void db_add_bytes(DbChange *change, const char *bytes, size_t len);
-void db_add_number(DbChange *change, uint64_t number);
+/* Values; texts are copied. */
+DbValue db_text(const char *text);
+DbValue db_bytes(const char *bytes, size_t len);
+DbValue db_number(uint64_t number);
 void db_change_done(DbChange *change);
 /* Whether both are about the same row, so that the newer one alone is enough. */
 bool db_change_replaces(const DbChange *newer, const DbChange *older);

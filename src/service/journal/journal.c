@@ -68,7 +68,6 @@ typedef struct Shared {
 } Shared;
 
 struct Journal {
-    JournalConfig config;
     Shared *shared; /* NULL: no file */
     uv_async_t async;
     uv_timer_t timer; /* runs while something is not acknowledged */
@@ -389,9 +388,9 @@ static bool wait_for_flag(Shared *s, const bool *flag)
     return *flag;
 }
 
-static int start_thread(Journal *j, Err *err)
+static int start_thread(Journal *j, const JournalConfig *config, Err *err)
 {
-    Shared *s = make_shared(&j->config, &j->async);
+    Shared *s = make_shared(config, &j->async);
     pthread_t thread;
     int rc = pthread_create(&thread, NULL, run_writer, s);
 
@@ -456,7 +455,7 @@ static void check_patience(uv_timer_t *timer)
 {
     Journal *j = timer->data;
 
-    if (j->shared && uv_now(timer->loop) - j->waiting_since >= j->config.patience_ns / NS_PER_MS) {
+    if (j->shared && uv_now(timer->loop) - j->waiting_since >= j->shared->config.patience_ns / NS_PER_MS) {
         pthread_mutex_lock(&j->shared->lock);
         note_hanging_disk(j->shared);
         pthread_mutex_unlock(&j->shared->lock);
@@ -487,14 +486,13 @@ int journal_open(uv_loop_t *loop, const JournalConfig *config, JournalAcked acke
 {
     Journal *j = xcalloc(1, sizeof *j);
 
-    j->config = *config;
     j->acked = acked;
     j->self = self;
     uv_async_init(loop, &j->async, acknowledge_progress);
     uv_timer_init(loop, &j->timer);
     j->async.data = j->timer.data = j;
     uv_unref((uv_handle_t *)&j->async);
-    const int rc = config->path[0] ? start_thread(j, err) : 0;
+    const int rc = config->path[0] ? start_thread(j, config, err) : 0;
     if (rc < 0) {
         journal_close(j);
         return rc;
@@ -586,10 +584,10 @@ static void queue_change(Shared *s, DbChange *change)
     }
 }
 
-/* Takes the change over. */
-static uint64_t put_change(Journal *j, DbChange *change)
+/* Holds the change from now on. */
+static uint64_t put_change(Journal *j, DbChange change)
 {
-    const bool gathers = change->statement == DB_PUT_EVENT || change->statement == DB_PUT_POSITION;
+    const bool gathers = change.statement == DB_PUT_EVENT || change.statement == DB_PUT_POSITION;
     Shared *s = j->shared;
 
     j->last++;
@@ -598,13 +596,13 @@ static uint64_t put_change(Journal *j, DbChange *change)
         uv_timer_start(&j->timer, check_patience, CHECK_MS, CHECK_MS);
     }
     if (!s) {
-        db_change_done(change);
+        db_change_done(&change);
         uv_async_send(&j->async);
         return j->last;
     }
     pthread_mutex_lock(&s->lock);
     s->put_to = j->last;
-    queue_change(s, change);
+    queue_change(s, &change);
     if (s->state.health == JOURNAL_MEMORY) {
         s->given_up = s->put_to;
         wake_loop(s);
@@ -620,104 +618,77 @@ static uint64_t put_change(Journal *j, DbChange *change)
 
 uint64_t journal_put_incident(Journal *j, const Incident *incident)
 {
-    DbChange change = {.statement = DB_PUT_INCIDENT};
     CLEANUP(str_done) Str json = {0};
 
     str_init(&json, JSON_MAX);
     incident_json(incident, &json);
-    db_add_text(&change, incident->id);
-    db_add_text(&change, incident_states[incident->state].key);
-    db_add_number(&change, incident->opened_real_ns);
-    db_add_number(&change, incident->updated_real_ns);
-    db_add_number(&change, incident->cleared_real_ns);
-    db_add_text(&change, json.text);
-    return put_change(j, &change);
+    return put_change(j, (DbChange){DB_PUT_INCIDENT,
+                                    {db_text(incident->id), db_text(incident_states[incident->state].key),
+                                     db_number(incident->opened_real_ns), db_number(incident->updated_real_ns),
+                                     db_number(incident->cleared_real_ns), db_text(json.text)}});
 }
 
 uint64_t journal_put_event(Journal *j, const Event *event, const char *incident_id, const Node *node)
 {
-    DbChange change = {.statement = DB_PUT_EVENT};
     CLEANUP(str_done) Str json = {0};
 
     str_init(&json, JSON_MAX);
     event_json(event, incident_id, node, &json);
-    db_add_number(&change, event->real_ns);
-    db_add_number(&change, event->sequence);
-    db_add_text(&change, json.text);
-    return put_change(j, &change);
+    return put_change(
+        j, (DbChange){DB_PUT_EVENT, {db_number(event->real_ns), db_number(event->sequence), db_text(json.text)}});
 }
 
 uint64_t journal_put_bundle(Journal *j, const char *incident_id, const char *json, size_t len)
 {
-    DbChange change = {.statement = DB_PUT_BUNDLE};
     CLEANUP(str_done) Str gz = {0};
 
     str_init(&gz, BUNDLE_MAX);
     if (gzip_pack(json, len, &gz, NULL) < 0)
         str_clear(&gz); /* larger than any that we make: keep an empty one */
-    db_add_text(&change, incident_id);
-    db_add_bytes(&change, gz.text, gz.len);
-    return put_change(j, &change);
+    return put_change(j, (DbChange){DB_PUT_BUNDLE, {db_text(incident_id), db_bytes(gz.text, gz.len)}});
 }
 
 uint64_t journal_put_window(Journal *j, const MaintenanceWindow *window, bool ended)
 {
-    DbChange change = {.statement = ended ? DB_END_WINDOW : DB_PUT_WINDOW};
     char uuids[sizeof window->uuids] = "";
     Str list;
 
-    db_add_text(&change, window->id);
     if (ended)
-        return put_change(j, &change);
+        return put_change(j, (DbChange){DB_END_WINDOW, {db_text(window->id)}});
     str_init_room(&list, uuids, sizeof uuids);
     for (size_t i = 0; i < ARRAY_LEN(window->uuids) && window->uuids[i][0]; i++)
         str_addf(&list, "%s%s", i ? " " : "", window->uuids[i]);
-    db_add_text(&change, window->reason);
-    db_add_text(&change, window->who);
-    db_add_number(&change, window->gpus);
-    db_add_number(&change, window->from_real_ns);
-    db_add_number(&change, window->until_real_ns);
-    db_add_text(&change, uuids);
-    return put_change(j, &change);
+    return put_change(
+        j, (DbChange){DB_PUT_WINDOW,
+                      {db_text(window->id), db_text(window->reason), db_text(window->who), db_number(window->gpus),
+                       db_number(window->from_real_ns), db_number(window->until_real_ns), db_text(uuids)}});
 }
 
 uint64_t journal_put_gpu(Journal *j, const JournalGpu *gpu, bool forgotten)
 {
-    DbChange change = {.statement = forgotten ? DB_END_GPU : DB_PUT_GPU};
+    const Device *device = &gpu->device;
     char pci[PCI_TEXT_CAP];
 
-    db_add_text(&change, gpu->device.uuid);
     if (forgotten)
-        return put_change(j, &change);
-    db_add_text(&change, gpu->device.serial);
-    db_add_text(&change, gpu->device.name);
-    db_add_number(&change, gpu->first_real_ns);
-    db_add_number(&change, gpu->last_real_ns);
-    db_add_number(&change, gpu->drained);
-    db_add_text(&change, gpu->device.has_pci ? pci_format(gpu->device.pci, PCI_FORM_SYSFS, pci) : "");
-    return put_change(j, &change);
+        return put_change(j, (DbChange){DB_END_GPU, {db_text(device->uuid)}});
+    return put_change(j,
+                      (DbChange){DB_PUT_GPU,
+                                 {db_text(device->uuid), db_text(device->serial), db_text(device->name),
+                                  db_number(gpu->first_real_ns), db_number(gpu->last_real_ns), db_number(gpu->drained),
+                                  db_text(device->has_pci ? pci_format(device->pci, PCI_FORM_SYSFS, pci) : "")}});
 }
 
 uint64_t journal_put_position(Journal *j, const char *boot_id, uint64_t sequence, uint64_t fabric_offset,
                               uint64_t fabric_inode)
 {
-    DbChange change = {.statement = DB_PUT_POSITION};
-
-    db_add_text(&change, boot_id);
-    db_add_number(&change, sequence);
-    db_add_number(&change, fabric_offset);
-    db_add_number(&change, fabric_inode);
-    return put_change(j, &change);
+    return put_change(
+        j, (DbChange){DB_PUT_POSITION,
+                      {db_text(boot_id), db_number(sequence), db_number(fabric_offset), db_number(fabric_inode)}});
 }
 
 uint64_t journal_put_outbox(Journal *j, const char *receiver, const char *key, const char *text, size_t len)
 {
-    const bool ends = len == 0 || len > OUTBOX_MAX;
-    DbChange change = {.statement = ends ? DB_END_OUTBOX : DB_PUT_OUTBOX};
-
-    db_add_text(&change, receiver);
-    db_add_text(&change, key);
-    if (!ends)
-        db_add_bytes(&change, text, len);
-    return put_change(j, &change);
+    if (len == 0 || len > OUTBOX_MAX)
+        return put_change(j, (DbChange){DB_END_OUTBOX, {db_text(receiver), db_text(key)}});
+    return put_change(j, (DbChange){DB_PUT_OUTBOX, {db_text(receiver), db_text(key), db_bytes(text, len)}});
 }

@@ -85,6 +85,9 @@ void agent_event_happened(void *self, const TriageEvent *event);
 /* What HTTP and the control socket answer. `device` NULL: any; else an index, a UUID, a PCI address or a device key. */
 void agent_incidents_json(const Agent *agent, bool open_only, const char *device, Str *out);
 void agent_maintenance_json(const Agent *agent, Str *out);
+/* `query`: device, metrics, resolution, from, to, NULL where not given (api_history_query). 200, or 404 or 400 with the
+ * reason in *err; `hint` ends that of a device that there is not. */
+unsigned agent_history_json(const Agent *agent, const char *const query[5], const char *hint, Str *out, Err *err);
 void agent_events_json(const Agent *agent, uint64_t from, Str *out);
 
 /* requests.c: all that is known as of the last tick; `incidents` is room for the open ones. */

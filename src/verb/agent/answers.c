@@ -363,27 +363,18 @@ static void answer_runbook(Agent *agent, HttpRequest *request, const char *class
 
 static void answer_history(Agent *agent, HttpRequest *request, const char *id)
 {
-    const Node *node = board_reader_node(agent->sampling.reader);
-    const NodeGpu *gpu;
-    HistoryQuery query;
-    Err err;
+    const char *const query[] = {id, http_query(request, "metric"), http_query(request, "resolution"),
+                                 http_query(request, "from"), http_query(request, "to")};
     CLEANUP(str_done) Str text;
-    const Reading *reading = api_find(node, id, &gpu);
+    Err err;
 
     str_init(&text, ANSWER_MAX);
-    if (!reading) {
-        err_set(&err, -ENOENT, "there is no GPU or MIG device '%.100s'; an index, a UUID or a PCI address names one",
-                id);
-        send_problem(request, 404, err.text);
-    } else if (api_history_query(http_query(request, "metric"), http_query(request, "resolution"),
-                                 http_query(request, "from"), http_query(request, "to"), node->real_ns, &query,
-                                 &err) < 0) {
-        send_problem(request, 400, err.text);
-    } else if (api_history(node, agent->store, reading, &query, &text, &err) < 0) {
-        send_problem(request, 404, err.text);
-    } else {
-        send_text(request, 200, TYPE_JSON, &text);
-    }
+    const unsigned status =
+        agent_history_json(agent, query, "; an index, a UUID or a PCI address names one", &text, &err);
+    if (status == 200)
+        send_text(request, status, TYPE_JSON, &text);
+    else
+        send_problem(request, status, err.text);
 }
 
 static void stream_gone(void *self, HttpStream *stream)

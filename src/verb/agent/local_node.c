@@ -32,7 +32,8 @@ struct LocalNode {
     Incidents *incidents;
     Detectors *detectors;
     Host *host;
-    VEC(const Incident *) open;
+    const Incident *open[INCIDENTS_MAX];
+    size_t open_count;
     Snapshot snapshot;
     uint64_t limit_ns;
     bool stopped;
@@ -65,21 +66,14 @@ static void plan_everything(Board *board, const AgentConfig *config)
     board_set_plan(board, &plan);
 }
 
-static void ignore_change(void *self, const Incident *incident, IncidentChange change)
-{
-    (void)self;
-    (void)incident;
-    (void)change;
-}
-
 /* One sample must suffice: evidence counts at once. */
-static int open_judge(LocalNode *local, const LocalNodeOptions *options, Err *err)
+static int open_detectors(LocalNode *local, const LocalNodeOptions *options, Err *err)
 {
     const HostConfig host = {.root = options->root ? options->root : "", .period_ns = local->config->o.slow_ns};
 
     TRY(faults_load(NULL, 0, &local->catalogue, err));
     catalogue_open_at_once(local->catalogue);
-    local->incidents = incidents_new(local->catalogue, local->maintenance, ignore_change, local);
+    local->incidents = incidents_new(local->catalogue, local->maintenance, NULL, NULL);
     local->detectors = detectors_new(local->catalogue, NULL);
     return host_open(&host, &local->host, err);
 }
@@ -97,7 +91,7 @@ int local_node_new(const LocalNodeOptions *options, LocalNode **ret, Err *err)
     log_init(&local->log, LOG_LEVEL_ERROR, LOG_FORMAT_TEXT, "stoker", clock_kernel());
     int rc = make_config(options, &local->config, err);
     if (rc == 0)
-        rc = open_judge(local, options, err);
+        rc = open_detectors(local, options, err);
     if (rc == 0)
         rc = sampling_open(&local->sampling, &local->loop, local->config, &local->log, err);
     if (rc < 0) {
@@ -135,7 +129,6 @@ void local_node_free(LocalNode *local)
     incidents_free(local->incidents);
     maintenance_free(local->maintenance);
     catalogue_free(local->catalogue);
-    vec_done(&local->open);
     activities_free(local->activities);
     store_free(local->store);
     vec_done(&local->processes);
@@ -150,17 +143,12 @@ static void add_evidence(void *self, const Evidence *evidence)
 /* Detectors, catalogue and incidents, as in the agent. */
 static void detect_faults(LocalNode *local, const Node *node)
 {
-    const Incidents *all = local->incidents;
-
     incidents_set_node(local->incidents, node);
     host_tick(local->host, node->time_ns, NULL, 0);
     detectors_tick(local->detectors, node, host_facts(local->host),
                    &(DetectorSink){.evidence = add_evidence, .self = local});
     incidents_advance(local->incidents, node->time_ns, node->real_ns);
-    vec_clear(&local->open);
-    for (size_t i = 0; i < incidents_count(all); i++)
-        if (incidents_at(all, i)->state == INCIDENT_OPEN)
-            vec_push(&local->open, incidents_at(all, i));
+    local->open_count = incidents_list_open(local->incidents, local->open);
 }
 
 /* The node now; its readings are stored and checked for faults once a second. */
@@ -199,8 +187,8 @@ static const Snapshot *make_snapshot(LocalNode *local, const Node *node)
                                  .places = host_places(local->host),
                                  .boot_id = host_facts(local->host)->boot_id,
                                  .boot_real_ns = host_facts(local->host)->boot_real_ns,
-                                 .incidents = local->open.at,
-                                 .incident_count = local->open.len};
+                                 .incidents = local->open,
+                                 .incident_count = local->open_count};
     activities_update(local->activities, &local->snapshot, local->store);
     return &local->snapshot;
 }

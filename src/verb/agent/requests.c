@@ -34,17 +34,6 @@
 
 enum { RELEASE_MAX_S = 24 * 3600, WINDOW_MAX_S = 366 * 24 * 3600 };
 
-static size_t open_incidents(const Agent *agent, const Incident *out[INCIDENTS_MAX])
-{
-    const Incidents *all = agent->triage.incidents;
-    size_t count = 0;
-
-    for (size_t i = 0; i < incidents_count(all) && count < INCIDENTS_MAX; i++)
-        if (incidents_at(all, i)->state == INCIDENT_OPEN)
-            out[count++] = incidents_at(all, i);
-    return count;
-}
-
 Snapshot agent_snapshot(const Agent *agent, const Incident *incidents[INCIDENTS_MAX])
 {
     return (Snapshot){.node = board_reader_node(agent->sampling.reader),
@@ -54,7 +43,7 @@ Snapshot agent_snapshot(const Agent *agent, const Incident *incidents[INCIDENTS_
                       .boot_id = host_facts(agent->triage.host)->boot_id,
                       .boot_real_ns = host_facts(agent->triage.host)->boot_real_ns,
                       .incidents = incidents,
-                      .incident_count = open_incidents(agent, incidents),
+                      .incident_count = incidents_list_open(agent->triage.incidents, incidents),
                       .maintenance = agent->triage.maintenance};
 }
 
@@ -99,6 +88,20 @@ void agent_events_json(const Agent *agent, uint64_t from, Str *out)
     json_add_u64(out, "next", next);
     json_add_time(out, "started", agent->start_real_ns);
     str_add(out, "}\n");
+}
+
+unsigned agent_history_json(const Agent *agent, const char *const query[5], const char *hint, Str *out, Err *err)
+{
+    const Node *node = board_reader_node(agent->sampling.reader);
+    const NodeGpu *gpu;
+    HistoryQuery wanted;
+    const Reading *reading = api_find(node, query[0], &gpu);
+
+    if (!reading)
+        (void)err_set(err, -ENOENT, "there is no GPU or MIG device '%.100s'%s", query[0], hint);
+    else if (api_history_query(query[1], query[2], query[3], query[4], node->real_ns, &wanted, err) < 0)
+        return 400;
+    return reading && api_history(node, agent->store, reading, &wanted, out, err) == 0 ? 200 : 404;
 }
 
 void agent_maintenance_json(const Agent *agent, Str *out)
@@ -158,21 +161,13 @@ static int answer_status(const Request *r)
 
 static int answer_history(const Request *r)
 {
-    const Node *node = board_reader_node(r->agent->sampling.reader);
-    const NodeGpu *gpu;
-    HistoryQuery query;
     Err err;
-    const Reading *reading = r->count == 6 ? api_find(node, r->words[1], &gpu) : NULL;
 
     if (r->count != 6)
         return refuse_request(r, EXIT_USAGE, "history: 'DEVICE METRICS second|minute FROM TO' is needed");
-    if (!reading)
-        (void)err_set(&err, -ENOENT, "there is no GPU or MIG device '%.100s'", r->words[1]);
-    if (reading &&
-        api_history_query(r->words[2], r->words[3], r->words[4], r->words[5], node->real_ns, &query, &err) == 0 &&
-        api_history(node, r->agent->store, reading, &query, r->out, &err) == 0)
-        return EXIT_FINE;
-    return refuse_request(r, EXIT_UNKNOWN, "%s", err.text);
+    if (agent_history_json(r->agent, &r->words[1], "", r->out, &err) != 200)
+        return refuse_request(r, EXIT_UNKNOWN, "%s", err.text);
+    return EXIT_FINE;
 }
 
 /* What Slurm, a probe, a prolog or an epilog asks; the words are those that `stoker check` makes. */

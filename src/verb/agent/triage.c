@@ -524,14 +524,10 @@ static int open_alerts(Triage *triage, uv_loop_t *loop, const JournalKept *kept,
                                  .journal = triage->journal,
                                  .kept = kept,
                                  .log = triage->log};
-    VEC(Incident) open = {0};
+    const Incident *open[INCIDENTS_MAX];
 
     TRY(alerts_new(loop, &config, &triage->alerts, err));
-    for (size_t i = 0; i < incidents_count(triage->incidents); i++)
-        if (incidents_at(triage->incidents, i)->state == INCIDENT_OPEN)
-            vec_push(&open, *incidents_at(triage->incidents, i));
-    alerts_resume(triage->alerts, open.at, open.len);
-    vec_done(&open);
+    alerts_resume(triage->alerts, open, incidents_list_open(triage->incidents, open));
     return 0;
 }
 

@@ -236,11 +236,14 @@ static void show_outbox(void)
 
 static void resume(json_t *list)
 {
-    static Incident open[RESUMED_MAX];
+    static Incident incidents[RESUMED_MAX];
+    const Incident *open[RESUMED_MAX];
     size_t count = 0;
 
-    for (; count < json_array_size(list) && count < RESUMED_MAX; count++)
-        make_incident(json_array_get(list, count), &open[count]);
+    for (; count < json_array_size(list) && count < RESUMED_MAX; count++) {
+        make_incident(json_array_get(list, count), &incidents[count]);
+        open[count] = &incidents[count];
+    }
     alerts_resume(alerts, open, count);
 }
 
