@@ -51,7 +51,7 @@ static inline int64_t trace_smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* The order of two int64, for qsort. */
+/* The order of two int64, or of two structs that begin with one, for qsort. */
 static inline int trace_by_number(const void *a, const void *b)
 {
     const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;

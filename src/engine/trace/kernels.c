@@ -193,7 +193,7 @@ void trace_kernels(const TraceJob *job, TraceRank *rank)
 
 enum { SMALL_COPY_BYTES = 64 * 1024 };
 
-static const char *const kind_words[PROFILE_COPY_KIND_COUNT] = {
+const char *const trace_copy_words[PROFILE_COPY_KIND_COUNT] = {
     [PROFILE_COPY_UNKNOWN] = "unknown", [PROFILE_COPY_HTOD] = "HtoD", [PROFILE_COPY_DTOH] = "DtoH",
     [PROFILE_COPY_DTOD] = "DtoD",       [PROFILE_COPY_PTOP] = "PtoP", [PROFILE_COPY_HTOH] = "HtoH",
     [PROFILE_COPY_SET] = "set"};
@@ -238,7 +238,7 @@ static uint32_t row_of(Copies *copies, const ProfileCopy *copy)
     uint32_t *row = &copies->row[copy->kind][copy->source][copy->target];
 
     if (*row == 0) {
-        vec_push(&copies->rank->copies, ((TraceCopy){.kind = kind_words[copy->kind],
+        vec_push(&copies->rank->copies, ((TraceCopy){.kind = trace_copy_words[copy->kind],
                                                      .source = memory_words[copy->source],
                                                      .target = memory_words[copy->target],
                                                      .min_ns = INT64_MAX,

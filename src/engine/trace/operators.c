@@ -384,93 +384,61 @@ static void add_host(Annotations *annotations)
     free(operations);
 }
 
-/* A part of a stream's time whose GPU work belongs to a row: parts of one name do not overlap. */
-typedef struct Part {
-    int64_t start, end;
-    size_t row;
-} Part;
-
-/* What had happened on the stream up to one end of a part. */
+/* Where a part of a stream's time begins or ends whose GPU work belongs to a row: parts of one name do not overlap.
+ * What had come on the stream is subtracted at a part's start and added at its end. */
 typedef struct Mark {
     int64_t time;
-    size_t part;
-    bool is_end;
+    size_t row;
+    int64_t sign; /* -1 start, 1 end */
 } Mark;
 
-typedef struct Lane {
-    VEC(Part) parts;
-    VEC(Mark) marks;
-} Lane;
+typedef VEC(Mark) Marks;
 
-static int compare_marks(const void *a, const void *b)
-{
-    const Mark *x = a, *y = b;
-    const int64_t keys[][2] = {{x->time, y->time}, {(int64_t)x->part, (int64_t)y->part}};
-    return trace_compare(keys, ARRAY_LEN(keys));
-}
-
-/* The lane's ranges as parts; the table's rows first..end-1 are the lane's, by start. */
-static void collect_parts(Annotations *annotations, size_t first, size_t end, Lane *lane)
+/* The ranges of a lane; the table's rows first..end-1 are the lane's, by start. */
+static void collect_marks(Annotations *annotations, size_t first, size_t end, Marks *marks)
 {
     const ProfileEvents *mark = &annotations->job->index->profile->mark;
     VEC(int64_t) until = {0}; /* row -> where its last part on this lane ends */
 
-    vec_clear(&lane->parts);
-    vec_clear(&lane->marks);
+    vec_clear(marks);
     for (size_t i = first; i < end; i++) {
         const size_t row = row_for(annotations, mark->name[i]), number = row - annotations->first;
-        Part part = {.start = mark->start[i], .end = profile_end(mark, i), .row = row};
+        const int64_t to = profile_end(mark, i);
 
         while (until.len <= number)
             vec_push(&until, INT64_MIN);
         trace_add_event(&annotations->rank->annotations.at[row], mark->duration[i]);
-        if (part.start < until.at[number])
-            part.start = until.at[number];
-        if (part.end <= part.start)
+        const int64_t from = trace_larger(mark->start[i], until.at[number]);
+
+        if (to <= from)
             continue;
-        until.at[number] = part.end;
-        vec_push(&lane->marks, ((Mark){.time = part.start, .part = lane->parts.len}));
-        vec_push(&lane->marks, ((Mark){.time = part.end, .part = lane->parts.len, .is_end = true}));
-        vec_push(&lane->parts, part);
+        until.at[number] = to;
+        vec_push(marks, ((Mark){.time = from, .row = row, .sign = -1}));
+        vec_push(marks, ((Mark){.time = to, .row = row, .sign = 1}));
     }
     vec_done(&until);
-    vec_sort(&lane->marks, compare_marks);
-}
-
-typedef struct Stream {
-    TraceCover cover;
-    int64_t total, count; /* of the operations that have come */
-} Stream;
-
-/* At the start of a part subtracts what came before it, at its end adds what came until then. */
-static void apply_mark(Annotations *annotations, const Lane *lane, const Mark *mark, const Stream *stream)
-{
-    TraceAnnotation *row = &annotations->rank->annotations.at[lane->parts.at[mark->part].row];
-    int64_t sign = mark->is_end ? 1 : -1;
-
-    row->busy_ns = trace_sum(row->busy_ns, sign * trace_cover_until(&stream->cover, mark->time));
-    row->device_ns = trace_sum(row->device_ns, sign * stream->total);
-    row->operation_count += sign * stream->count;
-}
-
-static void add_operation(const ProfileEvents *gpu, Stream *stream, size_t row)
-{
-    stream->total = trace_sum(stream->total, gpu->duration[row]);
-    stream->count++;
-    trace_cover_add(&stream->cover, gpu->start[row], profile_end(gpu, row));
+    vec_sort(marks, trace_by_number);
 }
 
 /* The lane's operations (rows[0..count-1] of the GPU table, by start) against its ranges. */
-static void add_lane(Annotations *annotations, const Lane *lane, const uint32_t *rows, size_t count)
+static void add_lane(Annotations *annotations, const Marks *marks, const uint32_t *rows, size_t count)
 {
     const ProfileEvents *gpu = &annotations->job->index->profile->gpu;
-    Stream stream = {0};
+    TraceCover cover = {0};
+    int64_t total = 0;
     size_t next = 0;
 
-    for (size_t i = 0; i < lane->marks.len; i++) {
-        for (; next < count && gpu->start[rows[next]] < lane->marks.at[i].time; next++)
-            add_operation(gpu, &stream, rows[next]);
-        apply_mark(annotations, lane, &lane->marks.at[i], &stream);
+    for (size_t i = 0; i < marks->len; i++) {
+        const Mark *mark = &marks->at[i];
+        TraceAnnotation *row = &annotations->rank->annotations.at[mark->row];
+
+        for (; next < count && gpu->start[rows[next]] < mark->time; next++) {
+            total = trace_sum(total, gpu->duration[rows[next]]);
+            trace_cover_add(&cover, gpu->start[rows[next]], profile_end(gpu, rows[next]));
+        }
+        row->busy_ns = trace_sum(row->busy_ns, mark->sign * trace_cover_until(&cover, mark->time));
+        row->device_ns = trace_sum(row->device_ns, mark->sign * total);
+        row->operation_count += mark->sign * (int64_t)next;
     }
 }
 
@@ -478,19 +446,18 @@ static void add_gpu(Annotations *annotations)
 {
     const Profile *profile = annotations->job->index->profile;
     const size_t *first = annotations->job->index->stream_first;
-    Lane lane = {0};
+    Marks marks = {0};
 
     for (size_t i = 0, end; i < profile->mark.len; i = end) {
         uint32_t number = profile->mark.lane[i];
 
         for (end = i; end < profile->mark.len && profile->mark.lane[end] == number; end++)
             ;
-        collect_parts(annotations, i, end, &lane);
-        add_lane(annotations, &lane, annotations->job->index->stream_rows + first[number],
+        collect_marks(annotations, i, end, &marks);
+        add_lane(annotations, &marks, annotations->job->index->stream_rows + first[number],
                  first[number + 1] - first[number]);
     }
-    vec_done(&lane.parts);
-    vec_done(&lane.marks);
+    vec_done(&marks);
 }
 
 static int compare_annotations(const void *a, const void *b)

@@ -107,6 +107,8 @@ typedef struct TraceKernel {
     int64_t occupancy_ns, blocks_ns; /* time behind occupancy_percent, and blocks_per_sm and sm_efficiency */
 } TraceKernel;
 
+extern const char *const trace_copy_words[PROFILE_COPY_KIND_COUNT];
+
 typedef struct TraceCopy {
     const char *kind;            /* "HtoD", "DtoH", "DtoD", "PtoP", "HtoH", "set", "unknown" */
     const char *source, *target; /* "pageable", "pinned", "device", "managed", "array", "" unknown */

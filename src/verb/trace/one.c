@@ -55,15 +55,15 @@ static int read_nsys_csv(ProfileInput *input, const bool *stop, Profile *into, N
     return rc < 0 ? err_add(err, "'%s'", profile_input_path(input)) : rc;
 }
 
+#define ROW_TIMES(row)                                                                                                 \
+    .count = (row)->count, .total_ns = (row)->total_ns, .min_ns = (row)->min_ns, .max_ns = (row)->max_ns
+
 static void add_kernel(TraceRank *rank, const NsysSummaryRow *row)
 {
     const size_t len = strlen(row->name);
     const TraceKernel kernel = {.name = row->name,
                                 .class = trace_classify(PROFILE_KERNEL, row->name, len),
-                                .count = row->count,
-                                .total_ns = row->total_ns,
-                                .min_ns = row->min_ns,
-                                .max_ns = row->max_ns,
+                                ROW_TIMES(row),
                                 .mean_ns = row->count ? (double)row->total_ns / (double)row->count : 0,
                                 .sd_ns = isnan(row->sd_ns) ? 0 : row->sd_ns,
                                 .tensor_core = trace_is_tensor_core(row->name, len),
@@ -78,21 +78,14 @@ static void add_kernel(TraceRank *rank, const NsysSummaryRow *row)
 
 static void add_copy(TraceRank *rank, const NsysSummaryRow *row)
 {
-    static const char *const kinds[PROFILE_COPY_KIND_COUNT] = {"unknown", "HtoD", "DtoH", "DtoD",
-                                                               "PtoP",    "HtoH", "set"};
     ProfileCopy words;
 
     profile_copy_words(row->name, strlen(row->name), &words);
-    const TraceCopy copy = {.kind = kinds[words.kind],
-                            .source = "",
-                            .target = "",
-                            .count = row->count,
-                            .total_ns = row->total_ns,
-                            .min_ns = row->min_ns,
-                            .max_ns = row->max_ns,
-                            .bandwidth_gbs = (double)NAN};
-
-    vec_push(&rank->copies, copy);
+    vec_push(&rank->copies, ((TraceCopy){.kind = trace_copy_words[words.kind],
+                                         .source = "",
+                                         .target = "",
+                                         ROW_TIMES(row),
+                                         .bandwidth_gbs = (double)NAN}));
 }
 
 static void add_call(TraceRank *rank, const NsysSummaryRow *row)
@@ -101,24 +94,14 @@ static void add_call(TraceRank *rank, const NsysSummaryRow *row)
                             .inner = "",
                             .outer = "",
                             .class = trace_classify_host(PROFILE_CALL, row->name, strlen(row->name)),
-                            .count = row->count,
-                            .total_ns = row->total_ns,
-                            .min_ns = row->min_ns,
-                            .max_ns = row->max_ns};
+                            ROW_TIMES(row)};
 
     vec_push(&rank->calls, call);
 }
 
 static void add_range(TraceRank *rank, const NsysSummaryRow *row)
 {
-    const TraceAnnotation range = {.name = row->name,
-                                   .count = row->count,
-                                   .total_ns = row->total_ns,
-                                   .min_ns = row->min_ns,
-                                   .max_ns = row->max_ns,
-                                   .busy_ns = -1};
-
-    vec_push(&rank->annotations, range);
+    vec_push(&rank->annotations, ((TraceAnnotation){.name = row->name, ROW_TIMES(row), .busy_ns = -1}));
 }
 
 static void (*const adders[])(TraceRank *rank, const NsysSummaryRow *row) = {[NSYS_TABLE_KERNELS] = add_kernel,
