@@ -86,7 +86,7 @@ def expected(document):
                      known(args.get("stream", re.sub(r"^stream ", "", str(event.get("tid"))))))
         else:
             place = ("cpu", number(event.get("pid")) or 0, number(event.get("tid")) or 0)
-        rows[(kind, start, duration, place, link or 0, external, event.get("name"))] += 1
+        rows[(kind, start, duration, place, link or 0, external, event.get("name") or "")] += 1
     # A GPU operation or a call that stands there twice, id and all, is one.
     for row in rows:
         if row[0] in GPU | {"call"} and row[4]:
