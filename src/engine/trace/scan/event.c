@@ -8,8 +8,6 @@
 #include "base/cleanup.h"
 #include "engine/trace/scan/inside.h"
 
-/* ---- details from args ---- */
-
 /* Details from args. Kernels are launched in the same few ways and operators called with the same few shapes: both
  * are recognised by their texts before any number is read. */
 

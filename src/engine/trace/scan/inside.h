@@ -3,7 +3,9 @@
 
 /* The parts of one scan, shared between the files of this folder. */
 
+#include <endian.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/arena.h"
 #include "base/cleanup.h"
@@ -26,6 +28,15 @@ enum {
 
 /* --- values (value.c) ----------------------------------------------------------------------------------------------
  */
+
+/* Eight bytes as a number, the first one lowest. */
+static inline uint64_t value_eight_bytes(const char *at)
+{
+    uint64_t v;
+
+    memcpy(&v, at, sizeof v);
+    return le64toh(v);
+}
 
 /* What slices mean: numbers, times, texts. Pure. Eight bytes behind a slice must be readable (SCAN_PAD sees to it). */
 

@@ -22,8 +22,6 @@ enum {
     THREADS_MAX = 64,
 };
 
-/* ---- joining ---- */
-
 /* Two scans of one text become one, as if the first had gone on. */
 
 static uint32_t same_name(Profile *into, const Profile *part, uint32_t name)

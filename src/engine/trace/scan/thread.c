@@ -4,7 +4,6 @@
 #include "base/number.h"
 #include "engine/trace/scan/inside.h"
 
-#include <endian.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,8 +40,6 @@ const KnownHalf *half_known(const TraceScan *scan, uint64_t byte)
     return known && known->halves.len ? bsearch(&key, known->halves.at, known->halves.len, sizeof key, by_front) : NULL;
 }
 
-/* ---- names ---- */
-
 /* A small cache in front of the profile's names. Hashes a few words of a text and compares all of it. Each slot has a
  * neighbour, so that two texts of one slot do not evict each other in turns. */
 
@@ -67,14 +64,6 @@ void caches_forget(Caches *caches)
     caches->copy_name = PROFILE_NONE;
 }
 
-static inline uint64_t word_at(const char *p)
-{
-    uint64_t v;
-
-    memcpy(&v, p, sizeof v);
-    return v;
-}
-
 /* Long names of kernels often begin and end alike: their middle counts as well. */
 static inline uint32_t place_of(const char *p, uint32_t len)
 {
@@ -82,11 +71,12 @@ static inline uint32_t place_of(const char *p, uint32_t len)
     uint64_t h = len;
 
     if (len > 32)
-        h += (word_at(p + len / 2) ^ (word_at(p + len / 4) << 1)) * odd ^ word_at(p + len / 4 * 3);
+        h += (value_eight_bytes(p + len / 2) ^ (value_eight_bytes(p + len / 4) << 1)) * odd ^
+             value_eight_bytes(p + len / 4 * 3);
     if (len >= 8)
-        h = (h ^ word_at(p)) * even ^ word_at(p + len - 8);
+        h = (h ^ value_eight_bytes(p)) * even ^ value_eight_bytes(p + len - 8);
     else if (len)
-        h ^= word_at(p) << (64 - 8 * len);
+        h ^= value_eight_bytes(p) << (64 - 8 * len);
     h ^= h >> 31;
     return (uint32_t)(h * odd >> 52) % NAME_CACHE;
 }
@@ -242,10 +232,7 @@ int64_t gpu_stream(TraceScan *scan)
 /* What is 1..8 bytes long, the last one on top. */
 static inline uint64_t short_text(const Slice *slice)
 {
-    uint64_t v;
-
-    memcpy(&v, slice->at, sizeof v);
-    return le64toh(v) << (64 - 8 * slice->len);
+    return value_eight_bytes(slice->at) << (64 - 8 * slice->len);
 }
 
 /* The short texts of two slots as a key; `forms` holds lengths and kinds. False: missing, or longer than eight
@@ -349,8 +336,6 @@ uint32_t id_known(const TraceScan *scan, int64_t id)
         found = bsearch(&key, known->ids.at, known->ids.len, sizeof key, by_front);
     return found ? found->number : 0;
 }
-
-/* ---- labels of lanes ---- */
 
 /* Names and orders of threads and streams, from metadata events, which may stand anywhere: the last one counts. Lanes
  * that nothing happened on get none. */
@@ -465,8 +450,6 @@ void labels_apply(Labels *labels, Profile *profile)
             label_lane(labels, (ThreadKey){lane->pid, lane->tid, lane->pid_name, lane->tid_name}, lane);
     }
 }
-
-/* ---- begin and end ---- */
 
 /* Begins and ends of ranges ("B", "E"), paired when all of them are known: they may stand in any order, and those of
  * one time count in the order of the file. */
@@ -635,8 +618,6 @@ void halves_pair(TraceScan *scan)
     vec_done(&pairing.lost);
     vec_done(halves);
 }
-
-/* ---- ids over 32 bits ---- */
 
 /* Ids over 32 bits (other vendors' correlations): numbered in their own order, above all others. */
 

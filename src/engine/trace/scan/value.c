@@ -2,7 +2,6 @@
 /* Numbers without the C library where they are plain, and exactly where they are not. */
 #include "engine/trace/scan/inside.h"
 
-#include <endian.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,15 +11,6 @@
 #include "base/utf8.h"
 
 enum { WORD_MAX = 64, DIGITS_MAX = 19, EXPONENT_MAX = 400 };
-
-/* Eight bytes as a number, the first one lowest. */
-static inline uint64_t eight_bytes(const char *at)
-{
-    uint64_t v;
-
-    memcpy(&v, at, sizeof v);
-    return le64toh(v);
-}
 
 enum { POINT = '.' ^ '0' };
 #define ZEROS UINT64_C(0x3030303030303030)
@@ -40,7 +30,7 @@ static inline bool eight_digits(uint64_t v, uint64_t *ret)
 /* 1..8 digits. */
 static inline bool few_digits(const char *at, unsigned int len, uint64_t *ret)
 {
-    return eight_digits((eight_bytes(at) ^ ZEROS) << (64 - 8 * len), ret);
+    return eight_digits((value_eight_bytes(at) ^ ZEROS) << (64 - 8 * len), ret);
 }
 
 /* 1..16 digits and nothing else. */
@@ -70,7 +60,7 @@ static inline bool plain_thousandths(const char *at, unsigned int len, uint64_t 
 
     if (len - 5 > 19 - 5)
         return false;
-    v = len < 8 ? (eight_bytes(at) ^ ZEROS) << (64 - 8 * len) : eight_bytes(at + len - 8) ^ ZEROS;
+    v = len < 8 ? (value_eight_bytes(at) ^ ZEROS) << (64 - 8 * len) : value_eight_bytes(at + len - 8) ^ ZEROS;
     if ((v >> 32 & 0xff) != POINT || !eight_digits((v << 8 & UINT64_C(0xffffffff00)) | v >> 40 << 40, &low) ||
         (len > 8 && !plain_digits(at, len - 8, &high)))
         return false;

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/map.h"
 #include "base/cleanup.h"
+#include "engine/trace/scan/inside.h"
 #include "engine/trace/scan/walk.h"
 #include "engine/trace/scan/walk_body.h"
 
@@ -50,26 +51,19 @@ WalkResult walk_event_plain(Walk *walk, const char *p, const char *end)
     return walk_event(walk, p, end);
 }
 
-const char *walk_text(const char *p, const char *end, SliceKind *ret_kind)
+/* Behind a text that begins behind the quote at p[-1], NULL if `end` comes first. */
+static const char *walk_text(const char *p, const char *end, SliceKind *ret_kind)
 {
     const char *q = text_end(p, end, ret_kind);
 
     return q < end ? q + 1 : NULL;
 }
 
-const char *walk_nest(const char *p, const char *end, const char **ret_fault)
-{
-    bool fault = false;
-    const char *q = nest_stop(p, end, &fault);
-
-    *ret_fault = fault ? q : NULL;
-    return q && q <= end && !fault ? q : NULL;
-}
-
 const char *walk_value(const char *p, const char *end, Slice *ret, const char **ret_fault)
 {
     SliceKind kind = SLICE_WORD;
-    const char *q = NULL;
+    bool fault = false;
+    const char *q;
 
     *ret_fault = NULL;
     if (p >= end)
@@ -78,14 +72,15 @@ const char *walk_value(const char *p, const char *end, Slice *ret, const char **
         q = walk_text(++p, end, &kind);
     } else if (*p == '[' || *p == '{') {
         kind = SLICE_NEST;
-        q = walk_nest(p, end, ret_fault);
+        q = nest_stop(p, end, &fault);
     } else {
         q = word_stop(p, end);
-        *ret_fault = q == p ? p : NULL;
-        if (q >= end || q == p)
-            q = NULL;
+        fault = q == p;
+        q = q < end ? q : NULL;
     }
-    if (!q)
+    if (fault)
+        *ret_fault = q;
+    if (fault || !q || q > end)
         return NULL;
     *ret = (Slice){.at = p, .len = (uint32_t)(q - p - (kind <= SLICE_ESCAPED)), .kind = kind};
     return q;
@@ -148,36 +143,15 @@ void walk_free(Walk *walk)
     free(walk->room);
 }
 
-/* A key may be written with escapes; \" \\ \/ and \uXXXX of ASCII are all that ours could be spelled with. */
-static size_t plain_key(const char *key, size_t len, char out[KEY_BYTES_MAX])
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < len && n < KEY_BYTES_MAX; i++) {
-        char c = key[i];
-
-        if (c == '\\' && i + 1 < len) {
-            c = key[++i];
-            if (c == 'u' && len - i > 4) {
-                char digits[5] = {key[i + 1], key[i + 2], key[i + 3], key[i + 4], 0};
-
-                c = (char)strtoul(digits, NULL, 16);
-                i += 4;
-            }
-        }
-        out[n++] = c;
-    }
-    return n;
-}
-
 static uint8_t key_slot(const char *key, size_t len, bool args)
 {
-    char plain[KEY_BYTES_MAX];
+    const Slice written = {.at = key, .len = (uint32_t)len, .kind = SLICE_ESCAPED};
+    char plain[KEY_BYTES_MAX + 4];
 
     if (len > KEY_BYTES_MAX)
         return SLOT_SKIP;
     if (memchr(key, '\\', len)) {
-        len = plain_key(key, len, plain);
+        len = value_unescape(&written, plain, KEY_BYTES_MAX);
         key = plain;
     }
     for (size_t i = 0; i < ARRAY_LEN(keys); i++)
@@ -373,8 +347,6 @@ WalkResult learn_step(Walk *walk, Node *node, const char **p, const char *end, S
     *ret = step;
     return WALK_DONE;
 }
-
-/* ---- longer edges ---- */
 
 /* Longer edges. Now and then an event is sampled: if the same value stood behind an edge several times, with the
  * same edge behind it, all three become one. An edge gains uses when it matches and loses them when it is tried in

@@ -158,10 +158,8 @@ WalkResult learn_step(Walk *walk, Node *node, const char **p, const char *end, S
 /* Samples a walked event: makes longer edges of frequent values. */
 void fuse(Walk *walk, const Trail *trail);
 
-/* Readers for the rare cases. Each returns the position behind the value, NULL if `end` came first or at a fault,
- * which *ret_fault is near (otherwise NULL). walk_text begins behind the quote, walk_nest at the bracket. */
-const char *walk_text(const char *p, const char *end, SliceKind *ret_kind);
-const char *walk_nest(const char *p, const char *end, const char **ret_fault);
+/* Reader for the rare cases. Returns the position behind the value, NULL if `end` came first or at a fault, which
+ * *ret_fault is near (otherwise NULL). */
 const char *walk_value(const char *p, const char *end, Slice *ret, const char **ret_fault);
 
 /* A byte of a bare word: letters, digits and _ + - . / */

@@ -264,11 +264,7 @@ void bares_resolve(TraceScan *scan, const TraceKnown *known)
     profile_filter(profile, resolve_row, &resolving);
 }
 
-/* ---- processes that are GPUs ---- */
-
 /* What names say of processes and threads, from one reading to the next. */
-
-/* --- threads ------------------------------------------------------------------------------------------------------ */
 
 static int compare_texts(const char *a, const char *b)
 {
