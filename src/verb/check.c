@@ -78,13 +78,23 @@ static int unknown_code(const CheckOptions *o)
     return o->profile == CHECK_LIVENESS || o->profile == CHECK_READINESS ? EXIT_FINDING : EXIT_UNKNOWN;
 }
 
-static void write_unknown(const CheckOptions *o, const char *why, Str *out)
+/* An answer that needs no snapshot, into room of 2 * CHECK_TEXT_CAP; its length. */
+static size_t write_line(const CheckOptions *o, int code, const char *line, char *room)
+{
+    Str out;
+
+    str_init_room(&out, room, (size_t)2 * CHECK_TEXT_CAP);
+    check_write_line((CheckProfile)o->profile, format_of(o), code, line, &out);
+    return out.len;
+}
+
+static size_t write_unknown(const CheckOptions *o, const char *why, char *room)
 {
     const int code = unknown_code(o);
     char line[CHECK_TEXT_CAP];
 
     snprintf(line, sizeof line, "%s: %s", code == EXIT_UNKNOWN ? "unknown" : "not ready", why);
-    check_write_line((CheckProfile)o->profile, format_of(o), code, line, out);
+    return write_line(o, code, line, room);
 }
 
 static void arm_timer(const CheckOptions *o)
@@ -94,14 +104,11 @@ static void arm_timer(const CheckOptions *o)
         .it_value = {.tv_sec = (time_t)(us / 1000000), .tv_usec = (suseconds_t)(us % 1000000)}};
     struct sigaction action = {.sa_handler = time_is_up};
     char span[DURATION_TEXT_MAX], why[96];
-    Str words;
 
-    str_init_room(&words, last_words, sizeof last_words);
     duration_format(span, o->timeout_ns);
     snprintf(why, sizeof why, "no answer within %s", span);
-    write_unknown(o, why, &words);
     last_code = unknown_code(o);
-    last_len = (int)words.len;
+    last_len = (int)write_unknown(o, why, last_words);
     sigaction(SIGALRM, &action, NULL);
     setitimer(ITIMER_REAL, &timer, NULL);
 }
@@ -118,11 +125,8 @@ static int print_answer(const char *text, size_t len, int code)
 static int print_unknown(const CheckOptions *o, const char *why)
 {
     char room[2 * CHECK_TEXT_CAP];
-    Str words;
 
-    str_init_room(&words, room, sizeof room);
-    write_unknown(o, why, &words);
-    return print_answer(words.text, words.len, unknown_code(o));
+    return print_answer(room, write_unknown(o, why, room), unknown_code(o));
 }
 
 /* --- the question ------------------------------------------------------------------------------------------------- */
@@ -134,27 +138,18 @@ typedef struct Question {
     bool no_gpus; /* the job was given none */
 } Question;
 
-static bool is_none(const char *word)
-{
-    static const char *const none[] = {"none", "void", "NoDevFiles", "-1", ""};
-
-    for (size_t i = 0; i < ARRAY_LEN(none); i++)
-        if (strcmp(word, none[i]) == 0)
-            return true;
-    return false;
-}
-
 /* "0,1", "GPU-..,MIG-..", "all", "none" */
 static int split_gpus(VerbCall *call, const char *name, const char *text, Question *q)
 {
+    static const char *const none[] = {"none", "void", "NoDevFiles", "-1", ""};
     char *rest = arena_strdup(call->arena, text);
+    bool is_none = false;
 
-    if (strcmp(text, "all") == 0)
+    for (size_t i = 0; i < ARRAY_LEN(none); i++)
+        is_none |= strcmp(text, none[i]) == 0;
+    q->no_gpus |= is_none;
+    if (is_none || strcmp(text, "all") == 0)
         return EXIT_FINE;
-    if (is_none(text)) {
-        q->no_gpus = true;
-        return EXIT_FINE;
-    }
     for (char *word; (word = strsep(&rest, ","));) {
         if (q->count == CHECK_WORDS_MAX || !word[0] || strpbrk(word, " \t\r\n"))
             return verb_failf(call, EXIT_USAGE, "%s: '%.80s' is no list of GPUs", name, text);
@@ -271,19 +266,10 @@ static int answer_question(VerbCall *call, const CheckOptions *o, const Question
     return look_alone(call, o, q, deadline_ns);
 }
 
-static int print_no_gpu(const CheckOptions *o)
-{
-    char room[2 * CHECK_TEXT_CAP];
-    Str words;
-
-    str_init_room(&words, room, sizeof room);
-    check_write_line((CheckProfile)o->profile, format_of(o), EXIT_FINE, "ok: the job has no GPU", &words);
-    return print_answer(words.text, words.len, EXIT_FINE);
-}
-
 static int check_run(VerbCall *call, const void *options)
 {
     const CheckOptions *o = options;
+    char room[2 * CHECK_TEXT_CAP];
     Question question;
     int code;
 
@@ -292,7 +278,7 @@ static int check_run(VerbCall *call, const void *options)
     if ((code = make_question(call, o, &question)) != EXIT_FINE)
         return code;
     if (question.no_gpus && question.count == 5)
-        return print_no_gpu(o);
+        return print_answer(room, write_line(o, EXIT_FINE, "ok: the job has no GPU", room), EXIT_FINE);
     arm_timer(o);
     return answer_question(call, o, &question);
 }

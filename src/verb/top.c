@@ -142,11 +142,6 @@ static int read_size(VerbCall *call, const TopVerbOptions *o, int *ret_width, in
 
 /* --- the feed --------------------------------------------------------------------------------------------------- */
 
-static const char *control_of(const VerbCall *call, const TopVerbOptions *o)
-{
-    return control_path(o->look.control, call->arena);
-}
-
 /* Whether an agent listens. One that was named and does not is an error. */
 static int find_agent(VerbCall *call, const TopVerbOptions *o, bool *ret)
 {
@@ -157,7 +152,7 @@ static int find_agent(VerbCall *call, const TopVerbOptions *o, bool *ret)
     if (o->look.alone)
         return 0;
     str_init(&out, CONTROL_REPLY_MAX);
-    const int rc = control_ask(control_of(call, o), "journal", ASK_MS, &out, &code, &call->err);
+    const int rc = control_ask(control_path(o->look.control, call->arena), "journal", ASK_MS, &out, &code, &call->err);
     *ret = rc == 0 || (rc != -ENOENT && rc != -ECONNREFUSED && !o->look.control);
     return *ret || !o->look.control ? 0 : rc;
 }
@@ -194,7 +189,7 @@ static int make_feed(VerbCall *call, const TopVerbOptions *o, Feed **ret)
         return 0;
     }
     TRY(find_agent(call, o, &agent));
-    *ret = agent ? feed_agent_new(control_of(call, o), o->interval_ns)
+    *ret = agent ? feed_agent_new(control_path(o->look.control, call->arena), o->interval_ns)
                  : feed_local_new(o->look.library, o->look.root, o->interval_ns);
     return 0;
 }

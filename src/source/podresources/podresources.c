@@ -16,12 +16,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/types.h>
 
 #include "base/alloc.h"
 #include "base/duration.h"
 #include "base/number.h"
 #include "base/cleanup.h"
+#include "base/vec.h"
 #include "source/podresources/poduid.h"
 #include "podresources.pb-c.h"
 #include "wire/grpc/grpc.h"
@@ -38,20 +38,12 @@ enum {
 #define UIDS_AGAIN_NS_MIN NS_PER_S
 #define UIDS_LATE_NS (5 * NS_PER_S)
 
-/* Which file the socket was. An inode number alone may be given out again at once. */
-typedef struct SocketFile {
-    dev_t dev;
-    ino_t ino;
-    struct timespec made;
-} SocketFile;
-
 struct PodResources {
     PodResourcesConfig config;
-    char *socket;
-    char **names;
+    Arena arena; /* of its texts */
     uv_timer_t tick;
-    GrpcCall *call; /* under way, or NULL */
-    SocketFile file;
+    GrpcCall *call;   /* under way, or NULL */
+    uint64_t file[4]; /* which file the socket was: an inode number alone may be given out again at once */
     PodResourcesState state;
     AllocationTable table, spare;
     PodUids *uids; /* NULL: not asked for */
@@ -207,8 +199,7 @@ static void sort_rows(AllocationTable *table)
 {
     size_t len = 0;
 
-    if (table->len)
-        qsort(table->at, table->len, sizeof(table->at[0]), compare_rows);
+    vec_sort(table, compare_rows);
     for (size_t i = 0; i < table->len; i++) {
         if (!len || compare_rows(&table->at[len - 1], &table->at[i]) != 0)
             table->at[len++] = table->at[i];
@@ -323,7 +314,7 @@ static void expire_table(PodResources *pods, uint64_t now)
         return;
     log_write(pods->config.log, LOG_LEVEL_WARN,
               "pods of the GPUs are unknown: no good answer from '%s' for too long, the last one is dropped",
-              pods->socket);
+              pods->config.socket);
     empty_table(&pods->table);
     pods->pods = pods->odd_ids = 0;
     if (pods->uids)
@@ -424,24 +415,20 @@ static void ask_kubelet(PodResources *pods)
     const GrpcRequest request = {
         .method = method_list, .timeout_ns = pods->config.timeout_ns, .reply_max = pods->config.reply_bytes};
 
-    pods->call = grpc_call_new(pods->tick.loop, pods->socket, &request, on_reply, pods);
+    pods->call = grpc_call_new(pods->tick.loop, pods->config.socket, &request, on_reply, pods);
 }
 
 /* Looks at the socket's file. True if it is there and another one than before. */
 static bool socket_was_replaced(PodResources *pods)
 {
-    struct stat stat_now;
-    SocketFile file = {0};
-    bool other;
+    struct stat now;
 
-    if (stat(pods->socket, &stat_now) < 0)
+    if (stat(pods->config.socket, &now) < 0)
         return false;
-    file.dev = stat_now.st_dev;
-    file.ino = stat_now.st_ino;
-    file.made = stat_now.st_ctim;
-    other = file.dev != pods->file.dev || file.ino != pods->file.ino || file.made.tv_sec != pods->file.made.tv_sec ||
-            file.made.tv_nsec != pods->file.made.tv_nsec;
-    pods->file = file;
+    const uint64_t file[] = {now.st_dev, now.st_ino, (uint64_t)now.st_ctim.tv_sec, (uint64_t)now.st_ctim.tv_nsec};
+    const bool other = memcmp(file, pods->file, sizeof(file)) != 0;
+
+    memcpy(pods->file, file, sizeof(file));
     return other;
 }
 
@@ -470,13 +457,13 @@ static void on_tick(uv_timer_t *tick)
 
 static void copy_config(PodResources *pods, const PodResourcesConfig *config)
 {
-    pods->config = *config;
-    pods->socket = xstrdup(config->socket);
-    pods->config.socket = pods->socket;
-    pods->names = xcalloc(config->resource_name_count, sizeof(*pods->names));
+    const char **names = arena_calloc(&pods->arena, config->resource_name_count, sizeof(*names));
+
     for (size_t i = 0; i < config->resource_name_count; i++)
-        pods->names[i] = xstrdup(config->resource_names[i]);
-    pods->config.resource_names = (const char *const *)pods->names;
+        names[i] = arena_strdup(&pods->arena, config->resource_names[i]);
+    pods->config = *config;
+    pods->config.resource_names = names;
+    pods->config.socket = arena_strdup(&pods->arena, config->socket);
     pods->config.pod_logs = NULL; /* poduid.c keeps a copy */
     pods->config.reply_bytes = number_min_u64(config->reply_bytes, REPLY_BYTES_MAX);
 }
@@ -486,10 +473,7 @@ static void pods_free(PodResources *pods)
     pod_uids_free(pods->uids);
     allocation_table_done(&pods->table);
     allocation_table_done(&pods->spare);
-    for (size_t i = 0; pods->names && i < pods->config.resource_name_count; i++)
-        free(pods->names[i]);
-    free(pods->names);
-    free(pods->socket);
+    arena_done(&pods->arena);
     free(pods);
 }
 CLEANUP_POINTER(PodResources, pods_free);

@@ -97,22 +97,6 @@ static bool may_say(PodUids *uids)
     return log_limit(&uids->limit, uv_hrtime(), &held);
 }
 
-static void log_state(PodUids *uids, int rc, const char *why)
-{
-    bool changed = rc != uids->rc;
-
-    uids->rc = rc;
-    if (!changed || !may_say(uids))
-        return;
-    if (rc == 0)
-        log_write(uids->config.log, LOG_LEVEL_INFO, "label pod_uid: '%s' can be read", uids->reading->dir);
-    else
-        log_write(uids->config.log, LOG_LEVEL_WARN,
-                  "label pod_uid: %s; it needs the kubelet's folder of pod logs, mounted read-only from the node's "
-                  "/var/log/pods and named by --kubernetes-pod-logs",
-                  why);
-}
-
 /* What the folder said of pods that are still of interest. True if that is something else than before. */
 static bool take_result(PodUids *uids)
 {
@@ -123,7 +107,16 @@ static bool take_result(PodUids *uids)
     uids->running = false;
     if (uids->late && may_say(uids))
         log_write(uids->config.log, LOG_LEVEL_INFO, "label pod_uid: '%s' answers again", reading->dir);
-    log_state(uids, reading->rc, reading->err.text);
+    if (reading->rc != uids->rc && may_say(uids)) {
+        if (reading->rc == 0)
+            log_write(uids->config.log, LOG_LEVEL_INFO, "label pod_uid: '%s' can be read", reading->dir);
+        else
+            log_write(uids->config.log, LOG_LEVEL_WARN,
+                      "label pod_uid: %s; it needs the kubelet's folder of pod logs, mounted read-only from the node's "
+                      "/var/log/pods and named by --kubernetes-pod-logs",
+                      reading->err.text);
+    }
+    uids->rc = reading->rc;
     for (size_t at = 0; reading->rc == 0 && (entry = map_next(&reading->pods, &at));) {
         PodDir *known = map_get(&uids->known, entry->key), *now = entry->value;
 
