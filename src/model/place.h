@@ -3,7 +3,7 @@
 
 /*
  * Where GPUs and network adapters are in a node, as the kernel tells it without any driver call: the PCIe bridges above
- * each, the CPUs and the memory near it. Plain values; filled by source/host/scan.h; a text that is not known is "".
+ * each, the CPUs and the memory near it. Plain values; filled by source/host/host.h; a text that is not known is "".
  */
 
 #include <stddef.h>

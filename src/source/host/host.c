@@ -1,15 +1,377 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Scans by a worker: while it is busy the scan belongs to its thread. */
-
+/* Scans, and the worker that makes them: while it is busy the scan belongs to its thread. */
 #include "source/host/host.h"
 
+#include <assert.h>
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/cleanup.h"
 #include "base/duration.h"
 #include "base/worker.h"
-#include "source/host/scan.h"
+#include "source/pci/pci.h"
+#include "source/proc/task.h"
+
+/* ---- processes of the driver ---- */
+
+static bool begins_with_any(const char *text, const char *const *with, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strncmp(text, with[i], strlen(with[i])) == 0)
+            return true;
+    return false;
+}
+
+/* Its tools and services, and the threads that it has in the kernel. */
+static bool is_its_name(const char *name)
+{
+    static const char *const names[] = {"nvidia", "nv-", "nv_", "nvsm", "irq/nvidia", "UVM "};
+
+    return begins_with_any(name, names, ARRAY_LEN(names)) || strstr(name, "-nvidia");
+}
+
+/* Functions of its modules: nvidia's own, its layer above the kernel (os_), the resource manager (rm_), uvm. */
+static bool is_its_function(const char *wchan)
+{
+    static const char *const functions[] = {"nv_",  "_nv0",       "nvidia",   "nvlink",  "nvswitch", "nvUvm",
+                                            "uvm_", "os_acquire", "os_delay", "os_wait", "rm_"};
+
+    return begins_with_any(wchan, functions, ARRAY_LEN(functions));
+}
+
+/* readlink of a descriptor asks the kernel for a name, not the device. */
+static bool holds_device(const char *root, const char *pid)
+{
+    char path[PROC_PATH_CAP], target[64];
+    CLEANUP(closedir_at) DIR *dir = NULL;
+    const struct dirent *entry;
+
+    if (snprintf(path, sizeof(path), "%s/proc/%s/fd", root, pid) >= (int)sizeof(path))
+        return false;
+    dir = opendir(path); /* ours and those of our user, or all as root */
+    for (int i = 0; dir && i < HOST_FDS_MAX && (entry = readdir(dir)); i++) {
+        const ssize_t len = readlinkat(dirfd(dir), entry->d_name, target, sizeof(target) - 1);
+        target[len > 0 ? len : 0] = '\0';
+        if (strncmp(target, "/dev/nvidia", strlen("/dev/nvidia")) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void add_stuck(const char *root, const char *pid, const ProcTask *seen, HostScan *scan)
+{
+    FactsTask task = {.pid = (pid_t)strtol(pid, NULL, 10)};
+    Facts *facts = &scan->facts;
+
+    proc_task_wchan(root, task.pid, task.wchan, sizeof(task.wchan));
+    if (!is_its_name(seen->name) && !is_its_function(task.wchan) && !holds_device(root, pid))
+        return;
+    facts->stuck_count++;
+    if (facts->stuck_len == FACTS_STUCK_MAX)
+        return;
+    snprintf(task.name, sizeof(task.name), "%.*s", (int)sizeof(task.name) - 1, seen->name);
+    scan->stuck_start_ns[facts->stuck_len] = seen->start_ns;
+    facts->stuck[facts->stuck_len++] = task;
+}
+
+/* ---- all ---- */
+
+static void look_at(const char *root, const char *pid, HostScan *scan)
+{
+    ProcTask task;
+
+    if (proc_stat(root, pid, &task, NULL) < 0)
+        return;
+    if (task.state == 'D')
+        add_stuck(root, pid, &task, scan);
+    if (task.state == 'Z' || task.state == 'X')
+        return;
+    /* the kernel keeps 15 characters */
+    scan->facts.persistenced |= strcmp(task.name, "nvidia-persiste") == 0;
+    scan->facts.fabric_manager |= strcmp(task.name, "nv-fabricmanage") == 0;
+}
+
+static void look_tasks(const char *root, HostScan *scan)
+{
+    char path[PROC_PATH_CAP];
+    CLEANUP(closedir_at) DIR *dir = NULL;
+    const struct dirent *entry;
+
+    if (snprintf(path, sizeof(path), "%s/proc", root) >= (int)sizeof(path))
+        return;
+    dir = opendir(path);
+    scan->facts.proc_known = dir != NULL;
+    for (int i = 0; dir && i < HOST_TASKS_MAX && (entry = readdir(dir));) {
+        if (!isdigit((unsigned char)entry->d_name[0]))
+            continue;
+        look_at(root, entry->d_name, scan);
+        i++;
+    }
+}
+
+enum { PATH_CAP = 4096, TARGET_CAP = 512, NUMA_NODE_MAX = 1 << 16 };
+
+static void read_near(int dir, Place *place)
+{
+    char text[PCI_ATTRIBUTE_CAP];
+    char *end;
+
+    pci_read_text(dir, "numa_node", text);
+    const long node = strtol(text, &end, 10);
+    place->numa_node = end > text && node >= 0 && node <= NUMA_NODE_MAX ? (int32_t)node : -1;
+
+    const ssize_t len = pci_read_some(dir, "local_cpulist", place->cpus, sizeof place->cpus);
+    if (len <= 0 || (size_t)len == sizeof place->cpus) {
+        place->cpus[0] = '\0'; /* half of a list would be another one */
+        return;
+    }
+    place->cpus[len] = '\0';
+    place->cpus[strcspn(place->cpus, "\n")] = '\0';
+}
+
+/* `name` in the folder `parent` is a link into the tree of devices; `device` leads from there to the PCI function. */
+static bool read_place(int parent, const char *name, const char *device, Place *place)
+{
+    char target[TARGET_CAP], path[TARGET_CAP];
+    const ssize_t len = readlinkat(parent, name, target, sizeof target);
+
+    if (len <= 0 || (size_t)len >= sizeof target ||
+        snprintf(path, sizeof path, "%s%s", name, device) >= (int)sizeof path)
+        return false;
+    target[len] = '\0';
+    if (!place_set_path(place, target))
+        return false;
+    CLEANUP_FD int dir = openat(parent, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    place->numa_node = -1;
+    if (dir >= 0)
+        read_near(dir, place);
+    return true;
+}
+
+static int open_dir(const char *root, const char *below)
+{
+    char path[PATH_CAP];
+
+    if (snprintf(path, sizeof path, "%s%s", root, below) >= (int)sizeof path)
+        return -1;
+    return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+static void look_gpus(const char *root, const Facts *facts, HostPlaces *places)
+{
+    CLEANUP_FD int devices = open_dir(root, "/sys/bus/pci/devices");
+    char name[PCI_TEXT_CAP];
+
+    for (size_t i = 0; devices >= 0 && i < facts->gpu_count; i++) {
+        Place place = {0};
+
+        if (read_place(devices, pci_format(facts->gpus[i].pci, PCI_FORM_SYSFS, name), "", &place))
+            vec_push(places, place);
+    }
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strverscmp(((const Place *)a)->adapter, ((const Place *)b)->adapter);
+}
+
+static void look_adapters(const char *root, HostPlaces *places)
+{
+    const int fd = open_dir(root, "/sys/class/infiniband");
+    CLEANUP(closedir_at) DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    const size_t first = places->len;
+    const struct dirent *entry;
+
+    if (fd >= 0 && !dir)
+        close(fd);
+    while (dir && places->len < first + PLACE_ADAPTERS_MAX && (entry = readdir(dir))) {
+        Place place = {0};
+        const size_t len = strlen(entry->d_name);
+
+        if (entry->d_name[0] == '.' || len >= sizeof place.adapter)
+            continue;
+        memcpy(place.adapter, entry->d_name, len + 1);
+        if (read_place(dirfd(dir), entry->d_name, "/device", &place))
+            vec_push(places, place);
+    }
+    if (places->len > first)
+        qsort(places->at + first, places->len - first, sizeof *places->at, by_name);
+}
+
+/* A GPU of an earlier scan. */
+static bool is_gone(const Facts *facts, const Place *place)
+{
+    for (size_t i = 0; !place->adapter[0] && i < facts->gpu_count; i++)
+        if (pci_compare(facts->gpus[i].pci, place->pci) == 0)
+            return !facts->gpus[i].present;
+    return false;
+}
+
+static void merge_places(HostPlaces *known, HostPlaces *fresh, const Facts *facts)
+{
+    const HostPlaces before = *known;
+    size_t gone = 0;
+
+    for (size_t i = 0; i < before.len; i++)
+        gone += is_gone(facts, &before.at[i]);
+    vec_reserve(fresh, fresh->len + gone);
+    if (gone > 0)
+        memmove(fresh->at + gone, fresh->at, fresh->len * sizeof *fresh->at);
+    for (size_t i = 0, to = 0; i < before.len; i++)
+        if (is_gone(facts, &before.at[i]))
+            fresh->at[to++] = before.at[i];
+    fresh->len += gone;
+    *known = *fresh;
+    *fresh = before; /* its room is used again */
+}
+
+enum { LINE_CAP = 512 };
+
+/* ---- the PCI bus ---- */
+
+static int look_bus(const char *root, Facts *facts, Err *err)
+{
+    size_t count = 0, switches = 0;
+
+    TRY(pci_scan(root, facts->gpus, NODE_GPUS_MAX, &count, &switches, err));
+    facts->gpu_count = count < NODE_GPUS_MAX ? count : NODE_GPUS_MAX;
+    for (size_t i = 0; i < facts->gpu_count; i++)
+        pci_read_detail(root, &facts->gpus[i]);
+    facts->has_switches = switches > 0;
+    return 0;
+}
+
+/* ---- /proc ---- */
+
+/* The word in "Kernel Module  590.48.01  Release Build" that is a version. */
+static void find_version(char *text, char version[READING_TEXT_CAP])
+{
+    char *rest = NULL;
+
+    text[strcspn(text, "\n")] = '\0';
+    for (char *word = strtok_r(text, " \t", &rest); word; word = strtok_r(NULL, " \t", &rest)) {
+        const size_t len = strlen(word);
+        if (!isdigit((unsigned char)word[0]) || strspn(word, "0123456789.") != len || !strchr(word, '.') ||
+            len >= READING_TEXT_CAP)
+            continue;
+        memcpy(version, word, len + 1);
+        return;
+    }
+}
+
+bool host_module(const char *root, char ret_version[READING_TEXT_CAP])
+{
+    char text[LINE_CAP];
+
+    ret_version[0] = '\0';
+    if (proc_text(root, "driver/nvidia", "version", text, sizeof(text), NULL) < 0)
+        return false;
+    find_version(text, ret_version);
+    return true;
+}
+
+void host_boot(const char *root, HostBoot *ret)
+{
+    *ret = (HostBoot){0};
+    if (proc_text(root, "sys/kernel/random", "boot_id", ret->id, sizeof(ret->id), NULL) < 0)
+        ret->id[0] = '\0';
+    ret->id[strcspn(ret->id, "\n")] = '\0';
+    (void)proc_boot_ns(root, &ret->real_ns, NULL);
+}
+
+/* access(2) asks permission bits (EACCES) and the device cgroup (EPERM), never the driver. */
+static bool is_denied(const char *root)
+{
+    char path[PROC_PATH_CAP];
+
+    if (snprintf(path, sizeof(path), "%s/dev/nvidiactl", root) >= (int)sizeof(path))
+        return false;
+    return access(path, R_OK | W_OK) < 0 && errno == EPERM;
+}
+
+/* ---- one scan ---- */
+
+void host_scan_read(const char *root, HostScan *ret)
+{
+    const HostProcesses wanted = ret->processes;
+    const HostPlaces room = ret->places;
+    HostBoot boot;
+
+    *ret = (HostScan){.processes = wanted, .places = room, .pods = ret->pods};
+    ret->rc = look_bus(root, &ret->facts, &ret->err);
+    vec_clear(&ret->places);
+    look_gpus(root, &ret->facts, &ret->places);
+    look_adapters(root, &ret->places);
+    look_tasks(root, ret);
+    ret->facts.module_loaded = host_module(root, ret->facts.module_version);
+    host_boot(root, &boot);
+    static_assert(sizeof(ret->facts.boot_id) == sizeof(boot.id), "both have the same room");
+    memcpy(ret->facts.boot_id, boot.id, sizeof(boot.id));
+    ret->facts.boot_real_ns = boot.real_ns;
+    ret->facts.device_denied = is_denied(root);
+    process_owners_fill(root, &ret->pods, ret->processes.at, ret->processes.len);
+}
+
+/* ---- from one scan to the next ---- */
+
+static bool has_gpu(const Facts *facts, PciAddress pci)
+{
+    for (size_t i = 0; i < facts->gpu_count; i++)
+        if (pci_compare(facts->gpus[i].pci, pci) == 0)
+            return true;
+    return false;
+}
+
+static void keep_gpus(const HostScan *known, const HostScan *fresh, Facts *facts)
+{
+    if (fresh->rc < 0) {
+        facts->gpu_count = known->facts.gpu_count;
+        facts->has_switches = known->facts.has_switches;
+        memcpy(facts->gpus, known->facts.gpus, sizeof(facts->gpus));
+        return;
+    }
+    for (size_t i = 0; i < known->facts.gpu_count && facts->gpu_count < NODE_GPUS_MAX; i++)
+        if (!has_gpu(facts, known->facts.gpus[i].pci))
+            facts->gpus[facts->gpu_count++] = (FactsGpu){.pci = known->facts.gpus[i].pci};
+}
+
+static uint64_t since_of(const HostScan *known, const HostScan *fresh, size_t at, uint64_t time_ns)
+{
+    for (size_t i = 0; i < known->facts.stuck_len; i++)
+        if (known->facts.stuck[i].pid == fresh->facts.stuck[at].pid &&
+            known->stuck_start_ns[i] == fresh->stuck_start_ns[at])
+            return known->facts.stuck[i].since_ns;
+    return time_ns;
+}
+
+void host_scan_merge(HostScan *known, HostScan *fresh, uint64_t time_ns)
+{
+    const Facts *before = &known->facts;
+    Facts facts = fresh->facts;
+
+    facts.time_ns = time_ns ? time_ns : 1;
+    keep_gpus(known, fresh, &facts);
+    for (size_t i = 0; i < facts.stuck_len; i++)
+        facts.stuck[i].since_ns = since_of(known, fresh, i, facts.time_ns);
+    facts.log = before->log;
+    memcpy(facts.log_why, before->log_why, sizeof(facts.log_why));
+    facts.log_lost = before->log_lost;
+    facts.log_silent_ns = before->log_silent_ns;
+    facts.fabric_log = before->fabric_log;
+    known->facts = facts;
+    memcpy(known->stuck_start_ns, fresh->stuck_start_ns, sizeof(known->stuck_start_ns));
+    if (fresh->rc == 0)
+        merge_places(&known->places, &fresh->places, &known->facts);
+}
+
+/* ---- by a worker ---- */
 
 #define SOON_NS NS_PER_S /* between scans that new processes bring forward */
 

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "source/host/scan.h"
+#include "source/host/host.h"
 
 static void show_gpu(const FactsGpu *gpu, bool first)
 {

@@ -14,7 +14,6 @@
 #include "base/cleanup.h"
 #include "kit.h"
 #include "source/host/host.h"
-#include "source/host/scan.h"
 
 static int begin(void **state)
 {
