@@ -314,11 +314,8 @@ int agent_run(VerbCall *call, const void *options)
         return verb_fail(call, EXIT_USAGE);
     agent.started = agent.config;
     if (agent.config->o.check_config) {
-        if (triage_check(agent.config, &call->err) < 0) {
-            agent_config_free(agent.config);
-            return verb_fail(call, EXIT_USAGE);
-        }
-        int code = check_config(agent.config);
+        const int wrong = triage_check(agent.config, &call->err);
+        const int code = wrong < 0 ? verb_fail(call, EXIT_USAGE) : check_config(agent.config);
         agent_config_free(agent.config);
         return code;
     }

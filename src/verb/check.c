@@ -18,7 +18,6 @@
 #include "verb/agent/local_node.h"
 #include "verb/check/findings.h"
 #include "verb/past.h"
-#include "verb/look.h"
 
 enum { RESERVE_MS = 150, LOOK_LEAST_MS = 1600 };
 
@@ -232,14 +231,11 @@ static int look_alone(VerbCall *call, const CheckOptions *o, const Question *q, 
 {
     const uint64_t now = clock_monotonic(clock_kernel());
     const uint64_t left = deadline_ns > now ? deadline_ns - now : 0;
-    const LocalNodeOptions options = {
-        .library = o->look.library ? o->look.library : "",
-        .root = o->look.root,
-        .limit_ns = left > (LOOK_LEAST_MS + 1000) * NS_PER_MS ? left - NS_PER_S : LOOK_LEAST_MS * NS_PER_MS};
+    const uint64_t limit_ns = left > (LOOK_LEAST_MS + 1000) * NS_PER_MS ? left - NS_PER_S : LOOK_LEAST_MS * NS_PER_MS;
     CLEANUP(local_node_free_at) LocalNode *local = NULL;
     CLEANUP(str_done) Str out = {0};
 
-    if (local_node_new(&options, &local, &call->err) < 0)
+    if (local_node_new(o->look.library, o->look.root, limit_ns, &local, &call->err) < 0)
         return print_unknown(o, call->err.text);
     str_init(&out, CONTROL_REPLY_MAX);
     const int code = check_answer(local_node_wait(local), false, q->words, q->count, &out);

@@ -9,7 +9,7 @@
 #include "base/json.h"
 #include "engine/health/incidents.h"
 #include "service/runbook/runbook.h"
-#include "verb/agent/faults.h"
+#include "verb/agent/config.h"
 #include "verb/past.h"
 #include "verb/xid.h"
 

@@ -15,7 +15,6 @@
 #include "service/status/status.h"
 #include "verb/agent/control.h"
 #include "verb/agent/local_node.h"
-#include "verb/look.h"
 #include "verb/verb.h"
 
 enum { ASK_MS = 3000 };
@@ -69,9 +68,8 @@ static int read_status(VerbCall *call, const StatusOptions *o, LocalNode **local
         if (o->look.control || (rc != -ENOENT && rc != -ECONNREFUSED))
             return rc;
     }
-    LocalNodeOptions options = {.library = o->look.library ? o->look.library : "", .root = o->look.root};
     if (!*local)
-        TRY(local_node_new(&options, local, &call->err));
+        TRY(local_node_new(o->look.library, o->look.root, 0, local, &call->err));
     const Snapshot *snapshot = local_node_wait(*local);
 
     if (o->json)

@@ -15,7 +15,7 @@
 #include "base/cleanup.h"
 #include "verb/agent/control.h"
 #include "verb/past.h"
-#include "verb/look.h"
+#include "verb/agent/local_node.h"
 #include "verb/top/feed.h"
 #include "verb/top/processes.h"
 #include "verb/top/terminal.h"

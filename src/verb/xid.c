@@ -13,7 +13,7 @@
 #include "service/runbook/runbook.h"
 #include "source/host/host.h"
 #include "source/kmsg/line.h"
-#include "verb/agent/faults.h"
+#include "verb/agent/config.h"
 #include "verb/xid.h"
 
 enum { MEANINGS_MAX = 64, SHOWN_MAX = 8, LABEL = 12 };

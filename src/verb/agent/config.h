@@ -13,6 +13,7 @@
 
 #include "base/arena.h"
 #include "base/opt.h"
+#include "engine/health/catalogue.h"
 #include "service/prometheus/counters.h"
 #include "service/prometheus/exporter.h"
 #include "source/sampler/supervisor.h"
@@ -101,6 +102,13 @@ const char *agent_journal_file(Arena *arena, const char *said, const char *root)
 const char *agent_journald_path(AgentConfig *config);
 const char *agent_kmsg_path(AgentConfig *config);
 const char *agent_fabric_log_path(AgentConfig *config);
+
+enum { FAULTS_FILES_MAX = 256, FAULTS_BYTES_MAX = 1024 * 1024 };
+
+/* The built-in catalogue with the files of `paths` over it, in their order; a folder stands for its *.yaml and *.yml in
+ * the order of their names. -ENOENT, -EACCES and so on name the path; -E2BIG more than FAULTS_FILES_MAX files, or one
+ * over FAULTS_BYTES_MAX; -EINVAL names file, line and column. */
+int faults_load(const char *const *paths, size_t count, Catalogue **ret, Err *err);
 
 /* The verb (verb/agent.c). */
 int agent_run(VerbCall *call, const void *options);

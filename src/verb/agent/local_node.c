@@ -14,7 +14,6 @@
 #include "source/host/host.h"
 #include "source/proc/who.h"
 #include "verb/agent/sampling.h"
-#include "verb/agent/faults.h"
 
 enum { WAIT_MS = 1500, LATE_MS = 6000, TURN_MS = 20, PROCESSES_MAX = 1024, SERIES_MAX = 16384 };
 
@@ -46,14 +45,6 @@ static void ignore_timer(uv_timer_t *timer)
     (void)timer;
 }
 
-static int make_config(const LocalNodeOptions *options, AgentConfig **ret, Err *err)
-{
-    TRY(agent_config_defaults(ret, err));
-    (*ret)->o.library = arena_strdup(&(*ret)->arena, options->library);
-    (*ret)->o.root = options->root ? arena_strdup(&(*ret)->arena, options->root) : NULL;
-    return 0;
-}
-
 static void plan_everything(Board *board, const AgentConfig *config)
 {
     BoardPlan plan = {.want_processes = true, .want_links = true};
@@ -66,34 +57,33 @@ static void plan_everything(Board *board, const AgentConfig *config)
     board_set_plan(board, &plan);
 }
 
-/* One sample must suffice: evidence counts at once. */
-static int open_detectors(LocalNode *local, const LocalNodeOptions *options, Err *err)
+static int open_parts(LocalNode *local, const char *library, const char *root, Err *err)
 {
-    const HostConfig host = {.root = options->root ? options->root : "", .period_ns = local->config->o.slow_ns};
-
+    TRY(agent_config_defaults(&local->config, err));
+    Arena *arena = &local->config->arena;
+    AgentOptions *o = &local->config->o;
+    o->library = arena_strdup(arena, library ? library : "");
+    o->root = root ? arena_strdup(arena, root) : NULL;
     TRY(faults_load(NULL, 0, &local->catalogue, err));
-    catalogue_open_at_once(local->catalogue);
+    catalogue_open_at_once(local->catalogue); /* one sample must suffice: evidence counts at once */
     local->incidents = incidents_new(local->catalogue, local->maintenance, NULL, NULL);
     local->detectors = detectors_new(local->catalogue, NULL);
-    return host_open(&host, &local->host, err);
+    TRY(host_open(&(HostConfig){.root = o->root, .period_ns = o->slow_ns}, &local->host, err));
+    return sampling_open(&local->sampling, &local->loop, local->config, &local->log, err);
 }
 
-int local_node_new(const LocalNodeOptions *options, LocalNode **ret, Err *err)
+int local_node_new(const char *library, const char *root, uint64_t limit_ns, LocalNode **ret, Err *err)
 {
     LocalNode *local = xcalloc(1, sizeof *local);
 
     local->store = store_new(SERIES_MAX);
     local->activities = activities_new();
     local->maintenance = maintenance_new();
-    local->limit_ns = options->limit_ns ? options->limit_ns : LATE_MS * NS_PER_MS;
+    local->limit_ns = limit_ns ? limit_ns : LATE_MS * NS_PER_MS;
     uv_loop_init(&local->loop);
     uv_timer_init(&local->loop, &local->pace);
     log_init(&local->log, LOG_LEVEL_ERROR, LOG_FORMAT_TEXT, "stoker", clock_kernel());
-    int rc = make_config(options, &local->config, err);
-    if (rc == 0)
-        rc = open_detectors(local, options, err);
-    if (rc == 0)
-        rc = sampling_open(&local->sampling, &local->loop, local->config, &local->log, err);
+    int rc = open_parts(local, library, root, err);
     if (rc < 0) {
         local_node_free(local);
         return rc;

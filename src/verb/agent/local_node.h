@@ -9,16 +9,28 @@
 #include "base/err.h"
 #include "base/cleanup.h"
 #include "model/snapshot.h"
+#include "verb/verb.h"
 
-typedef struct LocalNodeOptions {
-    const char *library; /* "" : as the linker finds it */
-    const char *root;    /* NULL: / */
-    uint64_t limit_ns;   /* how long to wait for a GPU that does not answer; 0: a few seconds */
-} LocalNodeOptions;
+/* Options of the verbs that ask the running agent and, where none runs, look at the node themselves; a verb's options
+ * hold it as `look`. */
+typedef struct LookOptions {
+    const char *control, *library, *root; /* NULL: not given */
+    bool alone;
+} LookOptions;
+
+#define LOOK_OPTS(Of)                                                                                                  \
+    OPT_ROW("alone", OPT_BOOL, Of, look.alone, .help = "look for yourself even where an agent runs"),                  \
+        OPT_ROW("control", OPT_STRING, Of, look.control, .metavar = "FILE", .help = "the agent's control socket"),     \
+        OPT_ROW("driver-library", OPT_STRING, Of, look.library, .env = "STOKER_DRIVER_LIBRARY", .metavar = "FILE",     \
+                .help = "without an agent: the driver's library"),                                                     \
+        OPT_ROW("root", OPT_STRING, Of, look.root, .env = "STOKER_ROOT", .metavar = "DIR",                             \
+                .help = "without an agent: read /proc and /sys below DIR")
 
 typedef struct LocalNode LocalNode;
 
-int local_node_new(const LocalNodeOptions *options, LocalNode **ret, Err *err);
+/* `library`: of the driver, NULL: as the linker finds it; `root`: NULL: /. `limit_ns`: how long to wait for a GPU that
+ * does not answer; 0: a few seconds. */
+int local_node_new(const char *library, const char *root, uint64_t limit_ns, LocalNode **ret, Err *err);
 void local_node_free(LocalNode *local); /* ends the samplers; accepts NULL */
 CLEANUP_POINTER(LocalNode, local_node_free);
 

@@ -14,7 +14,6 @@
 #include "base/number.h"
 #include "service/incident/incident.h"
 #include "source/proc/task.h"
-#include "verb/agent/faults.h"
 
 CLEANUP_POINTER(Catalogue, catalogue_free);
 CLEANUP_POINTER(Maintenance, maintenance_free);

@@ -19,7 +19,7 @@ typedef struct Feed Feed;
 
 /* The agent at this control socket, asked every interval_ns. */
 Feed *feed_agent_new(const char *control, uint64_t interval_ns);
-/* This node without an agent; `library` and `root` as in LocalNodeOptions. */
+/* This node without an agent; `library` and `root` as in local_node_new. */
 Feed *feed_local_new(const char *library, const char *root, uint64_t interval_ns);
 
 typedef struct ReplayOptions {

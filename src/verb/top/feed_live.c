@@ -132,9 +132,8 @@ typedef struct LocalFeed {
 
 static int open_local_node(LocalFeed *l)
 {
-    const LocalNodeOptions options = {.library = l->library, .root = l->root};
     Err err;
-    const int rc = local_node_new(&options, &l->local, &err);
+    const int rc = local_node_new(l->library, l->root, 0, &l->local, &err);
 
     if (rc < 0)
         feed_set_text(&l->feed, FEED_TROUBLE, "%s", err.text);
