@@ -210,6 +210,17 @@ static void write_xids(Page *page, const Family *family, const Target *target, c
     }
 }
 
+/* All of them, and 0 before the first: rate() and increase() need a value from before. */
+static void write_xid_sum(Page *page, const Family *family, const Target *target, const NodeGpu *gpu)
+{
+    const GpuCounts *counted = counts_of(page->counts, &gpu->reading);
+    uint64_t sum = 0;
+
+    for (size_t i = 0; counted && i < counted->xids.len; i++)
+        sum += counted->xids.at[i].total;
+    page_value(page, family, target, (double)sum);
+}
+
 /* ---- why a metric is not there ---- */
 
 /* Whether a metric's value is missing here, and why. An XID that never came is not missing. */
@@ -361,6 +372,8 @@ const OwnFamily own_families[] = {
     {"stoker_gpu_state_since_seconds", COUNTER_GAUGE, "When the GPU came into its state, in seconds since 1970",
      .write_gpu = write_state_since},
     {"stoker_gpu_up", COUNTER_GAUGE, "Whether the GPU is sampled as it should be", .write_gpu = write_up},
+    {"stoker_gpu_xid_errors_total", COUNTER_COUNTER, "XIDs of the GPU, of any number, since this program was started",
+     .write_gpu = write_xid_sum},
     {"stoker_metric_unavailable", COUNTER_GAUGE, "A metric that is asked for and not there, with the reason",
      .write_gpu = write_unavailable},
     {"stoker_xid_errors_total", COUNTER_COUNTER, "XIDs of the GPU since this program was started",

@@ -93,6 +93,13 @@ static const char *xid_name(const Page *page, int64_t xid)
     return rules[0] ? rules[0]->name : "Unknown Error";
 }
 
+/* The last XID; 0 while events are listened for and none came. */
+static bool last_xid(const Sample *sample, int64_t *ret)
+{
+    *ret = 0;
+    return sample_int64(sample, ret) || (!sample->valid && sample->absence == ABSENCE_NO_DATA);
+}
+
 static void write_xid(Page *page, const Family *family)
 {
     for (size_t i = 0; i < page->targets->series_count; i++) {
@@ -101,7 +108,7 @@ static void write_xid(Page *page, const Family *family)
         int64_t xid;
 
         if (!target->shown ||
-            !sample_int64(&reading_of_target(page, target, METRIC_XID_ERRORS)->sample[METRIC_XID_ERRORS], &xid))
+            !last_xid(&reading_of_target(page, target, METRIC_XID_ERRORS)->sample[METRIC_XID_ERRORS], &xid))
             continue;
         line_add_number(&line, "err_code", (uint64_t)xid);
         line_add(&line, "err_msg", xid_name(page, xid));

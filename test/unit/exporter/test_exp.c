@@ -50,6 +50,9 @@ static void xids(void **state)
     expect(&kit, exporter, "DCGM_EXP_XID_ERRORS_COUNT",
            "DCGM_EXP_XID_ERRORS_COUNT{" ID REST ",window_size_in_ms=\"300000\"} 0\n");
     expect(&kit, exporter, "DCGM_EXP_XID_ERRORS_TOTAL", "");
+    expect(&kit, exporter, "stoker_gpu_xid_errors_total",
+           "stoker_gpu_xid_errors_total{" ID
+           "device=\"nvidia0\",gpu=\"0\",hostname=\"node-1\",pci_bus_id=\"00000000:1A:00.0\"} 0\n");
     kit_event(&kit, exporter, 0, 45, kit.node.time_ns);
     kit_event(&kit, exporter, 0, 42, kit.node.time_ns - NS_PER_S);
     kit_event(&kit, exporter, 0, 45, kit.node.time_ns);
@@ -67,6 +70,9 @@ static void xids(void **state)
         "device=\"nvidia0\",gpu=\"0\",hostname=\"node-1\",pci_bus_id=\"00000000:1A:00.0\",xid=\"42\"} 1.699999999e+09\n"
         "stoker_xid_last_timestamp_seconds{" ID
         "device=\"nvidia0\",gpu=\"0\",hostname=\"node-1\",pci_bus_id=\"00000000:1A:00.0\",xid=\"45\"} 1.7e+09\n");
+    expect(&kit, exporter, "stoker_gpu_xid_errors_total",
+           "stoker_gpu_xid_errors_total{" ID
+           "device=\"nvidia0\",gpu=\"0\",hostname=\"node-1\",pci_bus_id=\"00000000:1A:00.0\"} 3\n");
     /* a GPU that is lost still has had its XIDs, but its zero is not known */
     kit_advance(&kit, 2 * NS_PER_S);
     kit.gpus[0].state = GPU_LOST;
@@ -124,6 +130,11 @@ static void the_last_xid(void **state)
     exporter = kit_exporter(&kit, csv);
     kit.input.catalogue = catalogue;
     expect(&kit, exporter, "DCGM_FI_DEV_XID_ERRORS", "");
+    sample_set_absent(&kit.gpus[0].reading.sample[METRIC_XID_ERRORS], kit.node.time_ns, ABSENCE_NO_DATA);
+    expect(&kit, exporter, "DCGM_FI_DEV_XID_ERRORS", /* none yet, so that a rule sees the first one come */
+           "DCGM_FI_DEV_XID_ERRORS{" ID
+           "device=\"nvidia0\",err_code=\"0\",err_msg=\"No Error\",gpu=\"0\",hostname=\"node-1\","
+           "modelName=\"NVIDIA H100 80GB HBM3\",pci_bus_id=\"00000000:1A:00.0\"} 0\n");
     kit_set(&kit, 0, METRIC_XID_ERRORS, 79);
     kit_advance(&kit, 30 * NS_PER_H); /* it stays */
     expect(
