@@ -245,10 +245,9 @@ static void keep_past(Session *s, const Node *node)
 
     if (s->state.kind == FEED_HISTORY) /* its past is complete from the start */
         return;
-    history_set_pace(s->history, number_max_u64(pace, (uint64_t)(factor * FRAME_MS * (double)NS_PER_MS)));
     if (s->state.kind == FEED_RECORDING)
         jump_ns = (uint64_t)((double)JUMP * (double)pace * (factor > 1 ? factor : 1));
-    history_add(s->history, node, jump_ns);
+    history_add(s->history, node, number_max_u64(pace, (uint64_t)(factor * FRAME_MS * (double)NS_PER_MS)), jump_ns);
 }
 
 static void take_snapshot(Session *s)

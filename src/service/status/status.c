@@ -301,40 +301,37 @@ static void incident_lines(const StatusScreen *s, const Plan *plan, const Incide
 /* --- the table ------------------------------------------------------------------------------------------------------
  */
 
-/* A cell: the value right-aligned with its unit, or dashes where it is absent. */
-static void write_cell(const StatusScreen *s, const Reading *r, MetricId id, double scale, int width, const char *unit)
-{
-    double value;
-
-    if (sample_double(&r->sample[id], &value))
-        str_addf(s->out, " %*.0f%s", width, value * scale, unit);
-    else
-        str_addf(s->out, " %*s%*s", width, "-", (int)strlen(unit), "");
-}
-
-/* "643/700W" */
-static void write_pair(const StatusScreen *s, const Reading *r, MetricId of, MetricId limit, double scale, int width,
-                       const char *unit)
-{
-    double value, most;
-    char text[CELL_CAP];
-
-    if (!sample_double(&r->sample[of], &value))
-        snprintf(text, sizeof text, "-");
-    else if (!sample_double(&r->sample[limit], &most))
-        snprintf(text, sizeof text, "%.0f%s", value * scale, unit);
-    else
-        snprintf(text, sizeof text, "%.0f/%.0f%s", value * scale, most * scale, unit);
-    str_addf(s->out, " %*s", width, text);
-}
+/* What a GPU does: a value, or a value of its limit ("643/700W"). `width` with the unit. */
+static const struct {
+    const char *title, *unit;
+    MetricId of, limit; /* METRIC_END: none */
+    double scale;
+    int width;
+} work_columns[] = {
+    {"util", "%", METRIC_GPU_UTIL, METRIC_END, 1, 5},
+    {"SM", "%", METRIC_PROF_SM_ACTIVE, METRIC_END, 100, 5},
+    {"memory", "G", METRIC_FB_USED, METRIC_FB_TOTAL, 1. / 1024, 9},
+    {"power", "W", METRIC_POWER_USAGE, METRIC_ENFORCED_POWER_LIMIT, 1, 9},
+    {"temp", "C", METRIC_GPU_TEMP, METRIC_END, 1, 4},
+};
 
 static void work_cells(const StatusScreen *s, const Reading *r)
 {
-    write_cell(s, r, METRIC_GPU_UTIL, 1, 4, "%");
-    write_cell(s, r, METRIC_PROF_SM_ACTIVE, 100, 4, "%");
-    write_pair(s, r, METRIC_FB_USED, METRIC_FB_TOTAL, 1. / 1024, 9, "G");
-    write_pair(s, r, METRIC_POWER_USAGE, METRIC_ENFORCED_POWER_LIMIT, 1, 9, "W");
-    write_cell(s, r, METRIC_GPU_TEMP, 1, 3, "C");
+    for (size_t i = 0; i < ARRAY_LEN(work_columns); i++) {
+        const MetricId limit = work_columns[i].limit;
+        const double scale = work_columns[i].scale;
+        const char *unit = work_columns[i].unit;
+        double value, most;
+        char text[CELL_CAP];
+
+        if (!sample_double(&r->sample[work_columns[i].of], &value))
+            snprintf(text, sizeof text, limit == METRIC_END ? "- " : "-");
+        else if (limit == METRIC_END || !sample_double(&r->sample[limit], &most))
+            snprintf(text, sizeof text, "%.0f%s", value * scale, unit);
+        else
+            snprintf(text, sizeof text, "%.0f/%.0f%s", value * scale, most * scale, unit);
+        str_addf(s->out, " %*s", work_columns[i].width, text);
+    }
 }
 
 static void owner_cell(const StatusScreen *s, const Reading *gpu, const Reading *instance)
@@ -417,8 +414,9 @@ static void write_head(const StatusScreen *s)
     const size_t start = s->out->len;
 
     set_colour(s, "2");
-    str_addf(s->out, "%4s  %-*s %-*s %5s %5s %9s %9s %4s", "GPU", NAME_WIDTH, "", ACTIVITY_WIDTH, "activity", "util",
-             "SM", "memory", "power", "temp");
+    str_addf(s->out, "%4s  %-*s %-*s", "GPU", NAME_WIDTH, "", ACTIVITY_WIDTH, "activity");
+    for (size_t i = 0; i < ARRAY_LEN(work_columns); i++)
+        str_addf(s->out, " %*s", work_columns[i].width, work_columns[i].title);
     set_colour(s, "0");
     end_line(s, start);
 }

@@ -217,7 +217,7 @@ static void draw_numbers(Top *top, Grid *grid, Area area, const GpuRow *row)
 /* --- the view ------------------------------------------------------------------------------------------------------
  */
 
-enum { SIDE_BY_SIDE = 130, USERS_MAX = 8 };
+enum { SIDE_BY_SIDE = 130, USERS_MAX = 4 };
 
 static void draw_title(Top *top, Grid *grid, Area line, const GpuRow *row)
 {
@@ -285,13 +285,6 @@ static void draw_user(const Top *top, Grid *grid, Area line, const NodeProcess *
     grid_text(grid, line, x, 0, owner ? INK_PLAIN : INK_DIM, owner ? owner_command(owner) : "not seen here");
 }
 
-static int users_height(const GpuRow *row, int most)
-{
-    const int count = (int)row->gpu->process_count;
-
-    return 1 + (count == 0 ? 0 : count < most ? count : most);
-}
-
 static void draw_users(Top *top, Grid *grid, Area area, const GpuRow *row)
 {
     const Area head = area_top(&area, 1);
@@ -337,12 +330,13 @@ static void draw_left(Top *top, Grid *grid, Area area, const GpuRow *row)
 static void draw_stacked(Top *top, Grid *grid, Area area, const GpuRow *row)
 {
     const bool large = area.height >= 20;
+    const int users = (int)row->gpu->process_count;
     const int plots = !plots_there(top, row) ? 0 : large ? area.height * 2 / 5 : area.height * 2 / 5 + 1;
 
     plots_draw(top, grid, area_top(&area, plots), row);
     if (large) {
         draw_instances(top, grid, &area, row);
-        draw_users(top, grid, area_top(&area, users_height(row, USERS_MAX / 2)), row);
+        draw_users(top, grid, area_top(&area, 1 + (users < USERS_MAX ? users : USERS_MAX)), row);
     }
     draw_numbers(top, grid, area, row);
 }

@@ -39,7 +39,6 @@ History *history_new(void)
     History *history = xcalloc(1, sizeof *history);
 
     pthread_mutex_init(&history->lock, NULL);
-    history->pace_ns = NS_PER_S;
     history->store = store_new(HISTORY_SERIES_MAX);
     return history;
 }
@@ -62,12 +61,6 @@ static History *lock_history(History *history)
 static void unlock_history(History *const *history)
 {
     pthread_mutex_unlock(&(*history)->lock);
-}
-
-void history_set_pace(History *history, uint64_t interval_ns)
-{
-    CLEANUP(unlock_history) History *locked UNUSED = lock_history(history);
-    history->pace_ns = number_max_u64(interval_ns, NS_PER_S);
 }
 
 /* --- series ------------------------------------------------------------------------------------------------------- */
@@ -163,7 +156,7 @@ static void empty_history(History *history)
         open_series(history, &history->lines[i]);
 }
 
-void history_add(History *history, const Node *node, uint64_t jump_ns)
+void history_add(History *history, const Node *node, uint64_t pace_ns, uint64_t jump_ns)
 {
     const uint64_t real_ns = node->real_ns;
 
@@ -173,6 +166,7 @@ void history_add(History *history, const Node *node, uint64_t jump_ns)
     if (real_ns == history->last_ns)
         return;
     history->last_ns = real_ns;
+    history->pace_ns = number_max_u64(pace_ns, NS_PER_S);
     for (Line *line = history->lines; line < history->lines + history->count; line++)
         if (line->filled)
             add_reading(history, line, history_find_reading(node, &line->device), real_ns);

@@ -22,8 +22,6 @@ typedef struct History History;
 
 History *history_new(void);
 void history_free(History *history); /* accepts NULL */
-/* Sets the time between two snapshots; without it a second. */
-void history_set_pace(History *history, uint64_t interval_ns);
 
 /* `columns` points from to_ns - span_ns to to_ns (wall clock), oldest first; NAN where nothing is known. Makes the
  * series where it is missing. Beyond HISTORY_SERIES_MAX series, of a metric without history and of a device without
@@ -32,9 +30,10 @@ void history_set_pace(History *history, uint64_t interval_ns);
 void history_read_points(History *history, const Device *device, MetricId metric, uint64_t to_ns, uint64_t span_ns,
                          PlotPoint *out, size_t columns);
 
-/* Adds the snapshot's values to the series that are filled. One that is older than the last, or that comes after a
- * gap of more than `jump_ns`, empties the history: all series want their past again. */
-void history_add(History *history, const Node *node, uint64_t jump_ns);
+/* Adds the snapshot's values to the series that are filled; `pace_ns`: between two snapshots, at least a second. One
+ * that is older than the last, or that comes after a gap of more than `jump_ns`, empties the history: all series want
+ * their past again. */
+void history_add(History *history, const Node *node, uint64_t pace_ns, uint64_t jump_ns);
 /* Of a GPU or an instance; NULL: it is not there. */
 const Reading *history_find_reading(const Node *node, const Device *device);
 

@@ -24,7 +24,10 @@ enum {
 
 static void run_overlay(Top *top, uint32_t key UNUSED, int overlay)
 {
-    top_open(top, (OverlayId)overlay);
+    if (overlay == OVERLAY_SIGNAL)
+        overlay_signal_open(top);
+    else
+        top_open(top, (OverlayId)overlay);
 }
 
 static void run_prompt(Top *top, uint32_t key UNUSED, int kind)
@@ -67,11 +70,6 @@ static void run_switch(Top *top, uint32_t key UNUSED, int offset)
 
     *is = !*is;
     top_order(top);
-}
-
-static void run_signal(Top *top, uint32_t key UNUSED, int value UNUSED)
-{
-    overlay_signal_open(top);
 }
 
 static void run_enter(Top *top, uint32_t key UNUSED, int value UNUSED)
@@ -130,7 +128,7 @@ const KeyRow top_keys[] = {
     {{F(4), '\\'}, "F4 \\", "Filter", IN_TABLES, run_prompt, PROMPT_FILTER, "shows matching processes alone"},
     {{F(5), 't'}, "F5 t", "Tree", IN_TABLES, run_tree, 0, "processes by owner, by GPU, plain"},
     {{F(6), '<', '>'}, "F6 < >", "Sort", IN_TABLES, run_overlay, OVERLAY_SORT, "chooses the column to sort by"},
-    {{F(9), 'k'}, "F9 k", "Kill", IN_TABLES, run_signal, 0, "sends a signal, after a question"},
+    {{F(9), 'k'}, "F9 k", "Kill", IN_TABLES, run_overlay, OVERLAY_SIGNAL, "sends a signal, after a question"},
     {{F(10), 'q', CONTROL_C}, "F10 q", "Quit", EVERYWHERE, run_wish, TOP_WISH_QUIT, "quits"},
     {{TOP_KEY_RIGHT, TOP_KEY_LEFT}, "Left Right", NULL, IN_GPU, run_other, 0, "the GPU or instance before or after"},
     {{'-', '+', '='}, "+/-", "Span", IN_GPU | IN_GPUS, run_span, 0, "plots 1 min, 10 min, 1 h or 24 h"},

@@ -373,7 +373,7 @@ static void draw_row(Top *top, Grid *grid, Area line, size_t i, const void *layo
 }
 
 /* Why the table is empty: no process, the filter, or no process list. */
-static const char *why_empty(const Top *top, char out[TOP_TEXT_CAP * 2])
+static void draw_empty(const Top *top, Grid *grid, Area area)
 {
     const Node *node = top->snapshot->node;
     const char *absent = NULL;
@@ -382,18 +382,16 @@ static const char *why_empty(const Top *top, char out[TOP_TEXT_CAP * 2])
         if (!node->gpus[i].process_list.valid)
             absent = absences[node->gpus[i].process_list.absence].text;
     if (top->filter[0])
-        snprintf(out, TOP_TEXT_CAP * 2, "no process on a GPU matches '%s'", top->filter);
+        grid_textf(grid, area, 1, 0, INK_DIM, "no process on a GPU matches '%s'", top->filter);
     else if (absent)
-        snprintf(out, TOP_TEXT_CAP * 2, "processes are not known: %s", absent);
+        grid_textf(grid, area, 1, 0, INK_DIM, "processes are not known: %s", absent);
     else
-        snprintf(out, TOP_TEXT_CAP * 2, "no process on any GPU");
-    return out;
+        grid_text(grid, area, 1, 0, INK_DIM, "no process on any GPU");
 }
 
 void process_table_draw(Top *top, Grid *grid, Area area, List *list, size_t offset)
 {
     const Area head = area_top(&area, 1);
-    char why[TOP_TEXT_CAP * 2];
     Layout layout;
 
     if (head.height == 0)
@@ -401,7 +399,7 @@ void process_table_draw(Top *top, Grid *grid, Area area, List *list, size_t offs
     columns_fit(&table, area.width, &layout);
     draw_head(top, grid, head, &layout);
     if (top->processes.len == 0)
-        grid_text(grid, area, 1, 0, INK_DIM, why_empty(top, why));
+        draw_empty(top, grid, area);
     list_draw(top, list, grid, area, offset, 0, draw_row, &layout);
     list_mark(list, grid, head);
 }

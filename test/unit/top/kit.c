@@ -81,7 +81,7 @@ bool kit_next(Kit *kit)
     Snapshot *snapshot = &kit->look->snapshot;
     if (snapshot->boot_real_ns == 0)
         snapshot->boot_real_ns = kit->look->node.real_ns - BOOTED_BEFORE_S * NS_PER_S;
-    history_add(kit->history, snapshot->node, UINT64_MAX);
+    history_add(kit->history, snapshot->node, 0, UINT64_MAX);
     kit_show(kit);
     return true;
 }

@@ -24,6 +24,7 @@ typedef struct World {
     NodeGpu gpus[GPUS];
     Reading instances[2];
     History *history;
+    uint64_t pace_ns;
 } World;
 
 static int set_up(void **state)
@@ -80,7 +81,7 @@ static void look(World *w, uint64_t real_ns, double value)
     else
         sample_set_double(sample, 1, value);
     w->node.real_ns = real_ns;
-    history_add(w->history, &w->node, JUMP_NS);
+    history_add(w->history, &w->node, w->pace_ns, JUMP_NS);
 }
 
 static PlotPoint last_of(World *w, const Device *device, MetricId metric, uint64_t to_ns, uint64_t width_ns)
@@ -213,7 +214,7 @@ static void test_seconds_are_those_of_the_model(void **state)
 
         history_free(w->history);
         w->history = history_new();
-        history_set_pace(w->history, pace);
+        w->pace_ns = pace;
         m->pace_ns = pace;
         want_power(w, now);
         for (size_t i = 0; i < 1500; i++) {
@@ -296,7 +297,7 @@ static void test_a_day_is_kept(void **state)
     const uint64_t day = HISTORY_MINUTES * NS_PER_MIN, end = START_NS + 3 * day;
 
     want_power(w, START_NS);
-    history_set_pace(w->history, NS_PER_MIN);
+    w->pace_ns = NS_PER_MIN;
     for (uint64_t at = START_NS; at < end; at += NS_PER_MIN)
         look(w, at, (double)((at - START_NS) / NS_PER_MIN));
     const PlotPoint oldest = last_of(w, gpu(w, 0), METRIC_POWER_USAGE, end - day, NS_PER_MIN);
@@ -319,7 +320,7 @@ static void test_devices_are_told_apart(void **state)
     sample_set_int64(&w->gpus[1].reading.sample[METRIC_FB_USED], 1, 13);
     sample_set_int64(&w->gpus[1].reading.sample[METRIC_FB_FREE], 1, 14);
     w->node.real_ns = START_NS;
-    history_add(w->history, &w->node, JUMP_NS);
+    history_add(w->history, &w->node, w->pace_ns, JUMP_NS);
     /* another order of GPUs and instances in the next look */
     NodeGpu moved = w->gpus[1];
     w->gpus[1] = w->gpus[0];
@@ -328,7 +329,7 @@ static void test_devices_are_told_apart(void **state)
     w->instances[0] = w->instances[1];
     w->instances[1] = first;
     w->node.real_ns = START_NS + NS_PER_S;
-    history_add(w->history, &w->node, JUMP_NS);
+    history_add(w->history, &w->node, w->pace_ns, JUMP_NS);
     for (uint64_t s = 0; s < 2; s++) {
         const uint64_t at = START_NS + s * NS_PER_S;
 
