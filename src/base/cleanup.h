@@ -16,6 +16,7 @@
 #define CLEANUP(fn) __attribute__((cleanup(fn)))
 #define CLEANUP_FREE CLEANUP(cleanup_free)
 #define CLEANUP_FD CLEANUP(fd_close)
+#define CLEANUP_VEC CLEANUP(cleanup_free) /* of a VEC, whose first member is its array */
 
 /* Value of pointer variable p, which becomes NULL: who reads it releases it. */
 #define TAKE(p)                                                                                                        \

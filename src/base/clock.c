@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/number.h"
-
 uint64_t clock_read(clockid_t id)
 {
     struct timespec now;
@@ -74,18 +72,12 @@ size_t clock_format(char out[CLOCK_TEXT_MAX], uint64_t real_ns)
     return len + 5;
 }
 
-/* `count` digits at *at as a number in 0..max, followed by `then` (NUL: by anything). Moves *at on. */
-static bool take_field(const char **at, size_t count, unsigned max, char then, unsigned *ret)
+/* True if `text` begins with what `shape` says: 'd' is any digit, every other character is itself. */
+static bool has_shape(const char *text, const char *shape)
 {
-    uint64_t value;
-    size_t len = strspn(*at, "0123456789");
-
-    if (len < count || number_parsen_u64(*at, count, 0, max, &value, NULL) < 0)
-        return false;
-    *at += count;
-    if (then && *(*at)++ != then)
-        return false;
-    *ret = (unsigned)value;
+    for (; *shape; shape++, text++)
+        if (*shape == 'd' ? *text < '0' || *text > '9' : *text != *shape)
+            return false;
     return true;
 }
 
@@ -109,40 +101,31 @@ static bool take_fraction(const char **at, uint64_t *ret_ns)
 /* "Z" or "+hh:mm" at the end of the text, as seconds east of UTC. */
 static bool take_offset(const char *at, int64_t *ret_s)
 {
-    int64_t sign = *at == '-' ? -1 : 1;
-    unsigned hours, minutes;
+    int64_t sign = *at == '-' ? -1 : 1, hours, minutes;
 
     *ret_s = 0;
     if ((*at == 'Z' || *at == 'z') && !at[1])
         return true;
-    if (*at != '+' && *at != '-')
+    if ((*at != '+' && *at != '-') || !has_shape(at + 1, "dd:dd") || at[6])
         return false;
-    at++;
-    if (!take_field(&at, 2, 23, ':', &hours) || !take_field(&at, 2, 59, '\0', &minutes) || *at)
-        return false;
-    *ret_s = sign * (int64_t)(hours * 3600 + minutes * 60);
-    return true;
+    hours = (at[1] - '0') * 10 + (at[2] - '0');
+    minutes = (at[4] - '0') * 10 + (at[5] - '0');
+    *ret_s = sign * (hours * 3600 + minutes * 60);
+    return hours < 24 && minutes < 60;
 }
 
-/* Fields of the date and time of day; true if they make a day of the calendar. */
+/* The date and time of day; false if a field is out of its range. strptime alone would take blanks and fewer digits. */
 static bool take_date(const char **at, struct tm *ret)
 {
-    unsigned year, month, day, hour, minute, second;
+    const char *text = *at, *date_end = text + strlen("2025-01-31"), *end = date_end + strlen("T12:00:00");
 
-    if (!take_field(at, 4, 9999, '-', &year) || !take_field(at, 2, 12, '-', &month) ||
-        !take_field(at, 2, 31, '\0', &day) || (**at != 'T' && **at != 't' && **at != ' '))
+    *ret = (struct tm){0};
+    if (!has_shape(text, "dddd-dd-dd") || !*date_end || !strchr("Tt ", *date_end) ||
+        !has_shape(date_end + 1, "dd:dd:dd"))
         return false;
-    (*at)++;
-    if (!take_field(at, 2, 23, ':', &hour) || !take_field(at, 2, 59, ':', &minute) ||
-        !take_field(at, 2, 60, '\0', &second))
-        return false;
-    *ret = (struct tm){.tm_year = (int)year - 1900,
-                       .tm_mon = (int)month - 1,
-                       .tm_mday = (int)day,
-                       .tm_hour = (int)hour,
-                       .tm_min = (int)minute,
-                       .tm_sec = (int)second};
-    return month > 0 && day > 0;
+    *at = end;
+    return strptime(text, "%Y-%m-%d", ret) == date_end && strptime(date_end + 1, "%H:%M:%S", ret) == end &&
+           ret->tm_sec <= 60;
 }
 
 int clock_parse(const char *text, uint64_t *ret_real_ns, Err *err)

@@ -21,11 +21,6 @@ enum { NEAREST_LEN_MAX = 63 };
 
 typedef VEC(const char *) Texts;
 
-static void texts_done(Texts *texts)
-{
-    vec_done(texts);
-}
-
 static const char *const metavars[] = {
     [OPT_BOOL] = NULL,           [OPT_INT] = "NUMBER", [OPT_UINT] = "NUMBER", [OPT_DOUBLE] = "NUMBER",
     [OPT_DURATION] = "DURATION", [OPT_SIZE] = "SIZE",  [OPT_STRING] = "TEXT", [OPT_ENUM] = "NAME",
@@ -323,7 +318,7 @@ static void set_items(const OptSet *set, const OptSpec *spec, const char *const 
 
 static void set_list(const OptSet *set, const OptSpec *spec, const char *text, bool append)
 {
-    CLEANUP(texts_done) Texts items = {0};
+    CLEANUP_VEC Texts items = {0};
 
     if (spec->flags & OPT_WHOLE) {
         set_items(set, spec, &text, 1, append);
@@ -463,7 +458,7 @@ static const OptSpec *find_short(const OptSet *set, char name)
 
 static int fail_unknown(const Walk *walk, const char *name, size_t len)
 {
-    CLEANUP(texts_done) Texts flags = {0};
+    CLEANUP_VEC Texts flags = {0};
     const char *wanted = arena_strndup(walk->set->arena, name, len), *nearest;
     char room[OPT_FLAG_MAX];
 
@@ -551,7 +546,7 @@ static int walk_args(Walk *walk, Texts *ret_rest)
 
 int opt_args(const OptSet *set, int argc, char *const *argv, OptArgs *ret_args, Err *err)
 {
-    CLEANUP(texts_done) Texts rest = {0};
+    CLEANUP_VEC Texts rest = {0};
     CLEANUP_FREE bool *seen = xcalloc(set->count, sizeof(*seen));
     Walk walk = {.set = set, .argv = argv, .argc = argc, .at = 1, .seen = seen, .err = err};
     int rc = walk_args(&walk, &rest);
@@ -600,7 +595,7 @@ static void collect_keys(const OptSet *set, const char *prefix, Texts *ret)
 
 static int fail_unknown_key(const OptSet *set, const YamlNode *key, const char *prefix, Err *err)
 {
-    CLEANUP(texts_done) Texts names = {0};
+    CLEANUP_VEC Texts names = {0};
     CLEANUP(str_done) Str text;
     const char *nearest;
 
@@ -620,7 +615,7 @@ static int fail_unknown_key(const OptSet *set, const YamlNode *key, const char *
 
 static int set_list_from_node(const OptSet *set, const OptSpec *spec, const YamlNode *value, Err *err)
 {
-    CLEANUP(texts_done) Texts items = {0};
+    CLEANUP_VEC Texts items = {0};
 
     for (size_t i = 0; i < value->len; i++) {
         TRY(yaml_want(value->items[i], YAML_SCALAR, spec->key, err));

@@ -56,6 +56,21 @@ static void add_notes(const OptSpec *spec, bool key, Str *out)
     }
 }
 
+/* What a row is for, with its notes in brackets. */
+static void add_purpose(const OptSpec *spec, bool key, Str *out)
+{
+    size_t before;
+
+    str_add(out, spec->help ? spec->help : "");
+    before = out->len;
+    str_add(out, " (");
+    add_notes(spec, key, out);
+    if (out->len == before + 2)
+        str_cut(out, before);
+    else
+        str_addc(out, ')');
+}
+
 static void add_flags(const OptSpec *spec, Str *out)
 {
     char room[OPT_FLAG_MAX];
@@ -153,20 +168,12 @@ static void add_option(Str *out, const OptSpec *spec, size_t width)
 {
     CLEANUP(str_done) Str left;
     CLEANUP(str_done) Str right;
-    size_t before;
 
     str_init(&left, LINE_MAX_BYTES);
     str_init(&right, LINE_MAX_BYTES);
     str_add(&left, spec->short_flag ? "  " : "      ");
     add_flags(spec, &left);
-    str_add(&right, spec->help ? spec->help : "");
-    before = right.len;
-    str_add(&right, " (");
-    add_notes(spec, false, &right);
-    if (right.len == before + 2)
-        str_cut(&right, before);
-    else
-        str_addc(&right, ')');
+    add_purpose(spec, false, &right);
     add_row(out, left.text, right.text, width);
 }
 
@@ -300,7 +307,6 @@ static void add_name_section(Str *out, const OptPage *page, const char *version,
 static void add_man_option(Str *out, const OptPage *page, const OptSpec *spec)
 {
     CLEANUP(str_done) Str text;
-    size_t before;
 
     str_init(&text, 4096);
     add_flags(spec, &text);
@@ -308,13 +314,7 @@ static void add_man_option(Str *out, const OptPage *page, const OptSpec *spec)
     add_text(out, text.text);
     str_addc(out, '\n');
     str_clear(&text);
-    str_add(&text, spec->help ? spec->help : "");
-    before = text.len;
-    str_add(&text, " (");
-    add_notes(spec, page->config, &text);
-    str_addc(&text, ')');
-    if (text.len == before + 3)
-        str_cut(&text, before);
+    add_purpose(spec, page->config, &text);
     add_text(out, text.text);
     str_addc(out, '\n');
 }

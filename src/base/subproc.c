@@ -207,14 +207,9 @@ static int launch_child(Plan *plan, int report_read, int *report_write, Subproc 
     return 0;
 }
 
-static void texts_done(Texts *texts)
-{
-    vec_done(texts);
-}
-
 int subproc_start(const SubprocSpec *spec, Subproc *ret_child, Err *err)
 {
-    CLEANUP(texts_done) Texts env = {0};
+    CLEANUP_VEC Texts env = {0};
     CLEANUP_FD int out_read = -1, out_write = -1, err_read = -1, err_write = -1;
     CLEANUP_FD int report_read = -1, report_write = -1, null_fd = -1;
     Subproc child = {.pid_fd = -1, .out_fd = -1, .err_fd = -1};

@@ -130,14 +130,9 @@ static int load_items(Loader *loader, NodeVec *items)
     }
 }
 
-static void node_vec_done(NodeVec *items)
-{
-    vec_done(items);
-}
-
 static int load_seq(Loader *loader, YamlNode *node)
 {
-    CLEANUP(node_vec_done) NodeVec items = {0};
+    CLEANUP_VEC NodeVec items = {0};
 
     node->kind = YAML_SEQ;
     TRY(load_items(loader, &items));
@@ -176,14 +171,9 @@ static int load_pairs(Loader *loader, PairVec *pairs, Map *seen)
     }
 }
 
-static void pair_vec_done(PairVec *pairs)
-{
-    vec_done(pairs);
-}
-
 static int load_map(Loader *loader, YamlNode *node)
 {
-    CLEANUP(pair_vec_done) PairVec pairs = {0};
+    CLEANUP_VEC PairVec pairs = {0};
     CLEANUP(map_done) Map seen;
 
     map_init(&seen);

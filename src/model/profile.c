@@ -179,16 +179,22 @@ size_t profile_name_count(const Profile *profile)
 
 /* ---- details and lanes: stored once by the bytes of a key without padding ---- */
 
+/* The index of a row in its list, which has as many rows as `keys` has keys. */
+#define PUT_ROW(keys, key, list, row)                                                                                  \
+    __extension__({                                                                                                    \
+        bool fresh_;                                                                                                   \
+        const uint32_t index_ = profile_set_put((keys), (key), sizeof(*(key)), &fresh_);                               \
+        if (fresh_)                                                                                                    \
+            vec_push((list), (row));                                                                                   \
+        index_;                                                                                                        \
+    })
+
 static uint32_t lane_put(Profile *profile, const ProfileLane *lane)
 {
     const int64_t key[] = {lane->pid, lane->tid, (int64_t)((uint64_t)lane->pid_name << 32 | lane->tid_name),
                            lane->gpu ? INT64_C(1) << 32 | (uint32_t)lane->device : 0};
-    bool fresh;
-    const uint32_t index = profile_set_put(&profile->lane_keys, key, sizeof key, &fresh);
 
-    if (fresh)
-        vec_push(&profile->lanes, *lane);
-    return index;
+    return PUT_ROW(&profile->lane_keys, &key, &profile->lanes, *lane);
 }
 
 uint32_t profile_thread(Profile *profile, int64_t pid, uint32_t pid_name, int64_t tid, uint32_t tid_name)
@@ -214,33 +220,19 @@ _Static_assert(sizeof(ProfileCopy) == 3 * sizeof(int64_t), "its bytes are its ke
 
 uint32_t profile_launch(Profile *profile, const ProfileLaunch *launch)
 {
-    bool fresh;
-    const uint32_t index = profile_set_put(&profile->launch_keys, launch, sizeof *launch, &fresh);
-
-    if (fresh)
-        vec_push(&profile->launches, *launch);
-    return index;
+    return PUT_ROW(&profile->launch_keys, launch, &profile->launches, *launch);
 }
 
 uint32_t profile_copy(Profile *profile, const ProfileCopy *copy)
 {
-    bool fresh;
-    const uint32_t index = profile_set_put(&profile->copy_keys, copy, sizeof *copy, &fresh);
-
-    if (fresh)
-        vec_push(&profile->copies, *copy);
-    return index;
+    return PUT_ROW(&profile->copy_keys, copy, &profile->copies, *copy);
 }
 
 uint32_t profile_op(Profile *profile, const ProfileOp *op)
 {
     const int64_t key[] = {(int64_t)((uint64_t)op->dims << 32 | op->types), op->collective, op->sequence};
-    bool fresh;
-    const uint32_t index = profile_set_put(&profile->op_keys, key, sizeof key, &fresh);
 
-    if (fresh)
-        vec_push(&profile->ops, *op);
-    return index;
+    return PUT_ROW(&profile->op_keys, &key, &profile->ops, *op);
 }
 
 uint32_t profile_collective(Profile *profile, const ProfileCollective *collective)

@@ -429,6 +429,11 @@ static void seal_names(Profile *profile)
 
 /* ---- lanes ---- */
 
+/* Of two rows `a` and `b`. */
+#define BY(member)                                                                                                     \
+    if (a->member != b->member)                                                                                        \
+    return a->member < b->member ? -1 : 1
+
 typedef struct LaneKey {
     ProfileLane lane;
     uint32_t index;
@@ -439,16 +444,12 @@ static int by_lane(const void *a_, const void *b_)
     const LaneKey *x = a_, *y = b_;
     const ProfileLane *a = &x->lane, *b = &y->lane;
 
-#define COMPARE(member)                                                                                                \
-    if (a->member != b->member)                                                                                        \
-    return a->member < b->member ? -1 : 1
-    COMPARE(gpu);
-    COMPARE(device);
-    COMPARE(pid);
-    COMPARE(pid_name);
-    COMPARE(tid);
-    COMPARE(tid_name);
-#undef COMPARE
+    BY(gpu);
+    BY(device);
+    BY(pid);
+    BY(pid_name);
+    BY(tid);
+    BY(tid_name);
     return 0;
 }
 
@@ -532,10 +533,6 @@ static void seal_details(Profile *profile)
 }
 
 /* ---- the rest ---- */
-
-#define BY(member)                                                                                                     \
-    if (a->member != b->member)                                                                                        \
-    return a->member < b->member ? -1 : 1
 
 static int by_memory(const void *a_, const void *b_)
 {

@@ -3,6 +3,7 @@
  * and streams. A connection is suspended while its password is checked, and while its stream has nothing to send:
  * libmicrohttpd then does not look at its socket, but conn.c does. */
 #include <assert.h>
+#include <ctype.h>
 #include <errno.h>
 #include <limits.h>
 #include <netinet/in.h>
@@ -150,40 +151,14 @@ void *request_uri(void *self, const char *uri, struct MHD_Connection *mhd)
     return NULL;
 }
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c = (char)(c | 0x20);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-/* Decodes in place. What is no escape, or one of NUL, stays and makes the request a bad one. */
+/* Decodes in place. What is no escape, or one of NUL, makes the request a bad one. */
 size_t request_unescape(void *self, struct MHD_Connection *mhd, char *text)
 {
-    Conn *conn = conn_of(mhd);
-    char *out = text;
-
     (void)self;
-    for (const char *in = text; *in; in++) {
-        int high, low;
-
-        if (*in != '%') {
-            *out++ = *in;
-            continue;
-        }
-        high = hex_digit(in[1]);
-        low = high < 0 ? -1 : hex_digit(in[2]);
-        if (low < 0 || high * 16 + low == 0) {
-            conn->bad_uri = true;
-            *out++ = *in;
-            continue;
-        }
-        *out++ = (char)(high * 16 + low);
-        in += 2;
-    }
-    *out = '\0';
-    return (size_t)(out - text);
+    for (const char *at = strchr(text, '%'); at; at = strchr(at + 1, '%'))
+        if (!isxdigit((unsigned char)at[1]) || !isxdigit((unsigned char)at[2]) || strncmp(at, "%00", 3) == 0)
+            conn_of(mhd)->bad_uri = true;
+    return MHD_http_unescape(text);
 }
 
 static enum MHD_Result request_send(Conn *conn, unsigned status, struct MHD_Response *response)
