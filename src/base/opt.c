@@ -596,12 +596,11 @@ static void collect_keys(const OptSet *set, const char *prefix, Texts *ret)
 static int fail_unknown_key(const OptSet *set, const YamlNode *key, const char *prefix, Err *err)
 {
     CLEANUP_VEC Texts names = {0};
-    CLEANUP(str_done) Str text;
+    CLEANUP(str_done) Str text = str_limited(ERR_TEXT_MAX);
     const char *nearest;
 
     collect_keys(set, prefix, &names);
     nearest = opt_nearest(key->text, names.at, names.len);
-    str_init(&text, ERR_TEXT_MAX);
     str_addf(&text, "unknown key '%.60s'", key->text);
     if (*prefix)
         str_addf(&text, " in '%.*s'", (int)strlen(prefix) - 1, prefix);

@@ -166,11 +166,9 @@ static void add_row(Str *out, const char *left, const char *right, size_t width)
 
 static void add_option(Str *out, const OptSpec *spec, size_t width)
 {
-    CLEANUP(str_done) Str left;
-    CLEANUP(str_done) Str right;
+    CLEANUP(str_done) Str left = str_limited(LINE_MAX_BYTES);
+    CLEANUP(str_done) Str right = str_limited(LINE_MAX_BYTES);
 
-    str_init(&left, LINE_MAX_BYTES);
-    str_init(&right, LINE_MAX_BYTES);
     str_add(&left, spec->short_flag ? "  " : "      ");
     add_flags(spec, &left);
     add_purpose(spec, false, &right);
@@ -199,9 +197,8 @@ static void add_paragraphs(Str *out, const char *text, size_t width)
     while (*text) {
         const char *end = strstr(text, "\n\n");
         size_t len = end ? (size_t)(end - text) : strlen(text);
-        CLEANUP(str_done) Str part;
+        CLEANUP(str_done) Str part = str_limited(LINE_MAX_BYTES * 4);
 
-        str_init(&part, LINE_MAX_BYTES * 4);
         str_addn(&part, text, len);
         str_addc(out, '\n');
         if (part.text[0] == ' ')
@@ -275,9 +272,8 @@ static void add_text(Str *out, const char *text)
 /* The page's own name, one word: "stoker-sim-run". */
 static void add_page_name(Str *out, const OptPage *page, bool upper)
 {
-    CLEANUP(str_done) Str name;
+    CLEANUP(str_done) Str name = str_limited(256);
 
-    str_init(&name, 256);
     add_name(page, "-", &name);
     for (const char *p = name.text; *p; p++) {
         if (*p == '-' || *p == ' ')
@@ -306,9 +302,8 @@ static void add_name_section(Str *out, const OptPage *page, const char *version,
 
 static void add_man_option(Str *out, const OptPage *page, const OptSpec *spec)
 {
-    CLEANUP(str_done) Str text;
+    CLEANUP(str_done) Str text = str_limited(4096);
 
-    str_init(&text, 4096);
     add_flags(spec, &text);
     str_add(out, ".TP\n.B ");
     add_text(out, text.text);

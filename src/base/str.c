@@ -17,9 +17,14 @@ enum { STR_CAP_MIN = 64 };
 /* What an empty Str points to. Never written to. */
 static char nothing[1];
 
+Str str_limited(size_t max_bytes)
+{
+    return (Str){.text = nothing, .max = max_bytes < SIZE_MAX / 4 ? max_bytes : SIZE_MAX / 4};
+}
+
 void str_init(Str *str, size_t max_bytes)
 {
-    *str = (Str){.text = nothing, .max = max_bytes < SIZE_MAX / 4 ? max_bytes : SIZE_MAX / 4};
+    *str = str_limited(max_bytes);
 }
 
 void str_init_room(Str *str, char *room, size_t size)

@@ -19,8 +19,11 @@ typedef struct Str {
     bool overflow; /* something was dropped; sticky */
 } Str;
 
-/* An empty string that may grow to `max_bytes` (the NUL not counted). Allocates nothing. */
+/* An empty string that may grow to `max_bytes` (the NUL not counted): as a member, and as a local of its own:
+ *     CLEANUP(str_done) Str line = str_limited(4096);
+ * Allocates nothing. */
 void str_init(Str *str, size_t max_bytes);
+Str str_limited(size_t max_bytes);
 
 /* An empty string in `room`, of `size` bytes (at least 1), which it never leaves: nothing is allocated. It must not be
  * given to str_done or str_take. */

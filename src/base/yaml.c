@@ -253,9 +253,8 @@ int yaml_load(const char *name, const char *text, size_t len, Arena *arena, cons
 
 int yaml_load_file(const char *path, Arena *arena, const YamlNode **ret_root, Err *err)
 {
-    CLEANUP(str_done) Str text;
+    CLEANUP(str_done) Str text = str_limited(YAML_BYTES_MAX);
 
-    str_init(&text, YAML_BYTES_MAX);
     TRY(file_read(path, YAML_BYTES_MAX, &text, err));
     return yaml_load(path, text.text, text.len, arena, ret_root, err);
 }

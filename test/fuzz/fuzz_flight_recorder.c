@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "service/report/nccl.h"
 #include "test/fuzz/share.h"
+#include "test/unit/report_sink.h"
 
 enum { OUT_MAX = 1 << 24, RANKS_MAX = 8 };
 

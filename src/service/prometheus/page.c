@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/number.h"
 
 /* ---- families ---- */
@@ -32,9 +33,8 @@ Family family_make(const char *name, CounterType type, const char *help, Arena *
     size_t cut = sizeof suffix - 1;
     Family family = {.name = name, .name_len = strlen(name), .type = type, .help = help, .view = LABELS_OWN};
     bool total = family.name_len > cut && strcmp(name + family.name_len - cut, suffix) == 0;
-    Str text;
+    CLEANUP(str_done) Str text = str_limited(HEAD_MAX);
 
-    str_init(&text, HEAD_MAX);
     for (ExporterFormat format = EXPORTER_TEXT; format <= EXPORTER_OPENMETRICS; format++) {
         bool shorter = format == EXPORTER_OPENMETRICS && total && type == COUNTER_COUNTER;
         int len = (int)(family.name_len - (shorter ? cut : 0));
@@ -46,7 +46,6 @@ Family family_make(const char *name, CounterType type, const char *help, Arena *
         family.head[format].text = arena_strndup(arena, text.text, text.len);
         family.head[format].len = text.len;
     }
-    str_done(&text);
     return family;
 }
 

@@ -316,9 +316,8 @@ static void write_rows(Out *out, Str *line, const CsvLevel *level, const void *a
 
 void csv_write(Out *out, const CsvLevel *levels, const void *root)
 {
-    CLEANUP(str_done) Str line = {0};
+    CLEANUP(str_done) Str line = str_limited((size_t)1 << 31);
 
-    str_init(&line, (size_t)1 << 31);
     for (const CsvLevel *level = levels; level->columns; level++)
         csv_add_names(&line, level->columns);
     csv_end_line(out, &line, "\r\n");

@@ -87,16 +87,14 @@ static char *copy_text(const char *text)
 {
     enum { HEAD = PAGE_TEXT * 2 / 3, TAIL = PAGE_TEXT / 3 };
     size_t len = strlen(text);
-    Str copy, clean;
+    CLEANUP(str_done) Str copy = str_limited(PAGE_TEXT + 8);
+    Str clean = str_limited((PAGE_TEXT + 8) * 3); /* a byte becomes three at most */
 
-    str_init(&copy, PAGE_TEXT + 8);
-    str_init(&clean, (PAGE_TEXT + 8) * 3); /* a byte becomes three at most */
     if (len <= PAGE_TEXT)
         str_addn(&copy, text, len);
     else
         str_addf(&copy, "%.*s ... %s", HEAD, text, text + len - TAIL);
     clean_add(&clean, copy.text, true);
-    str_done(&copy);
     return str_take(&clean);
 }
 
@@ -549,13 +547,11 @@ static void write_report(Page *page, const TraceReport *report)
 /* Text between tags. */
 static void write_markup(Out *out, const char *text)
 {
-    Str clean;
+    CLEANUP(str_done) Str clean = str_limited((size_t)1 << 30);
 
-    str_init(&clean, (size_t)1 << 30);
     clean_add(&clean, text, true);
     str_add_html(&out->room, clean.text);
     out_flow(out);
-    str_done(&clean);
 }
 
 static void begin_page(Page *page, const char *title)

@@ -30,11 +30,10 @@ int nccl_report_json(const NcclReport *report, ReportSink sink, Err *err)
 static void write_figure(Out *out, const NcclReport *report, const NcclBench *bench, const NcclRow *row, bool in_place)
 {
     const NcclFigure *figure = in_place ? &row->in : &row->out;
-    CLEANUP(str_done) Str line = {0};
+    CLEANUP(str_done) Str line = str_limited(4096);
 
     if (isnan(figure->time_us))
         return;
-    str_init(&line, 4096);
     csv_add_cells(&line, column_bench, bench, report);
     csv_add_cells(&line, column_row, row, report);
     csv_add_text(&line, in_place ? "in-place" : "out-of-place");

@@ -41,10 +41,9 @@ static void add_line(Screen *s, size_t indent, const char *fmt, ...) PRINTF_LIKE
 
 static void add_line(Screen *s, size_t indent, const char *fmt, ...)
 {
-    CLEANUP(str_done) Str text = {0};
+    CLEANUP(str_done) Str text = str_limited(NCCL_LINE_MAX);
     va_list args;
 
-    str_init(&text, NCCL_LINE_MAX);
     va_start(args, fmt);
     str_addv(&text, fmt, args);
     va_end(args);
@@ -87,9 +86,8 @@ static void add_headline(Screen *s)
 {
     size_t kinds[NCCL_KIND_COUNT] = {0};
     const char *version = "";
-    CLEANUP(str_done) Str text = {0};
+    CLEANUP(str_done) Str text = str_limited(NCCL_LINE_MAX);
 
-    str_init(&text, NCCL_LINE_MAX);
     for (size_t i = 0; i < s->r->inputs.len; i++)
         kinds[s->r->inputs.at[i].kind]++;
     for (size_t i = 0; i < s->r->processes.len && !version[0]; i++)
@@ -243,9 +241,8 @@ static void add_matrix(Screen *s)
 
 static void add_comm(Screen *s, const NcclComm *c)
 {
-    CLEANUP(str_done) Str text = {0};
+    CLEANUP(str_done) Str text = str_limited(NCCL_LINE_MAX);
 
-    str_init(&text, NCCL_LINE_MAX);
     if (c->nodes > 0)
         str_addf(&text, ", %" PRId64 " node%s", c->nodes, plural_end(c->nodes));
     if (c->ring_channels)
@@ -342,9 +339,8 @@ static const char *size_text(uint64_t bytes, char out[32])
 static void add_bench(Screen *s, const NcclBench *b)
 {
     char peak[32], half[32];
-    CLEANUP(str_done) Str text = {0};
+    CLEANUP(str_done) Str text = str_limited(NCCL_LINE_MAX);
 
-    str_init(&text, NCCL_LINE_MAX);
     if (!isnan(b->peak_gbs))
         str_addf(&text, "  peak %.2f GB/s at %s, half of it from %s", b->peak_gbs, size_text(b->peak_size, peak),
                  size_text(b->half_size, half));
@@ -547,9 +543,8 @@ static void draw_nodes(Tree *tree, uint32_t first, unsigned depth)
 
 static void add_topologies(Screen *s)
 {
-    CLEANUP(str_done) Str label = {0};
+    CLEANUP(str_done) Str label = str_limited(NCCL_LINE_MAX);
 
-    str_init(&label, NCCL_LINE_MAX);
     for (size_t i = 0; i < s->r->topologies.len; i++) {
         const NcclTopology *t = &s->r->topologies.at[i];
         Tree tree = {.s = s, .t = t, .label = &label};

@@ -10,19 +10,6 @@ enum { OUT_PIECE = 64 * 1024 };
 /* Over any text that a profile can hold; a sink sees pieces of about OUT_PIECE. */
 static const size_t out_room_max = (size_t)1 << 31;
 
-static int write_str(void *context, const char *text, size_t len, Err *err)
-{
-    Str *str = context;
-
-    str_addn(str, text, len);
-    return str_check(str, "the report", err);
-}
-
-ReportSink report_sink_str(Str *str)
-{
-    return (ReportSink){.write = write_str, .context = str};
-}
-
 void out_init(Out *out, ReportSink sink, Err *err)
 {
     *out = (Out){.sink = sink, .err = err};

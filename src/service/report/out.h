@@ -32,9 +32,6 @@ typedef struct ReportOptions {
     const char *also; /* a line under the headline, "" or NULL none: "only steps 5 to 7" */
 } ReportOptions;
 
-/* Into a Str; -EFBIG over its ceiling. */
-ReportSink report_sink_str(Str *str);
-
 /* Buffered writing into a sink; not for others than the files of this folder. JSON is written into `room` by base/json,
  * with an out_flow between two rows. The first error of the sink ends all writing; out_done reports it. */
 typedef struct Out {

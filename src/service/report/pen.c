@@ -41,6 +41,22 @@ size_t clean_width(const char *text)
     return width_of(text, strlen(text));
 }
 
+size_t clean_head(const char *text, size_t len, size_t columns)
+{
+    size_t at = 0;
+
+    while (at < len) {
+        uint32_t c;
+        size_t step = clean_next(text + at, len - at, &c), more = clean_columns(c);
+
+        if (more > columns)
+            break;
+        columns -= more;
+        at += step;
+    }
+    return at;
+}
+
 /* C0, DEL and C1, line and paragraph ends, and the marks and brackets that turn the direction (UAX 9). */
 static bool leads_astray(uint32_t c)
 {
@@ -107,42 +123,21 @@ void pen_text(Pen *pen, Style style, const char *text)
 
 void pen_textf(Pen *pen, Style style, const char *fmt, ...)
 {
-    Str text;
+    CLEANUP(str_done) Str text = str_limited((size_t)1 << 20);
     va_list args;
 
-    str_init(&text, (size_t)1 << 20);
     va_start(args, fmt);
     str_addv(&text, fmt, args);
     va_end(args);
     pen_text(pen, style, text.text);
-    str_done(&text);
 }
 
 void pen_foreign(Pen *pen, Style style, const char *text)
 {
-    Str clean;
+    CLEANUP(str_done) Str clean = str_limited((size_t)1 << 30);
 
-    str_init(&clean, (size_t)1 << 30);
     clean_add(&clean, text, pen->options.utf8);
     pen_text(pen, style, clean.text);
-    str_done(&clean);
-}
-
-/* Bytes of `word` (clean, `len` long) that fill at most `columns`, at least one character. */
-static size_t fit_columns(const char *word, size_t len, size_t columns)
-{
-    size_t at = 0, used = 0;
-
-    while (at < len) {
-        uint32_t c;
-        size_t step = clean_next(word + at, len - at, &c);
-
-        used += clean_columns(c);
-        if (at && used > columns)
-            break;
-        at += step;
-    }
-    return at;
 }
 
 enum { WRAP_MIN = 20 }; /* columns that are used in any case */
@@ -168,10 +163,9 @@ static size_t word_len(const char *text, const char *at)
 void pen_wrap_behind(Pen *pen, Style style, size_t indent, const char *front, const char *text)
 {
     size_t width = pen->options.width, limit = width < indent + WRAP_MIN ? WRAP_MIN : width - indent, used = 0;
-    Str clean, line;
+    CLEANUP(str_done) Str clean = str_limited((size_t)1 << 30);
+    CLEANUP(str_done) Str line = str_limited((size_t)1 << 20);
 
-    str_init(&clean, (size_t)1 << 30);
-    str_init(&line, (size_t)1 << 20);
     clean_add(&clean, text, pen->options.utf8);
     for (const char *at = clean.text + strspn(clean.text, " "); *at;) {
         size_t len = word_len(clean.text, at), own = width_of(at, len);
@@ -186,7 +180,7 @@ void pen_wrap_behind(Pen *pen, Style style, size_t indent, const char *front, co
             used = 0;
         }
         if (own > limit) {
-            len = fit_columns(at, len, limit);
+            len = clean_head(at, len, limit);
             own = width_of(at, len);
         }
         str_addf(&line, "%s%.*s", used ? " " : "", (int)len, at);
@@ -196,8 +190,6 @@ void pen_wrap_behind(Pen *pen, Style style, size_t indent, const char *front, co
     }
     pen_text(pen, style, line.text);
     out_add(&pen->out, "\n");
-    str_done(&line);
-    str_done(&clean);
 }
 
 void pen_wrap(Pen *pen, Style style, size_t indent, const char *text)
@@ -208,14 +200,12 @@ void pen_wrap(Pen *pen, Style style, size_t indent, const char *text)
 void pen_wrapf(Pen *pen, Style style, size_t indent, const char *fmt, ...)
 {
     va_list args;
-    Str text;
+    CLEANUP(str_done) Str text = str_limited((size_t)1 << 20);
 
-    str_init(&text, (size_t)1 << 20);
     va_start(args, fmt);
     str_addv(&text, fmt, args);
     va_end(args);
     pen_wrap(pen, style, indent, text.text);
-    str_done(&text);
 }
 
 void pen_piece(Pen *pen, size_t *used, size_t columns)
@@ -290,16 +280,14 @@ const char *pen_rate(Pen *pen, double gbs)
 
 static void repeat_part(Pen *pen, const BarPart *part, size_t count)
 {
-    Str text;
+    CLEANUP(str_done) Str text = str_limited((size_t)1 << 16);
 
-    str_init(&text, (size_t)1 << 16);
     for (size_t i = 0; i < count; i++)
         if (pen->options.utf8)
             str_add(&text, part->utf8);
         else
             str_addc(&text, part->ascii);
     pen_text(pen, part->style, text.text);
-    str_done(&text);
 }
 
 void pen_bar(Pen *pen, const BarPart *parts, size_t count, double whole, size_t columns)

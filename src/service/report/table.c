@@ -94,23 +94,6 @@ static const char *simplify_symbol(const char *name, Arena *arena)
 
 /* ---- cutting ---- */
 
-/* Bytes of the longest beginning of `text` in at most `columns`. */
-static size_t head_bytes(const char *text, size_t columns)
-{
-    size_t len = strlen(text), at = 0;
-
-    while (at < len) {
-        uint32_t c;
-        size_t step = clean_next(text + at, len - at, &c), more = clean_columns(c);
-
-        if (more > columns)
-            break;
-        columns -= more;
-        at += step;
-    }
-    return at;
-}
-
 /* Where the longest end of `text` in at most `columns` begins. */
 static size_t tail_start(const char *text, size_t columns)
 {
@@ -132,7 +115,7 @@ static const char *cut_middle(const char *text, const Cut *cut)
 
     if (clean_width(text) <= cut->columns)
         return text;
-    return arena_printf(cut->arena, "%.*s%s%s", (int)head_bytes(text, head), text, cut->dots,
+    return arena_printf(cut->arena, "%.*s%s%s", (int)clean_head(text, strlen(text), head), text, cut->dots,
                         text + tail_start(text, room - head));
 }
 
@@ -150,14 +133,14 @@ static const char *cut_to(const char *text, size_t from, const Cut *cut)
     const char *tail = text + back_to_character(text, from);
     bool whole = clean_width(tail) <= rest;
 
-    if (head_bytes(text, head) >= (size_t)(tail - text))
+    if (clean_head(text, strlen(text), head) >= (size_t)(tail - text))
         return cut_middle(text, cut);
     if (whole)
         tail = text + tail_start(text, rest);
     else
         rest -= cut->dots_columns;
-    return arena_printf(cut->arena, "%.*s%s%.*s%s", (int)head_bytes(text, head), text, cut->dots,
-                        (int)head_bytes(tail, rest), tail, whole ? "" : cut->dots);
+    return arena_printf(cut->arena, "%.*s%s%.*s%s", (int)clean_head(text, strlen(text), head), text, cut->dots,
+                        (int)clean_head(tail, strlen(tail), rest), tail, whole ? "" : cut->dots);
 }
 
 /* ---- names that a cut made equal ---- */
@@ -237,10 +220,9 @@ void shorten(const char **names, size_t count, size_t columns, bool utf8, Arena 
 {
     Cut cut = {.columns = columns, .dots = utf8 ? "\xe2\x80\xa6" : "..", .dots_columns = utf8 ? 1 : 2, .arena = arena};
     CLEANUP_FREE Name *list = xcalloc(count, sizeof(*list));
-    CLEANUP(str_done) Str clean;
+    CLEANUP(str_done) Str clean = str_limited((size_t)1 << 30);
 
     assert(columns >= 8);
-    str_init(&clean, (size_t)1 << 30);
     for (size_t i = 0; i < count; i++) {
         str_clear(&clean);
         clean_add(&clean, names[i], utf8);

@@ -20,6 +20,8 @@ size_t clean_next(const char *text, size_t len, uint32_t *ret);
 unsigned clean_columns(uint32_t c);
 /* Columns of a text that clean_add wrote. */
 size_t clean_width(const char *text);
+/* Bytes of the longest beginning of `text`, `len` bytes long, that takes at most `columns`. */
+size_t clean_head(const char *text, size_t len, size_t columns);
 
 /* Appends `text` so that a terminal cannot be led astray by it: control characters and those that turn the direction
  * of writing become a replacement character; without `utf8` so does all that is not ASCII ('?'). */

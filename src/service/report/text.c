@@ -33,9 +33,8 @@ static void write_devices(Pen *pen, const TraceRank *rank)
 {
     const TraceDevice *first = &rank->devices.at[0];
     const char *about[] = {rank->host, rank->framework, rank->backend};
-    Str line;
+    CLEANUP(str_done) Str line = str_limited((size_t)1 << 20);
 
-    str_init(&line, (size_t)1 << 20);
     if (rank->devices.len > 1)
         str_addf(&line, "%zu GPUs %s", rank->devices.len, first->name);
     else if (first->device >= 0)
@@ -50,7 +49,6 @@ static void write_devices(Pen *pen, const TraceRank *rank)
         if (about[i][0])
             str_addf(&line, "%s%s", pen_dot(pen), about[i]);
     pen_wrap(pen, STYLE_BOLD, 0, line.text);
-    str_done(&line);
 }
 
 static void write_bar(Pen *pen, const TraceDevice *sum)
@@ -93,9 +91,8 @@ static void write_facts(Pen *pen, const TraceRank *rank, const TraceDevice *sum)
 {
     const char *dot = pen_dot(pen);
     double mean, sd;
-    Str line;
+    CLEANUP(str_done) Str line = str_limited(4096);
 
-    str_init(&line, 4096);
     if (sum_up_steps(rank, &mean, &sd))
         str_addf(&line, "step %s%s%s over %zu step%s%s", pen_ns(pen, mean), pen->options.utf8 ? " \xc2\xb1 " : " +- ",
                  pen_ns(pen, sd), rank->steps.len, rank->steps.len == 1 ? "" : "s", dot);
@@ -112,7 +109,6 @@ static void write_facts(Pen *pen, const TraceRank *rank, const TraceDevice *sum)
         str_addf(&line, "%soccupancy %s", dot, pen_percent(pen, 100 * rank->devices.at[0].occupancy));
     out_add(&pen->out, "  ");
     pen_wrap(pen, STYLE_DIM, 2, line.text);
-    str_done(&line);
 }
 
 static void text_headline(Pen *pen, const TraceRank *rank)
@@ -138,14 +134,13 @@ static void text_losses(Pen *pen, const TraceRank *rank)
 {
     size_t shown = pen->options.verbose ? rank->losses.len : rank->losses.len < 2 ? rank->losses.len : 2;
     uint64_t all = 0;
-    Str line;
+    CLEANUP(str_done) Str line = str_limited((size_t)1 << 20);
 
     for (size_t i = 0; i < PROFILE_LOSS_COUNT; i++)
         all += rank->lost_by_reason[i];
     if (!all && !rank->lost)
         return;
     out_add(&pen->out, "\n");
-    str_init(&line, (size_t)1 << 20);
     if (rank->lost)
         str_addf(&line, "%" PRIu64 " event%s lost of %s:", rank->lost, rank->lost == 1 ? "" : "s", rank->file);
     else
@@ -162,7 +157,6 @@ static void text_losses(Pen *pen, const TraceRank *rank)
         pen_wrapf(pen, STYLE_DIM, 4, "%s at byte %" PRIu64 ", event %" PRIu64 "%s%.60s", pen_words(pen, row->reason),
                   row->byte, row->event, row->excerpt[0] ? ": " : "", row->excerpt);
     }
-    str_done(&line);
     arena_reset(&pen->arena);
 }
 

@@ -422,11 +422,10 @@ static void print_launches(Pen *pen, const TraceRank *rank)
 {
     const TraceLaunch *launch = &rank->launch;
     const char *dot = pen_dot(pen);
-    Str line;
+    CLEANUP(str_done) Str line = str_limited(4096);
 
     if (!launch->linked && !launch->unlinked && !launch->call_count)
         return;
-    str_init(&line, 4096);
     pen_section(pen, "Launches and queues", "");
     if (launch->linked)
         str_addf(&line, "from call to start: median %s, 99 %% %s, longest %s%s", pen_ns(pen, (double)launch->median_ns),
@@ -447,7 +446,6 @@ static void print_launches(Pen *pen, const TraceRank *rank)
         str_addf(&line, "%s%s start before their call (clock skew)", dot, pen_count(pen, launch->negative));
     out_add(&pen->out, "  ");
     pen_wrap(pen, STYLE_PLAIN, 2, line.text);
-    str_done(&line);
     print_list(pen, &queues, rank, 0);
 }
 

@@ -129,9 +129,8 @@ _Static_assert(ARRAY_LEN(diff_tables) + 1 == ARRAY_LEN(trace_diff_csv_tables), "
 
 static void add_causes(Out *out, const TraceRank *rank, const TraceCauseSum sums[TRACE_CAUSE_COUNT])
 {
-    CLEANUP(str_done) Str line = {0};
+    CLEANUP(str_done) Str line = str_limited(4096);
 
-    str_init(&line, 4096);
     for (unsigned i = 0; i < TRACE_CAUSE_COUNT; i++) {
         str_clear(&line);
         csv_add_cells(&line, column_rank, rank, NULL);

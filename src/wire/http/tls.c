@@ -177,15 +177,14 @@ static void wipe_text(Str *text)
 
 static int load_cert(Tls *tls, const WebFile *file, const char *base, Err *err)
 {
-    CLEANUP(str_done) Str cert = {0}, cert_name = {0}, key_name = {0};
+    CLEANUP(str_done) Str cert = str_limited(PEM_MAX);
+    CLEANUP(str_done) Str cert_name = str_limited(ERR_TEXT_MAX);
+    CLEANUP(str_done) Str key_name = str_limited(ERR_TEXT_MAX);
     CLEANUP(wipe_text) Str key = {0};
     gnutls_datum_t cert_data, key_data;
     int rc;
 
-    str_init(&cert, PEM_MAX);
     str_init(&key, PEM_MAX);
-    str_init(&cert_name, ERR_TEXT_MAX);
-    str_init(&key_name, ERR_TEXT_MAX);
     TRY(read_pem(file->cert, file->cert_file, base, &cert, "cert", &cert_name, err));
     TRY(read_pem(file->key, file->key_file, base, &key, "key", &key_name, err));
     cert_data = make_datum(&cert);
@@ -202,14 +201,13 @@ static int load_cert(Tls *tls, const WebFile *file, const char *base, Err *err)
 
 static int load_ca(Tls *tls, const WebFile *file, const char *base, Err *err)
 {
-    CLEANUP(str_done) Str ca = {0}, name = {0};
+    CLEANUP(str_done) Str ca = str_limited(PEM_MAX);
+    CLEANUP(str_done) Str name = str_limited(ERR_TEXT_MAX);
     gnutls_datum_t data;
     int rc;
 
     if (!file->client_ca && !file->client_ca_file)
         return 0;
-    str_init(&ca, PEM_MAX);
-    str_init(&name, ERR_TEXT_MAX);
     TRY(read_pem(file->client_ca, file->client_ca_file, base, &ca, "client_ca", &name, err));
     data = make_datum(&ca);
     rc = gnutls_certificate_set_x509_trust_mem(tls->credentials, &data, GNUTLS_X509_FMT_PEM);

@@ -234,9 +234,8 @@ static void list_files(const char *path, WebConfig *web)
 
 static int load_config(const char *path, WebConfig *web, Err *err)
 {
-    CLEANUP(str_done) Str text = {0};
+    CLEANUP(str_done) Str text = str_limited(WEB_CONFIG_MAX);
 
-    str_init(&text, WEB_CONFIG_MAX);
     TRY(file_read(path, WEB_CONFIG_MAX, &text, err));
     TRY(web_file_read(path, text.text, text.len, &web->arena, &web->file, err));
     list_files(path, web);

@@ -11,6 +11,7 @@
 #include "sample.h"
 #include "service/report/field.h"
 #include "service/report/report.h"
+#include "../report_sink.h"
 
 static const char *table(const TraceReport *report, const char *name)
 {

@@ -13,6 +13,7 @@
 #include "sample.h"
 #include "service/report/out.h"
 #include "service/report/report.h"
+#include "../report_sink.h"
 
 /* A sink that refuses from its n-th piece on. */
 typedef struct Failing {

@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "service/report/out.h"
+#include "../report_sink.h"
 
 static void check(const uint64_t *numbers, size_t count, const char *json)
 {

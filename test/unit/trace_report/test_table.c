@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "service/report/table.h"
+#include "../report_sink.h"
 
 /* What `make` prints with these options. */
 static const char *printed(void (*make)(Pen *pen), ReportOptions options)

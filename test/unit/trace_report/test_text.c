@@ -12,6 +12,7 @@
 #include "sample.h"
 #include "service/report/table.h"
 #include "service/report/report.h"
+#include "../report_sink.h"
 
 static char *text_of(const TraceReport *report, ReportOptions options)
 {
