@@ -17,6 +17,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/yaml.h"
+#include "wire/http/listen.h"
 #include "wire/http/server.h"
 
 /* -- dcgm-exporter's command line ------------------------------------------------------------------------------------
@@ -271,6 +272,8 @@ static int check_options(AgentConfig *config, Err *err)
         TRY(http_web_config_check(o->web_config, err));
     if (o->listen.len == 0 && !o->systemd_sockets)
         return err_set(err, -EINVAL, "option --listen: at least one address is needed");
+    for (size_t i = 0; i < o->listen.len; i++)
+        TRY(listen_check(o->listen.items[i], err));
     config->limits = (SupervisorLimits){.call_ns = o->call_ns,
                                         .attach_ns = o->attach_ns,
                                         .beat_ns = supervisor_default_limits.beat_ns,

@@ -27,13 +27,6 @@ typedef union Address {
     struct sockaddr_un un;
 } Address;
 
-static int bad_address(const char *address, Err *err)
-{
-    return err_set(err, -EINVAL,
-                   "listen on '%.150s': expected ':PORT', 'IPV4:PORT', '[IPV6]:PORT', 'localhost:PORT' or 'unix:PATH'",
-                   address);
-}
-
 /* Digits of a port up to the end. */
 static bool parse_port(const char *text, in_port_t *ret)
 {
@@ -142,8 +135,7 @@ static int listen_tcp(const char *text, ListenSockets *sockets, Err *err)
     bool any;
     int fd;
 
-    if (!parse_address(text, &address, &any))
-        return bad_address(text, err);
+    parse_address(text, &address, &any);
     fd = open_tcp(&address);
     if (any && (fd == -EAFNOSUPPORT || fd == -EADDRNOTAVAIL)) {
         in_port_t port = address.v6.sin6_port;
@@ -233,10 +225,7 @@ static int listen_unix(const char *text, ListenSockets *sockets, Err *err)
     Address address;
     mode_t mode;
 
-    if (!parse_unix(path, &address, &mode))
-        return err_set(err, -EINVAL,
-                       "listen on '%.200s': expected 'unix:PATH' or 'unix:PATH,mode=0660', path of 1 to 107 bytes",
-                       text);
+    parse_unix(path, &address, &mode);
     made.fd = open_unix(&address, mode);
     if (made.fd == -EEXIST)
         return err_set(err, made.fd, "listen on '%s': the file is there and is no socket", text);
@@ -253,8 +242,28 @@ static int listen_unix(const char *text, ListenSockets *sockets, Err *err)
     return 0;
 }
 
+int listen_check(const char *address, Err *err)
+{
+    const bool local = !strncmp(address, "unix:", strlen("unix:"));
+    Address parsed;
+    mode_t mode;
+    bool any;
+
+    if (local && !parse_unix(address + strlen("unix:"), &parsed, &mode))
+        return err_set(err, -EINVAL,
+                       "listen on '%.200s': expected 'unix:PATH' or 'unix:PATH,mode=0660', path of 1 to 107 bytes",
+                       address);
+    if (!local && !parse_address(address, &parsed, &any))
+        return err_set(
+            err, -EINVAL,
+            "listen on '%.150s': expected ':PORT', 'IPV4:PORT', '[IPV6]:PORT', 'localhost:PORT' or 'unix:PATH'",
+            address);
+    return 0;
+}
+
 int listen_open(const char *address, ListenSockets *sockets, Err *err)
 {
+    TRY(listen_check(address, err));
     if (!strncmp(address, "unix:", strlen("unix:")))
         return listen_unix(address, sockets, err);
     return listen_tcp(address, sockets, err);

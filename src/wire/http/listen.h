@@ -19,6 +19,9 @@ typedef struct ListenSocket {
 
 typedef VEC(ListenSocket) ListenSockets;
 
+/* -EINVAL where the text is no address of the forms below. */
+int listen_check(const char *address, Err *err);
+
 /* Opens `address` and appends it:
  *   ":9400", "9400"          every address, IPv6 and IPv4; IPv4 alone where the kernel has no IPv6
  *   "127.0.0.1:9400", "[::1]:9400", "localhost:9400"   one address; names other than localhost are not looked up

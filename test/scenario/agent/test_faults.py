@@ -284,7 +284,8 @@ def test_a_bad_configuration_leaves_the_good_one_in_force(agent_on, tmp_path):
 
 @pytest.mark.parametrize("text, says", [
     ("sample: {fast: 1ms}", "stoker.yaml:1:.*fast.*20ms"), ("devises: f", "devices"), ("listen: [", "stoker.yaml:"),
-    ("profile: '4.7'", "4.8.3"), ("collectors: /nonexistent.csv", "nonexistent")])
+    ("profile: '4.7'", "4.8.3"), ("collectors: /nonexistent.csv", "nonexistent"), ("listen: 70000", "'70000': expected"),
+    ("listen: 'unix:'", "unix:PATH")])
 def test_check_config_says_what_is_wrong(stoker, tmp_path, text, says):
     config = tmp_path / "stoker.yaml"
     config.write_text(text + "\n")
