@@ -326,27 +326,15 @@ static void send_signal(Session *s)
 
 static void obey_wish(Session *s, TopWish wish)
 {
-    switch (wish) {
-    case TOP_WISH_NONE:
+    s->over |= wish == TOP_WISH_QUIT;
+    if (wish == TOP_WISH_NONE || wish == TOP_WISH_QUIT)
         return;
-    case TOP_WISH_QUIT:
-        s->over = true;
-        return;
-    case TOP_WISH_SIGNAL:
+    if (wish == TOP_WISH_SIGNAL)
         send_signal(s);
-        break;
-    case TOP_WISH_PAUSE:
-        if (is_live(s))
-            s->frozen = !s->frozen;
-        else
-            feed_steer(s->feed, wish, 0);
-        break;
-    case TOP_WISH_SEEK:
-    case TOP_WISH_SPEED:
-        if (!is_live(s))
-            feed_steer(s->feed, wish, top_amount(s->top));
-        break;
-    }
+    else if (!is_live(s))
+        feed_steer(s->feed, wish, top_amount(s->top));
+    else if (wish == TOP_WISH_PAUSE)
+        s->frozen = !s->frozen;
     (void)take_news(s);
 }
 
@@ -361,25 +349,25 @@ static void show_screen(Session *s, Terminal *terminal, Grid *grid)
 /* Whether the screen has to be drawn. */
 static bool handle_news(Session *s, const Terminal *terminal, const TerminalNews *news, Grid *grid, int *ret_signal)
 {
-    switch (news->what) {
-    case TERMINAL_KEY:
+    if (news->what == TERMINAL_TIMEOUT || news->what == TERMINAL_READY)
+        return take_news(s);
+    if (news->what == TERMINAL_KEY)
         obey_wish(s, top_key(s->top, news->key));
-        return true;
-    case TERMINAL_MOUSE:
+    else if (news->what == TERMINAL_MOUSE)
         obey_wish(s, top_mouse(s->top, news->mouse, news->x, news->y));
-        return true;
-    case TERMINAL_RESIZE:
+    else if (news->what == TERMINAL_RESIZE)
         terminal_fit(terminal, grid);
-        return true;
-    case TERMINAL_END:
+    else
         *ret_signal = news->signal;
-        s->over = true;
-        return false;
-    case TERMINAL_TIMEOUT:
-    case TERMINAL_READY:
-        break;
-    }
-    return take_news(s);
+    s->over |= news->what == TERMINAL_END;
+    return !s->over;
+}
+
+/* There is no snapshot. An unreadable file is a usage error; that nothing is known of the GPUs is not. */
+static int fail_feed(Session *s)
+{
+    return verb_failf(s->call, s->state.failed && s->o->replay ? EXIT_USAGE : EXIT_UNKNOWN, "%s",
+                      s->state.trouble[0] ? s->state.trouble : "no sample came");
 }
 
 static int watch_screen(Session *s)
@@ -403,14 +391,12 @@ static int watch_screen(Session *s)
         if (now >= end_ns)
             break;
         terminal_wait(terminal, number_min_u64(now + REFRESH_MS * NS_PER_MS, end_ns), s->feed->fd, &news);
-        if (handle_news(s, terminal, &news, &grid, &ended_by) && !s->over)
+        if (handle_news(s, terminal, &news, &grid, &ended_by))
             show_screen(s, terminal, &grid);
     }
     terminal_close(terminal);
-    if (s->state.failed && s->state.snapshots == 0) {
-        verb_failf(s->call, 0, "%s", s->state.trouble);
-        return o->replay ? EXIT_USAGE : EXIT_UNKNOWN;
-    }
+    if (s->state.failed && s->state.snapshots == 0)
+        return fail_feed(s);
     if (s->state.record_trouble[0])
         return verb_failf(s->call, EXIT_UNKNOWN, "%s", s->state.record_trouble);
     return ended_by > 0 ? 128 + ended_by : EXIT_FINE;
@@ -428,13 +414,6 @@ static bool wait_for_feed(Session *s, uint64_t deadline_ns)
     (void)poll(&fd, 1, (int)number_min_u64(left_ms, POLL_MS));
     (void)take_news(s);
     return now < deadline_ns;
-}
-
-/* There is no snapshot. An unreadable file is a usage error; that nothing is known of the GPUs is not. */
-static int fail_feed(Session *s)
-{
-    return verb_failf(s->call, s->state.failed && s->o->replay ? EXIT_USAGE : EXIT_UNKNOWN, "%s",
-                      s->state.trouble[0] ? s->state.trouble : "no sample came");
 }
 
 /* Waits for the first snapshot. An agent that does not answer is asked once. */
