@@ -115,7 +115,8 @@ enum {
     /* A synchronisation that ended up to this long before the operation did, as the clocks say, waited for it: clocks
      * of host and device differ by up to 9 us in recorded traces. */
     TRACE_SYNC_SLACK_NS = 10000,
-    /* A launch that came late is to blame for the latency that every launch has, up to this. */
+    /* A launch takes about this long: one that came late is to blame for so much at most, and a longer delay has
+     * another reason. */
     TRACE_LAUNCH_LATENCY_NS = 10000
 };
 

@@ -66,6 +66,17 @@ void trace_index_done(TraceIndex *index); /* accepts a zeroed one */
 /* Bytes of memory held. */
 size_t trace_index_bytes(const TraceIndex *index);
 
+/* Widens the time *from..*to to all rows of a table. */
+static inline void trace_widen(const ProfileEvents *table, int64_t *from, int64_t *to)
+{
+    for (size_t i = 0; i < table->len; i++) {
+        const int64_t end = profile_end(table, i);
+
+        *from = table->start[i] < *from ? table->start[i] : *from;
+        *to = end > *to ? end : *to;
+    }
+}
+
 /* Class of a GPU row. */
 static inline TraceClass trace_gpu_class(const TraceIndex *index, size_t row)
 {

@@ -19,8 +19,6 @@
 #include "base/cleanup.h"
 #include "engine/trace/analyse.h"
 
-/* A launch takes about this long; a longer delay has another reason. */
-#define LAUNCH_LATENCY_NS INT64_C(10000)
 /* Times of host and GPU may differ by this much. */
 #define CLOCKS_APART_NS INT64_C(5000)
 enum {
@@ -382,7 +380,7 @@ static uint32_t waited_for(Walk *walk, uint32_t row, int64_t ready)
     uint32_t also = PROFILE_NONE;
     if (other != PROFILE_NONE)
         also = last_of_stream(walk, other, walk->time);
-    else if (known == INT64_MIN || walk->time - known > LAUNCH_LATENCY_NS)
+    else if (known == INT64_MIN || walk->time - known > TRACE_LAUNCH_LATENCY_NS)
         also = last_of_device(walk, walk->profile->lanes.at[stream].device, walk->time);
     if (gpu_end(walk, also) > known)
         return also;
@@ -620,12 +618,8 @@ static void walk_done(Walk *walk)
 /* From the first to the last work of the GPU and of the launching threads; empty (start > end) without any. */
 static Span whole_span(const Walk *walk)
 {
-    const ProfileEvents *gpu = &walk->profile->gpu;
     Span all = {.start = INT64_MAX, .end = INT64_MIN};
-    for (size_t i = 0; i < gpu->len; i++) {
-        all.start = trace_smaller(all.start, gpu->start[i]);
-        all.end = trace_larger(all.end, profile_end(gpu, i));
-    }
+    trace_widen(&walk->profile->gpu, &all.start, &all.end);
     for (size_t i = 0; i < walk->threads.len; i++) {
         const Thread *thread = &walk->threads.at[i];
         if (thread->busy.len == 0)

@@ -28,12 +28,10 @@ static bool has_window(const TraceAsk *ask)
 /* The first event of the GPU or of a host thread. */
 static int64_t first_event(const Profile *profile)
 {
-    int64_t first = INT64_MAX;
+    int64_t first = INT64_MAX, last = INT64_MIN;
 
-    for (size_t i = 0; i < profile->gpu.len; i++)
-        first = profile->gpu.start[i] < first ? profile->gpu.start[i] : first;
-    for (size_t i = 0; i < profile->host.len; i++)
-        first = profile->host.start[i] < first ? profile->host.start[i] : first;
+    trace_widen(&profile->gpu, &first, &last);
+    trace_widen(&profile->host, &first, &last);
     return first == INT64_MAX ? 0 : first;
 }
 

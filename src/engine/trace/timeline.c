@@ -184,38 +184,25 @@ static void paint_lanes(Painter *painter, bool gpu)
 
 /* ---- all lanes ---- */
 
-typedef struct TimeRange {
-    int64_t from, to;
-} TimeRange;
-
-static void widen_range(const ProfileEvents *table, TimeRange *range)
-{
-    for (size_t i = 0; i < table->len; i++) {
-        int64_t end = profile_end(table, i);
-        range->from = table->start[i] < range->from ? table->start[i] : range->from;
-        range->to = end > range->to ? end : range->to;
-    }
-}
-
 void trace_timeline(const TraceJob *job, TraceRank *rank)
 {
     const Profile *profile = job->index->profile;
-    TimeRange range = {.from = INT64_MAX, .to = INT64_MIN};
+    int64_t from = INT64_MAX, to = INT64_MIN;
     if (!job->config->timeline)
         return;
-    widen_range(&profile->gpu, &range);
-    widen_range(&profile->host, &range);
-    if (range.from > range.to)
+    trace_widen(&profile->gpu, &from, &to);
+    trace_widen(&profile->host, &from, &to);
+    if (from > to)
         return;
     Painter painter = {.job = job, .index = job->index, .profile = profile, .timeline = &rank->timeline};
     size_t most = profile->gpu.len > profile->host.len ? profile->gpu.len : profile->host.len;
     painter.text = xcalloc(profile_name_count(profile) + 1, sizeof(*painter.text));
     painter.durations = xcalloc(most, sizeof(*painter.durations));
-    while ((range.to >> painter.fill.shift) - (range.from >> painter.fill.shift) >= BUCKETS_MAX)
+    while ((to >> painter.fill.shift) - (from >> painter.fill.shift) >= BUCKETS_MAX)
         painter.fill.shift++;
     painter.fill.bucket = INT64_C(1) << painter.fill.shift;
-    painter.fill.first = range.from & ~(painter.fill.bucket - 1); /* holds for negative times too */
-    painter.fill.count = (size_t)((range.to - painter.fill.first) >> painter.fill.shift) + 1;
+    painter.fill.first = from & ~(painter.fill.bucket - 1); /* holds for negative times too */
+    painter.fill.count = (size_t)((to - painter.fill.first) >> painter.fill.shift) + 1;
     painter.fill.ns = xcalloc(painter.fill.count * CLASSES, sizeof(*painter.fill.ns));
     for (size_t i = 0; i < CLASSES; i++)
         painter.fill.end[i] = painter.fill.first;

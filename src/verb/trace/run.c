@@ -4,13 +4,13 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+#include <uv.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -35,16 +35,6 @@ typedef struct Pool {
     unsigned int threads, workers;
     const bool *stop;
 } Pool;
-
-static unsigned int core_count(void)
-{
-    cpu_set_t set;
-
-    if (sched_getaffinity(0, sizeof set, &set) == 0)
-        return (unsigned int)CPU_COUNT(&set);
-    long n = sysconf(_SC_NPROCESSORS_ONLN);
-    return n > 0 ? (unsigned int)n : 1;
-}
 
 uint64_t trace_run_memory(void)
 {
@@ -172,7 +162,7 @@ void trace_run(const TraceRun *run, TraceResult *ret)
     Pool pool = {.lock = PTHREAD_MUTEX_INITIALIZER,
                  .jobs = xcalloc(count, sizeof(Job)),
                  .count = count,
-                 .threads = run->threads ? run->threads : core_count(),
+                 .threads = run->threads ? run->threads : uv_available_parallelism(),
                  .stop = stop_catch()};
 
     *ret = (TraceResult){.arenas_len = count * pool.threads};
