@@ -154,8 +154,7 @@ static bool check_init(NcclJob *job, const NcclComm *c)
         if (!nccl_find_rank(job, c->members[0]->comm, rank))
             vec_push(&missing, rank);
     bool silent = missing.len && c->complete == 0 && !cut;
-    const char *text =
-        silent ? nccl_print_ranks(job, missing.at, missing.len) : nccl_print_ranks(job, hung.at, hung.len);
+    const char *text = nccl_print_ranks(job, silent ? &missing : &hung);
     NcclFinding *f =
         silent ? nccl_add_findingf(job, NCCL_RULE_INIT_MISSING,
                                    "communicator %s of %" PRId64 " ranks: nothing from rank %s", c->id, c->nranks, text)
@@ -247,7 +246,7 @@ static void check_calls(NcclJob *job, const NcclComm *c)
     }
     NcclFinding *f = nccl_add_findingf(
         job, NCCL_RULE_OPCOUNT, "communicator %s: rank %s stopped at opCount %" PRIx64 ", others went to %" PRIx64,
-        c->id, nccl_print_ranks(job, behind.at, behind.len), (uint64_t)low->op_count, (uint64_t)high->op_count);
+        c->id, nccl_print_ranks(job, &behind), (uint64_t)low->op_count, (uint64_t)high->op_count);
     nccl_add_evidence(job, f, low->op_place, "rank %" PRId64 ": last call %s, opCount %" PRIx64, low->rank, low->op,
                       (uint64_t)low->op_count);
     nccl_add_evidence(job, f, high->op_place, "rank %" PRId64 ": last call %s, opCount %" PRIx64, high->rank, high->op,
@@ -321,7 +320,7 @@ static void check_group(NcclJob *job, size_t first)
         if (one_group && (strcmp(t->op, lead->op) != 0 || t->numel_in != lead->numel_in))
             other = t;
     }
-    const char *text = nccl_print_ranks(job, ranks.at, ranks.len);
+    const char *text = nccl_print_ranks(job, &ranks);
     NcclFinding *f =
         nccl_add_findingf(job, NCCL_RULE_WATCHDOG, "%s number %" PRId64 "%s%s, reported by rank %s", lead->op,
                           lead->seq, lead->group[0] ? " of process group " : "", lead->group, text);
@@ -365,8 +364,8 @@ static void check_silent(NcclJob *job)
     }
     if (silent.len == 0)
         return;
-    NcclFinding *f = nccl_add_findingf(job, NCCL_RULE_RANK_SILENT, "rank %s of %" PRId64,
-                                       nccl_print_ranks(job, silent.at, silent.len), nranks);
+    NcclFinding *f =
+        nccl_add_findingf(job, NCCL_RULE_RANK_SILENT, "rank %s of %" PRId64, nccl_print_ranks(job, &silent), nranks);
     nccl_add_evidence(job, f, job->timeouts.at[0].place, "%zu ranks report a timeout", (size_t)nranks - silent.len);
 }
 

@@ -129,8 +129,6 @@ static void choose_dumps(FlightCheck *j)
     drop_unused(j);
 }
 
-/* "send 1->2", "recv 3<-0": ranks within the group. */
-
 static int compare_calls_by_number(const void *a, const void *b)
 {
     const NcclCall *x = a, *y = b;
@@ -269,11 +267,6 @@ static void rank_lists_done(RankLists *lists)
         vec_done(&lists->by[i]);
 }
 
-static const char *print_ranks(FlightCheck *j, Ranks *ranks)
-{
-    return ranks->len ? nccl_print_ranks(j->job, ranks->at, ranks->len) : "";
-}
-
 /* The verdict of a group: `call` does not end. */
 static void set_stuck(FlightCheck *j, NcclGroup *g, const NcclCall *call, RankLists *lists)
 {
@@ -281,7 +274,7 @@ static void set_stuck(FlightCheck *j, NcclGroup *g, const NcclCall *call, RankLi
     g->seq = call->seq;
     g->op = call->op;
     for (int i = 0; i < NCCL_STATE_COUNT; i++)
-        g->ranks_by[i] = print_ranks(j, &lists->by[i]);
+        g->ranks_by[i] = nccl_print_ranks(j->job, &lists->by[i]);
 }
 
 /* Where the ranks that are behind stand. */
@@ -332,7 +325,8 @@ static void report_missing_dumps(FlightCheck *j, const NcclGroup *g, const NcclC
 {
     if (missing->len)
         nccl_add_evidence(j->job, nccl_add_finding(j->job, NCCL_RULE_FLIGHT_NO_DUMP, call_title(j, g, call->seq)),
-                          (NcclPlace){j->r->dumps.at[dump].input, 0}, "no dump of rank %s", print_ranks(j, missing));
+                          (NcclPlace){j->r->dumps.at[dump].input, 0}, "no dump of rank %s",
+                          nccl_print_ranks(j->job, missing));
 }
 
 /* PyTorch records when calls begin, and some have not begun. */
@@ -473,6 +467,7 @@ static int compare_status(const void *a, const void *b)
     return (x->dump > y->dump) - (x->dump < y->dump);
 }
 
+/* "send 1->2", "recv 3<-0": ranks within the group. */
 static bool read_p2p(const NcclCall *c, bool *send, int64_t *src, int64_t *dst)
 {
     Span s = span_of(c->op);

@@ -85,9 +85,9 @@ static bool rank_of_name(const char *name, int64_t *ret)
 }
 
 /* Ranks of "[0, 1, 2]" or of a list. */
-static size_t read_ranks(NcclJob *job, const json_t *value, int64_t **ret)
+static Ranks read_ranks(const json_t *value)
 {
-    CLEANUP(ranks_done) Ranks ranks = {0};
+    Ranks ranks = {0};
     Span s = span_of_json(value);
     int64_t rank;
 
@@ -99,16 +99,13 @@ static size_t read_ranks(NcclJob *job, const json_t *value, int64_t **ret)
             s = span_from(s, 1);
         else if (rank >= 0 && rank < GROUP_RANKS_MAX)
             vec_push(&ranks, rank);
-    *ret = ranks.len ? arena_memdup(&job->arena, ranks.at, ranks.len * sizeof *ranks.at) : NULL;
-    return ranks.len;
+    return ranks;
 }
 
 /* Groups of one name but other members are other groups: each rank counts its own. */
 static uint32_t group_of(NcclJob *job, const char *name, const char *desc, const json_t *members)
 {
     char key[KEY_MAX];
-    int64_t *ranks = NULL;
-    const char *text = "";
     Span list = span_of_json(members);
     int len = snprintf(key, sizeof key, "%s|%.255s|%" PRIu64, name, list.at,
                        list.len ? map_hash(list.at, list.len, 0) : json_array_size(members));
@@ -117,14 +114,12 @@ static uint32_t group_of(NcclJob *job, const char *name, const char *desc, const
         return index;
     if (!nccl_has_room(job, job->report.groups.len, NCCL_COMMS_MAX))
         return NCCL_NO_INDEX;
-    size_t count = read_ranks(job, members, &ranks);
-    if (count)
-        text = nccl_print_ranks(job, ranks, count);
+    CLEANUP(ranks_done) Ranks ranks = read_ranks(members);
     NcclGroup group = {.name = name,
                        .desc = desc,
-                       .members = text,
-                       .ranks = ranks,
-                       .nranks = count,
+                       .members = nccl_print_ranks(job, &ranks),
+                       .ranks = ranks.len ? arena_memdup(&job->arena, ranks.at, ranks.len * sizeof *ranks.at) : NULL,
+                       .nranks = ranks.len,
                        .seq = NCCL_UNKNOWN,
                        .last_completed = NCCL_UNKNOWN,
                        .op = "",

@@ -113,14 +113,15 @@ static void add_ranks(Str *out, const int64_t *ranks, size_t count, size_t most)
     }
 }
 
-const char *nccl_print_ranks(NcclJob *job, int64_t *ranks, size_t count)
+const char *nccl_print_ranks(NcclJob *job, Ranks *ranks)
 {
     enum { GROUPS_MAX = 24 };
 
-    if (count)
-        qsort(ranks, count, sizeof *ranks, compare_ranks);
+    if (ranks->len == 0)
+        return "";
+    vec_sort(ranks, compare_ranks);
     str_clear(&job->scratch);
-    add_ranks(&job->scratch, ranks, count, GROUPS_MAX);
+    add_ranks(&job->scratch, ranks->at, ranks->len, GROUPS_MAX);
     return arena_strndup(&job->arena, job->scratch.text, job->scratch.len);
 }
 

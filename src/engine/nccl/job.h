@@ -228,8 +228,8 @@ const char *nccl_intern(NcclJob *job, Span text);
 /* A clean text of its own in the arena, not interned. */
 const char *nccl_copy_text(NcclJob *job, Span text);
 const char *nccl_printf(NcclJob *job, const char *fmt, ...) PRINTF_LIKE(2, 3);
-/* Ranks as "0-3 7"; sorts them. */
-const char *nccl_print_ranks(NcclJob *job, int64_t *ranks, size_t count);
+/* Ranks as "0-3 7", "" for none; sorts them. */
+const char *nccl_print_ranks(NcclJob *job, Ranks *ranks);
 
 /* Findings. One per rule and `detail`; detail NULL: one per rule. */
 NcclFinding *nccl_add_finding(NcclJob *job, NcclRule rule, const char *detail);

@@ -90,11 +90,6 @@ static uint32_t comm_known(const NcclJob *job, uint64_t id)
     return nccl_unbox(map_get(&job->comm_by_id, text));
 }
 
-static bool in_another_input(const NcclJob *job, NcclPlace place)
-{
-    return place.input != job->input;
-}
-
 /* Whether a line at the address of `m` is about a later communicator. A log that is read twice is the same one. */
 static bool is_another(const NcclJob *job, const NcclMember *m, const CommLine *c)
 {
@@ -102,7 +97,7 @@ static bool is_another(const NcclJob *job, const NcclMember *m, const CommLine *
         return true;
     if (c->id && m->comm != NCCL_NO_INDEX)
         return comm_known(job, c->id) != m->comm;
-    if (c->start && m->started && in_another_input(job, m->start_place) && m->start_place.line == job->line_number)
+    if (c->start && m->started && m->start_place.input != job->input && m->start_place.line == job->line_number)
         return false; /* a copy, and not a communicator at the address of an older one */
     return c->start || ((m->destroyed || m->aborted) && !c->destroyed && !c->aborted);
 }
@@ -149,7 +144,7 @@ static void check_copy(NcclJob *job, const NcclMember *m, const CommLine *c)
                               : c->complete && m->complete ? &m->complete_place
                                                            : NULL;
 
-    if (!before || !in_another_input(job, *before))
+    if (!before || before->input == job->input)
         return;
     NcclFinding *f = nccl_add_findingf(job, NCCL_RULE_LOG_TWICE, "%s", nccl_input(job)->name);
     nccl_add_evidence(job, f, nccl_current_place(job),
