@@ -215,30 +215,19 @@ bool value_nanoseconds(const Slice *slice, int64_t *ret_ns, bool *ret_fraction)
     return true;
 }
 
-/* Digits with or without a point. Up to fifteen are an exact double, as is the power of ten that they are divided by:
- * so the one rounding is the right one. */
+/* Up to fifteen digits are an exact double, as is the power of ten that they are divided by: so the one rounding is the
+ * right one. */
 static bool plain_double(const Slice *slice, double *ret)
 {
     static const double powers[] = {1e0, 1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
                                     1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
-    const char *p = slice->at, *end = p + slice->len, *point = NULL;
-    uint64_t digits = 0;
+    Decimal d;
 
-    if (slice->len - 1 >= ARRAY_LEN(powers) || *p == '.')
+    if (slice->len > ARRAY_LEN(powers) || *slice->at == '+' || !read_decimal(slice, &d) || d.power > 0 ||
+        d.power <= -(int64_t)ARRAY_LEN(powers) || d.digits >= UINT64_C(1000000000000000))
         return false;
-    for (; p < end; p++) {
-        const unsigned int digit = (unsigned char)*p - '0';
-
-        if (digit < 10)
-            digits = digits * 10 + digit;
-        else if (*p == '.' && !point)
-            point = p + 1;
-        else
-            return false;
-    }
-    if (!point && slice->len == ARRAY_LEN(powers))
-        return false;
-    *ret = (double)digits / powers[point ? end - point : 0];
+    *ret = (double)d.digits / powers[-d.power];
+    *ret = d.negative ? -*ret : *ret;
     return true;
 }
 

@@ -51,6 +51,11 @@ WalkResult walk_event_plain(Walk *walk, const char *p, const char *end)
     return walk_event(walk, p, end);
 }
 
+bool walk_always_usable(void)
+{
+    return true;
+}
+
 /* Behind a text that begins behind the quote at p[-1], NULL if `end` comes first. */
 static const char *walk_text(const char *p, const char *end, SliceKind *ret_kind)
 {

@@ -145,6 +145,7 @@ typedef struct Walker {
 } Walker;
 
 WalkEvent walk_event_avx2, walk_event_neon, walk_event_plain;
+bool walk_always_usable(void);
 extern const Walker walkers[];
 extern const size_t walkers_count;
 

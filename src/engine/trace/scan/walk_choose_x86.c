@@ -8,13 +8,8 @@ static bool has_avx2(void)
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
 }
 
-static bool always_usable(void)
-{
-    return true;
-}
-
 const Walker walkers[] = {
     {.name = "avx2", .event = walk_event_avx2, .usable = has_avx2},
-    {.name = "plain", .event = walk_event_plain, .usable = always_usable},
+    {.name = "plain", .event = walk_event_plain, .usable = walk_always_usable},
 };
 const size_t walkers_count = ARRAY_LEN(walkers);

@@ -101,13 +101,8 @@ WalkResult walk_event_neon(Walk *walk, const char *p, const char *end)
     return walk_event(walk, p, end);
 }
 
-static bool always_usable(void)
-{
-    return true;
-}
-
 const Walker walkers[] = {
-    {.name = "neon", .event = walk_event_neon, .usable = always_usable},
-    {.name = "plain", .event = walk_event_plain, .usable = always_usable},
+    {.name = "neon", .event = walk_event_neon, .usable = walk_always_usable},
+    {.name = "plain", .event = walk_event_plain, .usable = walk_always_usable},
 };
 const size_t walkers_count = ARRAY_LEN(walkers);
