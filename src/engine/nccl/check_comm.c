@@ -11,16 +11,18 @@
 
 static const double slow_init_s = 10;
 
-/* Members without an id join by their comm line; counts and the world. */
-static void count_members(NcclJob *job)
+/* Members by communicator and by rank, what they add up to, and the world. */
+static void index_members(NcclJob *job)
 {
     NcclReport *r = &job->report;
 
     for (size_t i = 0; i < r->members.len; i++) {
-        const NcclMember *m = &r->members.at[i];
+        NcclMember *m = &r->members.at[i];
         if (m->comm == NCCL_NO_INDEX)
             continue;
         NcclComm *c = &r->comms.at[m->comm];
+        vec_push(&c->members, m);
+        map_u64_put(&job->member_by_rank, nccl_make_rank_key(m->comm, m->rank), m);
         c->seen++;
         c->complete += m->complete;
         c->mnnvl |= m->mnnvl;
@@ -39,33 +41,14 @@ static void count_members(NcclJob *job)
 /* What the world's ranks say of their nodes. */
 static void gather_hosts(NcclJob *job)
 {
-    for (size_t i = 0; i < job->report.members.len; i++) {
-        const NcclMember *m = &job->report.members.at[i];
+    const NcclComm *world = job->report.world == NCCL_NO_INDEX ? NULL : &job->report.comms.at[job->report.world];
+
+    for (size_t i = 0; world && i < world->seen; i++) {
+        const NcclMember *m = world->members.at[i];
         NcclHost *host = nccl_host_of(job, m);
-        if (m->comm == NCCL_NO_INDEX || m->comm != job->report.world)
-            continue;
         host->world++;
         host->local_ranks = m->local_ranks > 0 ? m->local_ranks : host->local_ranks;
         host->lowest = m->rank < host->lowest ? m->rank : host->lowest;
-    }
-}
-
-/* Members by communicator and by rank. */
-static void index_members(NcclJob *job)
-{
-    NcclReport *r = &job->report;
-
-    for (size_t i = 0; i < r->comms.len; i++) {
-        NcclComm *c = &r->comms.at[i];
-        c->members = arena_calloc(&job->arena, c->seen + 1, sizeof(NcclMember *));
-        c->seen = 0;
-    }
-    for (size_t i = 0; i < r->members.len; i++) {
-        NcclMember *m = &r->members.at[i];
-        if (m->comm == NCCL_NO_INDEX)
-            continue;
-        r->comms.at[m->comm].members[r->comms.at[m->comm].seen++] = m;
-        map_u64_put(&job->member_by_rank, nccl_make_rank_key(m->comm, m->rank), m);
     }
 }
 
@@ -81,7 +64,7 @@ static void add_member_evidence(NcclJob *job, NcclFinding *f, const NcclMember *
 static void check_seats(NcclJob *job, const NcclComm *c)
 {
     for (size_t i = 0; i < c->seen; i++) {
-        const NcclMember *m = c->members[i], *last = nccl_find_rank(job, m->comm, m->rank);
+        const NcclMember *m = c->members.at[i], *last = nccl_find_rank(job, m->comm, m->rank);
         if (last->process == m->process)
             continue;
         NcclFinding *f = nccl_add_findingf(job, NCCL_RULE_RANK_TWICE, "communicator %s, rank %" PRId64, c->id, m->rank);
@@ -120,7 +103,7 @@ static void count_nodes(NcclJob *job, NcclComm *c)
         return;
     c->nodes = 0;
     for (size_t i = 0; i < c->seen; i++) {
-        NcclHost *host = nccl_host_of(job, c->members[i]);
+        NcclHost *host = nccl_host_of(job, c->members.at[i]);
         c->nodes += host->counted != c;
         host->counted = c;
     }
@@ -140,7 +123,7 @@ static bool check_init(NcclJob *job, const NcclComm *c)
     bool cut = false;
 
     for (size_t i = 0; i < c->seen; i++) {
-        const NcclMember *m = c->members[i];
+        const NcclMember *m = c->members.at[i];
         cut |= is_cut(job, m);
         if (m->started && !m->complete && !m->aborted && !m->destroyed && !is_cut(job, m)) {
             if (hung.len == 0)
@@ -151,7 +134,7 @@ static bool check_init(NcclJob *job, const NcclComm *c)
     if (hung.len == 0)
         return false;
     for (int64_t rank = 0; rank < c->nranks; rank++)
-        if (!nccl_find_rank(job, c->members[0]->comm, rank))
+        if (!nccl_find_rank(job, c->members.at[0]->comm, rank))
             vec_push(&missing, rank);
     bool silent = missing.len && c->complete == 0 && !cut;
     const char *text = nccl_print_ranks(job, silent ? &missing : &hung);
@@ -202,7 +185,7 @@ static void check_channels(NcclJob *job, const NcclComm *c)
     const NcclMember *low = NULL, *high = NULL;
 
     for (size_t i = 0; i < c->seen; i++) {
-        const NcclMember *m = c->members[i];
+        const NcclMember *m = c->members.at[i];
         if (m->coll_channels < 0)
             continue;
         if (!low || m->coll_channels < low->coll_channels)
@@ -226,7 +209,7 @@ static void check_calls(NcclJob *job, const NcclComm *c)
     size_t count = 0;
 
     for (size_t i = 0; i < c->seen; i++) {
-        const NcclMember *m = c->members[i];
+        const NcclMember *m = c->members.at[i];
         if (m->calls == 0 || is_cut(job, m))
             continue;
         if (m->p2p_calls || m->destroyed || m->op_count < 0)
@@ -240,7 +223,7 @@ static void check_calls(NcclJob *job, const NcclComm *c)
     if (count < 2 || low->op_count == high->op_count)
         return;
     for (size_t i = 0; i < c->seen; i++) {
-        const NcclMember *m = c->members[i];
+        const NcclMember *m = c->members.at[i];
         if (m->calls && !is_cut(job, m) && m->op_count == low->op_count)
             vec_push(&behind, m->rank);
     }
@@ -278,9 +261,8 @@ void nccl_check_comms(NcclJob *job)
     enum { HUNG_MAX = 64 };
     unsigned hung = 0;
 
-    count_members(job);
-    gather_hosts(job);
     index_members(job);
+    gather_hosts(job);
     for (size_t i = 0; i < job->report.comms.len; i++) {
         NcclComm *c = &job->report.comms.at[i];
         count_nodes(job, c);

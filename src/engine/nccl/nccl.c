@@ -34,8 +34,10 @@ NcclJob *nccl_new(void)
 
 static void report_done(NcclReport *r)
 {
-    for (size_t i = 0; i < r->comms.len; i++)
+    for (size_t i = 0; i < r->comms.len; i++) {
         vec_done(&r->comms.at[i].rings);
+        vec_done(&r->comms.at[i].members);
+    }
     for (size_t i = 0; i < r->benches.len; i++)
         vec_done(&r->benches.at[i].rows);
     for (size_t i = 0; i < r->topologies.len; i++)
@@ -314,4 +316,5 @@ int nccl_exit_code(const NcclReport *report)
 }
 
 const char *const nccl_kind_words[] = {"empty", "text", "topology", "graph", "bench", "flight-recorder", "unknown"};
+const char *const nccl_part_words[] = {"system", "cpu", "pci", "gpu", "nic", "net", "nvlink", "c2c", "xgmi", "other"};
 const char *const nccl_severity_words[] = {"error", "warning", "note"};

@@ -39,4 +39,5 @@ const NcclReport *nccl_finish(NcclJob *job);
 /* 0 no problem, 1 an error or a warning, 3 no NCCL data was read. */
 int nccl_exit_code(const NcclReport *report);
 
-extern const char *const nccl_kind_words[NCCL_KIND_COUNT], *const nccl_severity_words[NCCL_SEVERITY_COUNT];
+extern const char *const nccl_kind_words[NCCL_KIND_COUNT], *const nccl_part_words[NCCL_PART_COUNT],
+                                                               *const nccl_severity_words[NCCL_SEVERITY_COUNT];

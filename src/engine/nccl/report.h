@@ -104,8 +104,8 @@ typedef struct NcclPattern {
 typedef struct NcclComm {
     const char *id; /* commId, or a made-up "nranks=16" where the log has none */
     int64_t nranks, nodes;
-    uint32_t seen, complete; /* members */
-    NcclMember **members;    /* those seen, in the order of the log */
+    uint32_t seen, complete;   /* members */
+    VEC(NcclMember *) members; /* those seen, in the order of the log */
     const char *parent;
     VEC(NcclRing) rings;
     unsigned ring_channels, trees; /* channels of trees */
@@ -197,17 +197,18 @@ typedef struct NcclScaling {
     double efficiency;
 } NcclScaling;
 
-typedef enum NcclPart {
-    NCCL_PART_SYSTEM,
-    NCCL_PART_CPU,
-    NCCL_PART_PCI,
-    NCCL_PART_GPU,
-    NCCL_PART_NIC,
-    NCCL_PART_NET,
-    NCCL_PART_NVLINK,
-    NCCL_PART_C2C,
-    NCCL_PART_XGMI,
-    NCCL_PART_OTHER,
+typedef enum NcclPart { /* elements of the XML; names: nccl_part_words */
+                        NCCL_PART_SYSTEM,
+                        NCCL_PART_CPU,
+                        NCCL_PART_PCI,
+                        NCCL_PART_GPU,
+                        NCCL_PART_NIC,
+                        NCCL_PART_NET,
+                        NCCL_PART_NVLINK,
+                        NCCL_PART_C2C,
+                        NCCL_PART_XGMI,
+                        NCCL_PART_OTHER,
+                        NCCL_PART_COUNT
 } NcclPart;
 
 typedef struct NcclNode {

@@ -55,14 +55,12 @@ size_t span_find(Span s, const char *literal)
 
 size_t span_find_last(Span s, const char *literal)
 {
-    size_t found = SPAN_NOWHERE, len = strlen(literal);
+    size_t len = strlen(literal);
 
     for (size_t end = s.len; end >= len; end--)
-        if (memcmp(s.at + end - len, literal, len) == 0) {
-            found = end - len;
-            break;
-        }
-    return found;
+        if (memcmp(s.at + end - len, literal, len) == 0)
+            return end - len;
+    return SPAN_NOWHERE;
 }
 
 bool span_has(Span s, const char *literal)

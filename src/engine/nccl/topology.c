@@ -147,13 +147,6 @@ struct NcclTopoReader {
     bool graph, stopped;
 };
 
-static const struct {
-    const char *name;
-    NcclPart part;
-} parts[] = {{"system", NCCL_PART_SYSTEM}, {"cpu", NCCL_PART_CPU}, {"pci", NCCL_PART_PCI},
-             {"gpu", NCCL_PART_GPU},       {"nic", NCCL_PART_NIC}, {"net", NCCL_PART_NET},
-             {"nvlink", NCCL_PART_NVLINK}, {"c2c", NCCL_PART_C2C}, {"xgmi", NCCL_PART_XGMI}};
-
 static void stop_reading(NcclTopoReader *reader, const char *why)
 {
     if (!reader->stopped)
@@ -193,10 +186,11 @@ static double attribute_double(const char **attributes, const char *name)
 
 static NcclPart part_of(const char *name)
 {
-    for (size_t i = 0; i < ARRAY_LEN(parts); i++)
-        if (strcmp(name, parts[i].name) == 0)
-            return parts[i].part;
-    return NCCL_PART_OTHER;
+    NcclPart part = 0;
+
+    while (part < NCCL_PART_OTHER && strcmp(name, nccl_part_words[part]) != 0)
+        part++;
+    return part;
 }
 
 static void read_node(const NcclTopoReader *reader, NcclNode *n, const char **a)

@@ -8,7 +8,6 @@
 
 static const char *const scopes[] = {"", "within-node", "between-nodes"};
 static const char *const ends[] = {"sender", "receiver"};
-static const char *const parts[] = {"system", "cpu", "pci", "gpu", "nic", "net", "nvlink", "c2c", "xgmi", "other"};
 
 #include "service/report/nccl_fields.def"
 
