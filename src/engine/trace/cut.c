@@ -113,17 +113,25 @@ static void note_first(void *context, const TraceRaw *raw)
         *first = raw->start;
 }
 
-/* Makes times after the first event absolute, without keeping any event. */
-static int fix_times(const Copy *copy, TraceAsk *ask)
+/* Reads the text without keeping any event. */
+static int skim_text(const Copy *copy, TraceScanOptions options)
 {
     CLEANUP(profile_done) Profile nothing = {0};
+
+    options.from = INT64_MAX - 1;
+    options.to = INT64_MAX;
+    profile_init(&nothing);
+    return load_profile(copy, &options, &nothing);
+}
+
+/* Makes times after the first event absolute. */
+static int fix_times(const Copy *copy, TraceAsk *ask)
+{
     int64_t first = INT64_MAX;
-    const TraceScanOptions options = {.from = INT64_MAX - 1, .to = INT64_MAX, .raw = note_first, .context = &first};
 
     if (!ask->from.relative && !ask->to.relative)
         return 0;
-    profile_init(&nothing);
-    TRY(load_profile(copy, &options, &nothing));
+    TRY(skim_text(copy, (TraceScanOptions){.raw = note_first, .context = &first}));
     first = first == INT64_MAX ? 0 : first;
     if (ask->from.relative)
         ask->from = (TraceMoment){.given = true, .ns = first + ask->from.ns};
@@ -169,16 +177,6 @@ static int find_window(Copy *copy)
                    copy->cut->path, human_bytes(given, (double)copy->cut->memory));
 }
 
-/* Without a window. */
-static int learn_text(Copy *copy)
-{
-    CLEANUP(profile_done) Profile nothing = {0};
-    const TraceScanOptions options = {.from = INT64_MAX - 1, .to = INT64_MAX, .learn = copy->known};
-
-    profile_init(&nothing);
-    return load_profile(copy, &options, &nothing);
-}
-
 static int copy_events(Copy *copy)
 {
     const TraceScanOptions options = {.raw = on_raw, .member = on_member, .context = copy, .known = copy->known};
@@ -212,7 +210,7 @@ static int run_passes(Copy *copy)
     if (ask->from.given || ask->to.given || ask->step) {
         TRY(find_window(copy));
     } else {
-        TRY(learn_text(copy));
+        TRY(skim_text(copy, (TraceScanOptions){.learn = copy->known}));
         copy->pick = (TracePick){.ask = ask, .from = INT64_MIN, .to = INT64_MAX};
     }
     write_bytes(copy, "{\n  \"traceEvents\": [", 20);

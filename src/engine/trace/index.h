@@ -5,7 +5,7 @@
  * What all analyses of a sealed profile share, worked out once: which call launched which GPU operation, which host
  * event lies in which, what each name means, and where the steps are. Borrowed profile; read-only afterwards, so
  * several threads may use it. Cost: 10 bytes per host event, 4 more per operator and 13 per GPU operation, and while it
- * is made 8 more per call. Linear in events (and in steps).
+ * is made up to 12 more per call. Linear in events (and in steps).
  *
  * A host event lies in another of its lane where it starts inside it and ends with it or before; an end that sticks out
  * by TRACE_JITTER_NS or less is forgiven where most of the event is inside. What overlaps otherwise are neighbours.
