@@ -41,15 +41,28 @@ static bool is_link(const Device *device)
     return device->kind == DEVICE_LINK || device->kind == DEVICE_SWITCH_LINK;
 }
 
-static bool is_switch(const Device *device)
+bool device_is_switch(const Device *device)
 {
     return device->kind == DEVICE_SWITCH || device->kind == DEVICE_SWITCH_LINK;
 }
 
-/* The UUID of the whole GPU or switch that a device is or is part of. */
-static const char *whole_uuid(const Device *device)
+bool device_is_part(const Device *device)
 {
-    return is_instance(device) || is_link(device) ? device->parent_uuid : device->uuid;
+    return is_instance(device) || is_link(device);
+}
+
+const char *device_whole_uuid(const Device *device)
+{
+    return device_is_part(device) ? device->parent_uuid : device->uuid;
+}
+
+void device_make_part(Device *device, DeviceKind kind)
+{
+    if (!device_is_part(device)) {
+        memcpy(device->parent_uuid, device->uuid, sizeof device->parent_uuid);
+        device->uuid[0] = '\0';
+    }
+    device->kind = kind;
 }
 
 /* The numbers that tell the parts of one GPU apart; those that a kind does not use do not count. */
@@ -70,7 +83,7 @@ static int compare_part(const Device *a, const Device *b)
 
 static bool same_whole(const Device *a, const Device *b)
 {
-    const char *left = whole_uuid(a), *right = whole_uuid(b);
+    const char *left = device_whole_uuid(a), *right = device_whole_uuid(b);
 
     if (left[0] != '\0' && right[0] != '\0')
         return strcmp(left, right) == 0;
@@ -111,7 +124,7 @@ static bool knows_parts(const Device *device)
 int device_key(const Device *device, char text[DEVICE_KEY_CAP])
 {
     char pci[PCI_TEXT_CAP];
-    const char *whole = whole_uuid(device);
+    const char *whole = device_whole_uuid(device);
     int at;
 
     if (device->kind == DEVICE_NODE)
@@ -120,7 +133,7 @@ int device_key(const Device *device, char text[DEVICE_KEY_CAP])
         return -EINVAL;
     if (whole[0] == '\0')
         whole = pci_format(device->pci, PCI_FORM_SYSFS, pci);
-    at = snprintf(text, DEVICE_KEY_CAP, "%s/%s", is_switch(device) ? "switch" : "gpu", whole);
+    at = snprintf(text, DEVICE_KEY_CAP, "%s/%s", device_is_switch(device) ? "switch" : "gpu", whole);
     assert(at > 0 && at < DEVICE_KEY_CAP);
     if (is_instance(device))
         at = key_part(text, at, "gi", device->gpu_instance);

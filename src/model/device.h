@@ -73,6 +73,14 @@ typedef struct Device {
 /* An unknown device of this kind. */
 void device_init(Device *device, DeviceKind kind);
 
+/* An instance or a link, of whatever. */
+bool device_is_part(const Device *device);
+bool device_is_switch(const Device *device); /* or a port of one */
+/* The UUID of the whole GPU or switch that it is or is part of. */
+const char *device_whole_uuid(const Device *device);
+/* Makes a whole device, or another part, a part of this kind; its number is the caller's. */
+void device_make_part(Device *device, DeviceKind kind);
+
 /*
  * Whether two describe the same thing: same kind, same GPU or switch (by UUID where both have one, else by PCI
  * address), same instance and link numbers. Index, minor and names do not matter. Two that say too little are not

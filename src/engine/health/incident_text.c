@@ -54,12 +54,11 @@ uint64_t incident_id_number(const char *id)
 
 static void add_whole_device(const Device *device, Str *out)
 {
-    bool is_switch = device->kind == DEVICE_SWITCH || device->kind == DEVICE_SWITCH_LINK;
     char pci[PCI_TEXT_CAP] = "";
 
     if (device->has_pci)
         pci_format(device->pci, PCI_FORM_SYSFS, pci);
-    str_add(out, is_switch ? "switch" : "GPU");
+    str_add(out, device_is_switch(device) ? "switch" : "GPU");
     if (device->index != DEVICE_NO_NUMBER)
         str_addf(out, " %u", device->index);
     if (pci[0] != '\0')
@@ -118,10 +117,7 @@ static const char *find_rest_after_thing(const Incident *incident, const char *t
 
 static const char *find_code_word(const Incident *incident)
 {
-    return incident->device.kind == DEVICE_SWITCH || incident->device.kind == DEVICE_SWITCH_LINK ||
-                   incident->code >= 10000
-               ? "SXid"
-               : "XID";
+    return device_is_switch(&incident->device) || incident->code >= 10000 ? "SXid" : "XID";
 }
 
 static void write_title(const Incident *incident, const FaultClass *class, Str *out)

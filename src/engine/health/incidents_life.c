@@ -160,28 +160,19 @@ void incidents_close(Incidents *incidents, IncidentEntry *entry, IncidentEnd end
     incidents_report(incidents, entry, INCIDENT_CHANGE_CLEARED);
 }
 
-static bool is_ended_by(FaultClear clear, EventKind kind)
+/* How an event of this kind ends what ends so; NOT_ENDED: it does not. */
+static IncidentEnd find_end(FaultClear clear, EventKind kind)
 {
     switch (kind) {
     case EVENT_RESET:
-        return clear == CLEAR_RESET;
+        return clear == CLEAR_RESET ? INCIDENT_END_RESET : INCIDENT_END_NOT_ENDED;
     case EVENT_MODULE_LOADED:
-        return clear == CLEAR_RESET || clear == CLEAR_DRIVER;
+        return clear >= CLEAR_RESET && clear <= CLEAR_DRIVER ? INCIDENT_END_DRIVER_RELOAD : INCIDENT_END_NOT_ENDED;
     case EVENT_REBOOT:
-        return clear == CLEAR_RESET || clear == CLEAR_DRIVER || clear == CLEAR_REBOOT;
-    case EVENT_REPLACED:
-        return true;
+        return clear >= CLEAR_RESET && clear <= CLEAR_REBOOT ? INCIDENT_END_REBOOT : INCIDENT_END_NOT_ENDED;
     default:
-        return false;
+        return kind == EVENT_REPLACED ? INCIDENT_END_REPLACED : INCIDENT_END_NOT_ENDED;
     }
-}
-
-static IncidentEnd find_end(EventKind kind)
-{
-    return kind == EVENT_RESET           ? INCIDENT_END_RESET
-           : kind == EVENT_MODULE_LOADED ? INCIDENT_END_DRIVER_RELOAD
-           : kind == EVENT_REBOOT        ? INCIDENT_END_REBOOT
-                                         : INCIDENT_END_REPLACED;
 }
 
 /* A fault of the fabric or the node is over when every GPU was reset after it. */
@@ -216,10 +207,11 @@ void incidents_close_by(Incidents *incidents, EventKind kind, uint64_t place, ui
             incidents->gpus[i].reset_ns = time_ns;
     for (size_t i = 0; i < incidents->count; i++) {
         IncidentEntry *entry = incidents->entries[i];
+        const IncidentEnd end = entry->key.class ? find_end(entry->key.class->clear, kind) : INCIDENT_END_NOT_ENDED;
 
-        if (entry->it.state != INCIDENT_CLEARED && entry->key.class && is_ended_by(entry->key.class->clear, kind) &&
+        if (entry->it.state != INCIDENT_CLEARED && end != INCIDENT_END_NOT_ENDED &&
             is_reached(incidents, entry, kind, place) && is_before(entry, kind, time_ns, real_ns))
-            incidents_close(incidents, entry, find_end(kind));
+            incidents_close(incidents, entry, end);
     }
 }
 
@@ -259,25 +251,15 @@ static IncidentEnd find_open_end(const Incidents *incidents, const IncidentEntry
     const FaultClass *class = entry->key.class;
     uint64_t quiet_ns = class->quiet_ns > 0 ? class->quiet_ns : INCIDENTS_QUIET_NS;
 
-    switch (class->clear) {
-    case CLEAR_GONE:
-        if (!had_condition(entry)) /* of events alone */
-            return is_quiet_for(incidents, entry, number_max_u64(quiet_ns, class->keep_ns)) ? INCIDENT_END_QUIET
-                                                                                            : INCIDENT_END_NOT_ENDED;
+    if (class->clear == CLEAR_GONE && had_condition(entry))
         return incidents->now_ns >= entry->grace_ns && is_quiet_for(incidents, entry, entry->keep_ns)
                    ? INCIDENT_END_GONE
                    : INCIDENT_END_NOT_ENDED;
-    case CLEAR_QUIET:
-        return is_quiet_for(incidents, entry, quiet_ns) ? INCIDENT_END_QUIET : INCIDENT_END_NOT_ENDED;
-    case CLEAR_RESET:
-    case CLEAR_DRIVER:
-    case CLEAR_REBOOT:
-    case CLEAR_REPLACED:
-        return class->quiet_ns > 0 && is_quiet_for(incidents, entry, quiet_ns) ? INCIDENT_END_QUIET
-                                                                               : INCIDENT_END_NOT_ENDED;
-    default:
+    if (class->clear == CLEAR_GONE) /* of events alone */
+        quiet_ns = number_max_u64(quiet_ns, class->keep_ns);
+    else if (class->clear == CLEAR_HAND || (class->clear != CLEAR_QUIET && class->quiet_ns == 0))
         return INCIDENT_END_NOT_ENDED;
-    }
+    return is_quiet_for(incidents, entry, quiet_ns) ? INCIDENT_END_QUIET : INCIDENT_END_NOT_ENDED;
 }
 
 /* An entry that waits for its `for` ends at the first tick without its condition; a silent one when no parent can come

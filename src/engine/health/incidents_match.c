@@ -12,27 +12,14 @@ uint64_t incident_hash(const char *text)
     return text[0] != '\0' ? map_hash(text, strlen(text), 0) | 1 : 0;
 }
 
-static bool is_part(const Device *device)
-{
-    return device->kind == DEVICE_GPU_INSTANCE || device->kind == DEVICE_COMPUTE_INSTANCE ||
-           device->kind == DEVICE_LINK || device->kind == DEVICE_SWITCH_LINK;
-}
-
-static bool is_switch(const Device *device)
-{
-    return device->kind == DEVICE_SWITCH || device->kind == DEVICE_SWITCH_LINK;
-}
-
 uint64_t incident_place(const Device *device)
 {
-    const char *uuid = is_part(device) ? device->parent_uuid : device->uuid;
-
     if (device->kind == DEVICE_NODE)
         return 0;
     if (device->has_pci)
         return PLACE_PCI | (uint64_t)device->pci.domain << 16 | (uint64_t)device->pci.bus << 8 |
                (uint64_t)device->pci.device << 3 | device->pci.function;
-    return incident_hash(uuid) & ~PLACE_PCI;
+    return incident_hash(device_whole_uuid(device)) & ~PLACE_PCI;
 }
 
 IncidentGpu *incidents_find_gpu(const Incidents *incidents, uint64_t place)
@@ -46,7 +33,7 @@ IncidentGpu *incidents_find_gpu(const Incidents *incidents, uint64_t place)
 /* Finds the GPU of a device by its address or, without one, by its UUID. */
 static const IncidentGpu *find_gpu_of(const Incidents *incidents, const Device *device)
 {
-    const char *uuid = is_part(device) ? device->parent_uuid : device->uuid;
+    const char *uuid = device_whole_uuid(device);
 
     if (device->has_pci)
         return incidents_find_gpu(incidents, incident_place(device));
@@ -59,7 +46,7 @@ static const IncidentGpu *find_gpu_of(const Incidents *incidents, const Device *
 /* Makes a part of a device the whole device. */
 static void widen_device(Device *device, DeviceKind kind)
 {
-    if (is_part(device)) {
+    if (device_is_part(device)) {
         memcpy(device->uuid, device->parent_uuid, sizeof device->uuid);
         device->parent_uuid[0] = '\0';
     }
@@ -69,24 +56,19 @@ static void widen_device(Device *device, DeviceKind kind)
 
 static void narrow_device(FaultScope scope, Device *device)
 {
-    bool link = device->link != DEVICE_NO_NUMBER, on_switch = is_switch(device);
+    bool link = device->link != DEVICE_NO_NUMBER, on_switch = device_is_switch(device);
 
     if (device->kind == DEVICE_NODE)
         return;
     if (scope == SCOPE_NODE || scope == SCOPE_FABRIC)
         device_init(device, DEVICE_NODE);
-    else if (scope == SCOPE_LINK && link && !is_part(device)) {
-        memcpy(device->parent_uuid, device->uuid, sizeof device->uuid);
-        device->uuid[0] = '\0';
-        device->kind = on_switch ? DEVICE_SWITCH_LINK : DEVICE_LINK;
-    } else if (scope == SCOPE_LINK && link && (device->kind == DEVICE_LINK || on_switch))
+    else if (scope == SCOPE_LINK && link && !device_is_part(device))
+        device_make_part(device, on_switch ? DEVICE_SWITCH_LINK : DEVICE_LINK);
+    else if (scope == SCOPE_LINK && link && (device->kind == DEVICE_LINK || on_switch))
         return;
     else if (scope == SCOPE_INSTANCE && !on_switch && device->gpu_instance != DEVICE_NO_NUMBER) {
-        if (!is_part(device)) {
-            memcpy(device->parent_uuid, device->uuid, sizeof device->uuid);
-            device->uuid[0] = '\0';
-        }
-        device->kind = device->compute_instance != DEVICE_NO_NUMBER ? DEVICE_COMPUTE_INSTANCE : DEVICE_GPU_INSTANCE;
+        device_make_part(device,
+                         device->compute_instance != DEVICE_NO_NUMBER ? DEVICE_COMPUTE_INSTANCE : DEVICE_GPU_INSTANCE);
         device->link = DEVICE_NO_NUMBER;
     } else
         widen_device(device, on_switch ? DEVICE_SWITCH : DEVICE_GPU);
@@ -100,7 +82,7 @@ void incidents_complete_device(const Incidents *incidents, FaultScope scope, Dev
     narrow_device(scope, device);
     if (device->kind != DEVICE_NODE && incident_place(device) == 0)
         device_init(device, DEVICE_NODE); /* no GPU is named */
-    if (device->kind == DEVICE_NODE || is_switch(device))
+    if (device->kind == DEVICE_NODE || device_is_switch(device))
         return;
     gpu = find_gpu_of(incidents, device);
     if (!gpu)
@@ -110,7 +92,7 @@ void incidents_complete_device(const Incidents *incidents, FaultScope scope, Dev
     whole.gpu_instance = device->gpu_instance;
     whole.compute_instance = device->compute_instance;
     whole.link = device->link;
-    if (is_part(device)) {
+    if (device_is_part(device)) {
         memcpy(whole.parent_uuid, gpu->device.uuid, sizeof whole.parent_uuid);
         memcpy(whole.uuid, device->uuid, sizeof whole.uuid);
     }

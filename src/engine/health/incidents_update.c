@@ -52,16 +52,19 @@ void incidents_move_followers(Incidents *incidents, const IncidentEntry *from, I
 
 /* --- evidence ----------------------------------------------------------------------------------------------------- */
 
-/* How much an action asks of people and machine; of two the larger one is shown. */
-static const uint8_t action_weights[ACTION_END] = {
-    [ACTION_NONE] = 0,           [ACTION_WATCH] = 1,         [ACTION_CHECK_APP] = 2,
-    [ACTION_RESTART_APP] = 3,    [ACTION_FIX_SETTING] = 4,   [ACTION_REPORT_VENDOR] = 4,
-    [ACTION_CHECK_MONITOR] = 4,  [ACTION_UPDATE_DRIVER] = 5, [ACTION_RESTART_CONTAINER] = 5,
-    [ACTION_FIX_DRIVER] = 6,     [ACTION_CHECK_COOLING] = 6, [ACTION_CHECK_POWER] = 6,
-    [ACTION_INSPECT_LINK] = 6,   [ACTION_RESEAT] = 7,        [ACTION_RESTART_FABRIC] = 8,
-    [ACTION_RESTART_VM] = 8,     [ACTION_RESET_GPU] = 9,     [ACTION_DRAIN_AND_RESET] = 10,
-    [ACTION_RESET_FABRIC] = 11,  [ACTION_REBOOT_NODE] = 12,  [ACTION_DRAIN_AND_REBOOT] = 13,
-    [ACTION_DRAIN_AND_RMA] = 14,
+/* How much an action asks of people and machine; of two the larger one is shown. And how deep it goes: 1 reset, 2
+ * reboot, 3 replacement; 0 none of these. */
+static const struct {
+    uint8_t weight, depth;
+} actions[ACTION_END] = {
+    [ACTION_NONE] = {0, 0},           [ACTION_WATCH] = {1, 0},         [ACTION_CHECK_APP] = {2, 0},
+    [ACTION_RESTART_APP] = {3, 0},    [ACTION_FIX_SETTING] = {4, 0},   [ACTION_REPORT_VENDOR] = {4, 0},
+    [ACTION_CHECK_MONITOR] = {4, 0},  [ACTION_UPDATE_DRIVER] = {5, 0}, [ACTION_RESTART_CONTAINER] = {5, 0},
+    [ACTION_FIX_DRIVER] = {6, 0},     [ACTION_CHECK_COOLING] = {6, 0}, [ACTION_CHECK_POWER] = {6, 0},
+    [ACTION_INSPECT_LINK] = {6, 0},   [ACTION_RESEAT] = {7, 0},        [ACTION_RESTART_FABRIC] = {8, 0},
+    [ACTION_RESTART_VM] = {8, 0},     [ACTION_RESET_GPU] = {9, 1},     [ACTION_DRAIN_AND_RESET] = {10, 1},
+    [ACTION_RESET_FABRIC] = {11, 1},  [ACTION_REBOOT_NODE] = {12, 2},  [ACTION_DRAIN_AND_REBOOT] = {13, 2},
+    [ACTION_DRAIN_AND_RMA] = {14, 3},
 };
 
 void incidents_report(Incidents *incidents, IncidentEntry *entry, IncidentChange change)
@@ -119,30 +122,12 @@ static void add_counters(Incident *it, const IncidentCounter *counters, size_t c
     }
 }
 
-/* How deep an action goes: 1 reset, 2 reboot, 3 replacement; 0 none of these. */
-static int depth_of(FaultAction action)
-{
-    switch (action) {
-    case ACTION_RESET_GPU:
-    case ACTION_DRAIN_AND_RESET:
-    case ACTION_RESET_FABRIC:
-        return 1;
-    case ACTION_REBOOT_NODE:
-    case ACTION_DRAIN_AND_REBOOT:
-        return 2;
-    case ACTION_DRAIN_AND_RMA:
-        return 3;
-    default:
-        return 0;
-    }
-}
-
 /* The driver decides how deep it must go; draining first, or resetting the whole fabric, is the catalogue's choice. */
 static FaultAction decided_action(FaultAction old, FaultAction said)
 {
     const bool drain = old == ACTION_DRAIN_AND_RESET || old == ACTION_DRAIN_AND_REBOOT;
 
-    if (old == ACTION_DRAIN_AND_RMA || (depth_of(said) > 0 && depth_of(said) == depth_of(old)))
+    if (old == ACTION_DRAIN_AND_RMA || (actions[said].depth > 0 && actions[said].depth == actions[old].depth))
         return old;
     if (drain && said == ACTION_RESET_GPU)
         return ACTION_DRAIN_AND_RESET;
@@ -156,10 +141,10 @@ static bool raise_action(IncidentEntry *entry, FaultAction action, bool decides)
     if (decides) {
         entry->decided = true;
         entry->it.action = decided_action(old, action);
-    } else if ((!entry->decided || action == ACTION_DRAIN_AND_RMA) && action_weights[action] > action_weights[old]) {
+    } else if ((!entry->decided || action == ACTION_DRAIN_AND_RMA) && actions[action].weight > actions[old].weight) {
         entry->it.action = action;
     }
-    return action_weights[entry->it.action] > action_weights[old];
+    return actions[entry->it.action].weight > actions[old].weight;
 }
 
 /* Raises severity, action and route where the evidence is worse. Silent evidence changes nothing but may carry the

@@ -376,13 +376,12 @@ const MaintenanceWindow *maintenance_at(const Maintenance *maintenance, size_t i
 
 static bool covers_device(const MaintenanceWindow *window, const Device *device)
 {
-    bool part = device->kind != DEVICE_GPU;
-    const char *uuid = part ? device->parent_uuid : device->uuid;
+    const char *uuid = device_whole_uuid(device);
     size_t named = 0;
 
     if (window->gpus == 0 && window->uuids[0][0] == '\0')
         return true;
-    if (device->kind == DEVICE_NODE || device->kind == DEVICE_SWITCH || device->kind == DEVICE_SWITCH_LINK)
+    if (device->kind == DEVICE_NODE || device_is_switch(device))
         return false;
     for (; named < MAINTENANCE_UUIDS && window->uuids[named][0] != '\0'; named++)
         if (strcmp(window->uuids[named], uuid) == 0)

@@ -83,7 +83,7 @@ static void set_number(AlertLabels *labels, Arena *arena, const char *name, uint
 static void set_device(const Device *device, Arena *arena, AlertLabels *labels)
 {
     char pci[PCI_TEXT_CAP];
-    bool of_switch = device->kind == DEVICE_SWITCH || device->kind == DEVICE_SWITCH_LINK;
+    bool of_switch = device_is_switch(device);
 
     if (device->kind == DEVICE_NODE)
         return;

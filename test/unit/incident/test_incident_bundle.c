@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* service/incident/bundle.c: the black box. */
+/* service/incident/json.c: the black box. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

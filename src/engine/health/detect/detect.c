@@ -24,7 +24,7 @@ static const DetectImpl *const impls[] = {
 typedef struct Slot {
     bool used;
     uint64_t seen_ns;
-    uint64_t up_ns, reset_ns; /* see DetectGpu */
+    uint64_t up_ns, reset_ns; /* see DetectCase */
     double energy_mj;
     PciAddress pci;
     char uuid[DEVICE_UUID_CAP];
@@ -182,17 +182,16 @@ static DetectState *find_state(DetectWatch *watch, size_t slot)
     return watch->states[slot];
 }
 
-static DetectCase make_case(DetectWatch *watch, const DetectTick *tick, const DetectGpu *of)
+/* `of`: a GPU of the tick, NULL the node. */
+static DetectCase make_case(DetectWatch *watch, const DetectTick *tick, const DetectCase *of)
 {
-    DetectState *state = find_state(watch, of ? of->slot : DETECT_NODE);
-    DetectCase c = {.watch = watch, .tick = tick, .finding = &state->finding, .memory = state->memory};
+    DetectCase c = of ? *of : (DetectCase){.slot = DETECT_NODE};
+    DetectState *state = find_state(watch, c.slot);
 
-    if (of) {
-        c.gpu = of->gpu;
-        c.facts = of->facts;
-        c.up_ns = of->up_ns;
-        c.reset_ns = of->reset_ns;
-    }
+    c.watch = watch;
+    c.tick = tick;
+    c.finding = &state->finding;
+    c.memory = state->memory;
     return c;
 }
 
@@ -520,11 +519,11 @@ static void add_gpu(Detectors *detectors, const NodeGpu *gpu)
     else if (slot->up_ns == 0)
         slot->up_ns = tick->now_ns;
     check_reset(detectors, gpu, at);
-    tick->gpus[tick->count++] = (DetectGpu){.gpu = gpu,
-                                            .facts = find_facts(tick->facts, device->pci),
-                                            .slot = at,
-                                            .up_ns = slot->up_ns,
-                                            .reset_ns = slot->reset_ns};
+    tick->gpus[tick->count++] = (DetectCase){.gpu = gpu,
+                                             .facts = find_facts(tick->facts, device->pci),
+                                             .slot = at,
+                                             .up_ns = slot->up_ns,
+                                             .reset_ns = slot->reset_ns};
 }
 
 static void begin_tick(Detectors *detectors, const Node *node, const Facts *facts)

@@ -281,7 +281,7 @@ enum { STARTING_SLOWER = 4 }; /* a driver that is not kept loaded takes its time
 
 /* The age of a GPU's data, in the states in which monitoring itself is to blame; other states are evidence of their
  * own. */
-static uint64_t find_data_age(const DetectCase *c, const DetectGpu *of)
+static uint64_t find_data_age(const DetectCase *c, const DetectCase *of)
 {
     const NodeGpu *gpu = of->gpu;
 
@@ -290,13 +290,13 @@ static uint64_t find_data_age(const DetectCase *c, const DetectGpu *of)
     return gpu->state == GPU_STARTING ? detect_age(c, gpu->state_since_ns) : 0;
 }
 
-static const DetectGpu *find_oldest(const DetectCase *c, size_t *ret_count)
+static const DetectCase *find_oldest(const DetectCase *c, size_t *ret_count)
 {
-    const DetectGpu *found = NULL;
+    const DetectCase *found = NULL;
 
     *ret_count = 0;
     for (size_t i = 0; i < c->tick->count; i++) {
-        const DetectGpu *of = &c->tick->gpus[i];
+        const DetectCase *of = &c->tick->gpus[i];
         const uint64_t age_ns = find_data_age(c, of);
 
         if (age_ns < detect_time(c, MONITOR_DATA_AGE) * (of->gpu->state == GPU_STARTING ? STARTING_SLOWER : 1))
@@ -326,7 +326,7 @@ static DetectOutcome check_data_age(const DetectCase *c)
     uint64_t *scan_ns = c->memory;
     char age[DURATION_TEXT_MAX];
     size_t count;
-    const DetectGpu *oldest = find_oldest(c, &count);
+    const DetectCase *oldest = find_oldest(c, &count);
 
     if (c->tick->facts_known)
         *scan_ns = c->tick->facts->time_ns;

@@ -16,21 +16,16 @@ typedef struct GpuMemory {
 
 /* --- gpu-state ---------------------------------------------------------------------------------------------------- */
 
-enum { STATE_LOST, STATE_RESET, STATE_REFUSED };
+/* By the detector's parameter `state`. */
+static const GpuTrouble troubles[] = {GPU_TROUBLE_FELL_OFF, GPU_TROUBLE_RESET, GPU_TROUBLE_REFUSED};
 
 /* Which of the three a GPU's state is, -1: none. */
 static int find_trouble(const NodeGpu *gpu)
 {
-    switch (gpu->trouble) {
-    case GPU_TROUBLE_FELL_OFF:
-        return STATE_LOST;
-    case GPU_TROUBLE_RESET:
-        return STATE_RESET;
-    case GPU_TROUBLE_REFUSED:
-        return STATE_REFUSED;
-    default:
-        return -1;
-    }
+    for (size_t i = 0; i < ARRAY_LEN(troubles); i++)
+        if (gpu->trouble == troubles[i])
+            return (int)i;
+    return -1;
 }
 
 /* The driver calls a GPU lost that was taken from the bus. Whether it was, the next scan of the bus tells; that is
@@ -80,7 +75,7 @@ static DetectOutcome check_state(const DetectCase *c)
     const bool taken = is_taken_out(c) && !c->tick->released;
     const int trouble = taken || is_off_bus(c) ? -1 : find_trouble(gpu);
 
-    if (trouble == STATE_LOST && !c->finding->holds && waits_for_scan(c))
+    if (trouble >= 0 && troubles[trouble] == GPU_TROUBLE_FELL_OFF && !c->finding->holds && waits_for_scan(c))
         return DETECT_NO_DATA;
     if (trouble == detect_choice(c, GPU_STATE_STATE))
         return detect_hold(c, "%s", gpu->why[0] ? gpu->why : gpu_states[gpu->state].text);

@@ -198,9 +198,7 @@ static DetectOutcome check_errors(const DetectCase *c)
     LinkMemory *links = c->memory;
     Device device = c->gpu->reading.device;
 
-    device.kind = DEVICE_LINK;
-    memcpy(device.parent_uuid, device.uuid, sizeof device.parent_uuid);
-    device.uuid[0] = '\0';
+    device_make_part(&device, DEVICE_LINK);
     for (uint32_t at = 0; at < NODE_LINKS_MAX; at++) {
         DetectCase link = *c;
 

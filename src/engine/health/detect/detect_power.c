@@ -73,21 +73,6 @@ typedef struct PeersMemory {
     double mean, max; /* MHz */
 } PeersMemory;
 
-/* The SM clock of the past second: the mean of the fast readings, where there are any. */
-static double find_clock_now(const NodeGpu *gpu, double one)
-{
-    const int at = metric_fast_index(METRIC_SM_CLOCK);
-    double sum = 0;
-    size_t count = 0;
-
-    for (size_t i = 0; at >= 0 && i < gpu->fast_count; i++)
-        if (gpu->fast[i].valid >> at & 1) {
-            sum += gpu->fast[i].value[at];
-            count++;
-        }
-    return count ? sum / (double)count : one;
-}
-
 static bool is_comparable(const DetectCase *c)
 {
     PeersMemory *memory = c->memory;
@@ -98,7 +83,7 @@ static bool is_comparable(const DetectCase *c)
 
     if (!detect_value(c, METRIC_SM_CLOCK, &clock) || !detect_value(c, METRIC_GPU_UTIL, &load))
         return false;
-    trail_gauge(&memory->clock, time_ns, find_clock_now(c->gpu, clock), window_ns);
+    trail_gauge(&memory->clock, time_ns, detect_fast_mean(c->gpu, METRIC_SM_CLOCK, 0, clock), window_ns);
     trail_gauge(&memory->load, time_ns, load / 100, window_ns);
     held_step(c, HELD_ANY, window_ns, &memory->held);
     if (!detect_value(c, METRIC_MAX_SM_CLOCK, &memory->max))

@@ -184,11 +184,10 @@ static DetectOutcome check_leaks(const DetectCase *c)
         one.finding = &process->finding;
         detect_settle(&one, DETECT_NO_DATA);
         if (process->gpu_instance != DEVICE_NO_NUMBER) {
-            device.kind = process->compute_instance == DEVICE_NO_NUMBER ? DEVICE_GPU_INSTANCE : DEVICE_COMPUTE_INSTANCE;
+            device_make_part(&device, process->compute_instance == DEVICE_NO_NUMBER ? DEVICE_GPU_INSTANCE
+                                                                                    : DEVICE_COMPUTE_INSTANCE);
             device.gpu_instance = process->gpu_instance;
             device.compute_instance = process->compute_instance;
-            memcpy(device.parent_uuid, device.uuid, sizeof device.parent_uuid);
-            device.uuid[0] = '\0';
         }
         detect_report(&one, &device, (int32_t)process->pid);
     }

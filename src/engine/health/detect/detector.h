@@ -39,38 +39,33 @@ typedef struct DetectFinding {
     char text[EVENT_TEXT_CAP];
 } DetectFinding;
 
-/* A GPU at this tick. */
-typedef struct DetectGpu {
-    const NodeGpu *gpu;
+typedef struct DetectWatch DetectWatch;
+typedef struct DetectTick DetectTick;
+
+/* What a detector looks at, and where it keeps what it knows. */
+typedef struct DetectCase {
+    const NodeGpu *gpu;    /* NULL: the node */
     const FactsGpu *facts; /* NULL: the bus was not scanned lately, or does not have it */
     size_t slot;           /* its place in the states of a watch */
-    uint64_t up_ns;        /* since when it has been up without a break; 0: it is not */
+    uint64_t up_ns;        /* since when the GPU has been up without a break; 0: it is not */
     uint64_t reset_ns;     /* when its last reset was seen: older readings say nothing; 0: none was seen */
-} DetectGpu;
+    /* in a detector's hands */
+    DetectWatch *watch;
+    const DetectTick *tick;
+    DetectFinding *finding;
+    void *memory; /* of the detector for this GPU or the node; zeroes at first */
+} DetectCase;
 
-typedef struct DetectTick {
+struct DetectTick {
     const Node *node;
     const Facts *facts; /* all zeroes where they are too old */
     bool facts_known;
     bool released; /* the driver was released on purpose */
     uint64_t now_ns, real_ns;
     size_t count;
-    DetectGpu gpus[NODE_GPUS_MAX];
+    DetectCase gpus[NODE_GPUS_MAX];
     const DetectorSink *sink;
-} DetectTick;
-
-typedef struct DetectWatch DetectWatch;
-
-/* What a detector looks at, and where it keeps what it knows. */
-typedef struct DetectCase {
-    DetectWatch *watch;
-    const DetectTick *tick;
-    const NodeGpu *gpu; /* NULL: the node. The next three as in DetectGpu */
-    const FactsGpu *facts;
-    uint64_t up_ns, reset_ns;
-    DetectFinding *finding;
-    void *memory; /* of the detector for this GPU or the node; zeroes at first */
-} DetectCase;
+};
 
 typedef DetectOutcome (*DetectFunction)(const DetectCase *c);
 
@@ -227,6 +222,10 @@ typedef struct TrailSpan {
 bool trail_span(const Trail *trail, uint64_t window_ns, double part, TrailSpan *ret);
 /* Its rate alone. */
 bool trail_rate(const Trail *trail, uint64_t window_ns, double part, double *ret);
+
+/* The mean of the fast readings since the tick before or, without any, the value `now`. With `bits`: not of the values,
+ * but of whether one of these bits is set. */
+double detect_fast_mean(const NodeGpu *gpu, MetricId id, uint64_t bits, double now);
 
 /* The share of time in which clocks were held down for a reason: by the driver's counters of nanoseconds or, if those
  * are missing or stand still, by sampled bits. HELD_ANY has bits alone. */

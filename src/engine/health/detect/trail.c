@@ -135,25 +135,26 @@ static const struct {
     [HELD_ANY] = {0x4 | 0x8 | 0x10 | 0x20 | 0x40 | 0x80, {METRIC_END, METRIC_END}},
 };
 
-/* The fast readings since the tick before, where there are any: the share of them with the bit. */
-static double find_share_set(const NodeGpu *gpu, uint64_t now, uint64_t bits)
+double detect_fast_mean(const NodeGpu *gpu, MetricId id, uint64_t bits, double now)
 {
-    const int at = metric_fast_index(METRIC_CLOCKS_EVENT_REASONS);
-    size_t all = 0, set = 0;
+    const int at = metric_fast_index(id);
+    double sum = 0;
+    size_t count = 0;
 
     for (size_t i = 0; at >= 0 && i < gpu->fast_count; i++)
         if (gpu->fast[i].valid >> at & 1) {
-            all++;
-            set += ((uint64_t)gpu->fast[i].value[at] & bits) != 0;
+            sum += bits ? ((uint64_t)gpu->fast[i].value[at] & bits) != 0 : gpu->fast[i].value[at];
+            count++;
         }
-    return all ? (double)set / (double)all : (now & bits) != 0;
+    if (count)
+        return sum / (double)count;
+    return bits ? ((uint64_t)now & bits) != 0 : now;
 }
 
 bool held_step(const DetectCase *c, HeldReason reason, uint64_t window_ns, Held *held)
 {
     bool any = false;
     double value;
-    int64_t now;
 
     for (size_t i = 0; i < ARRAY_LEN(held->counted); i++) {
         const MetricId id = reasons[reason].counters[i];
@@ -163,9 +164,9 @@ bool held_step(const DetectCase *c, HeldReason reason, uint64_t window_ns, Held 
         trail_count(&held->counted[i], detect_sample(c, id)->time_ns, value / NS_PER_S, window_ns);
         any = true;
     }
-    if (detect_int(c, METRIC_CLOCKS_EVENT_REASONS, &now)) {
+    if (detect_value(c, METRIC_CLOCKS_EVENT_REASONS, &value)) {
         trail_gauge(&held->sampled, detect_sample(c, METRIC_CLOCKS_EVENT_REASONS)->time_ns,
-                    find_share_set(c->gpu, (uint64_t)now, reasons[reason].bits), window_ns);
+                    detect_fast_mean(c->gpu, METRIC_CLOCKS_EVENT_REASONS, reasons[reason].bits, value), window_ns);
         any = true;
     }
     return any;
