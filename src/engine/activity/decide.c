@@ -10,42 +10,27 @@ typedef struct Limit {
     double enter, stay;
 } Limit;
 
-static const struct {
-    Limit working;      /* SM active, at least. A good training step has 0.6 to 0.95, a starved one under 0.35 */
-    Limit working_util; /* utilisation, at least, where SM active is not reported */
-    Limit spin_power;   /* of the power limit, at most: a GPU that spins draws 70 to 152 W of 300 to 700 W (nccl#1550,
-                           #968,   vllm#46097), one that works 0.55 and more */
-    double spin_clock;  /* with clocks below this share of the highest, little power says nothing */
-    double spin_util;   /* utilisation of a spin, at least */
-    double spin_sm_low,
-        spin_sm_high; /* SM active of a spinning collective: its 8 to 32 channels, of 132 multiprocessors */
-    double spin_tensor, spin_dram; /* at most */
-    double spin_link;              /* bytes per second, at most: a spin moves nothing */
-    Limit idle_sm;                 /* SM active, at most: jobstats and usage ledgers take less than 1 % for idle */
-    Limit idle_util;               /* utilisation, at most */
-    Limit input_util;              /* utilisation, at most: no kernel runs for a good part of the time */
-    Limit fill;                    /* SM active per utilisation, at most: kernels that fill few multiprocessors */
-    double video;                  /* encoder or decoder, at least: that is work too */
-    int pause_s;                   /* so long without any work ends what was before */
-    int spin_s;                    /* so long without progress is no step of a job: three steps, 30 s at least */
-} limits = {
-    .working = {0.40, 0.35},
-    .working_util = {0.40, 0.35},
-    .spin_power = {0.35, 0.38},
-    .spin_clock = 0.5,
-    .spin_util = 0.95,
-    .spin_sm_low = 0.03,
-    .spin_sm_high = 0.30,
-    .spin_tensor = 0.005,
-    .spin_dram = 0.02,
-    .spin_link = 10e6,
-    .idle_sm = {0.01, 0.02},
-    .idle_util = {0.05, 0.08},
-    .input_util = {0.60, 0.70},
-    .fill = {0.25, 0.30},
-    .video = 0.20,
-    .pause_s = 20,
-    .spin_s = 30,
+/* SM active, at least. A good training step has 0.6 to 0.95, a starved one under 0.35. */
+static const Limit working = {0.40, 0.35};
+static const Limit working_util = {0.40, 0.35}; /* utilisation, at least, where SM active is not reported */
+/* Of the power limit, at most: a GPU that spins draws 70 to 152 W of 300 to 700 W (nccl#1550, #968, vllm#46097), one
+ * that works 0.55 and more. */
+static const Limit spin_power = {0.35, 0.38};
+static const double spin_clock = 0.5; /* with clocks below this share of the highest, little power says nothing */
+static const double spin_util = 0.95; /* utilisation of a spin, at least */
+/* SM active of a spinning collective: its 8 to 32 channels, of 132 multiprocessors. */
+static const double spin_sm_low = 0.03, spin_sm_high = 0.30;
+static const double spin_tensor = 0.005, spin_dram = 0.02; /* at most */
+static const double spin_link = 10e6;                      /* bytes per second, at most: a spin moves nothing */
+/* SM active, at most: jobstats and usage ledgers take less than 1 % for idle. */
+static const Limit idle_sm = {0.01, 0.02};
+static const Limit idle_util = {0.05, 0.08};  /* utilisation, at most */
+static const Limit input_util = {0.60, 0.70}; /* utilisation, at most: no kernel runs for a good part of the time */
+static const Limit fill = {0.25, 0.30}; /* SM active per utilisation, at most: kernels that fill few multiprocessors */
+static const double video_work = 0.20;  /* encoder or decoder, at least: that is work too */
+enum {
+    PAUSE_S = 20, /* so long without any work ends what was before */
+    SPIN_S = 30,  /* so long without progress is no step of a job: three steps, 30 s at least */
 };
 
 /* Of the seconds from `from` on; NaN where none has a reading. */
@@ -70,8 +55,8 @@ static bool is_known(const ActivitySeconds *s, int i)
 /* A second without work. Comparisons with NaN are false: what is not known is not work. */
 static bool is_quiet(const ActivitySeconds *s, int i)
 {
-    return !(s->at[ACTIVITY_OF_SM][i] >= limits.idle_sm.stay) &&
-           !(s->at[ACTIVITY_OF_UTIL][i] >= limits.idle_util.stay) && !(s->at[ACTIVITY_OF_VIDEO][i] >= limits.video);
+    return !(s->at[ACTIVITY_OF_SM][i] >= idle_sm.stay) && !(s->at[ACTIVITY_OF_UTIL][i] >= idle_util.stay) &&
+           !(s->at[ACTIVITY_OF_VIDEO][i] >= video_work);
 }
 
 static int first_known(const ActivitySeconds *s)
@@ -96,11 +81,11 @@ static int window_start(const ActivitySeconds *s)
             quiet = quiet < 0 ? i : quiet;
             continue;
         }
-        if (quiet >= 0 && i - quiet >= limits.pause_s)
+        if (quiet >= 0 && i - quiet >= PAUSE_S)
             start = i;
         quiet = -1;
     }
-    return quiet >= 0 && ACTIVITY_WINDOW_S - quiet >= limits.pause_s ? quiet : start;
+    return quiet >= 0 && ACTIVITY_WINDOW_S - quiet >= PAUSE_S ? quiet : start;
 }
 
 static uint32_t seconds_known(const ActivitySeconds *s, int from)
@@ -116,12 +101,12 @@ static uint32_t seconds_known(const ActivitySeconds *s, int from)
  * be known. */
 static bool is_spinning(const ActivitySeconds *s, int start)
 {
-    const int from = ACTIVITY_WINDOW_S - limits.spin_s;
+    const int from = ACTIVITY_WINDOW_S - SPIN_S;
     const double sm = mean_of(s, ACTIVITY_OF_SM, from), link = mean_of(s, ACTIVITY_OF_LINK, from);
 
-    return start <= from && mean_of(s, ACTIVITY_OF_UTIL, from) >= limits.spin_util && sm >= limits.spin_sm_low &&
-           sm <= limits.spin_sm_high && mean_of(s, ACTIVITY_OF_TENSOR, from) <= limits.spin_tensor &&
-           mean_of(s, ACTIVITY_OF_DRAM, from) <= limits.spin_dram && !(link > limits.spin_link);
+    return start <= from && mean_of(s, ACTIVITY_OF_UTIL, from) >= spin_util && sm >= spin_sm_low &&
+           sm <= spin_sm_high && mean_of(s, ACTIVITY_OF_TENSOR, from) <= spin_tensor &&
+           mean_of(s, ACTIVITY_OF_DRAM, from) <= spin_dram && !(link > spin_link);
 }
 
 static bool is_at_most(double value, Limit limit, bool now)
@@ -139,30 +124,29 @@ static bool draws_little(const Activity *before, const Activity *a)
 {
     const bool now = before->word == ACTIVITY_WAITING && before->basis == ACTIVITY_BASIS_UTILIZATION;
 
-    return a->utilization >= limits.spin_util && is_at_most(a->power_share, limits.spin_power, now) &&
-           !(a->clock_share < limits.spin_clock);
+    return a->utilization >= spin_util && is_at_most(a->power_share, spin_power, now) && !(a->clock_share < spin_clock);
 }
 
 static bool is_idle(const Activity *before, const Activity *a)
 {
     const bool now = before->word == ACTIVITY_IDLE_HELD || before->word == ACTIVITY_FREE;
 
-    return (!isfinite(a->sm_active) || is_at_most(a->sm_active, limits.idle_sm, now)) &&
-           (!isfinite(a->utilization) || is_at_most(a->utilization, limits.idle_util, now));
+    return (!isfinite(a->sm_active) || is_at_most(a->sm_active, idle_sm, now)) &&
+           (!isfinite(a->utilization) || is_at_most(a->utilization, idle_util, now));
 }
 
 static ActivityWord decide_word(const Activity *before, const Activity *a, double video)
 {
     const bool now = before->word == ACTIVITY_WORKING;
 
-    if (video >= limits.video)
+    if (video >= video_work)
         return ACTIVITY_WORKING;
     if (is_idle(before, a))
         return a->held ? ACTIVITY_IDLE_HELD : ACTIVITY_FREE;
     if (a->basis == ACTIVITY_BASIS_SM_ACTIVE)
-        return is_at_least(a->sm_active, limits.working, now) ? ACTIVITY_WORKING : ACTIVITY_WAITING;
-    return is_at_least(a->utilization, limits.working_util, now) && !draws_little(before, a) ? ACTIVITY_WORKING
-                                                                                             : ACTIVITY_WAITING;
+        return is_at_least(a->sm_active, working, now) ? ACTIVITY_WORKING : ACTIVITY_WAITING;
+    return is_at_least(a->utilization, working_util, now) && !draws_little(before, a) ? ACTIVITY_WORKING
+                                                                                      : ACTIVITY_WAITING;
 }
 
 static ActivityCause decide_cause(const Activity *before, const Activity *a)
@@ -172,9 +156,9 @@ static ActivityCause decide_cause(const Activity *before, const Activity *a)
     if (!isfinite(a->utilization) || a->utilization <= 0)
         return ACTIVITY_CAUSE_NONE;
     if (a->basis == ACTIVITY_BASIS_SM_ACTIVE &&
-        is_at_most(a->sm_active / a->utilization, limits.fill, was == ACTIVITY_CAUSE_LAUNCHES))
+        is_at_most(a->sm_active / a->utilization, fill, was == ACTIVITY_CAUSE_LAUNCHES))
         return ACTIVITY_CAUSE_LAUNCHES;
-    if (is_at_most(a->utilization, limits.input_util, was == ACTIVITY_CAUSE_INPUT))
+    if (is_at_most(a->utilization, input_util, was == ACTIVITY_CAUSE_INPUT))
         return ACTIVITY_CAUSE_INPUT;
     return a->basis == ACTIVITY_BASIS_SM_ACTIVE ? ACTIVITY_CAUSE_LAUNCHES : ACTIVITY_CAUSE_NONE;
 }
@@ -205,7 +189,7 @@ static void write_text(Activity *a)
         snprintf(a->text, sizeof a->text, "by utilisation: a kernel runs %s of the time", util);
     else if (a->basis == ACTIVITY_BASIS_UTILIZATION)
         snprintf(a->text, sizeof a->text, "by utilisation: %s, yet only %s of its power", util, power);
-    else if (a->word == ACTIVITY_WORKING && !(a->sm_active >= limits.working.stay))
+    else if (a->word == ACTIVITY_WORKING && !(a->sm_active >= working.stay))
         snprintf(a->text, sizeof a->text, "the video engines work, SM active %s", sm);
     else if (a->word == ACTIVITY_WORKING)
         snprintf(a->text, sizeof a->text, "SM active %s", sm);

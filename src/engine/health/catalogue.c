@@ -337,13 +337,15 @@ static int read_parents(Reader *reader, const YamlNode *node, void *into, Err *e
 
 /* --- `on` of a rule ----------------------------------------------------------------------------------------------- */
 
+/* A part of a value: a number up to `max`; of registers, in hexadecimal. */
 static int read_number(const YamlNode *node, const char *what, const char *text, size_t len, uint32_t max,
                        uint32_t *ret, Err *err)
 {
     uint64_t number;
     Err why = {0};
 
-    if (number_parsen_u64(text, len, 0, max, &number, &why) < 0)
+    if ((max == UINT32_MAX ? number_parsen_hex(text, len, max, &number, &why)
+                           : number_parsen_u64(text, len, 0, max, &number, &why)) < 0)
         return yaml_fail(node, err, "'%s': %s", what, why.text);
     *ret = (uint32_t)number;
     return 0;
@@ -453,20 +455,9 @@ static int read_range(Reader *reader, const YamlNode *node, void *into, Err *err
     return 0;
 }
 
-static int parse_hex(const YamlNode *node, const char *what, const char *text, size_t len, uint32_t *ret, Err *err)
-{
-    uint64_t number;
-    Err why = {0};
-
-    if (number_parsen_hex(text, len, UINT32_MAX, &number, &why) < 0)
-        return yaml_fail(node, err, "'%s': %s", what, why.text);
-    *ret = (uint32_t)number;
-    return 0;
-}
-
 static int read_hex(Reader *reader, const YamlNode *node, void *into, Err *err)
 {
-    return parse_hex(node, reader->key->name, node->text, node->len, into, err);
+    return read_number(node, reader->key->name, node->text, node->len, UINT32_MAX, into, err);
 }
 
 /* "0x00000021/0x03f003ff": value and mask of intrInfo. */
@@ -477,8 +468,8 @@ static int read_bits(Reader *reader, const YamlNode *node, void *into, Err *err)
 
     if (!slash)
         return yaml_fail(node, err, "'%s' reads VALUE/MASK in hexadecimal, not '%.40s'", reader->key->name, node->text);
-    TRY(parse_hex(node, reader->key->name, node->text, (size_t)(slash - node->text), &bits.value, err));
-    TRY(parse_hex(node, reader->key->name, slash + 1, strlen(slash + 1), &bits.mask, err));
+    TRY(read_number(node, reader->key->name, node->text, (size_t)(slash - node->text), UINT32_MAX, &bits.value, err));
+    TRY(read_number(node, reader->key->name, slash + 1, strlen(slash + 1), UINT32_MAX, &bits.mask, err));
     if (!bits.mask || (bits.value & ~bits.mask))
         return yaml_fail(node, err, "'%s': the value has bits that the mask leaves out", reader->key->name);
     *(FaultBits *)into = bits;

@@ -65,10 +65,9 @@ typedef struct DetectorSink {
 Detectors *detectors_new(const Catalogue *catalogue, Detectors *before);
 void detectors_free(Detectors *detectors);
 
-/* The metrics that the enabled detectors need: a bit per MetricId, added to `wanted`. */
-void detectors_wanted(const Detectors *detectors, uint64_t wanted[METRIC_SET_WORDS]);
-/* Whether any wants the state of each NVLink. */
-bool detectors_want_links(const Detectors *detectors);
+/* The metrics that the enabled detectors need: a bit per MetricId, added to `wanted`. Returns whether any wants the
+ * state of each NVLink. */
+bool detectors_wanted(const Detectors *detectors, uint64_t wanted[METRIC_SET_WORDS]);
 
 /* One tick. `facts` may be older than the node. */
 void detectors_tick(Detectors *detectors, const Node *node, const Facts *facts, const DetectorSink *sink);

@@ -114,7 +114,7 @@ struct AlertItem {
 
 typedef enum Outcome { OUTCOME_DELIVERED, OUTCOME_REJECTED, OUTCOME_FAILED } Outcome;
 
-/* How notifications of a kind are sent. `start` ends in delivery_finish, now or later; `cancel` prevents that. */
+/* How notifications of a kind are sent. `start` ends in delivery_finish, now or later; `cancel` prevents the latter. */
 typedef struct SenderOps {
     void (*start)(Delivery *delivery);
     void (*cancel)(Delivery *delivery);

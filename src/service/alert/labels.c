@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "service/alert/labels.h"
+#include "service/alert/config.h"
 
 #include <ctype.h>
 #include <string.h>

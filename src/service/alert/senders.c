@@ -377,9 +377,7 @@ static void start_journald(Delivery *delivery)
     delivery_finish(delivery, rc == 0 ? OUTCOME_DELIVERED : OUTCOME_FAILED, 0, why);
 }
 
-static void cancel_journald(Delivery *delivery UNUSED) {}
-
-static const SenderOps journald_ops = {start_journald, cancel_journald};
+static const SenderOps journald_ops = {start_journald, NULL};
 
 const SenderOps *senders_find(ReceiverKind kind)
 {

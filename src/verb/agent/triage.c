@@ -402,8 +402,7 @@ void triage_tick(Triage *triage, const Node *node)
 
 void triage_add_wanted(const Triage *triage, BoardPlan *plan)
 {
-    detectors_wanted(triage->detectors, plan->wanted);
-    plan->want_links = detectors_want_links(triage->detectors);
+    plan->want_links = detectors_wanted(triage->detectors, plan->wanted);
     plan->want_processes = true; /* of every GPU, to be shown */
 }
 
@@ -462,18 +461,17 @@ static void restore_from_journal(Triage *triage, JournalKept *kept)
 static int open_journal(Triage *triage, uv_loop_t *loop, Err *err)
 {
     const AgentOptions *o = &triage->config->o;
-    const JournalConfig config = {.path = agent_journal_path(triage->config),
-                                  .keep_ns = o->journal_keep_ns,
-                                  .max_bytes = o->journal_max_bytes,
-                                  .patience_ns = o->journal_patience_ns};
-    JournalConfig none = config;
+    JournalConfig config = {.path = agent_journal_path(triage->config),
+                            .keep_ns = o->journal_keep_ns,
+                            .max_bytes = o->journal_max_bytes,
+                            .patience_ns = o->journal_patience_ns};
     JournalState state;
     int rc = journal_open(loop, &config, handle_ack, triage, &triage->journal, err);
 
     if (rc == -EBUSY) {
         log_write(triage->log, LOG_LEVEL_WARN, "%s; this one keeps nothing", err->text);
-        none.path = "";
-        rc = journal_open(loop, &none, handle_ack, triage, &triage->journal, err);
+        config.path = "";
+        rc = journal_open(loop, &config, handle_ack, triage, &triage->journal, err);
     }
     if (rc < 0)
         return rc;

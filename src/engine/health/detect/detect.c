@@ -150,8 +150,10 @@ void detectors_free(Detectors *detectors)
     free(detectors);
 }
 
-void detectors_wanted(const Detectors *detectors, uint64_t wanted[METRIC_SET_WORDS])
+bool detectors_wanted(const Detectors *detectors, uint64_t wanted[METRIC_SET_WORDS])
 {
+    bool links = false;
+
     for (size_t i = 0; i < detectors->count; i++) {
         const DetectWatch *watch = &detectors->watches[i];
         const DetectorSpec *spec = watch->rule->detector;
@@ -161,15 +163,9 @@ void detectors_wanted(const Detectors *detectors, uint64_t wanted[METRIC_SET_WOR
         for (size_t k = 0; k < spec->param_count; k++)
             if (spec->params[k].type == DETECTOR_METRIC)
                 metric_set_add(wanted, (MetricId)watch->params[k]);
+        links |= watch->impl->links;
     }
-}
-
-bool detectors_want_links(const Detectors *detectors)
-{
-    for (size_t i = 0; i < detectors->count; i++)
-        if (detectors->watches[i].impl->links)
-            return true;
-    return false;
+    return links;
 }
 
 /* --- cases -------------------------------------------------------------------------------------------------------- */
