@@ -72,14 +72,18 @@ bool gpu_row_runs(const GpuRow *row, const NodeProcess *process)
 
 /* --- words -------------------------------------------------------------------------------------------------------- */
 
-/* " 3" or ">3" where something is wrong, with its ink. */
-static void draw_number(Grid *grid, Area cell, const GpuRow *row)
+/* " 3", the branch of an instance, or ">3" where something is wrong, with its ink. */
+static void draw_number(Top *top UNUSED, Grid *grid, Area cell, const GpuRow *row)
 {
     const uint32_t index = row->gpu->reading.device.index;
     const bool wrong = row->severity > SEVERITY_INFO;
     const Ink ink = wrong ? severity_ink(row->severity) : row->gpu->state == GPU_UP ? INK_STRONG : INK_WARN;
     char text[16] = "?";
 
+    if (row->instance) {
+        grid_right(grid, cell, cell.width, 0, INK_DIM, text_branch(grid, row->last));
+        return;
+    }
     if (index != DEVICE_NO_NUMBER)
         snprintf(text, sizeof text, "%" PRIu32, index);
     if (wrong)
@@ -176,47 +180,7 @@ const char *instance_name(const Reading *reading, char out[TOP_TEXT_CAP])
 
 /* --- lines -------------------------------------------------------------------------------------------------------- */
 
-enum {
-    COLUMN_NUMBER,
-    COLUMN_MODEL,
-    COLUMN_BUSY,
-    COLUMN_BUSY_BAR,
-    COLUMN_MEMORY = 8,
-    COLUMN_MEMORY_BAR,
-    COLUMN_POWER,
-    COLUMN_SPARK = 16,
-    COLUMN_NOTE
-};
-
-/* A share, a text, or drawn by draw_cell. */
-typedef struct GpuColumn {
-    Column column;
-    MetricId share;
-    ValueText *text; /* of a GPU, not of an instance */
-} GpuColumn;
-
-static const GpuColumn columns[] = {
-    [COLUMN_NUMBER] = {{"gpu", "GPU", 3, 0, 0, true}, METRIC_END, NULL},
-    [COLUMN_MODEL] = {{"model", "MODEL", 12, 22, 6, false}, METRIC_END, NULL},
-    [COLUMN_BUSY] = {{"sm", "SM", 4, 0, 0, true}, METRIC_PROF_SM_ACTIVE, NULL},
-    [COLUMN_BUSY_BAR] = {{"sm-bar", "", 6, 16, 3, false}, METRIC_END, NULL},
-    {{"util", "UTIL", 4, 0, 0, true}, METRIC_GPU_UTIL, NULL},
-    {{"tensor", "TENS", 4, 0, 4, true}, METRIC_PROF_PIPE_TENSOR_ACTIVE, NULL},
-    {{"dram", "DRAM", 4, 0, 4, true}, METRIC_PROF_DRAM_ACTIVE, NULL},
-    {{"occupancy", "OCC", 4, 0, 8, true}, METRIC_PROF_SM_OCCUPANCY, NULL},
-    [COLUMN_MEMORY] = {{"memory", "MEMORY", 11, 0, 0, true}, METRIC_END, value_memory},
-    [COLUMN_MEMORY_BAR] = {{"memory-bar", "", 6, 14, 3, false}, METRIC_END, NULL},
-    [COLUMN_POWER] = {{"power", "POWER", 9, 0, 1, true}, METRIC_END, value_power},
-    {{"temp", "TEMP", 7, 0, 1, true}, METRIC_END, value_temp},
-    {{"clock", "MHz", 4, 0, 5, true}, METRIC_END, value_clock},
-    {{"pcie", "PCIe GB/s", 9, 0, 7, true}, METRIC_END, value_pcie},
-    {{"nvlink", "NVLink", 6, 0, 7, true}, METRIC_END, value_nvlink},
-    {{"ecc", "ECC", 12, 14, 9, false}, METRIC_END, value_ecc},
-    [COLUMN_SPARK] = {{"spark", "SM, 10 MIN", 12, 24, 10, false}, METRIC_END, NULL},
-    [COLUMN_NOTE] = {{"note", "STATE", 11, 200, 2, false}, METRIC_END, NULL},
-};
-
-static void draw_model(Grid *grid, Area cell, const GpuRow *row)
+static void draw_model(Top *top UNUSED, Grid *grid, Area cell, const GpuRow *row)
 {
     const Device *device = &row->gpu->reading.device;
     char text[TOP_TEXT_CAP];
@@ -229,7 +193,7 @@ static void draw_model(Grid *grid, Area cell, const GpuRow *row)
         grid_text(grid, cell, 0, 0, INK_PLAIN, status_model(device));
 }
 
-static void draw_note(const Top *top, Grid *grid, Area cell, const GpuRow *row)
+static void draw_note(Top *top, Grid *grid, Area cell, const GpuRow *row)
 {
     char text[TOP_TEXT_CAP * 2];
     const Ink ink = write_note(top, row, text);
@@ -239,52 +203,71 @@ static void draw_note(const Top *top, Grid *grid, Area cell, const GpuRow *row)
     grid_text(grid, cell, 0, 0, ink, text);
 }
 
-static void draw_value(Grid *grid, Area cell, size_t column, const GpuRow *row)
+static void draw_busy_bar(Top *top UNUSED, Grid *grid, Area cell, const GpuRow *row)
 {
-    const GpuColumn *c = &columns[column];
-    Ink ink = column == COLUMN_BUSY ? activity_ink(row->activity->word) : INK_PLAIN;
-    char text[VALUE_CAP];
-
-    if (c->share != METRIC_END)
-        value_percent(text, value_base(row->reading, c->share));
-    else
-        c->text(text, row->reading, &ink);
-    column_text(grid, cell, c->column.right, strcmp(text, "-") == 0 ? INK_DIM : ink, text);
+    plot_bar(grid, cell, INK_BAR, (float)value_base(row->reading, METRIC_PROF_SM_ACTIVE),
+             (float)value_base(row->reading, METRIC_GPU_UTIL));
 }
+
+static void draw_memory_bar(Top *top UNUSED, Grid *grid, Area cell, const GpuRow *row)
+{
+    plot_bar(grid, cell, INK_SERIES_B, (float)value_share(row->reading, METRIC_FB_USED, METRIC_FB_TOTAL), (float)NAN);
+}
+
+static void draw_spark(Top *top, Grid *grid, Area cell, const GpuRow *row)
+{
+    plot_spark_of(top, grid, cell, row->reading);
+}
+
+enum { COLUMN_NUMBER, COLUMN_MODEL, COLUMN_BUSY, COLUMN_MEMORY = 8, COLUMN_POWER = 10 };
+
+/* A drawing, a share or a text. */
+typedef struct GpuColumn {
+    Column column;
+    void (*draw)(Top *top, Grid *grid, Area cell, const GpuRow *row);
+    MetricId share;
+    ValueText *text; /* of a GPU, not of an instance, but for the memory */
+} GpuColumn;
+
+static const GpuColumn columns[] = {
+    [COLUMN_NUMBER] = {{"gpu", "GPU", 3, 0, 0, true}, draw_number, METRIC_END, NULL},
+    [COLUMN_MODEL] = {{"model", "MODEL", 12, 22, 6, false}, draw_model, METRIC_END, NULL},
+    [COLUMN_BUSY] = {{"sm", "SM", 4, 0, 0, true}, NULL, METRIC_PROF_SM_ACTIVE, NULL},
+    {{"sm-bar", "", 6, 16, 3, false}, draw_busy_bar, METRIC_END, NULL},
+    {{"util", "UTIL", 4, 0, 0, true}, NULL, METRIC_GPU_UTIL, NULL},
+    {{"tensor", "TENS", 4, 0, 4, true}, NULL, METRIC_PROF_PIPE_TENSOR_ACTIVE, NULL},
+    {{"dram", "DRAM", 4, 0, 4, true}, NULL, METRIC_PROF_DRAM_ACTIVE, NULL},
+    {{"occupancy", "OCC", 4, 0, 8, true}, NULL, METRIC_PROF_SM_OCCUPANCY, NULL},
+    [COLUMN_MEMORY] = {{"memory", "MEMORY", 11, 0, 0, true}, NULL, METRIC_END, value_memory},
+    {{"memory-bar", "", 6, 14, 3, false}, draw_memory_bar, METRIC_END, NULL},
+    [COLUMN_POWER] = {{"power", "POWER", 9, 0, 1, true}, NULL, METRIC_END, value_power},
+    {{"temp", "TEMP", 7, 0, 1, true}, NULL, METRIC_END, value_temp},
+    {{"clock", "MHz", 4, 0, 5, true}, NULL, METRIC_END, value_clock},
+    {{"pcie", "PCIe GB/s", 9, 0, 7, true}, NULL, METRIC_END, value_pcie},
+    {{"nvlink", "NVLink", 6, 0, 7, true}, NULL, METRIC_END, value_nvlink},
+    {{"ecc", "ECC", 12, 14, 9, false}, NULL, METRIC_END, value_ecc},
+    {{"spark", "SM, 10 MIN", 12, 24, 10, false}, draw_spark, METRIC_END, NULL},
+    {{"note", "STATE", 11, 200, 2, false}, draw_note, METRIC_END, NULL},
+};
 
 static void draw_cell(Top *top, Grid *grid, Area cell, size_t column, const void *context)
 {
+    const GpuColumn *c = &columns[column];
     const GpuRow *row = context;
+    Ink ink = column == COLUMN_BUSY ? activity_ink(row->activity->word) : INK_PLAIN;
+    char text[VALUE_CAP];
 
-    switch (column) {
-    case COLUMN_NUMBER:
-        if (row->instance)
-            grid_right(grid, cell, cell.width, 0, INK_DIM, text_branch(grid, row->last));
-        else
-            draw_number(grid, cell, row);
-        break;
-    case COLUMN_MODEL:
-        draw_model(grid, cell, row);
-        break;
-    case COLUMN_BUSY_BAR:
-        plot_bar(grid, cell, INK_BAR, (float)value_base(row->reading, METRIC_PROF_SM_ACTIVE),
-                 (float)value_base(row->reading, METRIC_GPU_UTIL));
-        break;
-    case COLUMN_MEMORY_BAR:
-        plot_bar(grid, cell, INK_SERIES_B, (float)value_share(row->reading, METRIC_FB_USED, METRIC_FB_TOTAL),
-                 (float)NAN);
-        break;
-    case COLUMN_SPARK:
-        plot_spark_of(top, grid, cell, row->reading);
-        break;
-    case COLUMN_NOTE:
-        draw_note(top, grid, cell, row);
-        break;
-    default:
-        if (!row->instance || columns[column].share != METRIC_END || column == COLUMN_MEMORY)
-            draw_value(grid, cell, column, row);
-        break;
+    if (c->draw) {
+        c->draw(top, grid, cell, row);
+        return;
     }
+    if (c->share != METRIC_END)
+        value_percent(text, value_base(row->reading, c->share));
+    else if (!row->instance || column == COLUMN_MEMORY)
+        c->text(text, row->reading, &ink);
+    else
+        return;
+    column_text(grid, cell, c->column.right, strcmp(text, "-") == 0 ? INK_DIM : ink, text);
 }
 
 static const Table table = {columns, sizeof columns[0], ARRAY_LEN(columns), draw_cell};
@@ -295,8 +278,8 @@ static void draw_down(Top *top, Grid *grid, Area area, const Layout *layout, con
     Area rest = area;
     char text[TOP_TEXT_CAP * 2];
 
-    draw_number(grid, layout_cell(layout, area, COLUMN_NUMBER), row);
-    draw_model(grid, layout_cell(layout, area, COLUMN_MODEL), row);
+    draw_number(top, grid, layout_cell(layout, area, COLUMN_NUMBER), row);
+    draw_model(top, grid, layout_cell(layout, area, COLUMN_MODEL), row);
     area_left(&rest, layout->x[COLUMN_BUSY]);
     int x = gpu_draw_down(top, grid, rest, 0, row->gpu);
     if (row->incident) {
@@ -469,7 +452,7 @@ void gpu_block(Top *top, Grid *grid, Area area, const GpuRow *row)
         return;
     }
     number.width = 3;
-    draw_number(grid, number, row);
+    draw_number(top, grid, number, row);
     area_left(&area, 4);
     draw_first_line(top, grid, area_top(&area, 1), row);
     if (row->gpu->state == GPU_UP) {

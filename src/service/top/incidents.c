@@ -56,14 +56,6 @@ static const Column columns[] = {
     [COLUMN_DO] = {"do", "DO", 17, 60, 3, false},
 };
 
-/* The action's text, or its key if that does not fit. */
-static const char *action_in(const Incident *incident, int width)
-{
-    const char *text = fault_actions[incident->action].text;
-
-    return (int)strlen(text) > width ? fault_actions[incident->action].key : text;
-}
-
 static void draw_cell(Top *top, Grid *grid, Area cell, size_t column, const void *row)
 {
     const Incident *incident = row;
@@ -93,9 +85,11 @@ static void draw_cell(Top *top, Grid *grid, Area cell, size_t column, const void
     case COLUMN_TITLE:
         text = incident->title;
         break;
-    default:
+    default: /* the action's text, or its key if that does not fit */
         ink = INK_STRONG;
-        text = over ? incident_ends[incident->end].text : action_in(incident, cell.width);
+        text = over ? incident_ends[incident->end].text : fault_actions[incident->action].text;
+        if (!over && (int)strlen(text) > cell.width)
+            text = fault_actions[incident->action].key;
         break;
     }
     column_text(grid, cell, columns[column].right, over ? INK_DIM : ink, text);

@@ -412,10 +412,8 @@ static void draw_numa(const Drawing *d, Area row, size_t first, size_t end)
     for (size_t i = first, last; i < end; i = last) {
         for (last = i + 1; last < end && numa_of(&d->joined->at[last]) == numa_of(&d->joined->at[i]);)
             last++;
-        const Area bar = {.x = row.x + (int)(i - first) * BOX_WIDTH,
-                          .y = row.y,
-                          .width = (int)(last - i) * BOX_WIDTH - 1,
-                          .height = 1};
+        Area bar = area_left(&row, (int)(last - i) * BOX_WIDTH);
+        bar.width--;
         grid_fill(d->grid, bar, INK_DIM, "─");
         if (numa_of(&d->joined->at[i]) < 0) {
             grid_text(d->grid, bar, 1, 0, INK_DIM, " NUMA ? ");
@@ -431,15 +429,16 @@ static void draw_row(const Drawing *d, Area row, size_t first, size_t end)
 {
     if (d->places)
         draw_numa(d, area_top(&row, 1), first, end);
-    for (size_t i = first; i < end; i++)
-        draw_box(
-            d,
-            (Area){.x = row.x + (int)(i - first) * BOX_WIDTH, .y = row.y, .width = BOX_WIDTH - 1, .height = row.height},
-            &d->joined->at[i]);
+    Area bus = area_row(row, row.height - 1);
+    bus.width = (int)(end - first) * BOX_WIDTH - 1;
+    for (size_t i = first; i < end; i++) {
+        Area box = area_left(&row, BOX_WIDTH);
+
+        box.width--;
+        draw_box(d, box, &d->joined->at[i]);
+    }
     if (!d->fabric)
         return;
-    const Area bus = {
-        .x = row.x, .y = row.y + row.height - 1, .width = (int)(end - first) * BOX_WIDTH - 1, .height = 1};
     grid_fill(d->grid, bus, INK_SERIES_A, "═");
     grid_text(d->grid, bus, 2, 0, INK_STRONG, " NVSwitch fabric ");
 }

@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "base/gzip.h"
 #include "base/cleanup.h"
+#include "base/number.h"
 #include "version.h"
 
 enum { CHUNK = 1 << 20, SNAPSHOTS_MAX = 1 << 22, LINE_MAX_BYTES = 64 << 20, HEAD_BYTES = 2, MODE = 0644 };
@@ -147,9 +148,9 @@ static int compare_times(const void *a, const void *b)
 {
     const RecordingLine *one = a, *other = b;
 
-    if (one->real_ns != other->real_ns)
-        return one->real_ns < other->real_ns ? -1 : 1;
-    return one->at < other->at ? -1 : one->at > other->at;
+    const int order = number_compare_u64(one->real_ns, other->real_ns);
+
+    return order ? order : number_compare_u64(one->at, other->at);
 }
 
 static int read_lines(Recording *r, Err *err)

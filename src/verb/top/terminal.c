@@ -477,16 +477,16 @@ static bool take_signals(Terminal *terminal, TerminalNews *ret)
         *ret = (TerminalNews){.what = TERMINAL_END, .signal = seen.end};
         return true;
     }
-    if (seen.stop || seen.resume) /* resume alone: after a SIGSTOP, which cannot be caught */
+    const bool back = seen.stop || seen.resume; /* resume alone: after a SIGSTOP, which cannot be caught */
+    if (!back && !seen.resize)
+        return false;
+    if (back) {
         let_go(terminal);
-    if (seen.stop)
-        guard_pause();
-    if (seen.stop || seen.resume) {
+        if (seen.stop)
+            guard_pause();
         take_over(terminal);
         draw_anew();
     }
-    if (!seen.stop && !seen.resume && !seen.resize)
-        return false;
     take_size(terminal);
     *ret = (TerminalNews){.what = TERMINAL_RESIZE};
     return true;
