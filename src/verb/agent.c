@@ -282,10 +282,16 @@ static void print_addresses(const Agent *agent)
     clearerr(stdout); /* a terminal that is gone or a full disk is no reason to end */
 }
 
-static int check_config(const AgentConfig *config)
+static int check_config(VerbCall *call, const AgentConfig *config)
 {
+    CLEANUP(str_done) Str notes = str_limited(65536);
+
+    if (triage_check(config, &notes, &call->err) < 0)
+        return verb_fail(call, EXIT_USAGE);
     for (size_t i = 0; i < config->note_count; i++)
         printf("note: %s\n", config->notes[i]);
+    for (char *rest = notes.text, *line; (line = strsep(&rest, "\n")) && *line;)
+        printf("note: %s\n", line);
     printf("the configuration is fine: %s, %zu metrics from %s\n",
            config->o.config ? config->o.config : "no file, defaults", config->counter_rows,
            config->counters_file[0] ? config->counters_file : "the built-in list");
@@ -314,8 +320,7 @@ int agent_run(VerbCall *call, const void *options)
         return verb_fail(call, EXIT_USAGE);
     agent.started = agent.config;
     if (agent.config->o.check_config) {
-        const int wrong = triage_check(agent.config, &call->err);
-        const int code = wrong < 0 ? verb_fail(call, EXIT_USAGE) : check_config(agent.config);
+        const int code = check_config(call, agent.config);
         agent_config_free(agent.config);
         return code;
     }

@@ -29,7 +29,7 @@ static void read_alerts(const YamlNode *node)
 {
     AlertTree *tree = NULL;
     Err err = {0};
-    const int rc = alert_tree_new(node, &tree, &err);
+    const int rc = alert_tree_new(node, NULL, &tree, &err);
 
     check_refusal(rc, &err);
     if ((rc == 0) != (tree != NULL))

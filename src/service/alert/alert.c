@@ -260,11 +260,13 @@ static void send_due(uv_timer_t *timer)
 
 /* --- configuration ------------------------------------------------------------------------------------------------ */
 
-int alerts_check(const YamlNode *node, Err *err)
+int alerts_check(const YamlNode *node, const Catalogue *catalogue, Str *notes, Err *err)
 {
     AlertTree *tree = NULL;
 
-    TRY(alert_tree_new(node, &tree, err));
+    TRY(alert_tree_new(node, catalogue, &tree, err));
+    if (notes)
+        alert_tree_add_notes(tree, notes);
     alert_tree_free(tree);
     return 0;
 }
@@ -357,16 +359,27 @@ static bool needs_http(const AlertTree *tree)
     return false;
 }
 
-int alerts_reconfigure(Alerts *alerts, const YamlNode *node, Err *err)
+static void log_notes(const Alerts *alerts, const AlertTree *tree)
+{
+    CLEANUP(str_done) Str notes = str_limited(65536);
+
+    alert_tree_add_notes(tree, &notes);
+    for (char *rest = notes.text, *line; (line = strsep(&rest, "\n")) && *line;)
+        log_write(alerts->config.log, LOG_LEVEL_WARN, "%s", line);
+}
+
+int alerts_reconfigure(Alerts *alerts, const YamlNode *node, const Catalogue *catalogue, Err *err)
 {
     AlertTree *tree = NULL;
 
-    TRY(alert_tree_new(node, &tree, err));
+    TRY(alert_tree_new(node, catalogue, &tree, err));
     const int rc = needs_http(tree) && !alerts->fetch ? fetch_new(alerts->loop, &alerts->fetch, err) : 0;
     if (rc < 0)
         alert_tree_free(tree);
     else
         set_tree(alerts, tree);
+    if (rc == 0)
+        log_notes(alerts, tree);
     return rc;
 }
 
@@ -422,11 +435,12 @@ int alerts_new(uv_loop_t *loop, const AlertsConfig *config, Alerts **ret, Err *e
     AlertTree *empty = NULL;
     int rc;
 
-    TRY(alert_tree_new(NULL, &empty, err));
+    TRY(alert_tree_new(NULL, NULL, &empty, err));
     alerts = xcalloc(1, sizeof(*alerts));
     alerts->loop = loop;
     alerts->config = *config;
     alerts->config.tree = NULL;
+    alerts->config.catalogue = NULL;
     alerts->config.kept = NULL;
     if (!(alerts->config.clock_speed > 0))
         alerts->config.clock_speed = 1;
@@ -442,7 +456,7 @@ int alerts_new(uv_loop_t *loop, const AlertsConfig *config, Alerts **ret, Err *e
     alerts->send_due = send_due;
     alerts->timer.data = alerts->grace.data = alerts;
     alerts->handles = 2;
-    rc = alerts_reconfigure(alerts, config->tree, err);
+    rc = alerts_reconfigure(alerts, config->tree, config->catalogue, err);
     if (rc < 0) {
         end_alerts(alerts);
         return rc;

@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "base/yaml.h"
+#include "engine/health/catalogue.h"
 #include "model/incident.h"
 #include "model/node.h"
 #include "service/journal/journal.h"
@@ -29,6 +30,7 @@ typedef struct Alerts Alerts;
 
 typedef struct AlertsConfig {
     const YamlNode *tree;            /* the configuration's `alerts`; NULL: no receivers. Borrowed for the call */
+    const Catalogue *catalogue;      /* whose classes routes may name; NULL: any. Borrowed for the call */
     const char *hostname;            /* label `hostname`, and of the generator URL where no external one is given */
     const char *external_url;        /* "http://node:9400/", "" none: see alerts_place */
     uint64_t (*now_ns)(void *clock); /* agent's clock */
@@ -40,15 +42,16 @@ typedef struct AlertsConfig {
     const Log *log;
 } AlertsConfig;
 
-/* Reads and checks the configuration alone: -EINVAL with file, line, column. Files of secrets are read too. */
-int alerts_check(const YamlNode *tree, Err *err);
+/* Reads and checks the configuration alone: -EINVAL with file, line, column. Files of secrets are read too. What is
+ * allowed and hardly meant is appended to `notes` (NULL: not told), a line each; the other functions log it. */
+int alerts_check(const YamlNode *tree, const Catalogue *catalogue, Str *notes, Err *err);
 /* Takes up what the outbox still holds. */
 int alerts_new(uv_loop_t *loop, const AlertsConfig *config, Alerts **ret, Err *err);
 /* Where this node's pages are found ("http://node:9400/"), where no external URL is given: known once the doors are
  * open. */
 void alerts_place(Alerts *alerts, const char *url);
 /* After a reload: what is on its way is kept; on an error the old configuration stays in force. */
-int alerts_reconfigure(Alerts *alerts, const YamlNode *tree, Err *err);
+int alerts_reconfigure(Alerts *alerts, const YamlNode *tree, const Catalogue *catalogue, Err *err);
 /* Tries to deliver what is due for at most `grace_ms`, keeps the rest, and frees when the loop has closed its handles.
  * Accepts NULL. */
 void alerts_close(Alerts *alerts, uint64_t grace_ms, void (*closed)(void *self), void *self);

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/duration.h"
@@ -413,6 +414,19 @@ static int read_route_receivers(const YamlNode *node, const AlertTree *tree, con
     return 0;
 }
 
+static int check_classes(const YamlNode *node, const OptList *globs, const Catalogue *catalogue, Err *err)
+{
+    for (size_t i = 0; catalogue && i < globs->len; i++) {
+        size_t k = 0;
+
+        while (k < catalogue->class_count && fnmatch(globs->items[i], catalogue->classes[k].id, 0) != 0)
+            k++;
+        if (k == catalogue->class_count)
+            return yaml_fail(node, err, "there is no class '%.60s'", globs->items[i]);
+    }
+    return 0;
+}
+
 static int check_gpus(const YamlNode *node, const OptList *gpus, Err *err)
 {
     for (size_t i = 0; i < gpus->len; i++) {
@@ -441,6 +455,7 @@ static int read_route(const YamlNode *node, AlertTree *tree, RouteConfig *route,
         route->routes = ~(1U << ROUTE_NONE);
     if (!in.causes.len)
         route->causes = ~0U;
+    TRY(check_classes(yaml_get(match, "class"), &route->classes, tree->catalogue, err));
     TRY(check_gpus(yaml_get(match, "gpu"), &route->gpus, err));
     TRY(read_labels(in.match, "match.labels", &tree->arena, &route->match, err));
     TRY(read_labels(in.labels, "labels", &tree->arena, &route->labels, err));
@@ -539,15 +554,49 @@ static int read_tree(const YamlNode *node, AlertTree *tree, Err *err)
 
 CLEANUP_POINTER(AlertTree, alert_tree_free);
 
-int alert_tree_new(const YamlNode *node, AlertTree **ret, Err *err)
+int alert_tree_new(const YamlNode *node, const Catalogue *catalogue, AlertTree **ret, Err *err)
 {
     CLEANUP(alert_tree_free_at) AlertTree *tree = xcalloc(1, sizeof(*tree));
 
     arena_init(&tree->arena, 2048);
+    tree->catalogue = catalogue;
     if (!yaml_is_null(node))
         TRY(read_tree(node, tree, err));
+    tree->catalogue = NULL;
     *ret = TAKE(tree);
     return 0;
+}
+
+static bool is_routed(const AlertTree *tree, size_t receiver)
+{
+    for (size_t i = 0; i < tree->route_count; i++)
+        for (size_t k = 0; k < tree->routes[i].receiver_count; k++)
+            if (tree->routes[i].receivers[k] == receiver)
+                return true;
+    return false;
+}
+
+static bool is_received(const AlertTree *tree, FaultRoute route)
+{
+    for (size_t i = 0; i < tree->route_count; i++)
+        if (tree->routes[i].routes & 1U << route && tree->routes[i].receiver_count)
+            return true;
+    return false;
+}
+
+void alert_tree_add_notes(const AlertTree *tree, Str *out)
+{
+    for (size_t i = 0; i < tree->receiver_count; i++) {
+        const ReceiverConfig *receiver = &tree->receivers[i];
+
+        if (!is_routed(tree, i))
+            str_addf(out, "alerts: no route leads to receiver '%s'\n", receiver->name);
+        if (receiver->kind == RECEIVER_COMMAND && strchr(receiver->argv[0], '/') && access(receiver->argv[0], X_OK) < 0)
+            str_addf(out, "alerts: receiver '%s': '%s': %s\n", receiver->name, receiver->argv[0], strerror(errno));
+    }
+    for (FaultRoute route = ROUTE_NONE + 1; tree->receiver_count && route < ROUTE_END; route++)
+        if (!is_received(tree, route))
+            str_addf(out, "alerts: incidents of route '%s' reach nobody\n", fault_routes[route].key);
 }
 
 void alert_tree_free(AlertTree *tree)

@@ -15,6 +15,7 @@
 #include "base/opt.h"
 #include "base/str.h"
 #include "base/yaml.h"
+#include "engine/health/catalogue.h"
 #include "model/incident.h"
 
 /* --- labels.c: labels of an alert, name and value, sorted by name, each name once. They are what an Alertmanager knows
@@ -97,16 +98,21 @@ typedef struct RouteConfig {
 
 typedef struct AlertTree {
     Arena arena;
-    const char *external_url; /* NULL: the caller's */
-    AlertLabels labels;       /* of every alert */
+    const Catalogue *catalogue; /* while it is read; NULL: classes are not checked */
+    const char *external_url;   /* NULL: the caller's */
+    AlertLabels labels;         /* of every alert */
     ReceiverConfig receivers[ALERT_RECEIVERS_MAX];
     size_t receiver_count;
     RouteConfig *routes;
     size_t route_count;
 } AlertTree;
 
-/* NULL gives an empty one: no receivers. -EINVAL with file, line and column. Files of secrets are read too. */
-int alert_tree_new(const YamlNode *node, AlertTree **ret, Err *err);
+/* NULL gives an empty one: no receivers. Classes must be of the catalogue (borrowed for the call; NULL: any may be).
+ * -EINVAL with file, line and column. Files of secrets are read too. */
+int alert_tree_new(const YamlNode *node, const Catalogue *catalogue, AlertTree **ret, Err *err);
+/* Appends what is allowed and hardly meant, a line each: receivers that no route leads to, routes of incidents that
+ * reach nobody, commands that are not there. */
+void alert_tree_add_notes(const AlertTree *tree, Str *out);
 void alert_tree_free(AlertTree *tree);
 
 /* Reads the files of secrets anew; on an error the old ones stay. */

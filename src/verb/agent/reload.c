@@ -168,7 +168,7 @@ void agent_reload(Agent *agent, const char *why)
 
     agent->reloads++;
     agent->config_fine = false;
-    if (agent_config_load(agent->argc, agent->argv, &now, &err) < 0 || triage_check(now, &err) < 0) {
+    if (agent_config_load(agent->argc, agent->argv, &now, &err) < 0 || triage_check(now, NULL, &err) < 0) {
         agent_config_free(now);
         agent->reload_failures++;
         log_write(&agent->log, LOG_LEVEL_ERROR, "reload (%s): %s; the configuration of before stays in force", why,

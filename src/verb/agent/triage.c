@@ -429,14 +429,14 @@ static int load_catalogue(const AgentConfig *config, Catalogue **ret, Err *err)
     return 0;
 }
 
-int triage_check(const AgentConfig *config, Err *err)
+int triage_check(const AgentConfig *config, Str *notes, Err *err)
 {
     CLEANUP(catalogue_free_at) Catalogue *catalogue = NULL;
     CLEANUP(maintenance_free_at) Maintenance *maintenance = maintenance_new();
 
     TRY(load_catalogue(config, &catalogue, err));
     TRY(maintenance_configure(maintenance, config->o.maintenance, err));
-    return alerts_check(config->o.alerts, err);
+    return alerts_check(config->o.alerts, catalogue, notes, err);
 }
 
 static void restore_from_journal(Triage *triage, JournalKept *kept)
@@ -512,6 +512,7 @@ static void open_log(Triage *triage, uv_loop_t *loop, const JournalKept *kept)
 static int open_alerts(Triage *triage, uv_loop_t *loop, const JournalKept *kept, Err *err)
 {
     const AlertsConfig config = {.tree = triage->config->o.alerts,
+                                 .catalogue = triage->catalogue,
                                  .hostname = board_reader_node(triage->sampling->reader)->hostname,
                                  .external_url = triage->config->o.external_url ? triage->config->o.external_url : "",
                                  .now_ns = get_now_ns,
@@ -586,7 +587,7 @@ int triage_reload(Triage *triage, AgentConfig *config, Err *err)
     TRY(load_catalogue(config, &catalogue, err));
     int rc = maintenance_configure(triage->maintenance, config->o.maintenance, err);
     if (rc == 0)
-        rc = alerts_reconfigure(triage->alerts, config->o.alerts, err);
+        rc = alerts_reconfigure(triage->alerts, config->o.alerts, catalogue, err);
     if (rc < 0) {
         catalogue_free(catalogue);
         return rc;

@@ -83,8 +83,9 @@ typedef struct Triage {
     void *closed_self;
 } Triage;
 
-/* Reads the catalogue and the other parts of the configuration that it needs; for --check-config too. */
-int triage_check(const AgentConfig *config, Err *err);
+/* Reads the catalogue and the other parts of the configuration that it needs; for --check-config. What is allowed
+ * and hardly meant is appended to `notes` (NULL: not told), a line each. */
+int triage_check(const AgentConfig *config, Str *notes, Err *err);
 
 int triage_open(Triage *triage, uv_loop_t *loop, AgentConfig *config, Sampling *sampling, Store *store, const Log *log,
                 Err *err);

@@ -255,7 +255,7 @@ static void reload(const char *path)
     int rc = yaml_load_file(path, &arena, &root, &err);
 
     if (rc == 0)
-        rc = alerts_reconfigure(alerts, yaml_get(root, "alerts"), &err);
+        rc = alerts_reconfigure(alerts, yaml_get(root, "alerts"), NULL, &err);
     say(json_pack("{si ss}", "reloaded", rc, "text", err.text));
 }
 
@@ -320,12 +320,18 @@ static void on_line(uv_poll_t *poll, int status, int events)
     }
 }
 
+CLEANUP_POINTER(Catalogue, catalogue_free);
+
 static int check(const YamlNode *tree)
 {
     Err err = {0};
-    int rc = alerts_check(tree, &err);
+    CLEANUP(str_done) Str notes = str_limited(65536);
+    CLEANUP(catalogue_free_at) Catalogue *catalogue = NULL;
+    int rc = catalogue_new(NULL, 0, &catalogue, &err);
 
-    puts(rc == 0 ? "fine" : err.text);
+    if (rc == 0)
+        rc = alerts_check(tree, catalogue, &notes, &err);
+    puts(rc < 0 ? err.text : notes.len ? notes.text : "fine");
     return rc == 0 ? 0 : 1;
 }
 

@@ -24,7 +24,7 @@ receivers:
     webhook: {url: "http://hooks/x?y=1", secret_file: secret}
   - {name: short, webhook: "http://hooks/"}
   - name: page
-    command: [/usr/bin/page, --now, "a, b"]
+    command: [/bin/true, --now, "a, b"]
   - name: script
     command: {argv: [/bin/true], timeout: 5s, env: {TEAM: gpu}}
   - name: log
@@ -36,8 +36,9 @@ routes:
     runbook: https://wiki/{class}
     repeat_interval: 1h
     continue: yes
-  - match: {route: none}
+  - match: {route: [none, user]}
     receiver: log
+    receivers: [short, page, script]
   - {receivers: []}
 """
 
@@ -71,6 +72,8 @@ BAD = [
     ("receivers: {a: {journald: }}\nroutes: [{receiver: a, match: {route: [pages]}}]", "'pages' is no route"),
     ("receivers: {a: {journald: }}\nroutes: [{receiver: a, match: {cause: luck}}]", "'luck' is no cause"),
     ("receivers: {a: {journald: }}\nroutes: [{receiver: a, match: {severity: bad}}]", "severity"),
+    ("receivers: {a: {journald: }}\nroutes: [{receiver: a, match: {class: [gpu-lost, gpu-lots]}}]", "there is no class 'gpu-lots'"),
+    ("receivers: {a: {journald: }}\nroutes: [{receiver: a, match: {class: 'gpu-x*'}}]", "there is no class 'gpu-x*'"),
     ("receivers: {a: {journald: }}\nroutes: [{receiver: a, match: {gpu: [first]}}]", "neither a GPU's index"),
     ("receivers: {a: {journald: }}\nroutes: [{receiver: a, match: {labels: {a-b: c}}}]", "no name of a label"),
     ("receivers: {a: {journald: }}\nroutes: [{receiver: a, repeat_interval: soon}]", "repeat_interval"),
@@ -93,6 +96,19 @@ def test_everything_is_read(exe, tmp_path):
     (tmp_path / "password").write_text("x\n")
     (tmp_path / "secret").write_text("y")
     assert check(exe, tmp_path, GOOD) == "fine"
+
+
+NO_SCRIPT = "alerts: receiver '{}': '{}': No such file or directory\n"
+
+
+def test_what_is_hardly_meant_is_said(exe, tmp_path):
+    assert check(exe, tmp_path, """\
+receivers: {a: {journald: }, b: {journald: }, c: {command: [/nowhere/page]}, d: {command: [found-in-path]}}
+routes:
+  - {receivers: [a, c, d], match: {route: page, class: ["gpu-l?st", "ecc-*"]}}
+  - {receivers: [], match: {route: ticket}}
+""") == ("alerts: no route leads to receiver 'b'\n" + NO_SCRIPT.format("c", "/nowhere/page") +
+         "alerts: incidents of route 'user' reach nobody\nalerts: incidents of route 'ticket' reach nobody")
 
 
 def test_none_is_fine(exe, tmp_path):
@@ -130,4 +146,4 @@ def test_examples_of_the_documentation_are_accepted(exe, tmp_path, number):
     for name in re.findall(r"_file: ([a-z-]+)", examples[number]):
         (tmp_path / name).write_text("x\n")
     got = subprocess.run([exe, "check", tmp_path / "c.yaml"], capture_output=True, text=True)
-    assert got.stdout == "fine\n"
+    assert [line for line in got.stdout.splitlines() if line and "'/usr/" not in line] in ([], ["fine"]), got.stdout
