@@ -100,18 +100,11 @@ static void read_jobs(Agent *agent)
         log_write(&agent->log, LOG_LEVEL_WARN, "%s", err.text);
 }
 
-static void decide_activities(Agent *agent)
-{
-    const Incident *incidents[INCIDENTS_MAX];
-    const Snapshot snapshot = agent_snapshot(agent, incidents);
-
-    activities_update(agent->activities, &snapshot, agent->store);
-}
-
 /* One second: the node is read, faults are found, all is kept and shown. */
 static void make_tick(Agent *agent)
 {
     const Node *node = sampling_read(&agent->sampling);
+    const Incident *incidents[INCIDENTS_MAX];
     uint64_t now = node->time_ns;
 
     agent->ticks++;
@@ -122,7 +115,8 @@ static void make_tick(Agent *agent)
         read_jobs(agent);
     store_add_node(agent->store, node);
     triage_tick(&agent->triage, node);
-    decide_activities(agent);
+    const Snapshot snapshot = agent_snapshot(agent, incidents);
+    activities_update(agent->activities, &snapshot, agent->store);
     windows_add(agent->windows, node);
     exporter_tick(agent->exporter, node);
     agent_stream_tick(agent);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `stoker dashboard`: prints the installed Grafana dashboards, and the list of counters that they need. The files are
  * made at build time by data/dashboards/make.py. */
-#include <ctype.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -66,14 +65,6 @@ static int read_names(VerbCall *call, BoardNames *ret)
     return 0;
 }
 
-static bool has_name(const BoardNames *names, const char *name)
-{
-    for (size_t i = 0; i < names->len; i++)
-        if (strcmp(names->at[i], name) == 0)
-            return true;
-    return false;
-}
-
 /* Appends `text` with the data source named: no variable to choose it, no link that hands one on. */
 static void add_with_source(Str *out, const char *text, const char *uid)
 {
@@ -132,16 +123,6 @@ static int write_boards(VerbCall *call, const GrafanaOptions *o, const BoardName
 
 /* --- the command line --------------------------------------------------------------------------------------------- */
 
-static bool is_uid(const char *text)
-{
-    const size_t len = strlen(text);
-
-    for (size_t i = 0; i < len; i++)
-        if (!isalnum((unsigned char)text[i]) && text[i] != '-' && text[i] != '_')
-            return false;
-    return len > 0 && len <= UID_LEN_MAX;
-}
-
 static int check_words(VerbCall *call, const GrafanaOptions *o)
 {
     const size_t forms = (size_t)o->list + (o->all != NULL) + (call->args.len > 0);
@@ -150,7 +131,7 @@ static int check_words(VerbCall *call, const GrafanaOptions *o)
         return verb_failf(call, EXIT_USAGE, "takes one name, got '%s' too", call->args.items[1]);
     if (forms > 1)
         return verb_failf(call, EXIT_USAGE, "a name, --all and --list do not go together");
-    if (o->datasource && !is_uid(o->datasource))
+    if (o->datasource && !verb_is_id(o->datasource, UID_LEN_MAX))
         return verb_failf(
             call, EXIT_USAGE,
             "--datasource '%s' is not a uid: letters, digits, '-' and '_', at most %d; Grafana shows it in the "
@@ -173,6 +154,7 @@ static int grafana_run(VerbCall *call, const void *options)
     const GrafanaOptions *o = options;
     const char *name = call->args.len ? call->args.items[0] : NULL;
     CLEANUP(str_done) Str out = {0};
+    bool known = !name;
     BoardNames names;
     const int wrong = check_words(call, o);
     int rc;
@@ -181,7 +163,9 @@ static int grafana_run(VerbCall *call, const void *options)
         return wrong;
     if (read_names(call, &names) < 0)
         return verb_fail(call, EXIT_UNKNOWN);
-    if (name && !has_name(&names, name))
+    for (size_t i = 0; !known && i < names.len; i++)
+        known = strcmp(names.at[i], name) == 0;
+    if (!known)
         return fail_unknown(call, name, &names);
     str_init(&out, FILE_BYTES_MAX);
     if (o->list)

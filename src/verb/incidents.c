@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `stoker incidents`: open and cleared incidents and their evidence. */
-#include <ctype.h>
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -47,16 +46,6 @@ static const OptSpec show_opts[] = {
 };
 
 static const OptSpec clear_opts[] = {PAST_OPTS(ShowOptions)};
-
-static bool is_id(const char *text)
-{
-    size_t len = strlen(text);
-
-    for (size_t i = 0; i < len; i++)
-        if (!isalnum((unsigned char)text[i]) && text[i] != '-' && text[i] != '_')
-            return false;
-    return len > 0 && len < INCIDENT_ID_CAP;
-}
 
 /* --- the list ----------------------------------------------------------------------------------------------------- */
 
@@ -143,7 +132,7 @@ static int one_id(VerbCall *call)
 {
     if (call->args.len != 1)
         return verb_failf(call, EXIT_USAGE, "which one? it takes the id of one incident");
-    if (!is_id(call->args.items[0]))
+    if (!verb_is_id(call->args.items[0], INCIDENT_ID_CAP - 1))
         return verb_failf(call, EXIT_USAGE, "'%.40s' is no id of an incident", call->args.items[0]);
     return EXIT_FINE;
 }

@@ -35,12 +35,6 @@ CLEANUP_POINTER(Catalogue, catalogue_free);
 
 /* --- the list ----------------------------------------------------------------------------------------------------- */
 
-static void add_index(Str *out)
-{
-    for (size_t i = 1; i < runbook_row_count; i++)
-        str_addf(out, "%-22s %s\n", runbook_rows[i].class, runbook_rows[i].title);
-}
-
 static void add_index_json(Str *out)
 {
     json_open(out, NULL, '[');
@@ -192,7 +186,8 @@ static int runbook_run(VerbCall *call, const void *options)
     if (o->json)
         add_index_json(&out);
     else
-        add_index(&out);
+        for (size_t i = 1; i < runbook_row_count; i++)
+            str_addf(&out, "%-22s %s\n", runbook_rows[i].class, runbook_rows[i].title);
     fwrite(out.text, 1, out.len, stdout);
     return EXIT_FINE;
 }

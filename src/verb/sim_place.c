@@ -69,12 +69,6 @@ static int sim_place_images(Arena *arena, const char **ret, Err *err)
     return 0;
 }
 
-static int ends_with(const char *text, const char *end)
-{
-    size_t n = strlen(text), k = strlen(end);
-    return n > k && strcmp(text + n - k, end) == 0;
-}
-
 /* Removes the image NAME.PID.img of a `sim run` that was killed, and its tree; 1 when it did. */
 static int remove_dead(const char *dir, const char *file)
 {
@@ -97,7 +91,8 @@ static int find_only_image(Arena *arena, const char **ret, Err *err)
     TRY(sim_place_images(arena, &dir, err));
     CLEANUP(closedir_at) DIR *d = opendir(dir);
     for (struct dirent *e; d && (e = readdir(d));) {
-        if (!ends_with(e->d_name, ".img") || remove_dead(dir, e->d_name))
+        const char *end = strrchr(e->d_name, '.');
+        if (!end || end == e->d_name || strcmp(end, ".img") != 0 || remove_dead(dir, e->d_name))
             continue;
         found = arena_printf(arena, "%s/%s", dir, e->d_name);
         all = arena_printf(arena, "%s\n  %s", all, found);

@@ -189,12 +189,6 @@ static int start_command(VerbCall *call, const Beside *beside, bool enter, const
 
 enum { EXIT_NOT_STARTED = 127 }; /* as shells say it */
 
-/* What the shell would report for an ended command. */
-static int exit_code_of(int status)
-{
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
-
 /* Signals and the end of the terminal. The kernel tells the latter to the session's leader only, which may be a shell
  * that waits for us; a hung-up terminal is seen by poll. */
 typedef struct Watch {
@@ -229,7 +223,7 @@ static int read_signals(Watch *watch, pid_t child, int *code)
         }
         int status;
         if (child > 0 && waitpid(child, &status, WNOHANG) == child) {
-            *code = exit_code_of(status);
+            *code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status); /* as a shell reports it */
             return 1;
         }
     }

@@ -78,15 +78,6 @@ static int check_table(const Traced *t, Err *err)
                    near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
-static int list_tables(VerbCall *call, const TraceOptions *o)
-{
-    const char *const *tables = o->diff ? trace_diff_csv_tables : trace_csv_tables;
-
-    for (size_t i = 0; tables[i]; i++)
-        puts(tables[i]);
-    return verb_end(call, EXIT_FINE);
-}
-
 static int prepare_run(Traced *t, Err *err)
 {
     const TraceOptions *o = t->o;
@@ -270,8 +261,11 @@ static int run_prepared(Traced *t)
 {
     const OptArgs *args = &t->call->args;
 
-    if (t->o->csv && strcmp(t->o->csv, "list") == 0)
-        return list_tables(t->call, t->o);
+    if (t->o->csv && strcmp(t->o->csv, "list") == 0) {
+        for (const char *const *name = t->o->diff ? trace_diff_csv_tables : trace_csv_tables; *name; name++)
+            puts(*name);
+        return EXIT_FINE;
+    }
     if (prepare_run(t, &t->call->err) < 0)
         return verb_fail(t->call, EXIT_USAGE);
     if (args->len == 0)

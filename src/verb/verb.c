@@ -52,6 +52,13 @@ int verb_end(VerbCall *call, int code)
     return verb_failf(call, EXIT_UNKNOWN, "the output could not be written: it is incomplete");
 }
 
+bool verb_is_id(const char *text, size_t max)
+{
+    const size_t len = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_");
+
+    return len > 0 && len <= max && !text[len];
+}
+
 size_t verb_width(void)
 {
     struct winsize ws;
@@ -195,13 +202,6 @@ void verb_usage(FILE *to, const Verb *const *list, const char *path)
     fprintf(to, "\n%s VERB --help says more.\n", path);
 }
 
-static bool names_sub(const Verb *verb, const char *word)
-{
-    const char *near;
-
-    return verb_find(verb->subs, &word, 1, &near) != NULL;
-}
-
 static int run_list(const Verb *const *list, const char *path, int argc, char **argv)
 {
     if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
@@ -215,7 +215,8 @@ static int run_list(const Verb *const *list, const char *path, int argc, char **
                 near ? near : "", near ? "'?" : "", path);
         return EXIT_USAGE;
     }
-    if (!verb->subs || (verb->run && !(argc > 2 && names_sub(verb, argv[2]))))
+    const char *sub = argc > 2 ? argv[2] : "";
+    if (!verb->subs || (verb->run && !verb_find(verb->subs, &sub, 1, &near)))
         return run_leaf(verb, path, argc - 1, argv + 1);
     char deeper[128];
     snprintf(deeper, sizeof deeper, "%s %s", path, verb->name);

@@ -63,6 +63,8 @@ const char *verb_program_dir(Arena *arena);
 /* The path of an installed data file: in $STOKER_DATA, in the build folder the program was started from, or in its
  * prefix's share/stoker. */
 const char *verb_data_path(Arena *arena, const char *name);
+/* Whether it is an id: 1 to `max` letters, digits, '-' and '_'. */
+bool verb_is_id(const char *text, size_t max);
 /* Columns of the terminal, 80 where there is none. */
 size_t verb_width(void);
 

@@ -149,11 +149,6 @@ static void add_word(Str *out, const char *label, const WordRow *word)
     add_wrapped(out, label, text);
 }
 
-static const char *kind_name(const FaultRule *rule)
-{
-    return rule->event == EVENT_SXID ? "SXid" : "XID";
-}
-
 static bool is_unknown(const FaultRule *rule)
 {
     return strcmp(rule->id, "xid-unknown") == 0 || strcmp(rule->id, "sxid-unknown") == 0;
@@ -240,7 +235,7 @@ static void add_text(Str *out, const Question *q, const FaultVerdict *v, const F
 {
     const FaultRule *rule = v->rule;
 
-    str_addf(out, "%s %d: %s\n", kind_name(rule), q->event.code, rule->name);
+    str_addf(out, "%s %d: %s\n", rule->event == EVENT_SXID ? "SXid" : "XID", q->event.code, rule->name);
     if (rule->text[0])
         add_wrapped(out, "", rule->text);
     add_wrapped(out, "class", rule->fault ? rule->fault->id : "none: it is no fault");

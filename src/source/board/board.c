@@ -70,25 +70,14 @@ enum { BOARD_TRIES = 4 };
 
 /* The two sequentially consistent accesses keep what is stored later, also by plain stores, behind the odd counter: a
  * store-release and a later load-acquire do not pass each other, and nothing passes a load-acquire upwards. */
-static void begin_write(_Atomic uint32_t *sequence)
-{
-    atomic_store(sequence, (atomic_load_explicit(sequence, memory_order_relaxed) + 1) | 1);
-    (void)atomic_load(sequence);
-}
-
-static void end_write(_Atomic uint32_t *sequence)
-{
-    uint32_t now = atomic_load_explicit(sequence, memory_order_relaxed);
-
-    assert(now & 1);
-    atomic_store_explicit(sequence, now + 1, memory_order_release);
-}
-
 static void write_part(_Atomic uint32_t *sequence, void *to, const void *from, size_t size)
 {
-    begin_write(sequence);
+    const uint32_t odd = (atomic_load_explicit(sequence, memory_order_relaxed) + 1) | 1;
+
+    atomic_store(sequence, odd);
+    (void)atomic_load(sequence);
     words_store(to, from, size);
-    end_write(sequence);
+    atomic_store_explicit(sequence, odd + 1, memory_order_release);
 }
 
 /* `size` bytes at `from` as they were while the counter was even and the same. False after a few tries. */

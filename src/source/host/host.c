@@ -29,21 +29,16 @@ static bool begins_with_any(const char *text, const char *const *with, size_t co
     return false;
 }
 
-/* Its tools and services, and the threads that it has in the kernel. */
-static bool is_its_name(const char *name)
+/* By the name, of the driver's tools and services and its threads in the kernel, or by the function that it waits in,
+ * of the driver's modules: nvidia's own, its layer above the kernel (os_), the resource manager (rm_), uvm. */
+static bool is_of_driver(const char *name, const char *wchan)
 {
     static const char *const names[] = {"nvidia", "nv-", "nv_", "nvsm", "irq/nvidia", "UVM "};
-
-    return begins_with_any(name, names, ARRAY_LEN(names)) || strstr(name, "-nvidia");
-}
-
-/* Functions of its modules: nvidia's own, its layer above the kernel (os_), the resource manager (rm_), uvm. */
-static bool is_its_function(const char *wchan)
-{
     static const char *const functions[] = {"nv_",  "_nv0",       "nvidia",   "nvlink",  "nvswitch", "nvUvm",
                                             "uvm_", "os_acquire", "os_delay", "os_wait", "rm_"};
 
-    return begins_with_any(wchan, functions, ARRAY_LEN(functions));
+    return begins_with_any(name, names, ARRAY_LEN(names)) || strstr(name, "-nvidia") ||
+           begins_with_any(wchan, functions, ARRAY_LEN(functions));
 }
 
 /* readlink of a descriptor asks the kernel for a name, not the device. */
@@ -71,7 +66,7 @@ static void add_stuck(const char *root, const char *pid, const ProcTask *seen, H
     Facts *facts = &scan->facts;
 
     proc_task_wchan(root, task.pid, task.wchan, sizeof(task.wchan));
-    if (!is_its_name(seen->name) && !is_its_function(task.wchan) && !holds_device(root, pid))
+    if (!is_of_driver(seen->name, task.wchan) && !holds_device(root, pid))
         return;
     facts->stuck_count++;
     if (facts->stuck_len == FACTS_STUCK_MAX)
@@ -205,13 +200,20 @@ static void look_adapters(const char *root, HostPlaces *places)
         qsort(places->at + first, places->len - first, sizeof *places->at, by_name);
 }
 
+static const FactsGpu *find_gpu(const Facts *facts, PciAddress pci)
+{
+    for (size_t i = 0; i < facts->gpu_count; i++)
+        if (pci_compare(facts->gpus[i].pci, pci) == 0)
+            return &facts->gpus[i];
+    return NULL;
+}
+
 /* A GPU of an earlier scan. */
 static bool is_gone(const Facts *facts, const Place *place)
 {
-    for (size_t i = 0; !place->adapter[0] && i < facts->gpu_count; i++)
-        if (pci_compare(facts->gpus[i].pci, place->pci) == 0)
-            return !facts->gpus[i].present;
-    return false;
+    const FactsGpu *gpu = place->adapter[0] ? NULL : find_gpu(facts, place->pci);
+
+    return gpu && !gpu->present;
 }
 
 static void merge_places(HostPlaces *known, HostPlaces *fresh, const Facts *facts)
@@ -321,14 +323,6 @@ void host_scan_read(const char *root, HostScan *ret)
 
 /* ---- from one scan to the next ---- */
 
-static bool has_gpu(const Facts *facts, PciAddress pci)
-{
-    for (size_t i = 0; i < facts->gpu_count; i++)
-        if (pci_compare(facts->gpus[i].pci, pci) == 0)
-            return true;
-    return false;
-}
-
 static void keep_gpus(const HostScan *known, const HostScan *fresh, Facts *facts)
 {
     if (fresh->rc < 0) {
@@ -338,7 +332,7 @@ static void keep_gpus(const HostScan *known, const HostScan *fresh, Facts *facts
         return;
     }
     for (size_t i = 0; i < known->facts.gpu_count && facts->gpu_count < NODE_GPUS_MAX; i++)
-        if (!has_gpu(facts, known->facts.gpus[i].pci))
+        if (!find_gpu(facts, known->facts.gpus[i].pci))
             facts->gpus[facts->gpu_count++] = (FactsGpu){.pci = known->facts.gpus[i].pci};
 }
 

@@ -164,21 +164,17 @@ static void handle_readable(uv_poll_t *poll, int status, int events)
     read_records(poll->data);
 }
 
-static void end_reading(Kmsg *k)
-{
-    line_reader_free(k->reader);
-    free(k->path);
-    free(k->journalctl);
-    free(k);
-}
-
 static void handle_closed(uv_handle_t *handle)
 {
     Kmsg *k = handle->data;
 
     k->polling &= handle != (uv_handle_t *)&k->poll;
-    if (--k->handles == 0)
-        end_reading(k);
+    if (--k->handles > 0)
+        return;
+    line_reader_free(k->reader);
+    free(k->path);
+    free(k->journalctl);
+    free(k);
 }
 
 static void close_device(Kmsg *k)

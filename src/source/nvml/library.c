@@ -201,17 +201,12 @@ nvmlReturn_t nvml_call_end(NvmlLibrary *library, NvmlTarget *target, nvmlReturn_
 
 /* ---- loading ---- */
 
-static void *find_symbol(void *handle, const Symbol *symbol)
-{
-    void *at = dlsym(handle, symbol->name);
-
-    return at || !symbol->older ? at : dlsym(handle, symbol->older);
-}
-
 static void fill_table(NvmlLibrary *library)
 {
     for (size_t i = 0; i < ARRAY_LEN(symbols); i++) {
-        void *at = find_symbol(library->handle, &symbols[i]);
+        void *at = dlsym(library->handle, symbols[i].name);
+        if (!at && symbols[i].older)
+            at = dlsym(library->handle, symbols[i].older);
         memcpy((char *)&library->table_ + symbols[i].offset, &at, sizeof at);
     }
 }

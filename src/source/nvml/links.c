@@ -33,12 +33,6 @@ static bool is_nvlink5(const NvmlGpu *gpu)
 
 /* ---- state ---- */
 
-/* One that sleeps is up: it wakes with the next byte. */
-static NvmlNumber state_number(NvmlNumber state)
-{
-    return state.valid ? nvml_whole(state.i != NVML_NVLINK_STATE_INACTIVE) : state;
-}
-
 static void read_states_by_function(NvmlGpu *gpu)
 {
     BoardLinkList *list = &gpu->nvlinks.list;
@@ -66,9 +60,11 @@ static bool read_states_by_field(NvmlGpu *gpu)
     r = NVML_GPU_CALL(gpu, nvmlDeviceGetFieldValues, (gpu->handle, (int)list->count, values));
     why = nvml_gpu_count_answer(gpu, r);
     for (uint32_t i = 0; i < list->count; i++) {
-        const NvmlNumber state = r == NVML_SUCCESS ? state_number(nvml_field_number(&values[i])) : nvml_lacking(why);
+        NvmlNumber state = r == NVML_SUCCESS ? nvml_field_number(&values[i]) : nvml_lacking(why);
         if (i == 0 && !state.valid && state.absence == ABSENCE_NOT_SUPPORTED)
             return false;
+        if (state.valid) /* one that sleeps is up: it wakes with the next byte */
+            state = nvml_whole(state.i != NVML_NVLINK_STATE_INACTIVE);
         nvml_sample_set_whole(state, nvml_gpu_now(gpu), &list->links[i].active);
     }
     return true;
@@ -217,11 +213,6 @@ static bool can_be_asked(const NvmlGpu *gpu)
     return gpu && gpu->handle && gpu->target.trouble == NVML_SUCCESS && nvml_gpu_is_ours(gpu);
 }
 
-static bool is_paused(const NvmlReader *reader)
-{
-    return board_kernel_now() < atomic_load_explicit(&reader->board->pairs_after_ns, memory_order_relaxed);
-}
-
 static void set_peer_sample(NvmlGpu *gpu, uint32_t at, nvmlReturn_t answer, nvmlGpuP2PStatus_t status)
 {
     Sample *sample = &gpu->peers.status[at];
@@ -244,7 +235,7 @@ static bool ask_pair(NvmlGpu *gpu, uint32_t at, const NvmlGpu *peer)
     nvmlGpuP2PStatus_t status = NVML_P2P_STATUS_UNKNOWN;
     nvmlReturn_t answer = NVML_SUCCESS;
 
-    if (is_paused(gpu->reader))
+    if (board_kernel_now() < atomic_load_explicit(&gpu->reader->board->pairs_after_ns, memory_order_relaxed))
         answer = NVML_ERROR_TIMEOUT;
     else if (can_be_asked(peer))
         answer = NVML_CALL(library, &pair, nvmlDeviceGetP2PStatus,

@@ -142,11 +142,6 @@ static void read_profile(NvmlGpu *gpu, NvmlInstance *instance)
         nvml_profile_from_attributes(&attributes, reading->profile, sizeof reading->profile);
 }
 
-static bool is_untried(const Sample *sample)
-{
-    return !sample->valid && (sample->time_ns == 0 || sample->absence == ABSENCE_TURNED_OFF);
-}
-
 /* Values that an instance does not have, and those it may have but were not read yet. */
 static void start_samples(NvmlGpu *gpu, Reading *reading)
 {
@@ -154,16 +149,17 @@ static void start_samples(NvmlGpu *gpu, Reading *reading)
 
     for (MetricId id = 0; id < METRIC_END; id++) {
         const Metric *metric = metric_get(id);
+        Sample *sample = &reading->sample[id];
         if (metric->pace == METRIC_PACE_DERIVE || metric->type == METRIC_LABEL)
             continue;
         if (metric->scope == METRIC_SCOPE_GPU || metric->scope == METRIC_SCOPE_LINK)
-            sample_set_absent(&reading->sample[id], now, ABSENCE_NOT_SUPPORTED);
+            sample_set_absent(sample, now, ABSENCE_NOT_SUPPORTED);
         else if (!nvml_gpu_wants(gpu, id))
-            sample_set_absent(&reading->sample[id], now, ABSENCE_TURNED_OFF);
+            sample_set_absent(sample, now, ABSENCE_TURNED_OFF);
         else if (gpu->reader->plan.lacking[id])
-            sample_set_absent(&reading->sample[id], now, ABSENCE_DRIVER_LACKS);
-        else if (is_untried(&reading->sample[id]))
-            sample_set_absent(&reading->sample[id], now, ABSENCE_NO_DATA);
+            sample_set_absent(sample, now, ABSENCE_DRIVER_LACKS);
+        else if (!sample->valid && (sample->time_ns == 0 || sample->absence == ABSENCE_TURNED_OFF))
+            sample_set_absent(sample, now, ABSENCE_NO_DATA);
     }
 }
 

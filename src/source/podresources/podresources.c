@@ -410,14 +410,6 @@ static void on_reply(void *self, const GrpcReply *reply)
 
 /* -- asking -------------------------------------------------------------------------------------------------------- */
 
-static void ask_kubelet(PodResources *pods)
-{
-    const GrpcRequest request = {
-        .method = method_list, .timeout_ns = pods->config.timeout_ns, .reply_max = pods->config.reply_bytes};
-
-    pods->call = grpc_call_new(pods->tick.loop, pods->config.socket, &request, on_reply, pods);
-}
-
 /* Looks at the socket's file. True if it is there and another one than before. */
 static bool socket_was_replaced(PodResources *pods)
 {
@@ -435,6 +427,8 @@ static bool socket_was_replaced(PodResources *pods)
 static void on_tick(uv_timer_t *tick)
 {
     PodResources *pods = tick->data;
+    const GrpcRequest request = {
+        .method = method_list, .timeout_ns = pods->config.timeout_ns, .reply_max = pods->config.reply_bytes};
     uint64_t now = uv_hrtime();
 
     if (socket_was_replaced(pods)) {
@@ -444,7 +438,7 @@ static void on_tick(uv_timer_t *tick)
     }
     if (!pods->call && now >= pods->ask_ns) {
         pods->ask_ns = now + pods->config.period_ns;
-        ask_kubelet(pods);
+        pods->call = grpc_call_new(tick->loop, pods->config.socket, &request, on_reply, pods);
     }
     expire_table(pods, now);
     if (pods->uids && pod_uids_tick(pods->uids)) {

@@ -40,14 +40,6 @@ static void reset_signals(void)
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* A sampler that the agent started itself ends with it. What systemd starts has systemd as its parent. */
-static void end_with_parent(void)
-{
-    if (getenv("LISTEN_FDS"))
-        return;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-}
-
 static int run_child(Err *err)
 {
     CLEANUP(child_free_at) Child *child = NULL;
@@ -63,7 +55,8 @@ int main(void)
 
     close_inherited();
     reset_signals();
-    end_with_parent();
+    if (!getenv("LISTEN_FDS")) /* ends with the agent that started it; what systemd starts has systemd as its parent */
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
     prctl(PR_SET_NAME, "stoker-sampler");
     if (run_child(&err) < 0) {
         if (err.code == -EPIPE)

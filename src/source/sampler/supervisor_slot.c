@@ -34,7 +34,6 @@ static void set_state(Supervisor *s, Slot *slot, SamplerState state)
     slot->since_ns = s->now_ns;
 }
 
-
 /* Where in the kernel its process waits now. */
 static void note_wchan(Supervisor *s, Slot *slot)
 {
@@ -195,26 +194,6 @@ static void note_probe_answer(Supervisor *s, const BoardSampler *board)
     }
 }
 
-static void note_ended_probe(Supervisor *s, uint32_t at)
-{
-    const Slot *slot = &s->slots[at];
-
-    if (slot->state == SAMPLER_STARTING && slot->ending_ns == 0)
-        note_probe_answer(s, &s->board->samplers[at]);
-    atomic_store(&s->board->samplers[at].driver, BOARD_DRIVER_UNKNOWN); /* it holds nothing any more */
-    s->probing.slot = NO_SLOT;
-}
-
-/* It may have been killed while it wrote a row. Rows of GPUs that have another sampler by now are repaired by that one.
- * */
-static void repair_rows(Supervisor *s, uint32_t at)
-{
-    for (uint32_t i = 0; i < s->gpu_count; i++) {
-        if (s->gpus[i].last == at && (s->gpus[i].slot == NO_SLOT || s->gpus[i].slot == at))
-            board_repair(&s->board->gpus[i]);
-    }
-}
-
 /* Unassigns the GPUs of a sampler that is lost. `gpu` is the GPU of its last call, or NO_GPU. */
 static void lose_gpus(Supervisor *s, uint32_t at, uint32_t gpu)
 {
@@ -278,9 +257,17 @@ static void slot_gone(Supervisor *s, uint32_t at)
         note_unexpected_end(s, at);
     if (slot->state == SAMPLER_ABANDONED && supervisor_function_is_pair(slot->miss.function))
         pause_pairs(s, s->now_ns + PAIRS_PAUSE_NS);
-    if (slot->probe)
-        note_ended_probe(s, at);
-    repair_rows(s, at);
+    if (slot->probe) {
+        if (slot->state == SAMPLER_STARTING && slot->ending_ns == 0)
+            note_probe_answer(s, &s->board->samplers[at]);
+        atomic_store(&s->board->samplers[at].driver, BOARD_DRIVER_UNKNOWN); /* it holds nothing any more */
+        s->probing.slot = NO_SLOT;
+    }
+    /* It may have been killed while it wrote a row. Rows of GPUs that have another sampler by now are repaired by that
+     * one. */
+    for (uint32_t i = 0; i < s->gpu_count; i++)
+        if (s->gpus[i].last == at && (s->gpus[i].slot == NO_SLOT || s->gpus[i].slot == at))
+            board_repair(&s->board->gpus[i]);
     supervisor_gpus_unassign(s, at, NO_GPU);
     s->ops->forget(s->self, at);
     *slot = (Slot){.state = SAMPLER_FREE, .since_ns = s->now_ns, .solo = NO_GPU, .miss_gpu = NO_GPU};
@@ -505,16 +492,6 @@ static void check_alive(Supervisor *s, uint32_t at)
     }
 }
 
-static void check_stuck(Supervisor *s, uint32_t at)
-{
-    Slot *slot = &s->slots[at];
-
-    if (atomic_load(&s->board->samplers[at].call_start_ns) != slot->miss.start_ns)
-        note_return(s, at);
-    else if (has_passed(s, no_earlier(s, slot->since_ns), s->limits.kill_ns))
-        kill_stuck_sampler(s, at);
-}
-
 void supervisor_slot_check(Supervisor *s, uint32_t at)
 {
     Slot *slot = &s->slots[at];
@@ -537,7 +514,10 @@ void supervisor_slot_check(Supervisor *s, uint32_t at)
         note_unexpected_end(s, at);
         kill_process(s, at);
     } else if (slot->state == SAMPLER_STUCK) {
-        check_stuck(s, at);
+        if (atomic_load(&s->board->samplers[at].call_start_ns) != slot->miss.start_ns)
+            note_return(s, at);
+        else if (has_passed(s, no_earlier(s, slot->since_ns), s->limits.kill_ns))
+            kill_stuck_sampler(s, at);
     } else {
         check_alive(s, at);
     }

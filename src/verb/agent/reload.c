@@ -13,12 +13,6 @@
 
 enum { LOOK_MS = 1000, PODS_KEPT = 12 /* periods without an answer; a minute by default */ };
 
-static void say_notes(const Agent *agent, const AgentConfig *config)
-{
-    for (size_t i = 0; i < config->note_count; i++)
-        log_write(&agent->log, LOG_LEVEL_WARN, "%s", config->notes[i]);
-}
-
 static bool are_same(const AgentOptions *a, const AgentOptions *b, const char *const *keys)
 {
     bool same = true;
@@ -149,7 +143,8 @@ int agent_apply(Agent *agent, Err *err)
     const AgentOptions *o = &agent->config->o;
 
     agent->log.level = (LogLevel)o->log_level;
-    say_notes(agent, agent->config);
+    for (size_t i = 0; i < agent->config->note_count; i++)
+        log_write(&agent->log, LOG_LEVEL_WARN, "%s", agent->config->notes[i]);
     agent->exporter = exporter_new(&agent->config->exporter, &agent->config->counters, agent->exporter);
     agent->pages[0].tick = agent->pages[1].tick = 0;
     set_plan(agent);

@@ -104,19 +104,16 @@ static bool concerns_case(const Check *c, const Incident *incident, const NodeGp
            incident->scope == SCOPE_FABRIC;
 }
 
-/* Between two jobs a reset costs nothing: after a job what wants one is a finding, however mild and old. */
-static bool wants_reset(const Incident *incident)
-{
-    return incident_is_problem(incident) && incident->cause != CAUSE_APPLICATION &&
-           incident->action == ACTION_RESET_GPU;
-}
-
 static bool is_against(const Check *c, const Incident *incident)
 {
     const bool older = c->since_real_ns && incident->first_real_ns < c->since_real_ns;
 
+    /* Between two jobs a reset costs nothing: after a job what wants one is a finding, however mild and old. */
+    const bool wants_reset =
+        incident_is_problem(incident) && incident->cause != CAUSE_APPLICATION && incident->action == ACTION_RESET_GPU;
+
     if (c->profile == CHECK_EPILOG)
-        return wants_reset(incident) || (incident_use(incident) != INCIDENT_USE_GOES_ON && !older);
+        return wants_reset || (incident_use(incident) != INCIDENT_USE_GOES_ON && !older);
     if (c->profile == CHECK_SLURM && incident->silenced) /* in maintenance */
         return false;
     return incident_use(incident) != INCIDENT_USE_GOES_ON;
