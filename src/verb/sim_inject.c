@@ -88,20 +88,15 @@ static int inject_words(VerbCall *call, SimImage *image)
     return apply_ops(call, image, ops, count);
 }
 
-static void list_steps(void)
-{
-    const Step *step;
-    for (size_t i = 0; (step = step_at(i)); i++)
-        printf("%-16s %s\n%-16s   %s\n", step->name, step->help, "", step->example ? step->example : "");
-    printf("%-16s %s\n%-16s   %s\n", "work", "start processes of a kind on GPUs", "",
-           "work train gpus=0-3 memory=40GiB");
-}
-
 static int inject_run(VerbCall *call, const void *options)
 {
     const ChangeOptions *o = options;
     if (o->list) {
-        list_steps();
+        const Step *step;
+        for (size_t i = 0; (step = step_at(i)); i++)
+            printf("%-16s %s\n%-16s   %s\n", step->name, step->help, "", step->example ? step->example : "");
+        printf("%-16s %s\n%-16s   %s\n", "work", "start processes of a kind on GPUs", "",
+               "work train gpus=0-3 memory=40GiB");
         return EXIT_FINE;
     }
     if (call->args.len == 0)

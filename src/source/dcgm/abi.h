@@ -7,8 +7,11 @@
  * size | number << 24. LP64 alone, as the library itself.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "model/sample.h"
 
 /* Handles of the engine, of a group of entities and of a group of fields are all words (dcgm_structs.h). */
 typedef uintptr_t DcgmHandle;
@@ -133,3 +136,22 @@ _Static_assert(offsetof(DcgmFieldValue, field) == 12 && offsetof(DcgmFieldValue,
 _Static_assert(DCGM_VERSION_WORD(DcgmConnect, 2) == 0x02000010, "dcgmConnectV2Params_v2");
 _Static_assert(offsetof(DcgmInstance, gpu_index) == 144 && sizeof(DcgmInstance) == 164, "dcgmMigHierarchyInfo_v2");
 _Static_assert(offsetof(DcgmHierarchy, instances) == 8 && sizeof(DcgmHierarchy) == 73480, "dcgmMigHierarchy_v2");
+
+/* ---- what answers and blank numbers mean (answer.c); pure, any thread ---- */
+
+/* The reason of an answer other than DCGM_OK. `permitted`: whether this process may read the counters at all; the
+ * library has one answer for that and for "in use by another tool". */
+Absence dcgm_answer_absence(int answer, bool permitted);
+
+/* Our words for it. Constant text, never NULL. */
+const char *dcgm_answer_words(int answer);
+
+/* The errno (negative) for an answer that ends what was begun. */
+int dcgm_answer_errno(int answer);
+
+/* Whether such a refusal may be due to one field among several. */
+bool dcgm_answer_is_about_fields(int answer);
+
+/* Whether a number means "no value", and why. ret_why is untouched for a value. */
+bool dcgm_blank_int64(int64_t value, Absence *ret_why);
+bool dcgm_blank_double(double value, Absence *ret_why);

@@ -4,7 +4,7 @@
  * counters or that the driver refuses them to a process without CAP_SYS_ADMIN: the caller knows which.
  */
 
-#include "source/dcgm/answer.h"
+#include "source/dcgm/abi.h"
 
 #include <errno.h>
 #include <math.h>

@@ -20,7 +20,6 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "source/dcgm/abi.h"
-#include "source/dcgm/answer.h"
 #include "source/dcgm/dcgm.h"
 #include "model/device.h"
 

@@ -22,7 +22,6 @@
 #include "base/number.h"
 #include "base/cleanup.h"
 #include "base/vec.h"
-#include "source/podresources/poduid.h"
 #include "podresources.pb-c.h"
 #include "wire/grpc/grpc.h"
 

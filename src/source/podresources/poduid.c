@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See poduid.h. A reading fills a map of its own, which belongs to the worker's thread meanwhile. */
-#include "source/podresources/poduid.h"
+/* See podresources.h. A reading fills a map of its own, which belongs to the worker's thread meanwhile. */
+#include "source/podresources/podresources.h"
 
 #include <stdlib.h>
 #include <string.h>

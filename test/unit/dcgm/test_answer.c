@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "source/dcgm/answer.h"
+#include "source/dcgm/abi.h"
 #include "source/dcgm/dcgm.h"
 
 static void test_reasons(void **state)

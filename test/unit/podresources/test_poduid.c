@@ -17,7 +17,7 @@
 #include <uv.h>
 
 #include "base/duration.h"
-#include "source/podresources/poduid.h"
+#include "source/podresources/podresources.h"
 
 #define PATIENCE_NS (60 * NS_PER_S)
 
