@@ -168,39 +168,9 @@ void process_cgroup(const char *text, ProcessOwner *owner)
 
 enum { PASSWD_MAX = 4 << 20 };
 
-typedef struct User {
-    uint32_t uid;
-    char name[PROCESS_USER_CAP];
-} User;
-
 struct UserNames {
-    VEC(User) users; /* by uid */
+    Str passwd;
 };
-
-static int by_uid(const void *a, const void *b)
-{
-    const User *left = a, *right = b;
-
-    return (left->uid > right->uid) - (left->uid < right->uid);
-}
-
-/* "name:x:1000:1000:..." */
-static void parse_passwd_line(UserNames *names, const char *line, size_t len)
-{
-    const char *colon = memchr(line, ':', len), *again;
-    char *end;
-    User *user;
-
-    again = colon ? memchr(colon + 1, ':', len - (size_t)(colon + 1 - line)) : NULL;
-    if (!again || colon == line || again[1] < '0' || again[1] > '9')
-        return;
-    const unsigned long uid = strtoul(again + 1, &end, 10);
-    if (*end != ':' || uid >= UINT32_MAX)
-        return;
-    user = vec_add(&names->users);
-    user->uid = (uint32_t)uid;
-    snprintf(user->name, sizeof(user->name), "%.*s", (int)(colon - line), line);
-}
 
 /* The node's own: in a container the file beside us is another's, but that of the first process is the node's where its
  * pids are ours. */
@@ -223,18 +193,9 @@ static int read_passwd(const char *root, Str *text)
 UserNames *user_names_read(const char *root)
 {
     UserNames *names = xcalloc(1, sizeof(*names));
-    CLEANUP(str_done) Str text = {0};
 
-    str_init(&text, PASSWD_MAX);
-    if (read_passwd(root, &text) < 0)
-        return names;
-    for (const char *line = text.text; line && *line;) {
-        const size_t len = strcspn(line, "\n");
-
-        parse_passwd_line(names, line, len);
-        line += len + (line[len] == '\n');
-    }
-    vec_sort(&names->users, by_uid);
+    str_init(&names->passwd, PASSWD_MAX);
+    (void)read_passwd(root, &names->passwd);
     return names;
 }
 
@@ -242,22 +203,38 @@ void user_names_free(UserNames *names)
 {
     if (!names)
         return;
-    vec_done(&names->users);
+    str_done(&names->passwd);
     free(names);
+}
+
+/* Whether the line is that of a user: "name:x:1000:1000:..." */
+static bool is_line_of(const char *line, size_t len, uint32_t uid, size_t *ret_name_len)
+{
+    const char *colon = memchr(line, ':', len);
+    const char *again = colon ? memchr(colon + 1, ':', len - (size_t)(colon + 1 - line)) : NULL;
+    char *end;
+
+    if (!again || colon == line || again[1] < '0' || again[1] > '9')
+        return false;
+    *ret_name_len = (size_t)(colon - line);
+    return strtoul(again + 1, &end, 10) == uid && *end == ':';
 }
 
 void user_name(const UserNames *names, uint32_t uid, char out[PROCESS_USER_CAP])
 {
-    const User key = {.uid = uid};
-    const User *user =
-        names && names->users.len ? bsearch(&key, names->users.at, names->users.len, sizeof(User), by_uid) : NULL;
+    size_t len, name_len;
 
+    out[0] = '\0';
     if (uid == UINT32_MAX)
-        out[0] = '\0';
-    else if (user)
-        snprintf(out, PROCESS_USER_CAP, "%s", user->name);
-    else
-        snprintf(out, PROCESS_USER_CAP, "%u", uid);
+        return;
+    for (const char *line = names ? names->passwd.text : ""; *line; line += len + (line[len] == '\n')) {
+        len = strcspn(line, "\n");
+        if (!is_line_of(line, len, uid, &name_len))
+            continue;
+        snprintf(out, PROCESS_USER_CAP, "%.*s", (int)name_len, line);
+        return;
+    }
+    snprintf(out, PROCESS_USER_CAP, "%u", uid);
 }
 
 /* --- processes --- */
