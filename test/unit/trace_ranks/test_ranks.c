@@ -107,6 +107,30 @@ static void two_ranks_by_hand(void **state)
     world_done(&report);
 }
 
+/* One of four rows of each rank is missing, in other places: three ends at one distance are enough, two are not. */
+static void few_rows_agree(void **state)
+{
+    static const int times[] = {0, 1000, 2300, 3900, 5700};
+    static const int missing[] = {2, 3};
+
+    (void)state;
+    for (int agree = 3; agree >= 2; agree--) {
+        TraceReport report = {0};
+        for (int rank = 0; rank < 2; rank++) {
+            vec_push(&report.ranks, ((TraceRank){.rank = rank, .file = rank ? "b" : "a"}));
+            for (int i = 0; i < 5; i++)
+                if (i != missing[rank]) {
+                    const int odd = rank && i == 4 && agree == 2 ? 400 : 0;
+                    const int end = times[i] + 100 + odd;
+                    vec_push(&report.ranks.at[rank].collectives, at("all_reduce", end - 100, end, -1));
+                }
+        }
+        trace_across(&report);
+        assert_int_equal(matched(&report, NULL), agree == 3 ? 3 : 4); /* of two: those of one place in the order */
+        world_done(&report);
+    }
+}
+
 /* One rank alone: times and sizes, but nothing about others, and nobody is blamed. */
 static void one_rank(void **state)
 {
@@ -228,7 +252,7 @@ static void drift(void **state)
 }
 
 /* Ranks that began to record at different steps, with steps known or not, with sequence numbers or not; clocks as kept
- * by NTP. */
+ * by NTP, from zeros that are hours apart. */
 static void different_first_steps(void **state)
 {
     (void)state;
@@ -242,8 +266,10 @@ static void different_first_steps(void **state)
         world.first_step[2] = 4;
         if (i & 8)
             world.last_step[0] = 7;
-        for (int rank = 1; rank < 4; rank++)
+        for (int rank = 1; rank < 4; rank++) {
             world.skew_ns[rank] = (rank - 2) * 3 * MS;
+            world.base_ns[rank] = (rank - 2) * 5 * HOUR;
+        }
         world_make(&world, &report);
         trace_across(&report);
         check_clocks(&world, &report, 2 * US);
@@ -253,6 +279,28 @@ static void different_first_steps(void **state)
         assert_int_equal(count, world.steps * world.layers);
         world_done(&report);
     }
+}
+
+/* Nothing tells the rows apart but the time of day, from zeros of the files' clocks that are hours apart. */
+static void the_time_of_day_tells_steps_apart(void **state)
+{
+    (void)state;
+    World world = world_plain(3);
+    TraceReport report;
+    world.sequences = world.steps_recorded = false;
+    world.same_sizes = world.same_kind = true;
+    world.jitter_ns = 1 * US;
+    world.end_jitter_ns = 300;
+    world.first_step[1] = 2;
+    world.last_step[2] = 7;
+    for (int rank = 1; rank < 3; rank++) {
+        world.skew_ns[rank] = rank * 40 * US;
+        world.base_ns[rank] = (rank * 2 - 3) * 5 * HOUR;
+    }
+    world_make(&world, &report);
+    trace_across(&report);
+    check_clocks(&world, &report, 2 * US);
+    world_done(&report);
 }
 
 /* Collectives like the ticks of a clock: of one size, of one distance, without sequence numbers, on clocks that differ
@@ -523,12 +571,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_ranks_by_hand),
+        cmocka_unit_test(few_rows_agree),
         cmocka_unit_test(one_rank),
         cmocka_unit_test(two_files_of_a_rank),
         cmocka_unit_test(clocks_are_aligned),
         cmocka_unit_test(bases_differ),
         cmocka_unit_test(drift),
         cmocka_unit_test(different_first_steps),
+        cmocka_unit_test(the_time_of_day_tells_steps_apart),
         cmocka_unit_test(like_ticks),
         cmocka_unit_test(missing_rows),
         cmocka_unit_test(the_late_rank_is_found),
