@@ -220,6 +220,21 @@ static void one_side_alone(void **state)
     kit_done(&kit);
 }
 
+/*   stream 7  |------------a------------|
+ *               |--b--|
+ *   stream 9  |c|                            The last one to end is a.   */
+static void operations_of_a_stream_overlap(void **state)
+{
+    (void)state;
+    Kit kit;
+    kit_init(&kit);
+    kit_gpu(&kit, 0, 7, "a", 0, 100, 0);
+    kit_gpu(&kit, 0, 7, "b", 10, 10, 0);
+    kit_gpu(&kit, 0, 9, "c", 0, 5, 0);
+    check(path_of(&kit), 100, 0, 100, 0, 0);
+    kit_done(&kit);
+}
+
 /* ---- random profiles ---- */
 
 typedef struct Plan {
@@ -487,6 +502,7 @@ int main(void)
         cmocka_unit_test(over_to_the_backward_thread),
         cmocka_unit_test(per_step),
         cmocka_unit_test(one_side_alone),
+        cmocka_unit_test(operations_of_a_stream_overlap),
         cmocka_unit_test(adds_up_in_any_order),
         cmocka_unit_test(as_the_plain_one),
     };
