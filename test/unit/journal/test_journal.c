@@ -313,6 +313,14 @@ static void what_was_acknowledged_survives_a_kill(void **state)
     journal_kept_done(&kept);
 }
 
+static volatile sig_atomic_t refused_writes;
+
+static void count_refused(int signal)
+{
+    (void)signal;
+    refused_writes++;
+}
+
 static void a_full_disk_stops_nothing(void **state)
 {
     Rig *rig = *state;
@@ -321,7 +329,7 @@ static void a_full_disk_stops_nothing(void **state)
     JournalKept kept;
     uint64_t ticket = 0;
 
-    signal(SIGXFSZ, SIG_IGN);
+    signal(SIGXFSZ, count_refused);
     must_open(rig);
     getrlimit(RLIMIT_FSIZE, &before);
     small.rlim_max = before.rlim_max;
@@ -333,7 +341,11 @@ static void a_full_disk_stops_nothing(void **state)
         wait_acked(rig, ticket);
     }
     journal_state(rig->journal, &now);
+    const int refused = refused_writes;
+    usleep(400 * 1000); /* the next attempt is due half a second after the last: one at most */
+    const int again = refused_writes - refused;
     setrlimit(RLIMIT_FSIZE, &before);
+    assert_true(refused > 0 && again < 10);
     assert_int_equal(now.health, JOURNAL_MEMORY);
     assert_true(now.why[0] != '\0');
     assert_true(rig->acked_on_disk < ticket);
