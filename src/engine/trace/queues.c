@@ -34,13 +34,13 @@ static void collect_launches(const TraceIndex *index, StreamRows *stream)
 
     stream->linked = 0;
     for (size_t i = 0; i < stream->len; i++) {
-        uint32_t row = stream->rows[i], call = index->launch[row];
-        int64_t start = stream->gpu->start[row], launch;
+        const uint32_t row = stream->rows[i];
+        const int64_t start = stream->gpu->start[row];
 
-        if (call == PROFILE_NONE)
+        if (index->launch[row] == PROFILE_NONE)
             continue;
-        launch = index->profile->host.start[call];
-        launch = launch < start ? launch : start;
+        const int64_t launch = trace_smaller(trace_launch_start(index, row), start);
+
         if (stream->linked && launch < stream->launched[stream->linked - 1])
             sorted = false; /* streams mostly take their work in the order of the launches */
         stream->launched[stream->linked] = launch;

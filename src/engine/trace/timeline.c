@@ -7,8 +7,8 @@
 
 #include "base/alloc.h"
 #include "base/cleanup.h"
-#include "engine/trace/analyse.h"
 #include "engine/trace/select.h"
+#include "engine/trace/tables.h"
 
 enum {
     BUCKETS_MAX = 8192,
@@ -74,21 +74,17 @@ typedef struct Painter {
     const TraceIndex *index;
     const Profile *profile;
     TraceTimeline *timeline;
-    uint32_t *text; /* name -> 1 + index in timeline->texts, 0 none yet */
+    TraceNamed texts; /* of timeline->texts */
     Fill fill;
     int64_t *durations; /* of the lane in hand */
 } Painter;
 
 static uint32_t paint_text(Painter *painter, uint32_t name)
 {
-    uint32_t *known = &painter->text[name];
-    if (*known == 0) {
-        size_t len;
-        const char *text = profile_text(painter->profile, name, &len);
-        vec_push(&painter->timeline->texts, (const char *)arena_strndup(painter->job->arena, text, len));
-        *known = (uint32_t)painter->timeline->texts.len;
-    }
-    return *known - 1;
+    const uint32_t row = trace_named_row(&painter->texts, name);
+    if (row == painter->timeline->texts.len)
+        vec_push(&painter->timeline->texts, trace_copy_text(painter->job, name));
+    return row;
 }
 
 static uint8_t depth_of(const uint32_t *parent, uint32_t row)
@@ -196,7 +192,7 @@ void trace_timeline(const TraceJob *job, TraceRank *rank)
         return;
     Painter painter = {.job = job, .index = job->index, .profile = profile, .timeline = &rank->timeline};
     size_t most = profile->gpu.len > profile->host.len ? profile->gpu.len : profile->host.len;
-    painter.text = xcalloc(profile_name_count(profile) + 1, sizeof(*painter.text));
+    trace_named_init(&painter.texts, profile);
     painter.durations = xcalloc(most, sizeof(*painter.durations));
     while ((to >> painter.fill.shift) - (from >> painter.fill.shift) >= BUCKETS_MAX)
         painter.fill.shift++;
@@ -208,7 +204,7 @@ void trace_timeline(const TraceJob *job, TraceRank *rank)
         painter.fill.end[i] = painter.fill.first;
     paint_lanes(&painter, true);
     paint_lanes(&painter, false);
-    free(painter.text);
+    trace_named_done(&painter.texts);
     free(painter.durations);
     free(painter.fill.ns);
 }

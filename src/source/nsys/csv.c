@@ -267,10 +267,7 @@ static uint32_t launch_detail(Profile *into, const Line *line, const Header *hea
         .block = {read_side(line, header, COLUMN_BLOCK_X), read_side(line, header, COLUMN_BLOCK_Y),
                   read_side(line, header, COLUMN_BLOCK_Z)},
         .registers = read_side(line, header, COLUMN_REGISTERS),
-        .occupancy_percent = -1,
-        .blocks_per_sm = -1,
-        .warps_per_sm = -1,
-        .collective = PROFILE_NONE,
+        NSYS_LAUNCH_UNKNOWN,
     };
 
     return profile_launch(into, &launch);

@@ -13,6 +13,9 @@
 #include "base/err.h"
 #include "model/profile.h"
 
+/* What of a launch nsys does not know. */
+#define NSYS_LAUNCH_UNKNOWN .occupancy_percent = -1, .blocks_per_sm = -1, .warps_per_sm = -1, .collective = PROFILE_NONE
+
 /* By a file's first bytes (16 are enough; of a CSV all its preamble): SQLite; one of the CSV tables below. */
 bool nsys_is_sqlite(const char *bytes, size_t len);
 bool nsys_is_csv(const char *bytes, size_t len);

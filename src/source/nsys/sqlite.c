@@ -200,10 +200,7 @@ static void on_kernel(Reader *reader, Row row)
         .block = {grid_side(row, 11), grid_side(row, 12), grid_side(row, 13)},
         .registers = grid_side(row, 14),
         .shared_bytes = grid_side(row, 15) + grid_side(row, 16),
-        .occupancy_percent = -1,
-        .blocks_per_sm = -1,
-        .warps_per_sm = -1,
-        .collective = PROFILE_NONE,
+        NSYS_LAUNCH_UNKNOWN,
         .in_graph = read_number(row, 17, 0) > 0,
     };
     const uint32_t full = read_text(reader, row, 6);
@@ -261,8 +258,7 @@ static void on_set(Reader *reader, Row row)
 /* start, end, deviceId, streamId, correlationId, globalPid: a graph that was recorded as one */
 static void on_graph(Reader *reader, Row row)
 {
-    const ProfileLaunch launch = {
-        .occupancy_percent = -1, .blocks_per_sm = -1, .warps_per_sm = -1, .collective = PROFILE_NONE, .in_graph = true};
+    const ProfileLaunch launch = {NSYS_LAUNCH_UNKNOWN, .in_graph = true};
 
     add_gpu(reader, row, PROFILE_KERNEL, text_or(reader, PROFILE_NONE, "CUDA graph (recorded whole)"),
             profile_launch(reader->into, &launch));

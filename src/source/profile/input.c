@@ -241,7 +241,7 @@ static int open_path(ProfileInput *input, const char *path, Err *err)
 int profile_input_open(const char *path, bool again, atomic_uint_fast64_t *read_bytes, const bool *stop,
                        ProfileInput **ret, Err *err)
 {
-    ProfileInput *input = xmalloc(sizeof *input);
+    CLEANUP(profile_input_close_at) ProfileInput *input = xmalloc(sizeof *input);
 
     memset(input, 0, offsetof(ProfileInput, head));
     input->fd = -1;
@@ -249,17 +249,13 @@ int profile_input_open(const char *path, bool again, atomic_uint_fast64_t *read_
     input->path = xstrdup(input->standard ? "standard input" : path);
     input->read_bytes = read_bytes;
     input->stop = stop;
-    int rc = open_path(input, path, err);
-    if (rc == 0 && again && !input->regular)
-        rc = spool_pipe(input, err);
-    if (rc < 0) {
-        profile_input_close(input);
-        return rc;
-    }
+    TRY(open_path(input, path, err));
+    if (again && !input->regular)
+        TRY(spool_pipe(input, err));
     input->gzip = inflate_is_gzip(input->head, input->head_len);
     if (input->gzip)
         input->inflate = inflate_new(next_bytes, input);
-    *ret = input;
+    *ret = TAKE(input);
     return 0;
 }
 
