@@ -197,12 +197,10 @@ typedef struct Matrix {
     size_t len;
 } Matrix;
 
-typedef struct RuleName {
+static const struct {
     const char *name;
     TraceShapeRule rule;
-} RuleName;
-
-static const RuleName rule_names[] = {
+} rule_names[] = {
     {"aten::mm", TRACE_SHAPE_PRODUCT},
     {"aten::bmm", TRACE_SHAPE_PRODUCT},
     {"aten::matmul", TRACE_SHAPE_PRODUCT},
@@ -228,10 +226,6 @@ static const RuleName rule_names[] = {
     {"aten::cudnn_convolution_transpose_backward_input", TRACE_SHAPE_CONV_BACKWARD},
 };
 
-/* Parts of names of kernels that multiply matrices in 32-bit float on the ordinary cores: cuBLAS's and CUTLASS's
- * sgemm, cuDNN's implicit sgemm and its scudnn. */
-static const char *const float_parts[] = {"sgemm", "scudnn"};
-
 /* Bytes of an element whose type has this in its name; the first that fits. 32-bit float is told by its whole name. */
 static const struct {
     const char *part;
@@ -241,10 +235,8 @@ static const struct {
 
 bool trace_is_float_matrix(const char *name, size_t len)
 {
-    for (size_t i = 0; i < ARRAY_LEN(float_parts); i++)
-        if (memmem(name, len, float_parts[i], strlen(float_parts[i])))
-            return !trace_is_tensor_core(name, len);
-    return false;
+    /* cuBLAS's and CUTLASS's sgemm, cuDNN's implicit sgemm and its scudnn */
+    return (memmem(name, len, "sgemm", 5) || memmem(name, len, "scudnn", 6)) && !trace_is_tensor_core(name, len);
 }
 
 TraceShapeRule trace_shape_rule(const char *op, size_t len)

@@ -195,11 +195,9 @@ static bool memory_has_room(const TraceRank *rank)
     for (size_t i = 0; i < rank->memory.len; i++) {
         const TraceMemoryDevice *memory = &rank->memory.at[i];
 
-        if (memory->device < 0 || memory->capacity_bytes <= 0 || !memory->totals)
-            continue;
         if ((double)memory_peak(memory) > verdict_limits.MEMORY_ROOM * (double)memory->capacity_bytes)
             return false;
-        known = true;
+        known |= memory_peak(memory) >= 0;
     }
     return known;
 }
@@ -566,13 +564,6 @@ bool rule_misaligned(const TraceFacts *facts, VerdictFinding *finding)
     return finding->cost_ns > 0;
 }
 
-/* A way in which kernels leave a part of the GPU unused: how much of a kernel's time (0: it does not), and how. */
-typedef struct Slack {
-    const char *what;
-    double (*lost_ns)(const TraceKernel *kernel);
-    void (*describe)(Str *out, const TraceKernel *kernel);
-} Slack;
-
 static double empty_ns(const TraceKernel *kernel)
 {
     const bool few_blocks = kernel->class == TRACE_COMPUTE && kernel->sm_efficiency < 1; /* false for NaN */
@@ -601,27 +592,30 @@ static void describe_warps(Str *out, const TraceKernel *kernel)
         str_addf(out, ", %lld registers", (long long)kernel->registers);
 }
 
-static bool find_slack(const TraceFacts *facts, VerdictFinding *finding, const Slack *slack)
+/* Kernels that leave a part of the GPU unused: how much of a kernel's time (0: it does not), and how. */
+static bool find_slack(const TraceFacts *facts, VerdictFinding *finding, const char *what,
+                       double (*kernel_lost_ns)(const TraceKernel *kernel),
+                       void (*describe)(Str *out, const TraceKernel *kernel))
 {
     const TraceRank *rank = facts->rank;
     double lost_ns = 0;
     size_t said = 0;
 
     for (size_t i = 0; i < rank->kernels.len; i++)
-        lost_ns += slack->lost_ns(&rank->kernels.at[i]);
+        lost_ns += kernel_lost_ns(&rank->kernels.at[i]);
     if (lost_ns <= 0 || facts->busy_ns < verdict_limits.SM_BUSY_SHARE * facts->step_ns)
         return false;
     finding->cost_ns = of_compute(facts, lost_ns);
-    add_cost(facts, finding, slack->what);
+    add_cost(facts, finding, what);
     for (size_t i = 0; i < rank->kernels.len; i++) {
         const TraceKernel *kernel = &rank->kernels.at[i];
 
-        if (slack->lost_ns(kernel) <= 0)
+        if (kernel_lost_ns(kernel) <= 0)
             continue;
         if (!begin_name(&finding->evidence, &said, "; "))
             break;
         str_addf(&finding->evidence, "%s (", NAME_TEXT(kernel->name));
-        slack->describe(&finding->evidence, kernel);
+        describe(&finding->evidence, kernel);
         str_addf(&finding->evidence, ", %s)", TIME_TEXT(kernel->total_ns));
     }
     return true;
@@ -629,16 +623,12 @@ static bool find_slack(const TraceFacts *facts, VerdictFinding *finding, const S
 
 bool rule_low_sm_efficiency(const TraceFacts *facts, VerdictFinding *finding)
 {
-    static const Slack blocks = {"multiprocessors without a block while kernels run: ", empty_ns, describe_blocks};
-
-    return find_slack(facts, finding, &blocks);
+    return find_slack(facts, finding, "multiprocessors without a block while kernels run: ", empty_ns, describe_blocks);
 }
 
 bool rule_low_occupancy(const TraceFacts *facts, VerdictFinding *finding)
 {
-    static const Slack warps = {"kernels with few warps: ", starved_ns, describe_warps};
-
-    return find_slack(facts, finding, &warps);
+    return find_slack(facts, finding, "kernels with few warps: ", starved_ns, describe_warps);
 }
 
 /* ---- copies: exposed time by what would help ---- */
