@@ -136,28 +136,20 @@ static const struct {
 #undef NCCL_RULE
 };
 
-/* the first of this rule, NULL */
-static NcclFinding *find_first_of_rule(NcclJob *job, NcclRule rule)
-{
-    for (size_t i = 0; i < job->report.findings.len; i++)
-        if (job->report.findings.at[i].rule == rule)
-            return &job->report.findings.at[i];
-    return NULL;
-}
-
 NcclFinding *nccl_add_finding(NcclJob *job, NcclRule rule, const char *detail)
 {
     NcclFindings *all = &job->report.findings;
+    NcclFinding *first = NULL; /* of this rule */
     const char *text = detail ? detail : "";
 
-    for (size_t i = 0; i < all->len; i++)
+    for (size_t i = 0; i < all->len; i++) {
         if (all->at[i].rule == rule && strcmp(all->at[i].detail, text) == 0)
             return &all->at[i];
-    if (all->len >= NCCL_FINDINGS_MAX) {
-        job->report.left_out++;
-        NcclFinding *same = find_first_of_rule(job, rule);
-        return same ? same : &all->at[all->len - 1];
+        if (all->at[i].rule == rule && !first)
+            first = &all->at[i];
     }
+    if (!nccl_has_room(job, all->len, NCCL_FINDINGS_MAX))
+        return first ? first : &all->at[all->len - 1];
     NcclFinding finding = {.rule = rule,
                            .severity = rules[rule].severity,
                            .id = rules[rule].id,

@@ -116,13 +116,19 @@ static bool adapter_line(NcclJob *job, const NcclProcess *p, Span s)
 }
 
 /* "eth0:10.0.0.1<0>" without the address */
-static const char *interface_of(NcclJob *job, Span s)
+static Span interface_of(Span s)
 {
     Span word = span_word(&s);
 
     if (span_starts(word, "["))
         span_after(&word, "]");
-    return nccl_intern(job, span_until(&word, ':'));
+    return span_until(&word, ':');
+}
+
+static void set_text(NcclJob *job, Span s, const char **ret_text, NcclPlace *ret_place)
+{
+    *ret_text = nccl_intern(job, s);
+    *ret_place = nccl_current_place(job);
 }
 
 /* The first line of its kind. */
@@ -142,9 +148,8 @@ static bool ib_line(NcclJob *job, NcclProcess *p, Span s)
     size_t end = span_find(s, ";");
     Span list = span_trim(span_cut(s, 0, end == SPAN_NOWHERE ? s.len : end));
     if (!job->cut && count_entries(list)) {
-        p->ib = nccl_intern(job, list);
         p->ib_devices = count_entries(list);
-        p->ib_place = nccl_current_place(job);
+        set_text(job, list, &p->ib, &p->ib_place);
     }
     return true;
 }
@@ -172,8 +177,7 @@ static bool bootstrap_line(NcclJob *job, NcclProcess *p, Span s)
 {
     if (!span_skip(&s, "Bootstrap") || !span_next(&s, ":") || !span_next(&s, "Using "))
         return false;
-    p->oob = interface_of(job, s);
-    p->oob_place = nccl_current_place(job);
+    set_text(job, interface_of(s), &p->oob, &p->oob_place);
     return true;
 }
 
@@ -185,10 +189,8 @@ bool nccl_read_net_line(NcclJob *job, Span s)
     if (span_starts(s, "Failed to open libibverbs"))
         return keep_place(job, &p->ib_missing);
     if (span_skip(&s, "Using network ")) {
-        if (!p->network[0]) {
-            p->network = nccl_intern(job, s);
-            p->network_place = nccl_current_place(job);
-        }
+        if (!p->network[0])
+            set_text(job, s, &p->network, &p->network_place);
         return true;
     }
     if (span_starts(s, "NET/Plugin")) {

@@ -368,6 +368,7 @@ typedef struct TopoCheck {
     NcclJob *job;
     const NcclTopology *t;
     Indices gpus, nics; /* PCI devices; nics: with an RDMA net, or without a net but of the class */
+    bool *above;        /* nodes: it is a PCI node above an adapter */
 } TopoCheck;
 
 static void topo_check_done(TopoCheck *topo)
@@ -381,31 +382,26 @@ static const NcclNode *node_at(const TopoCheck *topo, uint32_t node)
     return &topo->t->nodes.at[node];
 }
 
-/* The PCI nodes above each adapter. */
-static const bool *marks_of(const TopoCheck *topo)
+/* The PCI node that this one is in, NCCL_NO_INDEX. */
+static uint32_t pci_above(const TopoCheck *topo, uint32_t node)
 {
-    bool *mark = arena_calloc(&topo->job->arena, topo->t->nodes.len + 1, sizeof *mark);
+    uint32_t n = node_at(topo, node)->parent;
 
-    for (size_t i = 0; i < topo->nics.len; i++)
-        for (uint32_t n = node_at(topo, topo->nics.at[i])->parent;
-             n != NCCL_NO_INDEX && node_at(topo, n)->part == NCCL_PART_PCI; n = node_at(topo, n)->parent)
-            mark[n] = true;
-    return mark;
+    return n != NCCL_NO_INDEX && node_at(topo, n)->part == NCCL_PART_PCI ? n : NCCL_NO_INDEX;
 }
 
-/* Whether one adapter hangs below a switch that `gpu` hangs below too. `mark` has the PCI nodes above each adapter. */
-static bool shares_switch(const TopoCheck *topo, const bool *mark, uint32_t gpu)
+/* Whether one adapter hangs below a switch that `gpu` hangs below too. */
+static bool shares_switch(const TopoCheck *topo, uint32_t gpu)
 {
-    for (uint32_t n = node_at(topo, gpu)->parent; n != NCCL_NO_INDEX && node_at(topo, n)->part == NCCL_PART_PCI;
-         n = node_at(topo, n)->parent)
-        if (mark[n])
+    for (uint32_t n = pci_above(topo, gpu); n != NCCL_NO_INDEX; n = pci_above(topo, n))
+        if (topo->above[n])
             return true;
     return false;
 }
 
 static TopoCheck find_devices(NcclJob *job, const NcclTopology *t)
 {
-    TopoCheck topo = {.job = job, .t = t};
+    TopoCheck topo = {.job = job, .t = t, .above = arena_calloc(&job->arena, t->nodes.len + 1, sizeof *topo.above)};
 
     for (uint32_t i = 0; i < t->nodes.len; i++) {
         if (nccl_node_is_gpu(t, i)) {
@@ -416,6 +412,9 @@ static TopoCheck find_devices(NcclJob *job, const NcclTopology *t)
                 vec_push(&topo.nics, i);
         }
     }
+    for (size_t i = 0; i < topo.nics.len; i++)
+        for (uint32_t n = pci_above(&topo, topo.nics.at[i]); n != NCCL_NO_INDEX; n = pci_above(&topo, n))
+            topo.above[n] = true;
     return topo;
 }
 
@@ -424,7 +423,6 @@ void nccl_count_topologies(NcclJob *job)
     for (size_t k = 0; k < job->report.topologies.len; k++) {
         NcclTopology *t = &job->report.topologies.at[k];
         CLEANUP(topo_check_done) TopoCheck topo = find_devices(job, t);
-        const bool *mark = marks_of(&topo);
         t->gpus = (uint32_t)topo.gpus.len;
         t->nics = (uint32_t)topo.nics.len;
         for (size_t i = 0; i < t->nodes.len; i++)
@@ -432,7 +430,7 @@ void nccl_count_topologies(NcclJob *job)
         for (size_t i = 0; i < topo.gpus.len; i++) {
             uint32_t pci = topo.gpus.at[i], gpu = nccl_node_gpu(t, pci);
             t->links += nccl_node_links(t, pci);
-            t->near_gpus += shares_switch(&topo, mark, pci);
+            t->near_gpus += shares_switch(&topo, pci);
             t->nvls_able |= gpu != NCCL_NO_INDEX && t->nodes.at[gpu].sm >= SM_NVLS && nccl_node_at_switch(t, pci);
         }
     }
@@ -525,7 +523,6 @@ static void check_gdr(const TopoCheck *topo, const Indices *devices)
 
 static void check_paths(const TopoCheck *topo)
 {
-    const bool *mark = marks_of(topo);
     size_t far = topo->gpus.len - topo->t->near_gpus;
 
     if (topo->nics.len == 0 || topo->gpus.len == 0 || far == 0)
@@ -534,7 +531,7 @@ static void check_paths(const TopoCheck *topo)
     NcclFinding *f = nccl_add_findingf(topo->job, all ? NCCL_RULE_TOPO_CPU_PATH_ALL : NCCL_RULE_TOPO_CPU_PATH,
                                        "%zu of %zu GPUs", far, topo->gpus.len);
     for (size_t i = 0; i < topo->gpus.len; i++)
-        if (!shares_switch(topo, mark, topo->gpus.at[i]))
+        if (!shares_switch(topo, topo->gpus.at[i]))
             nccl_add_evidence(topo->job, f, node_at(topo, topo->gpus.at[i])->place,
                               "%s shares no PCI switch with an adapter", device_title(topo, topo->gpus.at[i]));
 }
