@@ -126,11 +126,8 @@ typedef struct Label {
 
 typedef VEC(Label) Labels;
 
-/* Gives lanes their names and orders. Labels are in order afterwards. */
+/* Gives lanes their names and orders. Of labels of one kind the last one of each thread or process is left. */
 void labels_apply(Labels *labels, Profile *profile);
-
-/* Whether an ordered label is of that kind, and the last one of that kind of its thread or process. */
-bool label_counts(const Labels *labels, const Label *label, LabelKind kind);
 
 /* --- events that only their process's name makes GPU work -------------------------------------------------------- */
 

@@ -358,39 +358,41 @@ static int by_label(const void *a, const void *b)
     const Label *x = a, *y = b;
     const int order = compare_keys(&x->thread, &y->thread);
 
-    return order ? order : (x->order > y->order) - (x->order < y->order);
+    if (order || x->kind != y->kind)
+        return order ? order : x->kind < y->kind ? -1 : 1;
+    return number_compare_u64(x->order, y->order);
 }
 
-/* The first label of a thread, or the place where it would be. */
-static size_t first_of(const Labels *labels, const Label *key)
+/* Of each kind of label of a thread or a process the last one stays, with order 0. */
+static void sort_labels(Labels *labels)
 {
-    size_t low = 0, high = labels->len;
+    size_t kept = 0;
 
-    while (low < high) {
-        const size_t middle = (low + high) / 2;
+    vec_sort(labels, by_label);
+    for (size_t i = 0; i < labels->len; i++) {
+        Label label = labels->at[i];
 
-        if (by_label(&labels->at[middle], key) < 0)
-            low = middle + 1;
-        else
-            high = middle;
+        label.order = 0;
+        if (kept && by_label(&labels->at[kept - 1], &label) == 0)
+            kept--;
+        labels->at[kept++] = label;
     }
-    return low;
+    labels->len = kept;
+}
+
+static const Label *find_label(const Labels *labels, const ThreadKey *thread, LabelKind kind)
+{
+    const Label key = {.thread = *thread, .kind = kind};
+
+    return labels->len ? bsearch(&key, labels->at, labels->len, sizeof key, by_label) : NULL;
 }
 
 static void label_lane(const Labels *labels, ThreadKey thread, ProfileLane *lane)
 {
-    const Label key = {.thread = thread, .order = 0};
+    const Label *sort = find_label(labels, &thread, LABEL_SORT), *name = find_label(labels, &thread, LABEL_THREAD);
 
-    for (size_t i = first_of(labels, &key); i < labels->len; i++) {
-        const Label *label = &labels->at[i];
-
-        if (compare_keys(&label->thread, &thread) != 0)
-            break;
-        if (label->kind == LABEL_SORT)
-            lane->sort = label->sort;
-        else if (label->kind == LABEL_THREAD)
-            lane->label = label->text;
-    }
+    lane->sort = sort ? sort->sort : lane->sort;
+    lane->label = name ? name->text : lane->label;
 }
 
 /* Streams by their number alone: "stream 7" of the first traces is 7 of the later ones. */
@@ -413,7 +415,7 @@ static void label_streams(const Labels *labels, Profile *profile)
         }
         vec_push(&streams, label);
     }
-    vec_sort(&streams, by_label);
+    sort_labels(&streams);
     for (size_t i = 0; i < profile->lanes.len; i++) {
         ProfileLane *lane = &profile->lanes.at[i];
 
@@ -423,18 +425,6 @@ static void label_streams(const Labels *labels, Profile *profile)
     vec_done(&streams);
 }
 
-bool label_counts(const Labels *labels, const Label *label, LabelKind kind)
-{
-    const Label *end = labels->at + labels->len;
-
-    if (label->kind != kind)
-        return false;
-    for (const Label *next = label + 1; next < end && compare_keys(&next->thread, &label->thread) == 0; next++)
-        if (next->kind == kind)
-            return false;
-    return true;
-}
-
 void labels_apply(Labels *labels, Profile *profile)
 {
     if (labels->len == 0)
@@ -442,7 +432,7 @@ void labels_apply(Labels *labels, Profile *profile)
     for (size_t i = 0; i < labels->len; i++)
         labels->at[i].order = i + 1;
     label_streams(labels, profile);
-    vec_sort(labels, by_label);
+    sort_labels(labels);
     for (size_t i = 0; i < profile->lanes.len; i++) {
         ProfileLane *lane = &profile->lanes.at[i];
 
@@ -623,19 +613,15 @@ void halves_pair(TraceScan *scan)
 
 static uint32_t *field_at(Profile *profile, const Wide *wide)
 {
-    switch (wide->field) {
-    case WIDE_GPU_LINK:
-        return &profile->gpu.link[wide->row];
-    case WIDE_GPU_EXTERNAL:
-        return &profile->gpu.external[wide->row];
-    case WIDE_HOST_LINK:
-        return &profile->host.link[wide->row];
-    case WIDE_SYNC_LINK:
-        return &profile->syncs.at[wide->row].link;
-    case WIDE_SYNC_WAIT:
-        break;
-    }
-    return &profile->syncs.at[wide->row].wait_link;
+    uint32_t *const columns[] = {[WIDE_GPU_LINK] = profile->gpu.link,
+                                 [WIDE_GPU_EXTERNAL] = profile->gpu.external,
+                                 [WIDE_HOST_LINK] = profile->host.link};
+
+    if (wide->field <= WIDE_HOST_LINK)
+        return &columns[wide->field][wide->row];
+    ProfileSync *sync = &profile->syncs.at[wide->row];
+
+    return wide->field == WIDE_SYNC_LINK ? &sync->link : &sync->wait_link;
 }
 
 static uint32_t largest_id(const uint32_t *ids, size_t count, uint32_t max)

@@ -396,8 +396,7 @@ static void learn_devices(TraceKnown *known, const TraceScan *scan)
         const Label *label = &scan->labels.at[i];
         KnownDevice device = {0};
 
-        if (!label_counts(&scan->labels, label, LABEL_PROCESS) ||
-            !device_of(profile_text(scan->profile, label->text, NULL), &device.device))
+        if (label->kind != LABEL_PROCESS || !device_of(profile_text(scan->profile, label->text, NULL), &device.device))
             continue;
         device.process = thread_of(known, scan->profile, &label->thread);
         vec_push(&known->devices, device);
@@ -415,7 +414,7 @@ static void learn_lanes(TraceKnown *known, const TraceScan *scan)
                                     .pid_text = text_of(scan->profile, label->thread.pid_name)};
         const KnownDevice *device = find_device(known, &thread);
 
-        if (!device || !label_counts(&scan->labels, label, LABEL_THREAD))
+        if (!device || label->kind != LABEL_THREAD)
             continue;
         const char *text = arena_strdup(&known->arena, profile_text(scan->profile, label->text, NULL));
 
