@@ -259,11 +259,6 @@ size_t series_seconds(const Series *series, uint64_t from_ns, uint64_t to_ns, St
     return kept;
 }
 
-static uint64_t oldest_minute(const Series *series)
-{
-    return oldest_kept(series->first_minute, series->last_minute, STORE_MINUTES);
-}
-
 /* Of a minute that the ring holds. */
 static CellMinute minute_cell(const Series *series, CellsReader *reader, uint64_t minute)
 {
@@ -333,7 +328,8 @@ size_t series_minutes(const Series *series, uint64_t from_ns, uint64_t to_ns, St
     if (!series->has_minutes || from_ns > to_ns)
         return 0;
     cells_reader_init(&reader, minutes_of(series));
-    range = range_of(from_ns / NS_PER_MIN, to_ns / NS_PER_MIN, oldest_minute(series), series->last_minute);
+    range = range_of(from_ns / NS_PER_MIN, to_ns / NS_PER_MIN,
+                     oldest_kept(series->first_minute, series->last_minute, STORE_MINUTES), series->last_minute);
     if (series->counter && range.from <= range.to)
         before = value_before(series, &reader, range.from);
     for (uint64_t m = range.from; m <= range.to && count < cap; m++) {

@@ -46,12 +46,12 @@ struct Store {
     StoreDevice *devices;
     uint16_t *by_key;   /* device_count indices of devices, sorted by key */
     SeriesRings *rings; /* of each head */
-    Slab *slab;
+    Slab slab;
 };
 
 /* Where the parts of a store lie in its mapping. */
 typedef struct Layout {
-    size_t slab, heads, devices, by_key, rings, next, units, end;
+    size_t heads, devices, by_key, rings, next, units, end;
 } Layout;
 
 static size_t devices_for(size_t series_max)
@@ -69,8 +69,7 @@ static Layout layout_of(size_t series_max)
     Layout at;
 
     assert(series_max > 0 && series_max <= STORE_SERIES_MAX);
-    at.slab = align_after(0, 1, sizeof(Store));
-    at.heads = align_after(at.slab, 1, sizeof(Slab));
+    at.heads = align_after(0, 1, sizeof(Store));
     at.devices = align_after(at.heads, series_max, sizeof(Head));
     at.by_key = align_after(at.devices, devices_for(series_max), sizeof(StoreDevice));
     at.rings = align_after(at.by_key, devices_for(series_max), sizeof(uint16_t));
@@ -104,13 +103,10 @@ Store *store_new(size_t series_max)
         .devices = (StoreDevice *)(void *)(memory + at.devices),
         .by_key = (uint16_t *)(void *)(memory + at.by_key),
         .rings = (SeriesRings *)(void *)(memory + at.rings),
-        .slab = (Slab *)(void *)(memory + at.slab),
-    };
-    *store->slab = (Slab){
-        .units = (SlabUnit *)(void *)(memory + at.units),
-        .next = (uint32_t *)(void *)(memory + at.next),
-        .count = (uint32_t)(series_max * SERIES_UNITS),
-        .free = SLAB_NONE,
+        .slab = {.units = (SlabUnit *)(void *)(memory + at.units),
+                 .next = (uint32_t *)(void *)(memory + at.next),
+                 .count = (uint32_t)(series_max * SERIES_UNITS),
+                 .free = SLAB_NONE},
     };
     return store;
 }
@@ -123,9 +119,9 @@ void store_free(Store *store)
 
 StoreMemory store_memory(const Store *store)
 {
-    const Slab *slab = store->slab;
+    const Slab *slab = &store->slab;
     size_t unit = sizeof(SlabUnit) + sizeof *slab->next;
-    size_t fixed = sizeof *store + sizeof *slab + store->heads_touched * (sizeof(Head) + sizeof(SeriesRings)) +
+    size_t fixed = sizeof *store + store->heads_touched * (sizeof(Head) + sizeof(SeriesRings)) +
                    store->device_count * (sizeof(StoreDevice) + sizeof *store->by_key);
 
     return (StoreMemory){.taken = fixed + slab->touched * unit, .cells = slab->used * unit};
@@ -294,7 +290,7 @@ StoreSeries store_open(Store *store, const char *device_key, MetricId metric, ui
     index = allocate_series_head(store);
     head = &store->heads[index];
     *head = (Head){.series = {.rings = &store->rings[index],
-                              .slab = store->slab,
+                              .slab = &store->slab,
                               .counter = metric_get(metric)->type == METRIC_COUNTER},
                    .alive_ns = now_ns,
                    .metric = (uint16_t)metric,

@@ -283,24 +283,18 @@ static bool event_start(TraceScan *scan, int64_t *ret)
 /* False: the event is lost, and noted as such. */
 static bool event_times(TraceScan *scan, bool gpu, int64_t *start, int64_t *duration)
 {
-    if (!event_start(scan, start)) {
-        lose_event(scan, PROFILE_LOSS_NO_TIME);
-        return false;
-    }
-    if (!has_slot(scan, SLOT_DURATION) ||
-        !value_nanoseconds(slice_of(scan, SLOT_DURATION), duration, &scan->fraction) || *duration > DURATION_MAX) {
-        lose_event(scan, PROFILE_LOSS_NO_TIME);
-        return false;
-    }
-    if (*duration < 0) {
+    bool known = event_start(scan, start) && has_slot(scan, SLOT_DURATION) &&
+                 value_nanoseconds(slice_of(scan, SLOT_DURATION), duration, &scan->fraction) &&
+                 *duration <= DURATION_MAX;
+
+    if (known && *duration < 0) {
         lose_event(scan, PROFILE_LOSS_BAD_DURATION);
         *duration = 0;
     }
-    if (gpu && *start == 0 && *duration == 0) {
+    known = known && !(gpu && *start == 0 && *duration == 0);
+    if (!known)
         lose_event(scan, PROFILE_LOSS_NO_TIME);
-        return false;
-    }
-    return true;
+    return known;
 }
 
 /* Events without a category: the name or a step's number may tell the kind ("$train.py:12 step" of XLA's profiler);

@@ -319,14 +319,14 @@ typedef struct KnownThread {
 
 /* A process that is a GPU; `streams`: some of its threads are called streams. */
 typedef struct KnownDevice {
-    KnownThread process;
+    KnownThread process; /* first: the list is sorted by it */
     int32_t device;
     bool streams;
 } KnownDevice;
 
 /* A named thread of such a process. */
 typedef struct KnownLane {
-    KnownThread thread;
+    KnownThread thread; /* first: the list is sorted by it */
     const char *label;
 } KnownLane;
 
@@ -347,10 +347,10 @@ typedef struct KnownHalf {
 
 struct TraceKnown {
     Arena arena;
-    VEC(KnownDevice) devices; /* by process */
-    VEC(KnownLane) lanes;     /* by process and thread */
-    VEC(KnownId) ids;         /* by id */
-    VEC(KnownHalf) halves;    /* by byte */
+    VEC(KnownDevice) devices;
+    VEC(KnownLane) lanes;
+    VEC(KnownId) ids;
+    VEC(KnownHalf) halves;
 };
 
 /* Copies what a scan has learned, after labels_apply. */

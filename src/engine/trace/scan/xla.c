@@ -276,8 +276,10 @@ static const char *text_of(const Profile *profile, uint32_t name)
     return name == PROFILE_NONE ? NULL : profile_text(profile, name, NULL);
 }
 
-static int compare_threads(const KnownThread *x, const KnownThread *y)
+/* By the thread that elements begin with. */
+static int by_thread(const void *a, const void *b)
 {
+    const KnownThread *x = a, *y = b;
     int order;
 
     if (x->pid != y->pid)
@@ -286,16 +288,6 @@ static int compare_threads(const KnownThread *x, const KnownThread *y)
         return x->tid < y->tid ? -1 : 1;
     order = compare_texts(x->pid_text, y->pid_text);
     return order ? order : compare_texts(x->tid_text, y->tid_text);
-}
-
-static int by_device(const void *a, const void *b)
-{
-    return compare_threads(&((const KnownDevice *)a)->process, &((const KnownDevice *)b)->process);
-}
-
-static int by_lane(const void *a, const void *b)
-{
-    return compare_threads(&((const KnownLane *)a)->thread, &((const KnownLane *)b)->thread);
 }
 
 /* "/device:GPU:3", alone or behind a host's name. */
@@ -348,7 +340,7 @@ static const KnownDevice *find_device(const TraceKnown *known, const KnownThread
 {
     const KnownDevice key = {.process = {.pid = thread->pid, .pid_text = thread->pid_text}};
 
-    return known->devices.len ? bsearch(&key, known->devices.at, known->devices.len, sizeof key, by_device) : NULL;
+    return known->devices.len ? bsearch(&key, known->devices.at, known->devices.len, sizeof key, by_thread) : NULL;
 }
 
 KnownPlace known_place(const TraceKnown *known, const KnownThread *thread)
@@ -360,7 +352,7 @@ KnownPlace known_place(const TraceKnown *known, const KnownThread *thread)
 
     if (!device)
         return place;
-    lane = known->lanes.len ? bsearch(&key, known->lanes.at, known->lanes.len, sizeof key, by_lane) : NULL;
+    lane = known->lanes.len ? bsearch(&key, known->lanes.at, known->lanes.len, sizeof key, by_thread) : NULL;
     place.device = device->device;
     place.use = lane ? use_of_line(lane->label) : LANE_OPERATIONS;
     if (place.use != LANE_OPERATIONS || (lane && is_stream(lane->label, &place.stream)))
@@ -401,7 +393,7 @@ static void learn_devices(TraceKnown *known, const TraceScan *scan)
         device.process = thread_of(known, scan->profile, &label->thread);
         vec_push(&known->devices, device);
     }
-    vec_sort(&known->devices, by_device);
+    vec_sort(&known->devices, by_thread);
 }
 
 static void learn_lanes(TraceKnown *known, const TraceScan *scan)
@@ -422,7 +414,7 @@ static void learn_lanes(TraceKnown *known, const TraceScan *scan)
         vec_push(&known->lanes,
                  ((KnownLane){.thread = thread_of(known, scan->profile, &label->thread), .label = text}));
     }
-    vec_sort(&known->lanes, by_lane);
+    vec_sort(&known->lanes, by_thread);
 }
 
 void known_learn(TraceKnown *known, const TraceScan *scan)
