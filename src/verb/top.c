@@ -296,7 +296,6 @@ static bool take_news(Session *s)
 /* Draws, and asks for the past of what is drawn. */
 static void draw_screen(Session *s, Grid *grid)
 {
-    grid_clear(grid);
     top_draw(s->top, grid);
     const size_t open = history_count_open(s->history);
     if (open > s->open)

@@ -78,8 +78,6 @@ static void draw_stale(const Top *top, Grid *grid, Area *area)
     if (!feed->trouble[0])
         return;
     const Area row = area_top(area, 1);
-    if (row.height == 0)
-        return;
     grid_fill(grid, row, INK_BAD, " ");
     if (top->snapshot->node)
         grid_textf(grid, row, 1, 0, INK_BAD, "STALE: all values are %s old. %s", human_age(age, feed->age_ns),

@@ -262,8 +262,6 @@ void foot_draw(Top *top, Grid *grid, Area area)
 {
     int x = 0;
 
-    if (area.height == 0)
-        return;
     if (top->prompt != PROMPT_NONE) {
         draw_prompt(top, grid, area);
         return;

@@ -183,8 +183,6 @@ int text_wrap(Grid *grid, Area area, int y, Ink ink, const char *text)
     for (; *text && y < area.height; y++) {
         const size_t len = text_fit(text, area.width > 1 ? area.width : 1);
 
-        if (len == 0)
-            break;
         grid_textf(grid, area, 0, y, ink, "%.*s", (int)len, text);
         text += len;
         text += strspn(text, " ");
@@ -289,8 +287,6 @@ Area layout_cell(const Layout *layout, Area row, size_t i)
 
 void column_text(Grid *grid, Area cell, bool right, Ink ink, const char *text)
 {
-    if (cell.width <= 0 || cell.height <= 0)
-        return;
     if (right && grid_text_width(text) <= cell.width)
         grid_right(grid, cell, cell.width, 0, ink, text);
     else
