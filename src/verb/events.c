@@ -215,7 +215,7 @@ static void follow_events(Reader *reader)
 
     while (!stopped && !reader->broken) {
         look_again(reader, &away);
-        reader->broken |= fflush(stdout) != 0;
+        reader->broken |= !verb_flush();
         if (!stopped && !reader->broken)
             nanosleep(&pause, NULL);
     }

@@ -182,7 +182,7 @@ static int show_run(VerbCall *call, const void *options)
         str_add(&out, o->watch && tty && !o->json ? "\033[H\033[2J" : "");
         (o->json ? write_json : write_table)(image, at, &out);
         fputs(out.text, stdout);
-        if (o->watch && (fflush(stdout) != 0 || usleep((useconds_t)(o->every_ns / 1000)) != 0))
+        if (o->watch && (!verb_flush() || usleep((useconds_t)(o->every_ns / 1000)) != 0))
             break;
     } while (o->watch);
     sim_image_close(image);

@@ -94,7 +94,7 @@ static int status_run(VerbCall *call, const void *options)
         if (o->watch && !o->json && isatty(STDOUT_FILENO))
             fputs("\033[H\033[2J", stdout);
         fwrite(out.text, 1, out.len, stdout);
-        if (!o->watch || fflush(stdout) != 0)
+        if (!o->watch || !verb_flush())
             return code;
         clock_sleep(clock_kernel(), o->interval_ns);
     }

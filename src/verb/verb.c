@@ -45,9 +45,14 @@ int verb_failf(VerbCall *call, int code, const char *fmt, ...)
     return verb_fail(call, code);
 }
 
+bool verb_flush(void)
+{
+    return fflush(stdout) == 0 && !ferror(stdout); /* a line that failed leaves nothing for fflush to fail on */
+}
+
 int verb_end(VerbCall *call, int code)
 {
-    if (fflush(stdout) == 0 && !ferror(stdout))
+    if (verb_flush())
         return code;
     return verb_failf(call, EXIT_UNKNOWN, "the output could not be written: it is incomplete");
 }

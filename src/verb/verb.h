@@ -46,6 +46,8 @@ int verb_main(int argc, char **argv);
 
 /* Prints "PATH: text" from call->err (or a format) to stderr and returns `code`. */
 int verb_fail(const VerbCall *call, int code);
+/* Writes out what was printed; false where some of it could not be written: the disk is full, the terminal gone. */
+bool verb_flush(void);
 int verb_failf(VerbCall *call, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 /* Flushes stdout: EXIT_UNKNOWN and a message when the output could not be written (a full disk), else `code`. */

@@ -4,6 +4,7 @@ import os
 import pathlib
 import pty
 import select
+import signal
 
 import pytest
 from agent_rig import until
@@ -26,16 +27,19 @@ def processes_of(mark):
 
 @pytest.fixture
 def terminal(tmp_path):
-    """terminal(command, word): runs it in a terminal of its own until it has printed the word, then closes the terminal."""
+    """terminal(command, word): runs it in a terminal of its own until it has printed the word, then closes the terminal.
+    It ignores the signals in `deaf`."""
     started = []
 
-    def run(command, word):
+    def run(command, word, deaf=()):
         env = {**os.environ, "STOKER_SIM_RUNTIME": str(tmp_path / "nodes"), "TMPDIR": str(tmp_path / "tmp"), "TERM": "xterm",
                "STOKER_CONTROL": str(tmp_path / "c.sock"), "STOKER_JOURNAL": str(tmp_path / "j.db")}
         env.pop("STOKER_ROOT", None)
         (tmp_path / "tmp").mkdir()
         pid, ours = pty.fork()
         if pid == 0:
+            for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):  # ignored where the tests run in the background
+                signal.signal(number, signal.SIG_IGN if number in deaf else signal.SIG_DFL)
             os.execve(command[0], [str(word) for word in command], env)
         started.append(pid)
         seen = b""
@@ -44,7 +48,7 @@ def terminal(tmp_path):
             seen += os.read(ours, 65536)
         assert processes_of(str(tmp_path / "nodes"))
         os.close(ours)
-        os.waitpid(pid, 0)
+        until(lambda: os.waitpid(pid, os.WNOHANG)[0], "the end of the command")
         started.remove(pid)
 
     yield run
@@ -73,7 +77,14 @@ def test_make_run_ends_with_its_terminal(build, terminal, tmp_path):
     assert list((tmp_path / "nodes").iterdir()) == [] and list((tmp_path / "tmp").iterdir()) == []
 
 
-def test_a_watch_ends_with_its_terminal(stoker, terminal, make_node, tmp_path):
+@pytest.mark.parametrize("deaf", [(), (signal.SIGHUP,)], ids=["", "nohup"])
+def test_a_watch_ends_with_its_terminal(stoker, terminal, make_node, tmp_path, deaf):
     node = make_node()
-    terminal([stoker, "sim", "show", "--watch", "--image", node.env["STOKER_SIM"]], "driver")
+    terminal([stoker, "sim", "show", "--watch", "--image", node.env["STOKER_SIM"]], "driver", deaf)
+    until(lambda: not processes_of(str(tmp_path / "nodes")), "the end")
+
+
+def test_a_watched_status_ends_with_its_terminal(stoker, terminal, tmp_path):
+    command = [stoker, "status", "--watch", "--interval", "200ms", "--driver-library", "/nonexistent"]
+    terminal(command, "NVIDIA", (signal.SIGHUP,))
     until(lambda: not processes_of(str(tmp_path / "nodes")), "the end")
