@@ -178,15 +178,10 @@ static double read_decimal(const char *text, size_t len)
 
 static bool read_infinity(const char *text, size_t len, double *ret)
 {
-    if (len == 3 && !memcmp(text, "Inf", 3))
-        *ret = INFINITY;
-    else if (len == 4 && !memcmp(text, "+Inf", 4))
-        *ret = INFINITY;
-    else if (len == 4 && !memcmp(text, "-Inf", 4))
-        *ret = -INFINITY;
-    else
-        return false;
-    return true;
+    const size_t sign = len == 4 && (*text == '+' || *text == '-');
+
+    *ret = sign && *text == '-' ? -INFINITY : INFINITY;
+    return len == sign + 3 && !memcmp(text + sign, "Inf", 3);
 }
 
 int number_parsen_double(const char *text, size_t len, double min, double max, double *ret, Err *err)

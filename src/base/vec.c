@@ -24,11 +24,6 @@ void *vec_grow(void *at, size_t *cap, size_t count, size_t size)
     return at;
 }
 
-void vec_zero(void *element, size_t size)
-{
-    memset(element, 0, size);
-}
-
 size_t vec_close_gap(void *at, size_t len, size_t i, size_t size)
 {
     char *bytes = at;

@@ -14,6 +14,7 @@
 
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define VEC(type)                                                                                                      \
     struct {                                                                                                           \
@@ -30,7 +31,8 @@
 
 /* Appends a zeroed element and gives its address, valid until the next push. */
 #define vec_add(vec)                                                                                                   \
-    (vec_reserve((vec), (vec)->len + 1), vec_zero(&(vec)->at[(vec)->len], sizeof(*(vec)->at)), &(vec)->at[(vec)->len++])
+    (vec_reserve((vec), (vec)->len + 1), memset(&(vec)->at[(vec)->len], 0, sizeof(*(vec)->at)),                        \
+     &(vec)->at[(vec)->len++])
 
 /* Removes element i, closing the gap; the order is kept. */
 #define vec_remove(vec, i) ((vec)->len = vec_close_gap((vec)->at, (vec)->len, (i), sizeof(*(vec)->at)))
@@ -47,5 +49,4 @@
 /* The parts of the macros that are functions; not for direct use. vec_grow returns the array, moved where *cap was
  * under `count` (it at least doubles); vec_close_gap returns the new length. */
 void *vec_grow(void *at, size_t *cap, size_t count, size_t size);
-void vec_zero(void *element, size_t size);
 size_t vec_close_gap(void *at, size_t len, size_t i, size_t size);

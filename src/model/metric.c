@@ -156,35 +156,8 @@ MetricId metric_fast_at(int index)
     return METRIC_END;
 }
 
-/* ---- units ---- */
-
-typedef struct UnitRow {
-    const char *symbol;
-    const char *base;
-    double factor;
-} UnitRow;
-
-static const UnitRow units[] = {
-#define UNIT(id, symbol_text, base_text, to_base)                                                                      \
-    [UNIT_##id] = {.symbol = symbol_text, .base = base_text, .factor = to_base},
+const struct UnitRow metric_units[] = {
+#define UNIT(id, ...) [UNIT_##id] = {__VA_ARGS__},
 #include "model/unit.def"
 #undef UNIT
 };
-
-const char *unit_symbol(Unit unit)
-{
-    assert(unit < UNIT_END);
-    return units[unit].symbol;
-}
-
-const char *unit_suffix(Unit unit)
-{
-    assert(unit < UNIT_END);
-    return units[unit].base;
-}
-
-double unit_factor(Unit unit)
-{
-    assert(unit < UNIT_END);
-    return units[unit].factor;
-}

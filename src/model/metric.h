@@ -20,14 +20,11 @@ typedef enum Unit {
     UNIT_END,
 } Unit;
 
-/* The short text shown beside a value: "MHz", "%", "bytes/s". */
-const char *unit_symbol(Unit unit);
-
-/* The Prometheus base unit as a name's suffix spells it ("hertz", "bytes_per_second"); "" for things counted. */
-const char *unit_suffix(Unit unit);
-
-/* What a value is multiplied by to be in the base unit: MHz 1e6, mJ 1e-3, MiB 1048576. */
-double unit_factor(Unit unit);
+extern const struct UnitRow {
+    const char *symbol; /* shown beside a value: "MHz", "%", "bytes/s" */
+    const char *suffix; /* the Prometheus base unit as names spell it: "bytes_per_second"; "" for things counted */
+    double factor;      /* what a value is multiplied by to be in the base unit: MHz 1e6, mJ 1e-3, MiB 1048576 */
+} metric_units[UNIT_END];
 
 typedef enum MetricId {
 #define METRIC(id, ...) METRIC_##id,

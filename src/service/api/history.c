@@ -124,7 +124,7 @@ static void write_series(Writing *w, StoreSeries series, MetricId id)
 
     json_open(w->out, NULL, '{');
     json_add_text(w->out, "metric", metric->name);
-    json_add_text(w->out, "unit", unit_symbol(metric->unit));
+    json_add_text(w->out, "unit", metric_units[metric->unit].symbol);
     json_add_text(w->out, "type", metric_types[metric->type].key);
     json_add_key(w->out, "columns");
     str_add(w->out, columns_of(w, metric));

@@ -125,7 +125,7 @@ static void add_metrics(Str *out, const Node *node, const Reading *reading)
         json_open(out, metric->name, '{');
         if (sample_age(sample, node->time_ns, &age)) {
             add_sample(out, "value", sample);
-            json_add_text(out, "unit", unit_symbol(metric->unit));
+            json_add_text(out, "unit", metric_units[metric->unit].symbol);
             json_add_seconds(out, "age_seconds", age);
         } else {
             json_add_null(out, "value");

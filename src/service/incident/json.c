@@ -504,7 +504,7 @@ static void add_series(void *self, StoreSeries series, const char *device_key, M
     json_open(s->out, NULL, '{');
     json_add_text(s->out, "device", device_key);
     json_add_text(s->out, "metric", metric_get(metric)->name);
-    json_add_text(s->out, "unit", unit_symbol(metric_get(metric)->unit));
+    json_add_text(s->out, "unit", metric_units[metric_get(metric)->unit].symbol);
     add_seconds(s, series);
     json_close(s->out, '}');
 }

@@ -150,10 +150,7 @@ typedef struct Reader {
     Err *err;
 } Reader;
 
-static const char *const type_names[] = {
-    [COUNTER_GAUGE] = "gauge",     [COUNTER_COUNTER] = "counter", [COUNTER_HISTOGRAM] = "histogram",
-    [COUNTER_SUMMARY] = "summary", [COUNTER_LABEL] = "label",
-};
+static const WordRow type_words[] = {COUNTER_TYPE_TABLE(WORD_ROW)};
 
 static const CounterType types[] = {
     [METRIC_GAUGE] = COUNTER_GAUGE,
@@ -226,16 +223,6 @@ static const char *copy_trimmed(Arena *arena, const char *field)
     return arena_strndup(arena, field, len);
 }
 
-static bool find_type(const char *text, CounterType *ret)
-{
-    for (size_t i = 0; i < sizeof type_names / sizeof type_names[0]; i++)
-        if (strcmp(type_names[i], text) == 0) {
-            *ret = (CounterType)i;
-            return true;
-        }
-    return false;
-}
-
 static bool has_counter(const Counters *counters, const char *name)
 {
     for (size_t i = 0; i < counters->rows.len; i++)
@@ -252,6 +239,7 @@ static int use_record(Reader *reader, unsigned line, const char *const field[COL
     const char *name = copy_trimmed(arena, field[0]), *type = copy_trimmed(arena, field[1]);
     const MetricName *found;
     bool text_metric;
+    int kind;
 
     if (*name == '\0' || *name == '#')
         return 0;
@@ -259,12 +247,14 @@ static int use_record(Reader *reader, unsigned line, const char *const field[COL
     if (!found)
         return refuse(reader, line, "no metric is called '%.*s'", TEXT_SHOWN, name);
     /* dcgm-exporter ignores the type of its derived rows, which are gauges */
-    if (!find_type(type, &row.type)) {
+    kind = word_find(type_words, COUNTER_TYPE_END, type);
+    if (kind < 0) {
         if (strncmp(name, "DCGM_EXP_", 9) != 0)
             return refuse(reader, line, "'%.*s' is not a type: gauge, counter, histogram, summary, label", TEXT_SHOWN,
                           type);
-        row.type = COUNTER_GAUGE;
+        kind = COUNTER_GAUGE;
     }
+    row.type = (CounterType)kind;
     text_metric = metric_get(found->metric)->type == METRIC_LABEL;
     if (text_metric && row.type != COUNTER_LABEL)
         return refuse(reader, line, "%s is a text: its type must be label", name);

@@ -18,13 +18,14 @@
 
 enum { COUNTERS_WARNINGS_MAX = 1000 }; /* more are not kept */
 
-typedef enum CounterType {
-    COUNTER_GAUGE,
-    COUNTER_COUNTER,
-    COUNTER_HISTOGRAM,
-    COUNTER_SUMMARY,
-    COUNTER_LABEL
-} CounterType;
+#define COUNTER_TYPE_TABLE(WORD)                                                                                       \
+    WORD(COUNTER_GAUGE, "gauge")                                                                                       \
+    WORD(COUNTER_COUNTER, "counter")                                                                                   \
+    WORD(COUNTER_HISTOGRAM, "histogram")                                                                               \
+    WORD(COUNTER_SUMMARY, "summary")                                                                                   \
+    WORD(COUNTER_LABEL, "label")
+
+typedef enum CounterType { COUNTER_TYPE_TABLE(WORD_ID) COUNTER_TYPE_END } CounterType;
 
 typedef struct CounterRow {
     MetricName name;  /* metric, unit and factor of the name that was written; text is in the arena, as written */

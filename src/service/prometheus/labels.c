@@ -342,9 +342,7 @@ static uint64_t mark_gpu(uint64_t mark, const NodeGpu *gpu, const LabelInput *in
     const Device *device = &gpu->reading.device;
 
     mark = mark_number(mark, (uint64_t)device->index << 32 | device->minor);
-    mark = mark_number(mark, (uint64_t)device->has_pci << 63 | (uint64_t)device->pci.domain << 24 |
-                                 (uint64_t)device->pci.bus << 16 | (uint64_t)device->pci.device << 8 |
-                                 device->pci.function);
+    mark = mark_number(mark, (uint64_t)device->has_pci << 63 | (uint64_t)pci_pack(device->pci));
     mark = mark_text(mark_text(mark, device->uuid), device->name);
     for (size_t i = 0; i < input->row_count; i++) {
         ReadingText text = reading_text_of(input->rows[i].metric);
@@ -368,9 +366,7 @@ static uint64_t mark_gpu(uint64_t mark, const NodeGpu *gpu, const LabelInput *in
 
 static uint64_t mark_owner(uint64_t mark, const Allocation *owner)
 {
-    mark = mark_text(mark_text(mark, owner->device.uuid), owner->device.replica);
-    mark = mark_number(mark, (uint64_t)owner->device.gpu_instance << 32 | owner->device.compute_instance);
-    mark = mark_number(mark, owner->device.minor);
+    mark = map_hash(&owner->device, sizeof owner->device, mark);
     mark = mark_text(mark_text(mark, owner->pod), owner->namespace);
     return mark_text(mark_text(mark, owner->container), owner->pod_uid);
 }

@@ -419,7 +419,7 @@ static void write_total(Page *page, const Family *family, const Target *target, 
     double value;
 
     if (total_of(page, gpu, metric, &value))
-        page_value(page, family, target, page_scaled(value, unit_factor(metric->unit)));
+        page_value(page, family, target, page_scaled(value, metric_units[metric->unit].factor));
 }
 
 static void write_instances(Page *page, const Family *family, const Target *target, const NodeGpu *gpu)

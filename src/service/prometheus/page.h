@@ -153,20 +153,20 @@ void series_want(MetricId id, uint64_t wanted[METRIC_SET_WORDS]);
 /* ---- DCGM_EXP_GPU_HEALTH_STATUS: the open incidents of a GPU in DCGM's words (series.c) ---- */
 
 /* In DCGM's order. */
-typedef enum HealthWatch {
-    HEALTH_PCIE,
-    HEALTH_NVLINK,
-    HEALTH_PMU,
-    HEALTH_MCU,
-    HEALTH_MEM,
-    HEALTH_SM,
-    HEALTH_INFOROM,
-    HEALTH_THERMAL,
-    HEALTH_POWER,
-    HEALTH_DRIVER,
-    HEALTH_ALL,
-    HEALTH_END,
-} HealthWatch;
+#define HEALTH_TABLE(WORD)                                                                                             \
+    WORD(HEALTH_PCIE, "PCIE")                                                                                          \
+    WORD(HEALTH_NVLINK, "NVLINK")                                                                                      \
+    WORD(HEALTH_PMU, "PMU")                                                                                            \
+    WORD(HEALTH_MCU, "MCU")                                                                                            \
+    WORD(HEALTH_MEM, "MEM")                                                                                            \
+    WORD(HEALTH_SM, "SM")                                                                                              \
+    WORD(HEALTH_INFOROM, "INFOROM")                                                                                    \
+    WORD(HEALTH_THERMAL, "THERMAL")                                                                                    \
+    WORD(HEALTH_POWER, "POWER")                                                                                        \
+    WORD(HEALTH_DRIVER, "DRIVER")                                                                                      \
+    WORD(HEALTH_ALL, "ALL")
+
+typedef enum HealthWatch { HEALTH_TABLE(WORD_ID) HEALTH_END } HealthWatch;
 
 typedef enum HealthResult { HEALTH_PASS = 0, HEALTH_WARN = 10, HEALTH_FAIL = 20 } HealthResult;
 

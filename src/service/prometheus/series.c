@@ -118,11 +118,7 @@ static void write_xid(Page *page, const Family *family)
 
 /* ---- health in DCGM's words ---- */
 
-static const char *const health_watch_names[HEALTH_END] = {
-    [HEALTH_PCIE] = "PCIE",   [HEALTH_NVLINK] = "NVLINK", [HEALTH_PMU] = "PMU",         [HEALTH_MCU] = "MCU",
-    [HEALTH_MEM] = "MEM",     [HEALTH_SM] = "SM",         [HEALTH_INFOROM] = "INFOROM", [HEALTH_THERMAL] = "THERMAL",
-    [HEALTH_POWER] = "POWER", [HEALTH_DRIVER] = "DRIVER", [HEALTH_ALL] = "ALL",
-};
+static const WordRow health_watches[] = {HEALTH_TABLE(WORD_ROW)};
 
 /* DCGM's watch and error code for a class of incidents; others go by their cause. */
 static const struct {
@@ -316,7 +312,7 @@ static void write_health(Page *page, const Family *family, const Target *target,
         if (!found[w].known)
             continue;
         line_add(&line, "health_error_code", found[w].code);
-        line_add(&line, "health_watch", health_watch_names[w]);
+        line_add(&line, "health_watch", health_watches[w].key);
         page_line(page, family, target, &line, (double)found[w].result);
     }
 }
@@ -464,7 +460,7 @@ static double part_of(const WindowValue *value, Part part)
 
 static void write_part(Page *page, const Family *family, int fast, Part part, const WindowGpu *windows, size_t count)
 {
-    double factor = unit_factor(metric_get(metric_fast_at(fast))->unit);
+    double factor = metric_units[metric_get(metric_fast_at(fast))->unit].factor;
 
     for (size_t i = 0; i < page->targets->gpu_count; i++) {
         const Target *target = &page->targets->gpus[i];

@@ -41,7 +41,7 @@ static const struct {
 /* Points in the metric's base unit, so that two of a plot have one axis; returns the highest. */
 static double load_points(Top *top, const Device *device, MetricId id, PlotPoint *points, size_t count)
 {
-    const float factor = (float)unit_factor(metric_get(id)->unit);
+    const float factor = (float)metric_units[metric_get(id)->unit].factor;
     double highest = (double)NAN;
 
     history_read_points(top->history, device, id, top->real_ns, spans[top->span].ns, points, count);
@@ -72,7 +72,7 @@ static const char *axis_text(char out[VALUE_CAP], MetricId id, double base)
 {
     Sample sample = {0};
 
-    sample_set_double(&sample, 1, base / unit_factor(metric_get(id)->unit));
+    sample_set_double(&sample, 1, base / metric_units[metric_get(id)->unit].factor);
     return value_text(out, id, &sample);
 }
 

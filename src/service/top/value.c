@@ -19,7 +19,7 @@ double value_raw(const Reading *reading, MetricId id)
 
 double value_base(const Reading *reading, MetricId id)
 {
-    return value_raw(reading, id) * unit_factor(metric_get(id)->unit);
+    return value_raw(reading, id) * metric_units[metric_get(id)->unit].factor;
 }
 
 char *value_percent(char out[VALUE_CAP], double share)
@@ -237,15 +237,15 @@ static char *format_other(char out[VALUE_CAP], const Metric *metric, double valu
         snprintf(out, VALUE_CAP, "%.0f", value);
     else
         snprintf(out, VALUE_CAP, "%.4g", value);
-    if (unit_suffix(metric->unit)[0])
-        snprintf(out + strlen(out), VALUE_CAP - strlen(out), " %s", unit_symbol(metric->unit));
+    if (metric_units[metric->unit].suffix[0])
+        snprintf(out + strlen(out), VALUE_CAP - strlen(out), " %s", metric_units[metric->unit].symbol);
     return out;
 }
 
 char *value_text(char out[VALUE_CAP], MetricId id, const Sample *sample)
 {
     const Metric *metric = metric_get(id);
-    const double factor = unit_factor(metric->unit);
+    const double factor = metric_units[metric->unit].factor;
     double value;
 
     if (!sample_double(sample, &value)) {

@@ -284,7 +284,7 @@ static void every_fast_metric_has_a_window(void **state)
     (void)state;
     for (int i = 0; metric_fast_at(i) != METRIC_END; i++) {
         const Metric *metric = metric_get(metric_fast_at(i));
-        const char *name = scrape_base_name(metric->id), *suffix = unit_suffix(metric->unit);
+        const char *name = scrape_base_name(metric->id), *suffix = metric_units[metric->unit].suffix;
 
         assert_int_equal(name != NULL, metric->unit != UNIT_BITMASK);
         if (name)

@@ -75,7 +75,7 @@ static void what_is_in_it(void **state)
         assert_int_equal(json_integer_value(json_array_get(seconds, len - 1)), 1000);
         assert_true(json_is_null(json_array_get(seconds, len - 6))); /* 995 */
         assert_string_equal(json_string_value(json_object_get(one, "unit")),
-                            unit_symbol(metric_get(temp ? METRIC_GPU_TEMP : METRIC_GPU_UTIL)->unit));
+                            metric_units[metric_get(temp ? METRIC_GPU_TEMP : METRIC_GPU_UTIL)->unit].symbol);
     }
     json_decref(root);
     store_free(store);

@@ -20,14 +20,14 @@ static void bases_are_whole(void **state)
 
     (void)state;
     for (Unit unit = 0; unit < UNIT_END; unit++) {
-        const char *suffix = unit_suffix(unit);
-        bool known = suffix[0] == '\0' && unit_factor(unit) == 1;
+        const char *suffix = metric_units[unit].suffix;
+        bool known = suffix[0] == '\0' && metric_units[unit].factor == 1;
         bool has_one = known;
 
         for (size_t i = 0; i < sizeof bases / sizeof bases[0]; i++)
             known = known || strcmp(bases[i], suffix) == 0;
         for (Unit other = 0; other < UNIT_END; other++)
-            has_one = has_one || (strcmp(unit_suffix(other), suffix) == 0 && unit_factor(other) == 1);
+            has_one = has_one || (strcmp(metric_units[other].suffix, suffix) == 0 && metric_units[other].factor == 1);
         assert_true(known && has_one);
     }
 }
