@@ -334,6 +334,7 @@ def in_a_terminal(command, env):
     ours, theirs = pty.openpty()
 
     def take_terminal():
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # ignored where the tests run under nohup
         os.setsid()
         fcntl.ioctl(theirs, termios.TIOCSCTTY, 0)
 
