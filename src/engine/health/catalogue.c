@@ -754,7 +754,6 @@ static int read_rules(Reader *reader, Err *err)
             continue;
         catalogue->rule_count++;
         catalogue->event_count += !rule->detector;
-        catalogue->wide_count += rule->code_from != rule->code_to;
     }
     qsort(catalogue->rules, catalogue->rule_count, sizeof catalogue->rules[0], compare_rules);
     catalogue->unknown_xid = catalogue_rule(catalogue, "xid-unknown");

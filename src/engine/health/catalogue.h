@@ -127,8 +127,7 @@ typedef struct Catalogue {
     size_t class_count, rule_count;
     FaultClass *classes;
     FaultRule *rules;   /* of events first, by kind and first code; then those of detectors */
-    size_t wide_count;  /* rules of events over more than one code: they stand at the very beginning */
-    size_t event_count; /* rules of events, those included */
+    size_t event_count; /* rules of events */
     const FaultRule *unknown_xid, *unknown_sxid;
 } Catalogue;
 

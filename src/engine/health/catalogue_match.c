@@ -133,54 +133,26 @@ static bool is_better(const FaultRule *rule, int value, const FaultRule *best, i
     return rule->severity >= best->severity;
 }
 
-/* The first rule of events at or after `kind` and `code`, beyond those over several codes. */
-static size_t first_of(const Catalogue *catalogue, EventKind kind, int32_t code)
-{
-    size_t low = catalogue->wide_count, high = catalogue->event_count;
-
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        const FaultRule *rule = &catalogue->rules[middle];
-        if (rule->event < kind || (rule->event == kind && rule->code_from < code))
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-typedef struct Best {
-    const FaultRule *rule;
-    int value;
-    bool by_word; /* only rules that want the line's word; else those over several codes that do are left out */
-} Best;
-
-static void try_rules(const Catalogue *catalogue, size_t from, size_t below, const Event *event, uint32_t driver,
-                      uint32_t arch, Best *best)
-{
-    for (size_t i = from; i < below && (i < catalogue->wide_count || catalogue->rules[i].event == event->kind); i++) {
-        const FaultRule *rule = &catalogue->rules[i];
-        if (i >= catalogue->wide_count && rule->code_from > event->code && rule->code_from)
-            break;
-        bool words_rule = rule->word != EVENT_NO_WORD;
-        if (best->by_word ? !words_rule : words_rule && i < catalogue->wide_count)
-            continue;
-        int value = rate_match(rule, event, driver, arch);
-        if (value != NO_MATCH && is_better(rule, value, best->rule, best->value))
-            *best = (Best){rule, value, best->by_word};
-    }
-}
-
+/* `by_word`: only rules that want the line's word; else those over several codes that do are left out. */
 static const FaultRule *find_by_code(const Catalogue *catalogue, const Event *event, uint32_t driver, uint32_t arch,
                                      bool by_word)
 {
-    bool numbered = event->kind == EVENT_XID || event->kind == EVENT_SXID;
-    Best best = {NULL, NO_MATCH, by_word};
+    const FaultRule *best = NULL;
+    int best_value = NO_MATCH;
 
-    try_rules(catalogue, 0, catalogue->wide_count, event, driver, arch, &best);
-    try_rules(catalogue, first_of(catalogue, event->kind, numbered ? event->code : 0), catalogue->event_count, event,
-              driver, arch, &best);
-    return best.rule;
+    for (size_t i = 0; i < catalogue->event_count; i++) {
+        const FaultRule *rule = &catalogue->rules[i];
+        const bool words_rule = rule->word != EVENT_NO_WORD, wide = rule->code_from != rule->code_to;
+
+        if (by_word ? !words_rule : words_rule && wide)
+            continue;
+        const int value = rate_match(rule, event, driver, arch);
+        if (value != NO_MATCH && is_better(rule, value, best, best_value)) {
+            best = rule;
+            best_value = value;
+        }
+    }
+    return best;
 }
 
 /* Whether the line's own word differs from the table. */
