@@ -45,15 +45,18 @@ typedef struct Section {
 } Section;
 
 #define HTTP_OPTS                                                                                                      \
-    OPT_ROW("unix_socket", OPT_STRING, Section, r.unix_socket, .help = "connect here instead of the URL's host"),      \
+    OPT_ROW("unix_socket", OPT_STRING, Section, r.request.unix_socket,                                                 \
+            .help = "connect here instead of the URL's host"),                                                         \
         OPT_ROW("timeout", OPT_DURATION, Section, r.timeout_ns, .def = "10s", .min = 1e8, .max = 3e11,                 \
                 .help = "of one try"),                                                                                 \
-        OPT_ROW("tls.ca_file", OPT_STRING, Section, r.ca_file, .help = "authorities, as PEM"),                         \
-        OPT_ROW("tls.cert_file", OPT_STRING, Section, r.cert_file, .help = "our certificate, as PEM"),                 \
-        OPT_ROW("tls.key_file", OPT_STRING, Section, r.key_file, .help = "its key"),                                   \
-        OPT_ROW("tls.server_name", OPT_STRING, Section, r.server_name, .help = "name in the server's certificate"),    \
-        OPT_ROW("tls.insecure_skip_verify", OPT_BOOL, Section, r.insecure, .help = "accept any certificate"),          \
-        OPT_ROW("basic_auth.username", OPT_STRING, Section, r.user, .help = "user"),                                   \
+        OPT_ROW("tls.ca_file", OPT_STRING, Section, r.request.tls.ca_file, .help = "authorities, as PEM"),             \
+        OPT_ROW("tls.cert_file", OPT_STRING, Section, r.request.tls.cert_file, .help = "our certificate, as PEM"),     \
+        OPT_ROW("tls.key_file", OPT_STRING, Section, r.request.tls.key_file, .help = "its key"),                       \
+        OPT_ROW("tls.server_name", OPT_STRING, Section, r.request.tls.server_name,                                     \
+                .help = "name in the server's certificate"),                                                           \
+        OPT_ROW("tls.insecure_skip_verify", OPT_BOOL, Section, r.request.tls.insecure,                                 \
+                .help = "accept any certificate"),                                                                     \
+        OPT_ROW("basic_auth.username", OPT_STRING, Section, r.request.user, .help = "user"),                           \
         OPT_ROW("basic_auth.password_file", OPT_STRING, Section, r.secret_files[SECRET_PASSWORD],                      \
                 .help = "file of the password"),                                                                       \
         OPT_ROW("bearer_file", OPT_STRING, Section, r.secret_files[SECRET_BEARER], .help = "file of a bearer token"),  \
@@ -206,7 +209,7 @@ static void make_absolute(const YamlNode *node, Arena *arena, const char **path)
 
 static int check_http(const YamlNode *node, const Section *in, Arena *arena, ReceiverConfig *ret, Err *err)
 {
-    const char **const files[] = {&ret->ca_file, &ret->cert_file, &ret->key_file};
+    const char **const files[] = {&ret->request.tls.ca_file, &ret->request.tls.cert_file, &ret->request.tls.key_file};
 
     for (size_t i = 0; i < ARRAY_LEN(files); i++)
         make_absolute(node, arena, files[i]);
@@ -219,11 +222,11 @@ static int check_http(const YamlNode *node, const Section *in, Arena *arena, Rec
         return yaml_fail(node, err, "more than %d URLs", ALERT_URLS_MAX);
     for (size_t i = 0; i < ret->urls.len; i++)
         TRY(check_url(node, ret->urls.items[i], err));
-    if (!ret->user != !ret->secret_files[SECRET_PASSWORD])
+    if (!ret->request.user != !ret->secret_files[SECRET_PASSWORD])
         return yaml_fail(node, err, "'basic_auth' needs 'username' and 'password_file'");
-    if (ret->user && ret->secret_files[SECRET_BEARER])
+    if (ret->request.user && ret->secret_files[SECRET_BEARER])
         return yaml_fail(node, err, "'basic_auth' and 'bearer_file' are both there, one is enough");
-    if (!ret->cert_file != !ret->key_file)
+    if (!ret->request.tls.cert_file != !ret->request.tls.key_file)
         return yaml_fail(node, err, "'tls' needs 'cert_file' and 'key_file', or neither");
     return read_headers(in->headers, arena, ret, err);
 }

@@ -17,6 +17,7 @@
 #include "base/yaml.h"
 #include "engine/health/catalogue.h"
 #include "model/incident.h"
+#include "wire/fetch/fetch.h"
 
 /* --- labels.c: labels of an alert, name and value, sorted by name, each name once. They are what an Alertmanager knows
  * an alert by, and what routes match. Plain data over texts of others' (an arena). --- */
@@ -67,10 +68,8 @@ typedef struct ReceiverConfig {
     uint64_t timeout_ns;
     /* Alertmanager and webhook */
     OptList urls;
-    const char *unix_socket;
-    const char *ca_file, *cert_file, *key_file, *server_name;
-    bool insecure;
-    const char *user, *secret_files[SECRET_END];
+    FetchRequest request; /* what does not change from one to the next, without secrets */
+    const char *secret_files[SECRET_END];
     char *secrets[SECRET_END];              /* NULL: none */
     const char *headers[ALERT_HEADERS_MAX]; /* "Name: value" */
     size_t header_count;

@@ -120,22 +120,14 @@ void receiver_make_request(const Receiver *receiver, const char *url, const char
     for (size_t i = 0; i < config->header_count; i++)
         headers[i] = config->headers[i];
     headers[config->header_count] = "Content-Type: application/json";
-    *ret = (FetchRequest){
-        .url = url,
-        .unix_socket = config->unix_socket,
-        .headers = headers,
-        .header_count = config->header_count + 1,
-        .user = config->user,
-        .password = config->secrets[SECRET_PASSWORD],
-        .bearer = config->secrets[SECRET_BEARER],
-        .tls = {.ca_file = config->ca_file,
-                .cert_file = config->cert_file,
-                .key_file = config->key_file,
-                .server_name = config->server_name,
-                .insecure = config->insecure},
-        .timeout_ms = config->timeout_ns / NS_PER_MS,
-        .answer_max = ALERT_ANSWER_MAX,
-    };
+    *ret = config->request;
+    ret->url = url;
+    ret->headers = headers;
+    ret->header_count = config->header_count + 1;
+    ret->password = config->secrets[SECRET_PASSWORD];
+    ret->bearer = config->secrets[SECRET_BEARER];
+    ret->timeout_ms = config->timeout_ns / NS_PER_MS;
+    ret->answer_max = ALERT_ANSWER_MAX;
 }
 
 /* Adds the beginning of an answer, on one line. */
