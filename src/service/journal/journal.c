@@ -33,10 +33,7 @@ enum {
     PRUNE_MS = 10 * 60 * 1000,
 };
 
-typedef struct Job {
-    struct Job *next;
-    DbChange change;
-} Job;
+typedef VEC(DbChange) Changes;
 
 /* Shared by the thread and the loop; freed by the last of them. */
 typedef struct Shared {
@@ -46,7 +43,7 @@ typedef struct Shared {
     JournalConfig config;
     /* under the lock */
     uv_async_t *wake; /* of the loop; NULL: it is gone */
-    Job *queue, **queue_end;
+    Changes queue;
     size_t queued;              /* with those that are being written */
     uint64_t put_to;            /* newest ticket in the queue */
     bool urgent;                /* a caller waits for a queued change; else changes may gather for a while */
@@ -83,15 +80,11 @@ static uint64_t now_ns(void)
     return clock_monotonic(clock_kernel());
 }
 
-static void free_jobs(Job *job)
+static void free_changes(Changes *changes)
 {
-    while (job) {
-        Job *next = job->next;
-
-        db_change_done(&job->change);
-        free(job);
-        job = next;
-    }
+    for (size_t i = 0; i < changes->len; i++)
+        db_change_done(&changes->at[i]);
+    vec_done(changes);
 }
 
 /* --- health, under the lock --------------------------------------------------------------------------------------- */
@@ -173,12 +166,12 @@ static int open_file(Shared *s, Err *err)
     return rc;
 }
 
-static int write_jobs(Shared *s, const Job *jobs, Err *err)
+static int write_changes(Shared *s, const Changes *changes, Err *err)
 {
     int rc = db_begin(s->db, err);
 
-    for (const Job *job = jobs; rc == 0 && job; job = job->next)
-        rc = db_apply_change(s->db, &job->change, err);
+    for (size_t i = 0; rc == 0 && i < changes->len; i++)
+        rc = db_apply_change(s->db, &changes->at[i], err);
     if (rc == 0)
         rc = db_commit(s->db, err);
     if (rc < 0)
@@ -187,14 +180,14 @@ static int write_jobs(Shared *s, const Job *jobs, Err *err)
 }
 
 /* Opens the file where it is not, reads it the first time, and writes. Without the lock. */
-static int work_on_file(Shared *s, const Job *jobs, Err *err)
+static int work_on_file(Shared *s, const Changes *changes, Err *err)
 {
     int rc = s->db ? 0 : open_file(s, err);
 
     if (rc == 0 && !s->opened)
         rc = db_read_kept(s->db, &s->kept, err);
-    if (rc == 0 && jobs)
-        rc = write_jobs(s, jobs, err);
+    if (rc == 0 && changes->len)
+        rc = write_changes(s, changes, err);
     if (rc < 0)
         db_close(TAKE(s->db));
     return rc;
@@ -222,15 +215,13 @@ static void note_failure(Shared *s, int rc, const Err *err)
     s->retry_at_ns = now_ns() + s->retry_ms * NS_PER_MS;
 }
 
-/* Puts jobs that could not be written back before those that came meanwhile. */
-static void put_back(Shared *s, Job *jobs, Job **end)
+/* Puts changes that could not be written back before those that came meanwhile. */
+static void put_back(Shared *s, Changes *changes)
 {
-    if (!jobs)
-        return;
-    *end = s->queue;
-    if (!s->queue)
-        s->queue_end = end;
-    s->queue = jobs;
+    for (size_t i = 0; i < s->queue.len; i++)
+        vec_push(changes, s->queue.at[i]);
+    vec_done(&s->queue);
+    s->queue = *changes;
 }
 
 /* Writes all that is queued now; for that the lock is given up. */
@@ -238,10 +229,10 @@ static void write_queue(Shared *s)
 {
     const size_t count = s->queued;
     const uint64_t to = s->put_to, began = now_ns();
-    Job *const jobs = TAKE(s->queue), **const end = s->queue_end;
+    Changes changes = s->queue;
     Err err = {0};
 
-    s->queue_end = &s->queue;
+    s->queue = (Changes){0};
     if (!s->urgent && count > 0) {
         s->lone_ns[s->lone_at] = began;
         s->lone_at = (s->lone_at + 1) % LONE_COMMITS;
@@ -249,13 +240,13 @@ static void write_queue(Shared *s)
     s->urgent = false;
     s->gather_ns = 0;
     pthread_mutex_unlock(&s->lock);
-    const int rc = work_on_file(s, jobs, &err);
+    const int rc = work_on_file(s, &changes, &err);
     pthread_mutex_lock(&s->lock);
     if (rc < 0) {
-        put_back(s, jobs, end);
+        put_back(s, &changes);
         note_failure(s, rc, &err);
     } else {
-        free_jobs(jobs);
+        free_changes(&changes);
         note_written(s, count, to, now_ns() - began);
     }
     if (!s->opened) {
@@ -303,7 +294,7 @@ static uint64_t find_due_ns(const Shared *s)
 {
     if (s->retry_ms || !s->db)
         return s->retry_at_ns;
-    if (!s->queue)
+    if (s->queue.len == 0)
         return UINT64_MAX;
     if (s->urgent || s->stop || s->queued >= GATHER_MAX)
         return 0;
@@ -320,7 +311,7 @@ static void wait_for_work(Shared *s)
 
 static void free_shared(Shared *s)
 {
-    free_jobs(s->queue);
+    free_changes(&s->queue);
     journal_kept_done(&s->kept);
     pthread_mutex_destroy(&s->lock);
     pthread_cond_destroy(&s->work);
@@ -334,8 +325,8 @@ static void *run_writer(void *context)
 
     pthread_mutex_lock(&s->lock);
     write_queue(s); /* opens */
-    while (!s->stop || (s->queue && !s->retry_ms)) {
-        if ((s->queue || !s->db) && now_ns() >= find_due_ns(s))
+    while (!s->stop || (s->queue.len > 0 && !s->retry_ms)) {
+        if ((s->queue.len > 0 || !s->db) && now_ns() >= find_due_ns(s))
             write_queue(s);
         else if (s->db && now_ns() >= s->prune_at_ns)
             prune_file(s);
@@ -371,7 +362,6 @@ static Shared *make_shared(const JournalConfig *config, uv_async_t *wake)
     snprintf(s->path, sizeof s->path, "%s", config->path);
     s->config = *config;
     s->wake = wake;
-    s->queue_end = &s->queue;
     s->lock_fd = -1;
     s->state.health = JOURNAL_FINE;
     return s;
@@ -535,13 +525,12 @@ void journal_state(const Journal *j, JournalState *ret)
 
 /* --- the loop: putting -------------------------------------------------------------------------------------------- */
 
-static Job *find_replaced(const Shared *s, const DbChange *change)
+static DbChange *find_replaced(const Shared *s, const DbChange *change)
 {
-    Job *job = s->queue;
-
-    while (job && !db_change_replaces(change, &job->change))
-        job = job->next;
-    return job;
+    for (size_t i = 0; i < s->queue.len; i++)
+        if (db_change_replaces(change, &s->queue.at[i]))
+            return &s->queue.at[i];
+    return NULL;
 }
 
 /* When the backlog is full, drops the oldest event; returns false if the new change has to be dropped. */
@@ -550,34 +539,25 @@ static bool make_room(Shared *s, const DbChange *change)
     if (s->queued < JOURNAL_BACKLOG)
         return true;
     s->state.dropped++;
-    for (Job **at = &s->queue; *at; at = &(*at)->next) {
-        Job *old = *at;
-
-        if (old->change.statement != DB_PUT_EVENT)
-            continue;
-        *at = old->next;
-        if (s->queue_end == &old->next)
-            s->queue_end = at;
-        old->next = NULL;
-        free_jobs(old);
-        s->queued--;
-        return true;
-    }
+    for (size_t i = 0; i < s->queue.len; i++)
+        if (s->queue.at[i].statement == DB_PUT_EVENT) {
+            db_change_done(&s->queue.at[i]);
+            vec_remove(&s->queue, i);
+            s->queued--;
+            return true;
+        }
     return change->statement != DB_PUT_EVENT && s->queued < (size_t)2 * JOURNAL_BACKLOG;
 }
 
 static void queue_change(Shared *s, DbChange *change)
 {
-    Job *old = find_replaced(s, change), *job;
+    DbChange *old = find_replaced(s, change);
 
     if (old) {
-        db_change_done(&old->change);
-        old->change = *change;
+        db_change_done(old);
+        *old = *change;
     } else if (make_room(s, change)) {
-        job = xcalloc(1, sizeof *job);
-        job->change = *change;
-        *s->queue_end = job;
-        s->queue_end = &job->next;
+        vec_push(&s->queue, *change);
         s->queued++;
     } else {
         db_change_done(change);

@@ -92,12 +92,11 @@ static void handle_change(void *self, const Incident *incident, IncidentChange c
 }
 
 /* JournalAcked: the change is on disk, or cannot be for now. Either way the alerts get it. */
-static void handle_ack(void *self, uint64_t ticket, bool on_disk)
+static void handle_ack(void *self, uint64_t ticket, bool on_disk UNUSED)
 {
     Triage *triage = self;
     size_t due = 0;
 
-    (void)on_disk;
     while (due < triage->changes.len && triage->changes.at[due].ticket <= ticket) {
         const TriageChange *waits = &triage->changes.at[due++];
 
