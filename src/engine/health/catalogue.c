@@ -365,7 +365,6 @@ static int read_code(Reader *reader, const YamlNode *node, void *into, Err *err)
         TRY(read_number(node, reader->key->name, dash + 1, strlen(dash + 1), CODE_MAX, &to, err));
     if (to < from)
         return yaml_fail(node, err, "'%s': %s ends before it begins", reader->key->name, node->text);
-    rule->match = reader->key->name[0] == 's' ? FAULT_ON_SXID : FAULT_ON_XID;
     rule->event = reader->key->name[0] == 's' ? EVENT_SXID : EVENT_XID;
     rule->code_from = (int32_t)from;
     rule->code_to = (int32_t)to;
@@ -381,7 +380,6 @@ static int read_event(Reader *reader UNUSED, const YamlNode *node, void *into, E
     rule->event = (EventKind)number;
     if (rule->event == EVENT_XID || rule->event == EVENT_SXID)
         return yaml_fail(node, err, "an %s is named with its number: 'xid: 79', 'sxid: 20034'", node->text);
-    rule->match = FAULT_ON_EVENT;
     return 0;
 }
 
@@ -392,7 +390,6 @@ static int read_detector(Reader *reader, const YamlNode *node, void *into, Err *
     size_t number = 0;
 
     TRY(find_row(node, "detector", detector_specs, sizeof detector_specs[0], detector_spec_count, &number, err));
-    rule->match = FAULT_ON_DETECTOR;
     rule->detector = &detector_specs[number];
     rule->params = arena_calloc(&reader->catalogue->keep, rule->detector->param_count + 1, sizeof *rule->params);
     for (size_t i = 0; i < rule->detector->param_count; i++)
@@ -516,7 +513,7 @@ static int read_on(Reader *reader, const YamlNode *on, void *into, Err *err)
         return yaml_fail(on, err, "'on' has one of xid, sxid, event and detector, not more");
     if (subjects == 0 && !rule->contains[0])
         return yaml_fail(on, err, "'on' has none of xid, sxid, event, detector and contains");
-    if (rule->match == FAULT_ON_DETECTOR && on->len > 1)
+    if (rule->detector && on->len > 1)
         return yaml_fail(on, err, "nothing stands beside 'detector' in 'on'; parameters go into 'with'");
     return 0;
 }
@@ -705,7 +702,6 @@ static int read_rule(Reader *reader, const YamlPair *entry, size_t number, Fault
                         .text = "",
                         .contains = "",
                         .unit = "",
-                        .match = FAULT_ON_EVENT,
                         .event = EVENT_LINE,
                         .enabled = true,
                         .file = keep_text(reader, entry->key->file),

@@ -50,14 +50,6 @@ typedef struct FaultClass {
     uint32_t line;
 } FaultClass;
 
-typedef enum FaultMatch {
-    FAULT_ON_XID,
-    FAULT_ON_SXID,
-    FAULT_ON_EVENT,    /* any event of a kind, or lines that contain a text */
-    FAULT_ON_DETECTOR, /* a condition, by a detector of engine/health/detect */
-    FAULT_MATCH_END,
-} FaultMatch;
-
 /* A detector of engine/health/detect with its parameters, as detect.def has them. */
 typedef struct DetectorParam {
     const char *name;
@@ -95,7 +87,6 @@ typedef struct FaultRule {
     const char *name;        /* a few words: "GPU has fallen off the bus" */
     const char *text;        /* what it means, a sentence or two, for `stoker xid`; "" none */
     const FaultClass *fault; /* NULL: known, and no fault at all (kept as an event only), or switched off by a site */
-    FaultMatch match;
     /* of events */
     EventKind event;
     int32_t code_from, code_to;     /* inclusive; both 0 for other events than XIDs and SXids: any */

@@ -389,19 +389,19 @@ int alerts_reconfigure(Alerts *alerts, const YamlNode *node, const Catalogue *ca
 static bool restore_delivery(Alerts *alerts, const JournalNews *news)
 {
     Receiver *receiver = find_receiver(alerts, news->receiver);
-    DeliveryKept kept = {0};
+    Delivery kept = {.receiver = receiver};
+    Incident incident;
     AlertItem *item;
 
-    if (!receiver ||
-        delivery_read_kept(news->text, strlen(news->text), alerts_now(alerts), alerts_real(alerts), &kept) < 0)
+    if (!receiver || delivery_read_kept(news->text, &kept, &incident) < 0)
         return false;
-    item = map_get(&alerts->items, kept.incident.id);
+    item = map_get(&alerts->items, incident.id);
     if (!item)
-        item = add_item(alerts, &kept.incident);
+        item = add_item(alerts, &incident);
     if (item) {
         item->restored = true;
-        if (kept.incident.revision > item->incident.revision)
-            item->incident = kept.incident;
+        if (incident.revision > item->incident.revision)
+            item->incident = incident;
         delivery_restore(delivery_new(item, receiver), &kept);
     }
     free(kept.labels);

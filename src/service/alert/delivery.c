@@ -182,8 +182,10 @@ static bool read_incident(const json_t *from, Incident *ret)
     return fine;
 }
 
-int delivery_read_kept(const char *text, size_t len, uint64_t now_ns, uint64_t real_ns, DeliveryKept *ret)
+int delivery_read_kept(const char *text, Delivery *ret, Incident *ret_incident)
 {
+    const uint64_t now_ns = alerts_now(ret->receiver->alerts), real_ns = alerts_real(ret->receiver->alerts);
+    const size_t len = strlen(text);
     CLEANUP(json_decref_at) json_t *kept = len <= KEPT_BYTES_MAX ? json_loadb(text, len, 0, NULL) : NULL;
     uint64_t since_real_ns, age;
     int state = 0;
@@ -193,7 +195,7 @@ int delivery_read_kept(const char *text, size_t len, uint64_t now_ns, uint64_t r
     while (state < HEARD_END && strcmp(heard_keys[state], text_at(kept, "told")) != 0)
         state++;
     if (state == HEARD_END || !json_is_object(json_object_get(kept, "labels")) ||
-        !read_incident(json_object_get(kept, "incident"), &ret->incident))
+        !read_incident(json_object_get(kept, "incident"), ret_incident))
         return -EINVAL;
     ret->heard = (Heard){.state = (HeardState)state,
                          .unsure = json_is_true(json_object_get(kept, "unsure")),
@@ -282,7 +284,7 @@ Delivery *delivery_new(AlertItem *item, Receiver *receiver)
     return delivery;
 }
 
-void delivery_restore(Delivery *delivery, DeliveryKept *kept)
+void delivery_restore(Delivery *delivery, Delivery *kept)
 {
     delivery->heard = kept->heard;
     delivery->since_ns = kept->since_ns;

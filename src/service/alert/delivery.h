@@ -206,15 +206,11 @@ void delivery_free(Delivery *delivery, bool forget);
 /* Sets what is to be sent; saves it if that changed or `anew`. */
 void delivery_update(Delivery *delivery, bool anew);
 void delivery_save(Delivery *delivery);
-/* One from the outbox: its text, and what is to be sent now. -EINVAL. */
-typedef struct DeliveryKept {
-    Incident incident;
-    Heard heard;
-    uint64_t since_ns;
-    char *labels; /* to be freed or given to delivery_restore */
-} DeliveryKept;
-int delivery_read_kept(const char *text, size_t len, uint64_t now_ns, uint64_t real_ns, DeliveryKept *ret);
-void delivery_restore(Delivery *delivery, DeliveryKept *kept);
+/* One from the outbox by its text: sets what was heard, since when and the labels (to be freed, or given to
+ * delivery_restore) of `ret`, whose receiver is set. -EINVAL. */
+int delivery_read_kept(const char *text, Delivery *ret, Incident *ret_incident);
+/* Moves what was read into a new one. */
+void delivery_restore(Delivery *delivery, Delivery *kept);
 bool delivery_is_over(const Delivery *delivery);
 const char *delivery_change_key(DeliveryChange change);
 /* Sends what is due of a webhook, command or journald; returns when the next will be, agent's clock. */

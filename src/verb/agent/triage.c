@@ -79,7 +79,6 @@ static void handle_change(void *self, const Incident *incident, IncidentChange c
     TriageChange waits = {.change = change, .incident = *incident};
 
     log_change(triage, incident, change);
-    triage->incident_changes++;
     waits.ticket = journal_put_incident(triage->journal, incident);
     vec_push(&triage->changes, waits);
     if (change == INCIDENT_CHANGE_OPENED && incident->severity >= SEVERITY_WARNING) {
@@ -499,7 +498,7 @@ static void open_log(Triage *triage, uv_loop_t *loop, const JournalKept *kept)
     for (size_t i = 0; i < triage->catalogue->rule_count; i++) {
         const FaultRule *rule = &triage->catalogue->rules[i];
 
-        if (rule->match == FAULT_ON_EVENT && rule->event == EVENT_LINE && rule->contains[0])
+        if (rule->event == EVENT_LINE && rule->contains[0])
             vec_push(&patterns, rule->contains);
     }
     config.patterns = patterns.at;

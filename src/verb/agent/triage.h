@@ -74,7 +74,6 @@ typedef struct Triage {
     bool ready;                              /* they are known now */
     uint64_t opened_ns;
     uint64_t position_sequence;
-    uint64_t incident_changes; /* since start */
     /* for the exporter and the event stream: a change once it is on disk or cannot be; an event */
     void (*changed)(void *self, const Incident *incident, IncidentChange change);
     void (*happened)(void *self, const TriageEvent *event);

@@ -167,7 +167,7 @@ static void every_rule_can_be_reached(void **state)
         const FaultRule *rule = &c->rules[i];
         uint32_t driver = rule->driver.from ? rule->driver.from : rule->driver.below ? rule->driver.below - 1 : 580;
         uint32_t arch = rule->arch.below ? rule->arch.below - 1 : DEVICE_ARCH_HOPPER;
-        if (rule->match == FAULT_ON_DETECTOR || rule->code_from != rule->code_to)
+        if (rule->detector || rule->code_from != rule->code_to)
             continue;
         Event event = event_for(rule, driver);
         FaultVerdict verdict = judge_of(c, &event, driver, arch);

@@ -46,7 +46,7 @@ static bool is_of_node(const FaultRule *rule)
 
 static bool is_used(const FaultRule *rule)
 {
-    return rule->match == FAULT_ON_DETECTOR && rule->fault && rule->fault->enabled;
+    return rule->detector && rule->fault && rule->fault->enabled;
 }
 
 static void open_watch(DetectWatch *watch, const FaultRule *rule)
