@@ -16,23 +16,20 @@ uint64_t clock_read(clockid_t id)
     return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
-static uint64_t kernel_monotonic(const Clock *clock)
+static uint64_t kernel_monotonic(const Clock *clock UNUSED)
 {
-    (void)clock;
     return clock_read(CLOCK_BOOTTIME);
 }
 
-static uint64_t kernel_real(const Clock *clock)
+static uint64_t kernel_real(const Clock *clock UNUSED)
 {
-    (void)clock;
     return clock_read(CLOCK_REALTIME);
 }
 
-static void kernel_sleep(Clock *clock, uint64_t ns)
+static void kernel_sleep(Clock *clock UNUSED, uint64_t ns)
 {
     struct timespec left = {.tv_sec = (time_t)(ns / NS_PER_S), .tv_nsec = (long)(ns % NS_PER_S)};
 
-    (void)clock;
     while (clock_nanosleep(CLOCK_MONOTONIC, 0, &left, &left) == EINTR) {
     }
 }

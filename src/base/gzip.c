@@ -360,12 +360,11 @@ typedef struct Source {
     size_t left;
 } Source;
 
-static ssize_t pull_bytes(void *context, void *buffer, size_t len, Err *err)
+static ssize_t pull_bytes(void *context, void *buffer, size_t len, Err *err UNUSED)
 {
     Source *source = context;
     const size_t n = len < source->left ? len : source->left;
 
-    (void)err;
     memcpy(buffer, source->bytes, n);
     source->bytes += n;
     source->left -= n;

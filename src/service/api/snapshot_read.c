@@ -591,8 +591,7 @@ static void sort_processes(SnapshotBuffer *to)
     ProcessOwner *list = to->processes.at;
     size_t kept = 0;
 
-    if (to->processes.len > 0)
-        qsort(list, to->processes.len, sizeof *list, compare_pids);
+    vec_sort(&to->processes, compare_pids);
     for (size_t i = 0; i < to->processes.len; i++)
         if (kept == 0 || list[kept - 1].pid != list[i].pid)
             list[kept++] = list[i];

@@ -188,13 +188,11 @@ static void write_counts(Page *page, const Family *family)
     for (size_t i = 0; i < page->incident_counts->at.len; i++) {
         const IncidentCount *count = &page->incident_counts->at.at[i];
         Line line = {.len = 0};
-        double value;
 
         line_add(&line, "cause", fault_causes[count->cause].key);
         line_add(&line, "class", count->class);
         line_add(&line, "severity", fault_severities[count->severity].key);
-        if (own_read_field(family->own, count, &value))
-            page_line(page, family, NULL, &line, value);
+        page_field(page, family, NULL, &line, count);
     }
 }
 
@@ -257,10 +255,8 @@ static void write_journal_up(Page *page, const Family *family)
 
 static void write_journal(Page *page, const Family *family)
 {
-    double value;
-
-    if (page->input->journal && own_read_field(family->own, page->input->journal, &value))
-        page_value(page, family, NULL, value);
+    if (page->input->journal)
+        page_field(page, family, NULL, NULL, page->input->journal);
 }
 
 static void write_receivers(Page *page, const Family *family)
@@ -268,12 +264,10 @@ static void write_receivers(Page *page, const Family *family)
     for (size_t i = 0; i < page->input->receiver_count; i++) {
         const AlertsReceiverState *receiver = &page->input->receivers[i];
         Line line = {.len = 0};
-        double value;
 
         line_add(&line, "kind", receiver->kind);
         line_add(&line, "receiver", receiver->name);
-        if (own_read_field(family->own, receiver, &value))
-            page_line(page, family, NULL, &line, value);
+        page_field(page, family, NULL, &line, receiver);
     }
 }
 

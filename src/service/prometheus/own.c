@@ -15,10 +15,7 @@
 
 static void write_self(Page *page, const Family *family)
 {
-    double value;
-
-    if (own_read_field(family->own, &page->input->self, &value))
-        page_value(page, family, NULL, value);
+    page_field(page, family, NULL, NULL, &page->input->self);
 }
 
 static void write_build_info(Page *page, const Family *family)
@@ -51,10 +48,7 @@ static void write_pods(Page *page, const Family *family)
 
 static void write_node(Page *page, const Family *family)
 {
-    double value;
-
-    if (own_read_field(family->own, page->node, &value))
-        page_value(page, family, NULL, value);
+    page_field(page, family, NULL, NULL, page->node);
 }
 
 static void write_released(Page *page, const Family *family)
@@ -107,12 +101,11 @@ static void write_sampler(Page *page, const Family *family)
     for (size_t i = 0; i < page->node->sampler_count; i++) {
         const NodeSampler *sampler = &page->node->samplers[i];
         Line line = {.len = 0};
-        double value;
 
-        if (sampler->state == SAMPLER_FREE || !own_read_field(family->own, sampler, &value))
+        if (sampler->state == SAMPLER_FREE)
             continue;
         line_add_number(&line, "slot", i);
-        page_line(page, family, NULL, &line, value);
+        page_field(page, family, NULL, &line, sampler);
     }
 }
 
@@ -120,10 +113,7 @@ static void write_sampler(Page *page, const Family *family)
 
 static void write_gpu(Page *page, const Family *family, const Target *target, const NodeGpu *gpu)
 {
-    double value;
-
-    if (own_read_field(family->own, gpu, &value))
-        page_value(page, family, target, value);
+    page_field(page, family, target, NULL, gpu);
 }
 
 static void write_up(Page *page, const Family *family, const Target *target, const NodeGpu *gpu)
@@ -202,11 +192,9 @@ static void write_xids(Page *page, const Family *family, const Target *target, c
 
     for (size_t i = 0; counted && i < counted->xids.len; i++) {
         Line line = {.len = 0};
-        double value;
 
         line_add_number(&line, "xid", counted->xids.at[i].xid);
-        if (own_read_field(family->own, &counted->xids.at[i], &value))
-            page_line(page, family, target, &line, value);
+        page_field(page, family, target, &line, &counted->xids.at[i]);
     }
 }
 

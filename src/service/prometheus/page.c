@@ -49,21 +49,6 @@ Family family_make(const char *name, CounterType type, const char *help, Arena *
     return family;
 }
 
-bool own_read_field(const OwnFamily *own, const void *of, double *ret)
-{
-    const char *at = (const char *)of + own->at;
-    uint64_t value;
-
-    if (own->size == sizeof(uint64_t))
-        value = *(const uint64_t *)(const void *)at;
-    else if (own->size == sizeof(uint32_t))
-        value = *(const uint32_t *)(const void *)at;
-    else
-        value = *(const bool *)at;
-    *ret = own->scale > 0 ? (double)value / own->scale : (double)value;
-    return value || !own->skip_zero;
-}
-
 /* ---- lines ---- */
 
 enum { LINE_BESIDE = VALUE_TEXT_MAX + 2 };
@@ -199,6 +184,28 @@ void page_line(Page *page, const Family *family, const Target *target, const Lin
         finish_line(page->out, at + number_write_i64(at, (int64_t)value));
     else
         finish_line(page->out, at + number_write_go(at, value));
+}
+
+void page_field(Page *page, const Family *family, const Target *target, const Line *line, const void *of)
+{
+    const OwnFamily *own = family->own;
+    const void *at = (const char *)of + own->at;
+    uint64_t number;
+    double value;
+
+    if (own->size == sizeof(uint64_t))
+        number = *(const uint64_t *)at;
+    else if (own->size == sizeof(uint32_t))
+        number = *(const uint32_t *)at;
+    else
+        number = *(const bool *)at;
+    if (!number && own->skip_zero)
+        return;
+    value = own->scale > 0 ? (double)number / own->scale : (double)number;
+    if (line)
+        page_line(page, family, target, line, value);
+    else
+        page_value(page, family, target, value);
 }
 
 bool page_fresh(const Page *page, const Sample *sample, MetricPace pace)

@@ -39,9 +39,6 @@ typedef struct OwnFamily {
 
 #define OWN_FIELD(type, field) .at = offsetof(type, field), .size = sizeof(((type *)NULL)->field)
 
-/* The field of a row in the struct `of`, scaled. False where it is to be left out. */
-bool own_read_field(const OwnFamily *own, const void *of, double *ret);
-
 extern const OwnFamily own_families[]; /* own.c: of the node and this program, then of each GPU */
 extern const size_t own_family_count;
 extern const OwnFamily own_incident_families[]; /* incidents.c */
@@ -129,6 +126,10 @@ void line_add_number(Line *line, const char *name, uint64_t number);
 
 /* The same with the labels of `line`. */
 void page_line(Page *page, const Family *family, const Target *target, const Line *line, double value);
+
+/* The same with the field of the family's row in the struct `of`, unless it is to be left out; `line` NULL: no further
+ * labels. */
+void page_field(Page *page, const Family *family, const Target *target, const Line *line, const void *of);
 
 /* Whether a value is there and fresh enough to be shown. */
 bool page_fresh(const Page *page, const Sample *sample, MetricPace pace);

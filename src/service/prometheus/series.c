@@ -299,12 +299,11 @@ static void write_clock_total(Page *page, const Family *family, const Target *ta
     }
 }
 
-static void write_health(Page *page, const Family *family, const Target *target, const GpuCounts *counted)
+static void write_health(Page *page, const Family *family, const Target *target, const GpuCounts *counted UNUSED)
 {
     const Snapshot *snapshot = page->input->snapshot;
     Health found[HEALTH_END];
 
-    (void)counted;
     health_of_gpu(page_gpu(page, target), snapshot->incidents, snapshot->incident_count, found);
     for (HealthWatch w = 0; w < HEALTH_END; w++) {
         Line line = {.len = 0};
@@ -317,11 +316,10 @@ static void write_health(Page *page, const Family *family, const Target *target,
     }
 }
 
-static void write_peers(Page *page, const Family *family, const Target *target, const GpuCounts *counted)
+static void write_peers(Page *page, const Family *family, const Target *target, const GpuCounts *counted UNUSED)
 {
     const NodeGpu *gpu = page_gpu(page, target);
 
-    (void)counted;
     for (size_t i = 0; i < gpu->peer_count; i++) {
         const NodePeer *peer = &gpu->peers[i];
         Line line = {.len = 0};

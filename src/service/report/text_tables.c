@@ -308,11 +308,10 @@ static const TracePath *longest_path(const Pen *pen, const TraceRank *rank)
 static const Style path_styles[TRACE_PATH_KIND_COUNT] = {STYLE_IDLE, STYLE_IDLE, STYLE_GOOD, STYLE_COMMUNICATION,
                                                          STYLE_COPY, STYLE_IDLE, STYLE_IDLE};
 
-static void mend_path_name(Pen *pen, const void *owner, const void *row, TableCell *cells)
+static void mend_path_name(Pen *pen UNUSED, const void *owner UNUSED, const void *row, TableCell *cells)
 {
     const TracePathName *name = row;
 
-    (void)pen, (void)owner;
     cells[3].style = path_styles[name->kind];
 }
 
@@ -342,20 +341,18 @@ static void print_path(Pen *pen, const TraceRank *rank)
 
 /* ---- kernels, operators, calls, copies, launches, memory ---- */
 
-static void mend_kernel(Pen *pen, const void *owner, const void *row, TableCell *cells)
+static void mend_kernel(Pen *pen UNUSED, const void *owner UNUSED, const void *row, TableCell *cells)
 {
     const TraceKernel *kernel = row;
 
-    (void)pen, (void)owner;
     if (kernel->class != TRACE_COMPUTE)
         cells[10].style = kernel->class == TRACE_COMMUNICATION ? STYLE_COMMUNICATION : STYLE_COPY;
 }
 
-static void mend_operator(Pen *pen, const void *owner, const void *row, TableCell *cells)
+static void mend_operator(Pen *pen UNUSED, const void *owner UNUSED, const void *row, TableCell *cells)
 {
     const TraceOperator *op = row;
 
-    (void)pen, (void)owner;
     if (!op->matrix)
         cells[6].text = NULL;
 }
@@ -370,11 +367,10 @@ static const char *from_to(Pen *pen, const TraceCopy *copy)
                         copy->target[0] ? copy->target : "?");
 }
 
-static void mend_copy(Pen *pen, const void *owner, const void *row, TableCell *cells)
+static void mend_copy(Pen *pen, const void *owner UNUSED, const void *row, TableCell *cells)
 {
     const TraceCopy *copy = row;
 
-    (void)owner;
     if (!copy->bytes)
         cells[2].text = "-";
     cells[7].text = from_to(pen, copy);
@@ -393,11 +389,10 @@ static void mend_queue(Pen *pen, const void *owner, const void *row, TableCell *
         cells[6].text = NULL;
 }
 
-static void mend_memory(Pen *pen, const void *owner, const void *row, TableCell *cells)
+static void mend_memory(Pen *pen, const void *owner UNUSED, const void *row, TableCell *cells)
 {
     const TraceMemoryDevice *memory = row;
 
-    (void)owner;
     cells[0].text = memory->device < 0 ? "host" : arena_printf(&pen->arena, "GPU %" PRId32, memory->device);
     if (memory->capacity_bytes <= 0 || memory->peak_reserved < 0)
         cells[3].text = NULL;
@@ -569,11 +564,10 @@ void text_ranks(Pen *pen, const TraceReport *report)
     print_times(pen, report);
 }
 
-static void mend_collective(Pen *pen, const void *owner, const void *row, TableCell *cells)
+static void mend_collective(Pen *pen UNUSED, const void *owner UNUSED, const void *row, TableCell *cells)
 {
     const TraceCollectiveSum *sum = row;
 
-    (void)pen, (void)owner;
     if (sum->skew_median_ns < 0)
         cells[6].text = cells[7].text = cells[8].text = NULL;
 }

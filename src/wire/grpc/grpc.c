@@ -209,14 +209,13 @@ static bool is_word(const uint8_t *text, size_t len, const char *word)
     return len == strlen(word) && memcmp(text, word, len) == 0;
 }
 
-static int on_header(nghttp2_session *http2, const nghttp2_frame *frame, const uint8_t *name, size_t name_len,
-                     const uint8_t *value, size_t value_len, uint8_t flags, void *self)
+static int on_header(nghttp2_session *http2 UNUSED, const nghttp2_frame *frame UNUSED, const uint8_t *name,
+                     size_t name_len, const uint8_t *value, size_t value_len, uint8_t flags UNUSED, void *self)
 {
     GrpcExchange *exchange = self;
     const char *text = (const char *)value;
     uint64_t number = 0;
 
-    (void)http2, (void)frame, (void)flags;
     if (exchange->finished)
         return 0;
     if (is_word(name, name_len, ":status")) {
@@ -233,11 +232,11 @@ static int on_header(nghttp2_session *http2, const nghttp2_frame *frame, const u
     return 0;
 }
 
-static int on_data(nghttp2_session *http2, uint8_t flags, int32_t stream, const uint8_t *bytes, size_t len, void *self)
+static int on_data(nghttp2_session *http2 UNUSED, uint8_t flags UNUSED, int32_t stream UNUSED, const uint8_t *bytes,
+                   size_t len, void *self)
 {
     GrpcExchange *exchange = self;
 
-    (void)http2, (void)flags, (void)stream;
     if (exchange->finished || !speaks_grpc(exchange))
         return 0;
     if (exchange->message.len < PREFIX_BYTES) { /* the prefix first: what it announces may be too much */
@@ -256,12 +255,11 @@ static int on_data(nghttp2_session *http2, uint8_t flags, int32_t stream, const 
     return 0;
 }
 
-static int on_frame(nghttp2_session *http2, const nghttp2_frame *frame, void *self)
+static int on_frame(nghttp2_session *http2 UNUSED, const nghttp2_frame *frame, void *self)
 {
     GrpcExchange *exchange = self;
     char debug[96];
 
-    (void)http2;
     if (frame->hd.type == NGHTTP2_GOAWAY) {
         decode_message(frame->goaway.opaque_data, frame->goaway.opaque_data_len, debug, sizeof(debug));
         snprintf(exchange->farewell, sizeof(exchange->farewell), "%s%s%s",
@@ -273,11 +271,10 @@ static int on_frame(nghttp2_session *http2, const nghttp2_frame *frame, void *se
     return 0;
 }
 
-static int on_stream_close(nghttp2_session *http2, int32_t stream, uint32_t error, void *self)
+static int on_stream_close(nghttp2_session *http2 UNUSED, int32_t stream UNUSED, uint32_t error, void *self)
 {
     GrpcExchange *exchange = self;
 
-    (void)http2, (void)stream;
     if (error)
         finish_reset(exchange, error);
     else
@@ -286,31 +283,28 @@ static int on_stream_close(nghttp2_session *http2, int32_t stream, uint32_t erro
 }
 
 /* The request could not leave any more, because of a GOAWAY. */
-static int on_not_sent(nghttp2_session *http2, const nghttp2_frame *frame, int error, void *self)
+static int on_not_sent(nghttp2_session *http2 UNUSED, const nghttp2_frame *frame, int error UNUSED, void *self)
 {
-    (void)http2, (void)error;
     if (frame->hd.type == NGHTTP2_HEADERS)
         finish_reset(self, NGHTTP2_REFUSED_STREAM);
     return 0;
 }
 
 /* nghttp2 gives a connection up by a GOAWAY of its own. */
-static int on_sent(nghttp2_session *http2, const nghttp2_frame *frame, void *self)
+static int on_sent(nghttp2_session *http2 UNUSED, const nghttp2_frame *frame, void *self)
 {
-    (void)http2;
     if (frame->hd.type == NGHTTP2_GOAWAY && frame->goaway.error_code != NGHTTP2_NO_ERROR)
         finish_with(self, GRPC_BAD_REPLY, GRPC_INTERNAL, "no sound HTTP/2: %s",
                     nghttp2_http2_strerror(frame->goaway.error_code));
     return 0;
 }
 
-static ssize_t read_request(nghttp2_session *http2, int32_t stream, uint8_t *room, size_t len, uint32_t *flags,
-                            nghttp2_data_source *source, void *self)
+static ssize_t read_request(nghttp2_session *http2 UNUSED, int32_t stream UNUSED, uint8_t *room, size_t len,
+                            uint32_t *flags, nghttp2_data_source *source UNUSED, void *self)
 {
     GrpcExchange *exchange = self;
     const size_t left = exchange->request_len - exchange->sent;
 
-    (void)http2, (void)stream, (void)source;
     len = len < left ? len : left;
     memcpy(room, exchange->request + exchange->sent, len);
     exchange->sent += len;
@@ -516,11 +510,10 @@ static void on_written(uv_write_t *write, int status)
         advance_call(call);
 }
 
-static void give_room(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
+static void give_room(uv_handle_t *handle, size_t suggested UNUSED, uv_buf_t *buf)
 {
     GrpcCall *call = handle->data;
 
-    (void)suggested;
     *buf = uv_buf_init(call->room, sizeof(call->room));
 }
 

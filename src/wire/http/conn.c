@@ -145,14 +145,11 @@ void conn_deadline(Conn *conn, uint64_t ns_from_now)
 }
 
 /* Handshake messages are reported only to mark the end of the handshake. */
-static int on_finished(gnutls_session_t session, unsigned type, unsigned when, unsigned incoming,
-                       const gnutls_datum_t *message)
+static int on_finished(gnutls_session_t session, unsigned type UNUSED, unsigned when UNUSED, unsigned incoming,
+                       const gnutls_datum_t *message UNUSED)
 {
     Conn *conn = gnutls_session_get_ptr(session);
 
-    (void)type;
-    (void)when;
-    (void)message;
     if (incoming)
         conn->shaken = true;
     return 0;

@@ -140,21 +140,18 @@ static AuthVerdict check_auth(Conn *conn, const char *header)
 
 enum { SLOWEST_BYTES_PER_S = 8 * 1024 }; /* a client that takes its answer more slowly is closed */
 
-void *request_uri(void *self, const char *uri, struct MHD_Connection *mhd)
+void *request_uri(void *self UNUSED, const char *uri UNUSED, struct MHD_Connection *mhd)
 {
     Conn *conn = conn_of(mhd);
 
-    (void)self;
-    (void)uri;
     if (conn && !conn->busy)
         conn_deadline(conn, conn->server->limits.head_timeout_ns);
     return NULL;
 }
 
 /* Decodes in place. What is no escape, or one of NUL, makes the request a bad one. */
-size_t request_unescape(void *self, struct MHD_Connection *mhd, char *text)
+size_t request_unescape(void *self UNUSED, struct MHD_Connection *mhd, char *text)
 {
-    (void)self;
     for (const char *at = strchr(text, '%'); at; at = strchr(at + 1, '%'))
         if (!isxdigit((unsigned char)at[1]) || !isxdigit((unsigned char)at[2]) || strncmp(at, "%00", 3) == 0)
             conn_of(mhd)->bad_uri = true;
@@ -353,14 +350,12 @@ static enum MHD_Result serve_request(Conn *conn, const char *path, const char *m
     return call_handler(conn, path, method);
 }
 
-enum MHD_Result request_handle(void *self, struct MHD_Connection *mhd, const char *url, const char *method,
-                               const char *version, const char *upload, size_t *upload_size, void **context)
+enum MHD_Result request_handle(void *self UNUSED, struct MHD_Connection *mhd, const char *url, const char *method,
+                               const char *version UNUSED, const char *upload UNUSED, size_t *upload_size,
+                               void **context)
 {
     Conn *conn = conn_of(mhd);
 
-    (void)self;
-    (void)version;
-    (void)upload;
     if (!conn || conn->dying)
         return MHD_NO;
     if (!*context) {
@@ -408,13 +403,12 @@ static void drop_first_body(HttpStream *stream)
     stream->offset = 0;
 }
 
-static ssize_t read_stream(void *self, uint64_t position, char *out, size_t max)
+static ssize_t read_stream(void *self, uint64_t position UNUSED, char *out, size_t max)
 {
     HttpStream *stream = self;
     const HttpBody *body;
     size_t len;
 
-    (void)position;
     if (stream->conn->dying)
         return MHD_CONTENT_READER_END_WITH_ERROR;
     if (!stream->count) {

@@ -25,26 +25,16 @@
 
 enum { HEAD_EXTRA = 2048, CONN_SLACK = 256 };
 
-static void on_poll(uv_poll_t *poll, int status, int events)
+static void on_poll(uv_poll_t *poll, int status UNUSED, int events UNUSED)
 {
-    (void)status;
-    (void)events;
     server_run(poll->data);
 }
 
 /* Credentials come from us, per session (tls.c): this one is never asked, but without it there is no TLS daemon. */
-static int no_certificate(gnutls_session_t session, const gnutls_datum_t *names, int name_count,
-                          const gnutls_pk_algorithm_t *algorithms, int algorithm_count, gnutls_pcert_st **certs,
-                          unsigned *cert_count, gnutls_privkey_t *key)
+static int no_certificate(gnutls_session_t session UNUSED, const gnutls_datum_t *names UNUSED, int name_count UNUSED,
+                          const gnutls_pk_algorithm_t *algorithms UNUSED, int algorithm_count UNUSED,
+                          gnutls_pcert_st **certs UNUSED, unsigned *cert_count UNUSED, gnutls_privkey_t *key UNUSED)
 {
-    (void)session;
-    (void)names;
-    (void)name_count;
-    (void)algorithms;
-    (void)algorithm_count;
-    (void)certs;
-    (void)cert_count;
-    (void)key;
     return -1;
 }
 
@@ -242,12 +232,10 @@ static bool accept_one(Listener *listener)
     return on_exhausted(listener);
 }
 
-static void on_listener(uv_poll_t *poll, int status, int events)
+static void on_listener(uv_poll_t *poll, int status UNUSED, int events UNUSED)
 {
     Listener *listener = poll->data;
 
-    (void)status;
-    (void)events;
     for (int i = 0; i < BATCH && accept_one(listener); i++)
         ;
     server_run(listener->server);
