@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The index: classes by name, nesting by lane, rows by stream; links and steps are other files. What the
+/* The index: classes by name, nesting by lane, rows by stream, launches by number; steps are another file. What the
  * host did, what the GPU did and the table of calls are worked out beside each other, then what joins them. */
 #include "engine/trace/index.h"
 
