@@ -205,11 +205,6 @@ const Allocation *status_allocation(const AllocationTable *allocations, const Re
 
 /* --- what is wrong ------------------------------------------------------------------------------------------------ */
 
-static FaultSeverity severity_of(const StatusScreen *s, const NodeGpu *gpu)
-{
-    return status_severity(s->seen->incidents, s->seen->incident_count, gpu);
-}
-
 /* As many as the line has room for. */
 static void write_names(const StatusScreen *s, const StatusNames *names)
 {
@@ -349,7 +344,7 @@ static void owner_cell(const StatusScreen *s, const Reading *gpu, const Reading 
 static bool index_cell(const StatusScreen *s, const NodeGpu *gpu)
 {
     const Device *device = &gpu->reading.device;
-    const FaultSeverity severity = severity_of(s, gpu);
+    const FaultSeverity severity = status_severity(s->seen->incidents, s->seen->incident_count, gpu);
     const bool faulty = severity > SEVERITY_INFO;
 
     if (faulty)
@@ -454,7 +449,8 @@ static void write_table(const StatusScreen *s, StatusTable how)
     for (size_t i = 0; i < s->node->gpu_count; i++) {
         const NodeGpu *gpu = &s->node->gpus[i];
 
-        if (how == STATUS_TABLE_FAULTY && gpu->state == GPU_UP && severity_of(s, gpu) == SEVERITY_INFO) {
+        if (how == STATUS_TABLE_FAULTY && gpu->state == GPU_UP &&
+            status_severity(s->seen->incidents, s->seen->incident_count, gpu) == SEVERITY_INFO) {
             gpus++;
             continue;
         }

@@ -60,8 +60,8 @@ bool gpu_row_has(const GpuRow *row, const char *word)
     char text[TOP_TEXT_CAP], pci[PCI_TEXT_CAP];
 
     snprintf(text, sizeof text, "GPU %" PRIu32, device->index);
-    return text_has(text, word) || text_has(device->name, word) || text_has(device->uuid, word) ||
-           text_has(row->reading->profile, word) || text_has(pci_format(device->pci, PCI_FORM_SYSFS, pci), word);
+    return strcasestr(text, word) || strcasestr(device->name, word) || strcasestr(device->uuid, word) ||
+           strcasestr(row->reading->profile, word) || strcasestr(pci_format(device->pci, PCI_FORM_SYSFS, pci), word);
 }
 
 bool gpu_row_runs(const GpuRow *row, const NodeProcess *process)

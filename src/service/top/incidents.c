@@ -41,8 +41,8 @@ bool incident_has(const Incident *incident, const char *word)
 {
     char place[STATUS_NAME_CAP];
 
-    return text_has(incident->title, word) || text_has(status_name_place(incident, place), word) ||
-           text_has(incident->class, word) || text_has(incident->id, word);
+    return strcasestr(incident->title, word) || strcasestr(status_name_place(incident, place), word) ||
+           strcasestr(incident->class, word) || strcasestr(incident->id, word);
 }
 
 /* --- the table ---------------------------------------------------------------------------------------------------- */

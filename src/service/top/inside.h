@@ -175,8 +175,6 @@ void top_zone(Top *top, Area area, ZoneKind kind, uint32_t value);
 size_t text_fit(const char *text, int room);
 /* Text broken at blanks into the area from row y on, at most to its end; returns the row after it. */
 int text_wrap(Grid *grid, Area area, int y, Ink ink, const char *text);
-/* Whether `word` is in `text`, whatever the case of ASCII letters. */
-bool text_has(const char *text, const char *word);
 /* In UTF-8 or ASCII: a dot between two phrases, an arrow, the tree's branches. */
 const char *text_dot(const Grid *grid);
 const char *text_arrow(const Grid *grid);

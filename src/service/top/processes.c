@@ -183,15 +183,15 @@ bool process_row_has(const ProcessRow *row, const char *word)
     const ProcessOwner *owner = row->owner;
     char text[TOP_TEXT_CAP];
 
-    if (!word[0] || text_has(row->label, word))
+    if (!word[0] || strcasestr(row->label, word))
         return true;
     if (row->group)
         return false;
     snprintf(text, sizeof text, "%" PRIu32 "\nGPU %" PRIu32, row->process->pid, row->gpu->reading.device.index);
-    return text_has(text, word) ||
-           (owner && (text_has(owner->name, word) || text_has(owner->user, word) || text_has(owner->command, word) ||
-                      text_has(owner_label(owner, text), word) || text_has(owner->container, word) ||
-                      text_has(owner->namespace, word)));
+    return strcasestr(text, word) ||
+           (owner && (strcasestr(owner->name, word) || strcasestr(owner->user, word) ||
+                      strcasestr(owner->command, word) || strcasestr(owner_label(owner, text), word) ||
+                      strcasestr(owner->container, word) || strcasestr(owner->namespace, word)));
 }
 
 const ProcessRow *top_process(const Top *top)

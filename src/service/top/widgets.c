@@ -4,7 +4,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/duration.h"
 
@@ -188,11 +187,6 @@ int text_wrap(Grid *grid, Area area, int y, Ink ink, const char *text)
         text += strspn(text, " ");
     }
     return y;
-}
-
-bool text_has(const char *text, const char *word)
-{
-    return strcasestr(text, word) != NULL;
 }
 
 const char *text_dot(const Grid *grid)
