@@ -191,6 +191,38 @@ static void copies_have_bandwidth_and_exposed_time(void **state)
     kit_done(&kit);
 }
 
+/* Many copies at once, which end in another order than they began. */
+static void many_copies_are_open(void **state)
+{
+    enum { COPIES = 12, SPAN = 400 };
+
+    (void)state;
+    for (int round = 0; round < 50; round++) {
+        bool computes[SPAN] = {false};
+        int64_t exposed = 0;
+        Kit kit;
+
+        kit_init(&kit);
+        for (int i = 0; i < 8; i++) {
+            const int start = (i * 97 + round * 31) % 360, us = 1 + (i * 13 + round * 7) % 40;
+
+            kit_kernel(&kit, 0, 50 + i, "k", start, us, 0, NULL);
+            memset(computes + start, true, (size_t)us * sizeof *computes);
+        }
+        for (int i = 0; i < COPIES; i++) {
+            const int start = (i * 37 + round * 11) % 90, us = 1 + (i * i * 53 + round * 29) % 300;
+
+            kit_copy(&kit, 0, i, "Memcpy HtoD (Pinned -> Device)", start, us, 1);
+            for (int at = start; at < start + us; at++)
+                exposed += computes[at] ? 0 : US;
+        }
+        kit_seal(&kit);
+        kit_run(&kit, trace_copies, &kit.rank);
+        assert_int_equal(kit_find_copy(&kit.rank, "HtoD", "pinned")->exposed_ns, exposed);
+        kit_done(&kit);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -199,6 +231,7 @@ int main(void)
         cmocka_unit_test(one_kernel_has_no_spread),
         cmocka_unit_test(sums_stop_at_the_end_of_numbers),
         cmocka_unit_test(copies_have_bandwidth_and_exposed_time),
+        cmocka_unit_test(many_copies_are_open),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
