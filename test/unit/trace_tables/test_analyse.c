@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All analyses of a rank together (engine/trace/analyse.c). */
+/* All analyses of a rank together (engine/trace/analyse.c), and of a part of it (engine/trace/pick.c). */
 #include "kit.h"
 #include "kit_random.h"
 
 #include <string.h>
 
 #include "base/str.h"
+#include "engine/trace/pick.h"
 
 enum { ROUNDS = 60, TEXT_BYTES = 1 << 20, THREADS_MAX = 8 };
 
@@ -14,8 +15,7 @@ static void analyse(Kit *kit, TraceRank *rank)
     TraceConfig config = trace_config_default;
 
     config.timeline = true;
-    trace_analyse(&(TraceJob){.index = &kit->index, .config = &config, .arena = &kit->arena},
-                  "file.json", 7, rank);
+    trace_analyse(&(TraceJob){.index = &kit->index, .config = &config, .arena = &kit->arena}, "file.json", 7, rank);
 }
 
 static void the_files_words_are_copied(void **state)
@@ -210,12 +210,9 @@ static void dump_on(Kit *kit, unsigned int threads, size_t memory, Str *out)
 
     config.timeline = true;
     trace_index_init(&index, &kit->profile, threads);
-    trace_analyse(&(TraceJob){.index = &index,
-                              .config = &config,
-                              .arena = arenas,
-                              .threads = threads,
-                              .memory = memory},
-                  "file.json", 7, &rank);
+    trace_analyse(
+        &(TraceJob){.index = &index, .config = &config, .arena = arenas, .threads = threads, .memory = memory},
+        "file.json", 7, &rank);
     trace_index_done(&index); /* the rank needs it no more */
     dump(&rank, out);
     dump_rows(&rank, out);
@@ -251,13 +248,100 @@ static void threads_do_not_matter(void **state)
     }
 }
 
+/* ---- a part of a profile (engine/trace/pick.c) ---- */
+
+/* The window is [100, 200), device 1, stream 7; a GPU operation with link 5 is in it. */
+static const struct {
+    ProfileKind kind;
+    int64_t start, duration;
+    int32_t device;
+    int64_t stream;
+    uint32_t link;
+    bool wanted, without_host, without_python;
+} picked[] = {
+    {PROFILE_KERNEL, 99, 50, 1, 7, 0, false, false, false},
+    {PROFILE_KERNEL, 100, 0, 1, 7, 0, true, true, true},
+    {PROFILE_COPY, 199, 50, 1, 7, 0, true, true, true},
+    {PROFILE_SET, 200, 0, 1, 7, 0, false, false, false},
+    {PROFILE_KERNEL, 100, 0, 0, 7, 0, false, false, false},
+    {PROFILE_KERNEL, 100, 0, 1, 0, 0, false, false, false},
+    {PROFILE_KERNEL, 100, 0, -1, -1, 0, true, true, true},
+    {PROFILE_GPU_ANNOTATION, 50, 50, 1, 7, 0, false, false, false},
+    {PROFILE_GPU_ANNOTATION, 50, 51, 1, 7, 0, true, true, true},
+    {PROFILE_GPU_ANNOTATION, 50, 51, 0, 7, 0, false, false, false},
+    {PROFILE_GPU_ANNOTATION, 199, 9, 1, 8, 0, false, false, false},
+    {PROFILE_GPU_ANNOTATION, 200, 9, 1, 7, 0, false, false, false},
+    {PROFILE_OP, 50, 50, 0, 0, 5, false, false, false},
+    {PROFILE_OP, 50, 51, 0, 0, 0, true, false, true},
+    {PROFILE_OP, 100, 0, -1, -1, 0, true, false, true},
+    {PROFILE_OP, 200, 9, -1, -1, 0, false, false, false},
+    {PROFILE_PYTHON, 150, 9, -1, -1, 0, true, false, false},
+    {PROFILE_ANNOTATION, 150, 9, -1, -1, 0, true, true, true},
+    {PROFILE_CALL, 10, 9, -1, -1, 5, true, false, true},
+    {PROFILE_CALL, 10, 9, -1, -1, 4, false, false, false},
+    {PROFILE_CALL, 10, 9, -1, -1, 0, false, false, false},
+};
+
+static void a_part_is_picked(void **state)
+{
+    TraceAsk ask = {.devices = {.first = {1}, .last = {1}, .len = 1}, .streams = {.first = {7}, .last = {7}, .len = 1}};
+    TracePick pick = {.ask = &ask, .from = 100, .to = 200};
+
+    (void)state;
+    vec_push(&pick.links, 5);
+    for (size_t i = 0; i < sizeof picked / sizeof picked[0]; i++) {
+        const TracePicked event = {.kind = picked[i].kind,
+                                   .start = picked[i].start,
+                                   .duration = picked[i].duration,
+                                   .device = picked[i].device,
+                                   .stream = picked[i].stream,
+                                   .link = picked[i].link};
+        bool got[3];
+
+        for (int k = 0; k < 3; k++) {
+            ask.no_host = k == 1;
+            ask.no_python = k == 2;
+            got[k] = trace_pick_event(&pick, &event);
+        }
+        if (got[0] != picked[i].wanted || got[1] != picked[i].without_host || got[2] != picked[i].without_python)
+            fail_msg("row %zu: %d %d %d", i, got[0], got[1], got[2]);
+    }
+    trace_pick_done(&pick);
+}
+
+static void lists_keep_what_is_picked(void **state)
+{
+    TraceAsk ask = {.streams = {.first = {7}, .last = {7}, .len = 1}};
+    const TracePick pick = {.ask = &ask, .from = 100 * US, .to = 200 * US};
+    Kit kit;
+
+    (void)state;
+    kit_init(&kit);
+    for (int64_t i = 0; i < 4; i++) {
+        kit_kernel(&kit, 0, i % 2 ? 7 : 8, "k", 60 + i * 40, 10, 0, NULL);
+        vec_push(&kit.profile.syncs,
+                 ((ProfileSync){.start = (60 + i * 40) * US, .duration = US, .stream = i % 2 ? 7 : 8}));
+        kit_memory(&kit, 0, 100, 60 + i * 40, 1, -1, -1);
+    }
+    kit_seal(&kit);
+    trace_pick_apply(&pick, &kit.profile);
+    assert_int_equal(kit.profile.gpu.len, 2);
+    assert_int_equal(kit.profile.gpu.start[1], 180 * US);
+    assert_int_equal(kit.profile.syncs.len, 2);
+    assert_int_equal(kit.profile.syncs.at[0].start, 100 * US);
+    assert_int_equal(kit.profile.syncs.at[1].start, 180 * US);
+    assert_int_equal(kit.profile.memory.len, 3);
+    assert_int_equal(kit.profile.memory.at[0].start, 100 * US);
+    assert_int_equal(kit.profile.memory.at[2].start, 180 * US);
+    kit_done(&kit);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_files_words_are_copied),
-        cmocka_unit_test(a_file_without_a_rank_takes_the_callers),
-        cmocka_unit_test(idle_time_has_causes),
-        cmocka_unit_test(threads_do_not_matter),
+        cmocka_unit_test(the_files_words_are_copied), cmocka_unit_test(a_file_without_a_rank_takes_the_callers),
+        cmocka_unit_test(idle_time_has_causes),       cmocka_unit_test(threads_do_not_matter),
+        cmocka_unit_test(a_part_is_picked),           cmocka_unit_test(lists_keep_what_is_picked),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
