@@ -3,7 +3,6 @@
  * stopped at one call), from PyTorch's watchdog, and from settings that should be the same on all processes. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -138,12 +137,9 @@ static bool check_init(NcclJob *job, const NcclComm *c)
             vec_push(&missing, rank);
     bool silent = missing.len && c->complete == 0 && !cut;
     const char *text = nccl_print_ranks(job, silent ? &missing : &hung);
-    NcclFinding *f =
-        silent ? nccl_add_findingf(job, NCCL_RULE_INIT_MISSING,
-                                   "communicator %s of %" PRId64 " ranks: nothing from rank %s", c->id, c->nranks, text)
-               : nccl_add_findingf(job, NCCL_RULE_INIT_HUNG,
-                                   "communicator %s of %" PRId64 " ranks: no Init COMPLETE of rank %s", c->id,
-                                   c->nranks, text);
+    NcclFinding *f = nccl_add_findingf(job, silent ? NCCL_RULE_INIT_MISSING : NCCL_RULE_INIT_HUNG,
+                                       "communicator %s of %" PRId64 " ranks: %s rank %s", c->id, c->nranks,
+                                       silent ? "nothing from" : "no Init COMPLETE of", text);
     nccl_add_evidence(job, f, first, "Init START without Init COMPLETE on %zu of %u ranks that were seen", hung.len,
                       c->seen);
     return true;

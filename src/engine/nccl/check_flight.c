@@ -4,7 +4,6 @@
  * receives that are not complete: whether the partner has its half open too. A rank whose buffer begins after a
  * collective has completed it; a rank whose calls end before it is behind. */
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"

@@ -30,7 +30,6 @@ enum {
     NCCL_CALLS_MAX = 8 << 20,
     NCCL_TIMEOUTS_MAX = 4096,
     NCCL_ADAPTERS_MAX = 65536,
-    NCCL_RINGS_MAX = NCCL_CHANNELS_MAX,
     NCCL_CALLS_KEPT = 1024, /* calls of a communicator that are compared */
     NCCL_COMMS_COMPARED_MAX = 1024,
     NCCL_FINDINGS_MAX = 2048,

@@ -52,7 +52,7 @@ static bool is_launch_flow(const TraceRaw *raw)
 
 static bool wants_moment(const Copy *copy, const TraceRaw *raw)
 {
-    if (raw->metadata)
+    if (raw->phase == 'M')
         return true;
     if (!raw->has_time || (copy->cut->ask->no_host && copy->rows.memory.len > 0))
         return false;

@@ -66,11 +66,13 @@ int kit_scan(const char *text, size_t len, const TraceScanOptions *options, cons
 {
     Text whole = {.text = text, .len = len};
     const TraceSource source = {.read = read_text, .context = &whole};
+    TraceScanOptions parts = options ? *options : (TraceScanOptions){0};
     int rc;
 
     profile_init(ret);
+    parts.piece_bytes = way->part_bytes;
     if (way->threads)
-        rc = scan_parallel(&source, options, way->threads, way->part_bytes, ret, err);
+        rc = trace_scan_parallel(&source, &parts, way->threads, ret, err);
     else
         rc = feed(text, len, options, way, ret, err);
     if (rc == 0)

@@ -918,7 +918,6 @@ static void see(void *context, const TraceRaw *raw)
     }
     if (raw->phase == 's')
         assert_int_equal(raw->link, 9);
-    assert_int_equal(raw->metadata, raw->phase == 'M');
 }
 
 static void raw_events_are_shown(void **state)

@@ -555,13 +555,8 @@ static char phase_of(const TraceScan *scan)
 void event_add(TraceScan *scan, const char *text, size_t len, uint64_t byte)
 {
     const char phase = phase_of(scan);
-    TraceRaw raw = {.bytes = text,
-                    .len = len,
-                    .offset = byte,
-                    .phase = phase == '?' ? 0 : phase,
-                    .metadata = phase == 'M',
-                    .device = -1,
-                    .stream = -1};
+    TraceRaw raw = {
+        .bytes = text, .len = len, .offset = byte, .phase = phase == '?' ? 0 : phase, .device = -1, .stream = -1};
 
     scan->raw_byte = byte;
     if (scan->options.raw) {

@@ -285,10 +285,6 @@ void scan_filled(TraceScan *scan, size_t len);
 /* Gives a new scan its text, and the allocation of cap + SCAN_PAD bytes that holds it. */
 void scan_give(TraceScan *scan, char *text, size_t len, size_t cap);
 
-/* As trace_scan_parallel, in pieces of `piece_bytes`. */
-int scan_parallel(const TraceSource *source, const TraceScanOptions *options, unsigned int threads, size_t piece_bytes,
-                  Profile *into, Err *err);
-
 /* --- damaged text (scan.c) ---------------------------------------------------------------------------------------- */
 
 /* The next place in [from, end) that looks like the beginning of an event: '{', a key that only events have, ':'; not

@@ -386,10 +386,11 @@ static void stream_done(Stream *stream)
     pthread_mutex_destroy(&stream->lock);
 }
 
-int scan_parallel(const TraceSource *source, const TraceScanOptions *options, unsigned int threads, size_t piece_bytes,
-                  Profile *into, Err *err)
+int trace_scan_parallel(const TraceSource *source, const TraceScanOptions *options, unsigned int threads, Profile *into,
+                        Err *err)
 {
     static const TraceScanOptions none;
+    const size_t piece_bytes = options && options->piece_bytes ? options->piece_bytes : PIECE;
     Stream stream = {.source = source,
                      .options = options ? options : &none,
                      .cap = piece_bytes > PIECE_MIN ? piece_bytes : PIECE_MIN,
@@ -412,10 +413,4 @@ int scan_parallel(const TraceSource *source, const TraceScanOptions *options, un
 
     stream_done(&stream);
     return rc;
-}
-
-int trace_scan_parallel(const TraceSource *source, const TraceScanOptions *options, unsigned int threads, Profile *into,
-                        Err *err)
-{
-    return scan_parallel(source, options, threads, PIECE, into, err);
 }

@@ -35,7 +35,6 @@ typedef struct TraceRaw {
     uint32_t link;           /* correlation (or flow id) as a profile has it, 0 none */
     int32_t device;          /* of what ran on a GPU, -1 unknown */
     int64_t stream;          /* the same */
-    bool metadata;           /* phase M */
 } TraceRaw;
 
 /* What is known of a text only at its end: which threads are a GPU's streams (by names alone), the numbers of ids over
@@ -47,10 +46,11 @@ TraceKnown *trace_known_new(void);
 void trace_known_free(TraceKnown *known); /* accepts NULL */
 
 typedef struct TraceScanOptions {
-    bool skip_host;    /* keep GPU operations, annotations and steps alone */
-    bool skip_python;  /* no python_function */
-    int64_t from, to;  /* keep only what touches [from, to); both 0: all. Calls and everything else alike */
-    size_t memory_max; /* bytes of profile; over it the scan stops with -ENOSPC. 0: no limit */
+    bool skip_host;     /* keep GPU operations, annotations and steps alone */
+    bool skip_python;   /* no python_function */
+    int64_t from, to;   /* keep only what touches [from, to); both 0: all. Calls and everything else alike */
+    size_t memory_max;  /* bytes of profile; over it the scan stops with -ENOSPC. 0: no limit */
+    size_t piece_bytes; /* of trace_scan_parallel; 0: what is fastest */
     void (*raw)(void *context, const TraceRaw *raw); /* every event in the order of the text, kept or not; may be NULL;
                                                         with it trace_scan_parallel runs one thread */
     void (*member)(void *context, const char *bytes, size_t len); /* with raw: the members around the event list */

@@ -3,7 +3,6 @@
 #include "engine/trace/scan/inside.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/number.h"

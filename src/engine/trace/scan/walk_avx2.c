@@ -4,7 +4,6 @@
 
 #include "engine/trace/scan/walk.h"
 #include "engine/trace/scan/walk_body.h"
-#include "engine/trace/scan/walk.h"
 
 static inline __m256i load_block(const char *p)
 {
