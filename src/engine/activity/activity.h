@@ -26,22 +26,17 @@ void activities_update(Activities *activities, const Snapshot *snapshot, const S
 
 enum { ACTIVITY_WINDOW_S = 60 };
 
-/* SERIES(id): what is read of each second; shares are 0 to 1. NaN: no reading in that second. */
-#define ACTIVITY_SERIES_TABLE(SERIES)                                                                                  \
-    SERIES(SM)     /* SM active */                                                                                     \
-    SERIES(UTIL)   /* a kernel ran */                                                                                  \
-    SERIES(VIDEO)  /* the busier of encoder and decoder */                                                             \
-    SERIES(TENSOR) /* tensor cores active */                                                                           \
-    SERIES(DRAM)   /* memory interface active */                                                                       \
-    SERIES(POWER)  /* of the limit */                                                                                  \
-    SERIES(CLOCK)  /* of the highest SM clock */                                                                       \
-    SERIES(LINK)   /* NVLink, bytes per second, both directions */
-
+/* What is read of each second; shares are 0 to 1. NaN: no reading in that second. */
 typedef enum ActivitySeries {
-#define SERIES(id) ACTIVITY_OF_##id,
-    ACTIVITY_SERIES_TABLE(SERIES)
-#undef SERIES
-        ACTIVITY_SERIES_END,
+    ACTIVITY_OF_SM,     /* SM active */
+    ACTIVITY_OF_UTIL,   /* a kernel ran */
+    ACTIVITY_OF_VIDEO,  /* the busier of encoder and decoder */
+    ACTIVITY_OF_TENSOR, /* tensor cores active */
+    ACTIVITY_OF_DRAM,   /* memory interface active */
+    ACTIVITY_OF_POWER,  /* of the limit */
+    ACTIVITY_OF_CLOCK,  /* of the highest SM clock */
+    ACTIVITY_OF_LINK,   /* NVLink, bytes per second, both directions */
+    ACTIVITY_SERIES_END,
 } ActivitySeries;
 
 /* The last minute, the oldest second first; the last is now. */

@@ -19,14 +19,9 @@ CLEANUP_POINTER(json_t, json_decref);
 
 enum { PAYLOAD_VERSION = 2, KEPT_VERSION = 1, KEPT_BYTES_MAX = 1 << 20 };
 
-static const char *const change_keys[] = {"",        "opened", "escalated", "cleared", "reopened", "opened-and-cleared",
-                                          "repeated"};
+const char *const delivery_change_keys[] = {
+    "", "opened", "escalated", "cleared", "reopened", "opened-and-cleared", "repeated"};
 static const char *const heard_keys[HEARD_END + 1] = {"nothing", "open", "cleared", ""};
-
-const char *delivery_change_key(DeliveryChange change)
-{
-    return change_keys[change];
-}
 
 /* --- texts -------------------------------------------------------------------------------------------------------- */
 
@@ -104,7 +99,7 @@ static void set_body(Delivery *delivery)
     add_text(out, "receiver", receiver->name);
     add_text(out, "key", delivery->sending.key);
     add_text(out, "hostname", receiver->alerts->hostname);
-    add_text(out, "change", delivery_change_key(delivery->sending.change));
+    add_text(out, "change", delivery_change_keys[delivery->sending.change]);
     delivery_write_link(receiver->alerts, &delivery->item->incident, url, sizeof url);
     add_text(out, "url", url);
     delivery_write_runbook(delivery, url, sizeof url);

@@ -68,6 +68,7 @@ typedef enum DeliveryChange {
     DELIVERY_REPEATED, /* nothing new, but still open */
     DELIVERY_CHANGE_END,
 } DeliveryChange;
+extern const char *const delivery_change_keys[DELIVERY_CHANGE_END];
 
 /* A notification under way. */
 typedef struct Sending {
@@ -212,7 +213,6 @@ int delivery_read_kept(const char *text, Delivery *ret, Incident *ret_incident);
 /* Moves what was read into a new one. */
 void delivery_restore(Delivery *delivery, Delivery *kept);
 bool delivery_is_over(const Delivery *delivery);
-const char *delivery_change_key(DeliveryChange change);
 /* Sends what is due of a webhook, command or journald; returns when the next will be, agent's clock. */
 uint64_t delivery_send_due(Receiver *receiver, uint64_t now_ns);
 /* The outcome of a notification. */

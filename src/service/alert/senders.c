@@ -113,7 +113,7 @@ static void list_facts(const Delivery *delivery, Arena *arena, FactList *ret)
     ret->len = 0;
     add_fact(ret, "RECEIVER", delivery->receiver->name);
     add_fact(ret, "KEY", delivery->sending.key);
-    add_fact(ret, "CHANGE", delivery_change_key(delivery->sending.change));
+    add_fact(ret, "CHANGE", delivery_change_keys[delivery->sending.change]);
     add_fact(ret, "HOSTNAME", alerts->hostname);
     add_fact(ret, "INCIDENT", incident->id);
     add_fact(ret, "CLASS", incident->class);
@@ -332,7 +332,7 @@ static void write_record(const Delivery *delivery, Str *out)
     FactList facts;
 
     str_init(&text, EVIDENCE_MAX);
-    str_addf(&text, "%s: %s", delivery_change_key(change), incident->title);
+    str_addf(&text, "%s: %s", delivery_change_keys[change], incident->title);
     if (change != DELIVERY_CLEARED && *incident->verdict)
         str_addf(&text, " %s", incident->verdict);
     add_field(out, "MESSAGE", text.text);

@@ -193,18 +193,22 @@ static int run_sql(Db *db, const char *sql, Err *err)
     return rc == SQLITE_OK ? 0 : fail_sql(db, rc, err);
 }
 
+/* Ends a transaction: everything if all went well, else nothing of it. */
+static int end_transaction(Db *db, int rc, Err *err)
+{
+    if (rc == 0)
+        rc = run_sql(db, "COMMIT", err);
+    if (rc < 0)
+        sqlite3_exec(db->sql, "ROLLBACK", NULL, NULL, NULL);
+    return rc;
+}
+
 /* Several statements, all or none; outside of a transaction. */
 static int run_transaction(Db *db, const char *sql, Err *err)
 {
-    int rc = db_begin(db, err);
+    int rc = run_sql(db, "BEGIN IMMEDIATE", err);
 
-    if (rc == 0)
-        rc = run_sql(db, sql, err);
-    if (rc == 0)
-        rc = db_commit(db, err);
-    if (rc < 0)
-        db_rollback(db);
-    return rc;
+    return end_transaction(db, rc == 0 ? run_sql(db, sql, err) : rc, err);
 }
 
 static int prepare_sql(Db *db, const char *sql, sqlite3_stmt **ret, Err *err)
@@ -320,22 +324,7 @@ int db_set_aside(const char *path, char aside[256], Err *err)
     return 0;
 }
 
-int db_begin(Db *db, Err *err)
-{
-    return run_sql(db, "BEGIN IMMEDIATE", err);
-}
-
-int db_commit(Db *db, Err *err)
-{
-    return run_sql(db, "COMMIT", err);
-}
-
-void db_rollback(Db *db)
-{
-    sqlite3_exec(db->sql, "ROLLBACK", NULL, NULL, NULL);
-}
-
-int db_apply_change(Db *db, const DbChange *change, Err *err)
+static int apply_change(Db *db, const DbChange *change, Err *err)
 {
     sqlite3_stmt **statement = &db->prepared[change->statement];
 
@@ -355,6 +344,15 @@ int db_apply_change(Db *db, const DbChange *change, Err *err)
     sqlite3_reset(*statement);
     sqlite3_clear_bindings(*statement);
     return result;
+}
+
+int db_write(Db *db, const DbChange *changes, size_t count, Err *err)
+{
+    int rc = run_sql(db, "BEGIN IMMEDIATE", err);
+
+    for (size_t i = 0; rc == 0 && i < count; i++)
+        rc = apply_change(db, &changes[i], err);
+    return end_transaction(db, rc, err);
 }
 
 /* --- reading ------------------------------------------------------------------------------------------------------ */

@@ -58,10 +58,8 @@ void db_close(Db *db); /* accepts NULL */
 /* Moves a file and what belongs to it aside: "<path>.damaged-<time>", which is written to `aside`. */
 int db_set_aside(const char *path, char aside[256], Err *err);
 
-int db_begin(Db *db, Err *err);
-int db_commit(Db *db, Err *err);
-void db_rollback(Db *db);
-int db_apply_change(Db *db, const DbChange *change, Err *err);
+/* Writes all of the changes, or none. */
+int db_write(Db *db, const DbChange *changes, size_t count, Err *err);
 
 int db_read_kept(Db *db, JournalKept *ret, Err *err);
 /* Deletes cleared incidents, events and GPUs that are more than `keep_ns` (0: none) older than the newest change in the

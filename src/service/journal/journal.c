@@ -166,19 +166,6 @@ static int open_file(Shared *s, Err *err)
     return rc;
 }
 
-static int write_changes(Shared *s, const Changes *changes, Err *err)
-{
-    int rc = db_begin(s->db, err);
-
-    for (size_t i = 0; rc == 0 && i < changes->len; i++)
-        rc = db_apply_change(s->db, &changes->at[i], err);
-    if (rc == 0)
-        rc = db_commit(s->db, err);
-    if (rc < 0)
-        db_rollback(s->db);
-    return rc;
-}
-
 /* Opens the file where it is not, reads it the first time, and writes. Without the lock. */
 static int work_on_file(Shared *s, const Changes *changes, Err *err)
 {
@@ -187,7 +174,7 @@ static int work_on_file(Shared *s, const Changes *changes, Err *err)
     if (rc == 0 && !s->opened)
         rc = db_read_kept(s->db, &s->kept, err);
     if (rc == 0 && changes->len)
-        rc = write_changes(s, changes, err);
+        rc = db_write(s->db, changes->at, changes->len, err);
     if (rc < 0)
         db_close(TAKE(s->db));
     return rc;

@@ -54,11 +54,9 @@ static void open_watch(DetectWatch *watch, const FaultRule *rule)
     watch->rule = rule;
     watch->impl = impls[rule->detector - detector_specs];
     watch->share = -1;
-    for (size_t i = 0; i < rule->detector->param_count; i++) {
-        watch->params[i] = rule->params[i];
+    for (size_t i = 0; i < rule->detector->param_count; i++)
         if (strcmp(rule->detector->params[i].name, "gpus") == 0)
             watch->share = rule->params[i];
-    }
     watch->states = xcalloc(DETECT_SLOTS + 1, sizeof(DetectState *));
 }
 
@@ -79,7 +77,7 @@ static bool looks_at_same(const DetectWatch *a, const DetectWatch *b, bool exact
         return false;
     for (size_t i = 0; i < spec->param_count; i++)
         if ((spec->params[i].type == DETECTOR_CHOICE || (exact && spec->params[i].type != DETECTOR_NUMBER)) &&
-            memcmp(&a->params[i], &b->params[i], sizeof a->params[i]) != 0)
+            memcmp(&a->rule->params[i], &b->rule->params[i], sizeof a->rule->params[i]) != 0)
             return false;
     return true;
 }
@@ -162,7 +160,7 @@ bool detectors_wanted(const Detectors *detectors, uint64_t wanted[METRIC_SET_WOR
             metric_set_add(wanted, *id);
         for (size_t k = 0; k < spec->param_count; k++)
             if (spec->params[k].type == DETECTOR_METRIC)
-                metric_set_add(wanted, (MetricId)watch->params[k]);
+                metric_set_add(wanted, (MetricId)watch->rule->params[k]);
         links |= watch->impl->links;
     }
     return links;

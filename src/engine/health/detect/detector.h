@@ -87,7 +87,6 @@ typedef struct DetectState {
 struct DetectWatch {
     const FaultRule *rule;
     const DetectImpl *impl;
-    double params[CATALOGUE_PARAMS];
     double share;         /* of the GPUs from which on it is the node; below 0: the detector has no such parameter */
     DetectWatch *wide;    /* the rule that reports the same of the whole node, NULL: none */
     DetectFinding whole;  /* of the node, as so many of its GPUs are hit */
@@ -113,23 +112,23 @@ struct DetectWatch {
 
 static inline double detect_param(const DetectCase *c, size_t id)
 {
-    return c->watch->params[id];
+    return c->watch->rule->params[id];
 }
 
 /* A limit that is multiplied by `easier` while the condition holds, so that it does not flicker. */
 static inline double detect_limit(const DetectCase *c, size_t id, double easier)
 {
-    return c->watch->params[id] * (c->finding->holds ? easier : 1);
+    return c->watch->rule->params[id] * (c->finding->holds ? easier : 1);
 }
 
 static inline int detect_choice(const DetectCase *c, size_t id)
 {
-    return (int)c->watch->params[id];
+    return (int)c->watch->rule->params[id];
 }
 
 static inline uint64_t detect_time(const DetectCase *c, size_t id)
 {
-    return (uint64_t)c->watch->params[id];
+    return (uint64_t)c->watch->rule->params[id];
 }
 
 /* Nanoseconds since `then`; 0 where that lies ahead. */
