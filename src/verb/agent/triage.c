@@ -185,10 +185,7 @@ static void add_event(Triage *triage, const Event *event)
     triage->event_count++;
 }
 
-static void handle_timer(uv_timer_t *timer)
-{
-    triage_advance(timer->data);
-}
+static void advance_incidents(uv_timer_t *timer);
 
 /* XIDs of the library whose line has not come in time; the timer is set for the next one. */
 static void add_late_xids(Triage *triage)
@@ -199,17 +196,23 @@ static void add_late_xids(Triage *triage)
     while (xid_merge_next(&triage->xids, get_arrival_ns(), &event))
         add_event(triage, &event);
     if (xid_merge_wait(&triage->xids, get_arrival_ns(), &wait_ns))
-        uv_timer_start(&triage->timer, handle_timer, wait_ns / NS_PER_MS + 1, 0);
+        uv_timer_start(&triage->timer, advance_incidents, wait_ns / NS_PER_MS + 1, 0);
 }
 
-void triage_advance(Triage *triage)
+static void advance_incidents(uv_timer_t *timer)
 {
+    Triage *triage = timer->data;
     const uint64_t real_ns = get_real_ns(triage);
 
     add_late_xids(triage);
     maintenance_advance(triage->maintenance, real_ns);
     incidents_advance(triage->incidents, get_now_ns(triage), real_ns);
     assign_events(triage);
+}
+
+void triage_advance(Triage *triage)
+{
+    advance_incidents(&triage->timer);
 }
 
 /* KmsgEvent. Lines that the loop has read together are assigned together. */
@@ -223,7 +226,7 @@ static void handle_line(void *self, const Event *event)
     }
     xid_merge_add(&triage->xids, event, true, get_arrival_ns());
     add_event(triage, event);
-    uv_timer_start(&triage->timer, handle_timer, 0, 0);
+    uv_timer_start(&triage->timer, advance_incidents, 0, 0);
 }
 
 /* Alerts name GPUs by index and UUID: log lines wait until those are known, for EARLY_NS at most. */

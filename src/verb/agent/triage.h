@@ -6,8 +6,9 @@
  * are on disk to the alerts. Everything runs on the loop's thread; what can wait for a disk or a network is in the
  * journal and the alerts.
  *
- *   kernel line -> handle_line -> incidents_add_event; then triage_advance -> incidents_advance -> handle_change
- *   -> journal_put_incident -> handle_ack -> alerts_update
+ *   kernel line -> handle_line -> incidents_add_event -> incidents_assign
+ *   timer       -> advance_incidents -> incidents_advance -> handle_change -> journal_put_incident
+ *   on disk     -> handle_ack -> alerts_update; its timer -> send_due
  */
 
 #include <uv.h>
