@@ -21,9 +21,9 @@ gpus: {board: h100-sxm-80gb, count: 8}
 work:
   - {name: chat, kind: decode, gpus: 0, process: vllm, user: 1002, independent: yes}
   - {name: train, kind: train, gpus: 1-4, process: python, user: 1001}
+  - {name: notebook, kind: idle-context, gpus: 6, process: ipykernel, memory: 40GiB, independent: yes}
 at:
   - {time: 20s, do: thermal, gpu: 0, ambient: +35}
-  - {time: 20s, do: power-brake, gpu: 1}
   - {time: 20s, do: hw-slowdown, gpu: 2}
   - {time: 20s, do: pcie, gpu: 2, width: 8, rate: 5}
   - {time: 20s, do: link, gpu: 3, link: 7, state: errors, counter: crc-flit, rate: 40}
@@ -37,14 +37,13 @@ truth: []
 """
 
 CARDS = """
-about: Cards with fans, cards that retire pages, and one that is held idle
+about: Cards with fans, and cards that retire pages
 node: {driver: "535.261.03", cuda: "12.2", seed: 9}
 gpus:
   - {board: rtx-4080-super, count: 1}
-  - {board: t4, count: 2}
+  - {board: t4, count: 1}
 work:
-  - {name: notebook, kind: idle-context, gpus: 2, process: ipykernel, memory: 4GiB, independent: yes}
-  - {name: render, kind: inference, gpus: 0-1, process: blender, load: 0.8, independent: yes}
+  - {name: render, kind: inference, gpus: all, process: blender, load: 0.8, independent: yes}
 at:
   - {time: 5s, do: retire, gpu: 1, single_bit: 2, double_bit: 3}
 truth: []

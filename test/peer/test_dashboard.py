@@ -24,7 +24,7 @@ EMPTY_WHEN_WELL = {
     "GPUs that were not sampled for five seconds": "broken",
     "XIDs": "broken",
     "XIDs of the last five minutes": "broken",
-    "Occupied but idle, by node": "cards",
+    "Occupied but idle, by node": "broken",
     "Who holds GPUs and does not use them": "broken",
     "Hot GPUs": "broken",
     "GPUs slowed down by heat or power brake": "broken",
@@ -69,7 +69,7 @@ def settle(wait):
                  'DCGM_FI_DEV_SLOWDOWN_TEMP{job="broken"} - DCGM_FI_DEV_GPU_TEMP < 10',
                  'increase(DCGM_FI_DEV_PCIE_REPLAY_COUNTER{job="broken"}[1m]) > 0',
                  'DCGM_FI_DEV_RETIRED_SBE{job="cards"} > 0', 'ALERTS{alertstate="firing",job="broken"}',
-                 'stoker_gpu_activity{job="cards",activity="idle held"} == 1', 'stoker_gpu_activity{job="broken",activity="unusable"} == 1',
+                 'stoker_gpu_activity{job="broken",activity="idle held"} == 1', 'stoker_gpu_activity{job="broken",activity="unusable"} == 1',
                  'DCGM_FI_PROF_SM_ACTIVE{job="mig"} > 0', 'DCGM_FI_DEV_FB_USED{job="well",pod="chat"}'):
         wait(late)
 
@@ -188,7 +188,7 @@ def test_gpus_are_working_idle_or_free(fleet, names):
     else:
         assert sum(found.values()) == GPUS - 1, "the lost GPU has no values"
     assert found["occupied but idle"] == 1, found
-    assert stat(fleet, board, "Occupied but idle", scrape="cards") == [1]
+    assert stat(fleet, board, "Occupied but idle", scrape="broken") == [1]
     assert stat(fleet, board, "Occupied but idle", scrape="well") == [0], "no such GPU is 0, not nothing"
     hours, = stat(fleet, board, "Wasted GPU hours", scrape="broken")
     cost, = stat(fleet, board, "What that cost", scrape="broken", price="250")
