@@ -141,26 +141,27 @@ int str_check(const Str *str, const char *what, Err *err)
     return err_set(err, -EFBIG, "%s is larger than %zu bytes", what, str->max);
 }
 
-void str_add_escaped(Str *str, const char *text, size_t len, const char *const escapes[STR_ESCAPES])
+void str_add_escaped(Str *str, const char *text, const char *end, const char *const escapes[STR_ESCAPES])
 {
-    size_t from = 0, at = 0;
+    const char *from = text;
 
-    while (at < len) {
-        const unsigned char c = (unsigned char)text[at];
-        const char *escape = c < STR_ESCAPES ? escapes[c] : UTF8_REPLACEMENT;
+    for (;;) {
         uint32_t wide;
-        const size_t width = !escape ? 1 : c < STR_ESCAPES ? 0 : utf8_read(text + at, len - at, &wide);
+        size_t width = 0;
 
-        if (width) {
-            at += width;
+        while (text != end && (signed char)*text > 0 && !escapes[(unsigned char)*text])
+            text++;
+        if (text != end && (signed char)*text < 0)
+            width = utf8_read(text, end ? (size_t)(end - text) : strnlen(text, UTF8_MAX), &wide);
+        text += width;
+        if (width)
             continue;
-        }
-        str_addn(str, text + from, at - from);
-        str_add(str, escape);
-        from = ++at;
+        str_addn(str, from, (size_t)(text - from));
+        if (text == end || (!end && !*text))
+            return;
+        str_add(str, (signed char)*text < 0 ? UTF8_REPLACEMENT : escapes[(unsigned char)*text]);
+        from = ++text;
     }
-    if (at > from)
-        str_addn(str, text + from, at - from);
 }
 
 void str_addn_json(Str *str, const char *text, size_t len)
@@ -172,7 +173,7 @@ void str_addn_json(Str *str, const char *text, size_t len)
         "\\u001b", "\\u001c", "\\u001d", "\\u001e", "\\u001f", ['"'] = "\\\"", ['\\'] = "\\\\"};
 
     str_addc(str, '"');
-    str_add_escaped(str, text, len, escapes);
+    str_add_escaped(str, text, text + len, escapes);
     str_addc(str, '"');
 }
 
@@ -185,5 +186,5 @@ void str_add_html(Str *str, const char *text)
 {
     static const char *const escapes[STR_ESCAPES] = {['<'] = "&lt;", ['>'] = "&gt;", ['&'] = "&amp;"};
 
-    str_add_escaped(str, text, strlen(text), escapes);
+    str_add_escaped(str, text, NULL, escapes);
 }

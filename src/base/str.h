@@ -45,10 +45,11 @@ void str_addc(Str *str, char c);
 void str_addf(Str *str, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void str_addv(Str *str, const char *fmt, va_list args) PRINTF_LIKE(2, 0);
 
-/* Appends `len` bytes with escapes[c] in place of each ASCII character c that has one there. Bytes that are not UTF-8
- * become U+FFFD each, so that the result is UTF-8 whatever comes in. */
+/* Appends a text with escapes[c] in place of each ASCII character c that has one there. Bytes that are not UTF-8 become
+ * U+FFFD each, so that the result is UTF-8 whatever comes in. `end` NULL: the text ends with its NUL; otherwise NULs
+ * before it must have an escape. */
 enum { STR_ESCAPES = 0x80 };
-void str_add_escaped(Str *str, const char *text, size_t len, const char *const escapes[STR_ESCAPES]);
+void str_add_escaped(Str *str, const char *text, const char *end, const char *const escapes[STR_ESCAPES]);
 
 /* The same as what stands between tags of HTML; and between double quotes as a JSON string (RFC 8259 section 7). */
 void str_add_html(Str *str, const char *text);

@@ -278,7 +278,7 @@ void escape_add(Str *out, const char *text, EscapeKind kind)
         [ESCAPE_HELP] = {['\\'] = "\\\\", ['\n'] = "\\n"},
     };
 
-    str_add_escaped(out, text, strlen(text), escapes[kind]);
+    str_add_escaped(out, text, NULL, escapes[kind]);
 }
 
 static void render_one(Str *out, const Label *label, bool *first)

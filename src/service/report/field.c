@@ -223,7 +223,7 @@ void csv_add_text(Str *line, const char *text)
 
     if (quote)
         str_addc(line, '"');
-    str_add_escaped(line, text, len, escapes);
+    str_add_escaped(line, text, NULL, escapes);
     str_add(line, quote ? "\"," : ",");
 }
 
