@@ -21,7 +21,7 @@ enum { PAYLOAD_VERSION = 2, KEPT_VERSION = 1, KEPT_BYTES_MAX = 1 << 20 };
 
 const char *const delivery_change_keys[] = {
     "", "opened", "escalated", "cleared", "reopened", "opened-and-cleared", "repeated"};
-static const char *const heard_keys[HEARD_END + 1] = {"nothing", "open", "cleared", ""};
+static const WordRow heard_states[HEARD_END] = {{"nothing", NULL}, {"open", NULL}, {"cleared", NULL}};
 
 /* --- texts -------------------------------------------------------------------------------------------------------- */
 
@@ -121,7 +121,7 @@ static void write_kept(const Delivery *delivery, Str *out)
 
     json_open(out, NULL, '{');
     json_add_i64(out, "v", KEPT_VERSION);
-    json_add_text(out, "told", heard_keys[heard->state]);
+    json_add_text(out, "told", heard_states[heard->state].key);
     json_add_bool(out, "unsure", heard->unsure);
     json_add_u64(out, "told_revision", heard->revision);
     json_add_u64(out, "told_escalations", heard->escalations);
@@ -152,13 +152,6 @@ void delivery_save(Delivery *delivery)
     delivery->saved = keep;
 }
 
-static const char *text_at(json_t *from, const char *key)
-{
-    const char *text = json_string_value(json_object_get(from, key));
-
-    return text ? text : "";
-}
-
 static uint64_t number_at(json_t *from, const char *key)
 {
     json_int_t value = json_integer_value(json_object_get(from, key));
@@ -183,13 +176,11 @@ int delivery_read_kept(const char *text, Delivery *ret, Incident *ret_incident)
     const size_t len = strlen(text);
     CLEANUP(json_decref_at) json_t *kept = len <= KEPT_BYTES_MAX ? json_loadb(text, len, 0, NULL) : NULL;
     uint64_t since_real_ns, age;
-    int state = 0;
 
     if (!json_is_object(kept) || number_at(kept, "v") != KEPT_VERSION)
         return -EINVAL;
-    while (state < HEARD_END && strcmp(heard_keys[state], text_at(kept, "told")) != 0)
-        state++;
-    if (state == HEARD_END || !json_is_object(json_object_get(kept, "labels")) ||
+    const int state = word_find(heard_states, HEARD_END, json_string_value(json_object_get(kept, "told")));
+    if (state < 0 || !json_is_object(json_object_get(kept, "labels")) ||
         !read_incident(json_object_get(kept, "incident"), ret_incident))
         return -EINVAL;
     ret->heard = (Heard){.state = (HeardState)state,
