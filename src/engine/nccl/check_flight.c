@@ -121,13 +121,6 @@ static void drop_unused(FlightCheck *j)
     j->job->statuses.len = kept;
 }
 
-static void choose_dumps(FlightCheck *j)
-{
-    choose_newest(j, ages_of(j));
-    number_unnamed(j);
-    drop_unused(j);
-}
-
 static int compare_calls_by_number(const void *a, const void *b)
 {
     const NcclCall *x = a, *y = b;
@@ -579,7 +572,9 @@ void nccl_check_flight(NcclJob *job)
     if (job->report.dumps.len == 0)
         return;
     map_u64_init(&j.dump_by_rank);
-    choose_dumps(&j);
+    choose_newest(&j, ages_of(&j));
+    number_unnamed(&j);
+    drop_unused(&j);
     vec_sort(&job->report.calls, compare_calls_by_number);
     vec_sort(&job->statuses, compare_status);
     index_dumps(&j);

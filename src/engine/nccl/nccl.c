@@ -11,19 +11,25 @@
 
 enum { ARENA_BLOCK = 16 * 1024, DECIDE_MAX = 4096, PART_MAX = 1 << 16 };
 
-NcclJob *nccl_new(void)
+static void call_on_maps(NcclJob *job, void (*on_texts)(Map *), void (*on_numbers)(Map *))
 {
-    NcclJob *job = xcalloc(1, sizeof *job);
     Map *texts[] = {&job->words,        &job->comm_by_id,   &job->process_by_key, &job->setting_by_key,
                     &job->group_by_key, &job->host_by_name, &job->adapter_known};
     Map *numbers[] = {&job->member_by_address, &job->member_by_thread, &job->edge_by_key,
                       &job->signatures,        &job->member_by_rank,   &job->gpu_by_bus};
 
-    arena_init(&job->arena, ARENA_BLOCK);
     for (size_t i = 0; i < ARRAY_LEN(texts); i++)
-        map_init(texts[i]);
+        on_texts(texts[i]);
     for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
-        map_u64_init(numbers[i]);
+        on_numbers(numbers[i]);
+}
+
+NcclJob *nccl_new(void)
+{
+    NcclJob *job = xcalloc(1, sizeof *job);
+
+    arena_init(&job->arena, ARENA_BLOCK);
+    call_on_maps(job, map_init, map_u64_init);
     str_init(&job->head, DECIDE_MAX);
     str_init(&job->line, NCCL_WHOLE_MAX);
     str_init(&job->scratch, NCCL_LINE_MAX);
@@ -64,11 +70,6 @@ void nccl_free(NcclJob *job)
 {
     if (!job)
         return;
-    Map *maps[] = {&job->words,        &job->comm_by_id,   &job->process_by_key,    &job->setting_by_key,
-                   &job->group_by_key, &job->host_by_name, &job->member_by_address, &job->member_by_thread,
-                   &job->edge_by_key,  &job->signatures,   &job->member_by_rank,    &job->adapter_known,
-                   &job->gpu_by_bus};
-
     if (job->topo)
         nccl_topo_end(job->topo, false);
     report_done(&job->report);
@@ -78,8 +79,7 @@ void nccl_free(NcclJob *job)
     vec_done(&job->adapters);
     vec_done(&job->statuses);
     vec_done(&job->early);
-    for (size_t i = 0; i < ARRAY_LEN(maps); i++)
-        map_done(maps[i]);
+    call_on_maps(job, map_done, map_done);
     str_done(&job->head);
     str_done(&job->line);
     str_done(&job->scratch);

@@ -51,11 +51,6 @@ static bool next_member(Members *m, Slice *key, Slice *value)
     return next_value(m, value);
 }
 
-static bool slice_is(const Slice *slice, const char *text)
-{
-    return slice->len == strlen(text) && memcmp(slice->at, text, slice->len) == 0;
-}
-
 static uint32_t slice_name(Profile *profile, const Slice *slice)
 {
     char room[1024 + 8];

@@ -497,9 +497,7 @@ static void add_half(TraceScan *scan, TraceRaw *raw, bool begin)
 
 static bool name_is(const TraceScan *scan, const char *text)
 {
-    const Slice *slice = slice_of(scan, SLOT_NAME);
-
-    return has_slot(scan, SLOT_NAME) && slice->len == strlen(text) && memcmp(slice->at, text, slice->len) == 0;
+    return has_slot(scan, SLOT_NAME) && slice_is(slice_of(scan, SLOT_NAME), text);
 }
 
 static void add_metadata(TraceScan *scan)

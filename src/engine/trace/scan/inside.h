@@ -389,6 +389,11 @@ static inline const Slice *slice_of(const TraceScan *scan, Slot slot)
     return &scan->walk->slot[slot];
 }
 
+static inline bool slice_is(const Slice *slice, const char *text)
+{
+    return slice->len == strlen(text) && memcmp(slice->at, text, slice->len) == 0;
+}
+
 /* A number in a slot, `none` if there is none. */
 static inline int64_t number_of(const TraceScan *scan, Slot slot, int64_t none)
 {

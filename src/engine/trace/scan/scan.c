@@ -375,7 +375,7 @@ static Went top_member(TraceScan *scan, const char *p)
         fault = *q++ != ':' ? q : NULL;
         while (q < limit && walk_blank(*q))
             q++;
-        if (!fault && q < limit && *q == '[' && key.len == 11 && memcmp(key.at, "traceEvents", 11) == 0) {
+        if (!fault && q < limit && *q == '[' && slice_is(&key, "traceEvents")) {
             go_to(scan, q + 1);
             scan->text.state = SCAN_LIST;
             scan->listed = true;

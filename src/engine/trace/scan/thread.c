@@ -147,7 +147,7 @@ uint32_t name_of(TraceScan *scan, Slot slot)
 {
     const Slice *slice = slice_of(scan, slot);
 
-    if (!has_slot(scan, slot) || (slice->kind == SLICE_WORD && slice->len == 4 && memcmp(slice->at, "null", 4) == 0))
+    if (!has_slot(scan, slot) || (slice->kind == SLICE_WORD && slice_is(slice, "null")))
         return PROFILE_NONE;
     const uint32_t name = find_name(scan->caches, slice);
 
