@@ -4,12 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "sim/smi/smi.h"
 
 typedef struct Options {
-    const char *ids, *format, *fields, *apps, *mig, *power, *persistence;
+    const char *ids, *format, *fields, *apps, *loop, *mig, *power, *persistence;
     bool list, log, xml, help, help_gpu, help_apps;
 } Options;
 
@@ -29,6 +30,7 @@ static const struct Option {
     {"--query-compute-apps", "--query-compute-apps", true, offsetof(Options, apps), "fields, a row per process"},
     {"--help-query-gpu", "--help-query-gpu", false, offsetof(Options, help_gpu), "its fields"},
     {"--help-query-compute-apps", "--help-query-compute-apps", false, offsetof(Options, help_apps), "its fields"},
+    {"-l", "--loop", true, offsetof(Options, loop), "readings again every so many seconds (netdata reads it so)"},
     {"--format", "--format", true, offsetof(Options, format), "csv[,noheader][,nounits]"},
     {"-pm", "--persistence-mode", true, offsetof(Options, persistence), "set it: 0 or 1"},
     {"-pl", "--power-limit", true, offsetof(Options, power), "set it: watts"},
@@ -72,6 +74,8 @@ static int read_options(int argc, char **argv, Options *ret)
         else
             return refuse_arguments(option->word);
     }
+    if (ret->loop && atoi(ret->loop) <= 0)
+        return refuse_arguments("-l takes seconds");
     if (ret->xml != ret->log)
         return refuse_arguments("-q and -x go together");
     return 0;
@@ -174,8 +178,24 @@ static nvmlReturn_t apply_changes(const Options *o)
 
 /* --- running -------------------------------------------------------------------------------------------- */
 
+static int write_readings(const Options *o)
+{
+    if (o->fields || o->apps)
+        return query_write(&set, !o->fields, o->fields ? o->fields : o->apps, o->format, stdout);
+    if (o->log)
+        xml_write(&set, stdout);
+    else if (o->list)
+        summary_list(&set, stdout);
+    else
+        summary_write(&set, stdout);
+    return 0;
+}
+
 static int run_options(const Options *o)
 {
+    const int seconds = o->loop ? atoi(o->loop) : 0;
+    int code;
+
     const char *fields = o->fields ? o->fields : o->apps;
     const int wrong = fields ? query_write(NULL, !o->fields, fields, o->format, stdout) : 0;
 
@@ -186,15 +206,10 @@ static int run_options(const Options *o)
         return nvml_exit_code(rc);
     if (o->persistence || o->power || o->mig)
         return nvml_exit_code(apply_changes(o));
-    if (fields)
-        return query_write(&set, !o->fields, fields, o->format, stdout);
-    if (o->log)
-        xml_write(&set, stdout);
-    else if (o->list)
-        summary_list(&set, stdout);
-    else
-        summary_write(&set, stdout);
-    return 0;
+    do
+        code = write_readings(o);
+    while (!code && seconds > 0 && fflush(stdout) == 0 && sleep((unsigned int)seconds) == 0);
+    return code;
 }
 
 int main(int argc, char **argv)

@@ -109,6 +109,16 @@ def test_faults_show(make_node):
     assert gpu.findtext("product_name") == "GPU requires reset"
 
 
+def test_again_and_again(make_node):
+    """As netdata reads it: one document after the other."""
+    node = make_node("default")
+    with node.start("-q", "-x", "-l", "1") as running:
+        for _ in range(2):
+            document = "".join(iter(running.stdout.readline, "</nvidia_smi_log>\n"))
+            assert ET.fromstring(document + "</nvidia_smi_log>").findtext("attached_gpus") == "8"
+        running.kill()
+
+
 @pytest.mark.parametrize("generation", ["535", "590", "610"])
 def test_other_libraries(make_node, generation):
     driver = {"535": "535.261.03", "590": "590.48.01", "610": "610.57.04"}[generation]
