@@ -422,6 +422,13 @@ static void the_missing_rank_is_named(void **state)
         assert_int_equal(rig->gpus[i].activity.cause, ACTIVITY_CAUSE_OTHER_RANK);
         assert_non_null(strstr(rig->gpus[i].activity.text, "GPU 0, which is idle held"));
     }
+    const size_t count = rig->gpus[0].process_count;
+    rig->gpus[0].process_count = 0; /* nor one that the job has left */
+    run(rest, spin, 2);
+    assert_int_equal(rig->gpus[1].activity.cause, ACTIVITY_CAUSE_COLLECTIVE);
+    rig->gpus[0].process_count = count;
+    run(rest, spin, 60);
+    assert_int_equal(rig->gpus[1].activity.cause, ACTIVITY_CAUSE_OTHER_RANK);
     snprintf(rig->owners[0].job, sizeof rig->owners[0].job, "4712.0"); /* another job's GPU is not waited for */
     run(rest, spin, 2);
     assert_int_equal(rig->gpus[1].activity.cause, ACTIVITY_CAUSE_COLLECTIVE);
