@@ -13,10 +13,16 @@
 #include "base/number.h"
 
 static const WordRow archs[] = {
-    [DEVICE_ARCH_KEPLER] = {"kepler"}, [DEVICE_ARCH_MAXWELL] = {"maxwell"}, [DEVICE_ARCH_PASCAL] = {"pascal"},
-    [DEVICE_ARCH_VOLTA] = {"volta"},   [DEVICE_ARCH_TURING] = {"turing"},   [DEVICE_ARCH_AMPERE] = {"ampere"},
-    [DEVICE_ARCH_ADA] = {"ada"},       [DEVICE_ARCH_HOPPER] = {"hopper"},   [DEVICE_ARCH_BLACKWELL] = {"blackwell"},
-    [DEVICE_ARCH_RUBIN] = {"rubin"},
+    [DEVICE_ARCH_KEPLER] = {.key = "kepler"},
+    [DEVICE_ARCH_MAXWELL] = {.key = "maxwell"},
+    [DEVICE_ARCH_PASCAL] = {.key = "pascal"},
+    [DEVICE_ARCH_VOLTA] = {.key = "volta"},
+    [DEVICE_ARCH_TURING] = {.key = "turing"},
+    [DEVICE_ARCH_AMPERE] = {.key = "ampere"},
+    [DEVICE_ARCH_ADA] = {.key = "ada"},
+    [DEVICE_ARCH_HOPPER] = {.key = "hopper"},
+    [DEVICE_ARCH_BLACKWELL] = {.key = "blackwell"},
+    [DEVICE_ARCH_RUBIN] = {.key = "rubin"},
 };
 
 void device_init(Device *device, DeviceKind kind)

@@ -10,7 +10,11 @@
 #include <stddef.h>
 
 #define WORD_ID(id, ...) id,
-#define WORD_ROW(id, ...) [id] = {__VA_ARGS__},
+#define WORD_ROW(id, ...) [id] = WORD_PAIR(__VA_ARGS__, NULL, NULL),
+#define WORD_PAIR(key, text, ...)                                                                                      \
+    {                                                                                                                  \
+        key, text                                                                                                      \
+    }
 
 typedef struct WordRow {
     const char *key, *text; /* text NULL where the table has none */

@@ -73,7 +73,7 @@ def test_the_agents_package_is_whole(packages):
 
 def test_the_simulators_package_is_whole(packages, source):
     found = files(packages["stoker-sim"])
-    assert len([f for f in found if f.endswith("/libnvidia-ml.so.1")]) == 3
+    assert len([f for f in found if f.endswith("/libnvidia-ml.so.1")]) == 4
     assert {f.rsplit("/", 1)[1] for f in found if "/sim/scenarios/" in f} == {
         p.name for p in (source / "sim/data/scenarios").iterdir()}
     assert "/usr/libexec/stoker/sim/nvidia-smi" in found
