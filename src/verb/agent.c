@@ -122,12 +122,27 @@ static void make_tick(Agent *agent)
     agent_stream_tick(agent);
 }
 
+/* Once for each configuration, when all GPUs are known. */
+static void warn_of_missing_devices(Agent *agent)
+{
+    CLEANUP(str_done) Str missing = str_limited(4096);
+
+    agent->looked = agent->config;
+    exporter_devices_add_missing(&agent->config->exporter.devices, board_reader_node(agent->sampling.reader), &missing);
+    if (missing.len)
+        log_write(&agent->log, LOG_LEVEL_WARN, "devices: '%s' names what this node lacks: %s", agent->config->o.devices,
+                  missing.text);
+}
+
 static void tick_due(uv_timer_t *timer)
 {
     Agent *agent = timer->data;
-    uint64_t next = is_starting(agent) ? START_TICK_MS : tick_ms(agent);
+    const bool starts = is_starting(agent);
+    uint64_t next = starts ? START_TICK_MS : tick_ms(agent);
 
     make_tick(agent);
+    if (!starts && agent->looked != agent->config)
+        warn_of_missing_devices(agent);
     uv_timer_set_repeat(timer, next < tick_ms(agent) ? next : tick_ms(agent));
 }
 

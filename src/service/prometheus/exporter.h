@@ -45,6 +45,8 @@ typedef struct ExporterDevices {
 } ExporterDevices;
 /* Parses "f", "g", "g:0,2-4", "i", "i:7", "g:0+i:7". -EINVAL with what is allowed. */
 int exporter_devices_parse(const char *text, ExporterDevices *ret, Err *err);
+/* Appends the devices that are named and that the node lacks: "GPU 9, instance 99 of GPU 0"; nothing where all are there. */
+void exporter_devices_add_missing(const ExporterDevices *devices, const Node *node, Str *out);
 
 typedef struct ExporterConfig {
     ExporterProfile profile;

@@ -128,6 +128,38 @@ static bool wants_instance(const ExporterDevices *devices, uint32_t gpu, uint32_
     return false;
 }
 
+static bool node_has(const Node *node, uint32_t gpu, uint32_t instance)
+{
+    for (size_t i = 0; i < node->gpu_count; i++) {
+        const NodeGpu *at = &node->gpus[i];
+
+        if (gpu != DEVICE_NO_NUMBER && at->reading.device.index != gpu)
+            continue;
+        if (instance == DEVICE_NO_NUMBER)
+            return true;
+        for (size_t k = 0; k < at->instance_count; k++)
+            if (at->instances[k].device.gpu_instance == instance)
+                return true;
+    }
+    return false;
+}
+
+void exporter_devices_add_missing(const ExporterDevices *devices, const Node *node, Str *out)
+{
+    for (uint32_t gpu = 0; gpu <= GPU_ID_MAX; gpu++)
+        if (devices->gpu_ids >> gpu & 1 && !node_has(node, gpu, DEVICE_NO_NUMBER))
+            str_addf(out, "%sGPU %" PRIu32, out->len ? ", " : "", gpu);
+    for (size_t i = 0; i < devices->instance_id_count; i++) {
+        const uint32_t gpu = devices->instance_ids[i].gpu, instance = devices->instance_ids[i].instance;
+
+        if (node_has(node, gpu, instance))
+            continue;
+        str_addf(out, "%sinstance %" PRIu32, out->len ? ", " : "", instance);
+        if (gpu != DEVICE_NO_NUMBER)
+            str_addf(out, " of GPU %" PRIu32, gpu);
+    }
+}
+
 /* Whether this GPU (instance NULL) or GPU instance has series. */
 static bool devices_show(const ExporterDevices *devices, const NodeGpu *gpu, const Reading *instance)
 {

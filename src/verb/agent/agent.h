@@ -42,6 +42,7 @@ typedef struct Agent {
     AgentConfig *config;  /* in force */
     AgentConfig *started; /* what it was started with; the sampling hold on to it */
     AgentConfig *applied; /* what agent_apply did last; NULL at first */
+    AgentConfig *looked;  /* whose devices were looked for on the node; NULL at first */
 
     /* sources */
     Sampling sampling;

@@ -172,6 +172,7 @@ void agent_reload(Agent *agent, const char *why)
     }
     const char *later = agent_config_needs_restart(agent->started, now);
     AgentConfig *before = agent->config;
+    agent->looked = NULL;
     agent->config = now;
     int rc = agent_apply(agent, &err);
     if (before != agent->started)

@@ -114,6 +114,12 @@ def test_a_gpu_that_is_unplugged_and_plugged_in(agent_on):
     until(lambda: agent.fresh(range(8)), agent.log_text)
 
 
+def test_devices_that_are_not_there_are_said(agent_on):
+    _, agent = agent_on(options=["--devices", "g:0,7,9+i:0.7"])
+    until(lambda: "'g:0,7,9+i:0.7' names what this node lacks: GPU 9, instance 7 of GPU 0" in agent.log_text(), agent.log_text)
+    assert agent.log_text().count("this node lacks") == 1
+
+
 def test_an_xid_is_counted(agent_on, tmp_path):
     counters = tmp_path / "c.csv"
     counters.write_text("DCGM_FI_DEV_XID_ERRORS, gauge, last\nDCGM_EXP_XID_ERRORS_COUNT, gauge, window\n"
