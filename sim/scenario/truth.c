@@ -57,7 +57,7 @@ static const Word class_words[] = {
     {"nvswitch-errors", "an NVSwitch reports errors that it can recover from"},
     {"pcie-degraded", "the GPU's PCIe link is narrower or slower than its slot"},
     {"pcie-errors", "the GPU's PCIe link has errors"},
-    {"host-oom", "the kernel killed a process because host memory ran out"},
+    {"host-oom", "the kernel killed a process for lack of memory"},
     {"host-hung", "a part of the node's kernel has stopped making progress"},
     {"host-memory", "the node's own memory or processors report hardware errors"},
     {"mig-changed", "a MIG device went away while a program used it"},
