@@ -105,6 +105,21 @@ def test_a_gpu_whose_threads_have_no_names(stoker, tmp_path):
     assert (device["operation_count"], device["stream_count"]) == (1, 1)
 
 
+@pytest.mark.parametrize("threads", [(14, 15), ("work", "line")], ids=["numbers", "texts"])
+def test_processes_and_threads_whose_ids_are_texts(stoker, tmp_path, threads):
+    """They are told apart by these texts: each has a line of that id, and what repeats in one is work in another."""
+    trace = build.XlaTrace(devices=0)
+    for device, process in enumerate(("left", "right", "middle")):
+        trace.name("process_name", process, None, f"/device:GPU:{device}")
+        for thread, line in zip(threads, ("Stream #14(Compute)", "XLA Ops") if device != 1 else ("XLA Ops", "Stream #20(Compute)")):
+            trace.name("thread_name", process, thread, line)
+            for number in range(1 + device):
+                trace.bare("fusion", 1_000 + 5_000 * number, 2_000 + 1_000 * threads.index(thread), process, thread)
+    rank = compare.report(stoker, trace.write(tmp_path / "t.json"))["ranks"][0]
+    assert [(d["device"], d["operation_count"], d["stream_count"], d["busy_ns"]) for d in rank["devices"]] == [
+        (0, 1, 1, 2_000), (1, 2, 1, 6_000), (2, 3, 1, 6_000)]
+
+
 def test_steps_of_the_gpu_and_of_the_host(stoker, tmp_path):
     trace = by_hand()
     trace.gpu_step(7, 10_000, 25_000)

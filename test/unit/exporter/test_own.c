@@ -106,6 +106,36 @@ static void why_a_metric_is_missing(void **state)
     kit_done(&kit);
 }
 
+/* Under the name that the profile gives it; with both names on the page, once. */
+static void a_missing_metric_has_one_name(void **state)
+{
+    static const struct {
+        ExporterProfile profile;
+        const char *name;
+    } expected[] = {{EXPORTER_4_8_3, "metric=\"DCGM_FI_DEV_GPU_UTIL\","},
+                    {EXPORTER_4_9, "metric=\"DCGM_FI_DEV_GPU_UTIL_RATIO\","},
+                    {EXPORTER_BOTH, "metric=\"DCGM_FI_DEV_GPU_UTIL\","}};
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(expected); i++) {
+        char *page, *lines, *at;
+        Kit kit;
+
+        kit_node(&kit, 1);
+        kit.config.profile = expected[i].profile;
+        sample_set_absent(&kit.gpus[0].reading.sample[METRIC_GPU_UTIL], KIT_NOW, ABSENCE_NOT_SUPPORTED);
+        page = kit_page(&kit, "DCGM_FI_DEV_GPU_UTIL,gauge,a\n", EXPORTER_TEXT);
+        lines = kit_lines(page, "stoker_metric_unavailable");
+        at = strstr(lines, "metric=\"DCGM_FI_DEV_GPU_UTIL");
+        assert_non_null(at);
+        assert_memory_equal(at, expected[i].name, strlen(expected[i].name));
+        assert_null(strstr(at + 1, "metric=\"DCGM_FI_DEV_GPU_UTIL"));
+        free(lines);
+        free(page);
+        kit_done(&kit);
+    }
+}
+
 static void expect_peers_missing(Kit *kit, const char *reason)
 {
     static const char *const head = "metric=\"DCGM_EXP_P2P_STATUS\",pci_bus_id=\"00000000:1A:00.0\",reason=\"";
@@ -325,6 +355,7 @@ int main(void)
         cmocka_unit_test(a_lost_gpu),
         cmocka_unit_test(a_gpu_the_driver_does_not_know),
         cmocka_unit_test(why_a_metric_is_missing),
+        cmocka_unit_test(a_missing_metric_has_one_name),
         cmocka_unit_test(why_peers_are_missing),
         cmocka_unit_test(derived_share_of_memory),
         cmocka_unit_test(what_a_gpu_is),

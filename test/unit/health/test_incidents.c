@@ -126,6 +126,50 @@ static void what_came_first_goes_under_its_parent(void **state)
     assert_int_equal(kit_open_count(kit), 1);
 }
 
+/* A condition that went under its parent keeps the parent near for as long as it holds, and is one echo of it. */
+static void what_holds_under_a_parent_keeps_it_near(void **state)
+{
+    Kit *kit = *state;
+    const Incident *it;
+
+    kit_hold_for(kit, "row-remap-pending", 2, NO_LINK, 5 * SECOND);
+    kit_say(kit, 2, 48);
+    kit_hold_for(kit, "row-remap-pending", 2, NO_LINK, 3 * MINUTE);
+    it = kit_open_one(kit, "ecc-uncorrectable", 2);
+    assert_int_equal(it->echo_count, 1);
+    kit_tick(kit, 59 * SECOND);
+    kit_say(kit, 2, 94);
+    assert_int_equal(kit_open_count(kit), 1);
+    assert_int_equal(it->echo_count, 2);
+    assert_int_equal(it->count, 1);
+}
+
+static void an_incident_hits_its_gpu_alone(void **state)
+{
+    Kit *kit = *state;
+    Device gpu, bare;
+    Incident it;
+
+    kit_say(kit, 2, 79);
+    it = *kit_open_one(kit, "gpu-lost", 2);
+    device_init(&bare, DEVICE_GPU);
+    gpu = bare;
+    gpu.has_pci = true;
+    gpu.pci = kit_pci(2);
+    assert_true(incident_hits(&it, &gpu));
+    assert_false(incident_hits(&it, &bare));
+    gpu.pci = kit_pci(3);
+    assert_false(incident_hits(&it, &gpu));
+    it.scope = SCOPE_FABRIC;
+    assert_true(incident_hits(&it, &gpu) && incident_hits(&it, &bare));
+    it.scope = SCOPE_GPU;
+    it.device = bare; /* of a GPU, and nobody knows of which one */
+    assert_false(incident_hits(&it, &gpu));
+    assert_false(incident_hits(&it, &bare));
+    it.device.kind = DEVICE_NODE;
+    assert_true(incident_hits(&it, &gpu) && incident_hits(&it, &bare));
+}
+
 static void what_was_told_as_worse_stays(void **state)
 {
     Kit *kit = *state;
@@ -654,6 +698,8 @@ int main(void)
         ONE(another_gpu_is_another_incident),
         ONE(long_after_the_parent_it_is_no_echo),
         ONE(what_came_first_goes_under_its_parent),
+        ONE(what_holds_under_a_parent_keeps_it_near),
+        ONE(an_incident_hits_its_gpu_alone),
         ONE(what_was_told_as_worse_stays),
         ONE(what_was_read_in_one_go_is_told_once),
         ONE(what_is_explained_makes_nothing_worse),

@@ -391,6 +391,34 @@ static void test_near_misses_do_not_fire(void **state)
     }
 }
 
+/* However many GPUs and NUMA nodes there are; a node may have one GPU more than another. */
+static void test_gpus_of_numa_nodes(void **state)
+{
+#define THREE(second, third)                                                                                           \
+    SYSTEM(CPU("0", SWITCH("05", GOOD_GPU("0", "06") GOOD_GPU("1", "07"))) CPU("1", second) CPU("2", third))
+    static const struct {
+        const char *text, *said;
+    } numa[] = {
+        {THREE("", ""), "GPUs: 2 on NUMA node 0, 0 on NUMA node 1, 0 on NUMA node 2"},
+        {THREE(GOOD_GPU("2", "16"), ""), "GPUs: 2 on NUMA node 0, 1 on NUMA node 1, 0 on NUMA node 2"},
+        {THREE(GOOD_GPU("2", "16"), GOOD_GPU("3", "26")), NULL},
+        {SYSTEM(CPU("0", GOOD_GPU("0", "06") GOOD_GPU("1", "07") GOOD_GPU("2", "08")) CPU("1", GOOD_GPU("3", "16"))),
+         "GPUs: 3 on NUMA node 0, 1 on NUMA node 1"},
+        {SYSTEM(CPU("0", GOOD_GPU("0", "06") GOOD_GPU("1", "07"))), NULL},
+        {SYSTEM(CPU("0", GOOD_GPU("0", "06")) CPU("1", "")), NULL},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(numa); i++) {
+        CLEANUP(nccl_free_at) NcclJob *job = kit_read(numa[i].text);
+        const NcclFinding *f = kit_find(nccl_finish(job), "topo-numa");
+
+        assert_int_equal(f != NULL, numa[i].said != NULL);
+        if (f)
+            assert_string_equal(f->evidence[0].text, numa[i].said);
+    }
+}
+
 /* How an input is cut into pieces makes no difference. */
 static void test_pieces(void **state)
 {
@@ -419,6 +447,7 @@ int main(void)
         cmocka_unit_test(test_each_rule_has_a_case),
         cmocka_unit_test(test_rules_fire),
         cmocka_unit_test(test_near_misses_do_not_fire),
+        cmocka_unit_test(test_gpus_of_numa_nodes),
         cmocka_unit_test(test_pieces),
     };
 

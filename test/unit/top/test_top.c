@@ -231,6 +231,18 @@ static void a_filter_shows_some_and_says_so(void **state UNUSED)
     assert_shows("no process on a GPU matches 'zzz'");
 }
 
+static void an_incident_is_found_by_any_of_its_words(void **state UNUSED)
+{
+    static const char *const words[] = {"Narrow", "gpu 3", "PCIE-degraded", "41-7F"};
+    static Incident incident = {.id = "41-7f", .title = "the link is narrow", .class = "pcie-degraded"};
+
+    device_init(&incident.device, DEVICE_GPU);
+    incident.device.index = 3;
+    for (size_t i = 0; i < ARRAY_LEN(words); i++)
+        assert_true(incident_has(&incident, words[i]));
+    assert_false(incident_has(&incident, "gpu 4"));
+}
+
 static void a_search_goes_from_row_to_row(void **state UNUSED)
 {
     open_rig(RECORDING("many"));
@@ -501,6 +513,7 @@ int main(void)
         CASE(the_mouse_works_everywhere),
         CASE(old_values_say_so_and_fade),
         CASE(keys_wish),
+        cmocka_unit_test(an_incident_is_found_by_any_of_its_words),
         cmocka_unit_test(no_key_is_hidden),
     };
 

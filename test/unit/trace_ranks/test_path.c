@@ -174,6 +174,24 @@ static void over_to_the_backward_thread(void **state)
     kit_done(&kit);
 }
 
+/* Of more than 64 streams, those with most operations are walked: here all others have two. */
+static void most_streams_are_enough(void **state)
+{
+    (void)state;
+    for (int others = 63; others <= 64; others++) {
+        uint32_t link = 0;
+        Kit kit;
+        kit_init(&kit);
+        for (int stream = 10; stream < 10 + others; stream++) {
+            kit_launched(&kit, 100, stream, stream, "busy", 200, 10, ++link);
+            kit_launched(&kit, 100, stream, stream, "busy", 210, 10, ++link);
+        }
+        kit_launched(&kit, 100, 150, 7, "lonely", 300, 100, ++link);
+        assert_int_equal(named(path_of(&kit), "lonely"), others == 63 ? 180 : 0); /* 80 of its queue */
+        kit_done(&kit);
+    }
+}
+
 /* Each step has a path of its own and begins where the one before ends. */
 static void per_step(void **state)
 {
@@ -500,6 +518,7 @@ int main(void)
         cmocka_unit_test(across_streams),
         cmocka_unit_test(data_loading),
         cmocka_unit_test(over_to_the_backward_thread),
+        cmocka_unit_test(most_streams_are_enough),
         cmocka_unit_test(per_step),
         cmocka_unit_test(one_side_alone),
         cmocka_unit_test(operations_of_a_stream_overlap),

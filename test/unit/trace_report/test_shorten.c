@@ -41,6 +41,10 @@ static void symbols_lose_what_says_least(void **state)
         "softmax_warp_forward<float, 8, true>");
     assert_string_equal(one("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 50, true),
                         "ncclDevKernel_AllReduce_Sum_bf16_RING_LL");
+    assert_string_equal(one("void cub::detail::kernel_agent_without_template(float*)", 30, true),
+                        "kernel_agent_without_template");
+    assert_string_equal(one("cutlass::device_kernel<cutlass::gemm::Universal>", 30, true), "device_kernel<Universal>");
+    assert_string_equal(one("ncclKernel_SendRecv_RING(ncclWorkElem)", 30, true), "ncclKernel_SendRecv_RING");
     assert_string_equal(one("void k<f(int)>::operator()(a::b)", 24, true), "k<f(int)>::operator()");
 }
 
