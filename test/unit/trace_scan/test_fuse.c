@@ -139,9 +139,39 @@ static void edges_change_nothing(void **state)
         }
 }
 
+static unsigned int all_edges(const Walk *walk)
+{
+    unsigned int count = 0;
+
+    for (unsigned int n = 0; n < walk->nodes; n++)
+        count += walk->node[n].edges;
+    return count;
+}
+
+/* However long an edge is, the text that it was learned from takes it: nothing is learned again. */
+static void an_edge_is_learned_once(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < walkers_count; i++)
+        for (int spaces = 0; walkers[i].usable() && spaces < 110; spaces++) {
+            Walk *walk = walk_new();
+            const int len = sprintf(room, "{\"ph\": \"X\",%*s\"name\": \"a\", \"dur\": 5}", spaces, "");
+            unsigned int learned;
+
+            memset(room + len, 0, SCAN_PAD);
+            assert_int_equal(walkers[i].event(walk, room, room + len), WALK_DONE);
+            learned = all_edges(walk);
+            assert_int_equal(learned, 4);
+            assert_int_equal(walkers[i].event(walk, room, room + len), WALK_DONE);
+            assert_int_equal(all_edges(walk), learned);
+            walk_free(walk);
+        }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(edges_change_nothing)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(edges_change_nothing),
+                                       cmocka_unit_test(an_edge_is_learned_once)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
