@@ -504,7 +504,6 @@ static void append_lanes(Profile *into, const Profile *part, Renumber *to)
         ProfileLane *same = &into->lanes.at[at];
 
         same->label = lane->label != PROFILE_NONE ? lane->label : same->label;
-        same->sort = lane->sort ? lane->sort : same->sort;
     }
 }
 

@@ -74,7 +74,6 @@ typedef struct ProfileLane {
     uint32_t pid_name; /* text where pid or tid is not a number ("stream 7", "Spans"), else PROFILE_NONE */
     uint32_t tid_name;
     uint32_t label; /* the thread's or stream's own name, PROFILE_NONE: none */
-    int64_t sort;   /* for display: thread_sort_index, 0 */
 } ProfileLane;
 
 /* How a kernel was launched. Equal ones are stored once. */

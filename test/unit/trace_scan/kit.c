@@ -149,8 +149,7 @@ static void print_records(const Profile *p, Str *out)
     for (size_t i = 0; i < p->lanes.len; i++) {
         const ProfileLane *l = &p->lanes.at[i];
 
-        str_addf(out, "lane %zu gpu=%d device=%d pid=%" PRId64 " tid=%" PRId64 " sort=%" PRId64, i, l->gpu, l->device,
-                 l->pid, l->tid, l->sort);
+        str_addf(out, "lane %zu gpu=%d device=%d pid=%" PRId64 " tid=%" PRId64, i, l->gpu, l->device, l->pid, l->tid);
         add_name(p, "pid_name", l->pid_name, out);
         add_name(p, "tid_name", l->tid_name, out);
         add_name(p, "label", l->label, out);

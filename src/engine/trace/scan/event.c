@@ -502,19 +502,12 @@ static bool name_is(const TraceScan *scan, const char *text)
 
 static void add_metadata(TraceScan *scan)
 {
-    Label label = {.kind = name_is(scan, "thread_sort_index") ? LABEL_SORT
-                           : name_is(scan, "process_name")    ? LABEL_PROCESS
-                                                              : LABEL_THREAD,
-                   .text = PROFILE_NONE};
+    Label label = {.kind = name_is(scan, "process_name") ? LABEL_PROCESS : LABEL_THREAD};
 
     scan->profile->ignored++;
-    if (label.kind == LABEL_SORT ? !has_slot(scan, SLOT_SORT) : !has_slot(scan, SLOT_LABEL))
+    if (!has_slot(scan, SLOT_LABEL) || (label.kind == LABEL_THREAD && !name_is(scan, "thread_name")))
         return;
-    if (label.kind == LABEL_THREAD && !name_is(scan, "thread_name"))
-        return;
-    label.sort = label.kind == LABEL_SORT ? number_of(scan, SLOT_SORT, 0) : 0;
-    if (label.kind != LABEL_SORT)
-        label.text = name_of(scan, SLOT_LABEL);
+    label.text = name_of(scan, SLOT_LABEL);
     label.thread = thread_key(scan);
     if (label.kind == LABEL_PROCESS) {
         label.thread.tid = 0;

@@ -113,20 +113,19 @@ void halves_pair(TraceScan *scan);
 
 /* --- labels ----------------------------------------------------------------------------------------------------- */
 
-typedef enum LabelKind { LABEL_THREAD, LABEL_SORT, LABEL_PROCESS } LabelKind;
+typedef enum LabelKind { LABEL_THREAD, LABEL_PROCESS } LabelKind;
 
 /* A metadata event of a thread or a process. Texts are the profile's names until the scan ends. */
 typedef struct Label {
     ThreadKey thread; /* of a process: tid 0 */
     LabelKind kind;
     uint32_t text;
-    int64_t sort;
     uint64_t order;
 } Label;
 
 typedef VEC(Label) Labels;
 
-/* Gives lanes their names and orders. Of labels of one kind the last one of each thread or process is left. */
+/* Gives lanes their names. Of labels of one kind the last one of each thread or process is left. */
 void labels_apply(Labels *labels, Profile *profile);
 
 /* --- events that only their process's name makes GPU work -------------------------------------------------------- */

@@ -389,9 +389,8 @@ static const Label *find_label(const Labels *labels, const ThreadKey *thread, La
 
 static void label_lane(const Labels *labels, ThreadKey thread, ProfileLane *lane)
 {
-    const Label *sort = find_label(labels, &thread, LABEL_SORT), *name = find_label(labels, &thread, LABEL_THREAD);
+    const Label *name = find_label(labels, &thread, LABEL_THREAD);
 
-    lane->sort = sort ? sort->sort : lane->sort;
     lane->label = name ? name->text : lane->label;
 }
 

@@ -140,8 +140,6 @@ static Place *places_new(TraceScan *scan, const TraceKnown *known)
         places[i].lane = profile_stream(profile, place.device, place.stream);
         if (place.use == LANE_OPERATIONS && lane.label != PROFILE_NONE)
             profile->lanes.at[places[i].lane].label = lane.label;
-        if (place.use == LANE_OPERATIONS && lane.sort)
-            profile->lanes.at[places[i].lane].sort = lane.sort;
     }
     return places;
 }
