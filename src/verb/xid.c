@@ -62,7 +62,12 @@ static bool read_line(const char *text, Event *event)
 
     str_init(&line, LINE_MAX_BYTES);
     str_addf(&line, "%s%s", strncmp(text, "Xid (", 5) == 0 ? "NVRM: " : "", text);
-    return line_read(reader, line.text, line.len, event) && (event->kind == EVENT_XID || event->kind == EVENT_SXID);
+    return line_read(reader, line.text, line.len, event);
+}
+
+static bool has_code(const Event *event)
+{
+    return event->kind == EVENT_XID || event->kind == EVENT_SXID;
 }
 
 bool xid_read_code(const char *text, Event *ret)
@@ -70,10 +75,8 @@ bool xid_read_code(const char *text, Event *ret)
     const bool sxid = strncasecmp(text, "sxid:", 5) == 0, xid = strncasecmp(text, "xid:", 4) == 0;
     uint64_t code;
 
-    if (strstr(text, "Xid ("))
-        return read_line(text, ret);
     if (number_parse_u64(text + (sxid ? 5 : xid ? 4 : 0), 0, CODE_MAX, &code, NULL) < 0)
-        return false;
+        return read_line(text, ret);
     event_init(ret, sxid || (!xid && code >= SXID_FROM) ? EVENT_SXID : EVENT_XID, EVENT_FROM_KMSG);
     ret->code = (int32_t)code;
     return true;
@@ -108,8 +111,9 @@ static int read_question(VerbCall *call, const XidOptions *o, Question *q)
     if (!*text)
         return verb_failf(call, EXIT_USAGE, "which code? 'stoker xid 79', or --list for all");
     if (!xid_read_code(text, &q->event))
-        return verb_failf(call, EXIT_USAGE,
-                          "'%.80s' is neither a code (79, sxid:20034) nor a line of the kernel log with one", text);
+        return verb_failf(
+            call, EXIT_USAGE,
+            "'%.80s' is neither a code (79, sxid:20034) nor a line of the kernel log that tells of a fault", text);
     if (o->arch && (!device_arch_find(o->arch, &arch) || arch == DEVICE_ARCH_UNKNOWN))
         return verb_failf(call, EXIT_USAGE, "--arch '%s' is no architecture; it is a name such as ampere or hopper",
                           o->arch);
@@ -235,7 +239,10 @@ static void add_text(Str *out, const Question *q, const FaultVerdict *v, const F
 {
     const FaultRule *rule = v->rule;
 
-    str_addf(out, "%s %d: %s\n", rule->event == EVENT_SXID ? "SXid" : "XID", q->event.code, rule->name);
+    if (has_code(&q->event))
+        str_addf(out, "%s %d: %s\n", rule->event == EVENT_SXID ? "SXid" : "XID", q->event.code, rule->name);
+    else
+        str_addf(out, "%s: %s\n", event_kinds[q->event.kind].key, rule->name);
     if (rule->text[0])
         add_wrapped(out, "", rule->text);
     add_wrapped(out, "class", rule->fault ? rule->fault->id : "none: it is no fault");
@@ -261,7 +268,8 @@ static void add_json(Str *out, const Question *q, const FaultVerdict *v)
     const FaultRule *rule = v->rule;
 
     json_open(out, NULL, '{');
-    json_add_i64(out, "code", q->event.code);
+    if (has_code(&q->event))
+        json_add_i64(out, "code", q->event.code);
     json_add_text(out, "kind", event_kinds[rule->event].key);
     json_add_bool(out, "known", !is_unknown(rule));
     if (q->driver)
@@ -292,9 +300,11 @@ static int explain_code(VerbCall *call, const XidOptions *o, Question *q)
     FaultVerdict verdict;
     CLEANUP(str_done) Str out = {0};
 
-    size_t count = catalogue_find_code(q->catalogue, q->event.kind, q->event.code, q->driver, rules, MEANINGS_MAX);
+    size_t count = 0;
+    if (has_code(&q->event))
+        count = catalogue_find_code(q->catalogue, q->event.kind, q->event.code, q->driver, rules, MEANINGS_MAX);
     if (!catalogue_match(q->catalogue, &q->event, q->driver, q->arch, &verdict))
-        return verb_failf(call, EXIT_FINDING, "%d is not known", q->event.code);
+        return verb_failf(call, EXIT_FINDING, "no rule is about %s", event_kinds[q->event.kind].text);
     str_init(&out, 1024 * 1024);
     if (o->json)
         add_json(&out, q, &verdict);

@@ -43,6 +43,16 @@ def test_the_right_rule_is_found(xid, words, rule):
     assert said(xid("--json", *words))["rule"] == rule
 
 
+@pytest.mark.parametrize("line, rule, head", [
+    ("Memory cgroup out of memory: Killed process 1532 (python) total-vm:1kB", "oom-kill", "oom-kill: killed for lack of memory"),
+    ("[  12.5] INFO: task jfsmount:136986 blocked for more than 120 seconds.", "hung-task", "hung-task: a task is blocked in the kernel"),
+    ("Nov  3 10:00:00 n kernel: NVRM: GPU 0000:0a:00.0: RmInitAdapter failed! (0x25:0x40:1250)", "init-failed", "init-failed: "),
+])
+def test_any_line_that_the_agent_reads_is_explained(xid, line, rule, head):
+    told = said(xid("--json", line))
+    assert told["rule"] == rule and "code" not in told and xid(line).stdout.startswith(head)
+
+
 def test_this_nodes_driver_counts_unless_another_is_named(xid, tmp_path):
     folder = tmp_path / "proc/driver/nvidia"
     folder.mkdir(parents=True)
@@ -59,7 +69,7 @@ def test_an_unknown_code_is_a_finding(xid):
 
 
 @pytest.mark.parametrize("words, text", [
-    ([], "which code?"), (["seventy"], "neither a code"), (["100000"], "neither a code"), (["-5"], "option"),
+    ([], "which code?"), (["a line without a fault"], "neither a code"), (["seventy"], "neither a code"), (["100000"], "neither a code"), (["-5"], "option"),
     (["NVRM: Xid (PCI:0000): none"], "neither a code"), (["79", "--driver", "new"], "is no version"),
     (["79", "--arch", "hoper"], "is no architecture"), (["--list", "79"], "takes no code"),
     (["79", "--markdown"], "goes with --list"),
