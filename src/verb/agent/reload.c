@@ -156,6 +156,15 @@ int agent_apply(Agent *agent, Err *err)
     return 0;
 }
 
+/* A file that lost all its rows is one that is being written, or was cut short: every DCGM series would vanish. */
+static int check_rows(const AgentConfig *before, const AgentConfig *now, Err *err)
+{
+    if (now->counter_rows || !before->counter_rows)
+        return 0;
+    return err_set(err, -EINVAL, "%s: no metric is in it any more; only a start of the agent takes such a file",
+                   now->counters_file);
+}
+
 void agent_reload(Agent *agent, const char *why)
 {
     AgentConfig *now = NULL;
@@ -163,7 +172,8 @@ void agent_reload(Agent *agent, const char *why)
 
     agent->reloads++;
     agent->config_fine = false;
-    if (agent_config_load(agent->argc, agent->argv, &now, &err) < 0 || triage_check(now, NULL, &err) < 0) {
+    if (agent_config_load(agent->argc, agent->argv, &now, &err) < 0 || check_rows(agent->config, now, &err) < 0 ||
+        triage_check(now, NULL, &err) < 0) {
         agent_config_free(now);
         agent->reload_failures++;
         log_write(&agent->log, LOG_LEVEL_ERROR, "reload (%s): %s; the configuration of before stays in force", why,

@@ -283,7 +283,11 @@ def test_a_bad_configuration_leaves_the_good_one_in_force(agent_on, tmp_path):
     log = agent.log_text()
     assert "stoker.yaml:2:" in log and "level" in log and "stays in force" in log
     assert "DCGM_FI_DEV_POWER_USAGE" in agent.page().names()
+    counters.write_text("# cut short\n")
     config.write_text(f"collectors: {counters}\nprofile: '4.8.2'\n")
+    until(lambda: "no metric is in it any more" in agent.log_text(), agent.log_text)
+    assert "DCGM_FI_DEV_POWER_USAGE" in agent.page().names()
+    counters.write_text("DCGM_FI_DEV_GPU_TEMP, gauge, core\n")
     agent.process.send_signal(signal.SIGHUP)
     until(lambda: "Hostname=" in agent.page().text, agent.log_text)
 
