@@ -82,6 +82,13 @@ static void a_lost_gpu_takes_what_follows(void **state)
     assert_int_equal(it->first[0].code, 79);
     assert_false(it->first[0].echo);
     assert_true(it->first[1].echo);
+    kit_tick(kit, MINUTE);
+    assert_string_equal(it->verdict, "XID 79 in the kernel log at 00:00:00 UTC; with XID 45, 119, 154. "
+                                     "Do as the page of gpu-lost says.");
+    Incident bare = *it; /* of which no evidence was kept */
+    bare.first_len = 0;
+    incident_text(&bare, double_class_at(0));
+    assert_string_equal(bare.verdict, "XID 45, 119, 154. Do as the page of gpu-lost says.");
 }
 
 static void another_gpu_is_another_incident(void **state)

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "base/cleanup.h"
 #include "build.h"
 
 static uint32_t launch_of(const Build *b, const char *kernel, size_t nth)
@@ -76,6 +77,25 @@ static void numbers_used_again(void **state)
     assert_int_equal(launch_of(&b, "second", 0), build_host_row(&b, "cudaLaunchKernelExC", 0));
     assert_int_equal(launch_of(&b, "skewed", 0), build_host_row(&b, "cudaMemsetAsync", 0)); /* starts later: taken */
     build_done(&b);
+}
+
+/* The last call that starts at or before the operation, in whatever order the threads stand. */
+static void a_call_of_the_same_moment(void **state)
+{
+    static const int64_t starts[][2] = {{5, 10}, {10, 5}, {10, 15}, {15, 10}, {10, 10}};
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(starts); i++) {
+        Build b;
+
+        build_init(&b);
+        build_call(&b, 1, starts[i][0], 2, "cudaLaunchKernel", 5);
+        build_call(&b, 2, starts[i][1], 2, "cudaLaunchKernel", 5);
+        build_kernel(&b, 0, 7, 10, 10, "k", 5);
+        build_seal(&b);
+        assert_int_equal(b.profile.host.start[launch_of(&b, "k", 0)], 10);
+        build_done(&b);
+    }
 }
 
 /* So many calls of one number that they are searched, and numbers that lie far apart. */
@@ -260,6 +280,7 @@ int main(void)
         cmocka_unit_test(links_by_correlation),
         cmocka_unit_test(graph_launch),
         cmocka_unit_test(numbers_used_again),
+        cmocka_unit_test(a_call_of_the_same_moment),
         cmocka_unit_test(many_of_one_number),
         cmocka_unit_test(pageable_copies_block),
         cmocka_unit_test(nesting),
