@@ -2,6 +2,8 @@
 #include "service/journal/db.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
 #include <limits.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -267,8 +269,12 @@ static int open_database(Db *db, const char *path, bool read_only, Err *err)
 {
     const int flags = (read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE) |
                       SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
-    const int rc = sqlite3_open_v2(path, &db->sql, flags, NULL);
+    /* SQLite would make it readable for everybody, and it names users and processes */
+    const int fresh = read_only ? -1 : open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0640);
 
+    if (fresh >= 0)
+        close(fresh);
+    const int rc = sqlite3_open_v2(path, &db->sql, flags, NULL);
     if (rc != SQLITE_OK)
         return fail_sql(db, rc, err);
     sqlite3_busy_timeout(db->sql, BUSY_MS);
@@ -303,6 +309,25 @@ void db_close(Db *db)
     free(db);
 }
 
+/* Removes all but the newest files that were set aside: whatever damages them may do so at each start. */
+static void prune_asides(const char *path)
+{
+    enum { KEPT = 3 };
+    static const char *const tails[] = {"", "-wal", "-shm"};
+    char pattern[4096], name[4096];
+    glob_t found;
+
+    snprintf(pattern, sizeof pattern, "%s.damaged-????????T??????Z", path);
+    if (glob(pattern, 0, NULL, &found) != 0)
+        return;
+    for (size_t i = 0; i + KEPT < found.gl_pathc; i++)
+        for (size_t k = 0; k < ARRAY_LEN(tails); k++) {
+            snprintf(name, sizeof name, "%s%s", found.gl_pathv[i], tails[k]);
+            (void)unlink(name); /* it may not be there */
+        }
+    globfree(&found);
+}
+
 int db_set_aside(const char *path, char aside[256], Err *err)
 {
     static const char *const tails[] = {"-wal", "-shm"};
@@ -321,6 +346,7 @@ int db_set_aside(const char *path, char aside[256], Err *err)
         snprintf(to, sizeof to, "%s.damaged-%s%s", path, stamp, tails[i]);
         (void)rename(from, to); /* it may not be there */
     }
+    prune_asides(path);
     return 0;
 }
 

@@ -55,7 +55,8 @@ typedef struct Db Db;
 /* Opens; makes or migrates the tables where it is not read-only. */
 int db_open(const char *path, bool read_only, Db **ret, Err *err);
 void db_close(Db *db); /* accepts NULL */
-/* Moves a file and what belongs to it aside: "<path>.damaged-<time>", which is written to `aside`. */
+/* Moves a file and what belongs to it aside: "<path>.damaged-<time>", which is written to `aside`. Of
+ * those that were set aside before, the newest two stay. */
 int db_set_aside(const char *path, char aside[256], Err *err);
 
 /* Writes all of the changes, or none. */

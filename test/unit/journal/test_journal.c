@@ -392,6 +392,40 @@ static void a_damaged_file_is_set_aside(void **state)
     journal_kept_done(&kept);
 }
 
+static void who_may_read_it(void **state)
+{
+    Rig *rig = *state;
+    const mode_t mask = umask(0022);
+    struct stat st;
+
+    must_open(rig);
+    umask(mask);
+    assert_int_equal(stat(rig->path, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0640);
+}
+
+/* Whatever damages a file may do it at each start. */
+static void files_set_aside_have_an_end(void **state)
+{
+    Rig *rig = *state;
+    JournalState now;
+    char name[5][PATH_MAX];
+    struct stat st;
+
+    must_open(rig);
+    close_it(rig);
+    for (int i = 0; i < 5; i++) {
+        snprintf(name[i], sizeof name[i], "%s.damaged-2026010%dT080000Z%s", rig->path, i / 2 + 1, i % 2 ? "-wal" : "");
+        assert_int_equal(mknod(name[i], S_IFREG | 0600, 0), 0);
+    }
+    overwrite(rig->path);
+    must_open(rig);
+    journal_state(rig->journal, &now);
+    assert_int_equal(stat(now.set_aside, &st), 0);
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(stat(name[i], &st), i < 2 ? -1 : 0);
+}
+
 static void damage_under_way(void **state)
 {
     Rig *rig = *state;
@@ -918,6 +952,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_was_acknowledged_survives_a_kill, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_full_disk_stops_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_damaged_file_is_set_aside, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(who_may_read_it, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(files_set_aside_have_an_end, set_up, tear_down),
         cmocka_unit_test_setup_teardown(damage_under_way, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_newer_schema_is_left_alone, set_up, tear_down),
         cmocka_unit_test_setup_teardown(gpus_that_were_here, set_up, tear_down),
