@@ -347,6 +347,13 @@ static void float_kernels(TraceReport *report, double x)
                                                     .sm_efficiency = NAN}));
 }
 
+/* What lies behind the last kernel is none. */
+static void float_behind_the_last(TraceReport *report, double x)
+{
+    float_kernels(report, x);
+    only(report)->kernels.len--;
+}
+
 static void float_on_old(TraceReport *report, double x)
 {
     float_work(report, x);
@@ -627,6 +634,7 @@ static const Case cases[] = {
     {"mixed-precision", float_on_old, 50, false, 0, NULL, NULL},
     {"mixed-precision", float_on_unnamed, 50, false, 0, NULL, NULL},
     {"mixed-precision", float_beside_tensor_cores, 40, false, 0, NULL, NULL},
+    {"mixed-precision", float_behind_the_last, 30, false, 0, NULL, NULL},
     {"mixed-precision", float_kernels, 30, true, 30,
      "matrix work in 32-bit float without tensor cores: 30.0 ms of a step of 100 ms (30.0 %); most in volta_sgemm (120 "
      "ms); on tensor cores 0 ns; NVIDIA A100-SXM4-80GB has them",
