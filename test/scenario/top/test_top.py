@@ -311,7 +311,7 @@ def test_what_was_recorded_is_seen_again(kit, name):
     lines = lambda: read(path.read_bytes()).decode().splitlines() if path.exists() else []
     until(lambda: len(lines()) > 5, lines)
     node.inject("xid", "79", "gpu=3")
-    until(lambda: '"state":"lost"' in lines()[-1], lambda: lines()[-1])
+    until(lambda: '"state":"lost"' in lines()[-1] and '"status":"failing"' in lines()[-1], lambda: lines()[-1])
     recording.send_signal(signal.SIGTERM)
     assert recording.wait(120) == 0 and re.search(r"\d+ snapshots, \d+ bytes", recording.stderr.read())
     recording.stderr.close()
