@@ -8,7 +8,7 @@ BENCH_FLAGS ?=
 MUTANTS_FLAGS ?=
 PREFIX ?= /usr/local
 
-.PHONY: all run test test-all test-since asan tsan clang tidy fuzz bench bench-verdicts mutants install deb lint deps deps-test deps-test-all clean
+.PHONY: all run test test-all test-since asan tsan clang tidy fuzz bench bench-verdicts mutants install deb real manifests lint deps deps-test deps-test-all clean
 .DEFAULT_GOAL := all
 
 all: deps $(BUILD)/build.ninja
@@ -70,8 +70,14 @@ lint: all
 install: all
 	meson configure $(BUILD) --prefix=$(PREFIX)
 	meson install -C $(BUILD)
+# One folder for a machine with NVIDIA's driver: docs/measurements.md says what it does there.
+real: all
+	@test/real/bundle.sh $(BUILD) build-real
 deb:
 	@tools/deps.sh build deb
 	@deploy/deb.sh $(BUILD)/deb
+# The Helm chart and the kustomize folder, with dashboards and alerting rules in them.
+manifests: all
+	@ls -d $(BUILD)/deploy/stoker-*.tgz $(BUILD)/deploy/kubernetes
 clean:
 	rm -rf build build-*

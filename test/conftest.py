@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What all Python tests share: the build folder under test, named by STOKER_BUILD (without it they are skipped), and a browser."""
+import ctypes
+import difflib
 import importlib.util
 import os
+import secrets
+import signal
+import string
 from pathlib import Path
 
 import pytest
@@ -21,6 +26,36 @@ def stoker(build):
     return build / "stoker"
 
 
+@pytest.fixture(scope="session")
+def golden():
+    """golden(text, name): the text is that of test/data/<name>. UPDATE_GOLDEN=1 writes it anew; look at it before it is kept."""
+
+    def check(text, name):
+        path = SOURCE / "test/data" / name
+        if os.environ.get("UPDATE_GOLDEN"):
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text)
+        want = path.read_text()
+        assert text == want, "\n".join(list(difflib.unified_diff(want.split("\n"), text.split("\n"), "golden", "now", n=1))[:60])
+
+    return check
+
+
+@pytest.fixture(scope="session")
+def bcrypt():
+    """bcrypt(password, [cost]): a hash as web-config files have it, by the library that the agent links; Python 3.13 has no crypt."""
+    library = ctypes.CDLL("libcrypt.so.1")
+    library.crypt.restype = ctypes.c_char_p
+
+    def make(password, cost=4):
+        salt = "".join(secrets.choice(string.ascii_letters) for _ in range(21)) + "u"  # the last letter has two bits of it
+        made = library.crypt(password.encode(), f"$2b${cost:02}${salt}".encode()).decode()
+        assert len(made) == 60
+        return made
+
+    return make
+
+
 def load(path):
     """A module by its file; tests are imported without a package."""
     spec = importlib.util.spec_from_file_location(f"shared_{path.stem}", path)
@@ -32,6 +67,11 @@ def load(path):
 def pytest_configure(config):
     config.addinivalue_line("markers", "slow(why): left to 'make test-all'")
     config.option.markexpr = config.option.markexpr or "not slow"
+    # A program under test starts with no signal ignored, also where the tests run in the background or under nohup: unlike what is
+    # ignored, a handler is not inherited.
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest selects by marker

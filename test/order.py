@@ -7,6 +7,7 @@ from xdist.scheduler import LoadScopeScheduling
 # From the longest on.
 TOGETHER = (
     "test/unit/deploy/test_deb.py",
+    "test/real/test_real.py",
     "test/scenario/web/test_scenes.py",
     "test/scenario/web/test_look.py",
     "test/scenario/web/test_life.py",
@@ -16,6 +17,7 @@ TOGETHER = (
 )
 SPREAD = (
     "test/scenario/agent/test_long.py",
+    "test/scenario/agent/test_chaos.py",
     "test/scenario/agent/test_kills.py",
     "test/scenario/agent/test_new_clients.py",
     "test/scenario/agent/test_owners.py",
@@ -27,6 +29,7 @@ SPREAD = (
     "test/scenario/agent/test_faults.py",
     "test/scenario/agent/test_dcgm.py",
     "test/scenario/agent/test_clients.py",
+    "test/scenario/agent/test_run.py",
 )
 RANK = {path: rank for rank, path in enumerate(TOGETHER[:1] + SPREAD + TOGETHER[1:])}
 
@@ -56,7 +59,7 @@ SUITES = {
     "src/service/top": ("test/unit/top", "test/scenario/top"),
     "src/service/web": ("test/unit/web", "test/scenario/web"),
     "src/service": ("test/unit/exporter", "test/unit/verb", *E2E),
-    "src/engine/nccl": ("test/scenario/trace/test_nccl.py",),
+    "src/engine/nccl": ("test/unit/nccl", "test/scenario/trace/test_nccl.py"),
     "src/engine/trace": ("test/unit/trace_scan", "test/unit/trace_report", "test/scenario/trace"),
     "src/engine": ("test/unit/health", "test/unit/verb", *E2E),
     "src/source/dcgm": ("test/unit/sampler", "test/scenario/agent/test_dcgm.py"),
@@ -77,7 +80,7 @@ SUITES = {
     "src/verb": ("test/unit/verb", "test/unit/deploy", "test/unit/health", *E2E),
     "sim/data": ("test/unit/dashboard", *E2E),
     "sim/nvml": ("test/unit/nvml_abi", "test/unit/nvml_lib", "test/unit/smi", "test/unit/sampler", "test/peer"),
-    "sim/smi": ("test/unit/smi", "test/peer"),
+    "sim/smi": ("test/unit/smi", "test/real", "test/peer"),
     "web/node": ("test/unit/web", "test/scenario/web"),
     "web/trace": ("test/unit/trace_report",),
     "deploy": ("test/unit/deploy", "test/unit/verb"),
@@ -106,7 +109,7 @@ def suites_of(path):
             return SUITES[part]
     if len(parts) > 3 and parts[0] == "test" and parts[1] in ("unit", "scenario"):
         return (path,) if parts[-1].startswith("test_") and path.endswith(".py") else ("/".join(parts[:3]),)
-    return ("test/" + parts[1],) if parts[0] == "test" and len(parts) > 2 and parts[1] in ("peer", "record") else None
+    return ("test/" + parts[1],) if parts[0] == "test" and len(parts) > 2 and parts[1] in ("peer", "record", "real") else None
 
 
 def path_of(nodeid):

@@ -1,24 +1,29 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Installs the Debian packages that are missing for what is named, and says which: build, test, peer (for the slow tests), deb
-# (the packages), clang (the other compiler and the fuzzers), lint.
+# Installs the Debian packages that are missing for what is named, and says which: build, arm64 (a build for that), test, peer (for
+# the slow tests), deb (the packages), clang (the other compiler and the fuzzers), lint.
 set -eu
 packages=
+tools="gcc libc6-dev meson ninja-build pkg-config python3 python3-yaml protobuf-c-compiler cmark"
+libraries="libyaml-dev libcmocka-dev libuv1-dev libmicrohttpd-dev libgnutls28-dev libcrypt-dev libisal-dev libncurses-dev libnghttp2-dev
+    libprotobuf-c-dev libjansson-dev libexpat1-dev libsqlite3-dev libcurl4-gnutls-dev"
+command -v npm >/dev/null || tools="$tools npm" # the page's chart library; any npm will do
+foreign=
 for what in "${@:-build}"; do
     case $what in
-    build)
-        packages="$packages gcc libc6-dev meson ninja-build pkg-config python3 python3-yaml libyaml-dev libcmocka-dev libuv1-dev"
-        packages="$packages libmicrohttpd-dev libgnutls28-dev libcrypt-dev libisal-dev libncurses-dev libnghttp2-dev"
-        packages="$packages libprotobuf-c-dev protobuf-c-compiler libjansson-dev libexpat1-dev libsqlite3-dev libcurl4-gnutls-dev cmark"
-        command -v npm >/dev/null || packages="$packages npm" # the page's chart library; any npm will do
+    build) packages="$packages $tools $libraries" ;;
+    arm64) # the same for a build for arm64 on this machine; programs run under qemu-user
+        foreign=arm64
+        packages="$packages $tools crossbuild-essential-arm64 qemu-user"
+        for each in $libraries; do packages="$packages $each:arm64"; done
         ;;
     test) packages="$packages binutils python3-pytest python3-pytest-xdist python3-grpcio python3-protobuf python3-jsonschema openssl curl tmux" ;;
-    peer) packages="$packages python3-prometheus-client debootstrap" ;;
+    peer) packages="$packages python3-prometheus-client zsh fish debootstrap rpm cpio golang-go golang-github-masterminds-sprig-dev golang-k8s-sigs-yaml-dev" ;;
     clang) packages="$packages clang libclang-rt-14-dev" ;;
-    deb) packages="$packages debhelper dpkg-dev fakeroot lintian" ;;
+    deb) packages="$packages build-essential debhelper dpkg-dev fakeroot lintian" ;;
     lint) packages="$packages clang-tidy clang-format" ;;
     *)
-        echo "deps: no such set '$what'; there are build, test, peer, deb, clang, lint" >&2
+        echo "deps: no such set '$what'; there are build, arm64, test, peer, deb, clang, lint" >&2
         exit 2
         ;;
     esac
@@ -41,6 +46,7 @@ fi
 echo "deps: installing$missing"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
+[ -z "$foreign" ] || $as_root dpkg --add-architecture "$foreign"
 install() { $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $missing; }
 if ! { $as_root apt-get update && install; } >"$log" 2>&1; then
     tail -n 20 "$log" >&2

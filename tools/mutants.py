@@ -6,10 +6,10 @@ usage: tools/mutants.py [--minutes N] [--count N] [--seed N] [--only PATH...]
 
 Works in a copy of the tracked files below build-mutants, so that the tree stays as it is. A change is drawn from the
 operators below, evenly over the lines of src/engine and src/service, and is tried with the C tests that link the changed
-object, those of few objects before those of many. Those that no C test notices are then tried with the suites of their
-folder (the table of test/order.py): with the C tests of test/scenario, which link nearly everything, and the Python
-tests. A change that does not compile is drawn again. --only takes folders, files, and what an earlier run printed
-("src/engine/trace/gaps.c:20: less"), to try a change again.
+object, those of few objects before those of many. Those that no C test notices are then tried with these tests under ASan
+and UBSan, as CI runs them, and with the suites of their folder (the table of test/order.py): with the C tests of
+test/scenario, which link nearly everything, and the Python tests. A change that does not compile is drawn again.
+--only takes folders, files, and what an earlier run printed ("src/engine/trace/gaps.c:20: less"), to try a change again.
 
 A test counts where it fails twice with the change and passes without. Stops after --minutes; a change that the suites
 had no time for is called open, and counts as not noticed."""
@@ -39,6 +39,7 @@ FLOORS = ("src/engine", "src/service")
 # took before. Generous, so that a busy machine is not taken for a catch.
 TEST_CPU_S, TEST_CPU_TIMES, TEST_WALL_S, TEST_WALL_TIMES, PYTEST_WALL_S, TEST_DATA = 60, 5, 300, 20, 1800, 4 << 30
 BATCH = 4  # tests that are linked at once
+SANITIZERS = ("-Db_sanitize=address,undefined", "-Db_lundef=false", "-Doptimization=1", "-Dc_args=-g1")
 OPEN = None  # no time to find out
 STUCK = None  # a test that had to be ended
 # Code, without what stands in comments, strings and directives.
@@ -93,11 +94,12 @@ def tracked(paths):
 
 
 class Copy:
-    """The copy that is changed, with its build folder and who tests what."""
+    """The copy that is changed, with a build folder and who tests what."""
 
-    def __init__(self):
+    def __init__(self, name, *flags):
         WORK.mkdir(exist_ok=True)
-        self.source, self.build = WORK / "tree", WORK / "tree" / "build"
+        self.source, self.build = WORK / "tree", WORK / "tree" / name
+        self.data_limit = [] if flags else [f"--data={TEST_DATA}"]  # sanitizers reserve more
         names = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
         for name in filter(None, names):
             to = self.source / name
@@ -106,7 +108,7 @@ class Copy:
                 shutil.copyfile(ROOT / name, to)
                 shutil.copymode(ROOT / name, to)
         if not (self.build / "build.ninja").exists():
-            self.run(["meson", "setup", str(self.build), str(self.source)], check=True)
+            self.run(["meson", "setup", *flags, str(self.build), str(self.source)], check=True)
         self.run(["ninja", "-C", str(self.build)], check=True)
         self.tests = json.loads(self.run(["meson", "introspect", "--tests", str(self.build)], check=True).stdout)
         self.commands = json.loads((self.build / "compile_commands.json").read_text())
@@ -174,8 +176,8 @@ class Copy:
         cpu, wall = self.took.get(name, (TEST_CPU_S, TEST_WALL_S))
         cpu, wall = min(TEST_CPU_S, 5 + TEST_CPU_TIMES * cpu), min(TEST_WALL_S, 30 + TEST_WALL_TIMES * wall)
         try:
-            done = self.run(["prlimit", f"--cpu={cpu:.0f}", f"--data={TEST_DATA}", *test["cmd"]], wall,
-                            env=dict(os.environ, **test["env"]), cwd=self.build)
+            done = self.run(["prlimit", f"--cpu={cpu:.0f}", *self.data_limit, *test["cmd"]], wall,
+                            env=dict(os.environ, UBSAN_OPTIONS="halt_on_error=1", **test["env"]), cwd=self.build)
         except subprocess.TimeoutExpired:
             return STUCK
         if done.returncode in (-signal.SIGKILL, -signal.SIGXCPU):
@@ -265,7 +267,7 @@ def main():
     parser.add_argument("--only", nargs="*", default=list(FLOORS), help="folders, files or changes")
     args = parser.parse_args()
     end = time.monotonic() + 60 * args.minutes
-    copy = Copy()
+    copy, sanitized = Copy("build"), None
     names = [only for only in args.only if ":" in only]
     drawn = [c for path in tracked([only.split(":")[0] for only in args.only]) for c in candidates(path)]
     drawn = [c for c in drawn if not names or title_of(c) in names]
@@ -284,7 +286,8 @@ def main():
             print(f"not yet {title_of(c)}", flush=True)
     tried = noticed + collections.Counter(map(floor_of, missed))
     for c in missed:
-        by = copy.judge_by_suites(c[1], c[3], end)
+        sanitized = sanitized or Copy("build-asan", *SANITIZERS)
+        by = sanitized.judge_by_c(c[1], c[3]) or copy.judge_by_suites(c[1], c[3], end)
         noticed[floor_of(c)] += bool(by)
         print(f"{'OPEN   ' if by is OPEN else 'noticed' if by else 'MISSED '} {title_of(c)}{' by ' + by if by else ''}", flush=True)
     for floor in sorted(tried):

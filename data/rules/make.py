@@ -21,6 +21,9 @@ HOST = "node-7"
 OF_NODE = {"hostname": HOST}
 OF_GPU = {"UUID": "GPU-3", "gpu": "3", "hostname": HOST, "pci_bus_id": "00000000:61:00.0"}
 SUMMARY = "{{ if $labels.gpu }}GPU {{ $labels.gpu }} of {{ end }}{{ $labels.hostname }}: "
+# A lost GPU may have no UUID, on each of many nodes; the label of the node depends on the profile, and may be left out.
+SAME_GPU = "cluster, instance, hostname, Hostname, UUID, uuid, pci_bus_id"
+UNNAMED = {"hostname": HOST, "pci_bus_id": "00000000:61:00.0"}
 KEEP = "2m"  # a failed scrape or a restart of the agent does not end an alert
 FIRE_MIN, OVER_MIN, LATEST_MIN = 12, 45, 55
 UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
@@ -107,7 +110,7 @@ def reading_alerts(catalogue, rows, metrics):
             continue
         expr, quiet = fill(row["expr"], rule.get("with", {})), {}
         if metrics == "stoker":
-            expr = f'({expr}) unless on (UUID) stoker_incident_open{{class="{fault["id"]}"}}'
+            expr = f'({expr}) unless on ({SAME_GPU}) stoker_incident_open{{class="{fault["id"]}"}}'
             quiet = {series("stoker_incident_open", {"class": fault["id"]}): "1x120"}
         yield alert(fault, "stoker-readings", camel("StokerReading", row["rule"]), expr=expr, text=rule["name"], keep=rule["keep_firing_for"],
                     labels={"severity": rule["severity"], "route": rule["route"], "class": fault["id"], "cause": rule["cause"]},
@@ -158,7 +161,7 @@ def expected(one):
     said = one["text"].replace("{{ $labels.class }}", "another")
     first = dict(re.findall(r'(\w+)="([^"]*)"', next(iter(one["sick"]))))
     labels = {**one["on"], **{k: v for k, v in first.items() if not one["labels"] or k not in one["labels"]}, **(one["labels"] or {})}
-    of = "" if one["on"] is OF_NODE else "GPU 3 of "
+    of = "GPU 3 of " if "gpu" in one["on"] else ""
     return ("        exp_alerts:\n          - exp_labels:\n" + lines_of(14, labels) + "            exp_annotations:\n"
             + lines_of(14, {"summary": f"{of}{HOST}: {said}", "description": one["advice"]}) + runbook(14, one))
 
@@ -170,8 +173,9 @@ def tests(one):
     def look(minute, text):
         return f"      - eval_time: {minute}m\n        alertname: {one['name']}\n" + (text or "        exp_alerts: []\n")
 
-    def test(what, *looks_at, looks):
-        return f"  - interval: 1m\n    name: '{one['name']}: {what}'\n    input_series:\n" + input_series(one, *looks_at) + \
+    def test(what, *looks_at, looks, of=one, beside=""):
+        name = f"{one['name']}: {what}".replace("'", "''")
+        return f"  - interval: 1m\n    name: '{name}'\n    input_series:\n" + input_series(of, *looks_at) + beside + \
             "    alert_rule_test:\n" + "".join(looks)
 
     text = ""
@@ -179,6 +183,10 @@ def tests(one):
         text += test("it fires", one["sick"], looks=[look(fires, expected(one))] + ([look(OVER_MIN, "")] if one.get("ends") else []))
     if one["quiet"]:
         text += test("silent when it is reported already, or in maintenance", one["sick"], one["quiet"], looks=[look(fires, "")])
+    if one["quiet"] and one["group"] == "stoker-readings" and fires < LATEST_MIN:
+        mine, theirs = {**one, "on": UNNAMED}, {**one, "on": {**UNNAMED, "hostname": "node-8"}}
+        text += test("another node's incident is none of this one", one["sick"], looks=[look(fires, expected(mine))], of=mine,
+                     beside=input_series(theirs, one["quiet"]))
     return text + test("silent near its limit", one["well"], looks=[look(fires, "")])
 
 

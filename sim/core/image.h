@@ -34,8 +34,6 @@ enum {
     SIM_EVENT_MAX = 1 << 18,
     SIM_TEXT_MAX = 4 << 20,
     SIM_HANG_MAX = 16,
-    SIM_REMAP_MAX = 64,
-    SIM_RETIRED_MAX = 64,
     SIM_NAME_MAX = 64,
 };
 #define SIM_NONE (-1)

@@ -348,7 +348,7 @@ static int helper_start(Helper *helper, Err *err)
     if (first < 0)
         return err_errno(err, "fork");
     if (first == 0) {
-        syscall(SYS_close_range, 3u, ~0u, 0u);
+        syscall(__NR_close_range, 3u, ~0u, 0u);
         if (helper->proc_rebuilt)
             helper->proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         follow_once(helper); /* before the command begins */
@@ -389,9 +389,7 @@ static int graft_real(void *arg, const char *dir, const char *name, Err *err)
 static int graft_mine(void *arg, const char *dir, const char *name, Err *err)
 {
     const Graft *g = arg;
-    char mine[PATH_MAX];
-    TRY(path_join(mine, dir, name, err));
-    return stage_folder(&g->stage, name, mine, err);
+    return stage_copy(&g->stage, dir, name, err);
 }
 
 /* Shows the entries of the tree's folder of that path among the real ones. */
@@ -436,6 +434,16 @@ static int graft_devices(const char *root, Err *err)
     TRY(stage_begin(&g.stage, err));
     TRY(each_entry("/dev", graft_real, &g, err));
     return stage_end(&g.stage, "/dev", err);
+}
+
+/* Where the tree has libraries, they are seen among the real ones. */
+static int graft_libraries(const char *root, Err *err)
+{
+    char ours[PATH_MAX];
+    TRY(path_join(ours, root, "usr/lib64", err));
+    if (!path_exists(ours))
+        return 0;
+    return add_entries(root, path_exists("/usr/lib64") ? "/usr/lib64" : "/usr", err);
 }
 
 static int proc_keep(const char *root, Err *err)
@@ -492,6 +500,7 @@ int node_enter(const char *root_arg, NodeProc proc, Err *err)
     TRY(replace_folder(root, "/sys/class/infiniband", "/sys/class", err));
     TRY(graft_modules(root, err));
     TRY(graft_devices(root, err));
+    TRY(graft_libraries(root, err));
     Helper helper = {.proc_rebuilt =
                          proc == NODE_PROC_REBUILD || (proc == NODE_PROC_AUTO && !path_exists("/proc/modules"))};
     TRY(path_join(helper.dev, root, "dev", err));

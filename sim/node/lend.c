@@ -65,8 +65,8 @@ static void name_args(const Lend *lend, const char *name)
 static void close_all_but(int fd)
 {
     if (fd > 3)
-        syscall(SYS_close_range, 3u, (unsigned)fd - 1, 0u);
-    syscall(SYS_close_range, (unsigned)fd + 1, ~0u, 0u);
+        syscall(__NR_close_range, 3u, (unsigned)fd - 1, 0u);
+    syscall(__NR_close_range, (unsigned)fd + 1, ~0u, 0u);
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     for (int i = 0; null >= 0 && i < 3; i++)
         dup2(null, i);
@@ -150,13 +150,33 @@ static void end_process(Lend *lend, uint32_t at)
     lend->works[at].pid = 0;
 }
 
+/* A process of somebody else, named when its work was injected. */
+static uint32_t foreign_pid(Lend *lend, uint32_t at)
+{
+    return lend->works[at].pid ? 0 : atomic_load(&lend->image->works[at].live_pid);
+}
+
+/* A process that waits for its parent to ask about it has left the GPU too. */
+static bool has_ended(uint32_t pid)
+{
+    char path[64];
+    CLEANUP(str_done) Str text;
+    str_init(&text, STAT_MAX);
+    snprintf(path, sizeof path, "/proc/%u/stat", pid);
+    if (file_read(path, STAT_MAX, &text, NULL) < 0)
+        return true;
+    const char *name_end = strrchr(text.text, ')');
+    return name_end && (name_end[2] == 'Z' || name_end[2] == 'X');
+}
+
 /* A process that somebody else killed: end its work too. */
 static int look_after(Lend *lend)
 {
     int gone = 0;
     for (uint32_t w = 0; w < SIM_WORK_MAX; w++) {
         LendProc *proc = &lend->works[w];
-        if (!proc->pid || waitpid(proc->pid, NULL, WNOHANG) != proc->pid)
+        const uint32_t foreign = foreign_pid(lend, w);
+        if (foreign ? !has_ended(foreign) : !proc->pid || waitpid(proc->pid, NULL, WNOHANG) != proc->pid)
             continue;
         SimOp stop = {.type = SIM_OP_WORK_STOP, .gpu = SIM_NONE, .a = {(int32_t)w}, .origin = SIM_FROM_CLIENT};
         sim_work_lend_pid(lend->image, (int32_t)w, 0);
@@ -210,7 +230,9 @@ int lend_update(Lend *lend, uint64_t t_ns, Err *err)
             end_process(lend, w);
             changed++;
         }
-        if (!runs || proc->pid || (proc->killed && same))
+        if (runs && foreign_pid(lend, w))
+            proc->started_ns = started_ns[w]; /* so that its end is the end of this life */
+        if (!runs || proc->pid || foreign_pid(lend, w) || (proc->killed && same))
             continue;
         int one = start_process(lend, w, started_ns[w], err);
         changed += one == 0;

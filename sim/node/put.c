@@ -70,20 +70,6 @@ void put_in(Put *put, const char *fmt, ...)
         fail_put(put, "make", "");
 }
 
-static int write_all(int fd, const void *data, size_t len)
-{
-    for (const char *p = data; len > 0;) {
-        ssize_t n = write(fd, p, len);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return -1;
-        p += n;
-        len -= (size_t)n;
-    }
-    return 0;
-}
-
 static bool fresh_name(Put *put, const char *name, char out[NAME_MAX + 1])
 {
     if (snprintf(out, NAME_MAX + 1, "%s" FRESH, name) <= NAME_MAX)
@@ -99,7 +85,7 @@ static bool write_fresh(Put *put, const char *name, const void *data, size_t len
     CLEANUP_FD int fd = openat(put->dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
     if (fd < 0)
         return false;
-    if (write_all(fd, data, len) < 0 || fchmod(fd, mode) < 0)
+    if (file_write_all(fd, data, len) < 0 || fchmod(fd, mode) < 0)
         fail_put(put, "write", name);
     return true;
 }
@@ -111,7 +97,7 @@ void put_bytes(Put *put, const char *name, const void *data, size_t len, mode_t 
         return;
     unlinkat(put->dir_fd, fresh, 0); /* left by one that was killed: may be read-only */
     CLEANUP_FD int fd = openat(put->dir_fd, fresh, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd < 0 || write_all(fd, data, len) < 0 || fchmod(fd, mode) < 0 ||
+    if (fd < 0 || file_write_all(fd, data, len) < 0 || fchmod(fd, mode) < 0 ||
         renameat(put->dir_fd, fresh, put->dir_fd, name) < 0) {
         fail_put(put, "write", name);
         if (fd >= 0)
@@ -151,7 +137,7 @@ void put_over(Put *put, const char *name, const void *data, size_t len)
     if (put->rc < 0)
         return;
     CLEANUP_FD int fd = openat(put->dir_fd, name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
-    if (fd < 0 || write_all(fd, data, len) < 0 || ftruncate(fd, (off_t)len) < 0)
+    if (fd < 0 || file_write_all(fd, data, len) < 0 || ftruncate(fd, (off_t)len) < 0)
         fail_put(put, "write", name);
 }
 

@@ -97,7 +97,7 @@ static int empty_or_ours(const char *root, Err *err)
 
 static int folder_make(const char *root, Err *err)
 {
-    static const char *const parts[] = {"proc", "sys", "dev", "etc", "var"};
+    static const char *const parts[] = {"proc", "sys", "dev", "etc", "var", "usr"};
     TRY(file_make_dirs(root, 0755, err));
     TRY(empty_or_ours(root, err));
     for (size_t i = 0; i < ARRAY_LEN(parts); i++)

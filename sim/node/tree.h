@@ -9,8 +9,8 @@
  * Written: proc/driver/nvidia, nvidia-caps, nvidia-nvlink, nvidia-nvswitch; proc/modules, proc/devices;
  * sys/devices/pciDDDD:BB/... with GPUs, network adapters, NVSwitches and the ports above them; sys/bus/pci;
  * sys/class/infiniband; sys/module/nvidia*; dev/nvidia*; proc/PID of the processes on GPUs with etc/passwd and
- * var/log/pods, from which it follows whose they are. A lost GPU's config reads as all ones. InfiniBand ports are up
- * and count nothing: the image has no traffic for them.
+ * var/log/pods, from which it follows whose they are; usr/lib64 if asked. A lost GPU's config reads as all ones.
+ * InfiniBand ports are up and count nothing: the image has no traffic for them.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -65,6 +65,10 @@ typedef struct NodeTree {
 /* Writes the whole tree for virtual time t_ns into folder `root`: new, empty, or one that this function has written
  * before, whose content is then replaced. -EEXIST for any other. Fills *ret for updates. */
 int node_tree_write(SimImage *image, const char *root, uint64_t t_ns, uint32_t flags, NodeTree *ret, Err *err);
+
+/* Adds the driver's libraries to usr/lib64, where nvidia-ctk and device plugins look below a root: a copy of the file
+ * `library` as libnvidia-ml.so.VERSION, and libcuda.so.VERSION, which is empty: nothing computes on these GPUs. */
+int node_tree_add_libraries(const NodeTree *tree, const char *library, Err *err);
 
 enum { NODE_TREE_CHANGED = 1 };
 /* Brings the tree to virtual time t_ns; what processes have used may lag by a quarter of a second. 0 when nothing had

@@ -5,9 +5,17 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/file.h"
 #include "sim/node/tree_part.h"
 
-enum { ARCH_AMPERE = 7, ARCH_HOPPER = 9, ARCH_BLACKWELL = 10, OPEN_SINCE = 560, SYS_MINOR = 4323 };
+enum {
+    ARCH_AMPERE = 7,
+    ARCH_HOPPER = 9,
+    ARCH_BLACKWELL = 10,
+    OPEN_SINCE = 560,
+    SYS_MINOR = 4323,
+    LIBRARY_MAX = 64 << 20
+};
 
 typedef struct Module {
     const char *name, *users; /* as in proc/modules: those that use it */
@@ -168,6 +176,23 @@ void tree_driver(const NodeTree *tree, Put *put)
     put_in(put, "proc");
     modules_file(tree, put, up);
     devices_file(tree, put, up);
+}
+
+int node_tree_add_libraries(const NodeTree *tree, const char *library, Err *err)
+{
+    CLEANUP(str_done) Str bytes;
+    char name[64];
+    Put put;
+    str_init(&bytes, LIBRARY_MAX);
+    TRY(file_read(library, LIBRARY_MAX, &bytes, err));
+    TRY(put_begin(&put, tree->root, err));
+    put_in(&put, "usr/lib64");
+    snprintf(name, sizeof name, "libnvidia-ml.so.%s", tree->image->driver);
+    put_bytes(&put, name, bytes.text, bytes.len, 0755);
+    put_link(&put, "libnvidia-ml.so.1", name);
+    snprintf(name, sizeof name, "libcuda.so.%s", tree->image->driver);
+    put_bytes(&put, name, "", 0, 0755);
+    return put_end(&put);
 }
 
 void tree_driver_gpu(const NodeTree *tree, Put *put, uint32_t gpu)

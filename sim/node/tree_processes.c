@@ -249,6 +249,7 @@ void tree_tasks(const NodeTree *tree, Put *put, uint32_t old_stuck)
 {
     const bool up = tree->driver != SIM_DRIVER_UNLOADED;
 
+    put_service(put, 2, "kthreadd", true);
     put_service(put, PID_FIRST + 1, "nvidia-persiste", tree->persistenced && up); /* 15 characters are kept */
     put_service(put, PID_FIRST + 2, "nv-fabricmanage", tree->fabric_manager && tree->layout.switch_count && up);
     for (uint32_t i = tree->stuck; i < old_stuck; i++)

@@ -61,64 +61,24 @@ static nvmlReturn_t enter_clock(NvmlFn fn, nvmlDevice_t device, nvmlClockType_t 
     return !mhz || (unsigned int)type >= NVML_CLOCK_COUNT ? NVML_ERROR_INVALID_ARGUMENT : NVML_SUCCESS;
 }
 
-nvmlReturn_t nvmlDeviceGetClockInfo(nvmlDevice_t device, nvmlClockType_t type, unsigned int *mhz)
-{
-    NvmlCall c;
-    const nvmlReturn_t r = enter_clock(NVML_FN_nvmlDeviceGetClockInfo, device, type, mhz, &c);
-
-    if (r == NVML_SUCCESS)
-        *mhz = current_clock(&c, type);
-    return r;
-}
-
-nvmlReturn_t nvmlDeviceGetMaxClockInfo(nvmlDevice_t device, nvmlClockType_t type, unsigned int *mhz)
-{
-    NvmlCall c;
-    const nvmlReturn_t r = enter_clock(NVML_FN_nvmlDeviceGetMaxClockInfo, device, type, mhz, &c);
-
-    if (r == NVML_SUCCESS)
-        *mhz = max_clock(&c, type);
-    return r;
-}
-
-nvmlReturn_t nvmlDeviceGetApplicationsClock(nvmlDevice_t device, nvmlClockType_t type, unsigned int *mhz)
-{
-    NvmlCall c;
-    const nvmlReturn_t r = enter_clock(NVML_FN_nvmlDeviceGetApplicationsClock, device, type, mhz, &c);
-
-    if (r != NVML_SUCCESS)
-        return r;
-    if (!has_application_clocks(&c, type))
-        return NVML_ERROR_NOT_SUPPORTED;
-    *mhz = application_clock(&c, type);
-    return NVML_SUCCESS;
-}
-
-nvmlReturn_t nvmlDeviceGetDefaultApplicationsClock(nvmlDevice_t device, nvmlClockType_t type, unsigned int *mhz)
-{
-    NvmlCall c;
-    const nvmlReturn_t r = enter_clock(NVML_FN_nvmlDeviceGetDefaultApplicationsClock, device, type, mhz, &c);
-
-    if (r != NVML_SUCCESS)
-        return r;
-    if (!has_application_clocks(&c, type))
-        return NVML_ERROR_NOT_SUPPORTED;
-    *mhz = max_clock(&c, type);
-    return NVML_SUCCESS;
-}
-
-nvmlReturn_t nvmlDeviceGetMaxCustomerBoostClock(nvmlDevice_t device, nvmlClockType_t type, unsigned int *mhz)
-{
-    NvmlCall c;
-    const nvmlReturn_t r = enter_clock(NVML_FN_nvmlDeviceGetMaxCustomerBoostClock, device, type, mhz, &c);
-
-    if (r != NVML_SUCCESS)
-        return r;
-    if (!has_application_clocks(&c, type))
-        return NVML_ERROR_NOT_SUPPORTED;
-    *mhz = max_clock(&c, type);
-    return NVML_SUCCESS;
-}
+#define CLOCK(fn, when, value)                                                                                         \
+    nvmlReturn_t fn(nvmlDevice_t device, nvmlClockType_t type, unsigned int *mhz)                                      \
+    {                                                                                                                  \
+        NvmlCall c;                                                                                                    \
+        const nvmlReturn_t r = enter_clock(NVML_FN_##fn, device, type, mhz, &c);                                       \
+                                                                                                                       \
+        if (r != NVML_SUCCESS)                                                                                         \
+            return r;                                                                                                  \
+        if (!(when))                                                                                                   \
+            return NVML_ERROR_NOT_SUPPORTED;                                                                           \
+        *mhz = value;                                                                                                  \
+        return NVML_SUCCESS;                                                                                           \
+    }
+CLOCK(nvmlDeviceGetClockInfo, 1, current_clock(&c, type))
+CLOCK(nvmlDeviceGetMaxClockInfo, 1, max_clock(&c, type))
+CLOCK(nvmlDeviceGetApplicationsClock, has_application_clocks(&c, type), application_clock(&c, type))
+CLOCK(nvmlDeviceGetDefaultApplicationsClock, has_application_clocks(&c, type), max_clock(&c, type))
+CLOCK(nvmlDeviceGetMaxCustomerBoostClock, has_application_clocks(&c, type), max_clock(&c, type))
 
 nvmlReturn_t nvmlDeviceGetClock(nvmlDevice_t device, nvmlClockType_t type, nvmlClockId_t id, unsigned int *mhz)
 {
@@ -161,7 +121,7 @@ nvmlReturn_t nvmlDeviceGetSupportedMemoryClocks(nvmlDevice_t device, unsigned in
     return NVML_SUCCESS;
 }
 
-static int is_memory_clock(const SimBoard *board, unsigned int mhz)
+int nvml_is_memory_clock(const SimBoard *board, unsigned int mhz)
 {
     for (uint32_t i = 0; i < board->mem_clock_count; i++)
         if (board->mem_clocks[i] == mhz)
@@ -179,7 +139,7 @@ nvmlReturn_t nvmlDeviceGetSupportedGraphicsClocks(nvmlDevice_t device, unsigned 
         return r;
     if (!count || (!mhz && *count > 0))
         return NVML_ERROR_INVALID_ARGUMENT;
-    if (!is_memory_clock(c.board, memory_mhz))
+    if (!nvml_is_memory_clock(c.board, memory_mhz))
         return NVML_ERROR_NOT_FOUND;
     const unsigned int step = c.board->sm_clock_step ? c.board->sm_clock_step : 1;
     const unsigned int top = c.board->sm_clock_max, low = c.board->sm_clock_min;
@@ -193,10 +153,24 @@ nvmlReturn_t nvmlDeviceGetSupportedGraphicsClocks(nvmlDevice_t device, unsigned 
     return NVML_SUCCESS;
 }
 
-/* The last boards that boosted by themselves were Maxwell's. */
-NVML_GETTER_PAIR(nvmlDeviceGetAutoBoostedClocksEnabled, NVML_TAKES_GPU, nvmlEnableState_t,
-                 c.board->arch <= NVML_DEVICE_ARCH_MAXWELL, c.now->cond.set[SIM_KEY_AUTO_BOOST] != 0,
-                 NVML_FEATURE_ENABLED)
+/* The last boards that boosted by themselves were Maxwell's. nvml.h wants the first place only. */
+nvmlReturn_t nvmlDeviceGetAutoBoostedClocksEnabled(nvmlDevice_t device, nvmlEnableState_t *enabled,
+                                                   nvmlEnableState_t *default_enabled)
+{
+    NvmlCall c;
+    const nvmlReturn_t r = nvml_enter_device(NVML_FN_nvmlDeviceGetAutoBoostedClocksEnabled, device, NVML_TAKES_GPU, &c);
+
+    if (r != NVML_SUCCESS)
+        return r;
+    if (!enabled)
+        return NVML_ERROR_INVALID_ARGUMENT;
+    if (c.board->arch > NVML_DEVICE_ARCH_MAXWELL)
+        return NVML_ERROR_NOT_SUPPORTED;
+    *enabled = c.now->cond.set[SIM_KEY_AUTO_BOOST] ? NVML_FEATURE_ENABLED : NVML_FEATURE_DISABLED;
+    if (default_enabled)
+        *default_enabled = NVML_FEATURE_ENABLED;
+    return NVML_SUCCESS;
+}
 NVML_GETTER(nvmlDeviceGetAdaptiveClockInfoStatus, NVML_TAKES_GPU, unsigned int,
             c.board->arch >= NVML_DEVICE_ARCH_PASCAL, NVML_ADAPTIVE_CLOCKING_INFO_STATUS_ENABLED)
 

@@ -12,7 +12,7 @@
 #include <time.h>
 
 #include "sim/core/seq.h"
-#include "sim/nvml/process.h"
+#include "sim/nvml/getter.h"
 
 enum {
     SETS_MAX = 1024,
@@ -20,26 +20,22 @@ enum {
     LOOK_AGAIN_MS = 50, /* longest sleep of a waiter: freeing a set wakes no one */
 };
 
+/* Of either kind. A system set tells when the driver takes or lets go of a GPU: plugged in or out, or the driver is
+ * loaded or unloaded. */
 struct nvmlEventSet_st {
-    uint8_t used, closed;
+    uint8_t used, closed, system;
     uint16_t waiters;
     SimImage *image; /* of its creation: after a new init with another image it is dead */
     uint32_t cursor; /* events before it were looked at */
     uint16_t mask[SIM_GPU_MAX];
     uint32_t from[SIM_GPU_MAX][TYPE_BITS];
+    uint32_t bound; /* of a system set: GPUs that the driver holds, as far as the set was told */
+    uint64_t seen_ns, system_mask;
 };
-/* The driver takes or lets go of a GPU: plugged in or out, or the driver is loaded or unloaded. */
-struct nvmlSystemEventSet_st {
-    uint8_t used, closed;
-    uint16_t waiters;
-    SimImage *image;
-    uint32_t bound; /* GPUs that the driver holds, as far as the set was told */
-    uint64_t seen_ns, mask;
-};
+typedef struct nvmlEventSet_st EventSet;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct nvmlEventSet_st sets[SETS_MAX];
-static struct nvmlSystemEventSet_st system_sets[SETS_MAX];
-static uint32_t next_set, next_system_set; /* places are reused late, so that dead handles are noticed */
+static EventSet sets[SETS_MAX];
+static uint32_t next_set; /* places are reused late, so that dead handles are noticed */
 
 static int64_t real_ms(void)
 {
@@ -53,22 +49,65 @@ unsigned int nvml_event_sets_open(void)
     unsigned int n = 0;
     pthread_mutex_lock(&lock);
     for (uint32_t i = 0; i < SETS_MAX; i++)
-        n += (sets[i].used && !sets[i].closed ? 1u : 0u) + (system_sets[i].used && !system_sets[i].closed ? 1u : 0u);
+        n += sets[i].used && !sets[i].closed;
     pthread_mutex_unlock(&lock);
     return n;
 }
 
-/* ---- device event sets ---- */
 /* The set behind a handle, NULL for anything else. The lock is held. */
-static struct nvmlEventSet_st *set_of(SimImage *image, nvmlEventSet_t handle)
+static EventSet *find_set(SimImage *image, const void *handle, int system)
 {
     uintptr_t at = (uintptr_t)handle - (uintptr_t)sets;
     if (at >= sizeof sets || at % sizeof sets[0] != 0)
         return NULL;
-    struct nvmlEventSet_st *set = &sets[at / sizeof sets[0]];
-    return set->used && !set->closed && set->image == image ? set : NULL;
+    EventSet *s = &sets[at / sizeof sets[0]];
+    return s->used && !s->closed && s->system == system && s->image == image ? s : NULL;
 }
 
+/* NULL when all are in use. */
+static EventSet *create_set(SimImage *image, int system)
+{
+    EventSet *made = NULL;
+    uint32_t cursor = sim_event_index_after(image, sim_clock_now(image));
+    pthread_mutex_lock(&lock);
+    for (uint32_t i = 0; i < SETS_MAX && !made; i++) {
+        EventSet *s = &sets[(next_set + i) % SETS_MAX];
+        if (s->used && (s->image == image || s->waiters))
+            continue;
+        memset(s, 0, sizeof *s);
+        s->used = 1;
+        s->system = (uint8_t)system;
+        s->image = image;
+        s->cursor = cursor;
+        next_set = (uint32_t)(s - sets) + 1;
+        made = s;
+    }
+    pthread_mutex_unlock(&lock);
+    return made;
+}
+
+static nvmlReturn_t free_set(NvmlFn fn, SimImage *image, const void *handle, int system)
+{
+    pthread_mutex_lock(&lock);
+    EventSet *s = find_set(image, handle, system);
+    if (s) {
+        s->closed = 1;
+        s->used = s->waiters > 0;
+    }
+    pthread_mutex_unlock(&lock);
+    if (!s)
+        nvml_strict(fn, "not an event set, or freed before");
+    return s ? NVML_SUCCESS : NVML_ERROR_INVALID_ARGUMENT;
+}
+
+/* Ends a wait. The lock is held. */
+static void leave_set(EventSet *s)
+{
+    if (--s->waiters == 0 && s->closed)
+        s->used = 0;
+}
+
+/* ---- device event sets ---- */
 nvmlReturn_t nvmlEventSetCreate(nvmlEventSet_t *set)
 {
     SimImage *image;
@@ -77,44 +116,17 @@ nvmlReturn_t nvmlEventSetCreate(nvmlEventSet_t *set)
         return rc;
     if (!set)
         return NVML_ERROR_INVALID_ARGUMENT;
-    uint32_t cursor = sim_event_index_after(image, sim_clock_now(image));
-    rc = NVML_ERROR_MEMORY;
-    pthread_mutex_lock(&lock);
-    for (uint32_t i = 0; i < SETS_MAX && rc != NVML_SUCCESS; i++) {
-        struct nvmlEventSet_st *s = &sets[(next_set + i) % SETS_MAX];
-        if (s->used && (s->image == image || s->waiters))
-            continue;
-        memset(s, 0, sizeof *s);
-        s->used = 1;
-        s->image = image;
-        s->cursor = cursor;
-        next_set = (uint32_t)(s - sets) + 1;
+    EventSet *s = create_set(image, 0);
+    if (s)
         *set = s;
-        rc = NVML_SUCCESS;
-    }
-    pthread_mutex_unlock(&lock);
-    return rc;
+    return s ? NVML_SUCCESS : NVML_ERROR_MEMORY;
 }
 
 nvmlReturn_t nvmlEventSetFree(nvmlEventSet_t set)
 {
-    NvmlFn fn = NVML_FN_nvmlEventSetFree;
     SimImage *image;
-    nvmlReturn_t rc = nvml_enter(fn, &image);
-    if (rc != NVML_SUCCESS)
-        return rc;
-    pthread_mutex_lock(&lock);
-    struct nvmlEventSet_st *s = set_of(image, set);
-    if (s) {
-        s->closed = 1;
-        s->used = s->waiters > 0;
-    }
-    pthread_mutex_unlock(&lock);
-    if (!s) {
-        nvml_strict(fn, "not an event set, or freed before");
-        return NVML_ERROR_INVALID_ARGUMENT;
-    }
-    return NVML_SUCCESS;
+    nvmlReturn_t rc = nvml_enter(NVML_FN_nvmlEventSetFree, &image);
+    return rc != NVML_SUCCESS ? rc : free_set(NVML_FN_nvmlEventSetFree, image, set, 0);
 }
 
 /* What the board can tell; newer types came with newer drivers. */
@@ -135,20 +147,10 @@ static unsigned long long supported_types(const SimBoard *board)
     return types | nvmlEventTypeGpuUnavailableError | nvmlEventTypeGpuRecoveryAction;
 }
 
-nvmlReturn_t nvmlDeviceGetSupportedEventTypes(nvmlDevice_t device, unsigned long long *event_types)
-{
-    NvmlCall c;
-    nvmlReturn_t rc = nvml_enter_device(NVML_FN_nvmlDeviceGetSupportedEventTypes, device, NVML_TAKES_GPU, &c);
-    if (rc != NVML_SUCCESS)
-        return rc;
-    if (!event_types)
-        return NVML_ERROR_INVALID_ARGUMENT;
-    *event_types = supported_types(c.board);
-    return NVML_SUCCESS;
-}
+NVML_GETTER(nvmlDeviceGetSupportedEventTypes, NVML_TAKES_GPU, unsigned long long, 1, supported_types(c.board))
 
 /* Types registered before keep the place from which they count. */
-static void want_types(struct nvmlEventSet_st *s, uint32_t gpu, unsigned int types, uint32_t from)
+static void want_types(EventSet *s, uint32_t gpu, unsigned int types, uint32_t from)
 {
     for (uint32_t b = 0; b < TYPE_BITS; b++)
         if ((types & ~(unsigned)s->mask[gpu]) >> b & 1)
@@ -166,7 +168,7 @@ nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t device, unsigned long long ev
     uint32_t from = sim_event_index_after(c.image, sim_clock_now(c.image));
     int known = !(event_types & ~supported_types(c.board));
     pthread_mutex_lock(&lock);
-    struct nvmlEventSet_st *s = set_of(c.image, set);
+    EventSet *s = find_set(c.image, set, 0);
     if (s && known)
         want_types(s, c.gpu, (unsigned)event_types, from);
     pthread_mutex_unlock(&lock);
@@ -177,7 +179,7 @@ nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t device, unsigned long long ev
     return known ? NVML_SUCCESS : NVML_ERROR_NOT_SUPPORTED;
 }
 
-static int is_wanted(const struct nvmlEventSet_st *s, const SimEvent *ev, uint32_t index)
+static int is_wanted(const EventSet *s, const SimEvent *ev, uint32_t index)
 {
     if (ev->gpu < 0 || ev->gpu >= SIM_GPU_MAX || !nvml_handle_gpu((uint32_t)ev->gpu))
         return 0;
@@ -190,7 +192,7 @@ static int is_wanted(const struct nvmlEventSet_st *s, const SimEvent *ev, uint32
 /* Whether all GPUs that the set watches have fallen off the bus. One lost GPU does not end the wait for the others:
  * device plugins take each error of a wait for all of their devices, and public reports show the lost one alone marked.
  */
-static int has_lost_all(SimImage *image, const struct nvmlEventSet_st *s)
+static int has_lost_all(SimImage *image, const EventSet *s)
 {
     int watched = 0;
     for (uint32_t g = 0; g < image->gpu_count && g < SIM_GPU_MAX; g++) {
@@ -203,8 +205,7 @@ static int has_lost_all(SimImage *image, const struct nvmlEventSet_st *s)
 
 /* The set's next event until now. TIMEOUT when there is none, GPU_IS_LOST when there can be none and the wait is at its
  * end; *ret_next_ns is then when to look again. */
-static nvmlReturn_t take_event(SimImage *image, struct nvmlEventSet_st *s, int at_end, SimEvent *ret,
-                               uint64_t *ret_next_ns)
+static nvmlReturn_t take_event(SimImage *image, EventSet *s, int at_end, SimEvent *ret, uint64_t *ret_next_ns)
 {
     nvmlReturn_t rc = NVML_ERROR_TIMEOUT;
     uint64_t now_ns = sim_clock_now(image);
@@ -232,7 +233,7 @@ static nvmlReturn_t wait_for(NvmlFn fn, nvmlEventSet_t handle, int have_out, uns
     if (rc != NVML_SUCCESS)
         return rc;
     pthread_mutex_lock(&lock);
-    struct nvmlEventSet_st *s = set_of(image, handle);
+    EventSet *s = find_set(image, handle, 0);
     if (s)
         s->waiters++;
     pthread_mutex_unlock(&lock);
@@ -251,9 +252,7 @@ static nvmlReturn_t wait_for(NvmlFn fn, nvmlEventSet_t handle, int have_out, uns
     }
     if (s) {
         pthread_mutex_lock(&lock);
-        s->waiters--;
-        if (s->closed && s->waiters == 0)
-            s->used = 0;
+        leave_set(s);
         pthread_mutex_unlock(&lock);
     }
     return rc;
@@ -285,15 +284,6 @@ nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t *data, unsi
 }
 
 /* ---- system event sets ---- */
-static struct nvmlSystemEventSet_st *system_set_of(SimImage *image, nvmlSystemEventSet_t handle)
-{
-    uintptr_t at = (uintptr_t)handle - (uintptr_t)system_sets;
-    if (at >= sizeof system_sets || at % sizeof system_sets[0] != 0)
-        return NULL;
-    struct nvmlSystemEventSet_st *set = &system_sets[at / sizeof system_sets[0]];
-    return set->used && !set->closed && set->image == image ? set : NULL;
-}
-
 /* Whether the driver holds a GPU at t_ns: it is there, and the driver is loaded. Inside a sequence of reading. */
 static int bound_at(const SimImage *image, uint32_t gpu, uint64_t t_ns)
 {
@@ -345,13 +335,13 @@ static uint64_t change_after(SimImage *image, uint64_t t_ns, uint64_t now_ns)
 }
 
 /* Writes the differences between the set's GPUs and `bound` as events, at most `room`; 0 if there are more. */
-static int fill_events(const SimImage *image, struct nvmlSystemEventSet_st *s, uint32_t bound,
-                       nvmlSystemEventData_v1_t *out, unsigned int room, unsigned int *n)
+static int fill_events(const SimImage *image, EventSet *s, uint32_t bound, nvmlSystemEventData_v1_t *out,
+                       unsigned int room, unsigned int *n)
 {
     for (uint32_t news = s->bound ^ bound; news; news &= news - 1) {
         uint32_t gpu = (uint32_t)__builtin_ctz(news);
         uint64_t type = bound >> gpu & 1 ? nvmlSystemEventTypeGpuDriverBind : nvmlSystemEventTypeGpuDriverUnbind;
-        if (type & s->mask) {
+        if (type & s->system_mask) {
             if (*n == room)
                 return 0;
             const SimGpuId *id = &image->gpus[gpu];
@@ -363,8 +353,7 @@ static int fill_events(const SimImage *image, struct nvmlSystemEventSet_st *s, u
 }
 
 /* Fills up to `room` events. The lock is held. */
-static unsigned int system_take(SimImage *image, struct nvmlSystemEventSet_st *s, nvmlSystemEventData_v1_t *out,
-                                unsigned int room)
+static unsigned int system_take(SimImage *image, EventSet *s, nvmlSystemEventData_v1_t *out, unsigned int room)
 {
     uint64_t now_ns = sim_clock_now(image);
     unsigned int n = 0;
@@ -377,80 +366,55 @@ static unsigned int system_take(SimImage *image, struct nvmlSystemEventSet_st *s
     return n;
 }
 
+/* Enters a function with a request, which begins with its version. */
+static nvmlReturn_t enter_request(NvmlFn fn, const unsigned int *version, unsigned int tag, SimImage **ret)
+{
+    const nvmlReturn_t rc = nvml_enter(fn, ret);
+    if (rc != NVML_SUCCESS)
+        return rc;
+    return version ? nvml_check_tag(fn, *version, tag) : NVML_ERROR_INVALID_ARGUMENT;
+}
+#define ENTER_REQUEST(fn, request, tag, ret) enter_request(fn, (request) ? &(request)->version : NULL, tag, ret)
+
 nvmlReturn_t nvmlSystemEventSetCreate(nvmlSystemEventSetCreateRequest_t *request)
 {
-    NvmlFn fn = NVML_FN_nvmlSystemEventSetCreate;
     SimImage *image;
-    nvmlReturn_t rc = nvml_enter(fn, &image);
+    nvmlReturn_t rc =
+        ENTER_REQUEST(NVML_FN_nvmlSystemEventSetCreate, request, nvmlSystemEventSetCreateRequest_v1, &image);
     if (rc != NVML_SUCCESS)
         return rc;
-    if (!request)
-        return NVML_ERROR_INVALID_ARGUMENT;
-    rc = nvml_check_tag(fn, request->version, nvmlSystemEventSetCreateRequest_v1);
-    if (rc != NVML_SUCCESS)
-        return rc;
-    rc = NVML_ERROR_MEMORY;
-    pthread_mutex_lock(&lock);
-    for (uint32_t i = 0; i < SETS_MAX && rc != NVML_SUCCESS; i++) {
-        struct nvmlSystemEventSet_st *s = &system_sets[(next_system_set + i) % SETS_MAX];
-        if (s->used && (s->image == image || s->waiters))
-            continue;
-        memset(s, 0, sizeof *s);
-        s->used = 1;
-        s->image = image;
-        next_system_set = (uint32_t)(s - system_sets) + 1;
-        request->set = s;
-        rc = NVML_SUCCESS;
-    }
-    pthread_mutex_unlock(&lock);
-    return rc;
+    EventSet *s = create_set(image, 1);
+    if (s)
+        request->set = (nvmlSystemEventSet_t)s;
+    return s ? NVML_SUCCESS : NVML_ERROR_MEMORY;
 }
 
 nvmlReturn_t nvmlSystemEventSetFree(nvmlSystemEventSetFreeRequest_t *request)
 {
-    NvmlFn fn = NVML_FN_nvmlSystemEventSetFree;
+    const NvmlFn fn = NVML_FN_nvmlSystemEventSetFree;
     SimImage *image;
-    nvmlReturn_t rc = nvml_enter(fn, &image);
-    if (rc != NVML_SUCCESS)
-        return rc;
-    if (!request)
-        return NVML_ERROR_INVALID_ARGUMENT;
-    rc = nvml_check_tag(fn, request->version, nvmlSystemEventSetFreeRequest_v1);
-    if (rc != NVML_SUCCESS)
-        return rc;
-    pthread_mutex_lock(&lock);
-    struct nvmlSystemEventSet_st *s = system_set_of(image, request->set);
-    if (s) {
-        s->closed = 1;
-        s->used = s->waiters > 0;
-    }
-    pthread_mutex_unlock(&lock);
-    return s ? NVML_SUCCESS : NVML_ERROR_INVALID_ARGUMENT;
+    nvmlReturn_t rc = ENTER_REQUEST(fn, request, nvmlSystemEventSetFreeRequest_v1, &image);
+    return rc != NVML_SUCCESS ? rc : free_set(fn, image, request->set, 1);
 }
 
 nvmlReturn_t nvmlSystemRegisterEvents(nvmlSystemRegisterEventRequest_t *request)
 {
-    NvmlFn fn = NVML_FN_nvmlSystemRegisterEvents;
     SimImage *image;
-    nvmlReturn_t rc = nvml_enter(fn, &image);
-    if (rc != NVML_SUCCESS)
-        return rc;
-    if (!request)
-        return NVML_ERROR_INVALID_ARGUMENT;
-    rc = nvml_check_tag(fn, request->version, nvmlSystemRegisterEventRequest_v1);
+    nvmlReturn_t rc =
+        ENTER_REQUEST(NVML_FN_nvmlSystemRegisterEvents, request, nvmlSystemRegisterEventRequest_v1, &image);
     if (rc != NVML_SUCCESS)
         return rc;
     const unsigned long long known = nvmlSystemEventTypeGpuDriverUnbind | nvmlSystemEventTypeGpuDriverBind;
     uint64_t now_ns = sim_clock_now(image);
     uint32_t bound = bound_gpus(image, now_ns);
     pthread_mutex_lock(&lock);
-    struct nvmlSystemEventSet_st *s = system_set_of(image, request->set);
+    EventSet *s = find_set(image, request->set, 1);
     if (s && !(request->eventTypes & ~known)) {
-        if (s->mask == 0) {
+        if (s->system_mask == 0) {
             s->seen_ns = now_ns;
             s->bound = bound;
         }
-        s->mask |= request->eventTypes;
+        s->system_mask |= request->eventTypes;
     }
     pthread_mutex_unlock(&lock);
     if (!s)
@@ -461,26 +425,20 @@ nvmlReturn_t nvmlSystemRegisterEvents(nvmlSystemRegisterEventRequest_t *request)
 /* `dataSize` is the room in `data`, in events. */
 nvmlReturn_t nvmlSystemEventSetWait(nvmlSystemEventSetWaitRequest_t *request)
 {
-    NvmlFn fn = NVML_FN_nvmlSystemEventSetWait;
     SimImage *image;
-    nvmlReturn_t rc = nvml_enter(fn, &image);
-    if (rc != NVML_SUCCESS)
-        return rc;
-    if (!request)
-        return NVML_ERROR_INVALID_ARGUMENT;
-    rc = nvml_check_tag(fn, request->version, nvmlSystemEventSetWaitRequest_v1);
+    nvmlReturn_t rc = ENTER_REQUEST(NVML_FN_nvmlSystemEventSetWait, request, nvmlSystemEventSetWaitRequest_v1, &image);
     if (rc != NVML_SUCCESS)
         return rc;
     if (!request->data || request->dataSize == 0)
         return NVML_ERROR_INVALID_ARGUMENT;
     int64_t end = real_ms() + request->timeoutms;
     pthread_mutex_lock(&lock);
-    struct nvmlSystemEventSet_st *s = system_set_of(image, request->set);
+    EventSet *s = find_set(image, request->set, 1);
     rc = s ? NVML_ERROR_TIMEOUT : NVML_ERROR_INVALID_ARGUMENT;
     if (s)
         s->waiters++;
     while (rc == NVML_ERROR_TIMEOUT) {
-        request->numEvent = s->mask ? system_take(image, s, request->data, request->dataSize) : 0;
+        request->numEvent = s->system_mask ? system_take(image, s, request->data, request->dataSize) : 0;
         if (request->numEvent > 0)
             rc = NVML_SUCCESS;
         else if (s->closed)
@@ -492,8 +450,8 @@ nvmlReturn_t nvmlSystemEventSetWait(nvmlSystemEventSetWaitRequest_t *request)
         sim_clock_wait(image, SIM_FOREVER, left < LOOK_AGAIN_MS ? (int)left : LOOK_AGAIN_MS);
         pthread_mutex_lock(&lock);
     }
-    if (s && --s->waiters == 0 && s->closed)
-        s->used = 0;
+    if (s)
+        leave_set(s);
     pthread_mutex_unlock(&lock);
     return rc;
 }

@@ -14,10 +14,13 @@ enum {
     LOW_POWER_MAX = 0x1fff, /* in units of 100 us */
     LOW_POWER_UNSET = 0,
     PACKET_BYTES = 256,
-    FIELDS_535 = 227, /* ids below are known: nvidia-smi of 535.274.02 asks for 226 */
+    ATOMICS = 0x3f, /* fetch and add, swap, compare and swap, each of 32 and 64 bits */
+    EDPP_PERCENT = 100,
+    FIELDS_535 = 228, /* ids below are known: nvidia-smi of 535.274.02 asks for 226 and 227 */
     FIELDS_590 = 289,
 };
 #define RAW_OVERHEAD 1.125 /* flit headers beside the data */
+#define IDLE_MEMORY_SHARE 0.62
 
 typedef struct Field {
     const NvmlCall *c;
@@ -270,13 +273,23 @@ static nvmlReturn_t read_tlimit(const Field *f, uint64_t *ret)
     return b->has_tlimit ? give_value((uint64_t)(int64_t)margin[f->a], ret) : NVML_ERROR_NOT_SUPPORTED;
 }
 
-/* Power of the GPU or of its module; what memory takes alone is not measured. */
+/* Power of the GPU or of its module. */
 static nvmlReturn_t check_scope(const Field *f, int has_module)
 {
     if (f->scope > NVML_POWER_SCOPE_GPU_BASE)
         return NVML_ERROR_INVALID_ARGUMENT;
     int module = has_module && f->scope == NVML_POWER_SCOPE_MODULE && f->c->board->has_module_power;
     return f->scope == NVML_POWER_SCOPE_GPU || module ? NVML_SUCCESS : NVML_ERROR_NOT_SUPPORTED;
+}
+
+/* Mean power of the memory alone, as captures of H100 and H200 have it: 43 W of an idle H100's 70 W. */
+static nvmlReturn_t memory_power(const Field *f, uint64_t *ret)
+{
+    const SimBoard *b = f->c->board;
+    if (b->arch < NVML_DEVICE_ARCH_HOPPER || !b->has_mem_temp)
+        return NVML_ERROR_NOT_SUPPORTED;
+    return give_value(nvml_round((b->idle_w * IDLE_MEMORY_SHARE + b->watt_dram * f->c->now->win[SIM_CH_DRAM]) * 1000),
+                      ret);
 }
 
 /* a: the scope counts. */
@@ -296,6 +309,8 @@ static nvmlReturn_t read_power(const Field *f, uint64_t *ret)
     const SimNow *now = f->c->now;
     const uint32_t asked = now->cond.set[SIM_KEY_POWER_LIMIT_MW];
     int reading = f->a == POWER_MEAN || f->a == POWER_NOW;
+    if (f->a == POWER_MEAN && f->scope == NVML_POWER_SCOPE_MEMORY)
+        return memory_power(f, ret);
     nvmlReturn_t rc = check_scope(f, reading);
     if (rc == NVML_SUCCESS && !(reading ? b->has_instant_power : b->power_max_mw))
         rc = NVML_ERROR_NOT_SUPPORTED;
@@ -392,6 +407,14 @@ static nvmlReturn_t pcie_bytes(const Field *f, uint64_t *ret)
 static nvmlReturn_t read_c2c(const Field *f, uint64_t *ret)
 {
     return f->c->board->has_c2c ? give_value((uint64_t)f->a, ret) : NVML_ERROR_NOT_SUPPORTED;
+}
+
+/* Constants of captures of an H100. Where the machine's root port routes no atomics, as an H200's, there is no mask. */
+static nvmlReturn_t hopper_fact(const Field *f, uint64_t *ret)
+{
+    const SimBoard *b = f->c->board;
+    return b->arch >= NVML_DEVICE_ARCH_HOPPER && b->has_ecc ? give_value((uint64_t)f->a, ret)
+                                                            : NVML_ERROR_NOT_SUPPORTED;
 }
 
 static nvmlReturn_t mig_fact(const Field *f, uint64_t *ret)

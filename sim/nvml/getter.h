@@ -41,6 +41,24 @@
         return NVML_SUCCESS;                                                                                           \
     }
 
+/* fn(device, Type *out) where *out begins with the version of its struct; `value` sets it anew. */
+#define NVML_GETTER_TAGGED(fn, takes, Type, tag, when, value)                                                          \
+    nvmlReturn_t fn(nvmlDevice_t device, Type *out)                                                                    \
+    {                                                                                                                  \
+        NvmlCall c;                                                                                                    \
+        nvmlReturn_t r = nvml_enter_device(NVML_FN_##fn, device, takes, &c);                                           \
+        if (r != NVML_SUCCESS)                                                                                         \
+            return r;                                                                                                  \
+        if (!out)                                                                                                      \
+            return NVML_ERROR_INVALID_ARGUMENT;                                                                        \
+        if ((r = nvml_check_tag(NVML_FN_##fn, out->version, tag)) != NVML_SUCCESS)                                     \
+            return r;                                                                                                  \
+        if (!(when))                                                                                                   \
+            return NVML_ERROR_NOT_SUPPORTED;                                                                           \
+        *out = value;                                                                                                  \
+        return NVML_SUCCESS;                                                                                           \
+    }
+
 /* fn(device, char *out, unsigned int length); an empty text is not supported */
 #define NVML_GETTER_TEXT(fn, takes, text)                                                                              \
     nvmlReturn_t fn(nvmlDevice_t device, char *out, unsigned int length)                                               \

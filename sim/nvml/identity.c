@@ -124,6 +124,10 @@ static unsigned int index_of(uint32_t gpu)
 }
 
 NVML_GETTER(nvmlDeviceGetIndex, NVML_TAKES_GPU, unsigned int, 1, index_of(c.gpu))
+/* A second identifier of the device, 64 bits. */
+NVML_GETTER_TAGGED(nvmlDeviceGetPdi, NVML_TAKES_GPU, nvmlPdi_t, nvmlPdi_v1, 1,
+                   ((nvmlPdi_t){.version = nvmlPdi_v1, .value = nvml_made_up(c.image->seed, 16 + c.gpu)}))
+
 NVML_GETTER(nvmlDeviceGetMinorNumber, NVML_TAKES_GPU, unsigned int, 1, c.id->minor)
 NVML_GETTER(nvmlDeviceGetModuleId, NVML_TAKES_GPU, unsigned int, 1, c.id->module_id)
 NVML_GETTER(nvmlDeviceGetBoardId, NVML_TAKES_GPU, unsigned int, 1, c.id->bus << 8 | c.id->device)
@@ -198,45 +202,13 @@ nvmlReturn_t nvmlDeviceGetAPIRestriction(nvmlDevice_t device, nvmlRestrictedAPI_
 
 /* ---- the machine around it ---- */
 
-nvmlReturn_t nvmlDeviceGetHostname_v1(nvmlDevice_t device, nvmlHostname_v1_t *hostname)
-{
-    NvmlCall c;
-    const nvmlReturn_t r = nvml_enter_device(NVML_FN_nvmlDeviceGetHostname_v1, device, NVML_TAKES_GPU, &c);
+/* A name that an operator may give a GPU; not the node's. Nobody has given one: all captures show N/A. */
+NVML_GETTER_STRUCT(nvmlDeviceGetHostname_v1, NVML_TAKES_GPU, nvmlHostname_v1_t, 0, (nvmlHostname_v1_t){{0}})
 
-    if (r != NVML_SUCCESS)
-        return r;
-    if (!hostname)
-        return NVML_ERROR_INVALID_ARGUMENT;
-    return nvml_copy_text(hostname->value, sizeof hostname->value, c.image->hostname);
-}
+NVML_GETTER_TAGGED(nvmlDeviceGetAddressingMode, NVML_TAKES_GPU, nvmlDeviceAddressingMode_t, nvmlDeviceAddressingMode_v1,
+                   1,
+                   ((nvmlDeviceAddressingMode_t){.version = nvmlDeviceAddressingMode_v1,
+                                                 .value = c.board->addressing_mode}))
 
-nvmlReturn_t nvmlDeviceGetAddressingMode(nvmlDevice_t device, nvmlDeviceAddressingMode_t *mode)
-{
-    NvmlCall c;
-    const NvmlFn fn = NVML_FN_nvmlDeviceGetAddressingMode;
-    nvmlReturn_t r = nvml_enter_device(fn, device, NVML_TAKES_GPU, &c);
-
-    if (r != NVML_SUCCESS)
-        return r;
-    if (!mode)
-        return NVML_ERROR_INVALID_ARGUMENT;
-    r = nvml_check_tag(fn, mode->version, nvmlDeviceAddressingMode_v1);
-    if (r == NVML_SUCCESS)
-        mode->value = c.board->addressing_mode;
-    return r;
-}
-
-nvmlReturn_t nvmlDeviceGetC2cModeInfoV(nvmlDevice_t device, nvmlC2cModeInfo_v1_t *info)
-{
-    NvmlCall c;
-    const nvmlReturn_t r = nvml_enter_device(NVML_FN_nvmlDeviceGetC2cModeInfoV, device, NVML_TAKES_GPU, &c);
-
-    if (r != NVML_SUCCESS)
-        return r;
-    if (!info)
-        return NVML_ERROR_INVALID_ARGUMENT;
-    if (c.board->arch < NVML_DEVICE_ARCH_HOPPER)
-        return NVML_ERROR_NOT_SUPPORTED;
-    info->isC2cEnabled = c.board->has_c2c;
-    return NVML_SUCCESS;
-}
+NVML_GETTER_STRUCT(nvmlDeviceGetC2cModeInfoV, NVML_TAKES_GPU, nvmlC2cModeInfo_v1_t,
+                   c.board->arch >= NVML_DEVICE_ARCH_HOPPER, (nvmlC2cModeInfo_v1_t){.isC2cEnabled = c.board->has_c2c})

@@ -363,9 +363,9 @@ static nvmlReturn_t check_takes(NvmlTakes takes, const NvmlCall *c)
     return NVML_SUCCESS;
 }
 
-/* What the library keeps of an attached GPU and answers when it is lost: public reports of a device plugin show the
- * lost one alone marked by its UUID, which fails where the UUID cannot be read (reference: k8s-device-plugin, pull
- * request 2039). */
+/* What the library keeps of an attached GPU and answers when it is lost or wants a reset: public reports of a device
+ * plugin show the lost one alone marked by its UUID, which fails where the UUID cannot be read (reference:
+ * k8s-device-plugin, pull request 2039). For a reset this is inferred. */
 static int is_remembered(NvmlFn fn)
 {
     return fn == NVML_FN_nvmlDeviceGetUUID || fn == NVML_FN_nvmlDeviceGetIndex || fn == NVML_FN_nvmlDeviceGetName;
@@ -387,10 +387,12 @@ nvmlReturn_t nvml_enter_device(NvmlFn fn, nvmlDevice_t device, NvmlTakes takes, 
     if (atomic_load_explicit(&c.image->hang_any, memory_order_relaxed))
         nvml_hang(c.image, fn, (int32_t)c.gpu);
     c.now = sim_state_now(c.image, c.gpu);
-    if ((c.now->cond.lost || !c.now->cond.present) && !is_remembered(fn))
-        return NVML_ERROR_GPU_IS_LOST;
-    if (c.now->cond.reset_required)
-        return NVML_ERROR_RESET_REQUIRED;
+    if (!is_remembered(fn)) {
+        if (c.now->cond.lost || !c.now->cond.present)
+            return NVML_ERROR_GPU_IS_LOST;
+        if (c.now->cond.reset_required)
+            return NVML_ERROR_RESET_REQUIRED;
+    }
     c.id = &c.image->gpus[c.gpu];
     c.board = &c.image->boards[c.id->board];
     if (c.mig && (r = find_instances(fn, device, &c)) != NVML_SUCCESS)

@@ -275,7 +275,7 @@ nvmlReturn_t nvmlDeviceGetSramEccErrorStatus(nvmlDevice_t device, nvmlEccSramErr
         return NVML_ERROR_INVALID_ARGUMENT;
     if ((r = nvml_check_tag(fn, status->version, nvmlEccSramErrorStatus_v1)) != NVML_SUCCESS)
         return r;
-    if (!c.board->has_ecc || !c.now->cond.ecc_mode || !has_coarse_ecc(c.board))
+    if (!has_coarse_ecc(c.board) || (c.board->has_ecc && !c.now->cond.ecc_mode)) /* a GeForce of Ada says zeros */
         return NVML_ERROR_NOT_SUPPORTED;
     const Counters agg = counters_of(&c, NVML_MEMORY_ERROR_TYPE_UNCORRECTED, NVML_AGGREGATE_ECC);
     const Counters vol = counters_of(&c, NVML_MEMORY_ERROR_TYPE_UNCORRECTED, NVML_VOLATILE_ECC);
@@ -414,24 +414,9 @@ NVML_GETTER_STRUCT(nvmlDeviceGetRowRemapperHistogram, NVML_TAKES_GPU_NS, nvmlRow
                                                        .low = c.now->cond.bank_spent[3],
                                                        .none = c.now->cond.bank_spent[4]}))
 
-nvmlReturn_t nvmlDeviceGetRepairStatus(nvmlDevice_t device, nvmlRepairStatus_t *status)
-{
-    NvmlCall c;
-    const NvmlFn fn = NVML_FN_nvmlDeviceGetRepairStatus;
-    nvmlReturn_t r = nvml_enter_device(fn, device, NVML_TAKES_GPU_NS, &c);
-
-    if (r != NVML_SUCCESS)
-        return r;
-    if (!status)
-        return NVML_ERROR_INVALID_ARGUMENT;
-    if ((r = nvml_check_tag(fn, status->version, nvmlRepairStatus_v1)) != NVML_SUCCESS)
-        return r;
-    if (c.board->arch < NVML_DEVICE_ARCH_HOPPER)
-        return NVML_ERROR_NOT_SUPPORTED;
-    status->bChannelRepairPending = 0;
-    status->bTpcRepairPending = 0;
-    return NVML_SUCCESS;
-}
+/* Captures of Ada have it, those of Turing do not. */
+NVML_GETTER_TAGGED(nvmlDeviceGetRepairStatus, NVML_TAKES_GPU_NS, nvmlRepairStatus_t, nvmlRepairStatus_v1,
+                   c.board->arch >= NVML_DEVICE_ARCH_ADA, (nvmlRepairStatus_t){.version = nvmlRepairStatus_v1})
 
 NVML_GETTER_STRUCT(nvmlDeviceGetUnrepairableMemoryFlag_v1, NVML_TAKES_GPU_NS, nvmlUnrepairableMemoryStatus_v1_t,
                    c.board->has_remap,

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "sim/nvml/process.h"
+#include "sim/nvml/getter.h"
 
 struct nvmlGpuInstance_st {
     char address_only;
@@ -49,20 +49,8 @@ nvmlReturn_t instance_enter(NvmlFn fn, nvmlGpuInstance_t handle, InstanceCall *r
 }
 
 /* ---- mode and MIG devices ---- */
-nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned int *current, unsigned int *pending)
-{
-    NvmlCall c;
-    nvmlReturn_t rc = nvml_enter_device(NVML_FN_nvmlDeviceGetMigMode, device, NVML_TAKES_GPU, &c);
-    if (rc != NVML_SUCCESS)
-        return rc;
-    if (!current || !pending)
-        return NVML_ERROR_INVALID_ARGUMENT;
-    if (!c.board->has_mig)
-        return NVML_ERROR_NOT_SUPPORTED;
-    *current = c.now->cond.mig_mode;
-    *pending = c.now->cond.mig_pending;
-    return NVML_SUCCESS;
-}
+NVML_GETTER_PAIR(nvmlDeviceGetMigMode, NVML_TAKES_GPU, unsigned int, c.board->has_mig, c.now->cond.mig_mode,
+                 c.now->cond.mig_pending)
 
 nvmlReturn_t nvmlDeviceSetMigMode(nvmlDevice_t device, unsigned int mode, nvmlReturn_t *activation)
 {
@@ -86,30 +74,11 @@ nvmlReturn_t nvmlDeviceSetMigMode(nvmlDevice_t device, unsigned int mode, nvmlRe
     return NVML_SUCCESS;
 }
 
-nvmlReturn_t nvmlDeviceIsMigDeviceHandle(nvmlDevice_t device, unsigned int *is_mig)
-{
-    NvmlCall c;
-    nvmlReturn_t rc = nvml_enter_device(NVML_FN_nvmlDeviceIsMigDeviceHandle, device, NVML_TAKES_ANY, &c);
-    if (rc != NVML_SUCCESS)
-        return rc;
-    if (!is_mig)
-        return NVML_ERROR_INVALID_ARGUMENT;
-    *is_mig = c.mig ? 1 : 0;
-    return NVML_SUCCESS;
-}
+NVML_GETTER(nvmlDeviceIsMigDeviceHandle, NVML_TAKES_ANY, unsigned int, 1, c.mig)
 
 /* Zero when MIG is off or not there at all. */
-nvmlReturn_t nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t device, unsigned int *count)
-{
-    NvmlCall c;
-    nvmlReturn_t rc = nvml_enter_device(NVML_FN_nvmlDeviceGetMaxMigDeviceCount, device, NVML_TAKES_GPU, &c);
-    if (rc != NVML_SUCCESS)
-        return rc;
-    if (!count)
-        return NVML_ERROR_INVALID_ARGUMENT;
-    *count = c.now->cond.mig_mode ? c.board->mig_max_devices : 0;
-    return NVML_SUCCESS;
-}
+NVML_GETTER(nvmlDeviceGetMaxMigDeviceCount, NVML_TAKES_GPU, unsigned int, 1,
+            c.now->cond.mig_mode ? c.board->mig_max_devices : 0)
 
 nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t device, unsigned int index, nvmlDevice_t *mig)
 {
@@ -146,29 +115,8 @@ nvmlReturn_t nvmlDeviceGetDeviceHandleFromMigDeviceHandle(nvmlDevice_t mig, nvml
     return NVML_SUCCESS;
 }
 
-static nvmlReturn_t device_id(NvmlFn fn, nvmlDevice_t device, unsigned int *id, int compute)
-{
-    NvmlCall c;
-    nvmlReturn_t rc = nvml_enter_device(fn, device, NVML_TAKES_ANY, &c);
-    if (rc != NVML_SUCCESS)
-        return rc;
-    if (!id)
-        return NVML_ERROR_INVALID_ARGUMENT;
-    if (!c.mig)
-        return NVML_ERROR_NOT_SUPPORTED;
-    *id = compute ? c.ci.id : c.gi.id;
-    return NVML_SUCCESS;
-}
-
-nvmlReturn_t nvmlDeviceGetGpuInstanceId(nvmlDevice_t device, unsigned int *id)
-{
-    return device_id(NVML_FN_nvmlDeviceGetGpuInstanceId, device, id, 0);
-}
-
-nvmlReturn_t nvmlDeviceGetComputeInstanceId(nvmlDevice_t device, unsigned int *id)
-{
-    return device_id(NVML_FN_nvmlDeviceGetComputeInstanceId, device, id, 1);
-}
+NVML_GETTER(nvmlDeviceGetGpuInstanceId, NVML_TAKES_ANY, unsigned int, c.mig, c.gi.id)
+NVML_GETTER(nvmlDeviceGetComputeInstanceId, NVML_TAKES_ANY, unsigned int, c.mig, c.ci.id)
 
 /* Writes as much of the attributes as the caller's struct holds. */
 static nvmlReturn_t read_attributes(NvmlFn fn, nvmlDevice_t device, void *out, size_t size)
@@ -225,6 +173,17 @@ static int profile_by_id(const SimBoard *board, unsigned int id)
     return SIM_NONE;
 }
 
+/* Members that all versions of the struct have. */
+#define PROFILE_INFO(p)                                                                                                \
+    .id = (p)->id, .sliceCount = (p)->slices, .instanceCount = (p)->max_instances, .multiprocessorCount = (p)->sm,     \
+    .copyEngineCount = (p)->copy, .decoderCount = (p)->dec, .encoderCount = (p)->enc, .jpegCount = (p)->jpg,           \
+    .ofaCount = (p)->ofa, .memorySizeMB = (p)->memory_mib
+
+static unsigned int is_p2p(const SimProfile *p)
+{
+    return p->capabilities & NVML_GPU_INSTANCE_PROFILE_CAPS_P2P ? 1 : 0;
+}
+
 nvmlReturn_t nvmlDeviceGetGpuInstanceProfileInfo(nvmlDevice_t device, unsigned int profile,
                                                  nvmlGpuInstanceProfileInfo_t *info)
 {
@@ -237,57 +196,21 @@ nvmlReturn_t nvmlDeviceGetGpuInstanceProfileInfo(nvmlDevice_t device, unsigned i
     const SimProfile *p = profile_by_index(c.board, profile);
     if (!p)
         return NVML_ERROR_NOT_SUPPORTED;
-    *info = (nvmlGpuInstanceProfileInfo_t){
-        .id = p->id,
-        .isP2pSupported = p->capabilities & NVML_GPU_INSTANCE_PROFILE_CAPS_P2P ? 1 : 0,
-        .sliceCount = p->slices,
-        .instanceCount = p->max_instances,
-        .multiprocessorCount = p->sm,
-        .copyEngineCount = p->copy,
-        .decoderCount = p->dec,
-        .encoderCount = p->enc,
-        .jpegCount = p->jpg,
-        .ofaCount = p->ofa,
-        .memorySizeMB = p->memory_mib,
-    };
+    *info = (nvmlGpuInstanceProfileInfo_t){PROFILE_INFO(p), .isP2pSupported = is_p2p(p)};
     return NVML_SUCCESS;
 }
 
 static void fill_v2(const SimProfile *p, nvmlGpuInstanceProfileInfo_v2_t *info)
 {
-    *info = (nvmlGpuInstanceProfileInfo_v2_t){
-        .version = nvmlGpuInstanceProfileInfo_v2,
-        .id = p->id,
-        .isP2pSupported = p->capabilities & NVML_GPU_INSTANCE_PROFILE_CAPS_P2P ? 1 : 0,
-        .sliceCount = p->slices,
-        .instanceCount = p->max_instances,
-        .multiprocessorCount = p->sm,
-        .copyEngineCount = p->copy,
-        .decoderCount = p->dec,
-        .encoderCount = p->enc,
-        .jpegCount = p->jpg,
-        .ofaCount = p->ofa,
-        .memorySizeMB = p->memory_mib,
-    };
+    *info = (nvmlGpuInstanceProfileInfo_v2_t){PROFILE_INFO(p), .version = nvmlGpuInstanceProfileInfo_v2,
+                                              .isP2pSupported = is_p2p(p)};
     snprintf(info->name, sizeof info->name, "MIG %s", p->name);
 }
 
 static void fill_v3(const SimProfile *p, nvmlGpuInstanceProfileInfo_v3_t *info)
 {
-    *info = (nvmlGpuInstanceProfileInfo_v3_t){
-        .version = nvmlGpuInstanceProfileInfo_v3,
-        .id = p->id,
-        .sliceCount = p->slices,
-        .instanceCount = p->max_instances,
-        .multiprocessorCount = p->sm,
-        .copyEngineCount = p->copy,
-        .decoderCount = p->dec,
-        .encoderCount = p->enc,
-        .jpegCount = p->jpg,
-        .ofaCount = p->ofa,
-        .memorySizeMB = p->memory_mib,
-        .capabilities = p->capabilities,
-    };
+    *info = (nvmlGpuInstanceProfileInfo_v3_t){PROFILE_INFO(p), .version = nvmlGpuInstanceProfileInfo_v3,
+                                              .capabilities = p->capabilities};
     snprintf(info->name, sizeof info->name, "MIG %s", p->name);
 }
 

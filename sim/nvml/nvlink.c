@@ -194,19 +194,10 @@ nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo(nvmlDevice_t device, unsigned int 
 enum { HEALTH_FIELD = 3, CONFIGURATION_FIELD = 15 };
 
 typedef struct Fabric {
-    unsigned char cluster[16];
     nvmlReturn_t status;
-    unsigned int clique, health;
+    unsigned int health;
     nvmlGpuFabricState_t state;
 } Fabric;
-
-static void made_up_bytes(uint64_t seed, unsigned char out[16])
-{
-    for (unsigned int i = 0; i < 2; i++) {
-        const uint64_t word = nvml_made_up(seed, i);
-        memcpy(out + 8 * i, &word, sizeof word);
-    }
-}
 
 /* Cluster and clique stay 0: on a baseboard that stands alone no NVLink leaves the node. Captures of H100 and H200 at
  * 590.48.01 (nvidia_gpu_exporter) show clique 0. */
@@ -266,9 +257,9 @@ nvmlReturn_t nvmlDeviceGetGpuFabricInfo(nvmlDevice_t device, nvmlGpuFabricInfo_t
     if (r != NVML_SUCCESS)
         return r;
     const Fabric f = fabric_of(&c);
-    memcpy(info->clusterUuid, f.cluster, sizeof info->clusterUuid);
+    memset(info->clusterUuid, 0, sizeof info->clusterUuid);
     info->status = f.status;
-    info->cliqueId = f.clique;
+    info->cliqueId = 0;
     info->state = f.state;
     return NVML_SUCCESS;
 }
@@ -285,9 +276,9 @@ nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t device, nvmlGpuFabricInfoV
     if (info->version != nvmlGpuFabricInfo_v2 && info->version != nvmlGpuFabricInfo_v3)
         return nvml_check_tag(fn, info->version, nvmlGpuFabricInfo_v3);
     const Fabric f = fabric_of(&c);
-    memcpy(info->clusterUuid, f.cluster, sizeof info->clusterUuid);
+    memset(info->clusterUuid, 0, sizeof info->clusterUuid);
     info->status = f.status;
-    info->cliqueId = f.clique;
+    info->cliqueId = 0;
     info->state = f.state;
     info->healthMask = f.health;
     if (info->version == nvmlGpuFabricInfo_v3)
@@ -296,8 +287,6 @@ nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t device, nvmlGpuFabricInfoV
 }
 
 /* ---- the rack ---- */
-
-enum { PEER_SWITCH = 1 };
 
 nvmlReturn_t nvmlDeviceGetPlatformInfo(nvmlDevice_t device, nvmlPlatformInfo_t *info)
 {
@@ -311,19 +300,8 @@ nvmlReturn_t nvmlDeviceGetPlatformInfo(nvmlDevice_t device, nvmlPlatformInfo_t *
         return NVML_ERROR_INVALID_ARGUMENT;
     if (info->version != nvmlPlatformInfo_v1 && info->version != nvmlPlatformInfo_v2)
         return nvml_check_tag(fn, info->version, nvmlPlatformInfo_v2);
-    if (!c.board->has_fabric || c.board->arch < NVML_DEVICE_ARCH_HOPPER)
-        return NVML_ERROR_NOT_SUPPORTED;
-    /* Both versions have the same members in the same places; the first calls the serial a GUID. */
-    *info = (nvmlPlatformInfo_t){.version = info->version,
-                                 .slotNumber = 1,
-                                 .trayIndex = 0,
-                                 .hostId = 1,
-                                 .peerType = PEER_SWITCH,
-                                 .moduleId = (unsigned char)c.id->module_id};
-    made_up_bytes(nvml_made_up(c.image->seed, 16 + c.gpu), info->ibGuid);
-    char serial[sizeof info->chassisSerialNumber + 1];
-    snprintf(serial, sizeof serial, "18%011llu",
-             (unsigned long long)(nvml_made_up(c.image->seed, 3) % 100000000000ull));
-    memcpy(info->chassisSerialNumber, serial, strlen(serial));
+    /* Both versions have the same members in the same places; the first calls the serial a GUID. Captures of boards
+     * that are in no rack (H100, H200, L40S, GeForce; 590 and later) show these numbers, and no serial. */
+    *info = (nvmlPlatformInfo_t){.version = info->version, .hostId = 1, .moduleId = (unsigned char)c.id->module_id};
     return NVML_SUCCESS;
 }

@@ -287,23 +287,10 @@ nvmlReturn_t nvmlDeviceGetTemperatureThreshold(nvmlDevice_t device, nvmlTemperat
     return NVML_SUCCESS;
 }
 
-nvmlReturn_t nvmlDeviceGetMarginTemperature(nvmlDevice_t device, nvmlMarginTemperature_t *margin)
-{
-    NvmlCall c;
-    const NvmlFn fn = NVML_FN_nvmlDeviceGetMarginTemperature;
-    nvmlReturn_t r = nvml_enter_device(fn, device, NVML_TAKES_GPU, &c);
-
-    if (r != NVML_SUCCESS)
-        return r;
-    if (!margin)
-        return NVML_ERROR_INVALID_ARGUMENT;
-    if ((r = nvml_check_tag(fn, margin->version, nvmlMarginTemperature_v1)) != NVML_SUCCESS)
-        return r;
-    if (!c.board->has_tlimit)
-        return NVML_ERROR_NOT_SUPPORTED;
-    margin->marginTemperature = c.board->temp_gpu_max - rounded_c(c.now->temp_c);
-    return NVML_SUCCESS;
-}
+NVML_GETTER_TAGGED(nvmlDeviceGetMarginTemperature, NVML_TAKES_GPU, nvmlMarginTemperature_t, nvmlMarginTemperature_v1,
+                   c.board->has_tlimit,
+                   ((nvmlMarginTemperature_t){.version = nvmlMarginTemperature_v1,
+                                              .marginTemperature = c.board->temp_gpu_max - rounded_c(c.now->temp_c)}))
 
 nvmlReturn_t nvmlDeviceGetThermalSettings(nvmlDevice_t device, unsigned int sensor_index,
                                           nvmlGpuThermalSettings_t *settings)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * What this process knows between nvmlInit and nvmlShutdown, and the parts behind lib.h: init.c, handles.c, hang.c and
- * strict.c. Written under the init lock before the image is published; read by any thread afterwards.
+ * What this process knows between nvmlInit and nvmlShutdown, and what lib.c has for the other files. Written under the
+ * init lock before the image is published; read by any thread afterwards.
  */
 #include "sim/nvml/generation.h"
 #include "sim/nvml/lib.h"
@@ -36,6 +36,9 @@ int nvml_handle_valid(nvmlDevice_t device);
 void nvml_hang(SimImage *image, NvmlFn fn, int32_t gpu);
 /* Sleeps `ns` of real time. */
 void nvml_sleep(uint64_t ns);
+
+/* 1 for a clock that the board's memory can have. */
+int nvml_is_memory_clock(const SimBoard *board, unsigned int mhz);
 
 /* 1 when strict mode is on. */
 int nvml_strict_on(void);

@@ -87,11 +87,12 @@ nvmlReturn_t nvmlDeviceGetSamples(nvmlDevice_t device, nvmlSamplingType_t type, 
     nvmlReturn_t rc = nvml_enter_device(NVML_FN_nvmlDeviceGetSamples, device, NVML_TAKES_GPU, &c);
     if (rc != NVML_SUCCESS)
         return rc;
-    if (!value_type || !count || (unsigned)type >= NVML_SAMPLINGTYPE_COUNT)
+    if (!count || (samples && *count == 0) || (unsigned)type >= NVML_SAMPLINGTYPE_COUNT)
         return NVML_ERROR_INVALID_ARGUMENT;
     if (!is_offered(&c, type))
         return NVML_ERROR_NOT_SUPPORTED;
-    *value_type = NVML_VALUE_TYPE_UNSIGNED_INT;
+    if (value_type) /* nvml.h names only the count as one that must be there */
+        *value_type = NVML_VALUE_TYPE_UNSIGNED_INT;
     if (!samples) {
         *count = SAMPLE_COUNT;
         return NVML_SUCCESS;
@@ -190,17 +191,7 @@ nvmlReturn_t nvmlDeviceGetEncoderSessions(nvmlDevice_t device, unsigned int *cou
 }
 
 /* ---- frame buffer capture: none on a simulated node ---- */
-nvmlReturn_t nvmlDeviceGetFBCStats(nvmlDevice_t device, nvmlFBCStats_t *stats)
-{
-    NvmlCall c;
-    nvmlReturn_t rc = nvml_enter_device(NVML_FN_nvmlDeviceGetFBCStats, device, NVML_TAKES_GPU_NS, &c);
-    if (rc != NVML_SUCCESS)
-        return rc;
-    if (!stats)
-        return NVML_ERROR_INVALID_ARGUMENT;
-    *stats = (nvmlFBCStats_t){0};
-    return NVML_SUCCESS;
-}
+NVML_GETTER_STRUCT(nvmlDeviceGetFBCStats, NVML_TAKES_GPU_NS, nvmlFBCStats_t, 1, (nvmlFBCStats_t){0})
 
 nvmlReturn_t nvmlDeviceGetFBCSessions(nvmlDevice_t device, unsigned int *count, nvmlFBCSessionInfo_t *sessions)
 {

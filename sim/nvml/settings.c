@@ -4,7 +4,6 @@
  * driver does: arguments first, then whether the board can, then permission. Any thread may call.
  */
 #include <sched.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -133,14 +132,6 @@ nvmlReturn_t nvmlDeviceSetTemperatureThreshold(nvmlDevice_t device, nvmlTemperat
 }
 
 /* ---- clocks ---- */
-static int is_memory_clock(const SimBoard *b, unsigned int mhz)
-{
-    for (uint32_t i = 0; i < b->mem_clock_count && i < sizeof b->mem_clocks / sizeof b->mem_clocks[0]; i++)
-        if (b->mem_clocks[i] == mhz)
-            return 1;
-    return mhz == b->mem_clock_max;
-}
-
 static int is_sm_clock(const SimBoard *b, unsigned int mhz)
 {
     return mhz >= b->sm_clock_min && mhz <= b->sm_clock_max &&
@@ -158,7 +149,7 @@ nvmlReturn_t nvmlDeviceSetApplicationsClocks(nvmlDevice_t device, unsigned int m
 {
     ENTER(nvmlDeviceSetApplicationsClocks, NVML_TAKES_GPU);
     REFUSE_UNSUPPORTED(!c.board->has_ecc); /* boards for the desk have none */
-    REFUSE_ARGUMENT(!is_memory_clock(c.board, memory_mhz) || !is_sm_clock(c.board, graphics_mhz));
+    REFUSE_ARGUMENT(!nvml_is_memory_clock(c.board, memory_mhz) || !is_sm_clock(c.board, graphics_mhz));
     return change_two(&c, SIM_KEY_APP_MEM_MHZ, memory_mhz, SIM_KEY_APP_SM_MHZ, graphics_mhz);
 }
 
@@ -227,29 +218,17 @@ nvmlReturn_t nvmlDeviceSetDefaultAutoBoostedClocksEnabled(nvmlDevice_t device, n
 }
 
 /* ---- the calling thread's CPUs ---- */
-/* Reads "0-15,32-47". Returns the number of CPUs. */
-static int cpus_of(const char *list, cpu_set_t *ret)
-{
-    CPU_ZERO(ret);
-    for (const char *p = list; *p >= '0' && *p <= '9';) {
-        char *end;
-        unsigned long first = strtoul(p, &end, 10), last = first;
-        if (*end == '-')
-            last = strtoul(end + 1, &end, 10);
-        for (unsigned long cpu = first; cpu <= last && cpu < CPU_SETSIZE; cpu++)
-            CPU_SET((size_t)cpu, ret);
-        p = *end == ',' ? end + 1 : end;
-    }
-    return CPU_COUNT(ret);
-}
-
 /* The simulated node may have more CPUs than this machine: when none of the GPU's is here, the thread stays as it is.
  */
 nvmlReturn_t nvmlDeviceSetCpuAffinity(nvmlDevice_t device)
 {
     ENTER(nvmlDeviceSetCpuAffinity, NVML_TAKES_GPU);
     cpu_set_t wanted, here;
-    REFUSE_UNSUPPORTED(cpus_of(c.id->cpulist, &wanted) == 0);
+    const nvmlReturn_t read =
+        nvmlDeviceGetCpuAffinity(device, sizeof wanted / sizeof(unsigned long), (unsigned long *)(void *)&wanted);
+    if (read != NVML_SUCCESS)
+        return read;
+    REFUSE_UNSUPPORTED(CPU_COUNT(&wanted) == 0);
     long cpus = sysconf(_SC_NPROCESSORS_CONF);
     CPU_ZERO(&here);
     for (long cpu = 0; cpu < cpus && cpu < CPU_SETSIZE; cpu++)
@@ -330,7 +309,7 @@ nvmlReturn_t nvmlDeviceResetNvLinkUtilizationCounter(nvmlDevice_t device, unsign
 }
 
 /* ---- registers and draining ---- */
-/* Register access reaches hardware that a simulated GPU does not have. */
+/* Register access reaches hardware that a simulated GPU does not have; its links' counters are known. */
 nvmlReturn_t nvmlDeviceReadWritePRM_v1(nvmlDevice_t device, nvmlPRMTLV_v1_t *buffer)
 {
     ENTER(nvmlDeviceReadWritePRM_v1, NVML_TAKES_GPU);
@@ -338,11 +317,42 @@ nvmlReturn_t nvmlDeviceReadWritePRM_v1(nvmlDevice_t device, nvmlPRMTLV_v1_t *buf
     return NVML_ERROR_NOT_SUPPORTED;
 }
 
+/* A port that the board does not have, or a counter that there is not, costs that entry. */
+static nvmlReturn_t read_port(const NvmlCall *c, nvmlPRMCounter_v1_t *counter)
+{
+    const unsigned int port = counter->inData.localPort;
+    unsigned long long value = 0;
+
+    if (port == 0 || port > c->board->link_count || port > SIM_LINK_MAX)
+        return NVML_ERROR_INVALID_ARGUMENT;
+    switch (counter->counterId) {
+    case NVML_PRM_COUNTER_ID_PPCNT_PHYSICAL_LAYER_CTRS_LINK_DOWN_EVENTS:
+        value = c->now->cond.link[port - 1].state == NVML_NVLINK_STATE_INACTIVE;
+        break;
+    case NVML_PRM_COUNTER_ID_PPCNT_PHYSICAL_LAYER_CTRS_SUCCESSFUL_RECOVERY_EVENTS:
+    case NVML_PRM_COUNTER_ID_PPCNT_RECOVERY_CTRS_TOTAL_SUCCESSFUL_RECOVERY_EVENTS:
+        value = (unsigned long long)c->now->cond.link[port - 1].count[NVML_NVLINK_ERROR_DL_RECOVERY];
+        break;
+    case NVML_PRM_COUNTER_ID_PPCNT_RECOVERY_CTRS_TIME_SINCE_LAST_RECOVERY:
+    case NVML_PRM_COUNTER_ID_PPCNT_RECOVERY_CTRS_TIME_BETWEEN_LAST_TWO_RECOVERIES:
+        break;
+    default:
+        return NVML_ERROR_NOT_SUPPORTED;
+    }
+    counter->counterValue.outputType = NVML_VALUE_TYPE_UNSIGNED_LONG_LONG;
+    counter->counterValue.outputValue.ullVal = value;
+    return NVML_SUCCESS;
+}
+
 nvmlReturn_t nvmlDeviceReadPRMCounters_v1(nvmlDevice_t device, nvmlPRMCounterList_v1_t *list)
 {
     ENTER(nvmlDeviceReadPRMCounters_v1, NVML_TAKES_GPU);
     REFUSE_ARGUMENT(!list || !list->counters || list->numCounters == 0);
-    return NVML_ERROR_NOT_SUPPORTED;
+    if (c.board->link_version < NVML_NVLINK_VERSION_5_0 || c.now->cond.mig_mode)
+        return NVML_ERROR_NOT_SUPPORTED;
+    for (unsigned int i = 0; i < list->numCounters; i++)
+        list->counters[i].counterValue.status = read_port(&c, &list->counters[i]);
+    return NVML_SUCCESS;
 }
 
 /* Whether new clients are kept off a GPU, which is named by its address: it may have no handle any more. */

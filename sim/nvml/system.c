@@ -5,8 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "sim/nvml/lib.h"
-#include "sim/nvml/process.h"
+#include "sim/nvml/getter.h"
 
 /* Texts of driver 535; what lies behind them came later and is unknown to it. */
 static const char *const error_texts[] = {
@@ -245,17 +244,8 @@ nvmlReturn_t nvmlUnitGetCount(unsigned int *count)
  * this family are generated stubs.
  */
 
-nvmlReturn_t nvmlDeviceGetVirtualizationMode(nvmlDevice_t device, nvmlGpuVirtualizationMode_t *mode)
-{
-    NvmlCall c;
-    nvmlReturn_t rc = nvml_enter_device(NVML_FN_nvmlDeviceGetVirtualizationMode, device, NVML_TAKES_GPU, &c);
-    if (rc != NVML_SUCCESS)
-        return rc;
-    if (!mode)
-        return NVML_ERROR_INVALID_ARGUMENT;
-    *mode = NVML_GPU_VIRTUALIZATION_MODE_NONE;
-    return NVML_SUCCESS;
-}
+NVML_GETTER(nvmlDeviceGetVirtualizationMode, NVML_TAKES_GPU, nvmlGpuVirtualizationMode_t, 1,
+            NVML_GPU_VIRTUALIZATION_MODE_NONE)
 
 /* The structs of the four versions differ in the length of their features: only their common head is written. */
 static nvmlReturn_t no_features(NvmlFn fn, nvmlDevice_t device, void *out)

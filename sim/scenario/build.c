@@ -147,6 +147,7 @@ int scenario_work_fill(SimWork *out, const ScenarioWork *w, const SimBoard *boar
     out->before = w->before;
     out->from_ns = w->start_ns;
     out->fixed_pid = w->pid;
+    out->live_pid = w->live_pid;
     out->memory_mib = w->memory_mib;
     out->leak_mib_per_s = w->leak_mib_per_s;
     out->slow = w->slow;

@@ -454,19 +454,43 @@ int make_fabric(StepRun *run, Err *err)
     return 0;
 }
 
+static const SimBoard *find_switched_board(const StepRun *run)
+{
+    for (uint32_t g = 0; g < run->node->gpu_count; g++)
+        if (sim_switch_count(run->node->boards[g]))
+            return run->node->boards[g];
+    return NULL;
+}
+
+/* One record of an SXid. */
+static void add_sxid_record(StepRun *run, const SimBoard *board, const char *text)
+{
+    const StepArgs *a = run->args;
+
+    step_op(run, SIM_OP_KMSG);
+    run->ops->at[run->ops->len - 1].text =
+        arena_printf(run->arena, "nvidia-nvswitch%u: SXid (PCI:0000:%02x:00.0): %05u, %s", a->switch_number,
+                     sim_switch_bus(board, a->switch_number), a->code, text);
+}
+
+/* The driver prints three records of one error (error_nvswitch.c): the error, its engine, its registers. */
 int make_sxid(StepRun *run, Err *err)
 {
     static const char *const words[] = {"Correctable", "Non-fatal", "Fatal"};
     const StepArgs *a = run->args;
-    const SimBoard *board = NULL;
-    for (uint32_t g = 0; g < run->node->gpu_count && !board; g++)
-        board = sim_switch_count(run->node->boards[g]) ? run->node->boards[g] : NULL;
+    const uint32_t link = a->link >= 0 ? (uint32_t)a->link : 0;
+    const SimBoard *board = find_switched_board(run);
+
     if (!board || a->switch_number >= sim_switch_count(board))
         return step_fail(run, err, "the node has %u NVSwitches", board ? sim_switch_count(board) : 0);
-    step_op(run, SIM_OP_KMSG);
-    run->ops->at[run->ops->len - 1].text =
-        arena_printf(run->arena, "nvidia-nvswitch%u: SXid (PCI:0000:%02x:00.0): %05u, %s, Link %02d %s",
-                     a->switch_number, sim_switch_bus(board, a->switch_number), a->code, words[a->severity],
-                     a->link >= 0 ? a->link : 0, a->text ? a->text : "sourcetrack timeout error (First)");
+    add_sxid_record(run, board,
+                    arena_printf(run->arena, "%s, Link %02u %s", words[a->severity], link,
+                                 a->text ? a->text : "sourcetrack timeout error (First)"));
+    add_sxid_record(run, board,
+                    arena_printf(run->arena, "Severity %u Engine instance %02u Sub-engine instance 00",
+                                 a->severity == ARRAY_LEN(words) - 1, link));
+    add_sxid_record(
+        run, board,
+        arena_printf(run->arena, "Data {0x%08x, 0x%08x, 0x00000000, 0x%08x, 0x80000000}", link, link, link));
     return 0;
 }

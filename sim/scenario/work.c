@@ -18,7 +18,7 @@ typedef struct WorkArgs {
     char process[32];
     const YamlNode *slow, *then;
     uint64_t gpus, mig, start_ns, stop_ns, step_ns;
-    uint32_t independent;
+    uint32_t independent, pid;
     double memory_mib, leak_mib, intensity, load;
     OwnerArgs owner;
 } WorkArgs;
@@ -54,6 +54,8 @@ static const Field work_fields[] = {
     KEY("intensity", FIELD_DOUBLE, intensity, 0.01, 1, NULL, NULL, "factor on all activity"),
     KEY("load", FIELD_DOUBLE, load, 0.01, 1, NULL, NULL, "busy share of a server"),
     KEY("slow", FIELD_NODE, slow, 0, 0, NULL, NULL, "ranks that compute slower, as {5: 1.25}"),
+    KEY("pid", FIELD_U32, pid, 1, SIM_PID_FIRST, NULL, NULL,
+        "injected only: a living process of this machine, which is then on the GPU until it ends"),
     KEY("independent", FIELD_BOOL, independent, 0, 0, "no", NULL, "the processes do not wait for each other"),
     KEY("then", FIELD_NODE, then, 0, 0, NULL, NULL, "how it goes on, a list of changes, see below"),
 };
@@ -285,6 +287,7 @@ static int work_make(Parse *parse, WorkArgs *args, int32_t job, const YamlNode *
                          .kind = args->kind,
                          .before = SIM_NONE,
                          .slow = 1,
+                         .live_pid = args->pid,
                          .process = args->process[0] ? arena_strdup(parse->arena, args->process) : args->name,
                          .memory_mib = args->memory_mib,
                          .leak_mib_per_s = args->leak_mib,
@@ -320,6 +323,8 @@ int parse_works(Parse *parse, const YamlNode *list, Err *err)
         for (size_t k = 0; k < parse->node.works.len; k++)
             if (strcmp(parse->node.works.at[k].name, args.name) == 0)
                 return field_fail(yaml_get(list->items[i], "name"), err, "work '%s' is there twice", args.name);
+        if (args.pid)
+            return field_fail(yaml_get(list->items[i], "pid"), err, "'pid' is for 'stoker sim inject work' only");
         TRY(work_make(parse, &args, (int32_t)i, list->items[i], err));
     }
     return 0;

@@ -197,8 +197,9 @@ static void write_row(const Plan *plan, Gpu *gpu, const GpuProc *proc, FILE *fil
         else
             get_of_app(proc, field->arg, &value);
         fputs(i ? ", " : "", file);
+        const bool bare = field->get == get_field_int; /* N/A, not [N/A], in captures: the memory's temperature */
         if (value.rc != NVML_SUCCESS)
-            fprintf(file, "[%s]", value_reason(&value));
+            fprintf(file, bare ? "%s" : "[%s]", value_reason(&value));
         else if (field->unit && plan->units)
             fprintf(file, "%s %s", value.text, field->unit);
         else

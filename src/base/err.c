@@ -3,7 +3,6 @@
 #include "base/err.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -27,16 +26,22 @@ static void append_text(Err *err, const char *text)
     err->text[len + more] = '\0';
 }
 
+int err_setv(Err *err, int code, const char *fmt, va_list args)
+{
+    if (!err)
+        return code;
+    set_text(err, fmt, args);
+    err->code = code;
+    return code;
+}
+
 int err_set(Err *err, int code, const char *fmt, ...)
 {
     va_list args;
 
-    if (!err)
-        return code;
     va_start(args, fmt);
-    set_text(err, fmt, args);
+    (void)err_setv(err, code, fmt, args);
     va_end(args);
-    err->code = code;
     return code;
 }
 

@@ -5,6 +5,8 @@
  * Any thread, one Err at a time. Every function accepts err == NULL and then only passes the code on. */
 #pragma once
 
+#include <stdarg.h>
+
 #include "base/attribute.h"
 
 enum { ERR_TEXT_MAX = 512 };
@@ -16,6 +18,8 @@ typedef struct Err {
 
 /* Sets code (negative errno) and text, replacing what was there. Returns code. `fmt` may use err->text as a value. */
 int err_set(Err *err, int code, const char *fmt, ...) PRINTF_LIKE(3, 4);
+
+int err_setv(Err *err, int code, const char *fmt, va_list args) PRINTF_LIKE(3, 0);
 
 /* As err_set with code -errno, and ": <strerror>" appended. Returns -errno, or -EIO where errno is 0. */
 int err_errno(Err *err, const char *fmt, ...) PRINTF_LIKE(2, 3);

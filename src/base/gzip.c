@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <isa-l/crc.h>
 #include <isa-l/igzip_lib.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -353,6 +354,37 @@ int gzip_pack(const char *bytes, size_t len, Str *out, Err *err)
     begin_packing(deflate, push_to_text, out);
     rc = deflate_write(deflate, bytes, len, err);
     return keep_or_cut(out, &before, rc < 0 ? rc : deflate_end(deflate, err));
+}
+
+int gzip_begin(const char *bytes, size_t len, Str *out, GzipBeginning *ret, Err *err)
+{
+    Deflate *deflate = deflate_of_thread();
+    const Str before = *out;
+    int rc;
+
+    begin_packing(deflate, push_to_text, out);
+    deflate->stream.flush = FULL_FLUSH; /* up to a whole byte, and nothing behind refers to what is before */
+    rc = len ? deflate_write(deflate, bytes, len, err) : pack_part(deflate, "", 0, false, err);
+    *ret = (GzipBeginning){crc32_gzip_refl(0, (const unsigned char *)bytes, len), (uint32_t)len};
+    return keep_or_cut(out, &before, rc);
+}
+
+int gzip_finish(const GzipBeginning *beginning, const char *bytes, size_t len, Str *out, Err *err)
+{
+    const uint32_t trailer[] = {crc32_gzip_refl(beginning->checksum, (const unsigned char *)bytes, len),
+                                beginning->len + (uint32_t)len}; /* RFC 1952, section 2.3.1 */
+    Deflate *deflate = deflate_of_thread();
+    const Str before = *out;
+    int rc;
+
+    begin_packing(deflate, push_to_text, out);
+    deflate->stream.gzip_flag = IGZIP_DEFLATE;
+    rc = deflate_write(deflate, bytes, len, err);
+    if (rc == 0)
+        rc = deflate_end(deflate, err);
+    for (size_t i = 0; i < sizeof trailer; i++)
+        str_addc(out, (char)(trailer[i / 4] >> 8 * (i % 4)));
+    return keep_or_cut(out, &before, rc < 0 ? rc : str_check(out, "the packed text", err));
 }
 
 typedef struct Source {

@@ -65,6 +65,14 @@ CLEANUP_POINTER(Deflate, deflate_free);
  * before, where its ceiling is met. Any thread. */
 int gzip_pack(const char *bytes, size_t len, Str *out, Err *err);
 
+/* A gzip member in two parts, so that several texts with the same beginning share its packed form: gzip_begin appends
+ * the beginning, gzip_finish the end of a text that began so. Errors as of gzip_pack. */
+typedef struct GzipBeginning {
+    uint32_t checksum, len;
+} GzipBeginning;
+int gzip_begin(const char *bytes, size_t len, Str *out, GzipBeginning *ret, Err *err);
+int gzip_finish(const GzipBeginning *beginning, const char *bytes, size_t len, Str *out, Err *err);
+
 /* Appends what a gzip text holds to `out`, at most to out's ceiling (-EFBIG). -EBADMSG where it is damaged or cut. Any
  * thread. */
 int gzip_unpack(const char *bytes, size_t len, Str *out, Err *err);

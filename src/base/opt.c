@@ -44,6 +44,8 @@ static void *field_of(const OptSet *set, const OptSpec *spec)
 
 bool opt_has_range(const OptSpec *spec)
 {
+    if (spec->type == OPT_STRING)
+        return false;
     return spec->min < 0 || spec->min > 0 || spec->max < 0 || spec->max > 0;
 }
 
@@ -303,6 +305,18 @@ static int set_enum(const OptSet *set, const OptSpec *spec, const char *text, Er
     return err_set(err, -EINVAL, "'%.60s' is none of %s", text, all.text);
 }
 
+static int set_text(const OptSet *set, const OptSpec *spec, const char *text, Err *err)
+{
+    const double len = (double)strlen(text);
+
+    if (len < spec->min)
+        return err_set(err, -EINVAL, "it must not be empty");
+    if (spec->max > 0 && len > spec->max)
+        return err_set(err, -ENAMETOOLONG, "'%.60s...' is longer than %g bytes", text, spec->max);
+    *(const char **)field_of(set, spec) = arena_strdup(set->arena, text);
+    return 0;
+}
+
 static void set_items(const OptSet *set, const OptSpec *spec, const char *const *items, size_t count, bool append)
 {
     OptList *list = field_of(set, spec);
@@ -350,8 +364,7 @@ static int set_field(const OptSet *set, const OptSpec *spec, const char *text, b
     case OPT_ENUM:
         return set_enum(set, spec, text, err);
     case OPT_STRING:
-        *(const char **)field_of(set, spec) = arena_strdup(set->arena, text);
-        return 0;
+        return set_text(set, spec, text, err);
     case OPT_LIST:
         set_list(set, spec, text, append);
         return 0;
@@ -359,6 +372,58 @@ static int set_field(const OptSet *set, const OptSpec *spec, const char *text, b
         break;
     }
     return err_set(err, -EINVAL, "only a config file can hold this");
+}
+
+/* -- places ----------------------------------------------------------------------------------------------------------
+ */
+
+static int add_place(const OptPlace *place, const char *key, size_t item, Err *err)
+{
+    const YamlNode *node = place->node;
+    char room[OPT_FLAG_MAX];
+
+    if (node && node->kind == YAML_SEQ && item < node->len)
+        node = node->items[item];
+    if (node)
+        return err_add(err, "%s:%u:%u: '%s'", node->file, node->line, node->column, key);
+    return place->env ? err_add(err, "environment variable %s", place->row->env)
+                      : err_add(err, "option --%s", opt_flag(place->row, room));
+}
+
+int opt_add_place(const OptSet *set, const char *key, size_t item, Err *err)
+{
+    const OptPlace *place = &set->places[opt_find(set->opts, set->count, key) - set->opts];
+
+    if (place->row)
+        return add_place(place, key, item, err);
+    return err ? err->code : -EIO;
+}
+
+int opt_fail(const OptSet *set, const char *key, size_t item, Err *err, const char *fmt, ...)
+{
+    va_list args;
+
+    va_start(args, fmt);
+    (void)err_setv(err, -EINVAL, fmt, args);
+    va_end(args);
+    (void)opt_add_place(set, key, item, err);
+    return -EINVAL;
+}
+
+/* Of every row that has the field: aliases share it. */
+static void keep_place(const OptSet *set, const OptPlace *place)
+{
+    for (size_t i = 0; set->places && i < set->count; i++)
+        if (set->opts[i].off == place->row->off)
+            set->places[i] = *place;
+}
+
+static int set_given(const OptSet *set, const OptPlace *place, const char *text, bool append, Err *err)
+{
+    if (set_field(set, place->row, text, append, err) < 0)
+        return add_place(place, place->row->key, 0, err);
+    keep_place(set, place);
+    return 0;
 }
 
 /* -- defaults and the environment ----------------------------------------------------------------------------------
@@ -374,6 +439,8 @@ static int set_default(const OptSet *set, const OptSpec *spec, Err *err)
 
 int opt_defaults(const OptSet *set, Err *err)
 {
+    if (set->places)
+        memset(set->places, 0, set->count * sizeof(*set->places));
     for (size_t i = 0; i < set->count; i++)
         if (!(set->opts[i].flags & OPT_ALIAS) && set_default(set, &set->opts[i], err) < 0)
             return err_add(err, "default of '%s'", set->opts[i].key);
@@ -396,8 +463,8 @@ int opt_env(const OptSet *set, char *const *envp, Err *err)
         const OptSpec *spec = &set->opts[i];
         const char *value = spec->env ? find_env(envp, spec->env) : NULL;
 
-        if (value && *value && set_field(set, spec, value, false, err) < 0)
-            return err_add(err, "environment variable %s", spec->env);
+        if (value && *value)
+            TRY(set_given(set, &(OptPlace){.row = spec, .env = true}, value, false, err));
     }
     return 0;
 }
@@ -417,10 +484,8 @@ typedef struct Walk {
 static int set_value(Walk *walk, const OptSpec *spec, const char *text)
 {
     bool *seen = &walk->seen[spec - walk->set->opts];
-    char room[OPT_FLAG_MAX];
 
-    if (set_field(walk->set, spec, text, *seen, walk->err) < 0)
-        return err_add(walk->err, "option --%s", opt_flag(spec, room));
+    TRY(set_given(walk->set, &(OptPlace){.row = spec}, text, *seen, walk->err));
     *seen = true;
     return 0;
 }
@@ -538,6 +603,8 @@ static int walk_args(Walk *walk, Texts *ret_rest)
             vec_push(ret_rest, arg);
         if (rc)
             return rc;
+        if (walk->set->command && ret_rest->len > 0)
+            break;
     }
     while (walk->at < walk->argc)
         vec_push(ret_rest, walk->argv[walk->at++]);
@@ -626,20 +693,22 @@ static int set_list_from_node(const OptSet *set, const OptSpec *spec, const Yaml
 
 static int set_from_node(const OptSet *set, const OptSpec *spec, const YamlNode *value, Err *err)
 {
-    Err why = {0};
+    const OptPlace place = {.row = spec, .node = value};
 
     if (spec->type == OPT_NODE) {
         *(const YamlNode **)field_of(set, spec) = value;
+        keep_place(set, &place);
         return 0;
     }
     if (yaml_is_null(value))
         return yaml_fail(value, err, "'%s' has no value", spec->key);
-    if (spec->type == OPT_LIST && value->kind == YAML_SEQ)
-        return set_list_from_node(set, spec, value, err);
+    if (spec->type == OPT_LIST && value->kind == YAML_SEQ) {
+        TRY(set_list_from_node(set, spec, value, err));
+        keep_place(set, &place);
+        return 0;
+    }
     TRY(yaml_want(value, YAML_SCALAR, spec->key, err));
-    if (set_field(set, spec, value->text, false, &why) < 0)
-        return yaml_fail(value, err, "'%s': %s", spec->key, why.text);
-    return 0;
+    return set_given(set, &place, value->text, false, err);
 }
 
 /* `prefix` is "" at the top and "sample." in section sample. Recursion ends where the table's keys have no more dots.

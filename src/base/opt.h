@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/arena.h"
+#include "base/attribute.h"
 #include "base/duration.h"
 #include "base/err.h"
 #include "base/str.h"
@@ -53,8 +54,8 @@ typedef struct OptSpec {
     const char *env; /* environment variable, NULL: none */
     size_t off;      /* offsetof the field */
     const char *def; /* default as text, NULL: zero, empty */
-    double min,
-        max; /* inclusive, in the field's unit; both 0: whatever the type holds; max under min: no upper bound */
+    double min, max; /* inclusive, in the field's unit; both 0: whatever the type holds; max under min: no upper bound;
+                        OPT_STRING: bytes of the text */
     const char *const *names; /* OPT_ENUM: allowed texts, NULL-terminated */
     const char *metavar;      /* what help calls the value; NULL: by type */
     const char *help;         /* a phrase, lower case, no full stop */
@@ -66,12 +67,21 @@ typedef struct OptSpec {
         .key = name, .type = kind, .off = offsetof(owner, member), __VA_ARGS__                                         \
     }
 
+/* Where a value came from. */
+typedef struct OptPlace {
+    const OptSpec *row;   /* that was given, of an alias its own; NULL: none, the value is the default */
+    const YamlNode *node; /* its value in a file; NULL: the environment or the command line */
+    bool env;
+} OptPlace;
+
 /* A table, the struct it fills and the arena for texts. All borrowed. */
 typedef struct OptSet {
     const OptSpec *opts;
     size_t count;
     void *into;
     Arena *arena;
+    OptPlace *places; /* room for `count`, zeroed: where each row's value came from; NULL: not kept */
+    bool command; /* the first positional argument ends the options: what follows is a command's own */
 } OptSet;
 
 /* Positional arguments, in order, what follows "--" included. Pointers into argv; the array lies in the arena. */
@@ -101,16 +111,25 @@ int opt_defaults(const OptSet *set, Err *err);
 
 /* Parses argv[1..argc-1], GNU style: --key value, --key=value, -k value, -kvalue, bundled short switches, --no-key for
  * a bool, unambiguous prefixes are NOT accepted, "--" ends the options, "-" is positional. Returns OPT_HELP as soon as
- * it meets --help or -h (unless a row owns that flag). -EINVAL with a message that names the flag, and for an unknown
- * one the nearest that exists. Fields set before the error keep their new values. */
+ * it meets --help or -h (unless a row owns that flag). -EINVAL or -ERANGE with a message that names the flag, and for
+ * an unknown one the nearest that exists. Fields set before the error keep their new values. */
 int opt_args(const OptSet *set, int argc, char *const *argv, OptArgs *ret_args, Err *err);
 
-/* Sets the fields whose variable is in `envp` ("NAME=value", NULL-terminated) and not empty. -EINVAL names it. */
+/* Sets the fields whose variable is in `envp` ("NAME=value", NULL-terminated) and not empty. -EINVAL or -ERANGE names
+ * it. */
 int opt_env(const OptSet *set, char *const *envp, Err *err);
 
 /* Sets fields from a mapping; NULL (an empty file) sets none. Errors name file, line, column and key; an unknown key
  * lists the allowed ones and the nearest. */
 int opt_yaml(const OptSet *set, const YamlNode *map, Err *err);
+
+/* For what is found wrong later than by the functions above: puts before the error's text where the value of row `key`
+ * came from: "FILE:LINE:COLUMN: 'key'", "environment variable NAME" or "option --flag"; nothing before that of a
+ * default. `item`: which of a list, as it has a place of its own in a file. Needs `places`. Returns err->code. */
+int opt_add_place(const OptSet *set, const char *key, size_t item, Err *err);
+
+/* err_set with -EINVAL, and opt_add_place. */
+int opt_fail(const OptSet *set, const char *key, size_t item, Err *err, const char *fmt, ...) PRINTF_LIKE(5, 6);
 
 /* True if the fields of a row in two structs hold the same value; a NULL text is an empty one. Nodes are never the
  * same. */

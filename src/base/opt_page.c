@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/opt.h"
+#include "base/utf8.h"
 
 /* -- a row ----------------------------------------------------------------------------------------------------------
  */
@@ -110,58 +111,17 @@ enum {
     LINE_MAX_BYTES = 4096
 };
 
-/* Columns of a UTF-8 text without wide characters. */
-static size_t count_columns(const char *text, size_t len)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < len; i++)
-        n += ((unsigned char)text[i] & 0xc0) != 0x80;
-    return n;
-}
-
-static void add_blanks(Str *out, size_t count)
-{
-    while (count--)
-        str_addc(out, ' ');
-}
-
-/* Appends words from column `at` on, breaking before `width`; further lines begin at `indent`. Ends the line. */
-static void add_wrapped(Str *out, const char *text, size_t at, size_t indent, size_t width)
-{
-    bool first = true;
-
-    while (*text) {
-        size_t len = strcspn(text, " \n"), wide = count_columns(text, len);
-
-        if (!first && at + 1 + wide > width) {
-            str_addc(out, '\n');
-            add_blanks(out, indent);
-            at = indent;
-        } else if (!first) {
-            str_addc(out, ' ');
-            at++;
-        }
-        str_addn(out, text, len);
-        at += wide;
-        text += len;
-        text += strspn(text, " \n");
-        first = false;
-    }
-    str_addc(out, '\n');
-}
-
 static void add_row(Str *out, const char *left, const char *right, size_t width)
 {
-    size_t at = count_columns(left, strlen(left)), column = width < WIDTH_NARROW ? HELP_COLUMN_NARROW : HELP_COLUMN;
+    size_t at = utf8_count(left, strlen(left)), column = width < WIDTH_NARROW ? HELP_COLUMN_NARROW : HELP_COLUMN;
 
     str_add(out, left);
     if (at + 2 > column) {
         str_addc(out, '\n');
         at = 0;
     }
-    add_blanks(out, column - at);
-    add_wrapped(out, right, column, column, width);
+    str_addf(out, "%*s", (int)(column - at), "");
+    str_add_wrapped(out, right, column, column, width);
 }
 
 static void add_option(Str *out, const OptSpec *spec, size_t width)
@@ -204,7 +164,7 @@ static void add_paragraphs(Str *out, const char *text, size_t width)
         if (part.text[0] == ' ')
             str_addf(out, "%s\n", part.text);
         else
-            add_wrapped(out, part.text, 0, 0, width);
+            str_add_wrapped(out, part.text, 0, 0, width);
         text += len;
         text += strspn(text, "\n");
     }
@@ -236,7 +196,7 @@ void opt_help(const OptPage *page, size_t width, Str *out)
     str_add(out, "\n\n");
     add_name(page, " ", out);
     str_add(out, " - ");
-    add_wrapped(out, page->summary, strlen(page->program) + (page->verb ? strlen(page->verb) + 1 : 0) + 3, 4, width);
+    str_add_wrapped(out, page->summary, strlen(page->program) + (page->verb ? strlen(page->verb) + 1 : 0) + 3, 4, width);
     if (page->description)
         add_paragraphs(out, page->description, width);
     add_options(out, page, width);

@@ -118,6 +118,26 @@ void str_addf(Str *str, const char *fmt, ...)
     va_end(args);
 }
 
+void str_add_wrapped(Str *str, const char *text, size_t at, size_t indent, size_t width)
+{
+    for (bool first = true; *text; first = false) {
+        const size_t len = strcspn(text, " \n"), columns = utf8_count(text, len);
+
+        if (!first && at + 1 + columns > width) {
+            str_addf(str, "\n%*s", (int)indent, "");
+            at = indent;
+        } else if (!first) {
+            str_addc(str, ' ');
+            at++;
+        }
+        str_addn(str, text, len);
+        at += columns;
+        text += len;
+        text += strspn(text, " \n");
+    }
+    str_addc(str, '\n');
+}
+
 void str_cut(Str *str, size_t len)
 {
     assert(len <= str->len);

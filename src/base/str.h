@@ -56,6 +56,11 @@ void str_add_html(Str *str, const char *text);
 void str_add_json(Str *str, const char *text);
 void str_addn_json(Str *str, const char *text, size_t len);
 
+/* Appends the words of a text from column `at` on, broken before `width`; further lines begin at `indent`. Ends the
+ * line.
+ */
+void str_add_wrapped(Str *str, const char *text, size_t at, size_t indent, size_t width);
+
 /* Cuts to `len` bytes; len must not be over str->len. */
 void str_cut(Str *str, size_t len);
 

@@ -107,7 +107,7 @@ static void close_later(unsigned first)
 {
     static const unsigned cloexec = 1U << 2; /* CLOSE_RANGE_CLOEXEC, Linux 5.11 */
 
-    if (syscall(SYS_close_range, first, ~0U, cloexec) == 0)
+    if (syscall(__NR_close_range, first, ~0U, cloexec) == 0)
         return;
     for (int fd = (int)first, end = (int)sysconf(_SC_OPEN_MAX); fd < end && fd < 65536; fd++)
         fcntl(fd, F_SETFD, FD_CLOEXEC);

@@ -48,6 +48,15 @@ static const uint32_t FORMATS[][2] = {
     {0xfeff, 0xfeff}, {0xfff9, 0xfffb}, {0x13430, 0x13438}, {0x1bca0, 0x1bca3}, {0x1d173, 0x1d17a}, {0xe0000, 0xe007f},
 };
 
+size_t utf8_count(const char *text, size_t len)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < len; i++)
+        count += ((unsigned char)text[i] & 0xc0) != 0x80;
+    return count;
+}
+
 int utf8_columns(uint32_t c)
 {
     static locale_t utf8;

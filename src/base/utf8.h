@@ -16,6 +16,8 @@ size_t utf8_read(const char *text, size_t len, uint32_t *ret);
 /* Writes the character, without a NUL, and returns its bytes. A surrogate is written as it is: the caller's choice. */
 size_t utf8_write(char out[UTF8_MAX], uint32_t c);
 
+/* Characters of a text, continuation bytes counted with what they continue. */
+size_t utf8_count(const char *text, size_t len);
 /* Columns of a character as the C library has them in C.UTF-8, whatever the locale: 0 for a combining one, -1 for one
  * that must not reach a terminal or that is not assigned. */
 int utf8_columns(uint32_t c);

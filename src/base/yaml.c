@@ -3,8 +3,6 @@
 #include "base/yaml.h"
 
 #include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 #include <yaml.h>
 
@@ -292,14 +290,13 @@ const char *yaml_kind_name(YamlKind kind)
 
 int yaml_fail(const YamlNode *node, Err *err, const char *fmt, ...)
 {
-    char text[ERR_TEXT_MAX];
     va_list args;
 
     va_start(args, fmt);
-    if (vsnprintf(text, sizeof(text), fmt, args) < 0)
-        text[0] = '\0';
+    (void)err_setv(err, -EINVAL, fmt, args);
     va_end(args);
-    return err_set(err, -EINVAL, "%s:%u:%u: %s", node->file, node->line, node->column, text);
+    (void)err_add(err, "%s:%u:%u", node->file, node->line, node->column);
+    return -EINVAL;
 }
 
 int yaml_want(const YamlNode *node, YamlKind kind, const char *what, Err *err)

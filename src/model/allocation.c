@@ -128,6 +128,24 @@ bool allocation_device_is(const AllocationDevice *device, const Reading *gpu, co
             device->compute_instance == instance->device.compute_instance);
 }
 
+const Allocation *allocation_find_pod(const AllocationTable *table, const char *uid, const Reading *gpu)
+{
+    const Allocation *only = NULL;
+    bool several = false;
+
+    for (size_t i = 0; uid[0] && table && i < table->len; i++) {
+        const Allocation *o = &table->at[i];
+
+        if (strcmp(o->pod_uid, uid) == 0)
+            return o;
+        if (o->pod_uid[0] || !allocation_device_is(&o->device, gpu, NULL))
+            continue;
+        several |= only && (strcmp(only->pod, o->pod) != 0 || strcmp(only->namespace, o->namespace) != 0);
+        only = o;
+    }
+    return several ? NULL : only;
+}
+
 void allocation_table_init(AllocationTable *table)
 {
     *table = (AllocationTable){.at = NULL};
@@ -152,12 +170,31 @@ static const char *keep_text(AllocationTable *table, const char *text)
     return text && text[0] ? arena_strdup(&table->arena, text) : "";
 }
 
+static const AllocationLabel *keep_labels(AllocationTable *table, const Allocation *row)
+{
+    AllocationLabel *kept = row->label_count ? arena_calloc(&table->arena, row->label_count, sizeof *kept) : NULL;
+
+    for (size_t i = 0; i < row->label_count; i++)
+        kept[i] = (AllocationLabel){keep_text(table, row->labels[i].name), keep_text(table, row->labels[i].value)};
+    return kept;
+}
+
 void allocation_table_add(AllocationTable *table, const Allocation *row)
 {
+    const AllocationClaim *claim = &row->claim;
+
     table->at = vec_grow(table->at, &table->cap, table->len + 1, sizeof *table->at);
     table->at[table->len++] = (Allocation){.device = row->device,
                                            .pod = keep_text(table, row->pod),
                                            .namespace = keep_text(table, row->namespace),
                                            .container = keep_text(table, row->container),
-                                           .pod_uid = keep_text(table, row->pod_uid)};
+                                           .pod_uid = keep_text(table, row->pod_uid),
+                                           .claim = {.name = keep_text(table, claim->name),
+                                                     .namespace = keep_text(table, claim->namespace),
+                                                     .driver = keep_text(table, claim->driver),
+                                                     .pool = keep_text(table, claim->pool),
+                                                     .device = keep_text(table, claim->device),
+                                                     .profile = keep_text(table, claim->profile)},
+                                           .labels = keep_labels(table, row),
+                                           .label_count = row->label_count};
 }

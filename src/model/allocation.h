@@ -22,10 +22,24 @@ typedef struct AllocationDevice {
     char replica[16];                        /* of a time-sliced or MPS device, "" for the whole one */
 } AllocationDevice;
 
+/* How a device was given by dynamic resource allocation; texts, "" where there is none. */
+typedef struct AllocationClaim {
+    const char *name, *namespace, *driver, *pool, *device;
+    const char *profile; /* of a MIG device */
+} AllocationClaim;
+
+/* A label of a pod, under the name that it has in metrics. */
+typedef struct AllocationLabel {
+    const char *name, *value;
+} AllocationLabel;
+
 typedef struct Allocation {
     AllocationDevice device;
     const char *pod, *namespace, *container;
-    const char *pod_uid; /* "" where unknown */
+    const char *pod_uid;   /* "" where unknown */
+    AllocationClaim claim; /* all "" for a device of a device plugin */
+    const AllocationLabel *labels;
+    size_t label_count;
 } Allocation;
 
 /* A GPU, or a MIG GPU instance on it, that was given to a batch job. */
@@ -51,6 +65,10 @@ int allocation_device_parse(const char *id, AllocationDevice *ret);
 /* Whether `device` means this MIG device (instance not NULL) or this whole GPU (instance NULL). A GPU instance without
  * the number of a compute instance ("nvidiaN/giM") means each MIG device in it. */
 bool allocation_device_is(const AllocationDevice *device, const Reading *gpu, const Reading *instance);
+
+/* The pod with this UID or, where no row has it, the only pod without one that was given the GPU; NULL: not known, and
+ * for "". Accepts a NULL table. */
+const Allocation *allocation_find_pod(const AllocationTable *table, const char *uid, const Reading *gpu);
 
 void allocation_table_init(AllocationTable *table);
 void allocation_table_done(AllocationTable *table);

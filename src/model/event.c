@@ -6,6 +6,7 @@ void event_init(Event *event, EventKind kind, EventOrigin origin)
     *event = (Event){
         .kind = kind,
         .origin = origin,
+        .count = 1,
         .gpu_instance = DEVICE_NO_NUMBER,
         .compute_instance = DEVICE_NO_NUMBER,
         .link = DEVICE_NO_NUMBER,

@@ -24,11 +24,17 @@
     WORD(EVENT_MODULE_LOADED, "module-loaded", "the kernel module was loaded")                                         \
     WORD(EVENT_MODULE_UNLOADED, "module-unloaded", "the kernel module was unloaded")                                   \
     WORD(EVENT_GSP_SLOW, "gsp-slow", "the GPU's firmware answers late")                                                \
+    WORD(EVENT_GSP_DEAD, "gsp-dead", "the GPU's firmware did not answer several times, the GPU waits for a reset")     \
+    WORD(EVENT_RESET_NEEDED, "reset-needed", "the driver refuses work because a GPU needs a reset")                    \
+    WORD(EVENT_UVM_FATAL, "uvm-fatal", "the driver's memory management (UVM) has failed until a reboot")               \
     WORD(EVENT_AER, "aer", "the kernel reports an error of PCIe")                                                      \
+    WORD(EVENT_PORT_DOWN, "port-down", "a PCIe port has cut its link (DPC, hotplug)")                                  \
     WORD(EVENT_MCE, "mce", "the kernel reports a machine check or a memory error of the host")                         \
     WORD(EVENT_OOM_KILL, "oom-kill", "the kernel killed a process for memory")                                         \
     WORD(EVENT_HUNG_TASK, "hung-task", "a task is blocked in the kernel")                                              \
     WORD(EVENT_LOCKUP, "lockup", "a processor is stuck in the kernel")                                                 \
+    WORD(EVENT_RCU_STALL, "rcu-stall", "a processor does not answer the kernel (RCU)")                                 \
+    WORD(EVENT_OOPS, "oops", "the kernel ended a task for an error of its own")                                        \
     WORD(EVENT_PANIC, "panic", "the kernel panicked; found after the reboot")                                          \
     WORD(EVENT_SEGFAULT, "segfault", "a program crashed in a library of the GPU")                                      \
     WORD(EVENT_PEERMEM, "peermem", "nvidia-peermem reports an error")                                                  \
@@ -79,6 +85,7 @@ typedef struct Event {
     uint32_t link;                           /* NVLink or switch port; DEVICE_NO_NUMBER: none named */
     /* what it is */
     int32_t code;                        /* XID, SXid; else 0 */
+    uint32_t count;                      /* so many of it in one line (EDAC); else 1 */
     int32_t caused_by;                   /* XID that it says it follows ("caused by previous Xid 149"), 0: none */
     int32_t recovery_action;             /* XID 154: the new action's number, else EVENT_NO_ACTION */
     int32_t gpc, tpc, sm;                /* XID 13: where, -1 unknown */

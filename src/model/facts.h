@@ -56,6 +56,8 @@ typedef struct Facts {
     bool proc_known;    /* the rest was read */
     bool module_loaded; /* /proc/driver/nvidia/version is there */
     char module_version[READING_TEXT_CAP];
+    bool pressure_known;
+    double io_pressure, cpu_pressure; /* share of the last ten seconds in which some task waited for I/O, for a core */
     char boot_id[40];
     uint64_t boot_real_ns;
     size_t stuck_len;
@@ -63,13 +65,16 @@ typedef struct Facts {
     size_t stuck_count; /* of all, those beyond the list too */
     /* logs */
     FactsLog log;
-    char log_why[FACTS_WHY_CAP]; /* where it is denied */
-    uint64_t log_lost;           /* records that were overwritten, since start */
-    uint64_t log_silent_ns;      /* how long the reader has not been able to read */
-    bool fabric_log;             /* the fabric manager's file is being read */
+    char log_why[FACTS_WHY_CAP];     /* where it is denied */
+    uint64_t log_lost;               /* records that were overwritten, since start */
+    uint64_t log_silent_ns;          /* how long the reader has not been able to read */
+    bool fabric_log;                 /* the fabric manager's file is being read */
+    char journal_why[FACTS_WHY_CAP]; /* why the agent's journal cannot be written; "" it can, or there is none */
     /* what belongs to the driver on this machine */
     bool persistenced;   /* nvidia-persistenced runs */
     bool fabric_manager; /* nv-fabricmanager runs */
+    bool imex;           /* nvidia-imex runs */
+    bool all_tasks;      /* /proc shows the tasks of the whole machine: who is not in it does not run */
     bool has_switches;   /* NVSwitches on the PCI bus */
     bool device_denied;  /* /dev/nvidiactl exists and cannot be opened by us: EPERM of a device cgroup */
 } Facts;

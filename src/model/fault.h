@@ -41,6 +41,7 @@
     ACTION(ACTION_DRAIN_AND_RESET, "drain-and-reset", "Drain and reset this GPU")                                      \
     ACTION(ACTION_REBOOT_NODE, "reboot-node", "Reboot this node")                                                      \
     ACTION(ACTION_DRAIN_AND_REBOOT, "drain-and-reboot", "Drain and reboot this node")                                  \
+    ACTION(ACTION_DRAIN_AND_INSPECT, "drain-and-inspect", "Drain this node and have its hardware inspected")           \
     ACTION(ACTION_DRAIN_AND_RMA, "drain-and-rma", "Drain and replace this GPU")                                        \
     ACTION(ACTION_RESET_FABRIC, "reset-fabric", "Reset all GPUs and switches of the fabric together")                  \
     ACTION(ACTION_RESTART_FABRIC, "restart-fabric", "Restart the fabric manager")                                      \
@@ -53,7 +54,7 @@
     ACTION(ACTION_FIX_SETTING, "fix-setting", "Correct the setting")                                                   \
     ACTION(ACTION_RESTART_CONTAINER, "restart-container", "Restart the container")                                     \
     ACTION(ACTION_RESTART_VM, "restart-vm", "Restart the virtual machine")                                             \
-    ACTION(ACTION_CHECK_MONITOR, "check-monitor", "Check the agent: it gets no data")                                  \
+    ACTION(ACTION_CHECK_MONITOR, "check-monitor", "Check the agent, what it reads and what it writes")                 \
     ACTION(ACTION_REPORT_VENDOR, "report-vendor", "Report it to the vendor with its bundle")
 
 /* ROUTE(id, key, text), the quietest first. */
@@ -110,6 +111,9 @@ typedef struct FaultSays FAULT_SAYS_MEMBERS FaultSays;
         struct FAULT_SAYS_MEMBERS;                                                                                     \
         FaultSays says;                                                                                                \
     }
+
+/* How an action is done, in a sentence or two; for an incident whose action is not its class's. */
+extern const char *const fault_steps[ACTION_END];
 
 extern const WordRow fault_causes[CAUSE_END], fault_severities[SEVERITY_END], fault_actions[ACTION_END],
     fault_routes[ROUTE_END], fault_scopes[SCOPE_END], fault_clears[CLEAR_END];

@@ -14,6 +14,7 @@
 #include "model/device.h"
 #include "model/event.h"
 #include "model/fault.h"
+#include "model/owner.h"
 #include "model/reading.h"
 
 enum {
@@ -21,10 +22,12 @@ enum {
     INCIDENT_CLASS_CAP = 40,
     INCIDENT_RULE_CAP = 48,
     INCIDENT_TEXT_CAP = 256,
+    INCIDENT_VERDICT_CAP = 512,
     INCIDENT_FIRST = 6, /* evidence kept from its beginning */
     INCIDENT_LAST = 6,  /* and from its end: what lies between is counted */
     INCIDENT_COUNTERS = 8,
     INCIDENT_CODES = 12,
+    INCIDENT_OWNERS = 8,
 };
 
 /* WORD(id, key) */
@@ -53,10 +56,18 @@ typedef enum IncidentEnd { INCIDENT_END_TABLE(WORD_ID) INCIDENT_END_END } Incide
 typedef struct IncidentEvidence {
     uint64_t real_ns;
     EventOrigin origin;
-    bool echo; /* of another class, attached as a consequence: an XID 45 behind the 79 */
+    bool echo;              /* of another class, attached as a consequence: an XID 45 behind the 79 */
+    FaultSeverity severity; /* by itself */
     int32_t code;
     char text[EVENT_TEXT_CAP];
 } IncidentEvidence;
+
+/* The part of a wider thing that the first evidence names: of the fabric, a switch and its link. */
+typedef struct IncidentPart {
+    bool known;
+    PciAddress pci;
+    uint32_t link; /* DEVICE_NO_NUMBER: none named */
+} IncidentPart;
 
 /* A counter or state before and after. NaN: not known. */
 typedef struct IncidentCounter {
@@ -70,18 +81,21 @@ typedef struct Incident {
     IncidentState state;
     /* what it is about */
     Device device; /* kind by its scope; identity as known when it was opened */
+    IncidentPart part;
     char driver_version[READING_TEXT_CAP];
-    char process[EVENT_NAME_CAP]; /* the program, of application faults; "" none */
-    int32_t pid;                  /* -1 none */
-    char job[64];                 /* pod or HPC job at that time, "" unknown */
+    char process[EVENT_NAME_CAP];  /* the program, of application faults; "" none */
+    int32_t pid;                   /* -1 none */
+    char job[64];                  /* the first owner's job or pod, "" unknown */
+    uint32_t owner_count;          /* INCIDENT_OWNERS + 1: there are more than are kept */
+    Owner owners[INCIDENT_OWNERS]; /* whose work was on the device when the fault came */
     /* the verdict */
     char class[INCIDENT_CLASS_CAP]; /* of the catalogue */
     char rule[INCIDENT_RULE_CAP];   /* the catalogue's entry that decided it last: "xid-79", "pcie-width" */
     int32_t code;                   /* XID or SXid at its root, 0 none */
     FAULT_SAYS;
-    char title[INCIDENT_TEXT_CAP];   /* one sentence: what is wrong with what */
-    char verdict[INCIDENT_TEXT_CAP]; /* one or two more: why we think so, what to do */
-    char runbook[128];               /* a URL, "" none */
+    char title[INCIDENT_TEXT_CAP];      /* one sentence: what is wrong with what */
+    char verdict[INCIDENT_VERDICT_CAP]; /* one or two more: why we think so, what to do */
+    char runbook[128];                  /* a URL, "" none */
     /* its life; wall clock, and the agent's clock where durations matter */
     uint64_t first_ns, opened_ns, updated_ns; /* first evidence; when `for` had passed; last reported change */
     uint64_t last_evidence_ns;

@@ -13,6 +13,7 @@
 
 #include "model/activity.h"
 #include "model/reading.h"
+#include "model/why.h"
 
 enum { NODE_GPUS_MAX = 64, NODE_INSTANCES_MAX = 15, NODE_SAMPLERS_MAX = 96, NODE_WHY_CAP = 160, NODE_WCHAN_CAP = 64 };
 
@@ -58,12 +59,15 @@ typedef struct NodePeer {
 
 typedef enum NodeLinkError { NODE_LINK_ERROR_TABLE(WORD_ID) NODE_LINK_ERROR_END } NodeLinkError;
 
-enum { NODE_LINKS_MAX = 18, NODE_PROCESSES_MAX = 64 };
+/* Counters of the port of one NVLink: those of METRIC_NVLINK_PPCNT_FIRST and the metrics behind it. */
+enum { NODE_LINKS_MAX = 18, NODE_PORT_COUNTERS = 5, NODE_PROCESSES_MAX = 64 };
+#define METRIC_NVLINK_PPCNT_FIRST METRIC_NVLINK_PPCNT_RECOVERY_TIME_SINCE_LAST
 
 /* One NVLink of a GPU. */
 typedef struct NodeLink {
     Sample active;                      /* 1 up, 0 down; NOT_SUPPORTED: the board has no such link */
     Sample errors[NODE_LINK_ERROR_END]; /* totals */
+    Sample ports[NODE_PORT_COUNTERS];   /* NOT_YET where nobody wants them */
     Sample remote;                      /* PCI address of what it leads to, a GPU or a switch (pci_unpack) */
 } NodeLink;
 
@@ -91,6 +95,7 @@ typedef struct NodeGpu {
     Reading *instances;          /* instance_count MIG devices by (GI, CI); borrowed from the node */
     Activity *instance_activity; /* of each instance, or NULL: not decided; borrowed from the one who decides */
     Activity activity;
+    const Why *verdicts, *instance_verdicts; /* what takes its time, and that of each instance; NULL: not decided */
     GpuState state;
     uint64_t state_since_ns; /* monotonic */
     char why[NODE_WHY_CAP];  /* what was seen, for a person: "nvmlDeviceGetPowerUsage has not returned for 3 s" */

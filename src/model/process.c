@@ -7,7 +7,7 @@
 
 void process_owner_init(ProcessOwner *owner, uint32_t pid)
 {
-    *owner = (ProcessOwner){.pid = pid, .uid = UINT32_MAX};
+    *owner = (ProcessOwner){.pid = pid, .uid = UINT32_MAX, .written_bytes = UINT64_MAX};
 }
 
 static int by_pid(const void *key, const void *element)

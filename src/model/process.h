@@ -24,6 +24,9 @@ typedef struct ProcessOwner {
     uint64_t start_ns; /* after boot: with the pid it names one process for ever; 0: it was not found */
     uint32_t uid;      /* UINT32_MAX: not known */
     uint64_t rss_bytes, cpu_ns;
+    uint64_t written_bytes;                /* to storage, since its start; UINT64_MAX: not known */
+    uint32_t children;                     /* child processes that are on no GPU (loaders); 0 where not looked for */
+    uint64_t child_cpu_ns;                 /* of these together */
     char state;                            /* R, S, D, ... ; 0: not known */
     char name[PROCESS_NAME_CAP];           /* the kernel's short name of it */
     char user[PROCESS_USER_CAP];           /* of the node's own /etc/passwd, else the number */
@@ -39,6 +42,7 @@ typedef struct ProcessOwner {
 typedef struct ProcessList {
     const ProcessOwner *at;
     size_t len;
+    uint64_t time_ns; /* when they were read, the node's clock; 0: not known */
 } ProcessList;
 
 /* One of which nothing is known but its pid. */

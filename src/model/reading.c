@@ -4,8 +4,10 @@
 #include "model/reading.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/duration.h"
 
 void reading_init(Reading *reading, DeviceKind kind)
@@ -38,6 +40,23 @@ ReadingText reading_text_of(MetricId id)
     default:
         return READING_TEXT_END;
     }
+}
+
+/* Boards that are split into fewer slices than seven (NVIDIA's MIG user guide, "Supported GPUs"). */
+static const struct {
+    const char *board;
+    double slices;
+} small_boards[] = {{"A30", 4}, {"RTX PRO 6000", 4}, {"RTX PRO 5000", 2}, {"RTX PRO 4500", 2}};
+
+double reading_mig_share(const Reading *gpu, const Reading *instance)
+{
+    const double slices = strtod(instance->profile, NULL);
+    double all = 7;
+
+    for (size_t i = 0; i < ARRAY_LEN(small_boards); i++)
+        if (strstr(gpu->device.name, small_boards[i].board))
+            all = small_boards[i].slices;
+    return (slices > 0 ? slices : 1) / all;
 }
 
 void reading_lose(Reading *reading, uint64_t time_ns, Absence why)

@@ -10,17 +10,25 @@
 #include "model/incident.h"
 #include "model/node.h"
 #include "model/allocation.h"
+#include "model/owner.h"
 #include "model/place.h"
 #include "model/process.h"
 
 typedef struct Snapshot {
     const Node *node;                   /* NULL: nothing is known yet */
     const AllocationTable *allocations; /* devices by pod, from the kubelet; NULL: not known */
-    ProcessList processes;              /* processes on the GPUs, by pid */
-    PlaceList places;                   /* where GPUs and network adapters are attached */
-    const char *boot_id;                /* of the kernel that counts these pids; NULL or "": not known */
-    uint64_t boot_real_ns;              /* when the node was started, wall clock; 0: not known */
-    const Incident *const *incidents;   /* the open ones, in any order */
+    const JobAllocation *jobs;          /* devices by batch job, from files of a workload manager */
+    size_t job_count;
+    JobInfoList job_infos;     /* what Slurm says of the jobs here */
+    bool pods_told, jobs_told; /* the kubelet, and the files: they could be read when last tried */
+    ProcessList processes;     /* processes on the GPUs, by pid */
+    const Holding *holdings;   /* who holds each device, by engine/owner */
+    size_t holding_count;
+    PlaceList places;                 /* where GPUs and network adapters are attached */
+    const char *boot_id;              /* of the kernel that counts these pids; NULL or "": not known */
+    uint64_t boot_real_ns;            /* when the node was started, wall clock; 0: not known */
+    const Incident *const *incidents; /* the open ones, in any order */
     size_t incident_count;
     const struct Maintenance *maintenance; /* NULL: none */
+    const struct Facts *facts;             /* of the host; NULL: not known */
 } Snapshot;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `stoker agent`: samples the GPUs and serves what it sees. Start in one order, stop in the reverse. */
 #include <fcntl.h>
+#include <malloc.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +16,7 @@
 
 #define START_NS (5 * NS_PER_S)
 
-enum { GRACE_MS = 1000, START_TICK_MS = 20 };
+enum { GRACE_MS = 1000, START_TICK_MS = 20, LARGE_BYTES = 64 * 1024, WHY_TICKS = 5 };
 
 static const int signals_taken[] = {SIGHUP, SIGINT, SIGTERM};
 
@@ -56,6 +57,7 @@ static void stop_agent(Agent *agent)
         http_server_close(TAKE(agent->http), GRACE_MS * NS_PER_MS, NULL, NULL);
     if (agent->pods)
         podresources_close(TAKE(agent->pods));
+    cluster_close(agent);
     triage_close(&agent->triage, triage_closed, agent);
 }
 
@@ -95,9 +97,11 @@ static void read_jobs(Agent *agent)
 {
     Err err;
 
-    if (hpc_update(&agent->jobs, &err) < 0 &&
-        log_limit(&agent->jobs_limit, clock_monotonic(clock_kernel()), &(uint64_t){0}))
+    agent->jobs_told = hpc_update(&agent->jobs, &err) >= 0;
+    if (!agent->jobs_told && log_limit(&agent->jobs_limit, clock_monotonic(clock_kernel()), &(uint64_t){0})) {
+        (void)opt_add_place(&agent->config->set, "hpc_job_mapping_dir", 0, &err);
         log_write(&agent->log, LOG_LEVEL_WARN, "%s", err.text);
+    }
 }
 
 /* One second: the node is read, faults are found, all is kept and shown. */
@@ -114,11 +118,18 @@ static void make_tick(Agent *agent)
     if (agent->jobs.dir)
         read_jobs(agent);
     store_add_node(agent->store, node);
+    agent->triage.declared = agent_snapshot(agent, NULL);
     triage_tick(&agent->triage, node);
     const Snapshot snapshot = agent_snapshot(agent, incidents);
     activities_update(agent->activities, &snapshot, agent->store);
+    holdings_decide_states(agent->triage.holdings, node);
+    if (agent->slurm)
+        slurm_tick(agent->slurm, snapshot.holdings, snapshot.holding_count, now);
+    agent_tick_ledger(agent, &snapshot);
+    whys_update(agent->whys, &snapshot, agent->store, WHY_TICKS);
     windows_add(agent->windows, node);
     exporter_tick(agent->exporter, node);
+    pages_clear(&agent->pages);
     agent_stream_tick(agent);
 }
 
@@ -202,9 +213,15 @@ static void place_alerts(Agent *agent)
 static int open_doors(Agent *agent, Err *err)
 {
     const AgentOptions *o = &agent->config->o;
-    HttpConfig http = {.listen = o->listen.items,
+    const OptSet *set = &agent->config->set;
+    size_t failed = SIZE_MAX;
+    static const char *const kept[] = {"/health", "/healthz", "/readyz", "/metrics", NULL};
+    HttpConfig http = {.kept = kept,
+                       .hosts = agent_host_names(agent->config, board_reader_node(agent->sampling.reader)->hostname),
+                       .listen = o->listen.items,
                        .listen_count = o->listen.len,
                        .systemd_sockets = o->systemd_sockets,
+                       .failed = &failed,
                        .web_config = o->web_config && o->web_config[0] ? o->web_config : NULL,
                        .limits = http_default_limits,
                        .handler = agent_handle,
@@ -213,14 +230,20 @@ static int open_doors(Agent *agent, Err *err)
 
     http.limits.connections = (unsigned)o->max_connections;
     http.limits.head_timeout_ns = o->read_timeout_ns;
-    http.limits.idle_timeout_ns = o->write_timeout_ns;
-    TRY(http_server_new(&agent->loop, &http, &agent->http, err));
+    http.limits.answer_timeout_ns = o->write_timeout_ns;
+    const int rc = http_server_new(&agent->loop, &http, &agent->http, err);
+    if (rc < 0)
+        return failed == SIZE_MAX
+                   ? rc
+                   : opt_add_place(set, o->systemd_sockets ? "web.systemd_socket" : "listen", failed, err);
     place_alerts(agent);
     const char *path = control_path(o->control, &agent->config->arena);
-    if (control_listen(&agent->loop, path, agent_control, agent, &agent->control, err) < 0)
+    if (control_listen(&agent->loop, path, agent_control, agent, &agent->control, err) < 0) {
         /* without the control socket the agent still serves HTTP */
+        (void)opt_add_place(set, "control", 0, err);
         log_write(&agent->log, LOG_LEVEL_WARN, "%s; 'stoker status' and 'stoker release' cannot reach this agent",
                   err->text);
+    }
     return 0;
 }
 
@@ -245,9 +268,8 @@ static int start_agent(Agent *agent, Err *err)
     agent->store = store_new(o->history_series);
     agent->windows = windows_new();
     agent->activities = activities_new();
+    agent->whys = whys_new();
     agent->jobs_limit = (LogLimit){.window_ns = 60 * NS_PER_S, .burst = 1};
-    for (size_t i = 0; i < ARRAY_LEN(agent->pages); i++)
-        str_init(&agent->pages[i].text, 64 << 20);
     if (runbook_open(&agent->runbooks, verb_data_path(&agent->started->arena, RUNBOOK_FILE), err) < 0)
         log_write(&agent->log, LOG_LEVEL_WARN, "%s; no runbooks under /" RUNBOOK_PLACE "/", err->text);
     TRY(sampling_open(&agent->sampling, &agent->loop, agent->config, &agent->log, err));
@@ -255,7 +277,11 @@ static int start_agent(Agent *agent, Err *err)
     agent->triage.changed = agent_incident_changed;
     agent->triage.happened = agent_event_happened;
     agent->triage.self = agent;
+    agent_open_ledger(agent);
     TRY(agent_apply(agent, err));
+    exporter_restore(agent->exporter, agent->triage.counts.at, agent->triage.counts.len, agent->triage.resumed,
+                     &(CountKeep){.put = triage_put_count, .self = &agent->triage});
+    vec_done(&agent->triage.counts);
     TRY(open_doors(agent, err));
     agent_watch_files(agent);
     agent->config_fine = true;
@@ -269,11 +295,13 @@ static void free_agent(Agent *agent)
 {
     exporter_free(agent->exporter);
     hpc_done(&agent->jobs);
+    slurm_free(agent->slurm);
     windows_free(agent->windows);
+    whys_free(agent->whys);
     activities_free(agent->activities);
+    agent_close_ledger(agent);
     store_free(agent->store);
-    for (size_t i = 0; i < ARRAY_LEN(agent->pages); i++)
-        str_done(&agent->pages[i].text);
+    pages_clear(&agent->pages);
     str_done(&agent->runbooks);
     if (agent->config != agent->started)
         agent_config_free(agent->config);
@@ -325,7 +353,7 @@ int agent_run(VerbCall *call, const void *options)
     (void)options; /* read again, with file and environment below the command line */
     agent.argc = call->argc;
     agent.argv = call->argv;
-    if (agent_config_load(call->argc, call->argv, &agent.config, &call->err) < 0)
+    if (agent_config_load(call->argc, call->argv, NULL, &agent.config, &call->err) < 0)
         return verb_fail(call, EXIT_USAGE);
     agent.started = agent.config;
     if (agent.config->o.check_config) {
@@ -334,6 +362,7 @@ int agent_run(VerbCall *call, const void *options)
         return code;
     }
     raise_limit();
+    mallopt(M_MMAP_THRESHOLD, LARGE_BYTES); /* a fixed one: what is larger is given back when it is freed */
     signal(SIGPIPE, SIG_IGN);
     init_handles(&agent);
     int rc = start_agent(&agent, &call->err), code = EXIT_FINE;

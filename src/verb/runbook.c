@@ -161,7 +161,7 @@ static int find_and_show(VerbCall *call, const RunbookOptions *o, const char *wh
 {
     CLEANUP(catalogue_free_at) Catalogue *catalogue = NULL;
     Event event;
-    const int rc = faults_load(o->faults.items, o->faults.len, &catalogue, &call->err);
+    const int rc = faults_load(&o->faults, NULL, &catalogue, &call->err);
 
     if (rc < 0)
         return verb_fail(call, rc == -EINVAL ? EXIT_USAGE : EXIT_UNKNOWN);

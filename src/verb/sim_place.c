@@ -127,6 +127,11 @@ static const char *make_absolute(Arena *arena, const char *path)
     return real ? arena_strdup(arena, real) : path;
 }
 
+const char *sim_place_library(Arena *arena, const SimPlace *place, const SimImage *image)
+{
+    return arena_printf(arena, "%s/r%u/libnvidia-ml.so.1", place->libraries, image->generation);
+}
+
 /* What a client needs: the value, and whether an old one stays behind it. */
 typedef struct Setting {
     const char *name, *value;

@@ -31,6 +31,9 @@ typedef struct SimClient {
     const char *image, *root, *strict;
 } SimClient;
 
+/* The driver's library that answers for this node. */
+const char *sim_place_library(Arena *arena, const SimPlace *place, const SimImage *image);
+
 /* Environment of a client, "NAME=value", NULL-ended: also library and tool paths. */
 const char *const *sim_place_env(Arena *arena, const SimPlace *place, const SimImage *image, const SimClient *client);
 

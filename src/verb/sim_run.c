@@ -70,7 +70,8 @@ static const OptSpec run_opts[] = {
 
 enum { BOOT_US = 100 * 1000 * 1000 }; /* the machine had been up for so long when the scenario began */
 
-static int start_tree(Beside *b, const BesideOptions *o, const char *image_path, Arena *arena, Err *err)
+static int start_tree(Beside *b, const BesideOptions *o, const SimPlace *place, const char *image_path, Arena *arena,
+                      Err *err)
 {
     const char *slash = strrchr(image_path, '/');
     b->tree_root = o->tree;
@@ -79,8 +80,9 @@ static int start_tree(Beside *b, const BesideOptions *o, const char *image_path,
         b->tree_own = arena_printf(arena, "%s.tree", slash ? slash + 1 : image_path);
         b->tree_root = arena_printf(arena, "%s/%s", b->tree_dir, b->tree_own);
     }
-    return node_tree_write(b->image, b->tree_root, sim_clock_now(b->image),
-                           NODE_TREE_DEVICES | (o->boot_now ? NODE_TREE_BOOT_NOW : 0), &b->tree, err);
+    TRY(node_tree_write(b->image, b->tree_root, sim_clock_now(b->image),
+                        NODE_TREE_DEVICES | (o->boot_now ? NODE_TREE_BOOT_NOW : 0), &b->tree, err));
+    return node_tree_add_libraries(&b->tree, sim_place_library(arena, place, b->image), err);
 }
 
 /* The log lies at the device's place in the tree and starts empty. */
@@ -122,13 +124,13 @@ static int update_beside(Beside *b, Err *err)
 }
 
 /* Starts the parts that the options name, at the node's present time. Call stop_beside in any case. */
-static int start_beside(Beside *b, const BesideOptions *o, SimImage *image, const char *image_path, Arena *arena,
-                        Err *err)
+static int start_beside(Beside *b, const BesideOptions *o, const SimPlace *place, SimImage *image,
+                        const char *image_path, Arena *arena, Err *err)
 {
     memset(b, 0, sizeof *b);
     b->image = image;
     if (o->tree || o->enter || !o->no_tree)
-        TRY(start_tree(b, o, image_path, arena, err));
+        TRY(start_tree(b, o, place, image_path, arena, err));
     if (o->kernel_log || b->tree_root)
         TRY(start_log(b, o, arena, err));
     if (o->processes) {
@@ -272,7 +274,7 @@ static int run_node(VerbCall *call, const RunOptions *o, const SimPlace *place, 
     BesideOptions options = o->beside;
     options.boot_now = !o->start.start;
     options.no_tree = getenv("STOKER_ROOT") != NULL; /* the caller's own choice */
-    int code, rc = start_beside(&beside, &options, image, path, call->arena, &call->err);
+    int code, rc = start_beside(&beside, &options, place, image, path, call->arena, &call->err);
     sim_clock_set_speed(image, o->start.speed);
     code = rc < 0 ? EXIT_UNKNOWN : EXIT_NOT_STARTED;
     if (rc == 0 && call->args.len > 1)

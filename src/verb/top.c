@@ -22,7 +22,7 @@
 #include "verb/verb.h"
 
 enum { ASK_MS = 3000, OUT_MAX = 64 << 20, STORE_SPEED = 60 };
-enum { SILENT_MS = 5000, FRAME_MS = 100, JUMP = 20, REFRESH_MS = 1000, POLL_MS = 500 };
+enum { SILENT_MS = 5000, REFRESH_MS = 1000, POLL_MS = 500 };
 enum { FIRST_SNAPSHOT_MS = 20000, PAST_MS = 3000 };
 
 typedef struct TopVerbOptions {
@@ -157,45 +157,39 @@ static int find_agent(VerbCall *call, const TopVerbOptions *o, bool *ret)
     return *ret || !o->look.control ? 0 : rc;
 }
 
-static int make_history(VerbCall *call, const TopVerbOptions *o, const ReplayOptions *replay, Feed **ret)
+static int make_feed(VerbCall *call, const TopVerbOptions *o, Feed **ret)
 {
     const PastOptions options = {.control = o->look.control, .journal = o->journal, .root = o->look.root};
     IncidentList incidents = {0};
     IncidentsHead head;
+    ReplayOptions replay;
     Past past;
+    bool agent;
 
+    if (!is_replay(o)) {
+        TRY(find_agent(call, o, &agent));
+        *ret = agent ? feed_agent_new(control_path(o->look.control, call->arena), o->interval_ns)
+                     : feed_local_new(o->look.library, o->look.root, o->interval_ns);
+        return 0;
+    }
+    TRY(read_span(call, o, &replay));
+    if (o->replay) {
+        *ret = feed_recording_new(o->replay, &replay);
+        return 0;
+    }
     TRY(past_open(call, &options, &past));
     if (!past.agent)
         return err_set(&call->err, -ENOENT,
                        "no agent runs at '%s', whose history could be shown; --replay FILE shows "
                        "a recording",
                        past.control);
-    if (past_incidents(&past, true, replay->from_ns, &incidents, &head) < 0)
+    if (past_incidents(&past, true, replay.from_ns, &incidents, &head) < 0)
         vec_clear(&incidents); /* the numbers are worth showing without */
-    *ret = feed_history_new(past.control, replay, &incidents);
+    *ret = feed_history_new(past.control, &replay, &incidents);
     return 0;
 }
 
-static int make_feed(VerbCall *call, const TopVerbOptions *o, Feed **ret)
-{
-    ReplayOptions replay;
-    bool agent;
-
-    if (is_replay(o)) {
-        TRY(read_span(call, o, &replay));
-        if (!o->replay)
-            return make_history(call, o, &replay, ret);
-        *ret = feed_recording_new(o->replay, &replay);
-        return 0;
-    }
-    TRY(find_agent(call, o, &agent));
-    *ret = agent ? feed_agent_new(control_path(o->look.control, call->arena), o->interval_ns)
-                 : feed_local_new(o->look.library, o->look.root, o->interval_ns);
-    return 0;
-}
-
-/* --- a session ----------------------------------------------------------------------------------------------------
- */
+/* --- a session ---------------------------------------------------------------------------------------------------- */
 
 typedef struct Session {
     VerbCall *call;
@@ -204,7 +198,7 @@ typedef struct Session {
     Recorder *recorder; /* NULL none */
     Top *top;
     History *history;              /* the feed's */
-    size_t open;                   /* series whose past had not come when it was drawn */
+    uint64_t filled;               /* history_count_filled before it was drawn */
     CommandLines *commands;        /* NULL: nobody sees them */
     SnapshotBuffer *shown, *spare; /* shown: what the screen was drawn from, until the next one is shown */
     FeedState state;               /* as it is shown: with the trouble of a feed that is silent */
@@ -236,54 +230,27 @@ static void read_state(Session *s)
         s->state.age_ns = 0;
 }
 
-/* A replay that jumped wants its past again; a live feed with a gap has none to offer. */
-static void keep_past(Session *s, const Node *node)
-{
-    const uint64_t pace = s->state.pace_ns ? s->state.pace_ns : NS_PER_S;
-    const double factor = is_live(s) ? 0 : s->state.play.speed;
-    uint64_t jump_ns = UINT64_MAX;
-
-    if (s->state.kind == FEED_HISTORY) /* its past is complete from the start */
-        return;
-    if (s->state.kind == FEED_RECORDING)
-        jump_ns = (uint64_t)((double)JUMP * (double)pace * (factor > 1 ? factor : 1));
-    history_add(s->history, node, number_max_u64(pace, (uint64_t)(factor * FRAME_MS * (double)NS_PER_MS)), jump_ns);
-}
-
-static void take_snapshot(Session *s)
-{
-    SnapshotBuffer *fresh = s->spare;
-
-    if (is_live(s) && s->commands)
-        command_lines_fill(s->commands, fresh->boot_id, fresh->processes.at, fresh->processes.len);
-    keep_past(s, &fresh->node);
-    if (s->frozen)
-        return;
-    s->spare = s->shown;
-    s->shown = fresh;
-}
-
-/* Whether the head of the screen reads the same. */
-static bool is_same_state(const FeedState *a, const FeedState *b)
-{
-    return a->play.paused == b->play.paused && a->play.from_ns == b->play.from_ns && a->play.to_ns == b->play.to_ns &&
-           !(a->play.speed < b->play.speed) && !(a->play.speed > b->play.speed) &&
-           a->age_ns / NS_PER_S == b->age_ns / NS_PER_S && strcmp(a->trouble, b->trouble) == 0;
-}
-
 /* Takes what the feed has. Whether the screen has to be drawn: for a snapshot, a state, or a past that has come. */
 static bool take_news(Session *s)
 {
     const FeedState before = s->state;
-    const size_t open = history_count_open(s->history);
-    const bool filled = open < s->open;
-    const bool came = feed_take(s->feed, &s->spare);
+    const bool came = feed_take(s->feed, &s->spare); /* first: what comes from here on signals again */
+    const bool filled = history_count_filled(s->history) != s->filled;
 
     read_state(s);
-    if (came)
-        take_snapshot(s);
-    s->open = open;
-    const bool changed = (came && !s->frozen) || !is_same_state(&before, &s->state);
+    SnapshotBuffer *fresh = s->spare;
+    if (came && is_live(s) && s->commands)
+        command_lines_fill(s->commands, fresh->boot_id, fresh->processes.at, fresh->processes.len);
+    if (came && !s->frozen) {
+        s->spare = s->shown;
+        s->shown = fresh;
+    }
+    const Play *was = &before.play, *is = &s->state.play;
+    const bool same = was->paused == is->paused && was->from_ns == is->from_ns && was->to_ns == is->to_ns &&
+                      !(was->speed < is->speed) && !(was->speed > is->speed) &&
+                      before.age_ns / NS_PER_S == s->state.age_ns / NS_PER_S &&
+                      strcmp(before.trouble, s->state.trouble) == 0; /* the head of the screen reads the same */
+    const bool changed = (came && !s->frozen) || !same;
     if (changed)
         top_see(s->top, &s->shown->snapshot, &s->state);
     if (s->state.record_trouble[0] && !s->record_trouble_told) {
@@ -296,11 +263,10 @@ static bool take_news(Session *s)
 /* Draws, and asks for the past of what is drawn. */
 static void draw_screen(Session *s, Grid *grid)
 {
+    s->filled = history_count_filled(s->history); /* before: what comes meanwhile may not be drawn */
     top_draw(s->top, grid);
-    const size_t open = history_count_open(s->history);
-    if (open > s->open)
+    if (history_has_wanted(s->history))
         feed_steer(s->feed, TOP_WISH_NONE, 0);
-    s->open = open;
 }
 
 /* --- keys --------------------------------------------------------------------------------------------------------- */
@@ -339,29 +305,6 @@ static void obey_wish(Session *s, TopWish wish)
 
 /* --- on a terminal ------------------------------------------------------------------------------------------------ */
 
-static void show_screen(Session *s, Terminal *terminal, Grid *grid)
-{
-    draw_screen(s, grid);
-    terminal_show(terminal, grid);
-}
-
-/* Whether the screen has to be drawn. */
-static bool handle_news(Session *s, const Terminal *terminal, const TerminalNews *news, Grid *grid, int *ret_signal)
-{
-    if (news->what == TERMINAL_TIMEOUT || news->what == TERMINAL_READY)
-        return take_news(s);
-    if (news->what == TERMINAL_KEY)
-        obey_wish(s, top_key(s->top, news->key));
-    else if (news->what == TERMINAL_MOUSE)
-        obey_wish(s, top_mouse(s->top, news->mouse, news->x, news->y));
-    else if (news->what == TERMINAL_RESIZE)
-        terminal_fit(terminal, grid);
-    else
-        *ret_signal = news->signal;
-    s->over |= news->what == TERMINAL_END;
-    return !s->over;
-}
-
 /* There is no snapshot. An unreadable file is a usage error; that nothing is known of the GPUs is not. */
 static int fail_feed(Session *s)
 {
@@ -372,33 +315,40 @@ static int fail_feed(Session *s)
 static int watch_screen(Session *s)
 {
     const TopVerbOptions *o = s->o;
-    const TerminalOptions options = {.colour = (TerminalColour)o->colour, .ascii = o->ascii, .no_mouse = o->no_mouse};
+    const TerminalOptions options = {
+        .colourless = !verb_coloured(o->colour, true), .ascii = o->ascii, .no_mouse = o->no_mouse};
     const uint64_t end_ns = o->for_ns ? clock_monotonic(clock_kernel()) + o->for_ns : UINT64_MAX;
     CLEANUP(grid_done) Grid grid = {0};
     Terminal *terminal;
-    TerminalNews news;
-    int ended_by = 0;
+    TerminalNews news = {.what = TERMINAL_TIMEOUT};
+    bool changed = true;
 
     if (terminal_open(&options, &terminal, &s->call->err) < 0)
         return verb_fail(s->call, EXIT_UNKNOWN);
     terminal_fit(terminal, &grid);
     (void)take_news(s);
-    show_screen(s, terminal, &grid);
-    while (!s->over && !(s->state.failed && s->state.snapshots == 0)) {
-        const uint64_t now = clock_monotonic(clock_kernel());
-
-        if (now >= end_ns)
-            break;
+    for (uint64_t now = 0; !s->over && now < end_ns && !(s->state.failed && s->state.snapshots == 0);) {
+        if (changed) {
+            draw_screen(s, &grid);
+            terminal_show(terminal, &grid);
+        }
+        now = clock_monotonic(clock_kernel());
         terminal_wait(terminal, number_min_u64(now + REFRESH_MS * NS_PER_MS, end_ns), s->feed->fd, &news);
-        if (handle_news(s, terminal, &news, &grid, &ended_by))
-            show_screen(s, terminal, &grid);
+        changed = news.what > TERMINAL_READY || take_news(s);
+        if (news.what == TERMINAL_KEY)
+            obey_wish(s, top_key(s->top, news.key));
+        else if (news.what == TERMINAL_MOUSE)
+            obey_wish(s, top_mouse(s->top, news.mouse, news.x, news.y));
+        else if (news.what == TERMINAL_RESIZE)
+            terminal_fit(terminal, &grid);
+        s->over |= news.what == TERMINAL_END;
     }
     terminal_close(terminal);
     if (s->state.failed && s->state.snapshots == 0)
         return fail_feed(s);
     if (s->state.record_trouble[0])
         return verb_failf(s->call, EXIT_UNKNOWN, "%s", s->state.record_trouble);
-    return ended_by > 0 ? 128 + ended_by : EXIT_FINE;
+    return news.what == TERMINAL_END && news.signal > 0 ? 128 + news.signal : EXIT_FINE;
 }
 
 /* --- without a terminal ------------------------------------------------------------------------------------------- */
@@ -448,17 +398,6 @@ static int print_json(Session *s)
     return print_text(s, &out);
 }
 
-static void press_key(Session *s, Grid *grid, uint32_t key)
-{
-    const TopWish wish = top_key(s->top, key);
-
-    if (wish == TOP_WISH_SIGNAL)
-        top_say(s->top, INK_BAD, "one screen for a pipe sends no signals");
-    else if (wish != TOP_WISH_QUIT)
-        obey_wish(s, wish);
-    draw_screen(s, grid);
-}
-
 static int print_screen(Session *s)
 {
     CLEANUP(str_done) Str out = {0};
@@ -469,8 +408,15 @@ static int print_screen(Session *s)
     str_init(&out, OUT_MAX);
     grid_init(&grid, s->width, s->height, verb_utf8() && !s->o->ascii);
     draw_screen(s, &grid);
-    for (size_t i = 0; i < s->keys.len; i++)
-        press_key(s, &grid, s->keys.at[i]);
+    for (size_t i = 0; i < s->keys.len; i++) {
+        const TopWish wish = top_key(s->top, s->keys.at[i]);
+
+        if (wish == TOP_WISH_SIGNAL)
+            top_say(s->top, INK_BAD, "one screen for a pipe sends no signals");
+        else if (wish != TOP_WISH_QUIT)
+            obey_wish(s, wish);
+        draw_screen(s, &grid);
+    }
     const uint64_t deadline = clock_monotonic(clock_kernel()) + PAST_MS * NS_PER_MS;
     while (history_count_open(s->history) > 0 && wait_for_feed(s, deadline))
         ;

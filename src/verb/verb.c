@@ -25,7 +25,7 @@ const Verb *const verbs[] = {
     NULL,
 };
 
-static const char common_codes[] = "0  fine\n"
+const char verb_common_codes[] = "0  fine\n"
                                    "1  a finding: what was asked about is not well\n"
                                    "2  the command line or a file is wrong\n"
                                    "3  could not tell: something that is needed does not answer";
@@ -158,7 +158,7 @@ OptPage verb_page(const Verb *verb, const char *path)
                      .usage = verb->run ? verb->usage : "VERB ...",
                      .description = verb->run ? verb->description : subs_text(verb),
                      .examples = verb->examples,
-                     .exit_codes = verb->exit_codes ? verb->exit_codes : common_codes,
+                     .exit_codes = verb->exit_codes ? verb->exit_codes : verb_common_codes,
                      .opts = verb->opts,
                      .count = verb->opt_count,
                      .config = verb->config};
@@ -180,7 +180,7 @@ static int run_leaf(const Verb *verb, const char *before, int argc, char **argv)
     VerbCall call = {.arena = &arena};
     call.path = arena_printf(&arena, "%s %s", before, verb->name);
     void *options = arena_alloc(&arena, verb->opt_size + 1);
-    OptSet set = {.opts = verb->opts, .count = verb->opt_count, .into = options, .arena = &arena};
+    OptSet set = {.opts = verb->opts, .count = verb->opt_count, .into = options, .arena = &arena, .command = verb->command};
     Err of_env;
     if (opt_defaults(&set, &call.err) < 0)
         return verb_fail(&call, EXIT_USAGE);

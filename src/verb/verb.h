@@ -12,6 +12,7 @@
 
 /* Exit codes of every verb. */
 enum { EXIT_FINE = 0, EXIT_FINDING = 1, EXIT_USAGE = 2, EXIT_UNKNOWN = 3 };
+extern const char verb_common_codes[]; /* as lines of a page */
 
 typedef struct VerbCall {
     const char *path; /* what errors begin with: "stoker sim run" */
@@ -30,6 +31,7 @@ typedef struct Verb {
     size_t opt_size;     /* of the struct that the options fill */
     const char *no_args; /* it takes no argument: what to say behind that, mostly ""; NULL: `run` looks at them */
     bool config;         /* the keys of `opts` are those of a configuration file */
+    bool command;        /* its first argument begins a command, whose options are not its own */
     int (*run)(VerbCall *call, const void *options);        /* returns an exit code */
     char **(*rewrite)(Arena *arena, int argc, char **argv); /* other spellings of the words, before parsing; or NULL */
     const struct Verb *const *subs; /* NULL-ended; a verb has these, `run`, or both: then `run` takes what

@@ -126,23 +126,8 @@ static int read_question(VerbCall *call, const XidOptions *o, Question *q)
 /* Breaks `text` at the terminal's width behind a label. */
 static void add_wrapped(Str *out, const char *label, const char *text)
 {
-    size_t width = verb_width(), at = LABEL + 2;
-
     str_addf(out, "  %-*s", LABEL, label);
-    for (const char *word = text; *word;) {
-        size_t len = strcspn(word, " ");
-        if (at > LABEL + 2 && at + 1 + len > width) {
-            str_addf(out, "\n%*s", LABEL + 2, "");
-            at = LABEL + 2;
-        } else if (at > LABEL + 2) {
-            str_addc(out, ' ');
-            at++;
-        }
-        str_addn(out, word, len);
-        at += len;
-        word += len + strspn(word + len, " ");
-    }
-    str_addc(out, '\n');
+    str_add_wrapped(out, text, LABEL + 2, LABEL + 2, verb_width());
 }
 
 static void add_word(Str *out, const char *label, const WordRow *word)
@@ -250,7 +235,7 @@ static void add_text(Str *out, const Question *q, const FaultVerdict *v, const F
         add_word(out, "cause", &fault_causes[v->cause]);
         add_word(out, "severity", &fault_severities[v->severity]);
         add_word(out, "do", &fault_actions[v->action]);
-        add_wrapped(out, "", rule->fault->advice);
+        add_wrapped(out, "", fault_advice(rule->fault, v->action));
         add_word(out, "told", &fault_routes[v->route]);
         if (rule->silent)
             add_wrapped(out, "", "opens no incident by itself; it is attached to the one that it follows");
@@ -283,7 +268,7 @@ static void add_json(Str *out, const Question *q, const FaultVerdict *v)
         json_add_text(out, "severity", fault_severities[v->severity].key);
         json_add_text(out, "scope", fault_scopes[rule->scope].key);
         json_add_text(out, "action", fault_actions[v->action].key);
-        json_add_text(out, "advice", rule->fault->advice);
+        json_add_text(out, "advice", fault_advice(rule->fault, v->action));
         json_add_text(out, "route", fault_routes[v->route].key);
         json_add_text(out, "clear", fault_clears[rule->fault->clear].key);
         json_add_text(out, "runbook", rule->fault->runbook);
@@ -392,7 +377,7 @@ static int xid_run(VerbCall *call, const void *options)
         return verb_failf(call, EXIT_USAGE, "--markdown goes with --list");
     if (!o->list && (code = read_question(call, o, &question)) != EXIT_FINE)
         return code;
-    int rc = faults_load(o->faults.items, o->faults.len, &catalogue, &call->err);
+    int rc = faults_load(&o->faults, NULL, &catalogue, &call->err);
     if (rc < 0)
         return verb_fail(call, rc == -EINVAL ? EXIT_USAGE : EXIT_UNKNOWN);
     question.catalogue = catalogue;

@@ -1,9 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """What the agent costs while it is scraped each second, and how fast it answers, beside Debian's prometheus-node-exporter in
-the same run where that can be had.
+the same run where that is installed or fetched (test/peer/fetch.py BUILD/peers node-exporter).
 
-usage: agent.py BUILD [--minutes 10] [--write]      --write puts the tables into docs/measurements.md
+usage: agent.py BUILD [--minutes 10] [--intervals] [--write]    --write puts the tables into docs/measurements.md
+--intervals: the processor time alone, of agents and node exporters that are scraped each second, each 15 seconds and never
 
 Nothing here passes or fails: goals stand beside the figures for a reader to judge."""
 import contextlib
@@ -11,6 +12,7 @@ import http.client
 import multiprocessing
 import os
 import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -21,6 +23,7 @@ from pathlib import Path
 import run as bench
 
 ROOT = Path(__file__).resolve().parents[2]
+I_BEGIN, I_END = "<!-- intervals: written by test/bench/agent.py --intervals with --write -->", "<!-- end of intervals -->"
 BEGIN, END = "<!-- agent: written by test/bench/agent.py with --write -->", "<!-- end of agent -->"
 HZ = os.sysconf("SC_CLK_TCK")
 SCRAPERS, ROUNDS = (1, 4, 16), 400
@@ -80,12 +83,17 @@ def latency(address, scrapers):
     return times[len(times) // 2], times[int(len(times) * 0.99) - 1]
 
 
-def node_exporter(build):
+def find_exporter(build):
+    """The program, fetched or installed; None where it cannot be had."""
+    return next((build / "peers").rglob("usr/bin/prometheus-node-exporter"), None) or shutil.which("prometheus-node-exporter")
+
+
+def node_exporter(build, number=0):
     """A running one and its address, or None where it cannot be had."""
-    program = next((build / "peers").rglob("usr/bin/prometheus-node-exporter"), None) if (build / "peers").is_dir() else None
+    program = find_exporter(build)
     if not program:
         return None, None
-    port = 19100 + os.getpid() % 1000
+    port = 19100 + (os.getpid() + number) % 1000
     process = subprocess.Popen([program, f"--web.listen-address=127.0.0.1:{port}"], stdout=subprocess.DEVNULL,
                                stderr=subprocess.DEVNULL)
     rig.until(lambda: _answers(f"127.0.0.1:{port}"), "the node exporter answers")
@@ -151,7 +159,7 @@ def stripped_size(program, tmp):
 def starts(build):
     """Start and size, in one table."""
     stoker, rows = build / "stoker", []
-    peer = next((build / "peers").rglob("usr/bin/prometheus-node-exporter"), None) if (build / "peers").is_dir() else None
+    peer = find_exporter(build)
     with tempfile.TemporaryDirectory() as tmp:
         node = rig.Node(stoker, Path(tmp), "default", strict=False)
         ours, theirs = [], []
@@ -213,6 +221,43 @@ def case(build, scenario, seconds, alone, out):
             node.stop()
 
 
+# scraped each so many seconds (None: never), options; an agent with options of its own has no peer
+AGENTS = ((1, ()), (15, ()), (None, ()), (15, ("--sample-fast", "1s")))
+
+
+def by_interval(build, seconds):
+    """A table of agents, and of node exporters beside them, that are scraped at several intervals, all at once."""
+    with contextlib.ExitStack() as ends:
+        tmp, watched = Path(ends.enter_context(tempfile.TemporaryDirectory())), []
+        for i, (interval, options) in enumerate(AGENTS):
+            folder = tmp / str(i)
+            folder.mkdir()
+            node = rig.Node(build / "stoker", folder, "default", strict=False)
+            ends.callback(node.stop)
+            agent = rig.Agent(build / "stoker", folder, node.env, options=options)
+            ends.callback(agent.stop)
+            peer, address = (None, None) if options else node_exporter(build, i)
+            if peer:
+                ends.callback(peer.wait, 30)
+                ends.callback(peer.terminate)
+            processes = [agent.process.pid, agent.children()[0][0], *([peer.pid] if peer else [])]
+            watched.append((interval, [agent.address] + [address] * bool(peer), [Process(pid) for pid in processes]))
+        start = time.monotonic()
+        for p in (p for _, _, processes in watched for p in processes):
+            p.cpu0, p.at = p.cpu(), start
+        for second in range(1, seconds + 1):
+            time.sleep(max(0, start + second - time.monotonic()))
+            for address in (a for interval, addresses, _ in watched if interval and second % interval == 0 for a in addresses):
+                scrape(http.client.HTTPConnection(address, timeout=60))
+        shares = [[p.percent() for p in processes] for _, _, processes in watched]
+    lines = [("a scrape each", "agent", "sampler", "both", "node exporter", "ratio"), ("---",) * 6]
+    for (interval, options), (agent, sampler, *peer) in zip(AGENTS, shares, strict=True):
+        what = (f"{interval} s" if interval else "never") + (f", `{' '.join(options)}`" if options else "")
+        lines.append((what, *(f"{share:.2f} %" for share in (agent, sampler, agent + sampler)),
+                      *((f"{peer[0]:.2f} %", f"{(agent + sampler) / peer[0]:.2g}" if peer[0] else "") if peer else ("", ""))))
+    return bench.columns(lines) + ("" if find_exporter(build) else "\n\nNode exporter: skipped, it is not installed.")
+
+
 def table(rows):
     lines = [("what", "stoker", "node exporter", "ratio", "goal"), ("---",) * 5]
     for what, ours, theirs, goal, unit in rows:
@@ -224,8 +269,12 @@ def table(rows):
 def main():
     parser = bench.parser(__doc__)
     parser.add_argument("--minutes", type=float, default=0.5)
+    parser.add_argument("--intervals", action="store_true")
     args = parser.parse_args()
     seconds = int(args.minutes * 60)
+    if args.intervals:
+        return bench.tell(args, f"8 GPUs, {args.minutes:g} minutes, per cent of a core", f"\n{by_interval(args.build, seconds)}\n",
+                          I_BEGIN, I_END)
     tables, alone, running = "", multiprocessing.Lock(), []
     for title, scenario in (("8 GPUs, default metrics", "default"), ("8 x 7 MIG devices", str(ROOT / "test/bench/mig-8x7.yaml"))):
         out = multiprocessing.Queue()

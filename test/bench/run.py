@@ -66,6 +66,11 @@ SECTIONS = [
         ("gzip_pack", None, ["zlib compress2"], 1_000_000),
         ("gzip_unpack", None, ["gzip_pack"], None),
     ]),
+    ("The ledger: 8 GPUs, 50 owners a tick; 30 days with 200 owners, 144,000 rows", "ledger", [
+        ("ledger tick", None, ["2 x clock_gettime"], None),
+        ("ledger tick to the journal", None, ["2 x clock_gettime"], 1_000_000),
+        ("cost, 30 days", None, ["a sum in SQL"], 200_000_000),
+    ]),
     ("The /metrics page, default rows", "page", [
         ("page, 8 GPUs", None, ["as many series with printf"], 300_000),
         ("page, 8 GPUs, labels made anew", None, ["as many series with printf"], None),
@@ -135,6 +140,8 @@ def rows(results, table):
         said = SAID.get(name, name) + (f", less {minus}" if minus else "")
         if name == "yaml_load":
             said += f" ({results['yaml bytes'] / middle * 1e3:.1f} MB/s)"
+        if name == "cost, 30 days":
+            said += f" ({results['ledger bytes'] / 1e6:.0f} MB)"
         if name == "gzip_pack":
             said += f" ({results['page bytes']} to {results['packed bytes']} bytes)"
         yield said, time_text(middle), "; ".join(compared), f"< {time_text(goal)}" if goal else ""
@@ -196,6 +203,7 @@ def main():
         "page": [],
         "node": [data, build / "stoker"],
         "store": [],
+        "ledger": [],
         "nvml": [build / "sim" / "nvml" / "r610" / "libnvidia-ml.so.1", data],
     }
     tables = ""

@@ -7,7 +7,7 @@ import time
 
 import yaml
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCENARIOS = sorted((ROOT / "sim/data/scenarios").glob("*.yaml"))
 CLASSES = yaml.safe_load((ROOT / "data/faults/classes.yaml").read_text())["classes"]
 REAL_SECONDS = 6  # of one scenario, about

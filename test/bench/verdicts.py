@@ -1,9 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """The agent's verdicts against what is planted: every scenario of the simulator played fast, class by class; and two storms,
-of kernel lines and of corrected memory errors, with what they open and what they cost.
+of kernel lines and of corrected memory errors, with what they open and what they cost; and `stoker why` on labelled
+scenarios (test/unit/why/cases.def).
 
-usage: verdicts.py BUILD [--only scenarios|storms] [--scenario NAME]... [--write]
+usage: verdicts.py BUILD [--only scenarios|storms|why] [--scenario NAME]... [--write]
                                               --write puts the result into docs/measurements.md
 
 A finding that differs from the truth is printed with its evidence. Nothing here passes or fails: goals stand beside the
@@ -439,6 +440,18 @@ def storms(stoker):
     return text
 
 
+# -- why --------------------------------------------------------------------------------------------------------------
+
+def causes(build):
+    """The confusion matrix of engine/why: rows are what was planted, columns what was found, by number."""
+    done = subprocess.run([build / "test/unit/why/test_why", "matrix"], capture_output=True, text=True, timeout=120, check=False)
+    print(done.stderr, end="", file=sys.stderr)
+    wrong = f"\n\nNot as planted:\n\n{done.stderr}" if done.stderr else ""
+    return ("Labelled scenarios, near misses among them, through `engine/activity` and `engine/why`. Rows are what was planted, "
+            f"columns what was found, by the\nnumber of the cause; goal: at most two causes confused, none with "
+            f"confidence.\n\n```\n{done.stdout}```{wrong}\n")
+
+
 def table(head, rows):
     lines = [head, ("---",) * len(head), *rows]
     return bench.columns(lines)
@@ -446,15 +459,17 @@ def table(head, rows):
 
 def main():
     parser = bench.parser(__doc__)
-    parser.add_argument("--only", choices=("scenarios", "storms"))
+    parser.add_argument("--only", choices=("scenarios", "storms", "why"))
     parser.add_argument("--scenario", action="append", help="play this one only")
     args = parser.parse_args()
     stoker = args.build / "stoker"
     begun = time.monotonic()
     parts = []
-    if args.only != "storms":
+    if args.only in (None, "scenarios"):
         parts.append(f"### Scenarios\n\n{verdicts(play_all(stoker, args.scenario))}")
-    if args.only != "scenarios" and not args.scenario:
+    if args.only in (None, "why") and not args.scenario:
+        parts.append(f"### Why\n\n{causes(args.build)}")
+    if args.only in (None, "storms") and not args.scenario:
         parts.append(f"### Storms\n\n{storms(stoker)}")
     bench.tell(args, f"{(time.monotonic() - begun) / 60:.0f} minutes", "\n" + "\n".join(parts), BEGIN, END)
 

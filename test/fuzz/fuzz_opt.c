@@ -57,7 +57,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     int rc = 0;
     if (size < 1)
         return 0;
-    const OptSet set = {sample_opts, ARRAY_LEN(sample_opts), &sample, &arena};
+    OptPlace places[ARRAY_LEN(sample_opts)] = {0};
+    const OptSet set = {
+        .opts = sample_opts, .count = ARRAY_LEN(sample_opts), .into = &sample, .arena = &arena, .places = places};
     if (opt_defaults(&set, &err) < 0)
         abort();
     char *text = arena_strndup(&arena, (const char *)data + 1, size - 1);

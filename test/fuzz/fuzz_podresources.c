@@ -50,17 +50,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static const char *const names[] = {"nvidia.com/gpu.shared"};
     const PodResourcesConfig config = {.resource_names = names, .resource_name_count = 1};
     AllocationTable first, again;
-    size_t pods = 0, odd = 0;
+    PodResourcesFound found = {0};
     Err err = {0};
     int rc;
 
     allocation_table_init(&first);
     allocation_table_init(&again);
-    rc = podresources_decode(data, size, &config, &first, &pods, &odd, &err);
+    rc = podresources_decode(data, size, &config, &first, &found, &err);
     if (rc < 0 ? first.len || err.code != rc || (rc != -EBADMSG && rc != -E2BIG) : rc)
         abort();
-    check(&first, pods, size);
-    if (podresources_decode(data, size, &config, &again, &pods, &odd, &err) != rc || again.len != first.len)
+    check(&first, found.pods, size);
+    if (podresources_decode(data, size, &config, &again, &found, &err) != rc || again.len != first.len)
         abort();
     for (size_t i = 0; i < first.len; i++) {
         if (!same(&first.at[i], &again.at[i]))

@@ -85,7 +85,7 @@ static void compare(const char *text, size_t size, const Recording *plain)
     str_init(&one, LINE_MAX_BYTES);
     str_init(&two, LINE_MAX_BYTES);
     must(gzip_pack(text, size, &packed, NULL) == 0);
-    must(recording_open(file_of(packed.text, packed.len), NULL, NULL, &other, &err) == 0);
+    must(recording_open(file_of(packed.text, packed.len), &other, &err) == 0);
     must(other->lines.len == plain->lines.len);
     must(strcmp(other->damage, plain->damage) == 0);
     const size_t last = other->lines.len - 1;
@@ -104,7 +104,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     CLEANUP(recording_close_at) Recording *recording = NULL;
     Err err = {0};
 
-    const int rc = recording_open(file_of(data, size), NULL, NULL, &recording, &err);
+    const int rc = recording_open(file_of(data, size), &recording, &err);
     must(rc < 0 ? !recording && err.code == rc && err.text[0] : rc == 0 && recording);
     must(packed || count_looks(text, size) == (recording ? recording->lines.len : 0));
     if (recording)

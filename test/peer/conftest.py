@@ -186,8 +186,8 @@ def web():
 
 
 @pytest.fixture(scope="session")
-def secrets(tmp_path_factory):
-    return servers.Secrets(tmp_path_factory.mktemp("secrets"))
+def secrets(tmp_path_factory, bcrypt):
+    return servers.Secrets(tmp_path_factory.mktemp("secrets"), bcrypt)
 
 
 @pytest.fixture(scope="session")

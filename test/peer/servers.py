@@ -11,7 +11,6 @@ import subprocess
 import time
 import urllib.parse
 import urllib.request
-import warnings
 
 LIMIT_S = 120
 USER, PASSWORD = "prometheus", "a pass: word"
@@ -90,11 +89,12 @@ def started_on_a_port(what, ready, command, log, **more):
 class Secrets:
     """A certificate for 127.0.0.1, its key and a web-config file of Prometheus's kind that asks for a password."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, bcrypt):
         self.cert, self.key, self.web_config = folder / "cert.pem", folder / "key.pem", folder / "web.yaml"
         subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
                         "-days", "2", "-subj", "/CN=stoker", "-addext", "subjectAltName=IP:127.0.0.1",
-                        "-keyout", self.key, "-out", self.cert], check=True, capture_output=True, timeout=LIMIT_S)
+                        "-addext", "keyUsage=digitalSignature,keyCertSign", "-keyout", self.key, "-out", self.cert],
+                       check=True, capture_output=True, timeout=LIMIT_S)
         self.web_config.write_text(f"tls_server_config:\n  cert_file: {self.cert}\n  key_file: {self.key}\n"
                                    f"basic_auth_users:\n  {USER}: {bcrypt(PASSWORD)}\n")
 
@@ -105,13 +105,6 @@ class Secrets:
         """A scrape_config for a server with this web-config."""
         return {"job_name": name, "scheme": scheme, "basic_auth": {"username": USER, "password": password},
                 "tls_config": {"ca_file": str(self.cert)}, "static_configs": [{"targets": [urllib.parse.urlsplit(url).netloc]}]}
-
-
-def bcrypt(password):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # later Pythons have no crypt; Debian 12's does
-        import crypt  # pylint: disable=import-outside-toplevel
-    return crypt.crypt(password, crypt.mksalt(crypt.METHOD_BLOWFISH, rounds=16))
 
 
 def get(url, headers=None, context=None):

@@ -31,7 +31,7 @@ RANGES = {  # integers by the name of the parameter: first and last value
     "pid": (1, 1), "length": (80, 80), "words": (16, 16), "sensor_index": (0, 3),
 }
 PRIVATE = re.compile(r"uuid|serial|pid$|hostname|guid|busid|remotepci", re.I)
-PRIVATE_FUNCTIONS = re.compile(r"GetUUID|GetSerial|GetProcessName|GetHostname|AccountingPids")
+PRIVATE_FUNCTIONS = re.compile(r"GetUUID|GetPdi|GetSerial|GetProcessName|GetHostname|AccountingPids")
 ROOM = 512  # places offered to a count
 
 
@@ -96,12 +96,17 @@ def write_inner(member, path, facts):
     return text + "    rec_raw(r, \"}\");\n"
 
 
+def is_padding(struct, member):
+    """Whether nothing is said there. What a board keeps of its memory is called "reserved" too."""
+    return member.name.lower().startswith("reserved") and struct.name != "nvmlMemory_v2_t"
+
+
 def emit_writer(struct, facts):
     text = f"\nstatic void write_{struct.name}(Rec *r, const {struct.name} *v)\n{{\n"
     if struct.union:
         return text + "    rec_bytes(r, v, sizeof *v, 0);\n}\n"
     text += "    rec_raw(r, \"{\");\n"
-    members = [m for m in struct.members if m.name != "version" and not m.name.lower().startswith("reserved")]
+    members = [m for m in struct.members if m.name != "version" and not is_padding(struct, m)]
     for i, member in enumerate(members):
         text += f"    rec_key(r, \"{member.name}\", {1 if i else 0});\n" + write_member(member, "v->", facts)
     return text + "    rec_raw(r, \"}\");\n}\n"

@@ -29,7 +29,7 @@ PLACE = re.compile(
     r"GetPciInfo|BusId|GetIndex|GetBoardId|GetMinorNumber|GetIrqNum|GetModuleId|Affinity|NumaNode|GetUUID|GetSerial|Topology|"
     r"Hostname|HandleBy|InforomConfigurationChecksum|RemotePciInfo|PlatformInfo|FabricInfo|ProcessName|BoardPartNumber|"
     r"GetVbiosVersion|Inforom\w*Version|P2PStatus|OnSameBoard|HicVersion|QueryDrainState|GspFirmwareVersion|"
-    r"GetTopology|DriverVersion|NVMLVersion|DriverBranch|CudaDriverVersion")
+    r"GetPdi|GetTopology|DriverVersion|NVMLVersion|DriverBranch|CudaDriverVersion")
 # Readings: what changes from moment to moment, and settings that an operator makes.
 READING = re.compile(
     r"Processes|ProcessDetail|ProcessUtil|Accounting|Utilization|Samples|GetClockInfo$|GetClock$|PowerUsage|Energy|"

@@ -14,8 +14,21 @@ int rec_have(const Rec *r, const char *name, void *fn, size_t size)
     return symbol != NULL;
 }
 
+static int is_left_out(const Rec *r, const char *name)
+{
+    size_t len = strlen(name);
+
+    for (const char *at = r->without; at && (at = strstr(at, name)); at += len)
+        if ((at == r->without || at[-1] == ',') && (at[len] == ',' || at[len] == '\0'))
+            return 1;
+    return 0;
+}
+
 int rec_find(Rec *r, const char *name, void *fn, size_t size)
 {
+    r->asked = name;
+    if (is_left_out(r, name))
+        return 0;
     if (rec_have(r, name, fn, size))
         return 1;
     rec_begin(r, name);

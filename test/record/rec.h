@@ -16,13 +16,15 @@ typedef struct Rec {
     nvmlDevice_t device, second;
     nvmlGpuInstance_t instance;
     nvmlComputeInstance_t compute;
-    int second_index; /* -1: no second device */
+    int second_index;    /* -1: no second device */
+    const char *without; /* functions that are not called: names with commas, or NULL */
+    const char *asked;   /* the function that was looked up last */
     unsigned int calls, args, outs;
 } Rec;
 
 /* Looks a function up into the pointer at `fn`; 0 where the library has none. */
 int rec_have(const Rec *r, const char *name, void *fn, size_t size);
-/* The same, and records that there is none. */
+/* The same, and records that there is none. 0 too for one that is not to be called. */
 int rec_find(Rec *r, const char *name, void *fn, size_t size);
 
 /* One call: begin, args, code, outs (each: rec_out, a value, "]"), end. */

@@ -3,9 +3,13 @@
  * nvml-record: asks a driver library everything it can be asked without changing anything, and writes the answers as
  * one JSON file. compare.py holds a recording of a real GPU against one of a simulated node with the same board.
  *
- * usage: nvml-record [FILE [LIBRARY]]       standard output and libnvidia-ml.so.1 by default
+ * usage: nvml-record [FILE [LIBRARY [WITHOUT]]]     standard output and libnvidia-ml.so.1 by default; WITHOUT:
+ * functions that are not called, with commas
+ *
+ * Where a call crashes or the program is ended, "in FUNCTION" on standard output says in which one.
  */
 #include <dlfcn.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -418,14 +422,29 @@ static int record(Rec *r)
     return 0;
 }
 
+static Rec *recording; /* for the handler */
+
+static void tell_call(int signal_number)
+{
+    const char *name = recording->asked ? recording->asked : "nothing";
+    if (write(STDOUT_FILENO, "in ", 3) < 0 || write(STDOUT_FILENO, name, strlen(name)) < 0 ||
+        write(STDOUT_FILENO, "\n", 1) < 0)
+        _exit(1);
+    _exit(128 + signal_number);
+}
+
 int main(int argc, char **argv)
 {
+    static const int signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTERM};
     const char *library = argc > 2 ? argv[2] : "libnvidia-ml.so.1";
-    Rec r = {.out = stdout, .second_index = -1};
-    if (argc > 3) {
-        fputs("usage: nvml-record [FILE [LIBRARY]]\n", stderr);
+    Rec r = {.out = stdout, .second_index = -1, .without = argc > 3 ? argv[3] : NULL};
+    if (argc > 4) {
+        fputs("usage: nvml-record [FILE [LIBRARY [WITHOUT]]]\n", stderr);
         return 2;
     }
+    recording = &r;
+    for (size_t i = 0; i < LEN(signals); i++)
+        signal(signals[i], tell_call);
     r.library = dlopen(library, RTLD_NOW);
     if (!r.library) {
         fprintf(stderr, "nvml-record: %s\n", dlerror());

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-REAL = sorted((ROOT / "test" / "data" / "real").glob("*.json"))
+REAL = sorted((ROOT / "test" / "data" / "real").rglob("nvml-*.json"))
 
 spec = importlib.util.spec_from_file_location("compare", Path(__file__).with_name("compare.py"))
 compare = importlib.util.module_from_spec(spec)
@@ -89,6 +89,7 @@ def test_every_gpu_is_asked_for_everything(simulated):
     for gpu in "01234":
         assert len({c["f"] for c in recording["calls"] if c["on"] == gpu}) > 100, gpu
     assert find(recording, "nvmlDeviceGetMaxClockInfo", type=1)["out"]["mhz"] == ["unsigned int", 1980]
+    assert find(recording, "nvmlDeviceGetMemoryInfo_v2")["out"]["memory"][1]["reserved"] > 400 << 20
     mig = gpu_of(recording, mig=True)
     assert find(recording, "nvmlDeviceGetName", on=f"{mig}/0")["out"]["name"][1].endswith("3g.40gb")
     assert any(c["f"] == "nvmlGpmMetricsGet" and c["rc"] == 0 for c in recording["calls"])

@@ -69,7 +69,7 @@ def main():
         home = library(folder)
     except Unavailable as reason:
         sys.exit(f"the chart library of the agent's page: {reason}")
-    for name, output in zip(FILES, outputs, strict=True):
+    for name, output in zip(FILES, outputs):
         shutil.copyfile(home / name, output)
 
 

@@ -13,7 +13,7 @@
 #include "base/duration.h"
 #include "engine/health/incidents.h"
 
-enum { JOB_CAP = 80, SLICES = 7, YOUNG_S = 10, SOON_S = 5, HOURS = 24, GAP_S = 90 };
+enum { JOB_CAP = 80, YOUNG_S = 10, SOON_S = 5, HOURS = 24, GAP_S = 90 };
 
 /* A word replaces another one when it was right for so long. */
 #define DWELL_NS (10 * NS_PER_S)
@@ -69,14 +69,7 @@ void activities_free(Activities *activities)
     free(activities);
 }
 
-/* What the seconds are made of. Of two sources of one series the larger counts, of two counters their sum. */
-static const struct {
-    ActivitySeries into;
-    MetricId metric;
-    double scale;   /* to a share */
-    MetricId limit; /* it is a share of; METRIC_END: of nothing */
-    bool counter;   /* its rise per second */
-} sources[] = {
+static const SecondsSource sources[] = {
     {ACTIVITY_OF_SM, METRIC_PROF_SM_ACTIVE, 1, METRIC_END, false},
     {ACTIVITY_OF_UTIL, METRIC_GPU_UTIL, 0.01, METRIC_END, false},
     {ACTIVITY_OF_TENSOR, METRIC_PROF_PIPE_TENSOR_ACTIVE, 1, METRIC_END, false},
@@ -95,6 +88,7 @@ void activities_add_wanted(uint64_t wanted[METRIC_SET_WORDS])
         metric_set_add(wanted, sources[i].metric);
         metric_set_add(wanted, sources[i].limit);
     }
+    metric_set_add(wanted, METRIC_PROF_GR_ENGINE_ACTIVE);
     metric_set_add(wanted, METRIC_FB_USED);
     metric_set_add(wanted, METRIC_FB_TOTAL);
 }
@@ -121,52 +115,6 @@ static GpuSlot *find_slot(Activities *activities, const Device *device)
 }
 
 /* --- the last minute ---------------------------------------------------------------------------------------------- */
-
-/* Fills the minute with a metric of the store, times `scale`. */
-static void read_seconds(const Subject *s, const char *key, MetricId id, double scale, double out[ACTIVITY_WINDOW_S])
-{
-    const uint64_t now_s = s->snapshot->node->time_ns / NS_PER_S;
-    const uint64_t from_s = now_s >= ACTIVITY_WINDOW_S ? now_s - ACTIVITY_WINDOW_S + 1 : 0;
-    const StoreSeries series = store_find(s->store, key, id);
-    StoreSecond seconds[ACTIVITY_WINDOW_S];
-    size_t count = 0;
-
-    for (int i = 0; i < ACTIVITY_WINDOW_S; i++)
-        out[i] = NAN;
-    if (series >= 0)
-        count =
-            store_seconds(s->store, series, from_s * NS_PER_S, s->snapshot->node->time_ns, seconds, ACTIVITY_WINDOW_S);
-    for (size_t i = 0; i < count; i++) {
-        const uint64_t at = seconds[i].time_ns / NS_PER_S + ACTIVITY_WINDOW_S - 1 - now_s;
-
-        if (seconds[i].valid && at < ACTIVITY_WINDOW_S)
-            out[at] = seconds[i].value * scale;
-    }
-}
-
-/* Of a counter: what it grew by since the second before that has a value, per second. */
-static void count_to_rate(double values[ACTIVITY_WINDOW_S])
-{
-    double before = NAN;
-    int before_at = 0;
-
-    for (int i = 0; i < ACTIVITY_WINDOW_S; i++) {
-        const double value = values[i];
-
-        if (!isfinite(value))
-            continue;
-        values[i] = value >= before ? (value - before) / (i - before_at) : (double)NAN;
-        before = value;
-        before_at = i;
-    }
-}
-
-static double limit_scale(const Reading *reading, MetricId id)
-{
-    double limit;
-
-    return sample_double(&reading->sample[id], &limit) && limit > 0 ? 1 / limit : (double)NAN;
-}
 
 static bool has_process(const Subject *s)
 {
@@ -204,22 +152,7 @@ static bool has_memory(const Reading *reading)
 
 static void read_minute(const Subject *s, ActivitySeconds *ret)
 {
-    double values[ACTIVITY_WINDOW_S];
-    char key[DEVICE_KEY_CAP];
-
-    if (device_key(&s->reading->device, key) < 0)
-        key[0] = '\0';
-    for (size_t i = 0; i < ARRAY_LEN(sources); i++) {
-        const bool first = i == 0 || sources[i - 1].into != sources[i].into;
-        const double limit = sources[i].limit == METRIC_END ? 1 : limit_scale(s->reading, sources[i].limit);
-        double *into = ret->at[sources[i].into];
-
-        read_seconds(s, key, sources[i].metric, sources[i].scale * limit, values);
-        if (sources[i].counter)
-            count_to_rate(values);
-        for (int k = 0; k < ACTIVITY_WINDOW_S; k++)
-            into[k] = first ? values[k] : sources[i].counter ? into[k] + values[k] : fmax(into[k], values[k]);
-    }
+    seconds_read(s->store, s->reading, s->snapshot->node->time_ns, sources, ARRAY_LEN(sources), ret->at);
     ret->held = has_process(s) || has_owner(s) || has_memory(s->reading);
 }
 
@@ -280,7 +213,8 @@ static Activity explain_absence(const Subject *s, bool held)
 {
     const Sample *util = &s->reading->sample[METRIC_GPU_UTIL];
 
-    if (s->gpu->state == GPU_STARTING || (s->gpu->state == GPU_UP && !util->valid && util->absence == ABSENCE_NOT_YET))
+    if ((s->gpu->state == GPU_STARTING && s->gpu->last_sample_ns == 0) ||
+        (s->gpu->state == GPU_UP && !util->valid && util->absence == ABSENCE_NOT_YET))
         return make_unknown(held, "just started");
     if (s->gpu->state != GPU_UP)
         return make_unknown(held, "%s", s->gpu->why[0] ? s->gpu->why : gpu_states[s->gpu->state].text);
@@ -316,15 +250,6 @@ static Activity decide_by_readings(const Subject *s, const Activity *before)
     return a;
 }
 
-/* Slices of compute of a MIG instance, of seven: "1c.3g.40gb" has 1, "3g.40gb" 3. */
-static double instance_share(const Reading *instance)
-{
-    const char *at = instance->profile;
-    const double slices = strtod(at, NULL);
-
-    return slices > 0 ? slices / SLICES : 1.0 / SLICES;
-}
-
 /* Of a split GPU: the busiest word of its instances, and their activity weighed by their slices. */
 static Activity sum_up_instances(const GpuSlot *slot, const NodeGpu *gpu)
 {
@@ -342,7 +267,7 @@ static Activity sum_up_instances(const GpuSlot *slot, const NodeGpu *gpu)
         a.held |= one->held;
         a.window_s = one->window_s > a.window_s ? one->window_s : a.window_s;
         if (isfinite(one->sm_active) && one->window_s > 0) {
-            sm += one->sm_active * instance_share(&gpu->instances[i]);
+            sm += one->sm_active * reading_mig_share(&gpu->reading, &gpu->instances[i]);
             known = true;
         }
     }

@@ -22,9 +22,30 @@ void activities_add_wanted(uint64_t wanted[METRIC_SET_WORDS]);
  * were added to the store and the incidents are known. The instances' activities stay valid until the next call. */
 void activities_update(Activities *activities, const Snapshot *snapshot, const Store *store);
 
-/* --- decide.c: the rule. Seconds of readings in, a word with its cause out. Knows neither store nor incidents. ---- */
+/* --- seconds.c: the last minute of a device, read from the store. Engine/why reads its own series with it. ----------
+ */
 
 enum { ACTIVITY_WINDOW_S = 60 };
+
+/* What a row of seconds is made of. Of two sources of one row, which stand one behind the other, the larger value
+ * counts, of two counters their sum. A MIG instance has no utilisation: how long its engine was active stands for it.
+ */
+typedef struct SecondsSource {
+    size_t into; /* the row */
+    MetricId metric;
+    double scale;   /* to the row's unit */
+    MetricId limit; /* the value is a share of that one, as it is now; METRIC_END: of nothing */
+    bool counter;   /* its rise per second */
+} SecondsSource;
+
+/* Fills the rows that `sources` name with the last minute, the oldest second first; the last is that of `now_ns`, by
+ * the store's clock. NaN: no reading in that second. */
+void seconds_read(const Store *store, const Reading *reading, uint64_t now_ns, const SecondsSource *sources,
+                  size_t count, double (*rows)[ACTIVITY_WINDOW_S]);
+/* The mean of the seconds from `from` on; NaN where none has a reading. */
+double seconds_mean(const double row[ACTIVITY_WINDOW_S], int from);
+
+/* --- decide.c: the rule. Seconds of readings in, a word with its cause out. Knows neither store nor incidents. ---- */
 
 /* What is read of each second; shares are 0 to 1. NaN: no reading in that second. */
 typedef enum ActivitySeries {

@@ -33,20 +33,6 @@ enum {
     SPIN_S = 30,  /* so long without progress is no step of a job: three steps, 30 s at least */
 };
 
-/* Of the seconds from `from` on; NaN where none has a reading. */
-static double mean_of(const ActivitySeconds *s, ActivitySeries series, int from)
-{
-    double sum = 0;
-    int count = 0;
-
-    for (int i = from; i < ACTIVITY_WINDOW_S; i++)
-        if (isfinite(s->at[series][i])) {
-            sum += s->at[series][i];
-            count++;
-        }
-    return count ? sum / count : NAN;
-}
-
 static bool is_known(const ActivitySeconds *s, int i)
 {
     return isfinite(s->at[ACTIVITY_OF_SM][i]) || isfinite(s->at[ACTIVITY_OF_UTIL][i]);
@@ -102,11 +88,11 @@ static uint32_t seconds_known(const ActivitySeconds *s, int from)
 static bool is_spinning(const ActivitySeconds *s, int start)
 {
     const int from = ACTIVITY_WINDOW_S - SPIN_S;
-    const double sm = mean_of(s, ACTIVITY_OF_SM, from), link = mean_of(s, ACTIVITY_OF_LINK, from);
+    const double sm = seconds_mean(s->at[ACTIVITY_OF_SM], from), link = seconds_mean(s->at[ACTIVITY_OF_LINK], from);
 
-    return start <= from && mean_of(s, ACTIVITY_OF_UTIL, from) >= spin_util && sm >= spin_sm_low &&
-           sm <= spin_sm_high && mean_of(s, ACTIVITY_OF_TENSOR, from) <= spin_tensor &&
-           mean_of(s, ACTIVITY_OF_DRAM, from) <= spin_dram && !(link > spin_link);
+    return start <= from && seconds_mean(s->at[ACTIVITY_OF_UTIL], from) >= spin_util && sm >= spin_sm_low &&
+           sm <= spin_sm_high && seconds_mean(s->at[ACTIVITY_OF_TENSOR], from) <= spin_tensor &&
+           seconds_mean(s->at[ACTIVITY_OF_DRAM], from) <= spin_dram && !(link > spin_link);
 }
 
 static bool is_at_most(double value, Limit limit, bool now)
@@ -209,12 +195,12 @@ void activity_decide(const ActivitySeconds *seconds, const Activity *before, Act
     const int start = window_start(seconds);
     Activity a = {.held = seconds->held,
                   .window_s = seconds_known(seconds, start),
-                  .sm_active = mean_of(seconds, ACTIVITY_OF_SM, start),
-                  .utilization = mean_of(seconds, ACTIVITY_OF_UTIL, start),
-                  .power_share = mean_of(seconds, ACTIVITY_OF_POWER, start),
-                  .clock_share = mean_of(seconds, ACTIVITY_OF_CLOCK, start),
-                  .tensor = mean_of(seconds, ACTIVITY_OF_TENSOR, start),
-                  .dram = mean_of(seconds, ACTIVITY_OF_DRAM, start)};
+                  .sm_active = seconds_mean(seconds->at[ACTIVITY_OF_SM], start),
+                  .utilization = seconds_mean(seconds->at[ACTIVITY_OF_UTIL], start),
+                  .power_share = seconds_mean(seconds->at[ACTIVITY_OF_POWER], start),
+                  .clock_share = seconds_mean(seconds->at[ACTIVITY_OF_CLOCK], start),
+                  .tensor = seconds_mean(seconds->at[ACTIVITY_OF_TENSOR], start),
+                  .dram = seconds_mean(seconds->at[ACTIVITY_OF_DRAM], start)};
 
     a.basis = isfinite(a.sm_active)     ? ACTIVITY_BASIS_SM_ACTIVE
               : isfinite(a.utilization) ? ACTIVITY_BASIS_UTILIZATION
@@ -222,7 +208,8 @@ void activity_decide(const ActivitySeconds *seconds, const Activity *before, Act
     if (a.basis != ACTIVITY_BASIS_NONE) {
         const bool spins = is_spinning(seconds, start);
 
-        a.word = spins ? ACTIVITY_WAITING : decide_word(before, &a, mean_of(seconds, ACTIVITY_OF_VIDEO, start));
+        a.word =
+            spins ? ACTIVITY_WAITING : decide_word(before, &a, seconds_mean(seconds->at[ACTIVITY_OF_VIDEO], start));
         if (a.word == ACTIVITY_WAITING)
             a.cause = spins ? ACTIVITY_CAUSE_COLLECTIVE : decide_cause(before, &a);
         write_text(&a);

@@ -21,7 +21,7 @@
 #include "model/metric.h"
 
 enum { ID_MAX = 64, NAMES_SHOWN = 24, ENTRIES_MAX = 4096 };
-enum { CODE_MAX = 99999, DRIVER_MAX = 9999, TEXT_MAX = 200 };
+enum { CODE_MAX = 99999, MANY_MAX = 1000000, DRIVER_MAX = 9999, TEXT_MAX = 200 };
 /* The trees are large and short-lived: blocks of this size come from the kernel and go back to it. */
 enum { SCRATCH_BLOCK = 512 * 1024, KEEP_BLOCK = 32 * 1024 };
 
@@ -80,7 +80,6 @@ struct Reader {
     const Key *key;
     Arena scratch;
     Section classes, rules;
-    VEC(const char *) texts; /* sources and file names, each kept once */
 };
 
 static const char *get_name(const void *rows, size_t size, size_t i)
@@ -225,29 +224,12 @@ static int read_text(Reader *reader, const YamlNode *node, void *into, Err *err 
     return 0;
 }
 
-/* Keeps a text once, for the few that many entries share. */
-static const char *keep_text(Reader *reader, const char *text)
-{
-    for (size_t i = reader->texts.len; i-- > 0;)
-        if (strcmp(reader->texts.at[i], text) == 0)
-            return reader->texts.at[i];
-    const char *kept = arena_strdup(&reader->catalogue->keep, text);
-    vec_push(&reader->texts, kept);
-    return kept;
-}
-
-static int read_shared_text(Reader *reader, const YamlNode *node, void *into, Err *err UNUSED)
-{
-    *(const char **)into = keep_text(reader, node->text);
-    return 0;
-}
-
 /* A text that is looked for in lines. */
 static int read_part_of_line(Reader *reader, const YamlNode *node, void *into, Err *err)
 {
     if (node->len == 0 || node->len > TEXT_MAX)
         return yaml_fail(node, err, "'%s' takes 1 to %d bytes", reader->key->name, TEXT_MAX);
-    return read_shared_text(reader, node, into, err);
+    return read_text(reader, node, into, err);
 }
 
 _Static_assert(sizeof(FaultCause) == sizeof(unsigned) && sizeof(FaultClear) == sizeof(unsigned), "words are unsigned");
@@ -452,6 +434,27 @@ static int read_range(Reader *reader, const YamlNode *node, void *into, Err *err
     return 0;
 }
 
+/* "100": so many. */
+static int read_many(Reader *reader, const YamlNode *node, void *into, Err *err)
+{
+    TRY(read_number(node, reader->key->name, node->text, node->len, MANY_MAX, into, err));
+    if (*(uint32_t *)into < 2)
+        return yaml_fail(node, err, "'%s' is 2 at least", reader->key->name);
+    return 0;
+}
+
+static int read_remedies(Reader *reader, const YamlNode *node, void *into, Err *err)
+{
+    size_t action = 0;
+
+    for (size_t i = 0; i < count_items(node); i++) {
+        TRY(yaml_want(get_item(node, i), YAML_SCALAR, reader->key->name, err));
+        TRY(find_row(get_item(node, i), "action", fault_actions, sizeof fault_actions[0], ACTION_END, &action, err));
+        *(uint64_t *)into |= UINT64_C(1) << action;
+    }
+    return 0;
+}
+
 static int read_hex(Reader *reader, const YamlNode *node, void *into, Err *err)
 {
     return read_number(node, reader->key->name, node->text, node->len, UINT32_MAX, into, err);
@@ -484,19 +487,24 @@ static int read_intr(Reader *reader, const YamlNode *node, void *into, Err *err)
     return read_map(reader, intr_keys, ARRAY_LEN(intr_keys), "key of 'intr'", node, into, err);
 }
 
-/* What a rule is about, one of the first five; the others narrow it. */
-enum { ON_CONTAINS = 4 };
+/* What a rule is about, one of the first six; the others narrow it. */
+enum { ON_CONTAINS = 5 };
 static const Key on_keys[] = {
     {"xid", read_code, 0, .kind = KEY_SCALAR},
     {"sxid", read_code, 0, .kind = KEY_SCALAR},
     {"event", read_event, 0, .kind = KEY_SCALAR},
     {"detector", read_detector, 0, .kind = KEY_SCALAR},
+    {"repeat", read_many, IN_RULE(many), .kind = KEY_SCALAR},
     [ON_CONTAINS] = {"contains", read_part_of_line, IN_RULE(contains), .kind = KEY_SCALAR},
     {"says", read_says, IN_RULE(word), .kind = KEY_SCALAR},
     {"unit", read_part_of_line, IN_RULE(unit), .kind = KEY_SCALAR},
     {"intr", read_intr, 0, .kind = KEY_MAP},
     {"status", read_hex, IN_RULE(status_bit), .kind = KEY_SCALAR},
     {"status_is", read_hex, IN_RULE(status_is), .kind = KEY_SCALAR},
+    {"count", read_many, IN_RULE(many), .kind = KEY_SCALAR},
+    {"within", read_time, IN_RULE(within_ns), .kind = KEY_SCALAR},
+    {"remedy", read_remedies, IN_RULE(remedies), .kind = KEY_LIST},
+    {"only", read_hex, IN_RULE(only), .kind = KEY_SCALAR},
     {"driver", read_range, IN_RULE(driver), .kind = KEY_SCALAR},
     {"arch", read_range, IN_RULE(arch), .kind = KEY_SCALAR},
 };
@@ -510,9 +518,14 @@ static int read_on(Reader *reader, const YamlNode *on, void *into, Err *err)
     for (size_t i = 0; i < ON_CONTAINS; i++)
         subjects += yaml_get(on, on_keys[i].name) != NULL;
     if (subjects > 1)
-        return yaml_fail(on, err, "'on' has one of xid, sxid, event and detector, not more");
+        return yaml_fail(on, err, "'on' has one of xid, sxid, event, detector and repeat, not more");
     if (subjects == 0 && !rule->contains[0])
-        return yaml_fail(on, err, "'on' has none of xid, sxid, event, detector and contains");
+        return yaml_fail(on, err, "'on' has none of xid, sxid, event, detector, repeat and contains");
+    if (!rule->many != !rule->within_ns || (rule->many && rule->within_ns < NS_PER_S))
+        return yaml_fail(on, err, "'count' and 'repeat' need 'within', a second at least, and it needs one of them");
+    if (!rule->remedies != !yaml_get(on, "repeat"))
+        return yaml_fail(on, err,
+                         "'repeat' needs 'remedy', the actions that were done about it, and nothing else does");
     if (rule->detector && on->len > 1)
         return yaml_fail(on, err, "nothing stands beside 'detector' in 'on'; parameters go into 'with'");
     return 0;
@@ -597,7 +610,7 @@ static const Key class_keys[] = {
     {"parent_window", read_time, IN_CLASS(parent_ns), .kind = KEY_SCALAR},
     {"observe", read_bool, IN_CLASS(observe), .kind = KEY_SCALAR},
     {"enabled", read_bool, IN_CLASS(enabled), .kind = KEY_SCALAR},
-    {"source", read_shared_text, IN_CLASS(source), .kind = KEY_SCALAR},
+    {"source", read_text, IN_CLASS(source), .kind = KEY_SCALAR},
 };
 
 static int read_class(Reader *reader, const YamlPair *entry, FaultClass *class, Err *err)
@@ -605,7 +618,7 @@ static int read_class(Reader *reader, const YamlPair *entry, FaultClass *class, 
     *class = (FaultClass){.id = class->id,
                           .runbook = "",
                           .source = "",
-                          .file = keep_text(reader, entry->key->file),
+                          .file = arena_strdup(&reader->catalogue->keep, entry->key->file),
                           .line = entry->key->line,
                           .reopen_ns = 10 * NS_PER_MIN,
                           .parent_ns = 2 * NS_PER_MIN,
@@ -665,7 +678,8 @@ static int read_rule_class(Reader *reader, const YamlNode *node, void *into, Err
     FaultRule *rule = into;
     const FaultClass *class = NULL;
 
-    if (strcmp(node->text, "none") != 0)
+    rule->any_class = strcmp(node->text, "any") == 0;
+    if (strcmp(node->text, "none") != 0 && !rule->any_class)
         TRY(find_class(reader, node, &class, err));
     rule->fault = rule->enabled ? class : NULL;
     class = rule->fault ? class : &nothing;
@@ -693,7 +707,7 @@ static const Key rule_keys[] = {
     {"keep_firing_for", read_time, IN_RULE(keep_ns), .kind = KEY_SCALAR},
     {"silent", read_bool, IN_RULE(silent), .kind = KEY_SCALAR},
     {"explained_by", find_class, IN_RULE(explained_by), .kind = KEY_SCALAR},
-    {"source", read_shared_text, IN_RULE(source), .kind = KEY_SCALAR},
+    {"source", read_text, IN_RULE(source), .kind = KEY_SCALAR},
 };
 
 static int read_rule(Reader *reader, const YamlPair *entry, size_t number, FaultRule *rule, Err *err)
@@ -704,7 +718,7 @@ static int read_rule(Reader *reader, const YamlPair *entry, size_t number, Fault
                         .unit = "",
                         .event = EVENT_LINE,
                         .enabled = true,
-                        .file = keep_text(reader, entry->key->file),
+                        .file = arena_strdup(&reader->catalogue->keep, entry->key->file),
                         .line = entry->key->line,
                         .number = number};
     TRY(read_map(reader, rule_keys, ARRAY_LEN(rule_keys), "key", entry->value, rule, err));
@@ -712,6 +726,8 @@ static int read_rule(Reader *reader, const YamlPair *entry, size_t number, Fault
         return yaml_fail(entry->key, err, "rule '%s' has no 'on': what it looks at", rule->id);
     if (!yaml_get(entry->value, "class"))
         return yaml_fail(entry->key, err, "rule '%s' has no 'class'; 'none' where it is no fault", rule->id);
+    if (rule->any_class && !rule->remedies)
+        return yaml_fail(entry->key, err, "rule '%s': the class 'any' is for rules on 'repeat'", rule->id);
     if (!rule->name)
         rule->name = rule->id;
     if (!rule->enabled || (rule->fault && rule->fault->observe))
@@ -766,7 +782,6 @@ static void free_reader(Reader *reader)
     map_done(&reader->rules.by_id);
     vec_done(&reader->classes.entries);
     vec_done(&reader->rules.entries);
-    vec_done(&reader->texts);
 }
 
 static int merge_all(Reader *reader, const YamlNode *const *site, size_t count, Err *err)

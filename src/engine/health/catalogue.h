@@ -24,7 +24,7 @@
 #include "model/event.h"
 #include "model/fault.h"
 
-enum { CATALOGUE_PARENTS = 16, CATALOGUE_PARAMS = 12 };
+enum { CATALOGUE_PARENTS = 20, CATALOGUE_PARAMS = 12 };
 
 typedef struct FaultClass {
     const char *id;      /* "gpu-lost" */
@@ -98,8 +98,12 @@ typedef struct FaultRule {
     FaultBits intr_old, intr_new;   /* XID 144-150: intrInfo before R575 and since */
     uint32_t status_bit;            /* XID 144-150: bit of errorStatus; 0: any */
     uint32_t status_is;             /* the whole errorStatus; 0: any */
+    uint32_t only;                  /* of the first register only such bits are set, and none of the others; 0: any */
     const FaultClass *explained_by; /* class of an incident nearby that makes its evidence silent; NULL none */
-    bool silent;                    /* counts and is kept, but opens nothing by itself (an XID 45, 43, 154) */
+    uint32_t many;      /* so many events within within_ns; or, with remedies, the same fault so many times; 0: any */
+    uint64_t within_ns; /* for many */
+    uint64_t remedies;  /* a bit per FaultAction: faults that this was done about; 0: it is about an event */
+    bool silent;        /* counts and is kept, but opens nothing by itself (an XID 45, 43, 154) */
     /* of detectors */
     const DetectorSpec *detector; /* NULL: of an event */
     double *params;               /* all that the detector has, in its order, defaults filled in */
@@ -109,8 +113,9 @@ typedef struct FaultRule {
     const char *source;
     const char *file;
     uint32_t line;
-    bool enabled;  /* false: a site has switched it off */
-    size_t number; /* in the order of reading */
+    bool any_class; /* of a fault that comes back: whatever its class */
+    bool enabled;   /* false: a site has switched it off */
+    size_t number;  /* in the order of reading */
 } FaultRule;
 
 typedef struct Catalogue {
@@ -153,6 +158,12 @@ typedef struct FaultVerdict {
     bool silent;
 } FaultVerdict;
 
+/* What to do in a sentence or two: the class's advice or, where another action was decided on, how that is done. */
+static inline const char *fault_advice(const FaultClass *class, FaultAction action)
+{
+    return action == class->action ? class->advice : fault_steps[action];
+}
+
 /* What a rule says by itself. */
 static inline FaultVerdict fault_verdict(const FaultRule *rule)
 {
@@ -168,8 +179,14 @@ static inline FaultVerdict fault_verdict_of_class(const FaultRule *rule, const F
     return verdict;
 }
 
+/* Rules that want many of an event within a time are left out. */
 bool catalogue_match(const Catalogue *catalogue, const Event *event, uint32_t driver_major, uint32_t arch,
                      FaultVerdict *ret_verdict);
+/* Of those that are left out: the next behind `after` (NULL: the first) that fits the event; NULL: no more. */
+const FaultRule *catalogue_next_counted(const Catalogue *catalogue, const Event *event, uint32_t driver_major,
+                                        uint32_t arch, const FaultRule *after);
+/* The next rule behind `after` (NULL: the first) about a fault of the class that comes back; NULL: no more. */
+const FaultRule *catalogue_next_repeat(const Catalogue *catalogue, const FaultClass *class, const FaultRule *after);
 /* The rules for a number whatever driver and line: for `stoker xid 79`. Returns how many there are; at most `cap` into
  * out, the one for this driver first. */
 size_t catalogue_find_code(const Catalogue *catalogue, EventKind kind, int32_t code, uint32_t driver_major,

@@ -60,15 +60,26 @@ static bool has_registers(const FaultRule *rule)
     return rule->intr_old.mask || rule->intr_new.mask;
 }
 
+/* Some bits are set, and all of them are in `only`. */
+static bool has_only(const Event *event, uint32_t only)
+{
+    uint32_t others = 0;
+
+    for (uint32_t i = 1; i < event->register_count; i++)
+        others |= event->registers[i];
+    return event->register_count > 0 && event->registers[0] && !(event->registers[0] & ~only) && !others;
+}
+
 static int worth_registers(const FaultRule *rule, const Event *event, uint32_t driver)
 {
     const uint32_t status = event->register_count > 1 ? event->registers[1] : 0;
 
     if ((has_registers(rule) && (event->register_count < 1 || !intr_is(rule, event->registers[0], driver))) ||
-        (rule->status_bit && !(status & rule->status_bit)) || (rule->status_is && status != rule->status_is))
+        (rule->status_bit && !(status & rule->status_bit)) || (rule->status_is && status != rule->status_is) ||
+        (rule->only && !has_only(event, rule->only)))
         return NO_MATCH;
     return (has_registers(rule) ? WORTH_INTR : 0) + (rule->status_bit ? WORTH_STATUS : 0) +
-           (rule->status_is ? WORTH_STATUS_WHOLE : 0);
+           (rule->status_is ? WORTH_STATUS_WHOLE : 0) + (rule->only ? WORTH_STATUS : 0);
 }
 
 /* Of what does not stand in the line itself. */
@@ -108,7 +119,7 @@ static int worth_line(const FaultRule *rule, const Event *event, uint32_t driver
 
 static bool has_code(const FaultRule *rule, EventKind kind, int32_t code)
 {
-    if (rule->event != kind)
+    if (rule->event != kind || rule->remedies)
         return false;
     if (kind != EVENT_XID && kind != EVENT_SXID && !rule->code_from && !rule->code_to)
         return true;
@@ -144,7 +155,7 @@ static const FaultRule *find_by_code(const Catalogue *catalogue, const Event *ev
         const FaultRule *rule = &catalogue->rules[i];
         const bool words_rule = rule->word != EVENT_NO_WORD, wide = rule->code_from != rule->code_to;
 
-        if (by_word ? !words_rule : words_rule && wide)
+        if (rule->many || (by_word ? !words_rule : words_rule && wide))
             continue;
         const int value = rate_match(rule, event, driver, arch);
         if (value != NO_MATCH && is_better(rule, value, best, best_value)) {
@@ -220,6 +231,26 @@ bool catalogue_match(const Catalogue *catalogue, const Event *event, uint32_t dr
     else if (rule->fault && event->word == EVENT_CORRECTABLE)
         lower_verdict(SEVERITY_WARNING, ret_verdict);
     return true;
+}
+
+const FaultRule *catalogue_next_counted(const Catalogue *catalogue, const Event *event, uint32_t driver_major,
+                                        uint32_t arch, const FaultRule *after)
+{
+    for (size_t i = after ? (size_t)(after - catalogue->rules) + 1 : 0; i < catalogue->event_count; i++)
+        if (catalogue->rules[i].many && rate_match(&catalogue->rules[i], event, driver_major, arch) != NO_MATCH)
+            return &catalogue->rules[i];
+    return NULL;
+}
+
+const FaultRule *catalogue_next_repeat(const Catalogue *catalogue, const FaultClass *class, const FaultRule *after)
+{
+    for (size_t i = after ? (size_t)(after - catalogue->rules) + 1 : 0; i < catalogue->event_count; i++) {
+        const FaultRule *rule = &catalogue->rules[i];
+
+        if (rule->remedies && rule->enabled && (!rule->fault || rule->fault == class))
+            return rule;
+    }
+    return NULL;
 }
 
 size_t catalogue_find_code(const Catalogue *catalogue, EventKind kind, int32_t code, uint32_t driver_major,

@@ -47,6 +47,7 @@ typedef struct Evidence {
     bool before;       /* from before the agent's start */
     bool decides;      /* its action is the driver's own word */
     int32_t caused_by; /* code of the XID that it says it follows; 0 none */
+    IncidentPart part; /* of a fault of the fabric: the switch that reports it */
     IncidentKey key;
 } Evidence;
 

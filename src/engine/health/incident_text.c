@@ -16,6 +16,8 @@ enum {
     CLOCK_AT = 11,
     CLOCK_LEN = 8,
     SEEN_MAX = 3,
+    TEXT_ROOM = 8192, /* what does not fit is left out, not cut */
+    SIGNS_MAX = INCIDENT_FIRST + INCIDENT_LAST,
     EVIDENCE_TEXT_MAX = 120,
     EVIDENCE_TEXT_MIN = 24
 };
@@ -120,13 +122,40 @@ static const char *find_code_word(const Incident *incident)
     return device_is_switch(&incident->device) || incident->code >= 10000 ? "SXid" : "XID";
 }
 
+/* What is wrong, in the class's words; where the driver decides what it takes, in its. */
+static const char *find_fault_text(const Incident *incident, const FaultClass *class, char out[INCIDENT_TEXT_CAP])
+{
+    if (strcmp(class->id, INCIDENTS_RESET_CLASS) != 0 || incident->action == class->action)
+        return class->text;
+    for (size_t i = 1; i < FAULT_RECOVERIES; i++)
+        if (fault_recoveries[i].action == incident->action) {
+            snprintf(out, INCIDENT_TEXT_CAP, "the driver asks for %s", fault_recoveries[i].text);
+            return out;
+        }
+    return class->text;
+}
+
+/* "switch 0000:86:00.0, link 33" */
+static void add_part(const IncidentPart *part, Str *out)
+{
+    char pci[PCI_TEXT_CAP];
+
+    str_addf(out, " (switch %s", pci_format(part->pci, PCI_FORM_SYSFS, pci));
+    if (part->link != DEVICE_NO_NUMBER)
+        str_addf(out, ", link %u", part->link);
+    str_addc(out, ')');
+}
+
 static void write_title(const Incident *incident, const FaultClass *class, Str *out)
 {
-    const char *rest = find_rest_after_thing(incident, class->text);
+    char room[INCIDENT_TEXT_CAP];
+    const char *text = find_fault_text(incident, class, room), *rest = find_rest_after_thing(incident, text);
 
     add_thing(incident, out);
     out->text[0] = (char)toupper(out->text[0]);
-    str_addf(out, "%s %s", rest ? "" : ":", rest ? rest : class->text);
+    str_addf(out, "%s %s", rest ? "" : ":", rest ? rest : text);
+    if (incident->part.known)
+        add_part(&incident->part, out);
     if (!class->by_code && !class->by_process)
         return;
     if (incident->code != 0 && incident->process[0] != '\0')
@@ -177,65 +206,97 @@ static void add_evidence(const Incident *incident, const IncidentEvidence *evide
     str_addf(out, " at %.*s UTC", CLOCK_LEN, when + CLOCK_AT);
 }
 
-static bool is_repeated(const Incident *incident, uint32_t at)
+static bool is_same_sign(const IncidentEvidence *a, const IncidentEvidence *b)
 {
-    const IncidentEvidence *evidence = &incident->first[at];
+    return a->code == b->code && (a->code != 0 || a->origin == b->origin);
+}
 
-    for (uint32_t i = 0; i < at; i++)
-        if (incident->first[i].code == evidence->code &&
-            (evidence->code != 0 || incident->first[i].origin == evidence->origin))
+/* Of evidence of its own class the strongest, and of those as strong the first; of each sign one. */
+static uint32_t pick_signs(const Incident *incident, const IncidentEvidence *out[SIGNS_MAX], uint32_t most)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < incident->first_len + incident->last_len; i++) {
+        const IncidentEvidence *evidence =
+            i < incident->first_len ? &incident->first[i] : &incident->last[i - incident->first_len];
+        uint32_t at = 0;
+
+        if (evidence->echo)
+            continue;
+        while (at < count && !is_same_sign(out[at], evidence))
+            at++;
+        if (at < count && out[at]->severity >= evidence->severity)
+            continue;
+        count += at == count;
+        for (; at > 0 && out[at - 1]->severity < evidence->severity; at--)
+            out[at] = out[at - 1];
+        out[at] = evidence;
+    }
+    return count < most ? count : most;
+}
+
+static bool is_told(const IncidentEvidence *const *signs, uint32_t count, int32_t code)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (signs[i]->code == code)
             return true;
     return false;
 }
 
 static void write_reason(const Incident *incident, uint32_t most, int room, Str *out)
 {
-    uint32_t told = 0, others = 0;
+    const IncidentEvidence *signs[SIGNS_MAX];
+    const uint32_t told = pick_signs(incident, signs, most);
+    uint32_t others = 0;
 
-    for (uint32_t i = 0; i < incident->first_len && told < most; i++) {
-        if (incident->first[i].echo || is_repeated(incident, i))
-            continue;
-        str_add(out, told++ > 0 ? ", then " : "");
-        add_evidence(incident, &incident->first[i], room, out);
+    for (uint32_t i = 0; i < told; i++) {
+        if (i > 0)
+            str_add(out, signs[i]->real_ns < signs[i - 1]->real_ns ? ", after " : ", then ");
+        add_evidence(incident, signs[i], room, out);
     }
     if (told > 0 && incident->count > 1)
         str_addf(out, " (%llu times)", (unsigned long long)incident->count);
     for (uint32_t i = 0; i < incident->code_count; i++)
-        if (incident->codes[i] != incident->code)
+        if (incident->codes[i] != incident->code && !is_told(signs, told, incident->codes[i]))
             str_addf(out, "%s%d", others++ > 0 ? ", " : told > 0 ? "; with XID " : "XID ", incident->codes[i]);
     if (out->len > 0)
         str_add(out, ". ");
 }
 
-/* Copies a text, cut between characters if it does not fit. */
+/* Copies a text; if it does not fit it ends with "..." behind a word. */
 static void copy_text(char *to, size_t size, const Str *from)
 {
-    size_t length = from->len < size ? from->len : size - 1;
+    size_t length = from->len;
 
-    while (length < from->len && length > 0 && ((unsigned char)from->text[length] & 0xc0) == 0x80)
-        length--;
     memset(to, 0, size);
+    if (length >= size) {
+        for (length = size - sizeof " ..."; length > size / 2 && from->text[length] != ' '; length--)
+            ;
+        while (((unsigned char)from->text[length] & 0xc0) == 0x80)
+            length--;
+        memcpy(to + length, " ...", sizeof " ...");
+    }
     memcpy(to, from->text, length);
 }
 
 void incident_text(Incident *incident, const FaultClass *class)
 {
-    char verdict[1024];
+    char room[TEXT_ROOM];
     Str text;
 
     if (!class)
         return;
-    str_init_room(&text, verdict, sizeof verdict);
+    str_init_room(&text, room, sizeof room);
     write_title(incident, class, &text);
     copy_text(incident->title, sizeof incident->title, &text);
     /* the advice is kept whole: if the text is too long, less evidence is named, then less of the first */
     uint32_t most = SEEN_MAX;
-    for (int room = EVIDENCE_TEXT_MAX; room >= EVIDENCE_TEXT_MIN; room -= most == 1 ? EVIDENCE_TEXT_MIN : 0) {
+    for (int len = EVIDENCE_TEXT_MAX; len >= EVIDENCE_TEXT_MIN; len -= most == 1 ? EVIDENCE_TEXT_MIN : 0) {
         str_clear(&text);
-        write_reason(incident, most, room, &text);
+        write_reason(incident, most, len, &text);
         if (incident->action != class->action)
             str_addf(&text, "Do: %s. ", fault_actions[incident->action].text);
-        str_add(&text, class->advice);
+        str_add(&text, fault_advice(class, incident->action));
         if (text.len < sizeof incident->verdict)
             break;
         most -= most > 1;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What comes in: the catalogue, incidents from the journal, the node, events, conditions, time; and the list. */
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/duration.h"
-#include "base/map.h"
 #include "engine/health/incidents_entry.h"
 
 enum { XID_RECOVERY = 154 };
@@ -34,6 +34,12 @@ void incidents_free(Incidents *incidents)
     vec_done(&incidents->followers);
     free(incidents->gpus);
     free(incidents);
+}
+
+void incidents_set_owners(Incidents *incidents, IncidentOwnersOf owners_of, void *self)
+{
+    incidents->owners_of = owners_of;
+    incidents->owners_self = self;
 }
 
 static const FaultClass *find_enabled_class(const Catalogue *catalogue, const char *id)
@@ -120,7 +126,8 @@ static void restore_incident(Incidents *incidents, const Incident *kept, uint64_
         return;
     entry = xcalloc(1, sizeof *entry);
     entry->it = *kept;
-    entry->key = incident_key(class, &kept->device, kept->code, kept->process);
+    entry->key =
+        incident_key(class, &kept->device, kept->code, kept->process, kept->owner_count > 0 ? &kept->owners[0] : NULL);
     entry->stage = STAGE_HOLDS;
     entry->restored = true;
     entry->keep_ns = class->keep_ns;
@@ -301,6 +308,8 @@ static void update_gpu(Incidents *incidents, const Node *node, const NodeGpu *no
         name_devices(incidents, gpu, place);
         *ret_changed = true;
     }
+    incidents_note_readings(gpu, now);
+    gpu->let_go = now->drained || node->release_until_ns > node->time_ns;
     if (was_lost(now->state)) {
         gpu->lost = true;
     } else if (now->state == GPU_UP && is_back(incidents, gpu, now, place)) {
@@ -337,6 +346,7 @@ void incidents_set_node(Incidents *incidents, const Node *node)
     incidents->now_ns = number_max_u64(incidents->now_ns, node->time_ns);
     incidents->real_ns = node->real_ns;
     incidents->has_node = true;
+    incidents->began_ns = incidents->began_ns ? incidents->began_ns : node->time_ns;
     incidents->tick++;
     update_driver(incidents, node);
     for (size_t i = 0; i < node->gpu_count; i++)
@@ -344,6 +354,62 @@ void incidents_set_node(Incidents *incidents, const Node *node)
     if (changed)
         update_boards(incidents, node);
     incidents_sort(incidents);
+}
+
+void incidents_set_host(Incidents *incidents, const PlaceList *places, uint64_t boot_real_ns)
+{
+    incidents->boot_real_ns = boot_real_ns;
+    for (size_t i = 0; i < incidents->gpu_count; i++) {
+        const Place *place = place_list_gpu(places, incidents->gpus[i].device.pci);
+
+        if (place)
+            memcpy(incidents->gpus[i].path, place->path, sizeof place->path);
+    }
+}
+
+/* --- events within a time ----------------------------------------------------------------------------------------- */
+
+/* The tally of a key, or the one that was used longest ago, begun anew. */
+static IncidentTally *find_tally(Incidents *incidents, uint64_t key)
+{
+    IncidentTally *oldest = &incidents->tallies[0];
+
+    for (size_t i = 0; i < INCIDENTS_TALLIES; i++) {
+        if (incidents->tallies[i].key == key)
+            return &incidents->tallies[i];
+        if (incidents->tallies[i].last_real_ns < oldest->last_real_ns)
+            oldest = &incidents->tallies[i];
+    }
+    *oldest = (IncidentTally){.key = key};
+    return oldest;
+}
+
+/* Parts that have passed are empty again. */
+static void move_tally(IncidentTally *tally, uint64_t part)
+{
+    for (size_t i = 0; i < TALLY_PARTS && tally->part + i < part; i++)
+        tally->counts[(tally->part + 1 + i) % TALLY_PARTS] = 0;
+    tally->part = part;
+}
+
+/* Counts an event for a rule that wants many of it. True when they have become so many; *ret_count: within its time. */
+static bool count_event(Incidents *incidents, const FaultRule *rule, uint64_t place, const Event *event,
+                        uint64_t *ret_count)
+{
+    IncidentTally *tally = find_tally(incidents, incident_hash(rule->id) ^ place);
+    const uint64_t part = event->real_ns / (rule->within_ns / TALLY_PARTS);
+    const bool was_many = tally->many;
+
+    if (part > tally->part)
+        move_tally(tally, part);
+    if (tally->part - part < TALLY_PARTS)
+        tally->counts[part % TALLY_PARTS] += event->count;
+    tally->last_real_ns = number_max_u64(tally->last_real_ns, event->real_ns);
+    *ret_count = 0;
+    for (size_t i = 0; i < TALLY_PARTS; i++)
+        *ret_count += tally->counts[i];
+    tally->many = *ret_count >= rule->many;
+    return tally->many && !was_many;
 }
 
 /* --- events ------------------------------------------------------------------------------------------------------- */
@@ -367,20 +433,6 @@ static Device make_device(const Event *event)
     return device;
 }
 
-/* A record of the kernel log that was read before: the reader has started again. */
-static bool is_read_again(Incidents *incidents, const Event *event)
-{
-    uint64_t hash, *slot = &incidents->records[event->sequence % INCIDENTS_RECORDS];
-
-    if (event->origin != EVENT_FROM_KMSG || event->sequence == 0)
-        return false;
-    hash = map_hash(event->text, strlen(event->text), event->sequence ^ (uint64_t)event->kind << 48) | 1;
-    if (*slot == hash)
-        return true;
-    *slot = hash;
-    return false;
-}
-
 /* Whether the journal has this evidence already: in the same incident or in one above it. */
 static bool is_in_journal(const Incidents *incidents, const Evidence *in)
 {
@@ -390,11 +442,14 @@ static bool is_in_journal(const Incidents *incidents, const Evidence *in)
         const IncidentEntry *entry = incidents->entries[i];
         const Incident *it = &entry->it;
         uint64_t until = number_max_u64(entry->last_real_ns, it->cleared_real_ns), window = 0;
-        bool peer, same = incident_key_equal(&entry->key, &in->key);
+        bool peer;
 
         if (it->state == INCIDENT_PENDING || !entry->key.class)
             continue;
-        if (!same) {
+        /* whose a process was that a line from before names is not known */
+        const IncidentKey key = incident_key(entry->key.class, &it->device, it->code, it->process, NULL);
+
+        if (!incident_key_equal(&key, &in->key)) {
             if (!incidents_related(&entry->key, &in->key, &peer) ||
                 !incidents_is_ancestor(entry->key.class, in->key.class))
                 continue;
@@ -420,17 +475,15 @@ static void set_recovery(const Incidents *incidents, const Event *event, Evidenc
     in->decides = true;
 }
 
-/* AER of a device that is no GPU is not our concern; that of the port above a GPU is found by its counters. */
-static bool is_foreign(const Incidents *incidents, const Event *event, const Device *device)
-{
-    return event->kind == EVENT_AER && event->has_pci && incidents->gpu_count > 0 &&
-           !incidents_find_gpu(incidents, incident_place(device));
-}
-
 static void set_key(const Incidents *incidents, Evidence *in)
 {
+    Owner owners[INCIDENT_OWNERS];
+    uint32_t count;
+
     incidents_complete_device(incidents, in->verdict.scope, &in->device);
-    in->key = incident_key(in->verdict.fault, &in->device, in->code, in->verdict.silent ? "" : in->process);
+    count = in->verdict.fault->by_process ? incidents_find_owners(incidents, in, owners) : 0;
+    in->key = incident_key(in->verdict.fault, &in->device, in->code, in->verdict.silent ? "" : in->process,
+                           count > 0 ? owners : NULL);
 }
 
 /* False: the event is no evidence of anything. */
@@ -448,12 +501,16 @@ static bool make_evidence(const Incidents *incidents, const Event *event, Eviden
 
     if (!catalogue_match(incidents->catalogue, event, incidents->driver_major, gpu ? gpu->device.arch : 0,
                          &in.verdict) ||
-        !in.verdict.fault || is_foreign(incidents, event, &in.device))
+        !in.verdict.fault || !incidents_find_reporter(incidents, event, &in.device))
         return false;
     memcpy(in.process, event->process, sizeof in.process);
     memcpy(in.text, event->text, sizeof in.text);
     if (event->kind == EVENT_XID && event->code == XID_RECOVERY)
         set_recovery(incidents, event, &in);
+    if (device_is_switch(&in.device) && in.verdict.scope == SCOPE_FABRIC)
+        in.part = (IncidentPart){.known = true, .pci = event->pci, .link = event->link};
+    if (in.device.kind == DEVICE_NODE && in.verdict.scope == SCOPE_GPU)
+        incidents_find_unnamed(incidents, in.verdict.fault, &in.device);
     set_key(incidents, &in);
     *ret = in;
     return in.verdict.fault->enabled;
@@ -467,15 +524,44 @@ static void close_recovered(Incidents *incidents, const Evidence *in)
         incidents_close(incidents, entry, INCIDENT_END_GONE);
 }
 
+/* Rules that want many of an event judge beside the one that it has by itself. */
+static void check_counts(Incidents *incidents, const Event *event, const Evidence *of)
+{
+    const IncidentGpu *gpu = incidents_find_gpu(incidents, of->key.place);
+    const FaultRule *rule = NULL;
+
+    while ((rule = catalogue_next_counted(incidents->catalogue, event, incidents->driver_major,
+                                          gpu ? gpu->device.arch : 0, rule))) {
+        char within[DURATION_TEXT_MAX];
+        Evidence in = *of;
+        uint64_t count;
+
+        if (!rule->fault || !rule->fault->enabled)
+            continue;
+        in.verdict = fault_verdict(rule);
+        set_key(incidents, &in);
+        if (!count_event(incidents, rule, in.key.place, event, &count))
+            continue;
+        duration_format(within, rule->within_ns);
+        snprintf(in.text, sizeof in.text, "%llu within %s, at last: %.150s", (unsigned long long)count, within,
+                 event->text);
+        incidents_assign(incidents, &in);
+    }
+}
+
 /* Where a program fails may make the GPU itself suspect, beside the evidence against the program. */
 static void check_locality(Incidents *incidents, const Event *event, const Evidence *of)
 {
     static const FaultRule rule = {.id = INCIDENTS_SUSPECT_CLASS};
     const FaultClass *class = find_enabled_class(incidents->catalogue, INCIDENTS_SUSPECT_CLASS);
+    Owner owners[INCIDENT_OWNERS];
     Evidence in = *of;
 
-    if (in.verdict.cause != CAUSE_APPLICATION ||
-        !locality_note(&incidents->locality, event, in.key.place, incident_hash(event->process), in.text) || !class)
+    if (in.verdict.cause != CAUSE_APPLICATION)
+        return;
+    const bool known =
+        event->pid >= 0 && incidents_find_owners(incidents, of, owners) > 0 && owners[0].pid == event->pid;
+    if (!locality_note(&incidents->locality, event, in.key.place, known ? owners : NULL, in.text) || !class)
         return;
     in.verdict = fault_verdict_of_class(&rule, class);
     in.caused_by = 0;
@@ -490,8 +576,6 @@ void incidents_add_event(Incidents *incidents, const Event *event)
     Device device = make_device(event);
     Evidence in;
 
-    if (is_read_again(incidents, event))
-        return;
     if (event->before) {
         incidents->replaying = true;
         incidents->replay_ns = 0; /* of the next incidents_advance */
@@ -504,11 +588,31 @@ void incidents_add_event(Incidents *incidents, const Event *event)
     if (make_evidence(incidents, event, &in)) {
         if (in.decides && in.verdict.action == ACTION_NONE)
             close_recovered(incidents, &in);
-        else if (!event->before || !is_in_journal(incidents, &in))
+        else if (!incidents_is_said_twice(incidents, &in) && (!event->before || !is_in_journal(incidents, &in))) {
             incidents_assign(incidents, &in);
+            check_counts(incidents, event, &in);
+        }
         check_locality(incidents, event, &in);
     }
     incidents_sort(incidents);
+}
+
+/* A count as it is first seen, without what it was before, is no news where the journal has it already: in an incident
+ * that lasts, or that was cleared by hand. */
+static bool is_known_count(const Incidents *incidents, const Evidence *in)
+{
+    for (size_t i = 0; !in->holds && in->counter_count > 0 && i < incidents->count; i++) {
+        const IncidentEntry *entry = incidents->entries[i];
+        const Incident *it = &entry->it;
+
+        if (!entry->restored || !incident_key_equal(&entry->key, &in->key) ||
+            (it->state != INCIDENT_OPEN && it->end != INCIDENT_END_HAND))
+            continue;
+        for (uint32_t k = 0; k < it->counter_len; k++)
+            if (strcmp(it->counters[k].name, in->counters[0].name) == 0)
+                return isnan(in->counters[0].before) && it->counters[k].after == in->counters[0].after;
+    }
+    return false;
 }
 
 void incidents_add_evidence(Incidents *incidents, const Evidence *evidence)
@@ -523,52 +627,14 @@ void incidents_add_evidence(Incidents *incidents, const Evidence *evidence)
     in.origin = EVENT_FROM_AGENT;
     in.decides = strcmp(in.verdict.fault->id, INCIDENTS_RESET_CLASS) == 0 && in.verdict.action != ACTION_NONE;
     set_key(incidents, &in);
+    if (is_known_count(incidents, &in))
+        return;
     explanation = incidents_find_explanation(incidents, &in, in.verdict.rule->explained_by);
     if (explanation) { /* it makes nothing worse */
         in.verdict.silent = true;
         in.caused_by = explanation->it.code;
     }
     incidents_assign(incidents, &in);
-    incidents_sort(incidents);
-}
-
-/* --- time --------------------------------------------------------------------------------------------------------- */
-
-static void report_changes(Incidents *incidents)
-{
-    for (size_t i = 0; i < incidents->count; i++) {
-        IncidentEntry *entry = incidents->entries[i];
-
-        if (entry->it.state != INCIDENT_OPEN)
-            continue;
-        if (incidents_note_window(incidents, &entry->it))
-            incidents_report(incidents, entry, INCIDENT_CHANGE_SILENCED);
-        if (entry->dirty && incidents->now_ns >= entry->it.updated_ns + INCIDENT_UPDATE_NS)
-            incidents_report(incidents, entry, INCIDENT_CHANGE_UPDATED);
-    }
-}
-
-static void drop_old_followers(Incidents *incidents)
-{
-    for (size_t i = incidents->followers.len; i-- > 0;)
-        if (incidents->now_ns > incidents->followers.at[i].last_ns + INCIDENTS_GRACE_NS)
-            vec_remove(&incidents->followers, i);
-}
-
-void incidents_advance(Incidents *incidents, uint64_t now_ns, uint64_t real_ns)
-{
-    incidents->now_ns = number_max_u64(incidents->now_ns, now_ns);
-    incidents->real_ns = real_ns;
-    if (incidents->replaying && incidents->replay_ns == 0)
-        incidents->replay_ns = number_max_u64(incidents->now_ns, 1);
-    if (incidents->replaying && incidents->now_ns >= incidents->replay_ns + INCIDENTS_REPLAY_NS)
-        incidents->replaying = false;
-    incidents_close_ended(incidents);
-    incidents_open_due(incidents);
-    report_changes(incidents);
-    drop_old_followers(incidents);
-    if (!incidents->has_node)
-        incidents->tick++;
     incidents_sort(incidents);
 }
 

@@ -29,19 +29,28 @@
 #include "engine/health/maintenance.h"
 #include "model/facts.h"
 #include "model/node.h"
+#include "model/place.h"
 
-enum { INCIDENTS_MAX = 224 };                    /* 5.6 KiB each, allocated when one begins: 1.2 MiB at most */
+enum { INCIDENTS_MAX = 224 };                    /* 10 KiB each, allocated when one begins: 2.2 MiB at most */
 #define INCIDENT_UPDATE_NS UINT64_C(60000000000) /* repetitions are reported at most so often */
+
+#define INCIDENTS_RESET_CLASS "reset-required" /* the driver's action where no fault is known */
 
 typedef struct Incidents Incidents;
 
 /* A change: `incident` is valid for the call. */
 typedef void (*IncidentChanged)(void *self, const Incident *incident, IncidentChange change);
 
+/* Whose work is on a device now (of the node, a switch or the fabric: on all GPUs), at most INCIDENT_OWNERS into `out`;
+ * that of the process `pid` first (-1: none is known). Returns how many; INCIDENT_OWNERS + 1: there are more. */
+typedef uint32_t (*IncidentOwnersOf)(void *self, const Device *device, int32_t pid, Owner out[INCIDENT_OWNERS]);
+
 /* `catalogue` and `maintenance` are borrowed; `changed` may be NULL. */
 Incidents *incidents_new(const Catalogue *catalogue, const Maintenance *maintenance, IncidentChanged changed,
                          void *self);
 void incidents_free(Incidents *incidents);
+/* Who is asked for owners, once per incident, at its first evidence. */
+void incidents_set_owners(Incidents *incidents, IncidentOwnersOf owners_of, void *self);
 /* After a reload of the configuration; the old catalogue must last until it returns. Open incidents keep their
  * verdicts, those whose class is gone are cleared by hand. */
 void incidents_set_catalogue(Incidents *incidents, const Catalogue *catalogue);
@@ -54,6 +63,10 @@ void incidents_restore(Incidents *incidents, const Incident *kept, size_t count,
  * driver version. A lost GPU that answers again was reset, since the driver does not recover one otherwise; a board
  * that was moved to another slot takes its incidents with it. At every tick, before the evidence. */
 void incidents_set_node(Incidents *incidents, const Node *node);
+
+/* Where the GPUs are on the PCI bus: what a port reports belongs to the GPUs below it. And when this boot began (0
+ * unknown): a fault that is back after a reboot. At every tick, behind incidents_set_node; nothing is kept of it. */
+void incidents_set_host(Incidents *incidents, const PlaceList *places, uint64_t boot_real_ns);
 
 /* An event of a log or of the driver (xid_merge.h: each XID once); also RESET, REPLACED, REBOOT, MODULE_LOADED, which
  * end incidents (without a PCI address: everywhere). Give a REBOOT only if the boot is not the journal's, with its

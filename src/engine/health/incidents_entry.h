@@ -3,11 +3,11 @@
 
 /*
  * The state of the incident engine, for incidents*.c alone. Each file calls only those above it in this list:
+ *   incidents_match.c   which device, class and work evidence is about; which incident explains another
  *   locality.c          whether application XIDs make a GPU suspect
- *   incidents_match.c   which device and class evidence is about; which incident explains another
  *   incidents_update.c  one more piece of evidence in an entry: counts, verdict, echoes
- *   incidents_life.c    entries begin, open, close
- *   incidents.c         what comes in: events, conditions, the node, the journal, time
+ *   incidents_life.c    entries begin, open, close; faults from before the start, or back after their remedy; time
+ *   incidents.c         what comes in: events, conditions, the node, the journal
  *
  * Evidence goes to the entry of its key, or to a parent's. An entry is pending until it is due (an event: at the next
  * incidents_advance; a condition: after its `for`; silent evidence: never), then open, then cleared. Only
@@ -21,8 +21,7 @@
 enum {
     INCIDENTS_HOLDS = 4,       /* conditions (rules) that keep one incident */
     INCIDENTS_FOLLOWERS = 512, /* conditions that are echoes, at most */
-    INCIDENTS_RECORDS = 256,   /* records of the kernel log that were read */
-    INCIDENTS_DEPTH = 8,       /* of parents' parents */
+    INCIDENTS_TELLINGS = 4,    /* readings that speak for a fault until the GPU is reset */
 };
 
 #define INCIDENTS_DECIDE_NS                                                                                            \
@@ -31,10 +30,11 @@ enum {
 #define INCIDENTS_SETTLE_NS UINT64_C(10000000000) /* after a reset a condition may still come of old readings */
 #define INCIDENTS_GRACE_NS UINT64_C(120000000000) /* detectors need so long to see a condition again */
 #define INCIDENTS_REPLAY_NS UINT64_C(2000000000)  /* all old lines were read when none came for so long */
+#define INCIDENTS_PAST_NS UINT64_C(60000000000)   /* after the start, readings are waited for so long */
 #define INCIDENTS_QUIET_NS UINT64_C(600000000000) /* for classes without `quiet` that nothing else can end */
-#define INCIDENTS_KEPT_NS UINT64_C(172800000000000) /* cleared ones leave memory after it; the journal has them */
+#define INCIDENTS_KEPT_NS UINT64_C(172800000000000)    /* cleared ones leave memory after it; the journal has them */
+#define INCIDENTS_HISTORY_NS UINT64_C(691200000000000) /* the same of those with a reboot or more for a remedy */
 
-#define INCIDENTS_RESET_CLASS "reset-required" /* the driver's action where no fault is known */
 #define INCIDENTS_SUSPECT_CLASS "gpu-fault-suspected"
 #define INCIDENTS_LOST_CLASS "gpu-lost"
 
@@ -42,7 +42,10 @@ enum { LOCALITY_SPOTS = 128 };
 
 /* Where an application XID was seen, of one program. */
 typedef struct LocalitySpot {
-    uint64_t place, process, last_ns; /* the GPU, the program: 0 unknown */
+    uint64_t place, last_ns; /* the GPU */
+    uint64_t start_ns;       /* of the process; 0 unknown */
+    uint64_t program;        /* by its name, 0 unknown; names that many programs have are one */
+    uint64_t owner, user;    /* the job, pod or container that it runs in, and whose it is; 0 unknown */
     uint32_t occurrences;
     int32_t code, gpc, tpc, pid;
     char name[EVENT_NAME_CAP];
@@ -51,6 +54,15 @@ typedef struct LocalitySpot {
 typedef struct Locality {
     LocalitySpot spots[LOCALITY_SPOTS];
 } Locality;
+
+enum { INCIDENTS_TALLIES = 16, TALLY_PARTS = 10 };
+
+/* How many events of a rule and a place came within its time, in tenths of that. */
+typedef struct IncidentTally {
+    uint64_t key, part, last_real_ns;
+    bool many;
+    uint64_t counts[TALLY_PARTS];
+} IncidentTally;
 
 /* A condition that holds, by the rule that gives it. */
 typedef struct IncidentHold {
@@ -94,18 +106,31 @@ typedef struct IncidentFollower {
 
 typedef struct IncidentGpu {
     Device device;
-    bool lost; /* was seen lost since it was last up */
+    char path[PLACE_PATH_CAP]; /* the bridges above it, as Place has them; "" unknown */
+    bool lost;                 /* was seen lost since it was last up */
+    bool let_go;               /* an operator drains it, or has let the driver go: it may be taken out */
     uint64_t reset_ns;
+    /* at the last tick */
+    GpuState state;
+    uint64_t sampled_ns; /* of the last pass; 0: never */
+    bool link_down;
+    Sample told[INCIDENTS_TELLINGS];
 } IncidentGpu;
+
+/* What the readings of now say of a fault from before the agent's start. */
+typedef enum IncidentPast { PAST_STANDS, PAST_WAITS, PAST_OVER } IncidentPast;
 
 struct Incidents {
     const Catalogue *catalogue;
     const Maintenance *maintenance;
     IncidentChanged changed;
     void *self;
+    IncidentOwnersOf owners_of; /* NULL: nobody knows */
+    void *owners_self;
     uint64_t now_ns, real_ns;
     uint64_t tick;      /* counts incidents_set_node; without it, incidents_advance */
     uint64_t last_id;   /* number of the last id */
+    uint64_t began_ns;  /* the first tick; 0: none yet */
     uint64_t replay_ns; /* first advance after the last line from before the start; 0: none since */
     bool replaying, has_node;
     bool disordered; /* `entries` is to be sorted */
@@ -113,7 +138,8 @@ struct Incidents {
     IncidentEntry *entries[INCIDENTS_MAX]; /* the reverse of what incidents_at gives; new ones behind it */
     VEC(IncidentFollower) followers;
     Locality locality;
-    uint64_t records[INCIDENTS_RECORDS]; /* hashes of records read, by sequence */
+    IncidentTally tallies[INCIDENTS_TALLIES];
+    uint64_t boot_real_ns; /* 0: unknown */
     size_t gpu_count;
     IncidentGpu *gpus;
     char driver_version[READING_TEXT_CAP];
@@ -122,17 +148,28 @@ struct Incidents {
 
 /* --- locality.c --- */
 
-/* Notes an application XID 13 or 31 of the kernel log; others do nothing. Returns true if the GPU is suspect now, with
- * the reason in `text`. */
-bool locality_note(Locality *locality, const Event *event, uint64_t place, uint64_t process, char text[EVENT_TEXT_CAP]);
+/* Notes an application XID 13 or 31 of the kernel log; others do nothing. `who` runs the process, NULL: not known.
+ * Returns true if the GPU is suspect now, with the reason in `text`. */
+bool locality_note(Locality *locality, const Event *event, uint64_t place, const Owner *who, char text[EVENT_TEXT_CAP]);
 
 /* --- incidents_match.c --- */
 
 uint64_t incident_place(const Device *device);
 uint64_t incident_hash(const char *text); /* 0 of "" */
+/* Whose work the evidence hits, as of now; a fault of one program has its owner alone. Returns how many; those kept are
+ * in `out`. */
+uint32_t incidents_find_owners(const Incidents *incidents, const Evidence *in, Owner out[INCIDENT_OWNERS]);
+/* Owners and job of the incident. */
+void incident_set_owners(Incident *it, const Owner *owners, uint32_t count);
 /* Narrows or widens the device to the scope, and adds what is known of it. */
 void incidents_complete_device(const Incidents *incidents, FaultScope scope, Device *device);
-IncidentKey incident_key(const FaultClass *class, const Device *device, int32_t code, const char *process);
+/* Of an event of a PCIe port, the GPU below it, or the node if there are several; of others nothing changes. A port
+ * that other devices share counts only where its link is down or the error fatal. False: no GPU has to do with it, or
+ * an operator takes it out. */
+bool incidents_find_reporter(const Incidents *incidents, const Event *event, Device *device);
+/* `owner` NULL: not known. */
+IncidentKey incident_key(const FaultClass *class, const Device *device, int32_t code, const char *process,
+                         const Owner *owner);
 bool incident_key_equal(const IncidentKey *a, const IncidentKey *b);
 bool incident_is_wide(const IncidentKey *key); /* of the node or the fabric, not of one GPU */
 IncidentGpu *incidents_find_gpu(const Incidents *incidents, uint64_t place);
@@ -140,6 +177,11 @@ IncidentGpu *incidents_find_gpu(const Incidents *incidents, uint64_t place);
 IncidentEntry *incidents_find_live(const Incidents *incidents, const IncidentKey *key);
 /* The entry of a key that was cleared last, unless it was merged or the board was replaced; NULL. */
 IncidentEntry *incidents_find_cleared(const Incidents *incidents, const IncidentKey *key);
+/* A line that does not name its GPU is about the one that has this fault already, the latest of several; else nothing
+ * changes. */
+void incidents_find_unnamed(const Incidents *incidents, const FaultClass *class, Device *device);
+/* Whether the fabric manager repeats in its own log what the driver has said of a switch in the kernel's. */
+bool incidents_is_said_twice(const Incidents *incidents, const Evidence *in);
 /* Whether an incident at `parent` can be behind one at `child`. *ret_peer: only as a lost neighbour at the other end of
  * a link. */
 bool incidents_related(const IncidentKey *parent, const IncidentKey *child, bool *ret_peer);
@@ -159,6 +201,8 @@ bool incidents_is_consequence(const IncidentEntry *parent, const IncidentEntry *
 
 /* Gives a new revision of the incident to the callback. */
 void incidents_report(Incidents *incidents, IncidentEntry *entry, IncidentChange change);
+/* How deep an action goes: 1 a reset, 2 a reboot, 3 a replacement; 0 none of these. */
+unsigned incidents_action_depth(FaultAction action);
 /* Writes a line of evidence. */
 void incident_note(Incident *it, const Evidence *in, bool echo);
 /* Evidence of the entry's own class, and of another class. A `repeated` echo is not counted again. */
@@ -175,15 +219,13 @@ void incidents_move_followers(Incidents *incidents, const IncidentEntry *from, I
 
 /* --- incidents_life.c --- */
 
+/* Keeps what a GPU's readings of this tick say. */
+void incidents_note_readings(IncidentGpu *gpu, const NodeGpu *now);
 /* Gives evidence to its entry, to a parent, or to a new entry. */
 void incidents_assign(Incidents *incidents, const Evidence *in);
 void incidents_close(Incidents *incidents, IncidentEntry *entry, IncidentEnd end);
 /* Closes what an event of this kind ends: RESET, MODULE_LOADED, REBOOT, REPLACED. `place` 0: everywhere. */
 void incidents_close_by(Incidents *incidents, EventKind kind, uint64_t place, uint64_t time_ns, uint64_t real_ns);
-void incidents_close_ended(Incidents *incidents);
-/* Marks the incident as silenced by the maintenance window that covers it now, or by none; true: that is new. */
-bool incidents_note_window(const Incidents *incidents, Incident *it);
-void incidents_open_due(Incidents *incidents);
 /* Takes an entry into the list (restoring); false: it is full. */
 bool incidents_insert(Incidents *incidents, IncidentEntry *entry);
 /* Frees entries that are gone, and sorts the others after states have changed. */

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Entries begin, take evidence or give it to a parent, open and close. */
+/* Entries begin, take evidence or give it to a parent, open and close, as time goes on. */
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/duration.h"
 #include "engine/health/incidents_entry.h"
 
 static uint64_t elapsed_ns(uint64_t now, uint64_t then)
@@ -88,8 +91,9 @@ static IncidentEntry *find_expendable(const Incidents *incidents, const Evidence
     return cleared ? cleared : pending ? pending : in->verdict.silent ? NULL : mild;
 }
 
-static void fill_entry(IncidentEntry *entry, const Evidence *in)
+static void fill_entry(const Incidents *incidents, IncidentEntry *entry, const Evidence *in)
 {
+    Owner owners[INCIDENT_OWNERS];
     Incident *it = &entry->it;
 
     it->state = INCIDENT_PENDING;
@@ -104,6 +108,7 @@ static void fill_entry(IncidentEntry *entry, const Evidence *in)
     strncpy(it->class, in->key.class->id, sizeof it->class - 1);
     strncpy(it->rule, in->verdict.rule->id, sizeof it->rule - 1);
     strncpy(it->runbook, in->key.class->runbook, sizeof it->runbook - 1);
+    incident_set_owners(it, owners, incidents_find_owners(incidents, in, owners));
     entry->key = in->key;
     entry->stage = STAGE_SILENT;
     entry->decided = in->decides;
@@ -137,10 +142,142 @@ static IncidentEntry *make_entry(Incidents *incidents, const Evidence *in)
     if (incidents->count == INCIDENTS_MAX && !evict_entry(incidents, in))
         return NULL;
     entry = xcalloc(1, sizeof *entry);
-    fill_entry(entry, in);
+    fill_entry(incidents, entry, in);
     memcpy(entry->it.driver_version, incidents->driver_version, sizeof incidents->driver_version);
     incidents_insert(incidents, entry);
     return entry;
+}
+
+/* --- what stands from before the start ---------------------------------------------------------------------------- */
+
+/*
+ * Whether a fault from before the agent's start still stands, by the readings of now. A reset of a GPU leaves no line
+ * in the kernel log, so a line of this boot's log alone does not tell. It stands where a reading speaks for it, where
+ * the GPU does not answer, and where nothing can be read that has to do with it.
+ */
+
+/* Above zero each speaks for a fault; the first for any of the hardware, the others for one of the memory. The driver
+ * sets all of them back in a reset (the counts are those since the driver was loaded). */
+static const MetricId tellings[INCIDENTS_TELLINGS] = {
+    METRIC_GPU_RECOVERY_ACTION,
+    METRIC_ECC_DBE_VOL_TOTAL,
+    METRIC_ROW_REMAP_PENDING,
+    METRIC_RETIRED_PENDING,
+};
+
+/* By the cause of a fault: whether the driver's recovery action has to do with it, and whether a GPU that answers
+ * refutes it. */
+static const struct {
+    bool recovers, answers;
+} causes[CAUSE_END] = {
+    [CAUSE_MEMORY] = {true, false}, [CAUSE_LINK] = {true, false},  [CAUSE_FABRIC] = {true, false},
+    [CAUSE_BUS] = {true, true},     [CAUSE_DRIVER] = {true, true}, [CAUSE_FIRMWARE] = {true, true},
+};
+
+void incidents_note_readings(IncidentGpu *gpu, const NodeGpu *now)
+{
+    gpu->state = now->state;
+    gpu->sampled_ns = now->last_sample_ns;
+    gpu->link_down = false;
+    for (size_t i = 0; i < INCIDENTS_TELLINGS; i++)
+        gpu->told[i] = now->reading.sample[tellings[i]];
+    for (uint32_t i = 0; i < now->link_count; i++)
+        gpu->link_down |= now->links[i].active.valid && now->links[i].active.value.i == 0;
+}
+
+/* What only a reset or more ends, takes the GPU out of use until then, or leaves its mark in counters until then. */
+static bool lasts_until_reset(const IncidentEntry *entry)
+{
+    const FaultClear clear = entry->key.class->clear;
+
+    if (clear == CLEAR_REPLACED || clear == CLEAR_HAND)
+        return false;
+    return (clear >= CLEAR_RESET && clear <= CLEAR_REBOOT) || entry->it.severity == SEVERITY_FATAL ||
+           entry->it.cause == CAUSE_MEMORY || incidents_action_depth(entry->it.action) > 0;
+}
+
+static bool is_about(const IncidentEntry *entry, size_t telling)
+{
+    return telling == 0 ? causes[entry->it.cause].recovers || entry->decided : entry->it.cause == CAUSE_MEMORY;
+}
+
+/* Whether the reading spoke for the fault when that was seen. Of a line from before the start that is not known. */
+static bool spoke_then(const IncidentEntry *entry, size_t telling)
+{
+    const Incident *it = &entry->it;
+    const char *name = metric_get(tellings[telling])->name;
+
+    if (!entry->restored || (telling == 0 && entry->decided))
+        return true;
+    for (uint32_t i = 0; i < it->counter_len; i++)
+        if (strcmp(it->counters[i].name, name) == 0 && it->counters[i].after > 0)
+            return true;
+    return false;
+}
+
+/* By the readings of a GPU that is up, `since_ns` at least. */
+static IncidentPast judge_readings(const IncidentEntry *entry, const IncidentGpu *gpu, uint64_t since_ns)
+{
+    bool refuted = !entry->restored && causes[entry->it.cause].answers;
+    bool waits = gpu->sampled_ns < since_ns;
+    double value;
+
+    for (size_t i = 0; i < INCIDENTS_TELLINGS; i++) {
+        const Sample *sample = &gpu->told[i];
+
+        if (!is_about(entry, i))
+            continue;
+        if (!sample_double(sample, &value)) {
+            waits |= sample->absence == ABSENCE_NOT_YET;
+            continue;
+        }
+        if (value > 0)
+            return PAST_STANDS;
+        waits |= sample->time_ns < since_ns;
+        refuted |= spoke_then(entry, i);
+    }
+    return waits ? PAST_WAITS : refuted ? PAST_OVER : PAST_STANDS;
+}
+
+static IncidentPast judge_gpu(const IncidentEntry *entry, const IncidentGpu *gpu)
+{
+    if (gpu->state == GPU_STARTING || gpu->state == GPU_NO_DRIVER || gpu->state == GPU_RELEASED)
+        return PAST_WAITS;
+    if (gpu->state != GPU_UP || gpu->sampled_ns == 0)
+        return PAST_STANDS;
+    if (gpu->link_down && (entry->it.cause == CAUSE_LINK || entry->it.cause == CAUSE_FABRIC))
+        return PAST_STANDS;
+    return judge_readings(entry, gpu, entry->it.last_evidence_ns + INCIDENTS_SETTLE_NS);
+}
+
+/* A fault of the fabric is over where it is so on every GPU. */
+static IncidentPast judge_fabric(const Incidents *incidents, const IncidentEntry *entry)
+{
+    IncidentPast all = incidents->gpu_count > 0 ? PAST_OVER : PAST_STANDS;
+
+    for (size_t i = 0; i < incidents->gpu_count && all != PAST_STANDS; i++) {
+        const IncidentPast one = judge_gpu(entry, &incidents->gpus[i]);
+
+        all = one == PAST_OVER ? all : one;
+    }
+    return all;
+}
+
+/* Of an entry from a line before the start, or from the journal. */
+static IncidentPast judge_past(const Incidents *incidents, const IncidentEntry *entry)
+{
+    const IncidentGpu *gpu;
+    IncidentPast word = PAST_STANDS;
+
+    if (!entry->key.class || !lasts_until_reset(entry))
+        return PAST_STANDS;
+    if (entry->it.cause == CAUSE_FABRIC && incident_is_wide(&entry->key)) {
+        word = judge_fabric(incidents, entry);
+    } else if (!incident_is_wide(&entry->key)) {
+        gpu = incidents_find_gpu(incidents, entry->key.place);
+        word = gpu ? judge_gpu(entry, gpu) : PAST_WAITS;
+    }
+    return word == PAST_WAITS && incidents->now_ns >= incidents->began_ns + INCIDENTS_PAST_NS ? PAST_STANDS : word;
 }
 
 /* --- closing ------------------------------------------------------------------------------------------------------ */
@@ -262,6 +399,12 @@ static IncidentEnd find_open_end(const Incidents *incidents, const IncidentEntry
     return is_quiet_for(incidents, entry, quiet_ns) ? INCIDENT_END_QUIET : INCIDENT_END_NOT_ENDED;
 }
 
+/* While the agent was not running: what spoke for it does so no more. */
+static bool was_repaired(const Incidents *incidents, const IncidentEntry *entry)
+{
+    return entry->restored && judge_past(incidents, entry) == PAST_OVER;
+}
+
 /* An entry that waits for its `for` ends at the first tick without its condition; a silent one when no parent can come
  * any more. */
 static bool is_pending_over(const Incidents *incidents, const IncidentEntry *entry)
@@ -271,24 +414,28 @@ static bool is_pending_over(const Incidents *incidents, const IncidentEntry *ent
 
     if (entry->stage == STAGE_DUE) /* from before the start and held back: what has ended since is not reported */
         return class->clear != CLEAR_HAND && class->clear != CLEAR_REPLACED && entry->it.before &&
-               find_open_end(incidents, entry) != INCIDENT_END_NOT_ENDED;
+               (find_open_end(incidents, entry) != INCIDENT_END_NOT_ENDED ||
+                (!incidents->replaying && judge_past(incidents, entry) == PAST_OVER));
     if (entry->stage == STAGE_SILENT)
         return !holds_now(incidents, entry) && elapsed_ns(incidents->now_ns, entry->near_ns) > window;
     return !holds_now(incidents, entry);
 }
 
-void incidents_close_ended(Incidents *incidents)
+static void close_ended(Incidents *incidents)
 {
     for (size_t i = 0; i < incidents->count; i++) {
         IncidentEntry *entry = incidents->entries[i];
         IncidentEnd end = INCIDENT_END_NOT_ENDED;
 
         if (entry->it.state == INCIDENT_OPEN)
-            end = entry->key.class ? find_open_end(incidents, entry) : INCIDENT_END_HAND;
+            end = !entry->key.class                ? INCIDENT_END_HAND
+                  : was_repaired(incidents, entry) ? INCIDENT_END_RESET
+                                                   : find_open_end(incidents, entry);
         else if (entry->it.state == INCIDENT_PENDING && is_pending_over(incidents, entry))
             end = INCIDENT_END_QUIET;
         else if (entry->it.state == INCIDENT_CLEARED &&
-                 elapsed_ns(incidents->now_ns, entry->cleared_ns) > INCIDENTS_KEPT_NS)
+                 elapsed_ns(incidents->now_ns, entry->cleared_ns) >
+                     (incidents_action_depth(entry->it.action) > 1 ? INCIDENTS_HISTORY_NS : INCIDENTS_KEPT_NS))
             release_entry(incidents, entry);
         if (end != INCIDENT_END_NOT_ENDED)
             incidents_close(incidents, entry, end);
@@ -297,10 +444,65 @@ void incidents_close_ended(Incidents *incidents)
 
 /* --- opening ------------------------------------------------------------------------------------------------------ */
 
+static bool is_other_board(const Device *a, const Device *b)
+{
+    return a->uuid[0] && b->uuid[0] && strcmp(a->uuid, b->uuid) != 0;
+}
+
+/* Whether `old` was the same fault of the same thing, over since, in an earlier boot: its remedy, a reboot, was done.
+ */
+static bool was_remedied(const Incidents *incidents, const IncidentEntry *old, const IncidentEntry *now,
+                         const FaultRule *rule)
+{
+    const IncidentEnd end = old->it.end;
+
+    return old != now && old->it.state == INCIDENT_CLEARED && end != INCIDENT_END_MERGED &&
+           end != INCIDENT_END_REPLACED && end != INCIDENT_END_HAND && incident_key_equal(&old->key, &now->key) &&
+           !is_other_board(&old->it.device, &now->it.device) && rule->remedies >> old->it.action & 1 &&
+           old->last_real_ns < incidents->boot_real_ns && now->it.first_real_ns >= incidents->boot_real_ns &&
+           old->last_real_ns + rule->within_ns >= now->it.first_real_ns;
+}
+
+/* The rule by which an entry that opens is a fault that is back though its remedy was tried; NULL none. */
+static const FaultRule *find_repeat(const Incidents *incidents, const IncidentEntry *entry)
+{
+    const FaultRule *rule = NULL;
+
+    while (incidents->boot_real_ns > 0 &&
+           (rule = catalogue_next_repeat(incidents->catalogue, entry->key.class, rule))) {
+        uint64_t times = 1;
+
+        for (size_t i = 0; i < incidents->count; i++)
+            times += was_remedied(incidents, incidents->entries[i], entry, rule);
+        if (times >= rule->many && rule->remedies >> entry->it.action & 1)
+            return rule;
+    }
+    return NULL;
+}
+
+static void add_repeat(Incidents *incidents, IncidentEntry *entry, const FaultRule *rule)
+{
+    Evidence in = {.verdict = {.rule = rule, .fault = entry->key.class, .says = entry->it.says},
+                   .origin = EVENT_FROM_AGENT,
+                   .before = entry->it.before,
+                   .time_ns = entry->it.last_evidence_ns,
+                   .real_ns = entry->last_real_ns,
+                   .pid = -1};
+    char within[DURATION_TEXT_MAX];
+
+    in.verdict.action = rule->action;
+    in.verdict.severity = rule->severity > entry->it.severity ? rule->severity : entry->it.severity;
+    in.verdict.route = rule->route > entry->it.route ? rule->route : entry->it.route;
+    duration_format(within, rule->within_ns);
+    snprintf(in.text, sizeof in.text, "the same as within the last %s, and the node was rebooted since", within);
+    incidents_add_own(incidents, entry, &in);
+}
+
 static bool is_due(const Incidents *incidents, const IncidentEntry *entry)
 {
     if (entry->it.state != INCIDENT_PENDING || entry->stage == STAGE_DUE)
-        return entry->it.state == INCIDENT_PENDING && !(entry->it.before && incidents->replaying);
+        return entry->it.state == INCIDENT_PENDING &&
+               !(entry->it.before && (incidents->replaying || judge_past(incidents, entry) == PAST_WAITS));
     for (size_t i = 0; i < entry->hold_count; i++) {
         const IncidentHold *hold = &entry->holds[i];
 
@@ -376,7 +578,8 @@ static IncidentEntry *reopen_entry(Incidents *incidents, IncidentEntry *entry)
     return old;
 }
 
-bool incidents_note_window(const Incidents *incidents, Incident *it)
+/* Marks the incident as silenced by the maintenance window that covers it now, or by none; true: that is new. */
+static bool note_window(const Incidents *incidents, Incident *it)
 {
     const MaintenanceWindow *window =
         incidents->maintenance ? maintenance_covers(incidents->maintenance, &it->device) : NULL;
@@ -393,12 +596,15 @@ bool incidents_note_window(const Incidents *incidents, Incident *it)
 
 static void open_entry(Incidents *incidents, IncidentEntry *entry)
 {
+    const FaultRule *repeat = find_repeat(incidents, entry);
     IncidentEntry *old = reopen_entry(incidents, entry), *children[INCIDENTS_MAX];
     Incident *it;
     size_t count;
 
     entry = old ? old : entry;
     it = &entry->it;
+    if (repeat)
+        add_repeat(incidents, entry, repeat);
     if (!old) {
         incidents->last_id = incident_id_next(incidents->last_id, incidents->real_ns, it->id);
         it->opened_ns = incidents->now_ns;
@@ -407,30 +613,28 @@ static void open_entry(Incidents *incidents, IncidentEntry *entry)
     count = absorb_children(incidents, entry, children);
     it->state = INCIDENT_OPEN;
     incidents->disordered = true;
-    incidents_note_window(incidents, it);
+    note_window(incidents, it);
     incidents_report(incidents, entry, old ? INCIDENT_CHANGE_REOPENED : INCIDENT_CHANGE_OPENED);
     for (size_t i = 0; i < count; i++)
         incidents_close(incidents, children[i], INCIDENT_END_MERGED);
 }
 
-/* Parents first, so that their consequences are never reported. */
-void incidents_open_due(Incidents *incidents)
+/* A parent before its consequences, so that those are never reported; of a circle of them the first. NULL: none is due.
+ */
+static IncidentEntry *find_next_due(const Incidents *incidents)
 {
-    bool more = true;
+    IncidentEntry *waiting = NULL;
 
-    for (int pass = 0; more && pass <= INCIDENTS_DEPTH; pass++) {
-        more = false;
-        for (size_t i = 0; i < incidents->count; i++) {
-            IncidentEntry *entry = incidents->entries[i];
+    for (size_t i = 0; i < incidents->count; i++) {
+        IncidentEntry *entry = incidents->entries[i];
 
-            if (!is_due(incidents, entry))
-                continue;
-            if (pass < INCIDENTS_DEPTH && waits_for_parent(incidents, entry))
-                more = true;
-            else
-                open_entry(incidents, entry);
-        }
+        if (!is_due(incidents, entry))
+            continue;
+        if (!waits_for_parent(incidents, entry))
+            return entry;
+        waiting = waiting ? waiting : entry;
     }
+    return waiting;
 }
 
 /* --- evidence ----------------------------------------------------------------------------------------------------- */
@@ -480,4 +684,47 @@ void incidents_assign(Incidents *incidents, const Evidence *in)
     incidents_add_own(incidents, entry, in);
     if (!in->verdict.silent && !in->holds)
         entry->stage = STAGE_DUE;
+}
+
+/* --- time --------------------------------------------------------------------------------------------------------- */
+
+static void report_changes(Incidents *incidents)
+{
+    for (size_t i = 0; i < incidents->count; i++) {
+        IncidentEntry *entry = incidents->entries[i];
+
+        if (entry->it.state != INCIDENT_OPEN)
+            continue;
+        if (note_window(incidents, &entry->it))
+            incidents_report(incidents, entry, INCIDENT_CHANGE_SILENCED);
+        if (entry->dirty && incidents->now_ns >= entry->it.updated_ns + INCIDENT_UPDATE_NS)
+            incidents_report(incidents, entry, INCIDENT_CHANGE_UPDATED);
+    }
+}
+
+static void drop_old_followers(Incidents *incidents)
+{
+    for (size_t i = incidents->followers.len; i-- > 0;)
+        if (incidents->now_ns > incidents->followers.at[i].last_ns + INCIDENTS_GRACE_NS)
+            vec_remove(&incidents->followers, i);
+}
+
+void incidents_advance(Incidents *incidents, uint64_t now_ns, uint64_t real_ns)
+{
+    IncidentEntry *due;
+
+    incidents->now_ns = number_max_u64(incidents->now_ns, now_ns);
+    incidents->real_ns = real_ns;
+    if (incidents->replaying && incidents->replay_ns == 0)
+        incidents->replay_ns = number_max_u64(incidents->now_ns, 1);
+    if (incidents->replaying && incidents->now_ns >= incidents->replay_ns + INCIDENTS_REPLAY_NS)
+        incidents->replaying = false;
+    close_ended(incidents);
+    while ((due = find_next_due(incidents)))
+        open_entry(incidents, due);
+    report_changes(incidents);
+    drop_old_followers(incidents);
+    if (!incidents->has_node)
+        incidents->tick++;
+    incidents_sort(incidents);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which device and class evidence is about, and which incident explains another: pure look-ups. */
+/* Which device, class and work evidence is about, and which incident explains another: pure look-ups. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/map.h"
@@ -99,12 +100,91 @@ void incidents_complete_device(const Incidents *incidents, FaultScope scope, Dev
     *device = whole;
 }
 
-IncidentKey incident_key(const FaultClass *class, const Device *device, int32_t code, const char *process)
+/* The GPUs below a PCIe port: how many, and the first. *ret_next: nothing is between the port and that one. */
+static size_t find_below(const Incidents *incidents, PciAddress port, const IncidentGpu **ret_first, bool *ret_next)
 {
+    char address[PCI_TEXT_CAP], above[PCI_TEXT_CAP + 1];
+    size_t count = 0;
+
+    snprintf(above, sizeof above, "%s/", pci_format(port, PCI_FORM_SYSFS, address));
+    for (size_t i = 0; i < incidents->gpu_count; i++) {
+        const char *at = strstr(incidents->gpus[i].path, above);
+
+        if (!at || count++ > 0)
+            continue;
+        *ret_first = &incidents->gpus[i];
+        *ret_next = !strchr(at + strlen(above), '/');
+    }
+    return count;
+}
+
+bool incidents_find_reporter(const Incidents *incidents, const Event *event, Device *device)
+{
+    const bool down = event->kind == EVENT_PORT_DOWN || event->word == EVENT_FATAL;
+    const IncidentGpu *gpu = NULL;
+    bool next = false;
+
+    if ((event->kind != EVENT_AER && event->kind != EVENT_PORT_DOWN) || !event->has_pci || incidents->gpu_count == 0 ||
+        incidents_find_gpu(incidents, incident_place(device)))
+        return true;
+    const size_t count = find_below(incidents, event->pci, &gpu, &next);
+    if (count == 0 || (!down && !next) || (event->kind == EVENT_PORT_DOWN && gpu->let_go))
+        return false;
+    if (count == 1)
+        *device = gpu->device;
+    else
+        device_init(device, DEVICE_NODE);
+    return true;
+}
+
+/* --- whose work is hit, found at the first evidence: the fault may end the process ----------------------------------
+ */
+
+/* Of a fault of one program: its own owner or, where the process is not known, the only one there is. */
+static uint32_t choose_owner(const Evidence *in, const Owner *owners, uint32_t count)
+{
+    if (count > 0 && in->pid >= 0 && owners[0].pid == in->pid)
+        return 1;
+    return in->device.kind != DEVICE_NODE && count == 1;
+}
+
+uint32_t incidents_find_owners(const Incidents *incidents, const Evidence *in, Owner out[INCIDENT_OWNERS])
+{
+    const bool by_process = in->verdict.fault->by_process;
+    uint32_t count;
+
+    if (!incidents->owners_of || in->before ||
+        (in->device.kind == DEVICE_NODE && !by_process && in->verdict.severity < SEVERITY_ERROR))
+        return 0;
+    count = incidents->owners_of(incidents->owners_self, &in->device, in->pid, out);
+    return by_process ? choose_owner(in, out, count) : count;
+}
+
+void incident_set_owners(Incident *it, const Owner *owners, uint32_t count)
+{
+    it->owner_count = count;
+    if (count == 0)
+        return;
+    memcpy(it->owners, owners, number_min_u64(count, INCIDENT_OWNERS) * sizeof *owners);
+    if (owners->job[0] != '\0' || owners->pod[0] == '\0')
+        snprintf(it->job, sizeof it->job, "%s", owners->job);
+    else
+        snprintf(it->job, sizeof it->job, "%.31s/%.31s", owners->namespace, owners->pod);
+}
+
+/* --- keys --------------------------------------------------------------------------------------------------------- */
+
+IncidentKey incident_key(const FaultClass *class, const Device *device, int32_t code, const char *process,
+                         const Owner *owner)
+{
+    /* Two users' programs of one name are two. Only of moments: who runs a process may be found out while a condition
+     * holds. */
+    const bool by_owner = class->by_process && class->clear == CLEAR_QUIET && process[0] != '\0' && owner;
+
     return (IncidentKey){
         .class = class,
         .place = incident_place(device),
-        .process = class->by_process ? incident_hash(process) : 0,
+        .process = class->by_process ? incident_hash(process) ^ (by_owner ? owner_hash(owner) : 0) : 0,
         .kind = device->kind,
         .link = device->link,
         .gpu_instance = device->gpu_instance,
@@ -194,6 +274,38 @@ bool incident_has_code(const Incident *it, int32_t code)
     for (uint32_t i = 0; i < it->code_count; i++)
         if (it->codes[i] == code)
             return true;
+    return false;
+}
+
+void incidents_find_unnamed(const Incidents *incidents, const FaultClass *class, Device *device)
+{
+    uint64_t latest_ns = 0;
+
+    for (size_t i = 0; i < incidents->count; i++) {
+        const IncidentEntry *entry = incidents->entries[i];
+
+        if (entry->it.state == INCIDENT_CLEARED || entry->key.class != class || entry->key.kind != DEVICE_GPU ||
+            entry->near_ns < latest_ns)
+            continue;
+        latest_ns = entry->near_ns;
+        *device = entry->it.device;
+    }
+}
+
+bool incidents_is_said_twice(const Incidents *incidents, const Evidence *in)
+{
+    const IncidentEntry *entry =
+        in->origin == EVENT_FROM_FABRIC_LOG && in->code ? incidents_find_live(incidents, &in->key) : NULL;
+
+    for (uint32_t i = 0; entry && i < entry->it.first_len + entry->it.last_len; i++) {
+        const IncidentEvidence *evidence =
+            i < entry->it.first_len ? &entry->it.first[i] : &entry->it.last[i - entry->it.first_len];
+
+        if ((evidence->origin == EVENT_FROM_KMSG || evidence->origin == EVENT_FROM_JOURNAL) &&
+            evidence->code == in->code && evidence->real_ns <= in->real_ns + INCIDENTS_DECIDE_NS &&
+            in->real_ns <= evidence->real_ns + INCIDENTS_DECIDE_NS)
+            return true;
+    }
     return false;
 }
 

@@ -53,19 +53,39 @@ void incidents_move_followers(Incidents *incidents, const IncidentEntry *from, I
 /* --- evidence ----------------------------------------------------------------------------------------------------- */
 
 /* How much an action asks of people and machine; of two the larger one is shown. And how deep it goes: 1 reset, 2
- * reboot, 3 replacement; 0 none of these. */
+ * reboot, 3 inspection or replacement; 0 none of these. */
 static const struct {
     uint8_t weight, depth;
 } actions[ACTION_END] = {
-    [ACTION_NONE] = {0, 0},           [ACTION_WATCH] = {1, 0},         [ACTION_CHECK_APP] = {2, 0},
-    [ACTION_RESTART_APP] = {3, 0},    [ACTION_FIX_SETTING] = {4, 0},   [ACTION_REPORT_VENDOR] = {4, 0},
-    [ACTION_CHECK_MONITOR] = {4, 0},  [ACTION_UPDATE_DRIVER] = {5, 0}, [ACTION_RESTART_CONTAINER] = {5, 0},
-    [ACTION_FIX_DRIVER] = {6, 0},     [ACTION_CHECK_COOLING] = {6, 0}, [ACTION_CHECK_POWER] = {6, 0},
-    [ACTION_INSPECT_LINK] = {6, 0},   [ACTION_RESEAT] = {7, 0},        [ACTION_RESTART_FABRIC] = {8, 0},
-    [ACTION_RESTART_VM] = {8, 0},     [ACTION_RESET_GPU] = {9, 1},     [ACTION_DRAIN_AND_RESET] = {10, 1},
-    [ACTION_RESET_FABRIC] = {11, 1},  [ACTION_REBOOT_NODE] = {12, 2},  [ACTION_DRAIN_AND_REBOOT] = {13, 2},
-    [ACTION_DRAIN_AND_RMA] = {14, 3},
+    [ACTION_NONE] = {0, 0},
+    [ACTION_WATCH] = {1, 0},
+    [ACTION_CHECK_APP] = {2, 0},
+    [ACTION_RESTART_APP] = {3, 0},
+    [ACTION_FIX_SETTING] = {4, 0},
+    [ACTION_REPORT_VENDOR] = {4, 0},
+    [ACTION_CHECK_MONITOR] = {4, 0},
+    [ACTION_UPDATE_DRIVER] = {5, 0},
+    [ACTION_RESTART_CONTAINER] = {5, 0},
+    [ACTION_FIX_DRIVER] = {6, 0},
+    [ACTION_CHECK_COOLING] = {6, 0},
+    [ACTION_CHECK_POWER] = {6, 0},
+    [ACTION_INSPECT_LINK] = {6, 0},
+    [ACTION_RESEAT] = {7, 0},
+    [ACTION_RESTART_FABRIC] = {8, 0},
+    [ACTION_RESTART_VM] = {8, 0},
+    [ACTION_RESET_GPU] = {9, 1},
+    [ACTION_DRAIN_AND_RESET] = {10, 1},
+    [ACTION_RESET_FABRIC] = {11, 1},
+    [ACTION_REBOOT_NODE] = {12, 2},
+    [ACTION_DRAIN_AND_REBOOT] = {13, 2},
+    [ACTION_DRAIN_AND_INSPECT] = {14, 3},
+    [ACTION_DRAIN_AND_RMA] = {15, 3},
 };
+
+unsigned incidents_action_depth(FaultAction action)
+{
+    return actions[action].depth;
+}
 
 void incidents_report(Incidents *incidents, IncidentEntry *entry, IncidentChange change)
 {
@@ -96,7 +116,11 @@ void incident_note(Incident *it, const Evidence *in, bool echo)
             memmove(it->last, it->last + 1, --it->last_len * sizeof it->last[0]);
         evidence = &it->last[it->last_len++];
     }
-    *evidence = (IncidentEvidence){.real_ns = in->real_ns, .origin = in->origin, .echo = echo, .code = in->code};
+    *evidence = (IncidentEvidence){.real_ns = in->real_ns,
+                                   .origin = in->origin,
+                                   .echo = echo,
+                                   .severity = in->verdict.silent ? SEVERITY_INFO : in->verdict.severity,
+                                   .code = in->code};
     memcpy(evidence->text, in->text, sizeof evidence->text);
 }
 
@@ -127,7 +151,7 @@ static FaultAction decided_action(FaultAction old, FaultAction said)
 {
     const bool drain = old == ACTION_DRAIN_AND_RESET || old == ACTION_DRAIN_AND_REBOOT;
 
-    if (old == ACTION_DRAIN_AND_RMA || (actions[said].depth > 0 && actions[said].depth == actions[old].depth))
+    if (actions[old].depth == 3 || (actions[said].depth > 0 && actions[said].depth == actions[old].depth))
         return old;
     if (drain && said == ACTION_RESET_GPU)
         return ACTION_DRAIN_AND_RESET;
@@ -137,11 +161,13 @@ static FaultAction decided_action(FaultAction old, FaultAction said)
 static bool raise_action(IncidentEntry *entry, FaultAction action, bool decides)
 {
     FaultAction old = entry->it.action;
+    /* what one GPU needs is not enough for the node */
+    const bool less = incident_is_wide(&entry->key) && actions[action].depth < actions[old].depth;
 
-    if (decides) {
+    if (decides && !less) {
         entry->decided = true;
         entry->it.action = decided_action(old, action);
-    } else if ((!entry->decided || action == ACTION_DRAIN_AND_RMA) && actions[action].weight > actions[old].weight) {
+    } else if ((!entry->decided || actions[action].depth == 3) && actions[action].weight > actions[old].weight) {
         entry->it.action = action;
     }
     return actions[entry->it.action].weight > actions[old].weight;
@@ -227,6 +253,8 @@ void incidents_add_own(Incidents *incidents, IncidentEntry *entry, const Evidenc
         entry->it.pid = in->pid;
     if (entry->it.code == 0)
         entry->it.code = in->code;
+    if (!entry->it.part.known)
+        entry->it.part = in->part;
     add_code(&entry->it, in->code);
     add_counters(&entry->it, in->counters, in->counter_count);
     if (in->time_ns >= entry->it.last_evidence_ns)
@@ -302,6 +330,8 @@ void incidents_absorb(Incidents *incidents, IncidentEntry *into, IncidentEntry *
         it->count += from->it.count;
         it->echo_count += from->it.echo_count;
     }
+    if (from->it.owner_count > 0 && (it->owner_count == 0 || !echo)) /* one that comes back hits others */
+        incident_set_owners(it, from->it.owners, from->it.owner_count);
     into->near_ns = number_max_u64(into->near_ns, from->near_ns);
     into->dirty = true;
     for (uint32_t i = 0; i < from->it.code_count; i++)

@@ -65,7 +65,7 @@ static const OptSpec window_opts[] = {
     OPT_ROW("zone", OPT_ENUM, Written, zone, .names = zones, .help = "whose days and times"),
 };
 
-static int read_days(const OptList *days, const YamlNode *node, uint8_t *ret_days, Err *err)
+static int read_days(const OptSet *set, const OptList *days, const YamlNode *node, uint8_t *ret_days, Err *err)
 {
     if (!node)
         return 0;
@@ -76,8 +76,8 @@ static int read_days(const OptList *days, const YamlNode *node, uint8_t *ret_day
         for (int day = 0; day < DAYS; day++)
             bits |= (uint8_t)((strcmp(days->items[i], day_words[day]) == 0) << day);
         if (bits == 0)
-            return yaml_fail(node, err, "'%.20s' is no day; use mon, tue, wed, thu, fri, sat, sun, or daily",
-                             days->items[i]);
+            return opt_fail(set, "days", i, err, "'%.20s' is no day; use mon, tue, wed, thu, fri, sat, sun, or daily",
+                            days->items[i]);
         *ret_days |= bits;
     }
     return *ret_days ? 0 : yaml_fail(node, err, "'days' names no day");
@@ -123,7 +123,8 @@ static int read_gpus(const OptList *gpus, const YamlNode *node, MaintenanceWindo
 static int read_window(const YamlNode *entry, Arena *arena, Recurrence *ret, MaintenanceWindow *ret_window, Err *err)
 {
     Written in = {0};
-    const OptSet set = {window_opts, ARRAY_LEN(window_opts), &in, arena};
+    OptPlace places[ARRAY_LEN(window_opts)] = {0};
+    const OptSet set = {.opts = window_opts, .count = ARRAY_LEN(window_opts), .into = &in, .arena = arena, .places = places};
     Recurrence recurrence = {.days = EVERY_DAY};
     MaintenanceWindow window = {.recurring = true, .who = "configuration"};
 
@@ -136,7 +137,7 @@ static int read_window(const YamlNode *entry, Arena *arena, Recurrence *ret, Mai
     if (in.reason && strlen(in.reason) >= MAINTENANCE_REASON_CAP)
         return yaml_fail(yaml_get(entry, "reason"), err, "'reason' must be a text of less than %d bytes",
                          MAINTENANCE_REASON_CAP);
-    TRY(read_days(&in.days, yaml_get(entry, "days"), &recurrence.days, err));
+    TRY(read_days(&set, &in.days, yaml_get(entry, "days"), &recurrence.days, err));
     TRY(read_time(in.from, yaml_get(entry, "from"), &recurrence, err));
     TRY(read_gpus(&in.gpus, yaml_get(entry, "gpus"), &window, err));
     recurrence.utc = in.zone == ZONE_UTC;

@@ -34,8 +34,8 @@ Maintenance *maintenance_new(void);
 void maintenance_free(Maintenance *maintenance);
 
 /* The recurring ones from the configuration: a list of mappings {days: [mon, sat] or daily, from: "02:00", for: 2h,
- * gpus: [0, 1] or all, reason: ..., zone: utc or local}. NULL: none. -EINVAL names file, line and column; the old ones
- * stay. */
+ * gpus: [0, 1] or all, reason: ..., zone: utc or local}. NULL: none. -EINVAL or -ERANGE names file, line and column;
+ * the old ones stay. */
 int maintenance_configure(Maintenance *maintenance, const YamlNode *list, Err *err);
 /* By hand. -ENOSPC beyond MAINTENANCE_MAX. *ret_id is its id. */
 int maintenance_start(Maintenance *maintenance, const MaintenanceWindow *window, uint64_t real_ns,

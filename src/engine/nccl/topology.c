@@ -156,7 +156,7 @@ static void stop_reading(NcclTopoReader *reader, const char *why)
 
 static NcclPlace current_place(const NcclTopoReader *reader)
 {
-    return (NcclPlace){reader->job->input, XML_GetCurrentLineNumber(reader->parser)};
+    return (NcclPlace){reader->job->input, XML_GetCurrentLineNumber64(reader->parser)};
 }
 
 static const char *find_attribute(const char **attributes, const char *name)
@@ -338,7 +338,7 @@ static void parse_xml(NcclTopoReader *reader, const char *bytes, size_t len, boo
         return;
     reader->stopped = true;
     nccl_input(reader->job)->trouble =
-        nccl_printf(reader->job, "line %lu: %s", (unsigned long)XML_GetCurrentLineNumber(reader->parser),
+        nccl_printf(reader->job, "line %lu: %s", (unsigned long)XML_GetCurrentLineNumber64(reader->parser),
                     XML_ErrorString(XML_GetErrorCode(reader->parser)));
 }
 

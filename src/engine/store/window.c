@@ -19,6 +19,7 @@
 enum { PARTS = 12, BUFFERS = 2, NO_ROW = NODE_GPUS_MAX };
 
 #define PART_NS (5 * NS_PER_S)
+#define MINUTE_NS (PARTS * PART_NS)
 
 typedef struct Scraper {
     char name[WINDOW_NAME_CAP]; /* its beginning */
@@ -26,6 +27,8 @@ typedef struct Scraper {
     uint64_t seen_ns;           /* last take */
     uint64_t opened_ns;         /* start of the running window */
     uint64_t span_ns;           /* of the closed one */
+    uint64_t window;            /* number of the closed one */
+    uint64_t connection;        /* of the last take */
     unsigned running;           /* which of the two buffers runs; the other is the closed one */
     bool used, closed;          /* the place is taken; a window was closed yet */
 } Scraper;
@@ -39,6 +42,7 @@ struct Windows {
     unsigned metric_count; /* fast metrics */
     uint64_t adds;         /* windows_add so far */
     uint64_t first_ns;     /* instant of the first windows_add */
+    uint64_t closed;       /* windows so far */
     Row rows[NODE_GPUS_MAX];
     unsigned rows_touched;
     Scraper scrapers[WINDOW_SCRAPERS];
@@ -228,23 +232,39 @@ void windows_add(Windows *windows, const Node *node)
     }
 }
 
-/* What the last minute holds, as if the scraper had come a minute ago. */
+/* Number of the oldest part of the last minute. */
+static uint64_t oldest_part(uint64_t now_ns)
+{
+    uint64_t newest = now_ns / PART_NS;
+
+    return newest < PARTS ? 0 : newest - PARTS + 1;
+}
+
+static void merge_minute(const Windows *windows, uint64_t now_ns, size_t row, WindowValue *into)
+{
+    for (size_t part = 0; part < PARTS; part++)
+        if (windows->part_number[part] >= oldest_part(now_ns))
+            merge_row(windows, into, values_at(windows, set_of_part(part), row));
+}
+
+/* Since when the last minute is known. */
+static uint64_t find_minute_start(const Windows *windows, uint64_t now_ns)
+{
+    const uint64_t start_ns = oldest_part(now_ns) * PART_NS;
+
+    if (windows->adds == 0)
+        return now_ns;
+    return start_ns < windows->first_ns ? windows->first_ns : start_ns;
+}
+
+/* As if the scraper had come a minute ago. */
 static void open_with_minute(Windows *windows, Scraper *scraper, uint64_t now_ns)
 {
-    uint64_t newest = now_ns / PART_NS, oldest = newest < PARTS ? 0 : newest - PARTS + 1;
     size_t set = set_of(windows, scraper, true);
 
-    for (size_t part = 0; part < PARTS; part++) {
-        if (windows->part_number[part] < oldest)
-            continue;
-        for (size_t row = 0; row < windows->rows_touched; row++)
-            merge_row(windows, values_at(windows, set, row), values_at(windows, set_of_part(part), row));
-    }
-    scraper->opened_ns = oldest * PART_NS;
-    if (windows->adds == 0)
-        scraper->opened_ns = now_ns;
-    else if (scraper->opened_ns < windows->first_ns)
-        scraper->opened_ns = windows->first_ns;
+    for (size_t row = 0; row < windows->rows_touched; row++)
+        merge_minute(windows, now_ns, row, values_at(windows, set, row));
+    scraper->opened_ns = find_minute_start(windows, now_ns);
 }
 
 /* The scraper's place; a new one gets a free place or that of the one not seen for longest. */
@@ -272,27 +292,44 @@ static void close_window(Windows *windows, Scraper *scraper, uint64_t now_ns)
     scraper->span_ns = now_ns > scraper->opened_ns ? now_ns - scraper->opened_ns : 0;
     scraper->opened_ns = now_ns;
     scraper->closed = true;
+    scraper->window = ++windows->closed;
     scraper->running = !scraper->running;
     clear_set(windows, set_of(windows, scraper, true));
 }
 
-size_t windows_read(Windows *windows, const char *scraper_name, uint64_t now_ns, WindowGpu *out, size_t cap,
-                    uint64_t *ret_span_ns)
+/* Whether what was added since the scraper's last take is its alone. */
+static bool is_own(const Scraper *scraper, const WindowScraper *who, uint64_t now_ns)
 {
-    Scraper *scraper = scraper_for(windows, scraper_name, now_ns);
+    if (who->named)
+        return true;
+    return scraper->closed && (scraper->connection == who->connection || now_ns >= scraper->seen_ns + MINUTE_NS);
+}
+
+size_t windows_read(Windows *windows, const WindowScraper *who, uint64_t now_ns, WindowGpu *out, size_t cap,
+                    WindowSpan *ret)
+{
+    Scraper *scraper = scraper_for(windows, who->name, now_ns);
+    const bool own = is_own(scraper, who, now_ns);
     size_t count = 0;
 
     if (!scraper->closed || now_ns >= scraper->opened_ns + WINDOW_AGAIN_NS)
         close_window(windows, scraper, now_ns);
     scraper->seen_ns = now_ns;
+    scraper->connection = who->connection;
     for (unsigned row = 0; row < windows->rows_touched && count < cap; row++) {
+        WindowGpu *gpu = &out[count];
+
         if (windows->rows[row].seen != windows->adds)
             continue; /* it is no longer in the node */
-        memset(&out[count], 0, sizeof out[count]);
-        out[count].gpu = windows->rows[row].gpu;
-        memcpy(out[count++].value, values_at(windows, set_of(windows, scraper, false), row),
-               windows->metric_count * sizeof(WindowValue));
+        memset(gpu, 0, sizeof *gpu);
+        gpu->gpu = windows->rows[row].gpu;
+        if (own)
+            merge_row(windows, gpu->value, values_at(windows, set_of(windows, scraper, false), row));
+        else
+            merge_minute(windows, now_ns, row, gpu->value);
+        count++;
     }
-    *ret_span_ns = scraper->span_ns;
+    *ret = own ? (WindowSpan){scraper->span_ns, scraper->window}
+               : (WindowSpan){now_ns - find_minute_start(windows, now_ns), 0};
     return count;
 }

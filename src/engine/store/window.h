@@ -2,10 +2,12 @@
 #pragma once
 
 /*
- * Minimum, mean and maximum of each fast metric since the last scrape of the same scraper. A scraper is identified by a
- * text (address and user agent) and has accumulators of its own; when all are in use, the one that was not seen for
- * longest is reused. A new scraper gets the last minute. Fixed memory (GPUs without a PCI address and those beyond
- * NODE_GPUS_MAX are left out). Pure, one thread.
+ * Minimum, mean and maximum of each fast metric since the last scrape of the same scraper. A scraper has a name of its
+ * own, or is known by its address and program while it keeps its connection. Each has accumulators; when all are in
+ * use, those of the one that was not seen for longest are reused. A new scraper gets the last minute. So does one that
+ * cannot be told from others: it came without a name on another connection than the last of its address and program, so
+ * that two may share what it is known by, and neither must take from the other. Fixed memory (GPUs without a PCI
+ * address and those beyond NODE_GPUS_MAX are left out). Pure, one thread.
  */
 
 #include <stdbool.h>
@@ -28,6 +30,18 @@ typedef struct WindowGpu {
     WindowValue value[READING_FAST_CAP];
 } WindowGpu;
 
+/* Who asks. */
+typedef struct WindowScraper {
+    const char *name;    /* its own, or address and program */
+    bool named;          /* its own: no other scraper has it */
+    uint64_t connection; /* by which it asks, of one that is not named */
+} WindowScraper;
+
+typedef struct WindowSpan {
+    uint64_t ns;     /* its length */
+    uint64_t window; /* a number for each window that was closed; 0: the last minute, the same for all who get it */
+} WindowSpan;
+
 typedef struct Windows Windows;
 
 Windows *windows_new(void);
@@ -37,9 +51,10 @@ void windows_free(Windows *windows);
 void windows_add(Windows *windows, const Node *node);
 
 /* Closes this scraper's window at now_ns and opens the next: copies what it held of the GPUs of the last windows_add,
- * at most `cap`, into out, in any order; returns how many. *ret_span_ns is the window's length, for a new
- * scraper 55 s to 60 s or all the time since the first windows_add. A reading is in the window in which it was added,
- * so that each is in exactly one. Scrapes within WINDOW_AGAIN_NS of the one that closed a window get that window again,
- * with its span. What was read of a GPU that is no longer in the node is left out and gone with the window. */
-size_t windows_read(Windows *windows, const char *scraper, uint64_t now_ns, WindowGpu *out, size_t cap,
-                    uint64_t *ret_span_ns);
+ * at most `cap`, into out, in any order; returns how many. The last minute is 55 s to 60 s, or all the time since the
+ * first windows_add. Who has no name and comes on another connection gets that, or its own window where it is longer
+ * than a minute. A reading is in the window in which it was added, so that each is in exactly one. Scrapes within
+ * WINDOW_AGAIN_NS of the one that closed a window get that window again, with its span. What was read of a GPU that is
+ * no longer in the node is left out and gone with the window. */
+size_t windows_read(Windows *windows, const WindowScraper *scraper, uint64_t now_ns, WindowGpu *out, size_t cap,
+                    WindowSpan *ret);

@@ -22,6 +22,44 @@ void alerts_place(Alerts *alerts, const char *url)
     alerts->external_url = xstrdup(url);
 }
 
+/* --- receivers ---------------------------------------------------------------------------------------------------- */
+
+/* Takes another configuration; endpoints begin anew, as URLs may have changed. Nothing may be under way to them. */
+static void configure_receiver(Receiver *receiver, ReceiverConfig *config)
+{
+    receiver->config = config;
+    for (size_t i = 0; i < ALERT_URLS_MAX; i++)
+        receiver->endpoints[i] = (Endpoint){.receiver = receiver, .index = i};
+    for (size_t i = 0; i < receiver->deliveries.len; i++) {
+        Delivery *delivery = receiver->deliveries.at[i];
+
+        memset(delivery->posted, 0, sizeof(delivery->posted));
+        delivery->retry_ns = 0;
+    }
+}
+
+static Receiver *make_receiver(Alerts *alerts, ReceiverConfig *config)
+{
+    Receiver *receiver = xcalloc(1, sizeof(*receiver));
+
+    receiver->alerts = alerts;
+    receiver->name = xstrdup(config->name);
+    receiver->kind = config->kind;
+    receiver->ops = senders_find(config->kind);
+    configure_receiver(receiver, config);
+    return receiver;
+}
+
+static void free_receiver(Receiver *receiver)
+{
+    for (size_t i = 0; i < receiver->ghosts.len; i++)
+        free(receiver->ghosts.at[i].labels);
+    vec_done(&receiver->ghosts);
+    vec_done(&receiver->deliveries);
+    free(receiver->name);
+    free(receiver);
+}
+
 /* --- items -------------------------------------------------------------------------------------------------------- */
 
 static void free_item(AlertItem *item, bool forget)
@@ -199,7 +237,7 @@ static void end_alerts(Alerts *alerts)
     }
     drop_items(alerts);
     for (size_t i = 0; i < alerts->receivers.len; i++)
-        receiver_free(alerts->receivers.at[i]);
+        free_receiver(alerts->receivers.at[i]);
     vec_done(&alerts->receivers);
     alert_tree_free(alerts->tree);
     arena_done(&alerts->scratch);
@@ -301,7 +339,7 @@ static void remove_receiver(Alerts *alerts, Receiver *receiver)
     if (unheard)
         receiver_note_dropped(receiver, unheard, "it is no longer in the configuration");
     alertmanager_cancel(receiver);
-    receiver_free(receiver);
+    free_receiver(receiver);
 }
 
 static void route_all(Alerts *alerts)
@@ -333,11 +371,11 @@ static void set_tree(Alerts *alerts, AlertTree *tree)
 
         receivers[i] = find_receiver(alerts, config->name);
         if (!receivers[i] || receivers[i]->kind != config->kind) {
-            receivers[i] = receiver_new(alerts, config, senders_find(config->kind));
+            receivers[i] = make_receiver(alerts, config);
             continue;
         }
         alertmanager_cancel(receivers[i]);
-        receiver_configure(receivers[i], config);
+        configure_receiver(receivers[i], config);
     }
     for (size_t i = 0; i < alerts->receivers.len; i++)
         if (!is_in_tree(tree, alerts->receivers.at[i]))

@@ -42,8 +42,9 @@ typedef struct AlertsConfig {
     const Log *log;
 } AlertsConfig;
 
-/* Reads and checks the configuration alone: -EINVAL with file, line, column. Files of secrets are read too. What is
- * allowed and hardly meant is appended to `notes` (NULL: not told), a line each; the other functions log it. */
+/* Reads and checks the configuration alone: the error names file, line, column. Files of secrets are read too, those
+ * of TLS must be there. What is allowed and hardly meant is appended to `notes` (NULL: not told), a line each; the
+ * other functions log it. */
 int alerts_check(const YamlNode *tree, const Catalogue *catalogue, Str *notes, Err *err);
 /* Takes up what the outbox still holds. */
 int alerts_new(uv_loop_t *loop, const AlertsConfig *config, Alerts **ret, Err *err);

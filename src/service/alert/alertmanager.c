@@ -63,13 +63,16 @@ static void add_annotations(const Delivery *delivery, Str *out)
 {
     const Incident *incident = &delivery->item->incident;
     CLEANUP(str_done) Str evidence = {0};
-    char text[512];
+    char affected[1024], text[2048];
 
     str_init(&evidence, EVIDENCE_MAX);
     delivery_write_evidence(incident, EVIDENCE_MAX, &evidence);
     json_open(out, "annotations", '{');
     add_annotation(out, "summary", incident->title);
-    add_annotation(out, "description", incident->verdict);
+    delivery_write_affected(incident, affected, sizeof(affected));
+    snprintf(text, sizeof(text), "%s%s%s%s", incident->verdict, affected[0] ? " Affected: " : "", affected,
+             affected[0] ? "." : "");
+    add_annotation(out, "description", text);
     add_annotation(out, "action", fault_actions[incident->action].text);
     delivery_write_runbook(delivery, text, sizeof(text));
     add_annotation(out, "runbook_url", text);
@@ -77,6 +80,7 @@ static void add_annotations(const Delivery *delivery, Str *out)
     snprintf(text, sizeof(text), "%llu", (unsigned long long)incident->count);
     add_annotation(out, "count", text);
     add_annotation(out, "job", incident->job);
+    add_annotation(out, "affected", affected);
     add_annotation(out, "maintenance", incident->silenced ? incident->window : "");
     add_annotation(out, "evidence", evidence.text);
     str_addc(out, '}');

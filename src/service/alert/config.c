@@ -103,7 +103,7 @@ const char *receiver_kind_key(ReceiverKind kind)
 
 /* --- secrets ------------------------------------------------------------------------------------------------------ */
 
-static const char *const secret_keys[SECRET_END] = {"password_file", "bearer_file", "secret_file"};
+static const char *const secret_keys[SECRET_END] = {"basic_auth.password_file", "bearer_file", "secret_file"};
 
 static void wipe_secrets(char *secrets[SECRET_END])
 {
@@ -115,37 +115,46 @@ static void wipe_secrets(char *secrets[SECRET_END])
 }
 
 /* Reads one line of text. */
-static int read_secret(const char *path, const char *key, char **ret, Err *err)
+static int read_secret(const char *path, char **ret, Err *err)
 {
     CLEANUP(str_done) Str text = {0};
 
     if (!path)
         return 0;
     str_init(&text, SECRET_BYTES_MAX);
-    if (file_read(path, SECRET_BYTES_MAX, &text, err) < 0)
-        return err_add(err, "%s", key);
+    TRY(file_read(path, SECRET_BYTES_MAX, &text, err));
     while (text.len && strchr("\r\n", text.text[text.len - 1]))
         str_cut(&text, text.len - 1);
     if (!text.len || strlen(text.text) != text.len || strpbrk(text.text, "\r\n"))
-        return err_set(err, -EINVAL, "%s: '%s' is not one line of text", key, path);
+        return err_set(err, -EINVAL, "'%s' is not one line of text", path);
     *ret = str_take(&text);
     return 0;
 }
 
-int receiver_read_secrets(ReceiverConfig *receiver, Err *err)
+/* On an error the old ones stay, and *ret_bad is the one that could not be read. */
+static int read_secrets(ReceiverConfig *receiver, size_t *ret_bad, Err *err)
 {
     char *fresh[SECRET_END] = {NULL};
-    int rc = 0;
 
-    for (size_t i = 0; i < SECRET_END && rc == 0; i++)
-        rc = read_secret(receiver->secret_files[i], secret_keys[i], &fresh[i], err);
-    if (rc < 0) {
-        wipe_secrets(fresh);
-        return err_add(err, "alerts: receiver '%s'", receiver->name);
+    for (size_t i = 0; i < SECRET_END; i++) {
+        const int rc = read_secret(receiver->secret_files[i], &fresh[i], err);
+
+        if (rc < 0) {
+            wipe_secrets(fresh);
+            *ret_bad = i;
+            return rc;
+        }
     }
     wipe_secrets(receiver->secrets);
     memcpy(receiver->secrets, fresh, sizeof fresh);
     return 0;
+}
+
+void receiver_read_secrets(ReceiverConfig *receiver)
+{
+    size_t bad;
+
+    (void)read_secrets(receiver, &bad, NULL);
 }
 
 /* --- receivers ---------------------------------------------------------------------------------------------------- */
@@ -163,7 +172,8 @@ static int read_labels(const YamlNode *map, const char *what, Arena *arena, Aler
             return yaml_fail(pair->key, err, "'%.60s' is no name of a label", pair->key->text);
         TRY(yaml_want(pair->value, YAML_SCALAR, pair->key->text, err));
         if (pair->value->len > ALERT_LABEL_VALUE_MAX)
-            return yaml_fail(pair->value, err, "a label's value has at most %d bytes", ALERT_LABEL_VALUE_MAX);
+            return yaml_fail(pair->value, err, "'%.60s': a label's value has at most %d bytes", pair->key->text,
+                             ALERT_LABEL_VALUE_MAX);
         if (ret->len == ALERT_LABELS_MAX / 2)
             return yaml_fail(pair->key, err, "more than %d labels", ALERT_LABELS_MAX / 2);
         alert_labels_set(ret, arena_strdup(arena, pair->key->text), arena_strdup(arena, pair->value->text));
@@ -189,13 +199,16 @@ static int read_headers(const YamlNode *map, Arena *arena, ReceiverConfig *ret, 
     return 0;
 }
 
-static int check_url(const YamlNode *node, const char *url, Err *err)
+bool alert_is_url(const char *text)
 {
-    size_t scheme = !strncmp(url, "http://", 7) ? 7 : !strncmp(url, "https://", 8) ? 8 : 0;
+    const size_t scheme = !strncmp(text, "http://", 7) ? 7 : !strncmp(text, "https://", 8) ? 8 : 0;
 
-    if (!scheme || !url[scheme] || strchr("/:?#", url[scheme]) || strpbrk(url, " \t\r\n"))
-        return yaml_fail(node, err, "'%.120s' is not a URL of http or https", url);
-    return 0;
+    return scheme && text[scheme] && !strchr("/:?#", text[scheme]) && !strpbrk(text, " \t\r\n");
+}
+
+static int check_url(const OptSet *set, const char *key, size_t item, const char *url, Err *err)
+{
+    return alert_is_url(url) ? 0 : opt_fail(set, key, item, err, "'%.120s' is not a URL of http or https", url);
 }
 
 /* Paths are relative to the configuration file. */
@@ -207,28 +220,51 @@ static void make_absolute(const YamlNode *node, Arena *arena, const char **path)
         *path = arena_printf(arena, "%.*s/%s", (int)(slash - node->file), node->file, *path);
 }
 
-static int check_http(const YamlNode *node, const Section *in, Arena *arena, ReceiverConfig *ret, Err *err)
+/* Two of a kind: fails at the one that is there. */
+static int check_pair(const OptSet *set, const char *key, const char *value, const char *other_key, const char *other,
+                      Err *err)
 {
-    const char **const files[] = {&ret->request.tls.ca_file, &ret->request.tls.cert_file, &ret->request.tls.key_file};
+    if (!value == !other)
+        return 0;
+    return opt_fail(set, value ? key : other_key, 0, err, "needs '%s' beside it", value ? other_key : key);
+}
 
-    for (size_t i = 0; i < ARRAY_LEN(files); i++)
-        make_absolute(node, arena, files[i]);
+/* Files must be there; secrets are read. */
+static int read_files(const YamlNode *node, const OptSet *set, ReceiverConfig *ret, Err *err)
+{
+    static const char *const keys[] = {"tls.ca_file", "tls.cert_file", "tls.key_file"};
+    const char **const files[] = {&ret->request.tls.ca_file, &ret->request.tls.cert_file, &ret->request.tls.key_file};
+    size_t bad;
+
+    for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+        make_absolute(node, set->arena, files[i]);
+        if (*files[i] && access(*files[i], R_OK) < 0) {
+            (void)err_errno(err, "open '%s'", *files[i]);
+            return opt_add_place(set, keys[i], 0, err);
+        }
+    }
     for (size_t i = 0; i < SECRET_END; i++)
-        make_absolute(node, arena, &ret->secret_files[i]);
+        make_absolute(node, set->arena, &ret->secret_files[i]);
+    return read_secrets(ret, &bad, err) < 0 ? opt_add_place(set, secret_keys[bad], 0, err) : 0;
+}
+
+static int check_http(const YamlNode *node, const OptSet *set, const Section *in, ReceiverConfig *ret, Err *err)
+{
+    const char *urls = ret->kind == RECEIVER_WEBHOOK ? "url" : "urls";
+
     if (!ret->urls.len)
-        return yaml_fail(node, err, "'%s' needs '%s'", receiver_kind_key(ret->kind),
-                         ret->kind == RECEIVER_WEBHOOK ? "url" : "urls");
+        return yaml_fail(node, err, "'%s' needs '%s'", receiver_kind_key(ret->kind), urls);
     if (ret->urls.len > ALERT_URLS_MAX)
-        return yaml_fail(node, err, "more than %d URLs", ALERT_URLS_MAX);
+        return opt_fail(set, urls, 0, err, "more than %d URLs", ALERT_URLS_MAX);
     for (size_t i = 0; i < ret->urls.len; i++)
-        TRY(check_url(node, ret->urls.items[i], err));
-    if (!ret->request.user != !ret->secret_files[SECRET_PASSWORD])
-        return yaml_fail(node, err, "'basic_auth' needs 'username' and 'password_file'");
+        TRY(check_url(set, urls, i, ret->urls.items[i], err));
+    TRY(check_pair(set, "basic_auth.username", ret->request.user, "basic_auth.password_file",
+                   ret->secret_files[SECRET_PASSWORD], err));
     if (ret->request.user && ret->secret_files[SECRET_BEARER])
-        return yaml_fail(node, err, "'basic_auth' and 'bearer_file' are both there, one is enough");
-    if (!ret->request.tls.cert_file != !ret->request.tls.key_file)
-        return yaml_fail(node, err, "'tls' needs 'cert_file' and 'key_file', or neither");
-    return read_headers(in->headers, arena, ret, err);
+        return opt_fail(set, "bearer_file", 0, err, "'basic_auth' is there too, one is enough");
+    TRY(check_pair(set, "tls.cert_file", ret->request.tls.cert_file, "tls.key_file", ret->request.tls.key_file, err));
+    TRY(read_headers(in->headers, set->arena, ret, err));
+    return read_files(node, set, ret, err);
 }
 
 static int read_env(const YamlNode *map, Arena *arena, ReceiverConfig *ret, Err *err)
@@ -265,7 +301,9 @@ static int check_command(const YamlNode *node, const Section *in, Arena *arena, 
 static int read_kind(const YamlNode *node, Arena *arena, ReceiverConfig *ret, Err *err)
 {
     Section in = {.r = *ret};
-    OptSet set = {.opts = kinds[ret->kind].opts, .count = kinds[ret->kind].count, .into = &in, .arena = arena};
+    const struct KindRow *kind = &kinds[ret->kind];
+    OptPlace *places = arena_calloc(arena, kind->count, sizeof(*places));
+    const OptSet set = {.opts = kind->opts, .count = kind->count, .into = &in, .arena = arena, .places = places};
     const char *brief = node->kind == YAML_SEQ && ret->kind == RECEIVER_COMMAND      ? "argv"
                         : node->kind == YAML_SCALAR && ret->kind == RECEIVER_WEBHOOK ? "url"
                                                                                      : NULL;
@@ -286,7 +324,7 @@ static int read_kind(const YamlNode *node, Arena *arena, ReceiverConfig *ret, Er
     }
     if (ret->kind == RECEIVER_COMMAND)
         return check_command(node, &in, arena, ret, err);
-    return ret->kind == RECEIVER_JOURNALD ? 0 : check_http(node, &in, arena, ret, err);
+    return ret->kind == RECEIVER_JOURNALD ? 0 : check_http(node, &set, &in, ret, err);
 }
 
 static int add_receiver(const YamlNode *node, const char *name, AlertTree *tree, Err *err)
@@ -375,21 +413,20 @@ static const OptSpec route_opts[] = {
     OPT_ROW("repeat_interval", OPT_DURATION, RouteSection, r.repeat_ns, .def = REPEAT_INTERVAL, .help = "0: never"),
 };
 
-static int read_words(const YamlNode *node, const OptList *words, const WordRow *table, size_t count, const char *what,
-                      unsigned int *ret, Err *err)
+static int read_words(const OptSet *set, const char *key, const OptList *words, const WordRow *table, size_t count,
+                      const char *what, unsigned int *ret, Err *err)
 {
     for (size_t i = 0; i < words->len; i++) {
         int found = word_find(table, count, words->items[i]);
 
         if (found < 0)
-            return yaml_fail(node, err, "'%.40s' is no %s", words->items[i], what);
+            return opt_fail(set, key, i, err, "'%.40s' is no %s", words->items[i], what);
         *ret |= 1U << found;
     }
     return 0;
 }
 
-static int add_route_receiver(const YamlNode *node, const AlertTree *tree, const char *name, RouteConfig *route,
-                              Err *err)
+static int add_route_receiver(const AlertTree *tree, const char *name, RouteConfig *route, Err *err)
 {
     for (size_t i = 0; i < tree->receiver_count; i++) {
         if (strcmp(tree->receivers[i].name, name) != 0)
@@ -400,24 +437,23 @@ static int add_route_receiver(const YamlNode *node, const AlertTree *tree, const
         route->receivers[route->receiver_count++] = i;
         return 0;
     }
-    return yaml_fail(node, err, "there is no receiver '%.60s'", name);
+    return err_set(err, -EINVAL, "there is no receiver '%.60s'", name);
 }
 
-static int read_route_receivers(const YamlNode *node, const AlertTree *tree, const RouteSection *in, RouteConfig *route,
-                                Err *err)
+static int read_route_receivers(const YamlNode *node, const OptSet *set, const AlertTree *tree, const RouteSection *in,
+                                RouteConfig *route, Err *err)
 {
-    const YamlNode *list = yaml_get(node, "receivers");
-
-    if (in->receiver)
-        TRY(add_route_receiver(yaml_get(node, "receiver"), tree, in->receiver, route, err));
+    if (in->receiver && add_route_receiver(tree, in->receiver, route, err) < 0)
+        return opt_add_place(set, "receiver", 0, err);
     for (size_t i = 0; i < in->receivers.len; i++)
-        TRY(add_route_receiver(list, tree, in->receivers.items[i], route, err));
-    if (!in->receiver && !list)
+        if (add_route_receiver(tree, in->receivers.items[i], route, err) < 0)
+            return opt_add_place(set, "receivers", i, err);
+    if (!in->receiver && !yaml_get(node, "receivers"))
         return yaml_fail(node, err, "a route needs 'receiver' or 'receivers' ([] for nobody)");
     return 0;
 }
 
-static int check_classes(const YamlNode *node, const OptList *globs, const Catalogue *catalogue, Err *err)
+static int check_classes(const OptSet *set, const OptList *globs, const Catalogue *catalogue, Err *err)
 {
     for (size_t i = 0; catalogue && i < globs->len; i++) {
         size_t k = 0;
@@ -425,18 +461,18 @@ static int check_classes(const YamlNode *node, const OptList *globs, const Catal
         while (k < catalogue->class_count && fnmatch(globs->items[i], catalogue->classes[k].id, 0) != 0)
             k++;
         if (k == catalogue->class_count)
-            return yaml_fail(node, err, "there is no class '%.60s'", globs->items[i]);
+            return opt_fail(set, "match.class", i, err, "there is no class '%.60s'", globs->items[i]);
     }
     return 0;
 }
 
-static int check_gpus(const YamlNode *node, const OptList *gpus, Err *err)
+static int check_gpus(const OptSet *set, const OptList *gpus, Err *err)
 {
     for (size_t i = 0; i < gpus->len; i++) {
         const char *text = gpus->items[i];
 
         if (number_parse_u64(text, 0, 4096, &(uint64_t){0}, NULL) < 0 && strncmp(text, "GPU-", 4) != 0)
-            return yaml_fail(node, err, "'%.60s' is neither a GPU's index nor its UUID", text);
+            return opt_fail(set, "match.gpu", i, err, "'%.60s' is neither a GPU's index nor its UUID", text);
     }
     return 0;
 }
@@ -444,25 +480,25 @@ static int check_gpus(const YamlNode *node, const OptList *gpus, Err *err)
 static int read_route(const YamlNode *node, AlertTree *tree, RouteConfig *route, Err *err)
 {
     RouteSection in = {0};
-    OptSet set = {.opts = route_opts, .count = ARRAY_LEN(route_opts), .into = &in, .arena = &tree->arena};
-    const YamlNode *match = yaml_get(node, "match");
+    OptPlace places[ARRAY_LEN(route_opts)] = {0};
+    const OptSet set = {.opts = route_opts, .count = ARRAY_LEN(route_opts), .into = &in, .arena = &tree->arena, .places = places};
 
     TRY(yaml_want(node, YAML_MAP, "routes", err));
     TRY(opt_defaults(&set, err));
     TRY(opt_yaml(&set, node, err));
     *route = in.r;
-    TRY(read_words(yaml_get(match, "route"), &in.routes, fault_routes, ROUTE_END, "route (page, ticket, user, none)",
+    TRY(read_words(&set, "match.route", &in.routes, fault_routes, ROUTE_END, "route (page, ticket, user, none)",
                    &route->routes, err));
-    TRY(read_words(yaml_get(match, "cause"), &in.causes, fault_causes, CAUSE_END, "cause", &route->causes, err));
+    TRY(read_words(&set, "match.cause", &in.causes, fault_causes, CAUSE_END, "cause", &route->causes, err));
     if (!in.routes.len)
         route->routes = ~(1U << ROUTE_NONE);
     if (!in.causes.len)
         route->causes = ~0U;
-    TRY(check_classes(yaml_get(match, "class"), &route->classes, tree->catalogue, err));
-    TRY(check_gpus(yaml_get(match, "gpu"), &route->gpus, err));
+    TRY(check_classes(&set, &route->classes, tree->catalogue, err));
+    TRY(check_gpus(&set, &route->gpus, err));
     TRY(read_labels(in.match, "match.labels", &tree->arena, &route->match, err));
     TRY(read_labels(in.labels, "labels", &tree->arena, &route->labels, err));
-    return read_route_receivers(node, tree, &in, route, err);
+    return read_route_receivers(node, &set, tree, &in, route, err);
 }
 
 /* Without routes every receiver gets everything but route `none`. */
@@ -518,7 +554,7 @@ bool alert_route_matches(const RouteConfig *route, const Incident *incident, con
         incident->severity < route->severity)
         return false;
     for (size_t i = 0; i < route->match.len; i++)
-        if (fnmatch(route->match.at[i].value, alert_labels_get(labels, route->match.at[i].name), 0) != 0)
+        if (!alert_label_fits(route->match.at[i].value, labels, route->match.at[i].name))
             return false;
     return matches_any(&route->classes, incident->class) && matches_gpu(&route->gpus, labels);
 }
@@ -540,19 +576,17 @@ static const OptSpec top_opts[] = {
 static int read_tree(const YamlNode *node, AlertTree *tree, Err *err)
 {
     Top top = {0};
-    OptSet set = {.opts = top_opts, .count = ARRAY_LEN(top_opts), .into = &top, .arena = &tree->arena};
+    OptPlace places[ARRAY_LEN(top_opts)] = {0};
+    const OptSet set = {.opts = top_opts, .count = ARRAY_LEN(top_opts), .into = &top, .arena = &tree->arena, .places = places};
 
     TRY(opt_defaults(&set, err));
     TRY(opt_yaml(&set, node, err));
     if (top.external_url)
-        TRY(check_url(yaml_get(node, "external_url"), top.external_url, err));
+        TRY(check_url(&set, "external_url", 0, top.external_url, err));
     tree->external_url = top.external_url;
     TRY(read_labels(top.labels, "labels", &tree->arena, &tree->labels, err));
     TRY(read_receivers(top.receivers, tree, err));
-    TRY(read_routes(top.routes, tree, err));
-    for (size_t i = 0; i < tree->receiver_count; i++)
-        TRY(receiver_read_secrets(&tree->receivers[i], err));
-    return 0;
+    return read_routes(top.routes, tree, err);
 }
 
 CLEANUP_POINTER(AlertTree, alert_tree_free);

@@ -37,6 +37,8 @@ typedef struct AlertLabels {
 void alert_labels_set(AlertLabels *labels, const char *name, const char *value);
 /* "" where there is none. */
 const char *alert_labels_get(const AlertLabels *labels, const char *name);
+/* Whether a label's value, or one of several owners', fits. */
+bool alert_label_fits(const char *glob, const AlertLabels *labels, const char *name);
 /* [a-zA-Z_][a-zA-Z0-9_]* */
 bool alert_label_name_fits(const char *name);
 /* {"a":"b",...} */
@@ -107,16 +109,18 @@ typedef struct AlertTree {
 } AlertTree;
 
 /* NULL gives an empty one: no receivers. Classes must be of the catalogue (borrowed for the call; NULL: any may be).
- * -EINVAL with file, line and column. Files of secrets are read too. */
+ * The error names file, line and column. Files of secrets are read too, those of TLS must be there. */
 int alert_tree_new(const YamlNode *node, const Catalogue *catalogue, AlertTree **ret, Err *err);
 /* Appends what is allowed and hardly meant, a line each: receivers that no route leads to, routes of incidents that
  * reach nobody, commands that are not there. */
 void alert_tree_add_notes(const AlertTree *tree, Str *out);
 void alert_tree_free(AlertTree *tree);
 
-/* Reads the files of secrets anew; on an error the old ones stay. */
-int receiver_read_secrets(ReceiverConfig *receiver, Err *err);
+/* Reads the files of secrets anew; where one cannot be read, the old ones stay. */
+void receiver_read_secrets(ReceiverConfig *receiver);
 const char *receiver_kind_key(ReceiverKind kind);
+/* Of http or https, with a host. */
+bool alert_is_url(const char *text);
 
 /* Whether the route matches an incident whose labels, the general ones among them, are `labels`. */
 bool alert_route_matches(const RouteConfig *route, const Incident *incident, const AlertLabels *labels);

@@ -41,6 +41,14 @@ void delivery_write_evidence(const Incident *incident, size_t max, Str *out)
     }
 }
 
+void delivery_write_affected(const Incident *incident, char *out, size_t size)
+{
+    Str text;
+
+    str_init_room(&text, out, size);
+    incident_affected(incident, &text);
+}
+
 void delivery_write_link(const Alerts *alerts, const Incident *incident, char *out, size_t size)
 {
     const char *url = alerts_url(alerts);
@@ -408,7 +416,8 @@ static void note_try(Delivery *delivery, HeardState state)
     delivery_save(delivery);
 }
 
-static void start_sending(Delivery *delivery)
+/* Key and body of what is sent now. */
+static void prepare_sending(Delivery *delivery)
 {
     const Incident *incident = &delivery->item->incident;
     const HeardState state = incident->state == INCIDENT_OPEN ? HEARD_OPEN : HEARD_CLEARED;
@@ -425,7 +434,6 @@ static void start_sending(Delivery *delivery)
     set_key(delivery);
     if (delivery->receiver->kind != RECEIVER_JOURNALD)
         set_body(delivery);
-    delivery->receiver->ops->start(delivery);
 }
 
 uint64_t delivery_send_due(Receiver *receiver, uint64_t now_ns)
@@ -436,8 +444,10 @@ uint64_t delivery_send_due(Receiver *receiver, uint64_t now_ns)
     for (size_t i = 0; i < receiver->deliveries.len; i++)
         if (!receiver->deliveries.at[i]->sending.active && !receiver->deliveries.at[i]->item->restored)
             drop_stale(receiver->deliveries.at[i]);
-    while (receiver->in_flight < ALERT_IN_FLIGHT_MAX && (delivery = choose_due(receiver, now_ns, &next)))
-        start_sending(delivery);
+    while (receiver->in_flight < ALERT_IN_FLIGHT_MAX && (delivery = choose_due(receiver, now_ns, &next))) {
+        prepare_sending(delivery);
+        receiver->ops->start(delivery);
+    }
     return receiver->in_flight < ALERT_IN_FLIGHT_MAX ? next : ALERT_NEVER;
 }
 

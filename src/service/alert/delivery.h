@@ -184,10 +184,6 @@ void alerts_wake(Alerts *alerts);
 /* One of the loop's handles is closed; frees with the last. */
 void alerts_release(Alerts *alerts);
 
-Receiver *receiver_new(Alerts *alerts, ReceiverConfig *config, const SenderOps *ops);
-/* Takes another configuration; endpoints begin anew, as URLs may have changed. Nothing may be under way to them. */
-void receiver_configure(Receiver *receiver, ReceiverConfig *config);
-void receiver_free(Receiver *receiver); /* its deliveries are gone, nothing is under way */
 /* What became of a request for `count` incidents. */
 void receiver_note_outcome(Receiver *receiver, Outcome outcome, size_t count, const char *why);
 void receiver_note_dropped(Receiver *receiver, size_t count, const char *why);
@@ -220,6 +216,7 @@ void delivery_finish(Delivery *delivery, Outcome outcome, uint64_t retry_after_m
 void delivery_cancel_all(Receiver *receiver);
 /* Texts that go out with an incident. The runbook is the route's URL, else the catalogue's, else the agent's own page
  * of the class, else "". */
+void delivery_write_affected(const Incident *incident, char *out, size_t size); /* "" where not known */
 void delivery_write_evidence(const Incident *incident, size_t max, Str *out);
 void delivery_write_link(const Alerts *alerts, const Incident *incident, char *out, size_t size);
 void delivery_write_runbook(const Delivery *delivery, char *out, size_t size);

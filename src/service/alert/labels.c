@@ -2,7 +2,12 @@
 #include "service/alert/config.h"
 
 #include <ctype.h>
+#include <fnmatch.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <string.h>
+
+#include "base/cleanup.h"
 
 void alert_labels_set(AlertLabels *labels, const char *name, const char *value)
 {
@@ -100,6 +105,55 @@ static void set_device(const Device *device, Arena *arena, AlertLabels *labels)
         alert_labels_set(labels, "device", "switch");
 }
 
+/* The owners' values of one kind, each once, as "alice,bob". */
+static void set_owners(const Incident *incident, size_t offset, const char *name, Arena *arena, AlertLabels *labels)
+{
+    char values[ALERT_LABEL_VALUE_MAX] = "";
+    Str list;
+
+    str_init_room(&list, values, sizeof values);
+    for (uint32_t i = 0; i < incident->owner_count && i < INCIDENT_OWNERS; i++) {
+        const char *value = (const char *)&incident->owners[i] + offset;
+        bool there = !*value || list.len + strlen(value) + 2 > sizeof values;
+
+        for (uint32_t k = 0; k < i && !there; k++)
+            there = strcmp((const char *)&incident->owners[k] + offset, value) == 0;
+        if (!there)
+            str_addf(&list, "%s%s", list.len ? "," : "", value);
+    }
+    alert_labels_set(labels, name, *values ? arena_strdup(arena, values) : "");
+}
+
+static const struct {
+    const char *name;
+    size_t offset;
+} owner_labels[] = {
+    {"user", offsetof(Owner, user)},           {"job", offsetof(Owner, job)},
+    {"namespace", offsetof(Owner, namespace)}, {"pod", offsetof(Owner, pod)},
+    {"container", offsetof(Owner, container)},
+};
+
+bool alert_label_fits(const char *glob, const AlertLabels *labels, const char *name)
+{
+    const char *value = alert_labels_get(labels, name);
+    bool of_owners = false;
+    char one[ALERT_LABEL_VALUE_MAX];
+
+    for (size_t i = 0; i < ARRAY_LEN(owner_labels); i++)
+        of_owners |= strcmp(owner_labels[i].name, name) == 0;
+    if (!of_owners || !*value || fnmatch(glob, value, 0) == 0)
+        return fnmatch(glob, value, 0) == 0;
+    for (const char *at = value; *at; at += strspn(at, ",")) {
+        const size_t len = strcspn(at, ",");
+
+        snprintf(one, sizeof one, "%.*s", (int)len, at);
+        if (fnmatch(glob, one, 0) == 0)
+            return true;
+        at += len;
+    }
+    return false;
+}
+
 void alert_labels_of(const Incident *incident, const char *hostname, Arena *arena, AlertLabels *ret)
 {
     char name[ALERT_NAME_CAP];
@@ -117,5 +171,7 @@ void alert_labels_of(const Incident *incident, const char *hostname, Arena *aren
     if (incident->code)
         alert_labels_set(ret, "code", arena_printf(arena, "%d", incident->code));
     alert_labels_set(ret, "process", incident->process);
+    for (size_t i = 0; i < ARRAY_LEN(owner_labels); i++)
+        set_owners(incident, owner_labels[i].offset, owner_labels[i].name, arena, ret);
     set_device(&incident->device, arena, ret);
 }

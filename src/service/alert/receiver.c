@@ -45,41 +45,6 @@ void alerts_release(Alerts *alerts)
         on_closed(self);
 }
 
-Receiver *receiver_new(Alerts *alerts, ReceiverConfig *config, const SenderOps *ops)
-{
-    Receiver *receiver = xcalloc(1, sizeof(*receiver));
-
-    receiver->alerts = alerts;
-    receiver->name = xstrdup(config->name);
-    receiver->kind = config->kind;
-    receiver->ops = ops;
-    receiver_configure(receiver, config);
-    return receiver;
-}
-
-void receiver_configure(Receiver *receiver, ReceiverConfig *config)
-{
-    receiver->config = config;
-    for (size_t i = 0; i < ALERT_URLS_MAX; i++)
-        receiver->endpoints[i] = (Endpoint){.receiver = receiver, .index = i};
-    for (size_t i = 0; i < receiver->deliveries.len; i++) {
-        Delivery *delivery = receiver->deliveries.at[i];
-
-        memset(delivery->posted, 0, sizeof(delivery->posted));
-        delivery->retry_ns = 0;
-    }
-}
-
-void receiver_free(Receiver *receiver)
-{
-    for (size_t i = 0; i < receiver->ghosts.len; i++)
-        free(receiver->ghosts.at[i].labels);
-    vec_done(&receiver->ghosts);
-    vec_done(&receiver->deliveries);
-    free(receiver->name);
-    free(receiver);
-}
-
 /* --- state -------------------------------------------------------------------------------------------------------- */
 
 void receiver_note_dropped(Receiver *receiver, size_t count, const char *why)
@@ -158,7 +123,7 @@ Outcome receiver_read_answer(Receiver *receiver, const FetchAnswer *answer, char
     snprintf(why, ALERT_WHY_CAP, "HTTP status %u", status);
     add_body(answer, why);
     if (status == 401 || status == 403) { /* the credentials may have been replaced */
-        (void)receiver_read_secrets(receiver->config, NULL);
+        receiver_read_secrets(receiver->config);
         return OUTCOME_FAILED;
     }
     return status >= 400 && status < 500 && status != 408 && status != 429 ? OUTCOME_REJECTED : OUTCOME_FAILED;

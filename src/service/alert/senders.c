@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * How notifications are sent:
- *   webhooks   a POST of the JSON, signed where there is a secret
- *   commands   run without a shell, with the JSON in descriptor 3 and its main facts in the environment. The loop
- * watches the child; one that takes too long is terminated, then killed, then left behind journald   one datagram in
- * the journal's native protocol
- */
+/* How notifications are sent. A webhook is a POST of the JSON, signed where there is a secret. A command is run without
+ * a shell, with the JSON in descriptor 3 and its main facts in the environment; a timer watches the child, and one that
+ * takes too long is terminated, then killed, then left behind. journald gets one datagram in its native protocol. */
 #include <errno.h>
 #include <gnutls/crypto.h>
 #include <signal.h>
@@ -88,7 +84,7 @@ static const SenderOps webhook_ops = {start_webhook, cancel_webhook};
 
 /* --- facts -------------------------------------------------------------------------------------------------------- */
 
-enum { FACTS_MAX = 24 };
+enum { FACTS_MAX = 32 };
 
 /* What commands have in their environment and the journal in its fields, without the "STOKER_" before each name. */
 typedef struct FactList {
@@ -125,6 +121,10 @@ static void list_facts(const Delivery *delivery, Arena *arena, FactList *ret)
     add_fact(ret, "STATE", incident_states[incident->state].key);
     add_fact(ret, "TITLE", incident->title);
     add_fact(ret, "VERDICT", incident->verdict);
+    delivery_write_affected(incident, text, sizeof(text));
+    add_fact(ret, "AFFECTED", arena_strdup(arena, text));
+    add_fact(ret, "USER", incident->owner_count > 0 ? incident->owners[0].user : "");
+    add_fact(ret, "JOB", incident->job);
     add_fact(ret, "COUNT", arena_printf(arena, "%llu", (unsigned long long)incident->count));
     add_fact(ret, "UUID", *device->parent_uuid ? device->parent_uuid : device->uuid);
     add_fact(ret, "GPU", device->index == DEVICE_NO_NUMBER ? "" : arena_printf(arena, "%u", device->index));
@@ -142,13 +142,11 @@ enum { CHECK_MS = 100, KILL_AFTER_MS = 1000, LEAVE_AFTER_MS = 6000 };
 
 typedef struct AlertChild {
     Alerts *alerts;
-    Delivery *delivery; /* NULL: it was cancelled */
+    Delivery *delivery;
     Subproc process;
-    uv_poll_t poll;
     uv_timer_t timer;
     uint64_t started_ms, timeout_ms;
-    int handles;
-    bool ended, termed;
+    bool termed;
 } AlertChild;
 
 static void handle_child_closed(uv_handle_t *handle)
@@ -156,82 +154,44 @@ static void handle_child_closed(uv_handle_t *handle)
     AlertChild *child = handle->data;
     Alerts *alerts = child->alerts;
 
-    if (--child->handles == 0) {
-        subproc_done(&child->process);
-        free(child);
-    }
+    subproc_done(&child->process);
+    free(child);
     alerts_release(alerts);
-}
-
-static void close_child(AlertChild *child)
-{
-    if (child->ended)
-        return;
-    child->ended = true;
-    if (child->process.pid_fd >= 0)
-        uv_close((uv_handle_t *)&child->poll, handle_child_closed);
-    uv_close((uv_handle_t *)&child->timer, handle_child_closed);
 }
 
 static void finish_child(AlertChild *child, Outcome outcome, const char *why)
 {
-    Delivery *delivery = TAKE(child->delivery);
-
-    close_child(child);
-    if (delivery)
-        delivery_finish(delivery, outcome, 0, why);
+    uv_close((uv_handle_t *)&child->timer, handle_child_closed);
+    delivery_finish(child->delivery, outcome, 0, why);
 }
 
-/* Finishes a child that has ended; false: it runs. */
-static bool check_child(AlertChild *child)
+static void finish_ended_child(AlertChild *child, SubprocEnd end)
 {
-    SubprocEnd end = {0};
     char how[SUBPROC_TEXT_MAX], why[ALERT_WHY_CAP];
 
-    if (child->ended || subproc_wait(&child->process, 0, &end, NULL) != 0)
-        return child->ended;
     end.timed_out = child->termed;
     subproc_describe(&end, how);
     snprintf(why, sizeof(why), "command: %s", how);
     finish_child(child, end.exited && end.exit_code == 0 && !child->termed ? OUTCOME_DELIVERED : OUTCOME_FAILED, why);
-    return true;
-}
-
-static void handle_child_end(uv_poll_t *poll, int status UNUSED, int events UNUSED)
-{
-    check_child(poll->data);
 }
 
 static void handle_child_timer(uv_timer_t *timer)
 {
     AlertChild *child = timer->data;
-    uint64_t ran_ms = uv_now(child->alerts->loop) - child->started_ms;
+    const uint64_t ran_ms = uv_now(child->alerts->loop) - child->started_ms;
+    const pid_t group = child->process.pid;
+    SubprocEnd end = {0};
 
-    if (check_child(child) || ran_ms < child->timeout_ms)
-        return;
-    if (ran_ms >= child->timeout_ms + LEAVE_AFTER_MS) {
+    if (subproc_wait(&child->process, 0, &end, NULL) == 0) {
+        if (child->termed)
+            kill(-group, SIGKILL); /* what it started may ignore SIGTERM */
+        finish_ended_child(child, end);
+    } else if (ran_ms >= child->timeout_ms + LEAVE_AFTER_MS) {
         finish_child(child, OUTCOME_FAILED, "command: cannot be killed, left behind");
-        return;
+    } else if (ran_ms >= child->timeout_ms) {
+        kill(-child->process.pid, ran_ms >= child->timeout_ms + KILL_AFTER_MS ? SIGKILL : SIGTERM);
+        child->termed = true;
     }
-    kill(-child->process.pid, ran_ms >= child->timeout_ms + KILL_AFTER_MS ? SIGKILL : SIGTERM);
-    child->termed = true;
-}
-
-static void watch_child(AlertChild *child)
-{
-    uv_timer_init(child->alerts->loop, &child->timer);
-    child->timer.data = child;
-    child->handles = 1;
-    child->alerts->handles++;
-    child->started_ms = uv_now(child->alerts->loop);
-    uv_timer_start(&child->timer, handle_child_timer, CHECK_MS, CHECK_MS);
-    if (child->process.pid_fd < 0)
-        return;
-    uv_poll_init(child->alerts->loop, &child->poll, child->process.pid_fd);
-    child->poll.data = child;
-    child->handles++;
-    child->alerts->handles++;
-    uv_poll_start(&child->poll, UV_READABLE, handle_child_end);
 }
 
 static int make_body_fd(const Str *body, Err *err)
@@ -278,19 +238,22 @@ static void start_command(Delivery *delivery)
         return;
     }
     child->alerts = delivery->receiver->alerts;
+    child->alerts->handles++;
     child->timeout_ms = delivery->receiver->config->timeout_ns / NS_PER_MS;
+    child->started_ms = uv_now(child->alerts->loop);
     child->delivery = delivery;
     delivery->sending.child = child;
-    watch_child(child);
+    uv_timer_init(child->alerts->loop, &child->timer);
+    child->timer.data = child;
+    uv_timer_start(&child->timer, handle_child_timer, CHECK_MS, CHECK_MS);
 }
 
 static void cancel_command(Delivery *delivery)
 {
     AlertChild *child = delivery->sending.child;
 
-    child->delivery = NULL;
     subproc_stop(&child->process, 0, &(SubprocEnd){0}, NULL);
-    close_child(child);
+    uv_close((uv_handle_t *)&child->timer, handle_child_closed);
 }
 
 static const SenderOps command_ops = {start_command, cancel_command};

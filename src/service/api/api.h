@@ -22,7 +22,7 @@ enum { API_CAUSES_MAX = 320 };
 typedef struct NodeCause {
     char key[INCIDENT_CLASS_CAP]; /* class of an incident; state of a GPU that no incident explains yet: "starting",
                                      "hung"; "released" */
-    char text[INCIDENT_TEXT_CAP + 64];
+    char text[INCIDENT_TEXT_CAP + 256];
     const Incident *incident; /* NULL: none */
     const NodeGpu *gpu;       /* NULL: the node, or a thing that is not in its list of GPUs */
 } NodeCause;
@@ -36,6 +36,12 @@ bool api_health_json(const Snapshot *snapshot, bool ready, Str *out);
 
 /* /api/v1/gpus: the node, its devices, who has them and where they are. */
 void api_gpus(const Snapshot *snapshot, Str *out);
+
+/* One row of who holds what, as an element: {"gpu":0,"instance":null,"owner":{...},...} (docs/who.schema.json). */
+void api_holding(const Snapshot *snapshot, const Holding *holding, Str *out);
+
+/* One job as the workload manager tells of it, as an element. */
+void api_job(const JobInfo *job, Str *out);
 
 /* One GPU or MIG device by index ("3"), UUID or PCI address. NULL where there is none; *ret_gpu is its GPU. */
 const Reading *api_find(const Node *node, const char *id, const NodeGpu **ret_gpu);

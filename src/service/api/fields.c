@@ -4,6 +4,7 @@
 #include "model/activity.h"
 #include "model/allocation.h"
 #include "model/node.h"
+#include "model/owner.h"
 #include "model/place.h"
 #include "model/process.h"
 
@@ -92,6 +93,31 @@ const Field process_usage_fields[] = {
     {"rss_bytes", NUMBER(ProcessOwner, rss_bytes, INT64_MAX)},
     {"cpu_seconds", FIELD(ProcessOwner, cpu_ns, FIELD_SECONDS)},
     {"start_seconds", FIELD(ProcessOwner, start_ns, FIELD_SECONDS)},
+    {.name = NULL},
+};
+
+const Field owner_fields[] = {
+    {"user", TEXT(Owner, user)},           {"job", TEXT(Owner, job)},
+    {"account", TEXT(Owner, account)},     {"pod", TEXT(Owner, pod)},
+    {"namespace", TEXT(Owner, namespace)}, {"container", TEXT(Owner, container)},
+    {"process", TEXT(Owner, process)},     {.name = NULL},
+};
+
+const Field job_info_fields[] = {
+    {"job", TEXT(JobInfo, job)},
+    {"name", TEXT(JobInfo, name)},
+    {"user", TEXT(JobInfo, user)},
+    {"account", TEXT(JobInfo, account)},
+    {"partition", TEXT(JobInfo, partition)},
+    {"nodes", NUMBER(JobInfo, nodes, UINT32_MAX), .skip_zero = true},
+    {"limit_seconds", NUMBER(JobInfo, limit_s, INT64_MAX), .skip_zero = true},
+    {.name = NULL},
+};
+
+const Field holding_process_fields[] = {
+    {"pid", NUMBER(HoldingProcess, pid, INT32_MAX)},
+    {"name", TEXT(HoldingProcess, name)},
+    {"user", TEXT(HoldingProcess, user)},
     {.name = NULL},
 };
 

@@ -31,17 +31,20 @@ typedef struct Field {
     bool skip_zero; /* 0 or false is left out */
 } Field;
 
-extern const Field node_fields[];           /* Node */
-extern const Field device_fields[];         /* Device */
-extern const Field gpu_fields[];            /* NodeGpu */
-extern const Field activity_fields[];       /* Activity */
-extern const Field activity_share_fields[]; /* Activity, where window_s is not 0 */
-extern const Field process_fields[];        /* NodeProcess */
-extern const Field process_owner_fields[];  /* ProcessOwner */
-extern const Field process_usage_fields[];  /* ProcessOwner, where start_ns is not 0 */
-extern const Field allocation_fields[];     /* Allocation */
-extern const Field sampler_fields[];        /* NodeSampler */
-extern const Field place_fields[];          /* Place */
+extern const Field node_fields[];            /* Node */
+extern const Field device_fields[];          /* Device */
+extern const Field gpu_fields[];             /* NodeGpu */
+extern const Field activity_fields[];        /* Activity */
+extern const Field activity_share_fields[];  /* Activity, where window_s is not 0 */
+extern const Field process_fields[];         /* NodeProcess */
+extern const Field process_owner_fields[];   /* ProcessOwner */
+extern const Field process_usage_fields[];   /* ProcessOwner, where start_ns is not 0 */
+extern const Field owner_fields[];           /* Owner; texts, null where not known */
+extern const Field job_info_fields[];        /* JobInfo */
+extern const Field holding_process_fields[]; /* HoldingProcess */
+extern const Field allocation_fields[];      /* Allocation */
+extern const Field sampler_fields[];         /* NodeSampler */
+extern const Field place_fields[];           /* Place */
 
 /* A device's index, which may be null, and what else it is known by, as members. */
 void json_add_device(Str *out, const Device *device);

@@ -63,16 +63,25 @@ static const NodeGpu *find_gpu(const Node *node, const Incident *incident)
     return NULL;
 }
 
+/* What was seen of it last. */
+static const char *find_last_evidence(const Incident *incident)
+{
+    if (incident->last_len)
+        return incident->last[incident->last_len - 1].text;
+    return incident->first_len ? incident->first[incident->first_len - 1].text : "";
+}
+
 static void add_incidents(const Snapshot *s, CauseList *list)
 {
     for (size_t i = 0; i < s->incident_count; i++) {
         const Incident *incident = s->incidents[i];
+        const bool blind = incident_is_problem(incident) && incident->action == ACTION_CHECK_MONITOR;
         NodeCause *cause;
 
-        if (incident_use(incident) == INCIDENT_USE_GOES_ON &&
-            !(incident_is_problem(incident) && incident->action == ACTION_CHECK_MONITOR))
+        if (incident_use(incident) == INCIDENT_USE_GOES_ON && !blind)
             continue;
-        cause = add_cause(list, incident->class, "%s", incident->title);
+        cause = add_cause(list, incident->class, "%s%s%s", incident->title, blind ? ": " : "",
+                          blind ? find_last_evidence(incident) : "");
         if (cause) {
             cause->incident = incident;
             cause->gpu = find_gpu(s->node, incident);

@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "base/number.h"
+#include "engine/owner/holdings.h"
 #include "service/api/api.h"
 #include "service/api/fields.h"
 
@@ -92,6 +93,19 @@ static void add_activity(Str *out, const Node *node, const Activity *activity)
     for (ActivityWord word = 0; word < ACTIVITY_END; word++)
         json_add_u64(out, activity_words[word].key, activity->day_s[word]);
     json_close(out, '}');
+    json_close(out, '}');
+}
+
+/* What takes its time, in short; /api/v1/why has it with its numbers. Nothing where it is not decided. */
+static void add_verdict(Str *out, const Why *why)
+{
+    if (!why || why->count == 0)
+        return;
+    json_open(out, "verdict", '{');
+    json_add_text(out, "cause", why_causes[why->verdicts[0].cause].key);
+    json_add_text(out, "text", why->verdicts[0].text);
+    json_add_double(out, "share", why->verdicts[0].share);
+    json_add_text(out, "confidence", why_confidences[why->verdicts[0].confidence].key);
     json_close(out, '}');
 }
 
@@ -238,25 +252,6 @@ static void add_links(Str *out, const NodeGpu *gpu)
     json_close(out, ']');
 }
 
-/* The pod whose UID it runs under, else, for a process in some pod, the only one that was given its GPU. */
-static const Allocation *pod_of(const ProcessOwner *who, const AllocationTable *allocations, const NodeGpu *gpu)
-{
-    const Allocation *only = NULL;
-    bool several = false;
-
-    for (size_t i = 0; who->pod_uid[0] && allocations && i < allocations->len; i++) {
-        const Allocation *o = &allocations->at[i];
-
-        if (strcmp(o->pod_uid, who->pod_uid) == 0)
-            return o;
-        if (o->pod_uid[0] || !allocation_device_is(&o->device, &gpu->reading, NULL))
-            continue;
-        several |= only && (strcmp(only->pod, o->pod) != 0 || strcmp(only->namespace, o->namespace) != 0);
-        only = o;
-    }
-    return several ? NULL : only;
-}
-
 static void add_process_owner(Str *out, const ProcessOwner *owner, const Allocation *pod)
 {
     const char state[] = {owner->state, '\0'};
@@ -294,7 +289,7 @@ static void add_processes(Str *out, const Snapshot *snapshot, const NodeGpu *gpu
         json_add_text(out, "kind", process->graphics ? "graphics" : "compute");
         add_fields(out, process_fields, process, NULL);
         if (owner)
-            add_process_owner(out, owner, pod_of(owner, snapshot->allocations, gpu));
+            add_process_owner(out, owner, allocation_find_pod(snapshot->allocations, owner->pod_uid, &gpu->reading));
         json_close(out, '}');
     }
     json_close(out, ']');
@@ -311,10 +306,95 @@ static void add_instances(Str *out, const Snapshot *snapshot, const NodeGpu *gpu
         add_text(out, "profile", instance->profile);
         if (gpu->instance_activity)
             add_activity(out, snapshot->node, &gpu->instance_activity[i]);
+        add_verdict(out, gpu->instance_verdicts ? &gpu->instance_verdicts[i] : NULL);
         add_allocations(out, snapshot->allocations, &gpu->reading, instance);
         add_metrics(out, snapshot->node, instance);
         json_close(out, '}');
     }
+    json_close(out, ']');
+}
+
+/* ---- who holds what ---- */
+
+static void add_owner(Str *out, const Owner *owner)
+{
+    json_open(out, "owner", '{');
+    for (const Field *field = owner_fields; field->name; field++) {
+        const char *text = (const char *)owner + field->at;
+
+        json_add_text(out, field->name, text[0] ? text : NULL);
+    }
+    if (owner->pid >= 0)
+        json_add_i64(out, "pid", owner->pid);
+    else
+        json_add_null(out, "pid");
+    json_close(out, '}');
+}
+
+static void add_instance(Str *out, const Holding *holding)
+{
+    if (holding->gpu_instance == DEVICE_NO_NUMBER) {
+        json_add_null(out, "instance");
+        return;
+    }
+    json_open(out, "instance", '{');
+    json_add_u64(out, "gpu_instance", holding->gpu_instance);
+    json_add_u64(out, "compute_instance", holding->compute_instance);
+    json_close(out, '}');
+}
+
+void api_holding(const Snapshot *snapshot, const Holding *holding, Str *out)
+{
+    const Device *gpu = &snapshot->node->gpus[holding->gpu].reading.device;
+
+    json_open(out, NULL, '{');
+    if (gpu->index == DEVICE_NO_NUMBER)
+        json_add_null(out, "gpu");
+    else
+        json_add_u64(out, "gpu", gpu->index);
+    json_add_text(out, "uuid", gpu->uuid[0] ? gpu->uuid : NULL);
+    add_instance(out, holding);
+    add_owner(out, &holding->owner);
+    json_add_text(out, "state", holding_states[holding->state].key);
+    json_add_text(out, "attribution", attributions[holding->attribution].key);
+    json_add_text(out, "activity", activity_words[holding_activity(holding, snapshot->node)].key);
+    json_add_double(out, "share", holding->share);
+    json_add_double(out, "sm_share", holding->sm_share);
+    json_add_u64(out, "memory_bytes", holding->memory_bytes);
+    json_open(out, "processes", '[');
+    for (size_t i = 0; i < holding->process_count; i++) {
+        json_open(out, NULL, '{');
+        add_fields(out, holding_process_fields, &holding->processes[i], NULL);
+        json_close(out, '}');
+    }
+    json_close(out, ']');
+    json_close(out, '}');
+}
+
+void api_job(const JobInfo *job, Str *out)
+{
+    json_open(out, NULL, '{');
+    add_fields(out, job_info_fields, job, NULL);
+    json_close(out, '}');
+}
+
+static void add_jobs(Str *out, const Snapshot *snapshot)
+{
+    if (snapshot->job_infos.len == 0)
+        return;
+    json_open(out, "jobs", '[');
+    for (size_t i = 0; i < snapshot->job_infos.len; i++)
+        api_job(&snapshot->job_infos.at[i], out);
+    json_close(out, ']');
+}
+
+static void add_holdings(Str *out, const Snapshot *snapshot)
+{
+    if (snapshot->holding_count == 0)
+        return;
+    json_open(out, "holdings", '[');
+    for (size_t i = 0; i < snapshot->holding_count; i++)
+        api_holding(snapshot, &snapshot->holdings[i], out);
     json_close(out, ']');
 }
 
@@ -361,6 +441,7 @@ static void add_gpu(Str *out, const Snapshot *snapshot, const NodeGpu *gpu)
         add_place(out, place);
     json_add_text(out, "state", gpu_states[gpu->state].key);
     add_activity(out, node, &gpu->activity);
+    add_verdict(out, gpu->verdicts);
     if (gpu->last_sample_ns)
         json_add_seconds(out, "last_sample_age_seconds",
                          node->time_ns > gpu->last_sample_ns ? node->time_ns - gpu->last_sample_ns : 0);
@@ -401,7 +482,10 @@ void api_gpus(const Snapshot *snapshot, Str *out)
         add_fields(out, sampler_fields, &node->samplers[i], node);
         json_close(out, '}');
     }
-    str_add(out, "]}\n");
+    json_close(out, ']');
+    add_holdings(out, snapshot);
+    add_jobs(out, snapshot);
+    str_add(out, "}\n");
 }
 
 /* ---- a tick ---- */
@@ -441,6 +525,7 @@ static void add_gpu_tick(Str *out, const Node *node, const NodeGpu *gpu)
     json_add_text(out, "state", gpu_states[gpu->state].key);
     add_text(out, "why", gpu->why);
     add_activity(out, node, &gpu->activity);
+    add_verdict(out, gpu->verdicts);
     add_values(out, &gpu->reading);
     add_fast(out, node, gpu);
     json_open(out, "instances", '[');
@@ -449,6 +534,7 @@ static void add_gpu_tick(Str *out, const Node *node, const NodeGpu *gpu)
         json_add_device(out, &gpu->instances[i].device);
         if (gpu->instance_activity)
             add_activity(out, node, &gpu->instance_activity[i]);
+        add_verdict(out, gpu->instance_verdicts ? &gpu->instance_verdicts[i] : NULL);
         add_values(out, &gpu->instances[i]);
         json_close(out, '}');
     }

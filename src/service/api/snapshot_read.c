@@ -598,6 +598,82 @@ static void sort_processes(SnapshotBuffer *to)
     to->processes.len = kept;
 }
 
+/* The GPU of a holding: by UUID, else by index. False: there is none. */
+static bool find_gpu(Reader *r, const json_t *from, size_t *ret)
+{
+    const Node *node = &r->to->node;
+    const char *uuid = get_text(r, from, "uuid");
+    uint32_t index = DEVICE_NO_NUMBER;
+
+    get_u32(r, from, "gpu", &index);
+    for (size_t i = 0; i < node->gpu_count; i++) {
+        const Device *device = &node->gpus[i].reading.device;
+
+        *ret = i;
+        if (uuid ? strcmp(uuid, device->uuid) == 0 : index != DEVICE_NO_NUMBER && index == device->index)
+            return true;
+    }
+    return false;
+}
+
+static void read_owner(Reader *r, const json_t *from, Owner *owner)
+{
+    uint64_t pid;
+
+    *owner = (Owner){.pid = -1};
+    read_fields(r, from, owner_fields, owner);
+    if (get_u64(r, from, "pid", INT32_MAX, &pid))
+        owner->pid = (int32_t)pid;
+}
+
+static void read_holding(Reader *r, const json_t *from, Holding *holding)
+{
+    const json_t *instance = get_object(r, from, "instance");
+    const json_t *processes = get_list(r, from, "processes", NODE_PROCESSES_MAX);
+    const int state = get_word(r, from, "state", holding_states, HOLDING_STATE_END);
+    const int how = get_word(r, from, "attribution", attributions, ATTRIBUTION_END);
+    HoldingProcess *list = arena_calloc(&r->to->arena, json_array_size(processes) + 1, sizeof *list);
+
+    get_u32(r, instance, "gpu_instance", &holding->gpu_instance);
+    get_u32(r, instance, "compute_instance", &holding->compute_instance);
+    read_owner(r, get_object(r, from, "owner"), &holding->owner);
+    holding->state = state >= 0 ? (HoldingState)state : HOLDING_USED;
+    holding->attribution = how >= 0 ? (Attribution)how : ATTRIBUTION_UNKNOWN;
+    get_share(r, from, "share", &holding->share);
+    get_share(r, from, "sm_share", &holding->sm_share);
+    get_u64(r, from, "memory_bytes", INT64_MAX, &holding->memory_bytes);
+    for (size_t i = 0; i < json_array_size(processes); i++)
+        read_fields(r, json_array_get(processes, i), holding_process_fields, &list[i]);
+    holding->process_count = json_array_size(processes);
+    holding->processes = list;
+}
+
+/* Of a GPU that is not in the list nothing is held. */
+static void read_holdings(Reader *r, const json_t *root)
+{
+    const json_t *list = get_list(r, root, "holdings", NODE_GPUS_MAX * NODE_PROCESSES_MAX);
+
+    for (size_t i = 0; i < json_array_size(list) && r->rc == 0; i++) {
+        const json_t *from = json_array_get(list, i);
+        Holding holding = {.gpu_instance = DEVICE_NO_NUMBER, .compute_instance = DEVICE_NO_NUMBER};
+
+        snprintf(r->place, sizeof r->place, "holdings[%zu]", i);
+        if (!find_gpu(r, from, &holding.gpu))
+            continue;
+        read_holding(r, from, &holding);
+        vec_push(&r->to->holdings, holding);
+    }
+}
+
+static void read_jobs(Reader *r, const json_t *root)
+{
+    const json_t *list = get_list(r, root, "jobs", NODE_GPUS_MAX * NODE_PROCESSES_MAX);
+
+    snprintf(r->place, sizeof r->place, "jobs");
+    for (size_t i = 0; i < json_array_size(list); i++)
+        read_fields(r, json_array_get(list, i), job_info_fields, vec_add(&r->to->jobs));
+}
+
 static void read_node(Reader *r, const json_t *root)
 {
     Node *node = &r->to->node;
@@ -614,6 +690,8 @@ static void read_node(Reader *r, const json_t *root)
         read_gpu(r, json_array_get(gpus, i), i, &node->gpus[node->gpu_count++]);
     read_adapters(r, root);
     read_samplers(r, root);
+    read_holdings(r, root);
+    read_jobs(r, root);
     sort_processes(r->to);
 }
 
@@ -702,6 +780,8 @@ static void clear_buffer(SnapshotBuffer *buffer)
     arena_reset(&buffer->arena);
     allocation_table_clear(&buffer->allocations);
     vec_clear(&buffer->processes);
+    vec_clear(&buffer->holdings);
+    vec_clear(&buffer->jobs);
     vec_clear(&buffer->places);
     vec_clear(&buffer->incidents);
     vec_clear(&buffer->open);
@@ -719,6 +799,8 @@ void snapshot_buffer_free(SnapshotBuffer *buffer)
     arena_done(&buffer->arena);
     allocation_table_done(&buffer->allocations);
     vec_done(&buffer->processes);
+    vec_done(&buffer->holdings);
+    vec_done(&buffer->jobs);
     vec_done(&buffer->places);
     vec_done(&buffer->incidents);
     vec_done(&buffer->open);
@@ -740,8 +822,11 @@ static void point_snapshot(SnapshotBuffer *buffer, uint64_t boot_real_ns)
 {
     buffer->snapshot = (Snapshot){.node = &buffer->node,
                                   .allocations = &buffer->allocations,
-                                  .processes = {buffer->processes.at, buffer->processes.len},
+                                  .processes = {.at = buffer->processes.at, .len = buffer->processes.len},
                                   .places = {buffer->places.at, buffer->places.len},
+                                  .holdings = buffer->holdings.at,
+                                  .holding_count = buffer->holdings.len,
+                                  .job_infos = {buffer->jobs.at, buffer->jobs.len},
                                   .boot_id = buffer->boot_id,
                                   .boot_real_ns = boot_real_ns,
                                   .maintenance = buffer->maintenance};

@@ -27,6 +27,8 @@ typedef struct SnapshotBuffer {
     Node node;
     AllocationTable allocations;
     VEC(ProcessOwner) processes; /* each pid once */
+    VEC(Holding) holdings;
+    VEC(JobInfo) jobs;
     VEC(Place) places;
     IncidentList incidents;
     VEC(const Incident *) open; /* of the incidents */

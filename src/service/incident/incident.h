@@ -20,10 +20,11 @@
 /*
  * One incident as a JSON object on one line, without a newline: id, revision, state, class, rule, code (null: none),
  * codes, cause, severity, scope, action, action_text, route, title, verdict, runbook (null: none), device (key, kind,
- * index, uuid, serial, pci, model, link), instance (null, or gpu_instance and compute_instance), process (null, or pid
- * and name), job, driver, count, echo_count, first, opened, updated, cleared (RFC 3339, null: not yet), ended_by,
- * escalations, reopened, before_start, maintenance (null or the window's id), evidence (a list of at, origin, code,
- * echo, text), counters (name, before, after). docs/incidents.schema.json describes it.
+ * index, uuid, serial, pci, model, link), part (null, or pci and link of the switch), instance (null, or gpu_instance
+ * and compute_instance), process (null, or pid and name), job, owners, affected, driver, count, echo_count, first,
+ * opened, updated, cleared (RFC 3339, null: not yet), ended_by, escalations, reopened, before_start, maintenance (null
+ * or the window's id), evidence (a list of at, origin, code, echo, severity, text), counters (name, before, after).
+ * docs/incidents.schema.json describes it.
  */
 void incident_json(const Incident *incident, Str *out);
 /* {"incidents":[...],"node":...,"time":...} */
@@ -31,6 +32,9 @@ void incidents_json(const Incident *const *incidents, size_t count, const char *
 /* One event as a JSON object on one line: kind, time, origin, code, pci, gpu (index, null), instance, link, pid,
  * process, word, text, incident (null), before_start. `node` may be NULL. */
 void event_json(const Event *event, const char *incident_id, const Node *node, Str *out);
+
+/* Says whose work it hits: "job 4711 of alice, pod serving/chat-0"; nothing where that is not known. */
+void incident_affected(const Incident *incident, Str *out);
 
 typedef struct IncidentStyle {
     size_t width; /* columns; at least 40 are used */

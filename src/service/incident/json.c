@@ -229,6 +229,19 @@ static void convert_device(const Fields *f, Device *device)
     close_part(f, '}');
 }
 
+static void convert_part(const Fields *f, IncidentPart *part)
+{
+    if (f->out && !part->known) {
+        json_add_null(f->out, "part");
+        return;
+    }
+    const Fields in = open_object(f, "part", json_object_get(f->in, "part"));
+    part->link = f->out ? part->link : DEVICE_NO_NUMBER;
+    convert_pci(&in, &part->known, &part->pci);
+    convert_number(&in, "link", &part->link);
+    close_part(f, '}');
+}
+
 static void convert_process(const Fields *f, Incident *incident)
 {
     if (f->out && incident->pid < 0 && !incident->process[0]) {
@@ -239,6 +252,38 @@ static void convert_process(const Fields *f, Incident *incident)
     convert_code(&process, "pid", &incident->pid, -1);
     CONVERT_TEXT(&process, "name", incident->process);
     close_part(f, '}');
+}
+
+/* With a sentence of the same, which is not read. */
+static void convert_owners(const Fields *f, Incident *incident)
+{
+    char affected[2048] = "";
+    const json_t *list;
+    Str text;
+    const uint32_t count = open_list(f, "owners", (uint32_t)number_min_u64(incident->owner_count, INCIDENT_OWNERS),
+                                     INCIDENT_OWNERS, &list);
+
+    for (uint32_t i = 0; i < count; i++) {
+        const Fields one = open_object(f, NULL, json_array_get(list, i));
+        Owner *owner = &incident->owners[i];
+
+        CONVERT_TEXT(&one, "user", owner->user);
+        CONVERT_TEXT(&one, "job", owner->job);
+        CONVERT_TEXT(&one, "pod", owner->pod);
+        CONVERT_TEXT(&one, "namespace", owner->namespace);
+        CONVERT_TEXT(&one, "container", owner->container);
+        CONVERT_TEXT(&one, "process", owner->process);
+        convert_code(&one, "pid", &owner->pid, -1);
+        close_part(&one, '}');
+    }
+    close_part(f, ']');
+    if (f->out) {
+        str_init_room(&text, affected, sizeof affected);
+        incident_affected(incident, &text);
+        json_add_text(f->out, "affected", affected[0] ? affected : NULL);
+    } else {
+        incident->owner_count = count;
+    }
 }
 
 static void convert_evidence(const Fields *f, Incident *incident)
@@ -262,6 +307,7 @@ static void convert_evidence(const Fields *f, Incident *incident)
         convert_time(&one, "at", &evidence->real_ns);
         convert_code(&one, "code", &evidence->code, 0);
         convert_bool(&one, "echo", &evidence->echo);
+        convert_word(&one, "severity", &evidence->severity, fault_severities, SEVERITY_END);
         CONVERT_TEXT(&one, "text", evidence->text);
         close_part(f, '}');
     }
@@ -285,8 +331,10 @@ static void convert_incident(const Fields *f, Incident *incident)
     convert_word(f, "state", &incident->state, incident_states, INCIDENT_STATE_END);
     convert_verdict(f, incident);
     convert_device(f, &incident->device);
+    convert_part(f, &incident->part);
     convert_process(f, incident);
     CONVERT_TEXT(f, "job", incident->job);
+    convert_owners(f, incident);
     CONVERT_TEXT(f, "driver", incident->driver_version);
     convert_count(f, "count", &incident->count);
     convert_count(f, "echo_count", &incident->echo_count);

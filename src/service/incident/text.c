@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/duration.h"
 #include "base/human.h"
+#include "base/number.h"
 #include "base/cleanup.h"
 #include "base/utf8.h"
 #include "service/incident/incident.h"
@@ -41,49 +42,26 @@ static const char *write_age(const Page *page, uint64_t real_ns, char out[HUMAN_
     return human_age(out, page->style->real_ns > real_ns ? page->style->real_ns - real_ns : 0);
 }
 
-/* Characters of a word without control characters. */
-static size_t count_columns(const char *text, size_t len)
+/* What was added behind `begin`, in ASCII where the terminal has no more. */
+static void replace_foreign(const Page *page, size_t begin)
 {
-    size_t columns = 0;
+    Str *out = page->out;
+    size_t len = begin;
 
-    for (size_t i = 0; i < len; i++)
-        columns += ((unsigned char)text[i] & 0xc0) != 0x80;
-    return columns;
-}
-
-static void add_word(const Page *page, const char *word, size_t len)
-{
-    for (size_t i = 0; i < len; i++)
-        if (page->style->utf8 || (unsigned char)word[i] < 0x80)
-            str_addc(page->out, word[i]);
-        else if (((unsigned char)word[i] & 0xc0) == 0xc0)
-            str_addc(page->out, '?');
+    for (size_t i = begin; !page->style->utf8 && i < out->len; i++)
+        if (((unsigned char)out->text[i] & 0xc0) != 0x80)
+            out->text[len++] = (unsigned char)out->text[i] < 0x80 ? out->text[i] : '?';
+    if (!page->style->utf8)
+        str_cut(out, len);
 }
 
 /* Wraps words into the width; `column` is the place in the line, `indent` that of the next lines. Ends the line. */
 static void add_wrapped(const Page *page, size_t column, size_t indent, const char *text)
 {
-    bool first = true;
+    const size_t begin = page->out->len;
 
-    while (*text) {
-        const size_t len = strcspn(text, " "), columns = count_columns(text, len);
-
-        if (!first && column + 1 + columns > page->width) {
-            str_addf(page->out, "\n%*s", (int)indent, "");
-            column = indent;
-            first = true;
-        }
-        if (!first) {
-            str_addc(page->out, ' ');
-            column++;
-        }
-        add_word(page, text, len);
-        column += columns;
-        first = false;
-        text += len;
-        text += strspn(text, " ");
-    }
-    str_addc(page->out, '\n');
+    str_add_wrapped(page->out, text, column, indent, page->width);
+    replace_foreign(page, begin);
 }
 
 /* A line of a severity's colour: its word, and a sentence. */
@@ -117,6 +95,20 @@ __attribute__((format(printf, 5, 6))) static void add_row(const Page *page, int 
     add_wrapped(page, (size_t)indent, (size_t)indent, text);
     if (colour[0])
         set_colour(page, "0");
+}
+
+/* --- whose work --------------------------------------------------------------------------------------------------- */
+
+void incident_affected(const Incident *incident, Str *out)
+{
+    const uint32_t kept = (uint32_t)number_min_u64(incident->owner_count, INCIDENT_OWNERS);
+
+    for (uint32_t i = 0; i < kept; i++) {
+        str_add(out, i > 0 ? ", " : "");
+        owner_add_text(&incident->owners[i], out);
+    }
+    if (incident->owner_count > kept)
+        str_add(out, " and others");
 }
 
 /* --- a list ------------------------------------------------------------------------------------------------------- */
@@ -153,6 +145,17 @@ static void add_item(const Page *page, const Incident *incident)
             incident->count == 1 ? "" : "s",
             incident->route == ROUTE_NONE ? "no alert" : fault_routes[incident->route].key, incident->id,
             incident->silenced ? ", in maintenance " : "", incident->silenced ? incident->window : "");
+}
+
+/* Whose work it hits. */
+static void add_affected(const Page *page, int indent, const char *name, const Incident *incident)
+{
+    char affected[LINE_MAX_BYTES] = "";
+    Str text;
+
+    str_init_room(&text, affected, sizeof affected);
+    incident_affected(incident, &text);
+    add_row(page, indent, name, "", "%s", affected);
 }
 
 void incidents_urgent(const Incident *const *incidents, size_t count, const Incident **out)
@@ -239,6 +242,7 @@ void incident_card(const Incident *incident, const IncidentStyle *style, Str *ou
     add_row(&page, INDENT, " DO", "1", "%s", fault_actions[incident->action].text);
     add_row(&page, INDENT, "", "", "%s", find_advice(incident));
     add_row(&page, INDENT, " means", "", "%s. %s.", fault_severities[incident->severity].text, wants[incident->route]);
+    add_affected(&page, INDENT, " whose", incident);
     if (incident->silenced)
         add_row(&page, INDENT, " silent", "", "in maintenance window %s: no alerts", incident->window);
     add_why_row(&page, incident);
@@ -342,7 +346,7 @@ void incident_sheet(const Incident *incident, const IncidentStyle *style, Str *o
     add_device_rows(&page, incident);
     if (incident->pid >= 0)
         add_row(&page, INDENT + 3, "process", "", "%s (%d)", incident->process, incident->pid);
-    add_row(&page, INDENT + 3, "job", "", "%s", incident->job);
+    add_affected(&page, INDENT + 3, "affected", incident);
     add_row(&page, INDENT + 3, "driver", "", "%s", incident->driver_version);
     add_time_row(&page, "first", incident->first_real_ns);
     add_time_row(&page, "opened", incident->opened_real_ns);
@@ -372,7 +376,9 @@ void event_seen_text(const EventSeen *seen, const IncidentStyle *style, Str *out
     else
         snprintf(what, sizeof what, "%s", event_kinds[event->kind].key);
     str_addf(out, "%s  %-12s  %-16s  ", at, where, what);
-    add_word(&page, event->text, strlen(event->text));
+    const size_t begin = out->len;
+    str_add(out, event->text);
+    replace_foreign(&page, begin);
     if (seen->incident[0])
         str_addf(out, "  [%s]", seen->incident);
 }

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -30,23 +31,29 @@ static const struct {
                        " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)",
                        "windows", 1},
     [DB_END_WINDOW] = {"DELETE FROM windows WHERE id = ?1", "windows", 1},
-    [DB_PUT_GPU] = {"INSERT OR REPLACE INTO gpu_seen(uuid, serial, name, first_real_ns, last_real_ns, drained, pci)"
-                    " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+    [DB_PUT_GPU] = {"INSERT OR REPLACE INTO gpu_seen(uuid, serial, name, first_real_ns, last_real_ns, drained, pci,"
+                    " energy_mj, gpu_index, minor) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
                     "gpu_seen", 1},
     [DB_END_GPU] = {"DELETE FROM gpu_seen WHERE uuid = ?1", "gpu_seen", 1},
     [DB_PUT_POSITION] = {"INSERT OR REPLACE INTO meta(key, value)"
                          " VALUES('boot_id', ?1), ('sequence', ?2), ('fabric_offset', ?3), ('fabric_inode', ?4)",
                          "meta", 0},
+    /* one that could not be read at the start was begun at 0, and must not bring it back to that */
+    [DB_PUT_COUNT] = {"INSERT INTO counts(key, value, changed_ns) VALUES(?1, ?2, ?3)"
+                      " ON CONFLICT(key) DO UPDATE SET value = max(value, ?2), changed_ns = ?3",
+                      "counts", 1},
     /* a text that is replaced keeps its place */
     [DB_PUT_OUTBOX] = {"INSERT INTO outbox(receiver, key, text) VALUES(?1, ?2, ?3)"
                        " ON CONFLICT(receiver, key) DO UPDATE SET text = ?3",
                        "outbox", 2},
     [DB_END_OUTBOX] = {"DELETE FROM outbox WHERE receiver = ?1 AND key = ?2", "outbox", 2},
+    [DB_PUT_LEDGER] = {db_ledger_put, "ledger", 1},
 };
 
 struct Db {
     sqlite3 *sql;
     sqlite3_stmt *prepared[DB_STATEMENT_END]; /* on first use */
+    bool relaxed;                             /* commits are not synced now */
 };
 CLEANUP_POINTER(Db, db_close);
 CLEANUP_POINTER(sqlite3_stmt, sqlite3_finalize);
@@ -55,6 +62,8 @@ enum {
     SQL_MAX = 16 << 10,
     BUSY_MS = 2000,
     INCIDENTS_KEPT = 512,
+    COUNTS_KEPT = 4096,
+    LEDGER_READ = 4096, /* rows among which each GPU's last is */
     PRUNE_SHARE = 10,
     PRUNE_ROUNDS = 20,
     RETRY_FIRST_MS = 500,
@@ -98,7 +107,8 @@ bool db_change_replaces(const DbChange *newer, const DbChange *older)
     if (!table || !statements[older->statement].table || strcmp(table, statements[older->statement].table) != 0)
         return false;
     for (size_t i = 0; i < statements[newer->statement].keys; i++)
-        if (strcmp(newer->values[i].text, older->values[i].text) != 0)
+        if (newer->values[i].text ? strcmp(newer->values[i].text, older->values[i].text) != 0
+                                  : newer->values[i].number != older->values[i].number)
             return false;
     return true;
 }
@@ -123,6 +133,11 @@ static const char other_tables[] =
 static const char gpu_table[] =
     "CREATE TABLE gpu_seen(uuid TEXT PRIMARY KEY, serial TEXT, name TEXT, first_real_ns INTEGER, last_real_ns INTEGER,"
     " drained INTEGER, pci TEXT) STRICT;";
+static const char gpu_energy[] = "ALTER TABLE gpu_seen ADD COLUMN energy_mj INTEGER;";
+static const char gpu_numbers[] =
+    "ALTER TABLE gpu_seen ADD COLUMN gpu_index INTEGER;"
+    "ALTER TABLE gpu_seen ADD COLUMN minor INTEGER;"
+    "CREATE TABLE counts(key TEXT PRIMARY KEY, value INTEGER, changed_ns INTEGER) STRICT;";
 
 /* Until version 2 incidents and events were a column per member. */
 #define TIME_OF(ns) "iif(" ns ", strftime('%Y-%m-%dT%H:%M:%fZ', " ns " / 1e9, 'unixepoch'), NULL)"
@@ -155,10 +170,13 @@ static const char columns_to_json[] =
     "DROP TABLE old_events;";
 
 /* What leads from a version to the present one. */
-static const char *const migrations[JOURNAL_SCHEMA][5] = {
-    {json_tables, other_tables, gpu_table},
-    {gpu_table, columns_away, json_tables, columns_to_json},
-    {columns_away, json_tables, columns_to_json},
+static const char *const migrations[JOURNAL_SCHEMA][8] = {
+    {json_tables, other_tables, gpu_table, gpu_energy, gpu_numbers, db_ledger_tables},
+    {gpu_table, gpu_energy, gpu_numbers, columns_away, json_tables, columns_to_json, db_ledger_tables},
+    {gpu_energy, gpu_numbers, columns_away, json_tables, columns_to_json, db_ledger_tables},
+    {gpu_energy, gpu_numbers, db_ledger_tables},
+    {gpu_numbers, db_ledger_tables},
+    {db_ledger_tables},
 };
 /* clang-format on */
 
@@ -265,15 +283,33 @@ static int quick_check(Db *db, Err *err)
     return 0;
 }
 
+enum { JOURNAL_MODE = 0640 };
+
+/* The file, and those that SQLite keeps beside it. */
+static const char *const tails[] = {"", "-wal", "-shm"};
+
+/* SQLite would make them readable for everybody, as older versions of ours are, and they name users and processes. */
+static void hide_files(const char *path)
+{
+    const int fresh = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, JOURNAL_MODE);
+    char name[4096];
+    struct stat about;
+
+    if (fresh >= 0)
+        close(fresh);
+    for (size_t i = 0; i < ARRAY_LEN(tails); i++)
+        if (snprintf(name, sizeof name, "%s%s", path, tails[i]) < (int)sizeof name && stat(name, &about) == 0 &&
+            (about.st_mode & 0777) != (about.st_mode & JOURNAL_MODE))
+            (void)chmod(name, about.st_mode & JOURNAL_MODE);
+}
+
 static int open_database(Db *db, const char *path, bool read_only, Err *err)
 {
     const int flags = (read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE) |
                       SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
-    /* SQLite would make it readable for everybody, and it names users and processes */
-    const int fresh = read_only ? -1 : open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0640);
 
-    if (fresh >= 0)
-        close(fresh);
+    if (!read_only)
+        hide_files(path);
     const int rc = sqlite3_open_v2(path, &db->sql, flags, NULL);
     if (rc != SQLITE_OK)
         return fail_sql(db, rc, err);
@@ -313,7 +349,6 @@ void db_close(Db *db)
 static void prune_asides(const char *path)
 {
     enum { KEPT = 3 };
-    static const char *const tails[] = {"", "-wal", "-shm"};
     char pattern[4096], name[4096];
     glob_t found;
 
@@ -330,7 +365,6 @@ static void prune_asides(const char *path)
 
 int db_set_aside(const char *path, char aside[256], Err *err)
 {
-    static const char *const tails[] = {"-wal", "-shm"};
     char stamp[32], from[4096], to[4096];
     const time_t now = time(NULL);
     struct tm tm;
@@ -341,7 +375,7 @@ int db_set_aside(const char *path, char aside[256], Err *err)
     if (rename(path, to) < 0)
         return err_errno(err, "set '%s' aside", path);
     snprintf(aside, 256, "%.255s", to);
-    for (size_t i = 0; i < ARRAY_LEN(tails); i++) {
+    for (size_t i = 1; i < ARRAY_LEN(tails); i++) {
         snprintf(from, sizeof from, "%s%s", path, tails[i]);
         snprintf(to, sizeof to, "%s.damaged-%s%s", path, stamp, tails[i]);
         (void)rename(from, to); /* it may not be there */
@@ -372,8 +406,22 @@ static int apply_change(Db *db, const DbChange *change, Err *err)
     return result;
 }
 
+/* Whether the next commit is synced to the disk. */
+static int set_sync(Db *db, bool relaxed, Err *err)
+{
+    if (db->relaxed != relaxed)
+        TRY(run_sql(db, relaxed ? "PRAGMA synchronous=NORMAL" : "PRAGMA synchronous=FULL", err));
+    db->relaxed = relaxed;
+    return 0;
+}
+
 int db_write(Db *db, const DbChange *changes, size_t count, Err *err)
 {
+    bool relaxed = count > 0;
+
+    for (size_t i = 0; i < count; i++)
+        relaxed &= changes[i].statement == DB_PUT_LEDGER;
+    TRY(set_sync(db, relaxed, err));
     int rc = run_sql(db, "BEGIN IMMEDIATE", err);
 
     for (size_t i = 0; rc == 0 && i < count; i++)
@@ -390,9 +438,7 @@ static const char *text_at(sqlite3_stmt *statement, int column)
     return text ? text : "";
 }
 
-/* Calls `add` for each row of a query, whose parameters are numbers. */
-static int read_rows(Db *db, const char *sql, const uint64_t *numbers, void (*add)(void *self, sqlite3_stmt *row),
-                     void *self, Err *err)
+int db_read_rows(Db *db, const char *sql, const uint64_t *numbers, DbAdd add, void *self, Err *err)
 {
     CLEANUP(sqlite3_finalize_at) sqlite3_stmt *statement = NULL;
     int rc;
@@ -458,18 +504,41 @@ static void add_window(void *self, sqlite3_stmt *row)
     }
 }
 
+/* A number that a device may not have. */
+static uint32_t device_number_at(sqlite3_stmt *row, int column)
+{
+    const int64_t number = sqlite3_column_int64(row, column);
+
+    return sqlite3_column_type(row, column) == SQLITE_INTEGER && number >= 0 && number < DEVICE_NO_NUMBER
+               ? (uint32_t)number
+               : DEVICE_NO_NUMBER;
+}
+
+static void add_count(void *self, sqlite3_stmt *row)
+{
+    JournalKept *kept = self;
+    JournalCount *count = vec_add(&kept->counts);
+
+    snprintf(count->key, sizeof count->key, "%s", text_at(row, 0));
+    count->value = (uint64_t)sqlite3_column_int64(row, 1);
+    count->real_ns = (uint64_t)sqlite3_column_int64(row, 2);
+}
+
 /* Skips GPUs without an address: those cannot be reported missing. */
 static void add_gpu(void *self, sqlite3_stmt *row)
 {
     JournalKept *kept = self;
     JournalGpu gpu = {.first_real_ns = (uint64_t)sqlite3_column_int64(row, 3),
                       .last_real_ns = (uint64_t)sqlite3_column_int64(row, 4),
-                      .drained = sqlite3_column_int(row, 5) != 0};
+                      .drained = sqlite3_column_int(row, 5) != 0,
+                      .energy_mj = (uint64_t)sqlite3_column_int64(row, 7)};
 
     device_init(&gpu.device, DEVICE_GPU);
     snprintf(gpu.device.uuid, sizeof gpu.device.uuid, "%s", text_at(row, 0));
     snprintf(gpu.device.serial, sizeof gpu.device.serial, "%s", text_at(row, 1));
     snprintf(gpu.device.name, sizeof gpu.device.name, "%s", text_at(row, 2));
+    gpu.device.index = device_number_at(row, 8);
+    gpu.device.minor = device_number_at(row, 9);
     gpu.device.has_pci = pci_parse(text_at(row, 6), &gpu.device.pci) == 0;
     if (gpu.device.has_pci && gpu.device.uuid[0])
         vec_push(&kept->gpus, gpu);
@@ -479,22 +548,27 @@ int db_read_kept(Db *db, JournalKept *ret, Err *err)
 {
     const uint64_t open_limit[] = {INCIDENTS_KEPT}, limit[] = {JOURNAL_KEPT};
 
-    TRY(read_rows(db, "SELECT json FROM incidents WHERE state <> 'cleared' ORDER BY opened_ns, id LIMIT ?1", open_limit,
-                  add_incident, &ret->incidents, err));
-    TRY(read_rows(db, "SELECT json FROM incidents WHERE state = 'cleared' ORDER BY cleared_ns DESC LIMIT ?1", limit,
-                  add_incident, &ret->incidents, err));
-    TRY(read_rows(db, "SELECT id, reason, who, gpus, from_ns, until_ns, uuids FROM windows ORDER BY from_ns", NULL,
-                  add_window, ret, err));
-    TRY(read_rows(db,
-                  "SELECT * FROM (SELECT uuid, serial, name, first_real_ns, last_real_ns, drained, pci FROM gpu_seen"
-                  " ORDER BY last_real_ns DESC LIMIT ?1) ORDER BY pci",
-                  limit, add_gpu, ret, err));
-    TRY(read_rows(db, "SELECT receiver, key, text FROM outbox ORDER BY seq", NULL, add_news, ret, err));
-    return read_rows(db,
-                     "SELECT max(value) FILTER (WHERE key = 'boot_id'), max(value) FILTER (WHERE key = 'sequence'),"
-                     " max(value) FILTER (WHERE key = 'fabric_offset'), max(value) FILTER (WHERE key = 'fabric_inode')"
-                     " FROM meta",
-                     NULL, set_position, ret, err);
+    TRY(db_read_rows(db, "SELECT json FROM incidents WHERE state <> 'cleared' ORDER BY opened_ns, id LIMIT ?1",
+                     open_limit, add_incident, &ret->incidents, err));
+    TRY(db_read_rows(db, "SELECT json FROM incidents WHERE state = 'cleared' ORDER BY cleared_ns DESC LIMIT ?1", limit,
+                     add_incident, &ret->incidents, err));
+    TRY(db_read_rows(db, "SELECT id, reason, who, gpus, from_ns, until_ns, uuids FROM windows ORDER BY from_ns", NULL,
+                     add_window, ret, err));
+    TRY(db_read_rows(db,
+                     "SELECT * FROM (SELECT uuid, serial, name, first_real_ns, last_real_ns, drained, pci, energy_mj,"
+                     " gpu_index, minor FROM gpu_seen ORDER BY last_real_ns DESC LIMIT ?1) ORDER BY pci",
+                     limit, add_gpu, ret, err));
+    TRY(db_read_rows(db, "SELECT key, value, changed_ns FROM counts ORDER BY changed_ns DESC LIMIT ?1",
+                     (uint64_t[]){COUNTS_KEPT}, add_count, ret, err));
+    TRY(db_read_rows(db, "SELECT receiver, key, text FROM outbox ORDER BY seq", NULL, add_news, ret, err));
+    TRY(db_read_rows(db, "SELECT * FROM ledger_rows ORDER BY id DESC LIMIT ?1", (uint64_t[]){LEDGER_READ},
+                     db_ledger_add_last, ret, err));
+    return db_read_rows(
+        db,
+        "SELECT max(value) FILTER (WHERE key = 'boot_id'), max(value) FILTER (WHERE key = 'sequence'),"
+        " max(value) FILTER (WHERE key = 'fabric_offset'), max(value) FILTER (WHERE key = 'fabric_inode')"
+        " FROM meta",
+        NULL, set_position, ret, err);
 }
 
 void journal_kept_done(JournalKept *kept)
@@ -502,6 +576,8 @@ void journal_kept_done(JournalKept *kept)
     vec_done(&kept->incidents);
     vec_done(&kept->windows);
     vec_done(&kept->gpus);
+    vec_done(&kept->counts);
+    vec_done(&kept->ledger);
     for (size_t i = 0; i < kept->outbox.len; i++) {
         free(kept->outbox.at[i].receiver);
         free(kept->outbox.at[i].key);
@@ -554,20 +630,28 @@ static int delete_older(Db *db, uint64_t keep_ns, Err *err)
              "DELETE FROM incidents WHERE state = 'cleared' AND cleared_ns < %llu;"
              "DELETE FROM events WHERE real_ns < %llu;"
              "DELETE FROM gpu_seen WHERE last_real_ns < %llu;"
+             "DELETE FROM counts WHERE changed_ns < %llu;"
              "DELETE FROM bundles WHERE incident NOT IN (SELECT id FROM incidents)",
-             before, before, before);
+             before, before, before, before);
     return run_transaction(db, sql, err);
 }
 
-int db_prune(Db *db, uint64_t keep_ns, uint64_t max_bytes, uint64_t *ret_bytes, Err *err)
+int db_prune(Db *db, const JournalConfig *config, uint64_t *ret_bytes, Err *err)
 {
+    char sql[DB_LEDGER_SQL];
     uint64_t bytes = 0;
 
-    if (keep_ns)
-        TRY(delete_older(db, keep_ns, err));
+    if (config->keep_ns)
+        TRY(delete_older(db, config->keep_ns, err));
+    if (config->keep_ledger_ns) {
+        db_ledger_prune_older(sql, config->keep_ledger_ns);
+        TRY(run_transaction(db, sql, err));
+    }
     TRY(read_file_bytes(db, &bytes, err));
-    for (int i = 0; max_bytes && bytes > max_bytes && i < PRUNE_ROUNDS; i++) {
+    db_ledger_prune_oldest(sql, config->max_bytes);
+    for (int i = 0; config->max_bytes && bytes > config->max_bytes && i < PRUNE_ROUNDS; i++) {
         TRY(delete_oldest(db, err));
+        TRY(run_transaction(db, sql, err));
         TRY(read_file_bytes(db, &bytes, err));
     }
     TRY(run_sql(db, "PRAGMA incremental_vacuum", err));
@@ -576,7 +660,7 @@ int db_prune(Db *db, uint64_t keep_ns, uint64_t max_bytes, uint64_t *ret_bytes, 
 
 /* --- readers beside the agent ------------------------------------------------------------------------------------- */
 
-static int open_for_reading(const char *path, Db **ret, Err *err)
+int db_open_for_reading(const char *path, Db **ret, Err *err)
 {
     if (access(path, R_OK) < 0) {
         const int rc = errno == ENOENT ? -ENOENT : -EACCES;
@@ -593,11 +677,11 @@ int journal_read_incidents(const char *path, int state, uint64_t since_real_ns, 
     CLEANUP(db_close_at) Db *db = NULL;
     char sql[256];
 
-    TRY(open_for_reading(path, &db, err));
+    TRY(db_open_for_reading(path, &db, err));
     snprintf(sql, sizeof sql,
              "SELECT json FROM incidents WHERE updated_ns >= ?1%s%s%s ORDER BY opened_ns DESC, id DESC LIMIT ?2",
              state < 0 ? "" : " AND state = '", state < 0 ? "" : incident_states[state].key, state < 0 ? "" : "'");
-    return read_rows(db, sql, numbers, add_incident, ret, err);
+    return db_read_rows(db, sql, numbers, add_incident, ret, err);
 }
 
 int journal_read_events(const char *path, uint64_t since_real_ns, EventSeenList *ret, Err *err)
@@ -605,11 +689,11 @@ int journal_read_events(const char *path, uint64_t since_real_ns, EventSeenList 
     const uint64_t numbers[] = {since_real_ns, JOURNAL_READ_MAX};
     CLEANUP(db_close_at) Db *db = NULL;
 
-    TRY(open_for_reading(path, &db, err));
-    return read_rows(db,
-                     "SELECT json FROM (SELECT seq, json FROM events WHERE real_ns >= ?1 ORDER BY seq DESC LIMIT ?2)"
-                     " ORDER BY seq",
-                     numbers, add_event, ret, err);
+    TRY(db_open_for_reading(path, &db, err));
+    return db_read_rows(db,
+                        "SELECT json FROM (SELECT seq, json FROM events WHERE real_ns >= ?1 ORDER BY seq DESC LIMIT ?2)"
+                        " ORDER BY seq",
+                        numbers, add_event, ret, err);
 }
 
 int journal_read_bundle(const char *path, const char *incident_id, Str *out, Err *err)
@@ -617,7 +701,7 @@ int journal_read_bundle(const char *path, const char *incident_id, Str *out, Err
     CLEANUP(db_close_at) Db *db = NULL;
     CLEANUP(sqlite3_finalize_at) sqlite3_stmt *statement = NULL;
 
-    TRY(open_for_reading(path, &db, err));
+    TRY(db_open_for_reading(path, &db, err));
     TRY(prepare_sql(db, "SELECT gz FROM bundles WHERE incident = ?1", &statement, err));
     sqlite3_bind_text(statement, 1, incident_id, -1, SQLITE_STATIC);
     const int rc = sqlite3_step(statement);

@@ -23,12 +23,14 @@ typedef enum DbStatement {
     DB_PUT_GPU,
     DB_END_GPU,
     DB_PUT_POSITION,
+    DB_PUT_COUNT,
     DB_PUT_OUTBOX,
     DB_END_OUTBOX,
+    DB_PUT_LEDGER,
     DB_STATEMENT_END,
 } DbStatement;
 
-enum { DB_VALUES_MAX = 7 };
+enum { DB_VALUES_MAX = 10 + LEDGER_AMOUNT_END };
 
 typedef struct DbValue {
     char *text; /* NULL: a number */
@@ -59,14 +61,42 @@ void db_close(Db *db); /* accepts NULL */
  * those that were set aside before, the newest two stay. */
 int db_set_aside(const char *path, char aside[256], Err *err);
 
-/* Writes all of the changes, or none. */
+/* Writes all of the changes, or none. Those of the ledger alone survive the end of the process, and are on the disk
+ * with the next commit of something else: a tick is not worth a sync. */
 int db_write(Db *db, const DbChange *changes, size_t count, Err *err);
 
 int db_read_kept(Db *db, JournalKept *ret, Err *err);
-/* Deletes cleared incidents, events and GPUs that are more than `keep_ns` (0: none) older than the newest change in the
- * file; then, while the file is larger than `max_bytes` (0: no limit), the oldest of them. *ret_bytes is the size left.
- */
-int db_prune(Db *db, uint64_t keep_ns, uint64_t max_bytes, uint64_t *ret_bytes, Err *err);
+/* Opens the file of an agent that may be writing it. -ENOENT, -EACCES. */
+int db_open_for_reading(const char *path, Db **ret, Err *err);
+/* Calls `add` for each row of a query, whose parameters are numbers. */
+struct sqlite3_stmt;
+typedef void (*DbAdd)(void *self, struct sqlite3_stmt *row);
+int db_read_rows(Db *db, const char *sql, const uint64_t *numbers, DbAdd add, void *self, Err *err);
+
+/* db_ledger.c: the ledger's tables and their rows, as SQL and out of it. Knows no Db. A row has five texts; those that
+ * it is merged by are its names. */
+enum { DB_LEDGER_DEVICE, DB_LEDGER_OWNER, DB_LEDGER_PRICE, DB_LEDGER_KIND, DB_LEDGER_NAMES };
+enum { DB_LEDGER_AMOUNTS = 5 + DB_LEDGER_NAMES, DB_LEDGER_NAME = 1024, DB_LEDGER_SQL = 1024 };
+#define DB_LEDGER_AMOUNT(id, key) ", " key
+extern const char db_ledger_tables[], db_ledger_put[];
+void db_ledger_names(const LedgerRow *row, char names[DB_LEDGER_NAMES][DB_LEDGER_NAME]);
+void db_ledger_set_names(LedgerRow *row, const char *const names[DB_LEDGER_NAMES]);
+/* A row of the view ledger_rows. */
+void db_ledger_read_row(struct sqlite3_stmt *from, LedgerRow *row);
+/* DbAdd: of rows by falling id, to the JournalKept `self`. */
+void db_ledger_add_last(void *self, struct sqlite3_stmt *from);
+/* Statements that delete the oldest rows, and names that no row has any more. */
+void db_ledger_prune_older(char sql[DB_LEDGER_SQL], uint64_t keep_ns);
+void db_ledger_prune_oldest(char sql[DB_LEDGER_SQL], uint64_t max_bytes);
+
+/* ledger.c */
+DbChange db_ledger_change(const LedgerRow *row);
+
+/* Deletes cleared incidents, events, counts and GPUs that are more than `keep_ns` (0: none) older than the newest
+ * change in the file, and rows of the ledger that are more than `keep_ledger_ns` older than its newest; then, while the
+ * file is larger than `max_bytes` (0: no limit), the oldest of them, of the ledger only where it fills half of that.
+ * *ret_bytes is the size left. */
+int db_prune(Db *db, const JournalConfig *config, uint64_t *ret_bytes, Err *err);
 
 /* The pause before the disk is tried again, after one of `last_ms` (0: the first failure): doubled up to a limit. */
 uint64_t db_next_retry_ms(uint64_t last_ms);

@@ -102,9 +102,10 @@ static void set_health(Shared *s, JournalHealth health, const char *why)
 }
 
 /* Acknowledges all queued changes as kept in memory; they stay queued. */
-static void keep_in_memory(Shared *s, const char *why)
+static void keep_in_memory(Shared *s, int error, const char *why)
 {
     set_health(s, JOURNAL_MEMORY, why);
+    s->state.error = error;
     s->given_up = s->put_to;
     s->state.failures++;
 }
@@ -114,7 +115,7 @@ static void note_hanging_disk(Shared *s)
     char why[160];
 
     snprintf(why, sizeof why, "the disk of '%.100s' does not answer", s->path);
-    keep_in_memory(s, why);
+    keep_in_memory(s, -ETIMEDOUT, why);
 }
 
 /* --- the thread: the file ----------------------------------------------------------------------------------------- */
@@ -196,7 +197,7 @@ static void note_written(Shared *s, size_t count, uint64_t to, uint64_t took_ns)
 
 static void note_failure(Shared *s, int rc, const Err *err)
 {
-    keep_in_memory(s, err->text);
+    keep_in_memory(s, rc, err->text);
     s->urgent = true;
     s->retry_ms = rc == DB_DAMAGED ? 1 /* set aside and begun anew at once */ : db_next_retry_ms(s->retry_ms);
     s->retry_at_ns = now_ns() + s->retry_ms * NS_PER_MS;
@@ -250,7 +251,7 @@ static void prune_file(Shared *s)
     uint64_t bytes = 0;
 
     pthread_mutex_unlock(&s->lock);
-    if (db_prune(s->db, s->config.keep_ns, s->config.max_bytes, &bytes, NULL) < 0)
+    if (db_prune(s->db, &s->config, &bytes, NULL) < 0)
         db_close(TAKE(s->db)); /* the next write opens it again, or reports the error */
     pthread_mutex_lock(&s->lock);
     s->state.file_bytes = bytes;
@@ -507,6 +508,7 @@ void journal_state(const Journal *j, JournalState *ret)
     pthread_mutex_lock(&j->shared->lock);
     *ret = j->shared->state;
     ret->queued = j->shared->queued;
+    ret->on_disk = j->shared->on_disk;
     pthread_mutex_unlock(&j->shared->lock);
 }
 
@@ -520,12 +522,15 @@ static DbChange *find_replaced(const Shared *s, const DbChange *change)
     return NULL;
 }
 
-/* When the backlog is full, drops the oldest event; returns false if the new change has to be dropped. */
+/* When the backlog is full, drops the oldest event; returns false if the new change has to be dropped: a row of the
+ * ledger always, as there is a new one for each owner and hour. */
 static bool make_room(Shared *s, const DbChange *change)
 {
     if (s->queued < JOURNAL_BACKLOG)
         return true;
     s->state.dropped++;
+    if (change->statement == DB_PUT_LEDGER)
+        return false;
     for (size_t i = 0; i < s->queue.len; i++)
         if (s->queue.at[i].statement == DB_PUT_EVENT) {
             db_change_done(&s->queue.at[i]);
@@ -554,7 +559,8 @@ static void queue_change(Shared *s, DbChange *change)
 /* Holds the change from now on. */
 static uint64_t put_change(Journal *j, DbChange change)
 {
-    const bool gathers = change.statement == DB_PUT_EVENT || change.statement == DB_PUT_POSITION;
+    const bool gathers = change.statement == DB_PUT_EVENT || change.statement == DB_PUT_POSITION ||
+                         change.statement == DB_PUT_COUNT || change.statement == DB_PUT_LEDGER;
     Shared *s = j->shared;
 
     j->last++;
@@ -642,7 +648,13 @@ uint64_t journal_put_gpu(Journal *j, const JournalGpu *gpu, bool forgotten)
                       (DbChange){DB_PUT_GPU,
                                  {db_text(device->uuid), db_text(device->serial), db_text(device->name),
                                   db_number(gpu->first_real_ns), db_number(gpu->last_real_ns), db_number(gpu->drained),
-                                  db_text(device->has_pci ? pci_format(device->pci, PCI_FORM_SYSFS, pci) : "")}});
+                                  db_text(device->has_pci ? pci_format(device->pci, PCI_FORM_SYSFS, pci) : ""),
+                                  db_number(gpu->energy_mj), db_number(device->index), db_number(device->minor)}});
+}
+
+uint64_t journal_put_count(Journal *j, const char *key, uint64_t value, uint64_t real_ns)
+{
+    return put_change(j, (DbChange){DB_PUT_COUNT, {db_text(key), db_number(value), db_number(real_ns)}});
 }
 
 uint64_t journal_put_position(Journal *j, const char *boot_id, uint64_t sequence, uint64_t fabric_offset,
@@ -658,4 +670,9 @@ uint64_t journal_put_outbox(Journal *j, const char *receiver, const char *key, c
     if (len == 0 || len > OUTBOX_MAX)
         return put_change(j, (DbChange){DB_END_OUTBOX, {db_text(receiver), db_text(key)}});
     return put_change(j, (DbChange){DB_PUT_OUTBOX, {db_text(receiver), db_text(key), db_bytes(text, len)}});
+}
+
+uint64_t journal_put_ledger(Journal *j, const LedgerRow *row)
+{
+    return put_change(j, db_ledger_change(row));
 }

@@ -3,9 +3,9 @@
 
 /*
  * The journal: what must survive the process, in one SQLite file (WAL, STRICT tables): incidents at every change and
- * events, as the API's JSON, bundles of evidence, maintenance windows, positions in logs, GPUs that were present, and
- * notifications that are not delivered yet. A thread of its own writes; the loop only queues, so a slow or dead disk
- * blocks nothing.
+ * events, as the API's JSON, bundles of evidence, maintenance windows, positions in logs, GPUs that were present,
+ * counters that go on, notifications that are not delivered yet, and the ledger. A thread of its own writes; the loop
+ * only queues, so a slow or dead disk blocks nothing.
  *
  * Each put is acknowledged by a callback once it is on disk (committed, synchronous=FULL), or once the journal gave up
  * for now: then it continues in memory (state and reason are reported), keeps at most JOURNAL_BACKLOG changes and
@@ -21,10 +21,17 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "engine/health/maintenance.h"
+#include "engine/ledger/ledger.h"
 #include "model/device.h"
 #include "service/incident/incident.h"
 
-enum { JOURNAL_SCHEMA = 3, JOURNAL_BACKLOG = 8192, JOURNAL_KEPT = 256, JOURNAL_READ_MAX = 10000 };
+enum {
+    JOURNAL_SCHEMA = 6,
+    JOURNAL_BACKLOG = 8192,
+    JOURNAL_KEPT = 256,
+    JOURNAL_READ_MAX = 10000,
+    JOURNAL_KEY_CAP = 192
+};
 
 typedef enum JournalHealth {
     JOURNAL_OFF,    /* configured off */
@@ -33,10 +40,11 @@ typedef enum JournalHealth {
 } JournalHealth;
 
 typedef struct JournalConfig {
-    const char *path;     /* "" none: everything is acknowledged at once */
-    uint64_t keep_ns;     /* cleared incidents, events, bundles and GPUs older than this are deleted; 0: none */
-    uint64_t max_bytes;   /* of the file: the oldest cleared are deleted first; 0: no limit */
-    uint64_t patience_ns; /* how long an acknowledgement may wait for the disk; real time */
+    const char *path;        /* "" none: everything is acknowledged at once */
+    uint64_t keep_ns;        /* cleared incidents, events, bundles and GPUs older than this are deleted; 0: none */
+    uint64_t keep_ledger_ns; /* the same of the ledger's rows */
+    uint64_t max_bytes;      /* of the file: the oldest cleared are deleted first; 0: no limit */
+    uint64_t patience_ns;    /* how long an acknowledgement may wait for the disk; real time */
 } JournalConfig;
 
 typedef struct Journal Journal;
@@ -48,12 +56,22 @@ int journal_open(uv_loop_t *loop, const JournalConfig *config, JournalAcked acke
 /* Writes what is queued (at most for patience_ns) and closes; accepts NULL. */
 void journal_close(Journal *journal);
 
-/* A GPU that was present: its address, UUID (its identity), serial number and name. */
+/* A GPU that was present: its address, UUID (its identity), serial number, name, index and minor number. */
 typedef struct JournalGpu {
     Device device;
     uint64_t first_real_ns, last_real_ns; /* when it was seen, to about an hour */
     bool drained;                         /* by an operator, at the last sight */
+    uint64_t energy_mj; /* its energy counter at last_real_ns, which a reset begins anew; 0: not known */
 } JournalGpu;
+
+/* A counter, which a restart does not end. */
+typedef struct JournalCount {
+    char key[JOURNAL_KEY_CAP];
+    uint64_t value;
+    uint64_t real_ns; /* when it was put last */
+} JournalCount;
+
+typedef VEC(JournalCount) JournalCounts;
 
 /* A notification on its way. */
 typedef struct JournalNews {
@@ -64,17 +82,20 @@ typedef struct JournalNews {
 typedef struct JournalKept {
     IncidentList incidents; /* open ones, and the JOURNAL_KEPT that were cleared last */
     VEC(MaintenanceWindow) windows;
-    VEC(JournalGpu) gpus;    /* by address; at most JOURNAL_KEPT, the last seen */
+    VEC(JournalGpu) gpus; /* by address; at most JOURNAL_KEPT, the last seen */
+    JournalCounts counts;
     VEC(JournalNews) outbox; /* in the order in which they were put */
     char boot_id[40];
     uint64_t sequence, fabric_offset, fabric_inode;
+    LedgerRows ledger;  /* of each GPU the row that ends last */
+    uint64_t ledger_id; /* the largest of its rows; 0: there are none */
 } JournalKept;
 /* Hands it over, once. Fails where the file could not be opened or read in time: *ret is empty then. */
 int journal_kept(Journal *journal, JournalKept *ret, Err *err);
 void journal_kept_done(JournalKept *kept);
 
 /* Put: copied and queued; returns a ticket (> 0), acknowledged in order. What is put later about the same incident,
- * window, GPU, position or notification replaces what is still queued. */
+ * window, GPU, counter, position or notification replaces what is still queued. */
 uint64_t journal_put_incident(Journal *journal, const Incident *incident);
 /* `incident_id`: "" none; `node`: for its GPU's index. */
 uint64_t journal_put_event(Journal *journal, const Event *event, const char *incident_id, const Node *node);
@@ -84,14 +105,21 @@ uint64_t journal_put_position(Journal *journal, const char *boot_id, uint64_t se
                               uint64_t fabric_inode);
 /* `gpu` needs its UUID; a `forgotten` one is deleted. */
 uint64_t journal_put_gpu(Journal *journal, const JournalGpu *gpu, bool forgotten);
+/* A counter's value as of this instant of the wall clock, after which one that no longer counts is deleted in the end.
+ * It shares the commit of the event that it counts. */
+uint64_t journal_put_count(Journal *journal, const char *key, uint64_t value, uint64_t real_ns);
 /* Notifications on their way: a text per (receiver, key); an empty text removes it. */
 uint64_t journal_put_outbox(Journal *journal, const char *receiver, const char *key, const char *text, size_t len);
+/* A row of the ledger, new or grown. */
+uint64_t journal_put_ledger(Journal *journal, const LedgerRow *row);
 
 typedef struct JournalState {
     JournalHealth health;
     char why[192];            /* of MEMORY, and of a file that was set aside */
+    int error;                /* of the last failure, -ENOSPC where the disk is full */
     char set_aside[256];      /* where a damaged file lies, "" none */
     uint64_t queued, dropped; /* waiting; given up as the backlog was full */
+    uint64_t on_disk; /* all tickets up to this one */
     uint64_t written, commits, failures;
     uint64_t file_bytes;
     uint64_t last_commit_ns; /* how long it took */
@@ -106,3 +134,13 @@ int journal_read_incidents(const char *path, int state, uint64_t since_real_ns, 
 int journal_read_events(const char *path, uint64_t since_real_ns, EventSeenList *ret, Err *err);
 /* Appends the bundle's JSON to `out`. */
 int journal_read_bundle(const char *path, const char *incident_id, Str *out, Err *err);
+
+typedef void (*JournalLedgerAdd)(void *self, const LedgerRow *row);
+/* Calls `add` for the rows of the ledger that overlap [from, to) of the wall clock and have an id from `from_id` on, by
+ * id, at most `limit` (0: all). Rows of the same owner, device, kind of share, quality and price are one where `merge`:
+ * then each row is cut to [from, to) by the share of its time. */
+typedef struct JournalLedgerQuery {
+    uint64_t from_real_ns, to_real_ns, from_id, limit;
+    bool merge;
+} JournalLedgerQuery;
+int journal_read_ledger(const char *path, const JournalLedgerQuery *query, JournalLedgerAdd add, void *self, Err *err);

@@ -3,12 +3,16 @@
 
 #include "service/prometheus/counts.h"
 
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/duration.h"
 #include "base/number.h"
+#include "service/journal/journal.h"
 
 const char *const clock_event_names[CLOCK_EVENTS] = {
     "gpu_idle",   "clocks_setting", "power_cap",      "hw_slowdown",    "sync_boost",
@@ -60,6 +64,7 @@ void counts_done(Counts *counts)
         free(counts->gpus.at[i]);
     }
     vec_done(&counts->gpus);
+    vec_done(&counts->kept);
 }
 
 /* The same events in buckets of another width. */
@@ -142,19 +147,75 @@ static XidCount *find_xid(GpuCounts *gpu, uint64_t xid)
     return added;
 }
 
-void counts_add_xid(Counts *counts, const Event *event)
+void count_keep(const CountKeep *keep, uint64_t value, const char *fmt, ...)
+{
+    char key[JOURNAL_KEY_CAP];
+    va_list args;
+
+    if (!keep->put)
+        return;
+    va_start(args, fmt);
+    vsnprintf(key, sizeof key, fmt, args);
+    va_end(args);
+    keep->put(keep->self, key, value);
+}
+
+void counts_restore_xid(Counts *counts, const XidKept *kept)
+{
+    vec_push(&counts->kept, *kept);
+}
+
+static void keep_xid(const GpuCounts *gpu, const XidCount *xid, const CountKeep *keep)
+{
+    if (gpu->uuid[0])
+        count_keep(keep, xid->total, "xid/%s/%" PRIu64, gpu->uuid, xid->xid);
+}
+
+/* The GPU at this address is this one: what was counted of it before the start is added. */
+static void set_uuid(Counts *counts, GpuCounts *gpu, const char *uuid, const CountKeep *keep)
+{
+    if (!uuid[0] || strcmp(gpu->uuid, uuid) == 0)
+        return;
+    if (gpu->uuid[0])
+        gpu->xids.len = 0; /* another one was there */
+    snprintf(gpu->uuid, sizeof gpu->uuid, "%s", uuid);
+    const size_t counted = gpu->xids.len;
+    for (size_t i = counts->kept.len; i-- > 0;) {
+        const XidKept *kept = &counts->kept.at[i];
+        XidCount *xid = strcmp(kept->uuid, uuid) == 0 ? find_xid(gpu, kept->xid) : NULL;
+
+        if (!xid)
+            continue;
+        xid->total += kept->total;
+        xid->first_ns = 0;
+        xid->last_real_ns = number_max_u64(xid->last_real_ns, kept->last_real_ns);
+        vec_remove(&counts->kept, i);
+    }
+    for (size_t i = 0; counted && i < gpu->xids.len; i++)
+        keep_xid(gpu, &gpu->xids.at[i], keep);
+}
+
+uint64_t xid_count_shown(const Counts *counts, const XidCount *xid)
+{
+    return xid->first_ns && counts->now_ns < xid->first_ns + NS_PER_MIN ? 0 : xid->total;
+}
+
+void counts_add_xid(Counts *counts, const Event *event, const CountKeep *keep)
 {
     GpuCounts *gpu = event->has_pci && event->code > 0 ? find_or_add(counts, event->pci) : NULL;
     XidCount *xid = gpu ? find_xid(gpu, (uint64_t)event->code) : NULL;
 
     if (!xid)
         return;
+    if (xid->total == 0)
+        xid->first_ns = number_max_u64(event->time_ns, number_max_u64(counts->now_ns, 1));
     xid->total++;
     if (event->time_ns >= xid->last_ns) { /* by the clock that does not jump */
         xid->last_ns = event->time_ns;
         xid->last_real_ns = event->real_ns;
     }
     window_add(&xid->window, counts->xid_width_ns, event->time_ns, 1);
+    keep_xid(gpu, xid, keep);
 }
 
 /* Counts the second of time_ns once. */
@@ -199,15 +260,18 @@ static void count_clocks(Counts *counts, GpuCounts *counted, const NodeGpu *gpu,
         count_bits(counted, counts->clock_width_ns, sample->time_ns, (uint64_t)bits);
 }
 
-void counts_tick(Counts *counts, const Node *node)
+void counts_tick(Counts *counts, const Node *node, const CountKeep *keep)
 {
     int fast = metric_fast_index(METRIC_CLOCKS_EVENT_REASONS);
 
+    counts->now_ns = node->time_ns;
     for (size_t i = 0; i < node->gpu_count; i++) {
         const NodeGpu *gpu = &node->gpus[i];
         GpuCounts *counted = gpu->reading.device.has_pci ? find_or_add(counts, gpu->reading.device.pci) : NULL;
 
-        if (counted)
-            count_clocks(counts, counted, gpu, fast);
+        if (!counted)
+            continue;
+        set_uuid(counts, counted, gpu->reading.device.uuid, keep);
+        count_clocks(counts, counted, gpu, fast);
     }
 }

@@ -4,11 +4,13 @@
 
 #include "service/prometheus/exporter.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/map.h"
+#include "base/number.h"
 #include "base/vec.h"
 #include "service/prometheus/page.h"
 
@@ -26,7 +28,10 @@ struct Exporter {
     Targets targets;
     Counts counts;
     IncidentCounts incident_counts;
+    CountKeep keep;
+    bool resumed;
     uint64_t fresh_ns[METRIC_PACE_END];
+    bool has_links; /* a family is about links */
 };
 
 /* ---- families ---- */
@@ -58,6 +63,7 @@ static void add_metric(Maker *maker, MetricName name, CounterType type, const ch
     family->from_metric = true;
     family->view = view;
     family->write = series_writer(name.metric);
+    maker->exporter->has_links |= metric_get(name.metric)->scope == METRIC_SCOPE_LINK;
     family->fixed = maker->exporter->config.profile == EXPORTER_4_8_2 && view != LABELS_OWN;
 }
 
@@ -175,6 +181,8 @@ Exporter *exporter_new(const ExporterConfig *config, Counters *counters, Exporte
     if (before) {
         exporter->counts = before->counts;
         exporter->incident_counts = before->incident_counts;
+        exporter->keep = before->keep;
+        exporter->resumed = before->resumed;
         before->counts = (Counts){0};
         before->incident_counts = (IncidentCounts){0};
         exporter_free(before);
@@ -213,21 +221,56 @@ void exporter_wanted(const Exporter *exporter, uint64_t wanted[METRIC_SET_WORDS]
 
 void exporter_tick(Exporter *exporter, const Node *node)
 {
-    counts_tick(&exporter->counts, node);
+    counts_tick(&exporter->counts, node, &exporter->keep);
+}
+
+static void restore_count(Exporter *exporter, const JournalCount *count)
+{
+    char key[JOURNAL_KEY_CAP], *rest = key;
+    XidKept xid = {.total = count->value, .last_real_ns = count->real_ns};
+
+    snprintf(key, sizeof key, "%s", count->key);
+    const char *what = strsep(&rest, "/");
+    if (!rest)
+        return;
+    if (strcmp(what, "opened") == 0 || strcmp(what, "cleared") == 0) {
+        incident_counts_restore(&exporter->incident_counts, what[0] == 'o', rest, count->value);
+        return;
+    }
+    const char *of = strsep(&rest, "/");
+    const int kind = word_find(event_kinds, EVENT_KIND_END, of);
+    const int origin = rest ? word_find(event_origins, EVENT_ORIGIN_END, rest) : -1;
+    if (strcmp(what, "event") == 0 && kind >= 0 && origin >= 0)
+        exporter->incident_counts.events[kind][origin] = count->value;
+    else if (strcmp(what, "xid") == 0 && rest && number_parse_u64(rest, 1, INT32_MAX, &xid.xid, NULL) == 0) {
+        snprintf(xid.uuid, sizeof xid.uuid, "%s", of);
+        counts_restore_xid(&exporter->counts, &xid);
+    }
+}
+
+void exporter_restore(Exporter *exporter, const JournalCount *counts, size_t count, bool resumed, const CountKeep *keep)
+{
+    exporter->keep = *keep;
+    exporter->resumed = resumed;
+    for (size_t i = 0; i < count; i++)
+        restore_count(exporter, &counts[i]);
 }
 
 void exporter_event(Exporter *exporter, const Event *event)
 {
-    if (event->before)
+    uint64_t *total = &exporter->incident_counts.events[event->kind][event->origin];
+
+    if (event->before && !exporter->resumed)
         return;
-    exporter->incident_counts.events[event->kind][event->origin]++;
+    count_keep(&exporter->keep, ++*total, "event/%s/%s", event_kinds[event->kind].key,
+               event_origins[event->origin].key);
     if (event->kind == EVENT_XID)
-        counts_add_xid(&exporter->counts, event);
+        counts_add_xid(&exporter->counts, event, &exporter->keep);
 }
 
 void exporter_incident(Exporter *exporter, const Incident *incident, IncidentChange change)
 {
-    incident_counts_change(&exporter->incident_counts, incident, change);
+    incident_counts_change(&exporter->incident_counts, incident, change, &exporter->keep);
 }
 
 static Page begin_page(const Exporter *exporter, const ExporterInput *input, const Node *node, ExporterFormat format,
@@ -257,9 +300,11 @@ void exporter_page(Exporter *exporter, const ExporterInput *input, ExporterForma
         .allocations = input->snapshot->allocations,
         .jobs = input->jobs,
         .job_count = input->job_count,
+        .links = exporter->has_links,
     };
     Page page = begin_page(exporter, input, input->snapshot->node, format, out);
 
+    incident_counts_expect(&exporter->incident_counts, input->catalogue);
     targets_update(&exporter->targets, page.node, &labels);
     for (size_t i = 0; i < exporter->families.len; i++)
         exporter->families.at[i].write(&page, &exporter->families.at[i]);

@@ -21,6 +21,7 @@
 #include "service/alert/alert.h"
 #include "service/journal/journal.h"
 #include "service/prometheus/counters.h"
+#include "service/prometheus/counts.h"
 
 /* Which dcgm-exporter we look like. */
 typedef enum ExporterProfile {
@@ -45,12 +46,14 @@ typedef struct ExporterDevices {
 } ExporterDevices;
 /* Parses "f", "g", "g:0,2-4", "i", "i:7", "g:0+i:7". -EINVAL with what is allowed. */
 int exporter_devices_parse(const char *text, ExporterDevices *ret, Err *err);
-/* Appends the devices that are named and that the node lacks: "GPU 9, instance 99 of GPU 0"; nothing where all are there. */
+/* Appends the devices that are named and that the node lacks: "GPU 9, instance 99 of GPU 0"; nothing where all are
+ * there. */
 void exporter_devices_add_missing(const ExporterDevices *devices, const Node *node, Str *out);
 
 typedef struct ExporterConfig {
     ExporterProfile profile;
     ExporterDevices devices;
+    ExporterDevices links; /* the same grammar: f or i[:LINK], i:GPU.LINK: NVLinks, counted from 1; g alone: none */
     bool no_hostname, old_namespace, replace_blanks;
     bool kubernetes;   /* pod labels from allocations; both kinds of device id (uid, device-name) are understood */
     bool pod_uid;      /* label pod_uid where it is known; with virtual_gpus always */
@@ -72,7 +75,12 @@ typedef struct ExporterSelf {
     uint64_t counters_left_out;                      /* rows of the CSV that were not understood */
     const char *pods_state;                          /* "off", "ok", "unreachable", ... */
     uint64_t pods_age_ns, pods_failures, pods_count; /* age UINT64_MAX: never learned */
+    struct {
+        const char *read, *state;
+    } api_reads[4]; /* what the API server is asked for, and how that is doing */
+    size_t api_read_count;
     uint64_t kernel_log_lost;
+    EventOrigin log_origin; /* where lines of the kernel log come from */
 } ExporterSelf;
 
 /* What a page is made from; borrowed for the page. */
@@ -97,6 +105,11 @@ void exporter_free(Exporter *exporter);
 /* The metrics that the rows need, as the sampler's plan wants them: a bit per MetricId, what derived rows need
  * included. */
 void exporter_wanted(const Exporter *exporter, uint64_t wanted[METRIC_SET_WORDS]);
+
+/* Once, before anything is counted: counters begin with the values that an exporter before gave to `keep`. `resumed`:
+ * events from before the agent's start are counted too, as no agent has seen them. */
+void exporter_restore(Exporter *exporter, const JournalCount *counts, size_t count, bool resumed,
+                      const CountKeep *keep);
 
 /* Counts an event, and an XID among those of its GPU; not those from before the agent's start. */
 void exporter_event(Exporter *exporter, const Event *event);

@@ -35,7 +35,8 @@ static IncidentCount *count_of(IncidentCounts *counts, const char *class, FaultC
 }
 
 /* One that comes back was opened once more. */
-void incident_counts_change(IncidentCounts *counts, const Incident *incident, IncidentChange change)
+void incident_counts_change(IncidentCounts *counts, const Incident *incident, IncidentChange change,
+                            const CountKeep *keep)
 {
     const bool opened = change == INCIDENT_CHANGE_OPENED || change == INCIDENT_CHANGE_REOPENED;
     IncidentCount *count;
@@ -43,10 +44,36 @@ void incident_counts_change(IncidentCounts *counts, const Incident *incident, In
     if (!opened && change != INCIDENT_CHANGE_CLEARED)
         return;
     count = count_of(counts, incident->class, incident->cause, incident->severity);
-    if (count && opened)
-        count->opened++;
-    else if (count)
-        count->cleared++;
+    if (!count)
+        return;
+    *(opened ? &count->opened : &count->cleared) += 1;
+    count_keep(keep, opened ? count->opened : count->cleared, "%s/%s/%s/%s", opened ? "opened" : "cleared",
+               fault_causes[count->cause].key, fault_severities[count->severity].key, count->class);
+}
+
+void incident_counts_restore(IncidentCounts *counts, bool opened, char *rest, uint64_t value)
+{
+    const char *cause_key = strsep(&rest, "/"), *severity_key = rest ? strsep(&rest, "/") : "";
+    const int cause = word_find(fault_causes, CAUSE_END, cause_key);
+    const int severity = word_find(fault_severities, SEVERITY_END, severity_key);
+    IncidentCount *count =
+        rest && cause >= 0 && severity >= 0 ? count_of(counts, rest, (FaultCause)cause, (FaultSeverity)severity) : NULL;
+
+    if (count)
+        *(opened ? &count->opened : &count->cleared) = value;
+}
+
+void incident_counts_expect(IncidentCounts *counts, const Catalogue *catalogue)
+{
+    if (!catalogue || counts->expected == catalogue)
+        return;
+    counts->expected = catalogue;
+    for (size_t i = 0; i < catalogue->rule_count; i++) {
+        const FaultRule *rule = &catalogue->rules[i];
+
+        if (rule->enabled && rule->fault && rule->fault->enabled)
+            (void)count_of(counts, rule->fault->id, rule->cause, rule->severity);
+    }
 }
 
 /* Whether an incident is on this GPU, on an instance or a link of it. */
@@ -196,13 +223,31 @@ static void write_counts(Page *page, const Family *family)
     }
 }
 
+/* Where events of a kind are seen, if any are. */
+static bool is_expected(const Page *page, EventKind kind, EventOrigin origin)
+{
+    switch (kind) {
+    case EVENT_REBOOT:
+    case EVENT_RESET:
+    case EVENT_REPLACED:
+    case EVENT_AGENT_START:
+        return origin == EVENT_FROM_AGENT;
+    case EVENT_FABRIC_LOG:
+        return origin == EVENT_FROM_FABRIC_LOG;
+    case EVENT_XID:
+        return origin == EVENT_FROM_NVML || origin == page->input->self.log_origin;
+    default:
+        return origin == page->input->self.log_origin;
+    }
+}
+
 static void write_events(Page *page, const Family *family)
 {
     for (EventKind kind = 0; kind < EVENT_KIND_END; kind++)
         for (EventOrigin origin = 0; origin < EVENT_ORIGIN_END; origin++) {
             Line line = {.len = 0};
 
-            if (!page->incident_counts->events[kind][origin])
+            if (!page->incident_counts->events[kind][origin] && !is_expected(page, kind, origin))
                 continue;
             line_add(&line, "kind", event_kinds[kind].key);
             line_add(&line, "origin", event_origins[origin].key);

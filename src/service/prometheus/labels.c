@@ -12,7 +12,7 @@
 #include "base/vec.h"
 #include "service/prometheus/labels.h"
 
-enum { GPU_ID_MAX = 63, INSTANCE_ID_MAX = 255 };
+enum { GPU_ID_MAX = 63, INSTANCE_ID_MAX = 255, DRA_LABELS = 7 };
 
 static int refuse_selector(const char *text, Err *err)
 {
@@ -290,6 +290,49 @@ static void label_list_device(LabelList *list, const LabelInput *input, const No
     }
 }
 
+/* dcgm-exporter's labels of a link differ from those of its GPU. */
+static void label_list_link(LabelList *list, const LabelInput *input, const Node *node, const Device *device,
+                            uint32_t link)
+{
+    const ExporterConfig *config = input->config;
+    char text[PCI_TEXT_CAP];
+
+    label_list_add(list, LABEL_LINK, LABELS_ALL_VIEWS, "nvlink", arena_printf(list->arena, "%" PRIu32, link + 1));
+    if (device->index != DEVICE_NO_NUMBER) {
+        label_list_add(list, LABEL_GPU, LABELS_ALL_VIEWS, "gpu", arena_printf(list->arena, "%" PRIu32, device->index));
+        label_list_add(list, LABEL_DEVICE, LABELS_ALL_VIEWS, "device",
+                       arena_printf(list->arena, "nvidia%" PRIu32, device->index));
+    }
+    label_list_add(list, LABEL_UUID, LABELS_ALL_VIEWS, "gpu_uuid", device->uuid);
+    if (device->has_pci)
+        label_list_add(list, LABEL_BUS_ID, LABELS_ALL_VIEWS, "pci_bus_id",
+                       pci_format(device->pci, PCI_FORM_NVML, text));
+    label_list_add(list, LABEL_MODEL, LABELS_ALL_VIEWS, "model_name",
+                   model_name(list->arena, device->name, config->replace_blanks));
+    if (!config->no_hostname)
+        label_list_add(list, LABEL_HOSTNAME, LABELS_ALL_VIEWS,
+                       config->profile == EXPORTER_4_8_2 ? "Hostname" : "hostname", node->hostname);
+}
+
+static void label_list_claim(LabelList *list, const Allocation *owner)
+{
+    const AllocationClaim *claim = &owner->claim;
+    const struct {
+        const char *name, *value;
+    } labels[DRA_LABELS] = {
+        {"dra_claim_name", claim->name},
+        {"dra_claim_namespace", claim->namespace},
+        {"dra_driver_name", claim->driver},
+        {"dra_pool_name", claim->pool},
+        {"dra_device_name", claim->device},
+        {"dra_mig_profile", claim->profile},
+        {"dra_mig_device_uuid", *claim->profile ? owner->device.uuid : ""},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(labels); i++)
+        label_list_add(list, LABEL_ATTRIBUTE, LABELS_ALL_VIEWS, labels[i].name, labels[i].value);
+}
+
 static void label_list_owner(LabelList *list, const ExporterConfig *config, const Allocation *owner, bool shared)
 {
     bool old = config->old_namespace;
@@ -301,6 +344,10 @@ static void label_list_owner(LabelList *list, const ExporterConfig *config, cons
         label_list_add(list, LABEL_ATTRIBUTE, LABELS_ALL_VIEWS, "pod_uid", owner->pod_uid);
     if (shared || config->virtual_gpus)
         label_list_add(list, LABEL_ATTRIBUTE, LABELS_ALL_VIEWS, "vgpu", owner->device.replica);
+    if (*owner->claim.name)
+        label_list_claim(list, owner);
+    for (size_t i = 0; i < owner->label_count; i++)
+        label_list_add(list, LABEL_ATTRIBUTE, LABELS_ALL_VIEWS, owner->labels[i].name, owner->labels[i].value);
 }
 
 void escape_add(Str *out, const char *text, EscapeKind kind)
@@ -343,7 +390,7 @@ void labels_render(Str *out, const Label *labels, size_t count, LabelView view, 
     str_add(out, "} ");
 }
 
-enum { LABELS_BESIDE_ROWS = 16, BODY_MAX = 256 * 1024 };
+enum { LABELS_BESIDE_ROWS = 16 + DRA_LABELS, LABELS_OF_LINK = 8, BODY_MAX = 256 * 1024 };
 
 typedef VEC(Target) TargetVec;
 
@@ -386,6 +433,7 @@ static uint64_t mark_gpu(uint64_t mark, const NodeGpu *gpu, const LabelInput *in
             mark = map_hash(&value, sizeof value, mark);
     }
     mark = mark_number(mark, gpu->instance_count);
+    mark = mark_number(mark, input->links ? gpu->link_count : 0);
     for (size_t i = 0; i < gpu->instance_count; i++) {
         const Reading *instance = &gpu->instances[i];
 
@@ -398,9 +446,17 @@ static uint64_t mark_gpu(uint64_t mark, const NodeGpu *gpu, const LabelInput *in
 
 static uint64_t mark_owner(uint64_t mark, const Allocation *owner)
 {
+    const AllocationClaim *claim = &owner->claim;
+
     mark = map_hash(&owner->device, sizeof owner->device, mark);
     mark = mark_text(mark_text(mark, owner->pod), owner->namespace);
-    return mark_text(mark_text(mark, owner->container), owner->pod_uid);
+    mark = mark_text(mark_text(mark, owner->container), owner->pod_uid);
+    mark = mark_text(mark_text(mark_text(mark, claim->namespace), claim->name), claim->driver);
+    mark = mark_text(mark_text(mark_text(mark, claim->pool), claim->device), claim->profile);
+    mark = mark_number(mark, owner->label_count);
+    for (size_t i = 0; i < owner->label_count; i++)
+        mark = mark_text(mark_text(mark, owner->labels[i].name), owner->labels[i].value);
+    return mark;
 }
 
 static uint64_t mark_all(const Node *node, const LabelInput *input)
@@ -442,8 +498,9 @@ static void make_labels(Maker *maker, Target *target, const Allocation *owner, b
     const NodeGpu *gpu = &maker->node->gpus[target->gpu];
     const Reading *instance = target->instance == TARGET_WHOLE_GPU ? NULL : &gpu->instances[target->instance];
     Arena *arena = &maker->targets->arena;
-    LabelList list = {
-        .arena = arena, .most = LABELS_BESIDE_ROWS + 2 * maker->input->row_count, .sorted = maker->sorted};
+    LabelList list = {.arena = arena,
+                      .most = LABELS_BESIDE_ROWS + 2 * maker->input->row_count + (owner ? owner->label_count : 0),
+                      .sorted = maker->sorted};
 
     list.at = arena_calloc(arena, list.most, sizeof *list.at);
     label_list_device(&list, maker->input, maker->node, &gpu->reading, instance);
@@ -575,6 +632,40 @@ static void make_gpus(Maker *maker)
     targets->gpu_count = drop_equal(targets->gpus, targets->node_gpus);
 }
 
+static void make_links(Maker *maker)
+{
+    const ExporterConfig *config = maker->input->config;
+    Targets *targets = maker->targets;
+    TargetVec links = {0};
+
+    for (size_t g = 0; maker->input->links && g < maker->node->gpu_count; g++) {
+        const NodeGpu *gpu = &maker->node->gpus[g];
+        const Device *device = &gpu->reading.device;
+
+        for (uint32_t i = 0; devices_derive(&config->devices, gpu) && i < gpu->link_count; i++) {
+            Target target = {.gpu = g, .instance = TARGET_WHOLE_GPU, .link = i, .shown = true};
+            LabelList list = {.arena = &targets->arena, .most = LABELS_OF_LINK, .sorted = maker->sorted};
+
+            if (!config->links.flex &&
+                (!config->links.instances || !wants_instance(&config->links, device->index, i + 1)))
+                continue;
+            list.at = arena_calloc(&targets->arena, list.most, sizeof *list.at);
+            label_list_link(&list, maker->input, maker->node, device, i);
+            target.labels = list.at;
+            target.label_count = list.len;
+            render_labels(maker, &target);
+            vec_push(&links, target);
+        }
+    }
+    if (maker->sorted)
+        vec_sort(&links, series_order);
+    targets->link_count = drop_equal(links.at, links.len);
+    targets->links = arena_calloc(&targets->arena, targets->link_count, sizeof *targets->links);
+    if (targets->link_count)
+        memcpy(targets->links, links.at, targets->link_count * sizeof *targets->links);
+    vec_done(&links);
+}
+
 void targets_update(Targets *targets, const Node *node, const LabelInput *input)
 {
     Maker maker = {.targets = targets, .node = node, .input = input, .sorted = labels_sorted(input->config->profile)};
@@ -589,6 +680,7 @@ void targets_update(Targets *targets, const Node *node, const LabelInput *input)
     if (maker.sorted)
         vec_sort(&maker.series, series_order);
     make_gpus(&maker);
+    make_links(&maker);
     targets->series_count = drop_equal(maker.series.at, maker.series.len);
     targets->series = arena_calloc(&targets->arena, targets->series_count, sizeof *targets->series);
     if (targets->series_count)

@@ -25,6 +25,7 @@ typedef enum LabelView {
 
 /* The order of the groups in 4.8.2's template; from LABEL_ROW on sorted by name within the group. */
 typedef enum LabelGroup {
+    LABEL_LINK,
     LABEL_GPU,
     LABEL_UUID,
     LABEL_BUS_ID,
@@ -52,6 +53,7 @@ enum {
 typedef struct Target {
     size_t gpu;         /* in node->gpus */
     ptrdiff_t instance; /* in its instances: the head of a GPU instance; or TARGET_WHOLE_GPU */
+    uint32_t link;      /* of one in Targets.links, from 0 */
     bool shown;         /* has series */
     bool derives;       /* a GPU for which DCGM_EXP_ series are shown */
     const Label *labels;
@@ -70,6 +72,8 @@ typedef struct Targets {
     size_t series_count;
     Target *gpus; /* every GPU of the node with an identity, in its order, without allocations and jobs */
     size_t gpu_count;
+    Target *links; /* NVLinks of the GPUs that are shown; none where no row is about links */
+    size_t link_count;
     size_t node_gpus; /* GPUs of the node they were made for */
 } Targets;
 
@@ -87,6 +91,7 @@ typedef struct LabelInput {
     const AllocationTable *allocations; /* may be NULL */
     const JobAllocation *jobs;
     size_t job_count;
+    bool links; /* a row is about links */
 } LabelInput;
 
 /* Makes them again where the node's devices, owners or jobs have changed. */

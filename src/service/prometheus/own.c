@@ -34,6 +34,19 @@ static void write_pods_state(Page *page, const Family *family)
     page_line(page, family, NULL, &line, 1);
 }
 
+static void write_api_states(Page *page, const Family *family)
+{
+    const ExporterSelf *self = &page->input->self;
+
+    for (size_t i = 0; i < self->api_read_count; i++) {
+        Line line = {.len = 0};
+
+        line_add(&line, "read", self->api_reads[i].read);
+        line_add(&line, "state", self->api_reads[i].state);
+        page_line(page, family, NULL, &line, 1);
+    }
+}
+
 /* Nothing where the mapping is off; an age only where they were learned. */
 static void write_pods(Page *page, const Family *family)
 {
@@ -185,8 +198,21 @@ static void write_gpm(Page *page, const Family *family, const Target *target, co
         page_value(page, family, target, gpu->gpm);
 }
 
-/* A field of what was counted of each of its XIDs. */
+/* Each of its XIDs. */
 static void write_xids(Page *page, const Family *family, const Target *target, const NodeGpu *gpu)
+{
+    const GpuCounts *counted = counts_of(page->counts, &gpu->reading);
+
+    for (size_t i = 0; counted && i < counted->xids.len; i++) {
+        Line line = {.len = 0};
+
+        line_add_number(&line, "xid", counted->xids.at[i].xid);
+        page_line(page, family, target, &line, (double)xid_count_shown(page->counts, &counted->xids.at[i]));
+    }
+}
+
+/* When each of them was last seen. */
+static void write_xid_times(Page *page, const Family *family, const Target *target, const NodeGpu *gpu)
 {
     const GpuCounts *counted = counts_of(page->counts, &gpu->reading);
 
@@ -314,6 +340,8 @@ const OwnFamily own_families[] = {
     {"stoker_http_requests_total", COUNTER_COUNTER, "HTTP requests answered", write_self, SELF(http_requests)},
     {"stoker_late_ticks_total", COUNTER_COUNTER, "Ticks that began later than they should have", write_self,
      SELF(late_ticks)},
+    {"stoker_kubernetes_api_state", COUNTER_GAUGE,
+     "How reading from the cluster's API server is doing; the value is always 1", .write = write_api_states},
     {"stoker_pods_age_seconds", COUNTER_GAUGE, "Time since the owners of devices were last learned", write_pods,
      SELF(pods_age_ns), .scale = 1e9},
     {"stoker_pods_failures_total", COUNTER_COUNTER, "Times the kubelet could not be asked for the owners of devices",
@@ -360,14 +388,13 @@ const OwnFamily own_families[] = {
     {"stoker_gpu_state_since_seconds", COUNTER_GAUGE, "When the GPU came into its state, in seconds since 1970",
      .write_gpu = write_state_since},
     {"stoker_gpu_up", COUNTER_GAUGE, "Whether the GPU is sampled as it should be", .write_gpu = write_up},
-    {"stoker_gpu_xid_errors_total", COUNTER_COUNTER, "XIDs of the GPU, of any number, since this program was started",
-     .write_gpu = write_xid_sum},
+    {"stoker_gpu_xid_errors_total", COUNTER_COUNTER, "XIDs of the GPU, of any number", .write_gpu = write_xid_sum},
     {"stoker_metric_unavailable", COUNTER_GAUGE, "A metric that is asked for and not there, with the reason",
      .write_gpu = write_unavailable},
-    {"stoker_xid_errors_total", COUNTER_COUNTER, "XIDs of the GPU since this program was started",
-     .write_gpu = write_xids, XID(total)},
+    {"stoker_xid_errors_total", COUNTER_COUNTER, "XIDs of the GPU by number; a new one is 0 for its first minute",
+     .write_gpu = write_xids},
     {"stoker_xid_last_timestamp_seconds", COUNTER_GAUGE, "When the XID was last seen, in seconds since 1970",
-     .write_gpu = write_xids, XID(last_real_ns), .scale = 1e9},
+     .write_gpu = write_xid_times, XID(last_real_ns), .scale = 1e9},
 };
 const size_t own_family_count = ARRAY_LEN(own_families);
 

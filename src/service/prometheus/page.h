@@ -81,9 +81,18 @@ typedef struct IncidentCount {
 typedef struct IncidentCounts {
     VEC(IncidentCount) at;
     uint64_t events[EVENT_KIND_END][EVENT_ORIGIN_END];
+    const Catalogue *expected; /* whose classes are among `at`; to be compared alone */
 } IncidentCounts;
 
-void incident_counts_change(IncidentCounts *counts, const Incident *incident, IncidentChange change);
+/* Gives `keep` the new value of a counter, by this key; `keep->put` may be NULL. */
+void exporter_keep_count(const CountKeep *keep, uint64_t value, const char *fmt, ...) PRINTF_LIKE(3, 4);
+
+void incident_counts_change(IncidentCounts *counts, const Incident *incident, IncidentChange change,
+                            const CountKeep *keep);
+/* A value of before the start; `rest` is its key behind the first word, and is changed. */
+void incident_counts_restore(IncidentCounts *counts, bool opened, char *rest, uint64_t value);
+/* What may come of each class begins with 0. */
+void incident_counts_expect(IncidentCounts *counts, const Catalogue *catalogue);
 
 /* ---- the page ---- */
 

@@ -80,6 +80,20 @@ static void write_metric(Page *page, const Family *family)
     }
 }
 
+static void write_links(Page *page, const Family *family)
+{
+    const MetricId id = family->metric.metric;
+
+    for (size_t i = 0; i < page->targets->link_count; i++) {
+        const Target *target = &page->targets->links[i];
+        const Sample *sample = &page_gpu(page, target)->links[target->link].ports[id - METRIC_NVLINK_PPCNT_FIRST];
+        int64_t value;
+
+        if (page_fresh(page, sample, metric_get(id)->pace) && sample_int64(sample, &value))
+            page_int64(page, family, target, value);
+    }
+}
+
 /* What the catalogue calls an XID. */
 static const char *xid_name(const Page *page, int64_t xid)
 {
@@ -374,6 +388,8 @@ FamilyWrite *series_writer(MetricId id)
 {
     if (id == METRIC_XID_ERRORS)
         return write_xid;
+    if (metric_get(id)->scope == METRIC_SCOPE_LINK)
+        return write_links;
     return find_exp(id) < ARRAY_LEN(exp_families) ? write_exp : write_metric;
 }
 

@@ -79,6 +79,18 @@ static const char *place_text(Screen *s, NcclPlace place)
     return place.line ? arena_printf(&s->pen.arena, "%s:%" PRIu64, name, place.line) : name;
 }
 
+/* How many of `all` are shown, `most` unless --verbose. */
+static size_t shown_of(const Screen *s, size_t all, size_t most)
+{
+    return s->pen.options.verbose || all < most ? all : most;
+}
+
+static void add_left_out(Screen *s, size_t left)
+{
+    if (left)
+        add_line(s, 2, "and %zu more (--verbose)", left);
+}
+
 /* ---- what is wrong ---- */
 
 /* "2 text; NCCL 2.21.5; 16 ranks on 2 nodes": inputs by kind, and the largest communicator. */
@@ -172,6 +184,7 @@ static void add_groups(Screen *s)
             add_group(s, &s->r->groups.at[i]);
             shown++;
         }
+    add_left_out(s, s->r->groups.len - shown);
 }
 
 /* ---- ways ---- */
@@ -252,18 +265,6 @@ static void add_comm(Screen *s, const NcclComm *c)
     str_addf(&text, "%s%s%s", c->nvls ? ", NVLS" : "", c->collnet ? ", CollNet" : "", c->mnnvl ? ", MNNVL" : "");
     add_line(s, 2, "%-20s %4" PRId64 " ranks, %u seen, %u complete%s", c->id, c->nranks, c->seen, c->complete,
              text.text);
-}
-
-/* How many of `all` are shown, `most` unless --verbose. */
-static size_t shown_of(const Screen *s, size_t all, size_t most)
-{
-    return s->pen.options.verbose || all < most ? all : most;
-}
-
-static void add_left_out(Screen *s, size_t left)
-{
-    if (left)
-        add_line(s, 2, "and %zu more (--verbose)", left);
 }
 
 static void add_comms(Screen *s)
@@ -353,12 +354,14 @@ static void add_bench(Screen *s, const NcclBench *b)
 static void add_benches(Screen *s)
 {
     const NcclReport *r = s->r;
+    const size_t shown = shown_of(s, r->benches.len, BENCHES_SHOWN);
     char size[32];
 
-    if (r->benches.len)
+    if (shown)
         pen_section(&s->pen, "nccl-tests", "");
-    for (size_t i = 0; i < shown_of(s, r->benches.len, BENCHES_SHOWN); i++)
+    for (size_t i = 0; i < shown; i++)
         add_bench(s, &r->benches.at[i]);
+    add_left_out(s, r->benches.len - shown);
     for (size_t i = 0; i < r->scalings.len; i++) {
         const NcclScaling *e = &r->scalings.at[i];
         add_line(s, 2, "%s from %" PRId64 " to %" PRId64 " ranks at %s: %.0f %% of the bus bandwidth",

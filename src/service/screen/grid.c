@@ -17,8 +17,7 @@ static int clamp_int(int64_t value, int64_t low, int64_t high)
     return (int)(value < low ? low : value > high ? high : value);
 }
 
-/* --- the screen ----------------------------------------------------------------------------------------------------
- */
+/* --- the screen --------------------------------------------------------------------------------------------------- */
 
 void grid_init(Grid *grid, int width, int height, bool utf8)
 {
@@ -63,8 +62,7 @@ const Cell *grid_at(const Grid *grid, int x, int y)
     return inside ? cell_at(grid, x, y) : NULL;
 }
 
-/* --- cells ---------------------------------------------------------------------------------------------------------
- */
+/* --- cells -------------------------------------------------------------------------------------------------------- */
 
 Area cell_visible(const Grid *grid, Area area)
 {
@@ -79,19 +77,14 @@ static bool is_inside(Area clip, int64_t x)
     return x >= clip.x && x < clip.x + clip.width;
 }
 
-/* The other half of a wide character becomes a blank before this half is drawn over. */
-static void part_halves(const Grid *grid, int64_t x, int64_t y)
-{
-    if (x > 0 && !cell_at(grid, x, y)->text[0])
-        memcpy(cell_at(grid, x - 1, y)->text, " ", 2);
-    if (x + 1 < grid->width && !cell_at(grid, x + 1, y)->text[0])
-        memcpy(cell_at(grid, x + 1, y)->text, " ", 2);
-}
-
 static void put_one(const Grid *grid, int64_t x, int64_t y, Ink ink, const char *text)
 {
     Cell *cell = cell_at(grid, x, y);
-    part_halves(grid, x, y);
+
+    if (x > 0 && !cell->text[0]) /* the other half of a wide character becomes a blank */
+        memcpy(cell[-1].text, " ", 2);
+    if (x + 1 < grid->width && !cell[1].text[0])
+        memcpy(cell[1].text, " ", 2);
     *cell = (Cell){.ink = (uint8_t)ink};
     memcpy(cell->text, text, strnlen(text, sizeof cell->text - 1));
 }
@@ -117,8 +110,7 @@ void cell_put(Grid *grid, Area clip, int64_t x, int64_t y, Ink ink, const char *
         put_one(grid, x + 1, y, ink, text);
 }
 
-/* --- characters ----------------------------------------------------------------------------------------------------
- */
+/* --- characters --------------------------------------------------------------------------------------------------- */
 
 /* ASCII replacements of what screens and texts draw, and of Latin letters. */
 static const struct {
@@ -195,8 +187,7 @@ bool glyph_next(const char **text, bool utf8, Glyph *ret)
     return true;
 }
 
-/* --- text ----------------------------------------------------------------------------------------------------------
- */
+/* --- text --------------------------------------------------------------------------------------------------------- */
 
 /* Draws from column `x` of the area, which may be left of it; returns the column after the text, cut or not. */
 static int64_t put_text(Grid *grid, Area area, int64_t x, int y, Ink ink, const char *text)
@@ -240,8 +231,7 @@ int grid_text_width(const char *text)
     return width;
 }
 
-/* --- areas ---------------------------------------------------------------------------------------------------------
- */
+/* --- areas -------------------------------------------------------------------------------------------------------- */
 
 void grid_fill(Grid *grid, Area area, Ink ink, const char *text)
 {
@@ -347,52 +337,44 @@ bool palette_is_light(const char *colorfgbg)
 
 /* --- printing ----------------------------------------------------------------------------------------------------- */
 
-/* Inks as ANSI codes of the sixteen standard colours. */
-static const char *const SGR[] = {
-    [INK_DIM] = "2",       [INK_STRONG] = "1",    [INK_TITLE] = "1;36", [INK_GOOD] = "32",     [INK_WARN] = "33",
-    [INK_BAD] = "1;31",    [INK_KEY] = "1;36",    [INK_BAR] = "32",     [INK_SERIES_A] = "36", [INK_SERIES_B] = "35",
-    [INK_SERIES_C] = "32", [INK_SERIES_D] = "33", [INK_BAND] = "2",
-};
-
 static bool is_blank(const Cell *cell)
 {
     return cell->text[0] == ' ' && !cell->text[1];
 }
 
-/* Columns of a row up to the last that shows something; a reversed blank does so where reversal is shown. */
-static int row_end(const Cell *row, int width, bool reversal)
+/* The ANSI codes of a cell with the sixteen standard colours, "" plain. */
+static const char *cell_codes(const Cell *cell, char out[32])
 {
-    while (width > 0 && is_blank(&row[width - 1]) && !(reversal && row[width - 1].reverse))
+    const InkStyle style = palette_style((Ink)cell->ink, 16, false);
+    const bool shown = cell->reverse || !is_blank(cell);
+    char colour[16] = "";
+
+    if (style.colour >= 0)
+        snprintf(colour, sizeof colour, ";%d", 30 + style.colour);
+    snprintf(out, 32, "%s%s%s%s", cell->reverse ? ";7" : "", shown && style.bold ? ";1" : "",
+             shown && style.dim ? ";2" : "", shown ? colour : "");
+    return out;
+}
+
+/* A row up to the last cell that shows something; a reversed blank does so where reversal is shown. */
+static void print_row(const Cell *row, int width, bool coloured, Str *out)
+{
+    char now[32] = "", codes[32] = "";
+
+    while (width > 0 && is_blank(&row[width - 1]) && !(coloured && row[width - 1].reverse))
         width--;
-    return width;
-}
+    for (int x = 0; x < width; x++) {
+        const bool half = !row[x].text[0];
 
-static const char *sgr_of(const Cell *cell)
-{
-    const char *sgr = cell->ink < ARRAY_LEN(SGR) && !(is_blank(cell) && !cell->reverse) ? SGR[cell->ink] : NULL;
-    return sgr ? sgr : "";
-}
-
-static void add_row(const Cell *row, int end, bool coloured, Str *out)
-{
-    const char *now = "";
-    bool reverse = false;
-    for (int x = 0; x < end; x++) {
-        const char *sgr = coloured ? sgr_of(&row[x]) : "";
-        const bool reversed = coloured && row[x].reverse, half = !row[x].text[0];
-        if (strcmp(sgr, now) != 0 || reversed != reverse)
-            str_addf(out, "\033[0%s%s%sm", reversed ? ";7" : "", *sgr ? ";" : "", sgr);
-        now = sgr;
-        reverse = reversed;
+        if (coloured && strcmp(cell_codes(&row[x], codes), now) != 0)
+            str_addf(out, "\033[0%sm", strcpy(now, codes));
         str_add(out, half && (x == 0 || !row[x - 1].text[0]) ? " " : row[x].text); /* the half of nothing */
     }
-    str_add(out, *now || reverse ? "\033[0m\n" : "\n");
+    str_add(out, now[0] ? "\033[0m\n" : "\n");
 }
 
 void grid_print(const Grid *grid, bool coloured, Str *out)
 {
-    for (int y = 0; y < grid->height; y++) {
-        const Cell *row = grid_at(grid, 0, y);
-        add_row(row, row_end(row, grid->width, coloured), coloured, out);
-    }
+    for (int y = 0; y < grid->height; y++)
+        print_row(grid_at(grid, 0, y), grid->width, coloured, out);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "service/screen/plot.h"
+/* Bars and history plots. */
+#include "service/screen/grid.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "base/utf8.h"
-#include "service/screen/grid.h"
 
 enum { DOTS_ACROSS = 2, DOTS_DOWN = 4, EIGHTHS = 8, THIRDS = 3 };
 
@@ -50,8 +50,7 @@ static int64_t row_of(const Plot *plot, float value)
     return llroundf(share_of(value, plot->low, plot->high) * (float)(plot->rows - 1));
 }
 
-/* --- lines ---------------------------------------------------------------------------------------------------------
- */
+/* --- lines -------------------------------------------------------------------------------------------------------- */
 
 /* At a column: the line, with its connection to the column before, or the band from minimum to maximum. */
 static Span span_at(const Plot *plot, const PlotSeries *series, bool band, size_t column)
@@ -85,29 +84,12 @@ static unsigned span_dots(Span span, bool band, int64_t lowest, int side)
     return dots;
 }
 
-static void put_dots(const Plot *plot, int x, int y, Ink ink, unsigned dots)
-{
-    char text[UTF8_MAX + 1] = "";
-    if (!dots)
-        return;
-    utf8_write(text, 0x2800 + dots);
-    put_dot(plot, x, y, ink, text);
-}
-
-/* Dots drawn before, where lines cross. */
-static unsigned dots_there(const Plot *plot, int x, int y)
-{
-    const Cell *cell = grid_at(plot->grid, x, y);
-    uint32_t c = 0;
-    bool dots =
-        cell && cell->ink != INK_BAND && utf8_read(cell->text, strlen(cell->text), &c) && c > 0x2800 && c < 0x2900;
-    return dots ? c - 0x2800 : 0;
-}
-
 /* One cell's width of a series in braille: its two columns of points. */
 static void draw_fine(const Plot *plot, const PlotSeries *series, bool band, int x)
 {
     Span spans[DOTS_ACROSS];
+    uint32_t c = 0;
+
     for (size_t side = 0; side < DOTS_ACROSS; side++) {
         size_t column = (size_t)((int64_t)x - plot->area.x) * DOTS_ACROSS + side;
         spans[side] = span_at(plot, series, band, column);
@@ -117,9 +99,14 @@ static void draw_fine(const Plot *plot, const PlotSeries *series, bool band, int
         unsigned dots = 0;
         for (int side = 0; side < DOTS_ACROSS; side++)
             dots |= span_dots(spans[side], band, lowest, side);
-        if (dots && !band)
-            dots |= dots_there(plot, x, y);
-        put_dots(plot, x, y, band ? INK_BAND : series->ink, dots);
+        if (!dots)
+            continue;
+        const Cell *cell = grid_at(plot->grid, x, y);
+        if (!band && cell->ink != INK_BAND && utf8_read(cell->text, strlen(cell->text), &c) && c > 0x2800 && c < 0x2900)
+            dots |= c - 0x2800; /* where lines cross */
+        char text[UTF8_MAX + 1] = "";
+        utf8_write(text, 0x2800 + dots);
+        put_dot(plot, x, y, band ? INK_BAND : series->ink, text);
     }
 }
 
@@ -145,16 +132,7 @@ static void draw_lines(const Plot *plot, const PlotSeries *series, bool band)
         (plot->fine ? draw_fine : draw_plain)(plot, series, band, x);
 }
 
-/* --- blocks --------------------------------------------------------------------------------------------------------
- */
-
-/* A cell filled from below by this many eighths. */
-static const char *rising_levels(const Grid *grid, int64_t eighths)
-{
-    if (grid->utf8)
-        return RISING[eighths];
-    return eighths > 5 ? "#" : eighths > 2 ? ":" : ".";
-}
+/* --- blocks ------------------------------------------------------------------------------------------------------- */
 
 static void draw_blocks(const Plot *plot, const PlotSeries *series)
 {
@@ -166,8 +144,10 @@ static void draw_blocks(const Plot *plot, const PlotSeries *series)
         filled = filled ? filled : 1; /* zero is visible, absent is not */
         for (int y = plot->clip.y; y < plot->clip.y + plot->clip.height; y++) {
             int64_t here = filled - ((int64_t)plot->area.y + plot->area.height - 1 - y) * EIGHTHS;
-            if (here > 0)
-                put_dot(plot, x, y, series->ink, rising_levels(plot->grid, here < EIGHTHS ? here : EIGHTHS));
+            if (here > 0 && plot->grid->utf8)
+                put_dot(plot, x, y, series->ink, RISING[here < EIGHTHS ? here : EIGHTHS]);
+            else if (here > 0)
+                put_dot(plot, x, y, series->ink, here > 5 ? "#" : here > 2 ? ":" : ".");
         }
     }
 }
@@ -185,47 +165,31 @@ void plot_draw(Grid *grid, Area area, PlotStyle style, const PlotSeries *series,
         draw_blocks(&plot, &series[i]);
 }
 
-/* --- one line ------------------------------------------------------------------------------------------------------
- */
-
-/* Filled eighths of a bar: at least one above 0, not all below 1. */
-static int64_t bar_eighths(float part, int width)
-{
-    int64_t all = (int64_t)width * EIGHTHS, filled = llroundf(share_of(part, 0, 1) * (float)all);
-    if (part > 0 && filled == 0)
-        return 1;
-    return part < 1 && filled == all ? all - 1 : filled;
-}
-
-static void bar_cell(const Plot *plot, int x, Ink ink, int64_t filled)
-{
-    bool utf8 = plot->grid->utf8;
-    int64_t here = filled - ((int64_t)x - plot->area.x) * EIGHTHS;
-    if (utf8 && here > 0)
-        put_dot(plot, x, plot->area.y, ink, GROWING[here < EIGHTHS ? here : EIGHTHS]);
-    else if (here >= EIGHTHS / 2)
-        put_dot(plot, x, plot->area.y, ink, "#");
-    else if (here > 0 && here == filled)
-        put_dot(plot, x, plot->area.y, ink, "|"); /* small, but not 0 */
-    else
-        put_dot(plot, x, plot->area.y, INK_DIM, utf8 ? "─" : "-");
-}
+/* --- one line ----------------------------------------------------------------------------------------------------- */
 
 void plot_bar(Grid *grid, Area area, Ink ink, float part, float second)
 {
     Plot plot = {.grid = grid, .area = area};
     plot.area.height = area.height > 0;
     plot.clip = cell_visible(grid, plot.area);
-    int64_t filled = isnan(part) ? 0 : bar_eighths(part, area.width);
+    const int64_t all = (int64_t)area.width * EIGHTHS;
+    int64_t filled = isnan(part) ? 0 : llroundf(share_of(part, 0, 1) * (float)all);
+    filled = part > 0 && filled == 0 ? 1 : part < 1 && filled == all ? all - 1 : filled; /* not 0, not all */
     int64_t mark = isnan(second) ? -1 : (int64_t)(share_of(second, 0, 1) * (float)area.width);
     mark -= mark == area.width; /* the last cell is full at its right edge */
     for (int x = plot.clip.x; x < plot.clip.x + plot.clip.width; x++) {
+        const int64_t here = filled - ((int64_t)x - area.x) * EIGHTHS;
+
         if (mark == (int64_t)x - area.x)
             put_dot(&plot, x, area.y, INK_STRONG, grid->utf8 ? "│" : "|");
         else if (isnan(part))
             put_dot(&plot, x, area.y, INK_DIM, grid->utf8 ? "·" : ".");
+        else if (grid->utf8 && here > 0)
+            put_dot(&plot, x, area.y, ink, GROWING[here < EIGHTHS ? here : EIGHTHS]);
+        else if (here >= EIGHTHS / 2 || (here > 0 && here == filled)) /* '|': small, but not 0 */
+            put_dot(&plot, x, area.y, ink, here >= EIGHTHS / 2 ? "#" : "|");
         else
-            bar_cell(&plot, x, ink, filled);
+            put_dot(&plot, x, area.y, INK_DIM, grid->utf8 ? "─" : "-");
     }
 }
 

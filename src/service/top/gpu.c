@@ -8,10 +8,8 @@
 
 #include "base/human.h"
 #include "base/cleanup.h"
-#include "service/top/value.h"
 
-/* --- numbers -------------------------------------------------------------------------------------------------------
- */
+/* --- numbers ------------------------------------------------------------------------------------------------------ */
 
 enum { LABEL_WIDTH = 20, COLUMN_WIDTH = 48 };
 
@@ -162,60 +160,44 @@ static void draw_identity(const Top *top, Pen *pen, Grid *grid, const GpuRow *ro
 }
 
 /* A value that was never sampled says nothing about the device. */
-static bool is_told(const Reading *reading, const Number *number)
+static bool is_told(const Sample *sample, const Number *number)
 {
-    const Sample *sample = &reading->sample[number->id];
-
     return number->always || sample->valid ||
            (sample->absence != ABSENCE_NOT_YET && sample->absence != ABSENCE_TURNED_OFF);
 }
 
-/* Skips a group that was never sampled. */
-static bool group_known(const Reading *reading, size_t title)
-{
-    for (size_t i = title + 1; i < ARRAY_LEN(numbers) && numbers[i].id != METRIC_END; i++)
-        if (is_told(reading, &numbers[i]))
-            return true;
-    return false;
-}
-
-static void draw_number(Pen *pen, Grid *grid, const Reading *reading, const Number *number)
-{
-    const Sample *sample = &reading->sample[number->id];
-    const Ink ink = number->id == METRIC_GPU_TEMP ? value_temp_ink(reading) : INK_PLAIN;
-    char text[NODE_WHY_CAP + 8];
-
-    if (sample->valid) {
-        draw_field(pen, grid, number->label, ink, value_text(text, number->id, sample), NULL);
-    } else if (is_told(reading, number)) {
-        snprintf(text, sizeof text, "- %s", absences[sample->absence].text);
-        draw_field(pen, grid, number->label, INK_DIM, text, absences[sample->absence].key);
-    }
-}
-
-/* Fills column by column, as a newspaper; scrolls if it does not fit. */
+/* Fills column by column, as a newspaper; scrolls if it does not fit. The title of a group waits for a number of it. */
 static void draw_numbers(Top *top, Grid *grid, Area area, const GpuRow *row)
 {
     Pen pen = pen_begin(&top->numbers, area, area.width / COLUMN_WIDTH > 0 ? area.width / COLUMN_WIDTH : 1);
-    bool shown = false;
+    const char *title = NULL;
+    char text[NODE_WHY_CAP + 8];
 
     if (area.height <= 0)
         return;
-    for (size_t i = 0; i < ARRAY_LEN(numbers) && row->gpu->state == GPU_UP; i++)
-        if (numbers[i].id == METRIC_END) {
-            shown = group_known(row->reading, i);
-            if (shown)
-                pen_title(&pen, grid, numbers[i].label);
-        } else if (shown) {
-            draw_number(&pen, grid, row->reading, &numbers[i]);
-        }
+    for (const Number *n = numbers; n < numbers + ARRAY_LEN(numbers) && row->gpu->state == GPU_UP; n++) {
+        const Sample *sample = n->id == METRIC_END ? NULL : &row->reading->sample[n->id];
+
+        if (!sample)
+            title = n->label;
+        if (!sample || !is_told(sample, n))
+            continue;
+        if (title)
+            pen_title(&pen, grid, title);
+        title = NULL;
+        const Ink ink = n->id == METRIC_GPU_TEMP ? value_temp_ink(row->reading) : INK_PLAIN;
+        if (!sample->valid)
+            snprintf(text, sizeof text, "- %s", absences[sample->absence].text);
+        draw_field(&pen, grid, n->label, sample->valid ? ink : INK_DIM,
+                   sample->valid ? value_text(text, n->id, sample) : text,
+                   sample->valid ? NULL : absences[sample->absence].key);
+    }
     draw_identity(top, &pen, grid, row);
     pen_end(&pen, &top->numbers);
     list_mark(&top->numbers, grid, area);
 }
 
-/* --- the view ------------------------------------------------------------------------------------------------------
- */
+/* --- the view ----------------------------------------------------------------------------------------------------- */
 
 enum { SIDE_BY_SIDE = 130, USERS_MAX = 4 };
 
@@ -239,16 +221,6 @@ static void draw_title(Top *top, Grid *grid, Area line, const GpuRow *row)
         grid_right(grid, line, line.width, 0, INK_DIM, grid->utf8 ? "← → other GPUs" : "Left Right: other GPUs");
 }
 
-/* Its open incidents, at most a third of the height. */
-static void draw_problems(Top *top, Grid *grid, Area *area, const GpuRow *row)
-{
-    const int least = area->height * 2 / 3;
-
-    for (size_t i = 0; i < incidents_wrong(top) && area->height > least; i++)
-        if (status_incident_on(top->incidents.at[i], row->gpu))
-            incident_draw(top, grid, area, top->incidents.at[i]);
-}
-
 /* Its activity, or why it has no values. */
 static void draw_why(Grid *grid, Area *area, const GpuRow *row)
 {
@@ -267,38 +239,37 @@ static void draw_why(Grid *grid, Area *area, const GpuRow *row)
     area_top(area, text_wrap(grid, rest, 0, INK_PLAIN, gpu_why(row->gpu)));
 }
 
-static void draw_user(const Top *top, Grid *grid, Area line, const NodeProcess *p)
-{
-    const ProcessOwner *owner = process_list_find(&top->snapshot->processes, p->pid);
-    char memory[HUMAN_MAX] = "-", label[TOP_TEXT_CAP];
-
-    if (p->used_bytes != UINT64_MAX)
-        human_bytes(memory, (double)p->used_bytes);
-    int x =
-        grid_textf(grid, line, 0, 0, INK_PLAIN, "%7" PRIu32 " %-8.8s %8s ", p->pid, owner ? owner->user : "-", memory);
-    if (p->sm_percent != UINT8_MAX)
-        x = grid_textf(grid, line, x, 0, INK_PLAIN, "%3u%% ", p->sm_percent);
-    else
-        x = grid_text(grid, line, x, 0, INK_DIM, "   - ");
-    if (owner_label(owner, label)[0])
-        x = grid_textf(grid, line, x, 0, INK_PLAIN, "%s  ", label);
-    grid_text(grid, line, x, 0, owner ? INK_PLAIN : INK_DIM, owner ? owner_command(owner) : "not seen here");
-}
-
 static void draw_users(Top *top, Grid *grid, Area area, const GpuRow *row)
 {
     const Area head = area_top(&area, 1);
-    int y = 0;
+    char memory[HUMAN_MAX], label[TOP_TEXT_CAP];
 
+    top_zone(top, head, ZONE_KEY, '3');
     int x = grid_text(grid, head, 0, 0, INK_TITLE, "Processes");
-    for (size_t i = 0; i < row->gpu->process_count && y < area.height; i++)
-        if (gpu_row_runs(row, &row->gpu->processes[i]))
-            draw_user(top, grid, area_row(area, y++), &row->gpu->processes[i]);
     if (!row->gpu->process_list.valid && row->gpu->process_count == 0)
         grid_textf(grid, head, x, 0, INK_DIM, "  not known: %s", absences[row->gpu->process_list.absence].text);
     else if (row->gpu->process_count == 0)
         grid_text(grid, head, x, 0, INK_DIM, "  none");
-    top_zone(top, head, ZONE_KEY, '3');
+    for (size_t i = 0; i < row->gpu->process_count && area.height > 0; i++) {
+        const NodeProcess *p = &row->gpu->processes[i];
+        const ProcessOwner *owner = process_list_find(&top->snapshot->processes, p->pid);
+
+        if (!gpu_row_runs(row, p))
+            continue;
+        const Area line = area_top(&area, 1);
+        snprintf(memory, sizeof memory, "-");
+        if (p->used_bytes != UINT64_MAX)
+            human_bytes(memory, (double)p->used_bytes);
+        x = grid_textf(grid, line, 0, 0, INK_PLAIN, "%7" PRIu32 " %-8.8s %8s ", p->pid, owner ? owner->user : "-",
+                       memory);
+        if (p->sm_percent != UINT8_MAX)
+            x = grid_textf(grid, line, x, 0, INK_PLAIN, "%3u%% ", p->sm_percent);
+        else
+            x = grid_text(grid, line, x, 0, INK_DIM, "   - ");
+        if (owner_label(owner, label)[0])
+            x = grid_textf(grid, line, x, 0, INK_PLAIN, "%s  ", label);
+        grid_text(grid, line, x, 0, owner ? INK_PLAIN : INK_DIM, owner ? owner_command(owner) : "not seen here");
+    }
 }
 
 static void draw_instances(Top *top, Grid *grid, Area *area, const GpuRow *row)
@@ -318,29 +289,7 @@ static void draw_instances(Top *top, Grid *grid, Area *area, const GpuRow *row)
     }
 }
 
-static void draw_left(Top *top, Grid *grid, Area area, const GpuRow *row)
-{
-    const int plots = plots_there(top, row) ? area.height * 2 / 3 : 0;
-
-    plots_draw(top, grid, area_top(&area, plots), row);
-    draw_instances(top, grid, &area, row);
-    draw_users(top, grid, area, row);
-}
-
-static void draw_stacked(Top *top, Grid *grid, Area area, const GpuRow *row)
-{
-    const bool large = area.height >= 20;
-    const int users = (int)row->gpu->process_count;
-    const int plots = !plots_there(top, row) ? 0 : large ? area.height * 2 / 5 : area.height * 2 / 5 + 1;
-
-    plots_draw(top, grid, area_top(&area, plots), row);
-    if (large) {
-        draw_instances(top, grid, &area, row);
-        draw_users(top, grid, area_top(&area, 1 + (users < USERS_MAX ? users : USERS_MAX)), row);
-    }
-    draw_numbers(top, grid, area, row);
-}
-
+/* Wide, its numbers are at the right of all else, else below. */
 void view_gpu_draw(Top *top, Grid *grid, Area area)
 {
     const GpuRow *row = top_followed(top);
@@ -352,15 +301,23 @@ void view_gpu_draw(Top *top, Grid *grid, Area area)
         return;
     }
     draw_title(top, grid, area_top(&area, 1), row);
-    draw_problems(top, grid, &area, row);
+    const int least = area.height * 2 / 3; /* its open incidents take at most a third of the height */
+    for (size_t i = 0; i < incidents_wrong(top) && area.height > least; i++)
+        if (status_incident_on(top->incidents.at[i], row->gpu))
+            incident_draw(top, grid, &area, top->incidents.at[i]);
     draw_why(grid, &area, row);
-    if (area.width < SIDE_BY_SIDE) {
-        draw_stacked(top, grid, area, row);
-        return;
+    const bool wide = area.width >= SIDE_BY_SIDE, plotted = plots_there(top, row), large = area.height >= 20;
+    const int users = row->gpu->process_count < USERS_MAX ? (int)row->gpu->process_count : USERS_MAX;
+    Area left = area_left(&area, wide ? area.width * 3 / 5 : 0), *rest = wide ? &left : &area;
+    if (wide) {
+        area_left(&area, 1);
+        left.width--;
     }
-    Area left = area_left(&area, area.width * 3 / 5);
-    area_left(&area, 1);
-    left.width--;
-    draw_left(top, grid, left, row);
+    const int height = wide ? left.height * 2 / 3 : area.height * 2 / 5 + !large;
+    plots_draw(top, grid, area_top(rest, plotted ? height : 0), row);
+    if (wide || large) {
+        draw_instances(top, grid, rest, row);
+        draw_users(top, grid, wide ? left : area_top(&area, 1 + users), row);
+    }
     draw_numbers(top, grid, area, row);
 }

@@ -10,18 +10,8 @@
 
 #include "base/cleanup.h"
 #include "base/human.h"
-#include "service/top/value.h"
 
 /* --- rows --------------------------------------------------------------------------------------------------------- */
-
-/* Finds the problem of a GPU: incidents are sorted by urgency. */
-static void find_problem(const Top *top, GpuRow *row)
-{
-    for (size_t i = 0; i < incidents_wrong(top) && !row->incident; i++)
-        if (status_incident_on(top->incidents.at[i], row->gpu))
-            row->incident = top->incidents.at[i];
-    row->severity = status_severity(top->incidents.at, top->incidents.len, row->gpu);
-}
 
 void gpus_see(Top *top)
 {
@@ -33,7 +23,10 @@ void gpus_see(Top *top)
         const NodeGpu *gpu = &node->gpus[i];
         GpuRow row = {.gpu = gpu, .reading = &gpu->reading, .activity = &gpu->activity};
 
-        find_problem(top, &row);
+        row.severity = status_severity(top->incidents.at, top->incidents.len, gpu);
+        for (size_t k = 0; k < incidents_wrong(top) && !row.incident; k++) /* the most urgent first */
+            if (status_incident_on(top->incidents.at[k], gpu))
+                row.incident = top->incidents.at[k];
         vec_push(&top->gpus, row);
         for (size_t k = 0; k < gpu->instance_count; k++) {
             row = (GpuRow){.gpu = gpu,
@@ -112,43 +105,34 @@ const char *gpu_why(const NodeGpu *gpu)
     return gpu->why[0] ? gpu->why : gpu_states[gpu->state].text;
 }
 
-/* The note of a GPU without a problem. */
-static const char *quiet_note(const Top *top, const GpuRow *row, Ink *ret_ink)
-{
-    const Maintenance *maintenance = top->snapshot->maintenance;
-    const char *throttle = value_throttle(row->reading, ret_ink);
-    const ActivityWord word = row->activity->word;
-
-    if (maintenance && maintenance_covers(maintenance, &row->gpu->reading.device)) {
-        *ret_ink = INK_WARN;
-        return "maintenance";
-    }
-    if (row->gpu->drained) {
-        *ret_ink = INK_WARN;
-        return "drained";
-    }
-    if (*ret_ink == INK_BAD || (word == ACTIVITY_WORKING && throttle[0]))
-        return throttle;
-    *ret_ink = word == ACTIVITY_WORKING ? INK_DIM : activity_ink(word);
-    return activity_words[word].key;
-}
-
 /* A short note: the problem and its action, the reason of low clocks, or the activity with its cause. */
 static Ink write_note(const Top *top, const GpuRow *row, char out[TOP_TEXT_CAP * 2])
 {
-    Ink ink = INK_DIM;
+    const Maintenance *maintenance = top->snapshot->maintenance;
+    const char *cause = activity_causes[row->activity->cause].key, *throttle;
+    const bool works = row->activity->word == ACTIVITY_WORKING;
+    Ink ink;
 
     if (row->instance) {
         gpu_owner(top, row, out);
-    } else if (row->incident) {
-        ink = severity_ink(row->incident->severity);
-        snprintf(out, TOP_TEXT_CAP * 2, "%s: %s", row->incident->class, fault_actions[row->incident->action].key);
-    } else {
-        const char *cause = activity_causes[row->activity->cause].key, *note = quiet_note(top, row, &ink);
-        const bool why = cause[0] && strcmp(note, activity_words[row->activity->word].key) == 0;
-        snprintf(out, TOP_TEXT_CAP * 2, "%s%s%s", note, why ? ": " : "", why ? cause : "");
+        return INK_DIM;
     }
-    return ink;
+    if (row->incident) {
+        snprintf(out, TOP_TEXT_CAP * 2, "%s: %s", row->incident->class, fault_actions[row->incident->action].key);
+        return severity_ink(row->incident->severity);
+    }
+    const bool maintained = maintenance && maintenance_covers(maintenance, &row->gpu->reading.device);
+    if (maintained || row->gpu->drained) {
+        strcpy(out, maintained ? "maintenance" : "drained");
+        return INK_WARN;
+    }
+    throttle = value_throttle(row->reading, &ink);
+    if (ink == INK_BAD || (works && throttle[0])) {
+        strcpy(out, throttle);
+        return ink;
+    }
+    snprintf(out, TOP_TEXT_CAP * 2, "%s%s%s", activity_words[row->activity->word].key, cause[0] ? ": " : "", cause);
+    return works ? INK_DIM : activity_ink(row->activity->word);
 }
 
 const char *gpu_owner(const Top *top, const GpuRow *row, char out[TOP_TEXT_CAP])
@@ -203,51 +187,66 @@ static void draw_note(Top *top, Grid *grid, Area cell, const GpuRow *row)
     grid_text(grid, cell, 0, 0, ink, text);
 }
 
-static void draw_busy_bar(Top *top UNUSED, Grid *grid, Area cell, const GpuRow *row)
-{
-    plot_bar(grid, cell, INK_BAR, (float)value_base(row->reading, METRIC_PROF_SM_ACTIVE),
-             (float)value_base(row->reading, METRIC_GPU_UTIL));
-}
+/* A gauge: a share, or a value of its limit. */
+typedef struct Gauge {
+    const char *label;
+    MetricId of, limit; /* limit METRIC_END: `of` is a share itself */
+    ValueText *text;    /* NULL: the share */
+    Ink bar;
+} Gauge;
 
-static void draw_memory_bar(Top *top UNUSED, Grid *grid, Area cell, const GpuRow *row)
-{
-    plot_bar(grid, cell, INK_SERIES_B, (float)value_share(row->reading, METRIC_FB_USED, METRIC_FB_TOTAL), (float)NAN);
-}
+enum { GAUGE_NONE, GAUGE_SM, GAUGE_TENSOR, GAUGE_DRAM, GAUGE_MEMORY, GAUGE_POWER, GAUGE_TEMP };
 
-static void draw_spark(Top *top, Grid *grid, Area cell, const GpuRow *row)
+static const Gauge gauges[] = {
+    [GAUGE_SM] = {"SM", METRIC_PROF_SM_ACTIVE, METRIC_END, NULL, INK_BAR},
+    [GAUGE_TENSOR] = {"tensor", METRIC_PROF_PIPE_TENSOR_ACTIVE, METRIC_END, NULL, INK_BAR},
+    [GAUGE_DRAM] = {"DRAM", METRIC_PROF_DRAM_ACTIVE, METRIC_END, NULL, INK_BAR},
+    [GAUGE_MEMORY] = {"mem", METRIC_FB_USED, METRIC_FB_TOTAL, value_memory, INK_SERIES_B},
+    [GAUGE_POWER] = {"power", METRIC_POWER_USAGE, METRIC_ENFORCED_POWER_LIMIT, value_power, INK_SERIES_C},
+    [GAUGE_TEMP] = {"temp", METRIC_GPU_TEMP, METRIC_SLOWDOWN_TEMP, value_temp, INK_SERIES_D},
+};
+
+/* The bar of SM has a mark at the utilisation of a GPU. */
+static void draw_bar(Grid *grid, Area area, int number, Ink ink, const GpuRow *row)
 {
-    plot_spark_of(top, grid, cell, row->reading);
+    const Gauge *gauge = &gauges[number];
+    const double share = gauge->limit == METRIC_END ? value_base(row->reading, gauge->of)
+                                                    : value_share(row->reading, gauge->of, gauge->limit);
+    const bool marked = number == GAUGE_SM && !row->instance;
+
+    plot_bar(grid, area, ink, (float)share, marked ? (float)value_base(row->reading, METRIC_GPU_UTIL) : (float)NAN);
 }
 
 enum { COLUMN_NUMBER, COLUMN_MODEL, COLUMN_BUSY, COLUMN_MEMORY = 8, COLUMN_POWER = 10 };
 
-/* A drawing, a share or a text. */
+/* A drawing, a share, a text or a bar. */
 typedef struct GpuColumn {
     Column column;
     void (*draw)(Top *top, Grid *grid, Area cell, const GpuRow *row);
     MetricId share;
     ValueText *text; /* of a GPU, not of an instance, but for the memory */
+    int gauge;       /* of the bar */
 } GpuColumn;
 
 static const GpuColumn columns[] = {
-    [COLUMN_NUMBER] = {{"gpu", "GPU", 3, 0, 0, true}, draw_number, METRIC_END, NULL},
-    [COLUMN_MODEL] = {{"model", "MODEL", 12, 22, 6, false}, draw_model, METRIC_END, NULL},
-    [COLUMN_BUSY] = {{"sm", "SM", 4, 0, 0, true}, NULL, METRIC_PROF_SM_ACTIVE, NULL},
-    {{"sm-bar", "", 6, 16, 3, false}, draw_busy_bar, METRIC_END, NULL},
-    {{"util", "UTIL", 4, 0, 0, true}, NULL, METRIC_GPU_UTIL, NULL},
-    {{"tensor", "TENS", 4, 0, 4, true}, NULL, METRIC_PROF_PIPE_TENSOR_ACTIVE, NULL},
-    {{"dram", "DRAM", 4, 0, 4, true}, NULL, METRIC_PROF_DRAM_ACTIVE, NULL},
-    {{"occupancy", "OCC", 4, 0, 8, true}, NULL, METRIC_PROF_SM_OCCUPANCY, NULL},
-    [COLUMN_MEMORY] = {{"memory", "MEMORY", 11, 0, 0, true}, NULL, METRIC_END, value_memory},
-    {{"memory-bar", "", 6, 14, 3, false}, draw_memory_bar, METRIC_END, NULL},
-    [COLUMN_POWER] = {{"power", "POWER", 9, 0, 1, true}, NULL, METRIC_END, value_power},
-    {{"temp", "TEMP", 7, 0, 1, true}, NULL, METRIC_END, value_temp},
-    {{"clock", "MHz", 4, 0, 5, true}, NULL, METRIC_END, value_clock},
-    {{"pcie", "PCIe GB/s", 9, 0, 7, true}, NULL, METRIC_END, value_pcie},
-    {{"nvlink", "NVLink", 6, 0, 7, true}, NULL, METRIC_END, value_nvlink},
-    {{"ecc", "ECC", 12, 14, 9, false}, NULL, METRIC_END, value_ecc},
-    {{"spark", "SM, 10 MIN", 12, 24, 10, false}, draw_spark, METRIC_END, NULL},
-    {{"note", "STATE", 11, 200, 2, false}, draw_note, METRIC_END, NULL},
+    [COLUMN_NUMBER] = {{"gpu", "GPU", 3, 0, 0, true}, draw_number, METRIC_END, NULL, GAUGE_NONE},
+    [COLUMN_MODEL] = {{"model", "MODEL", 12, 22, 6, false}, draw_model, METRIC_END, NULL, GAUGE_NONE},
+    [COLUMN_BUSY] = {{"sm", "SM", 4, 0, 0, true}, NULL, METRIC_PROF_SM_ACTIVE, NULL, GAUGE_NONE},
+    {{"sm-bar", "", 6, 16, 3, false}, NULL, METRIC_END, NULL, GAUGE_SM},
+    {{"util", "UTIL", 4, 0, 0, true}, NULL, METRIC_GPU_UTIL, NULL, GAUGE_NONE},
+    {{"tensor", "TENS", 4, 0, 4, true}, NULL, METRIC_PROF_PIPE_TENSOR_ACTIVE, NULL, GAUGE_NONE},
+    {{"dram", "DRAM", 4, 0, 4, true}, NULL, METRIC_PROF_DRAM_ACTIVE, NULL, GAUGE_NONE},
+    {{"occupancy", "OCC", 4, 0, 8, true}, NULL, METRIC_PROF_SM_OCCUPANCY, NULL, GAUGE_NONE},
+    [COLUMN_MEMORY] = {{"memory", "MEMORY", 11, 0, 0, true}, NULL, METRIC_END, value_memory, GAUGE_NONE},
+    {{"memory-bar", "", 6, 14, 3, false}, NULL, METRIC_END, NULL, GAUGE_MEMORY},
+    [COLUMN_POWER] = {{"power", "POWER", 9, 0, 1, true}, NULL, METRIC_END, value_power, GAUGE_NONE},
+    {{"temp", "TEMP", 7, 0, 1, true}, NULL, METRIC_END, value_temp, GAUGE_NONE},
+    {{"clock", "MHz", 4, 0, 5, true}, NULL, METRIC_END, value_clock, GAUGE_NONE},
+    {{"pcie", "PCIe GB/s", 9, 0, 7, true}, NULL, METRIC_END, value_pcie, GAUGE_NONE},
+    {{"nvlink", "NVLink", 6, 0, 7, true}, NULL, METRIC_END, value_nvlink, GAUGE_NONE},
+    {{"ecc", "ECC", 12, 14, 9, false}, NULL, METRIC_END, value_ecc, GAUGE_NONE},
+    {{"spark", "SM, 10 MIN", 12, 24, 10, false}, plot_spark_of, METRIC_END, NULL, GAUGE_NONE},
+    {{"note", "STATE", 11, 200, 2, false}, draw_note, METRIC_END, NULL, GAUGE_NONE},
 };
 
 static void draw_cell(Top *top, Grid *grid, Area cell, size_t column, const void *context)
@@ -257,27 +256,35 @@ static void draw_cell(Top *top, Grid *grid, Area cell, size_t column, const void
     Ink ink = column == COLUMN_BUSY ? activity_ink(row->activity->word) : INK_PLAIN;
     char text[VALUE_CAP];
 
-    if (c->draw) {
+    text[0] = '\0';
+    if (c->draw)
         c->draw(top, grid, cell, row);
-        return;
-    }
-    if (c->share != METRIC_END)
+    else if (c->gauge)
+        draw_bar(grid, cell, c->gauge, gauges[c->gauge].bar, row);
+    else if (c->share != METRIC_END)
         value_percent(text, value_base(row->reading, c->share));
     else if (!row->instance || column == COLUMN_MEMORY)
         c->text(text, row->reading, &ink);
-    else
-        return;
     column_text(grid, cell, c->column.right, strcmp(text, "-") == 0 ? INK_DIM : ink, text);
 }
 
 static const Table table = {columns, sizeof columns[0], ARRAY_LEN(columns), draw_cell};
 
-/* A GPU that is not up has no values: draws its state, since when, the action and the reason. */
-static void draw_down(Top *top, Grid *grid, Area area, const Layout *layout, const GpuRow *row)
+/* A GPU that is not up has no values: its state, since when, the action and the reason. */
+static void draw_line(Top *top, Grid *grid, Area area, const Layout *layout, const GpuRow *row)
 {
-    Area rest = area;
     char text[TOP_TEXT_CAP * 2];
+    Area rest = area;
 
+    if (row->instance || row->gpu->state == GPU_UP) {
+        columns_row(&table, layout, top, grid, area, row);
+        if (row->instance && layout->width[COLUMN_MODEL] == 0) { /* no room: its name over columns without values */
+            area_left(&area, layout->x[COLUMN_POWER]);
+            area.width = layout->width[COLUMN_POWER] + 8;
+            grid_text(grid, area, 0, 0, INK_DIM, instance_name(row->reading, text));
+        }
+        return;
+    }
     draw_number(top, grid, layout_cell(layout, area, COLUMN_NUMBER), row);
     draw_model(top, grid, layout_cell(layout, area, COLUMN_MODEL), row);
     area_left(&rest, layout->x[COLUMN_BUSY]);
@@ -287,22 +294,6 @@ static void draw_down(Top *top, Grid *grid, Area area, const Layout *layout, con
         x = grid_text(grid, rest, x + 2, 0, ink, text);
     }
     grid_text(grid, rest, x + 2, 0, INK_DIM, gpu_why(row->gpu));
-}
-
-static void draw_line(Top *top, Grid *grid, Area area, const Layout *layout, const GpuRow *row)
-{
-    char text[TOP_TEXT_CAP];
-
-    if (row->gpu->state != GPU_UP && !row->instance) {
-        draw_down(top, grid, area, layout, row);
-        return;
-    }
-    columns_row(&table, layout, top, grid, area, row);
-    if (row->instance && layout->width[COLUMN_MODEL] == 0) { /* no room: its name over columns without values */
-        area_left(&area, layout->x[COLUMN_POWER]);
-        area.width = layout->width[COLUMN_POWER] + 8;
-        grid_text(grid, area, 0, 0, INK_DIM, instance_name(row->reading, text));
-    }
 }
 
 /* --- blocks ------------------------------------------------------------------------------------------------------- */
@@ -323,52 +314,27 @@ static Area quarter_of(Area line, int which)
     return (Area){.x = line.x + which * width, .y = line.y, .width = width - 2, .height = line.height};
 }
 
-/* A gauge of a block: a share, or a value of its limit. */
-typedef struct Gauge {
-    const char *label;
-    MetricId of, limit; /* limit METRIC_END: `of` is a share itself */
-    ValueText *text;    /* NULL: the share */
-    Ink bar;
-} Gauge;
-
-enum { GAUGE_SM, GAUGE_TENSOR, GAUGE_DRAM, GAUGE_MEMORY, GAUGE_POWER, GAUGE_TEMP };
-
-static const Gauge gauges[] = {
-    [GAUGE_SM] = {"SM", METRIC_PROF_SM_ACTIVE, METRIC_END, NULL, INK_BAR},
-    [GAUGE_TENSOR] = {"tensor", METRIC_PROF_PIPE_TENSOR_ACTIVE, METRIC_END, NULL, INK_BAR},
-    [GAUGE_DRAM] = {"DRAM", METRIC_PROF_DRAM_ACTIVE, METRIC_END, NULL, INK_BAR},
-    [GAUGE_MEMORY] = {"mem", METRIC_FB_USED, METRIC_FB_TOTAL, value_memory, INK_SERIES_B},
-    [GAUGE_POWER] = {"power", METRIC_POWER_USAGE, METRIC_ENFORCED_POWER_LIMIT, value_power, INK_SERIES_C},
-    [GAUGE_TEMP] = {"temp", METRIC_GPU_TEMP, METRIC_SLOWDOWN_TEMP, value_temp, INK_SERIES_D},
-};
-
-/* "power   643/700 W ######----", in a quarter of the line; the bar of SM has a mark at the utilisation of a GPU. */
+/* "power   643/700 W ######----", in a quarter of the line. */
 static void draw_gauge(Grid *grid, Area line, int which, int number, const GpuRow *row)
 {
     const Gauge *gauge = &gauges[number];
-    const Reading *reading = row->reading;
-    const double share =
-        gauge->limit == METRIC_END ? value_base(reading, gauge->of) : value_share(reading, gauge->of, gauge->limit);
-    const double mark = number == GAUGE_SM && !row->instance ? value_base(reading, METRIC_GPU_UTIL) : (double)NAN;
     Area rest = quarter_of(line, which);
     const Area front = area_left(&rest, LABEL_WIDTH), value = area_left(&rest, VALUE_WIDTH);
     Ink ink = INK_PLAIN, bar = gauge->bar;
     char text[VALUE_CAP];
 
     if (gauge->text) {
-        gauge->text(text, reading, &ink);
+        gauge->text(text, row->reading, &ink);
         bar = ink == INK_PLAIN ? bar : ink;
     } else {
-        value_percent(text, share);
-        ink = isfinite(share) ? INK_PLAIN : INK_DIM;
-        if (number == GAUGE_SM)
-            ink = activity_ink(row->activity->word);
+        value_percent(text, value_base(row->reading, gauge->of));
+        ink = number == GAUGE_SM ? activity_ink(row->activity->word) : strcmp(text, "-") == 0 ? INK_DIM : INK_PLAIN;
     }
     grid_text(grid, front, 0, 0, INK_DIM, gauge->label);
     grid_right(grid, value, value.width, 0, ink, text);
     area_left(&rest, 1);
     if (rest.width > 2 && rest.height > 0)
-        plot_bar(grid, rest, bar, (float)share, (float)mark);
+        draw_bar(grid, rest, number, bar, row);
 }
 
 static void draw_first_line(Top *top, Grid *grid, Area line, const GpuRow *row)
@@ -399,35 +365,30 @@ static void draw_first_line(Top *top, Grid *grid, Area line, const GpuRow *row)
         x = grid_textf(grid, room, x, 0, INK_WARN, "%s%s", dot, text);
     if (gpu_owner(top, row, text)[0])
         grid_textf(grid, room, x, 0, INK_DIM, "%s%s", dot, text);
-    plot_spark_of(top, grid, quarter_of(line, QUARTERS - 1), reading);
+    plot_spark_of(top, grid, quarter_of(line, QUARTERS - 1), row);
 }
 
-static void draw_busy_line(Grid *grid, Area line, const GpuRow *row)
+static void draw_gauge_lines(Grid *grid, Area *area, const GpuRow *row)
 {
-    const Area last = quarter_of(line, QUARTERS - 1);
-    char text[VALUE_CAP];
-
-    for (int i = 0; i < QUARTERS - 1; i++)
-        draw_gauge(grid, line, i, GAUGE_SM + i, row);
-    int x = grid_text(grid, last, 0, 0, INK_DIM, "util ");
-    x = grid_textf(grid, last, x, 0, INK_PLAIN, "%-5s", value_percent(text, value_base(row->reading, METRIC_GPU_UTIL)));
-    x = grid_text(grid, last, x, 0, INK_DIM, " occupancy ");
-    grid_text(grid, last, x, 0, INK_PLAIN, value_percent(text, value_base(row->reading, METRIC_PROF_SM_OCCUPANCY)));
-}
-
-static void draw_limits_line(Grid *grid, Area line, const GpuRow *row)
-{
-    const Area last = quarter_of(line, QUARTERS - 1);
+    const Area busy = area_top(area, 1), limits = area_top(area, 1);
+    const Area first = quarter_of(busy, QUARTERS - 1), second = quarter_of(limits, QUARTERS - 1);
+    const Reading *reading = row->reading;
     char text[VALUE_CAP];
     Ink ink;
 
-    for (int i = 0; i < QUARTERS - 1; i++)
-        draw_gauge(grid, line, i, (int)GAUGE_MEMORY + i, row);
-    int x = grid_text(grid, last, 0, 0, INK_DIM, "PCIe ");
-    x = grid_text(grid, last, x, 0, INK_PLAIN, value_pcie(text, row->reading, &ink));
-    x = grid_text(grid, last, x, 0, INK_DIM, " NVL ");
-    x = grid_text(grid, last, x, 0, INK_PLAIN, value_nvlink(text, row->reading, &ink));
-    grid_text(grid, last, x, 0, INK_DIM, " GB/s");
+    for (int i = 0; i < QUARTERS - 1; i++) {
+        draw_gauge(grid, busy, i, GAUGE_SM + i, row);
+        draw_gauge(grid, limits, i, (int)GAUGE_MEMORY + i, row);
+    }
+    int x = grid_text(grid, first, 0, 0, INK_DIM, "util ");
+    x = grid_textf(grid, first, x, 0, INK_PLAIN, "%-5s", value_percent(text, value_base(reading, METRIC_GPU_UTIL)));
+    x = grid_text(grid, first, x, 0, INK_DIM, " occupancy ");
+    grid_text(grid, first, x, 0, INK_PLAIN, value_percent(text, value_base(reading, METRIC_PROF_SM_OCCUPANCY)));
+    x = grid_text(grid, second, 0, 0, INK_DIM, "PCIe ");
+    x = grid_text(grid, second, x, 0, INK_PLAIN, value_pcie(text, reading, &ink));
+    x = grid_text(grid, second, x, 0, INK_DIM, " NVL ");
+    x = grid_text(grid, second, x, 0, INK_PLAIN, value_nvlink(text, reading, &ink));
+    grid_text(grid, second, x, 0, INK_DIM, " GB/s");
 }
 
 static void draw_instance_block(Top *top, Grid *grid, Area line, const GpuRow *row)
@@ -456,8 +417,7 @@ void gpu_block(Top *top, Grid *grid, Area area, const GpuRow *row)
     area_left(&area, 4);
     draw_first_line(top, grid, area_top(&area, 1), row);
     if (row->gpu->state == GPU_UP) {
-        draw_busy_line(grid, area_top(&area, 1), row);
-        draw_limits_line(grid, area_top(&area, 1), row);
+        draw_gauge_lines(grid, &area, row);
     } else {
         grid_text(grid, area_top(&area, 1), 0, 0, INK_DIM, gpu_why(row->gpu));
     }
@@ -471,11 +431,6 @@ void gpu_block(Top *top, Grid *grid, Area area, const GpuRow *row)
 /* --- the view ----------------------------------------------------------------------------------------------------- */
 
 enum { BLOCK_WIDTH = 120, PROCESSES_LEAST = 4, PLOTS_LEAST = 7, PLOTS_MOST = 30 };
-
-typedef struct Plan {
-    bool blocks;
-    int gpus, plots, processes; /* lines of each */
-} Plan;
 
 static int min_lines(int a, int b)
 {
@@ -504,23 +459,6 @@ static const GpuRow *find_plotted(const Top *top)
         if (top->gpus.at[i].gpu == process->gpu && !top->gpus.at[i].instance)
             return &top->gpus.at[i];
     return &top->gpus.at[0];
-}
-
-/* Uses blocks if some processes still fit, and plots if more lines are left. */
-static Plan plan_of(const Top *top, Area area)
-{
-    const int rows = (int)top->processes.len;
-    const int wish = top->list_processes ? 1 + (rows > 0 ? rows : 1) : 0;
-    const int few = min_lines(wish, area.height / 4 > PROCESSES_LEAST ? area.height / 4 : PROCESSES_LEAST);
-    Plan plan = {.blocks =
-                     !top->compact && area.width >= BLOCK_WIDTH && rows_height(top, 0, true) + few <= area.height};
-
-    plan.gpus = min_lines(rows_height(top, 0, plan.blocks) + !plan.blocks, area.height - few);
-    plan.processes = min_lines(wish, area.height - plan.gpus);
-    const int left = area.height - plan.gpus - plan.processes;
-    if (left >= PLOTS_LEAST && top->gpus.len > 0 && plots_there(top, find_plotted(top)))
-        plan.plots = min_lines(left, PLOTS_MOST);
-    return plan;
 }
 
 /* The first row to draw, so that the cursor is visible and no lines are empty where there are rows above. */
@@ -570,23 +508,22 @@ static void draw_gpus(Top *top, Grid *grid, Area area, bool blocks)
         list_mark(&all, grid, head);
 }
 
-static void draw_processes(Top *top, Grid *grid, Area area)
+/* Uses blocks if some processes still fit, and plots if more lines are left. */
+void view_gpus_draw(Top *top, Grid *grid, Area area)
 {
+    const int rows = (int)top->processes.len, wish = top->list_processes ? 1 + (rows > 0 ? rows : 1) : 0;
+    const int few = min_lines(wish, area.height / 4 > PROCESSES_LEAST ? area.height / 4 : PROCESSES_LEAST);
+    const bool blocks = !top->compact && area.width >= BLOCK_WIDTH && rows_height(top, 0, true) + few <= area.height;
     const size_t selected = top->gpu_list.selected, devices = top->gpus.len;
     List list = {.count = top->processes.len, .first = top->process_list.first, .blurred = selected < devices};
 
+    draw_gpus(top, grid, area_top(&area, min_lines(rows_height(top, 0, blocks) + !blocks, area.height - few)), blocks);
+    const int processes = min_lines(wish, area.height), left = min_lines(area.height - processes, PLOTS_MOST);
+    if (left >= PLOTS_LEAST && devices > 0 && plots_there(top, find_plotted(top)))
+        plots_draw(top, grid, area_top(&area, left), find_plotted(top));
+    if (processes == 0)
+        return;
     list.selected = list.blurred ? 0 : selected - devices;
-    process_table_draw(top, grid, area, &list, devices);
+    process_table_draw(top, grid, area_top(&area, processes), &list, devices);
     top->process_list.first = list.first;
-}
-
-void view_gpus_draw(Top *top, Grid *grid, Area area)
-{
-    const Plan plan = plan_of(top, area);
-
-    draw_gpus(top, grid, area_top(&area, plan.gpus), plan.blocks);
-    if (plan.plots > 0)
-        plots_draw(top, grid, area_top(&area, plan.plots), find_plotted(top));
-    if (plan.processes > 0)
-        draw_processes(top, grid, area_top(&area, plan.processes));
 }

@@ -10,7 +10,6 @@
 #include "base/clock.h"
 #include "base/human.h"
 #include "base/cleanup.h"
-#include "service/top/value.h"
 
 enum { WIDE = 96 };
 
@@ -111,16 +110,9 @@ static void draw_replay(const Top *top, Grid *grid, Area *area)
                  (float)NAN);
 }
 
-/* --- health --------------------------------------------------------------------------------------------------------
- */
+/* --- health ------------------------------------------------------------------------------------------------------- */
 
 enum { TROUBLES_MAX = 4 };
-
-typedef struct Sums {
-    size_t by_word[ACTIVITY_END];
-    double power, limit, used, total, margin;
-    const NodeGpu *hottest;
-} Sums;
 
 static void add_finite(double *sum, double value)
 {
@@ -128,100 +120,68 @@ static void add_finite(double *sum, double value)
         *sum += value;
 }
 
-static Sums sum_up(const Node *node)
-{
-    Sums sums = {.margin = (double)INFINITY};
-
-    for (size_t i = 0; i < node->gpu_count; i++) {
-        const NodeGpu *gpu = &node->gpus[i];
-        const double margin = value_margin(&gpu->reading);
-
-        sums.by_word[gpu->activity.word]++;
-        add_finite(&sums.power, value_raw(&gpu->reading, METRIC_POWER_USAGE));
-        add_finite(&sums.limit, value_raw(&gpu->reading, METRIC_ENFORCED_POWER_LIMIT));
-        add_finite(&sums.used, value_base(&gpu->reading, METRIC_FB_USED));
-        add_finite(&sums.total, value_base(&gpu->reading, METRIC_FB_TOTAL));
-        if (margin < sums.margin) {
-            sums.margin = margin;
-            sums.hottest = gpu;
-        }
-    }
-    return sums;
-}
-
 /* "5 working, 1 idle held, 2 free · 4.9 of 5.6 kW · 412 of 640 GiB · ..." */
-static void draw_sums(const Sums *sums, Grid *grid, Area row, int x)
+static void draw_sums(const Node *node, Grid *grid, Area row, int x)
 {
     static const ActivityWord order[] = {ACTIVITY_WORKING, ACTIVITY_WAITING,  ACTIVITY_IDLE_HELD,
                                          ACTIVITY_FREE,    ACTIVITY_UNUSABLE, ACTIVITY_UNKNOWN};
     const char *dot = text_dot(grid), *between = "";
-    char used[HUMAN_MAX], total[HUMAN_MAX], hottest[TOP_TEXT_CAP];
+    char one[HUMAN_MAX], all[HUMAN_MAX], hottest[TOP_TEXT_CAP] = "";
+    double power = 0, limit = 0, used = 0, total = 0, least = (double)INFINITY;
+    size_t by_word[ACTIVITY_END] = {0};
 
+    for (const NodeGpu *gpu = node->gpus; gpu < node->gpus + node->gpu_count; gpu++) {
+        const double margin = value_margin(&gpu->reading);
+
+        by_word[gpu->activity.word]++;
+        add_finite(&power, value_raw(&gpu->reading, METRIC_POWER_USAGE));
+        add_finite(&limit, value_raw(&gpu->reading, METRIC_ENFORCED_POWER_LIMIT));
+        add_finite(&used, value_base(&gpu->reading, METRIC_FB_USED));
+        add_finite(&total, value_base(&gpu->reading, METRIC_FB_TOTAL));
+        if (margin < least)
+            snprintf(hottest, sizeof hottest, "%sGPU %" PRIu32 " is the hottest, %.0f %s below slowdown", dot,
+                     gpu->reading.device.index, margin, grid->utf8 ? "°C" : "C");
+        least = fmin(least, margin);
+    }
     for (size_t i = 0; i < ARRAY_LEN(order); i++)
-        if (sums->by_word[order[i]] > 0) {
-            x = grid_textf(grid, row, x, 0, activity_ink(order[i]), "%s%zu %s", between, sums->by_word[order[i]],
+        if (by_word[order[i]] > 0) {
+            x = grid_textf(grid, row, x, 0, activity_ink(order[i]), "%s%zu %s", between, by_word[order[i]],
                            activity_words[order[i]].key);
             between = ", ";
         }
-    if (sums->limit > 0)
-        x = grid_textf(grid, row, x, 0, INK_PLAIN, "%s%.2f of %.2f kW", dot, sums->power / 1000, sums->limit / 1000);
-    if (sums->total > 0)
-        x = grid_textf(grid, row, x, 0, INK_PLAIN, "%s%s of %s", dot, human_bytes(used, sums->used),
-                       human_bytes(total, sums->total));
-    if (!sums->hottest || sums->margin <= 0)
-        return;
-    snprintf(hottest, sizeof hottest, "%sGPU %" PRIu32 " is the hottest, %.0f %s below slowdown", dot,
-             sums->hottest->reading.device.index, sums->margin, grid->utf8 ? "°C" : "C");
-    if (x + grid_text_width(hottest) <= row.width)
+    if (limit > 0)
+        x = grid_textf(grid, row, x, 0, INK_PLAIN, "%s%.2f of %.2f kW", dot, power / 1000, limit / 1000);
+    if (total > 0)
+        x = grid_textf(grid, row, x, 0, INK_PLAIN, "%s%s of %s", dot, human_bytes(one, used), human_bytes(all, total));
+    if (least > 0 && x + grid_text_width(hottest) <= row.width)
         grid_text(grid, row, x, 0, INK_PLAIN, hottest);
 }
 
-/* The things with problems, as many as the line has room for. */
-static void draw_names(const Top *top, Grid *grid, Area row, int x)
-{
-    const StatusNames names = status_name_problems(top->incidents.at, incidents_wrong(top));
-    size_t i = 0;
-
-    for (; i < names.len && x + (int)strlen(names.at[i]) + 12 <= row.width; i++)
-        x = grid_textf(grid, row, x, 0, INK_STRONG, "%s%s", i ? ", " : "", names.at[i]);
-    if (i < names.all)
-        grid_textf(grid, row, x, 0, INK_STRONG, " and more");
-}
-
-/* How many of the problems the view below shows itself. */
-static size_t told_below(const Top *top, size_t wrong)
-{
-    const GpuRow *row = top->view == VIEW_GPU ? top_followed(top) : NULL;
-    size_t told = top->view == VIEW_INCIDENTS ? wrong : 0;
-
-    for (size_t i = 0; row && i < wrong; i++)
-        told += status_incident_on(top->incidents.at[i], row->gpu);
-    return told;
-}
-
-/* Small screens show only the worst. */
-static size_t shown_problems(const Area *area, size_t wrong)
-{
-    const size_t room = area->height < 20 ? 1 : area->height < 40 ? 2 : TROUBLES_MAX;
-
-    return wrong < room ? wrong : room;
-}
-
+/* Their names, and those that the view below does not show itself; small screens show only the worst. */
 static void draw_problems(Top *top, Grid *grid, Area *area)
 {
-    const size_t wrong = incidents_wrong(top), told = told_below(top, wrong);
-    const size_t shown = told > 0 ? 0 : shown_problems(area, wrong);
+    const GpuRow *row = top->view == VIEW_GPU ? top_followed(top) : NULL;
+    const size_t wrong = incidents_wrong(top), room = area->height < 20 ? 1 : area->height < 40 ? 2 : TROUBLES_MAX;
+    const StatusNames names = status_name_problems(top->incidents.at, wrong);
     const bool bad = top->incidents.at[0]->severity > SEVERITY_WARNING;
-    const Area row = area_top(area, 1);
+    const Area line = area_top(area, 1);
+    size_t below = top->view == VIEW_INCIDENTS ? wrong : 0, i = 0;
     char more[64];
 
-    draw_names(top, grid, row, text_badge(grid, row, bad ? INK_BAD : INK_WARN, " Problem: "));
-    if (wrong > shown + told) {
+    for (size_t k = 0; row && k < wrong; k++)
+        below += status_incident_on(top->incidents.at[k], row->gpu);
+    const size_t shown = below > 0 ? 0 : wrong < room ? wrong : room;
+    int x = text_badge(grid, line, bad ? INK_BAD : INK_WARN, " Problem: ");
+    for (; i < names.len && x + (int)strlen(names.at[i]) + 12 <= line.width; i++)
+        x = grid_textf(grid, line, x, 0, INK_STRONG, "%s%s", i ? ", " : "", names.at[i]);
+    if (i < names.all)
+        grid_textf(grid, line, x, 0, INK_STRONG, " and more");
+    if (wrong > shown + below) {
         snprintf(more, sizeof more, "%zu in all: 4", wrong);
-        grid_right(grid, row, row.width, 0, INK_KEY, more);
+        grid_right(grid, line, line.width, 0, INK_KEY, more);
     }
-    top_zone(top, row, ZONE_KEY, '4');
-    for (size_t i = 0; i < shown; i++)
+    top_zone(top, line, ZONE_KEY, '4');
+    for (i = 0; i < shown; i++)
         incident_draw(top, grid, area, top->incidents.at[i]);
 }
 
@@ -246,29 +206,23 @@ static void draw_maintenance(const Top *top, Grid *grid, Area *area)
     }
 }
 
-static void draw_health(Top *top, Grid *grid, Area *area)
-{
-    if (incidents_wrong(top) > 0) {
-        draw_problems(top, grid, area);
-        draw_maintenance(top, grid, area);
-        return;
-    }
-    const Area row = area_top(area, 1);
-    const bool known = status_code(top->snapshot) == 0, old = top->feed->trouble[0];
-    const Sums sums = sum_up(top->snapshot->node);
-    const char *word = !known ? " Nothing sampled yet " : old ? " Was healthy " : " All healthy ";
-
-    draw_sums(&sums, grid, row, text_badge(grid, row, known && !old ? INK_GOOD : INK_WARN, word) + 1);
-    draw_maintenance(top, grid, area);
-}
-
 void head_draw(Top *top, Grid *grid, Area *area)
 {
-    const Area row = area_top(area, 1);
-
-    draw_first(top, grid, row);
+    draw_first(top, grid, area_top(area, 1));
     draw_stale(top, grid, area);
     draw_replay(top, grid, area);
-    if (top->snapshot->node)
-        draw_health(top, grid, area);
+    if (!top->snapshot->node)
+        return;
+    const bool known = status_code(top->snapshot) == 0, old = top->feed->trouble[0];
+    if (incidents_wrong(top) > 0) {
+        draw_problems(top, grid, area);
+    } else {
+        const Area row = area_top(area, 1);
+        const int x = text_badge(grid, row, known && !old ? INK_GOOD : INK_WARN,
+                                 !known ? " Nothing sampled yet "
+                                 : old  ? " Was healthy "
+                                        : " All healthy ");
+        draw_sums(top->snapshot->node, grid, row, x + 1);
+    }
+    draw_maintenance(top, grid, area);
 }

@@ -25,7 +25,7 @@ struct History {
     pthread_mutex_t lock;
     Store *store;
     uint64_t pace_ns, last_ns; /* last_ns: of the last snapshot */
-    uint32_t epoch;            /* how often it was emptied */
+    uint64_t filled;           /* how many times a past has come */
     size_t count, found;       /* found: the line that was found last */
     Line lines[HISTORY_SERIES_MAX];
     StoreSecond read[STORE_SECONDS]; /* of the series that is read, and the same as minutes */
@@ -97,16 +97,6 @@ static Line *find_line(History *history, const Device *device, MetricId metric)
     return line;
 }
 
-static HistoryRef ref_of(const History *history, const Line *line)
-{
-    return (HistoryRef){(uint32_t)(line - history->lines), history->epoch};
-}
-
-static Line *line_of(History *history, HistoryRef ref)
-{
-    return ref.epoch == history->epoch && ref.series < history->count ? &history->lines[ref.series] : NULL;
-}
-
 /* --- snapshots ---------------------------------------------------------------------------------------------------- */
 
 const Reading *history_find_reading(const Node *node, const Device *device)
@@ -147,29 +137,26 @@ static void add_reading(const History *history, Line *line, const Reading *readi
     line->last = value;
 }
 
-static void empty_history(History *history)
-{
-    store_free(history->store);
-    history->store = store_new(HISTORY_SERIES_MAX);
-    history->epoch++;
-    for (size_t i = 0; i < history->count; i++)
-        open_series(history, &history->lines[i]);
-}
-
-void history_add(History *history, const Node *node, uint64_t pace_ns, uint64_t jump_ns)
+bool history_add(History *history, const Node *node, uint64_t pace_ns, uint64_t jump_ns)
 {
     const uint64_t real_ns = node->real_ns;
 
     CLEANUP(unlock_history) History *locked UNUSED = lock_history(history);
-    if (history->last_ns && (real_ns < history->last_ns || real_ns - history->last_ns > jump_ns))
-        empty_history(history);
+    const bool jumps = history->last_ns && (real_ns < history->last_ns || real_ns - history->last_ns > jump_ns);
+    if (jumps) {
+        store_free(history->store);
+        history->store = store_new(HISTORY_SERIES_MAX);
+        for (size_t i = 0; i < history->count; i++)
+            open_series(history, &history->lines[i]);
+    }
     if (real_ns == history->last_ns)
-        return;
+        return false;
     history->last_ns = real_ns;
     history->pace_ns = number_max_u64(pace_ns, NS_PER_S);
     for (Line *line = history->lines; line < history->lines + history->count; line++)
         if (line->filled)
             add_reading(history, line, history_find_reading(node, &line->device), real_ns);
+    return jumps;
 }
 
 /* --- the past before the first snapshot --------------------------------------------------------------------------- */
@@ -180,13 +167,13 @@ bool history_next_wanted(History *history, HistoryWant *ret)
     for (Line *line = history->lines; line < history->lines + history->count; line++)
         if (!line->wanted) {
             line->wanted = true;
-            *ret = (HistoryWant){.device = line->device, .metric = line->metric, .ref = ref_of(history, line)};
+            *ret = (HistoryWant){line->device, line->metric, (uint32_t)(line - history->lines)};
             return true;
         }
     return false;
 }
 
-bool history_open(History *history, const Device *device, MetricId metric, HistoryRef *ret)
+bool history_open(History *history, const Device *device, MetricId metric, uint32_t *ret)
 {
     CLEANUP(unlock_history) History *locked UNUSED = lock_history(history);
     Line *line = find_line(history, device, metric);
@@ -194,16 +181,16 @@ bool history_open(History *history, const Device *device, MetricId metric, Histo
     if (!line || line->series < 0)
         return false;
     line->wanted = true;
-    *ret = ref_of(history, line);
+    *ret = (uint32_t)(line - history->lines);
     return true;
 }
 
-void history_fill(History *history, HistoryRef ref, uint64_t from_ns, uint64_t until_ns, PlotPoint point)
+void history_fill(History *history, uint32_t ref, uint64_t from_ns, uint64_t until_ns, PlotPoint point)
 {
     CLEANUP(unlock_history) History *locked UNUSED = lock_history(history);
-    Line *line = line_of(history, ref);
+    Line *line = &history->lines[ref];
 
-    if (!line || !isfinite(point.mean))
+    if (!isfinite(point.mean))
         return;
     const uint64_t length = until_ns - from_ns, unit = length < NS_PER_MIN ? NS_PER_S : NS_PER_MIN;
     const uint64_t first = from_ns / unit, count = number_max_u64(length / unit, 1);
@@ -221,13 +208,26 @@ void history_fill(History *history, HistoryRef ref, uint64_t from_ns, uint64_t u
     }
 }
 
-void history_end_fill(History *history, HistoryRef ref)
+void history_end_fill(History *history, uint32_t ref)
 {
     CLEANUP(unlock_history) History *locked UNUSED = lock_history(history);
-    Line *line = line_of(history, ref);
+    history->lines[ref].filled = true;
+    history->filled++;
+}
 
-    if (line)
-        line->filled = true;
+uint64_t history_count_filled(History *history)
+{
+    CLEANUP(unlock_history) History *locked UNUSED = lock_history(history);
+    return history->filled;
+}
+
+bool history_has_wanted(History *history)
+{
+    CLEANUP(unlock_history) History *locked UNUSED = lock_history(history);
+    for (const Line *line = history->lines; line < history->lines + history->count; line++)
+        if (!line->wanted)
+            return true;
+    return false;
 }
 
 size_t history_count_open(History *history)
@@ -284,14 +284,6 @@ static PlotPoint fold_slots(const Slots *slots, uint64_t from_ns, uint64_t to_ns
     return known ? (PlotPoint){(float)min, (float)(sum / (double)known), (float)max} : no_point;
 }
 
-/* The oldest instant that seconds are kept of; before it minutes stand in. */
-static uint64_t seconds_begin(const Line *line)
-{
-    if (line->newest_ns == 0)
-        return UINT64_MAX;
-    return line->newest_ns - number_min_u64(line->newest_ns, (STORE_SECONDS - 1) * NS_PER_S);
-}
-
 void history_read_points(History *history, const Device *device, MetricId metric, uint64_t to_ns, uint64_t span_ns,
                          PlotPoint *out, size_t columns)
 {
@@ -304,7 +296,11 @@ void history_read_points(History *history, const Device *device, MetricId metric
     uint64_t kept_from = 0;
 
     if (line && line->series >= 0) {
-        kept_from = span_ns > STORE_SECONDS * NS_PER_S ? UINT64_MAX : seconds_begin(line);
+        const uint64_t newest = line->newest_ns, kept = (STORE_SECONDS - 1) * NS_PER_S;
+
+        /* the oldest instant that seconds are kept of; before it minutes stand in */
+        kept_from =
+            newest == 0 || span_ns > STORE_SECONDS * NS_PER_S ? UINT64_MAX : newest - number_min_u64(newest, kept);
         seconds = read_seconds(history, line, start_ns, end * step);
         if (start_ns < kept_from)
             minutes.count =

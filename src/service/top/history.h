@@ -5,8 +5,8 @@
  * The past of what is plotted, in a store of its own (engine/store): seconds for ten minutes, minutes for a day, on the
  * axis of the wall clock. A series (a gauge of a device) is kept from the moment its points are asked for. First a feed
  * fills in what was before (history_next_wanted, history_fill, history_end_fill), then every snapshot adds to it.
- * Asking for points and adding a snapshot allocate nothing. Locks itself: the thread that draws and that of the feed
- * share it.
+ * Asking for points and adding a snapshot allocate nothing. Locks itself: one thread draws, that of the feed does all
+ * else.
  *
  * A value stands until the next snapshot, if that comes within two and a half times the pace; an absent one stands for
  * nothing.
@@ -14,7 +14,7 @@
 
 #include "engine/store/store.h"
 #include "model/node.h"
-#include "service/screen/plot.h"
+#include "service/screen/grid.h"
 
 enum { HISTORY_SECONDS = STORE_SECONDS, HISTORY_MINUTES = STORE_MINUTES, HISTORY_SERIES_MAX = 2048 };
 
@@ -31,31 +31,31 @@ void history_read_points(History *history, const Device *device, MetricId metric
                          PlotPoint *out, size_t columns);
 
 /* Adds the snapshot's values to the series that are filled; `pace_ns`: between two snapshots, at least a second. One
- * that is older than the last, or that comes after a gap of more than `jump_ns`, empties the history: all series want
- * their past again. */
-void history_add(History *history, const Node *node, uint64_t pace_ns, uint64_t jump_ns);
+ * that is older than the last, or that comes after a gap of more than `jump_ns`, empties the history, which is
+ * returned: all series want their past again. */
+bool history_add(History *history, const Node *node, uint64_t pace_ns, uint64_t jump_ns);
 /* Of a GPU or an instance; NULL: it is not there. */
 const Reading *history_find_reading(const Node *node, const Device *device);
-
-typedef struct HistoryRef {
-    uint32_t series, epoch;
-} HistoryRef;
 
 /* A series whose past is wanted; `ref` is for the answer. */
 typedef struct HistoryWant {
     Device device;
     MetricId metric;
-    HistoryRef ref;
+    uint32_t ref;
 } HistoryWant;
 
 /* Takes the next one that was not taken yet; false: there is none. */
 bool history_next_wanted(History *history, HistoryWant *ret);
 /* A series to be filled though nobody asked for it; false: there is no room or no key for it. */
-bool history_open(History *history, const Device *device, MetricId metric, HistoryRef *ret);
+bool history_open(History *history, const Device *device, MetricId metric, uint32_t *ret);
 /* `point` held from from_ns to until_ns. Minutes (of a span of a minute or more) before seconds, each in ascending
- * order. An answer to a want from before the history was emptied is dropped. */
-void history_fill(History *history, HistoryRef ref, uint64_t from_ns, uint64_t until_ns, PlotPoint point);
+ * order. */
+void history_fill(History *history, uint32_t ref, uint64_t from_ns, uint64_t until_ns, PlotPoint point);
 /* All of its past has come, as far as there is one. */
-void history_end_fill(History *history, HistoryRef ref);
+void history_end_fill(History *history, uint32_t ref);
+/* Whether a series was asked for that history_next_wanted has not taken yet. */
+bool history_has_wanted(History *history);
 /* Series whose past is still to come. */
 size_t history_count_open(History *history);
+/* How many times the past of a series has come. */
+uint64_t history_count_filled(History *history);

@@ -102,30 +102,7 @@ static void draw_row(Top *top, Grid *grid, Area line, size_t i, const void *layo
     columns_row(&table, layout, top, grid, line, top->incidents.at[i]);
 }
 
-static void draw_list(Top *top, Grid *grid, Area area)
-{
-    const Area head = area_top(&area, 1);
-    Layout layout;
-
-    columns_fit(&table, area.width, &layout);
-    columns_head(&table, &layout, grid, head);
-    list_draw(top, &top->incident_list, grid, area, 0, 0, draw_row, &layout);
-    list_mark(&top->incident_list, grid, head);
-}
-
 /* --- one ---------------------------------------------------------------------------------------------------------- */
-
-/* The ink of a line of incident_sheet(). */
-static Ink line_ink(const char *line, size_t number, const Incident *incident)
-{
-    if (number == 0)
-        return severity_ink(incident->severity);
-    if (strncmp(line, "do ", 3) == 0)
-        return INK_STRONG;
-    if (strncmp(line, "what was seen", 13) == 0 || strncmp(line, "before and after", 16) == 0)
-        return INK_TITLE;
-    return INK_PLAIN;
-}
 
 /* All of it; scrolled by a list, or from its begin where that is NULL. */
 static void draw_sheet(Top *top, Grid *grid, Area area, const Incident *incident, List *scroll)
@@ -138,9 +115,14 @@ static void draw_sheet(Top *top, Grid *grid, Area area, const Incident *incident
     str_clear(&top->sheet);
     incident_sheet(incident, &style, &top->sheet);
     for (const char *at = top->sheet.text; *at;) {
-        const size_t len = strcspn(at, "\n"), number = pen.line;
+        const size_t len = strcspn(at, "\n");
+        const bool head = strncmp(at, "what was seen", 13) == 0 || strncmp(at, "before and after", 16) == 0;
+        const Ink ink = pen.line == 0                ? severity_ink(incident->severity)
+                        : strncmp(at, "do ", 3) == 0 ? INK_STRONG
+                        : head                       ? INK_TITLE
+                                                     : INK_PLAIN;
 
-        grid_textf(grid, pen_line(&pen, false), 0, 0, line_ink(at, number, incident), "%.*s", (int)len, at);
+        grid_textf(grid, pen_line(&pen, false), 0, 0, ink, "%.*s", (int)len, at);
         at += len + (at[len] == '\n');
     }
     pen_end(&pen, scroll ? scroll : &begin);
@@ -174,26 +156,18 @@ static const char *without_address(const char *title, char out[INCIDENT_TEXT_CAP
     return out;
 }
 
-/* Draws the title in at most two lines; returns how many. */
-static int draw_title(Grid *grid, Area place, const char *title)
-{
-    char brief[INCIDENT_TEXT_CAP];
-
-    if (grid_text_width(title) > place.width)
-        title = without_address(title, brief);
-    place.height = place.height > 2 ? 2 : place.height;
-    return text_wrap(grid, place, 0, INK_PLAIN, title);
-}
-
 void incident_draw(Top *top, Grid *grid, Area *area, const Incident *incident)
 {
     const char *title = incident->title, *action = fault_actions[incident->action].text;
     const bool one = area->width > 16 + grid_text_width(title) + grid_text_width(action);
+    char brief[INCIDENT_TEXT_CAP];
     Area place = *area;
 
     grid_text(grid, area_left(&place, 8), 0, 0, severity_ink(incident->severity),
               fault_severities[incident->severity].key);
-    const int lines = draw_title(grid, place, title);
+    const bool fits = grid_text_width(title) <= place.width;
+    const Area two = {.x = place.x, .y = place.y, .width = place.width, .height = place.height > 2 ? 2 : place.height};
+    const int lines = text_wrap(grid, two, 0, INK_PLAIN, fits ? title : without_address(title, brief));
     Area row = area_row(place, one ? 0 : lines);
     int x = one ? grid_text_width(title) + 1 : 0;
     x = grid_textf(grid, row, x, 0, INK_KEY, "%s DO ", text_arrow(grid));
@@ -204,12 +178,18 @@ void incident_draw(Top *top, Grid *grid, Area *area, const Incident *incident)
 void view_incidents_draw(Top *top, Grid *grid, Area area)
 {
     const int wish = 1 + (int)top->incidents.len, half = area.height / 2;
+    Layout layout;
 
     if (top->incidents.len == 0) {
         grid_text(grid, area, 1, 1, INK_GOOD, "no open incident");
         return;
     }
-    draw_list(top, grid, area_top(&area, wish < half ? wish : half));
+    Area list = area_top(&area, wish < half ? wish : half);
+    const Area head = area_top(&list, 1);
+    columns_fit(&table, area.width, &layout);
+    columns_head(&table, &layout, grid, head);
+    list_draw(top, &top->incident_list, grid, list, 0, 0, draw_row, &layout);
+    list_mark(&top->incident_list, grid, head);
     const Area rule = area_top(&area, 1);
     grid_fill(grid, rule, INK_TITLE, "─");
     grid_text(grid, rule, 2, 0, INK_DIM, " Enter: all of it ");

@@ -11,7 +11,6 @@
 #include "base/vec.h"
 #include "engine/health/incidents.h"
 #include "service/screen/grid.h"
-#include "service/screen/plot.h"
 #include "service/top/top.h"
 
 enum {
@@ -242,7 +241,6 @@ typedef struct View {
     const char *name, *title, *brief; /* for options; of its tab; the same where there is little room */
     const char *about;                /* for the help */
     size_t list;                      /* offset of the List in Top that the arrows move */
-    void (*enter)(Top *top);          /* drills down; NULL nothing to open */
     void (*draw)(Top *top, Grid *grid, Area area);
 } View;
 
@@ -259,6 +257,8 @@ const ProcessRow *top_process(const Top *top);
 void top_find_things(Top *top);
 /* Sorts and filters the processes anew; the cursors stay on their objects. */
 void top_order(Top *top);
+/* Drills down: to the GPU, or to the sheet of the process or incident under the cursor. */
+void top_enter(Top *top);
 /* To another view, which Escape leaves again. */
 void top_go(Top *top, ViewId view);
 void top_follow(Top *top, const Device *device);
@@ -272,8 +272,6 @@ void view_topology_draw(Top *top, Grid *grid, Area area);
 
 void overlay_draw(Top *top, Grid *grid);
 void overlay_key(Top *top, uint32_t key);
-/* Opens the dialog for the process under the cursor, or says why not. */
-void overlay_signal_open(Top *top);
 void overlay_process_draw(Top *top, Grid *grid, Area area);
 void overlay_incident_draw(Top *top, Grid *grid, Area area);
 
@@ -385,6 +383,35 @@ const char *joined_pair(const Node *node, const Joined *a, const Joined *b, char
  * *ret_more is how many others are as near. */
 const Joined *joined_nearest(const JoinedList *list, const Joined *gpu, size_t *ret_more);
 
+/* value.c: readings formatted for people: units, shares and words. Limits are the device's own. Absent is "-" and NAN,
+ * never 0. Pure. */
+enum { VALUE_CAP = 64 };
+
+/* The value in its base unit (bytes, hertz, ratio, ...), NAN where absent. */
+double value_base(const Reading *reading, MetricId id);
+/* The value as it is, NAN where absent. */
+double value_raw(const Reading *reading, MetricId id);
+/* With its unit: "71.2 GiB", "97 %", "1980 MHz", "yes"; "-" where absent. */
+char *value_text(char out[VALUE_CAP], MetricId id, const Sample *sample);
+/* "97%", "-" */
+char *value_percent(char out[VALUE_CAP], double share);
+/* Of a column or a gauge; "-" where absent; sets *ret_ink where the value decides it. */
+typedef char *ValueText(char out[VALUE_CAP], const Reading *reading, Ink *ret_ink);
+/* "71/80 GiB", "643/700 W", "63/87 C": value and limit; without an unknown limit. */
+ValueText value_memory, value_power, value_temp;
+ValueText value_clock;              /* "1980": MHz of the SMs */
+ValueText value_pcie, value_nvlink; /* "1.2/0.3", "210": GB/s received and sent, both ways */
+/* "ok", "2 uncorrected", "remap failed", "off"; "-" where nothing is known. */
+ValueText value_ecc;
+/* Share of a limit, NAN where one is not known. */
+double value_share(const Reading *reading, MetricId of, MetricId limit);
+/* Degrees left before the hardware slows down, NAN where not known. */
+double value_margin(const Reading *reading);
+
+Ink value_temp_ink(const Reading *reading);
+/* The worst reason of low clocks, a word or two; "" none or unknown. */
+const char *value_throttle(const Reading *reading, Ink *ret_ink);
+
 /* plots.c: the table of what can be plotted. */
 enum { PLOT_SERIES_MAX = 2 };
 
@@ -404,4 +431,4 @@ extern const size_t top_plot_count;
 /* Whether the device has anything to plot. */
 bool plots_there(const Top *top, const GpuRow *row);
 void plots_draw(Top *top, Grid *grid, Area area, const GpuRow *row);
-void plot_spark_of(Top *top, Grid *grid, Area area, const Reading *reading);
+void plot_spark_of(Top *top, Grid *grid, Area area, const GpuRow *row);

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keys as a table, from which dispatch, the foot and the help are made; prompts. Keys are those of htop, nvtop and
+/* Keys as a table, from which dispatch, the foot and the help are made; prompts; overlays: help, setup, sorting,
+ * signals. Keys are those of htop, nvtop and
  * nvitop where these agree; where a letter means two things there, the help says which one it is here. */
 #include "service/top/inside.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,6 +15,292 @@
 #include "base/cleanup.h"
 #include "base/number.h"
 #include "base/utf8.h"
+
+/* --- help --------------------------------------------------------------------------------------------------------- */
+
+static const char *const notes[] = {
+    "SM is the share of time in which the multiprocessors really worked; UTIL only says that some kernel ran. The mark "
+    "in the bar of SM is UTIL: far apart means occupied and not busy.",
+    "- is a value that is not there, never zero; the view of one GPU says why. Limits are the GPU's own: its slowdown "
+    "temperature, its power limit.",
+    "k signals a process, as in htop, so hjkl do not move. Signals are refused in read-only mode and of the past.",
+};
+
+static void draw_help_row(Pen *pen, Grid *grid, const char *label, const char *text)
+{
+    const Area line = pen_line(pen, false);
+
+    grid_text(grid, line, 1, 0, INK_KEY, label);
+    grid_text(grid, line, 18, 0, INK_PLAIN, text);
+}
+
+static void draw_help(Top *top, Grid *grid, Area area)
+{
+    Pen pen = pen_begin(&top->overlay_list, area, 1);
+    char label[32];
+
+    pen_title(&pen, grid, "Views");
+    for (size_t i = 0; i < VIEW_END; i++) {
+        snprintf(label, sizeof label, "%zu %s", i + 1, top_views[i].title);
+        draw_help_row(&pen, grid, label, top_views[i].about);
+    }
+    pen_title(&pen, grid, "Keys");
+    for (size_t i = 0; i < top_key_count; i++)
+        if (top_keys[i].help) /* else described by the row before */
+            draw_help_row(&pen, grid, top_keys[i].label, top_keys[i].help);
+    draw_help_row(&pen, grid, "mouse",
+                  "a row selects, again opens; heads sort; the foot's keys and the views' names work");
+    pen_title(&pen, grid, "To know");
+    for (size_t i = 0; i < ARRAY_LEN(notes); i++)
+        for (const char *text = notes[i]; *text;) {
+            const size_t len = text_fit(text, area.width > 20 ? area.width - 2 : 18);
+
+            grid_textf(grid, pen_line(&pen, false), 1, 0, INK_PLAIN, "%.*s", (int)len, text);
+            text += len + (text[len] == ' ');
+        }
+    pen_end(&pen, &top->overlay_list);
+}
+
+/* --- lists to choose from ----------------------------------------------------------------------------------------- */
+
+/* Rows behind the plots: switches of Top, by their offsets. */
+static const struct {
+    const char *text;
+    size_t offset; /* 0: the tree, which has three values */
+} options[] = {
+    {"plots as lines of dots (else blocks)", offsetof(Top, dots)},
+    {"always one line for a GPU", offsetof(Top, compact)},
+    {"processes below the GPUs", offsetof(Top, list_processes)},
+    {"processes as a tree by job, pod and container", 0},
+    {"processes in the reverse order", offsetof(Top, reverse)},
+};
+
+/* The switch of a row of the setup; NULL: the tree. */
+static bool *find_switch(Top *top, size_t row)
+{
+    if (row < top_plot_count)
+        return &top->plotted[row];
+    const size_t offset = options[row - top_plot_count].offset;
+    return offset ? (bool *)((char *)top + offset) : NULL;
+}
+
+static void draw_rows(Top *top, Grid *grid, Area area, size_t count, RowDraw *row)
+{
+    top->overlay_list.count = count;
+    list_draw(top, &top->overlay_list, grid, area, 0, 0, row, NULL);
+}
+
+static void draw_setup_row(Top *top, Grid *grid, Area line, size_t row, const void *context UNUSED)
+{
+    const bool *is = find_switch(top, row);
+    const int x = grid_text(grid, line, 1, 0, INK_KEY, (is ? *is : top->tree == TREE_OWNER) ? "[x]" : "[ ]");
+
+    if (row < top_plot_count)
+        grid_textf(grid, line, x + 1, 0, INK_PLAIN, "plot %s", top_plots[row].title);
+    else
+        grid_text(grid, line, x + 1, 0, INK_PLAIN, options[row - top_plot_count].text);
+}
+
+static void draw_setup(Top *top, Grid *grid, Area area)
+{
+    grid_text(grid, area_bottom(&area, 1), 1, 0, INK_DIM, "Space changes it, Escape closes");
+    draw_rows(top, grid, area, top_plot_count + ARRAY_LEN(options), draw_setup_row);
+}
+
+static void choose_setup(Top *top)
+{
+    bool *is = find_switch(top, top->overlay_list.selected);
+
+    if (is)
+        *is = !*is;
+    else
+        top->tree = top->tree == TREE_OWNER ? TREE_NONE : TREE_OWNER;
+    top_order(top);
+}
+
+static void draw_sort_row(Top *top, Grid *grid, Area line, size_t row, const void *context UNUSED)
+{
+    const int x = grid_text(grid, line, 1, 0, INK_KEY, row == top->sort ? "*" : " ");
+
+    grid_text(grid, line, x + 1, 0, INK_PLAIN, process_columns[row].column.key);
+}
+
+static void draw_sort(Top *top, Grid *grid, Area area)
+{
+    draw_rows(top, grid, area, process_column_count, draw_sort_row);
+}
+
+static void choose_sort(Top *top)
+{
+    top->sort = top->overlay_list.selected;
+    top->reverse = false;
+    top_order(top);
+    top_open(top, OVERLAY_NONE);
+}
+
+/* --- signals ------------------------------------------------------------------------------------------------------ */
+
+static const struct {
+    int number;
+    const char *name, *text;
+} signals[] = {
+    {SIGTERM, "SIGTERM", "asks it to end"},
+    {SIGINT, "SIGINT", "as Control-C"},
+    {SIGKILL, "SIGKILL", "ends it at once, nothing is saved"},
+    {SIGHUP, "SIGHUP", "hang up; many programs read their settings again"},
+    {SIGQUIT, "SIGQUIT", "ends it with a core dump"},
+    {SIGABRT, "SIGABRT", "ends it with a core dump"},
+    {SIGUSR1, "SIGUSR1", "as the program has it"},
+    {SIGUSR2, "SIGUSR2", "as the program has it"},
+    {SIGSTOP, "SIGSTOP", "stops it; it keeps its GPU memory"},
+    {SIGCONT, "SIGCONT", "lets it go on"},
+};
+
+/* Opens the dialog for the process under the cursor, or says why not. */
+static void open_signals(Top *top)
+{
+    const ProcessRow *row = top_process(top);
+
+    if (top->read_only)
+        top_say(top, INK_WARN, "read only: no signals are sent");
+    else if (top->feed->kind == FEED_RECORDING || top->feed->kind == FEED_HISTORY)
+        top_say(top, INK_WARN, "this is the past: its processes cannot be signalled");
+    else if (!row)
+        top_say(top, INK_WARN, "choose a process first: arrows, or 3 for all processes");
+    else if (!row->owner || row->owner->start_ns == 0)
+        top_say(top, INK_WARN, "this process is not seen here (another pid namespace, or it has ended)");
+    else {
+        top->target = process_row_thing(row);
+        top->target_owner = *row->owner;
+        top_open(top, OVERLAY_SIGNAL);
+    }
+}
+
+/* Removes its rows and a blank one from the area. */
+static void draw_target(const Top *top, Grid *grid, Area *area)
+{
+    const ProcessOwner *owner = &top->target_owner;
+    const bool roomy = area->height > 8;
+    int x = grid_text(grid, *area, 0, 0, INK_DIM, "process "), rows = 2;
+    Area three = *area;
+
+    x = grid_textf(grid, *area, x, 0, INK_STRONG, "%" PRIu32, top->target.pid);
+    x = grid_text(grid, *area, x, 0, INK_DIM, " of ");
+    grid_text(grid, *area, x, 0, INK_STRONG, owner->user[0] ? owner->user : "an unknown user");
+    three.height = 3;
+    if (area->height > 12)
+        rows = text_wrap(grid, three, 1, INK_PLAIN, owner_command(owner));
+    else
+        grid_text(grid, *area, 0, 1, INK_PLAIN, owner_command(owner));
+    area_top(area, rows + roomy);
+}
+
+static void draw_signal_row(Top *top UNUSED, Grid *grid, Area line, size_t i, const void *context UNUSED)
+{
+    grid_textf(grid, line, 1, 0, INK_KEY, "%2d %s", signals[i].number, signals[i].name);
+    grid_text(grid, line, 13, 0, INK_PLAIN, signals[i].text);
+}
+
+static void draw_signals(Top *top, Grid *grid, Area area)
+{
+    draw_target(top, grid, &area);
+    draw_rows(top, grid, area, ARRAY_LEN(signals), draw_signal_row);
+}
+
+static void choose_signal(Top *top)
+{
+    top_open(top, OVERLAY_CONFIRM);
+}
+
+static void draw_confirm(Top *top, Grid *grid, Area area)
+{
+    const size_t chosen = top->overlay_list.selected;
+
+    draw_target(top, grid, &area);
+    grid_textf(grid, area, 0, 0, INK_WARN, "Send %s to it? It %s.", signals[chosen].name, signals[chosen].text);
+    int x = grid_text(grid, area, 0, 2, INK_KEY, "y");
+    x = grid_text(grid, area, x, 2, INK_PLAIN, " sends it   ");
+    x = grid_text(grid, area, x, 2, INK_KEY, "n");
+    grid_text(grid, area, x, 2, INK_PLAIN, " or Escape does not");
+}
+
+static void answer_confirm(Top *top, uint32_t key)
+{
+    const size_t chosen = top->overlay_list.selected;
+    const bool yes = key == 'y' || key == 'Y';
+
+    if (!yes && key != 'n' && key != 'N')
+        return;
+    top_open(top, OVERLAY_NONE);
+    if (!yes)
+        return;
+    top->signal = (TopSignal){.pid = (pid_t)top->target.pid,
+                              .start_ns = top->target_owner.start_ns,
+                              .number = signals[chosen].number,
+                              .name = signals[chosen].name};
+    top->wish = TOP_WISH_SIGNAL;
+}
+
+/* --- the table ---------------------------------------------------------------------------------------------------- */
+
+typedef struct Overlay {
+    void (*draw)(Top *top, Grid *grid, Area area); /* within a frame that is drawn already */
+    void (*choose)(Top *top);                      /* Enter or Space; NULL: closes it */
+    const char *title;
+    int width, height; /* wanted inside; 0: all there is */
+} Overlay;
+
+static const Overlay overlays[OVERLAY_END] = {
+    [OVERLAY_HELP] = {draw_help, NULL, "help", 0, 0},
+    [OVERLAY_SETUP] = {draw_setup, choose_setup, "setup", 54, 18},
+    [OVERLAY_SORT] = {draw_sort, choose_sort, "sort processes by", 30, 12},
+    [OVERLAY_SIGNAL] = {draw_signals, choose_signal, "send a signal", 70, 16},
+    [OVERLAY_CONFIRM] = {draw_confirm, NULL, "send a signal", 70, 16},
+    [OVERLAY_PROCESS] = {overlay_process_draw, NULL, "process", 110, 16},
+    [OVERLAY_INCIDENT] = {overlay_incident_draw, NULL, "incident", 0, 0},
+};
+
+void overlay_draw(Top *top, Grid *grid)
+{
+    const Overlay *overlay = &overlays[top->overlay];
+    const Area all = grid_area(grid);
+    const int width = overlay->width && overlay->width + 4 < all.width ? overlay->width + 4 : all.width;
+    const int height = overlay->height && overlay->height + 2 < all.height ? overlay->height + 2 : all.height;
+    const Area place = {.x = (all.width - width) / 2, .y = (all.height - height) / 2, .width = width, .height = height};
+
+    top->zone_count = 0; /* the view below does not react */
+    grid_fill(grid, place, INK_PLAIN, " ");
+    Area inside = grid_box(grid, place, INK_TITLE, overlay->title);
+    if (inside.width > 4) {
+        inside.x++;
+        inside.width -= 2;
+    }
+    overlay->draw(top, grid, inside);
+}
+
+void overlay_key(Top *top, uint32_t key)
+{
+    const Overlay *overlay = &overlays[top->overlay];
+    const bool enter = key == TOP_KEY_ENTER || (key == ' ' && top->overlay != OVERLAY_SIGNAL);
+
+    if (key == TOP_KEY_ESCAPE || key == TOP_KEY_F1 + 9 || key == 'q' ||
+        (top->overlay == OVERLAY_HELP && (key == TOP_KEY_F1 || key == '?' || key == 'h')))
+        top_open(top, OVERLAY_NONE);
+    else if (top->overlay == OVERLAY_CONFIRM)
+        answer_confirm(top, key);
+    else if (enter && overlay->choose)
+        overlay->choose(top);
+    else if (enter)
+        top_open(top, OVERLAY_NONE);
+    else if (top->overlay == OVERLAY_PROCESS && (key == 'k' || key == TOP_KEY_F1 + 8))
+        open_signals(top);
+    else if (!list_key(&top->overlay_list, key))
+        for (size_t i = 0; i < ARRAY_LEN(signals) && top->overlay == OVERLAY_SIGNAL; i++)
+            if (key >= '1' && key <= '9' && signals[i].number == (int)(key - '0'))
+                top->overlay_list.selected = i;
+}
+
+/* --- the keys ----------------------------------------------------------------------------------------------------- */
 
 enum {
     IN_GPUS = 1 << VIEW_GPUS,
@@ -25,7 +314,7 @@ enum {
 static void run_overlay(Top *top, uint32_t key UNUSED, int overlay)
 {
     if (overlay == OVERLAY_SIGNAL)
-        overlay_signal_open(top);
+        open_signals(top);
     else
         top_open(top, (OverlayId)overlay);
 }
@@ -74,8 +363,8 @@ static void run_switch(Top *top, uint32_t key UNUSED, int offset)
 
 static void run_enter(Top *top, uint32_t key UNUSED, int value UNUSED)
 {
-    if (top_views[top->view].enter && top->snapshot->node)
-        top_views[top->view].enter(top);
+    if (top->snapshot->node)
+        top_enter(top);
 }
 
 static void run_escape(Top *top, uint32_t key UNUSED, int value UNUSED)
@@ -106,16 +395,14 @@ static void run_span(Top *top, uint32_t key, int value UNUSED)
         top->span--;
 }
 
-static void run_seek(Top *top, uint32_t key, int value UNUSED)
+/* The keys of a replay: seconds to seek by, factors of its speed. */
+static void run_replay(Top *top, uint32_t key, int wish)
 {
-    top->amount = key == ',' ? -10 : key == '.' ? 10 : key == '{' ? -60 : 60;
-    top->wish = TOP_WISH_SEEK;
-}
+    static const char keys[] = ",.{}[]";
+    static const double amounts[] = {-10, 10, -60, 60, 0.5, 2};
 
-static void run_speed(Top *top, uint32_t key, int value UNUSED)
-{
-    top->amount = key == '[' ? 0.5 : 2;
-    top->wish = TOP_WISH_SPEED;
+    top->amount = amounts[strchr(keys, (int)key) - keys];
+    top->wish = (TopWish)wish;
 }
 
 /* A function key by its number. */
@@ -149,8 +436,14 @@ const KeyRow top_keys[] = {
     {{'I'}, "I", NULL, IN_TABLES, run_switch, offsetof(Top, reverse), "reverse order"},
     {{'c'}, "c", NULL, IN_GPUS, run_switch, offsetof(Top, compact), "one line for a GPU"},
     {{' '}, "Space", NULL, EVERYWHERE, run_wish, TOP_WISH_PAUSE, "holds the picture, goes on"},
-    {{',', '.', '{', '}'}, ", . { }", NULL, EVERYWHERE, run_seek, 0, "of a replay: 10 s or a minute back or on"},
-    {{'[', ']'}, "[ ]", NULL, EVERYWHERE, run_speed, 0, "of a replay: slower, faster"},
+    {{',', '.', '{', '}'},
+     ", . { }",
+     NULL,
+     EVERYWHERE,
+     run_replay,
+     TOP_WISH_SEEK,
+     "of a replay: 10 s or a minute back or on"},
+    {{'[', ']'}, "[ ]", NULL, EVERYWHERE, run_replay, TOP_WISH_SPEED, "of a replay: slower, faster"},
     {{CONTROL_L}, "Ctrl-L", NULL, EVERYWHERE, run_wish, TOP_WISH_NONE, "draws the screen anew"},
 };
 const size_t top_key_count = ARRAY_LEN(top_keys);
@@ -163,82 +456,53 @@ void keys_run(Top *top, uint32_t key)
                 top_keys[i].run(top, key, top_keys[i].value);
 }
 
-/* --- prompts -------------------------------------------------------------------------------------------------------
- */
+/* --- prompts ------------------------------------------------------------------------------------------------------ */
 
-static void append_key(char *text, uint32_t key)
+/* Adds a character or, at Backspace, takes the last one off; other keys do nothing. */
+static void edit_text(char text[TOP_TEXT_CAP], uint32_t key)
 {
-    const size_t len = strlen(text);
+    const bool character = key >= ' ' && key != 0x7f && !(key >= 0xd800 && key < 0xe000) && key < TOP_KEY_UP;
+    size_t len = strlen(text);
     char bytes[UTF8_MAX];
 
-    if (key < ' ' || key == 0x7f || (key >= 0xd800 && key < 0xe000) || key >= TOP_KEY_UP)
-        return;
-    const size_t count = utf8_write(bytes, key);
-    if (len + count < TOP_TEXT_CAP) {
-        memcpy(text + len, bytes, count);
-        text[len + count] = '\0';
+    if (character) {
+        const size_t count = utf8_write(bytes, key);
+
+        if (len + count < TOP_TEXT_CAP)
+            memcpy(text + len, bytes, count);
+        text[len + count < TOP_TEXT_CAP ? len + count : len] = '\0';
+    } else if (key == TOP_KEY_BACKSPACE && len > 0) {
+        while (len > 1 && ((unsigned char)text[len - 1] & 0xc0) == 0x80)
+            len--;
+        text[len - 1] = '\0';
     }
 }
 
-static void drop_last(char *text)
-{
-    size_t len = strlen(text);
-
-    while (len > 0 && ((unsigned char)text[len - 1] & 0xc0) == 0x80)
-        len--;
-    text[len > 0 ? len - 1 : 0] = '\0';
-}
-
-/* The first row from `from` on, all the way round, that holds the text. */
-static void find_text(Top *top, size_t from)
-{
-    List *list = top_list(top);
-
-    for (size_t i = 0; top->search[0] && i < list->count; i++) {
-        const size_t row = (from + i) % list->count;
-
-        if (!top_row_has(top, row, top->search))
-            continue;
-        list->selected = row;
-        top_moved(top, top->view);
-        return;
-    }
-}
-
-/* Of an open prompt: edits its text, and shows at once what it finds or leaves. */
+/* Of an open prompt: edits its text, and shows at once what it finds or leaves. A search goes on from the cursor, all
+ * the way round; F3 goes to the next row. */
 void prompt_key(Top *top, uint32_t key)
 {
     const bool search = top->prompt == PROMPT_SEARCH, next = search && key == TOP_KEY_F1 + 2;
     const bool ends = key == TOP_KEY_ENTER || key == TOP_KEY_ESCAPE;
-    char *text = search ? top->search : top->filter;
+    List *list = top_list(top);
+    const size_t from = list->selected + next;
 
     if (ends)
         top->prompt = PROMPT_NONE;
     if (key == TOP_KEY_ESCAPE && !search)
-        text[0] = '\0';
-    else if (key == TOP_KEY_BACKSPACE)
-        drop_last(text);
-    else if (!next)
-        append_key(text, key);
+        top->filter[0] = '\0';
+    edit_text(search ? top->search : top->filter, key);
     if (!search)
         top_order(top);
-    else if (!ends)
-        find_text(top, top_list(top)->selected + next);
+    for (size_t i = 0; search && !ends && top->search[0] && i < list->count; i++)
+        if (top_row_has(top, (from + i) % list->count, top->search)) {
+            list->selected = (from + i) % list->count;
+            top_moved(top, top->view);
+            return;
+        }
 }
 
-/* --- the foot ------------------------------------------------------------------------------------------------------
- */
-
-static void draw_prompt(const Top *top, Grid *grid, Area area)
-{
-    const bool search = top->prompt == PROMPT_SEARCH;
-    int x = grid_text(grid, area, 0, 0, INK_KEY, search ? "Search: " : "Filter: ");
-
-    x = grid_text(grid, area, x, 0, INK_STRONG, search ? top->search : top->filter);
-    if (x < area.width)
-        grid_reverse(grid, (Area){.x = area.x + x, .y = area.y, .width = 1, .height = area.height});
-    grid_right(grid, area, area.width, 0, INK_DIM, search ? "F3: next, Enter: stay" : "Enter: keep, Escape: none");
-}
+/* --- the foot ----------------------------------------------------------------------------------------------------- */
 
 /* "F1Help": the first of its keys, and its word. */
 static int draw_key(Top *top, Grid *grid, Area area, int x, const KeyRow *row)
@@ -260,10 +524,14 @@ static int draw_key(Top *top, Grid *grid, Area area, int x, const KeyRow *row)
 
 void foot_draw(Top *top, Grid *grid, Area area)
 {
+    const bool search = top->prompt == PROMPT_SEARCH;
     int x = 0;
 
     if (top->prompt != PROMPT_NONE) {
-        draw_prompt(top, grid, area);
+        x = grid_text(grid, area, 0, 0, INK_KEY, search ? "Search: " : "Filter: ");
+        x = grid_text(grid, area, x, 0, INK_STRONG, search ? top->search : top->filter);
+        grid_reverse(grid, (Area){.x = area.x + x, .y = area.y, .width = x < area.width, .height = area.height});
+        grid_right(grid, area, area.width, 0, INK_DIM, search ? "F3: next, Enter: stay" : "Enter: keep, Escape: none");
         return;
     }
     if (top->said_left > 0) {
@@ -294,30 +562,22 @@ static const struct {
     {"backspace", TOP_KEY_BACKSPACE},
     {"tab", TOP_KEY_TAB},
     {"backtab", TOP_KEY_BACK_TAB},
-    {"delete", TOP_KEY_DELETE},
     {"space", ' '},
 };
 
-static bool parse_function(const char *word, size_t len, uint32_t *ret)
-{
-    uint64_t number;
-
-    if (len < 2 || (word[0] != 'F' && word[0] != 'f') || number_parsen_u64(word + 1, len - 1, 1, 12, &number, NULL) < 0)
-        return false;
-    *ret = TOP_KEY_F1 + (uint32_t)number - 1;
-    return true;
-}
-
 static int parse_key(const char *word, size_t len, uint32_t *ret, Err *err)
 {
-    uint32_t character;
+    uint64_t number;
+    uint32_t key;
 
-    if (utf8_read(word, len, &character) == len) {
-        *ret = character;
+    if (utf8_read(word, len, &key) == len) {
+        *ret = key;
         return 0;
     }
-    if (parse_function(word, len, ret))
+    if ((word[0] == 'F' || word[0] == 'f') && number_parsen_u64(word + 1, len - 1, 1, 12, &number, NULL) == 0) {
+        *ret = TOP_KEY_F1 + (uint32_t)number - 1;
         return 0;
+    }
     for (size_t i = 0; i < ARRAY_LEN(key_names); i++)
         if (strlen(key_names[i].name) == len && strncasecmp(key_names[i].name, word, len) == 0) {
             *ret = key_names[i].key;
@@ -326,7 +586,7 @@ static int parse_key(const char *word, size_t len, uint32_t *ret, Err *err)
     return err_set(
         err, -EINVAL,
         "'%.*s' is no key: single characters are, F1 to F12, space, enter, esc, tab, backtab, up, down, left, "
-        "right, pgup, pgdn, home, end, backspace, delete",
+        "right, pgup, pgdn, home, end, backspace",
         (int)(len < 40 ? len : 40), word);
 }
 

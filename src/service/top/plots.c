@@ -8,7 +8,6 @@
 
 #include "base/duration.h"
 #include "base/cleanup.h"
-#include "service/top/value.h"
 
 enum { GUTTER = 9, HEIGHT_LEAST = 4, HEIGHT_WISHED = 6, WIDTH_LEAST = 48, REASON_LEAST = 12 };
 
@@ -53,18 +52,6 @@ static double load_points(Top *top, const Device *device, MetricId id, PlotPoint
             highest = fmax(isnan(highest) ? 0 : highest, (double)points[i].max);
     }
     return highest;
-}
-
-/* NAN: without a value and a limit there is no scale. */
-static double edge_of(const TopPlot *plot, const Reading *reading, double highest)
-{
-    const double limit = plot->edge == EDGE_LIMIT ? value_base(reading, plot->limit) : (double)NAN;
-
-    if (plot->edge == EDGE_WHOLE)
-        return 1;
-    if (limit > 0)
-        return fmax(limit, highest);
-    return isnan(highest) || highest > 0 ? highest * 1.1 : 1;
 }
 
 /* A number of the axis, in the unit of the plot's metric. */
@@ -143,7 +130,11 @@ static void draw_plot(Top *top, Grid *grid, Area area, const TopPlot *plot, cons
         series[count] = (PlotSeries){.points = top->points[count], .ink = inks[i]};
         count++;
     }
-    const double edge = edge_of(plot, reading, highest);
+    const double limit = plot->edge == EDGE_LIMIT ? value_base(reading, plot->limit) : (double)NAN;
+    const double edge = plot->edge == EDGE_WHOLE        ? 1
+                        : limit > 0                     ? fmax(limit, highest)
+                        : isnan(highest) || highest > 0 ? highest * 1.1 /* NAN: there is no scale */
+                                                        : 1;
     labels.width--;
     if (!isnan(edge))
         grid_right(grid, labels, labels.width, 0, INK_DIM, axis_text(text, plot->ids[0], edge));
@@ -204,8 +195,9 @@ void plots_draw(Top *top, Grid *grid, Area area, const GpuRow *row)
     }
 }
 
-void plot_spark_of(Top *top, Grid *grid, Area area, const Reading *reading)
+void plot_spark_of(Top *top, Grid *grid, Area area, const GpuRow *row)
 {
+    const Reading *reading = row->reading;
     const bool busy = reading->sample[METRIC_PROF_SM_ACTIVE].valid;
     const MetricId id = busy ? METRIC_PROF_SM_ACTIVE : METRIC_GPU_UTIL;
     const size_t columns = area.width < 0 ? 0 : (size_t)area.width;

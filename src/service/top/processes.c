@@ -10,8 +10,8 @@
 
 #include "base/duration.h"
 #include "base/human.h"
+#include "base/number.h"
 #include "base/cleanup.h"
-#include "service/top/value.h"
 
 const char *owner_label(const ProcessOwner *owner, char out[TOP_TEXT_CAP])
 {
@@ -66,18 +66,6 @@ void processes_cpu(Top *top, const Snapshot *next)
 
 /* --- rows --------------------------------------------------------------------------------------------------------- */
 
-static void group_of(const Top *top, const NodeGpu *gpu, const ProcessOwner *owner, char out[TOP_TEXT_CAP])
-{
-    if (top->tree == TREE_GPU && gpu->reading.device.index != DEVICE_NO_NUMBER)
-        snprintf(out, TOP_TEXT_CAP, "GPU %" PRIu32, gpu->reading.device.index);
-    else if (top->tree == TREE_GPU)
-        snprintf(out, TOP_TEXT_CAP, "GPU without a number");
-    else if (!owner_label(owner, out)[0] && owner && owner->user[0])
-        snprintf(out, TOP_TEXT_CAP, "user %s", owner->user);
-    else if (!out[0])
-        snprintf(out, TOP_TEXT_CAP, "no owner known");
-}
-
 static void add_process(Top *top, const NodeGpu *gpu, const NodeProcess *process)
 {
     ProcessRow row = {.gpu = gpu,
@@ -93,8 +81,13 @@ static void add_process(Top *top, const NodeGpu *gpu, const NodeProcess *process
         row.sm_percent = process->sm_percent;
     if (process->used_bytes != UINT64_MAX)
         row.used_bytes = (double)process->used_bytes;
-    if (top->tree != TREE_NONE)
-        group_of(top, gpu, row.owner, row.label);
+    if (top->tree == TREE_GPU && gpu->reading.device.index != DEVICE_NO_NUMBER)
+        snprintf(row.label, sizeof row.label, "GPU %" PRIu32, gpu->reading.device.index);
+    else if (top->tree == TREE_GPU)
+        strcpy(row.label, "GPU without a number");
+    else if (top->tree == TREE_OWNER && !owner_label(row.owner, row.label)[0])
+        snprintf(row.label, sizeof row.label, row.owner && row.owner->user[0] ? "user %s" : "no owner known",
+                 row.owner ? row.owner->user : "");
     if (process_row_has(&row, top->filter))
         vec_push(&top->spare, row);
 }
@@ -103,18 +96,17 @@ static int compare_rows(const void *left, const void *right, void *context)
 {
     const Top *top = context;
     const ProcessRow *a = left, *b = right;
-    int order = strcmp(a->label, b->label);
+    const int gpus = number_compare_u64((uintptr_t)a->gpu, (uintptr_t)b->gpu);
+    int order = top->tree == TREE_GPU ? gpus : strcmp(a->label, b->label);
 
-    if (top->tree == TREE_GPU && a->gpu != b->gpu)
-        order = a->gpu < b->gpu ? -1 : 1;
     if (order == 0) {
         order = process_column_compare(top->sort, a, b);
         if (process_columns[top->sort].down != top->reverse)
             order = -order;
     }
     if (order == 0)
-        order = (a->process->pid > b->process->pid) - (a->process->pid < b->process->pid);
-    return order ? order : (a->gpu > b->gpu) - (a->gpu < b->gpu);
+        order = number_compare_u64(a->process->pid, b->process->pid);
+    return order ? order : gpus;
 }
 
 static double add_known(double a, double b)
@@ -204,8 +196,7 @@ const ProcessRow *top_process(const Top *top)
     return &top->processes.at[row];
 }
 
-/* --- table ---------------------------------------------------------------------------------------------------------
- */
+/* --- table -------------------------------------------------------------------------------------------------------- */
 
 enum { CELL_CAP = PROCESS_COMMAND_CAP + TOP_TEXT_CAP };
 
@@ -261,32 +252,23 @@ static double read_number(size_t column, const ProcessRow *row)
     }
 }
 
-static const char *write_gpu(const ProcessRow *row, char out[CELL_CAP])
-{
-    const NodeProcess *p = row->process;
-    const uint32_t index = row->gpu->reading.device.index;
-
-    if (index == DEVICE_NO_NUMBER)
-        return "?";
-    if (p->gpu_instance != DEVICE_NO_NUMBER && p->compute_instance != DEVICE_NO_NUMBER)
-        snprintf(out, CELL_CAP, "%" PRIu32 ":%" PRIu32 "/%" PRIu32, index, p->gpu_instance, p->compute_instance);
-    else
-        snprintf(out, CELL_CAP, "%" PRIu32, index);
-    return out;
-}
-
 /* "" where it is not known. `top` NULL: not of an age. */
 static const char *write_text(const Top *top, size_t column, const ProcessRow *row, char out[CELL_CAP])
 {
+    const NodeProcess *p = row->process;
+    const uint32_t index = row->gpu->reading.device.index;
     uint64_t age_ns;
 
     switch (column) {
     case COLUMN_USER:
         return row->owner ? row->owner->user : "";
     case COLUMN_GPU:
-        return write_gpu(row, out);
+        snprintf(out, CELL_CAP, index == DEVICE_NO_NUMBER ? "?" : "%" PRIu32, index);
+        if (index != DEVICE_NO_NUMBER && p->gpu_instance != DEVICE_NO_NUMBER && p->compute_instance != DEVICE_NO_NUMBER)
+            snprintf(out, CELL_CAP, "%" PRIu32 ":%" PRIu32 "/%" PRIu32, index, p->gpu_instance, p->compute_instance);
+        return out;
     case COLUMN_TYPE:
-        return row->process->graphics ? "G" : "C";
+        return p->graphics ? "G" : "C";
     case COLUMN_AGE:
         return read_age(top, row->owner, &age_ns) ? human_age(out, age_ns) : "";
     case COLUMN_OWNER:
@@ -296,20 +278,16 @@ static const char *write_text(const Top *top, size_t column, const ProcessRow *r
     }
 }
 
-static int compare_double(double a, double b)
-{
-    if (isnan(a) || isnan(b))
-        return isnan(b) - isnan(a);
-    return (a > b) - (a < b);
-}
-
 int process_column_compare(size_t i, const ProcessRow *a, const ProcessRow *b)
 {
     char left[CELL_CAP], right[CELL_CAP];
+    const double first = read_number(i, a), second = read_number(i, b);
 
-    if (process_columns[i].format != CELL_TEXT || i == COLUMN_GPU || i == COLUMN_AGE)
-        return compare_double(read_number(i, a), read_number(i, b));
-    return strcmp(write_text(NULL, i, a, left), write_text(NULL, i, b, right));
+    if (process_columns[i].format == CELL_TEXT && i != COLUMN_GPU && i != COLUMN_AGE)
+        return strcmp(write_text(NULL, i, a, left), write_text(NULL, i, b, right));
+    if (isnan(first) || isnan(second))
+        return isnan(second) - isnan(first);
+    return (first > second) - (first < second);
 }
 
 /* --- drawing ------------------------------------------------------------------------------------------------------ */
@@ -336,55 +314,36 @@ static void draw_cell(Top *top, Grid *grid, Area cell, size_t column, const void
 
 static const Table table = {process_columns, sizeof process_columns[0], ARRAY_LEN(process_columns), draw_cell};
 
-static void draw_head(Top *top, Grid *grid, Area area, const Layout *layout)
-{
-    const bool down = process_columns[top->sort].down != top->reverse;
-    const Area sorted = layout_cell(layout, area, top->sort);
-    char text[40];
-
-    columns_head(&table, layout, grid, area);
-    snprintf(text, sizeof text, "%s%s", process_columns[top->sort].column.title, down ? "▾" : "▴");
-    grid_fill(grid, sorted, INK_TITLE, " ");
-    column_text(grid, sorted, process_columns[top->sort].column.right, INK_STRONG, text);
-    for (size_t i = 0; i < ARRAY_LEN(process_columns); i++)
-        top_zone(top, layout_cell(layout, area, i), ZONE_SORT, (uint32_t)i);
-}
-
-static void draw_group(Grid *grid, Area area, const ProcessRow *row)
-{
-    char memory[HUMAN_MAX];
-    int x = grid_text(grid, area, 0, 0, INK_STRONG, row->label);
-
-    x = grid_textf(grid, area, x, 0, INK_DIM, "  %zu process%s", row->members, row->members == 1 ? "" : "es");
-    if (!isnan(row->used_bytes))
-        x = grid_textf(grid, area, x, 0, INK_PLAIN, "  %s", human_bytes(memory, row->used_bytes));
-    if (!isnan(row->sm_percent))
-        grid_textf(grid, area, x, 0, INK_PLAIN, "  SM %.0f%%", row->sm_percent);
-}
-
 static void draw_row(Top *top, Grid *grid, Area line, size_t i, const void *layout)
 {
     const ProcessRow *row = &top->processes.at[i];
+    char memory[HUMAN_MAX];
 
-    if (row->group)
-        draw_group(grid, line, row);
-    else
+    if (!row->group) {
         columns_row(&table, layout, top, grid, line, row);
+        return;
+    }
+    int x = grid_text(grid, line, 0, 0, INK_STRONG, row->label);
+    x = grid_textf(grid, line, x, 0, INK_DIM, "  %zu process%s", row->members, row->members == 1 ? "" : "es");
+    if (!isnan(row->used_bytes))
+        x = grid_textf(grid, line, x, 0, INK_PLAIN, "  %s", human_bytes(memory, row->used_bytes));
+    if (!isnan(row->sm_percent))
+        grid_textf(grid, line, x, 0, INK_PLAIN, "  SM %.0f%%", row->sm_percent);
 }
 
 /* Why the table is empty: no process, the filter, or no process list. */
 static void draw_empty(const Top *top, Grid *grid, Area area)
 {
     const Node *node = top->snapshot->node;
-    const char *absent = NULL;
+    size_t i = 0;
 
-    for (size_t i = 0; node && i < node->gpu_count && !absent; i++)
-        if (!node->gpus[i].process_list.valid)
-            absent = absences[node->gpus[i].process_list.absence].text;
+    while (i < node->gpu_count && node->gpus[i].process_list.valid)
+        i++;
     if (top->filter[0])
         grid_textf(grid, area, 1, 0, INK_DIM, "no process on a GPU matches '%s'", top->filter);
-    else if (absent)
-        grid_textf(grid, area, 1, 0, INK_DIM, "processes are not known: %s", absent);
+    else if (i < node->gpu_count)
+        grid_textf(grid, area, 1, 0, INK_DIM, "processes are not known: %s",
+                   absences[node->gpus[i].process_list.absence].text);
     else
         grid_text(grid, area, 1, 0, INK_DIM, "no process on any GPU");
 }
@@ -392,36 +351,36 @@ static void draw_empty(const Top *top, Grid *grid, Area area)
 void process_table_draw(Top *top, Grid *grid, Area area, List *list, size_t offset)
 {
     const Area head = area_top(&area, 1);
+    const ProcessColumn *column = &process_columns[top->sort];
+    char text[TOP_TEXT_CAP];
     Layout layout;
 
     if (head.height == 0)
         return;
     columns_fit(&table, area.width, &layout);
-    draw_head(top, grid, head, &layout);
+    columns_head(&table, &layout, grid, head);
+    const Area sorted = layout_cell(&layout, head, top->sort);
+    grid_fill(grid, sorted, INK_TITLE, " ");
+    snprintf(text, sizeof text, "%s%s", column->column.title, column->down != top->reverse ? "▾" : "▴");
+    column_text(grid, sorted, column->column.right, INK_STRONG, text);
+    for (size_t i = 0; i < ARRAY_LEN(process_columns); i++)
+        top_zone(top, layout_cell(&layout, head, i), ZONE_SORT, (uint32_t)i);
     if (top->processes.len == 0)
         draw_empty(top, grid, area);
     list_draw(top, list, grid, area, offset, 0, draw_row, &layout);
     list_mark(list, grid, head);
 }
 
-/* Shows the filter and the tree, so that a part is not taken for the whole. */
-static void draw_state(const Top *top, Grid *grid, Area *area)
-{
-    static const char *const trees[TREE_END] = {"", "by job, pod, container and user", "by GPU"};
-
-    if (!top->filter[0] && top->tree == TREE_NONE)
-        return;
-    const Area line = area_top(area, 1);
-    int x = 0;
-    if (top->filter[0])
-        x = grid_textf(grid, line, x, 0, INK_WARN, "only those with '%s' (Escape shows all)  ", top->filter);
-    if (top->tree != TREE_NONE)
-        grid_textf(grid, line, x, 0, INK_DIM, "tree %s", trees[top->tree]);
-}
-
+/* Above the table the filter and the tree, so that a part is not taken for the whole. */
 void view_processes_draw(Top *top, Grid *grid, Area area)
 {
-    draw_state(top, grid, &area);
+    static const char *const trees[TREE_END] = {"", "tree by job, pod, container and user", "tree by GPU"};
+    const Area line = area_top(&area, top->filter[0] || top->tree != TREE_NONE);
+    int x = 0;
+
+    if (top->filter[0])
+        x = grid_textf(grid, line, x, 0, INK_WARN, "only those with '%s' (Escape shows all)  ", top->filter);
+    grid_text(grid, line, x, 0, INK_DIM, trees[top->tree]);
     process_table_draw(top, grid, area, &top->process_list, 0);
 }
 

@@ -17,37 +17,33 @@ static const FeedState no_feed = {.kind = FEED_RECORDING, .play.speed = 1};
 
 CLEANUP_POINTER(Top, top_free);
 
-static int choose_view(Top *top, const TopOptions *options, Err *err)
+static int choose_places(Top *top, const TopOptions *options, Err *err)
 {
-    top->view = options->gpu ? VIEW_GPU : VIEW_GPUS;
-    if (!options->view)
-        return 0;
-    for (top->view = 0; top->view < VIEW_END; top->view++)
-        if (strcmp(top_views[top->view].name, options->view) == 0)
-            return 0;
-    return err_set(err, -EINVAL, "no view '%s'; there are gpus, gpu, processes, incidents, topology", options->view);
-}
-
-static int choose_sort(Top *top, const char *name, Err *err)
-{
+    const char *view = options->view ? options->view : options->gpu ? "gpu" : "gpus";
+    const char *sort = options->sort ? options->sort : "memory";
     char all[TOP_TEXT_CAP * 2] = "";
+    Str names;
 
-    for (size_t i = 0; i < process_column_count; i++) {
-        if (strcmp(process_columns[i].column.key, name) == 0) {
-            top->sort = i;
+    str_init_room(&names, all, sizeof all);
+    while (top->view < VIEW_END && strcmp(top_views[top->view].name, view) != 0)
+        top->view++;
+    if (top->view == VIEW_END)
+        return err_set(err, -EINVAL, "no view '%s'; there are gpus, gpu, processes, incidents, topology", view);
+    for (; top->sort < process_column_count; top->sort++) {
+        const char *key = process_columns[top->sort].column.key;
+
+        if (strcmp(key, sort) == 0)
             return 0;
-        }
-        snprintf(all + strlen(all), sizeof all - strlen(all), "%s%s", i ? ", " : "", process_columns[i].column.key);
+        str_addf(&names, "%s%s", top->sort ? ", " : "", key);
     }
-    return err_set(err, -EINVAL, "no column '%s' to sort by; there are %s", name, all);
+    return err_set(err, -EINVAL, "no column '%s' to sort by; there are %s", sort, all);
 }
 
 int top_new(const TopOptions *options, History *history, Top **ret, Err *err)
 {
     CLEANUP(top_free_at) Top *top = xcalloc(1, sizeof *top);
 
-    TRY(choose_view(top, options, err));
-    TRY(choose_sort(top, options->sort ? options->sort : "memory", err));
+    TRY(choose_places(top, options, err));
     top->snapshot = &no_snapshot;
     top->feed = &no_feed;
     top->history = history;
@@ -97,20 +93,10 @@ static void resolve_wanted(Top *top)
     top->wanted[0] = '\0';
 }
 
-/* Puts the cursor on the GPU with the worst problem, until the user has chosen another. */
-static void choose_worst(Top *top)
+void top_see(Top *top, const Snapshot *snapshot, const FeedState *feed)
 {
     FaultSeverity worst = SEVERITY_INFO;
 
-    for (size_t i = 0; i < top->gpus.len; i++)
-        if (top->gpus.at[i].severity > worst) {
-            worst = top->gpus.at[i].severity;
-            top->gpu_list.selected = i;
-        }
-}
-
-void top_see(Top *top, const Snapshot *snapshot, const FeedState *feed)
-{
     processes_cpu(top, snapshot);
     top->snapshot = snapshot;
     top->feed = feed;
@@ -119,8 +105,11 @@ void top_see(Top *top, const Snapshot *snapshot, const FeedState *feed)
     incidents_see(top);
     gpus_see(top);
     top_find_things(top);
-    if (!top->touched)
-        choose_worst(top);
+    for (size_t i = 0; i < top->gpus.len && !top->touched; i++) /* the worst problem, until the user has chosen */
+        if (top->gpus.at[i].severity > worst) {
+            worst = top->gpus.at[i].severity;
+            top->gpu_list.selected = i;
+        }
     resolve_wanted(top);
     if (top->said_left > 0)
         top->said_left--;
@@ -151,19 +140,8 @@ TopWish top_key(Top *top, uint32_t key)
     return top->wish;
 }
 
-static const Zone *zone_at(const Top *top, int x, int y)
-{
-    for (size_t i = top->zone_count; i-- > 0;) {
-        const Area *a = &top->zones[i].area;
-
-        if (x >= a->x && x < a->x + a->width && y >= a->y && y < a->y + a->height)
-            return &top->zones[i];
-    }
-    return NULL;
-}
-
-/* A click chooses a row; one on the chosen row, or a double one, opens it. */
-static void click_row(Top *top, size_t row, bool twice)
+/* A click chooses a row; one on the chosen row opens it. */
+static void click_row(Top *top, size_t row)
 {
     List *list = top->overlay != OVERLAY_NONE ? &top->overlay_list : top_list(top);
     const bool again = list->selected == row;
@@ -173,40 +151,43 @@ static void click_row(Top *top, size_t row, bool twice)
     list->selected = row;
     if (top->overlay == OVERLAY_NONE)
         top_moved(top, top->view);
-    if (top->overlay == OVERLAY_SETUP || again || twice)
+    if (top->overlay == OVERLAY_SETUP || again)
         (void)top_key(top, TOP_KEY_ENTER);
 }
 
-static void handle_click(Top *top, const Zone *zone, bool twice)
+static void handle_click(Top *top, int x, int y)
 {
-    switch (zone->kind) {
-    case ZONE_KEY:
+    const Zone *zone = NULL;
+
+    for (size_t i = top->zone_count; i-- > 0 && !zone;) {
+        const Area *a = &top->zones[i].area;
+
+        if (x >= a->x && x < a->x + a->width && y >= a->y && y < a->y + a->height)
+            zone = &top->zones[i];
+    }
+    if (!zone)
+        return;
+    if (zone->kind == ZONE_KEY) {
         (void)top_key(top, zone->value);
-        break;
-    case ZONE_VIEW:
+    } else if (zone->kind == ZONE_VIEW) {
         top_go(top, (ViewId)zone->value);
-        break;
-    case ZONE_ROW:
-        click_row(top, zone->value, twice);
-        break;
-    case ZONE_SORT:
+    } else if (zone->kind == ZONE_ROW) {
+        click_row(top, zone->value);
+    } else {
         top->reverse = zone->value == top->sort && !top->reverse;
         top->sort = zone->value;
         top_order(top);
-        break;
     }
 }
 
 TopWish top_mouse(Top *top, TopMouse what, int x, int y)
 {
-    const Zone *zone = zone_at(top, x, y);
     const long by = what == TOP_MOUSE_UP ? -3 : 3;
 
     top->wish = TOP_WISH_NONE;
     top->touched = true;
-    if (what == TOP_MOUSE_CLICK || what == TOP_MOUSE_DOUBLE) {
-        if (zone)
-            handle_click(top, zone, what == TOP_MOUSE_DOUBLE);
+    if (what == TOP_MOUSE_CLICK) {
+        handle_click(top, x, y);
     } else if (top->overlay == OVERLAY_NONE) {
         list_move(top_list(top), by);
         top_moved(top, top->view);
@@ -217,14 +198,6 @@ TopWish top_mouse(Top *top, TopMouse what, int x, int y)
 }
 
 /* --- the screen --------------------------------------------------------------------------------------------------- */
-
-/* Dims old values. */
-static void fade_area(Grid *grid, Area area)
-{
-    for (int y = area.y; y < area.y + area.height; y++)
-        for (int x = area.x; x < area.x + area.width; x++)
-            grid->cells[y * grid->width + x].ink = INK_DIM;
-}
 
 void top_draw(Top *top, Grid *grid)
 {
@@ -239,8 +212,8 @@ void top_draw(Top *top, Grid *grid)
         top_views[top->view].draw(top, grid, area);
     else
         grid_text(grid, area, 1, 1, INK_DIM, "waiting for the first sample");
-    if (seen && top->feed->trouble[0])
-        fade_area(grid, area);
+    for (int i = area.y * grid->width; seen && top->feed->trouble[0] && i < foot.y * grid->width; i++)
+        grid->cells[i].ink = INK_DIM; /* old values */
     foot_draw(top, grid, foot);
     if (top->overlay != OVERLAY_NONE && (seen || top->overlay == OVERLAY_HELP))
         overlay_draw(top, grid);

@@ -60,7 +60,6 @@ typedef enum TopKey {
     TOP_KEY_BACKSPACE,
     TOP_KEY_TAB,
     TOP_KEY_BACK_TAB,
-    TOP_KEY_DELETE,
     TOP_KEY_F1, /* F1..F12 follow each other */
     TOP_KEY_F12 = TOP_KEY_F1 + 11,
 } TopKey;
@@ -70,7 +69,7 @@ typedef VEC(uint32_t) KeyList;
  * others are names (any case). -EINVAL names the word and lists the names. */
 int keys_parse(const char *text, KeyList *ret, Err *err);
 
-typedef enum TopMouse { TOP_MOUSE_CLICK, TOP_MOUSE_DOUBLE, TOP_MOUSE_UP, TOP_MOUSE_DOWN } TopMouse;
+typedef enum TopMouse { TOP_MOUSE_CLICK, TOP_MOUSE_UP, TOP_MOUSE_DOWN } TopMouse;
 
 /* What the caller has to do after a key. */
 typedef enum TopWish {

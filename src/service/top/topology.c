@@ -14,7 +14,6 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "service/top/value.h"
 
 /* NVLinks of one GPU. */
 typedef struct JoinedLinks {
@@ -84,26 +83,17 @@ const char *joined_name(const Joined *one, char out[JOINED_TEXT_CAP])
     return out;
 }
 
-static bool peer_status(const NodeGpu *a, const NodeGpu *b, PeerStatus *ret)
+/* UNKNOWN of a pair that the driver does not tell of, unless the fabric joins the two. */
+static PeerStatus peer_status(const NodeGpu *a, const NodeGpu *b)
 {
-    for (size_t i = 0; i < a->peer_count; i++) {
-        int64_t status;
+    int64_t status = PEER_UNKNOWN;
 
-        if (a->peers[i].index == b->reading.device.index && sample_int64(&a->peers[i].status, &status) && status >= 0 &&
-            status < PEER_STATUS_END) {
-            *ret = (PeerStatus)status;
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool is_gpu(const Node *node, PciAddress pci)
-{
-    for (size_t i = 0; i < node->gpu_count; i++)
-        if (node->gpus[i].reading.device.has_pci && pci_compare(node->gpus[i].reading.device.pci, pci) == 0)
-            return true;
-    return false;
+    for (size_t i = 0; i < a->peer_count; i++)
+        if (a->peers[i].index == b->reading.device.index && sample_int64(&a->peers[i].status, &status))
+            break;
+    if (status < 0 || status >= PEER_UNKNOWN)
+        return joined_on_fabric(a) && joined_on_fabric(b) ? PEER_OK : PEER_UNKNOWN;
+    return (PeerStatus)status;
 }
 
 /* Counts links of `a` that are up and lead to `b` or to a switch. False if the end of one is unknown. */
@@ -119,7 +109,8 @@ static bool links_towards(const Node *node, const NodeGpu *a, const NodeGpu *b, 
             continue;
         if (!sample_int64(&link->remote, &remote) || !pci_unpack(remote, &pci))
             return false;
-        *ret += (b->reading.device.has_pci && pci_compare(pci, b->reading.device.pci) == 0) || !is_gpu(node, pci);
+        *ret +=
+            (b->reading.device.has_pci && pci_compare(pci, b->reading.device.pci) == 0) || !node_find_gpu(node, pci);
     }
     return true;
 }
@@ -136,24 +127,8 @@ static uint32_t links_between(const Node *node, const NodeGpu *a, const NodeGpu 
     return there < back ? there : back;
 }
 
-static const char *nvlink_text(const Node *node, const NodeGpu *a, const NodeGpu *b, char out[JOINED_TEXT_CAP],
-                               Ink *ink)
-{
-    const JoinedLinks left = joined_links(a), right = joined_links(b);
-    const uint32_t count = links_between(node, a, b);
-
-    *ink = joined_links_missing(&left) || joined_links_missing(&right) ? INK_BAD : INK_GOOD;
-    if (count > 0)
-        snprintf(out, JOINED_TEXT_CAP, "NV%" PRIu32, count);
-    else
-        strcpy(out, "NV");
-    return out;
-}
-
 const char *joined_pair(const Node *node, const Joined *a, const Joined *b, char out[JOINED_TEXT_CAP], Ink *ink)
 {
-    PeerStatus status = PEER_UNKNOWN;
-
     *ink = INK_DIM;
     if (a == b)
         return strcpy(out, "X");
@@ -161,11 +136,15 @@ const char *joined_pair(const Node *node, const Joined *a, const Joined *b, char
         *ink = INK_BAD;
         return strcpy(out, "down");
     }
-    if (a->gpu && b->gpu && (!peer_status(a->gpu, b->gpu, &status) || status == PEER_UNKNOWN) &&
-        joined_on_fabric(a->gpu) && joined_on_fabric(b->gpu))
-        status = PEER_OK; /* the pair's status is unknown; the fabric joins them */
-    if (status == PEER_OK)
-        return nvlink_text(node, a->gpu, b->gpu, out, ink);
+    const PeerStatus status = a->gpu && b->gpu ? peer_status(a->gpu, b->gpu) : PEER_UNKNOWN;
+    if (status == PEER_OK) {
+        const JoinedLinks left = joined_links(a->gpu), right = joined_links(b->gpu);
+        const uint32_t count = links_between(node, a->gpu, b->gpu);
+
+        *ink = joined_links_missing(&left) || joined_links_missing(&right) ? INK_BAD : INK_GOOD;
+        snprintf(out, JOINED_TEXT_CAP, count > 0 ? "NV%" PRIu32 : "NV", count);
+        return out;
+    }
     if (status == PEER_DISABLED_BY_REGKEY) {
         *ink = INK_WARN;
         return strcpy(out, "off");
@@ -197,8 +176,7 @@ const Joined *joined_nearest(const JoinedList *list, const Joined *gpu, size_t *
     return nearest;
 }
 
-/* --- the view ------------------------------------------------------------------------------------------------------
- */
+/* --- the view ----------------------------------------------------------------------------------------------------- */
 
 enum { CELL_WIDTH = 5, NAME_WIDTH = 6 };
 
@@ -270,36 +248,11 @@ typedef struct Matrix {
     Layout layout;       /* of the columns right of it */
 } Matrix;
 
-/* Fits columns of the matrix, the selected one among them; the rest of the width is for the other columns. */
-static Matrix fit_matrix(int width, const JoinedList *joined, size_t selected)
-{
-    const int least = NAME_WIDTH + 1 + columns[COLUMN_PCI].width + 1 + columns[COLUMN_LINKS].width;
-    const int room = (width - least) / (CELL_WIDTH + 1);
-    const size_t most = room < 1 ? 1 : (size_t)room;
-    Matrix matrix = {.joined = joined, .shown = joined->len < most ? joined->len : most};
-
-    matrix.first = selected + 1 > matrix.shown ? selected + 1 - matrix.shown : 0;
-    columns_fit(&places, width - NAME_WIDTH - (int)matrix.shown * (CELL_WIDTH + 1) - 1, &matrix.layout);
-    return matrix;
-}
-
 /* The cells of a line right of the matrix. */
 static Area places_of(Area line, const Matrix *matrix)
 {
     area_left(&line, NAME_WIDTH + (int)matrix->shown * (CELL_WIDTH + 1) + 1);
     return line;
-}
-
-static void draw_head(Grid *grid, Area line, const Matrix *matrix)
-{
-    char name[JOINED_TEXT_CAP];
-
-    for (size_t i = 0; i < matrix->shown; i++)
-        grid_right(grid, line, NAME_WIDTH + (int)(i + 1) * (CELL_WIDTH + 1), 0, INK_TITLE,
-                   joined_name(&matrix->joined->at[matrix->first + i], name));
-    if (matrix->shown < matrix->joined->len) /* there are more */
-        grid_text(grid, line, 0, 0, INK_DIM, "‹ ›");
-    columns_head(&places, &matrix->layout, grid, places_of(line, matrix));
 }
 
 static void draw_pair_row(Top *top, Grid *grid, Area line, size_t row, const void *context)
@@ -318,15 +271,28 @@ static void draw_pair_row(Top *top, Grid *grid, Area line, size_t row, const voi
     columns_row(&places, &matrix->layout, top, grid, places_of(line, matrix), one);
 }
 
+/* Fits columns of the matrix, the selected one among them; the rest of the width is for the other columns. */
 static void draw_matrix(Top *top, Grid *grid, Area area, const JoinedList *joined)
 {
     const Area head = area_top(&area, 1);
+    const int least = NAME_WIDTH + 1 + columns[COLUMN_PCI].width + 1 + columns[COLUMN_LINKS].width;
+    const int room = (area.width - least) / (CELL_WIDTH + 1);
+    const size_t most = room < 1 ? 1 : (size_t)room;
+    Matrix matrix = {.joined = joined, .shown = joined->len < most ? joined->len : most};
     List *list = &top->matrix;
+    char name[JOINED_TEXT_CAP];
 
     list->count = joined->len;
     list_settle(list, area.height);
-    const Matrix matrix = fit_matrix(area.width, joined, list->selected);
-    draw_head(grid, head, &matrix);
+    matrix.first = list->selected + 1 > matrix.shown ? list->selected + 1 - matrix.shown : 0;
+    const Area right = places_of(head, &matrix);
+    columns_fit(&places, right.width, &matrix.layout);
+    for (size_t i = 0; i < matrix.shown; i++)
+        grid_right(grid, head, NAME_WIDTH + (int)(i + 1) * (CELL_WIDTH + 1), 0, INK_TITLE,
+                   joined_name(&joined->at[matrix.first + i], name));
+    if (matrix.shown < joined->len) /* there are more */
+        grid_text(grid, head, 0, 0, INK_DIM, "‹ ›");
+    columns_head(&places, &matrix.layout, grid, right);
     list_draw(top, list, grid, area, 0, NAME_WIDTH - 1, draw_pair_row, &matrix);
     list_mark(list, grid, head);
 }
@@ -338,20 +304,10 @@ typedef struct Drawing {
     const Top *top;
     Grid *grid;
     const JoinedList *joined;
-    size_t gpus;
     bool places, adapters, fabric;
-    int across, height; /* boxes in a row; lines of a row */
 } Drawing;
 
 enum { BOX_WIDTH = 11 };
-
-static Ink box_ink(const Top *top, const NodeGpu *gpu)
-{
-    for (size_t i = 0; i < top->gpus.len; i++)
-        if (top->gpus.at[i].gpu == gpu && !top->gpus.at[i].instance && top->gpus.at[i].severity > SEVERITY_INFO)
-            return severity_ink(top->gpus.at[i].severity);
-    return gpu->state == GPU_UP ? INK_TITLE : INK_BAD;
-}
 
 /* The links down to the switches. */
 static void draw_box_links(Grid *grid, Area below, const NodeGpu *gpu)
@@ -368,25 +324,16 @@ static void draw_box_links(Grid *grid, Area below, const NodeGpu *gpu)
                    line, links.up, links.all);
 }
 
-static void draw_box_adapter(const Drawing *d, Area inside, const Joined *one)
-{
-    size_t more;
-    const Joined *nearest = joined_nearest(d->joined, one, &more);
-
-    if (!nearest)
-        return;
-    const int x = grid_text(d->grid, inside, 0, 1, INK_DIM, nearest->place->adapter);
-    if (more > 0)
-        grid_textf(d->grid, inside, x, 1, INK_DIM, "+%zu", more);
-}
-
 static void draw_box(const Drawing *d, Area box, const Joined *one)
 {
     const NodeGpu *gpu = one->gpu;
+    const FaultSeverity severity = status_severity(d->top->incidents.at, d->top->incidents.len, gpu);
+    const Ink ink = severity > SEVERITY_INFO ? severity_ink(severity) : gpu->state == GPU_UP ? INK_TITLE : INK_BAD;
     const double busy = value_base(&gpu->reading, METRIC_PROF_SM_ACTIVE);
     char name[JOINED_TEXT_CAP], text[VALUE_CAP];
     Area frame = area_top(&box, d->adapters ? 4 : 3);
-    const Area inside = grid_box(d->grid, frame, box_ink(d->top, gpu), joined_name(one, name));
+    const Area inside = grid_box(d->grid, frame, ink, joined_name(one, name));
+    size_t more;
 
     if (gpu->state != GPU_UP)
         grid_text(d->grid, inside, 0, 0, INK_PLAIN, gpu_states[gpu->state].key);
@@ -395,8 +342,12 @@ static void draw_box(const Drawing *d, Area box, const Joined *one)
     else
         grid_textf(d->grid, inside, 0, 0, INK_PLAIN, "%s util",
                    value_percent(text, value_base(&gpu->reading, METRIC_GPU_UTIL)));
-    if (d->adapters)
-        draw_box_adapter(d, inside, one);
+    const Joined *nearest = d->adapters ? joined_nearest(d->joined, one, &more) : NULL;
+    if (nearest) {
+        const int x = grid_text(d->grid, inside, 0, 1, INK_DIM, nearest->place->adapter);
+        if (more > 0)
+            grid_textf(d->grid, inside, x, 1, INK_DIM, "+%zu", more);
+    }
     if (d->fabric)
         draw_box_links(d->grid, box, gpu);
 }
@@ -425,57 +376,45 @@ static void draw_numa(const Drawing *d, Area row, size_t first, size_t end)
     }
 }
 
-static void draw_row(const Drawing *d, Area row, size_t first, size_t end)
-{
-    if (d->places)
-        draw_numa(d, area_top(&row, 1), first, end);
-    Area bus = area_row(row, row.height - 1);
-    bus.width = (int)(end - first) * BOX_WIDTH - 1;
-    for (size_t i = first; i < end; i++) {
-        Area box = area_left(&row, BOX_WIDTH);
-
-        box.width--;
-        draw_box(d, box, &d->joined->at[i]);
-    }
-    if (!d->fabric)
-        return;
-    grid_fill(d->grid, bus, INK_SERIES_A, "═");
-    grid_text(d->grid, bus, 2, 0, INK_STRONG, " NVSwitch fabric ");
-}
-
 static void draw_boxes(const Top *top, Grid *grid, Area area, const JoinedList *joined)
 {
-    Drawing d = {.top = top, .grid = grid, .joined = joined, .gpus = top->snapshot->node->gpu_count};
+    const size_t gpus = top->snapshot->node->gpu_count, across = (size_t)(area.width / BOX_WIDTH);
+    Drawing d = {.top = top, .grid = grid, .joined = joined, .adapters = joined->len > gpus};
 
-    d.adapters = joined->len > d.gpus;
-    for (size_t i = 0; i < d.gpus; i++) {
+    for (size_t i = 0; i < gpus; i++) {
         d.fabric |= joined_on_fabric(joined->at[i].gpu);
         d.places |= joined->at[i].place != NULL;
     }
-    d.across = area.width / BOX_WIDTH;
-    d.height = 3 + d.adapters + d.places + 2 * d.fabric;
-    for (size_t i = 0; i < d.gpus && d.across > 0 && area.height >= d.height; i += (size_t)d.across) {
-        const size_t end = i + (size_t)d.across < d.gpus ? i + (size_t)d.across : d.gpus;
+    const int height = 3 + d.adapters + d.places + 2 * d.fabric;
+    for (size_t first = 0; first < gpus && across > 0 && area.height >= height; first += across) {
+        const size_t end = first + across < gpus ? first + across : gpus;
+        Area row = area_top(&area, height);
 
-        draw_row(&d, area_top(&area, d.height), i, end);
+        if (d.places)
+            draw_numa(&d, area_top(&row, 1), first, end);
+        Area bus = area_row(row, row.height - 1);
+        bus.width = (int)(end - first) * BOX_WIDTH - 1;
+        for (size_t i = first; i < end; i++) {
+            Area box = area_left(&row, BOX_WIDTH);
+
+            box.width--;
+            draw_box(&d, box, &joined->at[i]);
+        }
+        if (!d.fabric)
+            continue;
+        grid_fill(grid, bus, INK_SERIES_A, "═");
+        grid_text(grid, bus, 2, 0, INK_STRONG, " NVSwitch fabric ");
     }
 }
 
 /* ---- the view ---- */
 
-static void draw_legend(Grid *grid, Area area)
-{
-    static const char text[] =
-        "NV18: NVLinks up between the two, NV: NVLink, number of links unknown; off: NVLink is switched off. "
-        "Over PCIe: PIX one switch at most, PXB several, PHB the host bridge, NODE host bridges of one NUMA node, SYS "
-        "two "
-        "NUMA nodes; no: not by NVLink; ?: not known";
-
-    text_wrap(grid, area, 0, INK_DIM, text);
-}
-
 void view_topology_draw(Top *top, Grid *grid, Area area)
 {
+    static const char words[] =
+        "NV18: NVLinks up between the two, NV: NVLink, number of links unknown; off: NVLink is switched off. "
+        "Over PCIe: PIX one switch at most, PXB several, PHB the host bridge, NODE host bridges of one NUMA node, "
+        "SYS two NUMA nodes; no: not by NVLink; ?: not known";
     JoinedList joined;
 
     joined_find(top->snapshot, &joined);
@@ -487,7 +426,7 @@ void view_topology_draw(Top *top, Grid *grid, Area area)
     const int matrix = rows < area.height - 3 ? rows : area.height - 3;
     draw_matrix(top, grid, area_top(&area, matrix), &joined);
     if (area.height >= legend + 1)
-        draw_legend(grid, area_bottom(&area, legend));
+        text_wrap(grid, area_bottom(&area, legend), 0, INK_DIM, words);
     area_top(&area, 1);
     if (area.height >= 3)
         draw_boxes(top, grid, area, &joined);

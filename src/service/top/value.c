@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "service/top/value.h"
+#include "service/top/inside.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -231,27 +231,14 @@ char *value_ecc(char out[VALUE_CAP], const Reading *reading, Ink *ret_ink)
 
 /* --- with their units --------------------------------------------------------------------------------------------- */
 
-static char *format_other(char out[VALUE_CAP], const Metric *metric, double value)
-{
-    if (metric->value == METRIC_INT64)
-        snprintf(out, VALUE_CAP, "%.0f", value);
-    else
-        snprintf(out, VALUE_CAP, "%.4g", value);
-    if (metric_units[metric->unit].suffix[0])
-        snprintf(out + strlen(out), VALUE_CAP - strlen(out), " %s", metric_units[metric->unit].symbol);
-    return out;
-}
-
 char *value_text(char out[VALUE_CAP], MetricId id, const Sample *sample)
 {
     const Metric *metric = metric_get(id);
     const double factor = metric_units[metric->unit].factor;
     double value;
 
-    if (!sample_double(sample, &value)) {
-        snprintf(out, VALUE_CAP, "-");
-        return out;
-    }
+    if (!sample_double(sample, &value))
+        return strcpy(out, "-");
     switch (metric->unit) {
     case UNIT_MEBIBYTE:
     case UNIT_BYTE:
@@ -265,32 +252,34 @@ char *value_text(char out[VALUE_CAP], MetricId id, const Sample *sample)
         return human_percent(out, value * factor * 100);
     case UNIT_NANOSECOND:
         return human_ns(out, value, false);
-    case UNIT_MILLIJOULE:
-        snprintf(out, VALUE_CAP, "%.2f kWh", value / 3.6e9);
-        return out;
-    case UNIT_WATT:
-        snprintf(out, VALUE_CAP, "%.1f W", value);
-        return out;
-    case UNIT_BOOL:
-        snprintf(out, VALUE_CAP, value != 0 ? "yes" : "no");
-        return out;
-    case UNIT_PSTATE:
-        snprintf(out, VALUE_CAP, "P%.0f", value);
-        return out;
-    case UNIT_LANES:
-        snprintf(out, VALUE_CAP, "x%.0f", value);
-        return out;
-    case UNIT_BITMASK:
-        if (id == METRIC_CLOCKS_EVENT_REASONS)
-            return format_reasons(out, value);
-        snprintf(out, VALUE_CAP, "0x%" PRIx64, (uint64_t)value);
-        return out;
     case UNIT_COUNT:
     case UNIT_ROWS:
     case UNIT_PAGES:
     case UNIT_BANKS:
         return human_count(out, (int64_t)value);
+    case UNIT_BOOL:
+        return strcpy(out, value != 0 ? "yes" : "no");
+    case UNIT_BITMASK:
+        if (id == METRIC_CLOCKS_EVENT_REASONS)
+            return format_reasons(out, value);
+        snprintf(out, VALUE_CAP, "0x%" PRIx64, (uint64_t)value);
+        break;
+    case UNIT_MILLIJOULE:
+        snprintf(out, VALUE_CAP, "%.2f kWh", value / 3.6e9);
+        break;
+    case UNIT_WATT:
+        snprintf(out, VALUE_CAP, "%.1f W", value);
+        break;
+    case UNIT_PSTATE:
+        snprintf(out, VALUE_CAP, "P%.0f", value);
+        break;
+    case UNIT_LANES:
+        snprintf(out, VALUE_CAP, "x%.0f", value);
+        break;
     default:
-        return format_other(out, metric, value);
+        snprintf(out, VALUE_CAP, metric->value == METRIC_INT64 ? "%.0f" : "%.4g", value);
+        if (metric_units[metric->unit].suffix[0])
+            snprintf(out + strlen(out), VALUE_CAP - strlen(out), " %s", metric_units[metric->unit].symbol);
     }
+    return out;
 }

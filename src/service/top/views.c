@@ -48,53 +48,34 @@ static Thing thing_at(const Top *top, ViewId view, size_t i)
                           : (Thing){0};
 }
 
-static void open_process(Top *top)
+void top_enter(Top *top)
 {
-    const ProcessRow *row = top_process(top);
-
-    if (!row)
-        return;
-    top->target = process_row_thing(row);
-    top->target_owner = row->owner ? *row->owner : (ProcessOwner){0};
-    top_open(top, OVERLAY_PROCESS);
-}
-
-static void gpus_enter(Top *top)
-{
-    if (top->gpu_list.selected < top->gpus.len)
-        top_go(top, VIEW_GPU);
-    else
-        open_process(top);
-}
-
-static void incidents_enter(Top *top)
-{
-    if (top->incident_list.selected >= top->incidents.len)
-        return;
-    top->target = incident_thing(top->incidents.at[top->incident_list.selected]);
-    top_open(top, OVERLAY_INCIDENT);
-}
-
-static void topology_enter(Top *top)
-{
+    const Row row = row_at(top, top->view, top_list(top)->selected);
     const Node *node = top->snapshot->node;
+    const bool joined = top->view == VIEW_TOPOLOGY && top->matrix.selected < node->gpu_count;
 
-    if (top->matrix.selected < node->gpu_count) {
+    if (joined)
         top_follow(top, &node->gpus[top->matrix.selected].reading.device);
+    if (joined || row.gpu)
         top_go(top, VIEW_GPU);
-    }
+    if (!row.incident && (!row.process || row.process->group))
+        return;
+    top->target = row.incident ? incident_thing(row.incident) : process_row_thing(row.process);
+    if (row.process)
+        top->target_owner = row.process->owner ? *row.process->owner : (ProcessOwner){0};
+    top_open(top, row.incident ? OVERLAY_INCIDENT : OVERLAY_PROCESS);
 }
 
 const View top_views[VIEW_END] = {
     [VIEW_GPUS] = {"gpus", "GPUs", "GPUs", "all GPUs: what is wrong, what they really do; below, who uses them",
-                   offsetof(Top, gpu_list), gpus_enter, view_gpus_draw},
+                   offsetof(Top, gpu_list), view_gpus_draw},
     [VIEW_GPU] = {"gpu", "GPU", "GPU", "one GPU or MIG instance: its history and all its numbers",
-                  offsetof(Top, numbers), NULL, view_gpu_draw},
+                  offsetof(Top, numbers), view_gpu_draw},
     [VIEW_PROCESSES] = {"processes", "Processes", "Procs", "who uses the GPUs: job, pod, container, user, command",
-                        offsetof(Top, process_list), open_process, view_processes_draw},
+                        offsetof(Top, process_list), view_processes_draw},
     [VIEW_INCIDENTS] = {"incidents", "Incidents", "Faults", "what is wrong and was, why, and what to do",
-                        offsetof(Top, incident_list), incidents_enter, view_incidents_draw},
-    [VIEW_TOPOLOGY] = {"topology", "Topology", "Topo", "how the GPUs are joined", offsetof(Top, matrix), topology_enter,
+                        offsetof(Top, incident_list), view_incidents_draw},
+    [VIEW_TOPOLOGY] = {"topology", "Topology", "Topo", "how the GPUs are joined", offsetof(Top, matrix),
                        view_topology_draw},
 };
 

@@ -91,12 +91,10 @@ Area area_top(Area *area, int rows)
 
 Area area_bottom(Area *area, int rows)
 {
-    Area cut = *area;
+    Area rest = *area;
 
-    cut.height = clamp_cut(rows, area->height);
-    area->height -= cut.height;
-    cut.y += area->height;
-    return cut;
+    *area = area_top(&rest, area->height - clamp_cut(rows, area->height));
+    return rest;
 }
 
 Area area_left(Area *area, int columns)
@@ -237,20 +235,6 @@ static const Column *column_at(const Table *table, size_t i)
     return (const Column *)(const void *)((const char *)table->columns + i * table->stride);
 }
 
-/* Gives remaining width to columns that can grow, from the left. */
-static void widen_columns(const Table *table, int left, Layout *layout)
-{
-    for (size_t i = 0; i < table->count && left > 0; i++) {
-        const int more = column_at(table, i)->most - layout->width[i];
-        const int taken = more < left ? more : left;
-
-        if (layout->width[i] > 0 && taken > 0) {
-            layout->width[i] += taken;
-            left -= taken;
-        }
-    }
-}
-
 void columns_fit(const Table *table, int width, Layout *ret)
 {
     int used = 0, x = 0;
@@ -265,8 +249,12 @@ void columns_fit(const Table *table, int width, Layout *ret)
                 used += column->width + (used > 0);
             }
         }
-    widen_columns(table, width - used, ret);
-    for (size_t i = 0; i < table->count; i++) {
+    for (size_t i = 0; i < table->count; i++) { /* from the left, those that can grow take what is left */
+        const int more = column_at(table, i)->most - ret->width[i], left = width - used;
+        const int taken = ret->width[i] == 0 || more < 0 ? 0 : more < left ? more : left;
+
+        ret->width[i] += taken;
+        used += taken;
         ret->x[i] = x;
         x += ret->width[i] ? ret->width[i] + 1 : 0;
     }

@@ -404,6 +404,8 @@ static void sanitize_link(NodeLink *link)
     sanitize_number(&link->active, 1);
     for (size_t i = 0; i < NODE_LINK_ERROR_END; i++)
         sanitize_number(&link->errors[i], INT64_MAX);
+    for (size_t i = 0; i < NODE_PORT_COUNTERS; i++)
+        sanitize_number(&link->ports[i], INT64_MAX);
     sanitize_number(&link->remote, INT64_MAX >> 15); /* a domain is 32 bits wide */
 }
 

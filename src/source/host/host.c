@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/cleanup.h"
 #include "base/duration.h"
+#include "base/number.h"
 #include "base/worker.h"
 #include "source/pci/pci.h"
 #include "source/proc/task.h"
@@ -78,6 +79,18 @@ static void add_stuck(const char *root, const char *pid, const ProcTask *seen, H
 
 /* ---- all ---- */
 
+/* A process that is on no GPU, of a parent that is: most likely it loads data. */
+static void count_child(const char *pid, const ProcTask *task, const HostProcesses *processes)
+{
+    const ProcessList list = {.at = processes->at, .len = processes->len};
+    const ProcessOwner *parent = process_list_find(&list, (uint32_t)task->parent);
+
+    if (!parent || process_list_find(&list, (uint32_t)strtoul(pid, NULL, 10)))
+        return;
+    processes->at[parent - processes->at].children++;
+    processes->at[parent - processes->at].child_cpu_ns += task->cpu_ns;
+}
+
 static void look_at(const char *root, const char *pid, HostScan *scan)
 {
     ProcTask task;
@@ -88,9 +101,12 @@ static void look_at(const char *root, const char *pid, HostScan *scan)
         add_stuck(root, pid, &task, scan);
     if (task.state == 'Z' || task.state == 'X')
         return;
+    count_child(pid, &task, &scan->processes);
     /* the kernel keeps 15 characters */
     scan->facts.persistenced |= strcmp(task.name, "nvidia-persiste") == 0;
     scan->facts.fabric_manager |= strcmp(task.name, "nv-fabricmanage") == 0;
+    scan->facts.imex |= strcmp(task.name, "nvidia-imex") == 0;
+    scan->facts.all_tasks |= strcmp(pid, "2") == 0 && strcmp(task.name, "kthreadd") == 0;
 }
 
 static void look_tasks(const char *root, HostScan *scan)
@@ -234,7 +250,7 @@ static void merge_places(HostPlaces *known, HostPlaces *fresh, const Facts *fact
     *fresh = before; /* its room is used again */
 }
 
-enum { LINE_CAP = 512 };
+enum { LINE_CAP = 512, PRESSURE_CAP = 256 };
 
 /* ---- the PCI bus ---- */
 
@@ -298,6 +314,26 @@ static bool is_denied(const char *root)
     return access(path, R_OK | W_OK) < 0 && errno == EPERM;
 }
 
+/* "some avg10=1.23 avg60=...": percent of the last ten seconds in which a task waited (the kernel's PSI). */
+static double read_pressure(const char *root, const char *file)
+{
+    char text[PRESSURE_CAP];
+    double percent;
+
+    if (proc_text(root, "pressure", file, text, sizeof(text), NULL) < 0 || strncmp(text, "some avg10=", 11) != 0)
+        return -1;
+    return number_parsen_double(text + 11, strspn(text + 11, "0123456789."), 0, 100, &percent, NULL) < 0
+               ? -1
+               : percent / 100;
+}
+
+static void look_pressure(const char *root, Facts *facts)
+{
+    facts->io_pressure = read_pressure(root, "io");
+    facts->cpu_pressure = read_pressure(root, "cpu");
+    facts->pressure_known = facts->io_pressure >= 0 && facts->cpu_pressure >= 0;
+}
+
 /* ---- one scan ---- */
 
 void host_scan_read(const char *root, HostScan *ret)
@@ -311,14 +347,15 @@ void host_scan_read(const char *root, HostScan *ret)
     vec_clear(&ret->places);
     look_gpus(root, &ret->facts, &ret->places);
     look_adapters(root, &ret->places);
+    process_owners_fill(root, &ret->pods, ret->processes.at, ret->processes.len);
     look_tasks(root, ret);
+    look_pressure(root, &ret->facts);
     ret->facts.module_loaded = host_module(root, ret->facts.module_version);
     host_boot(root, &boot);
     static_assert(sizeof(ret->facts.boot_id) == sizeof(boot.id), "both have the same room");
     memcpy(ret->facts.boot_id, boot.id, sizeof(boot.id));
     ret->facts.boot_real_ns = boot.real_ns;
     ret->facts.device_denied = is_denied(root);
-    process_owners_fill(root, &ret->pods, ret->processes.at, ret->processes.len);
 }
 
 /* ---- from one scan to the next ---- */
@@ -359,6 +396,7 @@ void host_scan_merge(HostScan *known, HostScan *fresh, uint64_t time_ns)
     facts.log_lost = before->log_lost;
     facts.log_silent_ns = before->log_silent_ns;
     facts.fabric_log = before->fabric_log;
+    memcpy(facts.journal_why, before->journal_why, sizeof(facts.journal_why));
     known->facts = facts;
     memcpy(known->stuck_start_ns, fresh->stuck_start_ns, sizeof(known->stuck_start_ns));
     if (fresh->rc == 0)
@@ -496,7 +534,7 @@ void host_set_processes(Host *host, const uint32_t *pids, size_t count)
 
 ProcessList host_processes(const Host *host)
 {
-    return (ProcessList){host->known.processes.at, host->known.processes.len};
+    return (ProcessList){host->known.processes.at, host->known.processes.len, host->known.facts.time_ns};
 }
 
 PlaceList host_places(const Host *host)

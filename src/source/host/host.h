@@ -58,7 +58,8 @@ void host_boot(const char *root, HostBoot *ret);
 
 /* ---- one scan, and how it follows from the one before; any thread ---- */
 
-/* Of each process one file is read (its first thread's), and more only of those that sleep uninterruptibly; none of
+/* Of each process one file is read (its first thread's), and more only of those that sleep uninterruptibly and those
+ * on GPUs; none of
  * these files takes a lock that a hanging process could hold. No device is woken up. */
 
 /* Processes that hang in the driver, and its services. */

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,20 +16,27 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/cleanup.h"
+#include "base/map.h"
 #include "base/subproc.h"
 #include "source/kmsg/follow.h"
 #include "source/kmsg/line.h"
 #include "source/proc/task.h"
 
+CLEANUP_POINTER(json_t, json_decref);
+
 enum {
-    RECORD_MAX = 8192,
-    /* the kernel gives no longer one */ RECORDS_AT_ONCE = 2048,
+    RECORD_MAX = 8192, /* the kernel gives no longer one */
+    RECORDS_AT_ONCE = 2048,
     RETRY_MS = 5000,
     JOURNAL_LINE_MAX = 256 << 10,
     JOURNAL_READ_BYTES = 64 << 10,
     QUIET_MS = 300,
     GRACE_MS = 100,
+    GIVEN_KEPT = 256,
 };
+
+/* In KmsgState.sequence: it is of systemd's journal, microseconds since boot. The kernel's own numbers start at 0. */
+#define JOURNAL_SEQUENCE (1ULL << 62)
 
 typedef struct KmsgJournal KmsgJournal;
 
@@ -48,7 +56,8 @@ struct Kmsg {
     KmsgJournal *journal;
     LineReader *reader;
     KmsgState state;
-    bool sequenced; /* a sequence was seen, so that gaps can be told */
+    bool sequenced;             /* a sequence was seen, so that gaps can be told */
+    uint64_t given[GIVEN_KEPT]; /* of a file: hashes of records that had events, by sequence */
 };
 
 static void handle_retry(uv_timer_t *timer);
@@ -59,28 +68,30 @@ static void set_log_state(Kmsg *k, FactsLog log, const char *why)
     snprintf(k->state.why, sizeof k->state.why, "%.*s", FACTS_WHY_CAP - 1, why);
 }
 
-/* It cannot be read now, because of `why`. */
-static void try_later(Kmsg *k, const char *why)
+/* It cannot be read now, and why. */
+PRINTF_LIKE(2, 3) static void try_later(Kmsg *k, const char *fmt, ...)
 {
+    char why[FACTS_WHY_CAP];
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(why, sizeof why, fmt, args);
+    va_end(args);
     set_log_state(k, FACTS_LOG_DENIED, why);
     uv_timer_start(&k->retry, handle_retry, RETRY_MS, RETRY_MS);
 }
 
 /* --- events ------------------------------------------------------------------------------------------------------- */
 
-static void give_event(Kmsg *k, Event *event, uint64_t age_ns)
+/* When it was: now or, of what the log held already, `age_ns` ago. */
+static void set_event_times(Kmsg *k, Event *event, uint64_t age_ns)
 {
     const uint64_t now = k->config.now_ns(k->config.clock), real = k->config.real_ns(k->config.clock);
+    const uint64_t ago = event->before ? age_ns : 0;
 
-    if (event->before) {
-        event->time_ns = now > age_ns ? now - age_ns : 0;
-        event->real_ns = real > age_ns ? real - age_ns : 0;
-    } else {
-        event->time_ns = now;
-        event->real_ns = real;
-    }
+    event->time_ns = now > ago ? now - ago : 0;
+    event->real_ns = real > ago ? real - ago : 0;
     k->state.lines++;
-    k->give(k->self, event);
 }
 
 /* Escapes of the device ("\x0a") as the bytes that they stand for. */
@@ -101,10 +112,24 @@ static size_t unescape_text(const char *text, size_t len, char *out)
     return n;
 }
 
-static void take_text(Kmsg *k, const KmsgRecord *record, EventOrigin origin, bool before, uint64_t age_ns)
+/* Whether a record of the file was given before: the file was written anew, with what it held. */
+static bool is_given_again(Kmsg *k, const KmsgRecord *record)
+{
+    uint64_t *slot = &k->given[record->sequence % GIVEN_KEPT];
+    const uint64_t hash = map_hash(record->text, record->len, record->sequence ^ record->usec << 32) | 1;
+
+    if (*slot == hash)
+        return true;
+    *slot = hash;
+    return false;
+}
+
+/* Gives the events of a record, line by line. */
+static void give_record(Kmsg *k, const KmsgRecord *record, EventOrigin origin, bool before, uint64_t age_ns)
 {
     char text[RECORD_MAX + 1];
     const size_t len = unescape_text(record->text, record->len < RECORD_MAX ? record->len : RECORD_MAX, text);
+    bool is_first = k->file && record->sequence > 0;
 
     for (size_t at = 0; at < len;) {
         const char *newline = memchr(text + at, '\n', len - at);
@@ -112,16 +137,20 @@ static void take_text(Kmsg *k, const KmsgRecord *record, EventOrigin origin, boo
         Event event;
 
         if (line_read(k->reader, text + at, part, &event)) {
+            if (is_first && is_given_again(k, record))
+                return;
+            is_first = false;
             event.origin = origin;
             event.sequence = record->sequence;
             event.before = before;
-            give_event(k, &event, age_ns);
+            set_event_times(k, &event, age_ns);
+            k->give(k->self, &event);
         }
         at += part + 1;
     }
 }
 
-static void tell_lost(Kmsg *k, uint64_t count)
+static void report_lost(Kmsg *k, uint64_t count)
 {
     Event event;
 
@@ -130,39 +159,34 @@ static void tell_lost(Kmsg *k, uint64_t count)
     snprintf(event.text, sizeof event.text, "%llu records of the kernel log were overwritten before they were read",
              (unsigned long long)count);
     k->state.lost += count;
-    give_event(k, &event, 0);
+    set_event_times(k, &event, 0);
+    k->give(k->self, &event);
 }
 
-static uint64_t age_of(uint64_t usec)
+static uint64_t find_age(uint64_t usec)
 {
     const uint64_t now_ns = clock_read(CLOCK_MONOTONIC);
 
     return now_ns > usec * NS_PER_US ? now_ns - usec * NS_PER_US : 0;
 }
 
-/* A record of the device or of a file like it. Those that an agent of before has processed are passed over. */
-static void take_record(Kmsg *k, const KmsgRecord *record, EventOrigin origin, bool old, bool aged)
+/* Counts a record of the device or of a file like it. False: an agent of before has processed it; `repeats`: such ones
+ * may come. */
+static bool is_new_record(Kmsg *k, const KmsgRecord *record, bool repeats)
 {
+    const bool sequenced = k->sequenced && !(k->state.sequence & JOURNAL_SEQUENCE);
+
     k->state.records++;
-    if (k->sequenced && record->sequence > k->state.sequence + 1 && origin == EVENT_FROM_KMSG)
-        tell_lost(k, record->sequence - k->state.sequence - 1);
-    if (k->sequenced && record->sequence <= k->state.sequence && (old || aged))
-        return;
+    if (sequenced && record->sequence > k->state.sequence + 1)
+        report_lost(k, record->sequence - k->state.sequence - 1);
+    if (sequenced && record->sequence <= k->state.sequence && repeats)
+        return false;
     k->sequenced = true;
     k->state.sequence = record->sequence;
-    take_text(k, record, origin, old, aged ? age_of(record->usec) : 0);
+    return true;
 }
 
 /* --- the device --------------------------------------------------------------------------------------------------- */
-
-static void read_records(Kmsg *k);
-
-static void handle_readable(uv_poll_t *poll, int status, int events)
-{
-    (void)status;
-    (void)events;
-    read_records(poll->data);
-}
 
 static void handle_closed(uv_handle_t *handle)
 {
@@ -185,24 +209,10 @@ static void close_device(Kmsg *k)
     k->fd = -1;
 }
 
-static void device_gone(Kmsg *k, int error)
-{
-    char why[FACTS_WHY_CAP];
-
-    snprintf(why, sizeof why, "read '%s': %s", k->path, strerror(error));
-    try_later(k, why);
-    close_device(k);
-}
-
-static void caught_up(Kmsg *k)
-{
-    k->state.caught_up = true;
-    uv_idle_stop(&k->busy);
-}
-
 /* All that is there, but no more at once than leaves the loop time for others. */
-static void read_records(Kmsg *k)
+static void read_records(uv_poll_t *poll, int status UNUSED, int events UNUSED)
 {
+    Kmsg *k = poll->data;
     char bytes[RECORD_MAX + 1];
     KmsgRecord record;
 
@@ -214,22 +224,26 @@ static void read_records(Kmsg *k)
         if (n < 0 && (errno == EINTR || errno == EINVAL))
             continue;
         if (n < 0 && errno == EAGAIN) {
-            caught_up(k);
+            k->state.caught_up = true;
+            uv_idle_stop(&k->busy);
             return;
         }
         if (n <= 0) {
-            device_gone(k, n < 0 ? errno : ENODATA);
+            try_later(k, "read '%s': %s", k->path, strerror(n < 0 ? errno : ENODATA));
+            close_device(k);
             return;
         }
         bytes[n] = '\0';
-        if (kmsg_record(bytes, (size_t)n, &record) == 0)
-            take_record(k, &record, EVENT_FROM_KMSG, !k->state.caught_up, true);
+        if (kmsg_record(bytes, (size_t)n, &record) == 0 && is_new_record(k, &record, true))
+            give_record(k, &record, EVENT_FROM_KMSG, !k->state.caught_up, find_age(record.usec));
     }
 }
 
 static void handle_idle(uv_idle_t *idle)
 {
-    read_records(idle->data);
+    Kmsg *k = idle->data;
+
+    read_records(&k->poll, 0, 0);
 }
 
 static int open_device(Kmsg *k)
@@ -244,10 +258,10 @@ static int open_device(Kmsg *k)
     }
     k->poll.data = k;
     k->polling = true;
+    k->state.caught_up = false; /* also where it was denied before: what it holds is not of now */
     set_log_state(k, FACTS_LOG_KMSG, "");
-    uv_poll_start(&k->poll, UV_READABLE, handle_readable);
-    if (!k->state.caught_up)
-        uv_idle_start(&k->busy, handle_idle);
+    uv_poll_start(&k->poll, UV_READABLE, read_records);
+    uv_idle_start(&k->busy, handle_idle);
     return 0;
 }
 
@@ -257,14 +271,18 @@ static void file_line(void *self, const char *line, size_t len, bool old)
 {
     Kmsg *k = self;
     KmsgRecord record;
+    bool fresh = true;
 
     if (kmsg_record(line, len, &record) == 0) {
-        take_record(k, &record, EVENT_FROM_KMSG, old, false);
+        fresh = is_new_record(k, &record, old);
     } else if (line[0] != ' ') { /* not the dictionary of a record: a line of syslog or dmesg */
         k->state.records++;
         record = (KmsgRecord){.text = line, .len = len};
-        take_text(k, &record, EVENT_FROM_KMSG, old, 0);
+    } else {
+        return;
     }
+    if (fresh)
+        give_record(k, &record, EVENT_FROM_KMSG, old, 0);
 }
 
 static void fabric_line(void *self, const char *line, size_t len, bool old)
@@ -278,7 +296,8 @@ static void fabric_line(void *self, const char *line, size_t len, bool old)
     const uint64_t real = k->config.real_ns(k->config.clock);
 
     event.before = old;
-    give_event(k, &event, old && at && at < real ? real - at : 0);
+    set_event_times(k, &event, old && at && at < real ? real - at : 0);
+    k->give(k->self, &event);
 }
 
 /* --- the journal -------------------------------------------------------------------------------------------------- */
@@ -297,25 +316,9 @@ struct KmsgJournal {
 
 static void close_journal(KmsgJournal *j);
 
-/* `usec`: microseconds since boot, 0 unknown; `old`: from before the child was started. */
-static void journal_line(Kmsg *k, const char *text, size_t len, uint64_t usec, uint64_t real_ns, bool old)
-{
-    const KmsgRecord record = {.sequence = usec, .usec = usec, .text = text, .len = len};
-    const uint64_t real = k->config.real_ns(k->config.clock);
-
-    k->state.records++;
-    if (old && usec <= k->state.sequence)
-        return;
-    k->state.sequence = usec;
-    take_text(k, &record, EVENT_FROM_JOURNAL, old, old && real_ns && real_ns < real ? real - real_ns : 0);
-}
-
 static void end_journal(Kmsg *k, const char *why)
 {
-    Err err;
-
-    (void)err_set(&err, -EACCES, "'%s' is denied, and %s", k->path, why);
-    try_later(k, err.text);
+    try_later(k, "'%s' is denied, and %s", k->path, why);
     k->state.caught_up = true;
     close_journal(TAKE(k->journal));
 }
@@ -328,7 +331,7 @@ static uint64_t number_at(const json_t *object, const char *key)
 }
 
 /* A text, or an array of its bytes where it is not UTF-8. */
-static size_t message_of(const json_t *message, char *out, size_t cap)
+static size_t read_message(const json_t *message, char *out, size_t cap)
 {
     const json_t *byte;
     size_t i, n = 0;
@@ -347,24 +350,31 @@ static size_t message_of(const json_t *message, char *out, size_t cap)
     return n;
 }
 
-static void take_journal_line(KmsgJournal *j, const char *bytes, size_t len)
+/* Messages from before the child was started may have been processed already. */
+static void read_journal_line(KmsgJournal *j, const char *bytes, size_t len)
 {
-    char text[8192];
-    json_t *object = json_loadb(bytes, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
+    CLEANUP(json_decref_at) json_t *object = json_loadb(bytes, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
+    KmsgState *state = &j->kmsg->state;
+    char text[RECORD_MAX];
 
-    if (!json_is_object(object)) {
-        json_decref(object);
+    if (!json_is_object(object))
         return;
-    }
-    const size_t n = message_of(json_object_get(object, "MESSAGE"), text, sizeof text);
+    const size_t n = read_message(json_object_get(object, "MESSAGE"), text, sizeof text);
+    const uint64_t real_ns = number_at(object, "__REALTIME_TIMESTAMP") * NS_PER_US;
+    const uint64_t now_ns = j->kmsg->config.real_ns(j->kmsg->config.clock);
+    const bool old = real_ns < j->started_real_ns;
     uint64_t usec = number_at(object, "_SOURCE_MONOTONIC_TIMESTAMP");
-    const uint64_t real_ns = number_at(object, "__REALTIME_TIMESTAMP") * 1000;
 
     if (usec == 0)
         usec = number_at(object, "__MONOTONIC_TIMESTAMP");
-    if (n)
-        journal_line(j->kmsg, text, n, usec, real_ns, real_ns < j->started_real_ns);
-    json_decref(object);
+    if (n == 0)
+        return;
+    state->records++;
+    if (old && (usec | JOURNAL_SEQUENCE) <= state->sequence)
+        return;
+    state->sequence = usec | JOURNAL_SEQUENCE;
+    give_record(j->kmsg, &(KmsgRecord){.sequence = usec, .usec = usec, .text = text, .len = n}, EVENT_FROM_JOURNAL, old,
+                real_ns && real_ns < now_ns ? now_ns - real_ns : 0);
 }
 
 static void take_journal_bytes(KmsgJournal *j, const char *bytes, size_t len)
@@ -374,7 +384,7 @@ static void take_journal_bytes(KmsgJournal *j, const char *bytes, size_t len)
     while ((newline = memchr(bytes, '\n', len))) {
         str_addn(&j->rest, bytes, (size_t)(newline - bytes));
         if (!j->rest.overflow)
-            take_journal_line(j, j->rest.text, j->rest.len);
+            read_journal_line(j, j->rest.text, j->rest.len);
         str_clear(&j->rest);
         len -= (size_t)(newline - bytes) + 1;
         bytes = newline + 1;
@@ -477,20 +487,6 @@ static void close_journal(KmsgJournal *j)
 
 /* --- opening ------------------------------------------------------------------------------------------------------ */
 
-static void report_denied(Kmsg *k, int error)
-{
-    char why[FACTS_WHY_CAP];
-
-    snprintf(why, sizeof why, "open '%s': %s", k->path, strerror(error));
-    set_log_state(k, FACTS_LOG_DENIED, why);
-    if (k->journalctl[0] && !k->journal)
-        k->journal = open_journal(k);
-    if (!k->journal) {
-        k->state.caught_up = true;
-        try_later(k, why);
-    }
-}
-
 static void open_log(Kmsg *k)
 {
     struct stat st;
@@ -503,10 +499,17 @@ static void open_log(Kmsg *k)
         return;
     }
     const int rc = there ? open_device(k) : -errno;
-    if (rc < 0)
-        report_denied(k, -rc);
-    else
+    if (rc == 0) {
         uv_timer_stop(&k->retry);
+        return;
+    }
+    try_later(k, "open '%s': %s", k->path, strerror(-rc));
+    if (k->journalctl[0]) {
+        uv_timer_stop(&k->retry);
+        k->journal = open_journal(k);
+    } else {
+        k->state.caught_up = true;
+    }
 }
 
 static void handle_retry(uv_timer_t *timer)

@@ -43,7 +43,7 @@ typedef struct KmsgState {
     FactsLog log;
     char why[FACTS_WHY_CAP];
     char boot_id[40];
-    uint64_t sequence;       /* of the last record that was processed */
+    uint64_t sequence;       /* of the last record that was processed, of the device's or of systemd's journal */
     uint64_t lost;           /* records overwritten before they could be read, since start */
     uint64_t records, lines; /* read; that became events */
     bool caught_up;          /* what the log held at the start has been given */

@@ -35,9 +35,10 @@ struct LineReader {
         char uuid[DEVICE_UUID_CAP];
     } gpus[LINE_GPUS];
     size_t gpu_count;
-    bool off_bus, mismatch, init; /* the first line of such a message was the one before */
-    PciAddress pci;               /* of the first line */
-    Event half;                   /* API mismatch, so far */
+    bool off_bus, mismatch, init, oops; /* the first line of such a message was the one before */
+    PciAddress pci;                     /* of the first line */
+    Event half;                         /* API mismatch, so far */
+    EventWord record_word;              /* of the firmware's error record that is being printed */
 };
 
 /* --- forms ----------------------------------------------------------------------------------------------------------
@@ -201,24 +202,25 @@ static bool has_word(Cursor c, const char *word)
     return memmem(c.at, bytes_left(&c), word, strlen(word));
 }
 
-/* An event that has nothing but its text yet. */
+/* An event that has nothing but its text yet; one that is too long ends behind a word. */
 static void begin_event(Event *event, EventKind kind, Cursor c)
 {
     event_init(event, kind, EVENT_FROM_KMSG);
     show_text(c.at, bytes_left(&c), event->text, sizeof event->text);
+    char *blank = bytes_left(&c) >= sizeof event->text ? strrchr(event->text, ' ') : NULL;
+    if (blank && blank > event->text + sizeof event->text / 2)
+        *blank = '\0';
 }
 
-/* "Fatal", "Non-fatal", ... if it comes next. */
+/* "Fatal", "Non-fatal", ... if it comes next; of error records of the firmware "recoverable", "corrected", ... */
 static EventWord read_word(Cursor *c)
 {
     static const struct {
         const char *text;
         EventWord word;
-    } words[] = {{"Fatal", EVENT_FATAL},
-                 {"Non-fatal", EVENT_NONFATAL},
-                 {"Nonfatal", EVENT_NONFATAL},
-                 {"Uncorrect", EVENT_NONFATAL},
-                 {"Correct", EVENT_CORRECTABLE}};
+    } words[] = {{"Fatal", EVENT_FATAL},         {"fatal", EVENT_FATAL},          {"Non-fatal", EVENT_NONFATAL},
+                 {"Nonfatal", EVENT_NONFATAL},   {"recoverable", EVENT_NONFATAL}, {"Uncorrect", EVENT_NONFATAL},
+                 {"Correct", EVENT_CORRECTABLE}, {"corrected", EVENT_CORRECTABLE}};
 
     for (size_t i = 0; i < ARRAY_LEN(words); i++)
         if (scan_form(c, words[i].text))
@@ -226,19 +228,30 @@ static EventWord read_word(Cursor *c)
     return EVENT_NO_WORD;
 }
 
-/* Lines that say no more than their text. */
+/* Lines that a form alone reads. At most one field of it is kept: %p is where it happened, %u how many they are. */
 typedef struct PlainLine {
     const char *form;
-    EventKind kind;
+    EventKind kind; /* EVENT_KIND_END: the line says nothing */
+    EventWord word;
 } PlainLine;
 
+/* The first form that fits counts. */
 static bool read_plain_line(const PlainLine *lines, size_t count, Cursor c, Event *event)
 {
-    for (size_t i = 0; i < count; i++)
-        if (scan_form(&c, lines[i].form)) {
-            event->kind = lines[i].kind;
-            return true;
-        }
+    for (size_t i = 0; i < count; i++) {
+        const bool has_pci = strstr(lines[i].form, "%p");
+        PciAddress pci = {0};
+        uint32_t number = 1;
+
+        if (has_pci ? !scan_form(&c, lines[i].form, &pci) : !scan_form(&c, lines[i].form, &number))
+            continue;
+        event->kind = lines[i].kind;
+        event->word = lines[i].word;
+        event->has_pci = has_pci;
+        event->pci = pci;
+        event->count = number;
+        return lines[i].kind != EVENT_KIND_END;
+    }
     return false;
 }
 
@@ -324,9 +337,13 @@ static bool read_xid(const LineReader *reader, Cursor c, Event *event)
     return true;
 }
 
+/* The driver prints three records of one error: "Non-fatal, Link 44 ...", and as details of that "Severity 0 Engine
+ * instance 44 Sub-engine instance 00" and "Data {...}" (error_nvswitch.c). */
 static bool read_sxid(Cursor c, Event *event)
 {
-    if (!read_code(&c, EVENT_SXID, event) || scan_form(&c, "Data {")) /* a detail of the line before */
+    uint32_t severity;
+
+    if (!read_code(&c, EVENT_SXID, event) || scan_form(&c, "Data {") || scan_form(&c, "Severity %u Engine", &severity))
         return false;
     event->word = read_word(&c);
     scan_form(&c, "%*Link %u", &event->link);
@@ -335,14 +352,6 @@ static bool read_sxid(Cursor c, Event *event)
 
 /* --- other lines of the driver ---------------------------------------------------------------------------------------
  */
-
-static bool set_gpu_event(Event *event, EventKind kind, PciAddress pci)
-{
-    event->kind = kind;
-    event->has_pci = true;
-    event->pci = pci;
-    return true;
-}
 
 /* "GPU at PCI:0000:18:00: GPU-<uuid>": who a bus address is, said once before the first XID. */
 static void learn_gpu(LineReader *reader, PciAddress pci, Cursor uuid)
@@ -383,19 +392,22 @@ static void find_version(Cursor c, char out[EVENT_NAME_CAP])
     }
 }
 
-/* "GPU 0000:18:00.0: <what>" */
-static bool read_gpu_line(LineReader *reader, PciAddress pci, Cursor c, Event *event)
+/* "GPU 0000:18:00.0: RmInitAdapter failed! (0x24:0x65:1589)", and without the address in old drivers; then
+ * "rm_init_adapter failed, device minor number 0", which says the same once more. */
+static bool read_init_failed(LineReader *reader, Cursor c, Event *event)
 {
+    PciAddress pci = {0};
+    const bool has_pci = scan_form(&c, "GPU %p: ", &pci), first = has_word(c, "RmInitAdapter failed");
     const bool said = reader->init && pci_compare(reader->pci, pci) == 0;
 
-    reader->init = has_word(c, "RmInitAdapter failed");
-    if (has_word(c, "fallen off the bus"))
-        return set_gpu_event(event, EVENT_OFF_BUS, pci);
-    if (reader->init)
-        reader->pci = pci;
-    else if (said || !has_word(c, "rm_init_adapter failed")) /* that says the same once more */
+    if (!first && !has_word(c, "rm_init_adapter failed") && !has_word(c, "rm_init_adapter("))
         return false;
-    return set_gpu_event(event, EVENT_INIT_FAILED, pci);
+    reader->init = first;
+    reader->pci = pci;
+    event->kind = EVENT_INIT_FAILED;
+    event->has_pci = has_pci;
+    event->pci = pci;
+    return first || !said;
 }
 
 /* "The NVIDIA GPU 0000:41:00.0 / (PCI ID: 10de:2330) installed in this system has / fallen off the bus ..." */
@@ -407,7 +419,10 @@ static bool read_off_bus(LineReader *reader, Cursor c, Event *event)
     if (!reader->off_bus || !has_word(c, "fallen off the bus"))
         return false;
     reader->off_bus = false;
-    return set_gpu_event(event, EVENT_OFF_BUS, reader->pci);
+    event->kind = EVENT_OFF_BUS;
+    event->has_pci = true;
+    event->pci = reader->pci;
+    return true;
 }
 
 /* "API mismatch: the client 'x' (pid 12) / has the version A, but this kernel module has / the version B. ..." */
@@ -439,11 +454,16 @@ static bool read_mismatch(LineReader *reader, Cursor c, Event *event)
 static bool read_driver_line(LineReader *reader, Cursor c, Event *event)
 {
     static const PlainLine lines[] = {
-        {"loading NVIDIA UNIX%*Kernel Module", EVENT_MODULE_LOADED},
-        {"%*Slow RPC response from GPU", EVENT_GSP_SLOW},
-        {"%*nvidia-peermem%*ERROR", EVENT_PEERMEM},
-        {"knvlink%*Failed", EVENT_NVLINK_DRIVER},
-        {"knvlink%*failed", EVENT_NVLINK_DRIVER},
+        {"GPU %p: GPU has fallen off the bus", EVENT_OFF_BUS, EVENT_NO_WORD},
+        {"GPU at %p has fallen off the bus", EVENT_OFF_BUS, EVENT_NO_WORD}, /* until R331 or so */
+        {"loading NVIDIA UNIX%*Kernel Module", EVENT_MODULE_LOADED, EVENT_NO_WORD},
+        {"%*Slow RPC response from GPU", EVENT_GSP_SLOW, EVENT_NO_WORD},
+        {"%*Back to back GSP RPC timeout detected", EVENT_GSP_DEAD, EVENT_NO_WORD},
+        {"%*uvm encountered global fatal error", EVENT_UVM_FATAL, EVENT_NO_WORD},
+        {"%*[NV_ERR_RESET_REQUIRED]", EVENT_RESET_NEEDED, EVENT_NO_WORD},
+        {"%*nvidia-peermem%*ERROR", EVENT_PEERMEM, EVENT_NO_WORD},
+        {"knvlink%*Failed", EVENT_NVLINK_DRIVER, EVENT_NO_WORD},
+        {"knvlink%*failed", EVENT_NVLINK_DRIVER, EVENT_NO_WORD},
     };
     Cursor in = c;
     PciAddress pci;
@@ -453,9 +473,7 @@ static bool read_driver_line(LineReader *reader, Cursor c, Event *event)
         learn_gpu(reader, pci, in);
         return false;
     }
-    if (scan_form(&in, "GPU %p: ", &pci))
-        return read_gpu_line(reader, pci, in, event);
-    if (read_off_bus(reader, c, event) || read_mismatch(reader, c, event))
+    if (read_init_failed(reader, c, event) || read_off_bus(reader, c, event) || read_mismatch(reader, c, event))
         return true;
     if (!read_plain_line(lines, ARRAY_LEN(lines), c, event))
         return false;
@@ -512,46 +530,120 @@ static bool read_hung(Cursor c, Event *event)
     return true;
 }
 
-/* "pt_main_thread[2536443]: segfault at ... in libnccl.so.2[7f7c7ac00000+d3d3000]" */
+/* "pt_main_thread[2536443]: segfault at ... in libnccl.so.2[7f7c7ac00000+d3d3000]", and the driver's own services. */
 static bool read_segfault(Cursor c, Event *event)
 {
-    static const char *const libraries[] = {" in libnccl", " in libcuda", " in libnvidia"};
+    static const char *const parts[] = {" in libnccl", " in libcuda", " in libnvidia", "nv-fabricmanage[",
+                                        "nvidia-imex["};
     size_t i = 0;
 
     if (!has_word(c, "]: segfault at "))
         return false;
-    while (i < ARRAY_LEN(libraries) && !has_word(c, libraries[i]))
+    while (i < ARRAY_LEN(parts) && !has_word(c, parts[i]))
         i++;
-    if (i == ARRAY_LEN(libraries))
+    if (i == ARRAY_LEN(parts))
         return false;
     event->kind = EVENT_SEGFAULT;
     scan_form(&c, "%s[%d", event->process, sizeof event->process, &event->pid);
     return true;
 }
 
-static bool read_memory(Cursor c, Event *event)
+/* "mce: [Hardware Error]: CPU 3: Machine Check: 0 Bank 9: 8c00004000010091": bit 61 of the bank's status says that it
+ * was not corrected (Intel SDM volume 3B, 16.3.2.2). */
+static bool read_machine_check(Cursor c, Event *event)
 {
-    const bool uncorrected = has_word(c, " UE ") || has_word(c, "Uncorrected");
-
-    if (!(has_word(c, "EDAC MC") && (uncorrected || has_word(c, " CE "))) &&
-        !has_word(c, "Machine check events logged"))
+    if (!scan_form(&c, "%*[Hardware Error]: CPU %*: Machine Check: %* Bank %*: ") || bytes_left(&c) < 16)
         return false;
     event->kind = EVENT_MCE;
-    event->word = uncorrected ? EVENT_FATAL : EVENT_CORRECTABLE;
+    event->word = strchr("2367abefABEF", *c.at) ? EVENT_NONFATAL : EVENT_CORRECTABLE;
     return true;
 }
 
-static bool read_kernel_line(Cursor c, Event *event)
+/* An error record of the firmware (APEI, the kernel's cper.c): "event severity: recoverable", for each of its sections
+ * " Error 0, type: recoverable" and "section_type: memory error"; the section of a PCIe error names the device in a
+ * later line. Records of before a crash (BERT) are printed at the next start. */
+static bool read_firmware_record(LineReader *reader, Cursor c, Event *event)
+{
+    Cursor in;
+
+    if (!scan_form(&c, "%*[Hardware Error]: "))
+        return false;
+    skip_blanks(&c);
+    in = c;
+    if (scan_form(&c, "event severity: ") || scan_form(&c, "Error %*, type: ")) {
+        reader->record_word = read_word(&c);
+        return false;
+    }
+    if (reader->record_word == EVENT_NO_WORD)
+        return false;
+    event->kind = EVENT_MCE;
+    event->word = reader->record_word;
+    if (scan_form(&c, "device_id: %p", &event->pci)) {
+        event->kind = EVENT_AER;
+        event->has_pci = true;
+        return true;
+    }
+    return (scan_form(&in, "section_type: ") || scan_form(&in, "section type: ")) && !has_word(in, "PCIe error");
+}
+
+/* An oops is announced ("BUG: kernel NULL pointer dereference"), then named with its number ("Oops: 0002 [#1] SMP"). */
+static bool is_oops_again(LineReader *reader, Cursor c)
+{
+    const bool said = reader->oops;
+
+    reader->oops = !has_word(c, "[#");
+    return !reader->oops && said;
+}
+
+static bool read_kernel_line(LineReader *reader, Cursor c, Event *event)
 {
     static const PlainLine lines[] = {
-        {"%*soft lockup - CPU#", EVENT_LOCKUP},        {"%*detected hard LOCKUP", EVENT_LOCKUP},
-        {"%*Kernel panic - not syncing", EVENT_PANIC}, {"%*nvidia-nvlink: Unregistered", EVENT_MODULE_UNLOADED},
-        {"%*nvidia-peermem%*ERROR", EVENT_PEERMEM},
+        {"%*soft lockup - CPU#", EVENT_LOCKUP, EVENT_NO_WORD},
+        {"%*detected hard LOCKUP", EVENT_LOCKUP, EVENT_NO_WORD},
+        {"%*self-detected stall on CPU", EVENT_RCU_STALL, EVENT_NO_WORD},
+        {"%*detected stalls on CPUs/tasks", EVENT_RCU_STALL, EVENT_NO_WORD},
+        {"%*detected expedited stalls on CPUs/tasks", EVENT_RCU_STALL, EVENT_NO_WORD},
+        {"%*Kernel panic - not syncing", EVENT_PANIC, EVENT_NO_WORD},
+        {"%*BUG: unable to handle ", EVENT_OOPS, EVENT_NO_WORD},
+        {"%*BUG: kernel NULL pointer dereference", EVENT_OOPS, EVENT_NO_WORD},
+        {"%*Unable to handle kernel %* at virtual address", EVENT_OOPS, EVENT_NO_WORD}, /* arm64 */
+        {"%*kernel BUG at ", EVENT_OOPS, EVENT_NO_WORD},
+        {"%*Oops%*[#", EVENT_OOPS, EVENT_NO_WORD},
+        {"%*general protection fault%*[#", EVENT_OOPS, EVENT_NO_WORD},
+        {"%*invalid opcode: %*[#", EVENT_OOPS, EVENT_NO_WORD},
+        /* a port cuts its link: downstream port containment, and what hotplug makes of it */
+        {"%*pcieport %p: DPC: containment event", EVENT_PORT_DOWN, EVENT_NO_WORD},
+        {"%*pciehp: %*: Link Down/Up ignored", EVENT_KIND_END, EVENT_NO_WORD},
+        {"%*pcieport %p: pciehp: %*: Link Down", EVENT_PORT_DOWN, EVENT_NO_WORD},
+        {"%*pcieport %p: pciehp: %*: Card not present", EVENT_PORT_DOWN, EVENT_NO_WORD},
+        {"%*pciehp %p:pcie%*: Link Down", EVENT_PORT_DOWN, EVENT_NO_WORD}, /* until 4.19 */
+        {"%*pciehp %p:pcie%*: Card not present", EVENT_PORT_DOWN, EVENT_NO_WORD},
+        /* memory and processors of the host */
+        {"%*EDAC MC%*: %u UE ", EVENT_MCE, EVENT_FATAL},
+        {"%*EDAC MC%*: %u CE ", EVENT_MCE, EVENT_CORRECTABLE},
+        {"%*EDAC MC%*: UE ", EVENT_MCE, EVENT_FATAL}, /* until 3.5 */
+        {"%*EDAC MC%*: CE ", EVENT_MCE, EVENT_CORRECTABLE},
+        {"%*Machine check events logged", EVENT_MCE, EVENT_CORRECTABLE},
+        {"%*[Hardware Error]: CPU %*: Machine Check Exception: ", EVENT_MCE, EVENT_FATAL},
+        {"%*[Hardware Error]: System Fatal error", EVENT_MCE, EVENT_FATAL}, /* this and the next of AMD */
+        {"%*[Hardware Error]: Uncorrected, software ", EVENT_MCE, EVENT_NONFATAL},
+        {"%*[Hardware Error]: Deferred error", EVENT_MCE, EVENT_NONFATAL},
+        {"%*[Hardware Error]: Corrected error", EVENT_MCE, EVENT_CORRECTABLE},
+        {"%*Uncorrected hardware memory error in user-access", EVENT_MCE, EVENT_NONFATAL},
+        {"%*Memory failure: %*: recovery action for ", EVENT_MCE, EVENT_NONFATAL},
+        {"%*SError Interrupt on CPU", EVENT_MCE, EVENT_FATAL}, /* arm64 */
+        {"%*uvm encountered global fatal error", EVENT_UVM_FATAL, EVENT_NO_WORD},
+        {"%*nvidia-uvm: %*Encountered a global fatal error", EVENT_UVM_FATAL, EVENT_NO_WORD},
+        {"%*nvidia-nvlink: Unregistered", EVENT_MODULE_UNLOADED, EVENT_NO_WORD},
+        {"%*nvidia-peermem%*ERROR", EVENT_PEERMEM, EVENT_NO_WORD},
     };
 
     begin_event(event, EVENT_LINE, c);
-    return read_aer(c, event) || read_kill(c, event) || read_hung(c, event) || read_segfault(c, event) ||
-           read_memory(c, event) || read_plain_line(lines, ARRAY_LEN(lines), c, event);
+    if (read_aer(c, event) || read_kill(c, event) || read_hung(c, event) || read_segfault(c, event) ||
+        read_machine_check(c, event) || read_firmware_record(reader, c, event))
+        return true;
+    return read_plain_line(lines, ARRAY_LEN(lines), c, event) &&
+           (event->kind != EVENT_OOPS || !is_oops_again(reader, c));
 }
 
 /* --- records, and any line -------------------------------------------------------------------------------------------
@@ -588,12 +680,8 @@ int kmsg_record(const char *bytes, size_t len, KmsgRecord *ret)
         !scan_form(&c, "%*;"))
         return -EBADMSG;
     newline = memchr(c.at, '\n', bytes_left(&c));
-    *ret = (KmsgRecord){.facility = (unsigned int)(priority >> 3 & 0xff),
-                        .level = (unsigned int)(priority & 7),
-                        .sequence = sequence,
-                        .usec = usec,
-                        .text = c.at,
-                        .len = newline ? (size_t)(newline - c.at) : bytes_left(&c)};
+    *ret = (KmsgRecord){
+        .sequence = sequence, .usec = usec, .text = c.at, .len = newline ? (size_t)(newline - c.at) : bytes_left(&c)};
     return 0;
 }
 
@@ -623,7 +711,7 @@ bool line_read(LineReader *reader, const char *text, size_t len, Event *ret_even
     else if (scan_form(&in, "%*NVRM: "))
         found = read_driver_line(reader, in, &event);
     else
-        found = read_kernel_line(c, &event);
+        found = read_kernel_line(reader, c, &event);
     if (!found && !match_patterns(reader, c, &event))
         return false;
     *ret_event = event;

@@ -14,7 +14,6 @@
 
 /* A record of /dev/kmsg: "priority,sequence,usec,flags[,...];text", continuation lines (" KEY=value") behind it. */
 typedef struct KmsgRecord {
-    unsigned int facility, level;
     uint64_t sequence, usec; /* since boot */
     const char *text;        /* not ended by a NUL; without the newline; escapes \xNN as they stand */
     size_t len;
@@ -28,8 +27,8 @@ LineReader *line_reader_new(const char *const *patterns, size_t count); /* texts
 void line_reader_free(LineReader *reader);
 
 /* One line without its prefix (time, "kernel:"): true and an event where it says something of interest. Times, origin
- * and sequence are the caller's to fill. Detail lines (SXid "Data {...}", AER's "device [...]", the second and third
- * line of a message) give no event of their own. */
+ * and sequence are the caller's to fill. Detail lines (SXid "Severity ..." and "Data {...}", AER's "device [...]", the
+ * second and third line of a message) give no event of their own. */
 bool line_read(LineReader *reader, const char *text, size_t len, Event *ret_event);
 
 /* One line of the fabric manager's log, with its prefix "[Jul 23 2024 07:53:55] [ERROR] [tid 841] ...". *ret_real_ns:

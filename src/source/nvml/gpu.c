@@ -361,7 +361,7 @@ static void follow_plan(NvmlGpu *gpu)
     open_events(gpu);
     if (!nvml_gpu_wants(gpu, METRIC_EXP_P2P_STATUS))
         gpu->peers = (NvmlPeers){.changed = true};
-    if (!plan->board.want_links)
+    if (!nvml_links_wanted(gpu))
         gpu->nvlinks = (NvmlLinks){.changed = true};
     if (!plan->board.want_processes)
         gpu->processes = (NvmlProcesses){.changed = true};

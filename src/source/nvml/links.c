@@ -6,13 +6,14 @@
  * CRC_DATA is absent. NVLink 5 has neither checksums nor replays, only recoveries.
  *
  * Reachability of other GPUs. A call about two GPUs that does not return does not say which of them hangs. So it is
- * announced as about no GPU, and the supervisor blames neither (supervisor_function_is_pair): all GPUs go to a new
+ * announced as about no GPU, and the supervisor blames neither (CALL_PAIR of supervisor_slot.c): all GPUs go to a new
  * sampler, whose own calls find the one that hangs, and pairs are not read for a while. An error, "lost" among them,
  * costs only this one status. A GPU that is not ours, or is in trouble, is UNKNOWN to the others.
  */
 #include <assert.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/duration.h"
 #include "source/nvml/readers.h"
 
@@ -145,6 +146,80 @@ static void read_errors(NvmlGpu *gpu)
         }
 }
 
+/* ---- counters of their ports ---- */
+
+/* In the order of NODE_PORT_COUNTERS. */
+static const unsigned int port_counters[] = {
+    NVML_PRM_COUNTER_ID_PPCNT_RECOVERY_CTRS_TIME_SINCE_LAST_RECOVERY,
+    NVML_PRM_COUNTER_ID_PPCNT_RECOVERY_CTRS_TIME_BETWEEN_LAST_TWO_RECOVERIES,
+    NVML_PRM_COUNTER_ID_PPCNT_RECOVERY_CTRS_TOTAL_SUCCESSFUL_RECOVERY_EVENTS,
+    NVML_PRM_COUNTER_ID_PPCNT_PHYSICAL_LAYER_CTRS_SUCCESSFUL_RECOVERY_EVENTS,
+    NVML_PRM_COUNTER_ID_PPCNT_PHYSICAL_LAYER_CTRS_LINK_DOWN_EVENTS,
+};
+static_assert(ARRAY_LEN(port_counters) == NODE_PORT_COUNTERS, "one for each");
+
+static MetricId port_metric(size_t k)
+{
+    return (MetricId)(METRIC_NVLINK_PPCNT_FIRST + k);
+}
+
+static bool wants_ports(const NvmlGpu *gpu)
+{
+    for (size_t k = 0; k < NODE_PORT_COUNTERS; k++)
+        if (nvml_gpu_wants(gpu, port_metric(k)))
+            return true;
+    return false;
+}
+
+static NvmlNumber port_number(const nvmlPRMCounter_v1_t *counter)
+{
+    const nvmlPRMCounterValue_v1_t *value = &counter->counterValue;
+
+    return nvml_field_number(
+        &(nvmlFieldValue_t){.nvmlReturn = value->status, .valueType = value->outputType, .value = value->outputValue});
+}
+
+/* The GPU's own: the sum over the links, of a time the shortest; why the first has none where none has. */
+static void set_port_total(NvmlGpu *gpu, size_t k)
+{
+    const BoardLinkList *list = &gpu->nvlinks.list;
+    const bool is_time = metric_get(port_metric(k))->type == METRIC_GAUGE;
+    NvmlNumber total = nvml_lacking(list->count ? list->links[0].ports[k].absence : ABSENCE_NOT_SUPPORTED);
+
+    for (uint32_t i = 0; i < list->count; i++) {
+        int64_t value;
+
+        if (!sample_int64(&list->links[i].ports[k], &value))
+            continue;
+        if (!total.valid || (is_time && value < total.i))
+            total = nvml_whole(value);
+        else if (!is_time)
+            total.i += value;
+    }
+    if (nvml_gpu_wants(gpu, port_metric(k)))
+        nvml_sample_set_whole(total, nvml_gpu_now(gpu), &gpu->reading.sample[port_metric(k)]);
+}
+
+/* Ports count from 1. */
+static void read_ports(NvmlGpu *gpu)
+{
+    BoardLinkList *list = &gpu->nvlinks.list;
+    nvmlPRMCounter_v1_t counters[NODE_LINKS_MAX * NODE_PORT_COUNTERS] = {{0}};
+    nvmlPRMCounterList_v1_t asked = {.numCounters = list->count * NODE_PORT_COUNTERS, .counters = counters};
+    nvmlReturn_t r = NVML_ERROR_NOT_SUPPORTED;
+
+    for (uint32_t i = 0; i < asked.numCounters; i++) {
+        counters[i].counterId = port_counters[i % NODE_PORT_COUNTERS];
+        counters[i].inData.localPort = i / NODE_PORT_COUNTERS + 1;
+    }
+    if (is_nvlink5(gpu) && !gpu->reading.mig)
+        r = NVML_GPU_CALL(gpu, nvmlDeviceReadPRMCounters_v1, (gpu->handle, &asked));
+    const Absence why = gpu->reading.mig ? ABSENCE_MIG_MODE : nvml_gpu_count_answer(gpu, r);
+    for (uint32_t i = 0; i < asked.numCounters; i++)
+        nvml_sample_set_whole(r == NVML_SUCCESS ? port_number(&counters[i]) : nvml_lacking(why), nvml_gpu_now(gpu),
+                              &list->links[i / NODE_PORT_COUNTERS].ports[i % NODE_PORT_COUNTERS]);
+}
+
 /* ---- where they lead ---- */
 
 /* Read once for each link that is up: boards are not rewired while they run. */
@@ -178,8 +253,16 @@ void nvml_links_set_absent(NvmlGpu *gpu, Absence why)
         sample_set_absent(&list->links[i].active, now, why);
         for (size_t k = 0; k < NODE_LINK_ERROR_END; k++)
             sample_set_absent(&list->links[i].errors[k], now, why);
+        for (size_t k = 0; k < NODE_PORT_COUNTERS; k++)
+            if (list->links[i].ports[k].time_ns)
+                sample_set_absent(&list->links[i].ports[k], now, why);
     }
     gpu->nvlinks.changed = true;
+}
+
+bool nvml_links_wanted(const NvmlGpu *gpu)
+{
+    return gpu->reader->plan.board.want_links || wants_ports(gpu);
 }
 
 void nvml_links_read(NvmlGpu *gpu, uint32_t paces)
@@ -187,9 +270,15 @@ void nvml_links_read(NvmlGpu *gpu, uint32_t paces)
     const bool slow = paces & 1 << METRIC_PACE_SLOW, normal = paces & 1 << METRIC_PACE_NORMAL;
     NvmlLinks *links = &gpu->nvlinks;
 
-    if (!gpu->reader->plan.board.want_links || !(slow || normal) || gpu->target.trouble)
+    if (!nvml_links_wanted(gpu) || !(slow || normal) || gpu->target.trouble)
         return;
     links->list.count = gpu->links < NODE_LINKS_MAX ? gpu->links : NODE_LINKS_MAX;
+    if (slow && wants_ports(gpu)) {
+        if (links->list.count)
+            read_ports(gpu);
+        for (size_t k = 0; k < NODE_PORT_COUNTERS; k++)
+            set_port_total(gpu, k);
+    }
     if (gpu->reading.mig) {
         nvml_links_set_absent(gpu, ABSENCE_MIG_MODE);
         return;

@@ -89,6 +89,8 @@ void nvml_mig_forget(NvmlGpu *gpu);
 
 /* Reads what is due for the paces whose bits are set. */
 void nvml_links_read(NvmlGpu *gpu, uint32_t paces);
+/* Whether the plan wants anything of them. */
+bool nvml_links_wanted(const NvmlGpu *gpu);
 /* Makes all samples absent. */
 void nvml_links_set_absent(NvmlGpu *gpu, Absence why);
 

@@ -45,8 +45,8 @@ struct PodResources {
     uint64_t file[4]; /* which file the socket was: an inode number alone may be given out again at once */
     PodResourcesState state;
     AllocationTable table, spare;
-    PodUids *uids; /* NULL: not asked for */
-    size_t pods, odd_ids;
+    PodUids *uids;           /* NULL: not asked for */
+    PodResourcesFound found; /* in the last answer */
     uint64_t failures;
     uint64_t ask_ns;    /* the next call is due */
     uint64_t answer_ns; /* of the last good answer, 0 for none */
@@ -77,7 +77,8 @@ typedef struct Memory {
 typedef struct Decoding {
     const PodResourcesConfig *config;
     AllocationTable *table;
-    size_t devices, odd_ids, pods;
+    size_t devices;
+    PodResourcesFound found;
     Allocation row;
 } Decoding;
 
@@ -129,42 +130,87 @@ static int check_name(const char *what, const char *name, Err *err)
     return 0;
 }
 
+static int check_names(const Decoding *decoding, Err *err)
+{
+    TRY(check_name("pod", decoding->row.pod, err));
+    TRY(check_name("namespace", decoding->row.namespace, err));
+    return check_name("container", decoding->row.container, err);
+}
+
 static int add_device(Decoding *decoding, const char *id, Err *err)
 {
     if (++decoding->devices > DEVICES_MAX)
         return err_set(err, -E2BIG, "the reply names more than %d devices", DEVICES_MAX);
     if (allocation_device_parse(id, &decoding->row.device) < 0)
-        decoding->odd_ids++;
+        decoding->found.odd_ids++;
     else
         allocation_table_add(decoding->table, &decoding->row);
     return 0;
 }
 
-static int add_container(Decoding *decoding, const Podresources__Container *container, Err *err)
+/* All devices of a claim are listed in each container that uses it. */
+static int add_claim(Decoding *decoding, const Podresources__Claim *claim, Err *err)
 {
+    const PodResourcesConfig *config = decoding->config;
+
+    for (size_t i = 0; i < claim->n_devices; i++) {
+        const Podresources__ClaimDevice *device = claim->devices[i];
+        Allocation row = decoding->row;
+
+        if (++decoding->devices > DEVICES_MAX)
+            return err_set(err, -E2BIG, "the reply names more than %d devices", DEVICES_MAX);
+        row.claim = (AllocationClaim){.name = claim->name,
+                                      .namespace = claim->namespace_,
+                                      .driver = device->driver,
+                                      .pool = device->pool,
+                                      .device = device->device};
+        if (config->find_device(config->self, &row.claim, &row.device, &row.claim.profile))
+            allocation_table_add(decoding->table, &row);
+    }
+    return 0;
+}
+
+/* Adds the devices of a container that count, or only checks the names by which they would be. */
+static int add_container(Decoding *decoding, const Podresources__Container *container, bool only_check, Err *err)
+{
+    decoding->row.container = container->name;
     for (size_t i = 0; i < container->n_devices; i++) {
         const Podresources__Devices *devices = container->devices[i];
 
         if (!resource_counts(decoding->config, devices->resource_name))
             continue;
-        TRY(check_name("pod", decoding->row.pod, err));
-        TRY(check_name("namespace", decoding->row.namespace, err));
-        TRY(check_name("container", container->name, err));
-        decoding->row.container = container->name;
-        for (size_t n = 0; n < devices->n_device_ids; n++)
+        if (only_check)
+            TRY(check_names(decoding, err));
+        for (size_t n = 0; !only_check && n < devices->n_device_ids; n++)
             TRY(add_device(decoding, devices->device_ids[n], err));
     }
+    for (size_t i = 0; decoding->config->find_device && i < container->n_dynamic_resources; i++)
+        TRY(only_check ? check_names(decoding, err) : add_claim(decoding, container->dynamic_resources[i], err));
     return 0;
 }
 
+static int add_containers(Decoding *decoding, const Podresources__Pod *pod, bool only_check, Err *err)
+{
+    for (size_t i = 0; i < pod->n_containers; i++)
+        TRY(add_container(decoding, pod->containers[i], only_check, err));
+    return 0;
+}
+
+/* A pod with a name that is none is left out, all of it; the others count. */
 static int add_pod(Decoding *decoding, const Podresources__Pod *pod, Err *err)
 {
+    PodResourcesFound *found = &decoding->found;
     size_t before = decoding->table->len;
+    Err odd;
 
     decoding->row = (Allocation){.pod = pod->name, .namespace = pod->namespace_, .pod_uid = ""};
-    for (size_t i = 0; i < pod->n_containers; i++)
-        TRY(add_container(decoding, pod->containers[i], err));
-    decoding->pods += decoding->table->len > before;
+    if (add_containers(decoding, pod, true, &odd) < 0) {
+        if (found->odd_pods++ == 0)
+            snprintf(found->odd_why, sizeof found->odd_why, "%.*s", (int)sizeof found->odd_why - 1, odd.text);
+        return 0;
+    }
+    TRY(add_containers(decoding, pod, false, err));
+    found->pods += decoding->table->len > before;
     return 0;
 }
 
@@ -181,6 +227,17 @@ static int compare_device(const AllocationDevice *a, const AllocationDevice *b)
     return order ? order : strcmp(a->replica, b->replica);
 }
 
+static int compare_claims(const AllocationClaim *a, const AllocationClaim *b)
+{
+    const char *const texts[][2] = {{a->namespace, b->namespace}, {a->name, b->name},     {a->driver, b->driver},
+                                    {a->pool, b->pool},           {a->device, b->device}, {a->profile, b->profile}};
+    int order = 0;
+
+    for (size_t i = 0; i < ARRAY_LEN(texts) && !order; i++)
+        order = strcmp(texts[i][0], texts[i][1]);
+    return order;
+}
+
 static int compare_rows(const void *left, const void *right)
 {
     const Allocation *a = left, *b = right;
@@ -190,7 +247,9 @@ static int compare_rows(const void *left, const void *right)
         order = strcmp(a->namespace, b->namespace);
     if (!order)
         order = strcmp(a->pod, b->pod);
-    return order ? order : strcmp(a->container, b->container);
+    if (!order)
+        order = strcmp(a->container, b->container);
+    return order ? order : compare_claims(&a->claim, &b->claim);
 }
 
 /* Sorts, and leaves out rows that say the same. */
@@ -224,7 +283,7 @@ static int unpack_reply(const uint8_t *bytes, size_t len, Decoding *decoding, Er
 }
 
 int podresources_decode(const uint8_t *bytes, size_t len, const PodResourcesConfig *config, AllocationTable *table,
-                        size_t *ret_pods, size_t *ret_odd_ids, Err *err)
+                        PodResourcesFound *ret, Err *err)
 {
     Decoding decoding = {.config = config, .table = table};
     int rc;
@@ -236,14 +295,13 @@ int podresources_decode(const uint8_t *bytes, size_t len, const PodResourcesConf
         return rc;
     }
     sort_rows(table);
-    *ret_pods = decoding.pods;
-    *ret_odd_ids = decoding.odd_ids;
+    *ret = decoding.found;
     return 0;
 }
 
 /* -- the tables ---------------------------------------------------------------------------------------------------- */
 
-/* Apart from the UIDs, which no answer holds. Both are sorted (podresources_decode). */
+/* Apart from UIDs and labels, which no answer holds. Both are sorted (podresources_decode). */
 static bool same_table(const AllocationTable *a, const AllocationTable *b)
 {
     if (a->len != b->len)
@@ -280,13 +338,16 @@ static void swap_tables(PodResources *pods)
     empty_table(&pods->spare);
 }
 
-/* The same rows with the UIDs that are known now. */
-static void apply_uids(PodResources *pods)
+/* The same rows with the UIDs and labels that are known now. */
+static void apply_facts(PodResources *pods)
 {
     for (size_t i = 0; i < pods->table.len; i++) {
         Allocation row = pods->table.at[i];
 
-        row.pod_uid = pod_uids_get(pods->uids, row.namespace, row.pod);
+        if (pods->uids)
+            row.pod_uid = pod_uids_get(pods->uids, row.namespace, row.pod);
+        if (pods->config.add_labels)
+            pods->config.add_labels(pods->config.self, &row);
         allocation_table_add(&pods->spare, &row);
     }
     swap_tables(pods);
@@ -300,10 +361,10 @@ static bool replace_table(PodResources *pods)
         return false;
     }
     swap_tables(pods);
-    if (pods->uids) {
+    if (pods->uids)
         pod_uids_want(pods->uids, &pods->table);
-        apply_uids(pods);
-    }
+    if (pods->uids || pods->config.add_labels)
+        apply_facts(pods);
     return true;
 }
 
@@ -315,7 +376,7 @@ static void expire_table(PodResources *pods, uint64_t now)
               "pods of the GPUs are unknown: no good answer from '%s' for too long, the last one is dropped",
               pods->config.socket);
     empty_table(&pods->table);
-    pods->pods = pods->odd_ids = 0;
+    pods->found = (PodResourcesFound){0};
     if (pods->uids)
         pod_uids_want(pods->uids, &pods->table);
     notify_table(pods);
@@ -346,21 +407,24 @@ static void record_failure(PodResources *pods, PodResourcesState state, const ch
         log_change(pods, state == PODRESOURCES_NO_SOCKET ? LOG_LEVEL_INFO : LOG_LEVEL_WARN, text);
 }
 
-static void record_answer(PodResources *pods, size_t pod_count, size_t odd_ids)
+static void record_answer(PodResources *pods, const PodResourcesFound *found)
 {
     bool changed = pods->state != PODRESOURCES_OK;
-    char text[128];
+    char text[256];
 
-    if (odd_ids && odd_ids != pods->odd_ids) {
-        (void)snprintf(text, sizeof(text), "%zu device ids of an unknown form are left out", odd_ids);
+    if (found->odd_ids && found->odd_ids != pods->found.odd_ids) {
+        (void)snprintf(text, sizeof(text), "%zu device ids of an unknown form are left out", found->odd_ids);
+        log_change(pods, LOG_LEVEL_WARN, text);
+    }
+    if (found->odd_pods && found->odd_pods != pods->found.odd_pods) {
+        (void)snprintf(text, sizeof(text), "%zu pods with devices are left out: %s", found->odd_pods, found->odd_why);
         log_change(pods, LOG_LEVEL_WARN, text);
     }
     pods->state = PODRESOURCES_OK;
     pods->answer_ns = uv_hrtime();
-    pods->pods = pod_count;
-    pods->odd_ids = odd_ids;
+    pods->found = *found;
     if (changed) {
-        (void)snprintf(text, sizeof(text), "the kubelet answers: %zu pods with devices", pod_count);
+        (void)snprintf(text, sizeof(text), "the kubelet answers: %zu pods with devices", found->pods);
         log_change(pods, LOG_LEVEL_INFO, text);
     }
 }
@@ -389,7 +453,7 @@ static PodResourcesState state_of(const GrpcReply *reply)
 static void on_reply(void *self, const GrpcReply *reply)
 {
     PodResources *pods = self;
-    size_t pod_count = 0, odd_ids = 0;
+    PodResourcesFound found;
     Err err = {0};
 
     pods->call = NULL;
@@ -397,12 +461,12 @@ static void on_reply(void *self, const GrpcReply *reply)
         record_failure(pods, state_of(reply), reply->text);
         return;
     }
-    if (podresources_decode(reply->bytes, reply->len, &pods->config, &pods->spare, &pod_count, &odd_ids, &err) < 0) {
+    if (podresources_decode(reply->bytes, reply->len, &pods->config, &pods->spare, &found, &err) < 0) {
         empty_table(&pods->spare);
         record_failure(pods, PODRESOURCES_BAD_REPLY, err.text);
         return;
     }
-    record_answer(pods, pod_count, odd_ids);
+    record_answer(pods, &found);
     if (replace_table(pods))
         notify_table(pods);
 }
@@ -441,7 +505,7 @@ static void on_tick(uv_timer_t *tick)
     }
     expire_table(pods, now);
     if (pods->uids && pod_uids_tick(pods->uids)) {
-        apply_uids(pods);
+        apply_facts(pods);
         notify_table(pods);
     }
 }
@@ -512,6 +576,16 @@ const AllocationTable *podresources_table(const PodResources *pods)
     return &pods->table;
 }
 
+void podresources_label_again(PodResources *pods)
+{
+    apply_facts(pods);
+}
+
+void podresources_ask_again(PodResources *pods)
+{
+    pods->ask_ns = 0;
+}
+
 PodResourcesState podresources_state(const PodResources *pods)
 {
     return pods->state;
@@ -526,5 +600,5 @@ void podresources_counts(const PodResources *pods, uint64_t *ret_age_ns, uint64_
 {
     *ret_age_ns = pods->answer_ns ? uv_hrtime() - pods->answer_ns : UINT64_MAX;
     *ret_failures = pods->failures;
-    *ret_pods = pods->pods;
+    *ret_pods = pods->found.pods;
 }

@@ -26,6 +26,10 @@ typedef struct PodResourcesConfig {
     const char *pod_logs; /* where the pods' UIDs are read (below); NULL: they stay unknown */
     const Log *log;
     void (*on_table)(void *self); /* another table is in force, or it went for its age; may be NULL */
+    /* Gives a row its labels, and says which device a driver of dynamic resource allocation means, with the profile of
+     * a MIG device; false for one that is no GPU or not known yet. NULL: no labels, claims are not read. */
+    void (*add_labels)(void *self, Allocation *row);
+    bool (*find_device)(void *self, const AllocationClaim *claim, AllocationDevice *ret, const char **ret_profile);
     void *self;
 } PodResourcesConfig;
 
@@ -45,17 +49,28 @@ void podresources_close(PodResources *pods); /* frees it when the loop has close
 /* The last table, empty once it is too old; sorted by device, then namespace, pod and container, without doubles.
  * Valid until the loop turns. */
 const AllocationTable *podresources_table(const PodResources *pods);
+/* add_labels says something else now; find_device does: the kubelet is asked at once. */
+void podresources_label_again(PodResources *pods);
+void podresources_ask_again(PodResources *pods);
 PodResourcesState podresources_state(const PodResources *pods);
 const char *podresources_state_key(PodResourcesState state); /* "ok", "no_socket", ... */
 /* Age of the last good answer (UINT64_MAX: none yet), calls that failed, pods that hold a device in the last answer. */
 void podresources_counts(const PodResources *pods, uint64_t *ret_age_ns, uint64_t *ret_failures, size_t *ret_pods);
 
-/* Decodes one ListPodResourcesResponse (protobuf) into `table`: devices of the resource names that count. -EBADMSG
+/* What an answer held, and what of it was left out. */
+typedef struct PodResourcesFound {
+    size_t pods;       /* that hold a device */
+    size_t odd_ids;    /* device ids that cannot be understood */
+    size_t odd_pods;   /* that hold a device, with a pod, namespace or container name that cannot be one */
+    char odd_why[160]; /* what is odd about the first of these */
+} PodResourcesFound;
+
+/* Decodes one ListPodResourcesResponse (protobuf) into `table`: devices of the resource names that count, and those of
+ * claims that find_device knows. -EBADMSG
  * where it is damaged, -E2BIG where it names more than 65,536 devices or would take more than 48 MiB to read; the table
- * is empty then. Device ids that cannot be understood are left out and counted. *ret_pods counts those that hold a
- * device. */
+ * is empty then, and *ret untouched. */
 int podresources_decode(const uint8_t *bytes, size_t len, const PodResourcesConfig *config, AllocationTable *table,
-                        size_t *ret_pods, size_t *ret_odd_ids, Err *err);
+                        PodResourcesFound *ret, Err *err);
 
 /* ---- UIDs of pods (poduid.c) ---- */
 

@@ -20,6 +20,7 @@ enum { STAT_CAP = 1024, FIELDS = 24 };
 enum {
     FIELD_NAME = 2,
     FIELD_STATE = 3,
+    FIELD_PARENT = 4,
     FIELD_UTIME = 14,
     FIELD_STIME = 15,
     FIELD_START = 22,
@@ -78,6 +79,7 @@ int proc_stat(const char *root, const char *name, ProcTask *ret, Err *err)
     if (!split_fields(text, fields))
         return err_set(err, -EBADMSG, "%s/proc/%s/stat is not as expected", root, name);
     *ret = (ProcTask){.state = fields[FIELD_STATE][0],
+                      .parent = (pid_t)strtol(fields[FIELD_PARENT], NULL, 10),
                       .cpu_ns =
                           ticks_ns(strtoull(fields[FIELD_UTIME], NULL, 10) + strtoull(fields[FIELD_STIME], NULL, 10)),
                       .start_ns = ticks_ns(strtoull(fields[FIELD_START], NULL, 10)),

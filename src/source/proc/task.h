@@ -19,6 +19,7 @@ enum { PROC_PATH_CAP = 4096, PROC_NAME_CAP = 64 };
 typedef struct ProcTask {
     char name[PROC_NAME_CAP]; /* the kernel's short one, as the process chose it */
     char state;               /* R, S, D, T, Z, ... */
+    pid_t parent;
     uint64_t cpu_ns;
     uint64_t start_ns; /* after boot; with the pid it identifies a process */
     uint64_t virtual_bytes, rss_bytes;

@@ -239,7 +239,7 @@ void user_name(const UserNames *names, uint32_t uid, char out[PROCESS_USER_CAP])
 
 /* --- processes --- */
 
-enum { PID_CAP = 16, STATUS_CAP = 4096, CGROUP_CAP = 8192 };
+enum { PID_CAP = 16, STATUS_CAP = 4096, CGROUP_CAP = 8192, IO_CAP = 512 };
 
 /* A process names itself as it likes: what would move the cursor is shown as '?'. */
 static void hide_controls(char *text, size_t len)
@@ -287,6 +287,19 @@ static void read_command(const char *root, const char *pid, ProcessOwner *owner)
     hide_controls(owner->command, len);
 }
 
+/* proc(5): only its user and root may read it. */
+static void read_written(const char *root, const char *pid, ProcessOwner *ret)
+{
+    char text[IO_CAP];
+    const char *at;
+
+    if (proc_text(root, pid, "io", text, sizeof(text), NULL) < 0)
+        return;
+    at = strstr(text, "\nwrite_bytes: ");
+    if (at)
+        ret->written_bytes = strtoull(at + strlen("\nwrite_bytes: "), NULL, 10);
+}
+
 int process_identify(const char *root, uint32_t pid, bool with_command, ProcessOwner *ret, Err *err)
 {
     char name[PID_CAP], text[CGROUP_CAP];
@@ -301,6 +314,7 @@ int process_identify(const char *root, uint32_t pid, bool with_command, ProcessO
     ret->state = stat.state;
     read_name(root, name, ret);
     read_user(root, name, ret);
+    read_written(root, name, ret);
     if (proc_text(root, name, "cgroup", text, sizeof(text), NULL) == 0)
         process_cgroup(text, ret);
     if (with_command)

@@ -3,7 +3,7 @@
 
 /*
  * The identity of a process: /proc/PID/{stat,comm,status,cgroup}, and the container, pod or Slurm job that its cgroup
- * is named after. Reading a cgroup can wait for the kernel's cgroup lock, reading the command line for the process's
+ * is named after. Reading a cgroup can wait for the kernel's cgroup lock, io for an exec, reading the command line for the process's
  * memory lock (which a process that hangs in a driver may hold): not for a loop. Any thread.
  */
 

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -22,7 +23,7 @@ CLEANUP_POINTER(Child, child_free);
 /* Whatever the agent had open when it started us, beside the standard streams and the socket. */
 static void close_inherited(void)
 {
-    if (close_range(SAMPLER_FD + 1, ~0U, 0) == 0)
+    if (syscall(__NR_close_range, SAMPLER_FD + 1, ~0U, 0U) == 0)
         return;
     for (int fd = SAMPLER_FD + 1; fd < (int)sysconf(_SC_OPEN_MAX); fd++)
         close(fd);

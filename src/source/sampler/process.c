@@ -134,15 +134,14 @@ void process_kill(Process *process)
         kill(process->child.pid, SIGKILL);
 }
 
-bool process_gone(Process *process, bool open)
+bool process_gone(Process *process, bool open, SubprocEnd *ret_end)
 {
     struct pollfd ended = {.fd = process->pid_fd, .events = POLLIN};
-    SubprocEnd end;
 
     if (!process->used)
         return true;
     if (!process->foreign)
-        return process->child.pid <= 0 || subproc_wait(&process->child, 0, &end, NULL) != SUBPROC_RUNNING;
+        return process->child.pid <= 0 || subproc_wait(&process->child, 0, ret_end, NULL) != SUBPROC_RUNNING;
     if (process->pid_fd < 0)
         return !open;
     return poll(&ended, 1, 0) > 0;

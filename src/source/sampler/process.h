@@ -40,6 +40,7 @@ int process_send_hello(int fd, const SamplerHello *hello, int board_fd, Err *err
 int process_read_reply(Process *process, int fd, Err *err);
 
 void process_kill(Process *process);
-/* Whether it has ended; a child is reaped. `open`: its socket is, the only sign of life of one without a pid. */
-bool process_gone(Process *process, bool open);
+/* Whether it has ended; a child is reaped, and *ret_end says how it ended. `open`: its socket is, the only sign of life
+ * of one without a pid. */
+bool process_gone(Process *process, bool open, SubprocEnd *ret_end);
 void process_done(Process *process);

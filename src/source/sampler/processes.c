@@ -156,13 +156,13 @@ static void ops_kill(void *self, uint32_t slot, pid_t pid)
     close_link(&p->places[slot]);
 }
 
-static bool ops_gone(void *self, uint32_t slot, pid_t pid)
+static bool ops_gone(void *self, uint32_t slot, pid_t pid, SubprocEnd *ret_end)
 {
     const Processes *p = self;
     Place *place = &((Processes *)self)->places[slot];
 
     (void)pid;
-    if (!process_gone(&place->process, p->places[slot].link != NULL))
+    if (!process_gone(&place->process, p->places[slot].link != NULL, ret_end))
         return false;
     process_done(&place->process);
     return true;

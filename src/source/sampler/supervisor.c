@@ -62,9 +62,21 @@ void supervisor_use_dcgm(Supervisor *s, const SupervisorDcgm *dcgm)
 
 /* ---- placing ---- */
 
+static bool need_shared(const Supervisor *s)
+{
+    bool any = false;
+
+    for (uint32_t i = 0; i < s->gpu_count; i++) {
+        if (!s->gpus[i].gone && !s->gpus[i].isolated)
+            return true;
+        any |= !s->gpus[i].gone;
+    }
+    return !any; /* it finds GPUs that are not on the bus, and the driver's condition */
+}
+
 static void place_shared(Supervisor *s)
 {
-    if (s->shared != NO_SLOT || s->now_ns < s->shared_ns || !supervisor_gpus_need_shared(s))
+    if (s->shared != NO_SLOT || s->now_ns < s->shared_ns || !need_shared(s))
         return;
     if (supervisor_count_abandoned(s, NO_GPU) >= STUCK_MAX) {
         snprintf(s->start_why, sizeof(s->start_why), "%d samplers hang and do not end", STUCK_MAX);
@@ -75,7 +87,7 @@ static void place_shared(Supervisor *s)
     if (s->shared == NO_SLOT) {
         supervisor_log(s, LOG_LEVEL_ERROR, "%s.", s->start_why);
         s->fails += s->fails == 0;
-        supervisor_delay_shared(s, 0);
+        supervisor_delay_shared(s, 0, false);
     }
 }
 
@@ -99,9 +111,11 @@ static void rejoin_gpu(Supervisor *s, uint32_t gpu)
     Gpu *g = &s->gpus[gpu];
     uint32_t alone = g->slot;
 
-    if (g->good_ns == 0 || s->now_ns - g->good_ns < s->limits.rejoin_ns || !slot_alive(&s->slots[alone]))
+    const uint64_t calm_ns = g->apart ? s->limits.attach_ns : s->limits.rejoin_ns;
+
+    if (g->good_ns == 0 || s->now_ns - g->good_ns < calm_ns || !slot_alive(&s->slots[alone]))
         return;
-    if (s->shared == NO_SLOT ? supervisor_gpus_need_shared(s) : s->slots[s->shared].state != SAMPLER_RUNNING)
+    if (s->shared == NO_SLOT ? need_shared(s) : s->slots[s->shared].state != SAMPLER_RUNNING)
         return; /* no shared sampler runs now */
     g->isolated = false;
     g->good_ns = 0;
@@ -140,6 +154,13 @@ void supervisor_release(Supervisor *s, uint64_t until_ns)
     atomic_store(&s->board->release_until_ns, until_ns);
 }
 
+static void forget_passes(Supervisor *s)
+{
+    for (uint32_t i = 0; i < s->gpu_count; i++)
+        if (!s->gpus[i].hung && !s->gpus[i].gone)
+            atomic_store(&s->board->gpus[i].outcome, BOARD_NOT_TRIED);
+}
+
 static void check_release(Supervisor *s)
 {
     bool released = board_at(s->board, s->now_ns) < s->release_until_ns;
@@ -147,7 +168,7 @@ static void check_release(Supervisor *s)
     if (!released && s->release_until_ns)
         supervisor_release(s, 0);
     if (s->released && !released)
-        supervisor_gpus_forget_passes(s);
+        forget_passes(s);
     if (s->released != released)
         supervisor_log(s, LOG_LEVEL_INFO, released ? "The driver is let go." : "The driver is taken up again.");
     s->released = released;
@@ -251,6 +272,24 @@ static void write_failed_why(const Supervisor *s, uint32_t gpu, char why[NODE_WH
     add_next(s, gpu, why);
 }
 
+/* "not sampled yet", or for how long not, and the call that its sampler is in. */
+static void write_starting_why(const Supervisor *s, uint32_t gpu, char why[NODE_WHY_CAP])
+{
+    const Gpu *g = &s->gpus[gpu];
+    const uint64_t last_ns = atomic_load(&s->board->gpus[gpu].last_sample_ns), now_ns = board_at(s->board, s->now_ns);
+    const BoardSampler *board = g->slot == NO_SLOT ? NULL : &s->board->samplers[g->slot];
+    const uint64_t start_ns = board ? atomic_load(&board->call_start_ns) : 0;
+    char time[SPAN_CAP];
+
+    if (last_ns == 0)
+        add(why, "%s", gpu_states[GPU_STARTING].text);
+    else
+        add(why, "no sample for %s", format_span(now_ns > last_ns ? now_ns - last_ns : 0, time));
+    if (start_ns && atomic_load(&board->call_gpu) == gpu && s->now_ns > start_ns + s->limits.call_ns / 2)
+        add(why, "; %s has not returned for %s", supervisor_function_text(atomic_load(&board->call_function)),
+            format_span(s->now_ns - start_ns, time));
+}
+
 static void write_released_why(const Supervisor *s, const Gpu *g, char why[NODE_WHY_CAP])
 {
     uint64_t now_ns = board_at(s->board, s->now_ns);
@@ -275,6 +314,9 @@ static void write_gpu_why(const Supervisor *s, uint32_t gpu, char why[NODE_WHY_C
         if (g->isolated && g->slow_ns)
             add(why, "%s took as long as %s", supervisor_function_text(g->slow_function),
                 format_span(g->slow_ns, time));
+        break;
+    case GPU_STARTING:
+        write_starting_why(s, gpu, why);
         break;
     case GPU_HUNG:
         write_hung_why(s, gpu, why);

@@ -7,9 +7,15 @@
  * test drives it with made-up processes and times. It never blocks. Owned by the agent's loop; one thread.
  *
  * The rules:
- * - All healthy GPUs share one sampler. It is started at once and again whenever it dies, with exponential delays.
+ * - All healthy GPUs share one sampler. It is started at once, and at once again where it ends; after three ends in a
+ *   row with exponential delays. Five seconds without one end a row.
  * - A call in progress for longer than its deadline makes its GPU HUNG. That sampler keeps this GPU alone (it may come
  *   back: then it is the GPU's own sampler); all its other GPUs go to a fresh sampler in the same pass.
+ * - A call that is given longer than that parts its GPU from the others after it. Where it attaches to a GPU, or GPUs
+ *   behind it are not read yet, each of them gets a sampler of its own (after half of it where a GPU hangs already):
+ * the deadlines of several that hang run beside one another. Those that are read without a miss for `attach` come
+ *   together again.
+ * - A GPU without a sample for two periods (where its sampler has read it: three) is STARTING, not UP.
  * - A call of a GPU's own sampler that returned late makes it SLOW: it stays UP there with the ages its values have.
  * Only a call of twice the longest time seen so far (at most `call` + `kill_after`) makes it HUNG then.
  * - After `kill_after` the stuck sampler gets SIGKILL; if it has not ended `abandon_after` later it is ABANDONED: named
@@ -19,7 +25,8 @@
  * - While three samplers that never ended were left behind by a GPU (or by the driver as a whole), it is not tried
  *   until one of them ends. A GPU in whose calls the shared sampler ends twice in a row is isolated too.
  * - A sampler that does not beat (stopped, or hung outside a call) is treated as hung without a GPU: killed, replaced.
- * - The init of a sampler that attaches to all GPUs hangs: the next one does not attach, and is started at once.
+ * - The init of a sampler that attaches to all GPUs hangs: the next one does not attach, and is started at once; after
+ *   twice `call` where the GPUs' addresses are known.
  * - Any other call about no one GPU (init, enumeration) that misses its deadline hangs the driver as a whole: all GPUs
  * of that sampler are HUNG.
  * - A call of libdcgm that misses its deadline says nothing about a GPU or the driver: all GPUs of that sampler go to
@@ -44,6 +51,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/subproc.h"
 #include "model/node.h"
 #include "source/board/board.h"
 #include "source/sampler/protocol.h"
@@ -73,8 +81,9 @@ typedef struct SupervisorOps {
     /* Starts a sampler with this hello (slot and no_attach are set); it runs when its end of the socket is open.
      * *ret_pid may be 0 and follow later (supervisor_set_pid). -errno. */
     int (*start)(void *self, const SamplerHello *hello, pid_t *ret_pid, Err *err);
-    void (*kill)(void *self, uint32_t slot, pid_t pid);              /* SIGKILL; must not wait */
-    bool (*gone)(void *self, uint32_t slot, pid_t pid);              /* whether the process has ended (and reap it) */
+    void (*kill)(void *self, uint32_t slot, pid_t pid); /* SIGKILL; must not wait */
+    /* Whether the process has ended (and reap it). *ret_end is set for a child alone. */
+    bool (*gone)(void *self, uint32_t slot, pid_t pid, SubprocEnd *ret_end);
     void (*forget)(void *self, uint32_t slot);                       /* close what `start` opened for it */
     void (*wchan)(void *self, pid_t pid, char text[NODE_WCHAN_CAP]); /* kernel wait channel, "" where unknown */
     void (*log)(void *self, int level, const char *text);            /* LogLevel; a whole sentence */

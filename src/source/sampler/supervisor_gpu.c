@@ -36,20 +36,6 @@ const char *supervisor_function_text(uint32_t function)
     return name && name[0] ? name : "a driver call";
 }
 
-bool supervisor_function_is_dcgm(uint32_t function)
-{
-    const char *name = sampler_function_name(function);
-
-    return name && strncmp(name, "dcgm", 4) == 0;
-}
-
-bool supervisor_function_is_pair(uint32_t function)
-{
-    const char *name = sampler_function_name(function);
-
-    return name && strcmp(name, "nvmlDeviceGetP2PStatus") == 0;
-}
-
 uint32_t supervisor_count_abandoned(const Supervisor *s, uint32_t solo)
 {
     uint32_t count = 0;
@@ -70,16 +56,17 @@ void supervisor_forgive_abandoned(Supervisor *s, uint32_t solo)
 }
 
 /* The shared sampler is lost after `ran_ns`: the next one starts at once, the ones after it later and later. */
-void supervisor_delay_shared(Supervisor *s, uint64_t ran_ns)
+void supervisor_delay_shared(Supervisor *s, uint64_t ran_ns, bool ended)
 {
+    const uint32_t at_once = ended ? ENDS_AT_ONCE : 1;
     uint64_t delay = 0;
 
-    if (ran_ns >= s->limits.rejoin_ns) {
+    if (ran_ns >= (ended ? STEADY_NS : s->limits.rejoin_ns))
         s->fails = 0;
+    if (ran_ns >= s->limits.rejoin_ns)
         supervisor_forgive_abandoned(s, NO_GPU);
-    }
-    if (s->fails > 0)
-        delay = FIRST_DELAY_NS << (s->fails < 20 ? s->fails - 1 : 19);
+    if (s->fails >= at_once)
+        delay = FIRST_DELAY_NS << (s->fails - at_once < 19 ? s->fails - at_once : 19);
     if (delay > s->limits.retry_max_ns)
         delay = s->limits.retry_max_ns;
     s->fails++;
@@ -123,6 +110,7 @@ void supervisor_gpu_isolate(Supervisor *s, uint32_t gpu)
         g->slow_ns = 0;
     }
     g->isolated = true;
+    g->apart = false;
     g->good_ns = 0;
 }
 
@@ -146,6 +134,7 @@ void supervisor_gpu_note_slow_call(Supervisor *s, uint32_t gpu, uint32_t functio
         supervisor_log(s, LOG_LEVEL_INFO, "GPU %s is slow: %s returned late. It keeps a sampler of its own.", name,
                        supervisor_function_text(function));
     }
+    g->apart = false;
     g->slow_function = function;
     if (took_ns > g->slow_ns)
         g->slow_ns = took_ns;
@@ -176,18 +165,6 @@ bool supervisor_gpus_in_trouble(const Supervisor *s)
         if (!s->gpus[i].gone && (s->gpus[i].isolated || s->gpus[i].hung))
             return true;
     return s->driver_hung;
-}
-
-bool supervisor_gpus_need_shared(const Supervisor *s)
-{
-    bool any = false;
-
-    for (uint32_t i = 0; i < s->gpu_count; i++) {
-        if (!s->gpus[i].gone && !s->gpus[i].isolated)
-            return true;
-        any |= !s->gpus[i].gone;
-    }
-    return !any; /* it finds GPUs that are not on the bus, and the driver's condition */
 }
 
 void supervisor_slot_end(Supervisor *s, uint32_t at)
@@ -247,8 +224,11 @@ static void set_state(Supervisor *s, uint32_t gpu, GpuState state)
 
     if (g->state == state)
         return;
+    const bool alone = state == GPU_FAILED && g->slot == NO_SLOT; /* the driver is not to blame */
+
     name_of(s, gpu, name);
-    supervisor_log(s, level_of(s, g, state), "GPU %s: %s.", name, gpu_states[state].text);
+    supervisor_log(s, level_of(s, g, state), "GPU %s: %s.", name,
+                   alone ? "no sampler runs for it" : gpu_states[state].text);
     g->state = state;
     g->since_ns = s->now_ns;
     g->hidden = false;
@@ -368,6 +348,25 @@ static bool driver_is_bad(const Supervisor *s, uint32_t slot)
     return driver == BOARD_DRIVER_NO_LIBRARY || driver == BOARD_DRIVER_INIT_FAILED;
 }
 
+/* Whether nothing was heard of a GPU for so long that it is not up, whatever its sampler still waits for: two periods
+ * without a sampler that has read it, three with one, and of a slow one (then all its values are stale). */
+static bool is_silent(const Supervisor *s, uint32_t gpu, uint32_t outcome)
+{
+    const Gpu *g = &s->gpus[gpu];
+    const double speed = s->board->clock.speed;
+    const uint64_t now_ns = board_at(s->board, s->now_ns),
+                   shortest_ns = (uint64_t)(2.0 * (double)s->limits.call_ns * speed);
+    uint64_t period_ns = s->board->plan.period_ns[METRIC_PACE_NORMAL];
+    uint64_t since_ns = atomic_load(&s->board->gpus[gpu].last_sample_ns);
+
+    if (s->resumed_ns && board_at(s->board, s->resumed_ns) > since_ns)
+        since_ns = board_at(s->board, s->resumed_ns);
+    if (period_ns < shortest_ns)
+        period_ns = shortest_ns;
+    const bool read = outcome == BOARD_FINE && g->slot != NO_SLOT && !g->apart, slow = g->isolated && g->slow_ns;
+    return now_ns > since_ns && now_ns - since_ns > period_ns * (read || slow ? 3 : 2);
+}
+
 static GpuState gpu_state_of(const Supervisor *s, const Gpu *g, uint32_t outcome)
 {
     if (g->gone)
@@ -377,7 +376,7 @@ static GpuState gpu_state_of(const Supervisor *s, const Gpu *g, uint32_t outcome
     if (s->released)
         return GPU_RELEASED;
     if (g->slot == NO_SLOT) {
-        bool waits = g->isolated || (s->shared == NO_SLOT && s->shared_ns > s->now_ns);
+        bool waits = g->isolated ? g->retry_ns > s->now_ns : s->shared == NO_SLOT && s->shared_ns > s->now_ns;
 
         return waits && g->state != GPU_NO_DRIVER ? GPU_FAILED : g->state;
     }
@@ -400,15 +399,9 @@ void supervisor_gpus_update_states(Supervisor *s)
         }
         if (outcome == BOARD_LOST || outcome == BOARD_RESET_REQUIRED) /* a new sampler has tried nothing yet */
             g->for_reset = outcome == BOARD_RESET_REQUIRED;
-        set_state(s, i, gpu_state_of(s, g, outcome));
+        const GpuState state = gpu_state_of(s, g, outcome);
+        set_state(s, i, state == GPU_UP && is_silent(s, i, outcome) ? GPU_STARTING : state);
         if (g->state == GPU_NO_DRIVER)
             atomic_store(&s->board->gpus[i].outcome, BOARD_NOT_TRIED);
     }
-}
-
-void supervisor_gpus_forget_passes(Supervisor *s)
-{
-    for (uint32_t i = 0; i < s->gpu_count; i++)
-        if (!s->gpus[i].hung && !s->gpus[i].gone)
-            atomic_store(&s->board->gpus[i].outcome, BOARD_NOT_TRIED);
 }

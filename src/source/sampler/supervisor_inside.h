@@ -14,9 +14,11 @@
 #define NO_GPU UINT32_MAX
 
 #define FIRST_DELAY_NS NS_PER_S
+#define STEADY_NS (5 * NS_PER_S) /* a sampler that ran for so long did not end for the reason of the one before */
 
 enum {
     SLOTS_RESERVED = 4, /* free slots that tries of hung GPUs leave to the shared sampler, and one per GPU it has */
+    ENDS_AT_ONCE = 3,   /* samplers that end one soon after the other, and are replaced at once */
     STUCK_MAX = 3,      /* samplers that never ended: with so many, a GPU (or the driver) is not tried again */
 };
 
@@ -36,6 +38,8 @@ typedef struct Slot {
     uint64_t started_ns;
     uint64_t ending_ns;      /* when it was asked to end; 0: it was not */
     bool closed;             /* its socket is */
+    bool lost;               /* it ended, or closed its socket, without being asked to */
+    uint32_t lost_in;        /* the function that it was in then; 0: none */
     bool attaches;           /* its init wakes every GPU up */
     uint32_t solo;           /* the GPU whose own sampler it is, or NO_GPU */
     bool probe;              /* a probe, which owns no GPU and ends */
@@ -59,11 +63,13 @@ typedef struct Gpu {
     bool gone;      /* the last scan did not */
     bool hidden;    /* gone, and forgotten */
     bool isolated;  /* has or gets a sampler of its own */
+    bool apart;     /* isolated although no call about it missed its deadline: it goes back soon */
     bool hung;      /* a call about it missed its deadline, and no pass was completed since */
     bool for_reset; /* the driver's last answer while it was lost: it needs a reset */
     Miss miss;
     uint64_t retry_ns; /* isolated, without a sampler: when to try */
     uint64_t delay_ns; /* the next delay */
+    uint32_t ends;     /* times in a row that its own sampler ended */
     uint64_t good_ns;  /* isolated: first pass after the trouble; 0 not yet */
     uint64_t missed_calls;
     uint64_t slow_ns;       /* isolated: the longest call of its own sampler that came back late; 0: none did */
@@ -119,12 +125,11 @@ static inline bool slot_alive(const Slot *slot) /* may sample */
 /* supervisor_gpu.c: GPUs, and what the other files share. Calls neither of them. */
 void supervisor_log(Supervisor *s, LogLevel level, const char *fmt, ...) PRINTF_LIKE(3, 4);
 const char *supervisor_function_text(uint32_t function);
-bool supervisor_function_is_dcgm(uint32_t function);
-bool supervisor_function_is_pair(uint32_t function);                     /* about two GPUs, announced as about none */
 uint32_t supervisor_count_abandoned(const Supervisor *s, uint32_t solo); /* abandoned samplers of a GPU that count */
 void supervisor_forgive_abandoned(Supervisor *s, uint32_t solo);         /* they no longer count */
 void supervisor_slot_end(Supervisor *s, uint32_t at);                    /* asks the sampler to end */
-void supervisor_delay_shared(Supervisor *s, uint64_t ran_ns);
+/* `ended`: by itself, or somebody ended it; else it hung. */
+void supervisor_delay_shared(Supervisor *s, uint64_t ran_ns, bool ended);
 void supervisor_gpu_assign(Supervisor *s, uint32_t gpu, uint32_t slot); /* NO_SLOT takes it away */
 void supervisor_gpus_unassign(Supervisor *s, uint32_t slot, uint32_t but);
 void supervisor_gpu_note_hang(Supervisor *s, uint32_t gpu, const Miss *miss);
@@ -134,8 +139,6 @@ void supervisor_gpu_note_slow_call(Supervisor *s, uint32_t gpu, uint32_t functio
 void supervisor_gpu_delay_retry(Supervisor *s, uint32_t gpu);
 void supervisor_gpus_add_found(Supervisor *s, uint32_t slot);
 void supervisor_gpus_update_states(Supervisor *s);
-void supervisor_gpus_forget_passes(Supervisor *s);
-bool supervisor_gpus_need_shared(const Supervisor *s);
 bool supervisor_gpus_in_trouble(const Supervisor *s);
 
 /* supervisor_slot.c: processes and their calls. Calls supervisor_gpu.c. */

@@ -7,6 +7,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -27,6 +28,26 @@ typedef struct Call {
     uint32_t gpu; /* NO_GPU where it is about none */
     uint32_t function;
 } Call;
+
+typedef enum CallKind {
+    CALL_ORDINARY,
+    CALL_ATTACH, /* the first one about a GPU */
+    CALL_PAIR,   /* about two GPUs, announced as about none */
+    CALL_DCGM,
+    CALL_KIND_END,
+} CallKind;
+
+static CallKind find_call_kind(uint32_t function)
+{
+    static const char *const begins[CALL_KIND_END] = {
+        [CALL_ATTACH] = "nvmlDeviceGetHandle", [CALL_PAIR] = "nvmlDeviceGetP2PStatus", [CALL_DCGM] = "dcgm"};
+    const char *name = sampler_function_name(function);
+
+    for (CallKind kind = CALL_ATTACH; name && kind < CALL_KIND_END; kind++)
+        if (strncmp(name, begins[kind], strlen(begins[kind])) == 0)
+            return kind;
+    return CALL_ORDINARY;
+}
 
 static void set_state(Supervisor *s, Slot *slot, SamplerState state)
 {
@@ -194,15 +215,29 @@ static void note_probe_answer(Supervisor *s, const BoardSampler *board)
     }
 }
 
+/* A GPU's own sampler is lost: one that ended is replaced at once, a few times. */
+static void retry_solo(Supervisor *s, uint32_t at, uint32_t gpu)
+{
+    const Slot *slot = &s->slots[at];
+    Gpu *g = &s->gpus[gpu];
+
+    if (s->now_ns - slot->started_ns >= STEADY_NS)
+        g->ends = 0;
+    if (slot->lost && !g->hung && g->ends++ < ENDS_AT_ONCE)
+        g->retry_ns = s->now_ns;
+    else
+        supervisor_gpu_delay_retry(s, gpu);
+}
+
 /* Unassigns the GPUs of a sampler that is lost. `gpu` is the GPU of its last call, or NO_GPU. */
 static void lose_gpus(Supervisor *s, uint32_t at, uint32_t gpu)
 {
-    Slot *slot = &s->slots[at];
+    const Slot *slot = &s->slots[at];
     uint32_t solo = slot->solo;
 
     supervisor_gpus_unassign(s, at, NO_GPU);
     if (solo != NO_GPU && s->gpus[solo].isolated && s->gpus[solo].slot == NO_SLOT)
-        supervisor_gpu_delay_retry(s, solo);
+        retry_solo(s, at, solo);
     if (s->shared != at)
         return;
     s->shared = NO_SLOT;
@@ -212,7 +247,7 @@ static void lose_gpus(Supervisor *s, uint32_t at, uint32_t gpu)
         supervisor_gpu_delay_retry(s, gpu);
     } else {
         s->crash_gpu = gpu;
-        supervisor_delay_shared(s, s->now_ns - slot->started_ns);
+        supervisor_delay_shared(s, s->now_ns - slot->started_ns, slot->lost);
     }
 }
 
@@ -237,17 +272,33 @@ static void note_unexpected_end(Supervisor *s, uint32_t at)
     uint32_t function = in_call ? atomic_load(&board->call_function) : 0;
     uint32_t gpu = in_call ? atomic_load(&board->call_gpu) : NO_GPU;
     bool ours = gpu < s->gpu_count && s->gpus[gpu].slot == at;
+    bool again = s->fails > 0 && s->now_ns - s->slots[at].started_ns < STEADY_NS;
 
-    supervisor_log(s, s->stopping ? LOG_LEVEL_DEBUG : LOG_LEVEL_WARN, "Sampler %d ended unexpectedly%s%s.",
-                   (int)s->slots[at].pid, ours ? ", in " : "", ours ? supervisor_function_text(function) : "");
-    if (s->dcgm.library && !s->stopping && (s->fails > 0 || supervisor_function_is_dcgm(function)))
+    s->slots[at].lost = true;
+    s->slots[at].lost_in = ours ? function : 0;
+    if (s->dcgm.library && !s->stopping && (again || find_call_kind(function) == CALL_DCGM))
         pause_dcgm(s, "It may have been its engine");
-    if (!s->stopping && supervisor_function_is_pair(function))
+    if (!s->stopping && find_call_kind(function) == CALL_PAIR)
         pause_pairs(s, s->now_ns + PAIRS_PAUSE_NS);
     lose_gpus(s, at, ours ? gpu : NO_GPU);
 }
 
-static void slot_gone(Supervisor *s, uint32_t at)
+/* How it ended: the call that it was in is named where it may have been the reason. */
+static void log_end(Supervisor *s, uint32_t at, const SubprocEnd *end)
+{
+    const Slot *slot = &s->slots[at];
+    const bool known = end->exited || end->signal;
+    const bool by_somebody = end->signal == SIGKILL || end->signal == SIGTERM || end->signal == SIGINT;
+    char how[SUBPROC_TEXT_MAX] = "";
+
+    if (known)
+        subproc_describe(end, how);
+    supervisor_log(s, s->stopping ? LOG_LEVEL_DEBUG : LOG_LEVEL_WARN, "Sampler %d ended unexpectedly%s%s%s%s.",
+                   (int)slot->pid, known ? ": " : "", how, slot->lost_in && !by_somebody ? ", in " : "",
+                   slot->lost_in && !by_somebody ? supervisor_function_text(slot->lost_in) : "");
+}
+
+static void slot_gone(Supervisor *s, uint32_t at, const SubprocEnd *end)
 {
     Slot *slot = &s->slots[at];
 
@@ -255,7 +306,9 @@ static void slot_gone(Supervisor *s, uint32_t at)
         supervisor_log(s, LOG_LEVEL_INFO, "The abandoned sampler %d has ended at last.", (int)slot->pid);
     else if (!slot->ending_ns && slot->state != SAMPLER_KILLED && !slot->probe)
         note_unexpected_end(s, at);
-    if (slot->state == SAMPLER_ABANDONED && supervisor_function_is_pair(slot->miss.function))
+    if (slot->lost && slot->state != SAMPLER_KILLED)
+        log_end(s, at, end);
+    if (slot->state == SAMPLER_ABANDONED && find_call_kind(slot->miss.function) == CALL_PAIR)
         pause_pairs(s, s->now_ns + PAIRS_PAUSE_NS);
     if (slot->probe) {
         if (slot->state == SAMPLER_STARTING && slot->ending_ns == 0)
@@ -280,7 +333,7 @@ static void abandon_process(Supervisor *s, uint32_t at)
     s->view.abandoned++;
     note_wchan(s, slot);
     set_state(s, slot, SAMPLER_ABANDONED);
-    if (supervisor_function_is_pair(slot->miss.function))
+    if (find_call_kind(slot->miss.function) == CALL_PAIR)
         pause_pairs(s, UINT64_MAX); /* until it ends: there shall be no second one */
     supervisor_log(s, LOG_LEVEL_WARN,
                    "Sampler %d does not end on SIGKILL and is abandoned; it waits in %s of the kernel.", (int)slot->pid,
@@ -301,6 +354,16 @@ static bool has_passed(const Supervisor *s, uint64_t since_ns, uint64_t limit_ns
     return s->now_ns >= since_ns && s->now_ns - since_ns >= limit_ns;
 }
 
+/* Whether an init may wake all GPUs up and none need it, since their addresses are known. */
+static bool is_needless_attach(const Supervisor *s, uint32_t at)
+{
+    bool any = false;
+
+    for (uint32_t i = 0; i < s->gpu_count; i++)
+        any |= s->gpus[i].on_bus && !s->gpus[i].gone;
+    return any && s->slots[at].attaches && s->shared == at && !s->attach_hung;
+}
+
 /* False where it is between two calls, so that nothing is known. */
 static bool read_call(Supervisor *s, uint32_t at, Call *ret)
 {
@@ -312,9 +375,9 @@ static bool read_call(Supervisor *s, uint32_t at, Call *ret)
     ret->limit_ns = atomic_load(&board->call_limit_ms) * NS_PER_MS;
     if (ret->limit_ns < s->limits.call_ns)
         ret->limit_ns = s->limits.call_ns;
-    if (ret->gpu == UINT32_MAX && ret->limit_ns < s->limits.attach_ns && !supervisor_function_is_dcgm(ret->function) &&
-        !supervisor_function_is_pair(ret->function))
-        ret->limit_ns = s->limits.attach_ns;
+    const CallKind kind = find_call_kind(ret->function);
+    if (ret->gpu == UINT32_MAX && ret->limit_ns < s->limits.attach_ns && kind != CALL_DCGM && kind != CALL_PAIR)
+        ret->limit_ns = is_needless_attach(s, at) ? 2 * s->limits.call_ns : s->limits.attach_ns;
     return atomic_load(&board->call_start_ns) == start;
 }
 
@@ -368,14 +431,14 @@ static void miss_deadline(Supervisor *s, uint32_t at, const Call *call)
 {
     Slot *slot = &s->slots[at];
     bool ours = call->gpu < s->gpu_count && s->gpus[call->gpu].slot == at;
-    bool pair = supervisor_function_is_pair(call->function);
+    const CallKind kind = find_call_kind(call->function);
 
     slot->miss = (Miss){.slot = at, .order = slot->order, .start_ns = call->start_ns, .function = call->function};
     slot->miss_gpu = ours ? call->gpu : NO_GPU;
     set_state(s, slot, SAMPLER_STUCK);
     note_wchan(s, slot);
-    if (pair || supervisor_function_is_dcgm(call->function)) {
-        note_hang_of_none(s, at, pair);
+    if (kind == CALL_PAIR || kind == CALL_DCGM) {
+        note_hang_of_none(s, at, kind == CALL_PAIR);
     } else if (ours) {
         supervisor_gpu_note_hang(s, call->gpu, &slot->miss);
         supervisor_gpus_unassign(s, at, call->gpu);
@@ -401,6 +464,43 @@ static void miss_deadline(Supervisor *s, uint32_t at, const Call *call)
     } else {
         lose_gpus(s, at, NO_GPU);
     }
+}
+
+/* A call keeps the shared sampler for long: the GPU keeps it, the others do not wait for that. Where this sampler has
+ * not read them all yet, others may hang too: each gets a sampler of its own at once, so that all deadlines run beside
+ * one another. Those that are well come together again soon. */
+static void part_gpus(Supervisor *s, uint32_t at, const Call *call)
+{
+    bool each = find_call_kind(call->function) == CALL_ATTACH;
+    uint32_t others = 0, slots = 0;
+
+    if (s->shared != at || call->gpu >= s->gpu_count || s->gpus[call->gpu].slot != at)
+        return;
+    for (uint32_t i = 0; i < s->gpu_count; i++) {
+        const bool other = s->gpus[i].slot == at && i != call->gpu;
+
+        others += other;
+        each |= other && atomic_load(&s->board->gpus[i].outcome) == BOARD_NOT_TRIED;
+    }
+    for (uint32_t i = 0; i < NODE_SAMPLERS_MAX; i++)
+        slots += s->slots[i].state == SAMPLER_FREE;
+    each = each && slots > others + SLOTS_RESERVED;
+    const uint64_t limit_ns =
+        each && (s->attach_hung || supervisor_gpus_in_trouble(s)) ? s->limits.call_ns / 2 : s->limits.call_ns;
+
+    if (others == 0 || !has_passed(s, no_earlier(s, call->start_ns), limit_ns))
+        return;
+    supervisor_log(s, LOG_LEVEL_DEBUG, "%s of sampler %d takes long; the other GPUs go on without it.",
+                   supervisor_function_text(call->function), (int)s->slots[at].pid);
+    for (uint32_t i = 0; i < s->gpu_count; i++)
+        if (s->gpus[i].slot == at && (each || i == call->gpu)) {
+            supervisor_gpu_isolate(s, i);
+            s->gpus[i].apart = true; /* for a short while */
+            s->gpus[i].retry_ns = s->now_ns;
+        }
+    supervisor_gpus_unassign(s, at, call->gpu);
+    s->slots[at].solo = call->gpu;
+    s->shared = NO_SLOT;
 }
 
 static void note_return(Supervisor *s, uint32_t at)
@@ -489,6 +589,8 @@ static void check_alive(Supervisor *s, uint32_t at)
         slot->life_ns = s->now_ns;
         if (has_passed(s, no_earlier(s, call.start_ns), call.limit_ns) && !is_slow(s, at, &call))
             miss_deadline(s, at, &call);
+        else
+            part_gpus(s, at, &call);
     }
 }
 
@@ -498,21 +600,27 @@ void supervisor_slot_check(Supervisor *s, uint32_t at)
 
     if (slot->state == SAMPLER_FREE)
         return;
-    if (s->ops->gone(s->self, at, slot->pid)) {
-        slot_gone(s, at);
+    SubprocEnd end = {0};
+
+    if (s->ops->gone(s->self, at, slot->pid, &end)) {
+        slot_gone(s, at, &end);
     } else if (slot->state == SAMPLER_KILLED) {
         if (has_passed(s, slot->since_ns, s->limits.abandon_ns))
             abandon_process(s, at);
     } else if (slot->state == SAMPLER_ABANDONED) {
         return;
     } else if (slot->ending_ns) {
-        if (has_passed(s, slot->ending_ns, ENDING_NS))
-            kill_process(s, at);
+        if (!has_passed(s, slot->ending_ns, ENDING_NS))
+            return;
+        if (slot->lost)
+            supervisor_log(s, LOG_LEVEL_WARN, "Sampler %d closed its socket and does not end; it is killed.",
+                           (int)slot->pid);
+        kill_process(s, at);
     } else if (slot->probe) {
         check_probe(s, at);
-    } else if (slot->closed) { /* as good as ended; no more can be had of it */
+    } else if (slot->closed) { /* as good as ended; how it ends is seen in a moment */
         note_unexpected_end(s, at);
-        kill_process(s, at);
+        supervisor_slot_end(s, at);
     } else if (slot->state == SAMPLER_STUCK) {
         if (atomic_load(&s->board->samplers[at].call_start_ns) != slot->miss.start_ns)
             note_return(s, at);

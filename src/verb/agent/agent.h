@@ -13,28 +13,50 @@
 #include "base/log.h"
 #include "base/vec.h"
 #include "engine/activity/activity.h"
+#include "engine/ledger/ledger.h"
 #include "engine/store/store.h"
 #include "engine/store/window.h"
+#include "engine/why/why.h"
 #include "service/api/api.h"
 #include "service/prometheus/exporter.h"
 #include "service/runbook/runbook.h"
+#include "source/kubernetes/kubernetes.h"
 #include "source/podresources/hpc.h"
 #include "source/podresources/podresources.h"
+#include "source/slurm/slurm.h"
 #include "verb/agent/config.h"
 #include "verb/agent/control.h"
+#include "verb/agent/pages.h"
 #include "verb/agent/sampling.h"
 #include "verb/agent/triage.h"
 #include "wire/http/server.h"
 
 enum { AGENT_STREAMS_MAX = 64 };
 
-/* The page that all scrapes of a tick share. */
-typedef struct AgentPage {
-    Str text;
-    uint64_t tick; /* 0: not made yet */
-} AgentPage;
+typedef struct Agent Agent;
+typedef struct LedgerPulls LedgerPulls;
 
-typedef struct Agent {
+/* Rows of the ledger that change no more, and are in the journal as they are. */
+typedef struct LedgerClosed {
+    uint64_t below;          /* their ids are */
+    uint64_t next, next_put; /* the next limit, and the ticket with which all below it is on the disk */
+    uint64_t last_put;       /* ticket of the last row */
+} LedgerClosed;
+
+/* What the API server is asked. */
+typedef struct Cluster {
+    KubeApi *api;       /* NULL: nothing */
+    KubePods *pods;     /* NULL: no labels */
+    KubeSlices *slices; /* NULL: no DRA */
+    size_t pods_read;
+    KubeRead reads[KUBE_READS_MAX];
+    size_t count;
+    uint64_t counters_sum; /* of the ConfigMap that was tried last */
+    void (*use_counters)(Agent *agent, const char *text);
+    Arena arena;
+} Cluster;
+
+struct Agent {
     uv_loop_t loop;
     Log log;
     int argc; /* for reloads */
@@ -47,13 +69,20 @@ typedef struct Agent {
     /* sources */
     Sampling sampling;
     PodResources *pods; /* NULL: off */
-    Hpc jobs;           /* dir NULL: off */
+    Cluster cluster;
+    Hpc jobs;       /* dir NULL: off */
+    Slurm *slurm;   /* NULL: off */
+    bool jobs_told; /* they could be read when last tried */
     LogLimit jobs_limit;
 
     /* what is kept */
     Store *store;
     Windows *windows;
     Activities *activities;
+    Ledger *ledger;
+    LedgerClosed ledger_closed;
+    LedgerPulls *pulls; /* NULL: nobody has asked for rows */
+    Whys *whys;
     uint64_t ticks, late_ticks, last_tick_ns, start_ns, start_real_ns;
     Triage triage;
 
@@ -61,7 +90,8 @@ typedef struct Agent {
     HttpServer *http;
     Control *control;
     Exporter *exporter;
-    AgentPage pages[2]; /* by ExporterFormat */
+    Pages pages;        /* as of now */
+    size_t metrics_len; /* of the last page of metrics */
     Str runbooks;       /* packed, read at start */
     HttpStream *streams[AGENT_STREAMS_MAX];
     size_t stream_count;
@@ -74,7 +104,7 @@ typedef struct Agent {
     bool stopping, handles_closed;
     uint64_t reloads, reload_failures;
     bool config_fine;
-} Agent;
+};
 
 /* answers.c: HTTP requests and the event stream; `self` is the Agent. */
 void agent_handle(void *self, HttpRequest *request);
@@ -91,10 +121,29 @@ void agent_maintenance_json(const Agent *agent, Str *out);
 unsigned agent_history_json(const Agent *agent, const char *const query[5], const char *hint, Str *out, Err *err);
 void agent_events_json(const Agent *agent, uint64_t from, Str *out);
 
-/* requests.c: all that is known as of the last tick; `incidents` is room for the open ones. */
+/* requests.c: all that is known as of the last tick; `incidents` is room for the open ones, NULL: without them. */
 Snapshot agent_snapshot(const Agent *agent, const Incident *incidents[INCIDENTS_MAX]);
 /* requests.c: the control socket's words; `self` is the Agent. */
 int agent_control(void *self, const char *const *words, size_t count, bool owner, Str *out);
+
+/* ledger.c: after the triage was opened; each tick, after the activities were decided. */
+void agent_open_ledger(Agent *agent);
+void agent_tick_ledger(Agent *agent, const Snapshot *snapshot);
+/* Answers with the rows that change no more, from the id `since` on, within a tick or two. -ENOENT without a journal,
+ * -EBUSY; the request is not answered then. */
+int agent_pull_ledger(Agent *agent, HttpRequest *request, uint64_t since, Err *err);
+void agent_close_ledger(Agent *agent); /* when the doors are closed */
+
+/* cluster.c: starts what the options want, after cluster_close where something ran; ends it. `use_counters`: the
+ * ConfigMap of counters is another one. */
+int cluster_open(Agent *agent, void (*use_counters)(Agent *agent, const char *text), Err *err);
+void cluster_close(Agent *agent);
+/* How each reading is doing. */
+void cluster_fill_self(const Agent *agent, ExporterSelf *self);
+/* For PodResourcesConfig; `self` is the Agent. */
+void cluster_want_pods(void *self);
+void cluster_label_row(void *self, Allocation *row);
+bool cluster_find_device(void *self, const AllocationClaim *claim, AllocationDevice *ret, const char **ret_profile);
 
 /* reload.c: SIGHUP and changed files. The old configuration stays in force where the new one is bad. */
 void agent_reload(Agent *agent, const char *why);

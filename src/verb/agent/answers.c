@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the agent answers to HTTP requests. Nothing here changes the node. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,11 +12,15 @@
 #include "service/runbook/runbook.h"
 #include "service/status/status.h"
 #include "service/web/web.h"
+#include "service/who/who.h"
+#include "service/why/why.h"
 #include "source/proc/task.h"
 #include "verb/agent/agent.h"
 #include "version.h"
 
-enum { ANSWER_MAX = 64 << 20, GZIP_LEAST = 1024, STREAM_QUEUE = 16, RECEIVERS_MAX = 32, FIELDS_MAX = 8 };
+enum { ANSWER_MAX = 64 << 20, METRICS_SLACK = 4096, STREAM_QUEUE = 16, RECEIVERS_MAX = 32, FIELDS_MAX = 8 };
+
+#define SCRAPER_HEADER "X-Scrape-Job"
 
 #define TYPE_TEXT "text/plain; version=0.0.4; charset=utf-8"
 #define TYPE_OPENMETRICS "application/openmetrics-text; version=1.0.0; charset=utf-8"
@@ -61,66 +66,110 @@ static ExporterFormat format_of(const HttpRequest *request)
                                                                                      : EXPORTER_TEXT;
 }
 
-static HttpBody *take_body(Str *text)
-{
-    const size_t len = text->len;
-
-    return http_body_new(str_take(text), len);
-}
-
-/* Sends what `text` holds, packed where the client takes that, and leaves it empty. `policy`: the page's
- * Content-Security-Policy, NULL none. */
-static void send_page(HttpRequest *request, unsigned status, const char *type, const char *policy, Str *text)
+/* Sends a page, packed where the client takes that. */
+static void send_page(Agent *agent, HttpRequest *request, Page *page)
 {
     HttpField fields[3] = {{"Vary", "Accept, Accept-Encoding"}};
     size_t count = 1;
-    CLEANUP(str_done) Str packed;
+    bool packed;
+    HttpBody *body = page_body(&agent->pages, page, takes_gzip(request), &packed);
+
+    if (page->policy)
+        fields[count++] = (HttpField){"Content-Security-Policy", page->policy};
+    if (packed)
+        fields[count++] = (HttpField){"Content-Encoding", "gzip"};
+    http_answer(request, page->status, page->type, body, fields, count);
+}
+
+/* What a route makes of a request: 200 and JSON, where it says nothing else. */
+typedef struct Reply {
+    unsigned status;
+    const char *type, *policy;
+    Str text;
+} Reply;
+
+static void write_problem(Reply *reply, unsigned status, const char *what)
+{
+    str_clear(&reply->text);
+    reply->status = status;
+    reply->type = TYPE_JSON;
+    reply->policy = NULL;
+    str_add(&reply->text, "{\"error\":");
+    str_add_json(&reply->text, what);
+    str_add(&reply->text, "}\n");
+}
+
+/* The reply as a page; its text is taken. */
+static Page *keep_reply(Agent *agent, const char *name, Reply *reply)
+{
+    if (reply->text.overflow)
+        write_problem(reply, 500, "the answer is too large");
+    Page *page = pages_add(&agent->pages, name, &reply->text);
+
+    page->status = reply->status;
+    page->type = reply->type;
+    page->policy = reply->policy;
+    return page;
+}
+
+static Reply new_reply(void)
+{
+    return (Reply){.status = 200, .type = TYPE_JSON, .text = str_limited(ANSWER_MAX)};
+}
+
+/* One that no other request shares. */
+static void send_problem(Agent *agent, HttpRequest *request, unsigned status, const char *what)
+{
+    Reply reply = new_reply();
+
+    write_problem(&reply, status, what);
+    send_page(agent, request, keep_reply(agent, "", &reply));
+}
+
+static void make_gpus(Agent *agent, const HttpRequest *request UNUSED, const char *part UNUSED, Reply *reply)
+{
+    const Incident *incidents[INCIDENTS_MAX];
+    const Snapshot snapshot = agent_snapshot(agent, incidents);
+
+    api_gpus(&snapshot, &reply->text);
+}
+
+static void make_status(Agent *agent, const HttpRequest *request UNUSED, const char *part UNUSED, Reply *reply)
+{
+    const Incident *incidents[INCIDENTS_MAX];
+    const Snapshot snapshot = agent_snapshot(agent, incidents);
+
+    status_json(&snapshot, &reply->text);
+}
+
+static void make_who(Agent *agent, const HttpRequest *request, const char *part UNUSED, Reply *reply)
+{
+    const Snapshot snapshot = agent_snapshot(agent, NULL);
+    WhoQuery query;
     Err err;
 
-    str_init(&packed, ANSWER_MAX);
-    if (text->overflow) {
-        http_answer(request, 500, TYPE_PLAIN, http_body_static("the answer is too large\n", 24), NULL, 0);
-        return;
-    }
-    if (policy)
-        fields[count++] = (HttpField){"Content-Security-Policy", policy};
-    if (text->len >= GZIP_LEAST && takes_gzip(request) && gzip_pack(text->text, text->len, &packed, &err) == 0) {
-        fields[count++] = (HttpField){"Content-Encoding", "gzip"};
-        text = &packed;
-    }
-    http_answer(request, status, type, take_body(text), fields, count);
+    if (who_query_read(&snapshot, http_query(request, "by"), http_query(request, "gpu"), &query, &err) < 0)
+        write_problem(reply, 400, err.text);
+    else
+        who_json(&snapshot, &query, &reply->text);
 }
 
-static void send_text(HttpRequest *request, unsigned status, const char *type, Str *text)
-{
-    send_page(request, status, type, NULL, text);
-}
-
-static void send_problem(HttpRequest *request, unsigned status, const char *what)
-{
-    CLEANUP(str_done) Str text;
-
-    str_init(&text, ANSWER_MAX);
-    str_add(&text, "{\"error\":");
-    str_add_json(&text, what);
-    str_add(&text, "}\n");
-    send_text(request, status, TYPE_JSON, &text);
-}
-
-static void write_gpus(const Agent *agent, Str *out)
+static void make_why(Agent *agent, const HttpRequest *request, const char *part UNUSED, Reply *reply)
 {
     const Incident *incidents[INCIDENTS_MAX];
     const Snapshot snapshot = agent_snapshot(agent, incidents);
+    WhyAsk ask;
+    Err err;
 
-    api_gpus(&snapshot, out);
+    if (why_find_subject(&snapshot, http_query(request, "of"), &ask, &err) < 0)
+        write_problem(reply, 404, err.text);
+    else
+        why_json(&snapshot, &ask, &reply->text);
 }
 
-static void write_status(const Agent *agent, Str *out)
+static void make_maintenance(Agent *agent, const HttpRequest *request UNUSED, const char *part UNUSED, Reply *reply)
 {
-    const Incident *incidents[INCIDENTS_MAX];
-    const Snapshot snapshot = agent_snapshot(agent, incidents);
-
-    status_json(&snapshot, out);
+    agent_maintenance_json(agent, &reply->text);
 }
 
 static void fill_self(Agent *agent, ExporterSelf *self)
@@ -152,24 +201,22 @@ static void fill_self(Agent *agent, ExporterSelf *self)
         .counters_left_out = agent->config->counters_left_out,
         .pods_state = "off",
         .kernel_log_lost = host_facts(agent->triage.host)->log_lost,
+        .log_origin = host_facts(agent->triage.host)->log == FACTS_LOG_JOURNAL ? EVENT_FROM_JOURNAL : EVENT_FROM_KMSG,
     };
     if (agent->pods) {
         self->pods_state = podresources_state_key(podresources_state(agent->pods));
         podresources_counts(agent->pods, &self->pods_age_ns, &self->pods_failures, &pods);
         self->pods_count = pods;
     }
+    cluster_fill_self(agent, self);
 }
 
-/* The page that all scrapes of this tick share. */
-static const Str *shared_page(Agent *agent, ExporterFormat format)
+/* What all scrapes of this tick share. */
+static void write_metrics(Agent *agent, ExporterFormat format, Str *out)
 {
-    AgentPage *page = &agent->pages[format];
     const Incident *incidents[INCIDENTS_MAX];
     AlertsReceiverState receivers[RECEIVERS_MAX];
     JournalState journal;
-
-    if (page->tick == board_reader_node(agent->sampling.reader)->tick)
-        return &page->text;
     const Snapshot snapshot = agent_snapshot(agent, incidents);
     ExporterInput input = {.snapshot = &snapshot,
                            .jobs = agent->jobs.table.at,
@@ -182,30 +229,58 @@ static const Str *shared_page(Agent *agent, ExporterFormat format)
     journal_state(agent->triage.journal, &journal);
     if (journal.health != JOURNAL_OFF)
         input.journal = &journal;
-    str_clear(&page->text);
-    exporter_page(agent->exporter, &input, format, &page->text);
-    page->tick = snapshot.node->tick;
-    return &page->text;
+    str_reserve(out, agent->metrics_len + METRICS_SLACK);
+    exporter_page(agent->exporter, &input, format, out);
+    agent->metrics_len = out->len;
 }
 
+/* Who scrapes: by the name it gives, else by address and program. */
+static WindowScraper scraper_of(const HttpRequest *request, char room[WINDOW_NAME_CAP])
+{
+    const char *name = http_query(request, "scraper"), *client = http_header(request, "User-Agent");
+
+    if (!name || !name[0])
+        name = http_header(request, SCRAPER_HEADER);
+    const bool named = name && name[0];
+    snprintf(room, WINDOW_NAME_CAP, "%s %s %s", http_remote(request), named ? "is" : "by",
+             named    ? name
+             : client ? client
+                      : "");
+    return (WindowScraper){.name = room, .named = named, .connection = http_connection(request)};
+}
+
+/* /metrics: a part that all scrapes share, and one with the scraper's window. */
 static void answer_metrics(Agent *agent, HttpRequest *request)
 {
-    ExporterFormat format = format_of(request);
-    const char *client = http_header(request, "User-Agent");
-    char scraper[WINDOW_NAME_CAP];
+    const ExporterFormat format = format_of(request);
+    char room[WINDOW_NAME_CAP], names[2][64];
+    const WindowScraper scraper = scraper_of(request, room);
     WindowGpu windows[NODE_GPUS_MAX];
-    uint64_t span_ns;
-    CLEANUP(str_done) Str text;
-    const Str *page = shared_page(agent, format);
+    WindowSpan span;
+    HttpField fields[2] = {{"Vary", "Accept, Accept-Encoding"}, {"Content-Encoding", "gzip"}};
+    HttpBody *bodies[2];
+    bool packed;
+    const size_t count =
+        windows_read(agent->windows, &scraper, board_now(agent->sampling.board), windows, NODE_GPUS_MAX, &span);
 
-    snprintf(scraper, sizeof scraper, "%s %s", http_remote(request), client ? client : "");
-    size_t count =
-        windows_read(agent->windows, scraper, board_now(agent->sampling.board), windows, NODE_GPUS_MAX, &span_ns);
-    str_init(&text, ANSWER_MAX);
-    str_reserve(&text, page->len + 16384);
-    str_addn(&text, page->text, page->len);
-    exporter_window(agent->exporter, board_reader_node(agent->sampling.reader), windows, count, span_ns, format, &text);
-    send_text(request, 200, format == EXPORTER_OPENMETRICS ? TYPE_OPENMETRICS : TYPE_TEXT, &text);
+    snprintf(names[0], sizeof names[0], "/metrics %d", (int)format);
+    snprintf(names[1], sizeof names[1], "/metrics %d %" PRIu64, (int)format, span.window);
+    Page *first = pages_find(&agent->pages, names[0]);
+    if (!first) {
+        Reply reply = new_reply();
+        write_metrics(agent, format, &reply.text);
+        first = keep_reply(agent, names[0], &reply);
+    }
+    Page *second = pages_find(&agent->pages, names[1]);
+    if (!second) {
+        Reply reply = new_reply();
+        exporter_window(agent->exporter, board_reader_node(agent->sampling.reader), windows, count, span.ns, format,
+                        &reply.text);
+        second = keep_reply(agent, names[1], &reply);
+    }
+    page_bodies(&agent->pages, first, second, takes_gzip(request), bodies, &packed);
+    http_answer_two(request, 200, format == EXPORTER_OPENMETRICS ? TYPE_OPENMETRICS : TYPE_TEXT, bodies[0], bodies[1],
+                    fields, packed ? 2 : 1);
 }
 
 /* dcgm-exporter's: it says that the program runs, nothing else. */
@@ -218,79 +293,64 @@ static void answer_alive(Agent *agent, HttpRequest *request)
 }
 
 /* /healthz and /readyz */
-static void answer_health(Agent *agent, HttpRequest *request)
+static void make_health(Agent *agent, const HttpRequest *request, const char *part UNUSED, Reply *reply)
 {
     const Incident *incidents[INCIDENTS_MAX];
     const Snapshot snapshot = agent_snapshot(agent, incidents);
-    CLEANUP(str_done) Str text;
+    const bool fine = api_health_json(&snapshot, strcmp(http_path(request), "/readyz") == 0, &reply->text);
 
-    str_init(&text, ANSWER_MAX);
-    const bool fine = api_health_json(&snapshot, strcmp(http_path(request), "/readyz") == 0, &text);
-    send_text(request, fine ? 200 : 503, TYPE_JSON, &text);
+    reply->status = fine ? 200 : 503;
 }
 
-static void answer_incidents(Agent *agent, HttpRequest *request)
+static void make_incidents(Agent *agent, const HttpRequest *request, const char *part UNUSED, Reply *reply)
 {
     const char *state = http_query(request, "state");
-    CLEANUP(str_done) Str text = {0};
 
-    if (state && strcmp(state, "open") != 0 && strcmp(state, "all") != 0) {
-        send_problem(request, 400, "state: 'open' or 'all'");
-        return;
-    }
-    str_init(&text, ANSWER_MAX);
-    agent_incidents_json(agent, state && strcmp(state, "open") == 0, http_query(request, "device"), &text);
-    send_text(request, 200, TYPE_JSON, &text);
+    if (state && strcmp(state, "open") != 0 && strcmp(state, "all") != 0)
+        write_problem(reply, 400, "state: 'open' or 'all'");
+    else
+        agent_incidents_json(agent, state && strcmp(state, "open") == 0, http_query(request, "device"), &reply->text);
 }
 
-static void answer_incident(Agent *agent, HttpRequest *request, const char *id)
+static void make_incident(Agent *agent, const HttpRequest *request UNUSED, const char *id, Reply *reply)
 {
     const Incident *incident = incidents_find(agent->triage.incidents, id);
-    CLEANUP(str_done) Str text = {0};
 
     if (!incident) {
-        send_problem(request, 404,
-                     "there is no such incident here; 'stoker incidents' asks the journal for older ones");
+        write_problem(reply, 404, "there is no such incident here; 'stoker incidents' asks the journal for older ones");
         return;
     }
-    str_init(&text, ANSWER_MAX);
-    incident_json(incident, &text);
-    str_addc(&text, '\n');
-    send_text(request, 200, TYPE_JSON, &text);
+    incident_json(incident, &reply->text);
+    str_addc(&reply->text, '\n');
 }
 
-static void answer_events(Agent *agent, HttpRequest *request)
+static void make_events(Agent *agent, const HttpRequest *request, const char *part UNUSED, Reply *reply)
 {
     const char *from = http_query(request, "from");
     uint64_t number = 0;
-    CLEANUP(str_done) Str text = {0};
     Err err;
 
-    if (from && number_parse_u64(from, 0, UINT64_MAX, &number, &err) < 0) {
-        send_problem(request, 400, "from: the number of an event");
-        return;
-    }
-    str_init(&text, ANSWER_MAX);
-    agent_events_json(agent, number, &text);
-    send_text(request, 200, TYPE_JSON, &text);
+    if (from && number_parse_u64(from, 0, UINT64_MAX, &number, &err) < 0)
+        write_problem(reply, 400, "from: the number of an event");
+    else
+        agent_events_json(agent, number, &reply->text);
 }
 
-/* The list of what there is; `base` leads from where it is served to where its links begin. */
-static void send_list(Agent *agent, HttpRequest *request, const char *base)
+/* The list of what there is; its links begin at the place it is served from, or one above. */
+static void make_list(Agent *agent, const HttpRequest *request, const char *part UNUSED, Reply *reply)
 {
-    CLEANUP(str_done) Str text;
-
-    str_init(&text, ANSWER_MAX);
-    api_index(board_reader_node(agent->sampling.reader), STOKER_VERSION, base, &text);
-    send_text(request, 200, TYPE_HTML, &text);
+    reply->type = TYPE_HTML;
+    api_index(board_reader_node(agent->sampling.reader), STOKER_VERSION, strcmp(http_path(request), "/") ? "../" : "",
+              &reply->text);
 }
 
 /* A file of the page (service/web/web.h), "" the page itself; false, with nothing answered: there is none. */
-static bool answer_file(HttpRequest *request, const char *path)
+static bool answer_file(Agent *agent, HttpRequest *request, const char *path)
 {
     const WebFile *file = web_find(path);
-    CLEANUP(str_done) Str plain = {0};
     HttpBody *body;
+    Page *page;
+    bool packed;
     Err err;
 
     if (!file)
@@ -312,27 +372,23 @@ static bool answer_file(HttpRequest *request, const char *path)
         fields[count++] = (HttpField){"Content-Encoding", "gzip"};
         body = http_body_static(file->packed, file->packed_len);
     } else {
-        str_init(&plain, file->len + 1);
-        if (gzip_unpack(file->packed, file->packed_len, &plain, &err) < 0) {
-            http_answer(request, 500, TYPE_PLAIN, http_body_static("the file is damaged\n", 20), NULL, 0);
+        char name[PAGE_NAME_CAP];
+        snprintf(name, sizeof name, "web %s", path);
+        page = pages_find(&agent->pages, name);
+        if (!page) {
+            Reply reply = new_reply();
+            if (gzip_unpack(file->packed, file->packed_len, &reply.text, &err) < 0)
+                write_problem(&reply, 500, err.text);
+            page = keep_reply(agent, name, &reply);
+        }
+        if (page->status != 200) {
+            send_page(agent, request, page);
             return true;
         }
-        body = take_body(&plain);
+        body = page_body(&agent->pages, page, false, &packed);
     }
     http_answer(request, 200, file->type, body, fields, count);
     return true;
-}
-
-/* A browser gets the page; who asks for no HTML by name, the list. */
-static void answer_front(Agent *agent, HttpRequest *request)
-{
-    if (weight_of(http_header(request, "Accept"), "text/html") <= 0 || !answer_file(request, ""))
-        send_list(agent, request, "");
-}
-
-static void answer_links(Agent *agent, HttpRequest *request)
-{
-    send_list(agent, request, "../");
 }
 
 /* Links on the pages are relative to the place itself: without its last slash they would lead astray. */
@@ -344,37 +400,29 @@ static void answer_runbooks_place(Agent *agent, HttpRequest *request)
     http_answer(request, 308, TYPE_PLAIN, http_body_static("", 0), fields, 1);
 }
 
-static void answer_runbook(Agent *agent, HttpRequest *request, const char *class)
+static void make_runbook(Agent *agent, const HttpRequest *request UNUSED, const char *class, Reply *reply)
 {
     const Runbook *runbook = *class ? runbook_find(class) : &runbook_rows[0];
-    CLEANUP(str_done) Str text = {0};
     Err err;
 
-    if (!runbook) {
-        send_problem(request, 404, "there is no runbook of that class; /" RUNBOOK_PLACE "/ lists them");
-        return;
-    }
-    str_init(&text, ANSWER_MAX);
-    if (runbook_read(&agent->runbooks, &runbook->html, &text, &err) < 0)
-        send_problem(request, 500, err.text);
-    else
-        send_page(request, 200, TYPE_HTML, runbook_policy, &text);
+    reply->type = TYPE_HTML;
+    reply->policy = runbook_policy;
+    if (!runbook)
+        write_problem(reply, 404, "there is no runbook of that class; /" RUNBOOK_PLACE "/ lists them");
+    else if (runbook_read(&agent->runbooks, &runbook->html, &reply->text, &err) < 0)
+        write_problem(reply, 500, err.text);
 }
 
-static void answer_history(Agent *agent, HttpRequest *request, const char *id)
+static void make_history(Agent *agent, const HttpRequest *request, const char *id, Reply *reply)
 {
     const char *const query[] = {id, http_query(request, "metric"), http_query(request, "resolution"),
                                  http_query(request, "from"), http_query(request, "to")};
-    CLEANUP(str_done) Str text;
     Err err;
 
-    str_init(&text, ANSWER_MAX);
-    const unsigned status =
-        agent_history_json(agent, query, "; an index, a UUID or a PCI address names one", &text, &err);
-    if (status == 200)
-        send_text(request, status, TYPE_JSON, &text);
-    else
-        send_problem(request, status, err.text);
+    reply->status =
+        agent_history_json(agent, query, "; an index, a UUID or a PCI address names one", &reply->text, &err);
+    if (reply->status != 200)
+        write_problem(reply, reply->status, err.text);
 }
 
 static void stream_gone(void *self, HttpStream *stream)
@@ -388,37 +436,63 @@ static void stream_gone(void *self, HttpStream *stream)
         }
 }
 
-static void write_tick(const Agent *agent, Str *out)
+static HttpBody *take_body(Str *text)
 {
-    str_init(out, ANSWER_MAX);
-    str_add(out, "event: tick\ndata: ");
-    api_tick(board_reader_node(agent->sampling.reader), out);
-    str_add(out, "\n\n");
+    const size_t len = text->len;
+
+    return http_body_new(str_take(text), len);
+}
+
+/* The tick as an event, which all streams share. */
+static HttpBody *tick_body(Agent *agent)
+{
+    static const char name[] = "tick";
+    Page *page = pages_find(&agent->pages, name);
+    bool packed;
+
+    if (!page) {
+        Reply reply = new_reply();
+        str_add(&reply.text, "event: tick\ndata: ");
+        api_tick(board_reader_node(agent->sampling.reader), &reply.text);
+        str_add(&reply.text, "\n\n");
+        page = keep_reply(agent, name, &reply);
+    }
+    return page_body(&agent->pages, page, false, &packed);
 }
 
 static void answer_stream(Agent *agent, HttpRequest *request)
 {
-    Str text;
-
     if (agent->stream_count == AGENT_STREAMS_MAX) {
-        send_problem(request, 503, "as many streams as there may be are open");
+        send_problem(agent, request, 503, "as many streams as there may be are open");
         return;
     }
     HttpStream *stream = http_stream(request, "text/event-stream", STREAM_QUEUE, stream_gone, agent);
     if (!stream)
         return;
     agent->streams[agent->stream_count++] = stream;
-    write_tick(agent, &text); /* what is known now, so that a page is filled at once */
-    HttpBody *body = take_body(&text);
+    HttpBody *body = tick_body(agent); /* what is known now, so that a page is filled at once */
     http_stream_send(stream, body);
     http_body_unref(body);
 }
 
-/* Takes the text. */
-static void send_to_streams(Agent *agent, Str *text)
+static void answer_ledger(Agent *agent, HttpRequest *request)
 {
-    HttpBody *body = take_body(text);
+    const char *text = http_query(request, "since");
+    uint64_t since = 0;
+    Err err;
 
+    if (text && number_parse_u64(text, 0, INT64_MAX, &since, NULL) < 0) {
+        send_problem(agent, request, 400, "'since' must be the 'next' of another answer, or 0");
+        return;
+    }
+    const int rc = agent_pull_ledger(agent, request, since, &err);
+    if (rc < 0)
+        send_problem(agent, request, rc == -ENOENT ? 404 : 503, err.text);
+}
+
+/* Takes over the reference. */
+static void send_to_streams(Agent *agent, HttpBody *body)
+{
     for (size_t i = agent->stream_count; i-- > 0;) /* a stream that falls behind is closed and taken out */
         http_stream_send(agent->streams[i], body);
     http_body_unref(body);
@@ -426,12 +500,8 @@ static void send_to_streams(Agent *agent, Str *text)
 
 void agent_stream_tick(Agent *agent)
 {
-    Str text;
-
-    if (agent->stream_count == 0)
-        return;
-    write_tick(agent, &text);
-    send_to_streams(agent, &text);
+    if (agent->stream_count > 0)
+        send_to_streams(agent, tick_body(agent));
 }
 
 void agent_incident_changed(void *self, const Incident *incident, IncidentChange change)
@@ -439,6 +509,7 @@ void agent_incident_changed(void *self, const Incident *incident, IncidentChange
     Agent *agent = self;
     Str text;
 
+    pages_clear(&agent->pages);
     exporter_incident(agent->exporter, incident, change);
     if (agent->stream_count == 0)
         return;
@@ -446,7 +517,7 @@ void agent_incident_changed(void *self, const Incident *incident, IncidentChange
     str_addf(&text, "event: incident\ndata: {\"change\":\"%s\",\"incident\":", incident_changes[change].key);
     incident_json(incident, &text);
     str_add(&text, "}\n\n");
-    send_to_streams(agent, &text);
+    send_to_streams(agent, take_body(&text));
 }
 
 void agent_event_happened(void *self, const TriageEvent *event)
@@ -454,6 +525,7 @@ void agent_event_happened(void *self, const TriageEvent *event)
     Agent *agent = self;
     Str text;
 
+    pages_clear(&agent->pages);
     exporter_event(agent->exporter, &event->event);
     if (agent->stream_count == 0)
         return;
@@ -461,41 +533,66 @@ void agent_event_happened(void *self, const TriageEvent *event)
     str_add(&text, "event: event\ndata: ");
     event_json(&event->event, event->incident, board_reader_node(agent->sampling.reader), &text);
     str_add(&text, "\n\n");
-    send_to_streams(agent, &text);
+    send_to_streams(agent, take_body(&text));
 }
 
-/* A '*' stands for the part that answer_part gets; `write`: JSON without a question. */
-static const struct {
+/* A browser gets the page; who asks for no HTML by name, the list. */
+static void answer_front(Agent *agent, HttpRequest *request);
+
+/* A '*' stands for the part that `make` gets. What `make` writes depends on that, on the path and on `queries` alone,
+ * and is shared by all who ask for it before the next tick. */
+static const struct Route {
     const char *path;
     void (*answer)(Agent *agent, HttpRequest *request);
-    void (*answer_part)(Agent *agent, HttpRequest *request, const char *part);
-    void (*write)(const Agent *agent, Str *out);
+    void (*make)(Agent *agent, const HttpRequest *request, const char *part, Reply *reply);
+    const char *queries[5];
 } routes[] = {
-    {"/", .answer = answer_front},
-    {"/api/", .answer = answer_links},
+    {"/", .answer = answer_front, .make = make_list},
+    {"/api/", .make = make_list},
     {"/metrics", .answer = answer_metrics},
     {"/health", .answer = answer_alive},
-    {"/healthz", .answer = answer_health},
-    {"/readyz", .answer = answer_health},
-    {"/api/v1/gpus", .write = write_gpus},
-    {"/api/v1/status", .write = write_status},
+    {"/healthz", .make = make_health},
+    {"/readyz", .make = make_health},
+    {"/api/v1/gpus", .make = make_gpus},
+    {"/api/v1/status", .make = make_status},
+    {"/api/v1/who", .make = make_who, .queries = {"by", "gpu"}},
+    {"/api/v1/why", .make = make_why, .queries = {"of"}},
     {"/api/v1/stream", .answer = answer_stream},
-    {"/api/v1/incidents", .answer = answer_incidents},
-    {"/api/v1/events", .answer = answer_events},
-    {"/api/v1/maintenance", .write = agent_maintenance_json},
+    {"/api/v1/incidents", .make = make_incidents, .queries = {"state", "device"}},
+    {"/api/v1/events", .make = make_events, .queries = {"from"}},
+    {"/api/v1/ledger", .answer = answer_ledger},
+    {"/api/v1/maintenance", .make = make_maintenance},
     {"/" RUNBOOK_PLACE, .answer = answer_runbooks_place},
-    {"/api/v1/gpus/*/history", .answer_part = answer_history},
-    {"/api/v1/incidents/*", .answer_part = answer_incident},
-    {"/" RUNBOOK_PLACE "/*", .answer_part = answer_runbook},
+    {"/api/v1/gpus/*/history", .make = make_history, .queries = {"metric", "resolution", "from", "to"}},
+    {"/api/v1/incidents/*", .make = make_incident},
+    {"/" RUNBOOK_PLACE "/*", .make = make_runbook},
 };
 
-static void answer_json(const Agent *agent, HttpRequest *request, void (*write)(const Agent *agent, Str *out))
+/* The page that the request asks for, by path and questions. */
+static void answer_made(Agent *agent, HttpRequest *request, const struct Route *route, const char *part)
 {
-    CLEANUP(str_done) Str text;
+    CLEANUP(str_done) Str name = str_limited(PAGE_NAME_CAP);
 
-    str_init(&text, ANSWER_MAX);
-    write(agent, &text);
-    send_text(request, 200, TYPE_JSON, &text);
+    str_add(&name, http_path(request));
+    for (const char *const *query = route->queries; *query; query++) {
+        const char *value = http_query(request, *query);
+
+        if (value)
+            str_addf(&name, "\n%s=%s", *query, value);
+    }
+    Page *page = name.overflow ? NULL : pages_find(&agent->pages, name.text);
+    if (!page) {
+        Reply reply = new_reply();
+        route->make(agent, request, part, &reply);
+        page = keep_reply(agent, name.overflow ? "" : name.text, &reply);
+    }
+    send_page(agent, request, page);
+}
+
+static void answer_front(Agent *agent, HttpRequest *request)
+{
+    if (weight_of(http_header(request, "Accept"), "text/html") <= 0 || !answer_file(agent, request, ""))
+        answer_made(agent, request, &routes[0], "");
 }
 
 static bool matches_route(const char *route, const char *path, char *part, size_t cap)
@@ -518,24 +615,23 @@ static bool matches_route(const char *route, const char *path, char *part, size_
 void agent_handle(void *self, HttpRequest *request)
 {
     const char *path = http_path(request);
+    Agent *agent = self;
     char part[256];
 
-    if (((Agent *)self)->stopping) {
-        send_problem(request, 503, "the agent is being stopped");
+    if (agent->stopping) {
+        send_problem(agent, request, 503, "the agent is being stopped");
         return;
     }
-    for (size_t i = 0; i < ARRAY_LEN(routes); i++) {
-        if (!matches_route(routes[i].path, path, part, sizeof part))
+    for (const struct Route *route = routes; route < routes + ARRAY_LEN(routes); route++) {
+        if (!matches_route(route->path, path, part, sizeof part))
             continue;
-        if (routes[i].answer_part)
-            routes[i].answer_part(self, request, part);
-        else if (routes[i].answer)
-            routes[i].answer(self, request);
+        if (route->answer)
+            route->answer(agent, request);
         else
-            answer_json(self, request, routes[i].write);
+            answer_made(agent, request, route, part);
         return;
     }
-    if (path[0] == '/' && path[1] && answer_file(request, path + 1))
+    if (path[0] == '/' && path[1] && answer_file(agent, request, path + 1))
         return;
-    send_problem(request, 404, "there is nothing here; / lists what there is");
+    send_problem(agent, request, 404, "there is nothing here; / lists what there is");
 }

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/duration.h"
+#include "base/vec.h"
 
 typedef struct Kept {
     NodeGpu gpu; /* the latest state; its reading is the last whole copy of the row */
@@ -21,6 +22,7 @@ typedef struct Kept {
     BoardProcessList processes;  /* the same */
     char gone_why[NODE_WHY_CAP]; /* reason while GONE and not seen since the start, "" none */
     bool torn;                   /* no whole copy in the last read */
+    bool recalled;               /* its identity is one of `before` */
 } Kept;
 
 struct BoardReader {
@@ -35,6 +37,7 @@ struct BoardReader {
     Reading scratch;
     BoardPlan plan;
     int64_t expected;
+    VEC(Device) before; /* GPUs that were there before the start */
 };
 
 BoardReader *board_reader_new(const Board *board, Supervisor *supervisor, const char *hostname)
@@ -56,6 +59,7 @@ void board_reader_free(BoardReader *reader)
         return;
     for (size_t i = 0; i < NODE_GPUS_MAX; i++)
         free(reader->kept[i]);
+    vec_done(&reader->before);
     free(reader);
 }
 
@@ -183,6 +187,8 @@ static void check_lists(BoardReader *reader, Kept *kept)
         check_sample(reader, &kept->links.links[i].active, why);
         for (size_t k = 0; k < NODE_LINK_ERROR_END; k++)
             check_sample(reader, &kept->links.links[i].errors[k], why);
+        for (size_t k = 0; k < NODE_PORT_COUNTERS; k++)
+            check_sample(reader, &kept->links.links[i].ports[k], why);
     }
     check_sample(reader, &kept->processes.count, why);
     gpu->process_list = kept->processes.count;
@@ -228,12 +234,66 @@ void board_reader_know(BoardReader *reader, uint32_t entry, const Device *device
     snprintf(kept->gone_why, sizeof kept->gone_why, "%s", gone_why);
 }
 
+void board_reader_recall(BoardReader *reader, const Device *device)
+{
+    vec_push(&reader->before, *device);
+}
+
+void board_reader_disown(BoardReader *reader, const Device *device)
+{
+    for (size_t i = reader->before.len; i-- > 0;)
+        if (strcmp(reader->before.at[i].uuid, device->uuid) == 0)
+            vec_remove(&reader->before, i);
+}
+
+/* A GPU that says of itself that it has this UUID (NULL: any) and index (DEVICE_NO_NUMBER: any). */
+static bool is_claimed(const BoardReader *reader, const char *uuid, uint32_t index)
+{
+    for (size_t i = 0; i < reader->entries; i++) {
+        const Device *device = &reader->kept[i]->gpu.reading.device;
+
+        if (!reader->kept[i]->recalled && device->uuid[0] && (!uuid || strcmp(device->uuid, uuid) == 0) &&
+            (index == DEVICE_NO_NUMBER || device->index == index))
+            return true;
+    }
+    return false;
+}
+
+/* Once all GPUs were taken: who one is that was tried and does not say it. */
+static void recall_identity(BoardReader *reader, Kept *kept)
+{
+    Device *device = &kept->gpu.reading.device;
+
+    if (device->uuid[0] || kept->gpu.state == GPU_UP || kept->gpu.state == GPU_STARTING)
+        return;
+    for (size_t i = 0; i < reader->before.len && !kept->recalled; i++) {
+        const Device *before = &reader->before.at[i];
+
+        if (pci_compare(before->pci, device->pci) != 0 || is_claimed(reader, before->uuid, DEVICE_NO_NUMBER))
+            continue;
+        *device = *before;
+        kept->recalled = true;
+        if (before->index != DEVICE_NO_NUMBER && is_claimed(reader, NULL, before->index))
+            device->index = DEVICE_NO_NUMBER;
+    }
+}
+
+/* What was recalled is decided anew in each tick. */
+static void forget_identity(Kept *kept)
+{
+    if (!kept->recalled)
+        return;
+    device_init(&kept->gpu.reading.device, DEVICE_GPU);
+    kept->recalled = false;
+}
+
 static void take_gpu(BoardReader *reader, size_t i)
 {
     const BoardGpu *from = &reader->board->gpus[i];
     Kept *kept = kept_of(reader, i);
     uint64_t lost;
 
+    forget_identity(kept);
     supervisor_view_gpu(reader->supervisor, (uint32_t)i, &kept->gpu);
     if (kept->gpu.state != GPU_GONE)
         kept->gone_why[0] = '\0';
@@ -356,6 +416,8 @@ const Node *board_reader_read(BoardReader *reader, uint64_t time_ns, uint64_t re
     (void)board_get_plan(reader->board, &reader->plan);
     for (size_t i = 0; i < reader->entries; i++)
         take_gpu(reader, i);
+    for (size_t i = 0; i < reader->entries; i++)
+        recall_identity(reader, reader->kept[i]);
     for (size_t i = 0; i < reader->entries; i++)
         named[i] = !supervisor_gpu_is_hidden(reader->supervisor, (uint32_t)i) && is_named(reader, i);
     for (size_t i = 0; i < reader->entries; i++)

@@ -25,6 +25,12 @@ void board_reader_set_bus(BoardReader *reader, uint32_t on_bus, int64_t expected
  * while it is GONE. */
 void board_reader_know(BoardReader *reader, uint32_t entry, const Device *device, const char *gone_why);
 
+/* A GPU that was at this address before (device->pci, with its UUID): what is there now has its identity for as long as
+ * it was tried and says none of its own, and no other GPU has this UUID. Its index is left out where another one has
+ * it. disown: no longer. */
+void board_reader_recall(BoardReader *reader, const Device *device);
+void board_reader_disown(BoardReader *reader, const Device *device);
+
 /* Makes the node of this instant. It belongs to the reader and changes at the next call. */
 const Node *board_reader_read(BoardReader *reader, uint64_t time_ns, uint64_t real_ns);
 const Node *board_reader_node(const BoardReader *reader);

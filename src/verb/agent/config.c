@@ -17,6 +17,8 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/yaml.h"
+#include "service/alert/config.h"
+#include "source/kubernetes/kubernetes.h"
 #include "wire/http/listen.h"
 #include "wire/http/server.h"
 
@@ -123,16 +125,25 @@ static int add_folder(Files *files, const char *path, Err *err)
     return rc;
 }
 
-int faults_load(const char *const *paths, size_t count, Catalogue **ret, Err *err)
+static int add_path(Files *files, const char *path, Err *err)
+{
+    struct stat about;
+
+    if (stat(path, &about) < 0)
+        return err_errno(err, "open '%s'", path);
+    return S_ISDIR(about.st_mode) ? add_folder(files, path, err) : add_file(files, path, err);
+}
+
+int faults_load(const OptList *paths, const OptSet *set, Catalogue **ret, Err *err)
 {
     CLEANUP(arena_done) Arena arena = {0};
     Files files = {.arena = &arena};
-    struct stat about;
 
-    for (size_t i = 0; i < count; i++) {
-        if (stat(paths[i], &about) < 0)
-            return err_errno(err, "open '%s'", paths[i]);
-        TRY(S_ISDIR(about.st_mode) ? add_folder(&files, paths[i], err) : add_file(&files, paths[i], err));
+    for (size_t i = 0; i < paths->len; i++) {
+        const int rc = add_path(&files, paths->items[i], err);
+
+        if (rc < 0)
+            return set ? opt_add_place(set, "faults.files", i, err) : rc;
     }
     return catalogue_new(files.roots, files.count, ret, err);
 }
@@ -143,6 +154,7 @@ int faults_load(const char *const *paths, size_t count, Catalogue **ret, Err *er
 #define DEFAULT_CONFIG "/etc/stoker/stoker.yaml"
 #define DEFAULT_COUNTERS "/etc/dcgm-exporter/default-counters.csv"
 
+enum { HOSTS_BYTES_MAX = 1 << 20, HOSTS_WORDS = 32 };
 enum { COUNTERS_BYTES_MAX = 4 << 20, CONFIG_BLOCK = 32 << 10 };
 
 static void add_note(AgentConfig *config, const char *text)
@@ -161,12 +173,13 @@ static void note_given(AgentConfig *config, bool given, const char *what)
 static void note_without_effect(AgentConfig *config)
 {
     const AgentOptions *o = &config->o;
+    const ExporterConfig *e = &config->exporter;
 
-    note_given(config, o->configmap && strcmp(o->configmap, "none") != 0,
-               "--configmap-data (mount the ConfigMap and name the file with --collectors)");
     note_given(config, o->hostengine && !o->dcgm, "--remote-hostengine-info without --dcgm (no host engine is asked)");
-    note_given(config, o->pod_labels, "--kubernetes-enable-pod-labels (it needs the API server)");
-    note_given(config, o->dra, "--kubernetes-enable-dra");
+    note_given(config, o->pod_labels && !o->kubernetes, "--kubernetes-enable-pod-labels without --kubernetes");
+    note_given(config, o->dra && !o->kubernetes, "--kubernetes-enable-dra without --kubernetes");
+    note_given(config, e->links.gpus, "g in --switch-devices (NVSwitches tell their counters to libnvidia-nscq alone)");
+    note_given(config, o->cpu_devices != NULL, "--cpu-devices (of the processors beside the GPUs node_exporter tells)");
     note_given(config, o->container_labels, "--container-labels");
     note_given(config, o->fake_gpus, "--fake-gpus ('stoker sim' makes a simulated node)");
     note_given(config, o->dump, "--dump-enabled (/api/v1/gpus says what is known)");
@@ -176,16 +189,47 @@ static void note_without_effect(AgentConfig *config)
         note_given(config, true, "a --collect-interval longer than --sample-normal (numbers would only be older)");
 }
 
+/* Files that were named and are not there; they may come, and the agent works without. */
+static void note_missing_files(AgentConfig *config)
+{
+    static const char *const keys[] = {"faults.kernel_log", "faults.journalctl", "driver.library",
+                                       "dcgm.library",      "sampler.socket",    "hpc_job_mapping_dir",
+                                       "kubernetes.socket", "kubernetes.account"};
+    Err note;
+
+    for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
+        const OptSpec *row = opt_find(agent_opts, agent_opt_count, keys[i]);
+        const char *path = *(const char *const *)((const char *)&config->o + row->off);
+
+        if (!config->set.places[row - agent_opts].row || !path || !strchr(path, '/') || access(path, F_OK) == 0)
+            continue;
+        (void)err_errno(&note, "'%s'", path);
+        (void)opt_add_place(&config->set, keys[i], 0, &note);
+        add_note(config, note.text);
+    }
+}
+
+static AgentConfig *make_config(void)
+{
+    AgentConfig *config = xcalloc(1, sizeof *config);
+
+    arena_init(&config->arena, CONFIG_BLOCK);
+    counters_init(&config->counters);
+    config->set = (OptSet){.opts = agent_opts, .count = agent_opt_count, .into = &config->o, .arena = &config->arena};
+    config->set.places = arena_calloc(&config->arena, agent_opt_count, sizeof *config->set.places);
+    return config;
+}
+
 static int load_options(AgentConfig *config, int argc, char **argv, Err *err)
 {
-    OptSet set = {.opts = agent_opts, .count = agent_opt_count, .into = &config->o, .arena = &config->arena};
+    const OptSet *set = &config->set;
     OptArgs args;
     const YamlNode *root = NULL;
 
     /* twice: the flags and variables say which file, and stand above it */
-    TRY(opt_defaults(&set, err));
-    TRY(opt_env(&set, environ, err));
-    TRY(opt_args(&set, argc, argv, &args, err));
+    TRY(opt_defaults(set, err));
+    TRY(opt_env(set, environ, err));
+    TRY(opt_args(set, argc, argv, &args, err));
     if (args.len > 0)
         return err_set(err, -EINVAL, "takes no argument, got '%s'", args.items[0]);
     const char *file = config->o.config;
@@ -193,16 +237,27 @@ static int load_options(AgentConfig *config, int argc, char **argv, Err *err)
         file = DEFAULT_CONFIG;
     if (file) {
         TRY(yaml_load_file(file, &config->arena, &root, err));
-        TRY(opt_defaults(&set, err));
-        TRY(opt_yaml(&set, root, err));
-        TRY(opt_env(&set, environ, err));
-        TRY(opt_args(&set, argc, argv, &args, err));
+        TRY(opt_defaults(set, err));
+        TRY(opt_yaml(set, root, err));
+        TRY(opt_env(set, environ, err));
+        TRY(opt_args(set, argc, argv, &args, err));
     }
     config->o.config = file;
     return 0;
 }
 
-static int load_counters(AgentConfig *config, Err *err)
+const char *agent_configmap(const AgentOptions *options)
+{
+    return options->configmap && *options->configmap && strcmp(options->configmap, "none") != 0 ? options->configmap
+                                                                                                : NULL;
+}
+
+const char *agent_counters_key(const AgentConfig *config)
+{
+    return config->counters_text ? "configmap_data" : "collectors";
+}
+
+static int load_counters(AgentConfig *config, const char *configmap, Err *err)
 {
     CLEANUP(str_done) Str text = {0};
     const char *file = config->o.counters;
@@ -210,8 +265,12 @@ static int load_counters(AgentConfig *config, Err *err)
     config->counters_file = "";
     if (!file && access(DEFAULT_COUNTERS, F_OK) == 0)
         file = DEFAULT_COUNTERS;
-    counters_init(&config->counters);
-    if (!file) {
+    if (configmap && agent_configmap(&config->o)) {
+        config->counters_file = arena_printf(&config->arena, "ConfigMap %s", agent_configmap(&config->o));
+        config->counters_text = arena_strdup(&config->arena, configmap);
+        TRY(counters_read(&config->counters, configmap, strlen(configmap), config->counters_file,
+                          config->o.strict_counters, err));
+    } else if (!file) {
         counters_default(&config->counters);
     } else {
         str_init(&text, COUNTERS_BYTES_MAX);
@@ -248,32 +307,96 @@ static int fill_exporter(AgentConfig *config, Err *err)
                       [METRIC_PACE_BLOCKING] = o->blocking_ns},
     };
     if (exporter_devices_parse(o->devices, &e->devices, err) < 0)
-        return err_add(err, "option --devices");
+        return opt_add_place(&config->set, "devices", 0, err);
+    if (exporter_devices_parse(o->switch_devices, &e->links, err) < 0)
+        return opt_add_place(&config->set, "switch_devices", 0, err);
     return 0;
 }
 
-static int check_options(AgentConfig *config, Err *err)
+/* Names of Kubernetes: nothing that means something in a URL. */
+static bool is_configmap_name(const char *name)
+{
+    static const char signs[] = "abcdefghijklmnopqrstuvwxyz0123456789.-";
+    const size_t len = strspn(name, signs), rest = name[len] == ':' ? strspn(name + len + 1, signs) : 0;
+
+    return len > 0 && rest > 0 && !name[len + 1 + rest];
+}
+
+static int check_period(AgentConfig *config, Err *err)
 {
     AgentOptions *o = &config->o;
 
     if (o->collect_interval_ms > 0 && o->collect_interval_ms * NS_PER_MS < o->normal_ns) {
         o->normal_ns = o->collect_interval_ms * NS_PER_MS;
         if (o->normal_ns < 100 * NS_PER_MS)
-            return err_set(err, -ERANGE, "option --collect-interval: %llu ms is out of range, at least 100 is allowed",
-                           (unsigned long long)o->collect_interval_ms);
+            return opt_fail(&config->set, "collect_interval", 0, err,
+                            "%llu ms is out of range, at least 100 is allowed",
+                            (unsigned long long)o->collect_interval_ms);
     }
-    if (o->fast_ns > o->normal_ns)
+    if (o->fast_ns > o->normal_ns) {
+        Err note;
+
         o->fast_ns = o->normal_ns;
+        (void)opt_fail(&config->set, "sample.fast", 0, &note,
+                       "it is longer than sample.normal, which is taken for both");
+        add_note(config, note.text);
+    }
+    return 0;
+}
+
+static int check_listen(const AgentConfig *config, Err *err)
+{
+    const OptList *listen = &config->o.listen;
+
+    if (listen->len == 0 && !config->o.systemd_sockets)
+        return opt_fail(&config->set, "listen", 0, err, "at least one address is needed");
+    for (size_t i = 0; i < listen->len; i++)
+        if (listen_check(listen->items[i], err) < 0)
+            return opt_add_place(&config->set, "listen", i, err);
+    return 0;
+}
+
+/* The files that must be there, and are not read by agent_config_load. */
+static int check_paths(const AgentConfig *config, Err *err)
+{
+    const AgentOptions *o = &config->o;
+    struct stat about;
+
+    if (o->root && stat(o->root, &about) < 0) {
+        (void)err_errno(err, "'%s'", o->root);
+        return opt_add_place(&config->set, "root", 0, err);
+    }
+    if (o->sampler && strchr(o->sampler, '/') && access(o->sampler, X_OK) < 0) {
+        (void)err_errno(err, "'%s'", o->sampler);
+        return opt_add_place(&config->set, "sampler.program", 0, err);
+    }
+    if (o->web_config && o->web_config[0] && http_web_config_check(o->web_config, err) < 0)
+        return opt_add_place(&config->set, "web.config_file", 0, err);
+    return 0;
+}
+
+static int check_options(AgentConfig *config, Err *err)
+{
+    AgentOptions *o = &config->o;
+    KubePods *pods = NULL;
+
+    TRY(check_period(config, err));
     if (o->debug)
         o->log_level = LOG_LEVEL_DEBUG;
     if (o->root && o->root[0] == '\0')
         o->root = NULL;
-    if (o->web_config && o->web_config[0])
-        TRY(http_web_config_check(o->web_config, err));
-    if (o->listen.len == 0 && !o->systemd_sockets)
-        return err_set(err, -EINVAL, "option --listen: at least one address is needed");
-    for (size_t i = 0; i < o->listen.len; i++)
-        TRY(listen_check(o->listen.items[i], err));
+    TRY(check_paths(config, err));
+    if (agent_configmap(o) && !is_configmap_name(agent_configmap(o)))
+        return opt_fail(&config->set, "configmap_data", 0, err, "'%.300s' is no NAMESPACE:NAME", agent_configmap(o));
+    if (o->external_url && o->external_url[0] && !alert_is_url(o->external_url))
+        return opt_fail(&config->set, "external_url", 0, err, "'%.300s' is no URL of http or https", o->external_url);
+    for (size_t i = 0; i < o->pod_label_regex.len; i++) {
+        if (kube_pods_new(&o->pod_label_regex.items[i], 1, &pods, err) < 0)
+            return opt_add_place(&config->set, "kubernetes.pod_label_allowlist_regex", i, err);
+        kube_pods_free(pods);
+    }
+    TRY(check_listen(config, err));
+    TRY(prices_read(o->prices, &config->arena, &config->prices, err));
     config->limits = (SupervisorLimits){.call_ns = o->call_ns,
                                         .attach_ns = o->attach_ns,
                                         .beat_ns = supervisor_default_limits.beat_ns,
@@ -311,6 +434,66 @@ const char *agent_journald_path(AgentConfig *config)
     return below_root(config, "/run/systemd/journal/socket");
 }
 
+typedef VEC(const char *) Names;
+
+/* Adds the words of a line of /etc/hosts, but for the address, where one of them is the host's. */
+static void add_hosts_line(AgentConfig *config, char *line, const char *host, Names *names)
+{
+    char *words[HOSTS_WORDS], *word;
+    size_t count = 0;
+    bool ours = false;
+
+    line[strcspn(line, "#\n")] = '\0';
+    while (count < HOSTS_WORDS && (word = strsep(&line, " \t")))
+        if (word[0]) {
+            ours |= count > 0 && strcasecmp(word, host) == 0;
+            words[count++] = word;
+        }
+    for (size_t i = 1; ours && i < count; i++)
+        vec_push(names, arena_strdup(&config->arena, words[i]));
+}
+
+/* Adds the host's name in the domains in which names are looked up here. */
+static void add_search_line(AgentConfig *config, char *line, const char *host, Names *names)
+{
+    const char *key = strsep(&line, " \t");
+
+    if (strcmp(key, "search") != 0 && strcmp(key, "domain") != 0)
+        return;
+    for (char *domain; (domain = strsep(&line, " \t\n"));)
+        if (domain[0])
+            vec_push(names, arena_printf(&config->arena, "%s.%s", host, domain));
+}
+
+const char *const *agent_host_names(AgentConfig *config, const char *name)
+{
+    static const struct {
+        const char *path;
+        void (*add)(AgentConfig *config, char *line, const char *host, Names *names);
+    } files[] = {{"/etc/hosts", add_hosts_line}, {"/etc/resolv.conf", add_search_line}};
+    const char *url = config->o.external_url ? strstr(config->o.external_url, "://") : NULL;
+    char host[256] = "";
+    CLEANUP_VEC Names names = {0};
+
+    (void)gethostname(host, sizeof host - 1);
+    vec_push(&names, arena_strdup(&config->arena, host));
+    vec_push(&names, arena_strdup(&config->arena, name));
+    if (url)
+        vec_push(&names, arena_strndup(&config->arena, url + 3, strcspn(url + 3, ":/")));
+    for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+        CLEANUP(str_done) Str text = str_limited(HOSTS_BYTES_MAX);
+
+        if (file_read(files[i].path, HOSTS_BYTES_MAX, &text, NULL) < 0)
+            continue;
+        for (char *rest = text.text, *line; (line = strsep(&rest, "\n"));)
+            files[i].add(config, line, host, &names);
+    }
+    for (size_t i = 0; i < config->o.hosts.len; i++)
+        vec_push(&names, config->o.hosts.items[i]);
+    vec_push(&names, NULL);
+    return arena_memdup(&config->arena, names.at, names.len * sizeof names.at[0]);
+}
+
 const char *agent_fabric_log_path(AgentConfig *config)
 {
     return below_root(config, config->o.fabric_log ? config->o.fabric_log : "");
@@ -340,28 +523,26 @@ const char *agent_journal_path(AgentConfig *config)
 
 CLEANUP_POINTER(AgentConfig, agent_config_free);
 
-int agent_config_load(int argc, char **argv, AgentConfig **ret, Err *err)
+int agent_config_load(int argc, char **argv, const char *configmap, AgentConfig **ret, Err *err)
 {
-    CLEANUP(agent_config_free_at) AgentConfig *config = xcalloc(1, sizeof *config);
+    CLEANUP(agent_config_free_at) AgentConfig *config = make_config();
 
-    arena_init(&config->arena, CONFIG_BLOCK);
     TRY(load_options(config, argc, argv, err));
     TRY(check_options(config, err));
-    TRY(load_counters(config, err));
+    if (load_counters(config, configmap, err) < 0)
+        return opt_add_place(&config->set, agent_counters_key(config), 0, err);
     TRY(fill_exporter(config, err));
     note_without_effect(config);
+    note_missing_files(config);
     *ret = TAKE(config);
     return 0;
 }
 
 int agent_config_defaults(AgentConfig **ret, Err *err)
 {
-    CLEANUP(agent_config_free_at) AgentConfig *config = xcalloc(1, sizeof *config);
-    OptSet set = {.opts = agent_opts, .count = agent_opt_count, .into = &config->o, .arena = &config->arena};
+    CLEANUP(agent_config_free_at) AgentConfig *config = make_config();
 
-    arena_init(&config->arena, CONFIG_BLOCK);
-    counters_init(&config->counters);
-    TRY(opt_defaults(&set, err));
+    TRY(opt_defaults(&config->set, err));
     TRY(check_options(config, err));
     TRY(fill_exporter(config, err));
     *ret = TAKE(config);

@@ -11,6 +11,8 @@
 #include "engine/activity/activity.h"
 #include "engine/health/detect.h"
 #include "engine/health/incidents.h"
+#include "engine/owner/holdings.h"
+#include "engine/why/why.h"
 #include "source/host/host.h"
 #include "source/proc/who.h"
 #include "verb/agent/sampling.h"
@@ -20,12 +22,17 @@ enum { WAIT_MS = 1500, LATE_MS = 6000, TURN_MS = 20, PROCESSES_MAX = 1024, SERIE
 struct LocalNode {
     uv_loop_t loop;
     uv_timer_t pace; /* keeps the loop running */
+    uv_poll_t watch;
+    bool watching, called; /* called: what is watched can be read */
+    uint32_t event_heads[NODE_SAMPLERS_MAX];
     Log log;
     AgentConfig *config;
     Sampling sampling;
     Store *store; /* the samples so far, for the activities */
     uint64_t stored_s;
     Activities *activities;
+    Holdings *holdings;
+    Whys *whys;
     Catalogue *catalogue;
     Maintenance *maintenance; /* none is kept */
     Incidents *incidents;
@@ -64,7 +71,7 @@ static int open_parts(LocalNode *local, const char *library, const char *root, E
     AgentOptions *o = &local->config->o;
     o->library = arena_strdup(arena, library ? library : "");
     o->root = root ? arena_strdup(arena, root) : NULL;
-    TRY(faults_load(NULL, 0, &local->catalogue, err));
+    TRY(faults_load(&(OptList){0}, NULL, &local->catalogue, err));
     catalogue_open_at_once(local->catalogue); /* one sample must suffice: evidence counts at once */
     local->incidents = incidents_new(local->catalogue, local->maintenance, NULL, NULL);
     local->detectors = detectors_new(local->catalogue, NULL);
@@ -78,6 +85,8 @@ int local_node_new(const char *library, const char *root, uint64_t limit_ns, Loc
 
     local->store = store_new(SERIES_MAX);
     local->activities = activities_new();
+    local->holdings = holdings_new();
+    local->whys = whys_new();
     local->maintenance = maintenance_new();
     local->limit_ns = limit_ns ? limit_ns : LATE_MS * NS_PER_MS;
     uv_loop_init(&local->loop);
@@ -110,6 +119,8 @@ void local_node_free(LocalNode *local)
     }
     sampling_close(&local->sampling);
     uv_close((uv_handle_t *)&local->pace, NULL);
+    if (local->watching)
+        uv_close((uv_handle_t *)&local->watch, NULL);
     uv_run(&local->loop, UV_RUN_DEFAULT);
     uv_loop_close(&local->loop);
     agent_config_free(local->config);
@@ -119,7 +130,9 @@ void local_node_free(LocalNode *local)
     incidents_free(local->incidents);
     maintenance_free(local->maintenance);
     catalogue_free(local->catalogue);
+    whys_free(local->whys);
     activities_free(local->activities);
+    holdings_free(local->holdings);
     store_free(local->store);
     vec_done(&local->processes);
     free(local);
@@ -173,13 +186,17 @@ static const Snapshot *make_snapshot(LocalNode *local, const Node *node)
     detect_faults(local, node);
     find_processes(local, node);
     local->snapshot = (Snapshot){.node = node,
-                                 .processes = {local->processes.at, local->processes.len},
+                                 .processes = {local->processes.at, local->processes.len, node->time_ns},
                                  .places = host_places(local->host),
+                                 .facts = host_facts(local->host),
                                  .boot_id = host_facts(local->host)->boot_id,
                                  .boot_real_ns = host_facts(local->host)->boot_real_ns,
                                  .incidents = local->open,
                                  .incident_count = local->open_count};
     activities_update(local->activities, &local->snapshot, local->store);
+    holdings_update(local->holdings, &local->snapshot);
+    local->snapshot.holdings = holdings_list(local->holdings, &local->snapshot.holding_count);
+    whys_update(local->whys, &local->snapshot, local->store, 1);
     return &local->snapshot;
 }
 
@@ -224,5 +241,38 @@ void local_node_run(LocalNode *local, uint64_t for_ns)
 
     do
         uv_run(&local->loop, UV_RUN_ONCE);
-    while (clock_monotonic(clock) - start < for_ns);
+    while (!local->called && clock_monotonic(clock) - start < for_ns);
+}
+
+static void note_call(uv_poll_t *watch, int status, int events)
+{
+    LocalNode *local = watch->data;
+
+    (void)status;
+    (void)events;
+    local->called = true;
+    uv_poll_stop(watch);
+}
+
+void local_node_watch(LocalNode *local, int fd)
+{
+    local->watching = uv_poll_init(&local->loop, &local->watch, fd) == 0;
+    local->watch.data = local;
+    if (local->watching)
+        uv_poll_start(&local->watch, UV_READABLE, note_call);
+}
+
+size_t local_node_xids(LocalNode *local, XidEvent *out, size_t cap)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < NODE_SAMPLERS_MAX; i++) {
+        XidEvent some[BOARD_EVENTS_LEN];
+        uint64_t lost;
+        const size_t n = board_read_events(&local->sampling.board->samplers[i], &local->event_heads[i], some, &lost);
+
+        for (size_t k = 0; k < n && count < cap; k++)
+            out[count++] = some[k];
+    }
+    return count;
 }

@@ -38,6 +38,11 @@ CLEANUP_POINTER(LocalNode, local_node_free);
  * until the next call. */
 const Snapshot *local_node_wait(LocalNode *local);
 
+/* local_node_run returns early once `fd`, borrowed, can be read. */
+void local_node_watch(LocalNode *local, int fd);
+/* XIDs that the driver reported since the last call, or since the start; at most `cap`, the rest is lost. */
+size_t local_node_xids(LocalNode *local, XidEvent *out, size_t cap);
+
 /* For repeated use: lets the samplers work for so long; what is known now, without waiting. */
 void local_node_run(LocalNode *local, uint64_t for_ns);
 const Snapshot *local_node_read(LocalNode *local);

@@ -5,7 +5,10 @@
 #include "base/duration.h"
 #include "base/log.h"
 #include "base/cleanup.h"
+#include "source/sampler/protocol.h"
 #include "verb/agent/config.h"
+
+enum { SOCKET_PATH_MAX = 107 /* unix(7): sun_path with its NUL */ };
 
 static const char *const gpu_id_types[] = {"uid", "device-name", NULL};
 
@@ -31,13 +34,18 @@ const OptSpec agent_opts[] = {
             .help = "time a client has to send its request"),
     OPT_ROW("web.write_timeout", OPT_DURATION, AgentOptions, write_timeout_ns, .flags = OPT_RESTART,
             .env = "DCGM_EXPORTER_WEB_WRITE_TIMEOUT", .def = "30s", .min = 100 * NS_PER_MS, .max = NS_PER_H,
-            .help = "time a client has to take its answer, and to stay connected between requests"),
+            .help = "time a client has to take its answer, and a second more for each 8 KiB of it"),
+    OPT_ROW("web.hosts", OPT_LIST, AgentOptions, hosts, .flags = OPT_RESTART, .env = "STOKER_WEB_HOSTS",
+            .def = "*.svc,*.cluster.local", .metavar = "NAMES",
+            .help = "names in a URL by which plain HTTP is answered, beside IP addresses, localhost and the node's own "
+                    "names; '*.example.org' for all below, '*' for any"),
     OPT_ROW("web.max_connections", OPT_UINT, AgentOptions, max_connections, .flags = OPT_RESTART,
             .env = "STOKER_WEB_MAX_CONNECTIONS", .def = "256", .min = 4, .max = 65536,
-            .help = "connections at once; the one that has been idle for longest gives way"),
-    OPT_ROW(
-        "control", OPT_STRING, AgentOptions, control, .flags = OPT_RESTART, .env = "STOKER_CONTROL", .metavar = "FILE",
-        .help = "socket for 'stoker status' and 'stoker release'; default: /run/stoker/control.sock as root, else in "
+            .help = "connections at once; with more one of them gives way, first an idle one"),
+    OPT_ROW("control", OPT_STRING, AgentOptions, control, .flags = OPT_RESTART, .env = "STOKER_CONTROL",
+            .metavar = "FILE", .max = SOCKET_PATH_MAX,
+            .help =
+                "socket for 'stoker status' and 'stoker release'; default: /run/stoker/control.sock as root, else in "
                 "XDG_RUNTIME_DIR"),
     /* the page */
     OPT_ROW("profile", OPT_ENUM, AgentOptions, profile, .env = "STOKER_PROFILE", .def = "4.8.3",
@@ -47,12 +55,22 @@ const OptSpec agent_opts[] = {
             .help =
                 "counters CSV; default: /etc/dcgm-exporter/default-counters.csv where it exists, else the same list "
                 "built in"),
+    OPT_ROW("configmap_data", OPT_STRING, AgentOptions, configmap, .short_flag = 'm',
+            .env = "DCGM_EXPORTER_CONFIGMAP_DATA", .metavar = "NS:NAME",
+            .help =
+                "ConfigMap whose key 'metrics' is the counters CSV, from the API server; above --collectors once read"),
     OPT_ROW("strict_counters", OPT_BOOL, AgentOptions, strict_counters, .env = "STOKER_STRICT_COUNTERS",
             .help = "refuse a counters CSV with a row that is not understood, instead of leaving the row out"),
     OPT_ROW("devices", OPT_STRING, AgentOptions, devices, .short_flag = 'd', .env = "DCGM_EXPORTER_DEVICES_STR",
             .def = "f", .metavar = "SELECTOR",
             .help =
                 "which devices: f (MIG devices where MIG is on, else GPUs), g[:0,2-4] (GPUs), i[:7] (GPU instances)"),
+    OPT_ROW(
+        "switch_devices", OPT_STRING, AgentOptions, switch_devices, .short_flag = 's',
+        .env = "DCGM_EXPORTER_OTHER_DEVICES_STR", .def = "f", .metavar = "SELECTOR",
+        .help =
+            "which NVLinks have series of their own, where rows are about links: f or i (all), i:1-4, i:0.3 (link 3 of "
+            "GPU 0), g (none)"),
     OPT_ROW("no_hostname", OPT_BOOL, AgentOptions, no_hostname, .short_flag = 'n', .env = "DCGM_EXPORTER_NO_HOSTNAME",
             .help = "without the label hostname"),
     OPT_ROW("use_old_namespace", OPT_BOOL, AgentOptions, old_namespace, .short_flag = 'o',
@@ -70,6 +88,9 @@ const OptSpec agent_opts[] = {
             .max = NS_PER_DAY / NS_PER_MS, .metavar = "MS", .help = "window of DCGM_EXP_CLOCK_EVENTS_COUNT"),
     OPT_ROW("hpc_job_mapping_dir", OPT_STRING, AgentOptions, hpc_dir, .env = "DCGM_HPC_JOB_MAPPING_DIR",
             .metavar = "DIR", .help = "folder of HPC job files, one per GPU: label hpc_job"),
+    OPT_ROW("slurm_scontrol", OPT_STRING, AgentOptions, scontrol, .env = "STOKER_SLURM_SCONTROL", .metavar = "FILE",
+            .help = "Slurm's scontrol, asked once for each job on a GPU; none: not asked; default: scontrol in PATH, "
+                    "none with --root"),
     /* Kubernetes */
     OPT_ROW("kubernetes.enabled", OPT_BOOL, AgentOptions, kubernetes, .flag = "kubernetes", .short_flag = 'k',
             .env = "DCGM_EXPORTER_KUBERNETES", .help = "labels pod, namespace and container from the kubelet"),
@@ -77,8 +98,8 @@ const OptSpec agent_opts[] = {
             .env = "DCGM_EXPORTER_KUBERNETES_GPU_ID_TYPE", .def = "uid", .names = gpu_id_types,
             .help = "which ids the device plugin uses; both forms are understood whatever is said here"),
     OPT_ROW("kubernetes.socket", OPT_STRING, AgentOptions, kubelet_socket, .flag = "pod-resources-kubelet-socket",
-            .env = "DCGM_POD_RESOURCES_KUBELET_SOCKET", .def = "/var/lib/kubelet/pod-resources/kubelet.sock",
-            .metavar = "FILE", .help = "the kubelet's pod-resources socket"),
+            .env = "DCGM_POD_RESOURCES_KUBELET_SOCKET", .def = "/var/lib/kubelet/pod-resources/kubelet.sock", .min = 1,
+            .max = SOCKET_PATH_MAX, .metavar = "FILE", .help = "the kubelet's pod-resources socket"),
     OPT_ROW("kubernetes.period", OPT_DURATION, AgentOptions, pods_period_ns, .env = "STOKER_KUBERNETES_PERIOD",
             .def = "5s", .min = 10 * NS_PER_MS, .max = NS_PER_H, .help = "time between two questions to the kubelet"),
     OPT_ROW("kubernetes.resource_names", OPT_LIST, AgentOptions, resource_names, .flag = "nvidia-resource-names",
@@ -91,6 +112,16 @@ const OptSpec agent_opts[] = {
             .help = "label pod_uid, from the kubelet's folder of pod logs"),
     OPT_ROW("kubernetes.pod_logs", OPT_STRING, AgentOptions, pod_logs, .env = "STOKER_KUBERNETES_POD_LOGS",
             .def = "/var/log/pods", .metavar = "DIR", .help = "that folder, of which the names alone are read"),
+    OPT_ROW("kubernetes.enable_pod_labels", OPT_BOOL, AgentOptions, pod_labels,
+            .env = "DCGM_EXPORTER_KUBERNETES_ENABLE_POD_LABELS", .help = "the labels of the pods, from the API server"),
+    OPT_ROW("kubernetes.pod_label_allowlist_regex", OPT_LIST, AgentOptions, pod_label_regex,
+            .env = "DCGM_EXPORTER_KUBERNETES_POD_LABEL_ALLOWLIST_REGEX", .metavar = "REGEX",
+            .help = "only labels in whose name one of these extended regular expressions is found"),
+    OPT_ROW("kubernetes.enable_dra", OPT_BOOL, AgentOptions, dra, .env = "KUBERNETES_ENABLE_DRA",
+            .help = "GPUs of DRA claims, with labels dra_*: from the kubelet and the API server's resource slices"),
+    OPT_ROW("kubernetes.account", OPT_STRING, AgentOptions, account, .env = "STOKER_KUBERNETES_ACCOUNT",
+            .def = "/var/run/secrets/kubernetes.io/serviceaccount", .metavar = "DIR",
+            .help = "folder of the service account: token and ca.crt for the API server"),
     /* sampling */
     OPT_ROW("sample.fast", OPT_DURATION, AgentOptions, fast_ns, .env = "STOKER_SAMPLE_FAST", .def = "100ms",
             .min = 20 * NS_PER_MS, .max = 10 * NS_PER_S,
@@ -124,20 +155,22 @@ const OptSpec agent_opts[] = {
             .def = "5m", .min = 0, .max = NS_PER_DAY,
             .help = "time between two probes, which ask the driver as a new client does; 0: none"),
     OPT_ROW("sampler.socket", OPT_STRING, AgentOptions, sampler_socket, .flags = OPT_RESTART,
-            .env = "STOKER_SAMPLER_SOCKET", .metavar = "FILE",
+            .env = "STOKER_SAMPLER_SOCKET", .metavar = "FILE", .max = SOCKET_PATH_MAX,
             .help = "connect here for a sampler (systemd starts one per connection) instead of starting them"),
     OPT_ROW("sampler.program", OPT_STRING, AgentOptions, sampler, .flag = "sampler-program", .flags = OPT_RESTART,
             .env = "STOKER_SAMPLER_PROGRAM", .metavar = "FILE",
             .help = "the sampler; default: stoker-sampler beside this program"),
     OPT_ROW("driver.library", OPT_STRING, AgentOptions, library, .flags = OPT_RESTART, .env = "STOKER_DRIVER_LIBRARY",
-            .metavar = "FILE", .help = "the driver's library; default: libnvidia-ml.so.1 as the linker finds it"),
+            .metavar = "FILE", .max = SAMPLER_LIBRARY_CAP - 1,
+            .help = "the driver's library; default: libnvidia-ml.so.1 as the linker finds it"),
     OPT_ROW("dcgm.enabled", OPT_BOOL, AgentOptions, dcgm, .flag = "dcgm", .flags = OPT_RESTART, .env = "STOKER_DCGM",
             .help = "profiling metrics of GPUs before Hopper through NVIDIA's libdcgm where it is installed; while it "
                     "measures, no other profiler can"),
     OPT_ROW("dcgm.library", OPT_STRING, AgentOptions, dcgm_library, .flags = OPT_RESTART, .env = "STOKER_DCGM_LIBRARY",
-            .metavar = "FILE", .help = "that library; default: libdcgm.so.4 or libdcgm.so.3 as the linker finds it"),
+            .metavar = "FILE", .max = SAMPLER_LIBRARY_CAP - 1,
+            .help = "that library; default: libdcgm.so.4 or libdcgm.so.3 as the linker finds it"),
     OPT_ROW("dcgm.address", OPT_STRING, AgentOptions, dcgm_address, .flags = OPT_RESTART, .env = "STOKER_DCGM_ADDRESS",
-            .metavar = "ADDRESS",
+            .metavar = "ADDRESS", .max = SAMPLER_ADDRESS_CAP - 1,
             .help = "a running nv-hostengine to ask (HOST, HOST:PORT or unix:PATH) instead of an engine of its own"),
     OPT_ROW("gpus.expected", OPT_INT, AgentOptions, gpus_expected, .env = "STOKER_GPUS_EXPECTED", .def = "-1",
             .min = -1, .max = 64, .help = "GPUs this node should have; -1: as many as on its PCI bus"),
@@ -169,6 +202,11 @@ const OptSpec agent_opts[] = {
     OPT_ROW("journal.patience", OPT_DURATION, AgentOptions, journal_patience_ns, .flags = OPT_RESTART,
             .env = "STOKER_JOURNAL_PATIENCE", .def = "2s", .min = 10 * NS_PER_MS, .max = NS_PER_MIN,
             .help = "how long an alert waits for the disk before it is sent all the same"),
+    OPT_ROW("ledger.keep", OPT_DURATION, AgentOptions, ledger_keep_ns, .flags = OPT_RESTART,
+            .env = "STOKER_LEDGER_KEEP", .def = "400d", .min = 0, .max = 3650 * NS_PER_DAY,
+            .help = "how long the journal keeps rows of the ledger, for 'stoker cost'; 0: for ever"),
+    OPT_ROW("prices", OPT_NODE, AgentOptions, prices, .flags = OPT_CONFIG_ONLY,
+            .help = "what an hour of a GPU costs (docs/cost.md)"),
     OPT_ROW("alerts", OPT_NODE, AgentOptions, alerts, .flags = OPT_CONFIG_ONLY,
             .help = "who is told of incidents, and how (docs/alerts.md)"),
     OPT_ROW("maintenance", OPT_NODE, AgentOptions, maintenance, .flags = OPT_CONFIG_ONLY,
@@ -198,28 +236,13 @@ const OptSpec agent_opts[] = {
                 "older"),
     OPT_ROW("cpu_devices", OPT_STRING, AgentOptions, cpu_devices, .short_flag = 'p',
             .env = "DCGM_EXPORTER_CPU_DEVICES_STR", .metavar = "SELECTOR",
-            .help = "CPUs of Grace; accepted, without effect"),
-    OPT_ROW("switch_devices", OPT_STRING, AgentOptions, switch_devices, .short_flag = 's',
-            .env = "DCGM_EXPORTER_OTHER_DEVICES_STR", .metavar = "SELECTOR",
-            .help = "NVSwitches; accepted, without effect"),
-    OPT_ROW("configmap_data", OPT_STRING, AgentOptions, configmap, .short_flag = 'm',
-            .env = "DCGM_EXPORTER_CONFIGMAP_DATA", .metavar = "NS:NAME",
-            .help =
-                "ConfigMap with the counters; accepted, without effect: mount it and name the file with --collectors"),
+            .help = "CPUs of Grace; accepted, without effect: node_exporter tells of them"),
     OPT_ROW("remote_hostengine_info", OPT_STRING, AgentOptions, hostengine, .short_flag = 'r', .flags = OPT_RESTART,
-            .env = "DCGM_REMOTE_HOSTENGINE_INFO", .metavar = "ADDRESS",
+            .env = "DCGM_REMOTE_HOSTENGINE_INFO", .metavar = "ADDRESS", .max = SAMPLER_ADDRESS_CAP - 1,
             .help = "with --dcgm the same as --dcgm-address; accepted, without effect otherwise"),
     OPT_ROW("config_file", OPT_STRING, AgentOptions, dcgm_config, .flag = "config-file", .flags = OPT_CLI_ONLY,
             .env = "DCGM_EXPORTER_CONFIG_FILE", .metavar = "FILE",
             .help = "dcgm-exporter's own YAML file; accepted, without effect"),
-    OPT_ROW("kubernetes.enable_pod_labels", OPT_BOOL, AgentOptions, pod_labels,
-            .env = "DCGM_EXPORTER_KUBERNETES_ENABLE_POD_LABELS",
-            .help = "pods' labels; accepted, without effect: they need the API server"),
-    OPT_ROW("kubernetes.pod_label_allowlist_regex", OPT_LIST, AgentOptions, pod_label_regex,
-            .env = "DCGM_EXPORTER_KUBERNETES_POD_LABEL_ALLOWLIST_REGEX",
-            .help = "which of the pods' labels; accepted, without effect"),
-    OPT_ROW("kubernetes.enable_dra", OPT_BOOL, AgentOptions, dra, .env = "KUBERNETES_ENABLE_DRA",
-            .help = "labels of DRA claims; accepted, without effect"),
     OPT_ROW("container_labels", OPT_BOOL, AgentOptions, container_labels, .env = "DCGM_EXPORTER_CONTAINER_LABELS",
             .help = "containers' names from a runtime; accepted, without effect"),
     OPT_ROW("container_runtime_socket", OPT_STRING, AgentOptions, runtime_socket,

@@ -44,11 +44,17 @@ static int apply_pods(Agent *agent, const AgentOptions *before, Err *err)
                                .keep_ns = PODS_KEPT * o->pods_period_ns,
                                .reply_bytes = 64 << 20,
                                .pod_logs = pod_logs(agent),
-                               .log = &agent->log};
+                               .log = &agent->log,
+                               .on_table = cluster_want_pods,
+                               .add_labels = o->pod_labels ? cluster_label_row : NULL,
+                               .find_device = o->dra ? cluster_find_device : NULL,
+                               .self = agent};
 
-    static const char *const keys[] = {
-        "kubernetes.enabled", "kubernetes.period",       "kubernetes.socket",   "kubernetes.resource_names",
-        "kubernetes.pod_uid", "kubernetes.virtual_gpus", "kubernetes.pod_logs", NULL};
+    static const char *const keys[] = {"kubernetes.enabled",    "kubernetes.period",
+                                       "kubernetes.socket",     "kubernetes.resource_names",
+                                       "kubernetes.pod_uid",    "kubernetes.virtual_gpus",
+                                       "kubernetes.pod_logs",   "kubernetes.enable_pod_labels",
+                                       "kubernetes.enable_dra", NULL};
 
     if (before && are_same(before, o, keys))
         return 0;
@@ -57,12 +63,36 @@ static int apply_pods(Agent *agent, const AgentOptions *before, Err *err)
     return o->kubernetes ? podresources_new(&agent->loop, &pods, &agent->pods, err) : 0;
 }
 
+static void use_counters(Agent *agent, const char *text);
+
+static int apply_cluster(Agent *agent, const AgentOptions *before, Err *err)
+{
+    static const char *const keys[] = {"kubernetes.enabled",
+                                       "kubernetes.period",
+                                       "kubernetes.account",
+                                       "kubernetes.enable_pod_labels",
+                                       "kubernetes.pod_label_allowlist_regex",
+                                       "kubernetes.enable_dra",
+                                       "configmap_data",
+                                       NULL};
+
+    if (before && are_same(before, &agent->config->o, keys))
+        return 0;
+    cluster_close(agent);
+    return cluster_open(agent, use_counters, err);
+}
+
 static void apply_jobs(Agent *agent, const AgentOptions *before)
 {
     const AgentOptions *o = &agent->config->o;
+    const char *scontrol = o->scontrol && o->scontrol[0] ? o->scontrol : o->root ? "none" : "scontrol";
+    Err err;
 
-    if (before && are_same(before, o, (const char *const[]){"hpc_job_mapping_dir", NULL}))
+    if (before && are_same(before, o, (const char *const[]){"hpc_job_mapping_dir", "slurm_scontrol", NULL}))
         return;
+    slurm_free(TAKE(agent->slurm));
+    if (strcmp(scontrol, "none") != 0 && slurm_new(scontrol, SLURM_TIMEOUT_MS, &agent->log, &agent->slurm, &err) < 0)
+        log_write(&agent->log, LOG_LEVEL_WARN, "%s; Slurm is not asked about jobs", err.text);
     hpc_done(&agent->jobs);
     if (o->hpc_dir && o->hpc_dir[0])
         hpc_init(&agent->jobs, o->hpc_dir);
@@ -134,6 +164,8 @@ static void set_plan(Agent *agent)
         metric_set_add(plan.wanted, wanted[i]);
     triage_add_wanted(&agent->triage, &plan);
     activities_add_wanted(plan.wanted);
+    ledger_add_wanted(plan.wanted);
+    whys_add_wanted(plan.wanted);
     memcpy(plan.period_ns, e->period_ns, sizeof plan.period_ns);
     board_set_plan(agent->sampling.board, &plan);
 }
@@ -145,12 +177,14 @@ int agent_apply(Agent *agent, Err *err)
     agent->log.level = (LogLevel)o->log_level;
     for (size_t i = 0; i < agent->config->note_count; i++)
         log_write(&agent->log, LOG_LEVEL_WARN, "%s", agent->config->notes[i]);
+    ledger_set_prices(agent->ledger, agent->config->prices);
     agent->exporter = exporter_new(&agent->config->exporter, &agent->config->counters, agent->exporter);
-    agent->pages[0].tick = agent->pages[1].tick = 0;
+    pages_clear(&agent->pages);
     set_plan(agent);
     const AgentOptions *options_before = agent->applied ? &agent->applied->o : NULL;
     agent->applied = NULL;
     apply_jobs(agent, options_before);
+    TRY(apply_cluster(agent, options_before, err));
     TRY(apply_pods(agent, options_before, err));
     agent->applied = agent->config;
     return 0;
@@ -161,19 +195,19 @@ static int check_rows(const AgentConfig *before, const AgentConfig *now, Err *er
 {
     if (now->counter_rows || !before->counter_rows)
         return 0;
-    return err_set(err, -EINVAL, "%s: no metric is in it any more; only a start of the agent takes such a file",
-                   now->counters_file);
+    return opt_fail(&now->set, agent_counters_key(now), 0, err,
+                    "%s: no metric is in it any more; only a start of the agent takes such a file", now->counters_file);
 }
 
-void agent_reload(Agent *agent, const char *why)
+static void reload_agent(Agent *agent, const char *why, const char *configmap)
 {
     AgentConfig *now = NULL;
     Err err = {0};
 
     agent->reloads++;
     agent->config_fine = false;
-    if (agent_config_load(agent->argc, agent->argv, &now, &err) < 0 || check_rows(agent->config, now, &err) < 0 ||
-        triage_check(now, NULL, &err) < 0) {
+    if (agent_config_load(agent->argc, agent->argv, configmap, &now, &err) < 0 ||
+        check_rows(agent->config, now, &err) < 0 || triage_check(now, NULL, &err) < 0) {
         agent_config_free(now);
         agent->reload_failures++;
         log_write(&agent->log, LOG_LEVEL_ERROR, "reload (%s): %s; the configuration of before stays in force", why,
@@ -190,8 +224,8 @@ void agent_reload(Agent *agent, const char *why)
     if (rc == 0)
         rc = triage_reload(&agent->triage, now, &err);
     set_plan(agent);
-    if (rc == 0)
-        rc = http_server_reload(agent->http, &err);
+    if (rc == 0 && (rc = http_server_reload(agent->http, &err)) < 0)
+        (void)opt_add_place(&agent->started->set, "web.config_file", 0, &err);
     if (rc < 0) {
         agent->reload_failures++;
         log_write(&agent->log, LOG_LEVEL_ERROR, "reload (%s): %s; what it is about stays as it was", why, err.text);
@@ -200,6 +234,16 @@ void agent_reload(Agent *agent, const char *why)
     agent->config_fine = true;
     log_write(&agent->log, LOG_LEVEL_INFO, "reloaded (%s): %zu metrics%s%s", why, now->counter_rows,
               later ? "; only a restart changes " : "", later ? later : "");
+}
+
+void agent_reload(Agent *agent, const char *why)
+{
+    reload_agent(agent, why, agent->config->counters_text);
+}
+
+static void use_counters(Agent *agent, const char *text)
+{
+    reload_agent(agent, "the counters' ConfigMap changed", text);
 }
 
 /* Adds what tells one state of a file from another; ConfigMaps and certificate tools replace files by renaming. */

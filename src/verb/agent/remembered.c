@@ -70,6 +70,7 @@ static void forget_gpu(Remembered *r, size_t i)
     const RememberedGpu *gpu = &r->gpus.at[i];
 
     journal_put_gpu(r->journal, &gpu->row, true);
+    board_reader_disown(r->sampling->reader, &gpu->row.device);
     if (gpu->missed)
         supervisor_hide_gone_gpu(r->sampling->supervisor, gpu->row.device.pci);
     r->kept_count -= gpu->kept;
@@ -93,11 +94,34 @@ static bool update_row(JournalGpu *row, const NodeGpu *from)
 
     row->device.has_pci = true;
     row->device.pci = device->pci;
+    row->device.index = device->index;
+    row->device.minor = device->minor;
     row->drained = from->drained;
+    (void)sample_int64(&from->reading.sample[METRIC_TOTAL_ENERGY_CONSUMPTION], (int64_t *)&row->energy_mj);
     snprintf(row->device.name, sizeof row->device.name, "%s", device->name);
     snprintf(row->device.serial, sizeof row->device.serial, "%.*s", DEVICE_SERIAL_CAP - 1, serial);
     return !is_at(&before.device, device->pci) || before.drained != row->drained ||
+           before.device.index != row->device.index || before.device.minor != row->device.minor ||
            strcmp(before.device.name, row->device.name) != 0 || strcmp(before.device.serial, row->device.serial) != 0;
+}
+
+/* The first reading of this run against the journal's. */
+static void compare_energy(Remembered *r, RememberedGpu *gpu, const NodeGpu *from)
+{
+    const uint64_t kept_mj = gpu->kept_mj;
+    int64_t now_mj;
+
+    if (kept_mj == 0 || !sample_int64(&from->reading.sample[METRIC_TOTAL_ENERGY_CONSUMPTION], &now_mj))
+        return;
+    gpu->kept_mj = 0;
+    if (now_mj < (int64_t)kept_mj)
+        r->reset(r->self, from, gpu->row.last_real_ns);
+}
+
+static void put_gpu(Remembered *r, RememberedGpu *gpu, uint64_t real_ns)
+{
+    gpu->row.last_real_ns = real_ns;
+    journal_put_gpu(r->journal, &gpu->row, false);
 }
 
 static void note_gpus(Remembered *r, const Node *node)
@@ -118,10 +142,9 @@ static void note_gpus(Remembered *r, const Node *node)
         }
         gpu->here = true;
         gpu->missed = false;
-        if (!update_row(&gpu->row, from) && !due)
-            continue;
-        gpu->row.last_real_ns = node->real_ns;
-        journal_put_gpu(r->journal, &gpu->row, false);
+        compare_energy(r, gpu, from);
+        if (update_row(&gpu->row, from) || due)
+            put_gpu(r, gpu, node->real_ns);
     }
     if (due)
         r->put_real_ns = node->real_ns;
@@ -255,12 +278,28 @@ static void check_missing(Remembered *r, const Node *node)
 
 /* --- for the triage ----------------------------------------------------------------------------------------------- */
 
-void remembered_open(Remembered *r, const JournalKept *kept, Journal *journal, Sampling *sampling, const Log *log)
+void remembered_open(Remembered *r, const JournalKept *kept, Journal *journal, Sampling *sampling, const Log *log,
+                     RememberedReset reset, void *self)
 {
-    *r = (Remembered){.log = log, .sampling = sampling, .journal = journal, .began_ns = board_now(sampling->board)};
-    for (size_t i = 0; i < kept->gpus.len; i++)
-        vec_push(&r->gpus, ((RememberedGpu){.row = kept->gpus.at[i], .kept = true}));
+    *r = (Remembered){.log = log,
+                      .sampling = sampling,
+                      .journal = journal,
+                      .began_ns = board_now(sampling->board),
+                      .reset = reset,
+                      .self = self};
+    for (size_t i = 0; i < kept->gpus.len; i++) {
+        const JournalGpu *row = &kept->gpus.at[i];
+
+        vec_push(&r->gpus, ((RememberedGpu){.row = *row, .kept = true, .kept_mj = row->energy_mj}));
+        board_reader_recall(sampling->reader, &row->device);
+    }
     r->kept_count = (uint32_t)r->gpus.len;
+}
+
+void remembered_note_reboot(Remembered *r)
+{
+    for (size_t i = 0; i < r->gpus.len; i++)
+        r->gpus.at[i].kept_mj = 0;
 }
 
 void remembered_done(Remembered *r)
@@ -274,6 +313,20 @@ void remembered_tick(Remembered *r, const Node *node)
     hide_moved(r, node);
     forget_replaced(r, node);
     check_missing(r, node);
+}
+
+void remembered_put(Remembered *r, const Node *node, const Device *device, uint64_t real_ns)
+{
+    for (size_t i = 0; i < node->gpu_count; i++) {
+        const NodeGpu *from = &node->gpus[i];
+        RememberedGpu *gpu = is_named(from) ? find_gpu(r, from->reading.device.uuid) : NULL;
+
+        /* until it was compared, the journal's energy stays there */
+        if (!gpu || !gpu->here || gpu->kept_mj > 0 || (device->has_pci && !is_at(&from->reading.device, device->pci)))
+            continue;
+        update_row(&gpu->row, from);
+        put_gpu(r, gpu, real_ns);
+    }
 }
 
 void remembered_refill(Remembered *r)

@@ -4,6 +4,8 @@
  *                               the screen of `stoker status`; STYLE: 1 colour, 2 UTF-8, 3 both, 0 neither; HEIGHT:
  *                               what it has to fit into, 0 or none: any
  *   status json
+ *   why text WIDTH STYLE [NAME]  why json [NAME]
+ *                               as `stoker why NAME`
  *   history DEVICE METRICS RESOLUTION FROM TO   as /api/v1/gpus/DEVICE/history
  *   release SECONDS             let go of the driver for so long; 0 takes it up again
  *   reload                      read the configuration again
@@ -28,6 +30,7 @@
 #include "base/number.h"
 #include "service/incident/incident.h"
 #include "service/status/status.h"
+#include "service/why/why.h"
 #include "verb/agent/agent.h"
 #include "verb/check/findings.h"
 #include "verb/verb.h"
@@ -36,15 +39,25 @@ enum { RELEASE_MAX_S = 24 * 3600, WINDOW_MAX_S = 366 * 24 * 3600 };
 
 Snapshot agent_snapshot(const Agent *agent, const Incident *incidents[INCIDENTS_MAX])
 {
-    return (Snapshot){.node = board_reader_node(agent->sampling.reader),
-                      .allocations = agent->pods ? podresources_table(agent->pods) : NULL,
-                      .processes = host_processes(agent->triage.host),
-                      .places = host_places(agent->triage.host),
-                      .boot_id = host_facts(agent->triage.host)->boot_id,
-                      .boot_real_ns = host_facts(agent->triage.host)->boot_real_ns,
-                      .incidents = incidents,
-                      .incident_count = incidents_list_open(agent->triage.incidents, incidents),
-                      .maintenance = agent->triage.maintenance};
+    Snapshot s = {.node = board_reader_node(agent->sampling.reader),
+                  .allocations = agent->pods ? podresources_table(agent->pods) : NULL,
+                  .jobs = agent->jobs.table.at,
+                  .job_count = agent->jobs.table.len,
+                  .pods_told = agent->pods && podresources_state(agent->pods) == PODRESOURCES_OK,
+                  .jobs_told = agent->jobs.dir && agent->jobs_told,
+                  .processes = host_processes(agent->triage.host),
+                  .places = host_places(agent->triage.host),
+                  .facts = host_facts(agent->triage.host),
+                  .boot_id = host_facts(agent->triage.host)->boot_id,
+                  .boot_real_ns = host_facts(agent->triage.host)->boot_real_ns,
+                  .incidents = incidents,
+                  .incident_count = incidents ? incidents_list_open(agent->triage.incidents, incidents) : 0,
+                  .maintenance = agent->triage.maintenance};
+
+    if (agent->slurm)
+        s.job_infos = slurm_jobs(agent->slurm);
+    s.holdings = holdings_list(agent->triage.holdings, &s.holding_count);
+    return s;
 }
 
 /* --- lists, which HTTP answers too ---------------------------------------------------------------------------------
@@ -157,6 +170,29 @@ static int answer_status(const Request *r)
         return refuse_request(r, EXIT_USAGE, "status: 'text WIDTH STYLE [HEIGHT]' or 'json' is needed");
     }
     return status_code(&seen);
+}
+
+static int answer_why(const Request *r)
+{
+    const Incident *incidents[INCIDENTS_MAX];
+    const Snapshot seen = agent_snapshot(r->agent, incidents);
+    const bool json = r->count >= 2 && strcmp(r->words[1], "json") == 0;
+    const size_t named = json ? 2 : 4;
+    uint64_t width = 80, bits = 0;
+    WhyAsk ask;
+    Err err;
+
+    if (r->count > named + 1 || (!json && (r->count < 4 || strcmp(r->words[1], "text") != 0 ||
+                                           number_parse_u64(r->words[2], 0, 10000, &width, NULL) < 0 ||
+                                           number_parse_u64(r->words[3], 0, 3, &bits, NULL) < 0)))
+        return refuse_request(r, EXIT_USAGE, "why: 'text WIDTH STYLE [NAME]' or 'json [NAME]' is needed");
+    if (why_find_subject(&seen, r->count > named ? r->words[named] : "", &ask, &err) < 0)
+        return refuse_request(r, EXIT_UNKNOWN, "%s", err.text);
+    if (json)
+        why_json(&seen, &ask, r->out);
+    else
+        why_text(&seen, &ask, &(WhyStyle){.width = width, .colour = bits & 1, .utf8 = bits & 2}, r->out);
+    return EXIT_FINE;
 }
 
 static int answer_history(const Request *r)
@@ -383,6 +419,7 @@ static const struct {
     int (*answer)(const Request *request);
 } requests[] = {
     {"status", NULL, 1, 5, false, answer_status},
+    {"why", NULL, 2, 5, false, answer_why},
     {"history", NULL, 1, CONTROL_WORDS_MAX, false, answer_history},
     {"check", NULL, 1, CONTROL_WORDS_MAX, false, answer_check},
     {"incidents", NULL, 2, 2, false, answer_incidents},
@@ -410,7 +447,10 @@ int agent_control(void *self, const char *const *words, size_t count, bool owner
             continue;
         if (requests[i].changes && !owner)
             return refuse_request(&request, EXIT_UNKNOWN, "only root and the agent's own user may do this");
-        return requests[i].answer(&request);
+        const int code = requests[i].answer(&request);
+        if (requests[i].changes)
+            pages_clear(&request.agent->pages);
+        return code;
     }
     return refuse_request(&request, EXIT_USAGE, "this agent does not know that word; is it of another version?");
 }

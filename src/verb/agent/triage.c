@@ -81,6 +81,9 @@ static void handle_change(void *self, const Incident *incident, IncidentChange c
     log_change(triage, incident, change);
     waits.ticket = journal_put_incident(triage->journal, incident);
     vec_push(&triage->changes, waits);
+    if (change != INCIDENT_CHANGE_CLEARED && incident->severity >= SEVERITY_WARNING)
+        remembered_put(&triage->remembered, board_reader_node(triage->sampling->reader), &incident->device,
+                       get_real_ns(triage));
     if (change == INCIDENT_CHANGE_OPENED && incident->severity >= SEVERITY_WARNING) {
         TriageBundle later = {.due_ns = get_now_ns(triage) + BUNDLE_AFTER_NS};
 
@@ -175,14 +178,20 @@ static void assign_events(Triage *triage)
     save_position(triage);
 }
 
-static void add_event(Triage *triage, const Event *event)
+/* Keeps an event until its incident is known, and for those who ask later. */
+static void keep_event(Triage *triage, const Event *event)
 {
     if (triage->event_count - triage->event_assigned == TRIAGE_EVENTS)
         assign_events(triage); /* before the ring is full */
-    incidents_add_event(triage->incidents, event);
     triage->events[triage->event_count % TRIAGE_EVENTS] =
         (TriageEvent){.number = triage->event_count + 1, .event = *event};
     triage->event_count++;
+}
+
+static void add_event(Triage *triage, const Event *event)
+{
+    keep_event(triage, event);
+    incidents_add_event(triage->incidents, event);
 }
 
 static void advance_incidents(uv_timer_t *timer);
@@ -225,14 +234,15 @@ static void handle_line(void *self, const Event *event)
         return;
     }
     xid_merge_add(&triage->xids, event, true, get_arrival_ns());
-    add_event(triage, event);
+    keep_event(triage, event);
+    incidents_add_event(triage->incidents, event);
     uv_timer_start(&triage->timer, advance_incidents, 0, 0);
 }
 
 /* Alerts name GPUs by index and UUID: log lines wait until those are known, for EARLY_NS at most. */
 static void add_early_lines(Triage *triage, const Node *node)
 {
-    bool known = node->gpu_count > 0;
+    bool known = node->gpu_count > 0 && host_facts(triage->host)->time_ns > 0;
 
     if (triage->ready)
         return;
@@ -314,6 +324,23 @@ static void handle_reset(void *self, const NodeGpu *gpu)
     add_event(self, &event);
 }
 
+/* RememberedReset. Dated as early as it can have been (the journal's clock is a second off at most): what came later
+ * may have come behind it. */
+static void handle_past_reset(void *self, const NodeGpu *gpu, uint64_t since_real_ns)
+{
+    Event event = make_own_event(self, EVENT_RESET,
+                                 "its energy counter began anew while no agent ran: it was reset, or its driver was "
+                                 "loaded again");
+    const uint64_t at_ns = number_min_u64(since_real_ns + NS_PER_S, event.real_ns), ago_ns = event.real_ns - at_ns;
+
+    event.before = true;
+    event.real_ns = at_ns;
+    event.time_ns = event.time_ns > ago_ns ? event.time_ns - ago_ns : 0;
+    event.has_pci = true;
+    event.pci = gpu->reading.device.pci;
+    add_event(self, &event);
+}
+
 /* Evidence of a detector, with the name of its process. */
 static void handle_evidence(void *self, const Evidence *evidence)
 {
@@ -348,6 +375,30 @@ static void fill_log_facts(const Triage *triage, Facts *facts)
     facts->fabric_log = state.fabric_log;
 }
 
+/* Says once that the journal is not written, and once that it is again. One that never could be written counts as a
+ * fault where its path was given, or the disk is full: by default there need be no place for it. */
+static void watch_journal(Triage *triage, Facts *facts)
+{
+    const char *asked = triage->config->o.journal;
+    JournalState state;
+    Err err;
+
+    journal_state(triage->journal, &state);
+    const bool fails = state.health == JOURNAL_MEMORY;
+    const bool counts = state.commits > 0 || state.error == -ENOSPC || (asked && asked[0]);
+    snprintf(facts->journal_why, sizeof facts->journal_why, "%.*s", FACTS_WHY_CAP - 1,
+             fails && counts ? state.why : "");
+    if (fails == triage->journal_fails)
+        return;
+    triage->journal_fails = fails;
+    if (fails) {
+        (void)err_set(&err, state.error, "the journal is not written: %s; it goes on in memory", state.why);
+        (void)opt_add_place(&triage->config->set, "journal.path", 0, &err);
+        log_write(triage->log, LOG_LEVEL_ERROR, "%s", err.text);
+    } else
+        log_write(triage->log, LOG_LEVEL_INFO, "the journal is written again");
+}
+
 static void update_host(Triage *triage, const Node *node)
 {
     pid_t samplers[NODE_SAMPLERS_MAX];
@@ -360,6 +411,9 @@ static void update_host(Triage *triage, const Node *node)
     host_set_processes(triage->host, pids, node_pids(node, pids, HOST_PROCESSES_MAX));
     host_tick(triage->host, node->time_ns, samplers, count);
     fill_log_facts(triage, host_facts(triage->host));
+    watch_journal(triage, host_facts(triage->host));
+    const PlaceList places = host_places(triage->host);
+    incidents_set_host(triage->incidents, &places, host_facts(triage->host)->boot_real_ns);
 }
 
 /* A damaged file was begun anew: writes what is in memory into the new one. */
@@ -385,10 +439,23 @@ size_t triage_forget_missing(Triage *triage, const Incident *incident, const cha
     return remembered_forget(&triage->remembered, board_reader_node(triage->sampling->reader), &incident->device, who);
 }
 
+static void update_holdings(Triage *triage, const Node *node)
+{
+    Snapshot seen = triage->declared;
+    size_t count;
+
+    seen.node = node;
+    seen.processes = host_processes(triage->host);
+    holdings_update(triage->holdings, &seen);
+    const Holding *holdings = holdings_list(triage->holdings, &count);
+    owners_note(&triage->owners, node, holdings, count);
+}
+
 void triage_tick(Triage *triage, const Node *node)
 {
     incidents_set_node(triage->incidents, node);
     update_host(triage, node);
+    update_holdings(triage, node);
     add_early_lines(triage, node);
     if (triage->ready)
         read_library_xids(triage);
@@ -423,9 +490,7 @@ uint64_t triage_events_json(const Triage *triage, uint64_t from, Str *out)
 
 static int load_catalogue(const AgentConfig *config, Catalogue **ret, Err *err)
 {
-    const OptList *files = &config->o.fault_files;
-
-    TRY(faults_load(files->items, files->len, ret, err));
+    TRY(faults_load(&config->o.fault_files, &config->set, ret, err));
     malloc_trim(0); /* reading needs ten times its size */
     return 0;
 }
@@ -464,22 +529,18 @@ static int open_journal(Triage *triage, uv_loop_t *loop, Err *err)
     const AgentOptions *o = &triage->config->o;
     JournalConfig config = {.path = agent_journal_path(triage->config),
                             .keep_ns = o->journal_keep_ns,
+                            .keep_ledger_ns = o->ledger_keep_ns,
                             .max_bytes = o->journal_max_bytes,
                             .patience_ns = o->journal_patience_ns};
-    JournalState state;
     int rc = journal_open(loop, &config, handle_ack, triage, &triage->journal, err);
 
     if (rc == -EBUSY) {
+        (void)opt_add_place(&triage->config->set, "journal.path", 0, err);
         log_write(triage->log, LOG_LEVEL_WARN, "%s; this one keeps nothing", err->text);
         config.path = "";
         rc = journal_open(loop, &config, handle_ack, triage, &triage->journal, err);
     }
-    if (rc < 0)
-        return rc;
-    journal_state(triage->journal, &state);
-    if (state.health == JOURNAL_MEMORY)
-        log_write(triage->log, LOG_LEVEL_ERROR, "the journal goes on in memory: %s", state.why);
-    return 0;
+    return rc;
 }
 
 static void open_log(Triage *triage, uv_loop_t *loop, const JournalKept *kept)
@@ -539,6 +600,7 @@ static void note_reboot(Triage *triage, const JournalKept *kept)
     kmsg_state(triage->kmsg, &state);
     if (!kept->boot_id[0] || !state.boot_id[0] || strcmp(kept->boot_id, state.boot_id) == 0)
         return;
+    remembered_note_reboot(&triage->remembered);
     event = make_own_event(triage, EVENT_REBOOT, "the node was started anew since the agent last ran");
     const uint64_t up = clock_monotonic(clock_kernel());
     event.real_ns = event.real_ns > up ? event.real_ns - up : event.real_ns;
@@ -552,6 +614,7 @@ int triage_open(Triage *triage, uv_loop_t *loop, AgentConfig *config, Sampling *
 
     *triage = (Triage){.log = log, .sampling = sampling, .store = store, .config = config};
     triage->events = xcalloc(TRIAGE_EVENTS, sizeof *triage->events);
+    triage->holdings = holdings_new();
     uv_timer_init(loop, &triage->timer);
     uv_unref((uv_handle_t *)&triage->timer);
     triage->timer.data = triage;
@@ -561,10 +624,11 @@ int triage_open(Triage *triage, uv_loop_t *loop, AgentConfig *config, Sampling *
     triage->maintenance = maintenance_new();
     TRY(maintenance_configure(triage->maintenance, config->o.maintenance, err));
     triage->incidents = incidents_new(triage->catalogue, triage->maintenance, handle_change, triage);
+    incidents_set_owners(triage->incidents, owners_find, &triage->owners);
     triage->detectors = detectors_new(triage->catalogue, NULL);
     TRY(open_journal(triage, loop, err));
     restore_from_journal(triage, &kept);
-    remembered_open(&triage->remembered, &kept, triage->journal, sampling, log);
+    remembered_open(&triage->remembered, &kept, triage->journal, sampling, log, handle_past_reset, triage);
     const HostConfig host = {.root = config->o.root ? config->o.root : "", .period_ns = config->o.slow_ns};
     int rc = host_open(&host, &triage->host, err);
     if (rc == 0) {
@@ -576,8 +640,21 @@ int triage_open(Triage *triage, uv_loop_t *loop, AgentConfig *config, Sampling *
         const Event start = make_own_event(triage, EVENT_AGENT_START, "the agent was started");
         add_event(triage, &start);
     }
+    triage->resumed = kept.boot_id[0] != '\0';
+    triage->counts = kept.counts;
+    kept.counts = (JournalCounts){0};
+    triage->ledger = kept.ledger;
+    triage->ledger_id = kept.ledger_id;
+    kept.ledger = (LedgerRows){0};
     journal_kept_done(&kept);
     return rc;
+}
+
+void triage_put_count(void *self, const char *key, uint64_t value)
+{
+    Triage *triage = self;
+
+    journal_put_count(triage->journal, key, value, get_real_ns(triage));
 }
 
 int triage_reload(Triage *triage, AgentConfig *config, Err *err)
@@ -611,6 +688,10 @@ static void handle_alerts_closed(void *self)
     maintenance_free(TAKE(triage->maintenance));
     catalogue_free(TAKE(triage->catalogue));
     remembered_done(&triage->remembered);
+    vec_done(&triage->counts);
+    vec_done(&triage->ledger);
+    owners_done(&triage->owners);
+    holdings_free(TAKE(triage->holdings));
     vec_done(&triage->changes);
     vec_done(&triage->early);
     vec_done(&triage->bundles);
@@ -620,10 +701,14 @@ static void handle_alerts_closed(void *self)
 
 void triage_close(Triage *triage, void (*closed)(void *self), void *self)
 {
+    Device node;
+
     if (!triage->events) { /* it was never opened */
         closed(self);
         return;
     }
+    device_init(&node, DEVICE_NODE);
+    remembered_put(&triage->remembered, board_reader_node(triage->sampling->reader), &node, get_real_ns(triage));
     triage->closed = closed;
     triage->closed_self = self;
     triage->changed = NULL;

@@ -6,9 +6,12 @@
  * are on disk to the alerts. Everything runs on the loop's thread; what can wait for a disk or a network is in the
  * journal and the alerts.
  *
- *   kernel line -> handle_line -> incidents_add_event -> incidents_assign
- *   timer       -> advance_incidents -> incidents_advance -> handle_change -> journal_put_incident
- *   on disk     -> handle_ack -> alerts_update; its timer -> send_due
+ * From a line of the kernel log to the POST of a webhook, all functions on the way:
+ *
+ *   kernel log  read_records, give_record (kmsg.c), handle_line (triage.c), incidents_add_event, incidents_assign
+ *   timer       advance_incidents (triage.c), incidents_advance, open_entry, incidents_report, handle_change (triage.c)
+ *   on disk     handle_ack (triage.c), alerts_update, route_item (alert.c), delivery_update
+ *   timer       send_due (alert.c), delivery_send_due, start_webhook (senders.c), fetch_send
  */
 
 #include <uv.h>
@@ -18,12 +21,14 @@
 #include "engine/health/detect.h"
 #include "engine/health/incidents.h"
 #include "engine/health/xid_merge.h"
+#include "engine/owner/holdings.h"
 #include "engine/store/store.h"
 #include "service/alert/alert.h"
 #include "service/journal/journal.h"
 #include "source/host/host.h"
 #include "source/kmsg/kmsg.h"
 #include "verb/agent/config.h"
+#include "verb/agent/owners.h"
 #include "verb/agent/sampling.h"
 #include "verb/agent/remembered.h"
 
@@ -62,6 +67,13 @@ typedef struct Triage {
     Kmsg *kmsg;
     Journal *journal;
     Remembered remembered;
+    JournalCounts counts; /* as the journal had them, for the exporter */
+    LedgerRows ledger;    /* the last rows of it, for the ledger */
+    uint64_t ledger_id;   /* the largest of its rows */
+    bool resumed;         /* the journal says up to where the logs were read before */
+    Owners owners;
+    Holdings *holdings;
+    Snapshot declared; /* pods and jobs, set by the agent before each tick; the rest is empty */
     Alerts *alerts;
     TriageEvent *events;                  /* a ring of TRIAGE_EVENTS, by number */
     uint64_t event_count, event_assigned; /* received; those of them whose incident is known */
@@ -70,6 +82,7 @@ typedef struct Triage {
     VEC(TriageChange) changes;
     VEC(TriageBundle) bundles;
     char set_aside[256];                     /* the journal's damaged file, as last reported */
+    bool journal_fails;                      /* it is not written, as last reported */
     uint32_t event_heads[NODE_SAMPLERS_MAX]; /* of the board's rings of them */
     VEC(Event) early;                        /* lines read before the GPUs were known */
     bool ready;                              /* they are known now */
@@ -97,6 +110,9 @@ void triage_add_wanted(const Triage *triage, BoardPlan *plan);
 void triage_tick(Triage *triage, const Node *node);
 /* Opens and ends incidents and applies maintenance as of now, between two ticks. */
 void triage_advance(Triage *triage);
+/* Keeps a counter's value in the journal; `self` is the Triage. */
+void triage_put_count(void *self, const char *key, uint64_t value);
+
 /* Tries to deliver due alerts, writes the queue of the journal and ends; then calls `closed`, from within or from the
  * loop. The sampling and the store must last until then. Accepts a zeroed one. */
 void triage_close(Triage *triage, void (*closed)(void *self), void *self);

@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The thread of a feed, what it and the drawing thread hand over, the clock of a replay, questions to the agent. */
+/*
+ * The thread of a feed, what it and the drawing thread hand over, the clock of a replay, questions to the agent; live
+ * feeds. The agent is asked by its control socket, again and again where it is gone or does not answer; between two
+ * snapshots its store is asked for the past of what is plotted, one question at a time. Without an agent the feed runs
+ * samplers of its own and has no past.
+ */
 #include "verb/top/feed.h"
 
 #include <errno.h>
 #include <math.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,10 +21,12 @@
 #include "base/clock.h"
 #include "base/cleanup.h"
 #include "base/number.h"
+#include "service/status/status.h"
 #include "verb/agent/control.h"
+#include "verb/agent/local_node.h"
 #include "verb/verb.h"
 
-enum { JOIN_MS = 700, WAIT_S = 3600 };
+enum { JOIN_MS = 700, WAIT_S = 3600, JUMP = 20, SLICE_MS = 100, AGAIN_MS = 5000 };
 
 /* --- replay ------------------------------------------------------------------------------------------------------- */
 
@@ -87,26 +95,22 @@ void feed_signal(const Feed *feed)
     (void)eventfd_write(feed->fd, 1); /* does not block: it fails only where it is readable already */
 }
 
-/* Waits until then or until woken; whether to go on. */
-static bool wait_until(Feed *feed, uint64_t due_ns)
-{
-    uint64_t now;
-
-    uv_mutex_lock(&feed->lock);
-    while (!feed->stopping && !feed->wake && (now = clock_monotonic(clock_kernel())) < due_ns)
-        (void)uv_cond_timedwait(&feed->woken, &feed->lock, number_min_u64(due_ns - now, WAIT_S * NS_PER_S));
-    feed->wake = false;
-    const bool go_on = !feed->stopping;
-    uv_mutex_unlock(&feed->lock);
-    return go_on;
-}
-
 static void run_thread(void *self)
 {
     Feed *feed = self;
+    bool go_on = true;
 
-    while (wait_until(feed, feed->ops->work(feed)))
-        ;
+    while (go_on) {
+        const uint64_t due_ns = feed->ops->work(feed);
+        uint64_t now;
+
+        uv_mutex_lock(&feed->lock);
+        while (!feed->stopping && !feed->wake && (now = clock_monotonic(clock_kernel())) < due_ns)
+            (void)uv_cond_timedwait(&feed->woken, &feed->lock, number_min_u64(due_ns - now, WAIT_S * NS_PER_S));
+        feed->wake = false;
+        go_on = !feed->stopping;
+        uv_mutex_unlock(&feed->lock);
+    }
     if (feed->ops->end)
         feed->ops->end(feed);
     uv_mutex_lock(&feed->lock);
@@ -115,17 +119,12 @@ static void run_thread(void *self)
     uv_mutex_unlock(&feed->lock);
 }
 
-bool feed_is_stopping(Feed *feed)
-{
-    uv_mutex_lock(&feed->lock);
-    const bool stopping = feed->stopping;
-    uv_mutex_unlock(&feed->lock);
-    return stopping;
-}
-
 void feed_set_text(Feed *feed, FeedText what, const char *fmt, ...)
 {
-    char *text = what == FEED_WHERE ? feed->state.where : feed->state.trouble, now[FEED_TEXT_CAP];
+    char *text = what == FEED_WHERE            ? feed->state.where
+                 : what == FEED_RECORD_TROUBLE ? feed->state.record_trouble
+                                               : feed->state.trouble;
+    char now[FEED_TEXT_CAP];
     va_list args;
 
     va_start(args, fmt);
@@ -154,37 +153,35 @@ void feed_give(Feed *feed)
     feed_signal(feed);
 }
 
-static void record_line(Feed *feed, const char *text, size_t len)
-{
-    Err err;
-
-    if (!feed->recorder || feed->state.record_trouble[0] || recorder_write(feed->recorder, text, len, &err) == 0)
-        return;
-    uv_mutex_lock(&feed->lock);
-    snprintf(feed->state.record_trouble, sizeof feed->state.record_trouble, "%.300s", err.text);
-    uv_mutex_unlock(&feed->lock);
-}
-
-int feed_give_json(Feed *feed, const char *text, size_t len, bool record)
+bool feed_give_json(Feed *feed, bool record)
 {
     SnapshotBuffer *mine = feed->mine;
+    const Str *line = &feed->line;
+    Play play;
     Err err;
-    const int rc = snapshot_read(mine, text, len, &err);
 
-    if (rc < 0) {
+    if (snapshot_read(mine, line->text, line->len, &err) < 0) {
         feed_set_text(feed, FEED_TROUBLE, "%s", err.text);
-        return rc;
+        return false;
     }
     str_clear(&mine->text);
-    str_addn(&mine->text, text, len);
-    if (record)
-        record_line(feed, text, len);
+    str_addn(&mine->text, line->text, line->len);
+    if (record && feed->recorder && !feed->state.record_trouble[0] &&
+        recorder_write(feed->recorder, line->text, line->len, &err) < 0)
+        feed_set_text(feed, FEED_RECORD_TROUBLE, "%s", err.text);
     if (feed->state.kind == FEED_AGENT)
         feed_set_text(feed, FEED_WHERE, "agent on %s", mine->node.hostname);
     else if (feed->state.kind == FEED_LOCAL)
         feed_set_text(feed, FEED_WHERE, "%s, no agent", mine->node.hostname);
+    (void)feed_play(feed, &play);
+    const double frame_ns = (double)FEED_FRAME_MS * NS_PER_MS, factor = fmax(play.speed, 1);
+    const bool replay = feed->state.kind == FEED_RECORDING;
+    const uint64_t pace_ns = feed->state.pace_ns ? feed->state.pace_ns : NS_PER_S;
+    const uint64_t apart_ns = replay ? number_max_u64(pace_ns, (uint64_t)(play.speed * frame_ns)) : pace_ns;
+    const uint64_t jump_ns = replay ? (uint64_t)(JUMP * (double)pace_ns * factor) : UINT64_MAX;
+    const bool emptied = history_add(feed->history, &mine->node, apart_ns, jump_ns);
     feed_give(feed);
-    return 0;
+    return emptied;
 }
 
 void feed_end_wants(Feed *feed)
@@ -285,24 +282,18 @@ void feed_start(Feed *feed, Recorder *recorder)
         feed_set_text(feed, FEED_FAILED, "no thread can be started");
 }
 
-/* Asks the thread to end; whether it did. */
-static bool end_thread(Feed *feed)
-{
-    uv_mutex_lock(&feed->lock);
-    feed->stopping = true;
-    uv_cond_broadcast(&feed->woken);
-    while (!feed->ended && uv_cond_timedwait(&feed->woken, &feed->lock, JOIN_MS * NS_PER_MS) == 0)
-        ;
-    const bool ended = feed->ended;
-    uv_mutex_unlock(&feed->lock);
-    return ended && uv_thread_join(&feed->thread) == 0;
-}
-
 bool feed_free(Feed *feed)
 {
     if (!feed)
         return true;
-    if (feed->started && !end_thread(feed))
+    uv_mutex_lock(&feed->lock);
+    feed->stopping = true;
+    uv_cond_broadcast(&feed->woken);
+    while (feed->started && !feed->ended && uv_cond_timedwait(&feed->woken, &feed->lock, JOIN_MS * NS_PER_MS) == 0)
+        ;
+    const bool hangs = feed->started && !feed->ended;
+    uv_mutex_unlock(&feed->lock);
+    if (hangs || (feed->started && uv_thread_join(&feed->thread) != 0))
         return false; /* it hangs in a call and keeps what it uses until the process ends */
     feed->ops->free(feed);
     snapshot_buffer_free(feed->fresh);
@@ -359,4 +350,163 @@ void feed_steer(Feed *feed, TopWish wish, double amount)
     feed->wake = true;
     uv_cond_signal(&feed->woken);
     uv_mutex_unlock(&feed->lock);
+}
+
+/* --- the agent ---------------------------------------------------------------------------------------------------- */
+
+typedef struct AgentFeed {
+    Feed feed;
+    uint64_t due_ns;
+    VEC(HistoryWant) wants; /* whose past was not asked for yet */
+} AgentFeed;
+
+/* Asks for one span of `count` series of one device, the last wants. */
+static void ask_span(AgentFeed *a, const HistoryWant *wants, size_t count, bool minutes)
+{
+    const uint64_t length_ns = minutes ? NS_PER_MIN : NS_PER_S;
+    FeedQuestion question = {.device = &wants[0].device,
+                             .minutes = minutes,
+                             .from = minutes ? "-1d" : "-10m",
+                             .to = "-0",
+                             .timeout_ms = FEED_ASK_MS};
+    HistoryPoints points = {0};
+
+    while (question.metric_count < count) {
+        question.metrics[question.metric_count] = wants[question.metric_count].metric;
+        question.metric_count++;
+    }
+    feed_ask_history(&a->feed, &question, &points);
+    for (size_t i = 0; i < points.len; i++) {
+        const HistoryPoint *p = &points.at[i];
+
+        for (size_t k = 0; k < count; k++)
+            if (wants[k].metric == p->metric)
+                history_fill(a->feed.history, wants[k].ref, p->real_ns, p->real_ns + length_ns,
+                             (PlotPoint){p->min, p->mean, p->max});
+    }
+    vec_done(&points);
+}
+
+/* Asks for the minutes and the seconds of the last wants that are of one device. */
+static void ask_past(AgentFeed *a)
+{
+    const HistoryWant *end = a->wants.at + a->wants.len;
+    size_t count = 1;
+
+    while (count < a->wants.len && count < FEED_ASK_METRICS_MAX &&
+           device_equal(&end[-1].device, &end[-1 - (ptrdiff_t)count].device))
+        count++;
+    ask_span(a, end - count, count, true);
+    ask_span(a, end - count, count, false);
+    for (size_t i = 1; i <= count; i++)
+        history_end_fill(a->feed.history, end[-(ptrdiff_t)i].ref);
+    a->wants.len -= count;
+    feed_signal(&a->feed);
+}
+
+static uint64_t work_agent(Feed *feed)
+{
+    AgentFeed *a = (AgentFeed *)feed;
+    const uint64_t now = clock_monotonic(clock_kernel());
+    HistoryWant want;
+    Err err;
+
+    while (history_next_wanted(feed->history, &want))
+        vec_push(&a->wants, want);
+    if (now >= a->due_ns) {
+        a->due_ns += feed->state.pace_ns;
+        if (a->due_ns <= now)
+            a->due_ns = now + feed->state.pace_ns;
+        const int rc = feed_ask_status(feed, &err);
+        if (rc == -ENOENT || rc == -ECONNREFUSED)
+            feed_set_text(feed, FEED_TROUBLE, "the agent is gone (%s)", err.text);
+        else if (rc == -ETIMEDOUT || rc == -EAGAIN)
+            feed_set_text(feed, FEED_TROUBLE, "the agent does not answer");
+        else if (rc < 0)
+            feed_set_text(feed, FEED_TROUBLE, "%s", err.text);
+        else if (feed_give_json(feed, true))
+            vec_clear(&a->wants); /* the clock went back: they are all wanted again */
+    } else if (a->wants.len > 0) {
+        ask_past(a);
+    }
+    return a->wants.len > 0 ? 0 : a->due_ns;
+}
+
+static void free_agent(Feed *feed)
+{
+    AgentFeed *a = (AgentFeed *)feed;
+
+    vec_done(&a->wants);
+}
+
+Feed *feed_agent_new(const char *control, uint64_t interval_ns)
+{
+    static const FeedOps ops = {.work = work_agent, .free = free_agent};
+    AgentFeed *a = feed_new(sizeof *a, &ops, FEED_AGENT, control);
+
+    a->feed.state.pace_ns = interval_ns;
+    return &a->feed;
+}
+
+/* --- without an agent --------------------------------------------------------------------------------------------- */
+
+typedef struct LocalFeed {
+    Feed feed;
+    char *library, *root;
+    LocalNode *local;
+    uint64_t due_ns;
+} LocalFeed;
+
+static uint64_t work_local(Feed *feed)
+{
+    LocalFeed *l = (LocalFeed *)feed;
+    Err err;
+
+    feed_end_wants(feed);
+    if (!l->local) {
+        if (local_node_new(l->library, l->root, 0, &l->local, &err) < 0) {
+            feed_set_text(feed, FEED_TROUBLE, "%s", err.text);
+            return clock_monotonic(clock_kernel()) + AGAIN_MS * NS_PER_MS;
+        }
+        (void)local_node_wait(l->local);
+    }
+    const uint64_t now = clock_monotonic(clock_kernel());
+    if (now < l->due_ns) {
+        const uint64_t left = l->due_ns - now;
+
+        local_node_run(l->local, left < SLICE_MS * NS_PER_MS ? left : SLICE_MS * NS_PER_MS);
+        return 0;
+    }
+    l->due_ns = now + feed->state.pace_ns;
+    str_clear(&feed->line);
+    status_json(local_node_read(l->local), &feed->line);
+    (void)feed_give_json(feed, true);
+    return 0;
+}
+
+static void end_local(Feed *feed)
+{
+    LocalFeed *l = (LocalFeed *)feed;
+
+    local_node_free(TAKE(l->local));
+}
+
+static void free_local(Feed *feed)
+{
+    LocalFeed *l = (LocalFeed *)feed;
+
+    free(l->library);
+    free(l->root);
+}
+
+Feed *feed_local_new(const char *library, const char *root, uint64_t interval_ns)
+{
+    static const FeedOps ops = {.work = work_local, .end = end_local, .free = free_local};
+    LocalFeed *l = feed_new(sizeof *l, &ops, FEED_LOCAL, NULL);
+
+    l->library = xstrdup(library ? library : "");
+    l->root = root ? xstrdup(root) : NULL;
+    l->feed.state.pace_ns = interval_ns;
+    feed_set_text(&l->feed, FEED_WHERE, "this node, no agent");
+    return &l->feed;
 }

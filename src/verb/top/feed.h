@@ -61,7 +61,7 @@ uint64_t play_due(const Play *play, uint64_t real_ns);
 
 /* --- for the kinds ------------------------------------------------------------------------------------------------ */
 
-enum { FEED_ASK_MS = 3000, FEED_ASK_METRICS_MAX = 12 };
+enum { FEED_ASK_MS = 3000, FEED_ASK_METRICS_MAX = 12, FEED_FRAME_MS = 100 };
 
 typedef struct FeedOps {
     /* Does one thing; may block until its own deadline. Returns when (monotonic) to call it next: 0 at once, UINT64_MAX
@@ -94,16 +94,18 @@ struct Feed {
 };
 
 typedef enum FeedText {
-    FEED_WHERE,   /* where snapshots come from */
-    FEED_TROUBLE, /* why there is no newer one */
-    FEED_FAILED,  /* the same, and there will never be one */
+    FEED_WHERE,          /* where snapshots come from */
+    FEED_TROUBLE,        /* why there is no newer one */
+    FEED_FAILED,         /* the same, and there will never be one */
+    FEED_RECORD_TROUBLE, /* why recording stopped */
 } FeedText;
 
 /* `size` bytes that begin with a Feed. */
 void *feed_new(size_t size, const FeedOps *ops, FeedKind kind, const char *control);
 void feed_set_text(Feed *feed, FeedText what, const char *fmt, ...) PRINTF_LIKE(3, 4);
-/* Reads JSON into a snapshot and gives it out: 0, or -EINVAL, which becomes the trouble. */
-int feed_give_json(Feed *feed, const char *text, size_t len, bool record);
+/* Reads the JSON in feed->line into a snapshot, adds it to the history and gives it out; what is wrong with it becomes
+ * the trouble. Whether that emptied the history: a replay that jumped wants its past again. */
+bool feed_give_json(Feed *feed, bool record);
 /* Gives out feed->mine as it is. */
 void feed_give(Feed *feed);
 /* Tells the drawing thread that there is something new. */
@@ -114,7 +116,6 @@ void feed_end_wants(Feed *feed);
 void feed_begin_play(Feed *feed, uint64_t from_ns, uint64_t to_ns, bool at_end, uint64_t pace_ns);
 /* The instant that a replay shows now. */
 uint64_t feed_play(Feed *feed, Play *ret_play);
-bool feed_is_stopping(Feed *feed);
 
 /* Asks the agent for what `stoker status --json` prints, into feed->line. -errno; -EPROTO where it answers otherwise.
  */

@@ -17,7 +17,7 @@
 #include "verb/agent/control.h"
 #include "verb/top/feed.h"
 
-enum { FRAME_MS = 100, FILL_SNAPSHOTS = 120, FILL_AT_ONCE = 8, HOLD_S = 10, HOLD_MIN = 15 };
+enum { FILL_SNAPSHOTS = 120, FILL_AT_ONCE = 8, HOLD_S = 10, HOLD_MIN = 15 };
 enum { HISTORY_ASK_MS = 10000 };
 
 /* --- a recording -------------------------------------------------------------------------------------------------- */
@@ -41,11 +41,6 @@ typedef struct RecordingFeed {
     SnapshotBuffer *past;
 } RecordingFeed;
 
-static bool is_stopping(void *self)
-{
-    return feed_is_stopping(self);
-}
-
 static int open_recording(RecordingFeed *r)
 {
     Feed *feed = &r->feed;
@@ -53,7 +48,7 @@ static int open_recording(RecordingFeed *r)
     Err err;
 
     feed_set_text(feed, FEED_TROUBLE, "the recording is being read");
-    if (recording_open(r->path, is_stopping, feed, &r->recording, &err) < 0) {
+    if (recording_open(r->path, &r->recording, &err) < 0) {
         feed_set_text(feed, FEED_FAILED, "%s", err.text);
         return -1;
     }
@@ -65,8 +60,8 @@ static int open_recording(RecordingFeed *r)
         return -1;
     }
     feed_begin_play(feed, from, to, o->at_end, count > 1 ? (last - first) / (count - 1) : NS_PER_S);
-    const char *damage = r->recording->damage;
-    feed_set_text(feed, FEED_WHERE, "%s%s%s%s", r->path, damage[0] ? " (" : "", damage, damage[0] ? ")" : "");
+    if (r->recording->damage[0])
+        feed_set_text(feed, FEED_WHERE, "%s (%s)", r->path, r->recording->damage);
     return 0;
 }
 
@@ -81,17 +76,6 @@ static void plan_steps(RecordingFeed *r, uint64_t from_ns, uint64_t to_ns, uint6
 
         vec_push(&r->steps, ((Step){i, number_min_u64(next, r->recording->lines.at[i].real_ns + hold_ns)}));
     }
-}
-
-static void plan_fill(RecordingFeed *r, uint64_t at_ns)
-{
-    const uint64_t seconds = at_ns - number_min_u64(at_ns, HISTORY_SECONDS * NS_PER_S);
-    const uint64_t minutes = at_ns - number_min_u64(at_ns, HISTORY_MINUTES * NS_PER_MIN);
-
-    vec_clear(&r->steps);
-    r->step = 0;
-    plan_steps(r, minutes, seconds, HOLD_MIN * NS_PER_MIN);
-    plan_steps(r, seconds, at_ns, HOLD_S * NS_PER_S);
 }
 
 /* Reads some snapshots of the past, for all wants together: reading costs more than taking a value. */
@@ -121,36 +105,36 @@ static void fill_some(RecordingFeed *r)
     feed_signal(&r->feed);
 }
 
-static void show_recorded(RecordingFeed *r, size_t i)
-{
-    Feed *feed = &r->feed;
-    Err err;
-
-    r->shown = i;
-    r->shown_ns = clock_monotonic(clock_kernel());
-    if (recording_line(r->recording, i, &feed->line, &err) < 0)
-        feed_set_text(feed, FEED_TROUBLE, "%s", err.text);
-    else
-        (void)feed_give_json(feed, feed->line.text, feed->line.len, false);
-}
-
 static uint64_t work_recording(Feed *feed)
 {
     RecordingFeed *r = (RecordingFeed *)feed;
     HistoryWant want;
     Play play;
+    Err err;
 
     if (!r->recording && open_recording(r) < 0)
         return UINT64_MAX;
     const uint64_t at = feed_play(feed, &play);
     const size_t i = recording_find(r->recording, at);
-    if (i != r->shown)
-        show_recorded(r, i);
+    if (i != r->shown) {
+        r->shown = i;
+        r->shown_ns = clock_monotonic(clock_kernel());
+        if (recording_line(r->recording, i, &feed->line, &err) < 0)
+            feed_set_text(feed, FEED_TROUBLE, "%s", err.text);
+        else if (feed_give_json(feed, false))
+            vec_clear(&r->wants);
+    }
     if (r->wants.len == 0) {
         while (history_next_wanted(feed->history, &want))
             vec_push(&r->wants, want);
-        if (r->wants.len > 0)
-            plan_fill(r, at);
+        const uint64_t seconds = at - number_min_u64(at, HISTORY_SECONDS * NS_PER_S);
+
+        vec_clear(&r->steps);
+        r->step = 0;
+        if (r->wants.len > 0) {
+            plan_steps(r, at - number_min_u64(at, HISTORY_MINUTES * NS_PER_MIN), seconds, HOLD_MIN * NS_PER_MIN);
+            plan_steps(r, seconds, at, HOLD_S * NS_PER_S);
+        }
     }
     if (r->wants.len > 0) {
         fill_some(r);
@@ -158,7 +142,8 @@ static uint64_t work_recording(Feed *feed)
     }
     if (i + 1 >= r->recording->lines.len)
         return UINT64_MAX;
-    return number_max_u64(play_due(&play, r->recording->lines.at[i + 1].real_ns), r->shown_ns + FRAME_MS * NS_PER_MS);
+    return number_max_u64(play_due(&play, r->recording->lines.at[i + 1].real_ns),
+                          r->shown_ns + FEED_FRAME_MS * NS_PER_MS);
 }
 
 static void free_recording(Feed *feed)
@@ -216,7 +201,7 @@ static Reading *reading_at(const Node *node, size_t gpu, size_t instance)
 static void keep_points(HistoryFeed *h, const Device *device, const Kept *like, const HistoryPoints *points)
 {
     MetricId metric = METRIC_END;
-    HistoryRef ref = {0};
+    uint32_t ref = 0;
 
     for (size_t i = 0; i < points->len; i++) {
         const HistoryPoint *p = &points->at[i];
@@ -246,7 +231,7 @@ static void load_device(HistoryFeed *h, const Node *node, const Kept *like, cons
         .device = &reading->device, .minutes = true, .from = from, .to = to, .timeout_ms = HISTORY_ASK_MS};
     HistoryPoints points = {0};
 
-    for (MetricId id = 0; id < METRIC_END && !feed_is_stopping(&h->feed); id++) {
+    for (MetricId id = 0; id < METRIC_END; id++) {
         const Sample *sample = &reading->sample[id];
 
         if (metric_get(id)->history && metric_get(id)->type != METRIC_COUNTER &&
@@ -307,18 +292,6 @@ static int load_history(HistoryFeed *h)
 }
 
 /* --- a snapshot of a minute --- */
-
-static void clear_state(NodeGpu *gpu, uint64_t at_ns)
-{
-    gpu->state = GPU_STARTING;
-    gpu->state_since_ns = gpu->last_sample_ns = 0;
-    snprintf(gpu->why, sizeof gpu->why, "the agent knows nothing of this minute");
-    gpu->activity = (Activity){.text = "the agent keeps no history of it"};
-    gpu->instance_activity = NULL;
-    gpu->link_count = 0;
-    gpu->process_count = 0;
-    sample_set_absent(&gpu->process_list, at_ns, ABSENCE_NO_DATA);
-}
 
 /* Values that have a history become absent; what never changes stays as it is now. */
 static void clear_values(Reading *reading, uint64_t at_ns)
@@ -389,8 +362,6 @@ static void show_minute(HistoryFeed *h, uint64_t minute)
     SnapshotBuffer *buffer = h->feed.mine;
     Node *node = &buffer->node;
 
-    h->shown = minute;
-    h->shown_ns = clock_monotonic(clock_kernel());
     if (snapshot_read(buffer, h->base.text, h->base.len, NULL) < 0)
         return;
     node->real_ns = node->time_ns = minute * NS_PER_MIN;
@@ -398,10 +369,19 @@ static void show_minute(HistoryFeed *h, uint64_t minute)
     node->release_until_ns = 0;
     node->sampler_count = 0;
     for (size_t g = 0; g < node->gpu_count; g++) {
-        clear_state(&node->gpus[g], node->time_ns);
-        clear_values(&node->gpus[g].reading, node->time_ns);
-        for (size_t k = 0; k < node->gpus[g].instance_count; k++)
-            clear_values(&node->gpus[g].instances[k], node->time_ns);
+        NodeGpu *gpu = &node->gpus[g];
+
+        gpu->state = GPU_STARTING;
+        gpu->state_since_ns = gpu->last_sample_ns = 0;
+        snprintf(gpu->why, sizeof gpu->why, "the agent knows nothing of this minute");
+        gpu->activity = (Activity){.text = "the agent keeps no history of it"};
+        gpu->instance_activity = NULL;
+        gpu->link_count = 0;
+        gpu->process_count = 0;
+        sample_set_absent(&gpu->process_list, node->time_ns, ABSENCE_NO_DATA);
+        clear_values(&gpu->reading, node->time_ns);
+        for (size_t k = 0; k < gpu->instance_count; k++)
+            clear_values(&gpu->instances[k], node->time_ns);
     }
     for (size_t i = 0; i < h->kept.len; i++)
         set_value(h, node, &h->kept.at[i]);
@@ -419,11 +399,14 @@ static uint64_t work_history(Feed *feed)
         return UINT64_MAX;
     const uint64_t at = feed_play(feed, &play);
     const uint64_t minute = at / NS_PER_MIN;
-    if (minute != h->shown)
+    if (minute != h->shown) {
+        h->shown = minute;
+        h->shown_ns = clock_monotonic(clock_kernel());
         show_minute(h, minute);
+    }
     feed_end_wants(feed);
     const uint64_t due = play_due(&play, (minute + 1) * NS_PER_MIN);
-    return due == UINT64_MAX ? due : number_max_u64(due, h->shown_ns + FRAME_MS * NS_PER_MS);
+    return due == UINT64_MAX ? due : number_max_u64(due, h->shown_ns + FEED_FRAME_MS * NS_PER_MS);
 }
 
 static void free_history(Feed *feed)

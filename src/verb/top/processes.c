@@ -29,7 +29,6 @@ static bool is_same_start(uint64_t a, uint64_t b)
 typedef struct Kept {
     uint32_t pid;
     uint64_t start_ns;
-    bool known; /* it was read, whatever came */
     char command[PROCESS_COMMAND_CAP];
 } Kept;
 
@@ -44,11 +43,11 @@ typedef struct CommandBatch {
 struct CommandLines {
     HostBoot boot; /* of the root */
     KeptList kept;
-    CommandBatch *batch; /* the worker's while it is busy */
+    CommandBatch *batch; /* what was asked for; the worker's while it is busy */
     Worker *worker;      /* NULL: no thread could be started */
 };
 
-static Kept *find_kept(CommandLines *commands, uint32_t pid, uint64_t start_ns)
+static const Kept *find_kept(const CommandLines *commands, uint32_t pid, uint64_t start_ns)
 {
     for (size_t i = 0; i < commands->kept.len; i++)
         if (commands->kept.at[i].pid == pid && is_same_start(commands->kept.at[i].start_ns, start_ns))
@@ -65,7 +64,6 @@ static void read_commands(void *job)
         Kept *kept = &batch->list.at[i];
 
         (void)process_identify(batch->root, kept->pid, true, &owner, NULL);
-        kept->known = true;
         if (is_same_start(owner.start_ns, kept->start_ns))
             memcpy(kept->command, owner.command, sizeof kept->command);
     }
@@ -91,46 +89,29 @@ CommandLines *command_lines_new(const char *root)
     return commands;
 }
 
-/* Takes what the thread has read, and has it read what is not known. */
-static void exchange_lists(CommandLines *commands)
-{
-    KeptList *list = &commands->batch->list;
-
-    for (size_t i = 0; i < list->len; i++) {
-        Kept *kept = find_kept(commands, list->at[i].pid, list->at[i].start_ns);
-
-        if (kept)
-            *kept = list->at[i];
-    }
-    vec_clear(list);
-    for (size_t i = 0; i < commands->kept.len; i++)
-        if (!commands->kept.at[i].known)
-            vec_push(list, commands->kept.at[i]);
-    if (list->len > 0)
-        worker_start(commands->worker);
-}
-
 void command_lines_fill(CommandLines *commands, const char *boot_id, ProcessOwner *list, size_t count)
 {
+    const bool idle = commands->worker && !worker_is_busy(commands->worker);
+    KeptList *asked = &commands->batch->list, *kept = &commands->kept;
+
     if (!boot_id || !boot_id[0] || strcmp(boot_id, commands->boot.id) != 0)
         return;
-    for (size_t i = 0; i < count; i++) {
-        const ProcessOwner *owner = &list[i];
+    if (idle && kept->len + asked->len > KEPT_MAX) /* most of them have ended long ago */
+        vec_clear(kept);
+    for (size_t i = 0; idle && i < asked->len; i++)
+        vec_push(kept, asked->at[i]);
+    if (idle)
+        vec_clear(asked);
+    for (ProcessOwner *owner = list; owner < list + count; owner++) {
+        const Kept *known = owner->command[0] ? NULL : find_kept(commands, owner->pid, owner->start_ns);
 
-        if (owner->start_ns == 0 || owner->command[0] || find_kept(commands, owner->pid, owner->start_ns))
-            continue;
-        if (commands->kept.len == KEPT_MAX) /* most of them have ended long ago */
-            vec_clear(&commands->kept);
-        vec_push(&commands->kept, ((Kept){.pid = owner->pid, .start_ns = owner->start_ns}));
+        if (known)
+            memcpy(owner->command, known->command, sizeof known->command);
+        else if (idle && owner->start_ns > 0 && !owner->command[0])
+            vec_push(asked, ((Kept){.pid = owner->pid, .start_ns = owner->start_ns}));
     }
-    if (commands->worker && !worker_is_busy(commands->worker))
-        exchange_lists(commands);
-    for (size_t i = 0; i < count; i++) {
-        const Kept *kept = list[i].command[0] ? NULL : find_kept(commands, list[i].pid, list[i].start_ns);
-
-        if (kept)
-            memcpy(list[i].command, kept->command, sizeof kept->command);
-    }
+    if (idle && asked->len > 0)
+        worker_start(commands->worker);
 }
 
 void command_lines_free(CommandLines *commands)
@@ -144,9 +125,10 @@ void command_lines_free(CommandLines *commands)
 
 /* --- signals ------------------------------------------------------------------------------------------------------ */
 
-static int check_kernel(const TopSignal *signal, const char *boot_id, Err *err)
+int process_signal(const TopSignal *signal, const char *boot_id, Err *err)
 {
     HostBoot ours;
+    ProcTask task;
 
     host_boot("", &ours);
     if (!boot_id || !boot_id[0] || !ours.id[0])
@@ -155,14 +137,6 @@ static int check_kernel(const TopSignal *signal, const char *boot_id, Err *err)
     if (strcmp(boot_id, ours.id) != 0)
         return err_set(err, -EXDEV, "process %d is another machine's, or a simulated one: no signal was sent",
                        (int)signal->pid);
-    return 0;
-}
-
-int process_signal(const TopSignal *signal, const char *boot_id, Err *err)
-{
-    ProcTask task;
-
-    TRY(check_kernel(signal, boot_id, err));
     if (signal->pid <= 0 || signal->start_ns == 0)
         return err_set(err, -EINVAL, "it is not known which process %d is here: no signal was sent", (int)signal->pid);
     /* first the handle, then its start: the pid cannot be reused while the handle is open */

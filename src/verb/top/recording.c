@@ -36,16 +36,13 @@ static ssize_t read_input(void *context, void *buffer, size_t len, Err *err)
 }
 
 /* The next part of the text, 0 at its end. A damaged end is left out. */
-static ssize_t read_part(Recording *r, Inflate *inflate, char *buffer, Err *err)
+static size_t read_part(Recording *r, Inflate *inflate, char *buffer)
 {
     Err said;
-
-    if (r->stop && r->stop(r->self))
-        return err_set(err, -ECANCELED, "the recording was not read to its end");
     const ssize_t n = inflate ? inflate_read(inflate, buffer, CHUNK, &said) : read_input(&r->fd, buffer, CHUNK, &said);
     if (n < 0)
         snprintf(r->damage, sizeof r->damage, "%.250s", said.text);
-    return n < 0 ? 0 : n;
+    return n < 0 ? 0 : (size_t)n;
 }
 
 /* Copies the text, unpacked, into a file without a name, which is the recording's from then on. */
@@ -53,18 +50,18 @@ static int keep_text(Recording *r, Inflate *inflate, Err *err)
 {
     const char *dir = getenv("TMPDIR");
     CLEANUP_FREE char *part = xmalloc(CHUNK);
-    ssize_t n;
+    size_t n;
 
     dir = dir && dir[0] ? dir : "/tmp";
     CLEANUP_FD int fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (fd < 0)
         return err_errno(err, "make a file in '%s' to unpack the recording into", dir);
-    while ((n = read_part(r, inflate, part, err)) > 0)
-        if (file_write_all(fd, part, (size_t)n) < 0)
+    while ((n = read_part(r, inflate, part)) > 0)
+        if (file_write_all(fd, part, n) < 0)
             return err_errno(err, "unpack the recording");
     fd_close(&r->fd);
     r->fd = fd_take(&fd);
-    return n < 0 ? (int)n : lseek(r->fd, 0, SEEK_SET) < 0 ? err_errno(err, "read the recording") : 0;
+    return lseek(r->fd, 0, SEEK_SET) < 0 ? err_errno(err, "read the recording") : 0;
 }
 
 /* Keeps what cannot be read again: what comes through a pipe, and what is packed. */
@@ -110,23 +107,10 @@ bool recording_time_of(const char *line, size_t len, uint64_t *ret_real_ns)
     return clock_parse(text, ret_real_ns, NULL) == 0 && *ret_real_ns > 0;
 }
 
-static int add_line(Recording *r, uint64_t at, const char *line, size_t len, Err *err)
-{
-    uint64_t real_ns;
-
-    if (!recording_time_of(line, len, &real_ns)) {
-        r->strange += len > 0 && at > 0; /* the first one says what the file is */
-        return 0;
-    }
-    if (r->lines.len == SNAPSHOTS_MAX)
-        return err_set(err, -EFBIG, "it has more than %d snapshots", SNAPSHOTS_MAX);
-    vec_push(&r->lines, ((RecordingLine){.real_ns = real_ns, .at = at, .len = (uint32_t)len}));
-    return 0;
-}
-
 /* Adds the whole lines of `buffer`, which begins at byte `at` of the text; the rest moves to its front. */
 static int add_lines(Recording *r, Str *buffer, uint64_t *at, bool last, Err *err)
 {
+    uint64_t real_ns;
     size_t done = 0;
 
     while (done < buffer->len) {
@@ -135,7 +119,12 @@ static int add_lines(Recording *r, Str *buffer, uint64_t *at, bool last, Err *er
 
         if (!end && !last)
             break;
-        TRY(add_line(r, *at + done, line, len, err));
+        if (recording_time_of(line, len, &real_ns))
+            vec_push(&r->lines, ((RecordingLine){.real_ns = real_ns, .at = *at + done, .len = (uint32_t)len}));
+        else
+            r->strange += len > 0 && *at + done > 0; /* the first one says what the file is */
+        if (r->lines.len > SNAPSHOTS_MAX)
+            return err_set(err, -EFBIG, "it has more than %d snapshots", SNAPSHOTS_MAX);
         done += len + (end != NULL);
     }
     memmove(buffer->text, buffer->text + done, buffer->len - done);
@@ -157,16 +146,14 @@ static int read_lines(Recording *r, Err *err)
 {
     CLEANUP(str_done) Str buffer = {0};
     uint64_t at = 0;
-    ssize_t n;
+    size_t n;
 
     str_init(&buffer, LINE_MAX_BYTES + CHUNK);
     do {
         if (buffer.len > LINE_MAX_BYTES || !str_reserve(&buffer, CHUNK))
             return err_set(err, -EFBIG, "it has a line of more than %d MiB", LINE_MAX_BYTES >> 20);
-        n = read_part(r, NULL, buffer.text + buffer.len, err);
-        if (n < 0)
-            return (int)n;
-        buffer.len += (size_t)n;
+        n = read_part(r, NULL, buffer.text + buffer.len);
+        buffer.len += n;
         buffer.text[buffer.len] = '\0';
         TRY(add_lines(r, &buffer, &at, n == 0, err));
     } while (n > 0);
@@ -179,7 +166,7 @@ static int read_lines(Recording *r, Err *err)
     return 0;
 }
 
-int recording_open(const char *path, bool (*stop)(void *self), void *self, Recording **ret, Err *err)
+int recording_open(const char *path, Recording **ret, Err *err)
 {
     CLEANUP_FD int fd = strcmp(path, "-") == 0 ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
                                                : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -189,7 +176,7 @@ int recording_open(const char *path, bool (*stop)(void *self), void *self, Recor
         return err_errno(err, "open the recording '%s'", path);
     (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK); /* a pipe is opened at once, and then waited for */
     r = xcalloc(1, sizeof *r);
-    *r = (Recording){.fd = fd_take(&fd), .stop = stop, .self = self};
+    r->fd = fd_take(&fd);
     int rc = prepare_text(r, err);
     if (rc == 0)
         rc = read_lines(r, err);
@@ -244,8 +231,15 @@ int recording_line(const Recording *r, size_t i, Str *out, Err *err)
     return 0;
 }
 
-/* --- writing -------------------------------------------------------------------------------------------------------
- */
+/* Of a file that could not be begun. */
+static void recorder_drop(Recorder **recorder)
+{
+    if (*recorder && (*recorder)->fd >= 0 && (*recorder)->regular)
+        unlink((*recorder)->path);
+    (void)recorder_close(*recorder, NULL);
+}
+
+/* --- writing ------------------------------------------------------------------------------------------------------ */
 
 static int write_line(Recorder *r, const char *line, size_t len, Err *err)
 {
@@ -271,49 +265,27 @@ static int write_line(Recorder *r, const char *line, size_t len, Err *err)
     return 0;
 }
 
-static int open_file(Recorder *r, Err *err)
+int recorder_open(const char *path, uint64_t interval_ns, Recorder **ret, Err *err)
 {
-    struct stat st;
-    const bool there = stat(r->path, &st) == 0;
-
-    if (there && S_ISREG(st.st_mode))
-        return err_set(err, -EEXIST, "'%s' is there already; name another file for the recording", r->path);
-    r->regular = !there;
-    r->fd = there ? open(r->path, O_WRONLY | O_CLOEXEC) : open(r->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, MODE);
-    return r->fd < 0 ? err_errno(err, "record to '%s'", r->path) : 0;
-}
-
-static int write_head(Recorder *r, uint64_t interval_ns, Err *err)
-{
+    CLEANUP(recorder_drop) Recorder *r = xcalloc(1, sizeof *r);
     char head[256], now[CLOCK_TEXT_MAX];
+    struct stat st;
+    const bool there = stat(path, &st) == 0;
 
+    *r = (Recorder){.fd = -1, .path = xstrdup(path), .gzip = gzip_is_name(path), .regular = !there};
+    str_init(&r->packed, LINE_MAX_BYTES + 1);
+    if (there && S_ISREG(st.st_mode))
+        return err_set(err, -EEXIST, "'%s' is there already; name another file for the recording", path);
+    r->fd = open(path, there ? O_WRONLY | O_CLOEXEC : O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, MODE);
+    if (r->fd < 0)
+        return err_errno(err, "record to '%s'", path);
     clock_format(now, clock_real(clock_kernel()));
     const int len = snprintf(head, sizeof head,
                              "{\"format\":\"stoker-top\",\"version\":1,\"program\":\"%s\",\"started\":\"%s\","
                              "\"interval_seconds\":%.3f}",
                              STOKER_VERSION, now, (double)interval_ns / 1e9);
-
-    return write_line(r, head, (size_t)len, err);
-}
-
-int recorder_open(const char *path, uint64_t interval_ns, Recorder **ret, Err *err)
-{
-    Recorder *r = xcalloc(1, sizeof *r);
-
-    r->fd = -1;
-    r->path = xstrdup(path);
-    r->gzip = gzip_is_name(path);
-    str_init(&r->packed, LINE_MAX_BYTES + 1);
-    int rc = open_file(r, err);
-    if (rc == 0)
-        rc = write_head(r, interval_ns, err);
-    if (rc < 0) {
-        if (r->fd >= 0 && r->regular)
-            unlink(path);
-        (void)recorder_close(r, NULL);
-        return rc;
-    }
-    *ret = r;
+    TRY(write_line(r, head, (size_t)len, err));
+    *ret = TAKE(r);
     return 0;
 }
 

@@ -25,15 +25,13 @@ typedef struct RecordingLine {
  */
 typedef struct Recording {
     int fd;                   /* its text */
-    bool (*stop)(void *self); /* as recording_open has them */
-    void *self;
     VEC(RecordingLine) lines; /* its snapshots in ascending order of time, at least one */
     uint64_t strange;         /* lines that are no snapshots */
     char damage[256];         /* what was not right with the file, "" nothing */
 } Recording;
 
-/* Reads all of it once. `stop` is called now and then (-ECANCELED); may be NULL. -ENODATA where it has no snapshot. */
-int recording_open(const char *path, bool (*stop)(void *self), void *self, Recording **ret, Err *err);
+/* Reads all of it once. -ENODATA where it has no snapshot. */
+int recording_open(const char *path, Recording **ret, Err *err);
 void recording_close(Recording *recording); /* accepts NULL */
 
 /* The last snapshot that is not after real_ns; the first one where all are. */

@@ -11,12 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <term.h>
 #include <unistd.h>
 #include <wchar.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/cleanup.h"
+#include "base/number.h"
 #include "base/utf8.h"
 #include "verb/top/terminal_guard.h"
 
@@ -24,18 +26,13 @@
 #define MOUSE_ON "\033[?1000h\033[?1006h"
 #define MOUSE_OFF "\033[?1006l\033[?1000l"
 
-enum { KEY_CTRL_L = 0x0c, KEY_ESCAPE_MS = 50 };
-
-enum { EMPTY_READS_MAX = 3 };
+enum { KEY_CTRL_L = 0x0c, KEY_ESCAPE_MS = 50, WAIT_MS = 60 * 1000 };
 
 struct Terminal {
     SCREEN *screen;
     FILE *in; /* stdin, or /dev/tty, which is closed at the end */
     int width, height, colours;
     bool utf8, own_in, mouse, gone;
-    unsigned empty_reads; /* of the input, one after another */
-    uint64_t click_ns;    /* the last click, for a double one */
-    int click_x, click_y;
     attr_t attributes[INK_END];
 };
 
@@ -51,8 +48,6 @@ static bool is_set(const char *name)
 
 enum { ESCAPE = 0x1b, BELL = 0x07, SEQUENCE_MAX = 4096 };
 
-static const uint64_t DOUBLE_NS = 400 * (uint64_t)1000 * 1000;
-
 static const struct {
     int curses;
     uint32_t key;
@@ -61,9 +56,8 @@ static const struct {
     {KEY_RIGHT, TOP_KEY_RIGHT},   {KEY_PPAGE, TOP_KEY_PAGE_UP}, {KEY_NPAGE, TOP_KEY_PAGE_DOWN},
     {KEY_HOME, TOP_KEY_HOME},     {KEY_FIND, TOP_KEY_HOME},     {KEY_END, TOP_KEY_END},
     {KEY_SELECT, TOP_KEY_END},    {KEY_ENTER, TOP_KEY_ENTER},   {KEY_BACKSPACE, TOP_KEY_BACKSPACE},
-    {KEY_BTAB, TOP_KEY_BACK_TAB}, {KEY_DC, TOP_KEY_DELETE},     {KEY_A1, TOP_KEY_HOME},
-    {KEY_A3, TOP_KEY_PAGE_UP},    {KEY_C1, TOP_KEY_END},        {KEY_C3, TOP_KEY_PAGE_DOWN},
-    {KEY_CANCEL, TOP_KEY_ESCAPE},
+    {KEY_BTAB, TOP_KEY_BACK_TAB}, {KEY_A1, TOP_KEY_HOME},       {KEY_A3, TOP_KEY_PAGE_UP},
+    {KEY_C1, TOP_KEY_END},        {KEY_C3, TOP_KEY_PAGE_DOWN},  {KEY_CANCEL, TOP_KEY_ESCAPE},
 };
 
 /* The usual sequences of xterm, rxvt, screen and the VT220 (their terminfo entries). */
@@ -71,38 +65,25 @@ static const struct {
     const char *sequence;
     int curses;
 } USUAL[] = {
-    {"\033[A", KEY_UP},      {"\033OA", KEY_UP},     {"\033[B", KEY_DOWN},    {"\033OB", KEY_DOWN},
-    {"\033[C", KEY_RIGHT},   {"\033OC", KEY_RIGHT},  {"\033[D", KEY_LEFT},    {"\033OD", KEY_LEFT},
-    {"\033[H", KEY_HOME},    {"\033OH", KEY_HOME},   {"\033[1~", KEY_HOME},   {"\033[7~", KEY_HOME},
-    {"\033[F", KEY_END},     {"\033OF", KEY_END},    {"\033[4~", KEY_END},    {"\033[8~", KEY_END},
-    {"\033[3~", KEY_DC},     {"\033[Z", KEY_BTAB},   {"\033[5~", KEY_PPAGE},  {"\033[6~", KEY_NPAGE},
-    {"\033OM", KEY_ENTER},   {"\033OP", KEY_F(1)},   {"\033OQ", KEY_F(2)},    {"\033OR", KEY_F(3)},
-    {"\033OS", KEY_F(4)},    {"\033[11~", KEY_F(1)}, {"\033[12~", KEY_F(2)},  {"\033[13~", KEY_F(3)},
-    {"\033[14~", KEY_F(4)},  {"\033[15~", KEY_F(5)}, {"\033[17~", KEY_F(6)},  {"\033[18~", KEY_F(7)},
-    {"\033[19~", KEY_F(8)},  {"\033[20~", KEY_F(9)}, {"\033[21~", KEY_F(10)}, {"\033[23~", KEY_F(11)},
-    {"\033[24~", KEY_F(12)},
+    {"\033[A", KEY_UP},     {"\033OA", KEY_UP},      {"\033[B", KEY_DOWN},    {"\033OB", KEY_DOWN},
+    {"\033[C", KEY_RIGHT},  {"\033OC", KEY_RIGHT},   {"\033[D", KEY_LEFT},    {"\033OD", KEY_LEFT},
+    {"\033[H", KEY_HOME},   {"\033OH", KEY_HOME},    {"\033[1~", KEY_HOME},   {"\033[7~", KEY_HOME},
+    {"\033[F", KEY_END},    {"\033OF", KEY_END},     {"\033[4~", KEY_END},    {"\033[8~", KEY_END},
+    {"\033[Z", KEY_BTAB},   {"\033[5~", KEY_PPAGE},  {"\033[6~", KEY_NPAGE},  {"\033OM", KEY_ENTER},
+    {"\033OP", KEY_F(1)},   {"\033OQ", KEY_F(2)},    {"\033OR", KEY_F(3)},    {"\033OS", KEY_F(4)},
+    {"\033[11~", KEY_F(1)}, {"\033[12~", KEY_F(2)},  {"\033[13~", KEY_F(3)},  {"\033[14~", KEY_F(4)},
+    {"\033[15~", KEY_F(5)}, {"\033[17~", KEY_F(6)},  {"\033[18~", KEY_F(7)},  {"\033[19~", KEY_F(8)},
+    {"\033[20~", KEY_F(9)}, {"\033[21~", KEY_F(10)}, {"\033[23~", KEY_F(11)}, {"\033[24~", KEY_F(12)},
 };
 
-/* After newterm: adds common key sequences that the terminal's TERM does not define. The mouse is read here, because
- * ncurses merges quick clicks. */
-static void define_keys(void)
+/* `rc` of get_wch: a key of the terminal or a character; 0: none that is known. */
+static uint32_t find_key(const Terminal *terminal, int rc, wint_t c)
 {
-    for (size_t i = 0; i < ARRAY_LEN(USUAL); i++)
-        if (key_defined(USUAL[i].sequence) == 0)
-            define_key(USUAL[i].sequence, USUAL[i].curses);
-    define_key(NULL, KEY_MOUSE);
-}
-
-static uint32_t function_key(int curses)
-{
-    for (size_t i = 0; i < ARRAY_LEN(KEYS); i++)
-        if (KEYS[i].curses == curses)
+    for (size_t i = 0; rc == KEY_CODE_YES && i < ARRAY_LEN(KEYS); i++)
+        if (KEYS[i].curses == (int)c)
             return KEYS[i].key;
-    return curses >= KEY_F(1) && curses <= KEY_F(12) ? TOP_KEY_F1 + (uint32_t)(curses - KEY_F(1)) : 0;
-}
-
-static uint32_t character_key(const Terminal *terminal, wint_t c)
-{
+    if (rc == KEY_CODE_YES)
+        return c >= KEY_F(1) && c <= KEY_F(12) ? TOP_KEY_F1 + (uint32_t)(c - KEY_F(1)) : 0;
     switch (c) {
     case '\r':
     case '\n':
@@ -124,28 +105,17 @@ static bool read_on(wint_t *ret)
 
 /* A click or a turn of the wheel; false for anything else. Bits of the button: ctlseqs of xterm, "Mouse Tracking".
  */
-static bool take_button(Terminal *terminal, unsigned button, int x, int y, TerminalNews *ret)
+static bool take_button(unsigned button, int x, int y, TerminalNews *ret)
 {
     enum { MODIFIERS = 4 | 8 | 16, WHEEL = 64 };
-    const uint64_t now_ns = clock_monotonic(clock_kernel());
     button &= ~(unsigned)MODIFIERS;
-    *ret = (TerminalNews){
-        .what = TERMINAL_MOUSE, .mouse = button == WHEEL ? TOP_MOUSE_UP : TOP_MOUSE_DOWN, .x = x, .y = y};
-    if (x < 0 || y < 0 || (button != 0 && button != WHEEL && button != WHEEL + 1))
-        return false;
-    if (button)
-        return true;
-    bool same = terminal->click_ns && x == terminal->click_x && y == terminal->click_y;
-    bool twice = same && now_ns - terminal->click_ns <= DOUBLE_NS;
-    ret->mouse = twice ? TOP_MOUSE_DOUBLE : TOP_MOUSE_CLICK;
-    terminal->click_ns = twice ? 0 : now_ns;
-    terminal->click_x = x;
-    terminal->click_y = y;
-    return true;
+    const TopMouse mouse = button == 0 ? TOP_MOUSE_CLICK : button == WHEEL ? TOP_MOUSE_UP : TOP_MOUSE_DOWN;
+    *ret = (TerminalNews){.what = TERMINAL_MOUSE, .mouse = mouse, .x = x, .y = y};
+    return x >= 0 && y >= 0 && (button == 0 || button == WHEEL || button == WHEEL + 1);
 }
 
 /* After ESC [ <: button ; column ; row M, or m where it is let go. */
-static bool read_mouse(Terminal *terminal, TerminalNews *ret)
+static bool read_mouse(TerminalNews *ret)
 {
     unsigned numbers[3] = {0};
     size_t i = 0;
@@ -158,27 +128,27 @@ static bool read_mouse(Terminal *terminal, TerminalNews *ret)
             numbers[i] = numbers[i] * 10 + (c - '0');
     }
     bool pressed = c == 'M' && i == 2;
-    return pressed && take_button(terminal, numbers[0], (int)numbers[1] - 1, (int)numbers[2] - 1, ret);
+    return pressed && take_button(numbers[0], (int)numbers[1] - 1, (int)numbers[2] - 1, ret);
 }
 
 /* After ESC [ M, of terminals without SGR mode: three characters. */
-static bool read_old_mouse(Terminal *terminal, TerminalNews *ret)
+static bool read_old_mouse(TerminalNews *ret)
 {
     wint_t button = 0, x = 0, y = 0;
     bool all = read_on(&button) && read_on(&x) && read_on(&y);
-    return all && button >= 32 && take_button(terminal, button - 32, (int)x - 33, (int)y - 33, ret);
+    return all && button >= 32 && take_button(button - 32, (int)x - 33, (int)y - 33, ret);
 }
 
 /* After ESC [: the mouse, or an unknown sequence up to its final letter (ECMA-48 section 5.4), which is skipped. */
-static bool read_control(Terminal *terminal, TerminalNews *ret)
+static bool read_control(TerminalNews *ret)
 {
     wint_t c = 0;
     if (!read_on(&c))
         return false;
     if (c == '<')
-        return read_mouse(terminal, ret);
+        return read_mouse(ret);
     if (c == 'M')
-        return read_old_mouse(terminal, ret);
+        return read_old_mouse(ret);
     for (int i = 0; i < SEQUENCE_MAX && (c < 0x40 || c > 0x7e) && read_on(&c); i++)
         ;
     return false;
@@ -197,7 +167,7 @@ static void skip_text(void)
 
 /* After ESC: alone or twice it is the Escape key; with a character at once it is Alt and a key, the mouse, or unknown.
  */
-static bool read_escape(Terminal *terminal, TerminalNews *ret)
+static bool read_escape(TerminalNews *ret)
 {
     wint_t c = 0;
     int rc = get_wch(&c);
@@ -206,262 +176,13 @@ static bool read_escape(Terminal *terminal, TerminalNews *ret)
         return true;
     }
     if (rc == OK && c == '[')
-        return read_control(terminal, ret);
+        return read_control(ret);
     if (rc == OK && c == 'O')
         (void)read_on(&c);
     if (rc == OK && (c == ']' || c == 'P' || c == '^' || c == '_'))
         skip_text();
     return false;
 }
-
-/* The next key or mouse event that is available; false: none. */
-static bool read_key(Terminal *terminal, TerminalNews *ret)
-{
-    wint_t c = 0;
-    int rc;
-    while ((rc = get_wch(&c)) != ERR) {
-        if (rc == OK && c == ESCAPE) {
-            if (read_escape(terminal, ret))
-                return true;
-            continue;
-        }
-        *ret = (TerminalNews){.what = TERMINAL_KEY,
-                              .key = rc == KEY_CODE_YES ? function_key((int)c) : character_key(terminal, c)};
-        if (ret->key)
-            return true;
-    }
-    return false;
-}
-
-/* Of the part on terminfo below. */
-static int find_type(int fd, const char **ret, Err *err);
-static void prepare_restore(bool mouse);
-static bool reports_mouse(void);
-
-/* --- opening -------------------------------------------------------------------------------------------------------
- */
-
-/* Whether the locale is UTF-8. A locale that came with ssh and is not installed here still tells the terminal's
- * encoding. */
-static bool take_locale(void)
-{
-    if (setlocale(LC_CTYPE, ""))
-        return strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
-    static const char *const NAMES[] = {"LC_ALL", "LC_CTYPE", "LANG"};
-    const char *name = "";
-    for (size_t i = 0; i < ARRAY_LEN(NAMES) && !*name; i++)
-        name = is_set(NAMES[i]) ? getenv(NAMES[i]) : "";
-    bool utf8 = strcasestr(name, ".UTF-8") || strcasestr(name, ".utf8");
-    return utf8 && setlocale(LC_CTYPE, "C.UTF-8");
-}
-
-static int open_input(Terminal *terminal, Err *err)
-{
-    if (!isatty(STDOUT_FILENO))
-        return err_set(err, -ENOTTY,
-                       "stdout is no terminal: 'top --once' prints one look into a pipe, 'ssh -t' gives a terminal");
-    terminal->in = stdin;
-    if (isatty(STDIN_FILENO))
-        return 0;
-    terminal->in = fopen("/dev/tty", "r+e");
-    if (!terminal->in)
-        return err_errno(err, "stdin is no terminal; open '/dev/tty'");
-    terminal->own_in = true;
-    return 0;
-}
-
-static bool wants_colours(const TerminalOptions *options)
-{
-    if (options->colour == TERMINAL_COLOUR_AUTO && is_set("NO_COLOR"))
-        return false;
-    return options->colour != TERMINAL_COLOUR_NEVER && has_colors();
-}
-
-static void set_colours(Terminal *terminal, const TerminalOptions *options)
-{
-    int background = COLOR_BLACK, foreground = COLOR_WHITE;
-    bool light = palette_is_light(getenv("COLORFGBG"));
-    if (wants_colours(options) && start_color() == OK)
-        terminal->colours = palette_colours(COLORS);
-    if (terminal->colours && use_default_colors() == OK)
-        background = foreground = -1;
-    for (int ink = 0; ink < INK_END; ink++) {
-        InkStyle style = palette_style((Ink)ink, terminal->colours, light);
-        attr_t emphasis = (style.bold ? A_BOLD : 0) | (style.dim ? A_DIM : 0) | (style.underline ? A_UNDERLINE : 0);
-        terminal->attributes[ink] = emphasis;
-        if (terminal->colours)
-            init_pair((short)(ink + 1), (short)(style.colour < 0 ? foreground : style.colour), (short)background);
-    }
-}
-
-static void send_text(const char *bytes)
-{
-    ssize_t n = write(STDOUT_FILENO, bytes, strlen(bytes));
-    (void)n; /* a terminal that is gone is seen by poll */
-}
-
-static void set_modes(void)
-{
-    cbreak();
-    noecho();
-    nonl();
-    keypad(stdscr, TRUE);
-    nodelay(stdscr, TRUE);
-    leaveok(stdscr, TRUE);
-    idlok(stdscr, FALSE);
-    typeahead(-1);
-    curs_set(0);
-    if (!is_set("ESCDELAY"))
-        set_escdelay(KEY_ESCAPE_MS);
-}
-
-/* The terminal's size; a serial line reports none, then ncurses' guess. */
-static void take_size(Terminal *terminal)
-{
-    struct winsize size = {0};
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) < 0 || !size.ws_col || !size.ws_row) {
-        size.ws_col = (unsigned short)COLS;
-        size.ws_row = (unsigned short)LINES;
-    }
-    terminal->width = size.ws_col < GRID_WIDTH_MAX ? size.ws_col : GRID_WIDTH_MAX;
-    terminal->height = size.ws_row < GRID_HEIGHT_MAX ? size.ws_row : GRID_HEIGHT_MAX;
-    resize_term(size.ws_row, size.ws_col);
-    clearok(curscr, TRUE); /* terminals rearrange their content differently */
-    erase();
-}
-
-/* At the start and after the program was stopped; ncurses does its part with the next refresh. */
-static void take_over(const Terminal *terminal)
-{
-    if (terminal->mouse)
-        send_text(MOUSE_ON);
-}
-
-static void let_go(const Terminal *terminal)
-{
-    if (terminal->mouse)
-        send_text(MOUSE_OFF);
-    flushinp();
-    endwin();
-}
-
-static int start_curses(Terminal *terminal, const TerminalOptions *options, Err *err)
-{
-    const char *type = NULL;
-    TRY(find_type(STDOUT_FILENO, &type, err));
-    TRY(guard_start(fileno(terminal->in), STDOUT_FILENO, err));
-    terminal->screen = newterm(type, stdout, terminal->in);
-    if (!terminal->screen)
-        return err_set(err, -ENOTSUP, "terminal '%s': ncurses cannot use it", type);
-    terminal->mouse = !options->no_mouse && reports_mouse();
-    prepare_restore(terminal->mouse);
-    set_modes();
-    define_keys();
-    take_over(terminal);
-    set_colours(terminal, options);
-    take_size(terminal);
-    return 0;
-}
-
-int terminal_open(const TerminalOptions *options, Terminal **ret, Err *err)
-{
-    static const TerminalOptions DEFAULTS;
-    options = options ? options : &DEFAULTS;
-    CLEANUP(terminal_close_at) Terminal *terminal = xcalloc(1, sizeof *terminal);
-    TRY(open_input(terminal, err));
-    terminal->utf8 = take_locale() && !options->ascii;
-    TRY(start_curses(terminal, options, err));
-    *ret = TAKE(terminal);
-    return 0;
-}
-
-void terminal_close(Terminal *terminal)
-{
-    if (!terminal)
-        return;
-    if (terminal->screen) {
-        let_go(terminal);
-        delscreen(terminal->screen);
-    }
-    guard_stop();
-    if (terminal->own_in)
-        fclose(terminal->in);
-    free(terminal);
-}
-
-void terminal_fit(const Terminal *terminal, Grid *grid)
-{
-    grid->utf8 = terminal->utf8;
-    grid_resize(grid, terminal->width, terminal->height);
-}
-
-int terminal_colours(const Terminal *terminal)
-{
-    return terminal->colours;
-}
-
-/* --- showing ------------------------------------------------------------------------------------------------------ */
-
-/* The characters of a cell for ncurses; '?' where the C library has another width for it, which would misplace the
- * rest. */
-static void to_wide(const Terminal *terminal, const char *text, int width, wchar_t out[CCHARW_MAX + 1])
-{
-    size_t len = strnlen(text, CELL_TEXT_CAP), count = 0, n;
-    uint32_t c = 0;
-    while (count < CCHARW_MAX && (n = utf8_read(text, len, &c)) > 0) {
-        int columns = terminal->utf8 || c < 0x80 ? wcwidth((wchar_t)c) : -1;
-        if (columns == (count ? 0 : width))
-            out[count++] = (wchar_t)c;
-        else if (count == 0)
-            break;
-        text += n;
-        len -= n;
-    }
-    if (count == 0)
-        out[count++] = L'?';
-    out[count] = L'\0';
-}
-
-static void put_cell(const Terminal *terminal, int x, int y, const Cell *cell, int width)
-{
-    wchar_t wide[CCHARW_MAX + 1];
-    cchar_t shown;
-    short ink = cell->ink < INK_END ? cell->ink : INK_PLAIN;
-    to_wide(terminal, cell->text, width, wide);
-    attr_t attributes = terminal->attributes[ink] | (cell->reverse ? A_REVERSE : 0);
-    setcchar(&shown, wide, attributes, terminal->colours ? (short)(ink + 1) : (short)0, NULL);
-    mvadd_wch(y, x, &shown); /* of the last cell it says ERR, as the cursor cannot go on; the cell is set */
-    if (width == 2 && wcwidth(wide[0]) == 1)
-        mvadd_wch(y, x + 1, &shown);
-}
-
-void terminal_show(Terminal *terminal, const Grid *grid)
-{
-    const int width = grid->width < terminal->width ? grid->width : terminal->width;
-    char text[96];
-
-    if (terminal->gone)
-        return;
-    if (terminal->width < TERMINAL_WIDTH_MIN || terminal->height < TERMINAL_HEIGHT_MIN) {
-        snprintf(text, sizeof text, "%dx%d is too small: %dx%d", terminal->width, terminal->height, TERMINAL_WIDTH_MIN,
-                 TERMINAL_HEIGHT_MIN);
-        erase();
-        mvaddnstr(terminal->height / 2, 0, text, terminal->width);
-        refresh();
-        return;
-    }
-    for (int y = 0; y < grid->height && y < terminal->height; y++)
-        for (int x = 0; x < width; x++) {
-            const Cell *cell = grid_at(grid, x, y);
-
-            if (cell->text[0]) /* else the right half of a wide one */
-                put_cell(terminal, x, y, cell, x + 1 < width && !cell[1].text[0] ? 2 : 1);
-        }
-    refresh();
-}
-
-/* --- waiting -------------------------------------------------------------------------------------------------------
- */
 
 /* Draws at once, not with the next snapshot. */
 static void draw_anew(void)
@@ -470,87 +191,29 @@ static void draw_anew(void)
     refresh();
 }
 
-static bool take_signals(Terminal *terminal, TerminalNews *ret)
+/* The next key or mouse event that is available; false: none. */
+static bool read_key(const Terminal *terminal, TerminalNews *ret)
 {
-    GuardSeen seen = guard_take();
-    if (seen.end || terminal->gone) {
-        *ret = (TerminalNews){.what = TERMINAL_END, .signal = seen.end};
-        return true;
-    }
-    const bool back = seen.stop || seen.resume; /* resume alone: after a SIGSTOP, which cannot be caught */
-    if (!back && !seen.resize)
-        return false;
-    if (back) {
-        let_go(terminal);
-        if (seen.stop)
-            guard_pause();
-        take_over(terminal);
-        draw_anew();
-    }
-    take_size(terminal);
-    *ret = (TerminalNews){.what = TERMINAL_RESIZE};
-    return true;
-}
-
-static bool take_key(Terminal *terminal, TerminalNews *ret)
-{
-    while (read_key(terminal, ret)) {
-        if (ret->what != TERMINAL_KEY || ret->key != KEY_CTRL_L)
+    wint_t c = 0;
+    int rc;
+    while ((rc = get_wch(&c)) != ERR) {
+        if (rc == OK && c == ESCAPE) {
+            if (read_escape(ret))
+                return true;
+            continue;
+        }
+        if (rc == OK && c == KEY_CTRL_L) {
+            draw_anew();
+            continue;
+        }
+        *ret = (TerminalNews){.what = TERMINAL_KEY, .key = find_key(terminal, rc, c)};
+        if (ret->key)
             return true;
-        draw_anew();
     }
     return false;
 }
 
-static int ms_until(uint64_t deadline_ns)
-{
-    uint64_t now = clock_monotonic(clock_kernel());
-    uint64_t ms = deadline_ns > now ? (deadline_ns - now + 999999) / 1000000 : 0;
-    return ms < 60 * 1000 ? (int)ms : 60 * 1000;
-}
-
-/* The input has ended if it is readable several times without data; once may happen when a shell took the data while we
- * were stopped. */
-static bool at_end(Terminal *terminal, int revents)
-{
-    int bytes = 0;
-    bool empty = revents == POLLIN && ioctl(fileno(terminal->in), FIONREAD, &bytes) == 0 && bytes == 0;
-    terminal->empty_reads = empty ? terminal->empty_reads + 1 : 0;
-    return terminal->empty_reads > EMPTY_READS_MAX;
-}
-
-/* Polls the terminal's descriptors and the caller's; false after the deadline. */
-static bool poll_all(Terminal *terminal, uint64_t deadline_ns, int other, bool *ret_ready)
-{
-    struct pollfd fds[] = {{.fd = fileno(terminal->in), .events = POLLIN},
-                           {.fd = guard_fd(), .events = POLLIN},
-                           {.fd = STDOUT_FILENO},
-                           {.fd = other, .events = POLLIN}};
-    const int timeout = ms_until(deadline_ns), rc = poll(fds, ARRAY_LEN(fds), timeout);
-
-    *ret_ready = rc > 0 && fds[3].revents != 0;
-    if (rc > 0 &&
-        (at_end(terminal, fds[0].revents) || ((fds[0].revents | fds[2].revents) & (POLLHUP | POLLERR | POLLNVAL))))
-        terminal->gone = true;
-    return rc != 0 || timeout > 0;
-}
-
-void terminal_wait(Terminal *terminal, uint64_t deadline_ns, int other, TerminalNews *ret)
-{
-    bool more = true, ready = false;
-
-    while (!take_signals(terminal, ret) && !take_key(terminal, ret)) {
-        *ret = (TerminalNews){.what = ready ? TERMINAL_READY : TERMINAL_TIMEOUT};
-        if (ready || !more)
-            return;
-        more = poll_all(terminal, deadline_ns, other, &ready);
-    }
-}
-
-/* --- terminfo: the last part, as <term.h> defines hundreds of common words as macros --------------------------------
- */
-
-#include <term.h>
+/* --- terminfo ----------------------------------------------------------------------------------------------------- */
 
 /* The name, borrowed, of a terminal in terminfo: TERM's, else xterm-256color, which newer terminals emulate. */
 static int find_type(int fd, const char **ret, Err *err)
@@ -601,7 +264,249 @@ static void prepare_restore(bool mouse)
     guard_restore_with(restore_bytes, restore_len);
 }
 
-static bool reports_mouse(void)
+/* --- opening ------------------------------------------------------------------------------------------------------ */
+
+/* Whether the locale is UTF-8. A locale that came with ssh and is not installed here still tells the terminal's
+ * encoding. */
+static bool take_locale(void)
 {
-    return key_mouse != NULL;
+    if (setlocale(LC_CTYPE, ""))
+        return strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
+    static const char *const NAMES[] = {"LC_ALL", "LC_CTYPE", "LANG"};
+    const char *name = "";
+    for (size_t i = 0; i < ARRAY_LEN(NAMES) && !*name; i++)
+        name = is_set(NAMES[i]) ? getenv(NAMES[i]) : "";
+    bool utf8 = strcasestr(name, ".UTF-8") || strcasestr(name, ".utf8");
+    return utf8 && setlocale(LC_CTYPE, "C.UTF-8");
+}
+
+static void set_colours(Terminal *terminal, const TerminalOptions *options)
+{
+    int background = COLOR_BLACK, foreground = COLOR_WHITE;
+    bool light = palette_is_light(getenv("COLORFGBG"));
+    if (!options->colourless && has_colors() && start_color() == OK)
+        terminal->colours = palette_colours(COLORS);
+    if (terminal->colours && use_default_colors() == OK)
+        background = foreground = -1;
+    for (int ink = 0; ink < INK_END; ink++) {
+        InkStyle style = palette_style((Ink)ink, terminal->colours, light);
+        attr_t emphasis = (style.bold ? A_BOLD : 0) | (style.dim ? A_DIM : 0) | (style.underline ? A_UNDERLINE : 0);
+        terminal->attributes[ink] = emphasis;
+        if (terminal->colours)
+            init_pair((short)(ink + 1), (short)(style.colour < 0 ? foreground : style.colour), (short)background);
+    }
+}
+
+/* On at the start and after the program was stopped; ncurses does its part with the next refresh. */
+static void report_mouse(const Terminal *terminal, const char *bytes)
+{
+    if (terminal->mouse)
+        (void)!write(STDOUT_FILENO, bytes, strlen(bytes)); /* a terminal that is gone is seen by poll */
+}
+
+/* The terminal's size; a serial line reports none, then ncurses' guess. */
+static void take_size(Terminal *terminal)
+{
+    struct winsize size = {0};
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) < 0 || !size.ws_col || !size.ws_row) {
+        size.ws_col = (unsigned short)COLS;
+        size.ws_row = (unsigned short)LINES;
+    }
+    terminal->width = size.ws_col < GRID_WIDTH_MAX ? size.ws_col : GRID_WIDTH_MAX;
+    terminal->height = size.ws_row < GRID_HEIGHT_MAX ? size.ws_row : GRID_HEIGHT_MAX;
+    resize_term(size.ws_row, size.ws_col);
+    clearok(curscr, TRUE); /* terminals rearrange their content differently */
+    erase();
+}
+
+static void let_go(const Terminal *terminal)
+{
+    report_mouse(terminal, MOUSE_OFF);
+    flushinp();
+    endwin();
+}
+
+static int start_curses(Terminal *terminal, const TerminalOptions *options, Err *err)
+{
+    const char *type = NULL;
+    TRY(find_type(STDOUT_FILENO, &type, err));
+    TRY(guard_start(fileno(terminal->in), STDOUT_FILENO, err));
+    terminal->screen = newterm(type, stdout, terminal->in);
+    if (!terminal->screen)
+        return err_set(err, -ENOTSUP, "terminal '%s': ncurses cannot use it", type);
+    terminal->mouse = !options->no_mouse && key_mouse != NULL;
+    prepare_restore(terminal->mouse);
+    cbreak();
+    noecho();
+    nonl();
+    keypad(stdscr, TRUE);
+    nodelay(stdscr, TRUE);
+    leaveok(stdscr, TRUE);
+    idlok(stdscr, FALSE);
+    typeahead(-1);
+    curs_set(0);
+    if (!is_set("ESCDELAY"))
+        set_escdelay(KEY_ESCAPE_MS);
+    for (size_t i = 0; i < ARRAY_LEN(USUAL); i++) /* that the terminal's TERM does not define */
+        if (key_defined(USUAL[i].sequence) == 0)
+            define_key(USUAL[i].sequence, USUAL[i].curses);
+    define_key(NULL, KEY_MOUSE); /* the mouse is read here: ncurses merges quick clicks */
+    report_mouse(terminal, MOUSE_ON);
+    set_colours(terminal, options);
+    take_size(terminal);
+    return 0;
+}
+
+int terminal_open(const TerminalOptions *options, Terminal **ret, Err *err)
+{
+    CLEANUP(terminal_close_at) Terminal *terminal = xcalloc(1, sizeof *terminal);
+    if (!isatty(STDOUT_FILENO))
+        return err_set(err, -ENOTTY,
+                       "stdout is no terminal: 'top --once' prints one look into a pipe, 'ssh -t' gives a terminal");
+    terminal->own_in = !isatty(STDIN_FILENO);
+    terminal->in = terminal->own_in ? fopen("/dev/tty", "r+e") : stdin;
+    if (!terminal->in)
+        return err_errno(err, "stdin is no terminal; open '/dev/tty'");
+    terminal->utf8 = take_locale() && !options->ascii;
+    TRY(start_curses(terminal, options, err));
+    *ret = TAKE(terminal);
+    return 0;
+}
+
+void terminal_close(Terminal *terminal)
+{
+    if (!terminal)
+        return;
+    if (terminal->screen) {
+        let_go(terminal);
+        delscreen(terminal->screen);
+    }
+    guard_stop();
+    if (terminal->own_in && terminal->in)
+        fclose(terminal->in);
+    free(terminal);
+}
+
+void terminal_fit(const Terminal *terminal, Grid *grid)
+{
+    grid->utf8 = terminal->utf8;
+    grid_resize(grid, terminal->width, terminal->height);
+}
+
+int terminal_colours(const Terminal *terminal)
+{
+    return terminal->colours;
+}
+
+/* --- showing ------------------------------------------------------------------------------------------------------ */
+
+/* The characters of a cell for ncurses; '?' where the C library has another width for it, which would misplace the
+ * rest. */
+static void to_wide(const Terminal *terminal, const char *text, int width, wchar_t out[CCHARW_MAX + 1])
+{
+    size_t len = strnlen(text, CELL_TEXT_CAP), count = 0, n;
+    uint32_t c = 0;
+    while (count < CCHARW_MAX && (n = utf8_read(text, len, &c)) > 0) {
+        const int across = terminal->utf8 || c < 0x80 ? wcwidth((wchar_t)c) : -1; /* <term.h> has `columns` */
+        if (across == (count ? 0 : width))
+            out[count++] = (wchar_t)c;
+        else if (count == 0)
+            break;
+        text += n;
+        len -= n;
+    }
+    if (count == 0)
+        out[count++] = L'?';
+    out[count] = L'\0';
+}
+
+static void put_cell(const Terminal *terminal, int x, int y, const Cell *cell, int width)
+{
+    wchar_t wide[CCHARW_MAX + 1];
+    cchar_t shown;
+    short ink = cell->ink < INK_END ? cell->ink : INK_PLAIN;
+    to_wide(terminal, cell->text, width, wide);
+    attr_t attributes = terminal->attributes[ink] | (cell->reverse ? A_REVERSE : 0);
+    setcchar(&shown, wide, attributes, terminal->colours ? (short)(ink + 1) : (short)0, NULL);
+    mvadd_wch(y, x, &shown); /* of the last cell it says ERR, as the cursor cannot go on; the cell is set */
+    if (width == 2 && wcwidth(wide[0]) == 1)
+        mvadd_wch(y, x + 1, &shown);
+}
+
+void terminal_show(Terminal *terminal, const Grid *grid)
+{
+    const int width = grid->width < terminal->width ? grid->width : terminal->width;
+    char text[96];
+
+    if (terminal->gone)
+        return;
+    if (terminal->width < TERMINAL_WIDTH_MIN || terminal->height < TERMINAL_HEIGHT_MIN) {
+        snprintf(text, sizeof text, "%dx%d is too small: %dx%d", terminal->width, terminal->height, TERMINAL_WIDTH_MIN,
+                 TERMINAL_HEIGHT_MIN);
+        erase();
+        mvaddnstr(terminal->height / 2, 0, text, terminal->width);
+        refresh();
+        return;
+    }
+    for (int y = 0; y < grid->height && y < terminal->height; y++)
+        for (int x = 0; x < width; x++) {
+            const Cell *cell = grid_at(grid, x, y);
+
+            if (cell->text[0]) /* else the right half of a wide one */
+                put_cell(terminal, x, y, cell, x + 1 < width && !cell[1].text[0] ? 2 : 1);
+        }
+    refresh();
+}
+
+/* --- waiting ------------------------------------------------------------------------------------------------------ */
+
+static bool take_signals(Terminal *terminal, TerminalNews *ret)
+{
+    GuardSeen seen = guard_take();
+    if (seen.end || terminal->gone) {
+        *ret = (TerminalNews){.what = TERMINAL_END, .signal = seen.end};
+        return true;
+    }
+    const bool back = seen.stop || seen.resume; /* resume alone: after a SIGSTOP, which cannot be caught */
+    if (!back && !seen.resize)
+        return false;
+    if (back) {
+        let_go(terminal);
+        if (seen.stop)
+            guard_pause();
+        report_mouse(terminal, MOUSE_ON);
+        draw_anew();
+    }
+    take_size(terminal);
+    *ret = (TerminalNews){.what = TERMINAL_RESIZE};
+    return true;
+}
+
+/* Polls the terminal's descriptors and the caller's; false after the deadline. */
+static bool poll_all(Terminal *terminal, uint64_t deadline_ns, int other, bool *ret_ready)
+{
+    struct pollfd fds[] = {{.fd = fileno(terminal->in), .events = POLLIN},
+                           {.fd = guard_fd(), .events = POLLIN},
+                           {.fd = STDOUT_FILENO},
+                           {.fd = other, .events = POLLIN}};
+    const uint64_t now = clock_monotonic(clock_kernel()), left = deadline_ns > now ? deadline_ns - now : 0;
+    const int timeout = (int)number_min_u64((left + NS_PER_MS - 1) / NS_PER_MS, WAIT_MS),
+              rc = poll(fds, ARRAY_LEN(fds), timeout);
+
+    *ret_ready = rc > 0 && fds[3].revents != 0;
+    if (rc > 0)
+        terminal->gone |= ((fds[0].revents | fds[2].revents) & (POLLHUP | POLLERR | POLLNVAL)) != 0;
+    return rc != 0 || timeout > 0;
+}
+
+void terminal_wait(Terminal *terminal, uint64_t deadline_ns, int other, TerminalNews *ret)
+{
+    bool more = true, ready = false;
+
+    while (!take_signals(terminal, ret) && !read_key(terminal, ret)) {
+        *ret = (TerminalNews){.what = ready ? TERMINAL_READY : TERMINAL_TIMEOUT};
+        if (ready || !more)
+            return;
+        more = poll_all(terminal, deadline_ns, other, &ready);
+    }
 }

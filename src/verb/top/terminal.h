@@ -25,24 +25,18 @@ enum { TERMINAL_WIDTH_MIN = 60, TERMINAL_HEIGHT_MIN = 15 };
 
 typedef struct Terminal Terminal;
 
-typedef enum TerminalColour {
-    TERMINAL_COLOUR_AUTO, /* what the terminal can; none where NO_COLOR is set and not empty */
-    TERMINAL_COLOUR_ALWAYS,
-    TERMINAL_COLOUR_NEVER,
-} TerminalColour;
-
 typedef struct TerminalOptions {
-    TerminalColour colour;
+    bool colourless;
     bool ascii;    /* even where the locale says UTF-8 */
     bool no_mouse; /* leaves the mouse to the terminal: text can be selected without a modifier */
 } TerminalOptions;
 
 typedef enum TerminalWhat {
     TERMINAL_TIMEOUT, /* the deadline has come */
+    TERMINAL_READY,   /* `other` can be read */
     TERMINAL_KEY,     /* .key */
     TERMINAL_MOUSE,   /* .mouse at .x, .y of the screen */
     TERMINAL_RESIZE,  /* another size, or back from Ctrl-Z: terminal_fit, draw, terminal_show */
-    TERMINAL_READY,   /* `other` can be read */
     TERMINAL_END,     /* .signal, 0: the terminal is gone. Close and leave; comes again when waited again */
 } TerminalWhat;
 
@@ -55,7 +49,7 @@ typedef struct TerminalNews {
 } TerminalNews;
 
 /* Takes the terminal that stdout is, and keys from stdin or, where that is none, /dev/tty. -ENOTTY and -ENOTSUP with
- * what to do where it is no terminal or one that cannot place its cursor. `options` NULL: as usual. Sets the process's
+ * what to do where it is no terminal or one that cannot place its cursor.  Sets the process's
  * LC_CTYPE. A TERM that this machine does not know is taken for xterm-256color. */
 int terminal_open(const TerminalOptions *options, Terminal **ret, Err *err);
 void terminal_close(Terminal *terminal); /* accepts NULL */

@@ -46,8 +46,7 @@ static struct Guard {
     struct sigaction before[ARRAY_LEN(SIGNALS)];
 } guard = {.in = -1, .out = -1, .event = -1, .kept = -1, .stderr_before = -1};
 
-/* --- at the end ----------------------------------------------------------------------------------------------------
- */
+/* --- at the end --------------------------------------------------------------------------------------------------- */
 
 /* Restores stderr and writes out the end of what was kept. */
 static void give_stderr_back(void)
@@ -64,19 +63,15 @@ static void give_stderr_back(void)
     guard.kept = guard.stderr_before = -1;
 }
 
-/* A blocked terminal (Ctrl-S, a dead connection) must not keep the program from ending. */
-static bool takes_bytes(void)
-{
-    struct pollfd out = {.fd = guard.out, .events = POLLOUT};
-    return poll(&out, 1, 0) == 1 && (out.revents & POLLOUT);
-}
-
 static void restore_now(void)
 {
+    struct pollfd out = {.fd = guard.out, .events = POLLOUT};
+
     if (!guard.armed || getpid() != guard.owner)
         return;
     guard.armed = 0;
-    if (takes_bytes())
+    /* a blocked one (Ctrl-S, a dead connection) must not keep the program from ending */
+    if (poll(&out, 1, 0) == 1 && (out.revents & POLLOUT))
         (void)file_write_all(guard.out, guard.restore, guard.restore_len);
     tcflush(guard.in, TCIFLUSH); /* reports of the mouse are not for the shell */
     tcsetattr(guard.in, TCSANOW, &guard.modes);
@@ -94,8 +89,7 @@ static void on_crash(int number)
     errno = before;
 }
 
-/* --- signals that are noted
- * --------------------------------------------------------------------------------------------
+/* --- signals that are noted -----------------------------------------------------------------------------------------
  */
 
 static void wake_loop(void)
@@ -146,20 +140,7 @@ GuardSeen guard_take(void)
                        .resize = take_signal(SIGWINCH)};
 }
 
-/* --- start, stop, pause --------------------------------------------------------------------------------------------
- */
-
-static void take_signals(void)
-{
-    for (size_t i = 0; i < ARRAY_LEN(SIGNALS); i++) {
-        struct sigaction action = {.sa_handler = SIGNALS[i].handler, .sa_flags = SA_RESTART};
-        sigemptyset(&action.sa_mask);
-        sigaction(SIGNALS[i].number, &action, &guard.before[i]);
-        bool ignored = guard.before[i].sa_handler == SIG_IGN; /* nohup, a shell without job control */
-        if (ignored && (SIGNALS[i].handler == on_end || SIGNALS[i].number == SIGTSTP))
-            sigaction(SIGNALS[i].number, &guard.before[i], NULL);
-    }
-}
+/* --- start, stop, pause ------------------------------------------------------------------------------------------- */
 
 static void keep_stderr(void)
 {
@@ -193,7 +174,14 @@ int guard_start(int in, int out, Err *err)
         at_exit = atexit(restore_now) == 0;
     keep_stderr();
     guard.armed = 1;
-    take_signals();
+    for (size_t i = 0; i < ARRAY_LEN(SIGNALS); i++) {
+        const struct sigaction action = {.sa_handler = SIGNALS[i].handler, .sa_flags = SA_RESTART};
+        const bool may_be_ignored = SIGNALS[i].handler == on_end || SIGNALS[i].number == SIGTSTP;
+
+        sigaction(SIGNALS[i].number, &action, &guard.before[i]);
+        if (may_be_ignored && guard.before[i].sa_handler == SIG_IGN) /* nohup, a shell without job control */
+            sigaction(SIGNALS[i].number, &guard.before[i], NULL);
+    }
     return 0;
 }
 

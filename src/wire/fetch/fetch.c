@@ -107,7 +107,7 @@ struct FetchCall {
 };
 
 enum { ANSWER_MAX = 16 * 1024 * 1024 };
-#define RETRY_AFTER_MAX_MS (24 * UINT64_C(3600000))
+#define RETRY_AFTER_MAX_MS (6 * UINT64_C(3600000)) /* as curl 8.14 has it by itself */
 
 /* Loaded whole for each TLS connection, so one file and not the folder, which holds every certificate thrice. */
 static const char *const system_bundles[] = {"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt"};
@@ -203,9 +203,11 @@ static int set_url(FetchCall *call, const FetchRequest *request, Err *err)
 
 static void set_body(FetchCall *call, const FetchRequest *request)
 {
+    if (!request->body)
+        return; /* libcurl's own is a GET */
     lib->easy_setopt(call->easy, CURLOPT_POST, 1L);
     lib->easy_setopt(call->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body_len);
-    lib->easy_setopt(call->easy, CURLOPT_COPYPOSTFIELDS, request->body_len ? request->body : "");
+    lib->easy_setopt(call->easy, CURLOPT_COPYPOSTFIELDS, request->body);
 }
 
 static void set_tls(FetchCall *call, const FetchTls *tls)

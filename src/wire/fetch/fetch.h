@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * An HTTP client for a single loop (libcurl's multi interface inside libuv, TLS by GnuTLS): POST requests with a
- * deadline and a ceiling for the answer. http and https, and unix sockets. Redirects are not followed, proxies only as
- * the environment says (http_proxy, https_proxy, no_proxy). Knows nothing of what it carries. One thread.
+ * An HTTP client for a single loop (libcurl's multi interface inside libuv, TLS by GnuTLS): POST and GET requests with
+ * a deadline and a ceiling for the answer. http and https, and unix sockets. Redirects are not followed, proxies only
+ * as the environment says (http_proxy, https_proxy, no_proxy). Knows nothing of what it carries. One thread.
  */
 
 #include <stdbool.h>
@@ -26,7 +26,7 @@ typedef struct FetchRequest {
     const char *unix_socket;    /* connect here instead; NULL */
     const char *const *headers; /* "Content-Type: application/json" */
     size_t header_count;
-    const char *body;
+    const char *body; /* of a POST; NULL: a GET */
     size_t body_len;
     const char *user, *password; /* basic auth; NULL none */
     const char *bearer;          /* token; NULL none */
@@ -37,7 +37,7 @@ typedef struct FetchRequest {
 
 typedef struct FetchAnswer {
     unsigned int status;     /* of HTTP; 0: no answer, `text` says why */
-    uint64_t retry_after_ms; /* of a Retry-After header, 0 none */
+    uint64_t retry_after_ms; /* of a Retry-After header, at most six hours; 0 none */
     const char *body;        /* valid for the call */
     size_t body_len;
     char text[256]; /* why there is no answer, for a log; "" */

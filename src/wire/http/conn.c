@@ -90,6 +90,9 @@ static void free_server(HttpServer *server)
     for (size_t i = 0; i < server->listener_count; i++)
         free(server->listeners[i].url);
     free(server->listeners);
+    for (size_t i = 0; server->hosts && server->hosts[i]; i++)
+        free(server->hosts[i]);
+    free(server->hosts);
     fd_close(&server->reserve_fd);
     web_config_unref(server->web);
     free(server->web_path);
@@ -246,11 +249,29 @@ static void cancel_job(Conn *conn)
     (void)uv_cancel((uv_req_t *)&job->work);
 }
 
+/* One more of its address, or one less. */
+static void count_mates(Conn *conn, bool more)
+{
+    unsigned mates = more;
+
+    for (Conn *at = conn->server->first; at; at = at->after) {
+        if (at == conn || at->dying || strcmp(at->peer, conn->peer) != 0)
+            continue;
+        mates += more;
+        at->mates += more ? 1u : -1u;
+    }
+    conn->mates = mates;
+}
+
 static void conn_free(Conn *conn)
 {
     HttpServer *server = conn->server;
 
     cancel_job(conn);
+    if (conn->answer)
+        conn->answer->conn = NULL;
+    if (!conn->dying)
+        count_mates(conn, false);
     if (conn->web && !conn->shaken)
         log_write(server->log, LOG_LEVEL_DEBUG, "TLS handshake with %s was not completed", conn->peer);
     stop_watch(conn);
@@ -309,8 +330,11 @@ void conn_add(HttpServer *server, int fd, const char *peer, const struct sockadd
     conn->server = server;
     conn->web = server->web->tls ? web_config_ref(server->web) : NULL;
     conn->fd = fd;
+    conn->number = ++server->conn_number;
+    conn->since_ns = uv_hrtime();
     stpcpy(conn->peer, peer);
     link_last(conn);
+    count_mates(conn, true);
     server->counts.connections++;
     conn_deadline(conn, server->limits.head_timeout_ns);
     if (MHD_add_connection(server->mhd, fd, address, len) == MHD_YES)
@@ -325,7 +349,8 @@ void conn_add(HttpServer *server, int fd, const char *peer, const struct sockadd
 void conn_begin(Conn *conn)
 {
     conn->busy = true;
-    conn->counted = false;
+    conn->counted = conn->kept = false;
+    conn->since_ns = uv_hrtime();
     conn->answer_bytes = conn->body_bytes = 0;
     conn->server->counts.requests++;
     conn_deadline(conn, conn->server->limits.idle_timeout_ns); /* for the body, if one comes */
@@ -334,6 +359,7 @@ void conn_begin(Conn *conn)
 void conn_idle(Conn *conn)
 {
     conn->busy = false;
+    conn->served = true;
     conn->bad_uri = false;
     if (conn->dying)
         return;
@@ -350,6 +376,7 @@ void conn_drop(Conn *conn)
 {
     if (conn->dying)
         return;
+    count_mates(conn, false);
     conn->dying = true;
     conn->server->dying++;
     shutdown(conn->fd, SHUT_RDWR);
@@ -406,35 +433,54 @@ static void on_tick(uv_timer_t *timer)
         tick_at(server, next);
 }
 
-/* A connection that only waits for its password to be checked is worth no more than an idle one. */
-static bool may_go(const Conn *conn)
+/* Which connection gives way: the lowest rank first. */
+typedef enum Rank { RANK_IDLE, RANK_BUSY, RANK_STREAM, RANK_KEPT, RANK_YOUNG } Rank;
+
+/* One that only waits for its password to be checked is worth no more than an idle one. */
+static Rank find_rank(const Conn *conn, uint64_t now)
 {
-    return !conn->dying && (!conn->busy || conn->job);
+    const bool young = now - conn->since_ns < conn->server->limits.young_ns;
+
+    if (conn->job || (!conn->busy && (conn->served || !young)))
+        return RANK_IDLE;
+    if (young)
+        return RANK_YOUNG;
+    return conn->stream ? RANK_STREAM : conn->kept ? RANK_KEPT : RANK_BUSY;
 }
 
-bool conn_make_room(HttpServer *server, const char *peer, bool local)
+/* Among those of this address (NULL: any) the one that gives way; of equals the first, which has been so for longest.
+ */
+static Conn *find_victim(const HttpServer *server, const char *peer)
 {
-    Conn *oldest = NULL, *oldest_of_peer = NULL;
-    size_t of_peer = 0, all = server->counts.connections - server->dying;
-    bool peer_full;
+    const uint64_t now = uv_hrtime();
+    Conn *found = NULL;
+    Rank least = RANK_YOUNG;
 
     for (Conn *conn = server->first; conn; conn = conn->after) {
-        bool same = !conn->dying && !strcmp(conn->peer, peer);
-
-        of_peer += same;
-        if (may_go(conn) && (!oldest || (oldest->busy && !conn->busy)))
-            oldest = conn;
-        if (same && may_go(conn) && (!oldest_of_peer || (oldest_of_peer->busy && !conn->busy)))
-            oldest_of_peer = conn;
+        if (conn->dying || (peer && strcmp(conn->peer, peer) != 0))
+            continue;
+        const Rank rank = find_rank(conn, now);
+        if (found && (rank > least || (rank == least && (rank == RANK_IDLE || conn->mates <= found->mates))))
+            continue;
+        found = conn;
+        least = rank;
     }
-    peer_full = !local && of_peer >= server->limits.connections_per_peer;
-    if (!peer_full && all < server->limits.connections)
-        return true;
-    if (peer_full)
-        oldest = oldest_of_peer;
-    if (!oldest)
-        return false;
-    conn_drop(oldest);
+    return found;
+}
+
+void conn_make_room(HttpServer *server, const char *peer, bool local)
+{
+    const Conn *same = server->first;
+    Conn *victim;
+
+    while (same && (same->dying || strcmp(same->peer, peer) != 0))
+        same = same->after;
+    const bool peer_full = !local && same && same->mates >= server->limits.connections_per_peer;
+    if (!peer_full && server->counts.connections - server->dying < server->limits.connections)
+        return;
+    victim = find_victim(server, peer_full ? peer : NULL);
+    if (!victim)
+        return;
+    conn_drop(victim);
     server->counts.evicted_connections++;
-    return true;
 }

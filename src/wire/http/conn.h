@@ -24,15 +24,28 @@
 
 enum { PEER_TEXT_MAX = 46 }; /* INET6_ADDRSTRLEN */
 
-/* The count is not atomic. */
+typedef struct Conn Conn;
+
+/* The counts are not atomic. */
 struct HttpBody {
     const char *bytes;
     char *owned; /* to free; NULL for static bytes */
     size_t len;
     unsigned refs;
+    unsigned holds;  /* by answers and streams on their way */
+    uint64_t number; /* in the order in which bodies were first held */
+    bool dropped;    /* its connections were, and have not yet let go of it */
 };
 
-typedef struct Conn Conn;
+enum { ANSWER_BODIES = 2 };
+
+/* What one request is answered with, until libmicrohttpd is done with it. */
+typedef struct Answer {
+    HttpServer *server;
+    Conn *conn; /* NULL: gone, or at its next request */
+    HttpBody *bodies[ANSWER_BODIES];
+} Answer;
+
 typedef struct AuthJob AuthJob;
 
 typedef struct Listener {
@@ -47,6 +60,10 @@ struct Conn {
     Conn *before, *after;
     struct MHD_Connection *mhd; /* NULL until libmicrohttpd took the socket */
     int fd;
+    uint64_t number;          /* counts up, for http_connection */
+    unsigned mates;           /* connections of this address that are not being closed, itself too */
+    uint64_t since_ns;        /* when it came, asked or was answered */
+    bool served;              /* it was answered once */
     uv_poll_t *watch;         /* for the end of what the client sends */
     bool ended;               /* it came */
     char peer[PEER_TEXT_MAX]; /* "127.0.0.1", "::1", "unix" */
@@ -61,6 +78,8 @@ struct Conn {
     /* of the request in progress */
     bool bad_uri; /* an escape that is none, or of a NUL */
     bool counted; /* has passed the rate limit */
+    bool kept;    /* of a kept page */
+    Answer *answer;
     uint64_t answer_bytes;
     uint64_t body_bytes; /* received */
     AuthJob *job;        /* the password check it waits for */
@@ -83,6 +102,10 @@ struct HttpServer {
     unsigned spins;     /* runs in a row after which it wanted to run again at once */
     Conn *first, *last; /* all connections, longest idle first */
     size_t dying;
+    uint64_t conn_number, body_number;
+    size_t held_bytes, dropped_bytes; /* of bodies on their way; of those of them that are marked as dropped */
+    char **hosts;                     /* NULL: any */
+    const char *const *kept;
     uv_timer_t tick; /* deadlines */
     uint64_t tick_ns;
     uv_timer_t retry; /* listens again after descriptors ran out */
@@ -90,7 +113,7 @@ struct HttpServer {
     unsigned jobs_running; /* password checks in libuv's workers, begun or not */
     size_t handles;        /* uv handles that are not closed yet */
     HttpCounts counts;
-    LogLimit refused_limit, tls_limit, auth_limit;
+    LogLimit refused_limit, tls_limit, auth_limit, host_limit;
     bool closing;
     uv_timer_t closing_timer; /* its steps */
     uint64_t grace_end_ns;
@@ -124,7 +147,7 @@ void server_handle_closed(
     uv_handle_t *handle); /* for uv_close of handles whose data is the server; the last frees it */
 Conn *conn_of(struct MHD_Connection *mhd);
 /* Makes room for one more of this peer, by dropping one if need be. */
-bool conn_make_room(HttpServer *server, const char *peer, bool local);
+void conn_make_room(HttpServer *server, const char *peer, bool local);
 void conn_add(HttpServer *server, int fd, const char *peer, const struct sockaddr *address, socklen_t len);
 void conn_notify(void *server, struct MHD_Connection *mhd, void **context, enum MHD_ConnectionNotificationCode code);
 void conn_begin(Conn *conn); /* a request's head is there */
@@ -133,6 +156,12 @@ void conn_drop(Conn *conn);  /* ends it */
 void conn_suspend(Conn *conn);
 void conn_resume(Conn *conn);
 void conn_deadline(Conn *conn, uint64_t ns_from_now); /* UINT64_MAX: none */
+
+/* body.c */
+size_t body_count_bytes(const HttpBody *body); /* towards the ceiling: none of a static one */
+/* One more answer or stream has it on its way; body_let_go with its reference. */
+void body_hold(HttpServer *server, HttpBody *body);
+void body_let_go(HttpServer *server, HttpBody *body);
 
 /* request.c */
 enum MHD_Result request_handle(void *server, struct MHD_Connection *mhd, const char *url, const char *method,

@@ -2,6 +2,7 @@
 /* Requests and answers: password checks, refusals before the handler, the functions for the handler, bodies
  * and streams. A connection is suspended while its password is checked, and while its stream has nothing to send:
  * libmicrohttpd then does not look at its socket, but conn.c does. */
+#include <arpa/inet.h>
 #include <assert.h>
 #include <ctype.h>
 #include <errno.h>
@@ -18,40 +19,81 @@
 #include "base/cleanup.h"
 #include "wire/http/conn.h"
 
-/* -- bodies ----------------------------------------------------------------------------------------------------------
+/* -- the ceiling of what is on its way ------------------------------------------------------------------------------
  */
 
-static HttpBody *body_new(const char *bytes, char *owned, size_t len)
-{
-    HttpBody *body = xmalloc(sizeof(*body));
+struct HttpStream {
+    Conn *conn;
+    size_t first, count; /* bodies that wait, in the ring `queue` */
+    size_t offset;       /* bytes of the first one that are sent */
+    size_t queue_max;
+    bool ending;
+    void (*on_close)(void *self, HttpStream *stream);
+    void *self;
+    HttpBody *queue[];
+};
 
-    *body = (HttpBody){.bytes = bytes, .owned = owned, .len = len, .refs = 1};
-    return body;
+static bool stream_holds(const HttpStream *stream, const HttpBody *body)
+{
+    for (size_t i = 0; i < stream->count; i++)
+        if (stream->queue[(stream->first + i) % stream->queue_max] == body)
+            return true;
+    return false;
 }
 
-HttpBody *http_body_new(char *bytes, size_t len)
+static HttpBody *stream_first(const HttpStream *stream)
 {
-    return body_new(bytes, bytes, len);
+    return stream->count ? stream->queue[stream->first] : NULL;
 }
 
-HttpBody *http_body_static(const char *bytes, size_t len)
+static bool conn_holds(const Conn *conn, const HttpBody *body)
 {
-    return body_new(bytes, NULL, len);
+    for (size_t i = 0; conn->answer && i < ANSWER_BODIES; i++)
+        if (conn->answer->bodies[i] == body)
+            return true;
+    return conn->stream && stream_holds(conn->stream, body);
 }
 
-HttpBody *http_body_ref(HttpBody *body)
+static HttpBody *find_older(HttpBody *a, HttpBody *b)
 {
-    assert(body->refs > 0);
-    body->refs++;
-    return body;
+    if (!b || b->dropped || !body_count_bytes(b))
+        return a;
+    return a && a->number < b->number ? a : b;
 }
 
-void http_body_unref(HttpBody *body)
+/* The body that is on its way for longest; NULL where none is that dropping connections would free. */
+static HttpBody *find_oldest_body(const HttpServer *server, const Conn *but)
 {
-    if (!body || --body->refs > 0)
-        return;
-    free(body->owned);
-    free(body);
+    HttpBody *oldest = NULL;
+
+    for (const Conn *conn = server->first; conn; conn = conn->after) {
+        if (conn == but || conn->dying)
+            continue;
+        for (size_t i = 0; conn->answer && i < ANSWER_BODIES; i++)
+            oldest = find_older(oldest, conn->answer->bodies[i]);
+        if (conn->stream)
+            oldest = find_older(oldest, stream_first(conn->stream));
+    }
+    return oldest;
+}
+
+/* Drops whoever but `conn` holds the oldest bodies until `bytes` more will fit; true where they do already. A body that
+ * is larger than the ceiling goes alone. */
+static bool make_room(HttpServer *server, const Conn *conn, size_t bytes)
+{
+    const size_t limit = server->limits.answer_bytes;
+    HttpBody *oldest;
+
+    while (server->held_bytes - server->dropped_bytes + bytes > limit && (oldest = find_oldest_body(server, conn))) {
+        oldest->dropped = true;
+        server->dropped_bytes += body_count_bytes(oldest);
+        for (Conn *other = server->first; other; other = other->after)
+            if (other != conn && !other->dying && conn_holds(other, oldest)) {
+                conn_drop(other);
+                server->counts.evicted_connections++;
+            }
+    }
+    return server->held_bytes + bytes <= limit || server->held_bytes == 0;
 }
 
 /* -- password checks -------------------------------------------------------------------------------------------------
@@ -174,9 +216,49 @@ static enum MHD_Result request_send(Conn *conn, unsigned status, struct MHD_Resp
     return result;
 }
 
-static void release_body(void *body)
+static void free_answer(void *self)
 {
-    http_body_unref(body);
+    Answer *answer = self;
+
+    if (answer->conn)
+        answer->conn->answer = NULL;
+    for (size_t i = 0; i < ANSWER_BODIES; i++)
+        if (answer->bodies[i])
+            body_let_go(answer->server, answer->bodies[i]);
+    free(answer);
+}
+
+/* Holds the bodies and takes over their references. */
+static Answer *make_answer(Conn *conn, HttpBody *const bodies[ANSWER_BODIES])
+{
+    Answer *answer = xcalloc(1, sizeof *answer);
+
+    answer->server = conn->server;
+    answer->conn = conn;
+    for (size_t i = 0; i < ANSWER_BODIES; i++)
+        if ((answer->bodies[i] = bodies[i]))
+            body_hold(conn->server, bodies[i]);
+    if (conn->answer)
+        conn->answer->conn = NULL;
+    return conn->answer = answer;
+}
+
+static struct MHD_Response *make_body_response(Answer *answer)
+{
+    struct MHD_IoVec parts[ANSWER_BODIES];
+    unsigned count = 0;
+
+    for (size_t i = 0; i < ANSWER_BODIES; i++)
+        if (answer->bodies[i] && answer->bodies[i]->len)
+            parts[count++] = (struct MHD_IoVec){answer->bodies[i]->bytes, answer->bodies[i]->len};
+    if (count > 1)
+        return MHD_create_response_from_iovec(parts, count, free_answer, answer);
+    const union {
+        const void *in;
+        void *out; /* is only read */
+    } bytes = {.in = count ? parts[0].iov_base : ""};
+    return MHD_create_response_from_buffer_with_free_callback_cls(count ? parts[0].iov_len : 0, bytes.out, free_answer,
+                                                                  answer);
 }
 
 static bool has_no_body(unsigned status)
@@ -184,50 +266,70 @@ static bool has_no_body(unsigned status)
     return status < 200 || status == 204 || status == 304;
 }
 
-/* Takes over `body`. */
-static enum MHD_Result send_body(Conn *conn, unsigned status, const char *type, HttpBody *body, const HttpField *fields,
-                                 size_t field_count, bool head)
+/* Takes over the bodies. */
+static enum MHD_Result send_bodies(Conn *conn, unsigned status, const char *type, HttpBody *const bodies[ANSWER_BODIES],
+                                   const HttpField *fields, size_t field_count, bool head)
 {
-    struct MHD_Response *response;
-    union {
-        const char *in;
-        void *out; /* is only read */
-    } bytes;
-    size_t len;
+    Answer *answer = make_answer(conn, bodies);
+    struct MHD_Response *response = make_body_response(answer);
+    size_t len = 0;
 
-    if (!body || has_no_body(status)) {
-        http_body_unref(body);
-        body = http_body_static("", 0);
-    }
-    len = body->len;
-    bytes.in = body->bytes;
-    response = MHD_create_response_from_buffer_with_free_callback_cls(len, bytes.out, release_body, body);
     if (!response) {
-        http_body_unref(body);
+        free_answer(answer);
         return MHD_NO;
     }
+    for (size_t i = 0; i < ANSWER_BODIES; i++)
+        len += bodies[i] ? bodies[i]->len : 0;
     if (type && !has_no_body(status))
         MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
     for (size_t i = 0; i < field_count; i++)
         MHD_add_response_header(response, fields[i].name, fields[i].value);
     conn->answer_bytes = head ? 0 : len;
-    conn_deadline(conn, conn->server->limits.idle_timeout_ns + conn->answer_bytes * NS_PER_S / SLOWEST_BYTES_PER_S);
+    conn_deadline(conn, conn->server->limits.answer_timeout_ns + conn->answer_bytes * NS_PER_S / SLOWEST_BYTES_PER_S);
     return request_send(conn, status, response);
 }
 
 static enum MHD_Result refuse_request(Conn *conn, unsigned status, const char *text, const HttpField *field)
 {
-    return send_body(conn, status, "text/plain; charset=utf-8", http_body_static(text, strlen(text)), field,
-                     field ? 1 : 0, false);
+    HttpBody *const bodies[ANSWER_BODIES] = {http_body_static(text, strlen(text))};
+
+    return send_bodies(conn, status, "text/plain; charset=utf-8", bodies, field, field ? 1 : 0, false);
+}
+
+void http_answer_two(HttpRequest *request, unsigned status, const char *content_type, HttpBody *first, HttpBody *second,
+                     const HttpField *fields, size_t field_count)
+{
+    static const HttpField later = {"Retry-After", "1"};
+    Conn *conn = request->conn;
+    HttpServer *server = conn->server;
+    HttpBody *bodies[ANSWER_BODIES] = {first, second};
+    size_t more = 0;
+
+    assert(!request->answered);
+    request->answered = true;
+    for (size_t i = 0; i < ANSWER_BODIES; i++) {
+        if (bodies[i] && has_no_body(status)) {
+            http_body_unref(bodies[i]);
+            bodies[i] = NULL;
+        }
+        more += bodies[i] && !bodies[i]->holds ? body_count_bytes(bodies[i]) : 0;
+    }
+    if (more == 0 || make_room(server, conn, more) || conn->kept) {
+        request->result =
+            send_bodies(conn, status, content_type, bodies, fields, field_count, strcmp(request->method, "HEAD") == 0);
+        return;
+    }
+    for (size_t i = 0; i < ANSWER_BODIES; i++)
+        http_body_unref(bodies[i]);
+    server->counts.refused_answers++;
+    request->result = refuse_request(conn, MHD_HTTP_SERVICE_UNAVAILABLE,
+                                     "too many answers are on their way to clients that do not take them\n", &later);
 }
 
 void http_answer(HttpRequest *request, unsigned status, const char *content_type, HttpBody *body,
                  const HttpField *fields, size_t field_count)
 {
-    assert(!request->answered);
-    request->answered = true;
-    request->result =
-        send_body(request->conn, status, content_type, body, fields, field_count, !strcmp(request->method, "HEAD"));
+    http_answer_two(request, status, content_type, body, NULL, fields, field_count);
 }
 
 static const char *find_header(Conn *conn, const char *name)
@@ -261,6 +363,81 @@ const char *http_remote(const HttpRequest *request)
     return request->conn->peer;
 }
 
+uint64_t http_connection(const HttpRequest *request)
+{
+    return request->conn->number;
+}
+
+/* -- the Host header: a name that another site points at this address does not open this server to its pages --------
+ */
+
+enum { HOST_MAX = 255 };
+
+static enum MHD_Result count_host(void *self, enum MHD_ValueKind kind UNUSED, const char *name,
+                                  const char *value UNUSED)
+{
+    *(unsigned *)self += strcasecmp(name, MHD_HTTP_HEADER_HOST) == 0;
+    return MHD_YES;
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    const size_t len = strlen(text), end_len = strlen(end);
+
+    return len > end_len && strcasecmp(text + len - end_len, end) == 0;
+}
+
+static bool is_address(const char *name)
+{
+    unsigned char address[sizeof(struct in6_addr)];
+
+    return inet_pton(AF_INET, name, address) == 1 || inet_pton(AF_INET6, name, address) == 1;
+}
+
+static bool is_host_name(const HttpServer *server, const char *name)
+{
+    if (!*name || !strcasecmp(name, "localhost") || ends_with(name, ".localhost") || is_address(name))
+        return true;
+    for (char *const *host = server->hosts; *host; host++)
+        if (!strcmp(*host, "*") || !strcasecmp(*host, name) || (!strncmp(*host, "*.", 2) && ends_with(name, *host + 1)))
+            return true;
+    return false;
+}
+
+/* "name", "name:9400", "name.", "[::1]:9400" and all of it up to a slash. */
+static bool is_host(const HttpServer *server, const char *host)
+{
+    const bool bracket = *host == '[';
+    const char *start = host + bracket;
+    size_t len = strcspn(start, bracket ? "]/" : ":/");
+    char name[HOST_MAX + 1];
+
+    if (len > HOST_MAX)
+        return false;
+    len -= len && !bracket && start[len - 1] == '.';
+    memcpy(name, start, len);
+    name[len] = '\0';
+    return is_host_name(server, name);
+}
+
+/* TLS needs no such care: a browser would not take our certificate for another site's name. */
+static bool is_asked_by_name(Conn *conn, const char *url)
+{
+    const HttpServer *server = conn->server;
+    const char *host = find_header(conn, MHD_HTTP_HEADER_HOST), *authority = strstr(url, "://");
+    uint64_t held = 0;
+
+    if (!server->hosts || conn->web || !strcmp(conn->peer, "unix"))
+        return true;
+    if ((!host || is_host(server, host)) && (*url == '/' || !authority || is_host(server, authority + 3)))
+        return true;
+    if (log_limit(&conn->server->host_limit, uv_hrtime(), &held))
+        log_write(server->log, LOG_LEVEL_WARN,
+                  "a request from %s for the host '%.80s' was refused (%llu more were, unsaid); web.hosts lists names",
+                  conn->peer, host ? host : url, (unsigned long long)held);
+    return false;
+}
+
 /* The path of a request target, which a client may also write as a whole URL (RFC 9112, 3.2.2). NULL for none. */
 static const char *path_of(const char *target)
 {
@@ -284,7 +461,9 @@ static unsigned check_head(Conn *conn, const char *url, const char *method, cons
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(conn->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
     const char *length = find_header(conn, MHD_HTTP_HEADER_CONTENT_LENGTH);
     uint64_t body = 0;
+    unsigned hosts = 0;
 
+    MHD_get_connection_values(conn->mhd, MHD_HEADER_KIND, count_host, &hosts);
     *ret_text = "this server answers GET and HEAD alone\n";
     if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
         return MHD_HTTP_METHOD_NOT_ALLOWED;
@@ -300,6 +479,12 @@ static unsigned check_head(Conn *conn, const char *url, const char *method, cons
     *ret_text = "the request's path or query is malformed\n";
     if (conn->bad_uri || !path_of(url))
         return MHD_HTTP_BAD_REQUEST;
+    *ret_text = "one Host header is allowed\n";
+    if (hosts > 1)
+        return MHD_HTTP_BAD_REQUEST;
+    *ret_text = "this server does not go by that name: ask it by its IP address, or list the name in web.hosts\n";
+    if (!is_asked_by_name(conn, url))
+        return MHD_HTTP_MISDIRECTED_REQUEST;
     return 0;
 }
 
@@ -321,6 +506,8 @@ static enum MHD_Result call_handler(Conn *conn, const char *path, const char *me
     HttpServer *server = conn->server;
     HttpRequest request = {.conn = conn, .method = method, .path = path, .result = MHD_NO};
 
+    for (const char *const *kept = server->kept; kept && *kept && !conn->kept; kept++)
+        conn->kept = strcmp(*kept, path) == 0;
     server->handler(server->self, &request);
     if (!request.answered)
         return refuse_request(conn, MHD_HTTP_INTERNAL_SERVER_ERROR, "nothing answered this request\n", NULL);
@@ -375,17 +562,6 @@ enum MHD_Result request_handle(void *self UNUSED, struct MHD_Connection *mhd, co
 
 enum { BLOCK_BYTES = 16 * 1024 };
 
-struct HttpStream {
-    Conn *conn;
-    size_t first, count; /* bodies that wait, in the ring `queue` */
-    size_t offset;       /* bytes of the first one that are sent */
-    size_t queue_max;
-    bool ending;
-    void (*on_close)(void *self, HttpStream *stream);
-    void *self;
-    HttpBody *queue[];
-};
-
 static void wait_for_body(const HttpStream *stream)
 {
     int one = 1;
@@ -397,7 +573,7 @@ static void wait_for_body(const HttpStream *stream)
 
 static void drop_first_body(HttpStream *stream)
 {
-    http_body_unref(stream->queue[stream->first]);
+    body_let_go(stream->conn->server, stream->queue[stream->first]);
     stream->first = (stream->first + 1) % stream->queue_max;
     stream->count--;
     stream->offset = 0;
@@ -467,6 +643,9 @@ void http_stream_send(HttpStream *stream, HttpBody *body)
         conn_drop(stream->conn);
         return;
     }
+    if (!body->holds)
+        (void)make_room(stream->conn->server, stream->conn, body_count_bytes(body));
+    body_hold(stream->conn->server, body);
     stream->queue[(stream->first + stream->count++) % stream->queue_max] = http_body_ref(body);
     conn_resume(stream->conn);
 }
@@ -499,5 +678,7 @@ void request_completed(void *self, struct MHD_Connection *mhd, void **context, e
         server->counts.bytes_sent += conn->answer_bytes;
     if (conn->stream)
         end_stream(TAKE(conn->stream));
+    if (conn->answer)
+        TAKE(conn->answer)->conn = NULL;
     conn_idle(conn);
 }

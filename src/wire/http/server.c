@@ -18,6 +18,7 @@
 #include "base/alloc.h"
 #include "base/duration.h"
 #include "base/cleanup.h"
+#include "base/number.h"
 #include "wire/http/conn.h"
 
 /* -- libmicrohttpd ------------------------------------------------------------------------------------------------
@@ -44,7 +45,8 @@ static struct MHD_Daemon *start_daemon(HttpServer *server, bool tls)
     unsigned flags = MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME | (tls ? MHD_USE_TLS : 0u);
     /* libmicrohttpd reads heads into one half of a connection's memory and writes from the other. */
     size_t memory = 2 * limits->head_bytes + HEAD_EXTRA;
-    unsigned idle_s = (unsigned)((limits->idle_timeout_ns + NS_PER_S - 1) / NS_PER_S);
+    const uint64_t longest = number_max_u64(limits->idle_timeout_ns, limits->answer_timeout_ns);
+    unsigned idle_s = (unsigned)((longest + NS_PER_S - 1) / NS_PER_S);
     struct MHD_OptionItem options[] = {{MHD_OPTION_END, 0, NULL}, {MHD_OPTION_END, 0, NULL}};
 
     if (tls) {
@@ -105,6 +107,7 @@ static void close_daemon(HttpServer *server)
 /* -- accepting -------------------------------------------------------------------------------------------------------
  */
 
+enum { SEND_BUFFER = 32 * 1024, RECEIVE_BUFFER = 8 * 1024 };
 enum { BATCH = 16, RETRY_MS = 100 }; /* a batch at a time, then those taken are served */
 
 typedef union PeerAddress {
@@ -141,18 +144,25 @@ static void count_refused(HttpServer *server, const char *peer, const char *why)
                   (unsigned long long)held);
 }
 
+/* The kernel doubles both for its own needs. They count against the control group's memory, so the default, which grows
+ * to megabytes for a client that sends much or takes nothing, is not for us. */
+static void limit_buffers(int fd)
+{
+    const int send = SEND_BUFFER, receive = RECEIVE_BUFFER;
+
+    (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &send, sizeof send);
+    (void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &receive, sizeof receive);
+}
+
 static void add_connection(Listener *listener, int fd, const PeerAddress *address, socklen_t len)
 {
     HttpServer *server = listener->server;
     char peer[PEER_TEXT_MAX];
 
     format_peer(address, peer);
-    if (conn_make_room(server, peer, listener->socket.local)) {
-        conn_add(server, fd, peer, &address->any, len);
-        return;
-    }
-    close(fd);
-    count_refused(server, peer, "all connections are in use");
+    limit_buffers(fd);
+    conn_make_room(server, peer, listener->socket.local);
+    conn_add(server, fd, peer, &address->any, len);
 }
 
 /* Stops looking at the listeners for a while: nothing else would keep the loop from spinning. False. */
@@ -262,7 +272,10 @@ const HttpLimits http_default_limits = {
     .connections = 256,
     .connections_per_peer = 64,
     .head_timeout_ns = 10 * NS_PER_S,
+    .young_ns = NS_PER_S,
     .idle_timeout_ns = 90 * NS_PER_S, /* over the usual intervals of scraping, so that connections are kept */
+    .answer_timeout_ns = 30 * NS_PER_S,
+    .answer_bytes = 4 * 1024 * 1024,
     .head_bytes = 8 * 1024,
     .body_bytes = 0,
 };
@@ -306,11 +319,31 @@ static void set_urls(HttpServer *server)
 
 static int open_sockets(const HttpConfig *config, ListenSockets *ret, Err *err)
 {
-    if (config->systemd_sockets)
-        return listen_systemd(ret, err);
-    for (size_t i = 0; i < config->listen_count; i++)
-        TRY(listen_open(config->listen[i], ret, err));
+    const size_t count = config->systemd_sockets ? 1 : config->listen_count;
+
+    for (size_t i = 0; i < count; i++) {
+        const int rc = config->systemd_sockets ? listen_systemd(ret, err) : listen_open(config->listen[i], ret, err);
+
+        if (rc < 0 && config->failed)
+            *config->failed = i;
+        TRY(rc);
+    }
     return ret->len ? 0 : err_set(err, -EINVAL, "no address to listen on");
+}
+
+static char **copy_hosts(const char *const *hosts)
+{
+    size_t count = 0;
+    char **copy;
+
+    while (hosts && hosts[count])
+        count++;
+    if (!hosts)
+        return NULL;
+    copy = xcalloc(count + 1, sizeof *copy);
+    for (size_t i = 0; i < count; i++)
+        copy[i] = xstrdup(hosts[i]);
+    return copy;
 }
 
 static HttpServer *make_server(uv_loop_t *loop, const HttpConfig *config, WebConfig *web)
@@ -325,8 +358,10 @@ static HttpServer *make_server(uv_loop_t *loop, const HttpConfig *config, WebCon
     server->log = config->log;
     server->web_path = config->web_config ? xstrdup(config->web_config) : NULL;
     server->web = web;
+    server->hosts = copy_hosts(config->hosts);
+    server->kept = config->kept;
     server->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    server->refused_limit = server->tls_limit = server->auth_limit = limit;
+    server->refused_limit = server->tls_limit = server->auth_limit = server->host_limit = limit;
     uv_timer_init(loop, &server->tick);
     uv_timer_init(loop, &server->retry);
     uv_timer_init(loop, &server->closing_timer);
@@ -435,4 +470,5 @@ void http_server_close(HttpServer *server, uint64_t grace_ns, void (*on_closed)(
 void http_server_counts(const HttpServer *server, HttpCounts *ret)
 {
     *ret = server->counts;
+    ret->answer_bytes = server->held_bytes;
 }

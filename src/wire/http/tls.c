@@ -53,16 +53,13 @@ static const struct {
     {"X25519", ":+GROUP-X25519"},
 };
 
-static int fail_name(const YamlNode *tls, const char *key, size_t i, Err *err)
+static int fail_name(const WebFile *file, const char *key, const OptList *list, size_t i, Err *err)
 {
-    const YamlNode *list = yaml_get(tls, key);
-    const YamlNode *at = list && list->kind == YAML_SEQ && i < list->len ? list->items[i] : list;
-
-    return yaml_fail(at, err, "unknown name in '%s' (they are Go's, as TLS_AES_128_GCM_SHA256 or CurveP256)%s%.60s",
-                     key, at && at->kind == YAML_SCALAR ? ": " : "", at && at->kind == YAML_SCALAR ? at->text : "");
+    return opt_fail(&file->set, key, i, err,
+                    "unknown name '%.60s' (they are Go's, as TLS_AES_128_GCM_SHA256 or CurveP256)", list->items[i]);
 }
 
-static int add_suites(const WebFile *file, const YamlNode *tls, Str *out, bool *ret_old, bool *ret_new, Err *err)
+static int add_suites(const WebFile *file, Str *out, bool *ret_old, bool *ret_new, Err *err)
 {
     *ret_old = *ret_new = !file->cipher_suites.len;
     if (file->cipher_suites.len)
@@ -73,7 +70,7 @@ static int add_suites(const WebFile *file, const YamlNode *tls, Str *out, bool *
         while (s < ARRAY_LEN(suites) && strcmp(suites[s].name, file->cipher_suites.items[i]) != 0)
             s++;
         if (s == ARRAY_LEN(suites))
-            return fail_name(tls, "cipher_suites", i, err);
+            return fail_name(file, "tls_server_config.cipher_suites", &file->cipher_suites, i, err);
         str_add(out, suites[s].words);
         *ret_old |= suites[s].old;
         *ret_new |= suites[s].new;
@@ -81,7 +78,7 @@ static int add_suites(const WebFile *file, const YamlNode *tls, Str *out, bool *
     return 0;
 }
 
-static int add_curves(const WebFile *file, const YamlNode *tls, Str *out, Err *err)
+static int add_curves(const WebFile *file, Str *out, Err *err)
 {
     if (file->curves.len)
         str_add(out, ":-GROUP-ALL");
@@ -91,24 +88,26 @@ static int add_curves(const WebFile *file, const YamlNode *tls, Str *out, Err *e
         while (c < ARRAY_LEN(curves) && strcmp(curves[c].name, file->curves.items[i]) != 0)
             c++;
         if (c == ARRAY_LEN(curves))
-            return fail_name(tls, "curve_preferences", i, err);
+            return fail_name(file, "tls_server_config.curve_preferences", &file->curves, i, err);
         str_add(out, curves[c].words);
     }
     return 0;
 }
 
 /* A version for which no suite is listed is left out: offering it would only make handshakes fail. */
-static int add_versions(const WebFile *file, const YamlNode *tls, bool old, bool new, Str *out, Err *err)
+static int add_versions(const WebFile *file, bool old, bool new, Str *out, Err *err)
 {
     const size_t before = out->len;
 
     for (int v = file->max_version; v >= file->min_version; v--)
         if (v == VERSION_TLS13 ? new : old)
             str_addf(out, ":+VERS-TLS1.%d", v);
-    return out->len > before ? 0 : yaml_fail(tls, err, "no TLS version is left for these 'cipher_suites'");
+    return out->len > before ? 0
+                             : opt_fail(&file->set, "tls_server_config.cipher_suites", 0, err,
+                                        "no TLS version is left for these 'cipher_suites'");
 }
 
-int tls_priority(const WebFile *file, const YamlNode *tls_node, Arena *arena, const char **ret, Err *err)
+int tls_priority(const WebFile *file, Arena *arena, const char **ret, Err *err)
 {
     char room[PRIORITY_MAX];
     bool old, new;
@@ -116,9 +115,9 @@ int tls_priority(const WebFile *file, const YamlNode *tls_node, Arena *arena, co
 
     str_init_room(&out, room, sizeof(room));
     str_add(&out, "NORMAL:-VERS-ALL");
-    TRY(add_suites(file, tls_node, &out, &old, &new, err));
-    TRY(add_versions(file, tls_node, old, new, &out, err));
-    TRY(add_curves(file, tls_node, &out, err));
+    TRY(add_suites(file, &out, &old, &new, err));
+    TRY(add_versions(file, old, new, &out, err));
+    TRY(add_curves(file, &out, err));
     if (file->prefer_server_ciphers)
         str_add(&out, ":%SERVER_PRECEDENCE");
     TRY(str_check(&out, "the list of cipher suites", err));
@@ -140,20 +139,29 @@ struct Tls {
 
 CLEANUP_POINTER(Tls, tls_free);
 
+/* PEM that stands in the web-config itself, or in a file. */
+typedef struct Pem {
+    const char *text, *file, *text_key, *file_key;
+} Pem;
+
+static int fail_pem(const WebFile *file, const Pem *pem, Err *err)
+{
+    return opt_add_place(&file->set, pem->text ? pem->text_key : pem->file_key, 0, err);
+}
+
 /* The text itself, or the content of the file, which may lie beside `base`. What it is called goes into `called`. */
-static int read_pem(const char *text, const char *file, const char *base, Str *ret, const char *key, Str *called,
-                    Err *err)
+static int read_pem(const Pem *pem, const char *base, Str *ret, Str *called, Err *err)
 {
     const char *slash = strrchr(base, '/');
 
-    if (text) {
-        str_addf(called, "%s: '%s'", base, key);
-        str_add(ret, text);
-        return str_check(ret, key, err);
+    if (pem->text) {
+        str_addf(called, "'%s'", pem->text_key);
+        str_add(ret, pem->text);
+        return str_check(ret, pem->text_key, err);
     }
-    if (*file != '/' && slash)
+    if (*pem->file != '/' && slash)
         str_addn(called, base, (size_t)(slash - base) + 1);
-    str_add(called, file);
+    str_add(called, pem->file);
     TRY(str_check(called, "the path", err));
     return file_read(called->text, PEM_MAX, ret, err);
 }
@@ -181,39 +189,49 @@ static int load_cert(Tls *tls, const WebFile *file, const char *base, Err *err)
     CLEANUP(str_done) Str cert_name = str_limited(ERR_TEXT_MAX);
     CLEANUP(str_done) Str key_name = str_limited(ERR_TEXT_MAX);
     CLEANUP(wipe_text) Str key = {0};
+    const Pem of_cert = {file->cert, file->cert_file, "tls_server_config.cert", "tls_server_config.cert_file"};
+    const Pem of_key = {file->key, file->key_file, "tls_server_config.key", "tls_server_config.key_file"};
     gnutls_datum_t cert_data, key_data;
     int rc;
 
     str_init(&key, PEM_MAX);
-    TRY(read_pem(file->cert, file->cert_file, base, &cert, "cert", &cert_name, err));
-    TRY(read_pem(file->key, file->key_file, base, &key, "key", &key_name, err));
+    if (read_pem(&of_cert, base, &cert, &cert_name, err) < 0)
+        return fail_pem(file, &of_cert, err);
+    if (read_pem(&of_key, base, &key, &key_name, err) < 0)
+        return fail_pem(file, &of_key, err);
     cert_data = make_datum(&cert);
     key_data = make_datum(&key);
     rc = gnutls_certificate_set_x509_key_mem2(tls->credentials, &cert_data, &key_data, GNUTLS_X509_FMT_PEM, NULL, 0);
+    if (rc >= 0)
+        return 0;
     if (rc == GNUTLS_E_CERTIFICATE_KEY_MISMATCH)
-        return err_set(err, -EINVAL, "the key in %.180s does not belong to the certificate in %.180s", key_name.text,
-                       cert_name.text);
-    if (rc < 0)
-        return err_set(err, -EINVAL, "certificate %.160s with key %.160s: %s", cert_name.text, key_name.text,
-                       gnutls_strerror(rc));
-    return 0;
+        (void)err_set(err, -EINVAL, "the key in %.180s does not belong to the certificate in %.180s", key_name.text,
+                      cert_name.text);
+    else
+        (void)err_set(err, -EINVAL, "certificate %.160s with key %.160s: %s", cert_name.text, key_name.text,
+                      gnutls_strerror(rc));
+    return fail_pem(file, rc == GNUTLS_E_CERTIFICATE_KEY_MISMATCH ? &of_key : &of_cert, err);
 }
 
 static int load_ca(Tls *tls, const WebFile *file, const char *base, Err *err)
 {
     CLEANUP(str_done) Str ca = str_limited(PEM_MAX);
     CLEANUP(str_done) Str name = str_limited(ERR_TEXT_MAX);
+    const Pem of_ca = {file->client_ca, file->client_ca_file, "tls_server_config.client_ca",
+                       "tls_server_config.client_ca_file"};
     gnutls_datum_t data;
     int rc;
 
     if (!file->client_ca && !file->client_ca_file)
         return 0;
-    TRY(read_pem(file->client_ca, file->client_ca_file, base, &ca, "client_ca", &name, err));
+    if (read_pem(&of_ca, base, &ca, &name, err) < 0)
+        return fail_pem(file, &of_ca, err);
     data = make_datum(&ca);
     rc = gnutls_certificate_set_x509_trust_mem(tls->credentials, &data, GNUTLS_X509_FMT_PEM);
-    if (rc < 0)
-        return fail_tls(rc, name.text, err);
-    return rc > 0 ? 0 : err_set(err, -EINVAL, "%.300s: no certificate in it", name.text);
+    if (rc > 0)
+        return 0;
+    (void)err_set(err, -EINVAL, "%.300s: %s", name.text, rc < 0 ? gnutls_strerror(rc) : "no certificate in it");
+    return fail_pem(file, &of_ca, err);
 }
 
 int tls_new(const WebFile *file, const char *base, Tls **ret, Err *err)

@@ -7,15 +7,14 @@
 
 #include "base/arena.h"
 #include "base/err.h"
-#include "base/yaml.h"
 #include "wire/http/web_config.h"
 
-/* The priority string for versions, cipher_suites and curve_preferences of `file`. `tls_node` is the mapping
- * tls_server_config, for positions. -EINVAL names what is unknown and what is allowed. */
-int tls_priority(const WebFile *file, const YamlNode *tls_node, Arena *arena, const char **ret, Err *err);
+/* The priority string for versions, cipher_suites and curve_preferences of `file`. -EINVAL names what is unknown and
+ * what is allowed. */
+int tls_priority(const WebFile *file, Arena *arena, const char **ret, Err *err);
 
 /* Loads certificate, key and CA. `base` is the web-config file, to which relative paths are relative. -errno, -EINVAL
- * with the file's name. */
+ * with the file's name and where it is named. */
 int tls_new(const WebFile *file, const char *base, Tls **ret, Err *err);
 void tls_free(Tls *tls); /* accepts NULL */
 

@@ -14,6 +14,8 @@
 #include "base/cleanup.h"
 #include "wire/http/tls.h"
 
+#define TLS_KEY "tls_server_config."
+
 enum { WEB_CONFIG_MAX = 1024 * 1024, HEADER_VALUE_MAX = 4096 };
 
 static const char *const client_auth_names[] = {"NoClientCert",
@@ -26,40 +28,37 @@ static const char *const version_names[] = {"TLS10", "TLS11", "TLS12", "TLS13", 
 
 #define AT(field) .off = offsetof(WebFile, field), .flags = OPT_CONFIG_ONLY
 static const OptSpec web_opts[] = {
-    {.key = "tls_server_config.cert", .type = OPT_STRING, AT(cert), .help = "certificate chain as PEM text"},
-    {.key = "tls_server_config.key", .type = OPT_STRING, AT(key), .help = "private key as PEM text"},
-    {.key = "tls_server_config.client_ca", .type = OPT_STRING, AT(client_ca), .help = "CA of clients as PEM text"},
-    {.key = "tls_server_config.cert_file", .type = OPT_STRING, AT(cert_file), .help = "file of the certificate chain"},
-    {.key = "tls_server_config.key_file", .type = OPT_STRING, AT(key_file), .help = "file of the private key"},
-    {.key = "tls_server_config.client_ca_file",
-     .type = OPT_STRING,
-     AT(client_ca_file),
-     .help = "file of the CA of clients"},
-    {.key = "tls_server_config.client_auth_type",
+    {.key = TLS_KEY "cert", .type = OPT_STRING, AT(cert), .help = "certificate chain as PEM text"},
+    {.key = TLS_KEY "key", .type = OPT_STRING, AT(key), .help = "private key as PEM text"},
+    {.key = TLS_KEY "client_ca", .type = OPT_STRING, AT(client_ca), .help = "CA of clients as PEM text"},
+    {.key = TLS_KEY "cert_file", .type = OPT_STRING, AT(cert_file), .help = "file of the certificate chain"},
+    {.key = TLS_KEY "key_file", .type = OPT_STRING, AT(key_file), .help = "file of the private key"},
+    {.key = TLS_KEY "client_ca_file", .type = OPT_STRING, AT(client_ca_file), .help = "file of the CA of clients"},
+    {.key = TLS_KEY "client_auth_type",
      .type = OPT_ENUM,
      AT(client_auth),
      .names = client_auth_names,
      .def = "NoClientCert",
      .help = "which certificate a client must show"},
-    {.key = "tls_server_config.client_allowed_sans",
+    {.key = TLS_KEY "client_allowed_sans",
      .type = OPT_LIST,
      AT(client_allowed_sans),
      .help = "names of which a client's certificate must have one"},
-    {.key = "tls_server_config.min_version",
+    {.key = TLS_KEY "min_version",
      .type = OPT_ENUM,
      AT(min_version),
      .names = version_names,
      .def = "TLS12",
      .help = "oldest TLS version"},
-    {.key = "tls_server_config.max_version",
+    {.key = TLS_KEY "max_version",
      .type = OPT_ENUM,
      AT(max_version),
      .names = version_names,
      .def = "TLS13",
      .help = "newest TLS version"},
-    {.key = "tls_server_config.cipher_suites", .type = OPT_LIST, AT(cipher_suites), .help = "allowed suites"},
-    {.key = "tls_server_config.curve_preferences", .type = OPT_LIST, AT(curves), .help = "allowed curves"},
-    {.key = "tls_server_config.prefer_server_cipher_suites",
+    {.key = TLS_KEY "cipher_suites", .type = OPT_LIST, AT(cipher_suites), .help = "allowed suites"},
+    {.key = TLS_KEY "curve_preferences", .type = OPT_LIST, AT(curves), .help = "allowed curves"},
+    {.key = TLS_KEY "prefer_server_cipher_suites",
      .type = OPT_BOOL,
      AT(prefer_server_ciphers),
      .def = "true",
@@ -174,7 +173,7 @@ static int read_users(Arena *arena, WebFile *file, Err *err)
 static int check_pem(const YamlNode *tls, const char *text, const char *file, const char *key, bool needed, Err *err)
 {
     if (text && file)
-        return yaml_fail(tls, err, "'%s' and '%s_file' are both there, one is enough", key, key);
+        return yaml_fail(yaml_get(tls, key), err, "'%s' and '%s_file' are both there, one is enough", key, key);
     if (needed && !text && !file)
         return yaml_fail(tls, err, "'tls_server_config' needs '%s_file' (or '%s')", key, key);
     return 0;
@@ -182,7 +181,8 @@ static int check_pem(const YamlNode *tls, const char *text, const char *file, co
 
 static int check_tls(const YamlNode *tls, Arena *arena, WebFile *file, Err *err)
 {
-    bool ca = file->client_ca || file->client_ca_file;
+    const bool ca = file->client_ca || file->client_ca_file;
+    const OptSet *set = &file->set;
 
     file->has_tls = !yaml_is_null(tls) && tls->len > 0;
     if (!file->has_tls)
@@ -191,27 +191,31 @@ static int check_tls(const YamlNode *tls, Arena *arena, WebFile *file, Err *err)
     TRY(check_pem(tls, file->key, file->key_file, "key", true, err));
     TRY(check_pem(tls, file->client_ca, file->client_ca_file, "client_ca", false, err));
     if (ca && file->client_auth == WEB_NO_CLIENT_CERT)
-        return yaml_fail(tls, err, "a client CA without 'client_auth_type' checks nothing");
+        return opt_fail(set, file->client_ca ? TLS_KEY "client_ca" : TLS_KEY "client_ca_file", 0, err,
+                        "a client CA without 'client_auth_type' checks nothing");
     if (!ca && file->client_auth >= WEB_VERIFY_CLIENT_CERT_IF_GIVEN)
-        return yaml_fail(tls, err, "'client_auth_type: %s' needs 'client_ca_file'",
-                         client_auth_names[file->client_auth]);
+        return opt_fail(set, TLS_KEY "client_auth_type", 0, err, "%s needs 'client_ca_file'",
+                        client_auth_names[file->client_auth]);
     if (file->client_allowed_sans.len && file->client_auth == WEB_NO_CLIENT_CERT)
-        return yaml_fail(tls, err, "'client_allowed_sans' without 'client_auth_type' checks nothing");
+        return opt_fail(set, TLS_KEY "client_allowed_sans", 0, err, "without 'client_auth_type' it checks nothing");
     if (file->min_version > file->max_version)
-        return yaml_fail(tls, err, "'min_version' %s is over 'max_version' %s", version_names[file->min_version],
-                         version_names[file->max_version]);
-    return tls_priority(file, tls, arena, &file->priority, err);
+        return opt_fail(set, TLS_KEY "max_version", 0, err, "%s is under 'min_version' %s",
+                        version_names[file->max_version], version_names[file->min_version]);
+    return tls_priority(file, arena, &file->priority, err);
 }
 
 int web_file_read(const char *name, const char *text, size_t len, Arena *arena, WebFile *ret, Err *err)
 {
     WebFile file = {0};
-    OptSet set = {.opts = web_opts, .count = ARRAY_LEN(web_opts), .into = &file, .arena = arena};
+    OptPlace *places = arena_calloc(arena, ARRAY_LEN(web_opts), sizeof(*places));
+    OptSet set = {.opts = web_opts, .count = ARRAY_LEN(web_opts), .into = &file, .arena = arena, .places = places};
     const YamlNode *root = NULL;
 
     TRY(opt_defaults(&set, err));
     TRY(yaml_load(name, text, len, arena, &root, err));
     TRY(opt_yaml(&set, root, err));
+    file.set = set;
+    file.set.into = NULL;
     TRY(check_tls(yaml_get(root, "tls_server_config"), arena, &file, err));
     TRY(read_headers(arena, &file, err));
     TRY(read_users(arena, &file, err));

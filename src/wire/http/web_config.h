@@ -31,6 +31,7 @@ typedef enum WebClientAuth {
 
 /* The file as it stands, before any other file it names is opened. Texts lie in `arena`. */
 typedef struct WebFile {
+    OptSet set;                                        /* where its values stand; without `into` */
     const char *cert_file, *key_file, *client_ca_file; /* as written */
     const char *cert, *key, *client_ca;                /* PEM, instead of a file */
     int client_auth;                                   /* WebClientAuth */

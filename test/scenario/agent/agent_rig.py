@@ -97,11 +97,12 @@ class Node:
 
 
 class Agent:
-    def __init__(self, stoker, tmp, env, options=(), listen="127.0.0.1:0", ready=True):
+    def __init__(self, stoker, tmp, env, options=(), listen="127.0.0.1:0", ready=True, within=()):
+        """`within`: words before the command, as unshare(1) has them."""
         self.stoker, self.env, self.control = stoker, env, tmp / "control.sock"
         self.log = open(tmp / "agent.log", "ab")
         self.log_path = tmp / "agent.log"
-        command = [stoker, "agent", "--listen", listen, "--control", self.control, *options]
+        command = [*within, stoker, "agent", "--listen", listen, "--control", self.control, *options]
         self.process = subprocess.Popen(list(map(str, command)), env=env, stdout=subprocess.PIPE, stderr=self.log, text=True,
                                         start_new_session=True)  # without a terminal SIGHUP means: read the files again
         line = self.process.stdout.readline()

@@ -1,15 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Incidents from end to end: a fault on a simulated node, and the verbs, the API and the page that tell of it."""
+import contextlib
 import gzip
 import json
 import os
 import pathlib
 import select
 import signal
+import sqlite3
 import subprocess
+import sys
 
 import pytest
 from agent_rig import Agent, until
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "unit" / "alert"))
+from alert_rig import Hook  # noqa: E402
 
 IDLE = "about: nothing runs\ngpus: {board: h100-sxm-80gb, count: 8}\ntruth: []\n"
 SCHEMA = json.loads((pathlib.Path(__file__).resolve().parents[3] / "docs" / "incidents.schema.json").read_text())
@@ -288,8 +294,10 @@ def test_the_page(judged):
                  "series of the incident and of the XID, which the driver may tell later than the log")
     assert page.one("stoker_incident_open", **{"class": "gpu-lost", "gpu": "3", "severity": "fatal"}) == 1
     assert page.one("stoker_gpu_health", gpu="3") == 3 and page.one("stoker_gpu_health", gpu="1") == 0
-    assert page.one("stoker_incidents_opened_total", **{"class": "gpu-lost"}) == 1
-    assert page.one("stoker_xid_errors_total", gpu="3", xid="79") == 1, "log and library told the same one"
+    until(lambda: [v for _, v in agent.page().all("stoker_incidents_opened_total", **{"class": "gpu-lost"}) if v] == [1],
+          "one incident opened")
+    until(lambda: agent.page().one("stoker_gpu_xid_errors_total", gpu="3") >= 2, "XID 79, and 154 which comes with it")
+    assert agent.page().one("stoker_gpu_xid_errors_total", gpu="3") == 2, "log and library told the same ones"
     assert page.one("stoker_journal_up") == 1
     node.inject("xid", "119", "gpu=1")
     until(lambda: agent.page().all("stoker_xid_errors_total", gpu="1", xid="119"), "XID 119 of the log")
@@ -338,3 +346,138 @@ def test_a_class_of_the_site_reaches_every_output_and_none_contradicts(judged, t
     words = {l["gpu"]: l["activity"] for l, v in page.all("stoker_gpu_activity") if v == 1}
     assert words == {str(g["index"]): g["activity"]["word"] for g in body["node"]["gpus"]}
     assert {v for _, v in page.all("stoker_gpu_health")} == {2}
+
+
+# --- faults that were repaired while no agent looked ---------------------------------------------------------------------
+
+SPEED = 60
+TELL_ALL = """
+alerts:
+  receivers:
+    hook: {{webhook: {{url: "{hook}/", timeout: 10s}}}}
+  routes:
+    - match: {{route: [page, ticket, user]}}
+      receiver: hook
+"""
+
+
+class Nights:
+    """Agents one after another on one node, and the person who is called."""
+
+    def __init__(self, make_node, tmp_path, driver):
+        (tmp_path / "idle.yaml").write_text(IDLE)
+        self.node = make_node(str(tmp_path / "idle.yaml"), speed=SPEED, strict=False, driver=driver,
+                              options=("--kernel-log", str(tmp_path / "kmsg")))
+        self.hook, self.tmp, self.agent, self.starts, self.journal = Hook(), tmp_path, None, 0, None
+        self.slots = {row[0][-12:].lower(): int(row[1]) for row in self.node.smi("pci.bus_id", "index")}
+        self.config = tmp_path / "stoker.yaml"
+        self.config.write_text(TELL_ALL.format(hook=f"http://127.0.0.1:{self.hook.port}"))
+
+    def start(self, journal):
+        self.starts, self.journal = self.starts + 1, journal
+        folder = self.tmp / f"agent{self.starts}"
+        folder.mkdir()
+        self.agent = Agent(self.node.stoker, folder, self.node.env, ready=False, options=(
+            "--config", self.config, "--kernel-log", self.tmp / "kmsg", "--journal", self.tmp / journal, "--clock-speed", SPEED,
+            "--sample-fast", "1s", "--sample-normal", "2s"))
+
+    def kill(self):
+        """Once the journal has what it told: the next one would tell it again, for it cannot know that it arrived."""
+        until(lambda: {p.json["incident"]["id"] for p in self.hook.posts} <= self.heard(), self.heard)
+        self.agent.process.kill()
+        self.agent.stop()
+
+    def clock(self):
+        return json.loads(self.node.sim("clock", "--json"))["virtual_ns"] / 1e9
+
+    def wait(self, seconds):
+        end = self.clock() + seconds
+        until(lambda: self.clock() >= end, "the clock stands")
+
+    def gpu(self, incident):
+        """By its address: one that was lost before the agent's first look has no index."""
+        return self.slots[incident["device"]["pci"][-12:].lower()]
+
+    def energies(self):
+        """What the journal has, by GPU."""
+        with contextlib.closing(sqlite3.connect(f"file:{self.tmp}/{self.journal}?mode=ro", uri=True)) as db:
+            return {self.slots[pci[-12:]]: mj for pci, mj in db.execute("SELECT pci, energy_mj FROM gpu_seen")}
+
+    def heard(self):
+        """The incidents that the receiver is known to have heard of."""
+        with contextlib.closing(sqlite3.connect(f"file:{self.tmp}/{self.journal}?mode=ro", uri=True)) as db:
+            kept = {key: json.loads(text) for key, text in db.execute("SELECT key, text FROM outbox")}
+        return {key for key, one in kept.items() if one["told"] == "open" and not one["unsure"]}
+
+    def told(self):
+        """(change, class, GPU) of all that was sent."""
+        return [(p.json["change"], p.json["incident"]["class"], self.gpu(p.json["incident"])) for p in self.hook.posts]
+
+    def done(self):
+        if self.agent:
+            self.agent.stop()
+        self.hook.down()
+
+
+@pytest.fixture
+def make_nights(make_node, tmp_path):
+    made = []
+
+    def make(driver):
+        made.append(Nights(make_node, tmp_path, driver))
+        return made[-1]
+
+    yield make
+    for it in made:
+        it.done()
+
+
+@pytest.mark.parametrize("driver", ["570.86.15", "535.183.06"])
+def test_what_was_repaired_before_the_agent_looked(make_nights, driver):
+    nights = make_nights(driver)
+    for xid, gpu in ((119, 5), (79, 3), (48, 1), (94, 2)):
+        nights.node.inject("xid", str(xid), f"gpu={gpu}")
+        nights.wait(5)
+        nights.node.inject("reset", f"gpu={gpu}")
+    nights.node.inject("xid", "119", "gpu=7")  # this one stands
+    nights.wait(30)
+    nights.start("fresh.db")
+    incident(nights.agent, **{"class": "gsp-failure"})
+    nights.wait(120)  # longer than readings are waited for
+    assert [(i["class"], nights.gpu(i)) for i in listed(nights.agent, "--all")] == [("gsp-failure", 7)]
+    until(lambda: nights.told(), "the page")
+    assert nights.told() == [("opened", "gsp-failure", 7)]
+
+    # a new version of the agent, by a stop or a kill: nobody hears of it, and what stands goes on
+    for end in (nights.agent.stop, nights.kill):
+        [one] = listed(nights.agent)
+        end()
+        nights.start("fresh.db")
+        incident(nights.agent, id=one["id"])
+        nights.wait(120)
+        assert [i["id"] for i in listed(nights.agent, "--all")] == [one["id"]], listed(nights.agent, "--all")
+    assert nights.told() == [("opened", "gsp-failure", 7)]
+
+
+@pytest.mark.parametrize("driver", ["570.86.15", "535.183.06"])
+def test_a_reset_while_the_agent_was_down(make_nights, driver):
+    """By the energy that the journal has; drivers before R565 have no word of their own on it."""
+    nights = make_nights(driver)
+    nights.wait(300)  # more than it will have run since its reset
+    nights.start("journal.db")
+    until(lambda: len(nights.energies()) == 8 and all(nights.energies().values()), nights.energies)
+    nights.node.inject("xid", "119", "gpu=5")
+    nights.node.inject("xid", "62", "gpu=4")
+    until(lambda: {(c, g) for _, c, g in nights.told()} == {("gsp-failure", 5), ("firmware-error", 4)}, nights.told)
+    nights.kill()
+    nights.node.inject("reset", "gpu=5")
+    nights.start("journal.db")
+    over = lambda: next((i for i in listed(nights.agent, "--all") if nights.gpu(i) == 5 and i["state"] == "cleared"), None)
+    assert until(over, lambda: listed(nights.agent, "--all"))["ended_by"] == "reset"
+    until(lambda: ("cleared", "gsp-failure", 5) in nights.told(), nights.told)
+    nights.wait(120)
+    assert [nights.gpu(i) for i in listed(nights.agent)] == [4], listed(nights.agent)
+    events = [json.loads(line) for line in nights.agent.verb("events", "--json").stdout.splitlines()]
+    [reset] = [e for e in events if e["kind"] == "reset"]
+    assert "while no agent ran" in reset["text"] and nights.slots[reset["pci"][-12:].lower()] == 5, reset
+    assert sorted(nights.told())[1:] == [("opened", "firmware-error", 4), ("opened", "gsp-failure", 5)], nights.told()

@@ -223,7 +223,7 @@ def test_a_folder_of_pod_logs_that_is_missing(on_node, path):
         make_pods(logs, *[f"ns_pod-{i}_{UID % i}" for i in range(8)])
         until(lambda: uids(agent) == {str(i): UID % i for i in range(8)}, lambda: f"{uids(agent)} {agent.log_text()}")
         logs.rename(logs.with_name("gone"))  # what was known stays, and it is said
-        until(lambda: agent.log_text().count("No such file") == 2, agent.log_text)
+        until(lambda: agent.log_text().count("label pod_uid: open") == 2, agent.log_text)
         assert uids(agent) == {str(i): UID % i for i in range(8)}
 
 

@@ -69,3 +69,35 @@ def test_nobody_of_this_machine_is_taken_for_one(make_node, make_agent, scene, s
         assert not pathlib.Path(f"/proc/{one['pid']}").exists()
         with pytest.raises(ProcessLookupError):
             os.kill(one["pid"], 0)
+
+
+def test_an_incident_says_whose_work_was_hit(make_node, make_agent, scene, tmp_path):
+    """Of a lost GPU and of a program's own fault: from the lists of the moment before, although the process is gone."""
+    log, kept = tmp_path / "kmsg", tmp_path / "journal.db"
+    node = make_node(scene("systemd"), options=("--kernel-log", str(log)))
+    agent = make_agent(node.env, options=("--kernel-log", log, "--journal", kept))
+    until(lambda: len(o := owners(agent)) == 4 and all("user" in one for one in o.values()), lambda: owners(agent))
+
+    def incident(of, gpu):
+        return until(lambda: next((i for i in agent.json("/api/v1/incidents?state=all")[1]["incidents"]
+                                   if i["class"] == of and i["device"]["index"] == gpu), None),
+                     lambda: agent.json("/api/v1/incidents?state=all"))
+
+    node.inject("xid", "79", "gpu=0")
+    lost = incident("gpu-lost", 0)
+    assert lost["affected"] == "job 4711 of alice" and lost["job"] == "4711", lost
+    [owner] = lost["owners"]
+    assert (owner["user"], owner["job"], owner["process"], owner["pod"]) == ("alice", "4711", "python", None), owner
+    assert owner["pid"] >= 4194304
+    node.inject("xid", "31", "gpu=1")
+    fault = incident("app-fault", 1)
+    assert fault["affected"] == "pod serving/chat-0" and [o["namespace"] for o in fault["owners"]] == ["serving"], fault
+    until(lambda: 0 not in owners(agent), lambda: owners(agent))
+    assert incident("gpu-lost", 0)["owners"] == lost["owners"]
+    card = agent.verb("status").stdout
+    assert "job 4711 of alice" in card, card
+    assert "affected" in agent.verb("incidents", "show", lost["id"]).stdout
+    agent.stop()
+    again = make_agent(node.env, options=("--kernel-log", log, "--journal", kept), ready=False)
+    agent = again
+    assert incident("gpu-lost", 0)["owners"] == lost["owners"]

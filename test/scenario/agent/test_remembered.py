@@ -128,6 +128,55 @@ def evidence(incident):
     return " | ".join(e["text"] for e in incident["evidence"])
 
 
+def test_a_lost_gpu_keeps_its_name_over_a_restart(place):
+    """It cannot say who it is any more; the journal can. Or its alerts would end and begin as others."""
+    place.boot()
+    agent = place.start()
+    until(lambda: len(place.rows()) == 4 and all(g["state"] == "up" for g in agent.gpus()), agent.log_text)
+    before = agent.gpu(2)
+    place.node.inject("xid", "79", "gpu=2")
+    until(lambda: agent.gpu(2)["state"] == "lost" and agent.page().all("stoker_incident_open", gpu="2"), agent.log_text)
+    [(labels, _)] = agent.page().all("stoker_gpu_up", reason="lost")
+    assert labels["gpu"] == "2" and labels["UUID"] == before["uuid"]
+    place.agent.process.kill()
+    agent = place.start()
+    seen = until(lambda: (p := agent.page()).all("stoker_gpu_up", reason="lost") and p, agent.log_text)
+    assert seen.all("stoker_gpu_up", reason="lost") == [(labels, 0)]
+    assert [l["UUID"] for l, _ in agent.page().all("stoker_incident_open", gpu="2")] == [before["uuid"]]
+    after = agent.gpu(2)
+    assert [after[k] for k in ("uuid", "name", "pci")] == [before[k] for k in ("uuid", "name", "pci")], after
+    assert "GPU 2" in agent.verb("status").stdout and " ?  " not in agent.verb("status").stdout
+
+
+def test_counters_go_on_over_a_restart(place):
+    """`increase()` over a restart sees the new one alone."""
+    place.boot()
+    agent = place.start()
+    until(lambda: len(place.rows()) == 4 and all(g["state"] == "up" for g in agent.gpus()), agent.log_text)
+    page = agent.page()
+    assert page.one("stoker_gpu_xid_errors_total", gpu="1") == 0
+    assert page.all("stoker_events_total", kind="xid") and not any(v for _, v in page.all("stoker_events_total", kind="xid"))
+    counters = ("stoker_events_total", "stoker_gpu_xid_errors_total", "stoker_xid_errors_total", "stoker_incidents_opened_total",
+                "stoker_incidents_cleared_total")
+
+    def counted(agent):
+        return {(n, tuple(sorted(l.items()))): v for n, l, v in agent.page().series if n in counters and l.get("kind") != "agent-start"}
+
+    for _ in range(2):
+        place.node.inject("xid", "31", "gpu=1")
+    until(lambda: agent.page().one("stoker_gpu_xid_errors_total", gpu="1") == 2, agent.log_text)
+    until(lambda: agent.page().one("stoker_xid_errors_total", gpu="1", xid="31") == 2, agent.log_text)  # a minute of the node
+    before = counted(agent)
+    place.agent.process.kill()
+    agent = place.start()
+    until(lambda: agent.page().all("stoker_gpu_xid_errors_total", gpu="1"), agent.log_text)
+    after = counted(agent)
+    assert all(after.get(k, 0) >= v for k, v in before.items()), {k: (v, after.get(k)) for k, v in before.items() if after.get(k) != v}
+    assert agent.page().one("stoker_gpu_xid_errors_total", gpu="1") == agent.page().one("stoker_xid_errors_total", gpu="1", xid="31") == 2
+    place.node.inject("xid", "31", "gpu=1")
+    until(lambda: agent.page().one("stoker_gpu_xid_errors_total", gpu="1") == 3, agent.log_text)
+
+
 def test_a_gpu_that_went_while_the_agent_was_away(place):
     place.boot()
     agent = place.start()

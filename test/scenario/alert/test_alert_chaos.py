@@ -104,6 +104,8 @@ def test_bad_day(start, hook, seed, kind):
                 driver.end(grace_ms=node.random.choice([0, 20]))
             else:
                 driver.kill()
+            hook.wait_idle()  # what the old one sent last is not behind what the new one sends
+            manager.wait_idle()
             driver = start(config(hook, manager), resume=list(node.open.values()), offset=offset)
     calm(driver, hook, manager)
     for _ in range(5):  # what it never heard the end of ends by itself

@@ -77,6 +77,9 @@ void check_course(Client *c, double seconds);
 /* Whether a function may answer so on a node that is well. */
 int check_code(nvmlReturn_t code);
 
+/* What the programs of a Kubernetes node conclude from their calls while GPUs are lost. */
+void kube_run(Client *c);
+
 /* ---- threads and processes ---- */
 
 /* Builds a node, and asks it from 4 processes of 8 threads while a fifth changes it. Returns the exit code. */

@@ -3,6 +3,7 @@
  * client build SCENARIO IMAGE BOARDS_DIR   makes the image of a node
  * client dump                              writes all answers of the node named by STOKER_SIM, at its present time
  * client check                             looks whether they agree, steps the clock, calls what changes things, too
+ * client kube                              replays NVIDIA's programs of a Kubernetes node
  * client ask                               asks from many threads, once
  * client storm BOARDS_DIR                  a node that changes under many processes
  * Exit codes: 0 all is well, 1 something is wrong, 2 usage, 3 could not tell.
@@ -40,6 +41,10 @@ static int work(Client *c, const char *what)
 {
     if (strcmp(what, "dump") == 0) {
         client_read_all(c);
+        return c->wrong != 0;
+    }
+    if (strcmp(what, "kube") == 0) {
+        kube_run(c);
         return c->wrong != 0;
     }
     FILE *text = c->out;
@@ -90,8 +95,10 @@ int main(int argc, char **argv)
         return build(argv[2], argv[3], argv[4]);
     if (strcmp(what, "storm") == 0 && argc == 3)
         return storm_run(argv[0], argv[2]);
-    if (argc == 2 && (strcmp(what, "dump") == 0 || strcmp(what, "check") == 0 || strcmp(what, "ask") == 0))
-        return run(what);
-    fprintf(stderr, "usage: client build SCENARIO IMAGE BOARDS_DIR | dump | check | ask | storm BOARDS_DIR\n");
+    static const char *const verbs[] = {"dump", "check", "kube", "ask"};
+    for (size_t i = 0; argc == 2 && i < ARRAY_LEN(verbs); i++)
+        if (strcmp(what, verbs[i]) == 0)
+            return run(what);
+    fprintf(stderr, "usage: client build SCENARIO IMAGE BOARDS_DIR | dump | check | kube | ask | storm BOARDS_DIR\n");
     return 2;
 }

@@ -47,7 +47,7 @@ enum { FIELDS_MAX = 302 };
 /* The highest field id that a driver knows. */
 static unsigned int fields_of(uint32_t generation)
 {
-    return generation >= 610 ? FIELDS_MAX : generation >= 590 ? 288 : 199;
+    return generation >= 610 ? FIELDS_MAX : generation >= 590 ? 288 : 227;
 }
 #define SAY(c, device, name, ...) said(c, #name, device, CALL(name, __VA_ARGS__))
 

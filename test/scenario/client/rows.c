@@ -144,6 +144,7 @@ static const Row read_rows[] = {
     ROW(nvmlDeviceGetAttributes_v2, DEV, OUT(nvmlDeviceAttributes_t))
     ROW(nvmlDeviceGetPlatformInfo, DEV, TAGGED(nvmlPlatformInfo_t, 2))
     ROW(nvmlDeviceGetHostname_v1, DEV, OUT(nvmlHostname_v1_t))
+    ROW(nvmlDeviceGetPdi, DEV, TAGGED(nvmlPdi_t, 1))
     ROW(nvmlDeviceGetAddressingMode, DEV, TAGGED(nvmlDeviceAddressingMode_t, 1))
     ROW(nvmlDeviceGetC2cModeInfoV, DEV, OUT(nvmlC2cModeInfo_v1_t))
     ROW(nvmlDeviceGetBridgeChipInfo, DEV, OUT(nvmlBridgeChipHierarchy_t))

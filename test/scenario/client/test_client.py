@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 BOARDS = Path(__file__).resolve().parents[3] / "sim" / "data" / "boards"
-DRIVERS = {535: "535.261.03", 590: "590.48.01", 610: "610.57.02"}
+DRIVERS = {535: "535.261.03", 550: "550.54.15", 590: "590.48.01", 610: "610.57.02"}
+CUDA = {535: ("535.274.02", "12.2"), 550: ("550.54.15", "12.4"), 590: ("590.48.01", "13.1"), 610: ("610.57.02", "13.3")}
 # A large, a small and, where there is room, a middle device.
 MIG = {
     "a100-sxm4-80gb": "[3g.40gb, 2g.20gb, 1g.10gb]",
@@ -32,14 +33,14 @@ def scenario(board, mig, driver):
 
 
 class Node:
-    def __init__(self, build, folder, board, mig, generation):
+    def __init__(self, build, folder, generation, text):
         self.client = build / "test" / "scenario" / "client" / "client"
         if not self.client.exists():
             pytest.skip(f"{self.client} has not been built")
         self.strict = folder / "strict.log"
         self.image = folder / "node.img"
         self.scenario = folder / "node.yaml"
-        self.scenario.write_text(scenario(board, mig, DRIVERS[generation]), encoding="utf-8")
+        self.scenario.write_text(text, encoding="utf-8")
         self.env = dict(os.environ, STOKER_SIM=str(self.image), STOKER_SIM_NOBLOCK="1", STOKER_SIM_STRICT=str(self.strict),
                         LD_LIBRARY_PATH=str(build / "sim" / "nvml" / f"r{generation}"))
         self.make()
@@ -59,16 +60,43 @@ class Node:
 @pytest.mark.parametrize("generation", DRIVERS)
 @pytest.mark.parametrize("board,mig", NODES, ids=[f"{b}{'-mig' if m else ''}" for b, m in NODES])
 def test_answers_agree(build, tmp_path, board, mig, generation):
-    node = Node(build, tmp_path, board, mig, generation)
+    node = Node(build, tmp_path, generation, scenario(board, mig, DRIVERS[generation]))
     node.ask("check")
     assert node.reported() == ""
 
 
 @pytest.mark.parametrize("board,mig", [("h100-sxm-80gb", True), ("t4", False), ("b200-180gb", False)])
 def test_same_time_same_answers(build, tmp_path, board, mig):
-    node = Node(build, tmp_path, board, mig, 590)
+    node = Node(build, tmp_path, 590, scenario(board, mig, DRIVERS[590]))
     first = node.ask("dump")
     assert len(first) > 50000
     assert node.ask("dump") == first  # another process
     node.make()
     assert node.ask("dump") == first  # another run
+
+
+@pytest.mark.parametrize("generation", CUDA)
+def test_a_lost_gpu_takes_no_other_from_kubernetes(build, tmp_path, generation):
+    """The device plugin, feature discovery and mig-parted, call by call: what each makes of its GPUs."""
+    driver, cuda = CUDA[generation]
+    node = Node(build, tmp_path, generation, f'about: x\nnode: {{driver: "{driver}"}}\ngpus: {{board: h100-sxm-80gb, count: 4}}\ntruth: []\n')
+    lines = node.ask("kube").splitlines()
+    assert [line for line in lines if not line.startswith("parted")] == [
+        "labels: 4 x NVIDIA H100 80GB HBM3, 81559 MiB, 9.0, clique 0",
+        f"discovery, well: driver {driver}, CUDA {cuda}, 0",
+        f"discovery, 3 lost: driver {driver}, CUDA {cuda}, 15",  # it gives up; the labels stay as they were
+        "plugin, well: 0 1 2 3",
+        "plugin, 31 on 0: 0 1 2 3",
+        "plugin, 79 on 3: 0 1 2 -",
+        "plugin, 95 on 1: 0 - 2 -",
+        "plugin, 2 lost without an XID: 0 - 2 -",
+        "plugin, started again: 16",  # of GPU 1
+        "plugin, after resets: 0",
+    ]
+    if os.geteuid() == 0:  # for each GPU: rc and MIG devices made; then those that the plugin finds
+        assert [line for line in lines if line.startswith("parted")] == [
+            "parted, well: 4 GPUs, 0 4 0 4 0 4 0 4; the plugin finds 4 4 4 4",
+            "parted, 3 lost later: 4 GPUs, 0 4 0 4 0 4 0 4; the plugin finds 4 4 4 0",
+            "parted, 3 lost: 3 GPUs, 0 4 0 4 0 4; the plugin finds 4 4 4",
+        ]
+    assert node.reported() == ""

@@ -13,7 +13,7 @@
 
 #include "base/clock.h"
 #include "base/cleanup.h"
-#include "service/screen/plot.h"
+#include "service/screen/grid.h"
 #include "verb/top/terminal.h"
 
 static FILE *events;
@@ -44,8 +44,8 @@ static void draw(Grid *grid, const Terminal *terminal)
 
 static void note(const TerminalNews *news, const Grid *grid)
 {
-    static const char *const WORDS[] = {"timeout", "key", "mouse", "resize", "ready", "end"};
-    static const char *const MICE[] = {"click", "double", "up", "down"};
+    static const char *const WORDS[] = {"timeout", "ready", "key", "mouse", "resize", "end"};
+    static const char *const MICE[] = {"click", "up", "down"};
     if (news->what == TERMINAL_TIMEOUT)
         return;
     if (news->what == TERMINAL_KEY)
@@ -110,7 +110,8 @@ int main(int argc, char **argv)
     events = argc > 1 ? fopen(argv[1], "ae") : NULL;
     if (!events)
         return 2;
-    if (terminal_open(NULL, &terminal, &err) < 0) {
+    const TerminalOptions options = {.colourless = getenv("NO_COLOR") && *getenv("NO_COLOR")};
+    if (terminal_open(&options, &terminal, &err) < 0) {
         fprintf(stderr, "demo: %s\n", err.text);
         return 2;
     }

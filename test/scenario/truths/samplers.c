@@ -57,7 +57,7 @@ static int run_probe(const Processes *p, const SamplerHello *hello, Err *err)
     TRY(process_send_hello(fd, hello, p->board_fd, err));
     while (recv(fd, &reply, sizeof reply, 0) > 0)
         continue;
-    while (!process_gone(&process, false))
+    while (!process_gone(&process, false, &(SubprocEnd){0}))
         usleep(100);
     process_done(&process);
     return 0;
@@ -90,9 +90,10 @@ static void kill_child(void *self, uint32_t slot, pid_t pid)
     end_child(&((Processes *)self)->slots[slot]);
 }
 
-static bool is_gone(void *self, uint32_t slot, pid_t pid)
+static bool is_gone(void *self, uint32_t slot, pid_t pid, SubprocEnd *ret_end)
 {
     (void)pid;
+    (void)ret_end;
     return !((Processes *)self)->slots[slot].child;
 }
 

@@ -160,7 +160,7 @@ static void open_agent(Play *play, const Paths *paths, const char *name)
     uv_loop_init(&play->loop);
     log_init(&play->agent_log, LOG_LEVEL_ERROR, LOG_FORMAT_TEXT, "stoker", clock_kernel());
 
-    if (agent_config_load(argc, argv, &play->config, &err) < 0)
+    if (agent_config_load(argc, argv, NULL, &play->config, &err) < 0)
         fail("%s", err.text);
     play->store = store_new(play->config->o.history_series);
     if (sampling_open(&play->sampling, &play->loop, play->config, &play->agent_log, &err) < 0 ||

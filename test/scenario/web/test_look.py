@@ -48,7 +48,7 @@ def test_the_first_screen_answers(visit, training):
     page = visit(url(training), width=1400, height=900)
     page.until("document.getElementById('verdict-text').innerText === 'All healthy'")
     page.until("document.getElementById('working-text').innerText === '8 of 8 working'")
-    assert "SM active" in page.text("#working-more") and "utilisation" in page.text("#working-more")
+    page.until("/SM active .* utilisation/.test(document.getElementById('working-more').innerText)")
     assert page.text("#todo-text") == "Nothing to do"
     assert page.js("document.title").startswith("All healthy · ")
     for part in ("#verdict", "#working", "#todo"):

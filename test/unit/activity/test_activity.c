@@ -186,6 +186,21 @@ static void spins_are_seen_after_half_a_minute(void **state)
     assert_int_equal(decide_parts(nothing, 35, spin, NULL).cause, ACTIVITY_CAUSE_LAUNCHES); /* too young to say */
 }
 
+/* A limit belongs to the word that it is the limit of. One second, as a mean of several may differ by a rounding. */
+static void limits_count(void **state)
+{
+    const Minute idle = {.01, .05, 0, 0, .2, 1, 0, 0}, works = {.40, 1, 0, 0, .5, 1, 0, 0};
+    const Minute input = {.30, .60, 0, 0, .4, 1, 0, 0}, fills_few = {.25, 1, 0, 0, .4, 1, 0, 0};
+    const Minute little = {NO, 1, NO, NO, .35, .5, NO, 0};
+
+    (void)state;
+    assert_int_equal(decide_parts(nothing, 59, idle, NULL).word, ACTIVITY_IDLE_HELD);
+    assert_int_equal(decide_parts(nothing, 59, works, NULL).word, ACTIVITY_WORKING);
+    assert_int_equal(decide_parts(nothing, 59, input, NULL).cause, ACTIVITY_CAUSE_INPUT);
+    assert_int_equal(decide_parts(nothing, 59, fills_few, NULL).cause, ACTIVITY_CAUSE_LAUNCHES);
+    assert_int_equal(decide_parts(nothing, 59, little, NULL).word, ACTIVITY_WAITING);
+}
+
 /* At a limit the word in force stays. */
 static void limits_are_wider_for_the_word_in_force(void **state)
 {
@@ -398,8 +413,12 @@ static void without_data_it_is_unknown(void **state)
 {
     (void)state;
     rig->gpus[0].state = GPU_STARTING;
+    snprintf(rig->gpus[0].why, sizeof rig->gpus[0].why, "no sample for 2 s");
     run(rest, rest, 1);
     assert_int_equal(first()->word, ACTIVITY_UNKNOWN);
+    assert_string_equal(first()->text, "no sample for 2 s");
+    rig->gpus[0].last_sample_ns = 0;
+    run(rest, rest, 1);
     assert_string_equal(first()->text, "just started");
     rig->gpus[0].state = GPU_LOST;
     snprintf(rig->gpus[0].why, sizeof rig->gpus[0].why, "it fell off the bus");
@@ -434,6 +453,52 @@ static void the_missing_rank_is_named(void **state)
     assert_int_equal(rig->gpus[1].activity.cause, ACTIVITY_CAUSE_COLLECTIVE);
 }
 
+/* An instance is held by its own processes: those of its GPU instance and, where it is said, of its compute instance.
+ */
+static void an_instance_is_held_by_its_own(void **state)
+{
+    Reading instances[2];
+    NodeGpu *gpu = &rig->gpus[0];
+    NodeProcess *process = &rig->processes[0];
+
+    (void)state;
+    for (uint32_t i = 0; i < ARRAY_LEN(instances); i++) {
+        reading_init(&instances[i], DEVICE_COMPUTE_INSTANCE);
+        instances[i].device = gpu->reading.device;
+        instances[i].device.kind = DEVICE_COMPUTE_INSTANCE;
+        instances[i].device.gpu_instance = 1 + i;
+        instances[i].device.compute_instance = 0;
+        sample_set_double(&instances[i].sample[METRIC_PROF_SM_ACTIVE], rig->node.time_ns, 0);
+    }
+    gpu->instances = instances;
+    gpu->instance_count = ARRAY_LEN(instances);
+    *process = (NodeProcess){.pid = 100, .gpu_instance = 2, .compute_instance = DEVICE_NO_NUMBER};
+    run(rest, rest, 40);
+    assert_int_equal(gpu->instance_activity[0].word, ACTIVITY_FREE);
+    assert_int_equal(gpu->instance_activity[1].word, ACTIVITY_IDLE_HELD);
+    process->compute_instance = 1; /* the other half of it */
+    run(rest, rest, 1);
+    assert_int_equal(gpu->instance_activity[1].word, ACTIVITY_FREE);
+    process->compute_instance = 0;
+    run(rest, rest, 1);
+    assert_int_equal(gpu->instance_activity[1].word, ACTIVITY_IDLE_HELD);
+    assert_int_equal(gpu->instance_activity[0].word, ACTIVITY_FREE);
+    /* it has no utilisation: that its engine was active tells small kernels from nothing */
+    sample_set_double(&instances[1].sample[METRIC_PROF_SM_ACTIVE], rig->node.time_ns, .008);
+    sample_set_double(&instances[1].sample[METRIC_PROF_GR_ENGINE_ACTIVE], rig->node.time_ns, 1);
+    run(rest, rest, 40);
+    assert_int_equal(gpu->instance_activity[1].word, ACTIVITY_WAITING);
+    assert_int_equal(gpu->instance_activity[1].cause, ACTIVITY_CAUSE_LAUNCHES);
+    /* two halves of an A30 that work are all of it */
+    snprintf(gpu->reading.device.name, sizeof gpu->reading.device.name, "NVIDIA A30");
+    for (uint32_t i = 0; i < ARRAY_LEN(instances); i++) {
+        snprintf(instances[i].profile, sizeof instances[i].profile, "2g.12gb");
+        sample_set_double(&instances[i].sample[METRIC_PROF_SM_ACTIVE], rig->node.time_ns, 1);
+    }
+    run(rest, rest, 70);
+    assert_true(gpu->activity.sm_active > .99);
+}
+
 int main(void)
 {
 #define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
@@ -441,12 +506,14 @@ int main(void)
         cmocka_unit_test(a_word_for_each_minute),
         cmocka_unit_test(pauses),
         cmocka_unit_test(spins_are_seen_after_half_a_minute),
+        cmocka_unit_test(limits_count),
         cmocka_unit_test(limits_are_wider_for_the_word_in_force),
         TEST(a_sawtooth_keeps_its_word),
         TEST(another_word_has_to_last),
         TEST(incidents_make_it_unusable),
         TEST(without_data_it_is_unknown),
         TEST(the_missing_rank_is_named),
+        TEST(an_instance_is_held_by_its_own),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

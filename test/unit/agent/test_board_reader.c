@@ -332,10 +332,74 @@ static void one_that_was_here_is_named_until_nobody_misses_it(void **state)
     }
 }
 
+/* The GPU with the highest index, which the driver has lost since before the start. */
+static const NodeGpu *recalled_gpu(void)
+{
+    const Node *node = board_reader_read(reader, now(), 0);
+
+    for (size_t i = 0; i < node->gpu_count; i++)
+        if (pci_compare(node->gpus[i].reading.device.pci, world_pci(0)) == 0)
+            return &node->gpus[i];
+    fail_msg("it is nowhere");
+    return NULL;
+}
+
+static void one_that_cannot_say_who_it_is_is_who_it_was(void **state)
+{
+    Device device;
+    Reading reading;
+
+    (void)state;
+    assert_true(board_copy(&w.board->gpus[0].gpu, &reading));
+    const Device own = reading.device;
+    reading_init(&reading, DEVICE_GPU);
+    board_set_row(&w.board->gpus[0].gpu, &reading); /* it has not said it */
+    board_reader_free(reader);
+    reader = board_reader_new(w.board, w.supervisor, "node");
+    device = own;
+    device.pci = world_pci(0);
+    device.has_pci = true;
+    snprintf(device.uuid, sizeof device.uuid, "GPU-old");
+    snprintf(device.name, sizeof device.name, "NVIDIA OLD");
+    board_reader_recall(reader, &device);
+    assert_string_equal(recalled_gpu()->reading.device.uuid, ""); /* up or not tried: it may be another one */
+
+    w.gpus[0].outcome = BOARD_LOST;
+    world_run(&w, NS_PER_S);
+    assert_int_equal(recalled_gpu()->state, GPU_LOST);
+    assert_string_equal(recalled_gpu()->reading.device.uuid, "GPU-old");
+    assert_string_equal(recalled_gpu()->reading.device.name, "NVIDIA OLD");
+    assert_int_equal(recalled_gpu()->reading.device.index, own.index);
+    assert_int_equal(recalled_gpu()->last_sample_ns > 0, true);
+
+    assert_true(board_copy(&w.board->gpus[1].gpu, &reading)); /* another has that index now */
+    const Device other = reading.device;
+    reading.device.index = own.index;
+    board_set_row(&w.board->gpus[1].gpu, &reading);
+    assert_string_equal(recalled_gpu()->reading.device.uuid, "GPU-old");
+    assert_int_equal(recalled_gpu()->reading.device.index, DEVICE_NO_NUMBER);
+    reading.device = other;
+    snprintf(reading.device.uuid, sizeof reading.device.uuid, "GPU-old"); /* it is in another slot */
+    board_set_row(&w.board->gpus[1].gpu, &reading);
+    assert_string_equal(recalled_gpu()->reading.device.uuid, "");
+    reading.device = other;
+    board_set_row(&w.board->gpus[1].gpu, &reading);
+    assert_string_equal(recalled_gpu()->reading.device.uuid, "GPU-old");
+
+    board_reader_disown(reader, &device);
+    assert_string_equal(recalled_gpu()->reading.device.uuid, "");
+    board_reader_recall(reader, &device);
+    assert_true(board_copy(&w.board->gpus[0].gpu, &reading)); /* it says who it is: another one */
+    reading.device = own;
+    board_set_row(&w.board->gpus[0].gpu, &reading);
+    assert_string_equal(recalled_gpu()->reading.device.uuid, own.uuid);
+}
+
 int main(void)
 {
 #define PEERS(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
     const struct CMUnitTest tests[] = {
+        PEERS(one_that_cannot_say_who_it_is_is_who_it_was),
         PEERS(drained_is_the_last_word),
         PEERS(numbers_come_with_the_texts),
         PEERS(by_the_drivers_index),

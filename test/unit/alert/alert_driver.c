@@ -131,7 +131,8 @@ static const char *text_of(json_t *from, const char *key, const char *otherwise)
 
     return text ? text : otherwise;
 }
-#define TEXT(key, field, otherwise) snprintf(field, sizeof(field), "%s", text_of(from, key, otherwise))
+#define TEXT_OF(from, key, field, otherwise) snprintf(field, sizeof(field), "%s", text_of(from, key, otherwise))
+#define TEXT(key, field, otherwise) TEXT_OF(from, key, field, otherwise)
 
 static uint64_t number_of(json_t *from, const char *key, uint64_t otherwise)
 {
@@ -165,6 +166,21 @@ static void set_device(json_t *from, Device *device)
     }
 }
 
+static void set_owners(json_t *from, Incident *ret)
+{
+    for (size_t i = 0; i < json_array_size(from); i++) {
+        json_t *one = json_array_get(from, i);
+        Owner *owner = &ret->owners[ret->owner_count++];
+
+        owner->pid = (int32_t)number_of(one, "pid", UINT64_MAX);
+        TEXT_OF(one, "user", owner->user, "");
+        TEXT_OF(one, "job", owner->job, "");
+        TEXT_OF(one, "pod", owner->pod, "");
+        TEXT_OF(one, "namespace", owner->namespace, "");
+        TEXT_OF(one, "process", owner->process, "");
+    }
+}
+
 static void make_incident(json_t *from, Incident *ret)
 {
     *ret = (Incident){.pid = -1};
@@ -175,6 +191,7 @@ static void make_incident(json_t *from, Incident *ret)
     TEXT("runbook", ret->runbook, "https://example/runbooks/gpu-lost");
     TEXT("process", ret->process, "");
     TEXT("window", ret->window, "");
+    set_owners(json_object_get(from, "owners"), ret);
     ret->code = (int32_t)number_of(from, "code", 79);
     ret->revision = number_of(from, "revision", 1);
     ret->state = (IncidentState)word_of(from, "state", incident_states, INCIDENT_STATE_END, INCIDENT_OPEN);

@@ -29,7 +29,7 @@ class Hook:
     def __init__(self, port=0):
         self.status, self.headers = 200, {}
         self.posts, self.news = [], threading.Condition()
-        self.server, self.port = None, port
+        self.server, self.port, self.connections = None, port, 0
         self.up()
 
     def up(self):
@@ -74,7 +74,12 @@ class Hook:
             def get_request(self):
                 connection = super().get_request()
                 hook.open.append(connection[0])
+                hook.count_connection(1)
                 return connection
+
+            def shutdown_request(self, request):
+                super().shutdown_request(request)
+                hook.count_connection(-1)
 
         self.open = []
         self.server = Server(("127.0.0.1", self.port), Handler)
@@ -92,6 +97,16 @@ class Hook:
                 connection.shutdown(socket.SHUT_RDWR)
             connection.close()
         self.server = None
+
+    def count_connection(self, more):
+        with self.news:
+            self.connections += more
+            self.news.notify_all()
+
+    def wait_idle(self):
+        """Nobody is connected any more: all that was sent is in `posts`."""
+        with self.news:
+            assert self.news.wait_for(lambda: self.connections == 0, PATIENCE)
 
     def say(self, status):
         with self.news:

@@ -48,6 +48,7 @@ def test_command_gets_json_and_environment_without_a_shell(start, tmp_path):
             "UUID": "GPU-3", "GPU": "3", "PCI_BUS_ID": "00000000:13:00.0",
             "RUNBOOK": "https://example/runbooks/gpu-lost", "URL": "http://node7:9400/#/incidents/a"}
     assert {name: env.get(f"STOKER_{name}") for name in ours} == ours
+    assert not env.get("STOKER_AFFECTED")
     driver.wait_receiver("c", lambda r: r["sent"] == 1)
 
 
@@ -72,6 +73,25 @@ def test_command_that_hangs_is_ended_with_its_children(start, tmp_path, text):
     assert state["why"] == "command: timed out"
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text()), 0)
+
+
+def test_what_a_hanging_command_started_ends_with_it(start, tmp_path):
+    run = script(tmp_path, f"(trap '' TERM; while :; do sleep 1; done) &\necho $! > {tmp_path}/part; mv {tmp_path}/part {tmp_path}/pid; wait\n")
+    driver = start(command(json.dumps([str(run)]), more=", timeout: 1s"))
+    driver.tell(id="a")
+    pid = int(wait_for((tmp_path / "pid").exists) and (tmp_path / "pid").read_text())
+    driver.wait_receiver("c", lambda r: r["failed"] == 1)
+
+    def is_over():
+        try:
+            return open(f"/proc/{pid}/stat").read().split()[2] == "Z"  # nobody may reap it in a container
+        except OSError:
+            return True
+    try:
+        wait_for(is_over)
+    finally:
+        if not is_over():
+            os.kill(pid, 9)
 
 
 def test_command_that_cannot_be_run(start):
@@ -143,6 +163,9 @@ def test_journal_gets_each_change_with_fields(start, tmp_path, journal):
     driver.tell(id="a", gpu=3, revision=2, route="ticket", state="cleared")
     got = fields_of(journal.recv(1 << 16))
     assert (got["MESSAGE"], got["PRIORITY"]) == ("cleared: GPU 3 is lost", "5")
+    driver.tell(id="c", gpu=1, owners=[{"user": "alice", "job": "4712"}, {"user": "bob", "process": "python", "pid": 7}])
+    got = fields_of(journal.recv(1 << 16))
+    assert (got["STOKER_AFFECTED"], got["STOKER_USER"]) == ("job 4712 of alice, python (7) of bob", "alice")
     driver.tell(id="b", severity="warning")
     assert fields_of(journal.recv(1 << 16))["PRIORITY"] == "4"
 

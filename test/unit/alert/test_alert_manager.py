@@ -46,6 +46,17 @@ def test_alert_has_what_people_route_and_read(start, hook):
     assert 235 < (instant(alert["endsAt"]) - instant(alert["startsAt"])).total_seconds() < 250
 
 
+def test_whose_work_was_hit(start, hook):
+    hook = hook()
+    driver = start(config(hook))
+    driver.tell(id="a", gpu=3, owners=[{"user": "alice", "job": "4712", "pid": 77}])
+    post, = hook.wait()
+    alert, = post.json
+    assert (alert["labels"]["user"], alert["labels"]["job"]) == ("alice", "4712")
+    assert alert["annotations"]["description"] == "It fell off the bus. Affected: job 4712 of alice."
+    assert alert["annotations"]["affected"] == "job 4712 of alice"
+
+
 def test_lasting_is_resent_each_minute_and_ended_for_a_quarter_of_an_hour(start, hook):
     hook = hook()
     driver = start(config(hook))

@@ -129,6 +129,30 @@ routes:
     assert (len(right.posts), len(other.posts)) == ((1, 0) if takes else (0, 1))
 
 
+ALICE = {"user": "alice", "job": "4712", "process": "python", "pid": 77}
+CHAT = {"user": "root", "namespace": "serving", "pod": "chat-0", "pid": 78}
+
+
+@pytest.mark.parametrize("match, takes", [
+    ("user: alice", True), ("user: root", True), ("user: bob", False), ("user: ali", False), ("user: 'a*'", True), ("job: '4712'", True),
+    ("namespace: serving", True), ("namespace: serv", False), ("pod: 'chat-*'", True), ("user: 'alice,root'", True)])
+def test_owners_are_labels_to_route_by(start, hook, match, takes):
+    """Of several owners any will do: each gets what is theirs."""
+    right, other = hook(), hook()
+    driver = start(f"""
+receivers: {{right: {{webhook: "{right.url}"}}, other: {{webhook: "{other.url}"}}}}
+routes:
+  - {{match: {{labels: {{{match}}}}}, receiver: right}}
+  - {{receiver: other}}
+""")
+    driver.tell(id="a", gpu=3, owners=[ALICE, CHAT])
+    post, = (right if takes else other).wait()
+    assert {name: post.json["labels"].get(name) for name in ("user", "job", "namespace", "pod", "container")} == \
+        {"user": "alice,root", "job": "4712", "namespace": "serving", "pod": "chat-0", "container": None}
+    assert post.json["incident"]["affected"] == "job 4712 of alice, pod serving/chat-0"
+    assert [o["user"] for o in post.json["incident"]["owners"]] == ["alice", "root"]
+
+
 def test_severity_of_match_is_at_least(start, hook):
     hook = hook()
     driver = start(config(hook, route="match: {severity: error}"))

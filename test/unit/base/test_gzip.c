@@ -139,6 +139,40 @@ static void test_round_trips_of_noise(void **state)
     round_trip(bytes, 1 << 20);
 }
 
+/* One beginning with several ends: each pair is a member of its own. */
+static void test_parts(void **state)
+{
+    static const size_t sizes[] = {0, 1, 100, 5000, 300000};
+    CLEANUP(str_done) Str page;
+
+    (void)state;
+    str_init(&page, MANY);
+    while (page.len < 400000)
+        str_addf(&page, "DCGM_FI_DEV_POWER_USAGE{gpu=\"%zu\"} %u\n", page.len % 8, random_u32() % 700);
+    for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
+        CLEANUP(str_done) Str first;
+        GzipBeginning beginning;
+
+        str_init(&first, MANY);
+        assert_int_equal(gzip_begin(page.text, sizes[i], &first, &beginning, NULL), 0);
+        for (size_t k = 0; k < ARRAY_LEN(sizes); k++) {
+            CLEANUP(str_done) Str both, back;
+            Str small = str_limited(10);
+
+            str_init(&both, MANY);
+            str_init(&back, MANY);
+            str_addn(&both, first.text, first.len);
+            assert_int_equal(gzip_finish(&beginning, page.text + sizes[i], sizes[k] / 2, &both, NULL), 0);
+            assert_int_equal(gzip_unpack(both.text, both.len, &back, NULL), 0);
+            assert_text(&back, page.text, sizes[i] + sizes[k] / 2);
+            assert_int_equal(little_u32(both.text + both.len - 8), crc_of(page.text, sizes[i] + sizes[k] / 2));
+            assert_int_equal(gzip_finish(&beginning, page.text, 100, &small, NULL), -EFBIG);
+            assert_int_equal(small.len, 0);
+            str_done(&small);
+        }
+    }
+}
+
 static void test_a_page_shrinks(void **state)
 {
     CLEANUP(str_done) Str page, packed;
@@ -319,7 +353,7 @@ int main(void)
         cmocka_unit_test(test_round_trips_of_pages), cmocka_unit_test(test_round_trips_of_noise),
         cmocka_unit_test(test_a_page_shrinks),       cmocka_unit_test(test_reads_what_zlib_wrote),
         cmocka_unit_test(test_damage_is_seen),       cmocka_unit_test(test_ceilings),
-        cmocka_unit_test(test_any_thread),
+        cmocka_unit_test(test_any_thread),           cmocka_unit_test(test_parts),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,7 +16,9 @@
 
 static Arena arena;
 static Sample sample;
-static const OptSet set = {.opts = sample_opts, .count = ARRAY_LEN(sample_opts), .into = &sample, .arena = &arena};
+static OptPlace places[ARRAY_LEN(sample_opts)];
+static const OptSet set = {
+    .opts = sample_opts, .count = ARRAY_LEN(sample_opts), .into = &sample, .arena = &arena, .places = places};
 
 static int set_up(void **state)
 {
@@ -75,7 +77,7 @@ static void test_wrong_default_is_named(void **state)
     Err err = {0};
 
     (void)state;
-    assert_int_equal(opt_defaults(&(OptSet){wrong, 1, &sample, &arena}, &err), -EINVAL);
+    assert_int_equal(opt_defaults(&(OptSet){.opts = wrong, .count = 1, .into = &sample, .arena = &arena}, &err), -EINVAL);
     assert_memory_equal(err.text, "default of 'a.b': 'x'", 21);
 }
 
@@ -106,6 +108,26 @@ static void test_args(void **state)
     assert_false(sample.quiet);
     assert_int_equal(sample.interval_ns, 2 * NS_PER_S);
     assert_int_equal(args.len, 0);
+}
+
+/* Behind the first argument all words are the command's. */
+static void test_args_before_a_command(void **state)
+{
+    char *words[] = {"test", "-q", "run", "--color", "-x", "--", "--quiet", NULL};
+    OptArgs args;
+
+    (void)state;
+    OptSet before = set;
+    before.command = true;
+    assert_int_equal(opt_args(&before, ARRAY_LEN(words) - 1, words, &args, NULL), 0);
+    assert_true(sample.quiet);
+    assert_int_equal(args.len, 5);
+    assert_string_equal(args.items[0], "run");
+    assert_string_equal(args.items[3], "--");
+    words[2] = "--"; /* and behind "--" the first word too */
+    assert_int_equal(opt_args(&before, ARRAY_LEN(words) - 1, words, &args, NULL), 0);
+    assert_int_equal(args.len, 4);
+    assert_string_equal(args.items[0], "--color");
 }
 
 static void test_lists(void **state)
@@ -246,10 +268,64 @@ static void test_yaml_errors(void **state)
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         Err err = {0};
 
-        assert_int_equal(load(rows[i].text, &err), -EINVAL);
-        if (strncmp(err.text, rows[i].error, strlen(rows[i].error)) != 0)
+        if (load(rows[i].text, &err) >= 0 || strncmp(err.text, rows[i].error, strlen(rows[i].error)) != 0)
             fail_msg("%s: %s", rows[i].text, err.text);
     }
+}
+
+/* What is found wrong later: the last giver is named, of a list in a file the item. */
+static void test_places(void **state)
+{
+    static const struct {
+        const char *yaml, *env, *line, *key;
+        size_t item;
+        const char *error;
+    } rows[] = {
+        {"", NULL, "", "port", 0, "odd"},
+        {"cache: no\nport: 3\n", NULL, "", "port", 0, "c.yaml:2:7: 'port': odd"},
+        {"sample:\n  fields:\n  - a\n  - b\n", NULL, "", "sample.fields", 1, "c.yaml:4:5: 'sample.fields': odd"},
+        {"sample:\n  fields:\n  - a\n  - b\n", NULL, "", "sample.fields", 2, "c.yaml:3:3: 'sample.fields': odd"},
+        {"sample: {fields: 'a,b'}\n", NULL, "", "sample.fields", 1, "c.yaml:1:18: 'sample.fields': odd"},
+        {"rules: [a]\n", NULL, "", "rules", 1, "c.yaml:1:8: 'rules': odd"},
+        {"sample: {interval: 2s}\n", "STOKER_INTERVAL=3s", "", "sample.interval", 0,
+         "environment variable STOKER_INTERVAL: odd"},
+        {"sample: {interval: 2s}\n", "STOKER_INTERVAL=3s", "-i 4s", "sample.interval", 0, "option --interval: odd"},
+        {"server: {http: {address: a}}\n", NULL, "--server-http-address b", "server.http.address", 0,
+         "option --server-http-address: odd"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        char *envp[] = {rows[i].env ? arena_strdup(&arena, rows[i].env) : NULL, NULL};
+        OptArgs args;
+        Err err = {0};
+
+        assert_int_equal(opt_defaults(&set, NULL), 0);
+        assert_int_equal(load(rows[i].yaml, NULL), 0);
+        assert_int_equal(opt_env(&set, envp, NULL), 0);
+        assert_int_equal(parse(rows[i].line, &args, NULL), 0);
+        assert_int_equal(opt_fail(&set, rows[i].key, rows[i].item, &err, "%s", "odd"), -EINVAL);
+        assert_string_equal(err.text, rows[i].error);
+    }
+}
+
+static void test_length_of_a_text(void **state)
+{
+    const OptSpec spec[] = {OPT_ROW("name", OPT_STRING, Sample, address, .min = 1, .max = 4)};
+    const OptSet bounded = {.opts = spec, .count = 1, .into = &sample, .arena = &arena};
+    char *good[] = {(char[]){"x"}, (char[]){"--name=abcd"}}, *empty[] = {(char[]){"x"}, (char[]){"--name="}},
+         *longer[] = {(char[]){"x"}, (char[]){"--name=abcde"}};
+    OptArgs args;
+    Err err = {0};
+
+    (void)state;
+    assert_int_equal(opt_args(&bounded, 2, good, &args, NULL), 0);
+    assert_int_equal(opt_args(&bounded, 2, empty, &args, &err), -EINVAL);
+    assert_string_equal(err.text, "option --name: it must not be empty");
+    assert_int_equal(opt_args(&bounded, 2, longer, &args, &err), -ENAMETOOLONG);
+    assert_string_equal(err.text, "option --name: 'abcde...' is longer than 4 bytes");
+    assert_string_equal(sample.address, "abcd");
+    assert_false(opt_has_range(spec));
 }
 
 static void test_sizes(void **state)
@@ -322,12 +398,15 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_defaults, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_wrong_default_is_named, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_args, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_args_before_a_command, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_lists, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_args_errors, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_help_flag, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_env, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_yaml, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_yaml_errors, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_places, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_length_of_a_text, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_sizes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_walk, set_up, tear_down),
         cmocka_unit_test(test_nearest),

@@ -137,11 +137,38 @@ static void test_nul_bytes(void **state)
     assert_string_equal(str.text, "\"a\\u0000b\"");
 }
 
+static void test_wrapped(void **state)
+{
+    static const struct {
+        const char *text;
+        size_t at, indent, width;
+        const char *out;
+    } rows[] = {
+        {"", 0, 0, 10, "\n"},
+        {"one two", 0, 0, 7, "one two\n"}, /* it just fits */
+        {"one two", 0, 2, 6, "one\n  two\n"},
+        {"one two", 1, 2, 7, "one\n  two\n"}, /* not behind what stands there */
+        {"one  two\nsix", 0, 0, 80, "one two six\n"},
+        {"\xc3\xa9\xc3\xa9\xc3\xa9 two", 0, 0, 7, "\xc3\xa9\xc3\xa9\xc3\xa9 two\n"}, /* columns, not bytes */
+        {"toolong two", 4, 4, 6, "toolong\n    two\n"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        CLEANUP(str_done) Str str;
+
+        str_init(&str, 100);
+        str_add_wrapped(&str, rows[i].text, rows[i].at, rows[i].indent, rows[i].width);
+        assert_string_equal(str.text, rows[i].out);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_grows),         cmocka_unit_test(test_ceiling), cmocka_unit_test(test_room),
         cmocka_unit_test(test_take_and_done), cmocka_unit_test(test_json),    cmocka_unit_test(test_nul_bytes),
+        cmocka_unit_test(test_wrapped),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

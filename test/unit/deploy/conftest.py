@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the tests of deploy/ share: the sources, and what the built agent understands."""
+import contextlib
+import fcntl
 import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -9,6 +12,7 @@ import pytest
 
 SOURCE = Path(__file__).resolve().parents[3]
 LIMIT_S = 120
+ROOT_S = 3600  # to fetch a root, and to build in one
 
 
 @pytest.fixture(scope="session")
@@ -57,3 +61,68 @@ def agent_words(run_agent, stoker):
     words = AgentWords(run_agent("--help").stdout, man.stdout)
     assert "--listen" in words.flags and "DCGM_EXPORTER_LISTEN" in words.variables
     return words
+
+
+def copy_tree(source, to):
+    """What git knows of the tree; a file that has not changed keeps its time."""
+    listed = subprocess.run(["git", "ls-files", "-coz", "--exclude-standard"], cwd=source, capture_output=True, text=True, check=True).stdout
+    names = {name for name in listed.split("\0") if name and (source / name).is_file()}
+    for old in [p for p in to.rglob("*") if p.is_file() and p.relative_to(to).parts[0] != "build"]:
+        if str(old.relative_to(to)) not in names:
+            old.unlink()
+    for name in names:
+        if not (to / name).exists() or (to / name).read_bytes() != (source / name).read_bytes():
+            (to / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source / name, to / name)
+
+
+@pytest.fixture(scope="session")
+def this_debian():
+    """"12", or None where this machine is no Debian."""
+    release = dict(re.findall(r'^(\w+)="?([^"\n]*)"?$', Path("/etc/os-release").read_text(), re.M))
+    return release.get("VERSION_ID") if release.get("ID") == "debian" else None
+
+
+@contextlib.contextmanager
+def alone(path):
+    """Tests in several workers share a root: one after the other."""
+    with open(f"{path}.lock", "w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+class DebianRoot:
+    """A root of a Debian release: path, copy(source) to /src, and run(script), which returns what the script prints."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def copy(self, source):
+        with alone(self.path):
+            copy_tree(source, self.path / "src")
+
+    def run(self, script):
+        with alone(self.path):
+            done = subprocess.run([SOURCE / "tools/root.sh", "enter", self.path, script], stdin=subprocess.DEVNULL, capture_output=True,
+                                  text=True, timeout=ROOT_S, check=False)
+        assert done.returncode == 0, (done.stdout + done.stderr)[-6000:]
+        return done.stdout
+
+
+@pytest.fixture(scope="session")
+def debian_root(build):
+    """debian_root(suite, [name], [packages]): a root that stays in the build folder, so that a second run has it; skips where it
+    cannot be had."""
+    def make(suite, name=None, packages="ca-certificates,make,git,curl"):
+        if os.geteuid() or not shutil.which("debootstrap"):
+            pytest.skip("needs root and debootstrap; 'make test-all' installs it")
+        path = build / "roots" / (name or suite)
+        path.parent.mkdir(exist_ok=True)
+        with alone(path):
+            made = subprocess.run([SOURCE / "tools/root.sh", "make", path, suite, packages], capture_output=True, text=True, timeout=ROOT_S, check=False)
+        if made.returncode == 3:
+            pytest.skip(f"{suite} cannot be fetched: {made.stderr[-300:]}")
+        assert made.returncode == 0, made.stderr
+        return DebianRoot(path)
+
+    return make

@@ -47,7 +47,7 @@ def test_nothing_of_the_node_is_mounted_but_the_kubelets_socket(pod, container):
 
 def test_the_folder_of_pod_logs_is_mounted_only_where_pod_uid_is_asked_for(deploy, agent_words, run_agent, manifests):
     component = yaml.safe_load((deploy / "kubernetes" / "pod-uid" / "kustomization.yaml").read_text())
-    assert component["kind"] == "Component" and "components" not in manifests["kustomization"]
+    assert component["kind"] == "Component" and "pod-uid" not in manifests["kustomization"]["components"]
     (entry,) = component["patches"]
     assert entry["target"] == {"kind": "DaemonSet", "name": manifests["daemonset"]["metadata"]["name"]}
     patch = yaml.safe_load(entry["patch"])["spec"]["template"]["spec"]
@@ -118,17 +118,21 @@ def test_kubectl_builds_it(deploy):
     assert kinds == ["DaemonSet", "Namespace", "Service", "ServiceMonitor"]
 
 
-def built_with(deploy, tmp_path, components):
-    """The DaemonSet's pod with these components."""
+def built_with(source, tmp_path, components):
+    """The objects with these components instead of those that stand on."""
     folder = tmp_path / "kubernetes"
-    shutil.copytree(deploy / "kubernetes", folder)
+    shutil.copytree(source, folder)
     text = (folder / "kustomization.yaml").read_text()
-    every = "\n#components: [kernel-log, incidents, pod-uid]\n"
+    every = "\ncomponents: [kernel-log, incidents]\n"
     assert every in text
     (folder / "kustomization.yaml").write_text(text.replace(every, f"\ncomponents: [{', '.join(components)}]\n"))
     done = subprocess.run(["kubectl", "kustomize", folder], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
-    (pod,) = [d["spec"]["template"]["spec"] for d in yaml.safe_load_all(done.stdout) if d["kind"] == "DaemonSet"]
+    return list(yaml.safe_load_all(done.stdout))
+
+
+def pod_of(objects):
+    (pod,) = [d["spec"]["template"]["spec"] for d in objects if d["kind"] == "DaemonSet"]
     return pod
 
 
@@ -143,7 +147,8 @@ def built_with(deploy, tmp_path, components):
       "STOKER_JOURNAL": "/var/lib/stoker/journal.db"}),
 ])
 def test_kubectl_builds_it_with_components(deploy, pod, container, agent_words, tmp_path, components, volumes, variables):
-    built = built_with(deploy, tmp_path, components)
+    built = pod_of(built_with(deploy / "kubernetes", tmp_path, components))
+    assert "hostPID" not in built
     (with_more,) = built["containers"]
     assert {v["name"] for v in built["volumes"]} == {v["name"] for v in pod["volumes"]} | set(volumes)
     paths = {v["name"]: v["hostPath"]["path"] for v in built["volumes"] if "hostPath" in v}
@@ -157,6 +162,66 @@ def test_kubectl_builds_it_with_components(deploy, pod, container, agent_words, 
     assert with_more["securityContext"]["privileged"] == ("kernel-log" in components), "only what needs it gets it"
 
 
-def test_what_was_not_asked_for_is_off_and_no_ticket(container):
+@pytest.mark.skipif(not shutil.which("kubectl"), reason="no kubectl on this machine")
+@pytest.mark.parametrize("component, role, rule, variable", [
+    ("pod-labels", "ClusterRole", {"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]},
+     {"DCGM_EXPORTER_KUBERNETES_ENABLE_POD_LABELS": "true"}),
+    ("dra", "ClusterRole", {"apiGroups": ["resource.k8s.io"], "resources": ["resourceslices"], "verbs": ["list"]},
+     {"KUBERNETES_ENABLE_DRA": "true"}),
+    ("counters", "Role", {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["stoker-counters"], "verbs": ["get"]},
+     {"DCGM_EXPORTER_CONFIGMAP_DATA": "stoker:stoker-counters"}),
+])
+def test_only_what_needs_the_api_server_gets_a_token(deploy, pod, container, agent_words, tmp_path, component, role, rule, variable):
+    objects = built_with(deploy / "kubernetes", tmp_path, [component])
+    built, of = pod_of(objects), {d["kind"]: d for d in objects}
+    (with_more,) = built["containers"]
+    assert built["automountServiceAccountToken"] is True and not pod["automountServiceAccountToken"]
+    assert {e["name"]: e.get("value") for e in with_more["env"]} == {e["name"]: e.get("value") for e in container["env"]} | variable
+    assert set(variable) <= agent_words.variables and with_more["securityContext"] == container["securityContext"]
+    found, binding = of[role], of[role + "Binding"]
+    assert found["rules"] == [rule]
+    assert binding["roleRef"] == {"apiGroup": "rbac.authorization.k8s.io", "kind": role, "name": found["metadata"]["name"]}
+    assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "default", "namespace": "stoker"}]
+
+
+@pytest.mark.skipif(not shutil.which("kubectl"), reason="no kubectl on this machine")
+def test_all_components_go_together(deploy, tmp_path):
+    objects = built_with(deploy / "kubernetes", tmp_path, ["kernel-log", "incidents", "pod-uid", "pod-labels", "dra", "counters"])
+    assert len(pod_of(objects)["containers"]) == 1
+    assert sum(d["kind"] == "ClusterRole" for d in objects) == 2
+
+
+def test_what_no_component_gives_is_off_and_no_ticket(container):
     env = {e["name"]: e.get("value") for e in container["env"]}
     assert env["STOKER_KERNEL_LOG"] == env["STOKER_JOURNAL"] == "none"
+
+
+@pytest.mark.skipif(not shutil.which("kubectl"), reason="no kubectl on this machine")
+def test_by_default_incidents_outlive_the_pod_and_the_kernels_log_is_read(deploy):
+    done = subprocess.run(["kubectl", "kustomize", deploy / "kubernetes"], capture_output=True, text=True, timeout=120, check=True)
+    (container,) = pod_of(yaml.safe_load_all(done.stdout))["containers"]
+    env = {e["name"]: e.get("value") for e in container["env"]}
+    assert (env["STOKER_KERNEL_LOG"], env["STOKER_JOURNAL"]) == ("/dev/kmsg", "/var/lib/stoker/journal.db")
+
+
+@pytest.mark.skipif(not shutil.which("kubectl"), reason="no kubectl on this machine")
+def test_components_that_stand_off(deploy, build, tmp_path):
+    """Each alone, in the folder that the build makes: what it adds, and that nothing else changes."""
+    plain = {d["kind"] for d in built_with(deploy / "kubernetes", tmp_path / "plain", [])}
+    seen = {name: built_with(build / "deploy/kubernetes", tmp_path / name, [name])
+            for name in ("host-pid", "pod-monitor", "network-policy", "rules", "dashboards")}
+    kinds = {name: {d["kind"] for d in objects} for name, objects in seen.items()}
+    assert kinds["host-pid"] == plain and pod_of(seen["host-pid"])["hostPID"] is True
+    assert kinds["pod-monitor"] == plain - {"ServiceMonitor"} | {"PodMonitor"}
+    assert kinds["network-policy"] == plain | {"NetworkPolicy"}
+    assert kinds["rules"] == plain | {"PrometheusRule"}
+    assert kinds["dashboards"] == plain | {"ConfigMap"}
+    maps = [d for d in seen["dashboards"] if d["kind"] == "ConfigMap"]
+    assert len(maps) == 5 and all(d["metadata"]["labels"]["grafana_dashboard"] == "1" for d in maps)
+    assert all("hostPID" not in pod_of(objects) for name, objects in seen.items() if name != "host-pid")
+
+
+def test_both_monitors_scrape_alike(deploy, manifests):
+    pods = yaml.safe_load((deploy / "kubernetes/pod-monitor/podmonitor.yaml").read_text())
+    assert pods["spec"]["podMetricsEndpoints"] == manifests["servicemonitor"]["spec"]["endpoints"]
+    assert pods["spec"]["selector"] == manifests["servicemonitor"]["spec"]["selector"]

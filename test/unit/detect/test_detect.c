@@ -412,6 +412,28 @@ static void lower_limit_idle(Rig *rig)
     rig->rate[4][METRIC_CLOCKS_EVENT_REASON_SW_POWER_CAP_NS] = 0;
     rig_set(rig, 4, METRIC_CLOCKS_EVENT_REASONS, 1);
 }
+static void lower_limits(Rig *rig, int gpus, int idle)
+{
+    for (int gpu = 0; gpu < gpus; gpu++) {
+        rig_set(rig, gpu, METRIC_ENFORCED_POWER_LIMIT, 400);
+        if (gpu < idle) {
+            rig->rate[gpu][METRIC_CLOCKS_EVENT_REASON_SW_POWER_CAP_NS] = 0;
+            rig_set(rig, gpu, METRIC_CLOCKS_EVENT_REASONS, 1);
+        }
+    }
+}
+static void lower_all_limits(Rig *rig)
+{
+    lower_limits(rig, 8, 0);
+}
+static void lower_all_limits_half_idle(Rig *rig)
+{
+    lower_limits(rig, 8, 4);
+}
+static void lower_most_limits(Rig *rig)
+{
+    lower_limits(rig, 5, 0);
+}
 static void lower_limit_a_bit(Rig *rig)
 {
     rig_set(rig, 4, METRIC_ENFORCED_POWER_LIMIT, 650);
@@ -551,6 +573,10 @@ static void link_errors(Rig *rig)
 {
     rig->link_rate[3][7][NODE_LINK_CRC_FLIT] = 5;
 }
+static void link_many_errors(Rig *rig)
+{
+    rig->link_rate[3][7][NODE_LINK_CRC_FLIT] = 200;
+}
 static void link_recovers(Rig *rig)
 {
     rig->link_rate[3][7][NODE_LINK_RECOVERY] = 1;
@@ -624,6 +650,10 @@ static void no_log(Rig *rig)
 static void log_off(Rig *rig)
 {
     rig->facts.log = FACTS_LOG_OFF;
+}
+static void fill_disk(Rig *rig)
+{
+    snprintf(rig->facts.journal_why, sizeof rig->facts.journal_why, "the journal: database or disk is full");
 }
 static void abandon(Rig *rig)
 {
@@ -714,6 +744,9 @@ static const Case cases[] = {
     {"brake for two seconds", brake_briefly, NULL, 0, 120, NULL, NULL},
     {"power cap", cap_all, NULL, 0, 300, NULL, NULL},
     {"limit set low", lower_limit, "power-limit", 4, 1, "400 W where the board's own is 700 W", NULL},
+    {"all limits set low", lower_all_limits, "power-limit-node", RIG_NODE, 1, "8 of 8 GPUs", NULL},
+    {"all limits set low, half idle", lower_all_limits_half_idle, "power-limit-node", RIG_NODE, 1, " of 8 GPUs", NULL},
+    {"five limits set low", lower_most_limits, "power-limit", 4, 1, "400 W", NULL},
     {"limit set low, idle", lower_limit_idle, NULL, 4, 0, NULL, "power-limit"},
     {"limit a bit lower", lower_limit_a_bit, NULL, 4, 200, NULL, NULL},
     {"little margin", little_margin, "thermal-margin", 4, 1, "1 °C below slowdown", NULL},
@@ -744,6 +777,7 @@ static const Case cases[] = {
     {"uncorrected AER", aer_fatal, "aer-uncorrected", 0, 1, "1 uncorrected", NULL},
     {"link down", link_down, "nvlink-state", 1, 6, "NVLink 4 of 18 is down, 17 are up", NULL},
     {"link errors", link_errors, "nvlink-crc", 3, 20, "NVLink 7 has", NULL},
+    {"many link errors", link_many_errors, "nvlink-crc-many", 3, 30, "NVLink 7 has", "nvlink-crc"},
     {"link recoveries", link_recovers, "nvlink-crc", 3, 30, "recoveries", NULL},
     {"some link errors", link_some_errors, NULL, 3, 300, NULL, NULL},
     {"fabric waits", fabric_waits, "fabric-state", RIG_NODE, 61, "8 of 8 GPUs", NULL},
@@ -762,6 +796,7 @@ static const Case cases[] = {
     {"no log", no_log, "monitor-log", RIG_NODE, 1, "Operation not permitted", NULL},
     {"log off", log_off, NULL, 0, 100, NULL, NULL},
     {"abandoned", abandon, "monitor-self", RIG_NODE, 1, "sampler 900", NULL},
+    {"disk full", fill_disk, "monitor-journal", RIG_NODE, 1, "not written: the journal: database or disk is full", NULL},
     {"no look at the host", stop_looking, "monitor-data", RIG_NODE, 112, "has not come back", NULL},
 };
 

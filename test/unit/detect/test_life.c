@@ -217,6 +217,54 @@ static void driver_reload(void **state)
     rig_run_quiet(rig, 100, NULL);
 }
 
+/* Known on a node with switches whose whole /proc is seen. */
+static void a_fabric_manager_that_is_missed(void **state)
+{
+    Rig *rig = *state = rig_new(4, NULL);
+
+    rig->facts.has_switches = true;
+    rig->facts.fabric_manager = false;
+    rig_run_quiet(rig, 100, NULL); /* a container sees its own processes alone */
+    rig->facts.all_tasks = true;
+    rig->facts.has_switches = false;
+    rig_run_quiet(rig, 100, NULL);
+    rig->facts.has_switches = true;
+    rig_until(rig, "fabric-manager", RIG_NODE, 2, NULL);
+    rig->facts.fabric_manager = true;
+    rig_tick(rig, 1);
+    rig_run_quiet(rig, 100, NULL);
+}
+
+/* Only under programs that had it. */
+static void an_imex_that_is_missed(void **state)
+{
+    Rig *rig = *state = rig_new(4, NULL);
+
+    rig->facts.all_tasks = rig->facts.fabric_manager = true;
+    rig_run_quiet(rig, 100, NULL); /* it never ran */
+    rig->facts.imex = true;
+    rig_run_quiet(rig, 10, NULL);
+    rig->facts.imex = false;
+    rig_until(rig, "imex", RIG_NODE, 2, NULL);
+    for (int gpu = 0; gpu < 4; gpu++)
+        rig->gpus[gpu].process_count = 0; /* the job is over */
+    rig_tick(rig, 1);
+    rig_run_quiet(rig, 100, NULL);
+}
+
+/* A few errors are another rule's. */
+static void a_hundred_errors_of_a_link(void **state)
+{
+    Rig *rig = *state = rig_new(4, NULL);
+
+    rig_run_quiet(rig, 60, NULL);
+    rig->link_rate[3][7][NODE_LINK_CRC_FLIT] = 98;
+    rig_run_quiet(rig, 300, "nvlink-crc");
+    assert_non_null(rig_evidence(rig, "nvlink-crc", 3));
+    rig->link_rate[3][7][NODE_LINK_CRC_FLIT] = 102;
+    rig_until(rig, "nvlink-crc-many", 3, 120, "nvlink-crc");
+}
+
 /* Systems without /proc/driver/nvidia have drivers too. */
 static void never_in_proc(void **state)
 {
@@ -664,6 +712,9 @@ int main(void)
         cmocka_unit_test_teardown(one_more_or_less, rig_close),
         cmocka_unit_test(few_gpus),
         cmocka_unit_test_teardown(driver_reload, rig_close),
+        cmocka_unit_test_teardown(a_fabric_manager_that_is_missed, rig_close),
+        cmocka_unit_test_teardown(an_imex_that_is_missed, rig_close),
+        cmocka_unit_test_teardown(a_hundred_errors_of_a_link, rig_close),
         cmocka_unit_test_teardown(never_in_proc, rig_close),
         cmocka_unit_test_teardown(two_versions, rig_close),
         cmocka_unit_test_teardown(refused_before_it_worked, rig_close),

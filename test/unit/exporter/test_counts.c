@@ -22,7 +22,7 @@ static void add_xid(Counts *counts, const Kit *kit, uint64_t time_ns)
 {
     const Event event = kit_xid(kit, 0, XID, time_ns);
 
-    counts_add_xid(counts, &event);
+    counts_add_xid(counts, &event, &(CountKeep){.put = NULL});
 }
 
 /* An XID that is told late counts where it belongs; one older than the window must not become a new one. */
@@ -72,7 +72,7 @@ static void set_reasons(Counts *counts, Kit *kit, int64_t bits)
 {
     kit->node.time_ns += NS_PER_S;
     sample_set_int64(&kit->gpus[0].reading.sample[METRIC_CLOCKS_EVENT_REASONS], kit->node.time_ns, bits);
-    counts_tick(counts, &kit->node);
+    counts_tick(counts, &kit->node, &(CountKeep){.put = NULL});
 }
 
 /* What is on at the first reading may have been on for long: no edge. */

@@ -261,7 +261,7 @@ static void windows_against_a_list(void **state)
             times[i] = kit.node.time_ns;
             const Event event = kit_xid(&kit, 0, 7, times[i]);
 
-            counts_add_xid(&counts, &event);
+            counts_add_xid(&counts, &event, &(CountKeep){.put = NULL});
             bucket = times[i] / width;
             for (size_t k = 0; k <= i; k++)
                 expected += bucket - times[k] / width < COUNT_BUCKETS;

@@ -152,8 +152,8 @@ def certs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("certs")
     ec = ("ec", "-pkeyopt", "ec_paramgen_curve:P-256")
     for ca in ("ca", "other"):
-        openssl("req", "-x509", "-newkey", *ec, "-nodes", "-days", "2", "-subj", f"/CN={ca}", "-keyout", f"{ca}.key",
-                "-out", f"{ca}.crt", cwd=folder)
+        openssl("req", "-x509", "-newkey", *ec, "-nodes", "-days", "2", "-subj", f"/CN={ca}", "-addext",
+                "keyUsage=critical,keyCertSign,cRLSign", "-keyout", f"{ca}.key", "-out", f"{ca}.crt", cwd=folder)
     for name, san, usage in (("local", "IP:127.0.0.1", "serverAuth"), ("named", "DNS:alerts.example", "serverAuth"),
                              ("client", "DNS:node.example", "clientAuth")):
         (folder / "ext").write_text(f"subjectAltName={san}\nextendedKeyUsage={usage}\n")
@@ -231,7 +231,7 @@ def test_busy_server_says_when_to_come_again(driver, serve):
     got = driver.ask(server.url)
     assert (got["status"], got["retry_after_ms"]) == (503, 7000)
     silly = serve(reply("429 Slow down", head="Retry-After: 99999999999\r\n"))
-    assert driver.ask(silly.url)["retry_after_ms"] == 24 * 3600 * 1000
+    assert driver.ask(silly.url)["retry_after_ms"] == 6 * 3600 * 1000
 
 
 def test_of_a_huge_answer_only_the_beginning_is_kept(driver, serve):
@@ -297,8 +297,8 @@ def test_own_authority_and_client_certificate(driver, serve, certs):
     assert driver.ask(server.url, ca_file=str(certs / "ca.crt"), **ours)["status"] == 200
     unknown = driver.ask(server.url, ca_file=str(certs / "ca.crt"))  # the text is TLS' or that of the cut connection
     assert unknown["status"] == 0 and unknown["text"] and "connect to" not in unknown["text"]
-    assert failed(driver.ask(server.url, ca_file=str(certs / "other.crt"), **ours), "certificate verification failed")
-    assert failed(driver.ask(server.url, **ours), "certificate verification failed"), "the system's authorities do not know ours"
+    assert failed(driver.ask(server.url, ca_file=str(certs / "other.crt"), **ours), "verification failed")
+    assert failed(driver.ask(server.url, **ours), "verification failed"), "the system's authorities do not know ours"
     assert failed(driver.ask(server.url, ca_file=str(certs / "none.crt"), **ours), "CA cert")
     assert driver.ask(server.url, insecure=True, **ours)["status"] == 200
 
@@ -306,11 +306,12 @@ def test_own_authority_and_client_certificate(driver, serve, certs):
 def test_certificate_of_another_name(driver, serve, certs):
     server = serve(reply(), tls=tls_of(certs, "named"))
     ca = {"ca_file": str(certs / "ca.crt")}
-    assert failed(driver.ask(server.url, **ca), "does not match target host name")
+    assert failed(driver.ask(server.url, **ca), "does not match target host")
     got = driver.ask(server.url, server_name="alerts.example", **ca)
     assert got["status"] == 200, got
     assert f"Host: {server.url.split('/')[2]}\r\n" in server.requests[0][0]
-    assert failed(driver.ask(server.url, server_name="other.example", **ca), "does not match target host name 'other.example'")
+    answer = driver.ask(server.url, server_name="other.example", **ca)
+    assert failed(answer, "does not match target host") and failed(answer, "'other.example'")
 
 
 def test_proxy_of_the_environment(exe, serve):

@@ -205,6 +205,25 @@ const FaultClass *catalogue_class(const Catalogue *catalogue, const char *id)
     return NULL;
 }
 
+const FaultRule *catalogue_next_counted(const Catalogue *catalogue, const Event *event, uint32_t driver_major,
+                                        uint32_t arch, const FaultRule *after)
+{
+    (void)catalogue;
+    (void)event;
+    (void)driver_major;
+    (void)arch;
+    (void)after;
+    return NULL;
+}
+
+const FaultRule *catalogue_next_repeat(const Catalogue *catalogue, const FaultClass *class, const FaultRule *after)
+{
+    (void)catalogue;
+    (void)class;
+    (void)after;
+    return NULL;
+}
+
 bool catalogue_match(const Catalogue *catalogue, const Event *event, uint32_t driver_major, uint32_t arch,
                      FaultVerdict *ret_verdict)
 {

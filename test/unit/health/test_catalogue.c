@@ -151,8 +151,8 @@ static Event event_for(const FaultRule *rule, uint32_t driver)
     event.word = rule->word;
     snprintf(event.text, sizeof event.text, "%s", rule->contains);
     snprintf(event.unit, sizeof event.unit, "%.*s", (int)strcspn(rule->unit, "/"), rule->unit);
-    event.register_count = rule->intr_new.mask || rule->status_bit || rule->status_is ? 2 : 0;
-    event.registers[0] = driver && driver < 575 ? rule->intr_old.value : rule->intr_new.value;
+    event.register_count = rule->intr_new.mask || rule->status_bit || rule->status_is || rule->only ? 2 : 0;
+    event.registers[0] = rule->only ? rule->only : driver && driver < 575 ? rule->intr_old.value : rule->intr_new.value;
     event.registers[1] = rule->status_bit | rule->status_is;
     return event;
 }
@@ -167,7 +167,7 @@ static void every_rule_can_be_reached(void **state)
         const FaultRule *rule = &c->rules[i];
         uint32_t driver = rule->driver.from ? rule->driver.from : rule->driver.below ? rule->driver.below - 1 : 580;
         uint32_t arch = rule->arch.below ? rule->arch.below - 1 : DEVICE_ARCH_HOPPER;
-        if (rule->detector || rule->code_from != rule->code_to)
+        if (rule->detector || rule->many || rule->code_from != rule->code_to)
             continue;
         Event event = event_for(rule, driver);
         FaultVerdict verdict = judge_of(c, &event, driver, arch);
@@ -461,7 +461,7 @@ static void mistakes_are_told_with_their_place(void **state)
         {"classes: {thermal: {parents: [fann]}}", "1:31: unknown class 'fann', did you mean 'fan'?"},
         {"classes: {thermal: {parents: zzzzzzzzz}}", "unknown class 'zzzzzzzzz'"},
         {"classes: {gpu-lost: {parents: [nvlink-down]}}", "lead back to it"},
-        {"classes: {thermal: {parents: [a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q]}}", "at most 16 parents"},
+        {"classes: {thermal: {parents: [a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q,r,s,t,u]}}", "at most 20 parents"},
         {"classes: {new: {text: a}}", "1:11: class 'new' says nothing of its 'advice'"},
         {"classes: {thermal: {clear: quiet}}", "has no time 'quiet'"},
         {"rules: {new: {class: thermal}}", "1:9: rule 'new' has no 'on'"},
@@ -470,7 +470,14 @@ static void mistakes_are_told_with_their_place(void **state)
         {"rules: {xid-79: {on: {xid: seventy}}}", "'xid': "},
         {"rules: {xid-79: {on: {xid: 9-3}}}", "ends before it begins"},
         {"rules: {xid-79: {on: {xid: 100000}}}", "'xid': "},
-        {"rules: {xid-79: {on: {sxid: 1, xid: 2}}}", "one of xid, sxid, event and detector"},
+        {"rules: {xid-79: {on: {sxid: 1, xid: 2}}}", "one of xid, sxid, event, detector and repeat"},
+        {"rules: {x: {on: {event: mce, count: 5}, class: fan}}", "1:17: 'count' and 'repeat' need 'within'"},
+        {"rules: {x: {on: {event: mce, within: 5m}, class: fan}}", "'count' and 'repeat' need 'within'"},
+        {"rules: {x: {on: {event: mce, count: 1, within: 5m}, class: fan}}", "'count' is 2 at least"},
+        {"rules: {x: {on: {repeat: 2, within: 5m}, class: any}}", "'repeat' needs 'remedy'"},
+        {"rules: {x: {on: {event: mce, remedy: [reset-gpu]}, class: fan}}", "'repeat' needs 'remedy'"},
+        {"rules: {x: {on: {repeat: 2, within: 5m, remedy: reset-cpu}, class: any}}", "unknown action 'reset-cpu'"},
+        {"rules: {x: {on: {event: mce}, class: any}}", "the class 'any' is for rules on 'repeat'"},
         {"rules: {xid-79: {on: {says: fatal}}}", "'on' has none of xid, sxid, event"},
         {"rules: {xid-79: {on: {xid: 3, says: deadly}}}", "unknown word of 'says' 'deadly'"},
         {"rules: {xid-79: {on: {event: oom}}}", "unknown kind of event 'oom'"},

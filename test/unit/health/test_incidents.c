@@ -452,20 +452,6 @@ static void the_drivers_word_is_not_the_programs(void **state)
     assert_int_equal(kit_open_one(kit, "reset-required", 1)->action, ACTION_RESET_GPU);
 }
 
-static void the_same_record_counts_once(void **state)
-{
-    Kit *kit = *state;
-    Event event = kit_xid(kit, 1, 48);
-
-    event.sequence = 4711;
-    kit_give(kit, &event);
-    kit_give(kit, &event);
-    event.sequence++;
-    kit_give(kit, &event);
-    kit_turn(kit);
-    assert_int_equal(kit_open_one(kit, "ecc-uncorrectable", 1)->count, 2);
-}
-
 static void the_state_and_the_line_are_one(void **state)
 {
     Kit *kit = *state;
@@ -722,7 +708,6 @@ int main(void)
         ONE(the_drivers_word_opens_where_nothing_is_known),
         ONE(the_drivers_none_opens_nothing),
         ONE(the_drivers_word_is_not_the_programs),
-        ONE(the_same_record_counts_once),
         ONE(the_state_and_the_line_are_one),
         ONE(a_check_on_trial_tells_nobody_and_takes_nothing),
         ONE(unknown_codes_are_kept),

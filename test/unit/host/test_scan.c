@@ -9,6 +9,7 @@
 #include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/duration.h"
 #include "base/cleanup.h"
@@ -170,6 +171,13 @@ static void services(void **state)
     tree_task(*state, 10, "nvidia-persiste", 'Z', "0");
     facts = look(*state);
     assert_true(!facts.persistenced && facts.fabric_manager);
+    assert_true(!facts.imex && !facts.all_tasks);
+    tree_task(*state, 12, "nvidia-imex", 'S', "0");
+    tree_task(*state, 2, "bash", 'S', "0"); /* of a container */
+    facts = look(*state);
+    assert_true(facts.imex && !facts.all_tasks);
+    tree_task(*state, 2, "kthreadd", 'S', "0");
+    assert_true(look(*state).all_tasks);
     assert_int_equal(facts.stuck_count, 0);
 }
 
@@ -351,6 +359,36 @@ static void a_gpu_that_is_gone_was_somewhere(void **state)
     vec_done(&fresh.places);
 }
 
+/* Loaders of a process on a GPU: its children that are on none. Pressure as the kernel has it. */
+static void what_feeds_a_gpu(void **state)
+{
+    static const char line[] = "%d (pt_data) S %d 1 1 0 -1 0 0 0 0 0 %d 50 0 0 20 0 1 0 7777 1000 10 0\n";
+    const Tree *tree = *state;
+    HostScan scan = {.rc = 0};
+
+    process_owner_init(vec_add(&scan.processes), 20);
+    process_owner_init(vec_add(&scan.processes), 21);
+    tree_task(tree, 20, "python", 'S', "0");
+    tree_file(tree, "proc/21/stat", line, 21, 20, 100); /* on a GPU itself: no loader */
+    tree_file(tree, "proc/22/stat", line, 22, 20, 250);
+    tree_file(tree, "proc/23/stat", line, 23, 20, 150);
+    tree_file(tree, "proc/24/stat", line, 24, 23, 900); /* not its own child */
+    host_scan_read(tree->root, &scan);
+    assert_false(scan.facts.pressure_known);
+    assert_int_equal(scan.processes.at[0].children, 2);
+    assert_int_equal(scan.processes.at[0].child_cpu_ns / (NS_PER_S / (uint64_t)sysconf(_SC_CLK_TCK)), 500);
+    assert_int_equal(scan.processes.at[1].children, 0);
+    tree_file(tree, "proc/pressure/io", "some avg10=34.50 avg60=1.00 avg300=0.00 total=5\nfull avg10=9.00 avg60=0\n");
+    assert_false((host_scan_read(tree->root, &scan), scan.facts.pressure_known)); /* one of the two */
+    tree_file(tree, "proc/pressure/cpu", "some avg10=2.00 avg60=1.00 avg300=0.00 total=5\n");
+    host_scan_read(tree->root, &scan);
+    assert_true(scan.facts.pressure_known);
+    assert_true(scan.facts.io_pressure > .344 && scan.facts.io_pressure < .346);
+    assert_true(scan.facts.cpu_pressure > .019 && scan.facts.cpu_pressure < .021);
+    vec_done(&scan.processes);
+    vec_done(&scan.places);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
@@ -364,6 +402,7 @@ int main(void)
         TEST(the_boot),
         TEST(services),
         TEST(who_hangs_in_the_driver),
+        TEST(what_feeds_a_gpu),
         TEST(more_than_the_list_holds),
         TEST(what_was_there_before),
         TEST(a_bus_that_cannot_be_read_takes_no_gpu_away),

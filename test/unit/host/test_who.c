@@ -103,6 +103,12 @@ static void all_of_one_process(void **state)
     assert_string_equal(who.job, "4711.0");
     assert_string_equal(who.name, "tra?in");
     assert_string_equal(who.command, "");
+    assert_true(who.written_bytes == UINT64_MAX); /* proc(5): not for other users */
+    tree_file(tree, "proc/20/io",
+              "rchar: 1\nwchar: 2\nsyscr: 3\nsyscw: 4\nread_bytes: 5\nwrite_bytes: 6000\n"
+              "cancelled_write_bytes: 7\n");
+    assert_int_equal(process_identify(tree->root, 20, false, &who, &err), 0);
+    assert_int_equal(who.written_bytes, 6000);
     assert_int_equal(process_identify(tree->root, 20, true, &who, &err), 0);
     assert_string_equal(who.command, "python train.py --name a?b");
 }

@@ -1,17 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Certificates and password hashes for the HTTP tests, made once."""
+"""Certificates for the HTTP tests, made once."""
 import subprocess
 import sys
-import warnings
 from pathlib import Path
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    crypt = pytest.importorskip("crypt")
 
 
 @pytest.fixture(scope="session")
@@ -25,7 +20,7 @@ def openssl(*args, cwd):
 
 def make_ca(folder, name):
     openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj",
-            f"/CN={name}", "-keyout", f"{name}.key", "-out", f"{name}.crt", cwd=folder)
+            f"/CN={name}", "-addext", "keyUsage=critical,keyCertSign,cRLSign", "-keyout", f"{name}.key", "-out", f"{name}.crt", cwd=folder)
 
 
 def make_cert(folder, name, ca, san, usage, key=("ec", "-pkeyopt", "ec_paramgen_curve:P-256")):
@@ -49,10 +44,3 @@ def certs(tmp_path_factory):
     make_cert(folder, "stranger", "other", "DNS:scraper.example", "clientAuth")
     make_cert(folder, "misused", "ca", "DNS:scraper.example", "serverAuth")
     return folder
-
-
-@pytest.fixture(scope="session")
-def hashed():
-    def make(password, rounds=16):
-        return crypt.crypt(password, crypt.mksalt(crypt.METHOD_BLOWFISH, rounds=rounds))
-    return make

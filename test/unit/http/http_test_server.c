@@ -16,13 +16,14 @@
 #include "base/str.h"
 #include "wire/http/server.h"
 
-enum { PAGE_MAX = 64 * 1024, BIG_MAX = 64 * 1024 * 1024, STREAMS_MAX = 1024 };
+enum { PAGE_MAX = 64 * 1024, BIG_MAX = 64 * 1024 * 1024, STREAMS_MAX = 1024, LIST_MAX = 8 };
 
 typedef struct Options {
     OptList listen;
     const char *web_config, *check;
     bool systemd;
-    uint64_t connections, per_peer, head_ns, idle_ns, head_bytes, body_bytes, grace_ns;
+    OptList hosts, kept;
+    uint64_t connections, per_peer, young_ns, head_ns, idle_ns, answer_bytes, head_bytes, body_bytes, grace_ns;
 } Options;
 
 #define AT(field) .off = offsetof(Options, field)
@@ -33,6 +34,10 @@ static const OptSpec specs[] = {
     {.key = "systemd", .type = OPT_BOOL, AT(systemd), .help = "sockets of LISTEN_FDS"},
     {.key = "connections", .type = OPT_UINT, AT(connections), .def = "256", .help = "limit"},
     {.key = "per_peer", .type = OPT_UINT, AT(per_peer), .def = "64", .help = "limit"},
+    {.key = "hosts", .type = OPT_LIST, AT(hosts), .help = "names"},
+    {.key = "kept", .type = OPT_LIST, AT(kept), .help = "pages that are always answered"},
+    {.key = "young", .type = OPT_DURATION, AT(young_ns), .def = "1s", .help = "time in which one gives way last"},
+    {.key = "answers", .type = OPT_SIZE, AT(answer_bytes), .def = "64MiB", .help = "limit"},
     {.key = "head", .type = OPT_DURATION, AT(head_ns), .def = "10s", .help = "timeout"},
     {.key = "idle", .type = OPT_DURATION, AT(idle_ns), .def = "90s", .help = "timeout"},
     {.key = "head_bytes", .type = OPT_SIZE, AT(head_bytes), .def = "8KiB", .help = "limit"},
@@ -105,11 +110,12 @@ static void on_counts(const App *app, HttpRequest *request)
     str_init(&out, PAGE_MAX);
     str_addf(&out,
              "{\"requests\":%llu,\"refused\":%llu,\"evicted\":%llu,\"auth\":%llu,\"sent\":%llu,\"connections\":%llu,"
-             "\"streams\":%zu,\"streams_closed\":%zu,\"rss\":%ld}",
+             "\"streams\":%zu,\"streams_closed\":%zu,\"rss\":%ld,\"held\":%llu,\"refused_answers\":%llu}",
              (unsigned long long)counts.requests, (unsigned long long)counts.refused_connections,
              (unsigned long long)counts.evicted_connections, (unsigned long long)counts.auth_failures,
              (unsigned long long)counts.bytes_sent, (unsigned long long)counts.connections, app->stream_count,
-             app->streams_closed, resident_pages());
+             app->streams_closed, resident_pages(), (unsigned long long)counts.answer_bytes,
+             (unsigned long long)counts.refused_answers);
     answer_text(request, 200, "application/json", &out);
 }
 
@@ -162,6 +168,23 @@ static void on_stream(App *app, HttpRequest *request)
         http_stream_close(stream);
 }
 
+/* ?bytes=SIZE and of the second part ?more=SIZE, made for this request alone. */
+static void on_own(HttpRequest *request)
+{
+    const size_t sizes[] = {(size_t)number_of(request, "bytes", 16), (size_t)number_of(request, "more", 0)};
+    HttpBody *bodies[2] = {NULL, NULL};
+
+    for (size_t i = 0; i < 2; i++) {
+        char *bytes = sizes[i] ? xmalloc(sizes[i]) : NULL;
+
+        if (bytes) {
+            memset(bytes, i ? 'y' : 'x', sizes[i]);
+            bodies[i] = http_body_new(bytes, sizes[i]);
+        }
+    }
+    http_answer_two(request, 200, "text/plain", bodies[0], bodies[1], NULL, 0);
+}
+
 static void on_ticker(uv_timer_t *timer)
 {
     App *app = timer->data;
@@ -196,6 +219,8 @@ static void on_request(void *self, HttpRequest *request)
         http_answer(request, 200, "text/plain", http_body_static("ok\n", 3), fields, ARRAY_LEN(fields));
     else if (!strcmp(path, "/big"))
         http_answer(request, 200, "application/octet-stream", http_body_ref(app->big), NULL, 0);
+    else if (!strncmp(path, "/own", 4))
+        on_own(request);
     else if (!strcmp(path, "/counts"))
         on_counts(app, request);
     else if (!strcmp(path, "/stream"))
@@ -255,9 +280,23 @@ static HttpBody *big_body(void)
     return http_body_new(bytes, BIG_BYTES);
 }
 
+/* NULL where the list is empty. */
+static const char *const *end_list(const OptList *list, const char *out[LIST_MAX + 1])
+{
+    if (list->len > LIST_MAX)
+        abort();
+    for (size_t i = 0; i < list->len; i++)
+        out[i] = list->items[i];
+    out[list->len] = NULL;
+    return list->len ? out : NULL;
+}
+
 static int serve(App *app, const Options *options, const Log *log)
 {
-    HttpConfig config = {.listen = options->listen.items,
+    const char *hosts[LIST_MAX + 1], *kept[LIST_MAX + 1];
+    HttpConfig config = {.hosts = end_list(&options->hosts, hosts),
+                         .kept = end_list(&options->kept, kept),
+                         .listen = options->listen.items,
                          .listen_count = options->listen.len,
                          .systemd_sockets = options->systemd,
                          .web_config = options->web_config,
@@ -270,7 +309,10 @@ static int serve(App *app, const Options *options, const Log *log)
     config.limits = (HttpLimits){.connections = (unsigned)options->connections,
                                  .connections_per_peer = (unsigned)options->per_peer,
                                  .head_timeout_ns = options->head_ns,
+                                 .young_ns = options->young_ns,
                                  .idle_timeout_ns = options->idle_ns,
+                                 .answer_timeout_ns = options->idle_ns,
+                                 .answer_bytes = (size_t)options->answer_bytes,
                                  .head_bytes = (size_t)options->head_bytes,
                                  .body_bytes = (size_t)options->body_bytes};
     uv_loop_init(&app->loop);

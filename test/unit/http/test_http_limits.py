@@ -49,15 +49,121 @@ def test_one_address_does_not_push_out_another(exe):
         assert b'"evicted":16' in read_answer(other[0]).body
 
 
-def test_where_everybody_is_busy_the_new_one_is_refused(exe):
-    with serving(exe, "--listen", "127.0.0.1:0", "--per-peer", "3") as server, contextlib.ExitStack() as stack:
-        streams = open_streams(stack, server, 3)
-        refused = connections(stack, server, 5)
-        assert all(is_closed(s, wait=30) for s in refused)
-        assert not any(is_closed(s) for s in streams)
-        with server.connect(source="127.0.0.2") as s:
-            s.sendall(request("/counts"))
-            assert b'"refused":5' in read_answer(s).body
+def busy(stack, server, path, source=None):
+    """A connection that was answered with more than it takes."""
+    s = server.connect(source=source, rcvbuf=4096)
+    stack.enter_context(s)
+    s.sendall(request(path))
+    assert s.recv(1) == b"H"
+    return s
+
+
+def test_who_gives_way_by_what_he_does(exe):
+    options = ["--listen", "127.0.0.1:0", "--per-peer", "4", "--young", "0s", "--kept", "/big"]
+    with serving(exe, *options) as server, contextlib.ExitStack() as stack:
+        kept = busy(stack, server, "/big")
+        stream = open_streams(stack, server, 1)[0]
+        other = busy(stack, server, "/own?bytes=4000000")
+        idle = connections(stack, server, 1)[0]
+        idle.sendall(request())
+        assert read_answer(idle).status == 200
+        for i, victim in enumerate([idle, other, stream, kept]):
+            later = [idle, other, stream, kept][i + 1:]
+            busy(stack, server, "/big")
+            assert is_closed(victim, wait=60)
+            assert not any(is_closed(s) for s in later if s is stream)  # a stalled one has much unread
+            with server.connect(source="127.0.0.2") as s:
+                s.sendall(request("/counts"))
+                counts = read_answer(s).body
+                assert b'"evicted":%d,' % (i + 1) in counts and b'"refused":0' in counts
+
+
+def test_the_address_with_most_connections_gives_way(exe):
+    with serving(exe, "--listen", "127.0.0.1:0", "--connections", "5") as server, contextlib.ExitStack() as stack:
+        two = [busy(stack, server, "/stream?first=1", source="127.0.0.2") for _ in range(2)]
+        three = [busy(stack, server, "/stream?first=1", source="127.0.0.3") for _ in range(3)]
+        busy(stack, server, "/stream?first=1", source="127.0.0.4")
+        assert is_closed(three[0], wait=60)
+        assert not any(is_closed(s) for s in two + three[1:])
+
+
+@pytest.mark.parametrize("young, first", [("0s", 0), ("1h", 1)])
+def test_one_that_has_just_come_gives_way_last(exe, young, first):
+    with serving(exe, "--listen", "127.0.0.1:0", "--per-peer", "2", "--young", young) as server, \
+            contextlib.ExitStack() as stack:
+        fresh, served = connections(stack, server, 2)  # `fresh` has said nothing yet
+        served.sendall(request())
+        assert read_answer(served).status == 200
+        connections(stack, server, 1)
+        assert is_closed([fresh, served][first], wait=60)
+        assert not is_closed([served, fresh][first])
+
+
+def test_answers_have_a_ceiling(exe):
+    options = ["--listen", "127.0.0.1:0", "--answers", "4100KiB", "--kept", "/own/kept"]
+    with serving(exe, *options) as server, contextlib.ExitStack() as stack:
+        first = [busy(stack, server, "/own?bytes=1048576") for _ in range(4)]
+        assert server.counts()["held"] == 4 << 20
+        refused = server.get("/own?bytes=524288&more=524288")
+        assert (refused.status, refused.headers["retry-after"]) == (503, "1")
+        assert is_closed(first[0], wait=60)  # it had its answer for longest
+        wait_until(lambda: server.counts()["held"] == 3 << 20)
+        last = busy(stack, server, "/own?bytes=524288&more=524288")
+        assert server.counts()["held"] == 4 << 20
+        assert not is_closed(last)
+        kept = server.get("/own/kept?bytes=1048576")
+        assert (kept.status, len(kept.body)) == (200, 1 << 20)
+        assert is_closed(first[1], wait=60)
+        counts = server.counts()
+        assert (counts["evicted"], counts["refused_answers"]) == (2, 1)
+        assert counts["held"] <= 4 << 20
+
+
+def test_a_body_that_many_take_counts_once(exe):
+    with serving(exe, "--listen", "127.0.0.1:0", "--answers", "4100KiB") as server, contextlib.ExitStack() as stack:
+        crowd = [busy(stack, server, "/big") for _ in range(20)]
+        assert server.counts()["held"] == 4 << 20
+        assert server.get("/own?bytes=10000").status == 503
+        assert all(is_closed(s, wait=60) for s in crowd)
+        wait_until(lambda: server.counts()["held"] == 0)
+        assert len(server.get("/own?bytes=8388608").body) == 8 << 20  # larger than all, alone
+
+
+def test_streams_count_too(exe):
+    with serving(exe, "--listen", "127.0.0.1:0", "--answers", "1MiB") as server, contextlib.ExitStack() as stack:
+        slow = busy(stack, server, "/stream?first=8&bytes=100000")
+        wait_until(lambda: 400000 < server.counts()["held"] < 1 << 20)
+        busy(stack, server, "/own?bytes=900000")
+        assert is_closed(slow, wait=60)
+
+
+def test_two_parts_are_one_body(exe):
+    with serving(exe, "--listen", "127.0.0.1:0") as server:
+        for first, second in ((1, 1), (0, 5), (5, 0), (300000, 7), (7, 300000)):
+            path = f"/own?bytes={first}&more={second}"
+            assert server.get(path).body == b"x" * first + b"y" * second
+            head = server.get(path, method="HEAD")
+            assert (head.headers["content-length"], head.body) == (str(first + second), b"")
+
+
+def queues(server):
+    """The bytes that the kernel holds for the server's connections: (unsent, unread)."""
+    with open(f"/proc/{server.process.pid}/net/tcp", encoding="ascii") as table:
+        rows = [line.split() for line in table][1:]
+    mine = [row[4].split(":") for row in rows if row[1].endswith(f":{server.port:04X}") and row[3] == "01"]
+    return [int(unsent, 16) for unsent, _ in mine], [int(unread, 16) for _, unread in mine]
+
+
+def test_the_kernel_holds_little_for_a_connection(exe):
+    with serving(exe, "--listen", "127.0.0.1:0") as server, contextlib.ExitStack() as stack:
+        s = busy(stack, server, "/big")
+        s.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            while True:  # more requests than are read before the first is taken
+                s.send(request() * 1000)
+        wait_until(lambda: queues(server)[0][0] > 0)
+        unsent, unread = queues(server)
+        assert max(unsent) <= 64 << 10 and max(unread) <= 64 << 10
 
 
 @pytest.mark.parametrize("count", [2000, 10000])

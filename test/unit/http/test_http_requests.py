@@ -221,3 +221,52 @@ def test_memory_does_not_grow(exe):
         ask(100000)
         churn()
         assert server.counts()["rss"] - before <= 32  # pages
+
+
+HOSTS = [  # Host -> status, where "node-7", "NODE-7.example.org" and "*.svc" are listed
+    ("127.0.0.1:9400", 200), ("10.1.2.3", 200), ("[::1]:9400", 200), ("[fd00::7]", 200), ("localhost", 200),
+    ("LocalHost:80", 200), ("a.localhost", 200), ("", 200), ("node-7", 200), ("Node-7.", 200), ("node-7.example.org:9400", 200),
+    ("stoker.monitoring.svc:9400", 200), ("evil.example", 421), ("node-7.evil.example", 421), ("anode-7", 421), ("svc", 421),
+    (".svc", 421), ("monitoring.svc.evil.example", 421), ("127.0.0.1.evil.example", 421), ("localhost.evil.example", 421),
+    ("notlocalhost", 421), ("x@127.0.0.1", 421), ("[evil.example]", 421), ("1.2.3", 421), ("a" * 300, 421),
+]
+
+
+@pytest.mark.parametrize("host, status", HOSTS)
+def test_host(exe, host, status):
+    hosts = ["--hosts", "node-7,NODE-7.example.org,*.svc"]
+    with serving(exe, "--listen", "127.0.0.1:0", *hosts) as server:
+        for target in ("/ok", f"http://{host or 'localhost'}/ok"):
+            answer = Answer.parse(server.talk(f"GET {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode()))
+            assert answer.status == status
+            if status == 421:
+                assert b"web.hosts" in answer.body
+                assert answer.headers["content-type"].startswith("text/plain")
+        err = server.stop()
+        assert ("web.hosts lists names" in err) == (status == 421)
+
+
+def test_any_host_where_none_is_listed_and_with_a_star(exe):
+    for options in ([], ["--hosts", "*"]):
+        with serving(exe, "--listen", "127.0.0.1:0", *options) as server:
+            assert server.get("/ok").status == 200  # "Host: x"
+
+
+def test_a_target_with_another_host(exe):
+    with serving(exe, "--listen", "127.0.0.1:0", "--hosts", "node-7") as server:
+        raw = server.talk(b"GET http://evil.example/ok HTTP/1.1\r\nHost: node-7\r\nConnection: close\r\n\r\n")
+        assert Answer.parse(raw).status == 421
+
+
+def test_a_unix_socket_asks_by_any_host(exe, tmp_path):
+    with serving(exe, "--listen", f"unix:{tmp_path}/s", "--hosts", "node-7") as server, socket.socket(socket.AF_UNIX) as s:
+        s.connect(f"{tmp_path}/s")
+        s.sendall(b"GET /ok HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n")
+        assert Answer.parse(read_all(s)).status == 200
+        assert server.urls
+
+
+def test_two_hosts(exe):
+    for second in ("x", "y"):
+        with serving(exe, "--listen", "127.0.0.1:0") as server:
+            assert server.get("/ok", head=f"Host: {second}\r\n").status == 400

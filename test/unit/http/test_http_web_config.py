@@ -224,9 +224,9 @@ def test_reading_anew_often(exe, folder):
 
 
 @pytest.fixture
-def users(folder, hashed):
-    def make(rounds=16, **passwords):
-        lines = "".join(f'  {u}: "{hashed(p, rounds).replace("$2b$", "$2y$")}"\n' for u, p in passwords.items())
+def users(folder, bcrypt):
+    def make(cost=4, **passwords):
+        lines = "".join(f'  {u}: "{bcrypt(p, cost).replace("$2b$", "$2y$")}"\n' for u, p in passwords.items())
         return write(folder, "basic_auth_users:\n" + lines)
     return make
 
@@ -258,7 +258,7 @@ def test_passwords(exe, users):
 
 
 def test_a_check_is_paid_once(exe, users):
-    config = users(rounds=2 ** 11, alice="secret")
+    config = users(cost=11, alice="secret")
     with serving(exe, "--listen", "127.0.0.1:0", "--web-config", str(config)) as server, server.connect() as s:
         def ask(password):
             s.sendall(request("/ok", basic("alice", password)) * 1)
@@ -280,7 +280,7 @@ def test_a_check_is_paid_once(exe, users):
 
 
 def test_the_loop_goes_on_during_checks(exe, users):
-    config = users(rounds=2 ** 12, alice="secret")
+    config = users(cost=12, alice="secret")
     config.write_text(config.read_text() + "auth_excluded_paths: [/ok, /counts]\n")
     with serving(exe, "--listen", "127.0.0.1:0", "--web-config", str(config)) as server, server.connect() as s:
         s.sendall(request("/echo", basic("alice", "secret")))
@@ -302,7 +302,7 @@ def test_many_wrong_passwords_at_once(exe, users):
 
 
 def test_those_who_wait_for_a_check_give_way(exe, users):
-    config = users(rounds=2 ** 13, alice="secret")
+    config = users(cost=13, alice="secret")
     with serving(exe, "--listen", "127.0.0.1:0", "--web-config", str(config), "--per-peer", "6") as server:
         with contextlib.ExitStack() as stack:
             crowd = [stack.enter_context(server.connect()) for _ in range(6)]
@@ -316,7 +316,7 @@ def test_those_who_wait_for_a_check_give_way(exe, users):
 
 
 def test_the_end_during_checks(exe, users):
-    config = users(rounds=2 ** 12, alice="secret")
+    config = users(cost=12, alice="secret")
     with serving(exe, "--listen", "127.0.0.1:0", "--web-config", str(config), "--grace", "10ms") as server:
         with contextlib.ExitStack() as stack:
             for i in range(10):
@@ -326,7 +326,7 @@ def test_the_end_during_checks(exe, users):
 
 
 def test_clients_that_leave_during_checks(exe, users):
-    config = users(rounds=2 ** 10, alice="secret")
+    config = users(cost=10, alice="secret")
     with serving(exe, "--listen", "127.0.0.1:0", "--web-config", str(config)) as server:
         for i in range(10):
             with server.connect() as s:
@@ -351,7 +351,7 @@ def test_passwords_read_anew(exe, users, folder):
 
 
 def test_reading_anew_during_checks(exe, users):
-    config = users(rounds=2 ** 12, alice="old")
+    config = users(cost=12, alice="old")
     with serving(exe, "--listen", "127.0.0.1:0", "--web-config", str(config)) as server, server.connect() as s:
         s.sendall(request("/ok", basic("alice", "old")))
         users(alice="new")
@@ -427,22 +427,23 @@ HASH = "$2y$10$" + "a" * 53
     ("tls_server_config:\n  cert: a\n  key: b\n  cert_fiel: x", "4:3", ["cert_fiel", "did you mean 'cert_file'"]),
     (TLS + "  client_auth_type: Sometimes", "4:21", ["client_auth_type", "RequireAndVerifyClientCert"]),
     (TLS + "  min_version: TLS14", "4:16", ["min_version", "TLS12"]),
-    (TLS + "  min_version: TLS13\n  max_version: TLS12", "2:3", ["min_version"]),
+    (TLS + "  min_version: TLS13\n  max_version: TLS12", "5:16", ["'tls_server_config.max_version'", "min_version"]),
+    (TLS + "  max_version: TLS11", "4:16", ["TLS11 is under 'min_version' TLS12"]),
     (TLS + "  cipher_suites: [TLS_AES_128_GCM_SHA256, TLS_RSA_WITH_RC4_128_SHA]", "4:43", ["RC4"]),
-    (TLS + "  cipher_suites: [TLS_AES_128_GCM_SHA256]\n  max_version: TLS12", "2:3", ["no TLS version"]),
+    (TLS + "  cipher_suites: [TLS_AES_128_GCM_SHA256]\n  max_version: TLS12", "4:19", ["no TLS version"]),
     (TLS + "  curve_preferences: [X25519, Curve448]", "4:31", ["Curve448", "CurveP"]),
     ("tls_server_config:\n  key_file: server.key", "2:3", ["cert_file"]),
     ("tls_server_config:\n  cert_file: server.crt", "2:3", ["key_file"]),
     ("tls_server_config:\n  min_version: TLS12", "2:3", ["cert_file"]),
-    (TLS + "  cert: x", "2:3", ["both"]),
-    (TLS + "  client_ca_file: ca.crt", "2:3", ["client_auth_type"]),
-    (TLS + "  client_auth_type: RequireAndVerifyClientCert", "2:3", ["client_ca_file"]),
-    (TLS + "  client_allowed_sans: [x]", "2:3", ["client_allowed_sans"]),
-    (TLS.replace("server.crt", "gone.crt"), None, ["gone.crt", "No such file"]),
-    (TLS.replace("server.key", "/gone.key"), None, ["'/gone.key'", "No such file"]),
-    (TLS.replace("server.key", "second.key"), None, ["second.key", "does not belong", "server.crt"]),
-    (TLS.replace("server.crt", "web.yml"), None, ["web.yml", "server.key"]),
-    (MTLS.replace("ca.crt", "server.key") + "RequireAndVerifyClientCert", None, ["server.key"]),
+    (TLS + "  cert: x", "4:9", ["both"]),
+    (TLS + "  client_ca_file: ca.crt", "4:19", ["client_auth_type"]),
+    (TLS + "  client_auth_type: RequireAndVerifyClientCert", "4:21", ["client_ca_file"]),
+    (TLS + "  client_allowed_sans: [x]", "4:25", ["client_allowed_sans"]),
+    (TLS.replace("server.crt", "gone.crt"), "2:14", ["'tls_server_config.cert_file'", "gone.crt", "No such file"]),
+    (TLS.replace("server.key", "/gone.key"), "3:13", ["'tls_server_config.key_file'", "'/gone.key'", "No such file"]),
+    (TLS.replace("server.key", "second.key"), "3:13", ["second.key", "does not belong", "server.crt"]),
+    (TLS.replace("server.crt", "web.yml"), "2:14", ["web.yml", "server.key"]),
+    (MTLS.replace("ca.crt", "server.key") + "RequireAndVerifyClientCert", "4:19", ["'tls_server_config.client_ca_file'", "server.key"]),
     ("basic_auth_users: [a]", "1:19", ["basic_auth_users"]),
     ("basic_auth_users:\n  a: secret", "2:6", ["user 'a'", "bcrypt"]),
     (f"basic_auth_users:\n  a: {HASH[:-1]}", "2:6", ["user 'a'", "bcrypt"]),
@@ -466,8 +467,7 @@ def test_what_is_wrong_is_named(exe, folder, text, place, words):
     path = write(folder, text)
     done = subprocess.run([exe, "--check", str(path)], capture_output=True, text=True)
     assert done.returncode == 1
-    if place:
-        assert done.stderr.startswith(f"{path}:{place}:"), done.stderr
+    assert done.stderr.startswith(f"{path}:{place}:"), done.stderr
     for word in words:
         assert word in done.stderr
 

@@ -39,14 +39,15 @@ static void one_as_it_is_documented(void **state)
         " has fallen off the bus\",\"verdict\":\"XID 79 in the kernel log. Reboot the node.\",\"runbook\":"
         "\"https://example.org/gpu-lost\",\"device\":{\"key\":\"gpu/GPU-3\",\"kind\":\"gpu\",\"index\":3,\"uuid\":"
         "\"GPU-3\",\"serial\":\"16503\",\"pci\":\"0000:1e:00.0\",\"model\":\"NVIDIA H100 80GB HBM3\",\"link\":null},"
-        "\"instance\":null,\"process\":null,\"job\":null,\"driver\":\"590.48.01\",\"count\":20,\"echo_count\":1,"
+        "\"instance\":null,\"part\":null,\"process\":null,\"job\":null,\"owners\":[],\"affected\":null,\"driver\":\"590.48.01\","
+        "\"count\":20,\"echo_count\":1,"
         "\"first\":\"2026-01-05T08:00:03.000Z\",\"opened\":\"2026-01-05T08:00:03.000Z\",\"updated\":"
         "\"2026-01-05T08:00:03.000Z\",\"cleared\":null,\"ended_by\":null,\"escalations\":0,\"reopened\":0,"
         "\"before_start\":false,\"maintenance\":null,\"evidence\":[{\"origin\":\"kmsg\",\"at\":"
-        "\"2026-01-05T08:00:03.000Z\",\"code\":79,\"echo\":false,\"text\":\"Xid (PCI:0000:1e:00): 79, GPU has fallen "
+        "\"2026-01-05T08:00:03.000Z\",\"code\":79,\"echo\":false,\"severity\":\"info\",\"text\":\"Xid (PCI:0000:1e:00): 79, GPU has fallen "
         "off "
         "the "
-        "bus.\"},{\"origin\":\"kmsg\",\"at\":\"2026-01-05T08:00:03.000Z\",\"code\":154,\"echo\":true,\"text\":\"Xid "
+        "bus.\"},{\"origin\":\"kmsg\",\"at\":\"2026-01-05T08:00:03.000Z\",\"code\":154,\"echo\":true,\"severity\":\"info\",\"text\":\"Xid "
         "(PCI:0000:1e:00): 154, GPU recovery action changed\"}],\"counters\":[{\"name\":\"aer_fatal\",\"before\":0,"
         "\"after\":2},{\"name\":\"pcie_width\",\"before\":16,\"after\":null}]}");
     str_done(&out);

@@ -392,16 +392,28 @@ static void a_damaged_file_is_set_aside(void **state)
     journal_kept_done(&kept);
 }
 
+/* Of the file, its log and its index, also where an older agent left them open to everybody. */
 static void who_may_read_it(void **state)
 {
+    static const char *const ends[] = {"", "-wal", "-shm"};
     Rig *rig = *state;
+    const Incident incident = incident_of(1, INCIDENT_OPEN);
     const mode_t mask = umask(0022);
+    char name[PATH_MAX + 8];
     struct stat st;
 
-    must_open(rig);
+    for (int round = 0; round < 2; round++) {
+        must_open(rig);
+        wait_acked(rig, journal_put_incident(rig->journal, &incident));
+        for (size_t i = 0; i < ARRAY_LEN(ends); i++) {
+            snprintf(name, sizeof name, "%s%s", rig->path, ends[i]);
+            assert_int_equal(stat(name, &st), 0);
+            assert_int_equal(st.st_mode & 0777, 0640);
+        }
+        close_it(rig);
+        assert_int_equal(chmod(rig->path, 0644), 0);
+    }
     umask(mask);
-    assert_int_equal(stat(rig->path, &st), 0);
-    assert_int_equal(st.st_mode & 0777, 0640);
 }
 
 /* Whatever damages a file may do it at each start. */
@@ -475,11 +487,16 @@ static void a_newer_schema_is_left_alone(void **state)
 
 static JournalGpu gpu_of(int n)
 {
-    JournalGpu gpu = {.first_real_ns = (uint64_t)n, .last_real_ns = (uint64_t)(1000 + n) * NS_PER_S, .drained = n == 3};
+    JournalGpu gpu = {.first_real_ns = (uint64_t)n,
+                      .last_real_ns = (uint64_t)(1000 + n) * NS_PER_S,
+                      .drained = n == 3,
+                      .energy_mj = UINT64_C(5000000000) + (uint64_t)n};
 
     device_init(&gpu.device, DEVICE_GPU);
     gpu.device.has_pci = true;
     gpu.device.pci = (PciAddress){0, (uint8_t)n, 0, 0};
+    gpu.device.index = n == 3 ? DEVICE_NO_NUMBER : (uint32_t)n - 1;
+    gpu.device.minor = n == 3 ? DEVICE_NO_NUMBER : (uint32_t)n + 1;
     snprintf(gpu.device.uuid, sizeof gpu.device.uuid, "GPU-%d", n);
     snprintf(gpu.device.serial, sizeof gpu.device.serial, "165%d", n);
     snprintf(gpu.device.name, sizeof gpu.device.name, "NVIDIA %d", n);
@@ -497,12 +514,14 @@ static void assert_gpus(Rig *rig, const JournalGpu *expected, size_t count)
 
         assert_true(device_equal(&a->device, &b->device));
         assert_int_equal(pci_compare(a->device.pci, b->device.pci), 0);
-        assert_int_equal(b->device.index, DEVICE_NO_NUMBER);
+        assert_int_equal(b->device.index, a->device.index);
+        assert_int_equal(b->device.minor, a->device.minor);
         assert_string_equal(a->device.serial, b->device.serial);
         assert_string_equal(a->device.name, b->device.name);
         assert_int_equal(a->first_real_ns, b->first_real_ns);
         assert_int_equal(a->last_real_ns, b->last_real_ns);
         assert_int_equal(a->drained, b->drained);
+        assert_int_equal(a->energy_mj, b->energy_mj);
     }
     journal_kept_done(&kept);
 }
@@ -529,6 +548,30 @@ static void gpus_that_were_here(void **state)
     }
     wait_acked(rig, journal_put_gpu(rig->journal, &gpus[2], false));
     assert_gpus(rig, gpus, 3);
+}
+
+static void counts_go_on(void **state)
+{
+    Rig *rig = *state;
+    JournalKept kept;
+
+    must_open(rig);
+    journal_put_count(rig->journal, "event/xid/kmsg", 1, 1 * NS_PER_S);
+    journal_put_count(rig->journal, "xid/GPU-1/79", 7, 2 * NS_PER_S);
+    wait_acked(rig, journal_put_count(rig->journal, "event/xid/kmsg", 3, 3 * NS_PER_S));
+    read_kept(rig, &kept);
+    assert_int_equal(kept.counts.len, 2);
+    assert_string_equal(kept.counts.at[0].key, "event/xid/kmsg"); /* the last that changed */
+    assert_int_equal(kept.counts.at[0].value, 3);
+    assert_string_equal(kept.counts.at[1].key, "xid/GPU-1/79");
+    assert_int_equal(kept.counts.at[1].value, 7);
+    assert_int_equal(kept.counts.at[1].real_ns, 2 * NS_PER_S);
+    journal_kept_done(&kept);
+    wait_acked(rig, journal_put_count(rig->journal, "xid/GPU-1/79", 2, 4 * NS_PER_S)); /* it never goes back */
+    read_kept(rig, &kept);
+    assert_string_equal(kept.counts.at[0].key, "xid/GPU-1/79");
+    assert_int_equal(kept.counts.at[0].value, 7);
+    journal_kept_done(&kept);
 }
 
 static void run_sql(const Rig *rig, const char *sql)
@@ -656,6 +699,197 @@ static void assert_migrated(Rig *rig)
     vec_done(&events);
 }
 
+/* --- the ledger --------------------------------------------------------------------------------------------------- */
+
+#define LEDGER_AWAY "DROP VIEW ledger_rows; DROP TABLE ledger; DROP TABLE ledger_names;"
+
+/* An hour of GPU `gpu`, `hour` hours after the first. */
+static LedgerRow ledger_row_of(uint64_t id, int gpu, const char *user, uint64_t hour)
+{
+    LedgerRow row = {.id = id,
+                     .from_real_ns = (1000 + hour) * NS_PER_H,
+                     .until_real_ns = (1001 + hour) * NS_PER_H,
+                     .until_ns = (hour + 1) * NS_PER_H,
+                     .boot_id = "boot",
+                     .name = "NVIDIA H100",
+                     .price = "h100 spot 2 EUR",
+                     .held = gpu > 0,
+                     .share_kind = gpu > 0 ? ATTRIBUTION_EVEN : ATTRIBUTION_UNKNOWN,
+                     .quality = LEDGER_QUALITY_GPM,
+                     .owner.pid = -1};
+
+    snprintf(row.device, sizeof row.device, "gpu/GPU-%d", gpu);
+    snprintf(row.owner.user, sizeof row.owner.user, "%s", user);
+    snprintf(row.owner.account, sizeof row.owner.account, "phys%sics", user);
+    snprintf(row.owner.container, sizeof row.owner.container, "main");
+    for (int i = 0; i < LEDGER_AMOUNT_END; i++)
+        row.amounts[i] = (uint64_t)(i + 1) * 1000000;
+    return row;
+}
+
+typedef struct Seen {
+    VEC(LedgerRow) rows;
+} Seen;
+
+static void see_row(void *self, const LedgerRow *row)
+{
+    Seen *seen = self;
+
+    vec_push(&seen->rows, *row);
+}
+
+static void read_ledger(const Rig *rig, JournalLedgerQuery query, Seen *seen)
+{
+    Err err = {0};
+
+    if (journal_read_ledger(rig->path, &query, see_row, seen, &err) < 0)
+        fail_msg("%s", err.text);
+}
+
+#define EVER .from_real_ns = 0, .to_real_ns = UINT64_MAX
+
+/* A row is written, grows, and is there for readers beside and for the next start. */
+static void assert_ledger(Rig *rig)
+{
+    LedgerRow row = ledger_row_of(70, 1, "ann", 0), other = ledger_row_of(71, 1, "bob", 0),
+              unheld = ledger_row_of(72, 0, "", 0);
+    JournalKept kept;
+    Seen seen = {0};
+
+    journal_put_ledger(rig->journal, &row);
+    other.until_ns -= NS_PER_MIN;
+    journal_put_ledger(rig->journal, &other);
+    row.amounts[LEDGER_ALLOC_NS] += 5;
+    journal_put_ledger(rig->journal, &unheld);
+    wait_acked(rig, journal_put_ledger(rig->journal, &row));
+    read_ledger(rig, (JournalLedgerQuery){EVER}, &seen);
+    assert_int_equal(seen.rows.len, 3);
+    assert_memory_equal(&seen.rows.at[0], &row, sizeof row);
+    assert_memory_equal(&seen.rows.at[1], &other, sizeof other);
+    assert_memory_equal(&seen.rows.at[2], &unheld, sizeof unheld);
+    vec_done(&seen.rows);
+    read_kept(rig, &kept);
+    assert_int_equal(kept.ledger_id, 72);
+    assert_int_equal(kept.ledger.len, 2);
+    assert_int_equal(kept.ledger.at[1].until_ns, row.until_ns);
+    journal_kept_done(&kept);
+}
+
+static void rows_of_the_ledger_grow(void **state)
+{
+    Rig *rig = *state;
+
+    must_open(rig);
+    assert_ledger(rig);
+}
+
+/* One row per owner, device and price; those at the edges of the time asked for count by their part in it. */
+static void rows_of_the_ledger_are_merged(void **state)
+{
+    Rig *rig = *state;
+    Seen seen = {0};
+    uint64_t ticket = 0;
+
+    must_open(rig);
+    for (uint64_t hour = 0; hour < 4; hour++) {
+        const LedgerRow ann = ledger_row_of(10 + 2 * hour, 1, "ann", hour),
+                        bob = ledger_row_of(11 + 2 * hour, 1, "bob", hour);
+
+        journal_put_ledger(rig->journal, &ann);
+        ticket = journal_put_ledger(rig->journal, &bob);
+    }
+    wait_acked(rig, ticket);
+    read_ledger(rig, (JournalLedgerQuery){EVER, .merge = true}, &seen);
+    assert_int_equal(seen.rows.len, 2);
+    assert_string_equal(seen.rows.at[0].owner.user, "ann");
+    assert_string_equal(seen.rows.at[0].owner.account, "physannics");
+    assert_string_equal(seen.rows.at[0].device, "gpu/GPU-1");
+    assert_string_equal(seen.rows.at[0].price, "h100 spot 2 EUR");
+    assert_int_equal(seen.rows.at[0].quality, LEDGER_QUALITY_GPM);
+    assert_int_equal(seen.rows.at[0].share_kind, ATTRIBUTION_EVEN);
+    assert_int_equal(seen.rows.at[0].amounts[LEDGER_ALLOC_NS], 4000000);
+    assert_int_equal(seen.rows.at[0].from_real_ns, 1000 * NS_PER_H);
+    assert_int_equal(seen.rows.at[0].until_real_ns, 1004 * NS_PER_H);
+    vec_clear(&seen.rows);
+    read_ledger(rig,
+                (JournalLedgerQuery){.from_real_ns = 1000 * NS_PER_H + 45 * NS_PER_MIN,
+                                     .to_real_ns = 1002 * NS_PER_H + 30 * NS_PER_MIN,
+                                     .merge = true},
+                &seen);
+    assert_int_equal(seen.rows.len, 2);
+    assert_int_equal(seen.rows.at[1].amounts[LEDGER_ALLOC_NS], 1750000);
+    vec_clear(&seen.rows);
+    read_ledger(rig, (JournalLedgerQuery){EVER, .from_id = 13, .limit = 2}, &seen);
+    assert_int_equal(seen.rows.len, 2);
+    assert_int_equal(seen.rows.at[0].id, 13);
+    vec_done(&seen.rows);
+}
+
+/* By its own keep time, and with their names. */
+static void old_rows_of_the_ledger_go(void **state)
+{
+    Rig *rig = *state;
+    const LedgerRow old = ledger_row_of(1, 1, "old", 0), late = ledger_row_of(2, 1, "late", 100),
+                    last = ledger_row_of(3, 1, "last", 101);
+    const JournalConfig config = {.keep_ns = 1, .keep_ledger_ns = NS_PER_H + 1, .max_bytes = 0},
+                        small = {.max_bytes = 100};
+    const LedgerRow rows[] = {old, late, last};
+    DbChange changes[3];
+    uint64_t bytes;
+    Seen seen = {0};
+    Db *db;
+
+    must_open(rig);
+    close_it(rig);
+    assert_int_equal(db_open(rig->path, false, &db, NULL), 0);
+    for (size_t i = 0; i < 3; i++)
+        changes[i] = db_ledger_change(&rows[i]);
+    assert_int_equal(db_write(db, changes, 3, NULL), 0);
+    assert_int_equal(db_prune(db, &config, &bytes, NULL), 0);
+    read_ledger(rig, (JournalLedgerQuery){EVER}, &seen);
+    assert_int_equal(seen.rows.len, 2);
+    assert_string_equal(seen.rows.at[0].owner.user, "late");
+    vec_clear(&seen.rows);
+    run_sql(rig, "CREATE TABLE assert_it(n INTEGER CHECK(n = 0)) STRICT;"
+                 "INSERT INTO assert_it SELECT count(*) FROM ledger_names WHERE text LIKE 'old%'");
+    assert_int_equal(db_prune(db, &small, &bytes, NULL), 0); /* it fills more than half of what is allowed */
+    read_ledger(rig, (JournalLedgerQuery){EVER}, &seen);
+    assert_int_equal(seen.rows.len, 0);
+    for (size_t i = 0; i < 3; i++)
+        db_change_done(&changes[i]);
+    vec_done(&seen.rows);
+    db_close(db);
+}
+
+/* Ticks of the ledger alone are not synced, what anybody waits for is. */
+static void a_tick_survives_a_kill(void **state)
+{
+    Rig *rig = *state;
+    Seen seen = {0};
+    int pipes[2];
+
+    assert_int_equal(pipe(pipes), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        const LedgerRow row = ledger_row_of(5, 1, "ann", 0);
+
+        must_open(rig);
+        wait_acked(rig, journal_put_ledger(rig->journal, &row));
+        if (write(pipes[1], "x", 1) != 1)
+            _exit(1);
+        for (;;)
+            pause();
+    }
+    assert_int_equal(read(pipes[0], &(char){0}, 1), 1);
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    close(pipes[0]);
+    close(pipes[1]);
+    read_ledger(rig, (JournalLedgerQuery){EVER}, &seen);
+    assert_int_equal(seen.rows.len, 1);
+    vec_done(&seen.rows);
+}
+
 static void older_files_are_migrated(void **state)
 {
     Rig *rig = *state;
@@ -676,6 +910,27 @@ static void older_files_are_migrated(void **state)
     run_sql(rig, "CREATE TABLE gpu_seen(uuid TEXT PRIMARY KEY, serial TEXT, name TEXT, first_real_ns INTEGER,"
                  " last_real_ns INTEGER, drained INTEGER, pci TEXT) STRICT; PRAGMA user_version=2");
     assert_migrated(rig);
+    wait_acked(rig, journal_put_gpu(rig->journal, &gpu, false));
+    assert_gpus(rig, &gpu, 1);
+    close_it(rig);
+
+    run_sql(rig, LEDGER_AWAY "PRAGMA user_version=5");
+    assert_gpus(rig, &gpu, 1);
+    assert_ledger(rig);
+    close_it(rig);
+
+    /* version 3 had no energies, and as version 4 neither numbers of GPUs nor counts */
+    JournalGpu plain = gpu;
+    plain.device.index = plain.device.minor = DEVICE_NO_NUMBER;
+    run_sql(rig, LEDGER_AWAY "ALTER TABLE gpu_seen DROP COLUMN gpu_index; ALTER TABLE gpu_seen DROP COLUMN minor;"
+                             "DROP TABLE counts; PRAGMA user_version=4");
+    assert_gpus(rig, &plain, 1);
+    close_it(rig);
+    run_sql(rig, LEDGER_AWAY "ALTER TABLE gpu_seen DROP COLUMN gpu_index; ALTER TABLE gpu_seen DROP COLUMN minor;"
+                             "ALTER TABLE gpu_seen DROP COLUMN energy_mj; DROP TABLE counts; PRAGMA user_version=3");
+    plain.energy_mj = 0;
+    assert_gpus(rig, &plain, 1);
+    assert_int_equal(schema_of(rig), JOURNAL_SCHEMA);
 }
 
 static void a_migration_that_fails_changes_nothing(void **state)
@@ -941,6 +1196,17 @@ static void a_backlog_has_an_end(void **state)
     assert_int_equal(now.dropped, 500);
     assert_int_equal(now.queued, JOURNAL_BACKLOG);
     assert_true(rig->in_order);
+    const LedgerRow row = {.id = 1, .device = "gpu/GPU-1"}; /* does not drive out events, and leaves room for incidents */
+    const Incident incident = incident_of(1, INCIDENT_OPEN);
+    (void)journal_put_ledger(rig->journal, &row);
+    ticket = journal_put_incident(rig->journal, &incident);
+    wait_acked(rig, ticket);
+    journal_state(rig->journal, &now);
+    assert_int_equal(now.dropped, 502);
+    assert_int_equal(now.queued, JOURNAL_BACKLOG);
+    (void)journal_put_ledger(rig->journal, &row);
+    journal_state(rig->journal, &now);
+    assert_int_equal(now.dropped, 503); /* it was not kept: there is nothing to replace */
 }
 
 int main(void)
@@ -957,7 +1223,12 @@ int main(void)
         cmocka_unit_test_setup_teardown(damage_under_way, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_newer_schema_is_left_alone, set_up, tear_down),
         cmocka_unit_test_setup_teardown(gpus_that_were_here, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(counts_go_on, set_up, tear_down),
         cmocka_unit_test_setup_teardown(older_files_are_migrated, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(rows_of_the_ledger_grow, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(rows_of_the_ledger_are_merged, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(old_rows_of_the_ledger_go, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_tick_survives_a_kill, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_migration_that_fails_changes_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(one_process_has_it, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_disk_that_hangs_delays_nothing_for_long, set_up, tear_down),

@@ -127,6 +127,22 @@ def test_reading_goes_on_where_it_ended(watch, tmp_path):
     w.end()
 
 
+def test_records_of_a_file_that_is_written_anew_come_once(watch, tmp_path):
+    log = tmp_path / "kmsg"
+    log.write_text(record(7, XID.format(48)) + record(8, XID.format(79)))
+    w = watch(log, "", "", tmp_path)
+    assert [w.next()["code"] for _ in range(2)] == [48, 79]
+    w.state(lambda s: s["caught_up"])
+    anew = tmp_path / "anew"
+    anew.write_text(log.read_text() + record(9, XID.format(74)))
+    anew.rename(log)
+    assert w.next()["code"] == 74
+    anew.write_text(record(7, XID.format(79)) + f"4,8,9999,-;{XID.format(79)}\n")  # numbers of another log
+    anew.rename(log)
+    assert [w.next()["sequence"] for _ in range(2)] == [7, 8]
+    w.end()
+
+
 def test_plain_lines_of_syslog(watch, tmp_path):
     log = tmp_path / "messages"
     log.write_text("Nov 21 07:00:00 host kernel: [12.3] " + XID.format(79) + "\n")
@@ -157,6 +173,31 @@ def test_the_journal_where_the_log_is_denied(watch, tmp_path):
     w.end()
 
 
+def test_where_the_journal_was_read_to_says_nothing_about_the_log(watch, tmp_path):
+    boot = tmp_path / "proc/sys/kernel/random/boot_id"
+    boot.parent.mkdir(parents=True)
+    boot.write_text("11111111-2222-3333-4444-555555555555\n")
+    line = json.dumps({"MESSAGE": XID.format(48), "_SOURCE_MONOTONIC_TIMESTAMP": "5000000", "__REALTIME_TIMESTAMP": "1700000000000000"})
+    program = fake_journalctl(tmp_path, f"echo '{line}'\nexec sleep 100\n")
+    w = watch(tmp_path / "missing", program, "", tmp_path)
+    assert w.next()["code"] == 48
+    read_to = w.state(lambda s: s["caught_up"])
+    w.end()
+    w = watch(tmp_path / "missing", program, "", tmp_path, read_to["boot_id"], read_to["sequence"])
+    assert w.state(lambda s: s["log"] == 2 and s["caught_up"])["sequence"] == read_to["sequence"]
+    assert w.lines.empty()  # it was given before
+    w.end()
+    log = tmp_path / "kmsg"
+    log.write_text(record(7, XID.format(79)))
+    w = watch(log, "", "", tmp_path, read_to["boot_id"], read_to["sequence"])
+    assert w.next()["code"] == 79
+    assert w.state(lambda s: s["caught_up"])["sequence"] == 7
+    w.end()
+    w = watch(tmp_path / "missing", program, "", tmp_path, read_to["boot_id"], 10**8)  # of the log, and larger
+    assert w.next()["code"] == 48
+    w.end()
+
+
 @pytest.mark.parametrize("body", ["exit 1\n", None], ids=["ends", "missing"])
 def test_neither_is_there(watch, tmp_path, body):
     program = fake_journalctl(tmp_path, body) if body else tmp_path / "no-such-program"
@@ -167,6 +208,23 @@ def test_neither_is_there(watch, tmp_path, body):
     (tmp_path / "missing/kmsg").write_text(record(1, XID.format(79)))
     assert w.next()["code"] == 79  # it tries again
     w.end()
+
+
+def test_what_a_device_holds_that_comes_later_is_from_before(watch, tmp_path):
+    w = watch(tmp_path / "kmsg", "", "", tmp_path)
+    w.state(lambda s: s["log"] == 3 and s["caught_up"])
+    os.mkfifo(tmp_path / "made")
+    fd = os.open(tmp_path / "made", os.O_RDWR | os.O_NONBLOCK)
+    os.write(fd, record(7, XID.format(48)).encode())
+    (tmp_path / "made").rename(tmp_path / "kmsg")
+    event = w.next()
+    assert (event["code"], event["before"]) == (48, True)
+    w.state(lambda s: s["caught_up"])
+    os.write(fd, record(8, XID.format(79)).encode())
+    event = w.next()
+    assert (event["code"], event["before"]) == (79, False)
+    w.end()
+    os.close(fd)
 
 
 def test_the_real_log(watch):

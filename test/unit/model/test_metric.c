@@ -304,7 +304,7 @@ static const Metric *fact_metric(size_t row)
 static void every_fact_is_present(void **state)
 {
     (void)state;
-    assert_int_equal(facts.count, 144);
+    assert_int_equal(facts.count, 149);
     for (size_t i = 0; i < facts.count; i++) {
         char *const *cell = facts.rows[i].cell;
         const Metric *m = fact_metric(i);
@@ -394,9 +394,12 @@ static void scopes_agree_with_the_facts(void **state)
         } else if (strstr(notes, "entity level GPU_I")) {
             assert_int_equal(m->scope, METRIC_SCOPE_GPU_INSTANCE);
             seen++;
+        } else if (strstr(notes, "entity LINK")) {
+            assert_int_equal(m->scope, METRIC_SCOPE_LINK);
+            seen++;
         }
     }
-    assert_int_equal(seen, 1 + 4 + 12);
+    assert_int_equal(seen, 1 + 4 + 12 + 5);
 }
 
 /* Integers are printed without decimals in the classic format, so the kind of value is visible. */
@@ -453,7 +456,7 @@ static void noted_names_lead_back(void **state)
             }
         }
     }
-    assert_int_equal(checked, 49);
+    assert_int_equal(checked, 52);
 }
 
 static void numbered_rows_count_up(void **state)

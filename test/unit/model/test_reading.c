@@ -7,10 +7,12 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/duration.h"
 #include "model/reading.h"
 
@@ -95,6 +97,31 @@ static void values_age_with_their_pace(void **state)
     assert_true(reading_fresh_ns(METRIC_PACE_EVENTS, NS_PER_S) == UINT64_MAX);
 }
 
+static void a_mig_device_is_a_share_of_its_board(void **state)
+{
+    static const struct {
+        const char *board, *profile;
+        double share;
+    } cases[] = {
+        {"NVIDIA H100 80GB HBM3", "3g.40gb", 3.0 / 7},
+        {"NVIDIA H100 80GB HBM3", "1c.3g.40gb", 1.0 / 7},
+        {"NVIDIA H100 80GB HBM3", "", 1.0 / 7},
+        {"NVIDIA A30", "2g.12gb+me", 2.0 / 4},
+        {"NVIDIA RTX PRO 6000 Blackwell Server Edition", "1g.24gb", 1.0 / 4},
+        {"NVIDIA RTX PRO 5000 Blackwell", "1g.24gb", 1.0 / 2},
+        {"NVIDIA RTX PRO 4500 Blackwell Server Edition", "2g.32gb", 1},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        Reading gpu = {.profile = ""}, instance = {.profile = ""};
+
+        snprintf(gpu.device.name, sizeof gpu.device.name, "%s", cases[i].board);
+        snprintf(instance.profile, sizeof instance.profile, "%s", cases[i].profile);
+        assert_true(fabs(reading_mig_share(&gpu, &instance) - cases[i].share) < 1e-12);
+    }
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -102,6 +129,7 @@ int main(void)
         cmocka_unit_test(a_new_reading_knows_nothing),
         cmocka_unit_test(a_lost_reading_keeps_who_it_is),
         cmocka_unit_test(values_age_with_their_pace),
+        cmocka_unit_test(a_mig_device_is_a_share_of_its_board),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,7 +9,9 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
+#include "../report_sink.h"
 #include "kit.h"
+#include "service/report/nccl.h"
 
 CLEANUP_POINTER(NcclJob, nccl_free);
 
@@ -419,6 +421,18 @@ static void test_gpus_of_numa_nodes(void **state)
     }
 }
 
+/* The first number that ran out is what hangs, in whichever order the lines came; escapes in a line are not read. */
+static void test_the_first_number_hangs(void **state)
+{
+    CLEANUP(nccl_free_at) NcclJob *job =
+        kit_read(WATCHDOG("0", "0(g)", "5", "ALLREDUCE") "\033[200~\033[1m" WATCHDOG("1", "0(g)", "4", "BROADCAST"));
+    const NcclFinding *f = kit_find(nccl_finish(job), "watchdog-timeout");
+
+    (void)state;
+    assert_non_null(f);
+    assert_string_equal(f->detail, "BROADCAST number 4 of process group 0(g), reported by rank 1");
+}
+
 /* How an input is cut into pieces makes no difference. */
 static void test_pieces(void **state)
 {
@@ -441,13 +455,33 @@ static void test_pieces(void **state)
     }
 }
 
-int main(void)
+/* The screen of each case, for test_rule_screens.py. */
+static int print_screens(void)
 {
+    static const ReportOptions options = {.width = 100, .verbose = true};
+
+    for (size_t k = 0; k < ARRAY_LEN(cases); k++) {
+        CLEANUP(nccl_free_at) NcclJob *job = kit_read(cases[k].fires);
+        CLEANUP(str_done) Str out = str_limited(1 << 20);
+
+        if (nccl_report_text(nccl_finish(job), &options, report_sink_str(&out), NULL) < 0)
+            return 1;
+        printf("=== %s\n%s\n", cases[k].id, out.text);
+    }
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 2 && strcmp(argv[1], "screens") == 0)
+        return print_screens();
+
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_rule_has_a_case),
         cmocka_unit_test(test_rules_fire),
         cmocka_unit_test(test_near_misses_do_not_fire),
         cmocka_unit_test(test_gpus_of_numa_nodes),
+        cmocka_unit_test(test_the_first_number_hangs),
         cmocka_unit_test(test_pieces),
     };
 

@@ -85,6 +85,23 @@ static void events_come_in_order_and_name_instances(void **state)
     assert_int_equal(nvmlEventSetFree(set), NVML_SUCCESS);
 }
 
+/* nvml.h: only XIDs have data. A plugin's log in public has the event of the memory before the XID. */
+static void a_memory_error_comes_before_its_xid(void **state)
+{
+    const Rig *rig = *state;
+    nvmlEventData_t data = {.eventData = 5};
+    nvmlEventSet_t set = make_set(rig->gpu[RIG_BUSY], nvmlEventTypeXidCriticalError | nvmlEventTypeDoubleBitEccError);
+    xid(rig, RIG_BUSY, 94, SIM_NONE, SIM_NONE);
+    rig_step_ms(rig, 100);
+    assert_int_equal(nvmlEventSetWait_v2(set, &data, 0), NVML_SUCCESS);
+    assert_true(data.eventType == nvmlEventTypeDoubleBitEccError);
+    assert_true(data.eventData == 0);
+    assert_int_equal(nvmlEventSetWait_v2(set, &data, 0), NVML_SUCCESS);
+    assert_true(data.eventType == nvmlEventTypeXidCriticalError);
+    assert_true(data.eventData == 94);
+    assert_int_equal(nvmlEventSetFree(set), NVML_SUCCESS);
+}
+
 /* A scenario's event lies in the future until the clock gets there. */
 static void stepping_the_clock_brings_them(void **state)
 {
@@ -225,6 +242,12 @@ static void the_driver_lets_go_of_a_gpu(void **state)
     const Rig *rig = *state;
     nvmlSystemEventSetCreateRequest_t create = {.version = nvmlSystemEventSetCreateRequest_v1};
     assert_int_equal(nvmlSystemEventSetCreate(&create), NVML_SUCCESS);
+    nvmlEventSet_t other = make_set(NULL, 0); /* sets of the two kinds do not stand in for each other */
+    nvmlSystemEventSetFreeRequest_t wrong = {.version = nvmlSystemEventSetFreeRequest_v1,
+                                             .set = (nvmlSystemEventSet_t)(uintptr_t)other};
+    assert_int_equal(nvmlSystemEventSetFree(&wrong), NVML_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(nvmlEventSetFree((nvmlEventSet_t)(uintptr_t)create.set), NVML_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(nvmlEventSetFree(other), NVML_SUCCESS);
     nvmlSystemRegisterEventRequest_t reg = {.version = nvmlSystemRegisterEventRequest_v1, .set = create.set};
     reg.eventTypes = 4;
     assert_int_equal(nvmlSystemRegisterEvents(&reg), NVML_ERROR_NOT_SUPPORTED);
@@ -267,6 +290,7 @@ int main(void)
         T(nothing_is_a_timeout),
         T(each_set_gets_each_event_once),
         T(events_come_in_order_and_name_instances),
+        T(a_memory_error_comes_before_its_xid),
         T(stepping_the_clock_brings_them),
         T(a_waiter_wakes_for_an_injection),
         T(a_set_may_go_under_its_waiter),

@@ -172,6 +172,15 @@ static void power_by_scope_and_margins(void **state)
     assert_uint(field(dev, NVML_FI_DEV_POWER_REQUESTED_LIMIT), 700000);
     assert_int_equal(field_at(dev, NVML_FI_DEV_POWER_INSTANT, NVML_POWER_SCOPE_MEMORY).nvmlReturn,
                      NVML_ERROR_NOT_SUPPORTED);
+    nvmlFieldValue_t memory = field_at(rig->gpu[RIG_HOPPER], NVML_FI_DEV_POWER_AVERAGE, NVML_POWER_SCOPE_MEMORY);
+    assert_int_equal(memory.nvmlReturn, NVML_SUCCESS);
+    assert_in_range(memory.value.uiVal, 40000, 46000); /* a capture of an idle H100 has 43.19 W */
+    assert_true(field_at(dev, NVML_FI_DEV_POWER_AVERAGE, NVML_POWER_SCOPE_MEMORY).value.uiVal > memory.value.uiVal);
+    assert_int_equal(field_at(rig->gpu[RIG_DESK], NVML_FI_DEV_POWER_AVERAGE, NVML_POWER_SCOPE_MEMORY).nvmlReturn,
+                     NVML_ERROR_NOT_SUPPORTED);
+    assert_uint(field(dev, NVML_FI_DEV_PCIE_OUTBOUND_ATOMICS_MASK), 0x3f);
+    assert_uint(field(dev, NVML_FI_DEV_EDPP_MULTIPLIER), 100);
+    assert_int_equal(field(rig->gpu[RIG_DESK], NVML_FI_DEV_EDPP_MULTIPLIER).nvmlReturn, NVML_ERROR_NOT_SUPPORTED);
     assert_int_equal(field_at(dev, NVML_FI_DEV_POWER_INSTANT, 9).nvmlReturn, NVML_ERROR_INVALID_ARGUMENT);
     nvmlFieldValue_t margin = field(dev, NVML_FI_DEV_TEMPERATURE_SHUTDOWN_TLIMIT);
     assert_int_equal(margin.nvmlReturn, NVML_SUCCESS);

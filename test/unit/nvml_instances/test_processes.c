@@ -283,6 +283,10 @@ static void samples_are_the_past(void **state)
     assert_int_equal(nvmlDeviceGetSamples(dev, NVML_ENC_UTILIZATION_SAMPLES, 0, &type, &n, s),
                      NVML_ERROR_NOT_SUPPORTED);
     assert_int_equal(nvmlDeviceGetSamples(dev, NVML_SAMPLINGTYPE_COUNT, 0, &type, &n, s), NVML_ERROR_INVALID_ARGUMENT);
+    n = 256;
+    assert_int_equal(nvmlDeviceGetSamples(dev, NVML_TOTAL_POWER_SAMPLES, 0, NULL, &n, s), NVML_SUCCESS);
+    n = 0; /* as nvml.h has it */
+    assert_int_equal(nvmlDeviceGetSamples(dev, NVML_TOTAL_POWER_SAMPLES, 0, &type, &n, s), NVML_ERROR_INVALID_ARGUMENT);
 }
 
 static void encoder_sessions_come_from_processes(void **state)

@@ -58,10 +58,12 @@ static nvmlDevice_t device_at(unsigned int index)
     return device;
 }
 
-/* Names the functions that answer otherwise. */
-/* Every function that takes a device, without anywhere to write: `wanted` but for those up to `remembered`, which find
- * that out first. */
-static void walk_devices_but(const void *device, nvmlReturn_t wanted, const NvmlFn *remembered, size_t count)
+/* What a live handle tells of a GPU that is lost or wants a reset. */
+static const NvmlFn remembered[] = {NVML_FN_nvmlDeviceGetUUID, NVML_FN_nvmlDeviceGetIndex, NVML_FN_nvmlDeviceGetName};
+
+/* Every function that takes a device, without anywhere to write: `wanted` but for the first `count` of those above,
+ * which find that out first. Names the functions that answer otherwise. */
+static void walk_devices_but(const void *device, nvmlReturn_t wanted, size_t count)
 {
     unsigned int walked = 0, wrong = 0;
 
@@ -86,7 +88,7 @@ static void walk_devices_but(const void *device, nvmlReturn_t wanted, const Nvml
 
 static void walk_devices(const void *device, nvmlReturn_t wanted)
 {
-    walk_devices_but(device, wanted, NULL, 0);
+    walk_devices_but(device, wanted, 0);
 }
 
 static int setup(void **state)
@@ -180,8 +182,6 @@ static void garbage_is_no_handle(void **state)
 
 static void a_lost_gpu_is_lost_but_keeps_its_name(void **state)
 {
-    static const NvmlFn remembered[] = {NVML_FN_nvmlDeviceGetUUID, NVML_FN_nvmlDeviceGetIndex,
-                                        NVML_FN_nvmlDeviceGetName};
     SimImage *image = *state;
     char uuid[80];
     const nvmlDevice_t lost = device_at(0), other = device_at(1);
@@ -189,7 +189,7 @@ static void a_lost_gpu_is_lost_but_keeps_its_name(void **state)
     unsigned int count, index;
 
     node_op(image, (SimOp){.type = SIM_OP_LOST, .gpu = NODE_FIRST});
-    walk_devices_but(lost, NVML_ERROR_GPU_IS_LOST, remembered, sizeof remembered / sizeof *remembered);
+    walk_devices_but(lost, NVML_ERROR_GPU_IS_LOST, sizeof remembered / sizeof *remembered);
     assert_int_equal(nvmlDeviceGetUUID(lost, uuid, sizeof uuid), NVML_SUCCESS);
     assert_string_equal(uuid, image->gpus[NODE_FIRST].uuid);
     assert_int_equal(nvmlDeviceGetCount_v2(&count), NVML_SUCCESS);
@@ -206,9 +206,12 @@ static void a_gpu_that_wants_a_reset_says_so(void **state)
     SimImage *image = *state;
     const nvmlDevice_t device = device_at(0);
     unsigned int index;
+    char uuid[80];
 
     node_op(image, (SimOp){.type = SIM_OP_SET, .gpu = NODE_FIRST, .a = {SIM_KEY_RESET_REQUIRED}, .u = 1});
-    walk_devices(device, NVML_ERROR_RESET_REQUIRED);
+    walk_devices_but(device, NVML_ERROR_RESET_REQUIRED, sizeof remembered / sizeof *remembered);
+    assert_int_equal(nvmlDeviceGetUUID(device, uuid, sizeof uuid), NVML_SUCCESS);
+    assert_string_equal(uuid, image->gpus[NODE_FIRST].uuid);
     assert_ptr_equal(device_at(0), device);
     node_op(image, (SimOp){.type = SIM_OP_RESET, .gpu = NODE_FIRST});
     assert_int_equal(nvmlDeviceGetIndex(device, &index), NVML_SUCCESS);

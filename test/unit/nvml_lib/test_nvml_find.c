@@ -215,6 +215,7 @@ static void what_mig_takes_from_the_gpu(void **state)
     nvmlEnableState_t active = NVML_FEATURE_ENABLED;
     unsigned long long errors;
     nvmlMemory_t memory;
+    nvmlRowRemapperHistogramValues_t rows;
     const nvmlDevice_t gpu = device_at(0);
 
     assert_int_equal(nvmlDeviceGetUtilizationRates(gpu, &utilization), NVML_SUCCESS);
@@ -224,6 +225,9 @@ static void what_mig_takes_from_the_gpu(void **state)
     assert_int_equal(nvmlDeviceGetEncoderUtilization(gpu, &a, &b), NVML_ERROR_NOT_SUPPORTED);
     assert_int_equal(nvmlDeviceGetOfaUtilization(gpu, &a, &b), NVML_ERROR_NOT_SUPPORTED);
     assert_int_equal(nvmlDeviceGetRemappedRows(gpu, &a, &b, &c, &d), NVML_ERROR_NOT_SUPPORTED);
+    assert_int_equal(nvmlDeviceGetRowRemapperHistogram(gpu, &rows),
+                     NVML_SUCCESS); /* as a capture of an H100 with MIG */
+    assert_int_equal(rows.max, 2560);
     assert_int_equal(nvmlDeviceGetNvLinkState(gpu, 0, &active), NVML_SUCCESS);
     assert_int_equal(active, NVML_FEATURE_DISABLED);
     assert_int_equal(nvmlDeviceGetNvLinkErrorCounter(gpu, 0, NVML_NVLINK_ERROR_DL_REPLAY, &errors),

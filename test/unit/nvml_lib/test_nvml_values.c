@@ -289,6 +289,70 @@ static void one_place_for_the_driver_model_is_enough(void **state)
     assert_int_equal(nvmlDeviceGetDriverModel(device_at(SERVER), NULL, NULL), NVML_ERROR_INVALID_ARGUMENT);
 }
 
+static void the_default_of_auto_boost_need_not_be_asked(void **state)
+{
+    SimImage *image = *state;
+    nvmlEnableState_t on = NVML_FEATURE_ENABLED;
+
+    assert_int_equal(nvmlDeviceGetAutoBoostedClocksEnabled(device_at(SERVER), &on, NULL), NVML_ERROR_NOT_SUPPORTED);
+    assert_int_equal(nvmlDeviceGetAutoBoostedClocksEnabled(device_at(SERVER), NULL, &on), NVML_ERROR_INVALID_ARGUMENT);
+    image->boards[0].arch = NVML_DEVICE_ARCH_MAXWELL;
+    assert_int_equal(nvmlDeviceGetAutoBoostedClocksEnabled(device_at(SERVER), &on, NULL), NVML_SUCCESS);
+    assert_int_equal(on, NVML_FEATURE_DISABLED);
+}
+
+/* Where captures of H100 and H200 at driver 590.48.01, and of Ada's boards at 595 (nvidia_gpu_exporter), have a value
+ * or none. */
+static void what_captures_show(void **state)
+{
+    SimImage *image = *state;
+    const nvmlDevice_t device = device_at(SERVER);
+    static const unsigned char zeros[16];
+    unsigned int n = 1, fps = 1, latency = 1;
+    unsigned long long reasons;
+    nvmlRepairStatus_t repair = {.version = nvmlRepairStatus_v1, .bChannelRepairPending = 1};
+    nvmlPlatformInfo_t place = {.version = nvmlPlatformInfo_v2};
+    nvmlEccSramErrorStatus_t sram = {.version = nvmlEccSramErrorStatus_v1, .aggregateUncSecDed = 1};
+    nvmlPdi_t pdi = {.version = nvmlPdi_v1}, other = {.version = nvmlPdi_v1};
+    nvmlHostname_v1_t hostname;
+
+    assert_int_equal(nvmlDeviceGetEncoderStats(device, &n, &fps, &latency), NVML_SUCCESS);
+    assert_int_equal(n + fps + latency, 0);
+    assert_int_equal(nvmlDeviceGetSupportedClocksThrottleReasons(device, &reasons), NVML_SUCCESS);
+    assert_int_equal(reasons, 0x1ff);
+    assert_int_equal(nvmlDeviceGetRepairStatus(device, &repair), NVML_SUCCESS);
+    assert_int_equal(repair.bChannelRepairPending, 0);
+    assert_int_equal(nvmlDeviceGetRepairStatus(device_at(DESK), &repair), NVML_SUCCESS); /* Ada, without ECC */
+    assert_int_equal(nvmlDeviceGetSramEccErrorStatus(device_at(DESK), &sram), NVML_SUCCESS);
+    assert_int_equal(sram.aggregateUncSecDed, 0);
+    assert_int_equal(nvmlDeviceGetPlatformInfo(device, &place), NVML_SUCCESS);
+    assert_int_equal(place.hostId, 1);
+    assert_int_equal(place.slotNumber + place.peerType, 0);
+    assert_int_equal(place.moduleId, image->gpus[NODE_FIRST].module_id);
+    assert_memory_equal(place.ibGuid, zeros, 16);
+    assert_memory_equal(place.chassisSerialNumber, zeros, 16);
+    assert_int_equal(nvmlDeviceGetPdi(device, &pdi), NVML_SUCCESS);
+    assert_int_equal(nvmlDeviceGetPdi(device_at(NEIGHBOUR), &other), NVML_SUCCESS);
+    assert_true(pdi.value != 0 && pdi.value != other.value);
+    pdi.version = 0;
+    assert_int_equal(nvmlDeviceGetPdi(device, &pdi), NVML_ERROR_ARGUMENT_VERSION_MISMATCH);
+    assert_int_equal(nvmlDeviceGetHostname_v1(device, &hostname), NVML_ERROR_NOT_SUPPORTED);
+}
+
+/* NVIDIA's own tool of 535.274.02 asks for both states of a reset. */
+static void an_older_driver_knows_fewer_fields(void **state)
+{
+    nvmlFieldValue_t v[] = {{.fieldId = NVML_FI_DEV_RESET_STATUS},
+                            {.fieldId = NVML_FI_DEV_DRAIN_AND_RESET_STATUS},
+                            {.fieldId = NVML_FI_DEV_PCIE_OUTBOUND_ATOMICS_MASK}};
+    (void)state;
+
+    assert_int_equal(nvmlDeviceGetFieldValues(device_at(SERVER), 3, v), NVML_SUCCESS);
+    assert_int_equal(v[0].nvmlReturn, NVML_SUCCESS);
+    assert_int_equal(v[1].nvmlReturn, NVML_SUCCESS);
+    assert_int_equal(v[2].nvmlReturn, nvml_library_generation < 590 ? NVML_ERROR_INVALID_ARGUMENT : NVML_SUCCESS);
+}
+
 static void fabric(void **state)
 {
     SimImage *image = *state;
@@ -604,6 +668,9 @@ int main(void)
         ON_A_NODE(links),
         ON_A_NODE(links_to_peers),
         ON_A_NODE(one_place_for_the_driver_model_is_enough),
+        ON_A_NODE(the_default_of_auto_boost_need_not_be_asked),
+        ON_A_NODE(what_captures_show),
+        ON_A_NODE(an_older_driver_knows_fewer_fields),
         ON_A_NODE(fabric),
         ON_A_NODE(topology),
         ON_A_NODE(affinity),

@@ -146,7 +146,7 @@ static void driver_versions(void **state)
         uint32_t generation, cuda;
     } rows[] = {{"535.274.02", 535, 12020}, {"545.23.08", 550, 12030}, {"550.54.15", 550, 12040},
                 {"560.35.05", 590, 12060},  {"580.95.05", 590, 13000}, {"590.48.01", 590, 13010},
-                {"610.57.02", 610, 13010}};
+                {"595.71.05", 590, 13020},  {"610.57.02", 610, 13030}};
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         assert_int_equal(scenario_generation(rows[i].driver), rows[i].generation);

@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/cleanup.h"
-#include "service/screen/plot.h"
+#include "service/screen/grid.h"
 
 enum { COLUMNS_MAX = 200 };
 

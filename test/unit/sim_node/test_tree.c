@@ -358,6 +358,31 @@ static void test_same_image_same_bytes(void **state)
     kit_free(kit);
 }
 
+/* By the version in their names; those of another driver go with the tree that had them. */
+static void test_libraries(void **state)
+{
+    (void)state;
+    Kit *kit = kit_new(H100);
+    NodeTree tree;
+    char to[PATH_MAX];
+    kit_ok(file_write(kit_path(kit, "library"), "bytes", 5, 0644, &kit->err), kit);
+    write_tree(kit, "n", 0, 0, &tree);
+    kit_ok(node_tree_add_libraries(&tree, kit_path(kit, "library"), &kit->err), kit);
+    assert_string_equal(kit_read(kit, "n/usr/lib64/libnvidia-ml.so.590.48.01"), "bytes");
+    assert_string_equal(kit_read(kit, "n/usr/lib64/libcuda.so.590.48.01"), "");
+    ssize_t n = readlink(kit_path(kit, "n/usr/lib64/libnvidia-ml.so.1"), to, sizeof to - 1);
+    assert_true(n > 0);
+    to[n] = '\0';
+    assert_string_equal(to, "libnvidia-ml.so.590.48.01");
+    snprintf(kit->image->driver, sizeof kit->image->driver, "550.54.15");
+    write_tree(kit, "n", 0, 0, &tree);
+    kit_ok(node_tree_add_libraries(&tree, kit_path(kit, "library"), &kit->err), kit);
+    assert_true(kit_exists(kit, "n/usr/lib64/libcuda.so.550.54.15"));
+    assert_false(kit_exists(kit, "n/usr/lib64/libcuda.so.590.48.01"));
+    assert_int_equal(node_tree_add_libraries(&tree, kit_path(kit, "none"), &kit->err), -ENOENT);
+    kit_free(kit);
+}
+
 static void test_foreign_folders_are_left_alone(void **state)
 {
     (void)state;
@@ -392,6 +417,7 @@ int main(void)
         cmocka_unit_test(test_without_the_driver),
         cmocka_unit_test(test_devices),
         cmocka_unit_test(test_same_image_same_bytes),
+        cmocka_unit_test(test_libraries),
         cmocka_unit_test(test_foreign_folders_are_left_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -256,7 +256,10 @@ static void test_texts_of_the_scenario(void **state)
     CLEANUP_FREE char *text = all_lines(kit);
     assert_non_null(strstr(text, AT "13, Graphics Exception: a b\n"));
     assert_non_null(strstr(text, AT "31, pid=7, name=x y, Ch 1\n"));
-    assert_non_null(strstr(text, "nvidia-nvswitch1: SXid (PCI:0000:06:00.0): 12033, "));
+    assert_non_null(strstr(text, "nvidia-nvswitch1: SXid (PCI:0000:06:00.0): 12033, Fatal, Link 33 LTSSM\n"
+                                 "nvidia-nvswitch1: SXid (PCI:0000:06:00.0): 12033, Severity 1 Engine instance 33 "
+                                 "Sub-engine instance 00\n"
+                                 "nvidia-nvswitch1: SXid (PCI:0000:06:00.0): 12033, Data {0x00000021, 0x00000021, "));
     assert_non_null(strstr(text, "\nmce: [Hardware Error]: logged\n"));
     kit_free(kit);
 }

@@ -106,7 +106,7 @@ def test_faults_show(make_node):
     reset = make_node("reset-required", at=700)
     gpu = ET.fromstring(reset.ok("-q", "-x", "-i", "6")).find("gpu")
     assert gpu.findtext("fb_memory_usage/used") == "GPU requires reset"
-    assert gpu.findtext("product_name") == "GPU requires reset"
+    assert gpu.findtext("product_name") == "NVIDIA B200"
 
 
 def test_again_and_again(make_node):

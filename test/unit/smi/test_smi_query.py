@@ -72,7 +72,8 @@ def test_what_a_board_lacks(training, boards):
         "fan.speed": "[N/A]",
         "utilization.gpu": "[N/A]",  # MIG
     }
-    rows = table(boards.ok("--query-gpu=mig.mode.current,power.draw.average", "--format=csv"))
+    rows = table(boards.ok("--query-gpu=mig.mode.current,power.draw.average,temperature.memory", "--format=csv"))
+    assert [row["temperature.memory"] for row in rows][:2] == ["N/A", "N/A"]
     assert [row["mig.mode.current"] for row in rows] == ["[N/A]", "[N/A]", "Disabled", "Disabled"]
     assert rows[1]["power.draw.average"] == "[N/A]"
 

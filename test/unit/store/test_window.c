@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/duration.h"
+#include "base/cleanup.h"
 #include "engine/store/window.h"
 #include "random.h"
 
@@ -104,6 +105,17 @@ static void rig_tick(Rig *rig, size_t per_tick)
     windows_add(rig->windows, &node);
 }
 
+/* windows_read of a scraper with a name of its own. */
+static size_t read_named(Windows *windows, const char *name, uint64_t now_ns, WindowGpu *into, size_t cap,
+                         uint64_t *ret)
+{
+    WindowSpan span;
+    const size_t count = windows_read(windows, &(WindowScraper){.name = name, .named = true}, now_ns, into, cap, &span);
+
+    *ret = span.ns;
+    return count;
+}
+
 /* A scraper as it should see things. */
 typedef struct Scraper {
     const char *name;
@@ -137,7 +149,7 @@ static void check_value(const WindowValue *got, unsigned gpu, int metric, const 
 static void take_and_check(Rig *rig, Scraper *scraper)
 {
     uint64_t span = 1, since = 0;
-    size_t count = windows_read(rig->windows, scraper->name, rig->now_ns, out, GPUS, &span), found = 0;
+    size_t count = read_named(rig->windows, scraper->name, rig->now_ns, out, GPUS, &span), found = 0;
     size_t range[2] = {scraper->known ? scraper->from : 0, rig->count};
 
     if (scraper->known) {
@@ -204,7 +216,7 @@ static void a_sawtooth_shows(void **state)
         gpu.fast = tick;
         windows_add(windows, &node);
         if (s == 30 || s == 60)
-            assert_int_equal(windows_read(windows, "prometheus", node.time_ns, out, GPUS, &span), 1);
+            assert_int_equal(read_named(windows, "prometheus", node.time_ns, out, GPUS, &span), 1);
     }
     assert_int_equal(span, 30 * NS_PER_S);
     assert_int_equal(out[0].value[metric].count, 300);
@@ -231,7 +243,7 @@ static void a_new_scraper_gets_the_last_minute(void **state)
         snprintf(name, sizeof name, "new %u", s);
         take_and_check(&rig, &scraper);
         snprintf(name, sizeof name, "another %u", s);
-        assert_int_equal(windows_read(rig.windows, name, rig.now_ns, out, GPUS, &span), 3);
+        assert_int_equal(read_named(rig.windows, name, rig.now_ns, out, GPUS, &span), 3);
         if (s > 61)
             assert_in_range(span, 55 * NS_PER_S, 60 * NS_PER_S);
         else
@@ -268,9 +280,9 @@ static void before_the_first_tick(void **state)
     uint64_t span = 77;
 
     (void)state;
-    assert_int_equal(windows_read(windows, "early", START, out, GPUS, &span), 0);
+    assert_int_equal(read_named(windows, "early", START, out, GPUS, &span), 0);
     assert_int_equal(span, 0);
-    assert_int_equal(windows_read(windows, "early", START + NS_PER_S, out, GPUS, &span), 0);
+    assert_int_equal(read_named(windows, "early", START + NS_PER_S, out, GPUS, &span), 0);
     assert_int_equal(span, NS_PER_S);
     windows_free(windows);
     windows_free(NULL);
@@ -299,7 +311,7 @@ static void again_at_once_is_the_same_window(void **state)
         uint64_t before = span;
 
         rig.now_ns = first + ms * NS_PER_MS;
-        assert_int_equal(windows_read(rig.windows, "one", rig.now_ns, out, GPUS, &span), 2);
+        assert_int_equal(read_named(rig.windows, "one", rig.now_ns, out, GPUS, &span), 2);
         assert_true(before == 0 || before == span);
         assert_memory_equal(out, again, 2 * sizeof out[0]);
     }
@@ -309,15 +321,61 @@ static void again_at_once_is_the_same_window(void **state)
     rig_stop(&rig);
 }
 
+/* Who gives no name is known by address and program while the connection is kept. Others of the same address and
+ * program, and who makes a new connection each time, get the last minute: nobody takes what another has not seen. */
+static void who_cannot_be_told_apart_gets_the_minute(void **state)
+{
+    static const struct {
+        uint64_t at_s, connection;
+        bool named;
+        uint64_t span_s; /* 0: the last minute */
+    } scrapes[] = {
+        {100, 1, false, 0},  {115, 1, false, 15}, {130, 1, false, 15},                     /* one alone */
+        {137, 2, false, 0},  {145, 1, false, 0},  {152, 2, false, 0},  {160, 1, false, 0}, /* two */
+        {175, 1, false, 15}, {190, 3, false, 0},  {205, 4, false, 0},  /* a new connection each time */
+        {264, 5, false, 0},  {324, 6, false, 60}, {400, 7, false, 76}, /* from a minute on all since the last */
+        {410, 8, true, 0},   {417, 9, true, 7},   {418, 10, true, 1},  /* a name is believed */
+    };
+    Rig rig;
+    uint64_t windows = 0;
+
+    (void)state;
+    rig_start(&rig, 7, 2);
+    const uint64_t start = rig.now_ns;
+    for (size_t i = 0; i < ARRAY_LEN(scrapes); i++) {
+        WindowScraper who = {.name = "10.0.0.1 Prometheus/3.5.3", .connection = scrapes[i].connection};
+        WindowSpan span;
+
+        if (scrapes[i].named)
+            who = (WindowScraper){.name = "a", .named = true, .connection = scrapes[i].connection};
+        while (rig.now_ns < start + scrapes[i].at_s * NS_PER_S) {
+            rig.now_ns += NS_PER_S;
+            rig_tick(&rig, 10);
+        }
+        assert_int_equal(windows_read(rig.windows, &who, rig.now_ns, out, GPUS, &span), 2);
+        if (scrapes[i].span_s) {
+            assert_int_equal(span.ns, scrapes[i].span_s * NS_PER_S);
+            assert_true(span.window > windows);
+            windows = span.window;
+        } else {
+            assert_in_range(span.ns, 55 * NS_PER_S, 60 * NS_PER_S);
+            assert_true((span.window == 0) == !scrapes[i].named);
+        }
+        for (int m = 0; m < READING_FAST_CAP; m++)
+            check_value(&out[0].value[m], 0, m, (size_t[]){0, rig.count}, rig.now_ns - span.ns);
+    }
+    rig_stop(&rig);
+}
+
 static void a_clock_at_zero_is_a_clock(void **state)
 {
     Windows *windows = windows_new();
     uint64_t span = 7;
 
     (void)state;
-    assert_int_equal(windows_read(windows, "a", 0, out, GPUS, &span), 0);
+    assert_int_equal(read_named(windows, "a", 0, out, GPUS, &span), 0);
     assert_int_equal(span, 0);
-    assert_int_equal(windows_read(windows, "a", NS_PER_S, out, GPUS, &span), 0);
+    assert_int_equal(read_named(windows, "a", NS_PER_S, out, GPUS, &span), 0);
     assert_int_equal(span, NS_PER_S);
     windows_free(windows);
 }
@@ -437,10 +495,10 @@ static void what_cannot_be_held_is_left_out(void **state)
         many[i].reading.device.pci = address(i);
     }
     windows_add(windows, &node);
-    assert_int_equal(windows_read(windows, "a", START, out, GPUS, &span), NODE_GPUS_MAX);
+    assert_int_equal(read_named(windows, "a", START, out, GPUS, &span), NODE_GPUS_MAX);
     assert_int_equal(pci_compare(out[3].gpu, address(4)), 0);
-    assert_int_equal(windows_read(windows, "a", START, out, 2, &span), 2);
-    assert_int_equal(windows_read(windows, "a", START, out, 0, &span), 0);
+    assert_int_equal(read_named(windows, "a", START, out, 2, &span), 2);
+    assert_int_equal(read_named(windows, "a", START, out, 0, &span), 0);
     windows_free(windows);
 }
 
@@ -453,6 +511,7 @@ int main(void)
         cmocka_unit_test(silence_leaves_nothing),
         cmocka_unit_test(before_the_first_tick),
         cmocka_unit_test(again_at_once_is_the_same_window),
+        cmocka_unit_test(who_cannot_be_told_apart_gets_the_minute),
         cmocka_unit_test(a_clock_at_zero_is_a_clock),
         cmocka_unit_test(sixteen_scrapers_have_a_place),
         cmocka_unit_test(long_names_are_told_apart),

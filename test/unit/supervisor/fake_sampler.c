@@ -75,8 +75,10 @@ static void sample(Board *board, BoardSampler *self)
     uint32_t count = atomic_load(&board->gpu_count);
 
     for (uint32_t i = 0; i < count; i++)
-        if (atomic_load(&board->gpus[i].slot) == hello.slot)
+        if (atomic_load(&board->gpus[i].slot) == hello.slot) {
+            atomic_store(&board->gpus[i].last_sample_ns, board_now(board));
             atomic_store(&board->gpus[i].outcome, BOARD_FINE);
+        }
     atomic_store(&self->driver, BOARD_DRIVER_FINE);
     atomic_fetch_add(&self->passes, 1);
 }

@@ -575,6 +575,8 @@ static void write_links(BoardLinks *links, uint32_t count, int64_t number)
         sample_set_int64(&list.links[i].active, 1, number & 1);
         for (size_t k = 0; k < NODE_LINK_ERROR_END; k++)
             sample_set_int64(&list.links[i].errors[k], 1, number);
+        for (size_t k = 0; k < NODE_PORT_COUNTERS; k++)
+            sample_set_int64(&list.links[i].ports[k], 1, number);
     }
     board_set_links(links, &list);
 }
@@ -583,9 +585,11 @@ static void assert_links(const BoardLinkList *list, uint32_t count, int64_t expe
 {
     assert_int_equal(list->count, count);
     for (size_t i = 0; i < count; i++)
-        for (size_t k = 0; k < NODE_LINK_ERROR_END; k++) {
+        for (size_t k = 0; k < NODE_LINK_ERROR_END + NODE_PORT_COUNTERS; k++) {
+            const NodeLink *link = &list->links[i];
             int64_t number = -1;
-            assert_true(sample_int64(&list->links[i].errors[k], &number));
+            assert_true(sample_int64(k < NODE_LINK_ERROR_END ? &link->errors[k] : &link->ports[k - NODE_LINK_ERROR_END],
+                                     &number));
             assert_int_equal(number, expected);
         }
 }

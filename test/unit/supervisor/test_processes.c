@@ -423,7 +423,7 @@ static void another_users_process_is_not_signalled(void **state)
     assert_int_equal(waitpid(pid, &status, WNOHANG), 0);
     process.may_kill = true;
     process_kill(&process);
-    while (!process_gone(&process, true))
+    while (!process_gone(&process, true, &(SubprocEnd){0}))
         usleep(1000);
     process_kill(&process); /* reaped: its pid may be another's by now */
     process_done(&process);

@@ -17,8 +17,16 @@
 
 const char *sampler_function_name(uint32_t index)
 {
-    static const char *const names[] = {
-        "", "nvmlInitWithFlags", "a", "b", "c", "d", "e", "nvmlDeviceGetPowerUsage", "nvmlDeviceGetP2PStatus"};
+    static const char *const names[] = {"",
+                                        "nvmlInitWithFlags",
+                                        "a",
+                                        "b",
+                                        "c",
+                                        "d",
+                                        "e",
+                                        "nvmlDeviceGetPowerUsage",
+                                        "nvmlDeviceGetP2PStatus",
+                                        "nvmlDeviceGetHandleByPciBusId_v2"};
 
     return index < sizeof(names) / sizeof(names[0]) ? names[index] : NULL;
 }
@@ -60,12 +68,13 @@ static void kill_it(void *self, uint32_t slot, pid_t pid)
     world->kills++;
 }
 
-static bool gone(void *self, uint32_t slot, pid_t pid)
+static bool gone(void *self, uint32_t slot, pid_t pid, SubprocEnd *ret_end)
 {
     World *world = self;
 
     if (world->processes[slot].running)
         assert_int_equal(world->processes[slot].pid, pid);
+    *ret_end = world->end;
     return !world->processes[slot].running;
 }
 
@@ -165,6 +174,21 @@ static bool initialise(World *world, uint32_t slot)
     return true;
 }
 
+/* The first call about a GPU attaches to it, and may take long. */
+static bool attach(World *world, uint32_t slot, uint32_t gpu)
+{
+    WorldProcess *process = &world->processes[slot];
+
+    if (world->attach_ms == 0 || process->attached >> gpu & 1)
+        return true;
+    atomic_store(&world->board->samplers[slot].call_limit_ms, world->attach_ms);
+    if (!call(world, slot, gpu, WORLD_ATTACH))
+        return false;
+    atomic_store(&world->board->samplers[slot].call_limit_ms, 0);
+    process->attached |= UINT64_C(1) << gpu;
+    return true;
+}
+
 static void publish(World *world, uint32_t slot, uint32_t gpu)
 {
     BoardGpu *board = &world->board->gpus[gpu];
@@ -176,7 +200,7 @@ static void publish(World *world, uint32_t slot, uint32_t gpu)
     atomic_store(&board->code, world->gpus[gpu].code);
     atomic_store(&board->outcome, world->gpus[gpu].outcome);
     if (world->gpus[gpu].outcome == BOARD_FINE)
-        atomic_store(&board->last_sample_ns, world->now_ns);
+        atomic_store(&board->last_sample_ns, board_at(world->board, world->now_ns));
     else
         atomic_fetch_add(&board->failed_passes, 1);
 }
@@ -211,11 +235,12 @@ static void pass(World *world, uint32_t slot)
             continue;
         if (i == world->crash_gpu) {
             atomic_store(&world->board->samplers[slot].call_gpu, i);
+            atomic_store(&world->board->samplers[slot].call_function, WORLD_CALL);
             atomic_store(&world->board->samplers[slot].call_start_ns, world->now_ns);
             die(world, slot);
             return;
         }
-        if (!call(world, slot, i, WORLD_CALL))
+        if (!attach(world, slot, i) || !call(world, slot, i, WORLD_CALL))
             return;
         publish(world, slot, i);
         owned++;
@@ -265,6 +290,7 @@ static void work(World *world, uint32_t slot)
         if (call_hangs(world, process, gpu))
             return;
         atomic_store(&board->call_start_ns, 0);
+        atomic_store(&board->call_limit_ms, 0);
         process->call_gpu = NO_CALL;
         process->in_pair = false;
         if (gpu != UINT32_MAX)
@@ -352,6 +378,20 @@ void world_done(World *world)
     close(world->fd);
 }
 
+void world_restart(World *world, uint32_t gpus)
+{
+    World after = *world;
+
+    world_done(world);
+    world_init(world, gpus);
+    after.board = world->board;
+    after.fd = world->fd;
+    after.supervisor = world->supervisor;
+    after.board->clock.kernel_start_ns = after.now_ns;
+    memset(after.processes, 0, sizeof(after.processes));
+    *world = after;
+}
+
 void world_step(World *world)
 {
     world->now_ns += WORLD_STEP;
@@ -437,4 +477,12 @@ bool world_logged(const World *world, const char *text)
         if (strstr(world->log[i], text))
             return true;
     return false;
+}
+
+void world_assert_why(World *world, uint32_t gpu, const char *part)
+{
+    const char *why = world_gpu(world, gpu)->why;
+
+    if (!strstr(why, part))
+        fail_msg("'%s' is not in '%s'", part, why);
 }

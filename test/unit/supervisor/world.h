@@ -12,7 +12,7 @@
 #include "base/duration.h"
 #include "source/sampler/supervisor.h"
 
-enum { WORLD_CALL = 7, WORLD_PAIR = 8, WORLD_INIT = 1, WORLD_LOGS = 64 };
+enum { WORLD_CALL = 7, WORLD_PAIR = 8, WORLD_ATTACH = 9, WORLD_INIT = 1, WORLD_LOGS = 64 };
 #define WORLD_STEP (50 * NS_PER_MS)
 
 typedef struct WorldGpu {
@@ -28,7 +28,8 @@ typedef struct WorldProcess {
     uint32_t call_gpu; /* in a call about this one; UINT32_MAX - 1: in none */
     bool initialised;
     bool probe;
-    bool in_pair; /* the call is about two GPUs, announced as about none */
+    uint64_t attached; /* GPUs to which it has attached, by a mask */
+    bool in_pair;      /* the call is about two GPUs, announced as about none */
 } WorldProcess;
 
 typedef struct World {
@@ -50,9 +51,11 @@ typedef struct World {
     bool start_fails;   /* no process can be made */
     bool deaf;          /* processes do not end when their socket is closed */
     bool mute;          /* closed sockets are not told */
+    uint32_t attach_ms; /* the limit of the first call of a sampler about a GPU; 0: there is no such call */
     uint64_t probe_ns;  /* set before world_init: the time between two probes; 0: none */
     uint32_t starts, kills, late;
     pid_t last_pid;
+    SubprocEnd end; /* how they end; zeroed: that is not known */
     PciAddress found[NODE_GPUS_MAX];
     uint32_t found_len;
     char log[WORLD_LOGS][256]; /* the last ones of level INFO and louder */
@@ -62,6 +65,8 @@ typedef struct World {
 /* With `gpus` GPUs on the bus. */
 void world_init(World *world, uint32_t gpus);
 void world_done(World *world);
+/* All its processes end, and another supervisor starts with a new board. */
+void world_restart(World *world, uint32_t gpus);
 PciAddress world_pci(uint32_t gpu);
 /* The GPUs on the bus, by a mask. */
 void world_bus(World *world, uint64_t mask);
@@ -71,6 +76,8 @@ void world_run(World *world, uint64_t ns);
 uint64_t world_until(World *world, uint32_t gpu, GpuState state, uint64_t ns);
 
 const NodeGpu *world_gpu(World *world, uint32_t gpu);
+/* Fails unless `part` is in what is said of the GPU. */
+void world_assert_why(World *world, uint32_t gpu, const char *part);
 uint32_t world_owner(const World *world, uint32_t gpu);
 uint32_t world_running(const World *world); /* processes that are there */
 uint32_t world_in_state(World *world, SamplerState state);

@@ -110,7 +110,7 @@ static void fill(Kit *kit, const HistoryWant *want)
     if (!reading || !sample_double(&reading->sample[want->metric], &value))
         return;
     for (unsigned s = 599; s > 0; s--) {
-        const unsigned wave = (s + want->metric * 17) % 180;
+        const unsigned wave = (s + metric_get(want->metric)->dcgm_id * 17U) % 180;
         const float dip = s % 4 == 0 ? 0.8F : 1;
         const float mean = dip * (float)value * (1 - (float)(wave < 90 ? wave : 180 - wave) / 225);
         const uint64_t at = kit->look->node.real_ns - s * NS_PER_S;

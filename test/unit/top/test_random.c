@@ -167,7 +167,7 @@ static void step(Kit *kit)
         break;
     case 4:
     case 5:
-        top_mouse(kit->top, (TopMouse)below(4), (int)below((unsigned)width + 2) - 1,
+        top_mouse(kit->top, (TopMouse)below(3), (int)below((unsigned)width + 2) - 1,
                   (int)below((unsigned)height + 2) - 1);
         break;
     default:

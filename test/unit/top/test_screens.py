@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The screens of `stoker top` as text, over recordings of the scenario library (test/data/top/record.py): every view at three sizes,
 in UTF-8, some in plain ASCII and with what the inks are. UPDATE_GOLDEN=1 writes them anew; look at them before they are kept."""
-import difflib
-import os
 import re
 import subprocess
 from pathlib import Path
@@ -55,13 +53,8 @@ def play(build):
 
 
 @pytest.mark.parametrize("name", RECORDINGS)
-def test_screens(play, name):
-    text, path = play(name, *SCREENS[name]), GOLDEN / f"{name}.txt"
-    if os.environ.get("UPDATE_GOLDEN"):
-        GOLDEN.mkdir(exist_ok=True)
-        path.write_text(text)
-    want = path.read_text()
-    assert text == want, "\n".join(list(difflib.unified_diff(want.split("\n"), text.split("\n"), "golden", "now", n=1))[:60])
+def test_screens(play, golden, name):
+    golden(play(name, *SCREENS[name]), f"top/golden/{name}.txt")
 
 
 def test_what_is_kept_is_what_is_tested():

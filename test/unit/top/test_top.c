@@ -296,6 +296,30 @@ static void columns_sort_both_ways(void **state UNUSED)
     assert_true(twice > 0);
 }
 
+/* The driver lists processes in any order; those that are alike in a column are shown by pid, whichever way it goes. */
+static void alike_processes_go_by_pid(void **state UNUSED)
+{
+    open_rig(RECORDING("many"));
+    const ProcessRows *rows = &rig.kit.top->processes;
+    NodeGpu *gpu = rig.kit.look->node.gpus;
+    NodeProcess turned[NODE_PROCESSES_MAX];
+
+    while (gpu->process_count < 2)
+        gpu++;
+    for (size_t i = 0; i < gpu->process_count; i++)
+        turned[i] = gpu->processes[gpu->process_count - 1 - i];
+    gpu->processes = turned;
+    for (rig.kit.top->sort = 0; strcmp(process_columns[rig.kit.top->sort].column.key, "type") != 0;)
+        rig.kit.top->sort++;
+    for (int reverse = 0; reverse < 2; reverse++) {
+        rig.kit.top->reverse = reverse;
+        kit_show(&rig.kit);
+        for (size_t i = 1; i < rows->len; i++)
+            if (!rows->at[i].process->graphics && !rows->at[i - 1].process->graphics)
+                assert_true(rows->at[i - 1].process->pid < rows->at[i].process->pid);
+    }
+}
+
 static void a_tree_counts_its_groups(void **state UNUSED)
 {
     open_rig(RECORDING("many"));
@@ -504,6 +528,7 @@ int main(void)
         CASE(a_filter_shows_some_and_says_so),
         CASE(a_search_goes_from_row_to_row),
         CASE(columns_sort_both_ways),
+        CASE(alike_processes_go_by_pid),
         CASE(a_tree_counts_its_groups),
         CASE(cpu_needs_two_looks),
         CASE(a_signal_is_asked_about_and_sent),

@@ -390,7 +390,27 @@ static void test_a_stretch_is_filled(void **state)
     assert_true(isnan(last_of(w, gpu(w, 0), METRIC_POWER_USAGE, START_NS - 13 * NS_PER_MIN, NS_PER_MIN).mean));
 }
 
-/* Back, or too far on: the past is wanted again, and answers to the old wants are dropped. */
+/* One past comes while another is asked for: as many are open as before. */
+static void test_a_want_and_a_past_hide_no_other(void **state)
+{
+    World *w = *state;
+    HistoryWant want;
+
+    assert_false(history_has_wanted(w->history));
+    power_at(w, START_NS);
+    assert_true(history_has_wanted(w->history));
+    assert_true(history_next_wanted(w->history, &want));
+    assert_false(history_has_wanted(w->history));
+    assert_int_equal(history_count_open(w->history), 1);
+    assert_int_equal(history_count_filled(w->history), 0);
+    last_of(w, gpu(w, 0), METRIC_GPU_TEMP, START_NS, NS_PER_S);
+    history_end_fill(w->history, want.ref);
+    assert_int_equal(history_count_open(w->history), 1);
+    assert_true(history_has_wanted(w->history));
+    assert_int_equal(history_count_filled(w->history), 1);
+}
+
+/* Back, or too far on: the past is wanted again. */
 static void test_a_jump_empties_it(void **state)
 {
     World *w = *state;
@@ -405,8 +425,6 @@ static void test_a_jump_empties_it(void **state)
     look(w, START_NS + 50 * NS_PER_S, 2);
     assert_true(isnan(power_at(w, START_NS + 40 * NS_PER_S).mean));
     assert_true(history_next_wanted(w->history, &after));
-    history_fill(w->history, before.ref, START_NS, START_NS + NS_PER_S, (PlotPoint){9, 9, 9});
-    history_end_fill(w->history, before.ref);
     look(w, START_NS + 51 * NS_PER_S, 2);
     assert_true(isnan(power_at(w, START_NS).mean));
     assert_true(isnan(power_at(w, START_NS + 51 * NS_PER_S).mean)); /* its past has not come yet */
@@ -461,6 +479,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_devices_are_told_apart, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_the_past_is_filled_in, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_stretch_is_filled, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_want_and_a_past_hide_no_other, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_jump_empties_it, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_there_is_an_end, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_columns_stand_still, set_up, tear_down),

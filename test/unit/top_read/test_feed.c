@@ -5,8 +5,10 @@
 #include <math.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,7 +59,9 @@ typedef struct Agent {
     char path[128];
     int fd;
     pthread_t thread;
-    uint64_t asked; /* for a snapshot; the thread's own */
+    uint64_t asked;          /* for a snapshot; the thread's own */
+    atomic_bool holds, held; /* a snapshot waits while `holds`; one does, behind which the clock goes back */
+    atomic_bool twice;       /* a question named a metric twice */
 } Agent;
 
 /* Seven minutes of 50 W before AT_NS, then ten seconds of 90 W. */
@@ -87,10 +91,22 @@ static void answer(Agent *agent, int fd)
             return;
         got += (size_t)n;
     }
-    if (strncmp(line, "status", 6) == 0)
+    if (strncmp(line, "status", 6) == 0) {
+        const bool holds = agent->holds;
+
+        agent->held = holds;
+        while (agent->holds)
+            sched_yield();
         len = write_snapshot(agent->asked++, text);
-    else
+        if (holds)
+            agent->asked = 0;
+    } else {
+        const char *name = strstr(line, "DCGM_FI_DEV_POWER_USAGE");
+
+        if (name && strstr(name + 1, "DCGM_FI_DEV_POWER_USAGE"))
+            agent->twice = true;
         len = write_history(strstr(line, " minute ") != NULL, text);
+    }
     const int head_len = snprintf(head, sizeof head, "0 %zu\n", len);
     assert_int_equal(write(fd, head, (size_t)head_len), head_len);
     assert_int_equal(write(fd, text, len), (ssize_t)len);
@@ -238,6 +254,30 @@ static void test_an_agent_is_asked_again_and_again(void **state UNUSED)
     stop_agent(&agent);
 }
 
+/* The past is wanted when the next snapshot is due, whose clock has gone back: all is wanted again, once. */
+static void test_a_want_is_asked_once_where_the_clock_goes_back(void **state UNUSED)
+{
+    const uint64_t pace_ns = 50 * NS_PER_MS;
+    Agent agent = {.asked = 100};
+    Watcher w;
+
+    start_agent(&agent);
+    start_watching(&w, feed_agent_new(agent.path, pace_ns));
+    wait_until(&w, has_three);
+    agent.holds = true;
+    while (!agent.held)
+        sched_yield();
+    const uint64_t end = clock_monotonic(clock_kernel()) + pace_ns;
+    (void)power_at(&w, AT_NS, NS_PER_S);
+    while (clock_monotonic(clock_kernel()) <= end)
+        sched_yield();
+    agent.holds = false;
+    wait_until(&w, is_filled);
+    assert_false(agent.twice);
+    stop_watching(&w);
+    stop_agent(&agent);
+}
+
 static bool shows_last_minute(const Watcher *w)
 {
     return w->shown->snapshot.node && w->shown->node.real_ns == AT_NS - NS_PER_MIN;
@@ -336,6 +376,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_an_agent_is_asked_again_and_again),
+        cmocka_unit_test(test_a_want_is_asked_once_where_the_clock_goes_back),
         cmocka_unit_test(test_the_agents_history_is_replayed),
         cmocka_unit_test(test_a_recording_is_played_sought_and_filled),
         cmocka_unit_test(test_a_recording_that_is_none_fails),

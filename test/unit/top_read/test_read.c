@@ -22,7 +22,7 @@
 
 #define NOW_NS (1767614400 * NS_PER_S + 250 * NS_PER_MS) /* 2026-01-05T12:00:00.250Z */
 
-enum { GPUS = 6, INSTANCES = 4, PROCESSES = 5, LINKS = 18 };
+enum { GPUS = 6, INSTANCES = 4, PROCESSES = 5, LINKS = 18, HOLDINGS = 8 };
 
 /* --- a node of any kind --------------------------------------------------------------------------------------------
  */
@@ -46,6 +46,11 @@ typedef struct World {
     Maintenance *maintenance;
     Incident incident;
     const Incident *incidents[1];
+    Holding holdings[HOLDINGS];
+    HoldingProcess held[HOLDINGS][2];
+    size_t holding_count;
+    JobInfo jobs[2];
+    size_t job_count;
 } World;
 
 static uint64_t below(World *w, uint64_t end)
@@ -328,6 +333,42 @@ static void any_trouble(World *w)
     w->incidents[0] = &w->incident;
 }
 
+/* Who holds what: of GPUs and of their instances. */
+static void any_holdings(World *w)
+{
+    for (size_t i = 0; i < w->node.gpu_count && w->holding_count < HOLDINGS; i++) {
+        Holding *holding = &w->holdings[w->holding_count];
+
+        if (once(w, 3))
+            continue;
+        *holding = (Holding){.gpu = i,
+                             .gpu_instance = once(w, 2) ? DEVICE_NO_NUMBER : (uint32_t)below(w, 15),
+                             .owner.pid = once(w, 4) ? -1 : (int32_t)below(w, 100000),
+                             .state = (HoldingState)below(w, HOLDING_STATE_END),
+                             .attribution = (Attribution)below(w, ATTRIBUTION_END),
+                             .share = (double)(1 + below(w, 7)) / 7,
+                             .sm_share = once(w, 3) ? (double)NAN : (double)below(w, 101) / 100,
+                             .memory_bytes = below(w, UINT64_C(1) << 40),
+                             .process_count = below(w, 3),
+                             .processes = w->held[w->holding_count]};
+        holding->compute_instance =
+            holding->gpu_instance == DEVICE_NO_NUMBER ? DEVICE_NO_NUMBER : (uint32_t)below(w, 3);
+        TEXT(w, holding->owner.user, "u%llu", (unsigned long long)below(w, 100));
+        TEXT(w, holding->owner.job, "%llu", (unsigned long long)below(w, 100));
+        TEXT(w, holding->owner.account, "%s", "physics");
+        TEXT(w, holding->owner.pod, "%s", "chat-0");
+        TEXT(w, holding->owner.namespace, "%s", "serving");
+        TEXT(w, holding->owner.container, "%s", "main");
+        TEXT(w, holding->owner.process, "%s", "python \"3\"");
+        for (size_t k = 0; k < holding->process_count; k++) {
+            w->held[w->holding_count][k] = (HoldingProcess){.pid = (uint32_t)below(w, 100000)};
+            TEXT(w, w->held[w->holding_count][k].name, "%s", "python");
+            TEXT(w, w->held[w->holding_count][k].user, "%s", "alice");
+        }
+        w->holding_count++;
+    }
+}
+
 static World *world_new(uint64_t seed)
 {
     World *w = calloc(1, sizeof *w);
@@ -348,6 +389,15 @@ static World *world_new(uint64_t seed)
     any_places(w);
     any_samplers(w);
     any_trouble(w);
+    any_holdings(w);
+    w->job_count = below(w, 3);
+    for (size_t i = 0; i < w->job_count; i++) {
+        w->jobs[i] = (JobInfo){.job = "4711", .nodes = (uint32_t)below(w, 3), .limit_s = below(w, 3) * 3600};
+        TEXT(w, w->jobs[i].name, "%s", "train");
+        TEXT(w, w->jobs[i].user, "%s", "alice");
+        TEXT(w, w->jobs[i].account, "%s", "physics");
+        TEXT(w, w->jobs[i].partition, "%s", "gpu");
+    }
     return w;
 }
 
@@ -366,6 +416,9 @@ static void write_world(const World *w, Str *out)
                            .places = {w->places, w->place_count},
                            .incidents = w->incidents,
                            .incident_count = w->node.tick % 2,
+                           .holdings = w->holdings,
+                           .holding_count = w->holding_count,
+                           .job_infos = {w->jobs, w->job_count},
                            .maintenance = w->maintenance};
 
     status_json(&seen, out);
@@ -701,6 +754,9 @@ static const struct {
     {"{" HEAD ",\"gpus\":[{" GPU ",\"processes\":[{}]}]}", "gpus[0]: 'pid' is no number of a process"},
     {"{" HEAD ",\"gpus\":[{" GPU ",\"peers\":[{}]}]}", "gpus[0]: 'gpu' is no number of a GPU"},
     {"{" HEAD ",\"gpus\":[],\"samplers\":[{}]}", "samplers: 'state' is no state of a sampler"},
+    {"{" HEAD ",\"gpus\":[{" GPU "}],\"holdings\":[{\"gpu\":0,\"owner\":3}]}", "holdings[0]: 'owner' is no object"},
+    {"{" HEAD ",\"gpus\":[{" GPU "}],\"holdings\":[{\"gpu\":0,\"share\":\"all\"}]}",
+     "holdings[0]: 'share' is no number"},
     {"{\"incidents\":[{}],\"node\":{" HEAD ",\"gpus\":[]}}", "an incident in the JSON has no id or state"},
 };
 

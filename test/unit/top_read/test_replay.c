@@ -157,7 +157,7 @@ static void test_what_was_recorded_is_replayed(void **state)
         Err err;
 
         record(path, 0, 90);
-        if (recording_open(path, NULL, NULL, &r, &err) < 0)
+        if (recording_open(path, &r, &err) < 0)
             fail_msg("%s", err.text);
         assert_string_equal(r->damage, "");
         check_lines(r, 0, 90);
@@ -181,7 +181,7 @@ static void test_a_cut_recording_is_shown_as_far_as_it_goes(void **state)
         record(path, 0, 20);
         assert_int_equal(stat(path, &st), 0);
         assert_int_equal(truncate(path, st.st_size - 30), 0);
-        assert_int_equal(recording_open(path, NULL, NULL, &r, NULL), 0);
+        assert_int_equal(recording_open(path, &r, NULL), 0);
         assert_true(r->damage[0] || r->lines.len == 20);
         assert_true(r->lines.len >= 19);
         recording_close(r);
@@ -208,7 +208,7 @@ static void test_strange_files(void **state)
     /* out of order, something in between, none of ours at its head, no newline at its end */
     snprintf(text, sizeof text, "%s\n\nhello\n%s", a, b);
     write_file(path, text);
-    assert_int_equal(recording_open(path, NULL, NULL, &r, NULL), 0);
+    assert_int_equal(recording_open(path, &r, NULL), 0);
     assert_int_equal(r->lines.len, 2);
     assert_int_equal(recording_line(r, 0, &out, NULL), 0);
     assert_string_equal(out.text, b);
@@ -218,28 +218,12 @@ static void test_strange_files(void **state)
     assert_int_equal(recording_line(r, 0, &out, &err), -EIO);
     recording_close(r);
     write_file(path, "");
-    assert_int_equal(recording_open(path, NULL, NULL, &r, &err), -ENODATA);
+    assert_int_equal(recording_open(path, &r, &err), -ENODATA);
     write_file(path, "\x1f\x8bnot packed");
-    assert_int_equal(recording_open(path, NULL, NULL, &r, &err), -ENODATA);
-    assert_int_equal(recording_open(folder, NULL, NULL, &r, &err), -EISDIR);
-    assert_int_equal(recording_open(in_folder("none"), NULL, NULL, &r, &err), -ENOENT);
+    assert_int_equal(recording_open(path, &r, &err), -ENODATA);
+    assert_int_equal(recording_open(folder, &r, &err), -EISDIR);
+    assert_int_equal(recording_open(in_folder("none"), &r, &err), -ENOENT);
     assert_non_null(strstr(err.text, "none"));
-}
-
-static bool at_once(void *self)
-{
-    (void)self;
-    return true;
-}
-
-static void test_opening_can_be_stopped(void **state)
-{
-    const char *path = in_folder("long");
-    Recording *r;
-
-    (void)state;
-    record(path, 0, 5);
-    assert_int_equal(recording_open(path, at_once, NULL, &r, NULL), -ECANCELED);
 }
 
 /* A disk that is full leaves whole lines. */
@@ -267,7 +251,7 @@ static void test_a_full_disk(void **state)
     assert_true(looks > 10);
     assert_true(recorder_write(recorder, line, strlen(line), &err) < 0); /* it is over */
     assert_int_equal(recorder_close(recorder, NULL), 0);
-    assert_int_equal(recording_open(path, NULL, NULL, &r, NULL), 0);
+    assert_int_equal(recording_open(path, &r, NULL), 0);
     assert_int_equal(r->lines.len, looks);
     assert_string_equal(r->damage, "");
     recording_close(r);
@@ -387,7 +371,6 @@ int main(void)
         cmocka_unit_test(test_what_was_recorded_is_replayed),
         cmocka_unit_test(test_a_cut_recording_is_shown_as_far_as_it_goes),
         cmocka_unit_test(test_strange_files),
-        cmocka_unit_test(test_opening_can_be_stopped),
         cmocka_unit_test(test_a_full_disk),
         cmocka_unit_test(test_keys_by_their_names),
         cmocka_unit_test(test_a_signal_reaches_the_one_that_was_seen),

@@ -335,6 +335,19 @@ static void float_work(TraceReport *report, double x)
                                                         .misaligned_dims = ""}));
 }
 
+/* A matrix operator that does nothing in float is not named. */
+static void float_beside_another(TraceReport *report, double x)
+{
+    float_work(report, x);
+    vec_push(&only(report)->operators, ((TraceOperator){.name = "aten::bmm",
+                                                        .count = 4,
+                                                        .matrix = true,
+                                                        .device_self_ns = MS,
+                                                        .tensor_core_ns = MS,
+                                                        .misaligned_count = -1,
+                                                        .misaligned_dims = ""}));
+}
+
 static void float_kernels(TraceReport *report, double x)
 {
     only(report)->kernels.at[0].tensor_core = false;
@@ -623,6 +636,10 @@ static const Case cases[] = {
      "ms); on tensor cores 0 ns; NVIDIA A100-SXM4-80GB has them",
      NULL},
     {"mixed-precision", float_work, 9.9, false, 0, NULL, NULL},
+    {"mixed-precision", float_beside_another, 10.1, true, 10.1,
+     "matrix work in 32-bit float without tensor cores: 10.1 ms of a step of 100 ms (10.1 %); most in aten::mm (40.4 "
+     "ms); on tensor cores 1.00 ms; NVIDIA A100-SXM4-80GB has them",
+     NULL},
     {"mixed-precision", float_work, 10.1, true, 10.1,
      "matrix work in 32-bit float without tensor cores: 10.1 ms of a step of 100 ms (10.1 %); most in aten::mm (40.4 "
      "ms); on tensor cores 0 ns; NVIDIA A100-SXM4-80GB has them",

@@ -53,6 +53,12 @@ def test_groups(rules):
     assert "stoker_" not in dcgm
 
 
+def test_two_nodes_are_never_one(rules):
+    """Lost GPUs of two nodes may both lack a UUID."""
+    matches = [m for r in re.findall(r"on \(([^)]*)\)", rules().stdout) for m in [{word.strip() for word in r.split(",")}]]
+    assert matches and all({"instance", "hostname", "Hostname", "UUID", "pci_bus_id"} <= m for m in matches), matches
+
+
 @pytest.mark.parametrize("words, said", [
     (["--group", "mine"], "no group 'mine'"),
     (["--metrics", "dcgm", "--group", "stoker-monitor"], "no group 'stoker-monitor' with --metrics dcgm"),

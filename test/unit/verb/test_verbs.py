@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -13,7 +14,7 @@ import pytest
 VERBS = [["sim", "run"], ["sim", "env"], ["sim", "list"], ["sim", "show"], ["sim", "inject"], ["sim", "clock"], ["help"],
          ["version"], ["trace"], ["trace", "cut"], ["trace", "diff"], ["nccl"], ["xid"], ["runbook"],
          ["incidents"], ["incidents", "show"], ["incidents", "clear"], ["events"], ["check"], ["maintenance", "start"],
-         ["maintenance", "stop"], ["maintenance", "list"], ["rules"]]
+         ["maintenance", "stop"], ["maintenance", "list"], ["rules"], ["run"]]
 
 
 @pytest.fixture
@@ -66,10 +67,11 @@ def test_every_verb_has_a_man_page(run, tmp_path):
         name = "\\-".join(words)
         assert page.startswith(f".TH {name.upper()} 1 ") and f"{name} \\- " in page
         assert page == run("help", "--man", *words[1:]).stdout
+    assert all(f"\n.B stoker {verb}\n" in pages["stoker.1"] for verb in {words[0] for words in VERBS})
     assert run("help", "--man-pages", "/dev/null/no").returncode == 3
 
 
-@pytest.mark.parametrize("words, reply", [
+WORDS = [
     (["t"], "top trace"),
     (["sim", ""], "--help run env list show inject clock"),
     (["sim", "r"], "run"),
@@ -84,13 +86,64 @@ def test_every_verb_has_a_man_page(run, tmp_path):
     (["run", "--ke"], ""),
     (["top", "--interval", ""], ""),
     (["--h"], "--help"),
-])
+]
+
+
+@pytest.mark.parametrize("words, reply", WORDS)
 def test_completion_in_bash(run, stoker, words, reply):
     script = run("help", "--completion").stdout
+    assert script == run("help", "--completion", "bash").stdout
     ask = 'eval "$1"; COMP_WORDS=("$2" "${@:3}"); COMP_CWORD=$(($# - 2)); _stoker; echo "${COMPREPLY[*]}"'
     done = subprocess.run(["bash", "--norc", "-c", ask, "bash", script, str(stoker), *words], capture_output=True, text=True,
                           check=True)
     assert done.stdout.strip() == reply and done.stderr == ""
+
+
+def joined(words):
+    """As those shells have it that do not part --flag=value."""
+    if "=" not in words:
+        return words, ""
+    at = words.index("=")
+    return [*words[:at - 1], f"{words[at - 1]}={''.join(words[at + 1:])}"], words[at - 1] + "="
+
+
+@pytest.mark.skipif(not shutil.which("fish"), reason="no fish on this machine")
+@pytest.mark.parametrize("words, reply", WORDS)
+def test_completion_in_fish(run, stoker, tmp_path, words, reply):
+    (tmp_path / "stoker.fish").write_text(run("help", "--completion", "fish").stdout)
+    words, front = joined(words)
+    ask = "source $argv[1]; complete -C (string join -- ' ' stoker $argv[2..])"
+    env = {"PATH": f"{stoker.parent}:/usr/bin:/bin", "HOME": str(tmp_path), "TERM": "dumb"}
+    done = subprocess.run(["fish", "--no-config", "-c", ask, tmp_path / "stoker.fish", *words], capture_output=True, text=True, check=True,
+                          env=env, cwd=tmp_path)
+    offered = [line.split("\t")[0] for line in done.stdout.splitlines()]
+    assert {w for w in offered if w.startswith(front) and w != "stoker.fish"} >= {front + w for w in reply.split()}
+    if reply:
+        assert {w for w in offered if not w.startswith("-")} <= {front + w for w in reply.split()} | {"stoker.fish"}
+
+
+@pytest.mark.skipif(not shutil.which("zsh"), reason="no zsh on this machine")
+@pytest.mark.parametrize("words, reply", WORDS)
+def test_completion_in_zsh(run, stoker, tmp_path, words, reply):
+    """With stand-ins for what only the line editor has."""
+    (tmp_path / "_stoker").write_text(run("help", "--completion", "zsh").stdout)
+    words, _ = joined(words)
+    ask = """
+        compdef() { : }
+        compset() { PREFIX=${PREFIX#*=} }
+        compadd() { shift; for each in "$@"; do [[ $each == $PREFIX* ]] && offered+=($each); done; (($#offered)) }
+        _files() { : }
+        source $1
+        words=("${@:2}") CURRENT=$(($# - 1)) PREFIX=${@[-1]} offered=()
+        _stoker
+        print -- $offered
+    """
+    done = subprocess.run(["zsh", "-f", "-c", ask, "zsh", tmp_path / "_stoker", stoker, *words], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == reply and done.stderr == ""
+
+
+def test_completion_names_its_shells(run):
+    assert run("help", "--completion", "tcsh").returncode == 2
 
 
 @pytest.mark.parametrize("words, said", [
@@ -287,6 +340,31 @@ def test_a_killed_run_takes_its_command_along(run, stoker):
     while os.path.exists(f"/proc/{command}"):
         assert time.monotonic() < end, os.kill(command, 9)
         time.sleep(0.02)
+
+
+ENTERED = r"""
+grep ^SigBlk /proc/self/status
+stat -c '%F %a' /dev/nvidia0
+test -c /dev/kmsg && echo the machine\'s log
+until grep -q 'Xid (PCI:0000:61:00): 79' /dev/kmsg; do sleep 0.05; done
+ls -L /usr/lib64/libcuda.so.590.48.01 /usr/lib64/libnvidia-ml.so.1 /usr/lib64/libnvidia-ml.so.590.48.01
+cmp /usr/lib64/libnvidia-ml.so.1 ${LD_LIBRARY_PATH%%:*}/libnvidia-ml.so.1 && echo the same
+"""
+
+
+def test_a_command_inside_has_the_nodes_files_and_signals(run):
+    """With signals blocked, slurmd and the agent could not be stopped; nvidia-ctk wants nodes, and libraries named by version."""
+    may = subprocess.run(["unshare", "-m", "--propagation", "private", "true"], capture_output=True, check=False)
+    if os.geteuid() != 0 or may.returncode:
+        pytest.skip("a mount namespace of its own is for root")
+    done = run("sim", "run", "--enter", "--speed", "3000", "xid-79-lost", "--", "sh", "-c", ENTERED)
+    blocked, node, *rest = done.stdout.splitlines()
+    ours = [signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGCHLD]
+    assert not int(blocked.split()[1], 16) & sum(1 << number - 1 for number in ours), blocked
+    assert node == "character special file 666" or "symbolic link" in node, done.stdout  # where no device may be made
+    assert rest == ["/usr/lib64/libcuda.so.590.48.01", "/usr/lib64/libnvidia-ml.so.1", "/usr/lib64/libnvidia-ml.so.590.48.01",
+                    "the same"], done.stdout + done.stderr
+    assert run("sim", "run", "--enter", "default", "--", "no-such-command").returncode == 127
 
 
 def test_a_full_disk_is_said(run, node):

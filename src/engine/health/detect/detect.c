@@ -199,6 +199,14 @@ void *detect_node_memory(const DetectCase *c)
     return find_state(c->watch, DETECT_NODE)->memory;
 }
 
+bool detect_is_any_up(const DetectTick *tick, uint64_t then_ns)
+{
+    for (size_t i = 0; i < tick->count; i++)
+        if (tick->gpus[i].up_ns && tick->gpus[i].up_ns <= then_ns)
+            return true;
+    return false;
+}
+
 /* --- findings ----------------------------------------------------------------------------------------------------- */
 
 DetectOutcome detect_hold(const DetectCase *c, const char *fmt, ...)

@@ -166,15 +166,6 @@ typedef struct ReloadMemory {
     char version[READING_TEXT_CAP]; /* of the last that was loaded */
 } ReloadMemory;
 
-/* Nobody can take the module from under a sampler. */
-static bool is_any_up_since(const DetectTick *tick, uint64_t then_ns)
-{
-    for (size_t i = 0; i < tick->count; i++)
-        if (tick->gpus[i].up_ns && tick->gpus[i].up_ns <= then_ns)
-            return true;
-    return false;
-}
-
 static DetectOutcome check_reload(const DetectCase *c)
 {
     ReloadMemory *memory = c->memory;
@@ -182,8 +173,9 @@ static DetectOutcome check_reload(const DetectCase *c)
 
     if (!c->tick->facts_known || !facts->proc_known)
         return DETECT_SAME;
+    /* nobody can take the module from under a sampler */
     const bool other = memory->version[0] && strcmp(memory->version, facts->module_version) != 0 &&
-                       !is_any_up_since(c->tick, memory->scan_ns);
+                       !detect_is_any_up(c->tick, memory->scan_ns);
     if (memory->known && facts->module_loaded && (!memory->loaded || other)) {
         detect_hold(c, "the driver was loaded: version %.30s%s%.30s", facts->module_version,
                     other ? ", before it was " : "", other ? memory->version : "");
@@ -345,7 +337,8 @@ static DetectOutcome check_data_age(const DetectCase *c)
 
 const DetectImpl detect_monitor_data = {.size = sizeof(uint64_t), .of_node = check_data_age};
 
-/* --- monitor-log, monitor-self ------------------------------------------------------------------------------------ */
+/* --- monitor-log, monitor-self, monitor-journal --------------------------------------------------------------------
+ */
 
 static DetectOutcome check_kernel_log(const DetectCase *c)
 {
@@ -386,3 +379,12 @@ static DetectOutcome check_samplers(const DetectCase *c)
 }
 
 const DetectImpl detect_monitor_self = {.of_node = check_samplers};
+
+static DetectOutcome check_journal(const DetectCase *c)
+{
+    const char *why = c->tick->facts->journal_why;
+
+    return why[0] ? detect_hold(c, "the journal is not written: %.150s", why) : DETECT_FINE;
+}
+
+const DetectImpl detect_monitor_journal = {.of_node = check_journal};

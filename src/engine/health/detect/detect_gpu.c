@@ -176,7 +176,7 @@ static DetectOutcome check_recovery(const DetectCase *c)
     detect_hold(c, "the driver asks for %s (recovery action %" PRId64 ")",
                 known ? fault_recoveries[asked].text : "a recovery that is not known here", asked);
     c->finding->action = known ? fault_recoveries[asked].action : ACTION_NONE;
-    return DETECT_HOLDS;
+    return detect_counter(c, metric_get(METRIC_GPU_RECOVERY_ACTION)->name, NAN, (double)asked);
 }
 
 const DetectImpl detect_recovery_action = {.of_gpu = check_recovery,

@@ -279,6 +279,36 @@ const DetectImpl detect_fabric_state = {
     .of_gpu = check_fabric,
     .metrics = DETECT_METRICS(METRIC_FABRIC_MANAGER_STATUS, METRIC_FABRIC_HEALTH_MASK, METRIC_FABRIC_HEALTH_SUMMARY)};
 
+/* --- fabric-service ----------------------------------------------------------------------------------------------- */
+
+static bool is_any_gpu_used(const DetectTick *tick)
+{
+    for (size_t i = 0; i < tick->count; i++)
+        if (tick->gpus[i].up_ns && tick->gpus[i].gpu->process_count > 0)
+            return true;
+    return false;
+}
+
+/* The memory: whether IMEX was seen running. A scheduler may start it for a job and end it afterwards, so that it is
+ * missed only under the processes that had it. */
+static DetectOutcome check_fabric_service(const DetectCase *c)
+{
+    const Facts *facts = c->tick->facts;
+    bool *had_imex = c->memory;
+
+    if (!c->tick->facts_known || !facts->all_tasks || c->tick->released || !detect_is_any_up(c->tick, UINT64_MAX))
+        return DETECT_NO_DATA;
+    if (detect_choice(c, FABRIC_SERVICE_WHAT) == 0)
+        return facts->has_switches && facts->module_loaded && !facts->fabric_manager
+                   ? detect_hold(c, "nv-fabricmanager does not run, and the node has NVSwitches")
+                   : DETECT_FINE;
+    *had_imex = facts->imex || (*had_imex && is_any_gpu_used(c->tick));
+    return *had_imex && !facts->imex ? detect_hold(c, "nvidia-imex does not run any more, and programs use the GPUs")
+                                     : DETECT_FINE;
+}
+
+const DetectImpl detect_fabric_service = {.size = sizeof(bool), .of_node = check_fabric_service};
+
 /* --- pcie-width --------------------------------------------------------------------------------------------------- */
 
 /* Megatransfers per second by generation (PCIe base specification). */

@@ -37,6 +37,7 @@ const DetectImpl detect_throttle = {
 
 /* --- power-limit -------------------------------------------------------------------------------------------------- */
 
+/* A limited GPU that has little to do is no finding, and does not count among those that are well either. */
 static DetectOutcome check_power_limit(const DetectCase *c)
 {
     const uint64_t window_ns = detect_time(c, POWER_LIMIT_WINDOW);
@@ -46,8 +47,10 @@ static DetectOutcome check_power_limit(const DetectCase *c)
         return detect_absent(c, detect_sample(c, METRIC_ENFORCED_POWER_LIMIT));
     if (!held_step(c, HELD_LIMIT, window_ns, c->memory) || !held_share(c->memory, window_ns, &share))
         return DETECT_NO_DATA;
-    if (now >= usual * detect_param(c, POWER_LIMIT_BELOW) || share < detect_limit(c, POWER_LIMIT_SHARE, 0.5))
+    if (now >= usual * detect_param(c, POWER_LIMIT_BELOW))
         return DETECT_FINE;
+    if (share < detect_limit(c, POWER_LIMIT_SHARE, 0.5))
+        return DETECT_NEVER;
     detect_hold(c,
                 "its power limit is %.0f W where the board's own is %.0f W, and held its clocks down for %.0f %% of "
                 "the time",

@@ -26,7 +26,7 @@ typedef enum DetectOutcome {
     DETECT_FINE,    /* the condition does not hold */
     DETECT_HOLDS,   /* it holds; detect_hold has written the finding */
     DETECT_NO_DATA, /* nothing to decide by: the finding is kept for a while */
-    DETECT_NEVER,   /* the driver has no such value: the finding ends */
+    DETECT_NEVER,   /* the driver has no such value, or it means nothing here: the finding ends */
     DETECT_SAME,    /* nothing new, or nothing of its own to report: the finding stays */
 } DetectOutcome;
 
@@ -146,6 +146,8 @@ static inline uint64_t detect_lasts(const DetectCase *c, bool now, uint64_t *sin
 
 /* The case of the tick's GPU number i for the same watch. */
 DetectCase detect_peer(const DetectCase *c, size_t i);
+/* Whether a GPU is up that was so at this instant already; UINT64_MAX: now. */
+bool detect_is_any_up(const DetectTick *tick, uint64_t then_ns);
 /* The detector's memory of the node. */
 void *detect_node_memory(const DetectCase *c);
 

@@ -161,6 +161,7 @@ static bool read_hex(const Slice *slice, int64_t *ret)
 /* All other integers. Not inlined, to save stack in the common case. */
 __attribute__((noinline)) static bool odd_integer(const Slice *slice, int64_t *ret)
 {
+    const uint64_t too_large = UINT64_MAX / 10 * 10; /* its last digit does not fit a Decimal */
     uint64_t value;
     Decimal d;
 
@@ -175,8 +176,8 @@ __attribute__((noinline)) static bool odd_integer(const Slice *slice, int64_t *r
     }
     if (!read_decimal(slice, &d))
         return false;
-    value = scale_digits(d.digits, d.power, false, UINT64_MAX);
-    if (value == UINT64_MAX || (d.negative && value > (uint64_t)INT64_MAX))
+    value = scale_digits(d.digits, d.power, false, too_large);
+    if (value == too_large || (d.negative && value > (uint64_t)INT64_MAX))
         return false;
     *ret = d.negative ? -(int64_t)value : (int64_t)value;
     return true;
@@ -210,7 +211,7 @@ bool value_nanoseconds(const Slice *slice, int64_t *ret_ns, bool *ret_fraction)
     }
     if (!plain_digits(slice->at, slice->len, &us))
         return odd_nanoseconds(slice, ret_ns, ret_fraction);
-    *ret_ns = us < (uint64_t)TIME_MAX / 1000 ? (int64_t)us * 1000 : TIME_MAX;
+    *ret_ns = us <= (uint64_t)TIME_MAX / 1000 ? (int64_t)us * 1000 : TIME_MAX;
     return true;
 }
 

@@ -1,0 +1,633 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A tick splits the time of each GPU into parts (an owner on a device, or nobody), whole nanoseconds that add up, and
+ * adds each part to the open row of its owner. A row is closed when its owner left, at the full hour of the wall clock
+ * and when that clock was set. */
+#include "engine/ledger/ledger.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/cleanup.h"
+#include "base/duration.h"
+#include "base/number.h"
+#include "base/vec.h"
+
+#define GAP_NS (10 * NS_PER_S) /* what happened in a longer time without a tick is not known */
+#define LEFT_NS NS_PER_MIN     /* an owner that comes back sooner continues its row */
+#define STEP_NS (2 * NS_PER_S) /* between the clocks over a row: the wall clock was set */
+#define RESUME_NS NS_PER_MIN   /* after the start: a GPU that comes later was plugged in */
+#define MIB 1048576.0
+
+/* Bits of nvmlClocksEventReason*: HW slowdown, SW thermal, HW thermal, HW power brake (nvml.h). A power cap is the
+ * board's rating, not a fault. */
+enum { THROTTLE_BITS = 0x08 | 0x20 | 0x40 | 0x80, IDLE_WEIGHT = 16 };
+
+typedef struct OpenRow {
+    LedgerRow row;
+    uint32_t gpu_instance, compute_instance;
+    uint64_t from_ns; /* monotonic */
+    bool touched;     /* in this tick */
+} OpenRow;
+
+typedef struct Slot {
+    Device device;
+    char key[DEVICE_KEY_CAP];
+    bool seen;
+    uint64_t last_ns;
+    int64_t energy_mj; /* the counter at the last tick that read it; -1: none */
+    double idle_mw;    /* what it takes while nobody holds it; 0: not known yet */
+    VEC(OpenRow) rows;
+} Slot;
+
+/* An owner's, or nobody's, part of a GPU in this tick. */
+typedef struct Part {
+    const Reading *reading; /* of the GPU or instance */
+    const Activity *activity;
+    const Holding *holding; /* NULL: nobody */
+    double share;           /* of the whole GPU */
+    double of_device;       /* of the device */
+    double slices;          /* share of the whole GPU that the device is */
+    double weight;          /* of the total that is split now */
+    uint64_t ns, idle_mj, active_mj;
+} Part;
+
+struct Ledger {
+    VEC(Slot) slots;
+    VEC(Part) parts;
+    LedgerRows last; /* of the journal */
+    char boot_id[LEDGER_BOOT_CAP];
+    uint64_t next_id, began_ns;
+    const Prices *prices;
+};
+
+/* The tick. */
+typedef struct Tick {
+    Ledger *ledger;
+    const Node *node;
+    const NodeGpu *gpu;
+    Slot *slot;
+    const Holding *holdings; /* of this GPU */
+    size_t holding_count;
+    uint64_t dt_ns;
+    bool gap; /* too long to be known */
+} Tick;
+
+const WordRow ledger_qualities[] = {LEDGER_QUALITY_TABLE(WORD_ROW)};
+const WordRow ledger_amounts[] = {LEDGER_AMOUNT_TABLE(WORD_ROW)};
+
+/* SM activity, the best source first. */
+static const struct {
+    MetricId metric;
+    double scale;
+    bool profiling;
+} sources[] = {
+    {METRIC_PROF_SM_ACTIVE, 1, true},
+    {METRIC_PROF_GR_ENGINE_ACTIVE, 1, true},
+    {METRIC_GPU_UTIL, 0.01, false},
+};
+
+void ledger_add_wanted(uint64_t wanted[METRIC_SET_WORDS])
+{
+    static const MetricId others[] = {METRIC_PROF_PIPE_TENSOR_ACTIVE, METRIC_FB_USED, METRIC_TOTAL_ENERGY_CONSUMPTION,
+                                      METRIC_POWER_USAGE, METRIC_CLOCKS_EVENT_REASONS};
+
+    for (size_t i = 0; i < ARRAY_LEN(sources); i++)
+        metric_set_add(wanted, sources[i].metric);
+    for (size_t i = 0; i < ARRAY_LEN(others); i++)
+        metric_set_add(wanted, others[i]);
+}
+
+size_t ledger_gpu_key_len(const char *device)
+{
+    const char *slash = strchr(device, '/'), *end = slash ? strchr(slash + 1, '/') : NULL;
+
+    return end ? (size_t)(end - device) : strlen(device);
+}
+
+static bool is_gpu_key(const char *device, const char *gpu)
+{
+    const size_t len = ledger_gpu_key_len(device);
+
+    return strncmp(device, gpu, len) == 0 && gpu[len] == '\0';
+}
+
+void ledger_find_last(LedgerRows *last, const LedgerRow *row)
+{
+    char gpu[DEVICE_KEY_CAP];
+
+    snprintf(gpu, sizeof gpu, "%.*s", (int)ledger_gpu_key_len(row->device), row->device);
+    for (size_t i = 0; i < last->len; i++) {
+        LedgerRow *known = &last->at[i];
+
+        if (!is_gpu_key(known->device, gpu))
+            continue;
+        if (strcmp(known->boot_id, row->boot_id) == 0 && row->until_ns > known->until_ns)
+            *known = *row;
+        return;
+    }
+    vec_push(last, *row);
+}
+
+Ledger *ledger_new(const LedgerRows *last, const char *boot_id, uint64_t next_id)
+{
+    Ledger *l = xcalloc(1, sizeof *l);
+
+    for (size_t i = 0; i < last->len; i++)
+        vec_push(&l->last, last->at[i]);
+    snprintf(l->boot_id, sizeof l->boot_id, "%s", boot_id);
+    l->next_id = next_id;
+    return l;
+}
+
+void ledger_free(Ledger *l)
+{
+    if (!l)
+        return;
+    for (size_t i = 0; i < l->slots.len; i++)
+        vec_done(&l->slots.at[i].rows);
+    vec_done(&l->slots);
+    vec_done(&l->parts);
+    vec_done(&l->last);
+    free(l);
+}
+
+void ledger_set_prices(Ledger *l, const Prices *prices)
+{
+    l->prices = prices;
+}
+
+uint64_t ledger_closed_id(const Ledger *l)
+{
+    uint64_t id = l->next_id;
+
+    for (size_t i = 0; i < l->slots.len; i++)
+        for (size_t k = 0; k < l->slots.at[i].rows.len; k++)
+            id = number_min_u64(id, l->slots.at[i].rows.at[k].row.id);
+    return id;
+}
+
+/* --- amounts ------------------------------------------------------------------------------------------------------ */
+
+static double clamp_share(double value)
+{
+    return value < 0 ? 0 : value > 1 ? 1 : value; /* DCGM reports SM activity over 1 on MIG now and then */
+}
+
+static bool read_share(const Reading *reading, MetricId id, double scale, double *ret)
+{
+    double value;
+
+    if (!sample_double(&reading->sample[id], &value) || !isfinite(value))
+        return false;
+    *ret = clamp_share(value * scale);
+    return true;
+}
+
+static LedgerQuality read_activity(const Part *part, bool gpm, double *ret)
+{
+    for (size_t i = 0; i < ARRAY_LEN(sources); i++)
+        if (read_share(part->reading, sources[i].metric, sources[i].scale, ret))
+            return !sources[i].profiling ? LEDGER_QUALITY_UTIL : gpm ? LEDGER_QUALITY_GPM : LEDGER_QUALITY_DCP;
+    *ret = 0;
+    return LEDGER_QUALITY_NONE;
+}
+
+static uint64_t scale_ns(uint64_t ns, double share)
+{
+    return (uint64_t)llround((double)ns * share);
+}
+
+static bool is_idle(const Part *part)
+{
+    return part->holding->state == HOLDING_IDLE_HELD || part->holding->state == HOLDING_RESERVED ||
+           (part->activity && part->activity->word == ACTIVITY_IDLE_HELD);
+}
+
+static double find_memory(const Part *part)
+{
+    double mib;
+
+    if (part->holding->memory_bytes > 0)
+        return (double)part->holding->memory_bytes;
+    return sample_double(&part->reading->sample[METRIC_FB_USED], &mib) ? mib * MIB * part->of_device : 0;
+}
+
+/* What its owner did in the part's time. */
+static void measure_part(const Tick *t, const Part *part, LedgerQuality quality, double sm,
+                         uint64_t add[LEDGER_AMOUNT_END])
+{
+    double busy = 0, tensor;
+    int64_t reasons;
+
+    add[LEDGER_MEASURED_NS] = quality == LEDGER_QUALITY_NONE ? 0 : part->ns;
+    add[LEDGER_EFF_NS] = scale_ns(part->ns, sm);
+    if (read_share(part->reading, METRIC_PROF_GR_ENGINE_ACTIVE, 1, &busy) ||
+        read_share(part->reading, METRIC_GPU_UTIL, 0.01, &busy))
+        add[LEDGER_BUSY_NS] = scale_ns(part->ns, busy);
+    if (read_share(part->reading, METRIC_PROF_PIPE_TENSOR_ACTIVE, 1, &tensor))
+        add[LEDGER_TENSOR_NS] = scale_ns(part->ns, tensor);
+    if (is_idle(part))
+        add[LEDGER_IDLE_NS] = part->ns;
+    if (sample_int64(&t->gpu->reading.sample[METRIC_CLOCKS_EVENT_REASONS], &reasons) && (reasons & THROTTLE_BITS))
+        add[LEDGER_THROTTLED_NS] = part->ns;
+    add[LEDGER_MEMORY_BYTE_S] = (uint64_t)llround(find_memory(part) * ((double)t->dt_ns / NS_PER_S));
+}
+
+/* Which of the three kinds of time the part is. */
+static LedgerAmount find_kind(const Tick *t, const Part *part)
+{
+    if (t->gap)
+        return LEDGER_GAPS_NS;
+    if (part->activity && part->activity->word == ACTIVITY_UNUSABLE)
+        return LEDGER_UNHEALTHY_NS;
+    if (t->gpu->state != GPU_UP || (!part->holding && !t->gpu->process_list.valid))
+        return LEDGER_GAPS_NS;
+    return LEDGER_ALLOC_NS;
+}
+
+/* --- rows --------------------------------------------------------------------------------------------------------- */
+
+static bool is_row_of(const OpenRow *open, const Part *part, LedgerQuality quality, const char *price)
+{
+    static const Owner nobody;
+    const LedgerRow *row = &open->row;
+    const Device *device = &part->reading->device;
+    const Owner *owner = part->holding ? &part->holding->owner : &nobody;
+
+    return open->gpu_instance == device->gpu_instance && open->compute_instance == device->compute_instance &&
+           row->share_kind == (part->holding ? part->holding->attribution : ATTRIBUTION_UNKNOWN) &&
+           (row->quality == quality || quality == LEDGER_QUALITY_NONE || row->quality == LEDGER_QUALITY_NONE) &&
+           row->held == (part->holding != NULL) && owner_is_same(&row->owner, owner) &&
+           strcmp(row->owner.account, owner->account) == 0 && strcmp(row->price, price) == 0;
+}
+
+static void set_owner(Owner *owner, const Owner *from)
+{
+    *owner = *from;
+    owner->process[0] = '\0';
+    owner->pid = -1;
+    owner->start_ns = 0;
+}
+
+static OpenRow *find_row(const Tick *t, const Part *part, LedgerQuality quality)
+{
+    const Device *device = &part->reading->device;
+    const uint64_t from_real_ns = t->node->real_ns > t->dt_ns ? t->node->real_ns - t->dt_ns : 0;
+    char price[PRICE_TEXT_CAP];
+    OpenRow *open = NULL;
+
+    prices_find(t->ledger->prices, t->gpu->reading.device.name, part->reading->profile, part->slices, from_real_ns,
+                price);
+    for (size_t i = 0; i < t->slot->rows.len && !open; i++)
+        if (is_row_of(&t->slot->rows.at[i], part, quality, price))
+            open = &t->slot->rows.at[i];
+    if (!open) {
+        open = vec_add(&t->slot->rows);
+        open->gpu_instance = device->gpu_instance;
+        open->compute_instance = device->compute_instance;
+        open->from_ns = t->node->time_ns - t->dt_ns;
+        open->row.id = t->ledger->next_id++;
+        open->row.from_real_ns = from_real_ns;
+        open->row.owner.pid = -1;
+        if (part->holding) {
+            open->row.held = true;
+            set_owner(&open->row.owner, &part->holding->owner);
+            open->row.share_kind = part->holding->attribution;
+        }
+        memcpy(open->row.boot_id, t->ledger->boot_id, sizeof open->row.boot_id);
+        memcpy(open->row.name, t->gpu->reading.device.name, sizeof open->row.name);
+        memcpy(open->row.profile, part->reading->profile, sizeof open->row.profile);
+        memcpy(open->row.price, price, sizeof open->row.price);
+        (void)device_key(device, open->row.device);
+    }
+    if (quality != LEDGER_QUALITY_NONE)
+        open->row.quality = quality;
+    return open;
+}
+
+static void add_part(const Tick *t, const Part *part)
+{
+    uint64_t add[LEDGER_AMOUNT_END] = {0};
+    const LedgerAmount kind = find_kind(t, part);
+    LedgerQuality quality = LEDGER_QUALITY_NONE;
+    double sm = 0;
+
+    if (kind == LEDGER_ALLOC_NS && part->holding) {
+        quality = read_activity(part, t->gpu->gpm, &sm);
+        measure_part(t, part, quality, sm, add);
+    }
+    add[kind] = part->ns;
+    add[LEDGER_IDLE_MJ] = part->idle_mj;
+    add[LEDGER_ACTIVE_MJ] = part->active_mj;
+    OpenRow *open = find_row(t, part, quality);
+    for (size_t i = 0; i < LEDGER_AMOUNT_END; i++)
+        open->row.amounts[i] += add[i];
+    open->touched = true;
+    open->row.until_ns = t->node->time_ns;
+    open->row.until_real_ns = open->row.from_real_ns + (t->node->time_ns - open->from_ns);
+}
+
+/* Before the tick is added: rows whose owner left, of an hour that is over, or of a clock that was set. */
+static void close_rows(const Tick *t)
+{
+    const uint64_t start_ns = t->node->time_ns - t->dt_ns;
+    const uint64_t start_real_ns = t->node->real_ns > t->dt_ns ? t->node->real_ns - t->dt_ns : 0;
+
+    for (size_t i = t->slot->rows.len; i-- > 0;) {
+        const OpenRow *open = &t->slot->rows.at[i];
+        const uint64_t expected_ns = open->row.from_real_ns + (start_ns - open->from_ns);
+        const uint64_t off_ns = expected_ns > start_real_ns ? expected_ns - start_real_ns : start_real_ns - expected_ns;
+
+        if (off_ns > STEP_NS || start_real_ns / NS_PER_H != open->row.from_real_ns / NS_PER_H ||
+            open->row.until_ns + LEFT_NS < start_ns)
+            vec_remove(&t->slot->rows, i);
+    }
+}
+
+/* --- parts -------------------------------------------------------------------------------------------------------- */
+
+static bool is_on(const Holding *holding, const Reading *instance)
+{
+    if (!instance)
+        return holding->gpu_instance == DEVICE_NO_NUMBER;
+    return holding->gpu_instance == instance->device.gpu_instance &&
+           (holding->compute_instance == DEVICE_NO_NUMBER ||
+            holding->compute_instance == instance->device.compute_instance);
+}
+
+/* The parts of a device that is `share` of the GPU. */
+static void split_device(const Tick *t, const Reading *instance, const Activity *activity, double share)
+{
+    Ledger *l = t->ledger;
+    const Reading *reading = instance ? instance : &t->gpu->reading;
+    const bool whole =
+        !instance && t->gpu->instance_count == 0; /* without MIG all that is on the GPU is on all of it */
+    double sum = 0;
+    size_t count = 0;
+
+    for (size_t i = 0; i < t->holding_count; i++)
+        if (whole || is_on(&t->holdings[i], instance)) {
+            sum += t->holdings[i].share;
+            count++;
+        }
+    for (size_t i = 0; i < t->holding_count; i++) {
+        const Holding *h = &t->holdings[i];
+        const double part = sum > 0 ? h->share / sum : 1 / (double)count;
+
+        if (whole || is_on(h, instance))
+            vec_push(&l->parts, ((Part){.reading = reading,
+                                        .activity = activity,
+                                        .holding = h,
+                                        .share = share * part,
+                                        .of_device = part,
+                                        .slices = share}));
+    }
+    if (count == 0)
+        vec_push(&l->parts,
+                 ((Part){.reading = reading, .activity = activity, .share = share, .of_device = 1, .slices = share}));
+}
+
+static void split_gpu(const Tick *t)
+{
+    const NodeGpu *gpu = t->gpu;
+    double sum = 0;
+
+    vec_clear(&t->ledger->parts);
+    if (t->gap) {
+        vec_push(&t->ledger->parts, ((Part){.reading = &gpu->reading, .share = 1, .of_device = 1, .slices = 1}));
+        return;
+    }
+    for (size_t i = 0; i < gpu->instance_count; i++)
+        sum += reading_mig_share(&gpu->reading, &gpu->instances[i]);
+    for (size_t i = 0; i < gpu->instance_count; i++)
+        split_device(t, &gpu->instances[i], gpu->instance_activity ? &gpu->instance_activity[i] : &gpu->activity,
+                     reading_mig_share(&gpu->reading, &gpu->instances[i]));
+    if (gpu->instance_count == 0 || sum < 1 - 1e-9)
+        split_device(t, NULL, &gpu->activity, gpu->instance_count ? 1 - sum : 1);
+}
+
+/* Splits `total` by the weights of the parts into whole numbers that add up to it; each goes to the member at `offset`.
+ */
+static void split_total(Ledger *l, uint64_t total, size_t offset)
+{
+    double sum = 0, before = 0;
+    uint64_t given = 0;
+
+    for (size_t i = 0; i < l->parts.len; i++)
+        sum += l->parts.at[i].weight;
+    for (size_t i = 0; i < l->parts.len; i++) {
+        before += l->parts.at[i].weight;
+        const uint64_t upto = i + 1 == l->parts.len ? total : scale_ns(total, sum > 0 ? before / sum : 0);
+        const uint64_t part = upto > given ? number_min_u64(upto, total) - given : 0;
+
+        memcpy((char *)&l->parts.at[i] + offset, &part, sizeof part);
+        given += part;
+    }
+}
+
+static void weigh_by_share(Ledger *l)
+{
+    for (size_t i = 0; i < l->parts.len; i++)
+        l->parts.at[i].weight = l->parts.at[i].share;
+}
+
+/* --- energy ------------------------------------------------------------------------------------------------------- */
+
+/* What the GPU took since the last tick: by its counter, by its power where that began anew or is missing. */
+static uint64_t read_energy(const Tick *t)
+{
+    const Sample *counter = &t->gpu->reading.sample[METRIC_TOTAL_ENERGY_CONSUMPTION];
+    const int64_t before = t->slot->energy_mj;
+    int64_t now;
+    double watts;
+
+    if (sample_int64(counter, &now) && now >= 0) {
+        t->slot->energy_mj = now;
+        if (before >= 0 && now >= before)
+            return (uint64_t)(now - before);
+        if (before < 0)
+            return 0;
+    }
+    if (t->gap || !sample_double(&t->gpu->reading.sample[METRIC_POWER_USAGE], &watts) || !(watts > 0))
+        return 0;
+    return (uint64_t)llround(watts * 1000 * ((double)t->dt_ns / NS_PER_S));
+}
+
+/* What the holders' parts did; by share where no activity is known, and where nobody holds the GPU. */
+static void weigh_by_activity(Ledger *l, bool held)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < l->parts.len; i++) {
+        Part *part = &l->parts.at[i];
+        double sm = 0;
+
+        (void)read_activity(part, false, &sm);
+        part->weight = part->holding ? part->share * sm : 0;
+        sum += part->weight;
+    }
+    for (size_t i = 0; i < l->parts.len && sum <= 0; i++)
+        l->parts.at[i].weight = l->parts.at[i].holding || !held ? l->parts.at[i].share : 0;
+}
+
+/* Idle power is charged by share to who holds the GPU, and learnt while nobody does; what is above it, by activity. */
+static void split_energy(const Tick *t)
+{
+    Ledger *l = t->ledger;
+    const uint64_t energy_mj = read_energy(t);
+    const double seconds = (double)t->dt_ns / NS_PER_S;
+    bool held = false;
+
+    if (energy_mj == 0)
+        return;
+    for (size_t i = 0; i < l->parts.len; i++)
+        held |= l->parts.at[i].holding != NULL;
+    if (!held && !t->gap && t->gpu->state == GPU_UP && t->gpu->process_list.valid) {
+        const double mw = (double)energy_mj / seconds;
+
+        t->slot->idle_mw = t->slot->idle_mw > 0 ? t->slot->idle_mw + (mw - t->slot->idle_mw) / IDLE_WEIGHT : mw;
+    }
+    const uint64_t idle_mj =
+        held ? number_min_u64(energy_mj, (uint64_t)llround(t->slot->idle_mw * seconds)) : energy_mj;
+    weigh_by_share(l);
+    split_total(l, idle_mj, offsetof(Part, idle_mj));
+    weigh_by_activity(l, held);
+    split_total(l, energy_mj - idle_mj, offsetof(Part, active_mj));
+}
+
+/* --- GPUs --------------------------------------------------------------------------------------------------------- */
+
+static bool is_same_gpu(const Slot *slot, const Device *device)
+{
+    if (slot->device.uuid[0] && device->uuid[0])
+        return strcmp(slot->device.uuid, device->uuid) == 0;
+    return slot->device.has_pci && device->has_pci && pci_compare(slot->device.pci, device->pci) == 0;
+}
+
+/* How long it was from the journal's last row of this GPU to now. */
+static uint64_t find_away_ns(const Ledger *l, const Node *node, const LedgerRow *last)
+{
+    if (l->boot_id[0] && strcmp(l->boot_id, last->boot_id) == 0 && node->time_ns >= last->until_ns)
+        return node->time_ns - last->until_ns;
+    return node->real_ns > last->until_real_ns ? node->real_ns - last->until_real_ns : 0;
+}
+
+/* The time in which no agent ran, as a row of its own. */
+static void add_away(Ledger *l, const Node *node, const LedgerRow *last, const Slot *slot, LedgerPut put, void *self)
+{
+    const uint64_t away_ns = find_away_ns(l, node, last);
+    LedgerRow row = {.id = l->next_id, .until_ns = node->time_ns, .owner.pid = -1};
+
+    if (away_ns == 0)
+        return;
+    l->next_id++;
+    row.until_real_ns = node->real_ns;
+    row.from_real_ns = node->real_ns > away_ns ? node->real_ns - away_ns : 0;
+    row.amounts[LEDGER_GAPS_NS] = away_ns;
+    memcpy(row.boot_id, l->boot_id, sizeof row.boot_id);
+    memcpy(row.device, slot->key, sizeof row.device);
+    memcpy(row.name, slot->device.name, sizeof row.name);
+    prices_find(l->prices, row.name, "", 1, row.from_real_ns, row.price);
+    put(self, &row);
+}
+
+static Slot *find_slot(Ledger *l, const Node *node, const Device *device, LedgerPut put, void *self)
+{
+    Slot *slot;
+
+    for (size_t i = 0; i < l->slots.len; i++)
+        if (is_same_gpu(&l->slots.at[i], device)) {
+            slot = &l->slots.at[i];
+            if (device->uuid[0] && !slot->device.uuid[0]) {
+                vec_clear(&slot->rows); /* its rows were under its address */
+                slot->device = *device;
+                (void)device_key(device, slot->key);
+            }
+            return slot;
+        }
+    slot = vec_add(&l->slots);
+    slot->device = *device;
+    slot->last_ns = node->time_ns;
+    slot->energy_mj = -1;
+    (void)device_key(device, slot->key);
+    for (size_t i = 0; i < l->last.len; i++)
+        if (is_gpu_key(l->last.at[i].device, slot->key)) {
+            add_away(l, node, &l->last.at[i], slot, put, self);
+            vec_remove(&l->last, i);
+            break;
+        }
+    return slot;
+}
+
+/* One that has not said yet who it is waits, and is counted from the journal's last row on. */
+static bool is_countable(const NodeGpu *gpu)
+{
+    char key[DEVICE_KEY_CAP];
+
+    return (gpu->reading.device.uuid[0] || gpu->state != GPU_STARTING) && device_key(&gpu->reading.device, key) >= 0;
+}
+
+static void update_gpu(Tick *t, LedgerPut put, void *self)
+{
+    Ledger *l = t->ledger;
+
+    t->dt_ns = t->node->time_ns > t->slot->last_ns ? t->node->time_ns - t->slot->last_ns : 0;
+    if (t->dt_ns == 0)
+        return;
+    t->gap = t->dt_ns > GAP_NS;
+    t->slot->last_ns = t->node->time_ns;
+    split_gpu(t);
+    weigh_by_share(l);
+    split_total(l, t->dt_ns, offsetof(Part, ns));
+    split_energy(t);
+    close_rows(t);
+    for (size_t i = 0; i < l->parts.len; i++)
+        add_part(t, &l->parts.at[i]);
+    for (size_t i = 0; i < t->slot->rows.len; i++) {
+        OpenRow *open = &t->slot->rows.at[i];
+
+        if (open->touched)
+            put(self, &open->row);
+        open->touched = false;
+    }
+}
+
+static void drop_unseen(Ledger *l)
+{
+    for (size_t i = l->slots.len; i-- > 0;) {
+        if (!l->slots.at[i].seen) {
+            vec_done(&l->slots.at[i].rows);
+            vec_remove(&l->slots, i);
+        } else {
+            l->slots.at[i].seen = false;
+        }
+    }
+}
+
+void ledger_update(Ledger *l, const Node *node, const Holding *holdings, size_t count, LedgerPut put, void *self)
+{
+    size_t from = 0;
+
+    if (l->began_ns == 0)
+        l->began_ns = node->time_ns;
+    if (node->time_ns - l->began_ns > RESUME_NS)
+        vec_clear(&l->last);
+    for (size_t i = 0; i < node->gpu_count; i++) {
+        Tick t = {.ledger = l, .node = node, .gpu = &node->gpus[i]};
+
+        while (from < count && holdings[from].gpu < i)
+            from++;
+        t.holdings = holdings + from;
+        while (from + t.holding_count < count && holdings[from + t.holding_count].gpu == i)
+            t.holding_count++;
+        if (!is_countable(t.gpu))
+            continue;
+        t.slot = find_slot(l, node, &t.gpu->reading.device, put, self);
+        t.slot->seen = true;
+        update_gpu(&t, put, self);
+    }
+    drop_unseen(l);
+}

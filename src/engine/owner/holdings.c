@@ -1,0 +1,584 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/owner/holdings.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/number.h"
+#include "base/vec.h"
+
+/* A process that the driver lists. */
+typedef struct Seen {
+    NodeProcess process;
+    uint64_t busy_ns; /* when it ran last, or was seen first */
+    Owner owner;      /* by /proc; its container is an id */
+    char pod_uid[PROCESS_POD_UID_CAP];
+    size_t holding; /* that it is counted in; SIZE_MAX: none */
+} Seen;
+
+typedef VEC(Seen) SeenList;
+
+typedef struct GpuSlot {
+    PciAddress pci;
+    char uuid[DEVICE_UUID_CAP];
+    bool listed; /* its processes were listed once */
+    SeenList seen, before;
+} GpuSlot;
+
+/* What is known of a holding while it is made. */
+typedef struct Mark {
+    bool declared, unresolved; /* a process whose container has no name yet is in it */
+    bool unmanaged, listed;
+    size_t first;     /* of its processes in the list */
+    uint64_t busy_ns; /* the latest of its processes */
+    uint32_t sm;      /* percent, of all its processes */
+    bool sm_unknown;  /* of one of them */
+} Mark;
+
+struct Holdings {
+    VEC(Holding) at;
+    VEC(Mark) marks; /* of each */
+    VEC(HoldingProcess) processes;
+    size_t slot_count;
+    GpuSlot slots[NODE_GPUS_MAX];
+    uint64_t time_ns;
+};
+
+/* One GPU or MIG instance. */
+typedef struct Subject {
+    const Snapshot *snapshot;
+    size_t position;
+    const NodeGpu *gpu;
+    const Reading *instance; /* NULL: the whole GPU */
+    GpuSlot *slot;
+    size_t start; /* of its holdings */
+} Subject;
+
+Holdings *holdings_new(void)
+{
+    return xcalloc(1, sizeof(Holdings));
+}
+
+void holdings_free(Holdings *holdings)
+{
+    for (size_t i = 0; holdings && i < holdings->slot_count; i++) {
+        vec_done(&holdings->slots[i].seen);
+        vec_done(&holdings->slots[i].before);
+    }
+    if (holdings) {
+        vec_done(&holdings->at);
+        vec_done(&holdings->marks);
+        vec_done(&holdings->processes);
+    }
+    free(holdings);
+}
+
+/* --- observed ----------------------------------------------------------------------------------------------------- */
+
+static bool is_same_gpu(const GpuSlot *slot, const Device *device)
+{
+    return slot->uuid[0] && device->uuid[0] ? strcmp(slot->uuid, device->uuid) == 0
+                                            : pci_compare(slot->pci, device->pci) == 0;
+}
+
+static GpuSlot *find_slot(Holdings *holdings, const Device *device)
+{
+    GpuSlot *slot;
+
+    for (size_t i = 0; i < holdings->slot_count; i++)
+        if (is_same_gpu(&holdings->slots[i], device))
+            return &holdings->slots[i];
+    slot = &holdings->slots[holdings->slot_count < NODE_GPUS_MAX ? holdings->slot_count++ : NODE_GPUS_MAX - 1];
+    slot->pci = device->pci;
+    memcpy(slot->uuid, device->uuid, sizeof slot->uuid);
+    slot->listed = false;
+    vec_clear(&slot->seen);
+    return slot;
+}
+
+static const Seen *find_seen(const SeenList *list, const NodeProcess *process)
+{
+    for (size_t i = 0; i < list->len; i++) {
+        const NodeProcess *old = &list->at[i].process;
+
+        if (old->pid == process->pid && old->gpu_instance == process->gpu_instance &&
+            old->compute_instance == process->compute_instance)
+            return &list->at[i];
+    }
+    return NULL;
+}
+
+static void set_identity(Seen *seen, const ProcessOwner *who)
+{
+    Owner *owner = &seen->owner;
+
+    owner->start_ns = who->start_ns;
+    snprintf(owner->user, sizeof owner->user, "%s", who->user);
+    snprintf(owner->job, sizeof owner->job, "%.*s", (int)strcspn(who->job, "."), who->job);
+    snprintf(owner->pod, sizeof owner->pod, "%s", who->pod);
+    snprintf(owner->namespace, sizeof owner->namespace, "%s", who->namespace);
+    snprintf(owner->container, sizeof owner->container, "%s", who->container);
+    snprintf(owner->process, sizeof owner->process, "%.*s", EVENT_NAME_CAP - 1, who->name);
+    snprintf(seen->pod_uid, sizeof seen->pod_uid, "%s", who->pod_uid);
+}
+
+/* Brings what is known of the GPU's processes up to date. */
+static void note_processes(GpuSlot *slot, const NodeGpu *gpu, const Snapshot *snapshot)
+{
+    const SeenList before = slot->seen;
+
+    if (gpu->state == GPU_GONE)
+        vec_clear(&slot->seen);
+    if (gpu->state != GPU_UP || !gpu->process_list.valid)
+        return;
+    slot->seen = slot->before;
+    slot->before = before;
+    slot->listed = true;
+    vec_clear(&slot->seen);
+    for (size_t i = 0; i < gpu->process_count; i++) {
+        const NodeProcess *process = &gpu->processes[i];
+        const ProcessOwner *who = process_list_find(&snapshot->processes, process->pid);
+        const Seen *old = find_seen(&before, process);
+        const uint64_t now = snapshot->node->time_ns;
+        const bool busy = process->sm_percent != UINT8_MAX && process->sm_percent > 0;
+        Seen *seen = vec_add(&slot->seen);
+
+        if (old)
+            *seen = *old;
+        seen->process = *process;
+        seen->owner.pid = (int32_t)process->pid;
+        if (!old || busy)
+            seen->busy_ns = now;
+        if (who && who->start_ns)
+            set_identity(seen, who);
+    }
+}
+
+static bool is_on_instance(const Subject *s, const NodeProcess *process)
+{
+    const Device *device = &s->instance->device;
+
+    if (process->gpu_instance != device->gpu_instance)
+        return false;
+    return process->compute_instance == DEVICE_NO_NUMBER ? s->instance->instance_head
+                                                         : process->compute_instance == device->compute_instance;
+}
+
+static bool is_on(const Subject *s, const NodeProcess *process)
+{
+    return !s->instance || is_on_instance(s, process);
+}
+
+/* NVIDIA's MPS server and its control daemon hold the GPU for their clients. */
+static bool is_server(const Seen *seen)
+{
+    static const char name[] = "nvidia-cuda-mps";
+
+    return strncmp(seen->owner.process, name, sizeof name - 1) == 0;
+}
+
+/* --- declared ----------------------------------------------------------------------------------------------------- */
+
+static bool is_same_pod(const Owner *owner, const Allocation *row)
+{
+    return strcmp(owner->pod, row->pod) == 0 && strcmp(owner->namespace, row->namespace) == 0;
+}
+
+static bool is_given(const Subject *s, const Allocation *row)
+{
+    return allocation_device_is(&row->device, &s->gpu->reading, s->instance) ||
+           (s->instance && allocation_device_is(&row->device, &s->gpu->reading, NULL));
+}
+
+static bool is_jobs(const Subject *s, const JobAllocation *job)
+{
+    return job->gpu == s->gpu->reading.device.index &&
+           (job->gpu_instance == DEVICE_NO_NUMBER ||
+            (s->instance && job->gpu_instance == s->instance->device.gpu_instance));
+}
+
+/* The name of the process's container where its pod says it: the only one that was given this device, else the only one
+ * of the pod that was given any. False: one of several. */
+static bool find_container(const Subject *s, Owner *owner)
+{
+    const AllocationTable *table = s->snapshot->allocations;
+    const char *only[2] = {NULL, NULL}; /* of those with this device; of all */
+    bool several[2] = {false, false};
+
+    for (size_t i = 0; i < table->len; i++) {
+        const Allocation *row = &table->at[i];
+
+        if (!is_same_pod(owner, row))
+            continue;
+        for (int k = is_given(s, row) ? 0 : 1; k < 2; k++) {
+            several[k] |= only[k] && strcmp(only[k], row->container) != 0;
+            only[k] = row->container;
+        }
+    }
+    const int k = only[0] ? 0 : 1;
+    if (!only[k] || several[k])
+        return false;
+    snprintf(owner->container, sizeof owner->container, "%s", only[k]);
+    return true;
+}
+
+/* --- the join ----------------------------------------------------------------------------------------------------- */
+
+static bool has_work(const Owner *owner)
+{
+    return owner->job[0] || owner->pod[0] || owner->container[0];
+}
+
+/* Two processes of one job, pod or container, or of one user outside all of these. */
+static bool is_same_work(const Owner *a, const Owner *b)
+{
+    if (!has_work(a) && !has_work(b))
+        return strcmp(a->user, b->user) == 0;
+    return strcmp(a->job, b->job) == 0 && strcmp(a->pod, b->pod) == 0 && strcmp(a->namespace, b->namespace) == 0 &&
+           strcmp(a->container, b->container) == 0;
+}
+
+static size_t find_holding(const Holdings *holdings, const Subject *s, const Owner *owner)
+{
+    for (size_t i = s->start; i < holdings->at.len; i++)
+        if (is_same_work(&holdings->at.at[i].owner, owner))
+            return i;
+    return SIZE_MAX;
+}
+
+static size_t add_holding(Holdings *holdings, const Subject *s, const Owner *owner)
+{
+    vec_push(&holdings->at,
+             ((Holding){.gpu = s->position,
+                        .gpu_instance = s->instance ? s->instance->device.gpu_instance : DEVICE_NO_NUMBER,
+                        .compute_instance = s->instance ? s->instance->device.compute_instance : DEVICE_NO_NUMBER,
+                        .owner = *owner,
+                        .sm_share = (double)NAN}));
+    vec_push(&holdings->marks, ((Mark){.listed = s->slot->listed}));
+    return holdings->at.len - 1;
+}
+
+static void add_declared_owner(Holdings *holdings, const Subject *s, const Owner *owner)
+{
+    size_t i = find_holding(holdings, s, owner);
+
+    if (i == SIZE_MAX)
+        i = add_holding(holdings, s, owner);
+    holdings->marks.at[i].declared = true;
+}
+
+static void add_declared(Holdings *holdings, const Subject *s)
+{
+    const AllocationTable *pods = s->snapshot->allocations;
+
+    for (size_t i = 0; pods && i < pods->len; i++) {
+        Owner owner = {.pid = -1};
+
+        if (!is_given(s, &pods->at[i]))
+            continue;
+        snprintf(owner.pod, sizeof owner.pod, "%s", pods->at[i].pod);
+        snprintf(owner.namespace, sizeof owner.namespace, "%s", pods->at[i].namespace);
+        snprintf(owner.container, sizeof owner.container, "%s", pods->at[i].container);
+        add_declared_owner(holdings, s, &owner);
+    }
+    for (size_t i = 0; i < s->snapshot->job_count; i++) {
+        Owner owner = {.pid = -1};
+
+        if (!is_jobs(s, &s->snapshot->jobs[i]))
+            continue;
+        snprintf(owner.job, sizeof owner.job, "%s", s->snapshot->jobs[i].job);
+        add_declared_owner(holdings, s, &owner);
+    }
+}
+
+/* Names the pod and the container of a process. A job's processes are one work whatever container they use. */
+static void resolve_owner(const Subject *s, const Seen *seen, Owner *owner, bool *ret_unresolved)
+{
+    const Allocation *pod = allocation_find_pod(s->snapshot->allocations, seen->pod_uid, &s->gpu->reading);
+
+    *ret_unresolved = false;
+    if (pod) {
+        snprintf(owner->pod, sizeof owner->pod, "%s", pod->pod);
+        snprintf(owner->namespace, sizeof owner->namespace, "%s", pod->namespace);
+    } else if (owner->job[0]) {
+        owner->container[0] = '\0';
+    }
+    if (owner->pod[0] && s->snapshot->allocations)
+        *ret_unresolved = !find_container(s, owner);
+}
+
+/* Where the device was given to one owner alone, a process that cannot be identified is taken for its own. */
+static size_t find_only_declared(const Holdings *holdings, const Subject *s)
+{
+    size_t only = SIZE_MAX;
+
+    for (size_t i = s->start; i < holdings->at.len; i++) {
+        if (!holdings->marks.at[i].declared)
+            continue;
+        if (only != SIZE_MAX)
+            return SIZE_MAX;
+        only = i;
+    }
+    return only;
+}
+
+/* Whether one whose work this is must have been declared by a source that answers. A process in a job's cgroup was put
+ * there by the workload manager. */
+static bool is_unmanaged(const Snapshot *snapshot, const Owner *owner)
+{
+    return snapshot->jobs_told || (snapshot->pods_told && !owner->job[0]);
+}
+
+static void count_process(Holdings *holdings, const Seen *seen)
+{
+    Holding *holding = &holdings->at.at[seen->holding];
+    Mark *mark = &holdings->marks.at[seen->holding];
+
+    if (holding->process_count++ == 0) {
+        memcpy(holding->owner.user, seen->owner.user, sizeof holding->owner.user);
+        memcpy(holding->owner.process, seen->owner.process, sizeof holding->owner.process);
+        holding->owner.pid = seen->owner.pid;
+        holding->owner.start_ns = seen->owner.start_ns;
+    }
+    mark->busy_ns = number_max_u64(mark->busy_ns, seen->busy_ns);
+    if (seen->process.used_bytes != UINT64_MAX)
+        holding->memory_bytes += seen->process.used_bytes;
+    if (seen->process.sm_percent == UINT8_MAX)
+        mark->sm_unknown = true;
+    else
+        mark->sm += seen->process.sm_percent;
+}
+
+/* The holding that a process is part of; made where there is none. */
+static size_t choose_holding(Holdings *holdings, const Subject *s, const Seen *seen)
+{
+    Owner owner = seen->owner;
+    bool unresolved = false;
+    size_t i = SIZE_MAX;
+
+    if (owner_is_known(&owner))
+        resolve_owner(s, seen, &owner, &unresolved);
+    else
+        i = find_only_declared(holdings, s);
+    if (i == SIZE_MAX)
+        i = find_holding(holdings, s, &owner);
+    if (i == SIZE_MAX) {
+        i = add_holding(holdings, s, &owner);
+        holdings->marks.at[i].unresolved = unresolved;
+        holdings->marks.at[i].unmanaged = is_unmanaged(s->snapshot, &owner);
+    }
+    return i;
+}
+
+/* Whether this process counts: not a server beside its clients. */
+static bool is_counted(const Subject *s, const Seen *seen)
+{
+    if (!is_on(s, &seen->process))
+        return false;
+    for (size_t i = 0; is_server(seen) && i < s->slot->seen.len; i++)
+        if (is_on(s, &s->slot->seen.at[i].process) && !is_server(&s->slot->seen.at[i]))
+            return false;
+    return true;
+}
+
+static void remove_holding(Holdings *holdings, const Subject *s, size_t i)
+{
+    vec_remove(&holdings->at, i);
+    vec_remove(&holdings->marks, i);
+    for (size_t k = 0; k < s->slot->seen.len; k++)
+        if (s->slot->seen.at[k].holding != SIZE_MAX && s->slot->seen.at[k].holding > i)
+            s->slot->seen.at[k].holding--;
+}
+
+/* Whether a process of this declared container's pod is there whose container has no name: it may be this one's. */
+static bool may_be_there(const Holdings *holdings, const Subject *s, size_t declared)
+{
+    bool found = false;
+
+    for (size_t i = s->start; i < holdings->at.len; i++) {
+        const Owner *a = &holdings->at.at[i].owner, *b = &holdings->at.at[declared].owner;
+
+        if (!holdings->marks.at[i].unresolved || strcmp(a->pod, b->pod) != 0 || strcmp(a->namespace, b->namespace) != 0)
+            continue;
+        holdings->marks.at[i].unmanaged = false;
+        found = true;
+    }
+    return found;
+}
+
+/* Of several containers of a pod with this device it may not be known which has which process: those that were
+ * declared and have none are left out then. */
+static void drop_unresolved(Holdings *holdings, const Subject *s)
+{
+    for (size_t i = holdings->at.len; i-- > s->start;)
+        if (holdings->marks.at[i].declared && may_be_there(holdings, s, i) && holdings->at.at[i].process_count == 0)
+            remove_holding(holdings, s, i);
+}
+
+/* The processes of a holding lie together, in the order of the driver's list. */
+static void list_processes(Holdings *holdings, const Subject *s)
+{
+    for (size_t i = s->start; i < holdings->at.len; i++) {
+        holdings->marks.at[i].first = holdings->processes.len;
+        for (size_t k = 0; k < s->slot->seen.len; k++) {
+            const Owner *owner = &s->slot->seen.at[k].owner;
+            HoldingProcess *process;
+
+            if (s->slot->seen.at[k].holding != i)
+                continue;
+            process = vec_add(&holdings->processes);
+            process->pid = s->slot->seen.at[k].process.pid;
+            process->start_ns = owner->start_ns;
+            memcpy(process->name, owner->process, sizeof process->name);
+            memcpy(process->user, owner->user, sizeof process->user);
+        }
+    }
+}
+
+static void set_shares(Holdings *holdings, const Subject *s)
+{
+    const size_t count = holdings->at.len - s->start;
+    bool sampled = true;
+    uint32_t sum = 0;
+
+    for (size_t i = s->start; i < holdings->at.len; i++) {
+        sampled &= !holdings->marks.at[i].sm_unknown;
+        sum += holdings->marks.at[i].sm;
+    }
+    sampled &= sum > 0;
+    for (size_t i = s->start; i < holdings->at.len; i++) {
+        const Mark *mark = &holdings->marks.at[i];
+        Holding *holding = &holdings->at.at[i];
+        const bool known = owner_is_known(&holding->owner);
+
+        if (holding->process_count > 0 && !mark->sm_unknown)
+            holding->sm_share = fmin(mark->sm, 100) / 100;
+        holding->share = count == 1 ? 1 : sampled ? (double)mark->sm / sum : 1.0 / (double)count;
+        holding->attribution = !known        ? ATTRIBUTION_UNKNOWN
+                               : count > 1   ? (sampled ? ATTRIBUTION_SAMPLED : ATTRIBUTION_EVEN)
+                               : s->instance ? ATTRIBUTION_MIG
+                                             : ATTRIBUTION_EXCLUSIVE;
+    }
+}
+
+/* What the workload manager says of a job; its user where no process told of one. */
+static void add_job_infos(Holdings *holdings, const Subject *s)
+{
+    for (size_t i = s->start; i < holdings->at.len; i++) {
+        Owner *owner = &holdings->at.at[i].owner;
+        const JobInfo *info = job_info_find(&s->snapshot->job_infos, owner->job);
+
+        if (!info)
+            continue;
+        memcpy(owner->account, info->account, sizeof owner->account);
+        if (!owner->user[0])
+            memcpy(owner->user, info->user, sizeof owner->user);
+    }
+}
+
+static void join_device(Holdings *holdings, Subject *s)
+{
+    s->start = holdings->at.len;
+    add_declared(holdings, s);
+    for (size_t i = 0; i < s->slot->seen.len; i++) {
+        Seen *seen = &s->slot->seen.at[i];
+
+        if (!is_counted(s, seen))
+            continue;
+        seen->holding = choose_holding(holdings, s, seen);
+        count_process(holdings, seen);
+    }
+    drop_unresolved(holdings, s);
+    list_processes(holdings, s);
+    add_job_infos(holdings, s);
+    set_shares(holdings, s);
+}
+
+void holdings_update(Holdings *holdings, const Snapshot *snapshot)
+{
+    vec_clear(&holdings->at);
+    vec_clear(&holdings->marks);
+    vec_clear(&holdings->processes);
+    holdings->time_ns = snapshot->node->time_ns;
+    for (size_t i = 0; i < snapshot->node->gpu_count; i++) {
+        const NodeGpu *gpu = &snapshot->node->gpus[i];
+        GpuSlot *slot = find_slot(holdings, &gpu->reading.device);
+        Subject s = {.snapshot = snapshot, .position = i, .gpu = gpu, .slot = slot};
+
+        note_processes(slot, gpu, snapshot);
+        for (size_t k = 0; k < slot->seen.len; k++)
+            slot->seen.at[k].holding = SIZE_MAX;
+        for (size_t k = 0; k < gpu->instance_count; k++) {
+            s.instance = &gpu->instances[k];
+            join_device(holdings, &s);
+        }
+        if (gpu->instance_count == 0)
+            join_device(holdings, &s);
+    }
+    for (size_t i = 0; i < holdings->at.len; i++)
+        holdings->at.at[i].processes = holdings->processes.at + holdings->marks.at[i].first;
+    holdings_decide_states(holdings, snapshot->node);
+}
+
+/* --- states ------------------------------------------------------------------------------------------------------- */
+
+static ActivityWord word_of(const Holding *holding, const Node *node)
+{
+    const NodeGpu *gpu = &node->gpus[holding->gpu];
+
+    if (holding->gpu_instance == DEVICE_NO_NUMBER)
+        return gpu->activity.word;
+    for (size_t i = 0; gpu->instance_activity && i < gpu->instance_count; i++)
+        if (gpu->instances[i].device.gpu_instance == holding->gpu_instance &&
+            gpu->instances[i].device.compute_instance == holding->compute_instance)
+            return gpu->instance_activity[i].word;
+    return ACTIVITY_UNKNOWN;
+}
+
+static bool is_idle(ActivityWord word)
+{
+    return word == ACTIVITY_IDLE_HELD || word == ACTIVITY_FREE;
+}
+
+/* Others run on the device, and this one has not for a while. */
+static bool is_only_holding(const Holdings *holdings, size_t i)
+{
+    const Mark *mark = &holdings->marks.at[i];
+
+    return holdings->at.at[i].share < 1 && holdings->at.at[i].process_count > 0 && !mark->sm_unknown &&
+           holdings->time_ns - mark->busy_ns >= HOLDING_IDLE_NS;
+}
+
+void holdings_decide_states(Holdings *holdings, const Node *node)
+{
+    for (size_t i = 0; i < holdings->at.len; i++) {
+        const Mark *mark = &holdings->marks.at[i];
+        Holding *holding = &holdings->at.at[i];
+        const ActivityWord word = word_of(holding, node);
+
+        if (mark->unmanaged)
+            holding->state = HOLDING_UNMANAGED;
+        else if (holding->process_count == 0 &&
+                 (mark->listed || (word != ACTIVITY_WORKING && word != ACTIVITY_WAITING)))
+            holding->state = HOLDING_RESERVED;
+        else
+            holding->state = is_idle(word) || is_only_holding(holdings, i) ? HOLDING_IDLE_HELD : HOLDING_USED;
+    }
+}
+
+const Holding *holdings_list(const Holdings *holdings, size_t *ret_count)
+{
+    *ret_count = holdings->at.len;
+    return holdings->at.at;
+}
+
+ActivityWord holding_activity(const Holding *holding, const Node *node)
+{
+    const ActivityWord word = word_of(holding, node);
+    const bool holds = holding->state == HOLDING_IDLE_HELD || holding->state == HOLDING_RESERVED;
+
+    return holds && (word == ACTIVITY_WORKING || word == ACTIVITY_WAITING) ? ACTIVITY_IDLE_HELD : word;
+}

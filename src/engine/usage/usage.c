@@ -1,0 +1,482 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/usage/usage.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/duration.h"
+#include "engine/health/incidents.h"
+
+static const double slices = 7; /* of compute in a GPU that is split */
+#define TICK_MAX_NS (10 * NS_PER_S) /* longer is a gap: the machine slept, or we were stopped */
+#define TAIL_MAX_NS (3 * NS_PER_S)  /* a counter that was not read for longer says nothing of the end */
+
+const WordRow usage_throttles[] = {USAGE_THROTTLE_TABLE(WORD_ROW)};
+const WordRow usage_means[] = {USAGE_MEAN_TABLE(WORD_ROW)};
+const WordRow usage_energies[] = {USAGE_ENERGY_TABLE(WORD_ROW)};
+
+/* Bits of nvmlClocksEventReasons (nvml.h) and the counters of the same, in nanoseconds. */
+static const struct {
+    UsageThrottle throttle;
+    MetricId counter;
+    uint64_t bit;
+} held_down[USAGE_COUNTERS] = {
+    {USAGE_THROTTLE_POWER, METRIC_CLOCKS_EVENT_REASON_SW_POWER_CAP_NS, 0x4},
+    {USAGE_THROTTLE_THERMAL, METRIC_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN_NS, 0x20},
+    {USAGE_THROTTLE_THERMAL, METRIC_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN_NS, 0x40},
+    {USAGE_THROTTLE_BRAKE, METRIC_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN_NS, 0x80},
+};
+
+static const struct {
+    MetricId metric;
+    double scale;
+    bool whole; /* of the whole GPU, where an instance has none */
+} means[USAGE_MEAN_END] = {
+    [USAGE_SM] = {METRIC_PROF_SM_ACTIVE, 1, false},
+    [USAGE_UTIL] = {METRIC_GPU_UTIL, 0.01, false},
+    [USAGE_TENSOR] = {METRIC_PROF_PIPE_TENSOR_ACTIVE, 1, false},
+    [USAGE_DRAM] = {METRIC_PROF_DRAM_ACTIVE, 1, false},
+    [USAGE_POWER] = {METRIC_POWER_USAGE, 1, true},
+};
+
+void usage_init(Usage *usage)
+{
+    memset(usage, 0, sizeof *usage);
+    usage->memory_peak_bytes = NAN;
+}
+
+/* --- whose part --------------------------------------------------------------------------------------------------- */
+
+static bool has_pid(const UsageGroup *group, uint32_t pid)
+{
+    size_t low = 0, high = group->pid_count;
+
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+
+        if (group->pids[middle] < pid)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < group->pid_count && group->pids[low] == pid;
+}
+
+static bool is_on(const NodeProcess *process, const Reading *instance)
+{
+    if (!instance)
+        return process->gpu_instance == DEVICE_NO_NUMBER;
+    return process->gpu_instance == instance->device.gpu_instance &&
+           (process->compute_instance == DEVICE_NO_NUMBER ||
+            process->compute_instance == instance->device.compute_instance);
+}
+
+static bool is_selected(const UsageGroup *group, const Device *gpu)
+{
+    PciAddress address;
+    char index[16];
+
+    snprintf(index, sizeof index, "%u", gpu->index);
+    for (size_t i = 0; i < group->selected_count; i++)
+        if (strcmp(group->selected[i], index) == 0 || strcmp(group->selected[i], gpu->uuid) == 0 ||
+            (gpu->has_pci && pci_parse(group->selected[i], &address) == 0 && pci_compare(address, gpu->pci) == 0))
+            return true;
+    return false;
+}
+
+bool usage_has_gpu(const Usage *usage, const char *name)
+{
+    const UsageGroup one = {.selected = &name, .selected_count = 1};
+    bool found = false;
+
+    for (uint32_t i = 0; i < usage->device_count && !found; i++)
+        found = is_selected(&one, &usage->devices[i].device);
+    return found;
+}
+
+/* Of processes that compute at different rates each has its part; of idle ones, and where the driver does not tell,
+ * they have equal parts. */
+static void share_device(UsagePart *part, uint32_t all, double own_percent, double percent, bool sampled)
+{
+    if (sampled && percent > 0) {
+        part->attribution = ATTRIBUTION_SAMPLED;
+        part->share = own_percent / percent;
+    } else {
+        part->attribution = ATTRIBUTION_EVEN;
+        part->share = (double)part->processes / all;
+    }
+}
+
+UsagePart usage_find_part(const NodeGpu *gpu, const Reading *instance, const UsageGroup *group)
+{
+    UsagePart part = {.memory_bytes = 0};
+    double own_percent = 0, percent = 0;
+    bool sampled = true;
+    uint32_t all = 0;
+
+    for (size_t i = 0; i < gpu->process_count; i++) {
+        const NodeProcess *process = &gpu->processes[i];
+        const bool own = has_pid(group, process->pid);
+
+        if (!is_on(process, instance))
+            continue;
+        all++;
+        sampled &= process->sm_percent != UINT8_MAX;
+        percent += process->sm_percent;
+        if (!own)
+            continue;
+        part.processes++;
+        own_percent += process->sm_percent;
+        if (process->used_bytes == UINT64_MAX || part.memory_bytes == UINT64_MAX)
+            part.memory_bytes = UINT64_MAX;
+        else
+            part.memory_bytes += process->used_bytes;
+    }
+    part.held = group->selected_count > 0 ? is_selected(group, &gpu->reading.device) : group->all || part.processes > 0;
+    part.share = part.held ? 1 : 0;
+    if (part.held && part.processes == all && all > 0)
+        part.attribution = instance ? ATTRIBUTION_MIG : ATTRIBUTION_EXCLUSIVE;
+    else if (part.held && part.processes > 0)
+        share_device(&part, all, own_percent, percent, sampled);
+    if (part.processes == 0)
+        part.memory_bytes = UINT64_MAX;
+    return part;
+}
+
+/* --- one device, one tick ----------------------------------------------------------------------------------------- */
+
+static void add_device(UsageDevice *d, const Reading *gpu, const Reading *reading)
+{
+    memset(d, 0, sizeof *d);
+    d->device = reading->device;
+    d->gpu_index = gpu->device.index;
+    memcpy(d->profile, reading->profile, sizeof d->profile);
+    d->temperature_max_c = d->memory_before_bytes = d->memory_total_bytes = NAN;
+    d->memory_peak_bytes = d->device_peak_bytes = d->energy_mj = d->power_w = NAN;
+    for (size_t i = 0; i < USAGE_COUNTERS; i++)
+        d->throttle_ns[i] = NAN;
+}
+
+static UsageDevice *find_device(Usage *usage, const Reading *gpu, const Reading *reading)
+{
+    for (uint32_t i = 0; i < usage->device_count; i++)
+        if (device_equal(&usage->devices[i].device, &reading->device)) {
+            usage->devices[i].gpu_index = gpu->device.index;
+            return &usage->devices[i];
+        }
+    if (usage->device_count == USAGE_DEVICES_MAX) {
+        usage->lost_devices = 1;
+        return NULL;
+    }
+    add_device(&usage->devices[usage->device_count], gpu, reading);
+    return &usage->devices[usage->device_count++];
+}
+
+/* Of a GPU's power what an instance has: by its slices, as the driver measures no more. */
+static double power_part(const UsageDevice *d)
+{
+    const double own = strtod(d->profile, NULL);
+
+    return d->device.kind != DEVICE_COMPUTE_INSTANCE ? 1 : (own > 0 ? own : 1) / slices;
+}
+
+static double read_mebibytes(const Reading *reading, MetricId id)
+{
+    double mib;
+
+    return sample_double(&reading->sample[id], &mib) ? mib * 1048576 : (double)NAN;
+}
+
+/* Before the group comes: what is in use, if it was read before the list of processes that has none of the group. Then
+ * its own peak, and that of the device. */
+static void note_memory(UsageDevice *d, const NodeGpu *gpu, const Reading *reading)
+{
+    const double used = read_mebibytes(reading, METRIC_FB_USED);
+    const double own = d->now.memory_bytes == UINT64_MAX ? (double)NAN : (double)d->now.memory_bytes;
+
+    d->memory_total_bytes = fmax(d->memory_total_bytes, read_mebibytes(reading, METRIC_FB_TOTAL));
+    if (!d->now.held) {
+        if (d->held_s <= 0 && reading->sample[METRIC_FB_USED].time_ns <= gpu->process_list.time_ns)
+            d->memory_before_bytes = used;
+        return;
+    }
+    if (!isfinite(d->memory_before_bytes) && isfinite(used))
+        d->memory_before_bytes = fmax(used - (isfinite(own) ? own : 0), 0);
+    d->device_peak_bytes = fmax(d->device_peak_bytes, used);
+    d->memory_peak_bytes = fmax(d->memory_peak_bytes, isfinite(own) ? own : used - d->memory_before_bytes);
+}
+
+static void add_energy(UsageDevice *d, double joules, double share, UsageEnergy basis)
+{
+    d->energy_j += joules * share * power_part(d);
+    if (d->energy_basis != USAGE_ENERGY_POWER)
+        d->energy_basis = basis;
+}
+
+/* The counter's difference since it was last read, times the group's mean share in that time; power times the tick where
+ * there is no counter, or it was reset. */
+static void count_energy(UsageDevice *d, const Reading *gpu, double tick_s)
+{
+    const Sample *sample = &gpu->sample[METRIC_TOTAL_ENERGY_CONSUMPTION];
+    double now_mj = NAN;
+
+    (void)sample_double(sample, &now_mj);
+    if (!sample_double(&gpu->sample[METRIC_POWER_USAGE], &d->power_w))
+        d->power_w = NAN;
+    d->span_s += tick_s;
+    d->span_share_s += d->now.held ? d->now.share * tick_s : 0;
+    if (isfinite(now_mj) && sample->time_ns == d->energy_time_ns)
+        return;
+    if (now_mj >= d->energy_mj && d->span_share_s > 0)
+        add_energy(d, (now_mj - d->energy_mj) / 1000, d->span_share_s / d->span_s, USAGE_ENERGY_COUNTER);
+    else if (d->now.held && isfinite(d->power_w) && (!isfinite(now_mj) || now_mj < d->energy_mj))
+        add_energy(d, d->power_w * tick_s, d->now.share, USAGE_ENERGY_POWER);
+    d->span_s = d->span_share_s = 0;
+    if (isfinite(now_mj)) {
+        d->energy_mj = now_mj;
+        d->energy_time_ns = sample->time_ns;
+    }
+}
+
+static void count_throttling(UsageDevice *d, const Reading *gpu, double tick_s)
+{
+    double by[USAGE_THROTTLE_END] = {0}, any = 0, bits = NAN;
+
+    (void)sample_double(&gpu->sample[METRIC_CLOCKS_EVENT_REASONS], &bits);
+    for (size_t i = 0; i < USAGE_COUNTERS; i++) {
+        double now_ns, part = NAN;
+
+        if (sample_double(&gpu->sample[held_down[i].counter], &now_ns)) {
+            part = now_ns >= d->throttle_ns[i] ? fmin((now_ns - d->throttle_ns[i]) / 1e9, tick_s) : (double)NAN;
+            d->throttle_ns[i] = now_ns;
+        } else if (isfinite(bits)) {
+            part = (uint64_t)bits & held_down[i].bit ? tick_s : 0;
+        }
+        if (!isfinite(part) || !d->now.held)
+            continue;
+        d->throttle_known = true;
+        by[held_down[i].throttle] = fmax(by[held_down[i].throttle], part);
+        any = fmax(any, part);
+    }
+    for (UsageThrottle t = 0; t < USAGE_THROTTLE_END; t++)
+        d->throttle_s[t] += by[t];
+    d->throttled_s += any;
+}
+
+static void add_means(UsageDevice *d, const Reading *gpu, const Reading *reading, double tick_s)
+{
+    double value;
+
+    for (UsageMean m = 0; m < USAGE_MEAN_END; m++) {
+        const Reading *from = means[m].whole ? gpu : reading;
+
+        if (!sample_double(&from->sample[means[m].metric], &value))
+            continue;
+        d->known_s[m] += tick_s;
+        d->sum[m] += value * means[m].scale * tick_s;
+        d->own[m] += value * means[m].scale * tick_s * d->now.share * (means[m].whole ? power_part(d) : 1);
+    }
+    if (sample_double(&gpu->sample[METRIC_GPU_TEMP], &value))
+        d->temperature_max_c = fmax(d->temperature_max_c, value);
+}
+
+/* A GPU that gives no readings, or no list of its processes: the group is where it was. */
+static void update_device(Usage *usage, const NodeGpu *gpu, const Reading *instance, const UsageGroup *group,
+                          double tick_s)
+{
+    const Reading *reading = instance ? instance : &gpu->reading;
+    const Activity *activity = &gpu->activity;
+    UsageDevice *d = find_device(usage, &gpu->reading, reading);
+
+    if (!d)
+        return;
+    if (gpu->state == GPU_UP && gpu->process_list.valid)
+        d->now = usage_find_part(gpu, instance, group);
+    if (d->now.held) {
+        d->held_s += tick_s;
+        d->attribution_s[d->now.attribution] += tick_s;
+        d->share_s += d->now.share * tick_s;
+        d->processes = d->now.processes > d->processes ? d->now.processes : d->processes;
+    }
+    if (gpu->state != GPU_UP) {
+        d->gap_s += d->now.held ? tick_s : 0;
+        return;
+    }
+    if (instance)
+        activity = gpu->instance_activity ? &gpu->instance_activity[instance - gpu->instances] : NULL;
+    if (d->now.held && activity)
+        d->activity_s[activity->word][activity->word == ACTIVITY_WAITING ? activity->cause : 0] += tick_s;
+    if (d->now.held)
+        add_means(d, &gpu->reading, reading, tick_s);
+    note_memory(d, gpu, reading);
+    count_energy(d, &gpu->reading, tick_s);
+    count_throttling(d, &gpu->reading, tick_s);
+}
+
+/* --- the node ----------------------------------------------------------------------------------------------------- */
+
+static bool has_readings(const Node *node)
+{
+    for (size_t i = 0; i < node->gpu_count; i++)
+        if (node->gpus[i].last_sample_ns > 0)
+            return true;
+    return false;
+}
+
+/* One that is gone, as its GPU or its MIG layout is, has no process any more. */
+static void drop_gone(Usage *usage, const Node *node)
+{
+    for (uint32_t k = 0; k < usage->device_count; k++) {
+        UsageDevice *d = &usage->devices[k];
+        bool found = false;
+
+        for (size_t i = 0; i < node->gpu_count && d->now.held && !found; i++) {
+            const NodeGpu *gpu = &node->gpus[i];
+
+            found = device_equal(&gpu->reading.device, &d->device);
+            for (size_t n = 0; n < gpu->instance_count && !found; n++)
+                found = device_equal(&gpu->instances[n].device, &d->device);
+        }
+        if (!found)
+            d->now = (UsagePart){0};
+    }
+}
+
+static void note_memory_peak(Usage *usage)
+{
+    double sum = NAN;
+
+    for (uint32_t i = 0; i < usage->device_count; i++) {
+        const UsagePart *now = &usage->devices[i].now;
+
+        if (now->held && now->memory_bytes != UINT64_MAX)
+            sum = (isfinite(sum) ? sum : 0) + (double)now->memory_bytes;
+    }
+    usage->memory_peak_bytes = fmax(usage->memory_peak_bytes, sum);
+}
+
+void usage_update(Usage *usage, const Snapshot *snapshot, const UsageGroup *group)
+{
+    const Node *node = snapshot->node;
+    const uint64_t passed = usage->last_ns ? node->time_ns - usage->last_ns : 0;
+    const bool gap = passed > TICK_MAX_NS;
+    const double tick_s = gap ? 0 : (double)passed / 1e9;
+
+    snprintf(usage->driver_why, sizeof usage->driver_why, "%s", node->driver_why);
+    memcpy(usage->hostname, node->hostname, sizeof usage->hostname);
+    if (!has_readings(node))
+        return;
+    memcpy(usage->driver_version, node->driver_version, sizeof usage->driver_version);
+    usage->first_ns = usage->first_ns ? usage->first_ns : node->time_ns;
+    usage->last_ns = node->time_ns;
+    usage->gap_s += gap ? (double)passed / 1e9 : 0;
+    usage->measured_s += tick_s;
+    drop_gone(usage, node);
+    for (size_t i = 0; i < node->gpu_count; i++) {
+        const NodeGpu *gpu = &node->gpus[i];
+
+        if (gpu->state == GPU_STARTING)
+            continue;
+        for (size_t k = 0; k < gpu->instance_count; k++)
+            update_device(usage, gpu, &gpu->instances[k], group, tick_s);
+        update_device(usage, gpu, NULL, group, tick_s);
+    }
+    note_memory_peak(usage);
+    for (size_t i = 0; i < snapshot->incident_count; i++)
+        usage_add_problem(usage, snapshot->incidents[i]);
+}
+
+void usage_add_xid(Usage *usage, const XidEvent *event, uint64_t real_ns)
+{
+    for (uint32_t i = 0; i < usage->device_count; i++) {
+        UsageDevice *d = &usage->devices[i];
+        uint32_t k = 0;
+
+        if (pci_compare(d->device.pci, event->gpu) != 0 || (d->held_s <= 0 && !d->now.held) ||
+            (d->device.kind == DEVICE_COMPUTE_INSTANCE && event->gpu_instance != DEVICE_NO_NUMBER &&
+             event->gpu_instance != d->device.gpu_instance))
+            continue;
+        while (k < d->xid_count && d->xids[k].xid != event->xid)
+            k++;
+        if (k == USAGE_XIDS_MAX)
+            continue;
+        if (k == d->xid_count)
+            d->xids[d->xid_count++] = (UsageXid){.xid = event->xid, .first_real_ns = real_ns};
+        d->xids[k].count++;
+    }
+}
+
+/* Whether it is about a device that the group held. */
+static bool is_about_group(const Usage *usage, const Incident *incident)
+{
+    for (uint32_t i = 0; i < usage->device_count; i++) {
+        const UsageDevice *d = &usage->devices[i];
+
+        if ((d->held_s > 0 || d->now.held) && incident_hits(incident, &d->device))
+            return true;
+    }
+    return false;
+}
+
+void usage_add_problem(Usage *usage, const Incident *incident)
+{
+    const uint32_t index = incident->device.kind == DEVICE_NODE ? DEVICE_NO_NUMBER : incident->device.index;
+
+    if (usage->problem_count == USAGE_PROBLEMS_MAX || !is_about_group(usage, incident))
+        return;
+    for (uint32_t i = 0; i < usage->problem_count; i++)
+        if (strcmp(usage->problems[i].class, incident->class) == 0 && usage->problems[i].gpu_index == index)
+            return;
+    UsageProblem *problem = &usage->problems[usage->problem_count++];
+    *problem = (UsageProblem){.severity = incident->severity,
+                              .gpu_index = index,
+                              .first_real_ns = incident->first_real_ns};
+    memcpy(problem->class, incident->class, sizeof problem->class);
+    memcpy(problem->title, incident->title, sizeof problem->title);
+}
+
+void usage_end(Usage *usage, uint64_t time_ns)
+{
+    for (uint32_t i = 0; i < usage->device_count; i++) {
+        UsageDevice *d = &usage->devices[i];
+        const uint64_t tail = time_ns > d->energy_time_ns ? time_ns - d->energy_time_ns : 0;
+
+        if (d->now.held && d->energy_basis == USAGE_ENERGY_COUNTER && isfinite(d->power_w) && tail < TAIL_MAX_NS)
+            add_energy(d, d->power_w * (double)tail / 1e9, d->now.share, USAGE_ENERGY_COUNTER);
+    }
+}
+
+/* --- numbers of a report ------------------------------------------------------------------------------------------ */
+
+double usage_mean(const UsageDevice *device, UsageMean mean)
+{
+    return device->known_s[mean] > 0 ? device->sum[mean] / device->known_s[mean] : (double)NAN;
+}
+
+double usage_own_mean(const UsageDevice *device, UsageMean mean)
+{
+    return device->known_s[mean] > 0 ? device->own[mean] / device->known_s[mean] : (double)NAN;
+}
+
+Attribution usage_attribution(const UsageDevice *device)
+{
+    Attribution most = ATTRIBUTION_UNKNOWN;
+
+    for (Attribution a = 0; a < ATTRIBUTION_END; a++)
+        if (device->attribution_s[a] > device->attribution_s[most])
+            most = a;
+    return most;
+}
+
+double usage_energy_j(const Usage *usage)
+{
+    double sum = NAN;
+
+    for (uint32_t i = 0; i < usage->device_count; i++)
+        if (usage->devices[i].energy_basis != USAGE_ENERGY_UNKNOWN)
+            sum = (isfinite(sum) ? sum : 0) + usage->devices[i].energy_j;
+    return sum;
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Whose work is on a GPU: an owner, and what one owner holds of one GPU or MIG instance at an instant. Made by
+ * engine/owner from what was declared (model/allocation.h) and what was observed (processes); everybody else reads it.
+ * Plain data, any thread.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/str.h"
+#include "model/event.h"
+#include "model/process.h"
+#include "model/word.h"
+
+/* Texts are "" where not known. */
+typedef struct Owner {
+    char user[PROCESS_USER_CAP];
+    char job[PROCESS_JOB_CAP];      /* of a workload manager, without its step: "4711" */
+    char account[PROCESS_USER_CAP]; /* that the workload manager charges */
+    char pod[PROCESS_NAME_CAP * 4], namespace[PROCESS_NAME_CAP];
+    char container[PROCESS_CONTAINER_CAP]; /* its name, as the kubelet says, else its id */
+    char process[EVENT_NAME_CAP];          /* of several processes the first */
+    int32_t pid;                           /* of the same; -1: none was seen, the device was given to it */
+    uint64_t start_ns;                     /* of that process, after boot; 0: not known, and not in the JSON */
+} Owner;
+
+/* WORD(id, key, text) */
+#define HOLDING_STATE_TABLE(WORD)                                                                                      \
+    WORD(HOLDING_USED, "used", "its processes run on the device")                                                      \
+    WORD(HOLDING_IDLE_HELD, "idle_held", "it has processes on the device, and nothing runs")                           \
+    WORD(HOLDING_UNMANAGED, "unmanaged", "on a device that it was not given")                                          \
+    WORD(HOLDING_RESERVED, "reserved", "the device was given to it, and it has no process there")
+
+typedef enum HoldingState { HOLDING_STATE_TABLE(WORD_ID) HOLDING_STATE_END } HoldingState;
+
+/* WORD(id, key, text): how an owner's share of a device was found. */
+#define ATTRIBUTION_TABLE(WORD)                                                                                        \
+    WORD(ATTRIBUTION_UNKNOWN, "unknown", "whose processes these are is not known")                                     \
+    WORD(ATTRIBUTION_EXCLUSIVE, "exclusive", "the only owner on a whole GPU")                                          \
+    WORD(ATTRIBUTION_MIG, "mig", "the only owner on a MIG instance")                                                   \
+    WORD(ATTRIBUTION_SAMPLED, "sampled", "one of several, by the driver's samples of each process")                    \
+    WORD(ATTRIBUTION_EVEN, "even", "one of several, an equal part each")
+
+typedef enum Attribution { ATTRIBUTION_TABLE(WORD_ID) ATTRIBUTION_END } Attribution;
+
+typedef struct HoldingProcess {
+    uint32_t pid;
+    uint64_t start_ns;         /* after boot; 0: not known */
+    char name[EVENT_NAME_CAP]; /* "" unknown */
+    char user[PROCESS_USER_CAP];
+} HoldingProcess;
+
+/* Holdings of one device lie together; devices are in the order of the Node, a GPU before its instances. */
+typedef struct Holding {
+    size_t gpu;                              /* position in Node.gpus */
+    uint32_t gpu_instance, compute_instance; /* DEVICE_NO_NUMBER: the whole GPU */
+    Owner owner;
+    HoldingState state;
+    Attribution attribution;
+    double share;          /* 0 to 1 of the device; those of one device sum to 1 */
+    double sm_share;       /* of the device's multiprocessors, by the driver's samples; NaN where not known */
+    uint64_t memory_bytes; /* that its processes use, as far as it is known */
+    size_t process_count;
+    const HoldingProcess *processes; /* by pid; borrowed from the one who made the holding */
+} Holding;
+
+enum { JOB_TEXT_CAP = 64 };
+
+/* What a workload manager says of a job. Texts are "" where not known. */
+typedef struct JobInfo {
+    char job[PROCESS_JOB_CAP]; /* its number, without a step */
+    char name[JOB_TEXT_CAP], partition[JOB_TEXT_CAP];
+    char user[PROCESS_USER_CAP], account[PROCESS_USER_CAP];
+    uint32_t nodes;   /* 0: not known */
+    uint64_t limit_s; /* of its time; 0: none, or not known */
+} JobInfo;
+
+typedef struct JobInfoList {
+    const JobInfo *at;
+    size_t len;
+} JobInfoList;
+
+/* NULL where there is none. */
+const JobInfo *job_info_find(const JobInfoList *list, const char *job);
+
+extern const WordRow holding_states[HOLDING_STATE_END], attributions[ATTRIBUTION_END];
+
+/* One user's work in one job, pod and container. Account, process and pid do not count. */
+bool owner_is_same(const Owner *a, const Owner *b);
+/* Anything is known but the process. */
+bool owner_is_known(const Owner *owner);
+/* Equal for owners that are the same; not for anything that is stored or sent. */
+uint64_t owner_hash(const Owner *owner);
+/* The same without the user: 0 where there is neither job nor pod nor container. */
+uint64_t owner_work_hash(const Owner *owner);
+/* "job 4711 of alice", "pod serving/chat-0", "container 0123456789ab of root", "python (4242) of bob". */
+void owner_add_text(const Owner *owner, Str *out);

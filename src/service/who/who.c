@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "service/who/who.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/attribute.h"
+#include "base/human.h"
+#include "base/json.h"
+#include "base/vec.h"
+#include "engine/owner/holdings.h"
+#include "service/api/api.h"
+
+enum { CELL_CAP = 384, COLUMNS_MAX = 8, ID_DIGITS = 64, ID_SHOWN = 12 };
+
+static const WordRow bys[] = {WHO_BY_TABLE(WORD_ROW)};
+
+/* All that one owner holds. */
+typedef struct Sum {
+    char name[CELL_CAP];          /* "" unknown */
+    double gpus, instances, idle; /* shares of whole GPUs and of MIG instances; of both, what nothing runs on */
+    uint64_t memory_bytes;
+    size_t processes;
+} Sum;
+
+typedef VEC(Sum) Sums;
+
+int who_query_read(const Snapshot *snapshot, const char *by, const char *gpu, WhoQuery *ret, Err *err)
+{
+    WhoQuery query = {.by = WHO_BY_NOTHING};
+    const int number = by ? word_find(bys, WHO_BY_END, by) : WHO_BY_NOTHING;
+
+    if (number < 0)
+        return err_set(err, -EINVAL, "by: user, job, pod, namespace, account or container");
+    query.by = (WhoBy)number;
+    const Reading *reading = gpu && snapshot->node ? api_find(snapshot->node, gpu, &query.gpu) : NULL;
+    if (gpu && !reading)
+        return err_set(err, -ENOENT,
+                       "there is no GPU or MIG device '%.100s'; an index, a UUID or a PCI address names one", gpu);
+    if (reading && reading != &query.gpu->reading)
+        query.instance = reading;
+    *ret = query;
+    return 0;
+}
+
+static bool is_asked_for(const Snapshot *snapshot, const WhoQuery *query, const Holding *holding)
+{
+    if (query->gpu && &snapshot->node->gpus[holding->gpu] != query->gpu)
+        return false;
+    return !query->instance || (holding->gpu_instance == query->instance->device.gpu_instance &&
+                                holding->compute_instance == query->instance->device.compute_instance);
+}
+
+/* --- sums --------------------------------------------------------------------------------------------------------- */
+
+static void name_owner(const Owner *owner, WhoBy by, char out[CELL_CAP])
+{
+    const char *const texts[WHO_BY_END] = {
+        [WHO_BY_USER] = owner->user,           [WHO_BY_JOB] = owner->job,         [WHO_BY_POD] = owner->pod,
+        [WHO_BY_NAMESPACE] = owner->namespace, [WHO_BY_ACCOUNT] = owner->account, [WHO_BY_CONTAINER] = owner->container,
+    };
+
+    if (by == WHO_BY_POD && owner->pod[0] && owner->namespace[0])
+        snprintf(out, CELL_CAP, "%s/%s", owner->namespace, owner->pod);
+    else
+        snprintf(out, CELL_CAP, "%s", texts[by]);
+}
+
+static Sum *find_sum(Sums *sums, const char *name)
+{
+    Sum *sum;
+
+    for (size_t i = 0; i < sums->len; i++)
+        if (strcmp(sums->at[i].name, name) == 0)
+            return &sums->at[i];
+    sum = vec_add(sums);
+    snprintf(sum->name, sizeof sum->name, "%s", name);
+    return sum;
+}
+
+/* The one who holds most first. */
+static int compare_sums(const void *a, const void *b)
+{
+    const Sum *x = a, *y = b;
+
+    if (x->gpus != y->gpus)
+        return x->gpus < y->gpus ? 1 : -1;
+    if (x->instances != y->instances)
+        return x->instances < y->instances ? 1 : -1;
+    return strcmp(x->name, y->name);
+}
+
+static void sum_up(const Snapshot *snapshot, const WhoQuery *query, Sums *sums)
+{
+    for (size_t i = 0; i < snapshot->holding_count; i++) {
+        const Holding *holding = &snapshot->holdings[i];
+        char name[CELL_CAP];
+        Sum *sum;
+
+        if (!is_asked_for(snapshot, query, holding))
+            continue;
+        name_owner(&holding->owner, query->by, name);
+        sum = find_sum(sums, name);
+        *(holding->gpu_instance == DEVICE_NO_NUMBER ? &sum->gpus : &sum->instances) += holding->share;
+        if (holding->state == HOLDING_IDLE_HELD || holding->state == HOLDING_RESERVED)
+            sum->idle += holding->share;
+        sum->memory_bytes += holding->memory_bytes;
+        sum->processes += holding->process_count;
+    }
+    vec_sort(sums, compare_sums);
+}
+
+/* --- a table ------------------------------------------------------------------------------------------------------ */
+
+/* Cells of a table, row by row; the columns are as wide as they need. */
+typedef struct Table {
+    size_t columns;
+    bool right[COLUMNS_MAX];
+    VEC(Str) cells;
+} Table;
+
+static void add_cell(Table *table, const char *format, ...) PRINTF_LIKE(2, 3);
+
+static void add_cell(Table *table, const char *format, ...)
+{
+    Str *cell = vec_add(&table->cells);
+    va_list args;
+
+    str_init(cell, CELL_CAP);
+    va_start(args, format);
+    str_addv(cell, format, args);
+    va_end(args);
+}
+
+static void print_table(Table *table, Str *out)
+{
+    int widths[COLUMNS_MAX] = {0};
+
+    for (size_t i = 0; i < table->cells.len; i++)
+        if ((int)table->cells.at[i].len > widths[i % table->columns])
+            widths[i % table->columns] = (int)table->cells.at[i].len;
+    for (size_t i = 0; i < table->cells.len; i++) {
+        const size_t column = i % table->columns;
+        const char *text = table->cells.at[i].len ? table->cells.at[i].text : "";
+
+        str_add(out, column > 0 ? "  " : "");
+        if (column + 1 == table->columns && !table->right[column])
+            str_addf(out, "%s\n", text);
+        else
+            str_addf(out, "%*s%s", table->right[column] ? widths[column] : -widths[column], text,
+                     column + 1 == table->columns ? "\n" : "");
+    }
+    for (size_t i = 0; i < table->cells.len; i++)
+        str_done(&table->cells.at[i]);
+    vec_done(&table->cells);
+}
+
+static void add_memory(Table *table, uint64_t bytes)
+{
+    char text[HUMAN_MAX];
+
+    add_cell(table, "%s", bytes ? human_bytes(text, (double)bytes) : "-");
+}
+
+static void name_device(const Device *gpu, const Device *instance, char out[CELL_CAP])
+{
+    char pci[PCI_TEXT_CAP] = "?", name[CELL_CAP];
+
+    if (gpu->has_pci)
+        pci_format(gpu->pci, PCI_FORM_SYSFS, pci);
+    if (gpu->index == DEVICE_NO_NUMBER)
+        snprintf(name, sizeof name, "%s", pci);
+    else
+        snprintf(name, sizeof name, "%" PRIu32, gpu->index);
+    if (instance)
+        snprintf(out, CELL_CAP, "%.64s MIG %" PRIu32 "/%" PRIu32, name, instance->gpu_instance,
+                 instance->compute_instance);
+    else
+        snprintf(out, CELL_CAP, "%s", name);
+}
+
+static void add_holding(Table *table, const Snapshot *snapshot, const Holding *holding)
+{
+    const Owner *owner = &holding->owner;
+    const Device instance = {.gpu_instance = holding->gpu_instance, .compute_instance = holding->compute_instance};
+    char device[CELL_CAP];
+    Str who = str_limited(CELL_CAP);
+
+    name_device(&snapshot->node->gpus[holding->gpu].reading.device,
+                holding->gpu_instance == DEVICE_NO_NUMBER ? NULL : &instance, device);
+    owner_add_text(owner, &who);
+    const JobInfo *job = job_info_find(&snapshot->job_infos, owner->job);
+    if (job && job->name[0])
+        str_addf(&who, ", %s", job->name);
+    if (owner->pod[0] && owner->container[0]) /* its name, or its id */
+        str_addf(&who, ", %.*s", strlen(owner->container) < ID_DIGITS ? ID_DIGITS : ID_SHOWN, owner->container);
+    add_cell(table, "%s", device);
+    add_cell(table, "%s", holding_states[holding->state].key);
+    add_cell(table, "%s", activity_words[holding_activity(holding, snapshot->node)].key);
+    add_cell(table, "%.0f %%", 100 * holding->share);
+    add_cell(table, "%s", attributions[holding->attribution].key);
+    add_memory(table, holding->memory_bytes);
+    add_cell(table, "%zu", holding->process_count);
+    add_cell(table, "%s", who.text);
+    str_done(&who);
+}
+
+static void add_head(Table *table, const char *const *names)
+{
+    for (size_t i = 0; i < table->columns; i++)
+        add_cell(table, "%s", names[i]);
+}
+
+static void print_holdings(const Snapshot *snapshot, const WhoQuery *query, Str *out)
+{
+    static const char *const names[] = {"GPU", "STATE", "ACTIVITY", "SHARE", "BY", "MEMORY", "PROCESSES", "OWNER"};
+    Table table = {.columns = COLUMNS_MAX, .right = {[3] = true, [5] = true, [6] = true}};
+
+    add_head(&table, names);
+    for (size_t i = 0; i < snapshot->holding_count; i++)
+        if (is_asked_for(snapshot, query, &snapshot->holdings[i]))
+            add_holding(&table, snapshot, &snapshot->holdings[i]);
+    print_table(&table, out);
+}
+
+static void print_sums(const Snapshot *snapshot, const WhoQuery *query, Str *out)
+{
+    static const char *const heads[] = {"OWNER", "USER", "JOB", "POD", "NAMESPACE", "ACCOUNT", "CONTAINER"};
+    const char *const names[] = {"GPUS", "MIG", "IDLE", "MEMORY", "PROCESSES", heads[query->by]};
+    Table table = {.columns = 6, .right = {true, true, true, true, true}};
+    Sums sums = {0};
+
+    add_head(&table, names);
+    sum_up(snapshot, query, &sums);
+    for (size_t i = 0; i < sums.len; i++) {
+        const Sum *sum = &sums.at[i];
+
+        add_cell(&table, "%.2f", sum->gpus);
+        add_cell(&table, "%.2f", sum->instances);
+        add_cell(&table, "%.2f", sum->idle);
+        add_memory(&table, sum->memory_bytes);
+        add_cell(&table, "%zu", sum->processes);
+        add_cell(&table, "%s", sum->name[0] ? sum->name : "-");
+    }
+    print_table(&table, out);
+    vec_done(&sums);
+}
+
+static bool is_held(const Snapshot *snapshot, size_t gpu, const Reading *instance)
+{
+    for (size_t i = 0; i < snapshot->holding_count; i++) {
+        const Holding *holding = &snapshot->holdings[i];
+
+        if (holding->gpu == gpu && (!instance || (holding->gpu_instance == instance->device.gpu_instance &&
+                                                  holding->compute_instance == instance->device.compute_instance)))
+            return true;
+    }
+    return false;
+}
+
+/* "Nobody holds GPU 4, 5 (idle held), 6 MIG 9/0." The word is said where it is not "free". */
+static void print_unheld(const Snapshot *snapshot, const WhoQuery *query, Str *out)
+{
+    const Node *node = snapshot->node;
+    bool any = false;
+
+    for (size_t i = 0; i < node->gpu_count; i++) {
+        const NodeGpu *gpu = &node->gpus[i];
+
+        for (size_t k = 0; (!query->gpu || query->gpu == gpu) && k < (gpu->instance_count ? gpu->instance_count : 1);
+             k++) {
+            const Reading *instance = gpu->instance_count ? &gpu->instances[k] : NULL;
+            const ActivityWord word = !instance                ? gpu->activity.word
+                                      : gpu->instance_activity ? gpu->instance_activity[k].word
+                                                               : ACTIVITY_UNKNOWN;
+            char name[CELL_CAP];
+
+            if (is_held(snapshot, i, instance) || (query->instance && query->instance != instance))
+                continue;
+            name_device(&gpu->reading.device, instance ? &instance->device : NULL, name);
+            str_addf(out, "%s %s", any ? "," : "Nobody holds GPU", name);
+            if (word != ACTIVITY_FREE)
+                str_addf(out, " (%s)", activity_words[word].key);
+            any = true;
+        }
+    }
+    str_add(out, any ? "\n" : "");
+}
+
+void who_text(const Snapshot *snapshot, const WhoQuery *query, Str *out)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < snapshot->holding_count; i++)
+        count += is_asked_for(snapshot, query, &snapshot->holdings[i]);
+    if (count > 0)
+        (query->by == WHO_BY_NOTHING ? print_holdings : print_sums)(snapshot, query, out);
+    print_unheld(snapshot, query, out);
+}
+
+/* --- JSON --------------------------------------------------------------------------------------------------------- */
+
+static void add_sums(const Snapshot *snapshot, const WhoQuery *query, Str *out)
+{
+    Sums sums = {0};
+
+    sum_up(snapshot, query, &sums);
+    json_add_text(out, "by", bys[query->by].key);
+    json_open(out, "owners", '[');
+    for (size_t i = 0; i < sums.len; i++) {
+        const Sum *sum = &sums.at[i];
+
+        json_open(out, NULL, '{');
+        json_add_text(out, "owner", sum->name[0] ? sum->name : NULL);
+        json_add_double(out, "gpus", sum->gpus);
+        json_add_double(out, "instances", sum->instances);
+        json_add_double(out, "idle", sum->idle);
+        json_add_u64(out, "memory_bytes", sum->memory_bytes);
+        json_add_u64(out, "processes", sum->processes);
+        json_close(out, '}');
+    }
+    json_close(out, ']');
+    vec_done(&sums);
+}
+
+void who_json(const Snapshot *snapshot, const WhoQuery *query, Str *out)
+{
+    json_open(out, NULL, '{');
+    json_add_time(out, "time", snapshot->node->real_ns);
+    json_add_text(out, "node", snapshot->node->hostname[0] ? snapshot->node->hostname : NULL);
+    json_open(out, "allocations", '[');
+    for (size_t i = 0; i < snapshot->holding_count; i++)
+        if (is_asked_for(snapshot, query, &snapshot->holdings[i]))
+            api_holding(snapshot, &snapshot->holdings[i], out);
+    json_close(out, ']');
+    json_open(out, "jobs", '[');
+    for (size_t i = 0; i < snapshot->job_infos.len; i++)
+        api_job(&snapshot->job_infos.at[i], out);
+    json_close(out, ']');
+    if (query->by != WHO_BY_NOTHING)
+        add_sums(snapshot, query, out);
+    str_add(out, "}\n");
+}

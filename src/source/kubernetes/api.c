@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One request for each thing to read at a time. A list is asked for with resourceVersion=0, which the server answers
+ * from its cache by node, without its database; the pages of one that sends pages all the same are read one after the
+ * other. A token that lasts for an hour is read anew for each request.
+ */
+#include "source/kubernetes/kubernetes.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/cleanup.h"
+#include "base/duration.h"
+#include "base/file.h"
+#include "base/number.h"
+#include "wire/fetch/fetch.h"
+
+CLEANUP_POINTER(json_t, json_decref);
+
+enum { TOKEN_BYTES_MAX = 64 << 10, CONTINUE_MAX = 8192, LIST_LIMIT = 500, DOUBLINGS_MAX = 16, LOG_BURST = 6 };
+#define TICK_NS_MAX NS_PER_S
+#define LOG_WINDOW_NS (10 * NS_PER_MIN)
+
+const WordRow kube_states[KUBE_STATE_END] = {KUBE_STATE_TABLE(WORD_ROW)};
+
+typedef struct Reader {
+    KubeApi *api;
+    KubeRead read;
+    FetchCall *call; /* under way, or NULL */
+    bool older;      /* `path` was not found */
+    KubeState state;
+    uint64_t due_ns;
+    uint32_t tries; /* since all was read */
+    size_t pages;   /* of the answer that is being read */
+    Str token;      /* of the next page */
+    LogLimit limit;
+} Reader;
+
+struct KubeApi {
+    KubeApiConfig config;
+    Arena arena;
+    Fetch *fetch;
+    uv_timer_t tick;
+    const char *url, *account, *token_file, *ca_file;
+    Reader readers[KUBE_READS_MAX];
+    size_t count;
+};
+
+/* -- an answer, object by object -------------------------------------------------------------------------------------
+ */
+
+typedef struct Walk {
+    const char *at, *end;
+} Walk;
+
+/* Takes `c` where it is the next byte behind blanks. */
+static bool walk_take(Walk *walk, char c)
+{
+    while (walk->at < walk->end && strchr(" \t\r\n", *walk->at) && *walk->at)
+        walk->at++;
+    if (walk->at == walk->end || *walk->at != c)
+        return false;
+    walk->at++;
+    return true;
+}
+
+static json_t *walk_value(Walk *walk, Err *err)
+{
+    json_error_t error;
+    json_t *value =
+        json_loadb(walk->at, (size_t)(walk->end - walk->at), JSON_DECODE_ANY | JSON_DISABLE_EOF_CHECK, &error);
+
+    if (!value)
+        (void)err_set(err, -EBADMSG, "the answer is no JSON: %.100s", error.text);
+    else
+        walk->at += error.position;
+    return value;
+}
+
+static int walk_items(Reader *reader, Walk *walk, Err *err)
+{
+    bool more = !walk_take(walk, ']');
+
+    while (more) {
+        CLEANUP(json_decref_at) json_t *item = walk_value(walk, err);
+
+        if (!item)
+            return -EBADMSG;
+        TRY(reader->read.add(reader->read.self, item, err));
+        more = walk_take(walk, ',');
+        if (!more && !walk_take(walk, ']'))
+            return err_set(err, -EBADMSG, "the answer is no JSON: its list does not end");
+    }
+    return 0;
+}
+
+/* What stands before another page: a word of letters, digits and a few signs. */
+static int keep_token(Reader *reader, const json_t *metadata, Err *err)
+{
+    const char *token = json_string_value(json_object_get(metadata, "continue"));
+
+    if (!token)
+        return 0;
+    if (token[strspn(token, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~=")])
+        return err_set(err, -EBADMSG, "the answer names no page to go on with");
+    str_add(&reader->token, token);
+    return str_check(&reader->token, "the name of the next page", err);
+}
+
+/* {"kind": ..., "metadata": {"continue": ...}, "items": [...]} */
+static int walk_list(Reader *reader, Walk *walk, Err *err)
+{
+    bool more = true;
+
+    if (!walk_take(walk, '{'))
+        return err_set(err, -EBADMSG, "the answer is no JSON object");
+    while (more) {
+        CLEANUP(json_decref_at) json_t *key = walk_value(walk, err), *value = NULL;
+
+        if (!key)
+            return -EBADMSG;
+        if (!json_is_string(key) || !walk_take(walk, ':'))
+            return err_set(err, -EBADMSG, "the answer is no JSON object");
+        const bool items = strcmp(json_string_value(key), "items") == 0;
+        reader->pages += items;
+        if (items && walk_take(walk, '[')) {
+            TRY(walk_items(reader, walk, err));
+        } else {
+            value = walk_value(walk, err);
+            if (!value)
+                return -EBADMSG;
+            if (strcmp(json_string_value(key), "metadata") == 0)
+                TRY(keep_token(reader, value, err));
+        }
+        more = walk_take(walk, ',');
+    }
+    return walk_take(walk, '}') ? 0 : err_set(err, -EBADMSG, "the answer is no JSON object: it does not end");
+}
+
+static int read_page(Reader *reader, const FetchAnswer *answer, Err *err)
+{
+    Walk walk = {.at = answer->body, .end = answer->body + answer->body_len};
+    const size_t before = reader->pages;
+
+    str_clear(&reader->token);
+    if (answer->body_len >= KUBE_PAGE_MAX)
+        return err_set(err, -E2BIG, "the answer is larger than %d MiB", KUBE_PAGE_MAX >> 20);
+    if (reader->pages == 0 && reader->read.begin)
+        reader->read.begin(reader->read.self);
+    if (!reader->read.list) {
+        CLEANUP(json_decref_at) json_t *object = walk_value(&walk, err);
+
+        return object ? reader->read.add(reader->read.self, object, err) : -EBADMSG;
+    }
+    TRY(walk_list(reader, &walk, err));
+    if (reader->pages == before)
+        return err_set(err, -EBADMSG, "the answer is no list");
+    if (reader->token.len && reader->pages == KUBE_PAGES_MAX)
+        return err_set(err, -E2BIG, "the list has more than %d pages", KUBE_PAGES_MAX);
+    return 0;
+}
+
+/* -- asking ----------------------------------------------------------------------------------------------------------
+ */
+
+static void ask_next(Reader *reader);
+
+static void set_state(Reader *reader, KubeState state, const char *text)
+{
+    const bool changed = reader->state != state;
+    uint64_t held = 0;
+
+    reader->state = state;
+    if (!changed || !log_limit(&reader->limit, uv_hrtime(), &held))
+        return;
+    if (state == KUBE_OK)
+        log_write(reader->api->config.log, LOG_LEVEL_INFO, "API server: %s can be read", reader->read.what);
+    else
+        log_write(reader->api->config.log, LOG_LEVEL_WARN,
+                  "API server: %s cannot be read: %s; what was read last stays, all else goes on", reader->read.what,
+                  text);
+}
+
+/* The next reading comes in `wait_ns` at least, after a failure in twice the time each time. */
+static void schedule_reader(Reader *reader, bool complete, uint64_t wait_ns)
+{
+    const KubeApiConfig *config = &reader->api->config;
+    uint64_t delay = config->again_ns;
+
+    if (!complete)
+        delay = number_min_u64(delay, config->soon_ns << number_min_u64(reader->tries++, DOUBLINGS_MAX));
+    else
+        reader->tries = 0;
+    reader->due_ns = uv_hrtime() + number_max_u64(delay, wait_ns);
+    reader->pages = 0;
+    str_clear(&reader->token);
+}
+
+static void fail_reader(Reader *reader, KubeState state, uint64_t wait_ns, const char *text)
+{
+    set_state(reader, state, text);
+    schedule_reader(reader, false, wait_ns);
+}
+
+/* What the server says of a refusal, in one line. */
+static void refuse_answer(Reader *reader, const FetchAnswer *answer)
+{
+    CLEANUP(json_decref_at) json_t *status = json_loadb(answer->body, answer->body_len, 0, NULL);
+    const char *message = json_string_value(json_object_get(status, "message"));
+    const KubeState state = answer->status == 401 || answer->status == 403   ? KUBE_DENIED
+                            : answer->status == 404                          ? KUBE_NOT_FOUND
+                            : answer->status == 429 || answer->status >= 500 ? KUBE_UNREACHABLE
+                                                                             : KUBE_BAD_REPLY;
+    Err err;
+
+    if (state == KUBE_NOT_FOUND && reader->read.older_path && !reader->older && reader->pages == 0) {
+        reader->older = true;
+        ask_next(reader);
+        return;
+    }
+    reader->older = false;
+    (void)err_set(&err, -EPROTO, "HTTP %u%s%.150s", answer->status, message ? ": " : "", message ? message : "");
+    for (char *at = err.text; *at; at++)
+        if ((unsigned char)*at < ' ')
+            *at = ' ';
+    fail_reader(reader, state, answer->retry_after_ms * NS_PER_MS, err.text);
+}
+
+static void on_answer(void *self, const FetchAnswer *answer)
+{
+    Reader *reader = self;
+    Err err = {0};
+
+    reader->call = NULL;
+    if (answer->status == 0)
+        fail_reader(reader, KUBE_UNREACHABLE, 0, answer->text);
+    else if (answer->status != 200)
+        refuse_answer(reader, answer);
+    else if (read_page(reader, answer, &err) < 0)
+        fail_reader(reader, KUBE_BAD_REPLY, 0, err.text);
+    else if (reader->token.len)
+        ask_next(reader);
+    else {
+        const bool complete = !reader->read.end || reader->read.end(reader->read.self);
+
+        set_state(reader, KUBE_OK, "");
+        schedule_reader(reader, complete, 0);
+    }
+}
+
+static int read_token(const KubeApi *api, Str *out, Err *err)
+{
+    TRY(file_read(api->token_file, TOKEN_BYTES_MAX, out, err));
+    while (out->len && strchr(" \t\r\n", out->text[out->len - 1]))
+        str_cut(out, out->len - 1);
+    return out->len ? 0 : err_set(err, -EINVAL, "'%s' is empty", api->token_file);
+}
+
+static void ask_next(Reader *reader)
+{
+    const KubeApi *api = reader->api;
+    const KubeRead *read = &reader->read;
+    const char *const headers[] = {
+        read->metadata_alone
+            ? "Accept: application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+            : "Accept: application/json"};
+    CLEANUP(str_done) Str token = str_limited(TOKEN_BYTES_MAX), url = str_limited(2 * CONTINUE_MAX);
+    FetchRequest request = {.headers = headers,
+                            .header_count = ARRAY_LEN(headers),
+                            .tls = {.ca_file = api->ca_file},
+                            .timeout_ms = api->config.timeout_ns / NS_PER_MS,
+                            .answer_max = KUBE_PAGE_MAX};
+    Err err = {0};
+
+    if (!api->url) {
+        fail_reader(reader, KUBE_NO_ACCOUNT, 0, "KUBERNETES_SERVICE_HOST is not set: this is no pod of a cluster");
+        return;
+    }
+    if (read_token(api, &token, &err) < 0) {
+        fail_reader(reader, KUBE_NO_ACCOUNT, 0, err.text);
+        return;
+    }
+    str_addf(&url, "%s%s", api->url, reader->older ? read->older_path : read->path);
+    if (read->list)
+        str_addf(&url, "&limit=%d&%s%s", LIST_LIMIT, reader->token.len ? "continue=" : "resourceVersion=0",
+                 reader->token.text);
+    request.url = url.text;
+    request.bearer = token.text;
+    if (fetch_send(api->fetch, &request, on_answer, reader, &reader->call, &err) < 0)
+        fail_reader(reader, KUBE_UNREACHABLE, 0, err.text);
+}
+
+static void on_tick(uv_timer_t *tick)
+{
+    KubeApi *api = tick->data;
+
+    for (size_t i = 0; i < api->count; i++)
+        if (!api->readers[i].call && uv_hrtime() >= api->readers[i].due_ns)
+            ask_next(&api->readers[i]);
+}
+
+/* -- the header's functions ------------------------------------------------------------------------------------------
+ */
+
+/* NULL outside a pod. */
+static const char *server_url(Arena *arena)
+{
+    const char *host = getenv("KUBERNETES_SERVICE_HOST"), *port = getenv("KUBERNETES_SERVICE_PORT");
+    const bool v6 = host && strchr(host, ':');
+
+    return host && *host ? arena_printf(arena, "https://%s%s%s:%s", v6 ? "[" : "", host, v6 ? "]" : "",
+                                        port && *port ? port : "443")
+                         : NULL;
+}
+
+static void free_api(KubeApi *api)
+{
+    for (size_t i = 0; i < api->count; i++)
+        str_done(&api->readers[i].token);
+    arena_done(&api->arena);
+    free(api);
+}
+CLEANUP_POINTER(KubeApi, free_api);
+
+int kube_api_new(uv_loop_t *loop, const KubeApiConfig *config, const KubeRead *reads, size_t count, KubeApi **ret,
+                 Err *err)
+{
+    CLEANUP(free_api_at) KubeApi *api = xcalloc(1, sizeof *api);
+    const uint64_t tick_ns = number_min_u64(config->soon_ns, TICK_NS_MAX), tick_ms = tick_ns / NS_PER_MS;
+
+    api->config = *config;
+    api->url = server_url(&api->arena);
+    api->token_file = arena_printf(&api->arena, "%s/token", config->account);
+    api->ca_file = arena_printf(&api->arena, "%s/ca.crt", config->account);
+    TRY(fetch_new(loop, &api->fetch, err));
+    for (; api->count < count && api->count < KUBE_READS_MAX; api->count++) {
+        Reader *reader = &api->readers[api->count];
+
+        *reader = (Reader){.api = api, .read = reads[api->count]};
+        reader->limit = (LogLimit){.window_ns = LOG_WINDOW_NS, .burst = LOG_BURST};
+        str_init(&reader->token, CONTINUE_MAX);
+    }
+    uv_timer_init(loop, &api->tick); /* cannot fail */
+    api->tick.data = api;
+    uv_timer_start(&api->tick, on_tick, 0, number_max_u64(tick_ms, 1));
+    *ret = TAKE(api);
+    return 0;
+}
+
+static void on_tick_closed(uv_handle_t *handle)
+{
+    free_api(handle->data);
+}
+
+void kube_api_close(KubeApi *api)
+{
+    if (!api)
+        return;
+    for (size_t i = 0; i < api->count; i++)
+        fetch_cancel(TAKE(api->readers[i].call));
+    fetch_close(api->fetch);
+    uv_close((uv_handle_t *)&api->tick, on_tick_closed);
+}
+
+void kube_api_ask(KubeApi *api, size_t read)
+{
+    api->readers[read].due_ns = 0;
+    api->readers[read].tries = 0;
+}
+
+KubeState kube_api_state(const KubeApi *api, size_t read)
+{
+    return api->readers[read].state;
+}
+
+/* A node's name is a DNS name: nothing in it needs an escape. */
+const char *kube_node_path(Arena *arena, const char *collection, const char *field, const char *node)
+{
+    return arena_printf(arena, "%s?fieldSelector=%s%%3D%s", collection, field, node);
+}

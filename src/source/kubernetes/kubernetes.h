@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What the cluster's API server knows: the labels of this node's pods, which GPU a device of DRA is, a ConfigMap.
+ * Each is read whole, again and again, by GET: nothing is written, no watch is held open. On the loop's thread; nothing
+ * blocks but the reading of the service account's small files. A failure leaves what was read last in force and is
+ * said once. Memory: one page of an answer (KUBE_PAGE_MAX) at a time, of which one object is decoded at a time.
+ */
+
+#include <jansson.h>
+#include <uv.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "model/allocation.h"
+
+enum { KUBE_PAGE_MAX = 4 << 20, KUBE_PAGES_MAX = 64, KUBE_READS_MAX = 3 };
+
+/* ---- the client (api.c) ---- */
+
+#define KUBE_STATE_TABLE(WORD)                                                                                         \
+    WORD(KUBE_WAITING, "waiting") /* no answer yet */                                                                  \
+    WORD(KUBE_OK, "ok")                                                                                                \
+    WORD(KUBE_NO_ACCOUNT, "no_account")   /* not in a pod, or a pod without a service account's token */               \
+    WORD(KUBE_UNREACHABLE, "unreachable") /* no answer, a server that is too busy, or one that is broken */            \
+    WORD(KUBE_DENIED, "denied")           /* 401, 403 */                                                               \
+    WORD(KUBE_NOT_FOUND, "not_found")     /* 404 */                                                                    \
+    WORD(KUBE_BAD_REPLY, "bad_reply")     /* anything else; too large; not to be used */
+
+typedef enum KubeState { KUBE_STATE_TABLE(WORD_ID) KUBE_STATE_END } KubeState;
+extern const WordRow kube_states[KUBE_STATE_END];
+
+/* Something to read: a list, whose objects come one by one, or one object. Borrowed. */
+typedef struct KubeRead {
+    const char *what; /* for the log and a label: "pods" */
+    const char *path; /* "/api/v1/pods?fieldSelector=..." */
+    /* The same in an older version of the API, asked where `path` is not found; NULL: none. */
+    const char *older_path;
+    bool list, metadata_alone;
+    /* begin, then add for each object, then end, where all of it could be read: it is to be used now. An object may be
+     * refused with -errno, which refuses the answer. end: false where something was missing, and it is read again
+     * soon. */
+    void (*begin)(void *self);
+    int (*add)(void *self, const json_t *object, Err *err);
+    bool (*end)(void *self);
+    void *self;
+} KubeRead;
+
+typedef struct KubeApiConfig {
+    const char *account; /* the folder of the service account's token and ca.crt, read for each request; copied */
+    uint64_t soon_ns;    /* after a failure, then twice as long each time */
+    uint64_t again_ns;   /* after a success, and at most after a failure */
+    uint64_t timeout_ns; /* of one request */
+    const Log *log;
+} KubeApiConfig;
+
+typedef struct KubeApi KubeApi;
+
+/* The server is where KUBERNETES_SERVICE_HOST and _PORT say; without them every state is NO_ACCOUNT. -ENOENT where
+ * there is no libcurl. */
+int kube_api_new(uv_loop_t *loop, const KubeApiConfig *config, const KubeRead *reads, size_t count, KubeApi **ret,
+                 Err *err);
+void kube_api_close(KubeApi *api); /* frees it when the loop has closed its handles; accepts NULL */
+/* Reads it now; nothing where a request is under way already. */
+void kube_api_ask(KubeApi *api, size_t read);
+KubeState kube_api_state(const KubeApi *api, size_t read);
+
+/* The path of a list of objects of this node; in `arena`. */
+const char *kube_node_path(Arena *arena, const char *collection, const char *field, const char *node);
+
+/* ---- labels of pods (pods.c) ---- */
+
+/*
+ * The labels of the pods that hold a device, under names that Prometheus takes: every byte that is none of a-z, A-Z,
+ * 0-9 and _ becomes _, and a _ goes before a digit. Of two that become one the first by the name before is kept.
+ * `patterns`: extended regular expressions, of which one must be found in the label's own name; none: all labels. At
+ * most KUBE_LABELS_MAX of a pod.
+ */
+enum { KUBE_LABELS_MAX = 64, KUBE_PODS_MAX = 65536 };
+
+typedef struct KubePods KubePods;
+
+/* -EINVAL names the pattern that is none, or that would mean something else to dcgm-exporter (\d). */
+int kube_pods_new(const char *const *patterns, size_t count, KubePods **ret, Err *err);
+void kube_pods_free(KubePods *pods); /* accepts NULL */
+/* How to read them; `path` as kube_node_path gives it. */
+KubeRead kube_pods_read(KubePods *pods, const char *path, void (*changed)(void *self), void *self);
+/* These pods are of interest from now on; others are forgotten. True where one of them is not known yet. */
+bool kube_pods_want(KubePods *pods, const AllocationTable *table);
+/* Gives the row its labels, which are valid until the next reading. */
+void kube_pods_label(const KubePods *pods, Allocation *row);
+
+/* ---- devices of DRA (slices.c) ---- */
+
+/* Which GPU or MIG device the devices of this node's resource slices are, by their attribute `uuid`. */
+typedef struct KubeSlices KubeSlices;
+
+KubeSlices *kube_slices_new(void);
+void kube_slices_free(KubeSlices *slices); /* accepts NULL */
+KubeRead kube_slices_read(KubeSlices *slices, const char *path, const char *older_path, void (*changed)(void *self),
+                          void *self);
+/* False where the slices do not tell. *ret_profile "" for a GPU; valid until the next reading. */
+bool kube_slices_find(const KubeSlices *slices, const char *driver, const char *pool, const char *device,
+                      AllocationDevice *ret, const char **ret_profile);

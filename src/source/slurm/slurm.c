@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "source/slurm/slurm.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/duration.h"
+#include "base/number.h"
+#include "base/str.h"
+#include "base/subproc.h"
+#include "base/vec.h"
+#include "base/worker.h"
+
+enum { STOP_MS = 200 };
+
+/* The worker's job. */
+typedef struct Question {
+    char *program;
+    uint64_t timeout_ms;
+    char job[PROCESS_JOB_CAP];
+    JobInfo info;
+    int rc;
+    Err err;
+} Question;
+
+/* A job on this node. */
+typedef struct Known {
+    JobInfo info;
+    bool told;
+    bool wanted;
+    uint64_t next_ns; /* when to ask again; 0: not asked yet */
+} Known;
+
+struct Slurm {
+    const Log *log;
+    Worker *worker;
+    Question *question;
+    bool running, missing; /* a question is under way; there is no such program */
+    LogLimit limit;
+    VEC(Known) jobs;
+    VEC(JobInfo) told;
+};
+
+/* --- an answer ---------------------------------------------------------------------------------------------------- */
+
+/* Where the value of ` key=` begins in a line; NULL where it is missing or comes twice. */
+static const char *find_value(const char *text, const char *key)
+{
+    const size_t len = strlen(key), line = strcspn(text, "\n");
+    const char *found = NULL;
+
+    for (const char *at = text; (at = strstr(at, key)) && at < text + line; at += len) {
+        if (at[len] != '=' || (at != text && at[-1] != ' '))
+            continue;
+        if (found)
+            return NULL;
+        found = at + len + 1;
+    }
+    return found;
+}
+
+/* A value without blanks, up to one of the bytes in `end` too. What a terminal would obey becomes '?'. */
+static void copy_value(const char *text, const char *key, const char *end, char *out, size_t cap)
+{
+    const char *value = find_value(text, key);
+    size_t len = value ? strcspn(value, " \n") : 0;
+
+    if (!value || strncmp(value, "(null)", 6) == 0)
+        return;
+    len = number_min_u64(len, strcspn(value, end));
+    snprintf(out, cap, "%.*s", (int)number_min_u64(len, cap - 1), value);
+    for (char *c = out; *c; c++)
+        if ((unsigned char)*c < ' ' || *c == 0x7f)
+            *c = '?';
+}
+
+/* "30:00", "12:30:00", "1-12:30:00"; 0 for words. */
+static uint64_t parse_limit(const char *text)
+{
+    static const uint64_t scales[] = {1, 60, 3600};
+    const size_t len = strspn(text, "0123456789:-");
+    uint64_t parts[4] = {0}, days = 0, seconds = 0;
+    size_t count = 0;
+
+    for (size_t at = 0; at < len && count < ARRAY_LEN(parts);) {
+        const size_t digits = strspn(text + at, "0123456789");
+
+        if (number_parsen_u64(text + at, digits, 0, 1000000, &parts[count++], NULL) < 0)
+            return 0;
+        at += digits;
+        if (text[at] == '-' && count == 1)
+            days = parts[--count];
+        at++;
+    }
+    for (size_t i = 0; i < count && i < ARRAY_LEN(scales); i++)
+        seconds += parts[count - 1 - i] * scales[i];
+    return days * 86400 + seconds;
+}
+
+/* The line of this job: of an array's id Slurm lists each task, one of which has that id itself. Else the first line;
+ * "" where two say that they are it: a job's name may hold a line. */
+static const char *find_line(const char *text, const char *job)
+{
+    const size_t len = strlen(job);
+    const char *found = NULL;
+
+    for (const char *at = text; (at = strstr(at, "JobId=")); at += 6) {
+        if ((at != text && at[-1] != '\n') || strncmp(at + 6, job, len) != 0 || at[6 + len] != ' ')
+            continue;
+        if (found)
+            return "";
+        found = at;
+    }
+    return found ? found : text;
+}
+
+int slurm_parse(const char *text, JobInfo *ret)
+{
+    const char *line = find_line(text, ret->job);
+    const char *limit = find_value(line, "TimeLimit"), *nodes = find_value(line, "NumNodes");
+    JobInfo info = {.nodes = 0};
+    uint64_t count;
+
+    if (strncmp(line, "JobId=", 6) != 0)
+        return -EBADMSG;
+    memcpy(info.job, ret->job, sizeof info.job);
+    copy_value(line, "JobName", "", info.name, sizeof info.name);
+    copy_value(line, "UserId", "(", info.user, sizeof info.user);
+    copy_value(line, "Account", "", info.account, sizeof info.account);
+    copy_value(line, "Partition", "", info.partition, sizeof info.partition);
+    if (nodes && number_parsen_u64(nodes, strspn(nodes, "0123456789"), 0, UINT32_MAX, &count, NULL) == 0)
+        info.nodes = (uint32_t)count;
+    info.limit_s = limit ? parse_limit(limit) : 0;
+    *ret = info;
+    return 0;
+}
+
+/* --- the worker's thread ------------------------------------------------------------------------------------------ */
+
+/* Reads until the child closes its output. */
+static int read_output(int fd, uint64_t deadline_ns, Str *out, Err *err)
+{
+    for (;;) {
+        const uint64_t now = clock_monotonic(clock_kernel());
+        struct pollfd ready = {.fd = fd, .events = POLLIN};
+        char buffer[4096];
+
+        if (now >= deadline_ns || poll(&ready, 1, (int)((deadline_ns - now) / NS_PER_MS) + 1) == 0)
+            return err_set(err, -ETIMEDOUT, "no answer in time");
+        const ssize_t n = read(fd, buffer, sizeof buffer);
+        if (n == 0)
+            return str_check(out, "the answer", err);
+        if (n > 0)
+            str_addn(out, buffer, (size_t)n);
+        else if (errno != EAGAIN && errno != EINTR)
+            return err_errno(err, "read the answer");
+    }
+}
+
+static int ask_scontrol(const Question *q, Str *out, Err *err)
+{
+    const char *const argv[] = {q->program, "show", "job", q->job, "-o", NULL};
+    const SubprocSpec spec = {.argv = argv, .pipe_out = true, .pipe_err = true, .die_with_us = true};
+    const uint64_t deadline_ns = clock_monotonic(clock_kernel()) + q->timeout_ms * NS_PER_MS;
+    Subproc child;
+    SubprocEnd end;
+    char how[SUBPROC_TEXT_MAX];
+
+    TRY(subproc_start(&spec, &child, err));
+    int rc = read_output(child.out_fd, deadline_ns, out, err);
+    if (rc < 0)
+        (void)subproc_stop(&child, STOP_MS, &end, NULL);
+    else if ((rc = subproc_wait(&child, STOP_MS, &end, err)) == SUBPROC_RUNNING)
+        rc = subproc_stop(&child, STOP_MS, &end, err) == 0 ? 0 : err_set(err, -ETIMEDOUT, "it does not end");
+    if (rc == 0 && (!end.exited || end.exit_code != 0)) {
+        subproc_describe(&end, how);
+        rc = err_set(err, -EIO, "%s", how);
+    }
+    subproc_done(&child);
+    return rc;
+}
+
+static void run_question(void *job)
+{
+    Question *q = job;
+    CLEANUP(str_done) Str out = str_limited(SLURM_ANSWER_MAX);
+
+    memcpy(q->info.job, q->job, sizeof q->info.job);
+    q->rc = ask_scontrol(q, &out, &q->err);
+    if (q->rc == 0 && (q->rc = slurm_parse(out.len ? out.text : "", &q->info)) < 0)
+        (void)err_set(&q->err, q->rc, "the answer is no job");
+}
+
+static void free_question(void *job)
+{
+    Question *q = job;
+
+    free(q->program);
+    free(q);
+}
+
+/* --- the jobs ----------------------------------------------------------------------------------------------------- */
+
+int slurm_new(const char *program, uint64_t timeout_ms, const Log *log, Slurm **ret, Err *err)
+{
+    Question *question = xcalloc(1, sizeof *question);
+    Worker *worker;
+
+    question->program = xstrdup(program);
+    question->timeout_ms = timeout_ms;
+    TRY(worker_new(run_question, free_question, question, &worker, err));
+    *ret = xcalloc(1, sizeof **ret);
+    (*ret)->log = log;
+    (*ret)->worker = worker;
+    (*ret)->question = question;
+    (*ret)->limit = (LogLimit){.window_ns = NS_PER_H, .burst = 1};
+    return 0;
+}
+
+void slurm_free(Slurm *slurm)
+{
+    if (!slurm)
+        return;
+    worker_free(slurm->worker);
+    vec_done(&slurm->jobs);
+    vec_done(&slurm->told);
+    free(slurm);
+}
+
+static Known *find_job(Slurm *slurm, const char *job)
+{
+    for (size_t i = 0; i < slurm->jobs.len; i++)
+        if (strcmp(slurm->jobs.at[i].info.job, job) == 0)
+            return &slurm->jobs.at[i];
+    return NULL;
+}
+
+static bool is_job_id(const char *text)
+{
+    const char digits[] = "0123456789";
+    const size_t len = strspn(text, digits), more = len + (text[len] == '_' || text[len] == '+');
+
+    return len > 0 && (!text[len] || (more > len && text[more] && !text[more + strspn(text + more, digits)]));
+}
+
+static void note_jobs(Slurm *slurm, const Holding *holdings, size_t count)
+{
+    for (size_t i = 0; i < slurm->jobs.len; i++)
+        slurm->jobs.at[i].wanted = false;
+    for (size_t i = 0; i < count; i++) {
+        const char *job = holdings[i].owner.job;
+        Known *known = find_job(slurm, job);
+
+        if (!known && is_job_id(job) && slurm->jobs.len < SLURM_JOBS_MAX) {
+            known = vec_add(&slurm->jobs);
+            snprintf(known->info.job, sizeof known->info.job, "%s", job);
+        }
+        if (known)
+            known->wanted = true;
+    }
+    for (size_t i = slurm->jobs.len; i-- > 0;)
+        if (!slurm->jobs.at[i].wanted)
+            vec_remove(&slurm->jobs, i);
+}
+
+static void take_answer(Slurm *slurm, uint64_t now_ns)
+{
+    const Question *q = slurm->question;
+    Known *known = find_job(slurm, q->job);
+
+    slurm->running = false;
+    slurm->missing = q->rc == -ENOENT || q->rc == -EACCES;
+    if (q->rc < 0 && log_limit(&slurm->limit, now_ns, &(uint64_t){0}))
+        log_write(slurm->log, slurm->missing ? LOG_LEVEL_INFO : LOG_LEVEL_WARN,
+                  "'%s show job %s -o': %s; names and accounts of Slurm's jobs stay unknown", q->program, q->job,
+                  q->err.text);
+    if (!known)
+        return;
+    known->next_ns = now_ns + SLURM_AGAIN_NS;
+    known->told = q->rc == 0;
+    if (known->told)
+        known->info = q->info;
+}
+
+static void ask_next(Slurm *slurm, uint64_t now_ns)
+{
+    for (size_t i = 0; i < slurm->jobs.len; i++) {
+        const Known *known = &slurm->jobs.at[i];
+
+        if (known->told || known->next_ns > now_ns)
+            continue;
+        memcpy(slurm->question->job, known->info.job, sizeof slurm->question->job);
+        slurm->running = true;
+        worker_start(slurm->worker);
+        return;
+    }
+}
+
+void slurm_tick(Slurm *slurm, const Holding *holdings, size_t count, uint64_t now_ns)
+{
+    note_jobs(slurm, holdings, count);
+    if (slurm->running && !worker_is_busy(slurm->worker))
+        take_answer(slurm, now_ns);
+    if (!slurm->running && !slurm->missing)
+        ask_next(slurm, now_ns);
+    vec_clear(&slurm->told);
+    for (size_t i = 0; i < slurm->jobs.len; i++)
+        if (slurm->jobs.at[i].told)
+            vec_push(&slurm->told, slurm->jobs.at[i].info);
+}
+
+JobInfoList slurm_jobs(const Slurm *slurm)
+{
+    return (JobInfoList){slurm->told.at, slurm->told.len};
+}

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A stand-in for a cluster's API server: TLS with a certificate of its own authority, a service account's folder, pods,
+resource slices and a ConfigMap, and the ways in which a server fails."""
+import http.server
+import json
+import socketserver
+import ssl
+import subprocess
+import threading
+import urllib.parse
+
+TOKEN = "first.token"
+STATUS = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
+
+
+def pod(name, labels, namespace="ns"):
+    """As the server writes a pod's metadata, with what nobody asked for."""
+    return {"metadata": {"name": name, "namespace": namespace, "uid": "0e6c", "resourceVersion": "7", "labels": labels,
+                         "annotations": {"a": "}]\"items\":["}, "managedFields": [{"manager": "kubelet"}]}}
+
+
+def resource_slice(devices, pool="worker-7", generation=1, driver="gpu.nvidia.com", older=False):
+    """`devices`: {name: {attribute: text}}."""
+    def device(name, attributes):
+        inside = {"attributes": {k: {"string": v} for k, v in attributes.items()}, "capacity": {"memory": {"value": "80Gi"}}}
+        return {"name": name, **({"basic": inside} if older else inside)}
+    return {"metadata": {"name": f"{pool}-{driver}"},
+            "spec": {"driver": driver, "nodeName": "worker-7", "devices": [device(*d) for d in devices.items()],
+                     "pool": {"name": pool, "generation": generation, "resourceSliceCount": 1}}}
+
+
+class Server:
+    """`lists` by path; `objects` by path; `fail` may answer a request itself: a (status, body) or a function of the
+    handler. `asked` has every (path, query, headers)."""
+
+    def __init__(self, folder):
+        self.account = folder / "account"
+        self.account.mkdir()
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
+                        "-subj", "/CN=kubernetes", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", folder / "key.pem",
+                        "-out", self.account / "ca.crt"], check=True, capture_output=True)
+        self.tokens, self.lists, self.objects, self.asked, self.fail, self.page = {TOKEN}, {}, {}, [], None, None
+        (self.account / "token").write_text(TOKEN + "\n")
+        self.held = threading.Event()  # lets go of those who hang
+        outer = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self):
+                outer.answer(self)
+
+            def log_message(self, *args):
+                pass
+
+        class Threads(socketserver.ThreadingMixIn, http.server.HTTPServer):
+            daemon_threads = True
+
+            def handle_error(self, request, client_address):
+                pass
+
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.load_cert_chain(self.account / "ca.crt", folder / "key.pem")
+        self.http = Threads(("127.0.0.1", 0), Handler, bind_and_activate=False)
+        self.http.server_bind()
+        self.http.server_activate()
+        # the handshake belongs to the connection's own thread
+        self.http.socket = tls.wrap_socket(self.http.socket, server_side=True, do_handshake_on_connect=False)
+        threading.Thread(target=self.http.serve_forever, args=(0.05,), daemon=True).start()
+        self.env = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": str(self.http.server_port),
+                    "NODE_NAME": "worker-7", "no_proxy": "127.0.0.1"}
+
+    def answer(self, request):
+        url = urllib.parse.urlsplit(request.path)
+        query = dict(urllib.parse.parse_qsl(url.query))
+        self.asked.append((url.path, query, request.headers))
+        failed = self.fail(request) if callable(self.fail) else self.fail
+        if failed == "done":
+            return
+        if failed:
+            status, body = failed
+        elif request.headers.get("Authorization", "")[7:] not in self.tokens:
+            status, body = 401, {**STATUS, "message": "Unauthorized", "code": 401}
+        elif url.path in self.objects:
+            status, body = 200, self.objects[url.path]
+        elif url.path in self.lists and not (query.get("resourceVersion") and query.get("continue")):
+            status, body = 200, self.list(self.lists[url.path], query)
+        else:
+            status, body = 404, {**STATUS, "message": "the server could not find the requested resource", "code": 404}
+        self.send(request, status, body)
+
+    def list(self, items, query):
+        start, size = int(query.get("continue", "0")), self.page or len(items)
+        metadata = {"resourceVersion": "12"}
+        if start + size < len(items):
+            metadata.update({"continue": str(start + size), "remainingItemCount": len(items) - start - size})
+        return {"kind": "List", "apiVersion": "v1", "metadata": metadata, "items": items[start:start + size] or None}
+
+    @staticmethod
+    def send(request, status, body):
+        data = body if isinstance(body, bytes) else json.dumps(body, separators=(",", ":")).encode()
+        request.send_response(status)
+        request.send_header("Content-Length", str(len(data)))
+        request.end_headers()
+        request.wfile.write(data)
+
+    def hang(self, request):
+        self.held.wait(600)
+        return "done"
+
+    def count(self, path):
+        return sum(asked[0] == path for asked in self.asked)
+
+    def stop(self):
+        self.held.set()
+        self.http.shutdown()
+        self.http.server_close()

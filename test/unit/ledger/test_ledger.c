@@ -1,0 +1,591 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* engine/ledger: what a row says of its owner's time, when it ends, energy, and prices. The law that all of them add up
+ * is test_ledger_timelines.c's. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/duration.h"
+#include "engine/ledger/ledger.h"
+
+#define START_REAL_NS (UINT64_C(490000) * NS_PER_H) /* a full hour */
+
+typedef struct Rig {
+    Ledger *ledger;
+    Node node;
+    NodeGpu gpu;
+    Reading instances[2];
+    Activity activity[2];
+    Holding holdings[4];
+    size_t holding_count;
+    LedgerRows rows;
+} Rig;
+
+static void set_metric(Reading *reading, MetricId id, double value)
+{
+    if (metric_get(id)->value == METRIC_INT64)
+        sample_set_int64(&reading->sample[id], 1, (int64_t)value);
+    else
+        sample_set_double(&reading->sample[id], 1, value);
+}
+
+static int set_up(void **state)
+{
+    Rig *rig = calloc(1, sizeof *rig);
+
+    if (!rig)
+        return -1;
+    rig->ledger = ledger_new(&(LedgerRows){0}, "boot", 100);
+    rig->node = (Node){.time_ns = 1000 * NS_PER_S, .real_ns = START_REAL_NS, .gpu_count = 1, .gpus = &rig->gpu};
+    reading_init(&rig->gpu.reading, DEVICE_GPU);
+    snprintf(rig->gpu.reading.device.uuid, sizeof rig->gpu.reading.device.uuid, "GPU-1");
+    snprintf(rig->gpu.reading.device.name, sizeof rig->gpu.reading.device.name, "NVIDIA H100 80GB HBM3");
+    rig->gpu.state = GPU_UP;
+    rig->gpu.gpm = true;
+    rig->gpu.process_list = (Sample){.valid = true};
+    rig->gpu.instances = rig->instances;
+    rig->gpu.instance_activity = rig->activity;
+    *state = rig;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    Rig *rig = *state;
+
+    ledger_free(rig->ledger);
+    vec_done(&rig->rows);
+    free(rig);
+    return 0;
+}
+
+static void put_row(void *self, const LedgerRow *row)
+{
+    Rig *rig = self;
+
+    for (size_t i = 0; i < rig->rows.len; i++)
+        if (rig->rows.at[i].id == row->id) {
+            rig->rows.at[i] = *row;
+            return;
+        }
+    vec_push(&rig->rows, *row);
+}
+
+static void tick(Rig *rig, uint64_t seconds)
+{
+    rig->node.time_ns += seconds * NS_PER_S;
+    rig->node.real_ns += seconds * NS_PER_S;
+    ledger_update(rig->ledger, &rig->node, rig->holdings, rig->holding_count, put_row, rig);
+}
+
+static void run_ticks(Rig *rig, int count)
+{
+    for (int i = 0; i < count; i++)
+        tick(rig, 1);
+}
+
+static Holding *hold(Rig *rig, const char *user, double share)
+{
+    Holding *h = &rig->holdings[rig->holding_count++];
+
+    *h = (Holding){.gpu_instance = DEVICE_NO_NUMBER,
+                   .compute_instance = DEVICE_NO_NUMBER,
+                   .attribution = ATTRIBUTION_EXCLUSIVE,
+                   .share = share,
+                   .sm_share = NAN};
+    snprintf(h->owner.user, sizeof h->owner.user, "%s", user);
+    return h;
+}
+
+static const LedgerRow *row_of(const Rig *rig, const char *user)
+{
+    const LedgerRow *found = NULL;
+
+    for (size_t i = 0; i < rig->rows.len; i++)
+        if (strcmp(rig->rows.at[i].owner.user, user) == 0)
+            found = &rig->rows.at[i];
+    if (!found)
+        fail_msg("no row of '%s'", user);
+    return found;
+}
+
+#define assert_seconds(row, amount, seconds) assert_int_equal((row)->amounts[amount], (seconds) * (double)NS_PER_S)
+
+/* --- rows --------------------------------------------------------------------------------------------------------- */
+
+static void what_an_owner_did(void **state)
+{
+    Rig *rig = *state;
+    Holding *h = hold(rig, "ann", 1);
+
+    h->memory_bytes = 1000;
+    set_metric(&rig->gpu.reading, METRIC_PROF_SM_ACTIVE, 0.5);
+    set_metric(&rig->gpu.reading, METRIC_GPU_UTIL, 90);
+    set_metric(&rig->gpu.reading, METRIC_PROF_PIPE_TENSOR_ACTIVE, 0.25);
+    run_ticks(rig, 11);
+    const LedgerRow *row = row_of(rig, "ann");
+    assert_int_equal(rig->rows.len, 1);
+    assert_int_equal(row->id, 100);
+    assert_string_equal(row->device, "gpu/GPU-1");
+    assert_int_equal(row->quality, LEDGER_QUALITY_GPM);
+    assert_int_equal(row->until_real_ns - row->from_real_ns, 10 * NS_PER_S);
+    assert_seconds(row, LEDGER_ALLOC_NS, 10);
+    assert_seconds(row, LEDGER_MEASURED_NS, 10);
+    assert_seconds(row, LEDGER_EFF_NS, 5);
+    assert_seconds(row, LEDGER_BUSY_NS, 9);
+    assert_seconds(row, LEDGER_TENSOR_NS, 2.5);
+    assert_seconds(row, LEDGER_IDLE_NS, 0);
+    assert_seconds(row, LEDGER_THROTTLED_NS, 0);
+    assert_int_equal(row->amounts[LEDGER_MEMORY_BYTE_S], 10000);
+}
+
+/* The best source of SM activity is used and named. */
+static void the_quality_is_said(void **state)
+{
+    static const struct {
+        MetricId metric;
+        double value;
+        bool gpm;
+        LedgerQuality quality;
+    } cases[] = {
+        {METRIC_GPU_UTIL, 50, true, LEDGER_QUALITY_UTIL},
+        {METRIC_PROF_GR_ENGINE_ACTIVE, 0.4, false, LEDGER_QUALITY_DCP},
+        {METRIC_PROF_SM_ACTIVE, 0.3, true, LEDGER_QUALITY_GPM},
+    };
+    Rig *rig = *state;
+
+    hold(rig, "ann", 1);
+    run_ticks(rig, 3);
+    assert_int_equal(row_of(rig, "ann")->quality, LEDGER_QUALITY_NONE);
+    assert_seconds(row_of(rig, "ann"), LEDGER_MEASURED_NS, 0);
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        set_metric(&rig->gpu.reading, cases[i].metric, cases[i].value);
+        rig->gpu.gpm = cases[i].gpm;
+        tick(rig, 1);
+        assert_int_equal(row_of(rig, "ann")->quality, cases[i].quality);
+        assert_int_equal(rig->rows.len, i + 1); /* another source is another row; a first one is not */
+    }
+    sample_set_absent(&rig->gpu.reading.sample[METRIC_PROF_SM_ACTIVE], 1, ABSENCE_NO_DATA);
+    sample_set_absent(&rig->gpu.reading.sample[METRIC_PROF_GR_ENGINE_ACTIVE], 1, ABSENCE_NO_DATA);
+    sample_set_absent(&rig->gpu.reading.sample[METRIC_GPU_UTIL], 1, ABSENCE_NO_DATA);
+    tick(rig, 1); /* a second without a reading stays in its row */
+    assert_int_equal(rig->rows.len, 3);
+}
+
+static void held_back_and_idle(void **state)
+{
+    Rig *rig = *state;
+    Holding *h = hold(rig, "ann", 1);
+
+    tick(rig, 1);
+    set_metric(&rig->gpu.reading, METRIC_CLOCKS_EVENT_REASONS, 0x04); /* the power cap is the board's rating */
+    tick(rig, 1);
+    assert_seconds(row_of(rig, "ann"), LEDGER_THROTTLED_NS, 0);
+    set_metric(&rig->gpu.reading, METRIC_CLOCKS_EVENT_REASONS, 0x40 | 0x04);
+    tick(rig, 2);
+    assert_seconds(row_of(rig, "ann"), LEDGER_THROTTLED_NS, 2);
+    set_metric(&rig->gpu.reading, METRIC_CLOCKS_EVENT_REASONS, 0);
+    h->state = HOLDING_RESERVED;
+    tick(rig, 3);
+    h->state = HOLDING_IDLE_HELD;
+    tick(rig, 4);
+    h->state = HOLDING_UNMANAGED;
+    tick(rig, 5);
+    assert_seconds(row_of(rig, "ann"), LEDGER_IDLE_NS, 7);
+    rig->gpu.activity.word = ACTIVITY_IDLE_HELD;
+    tick(rig, 1);
+    assert_seconds(row_of(rig, "ann"), LEDGER_IDLE_NS, 8);
+}
+
+/* A row ends a minute after its owner left, at the full hour, and when the clock is set; its id grows then. */
+static void when_a_row_ends(void **state)
+{
+    Rig *rig = *state;
+
+    hold(rig, "ann", 1);
+    run_ticks(rig, 2);
+    rig->holding_count = 0;
+    run_ticks(rig, 59);
+    rig->holding_count = 1;
+    tick(rig, 1);
+    assert_int_equal(rig->rows.len, 2); /* ann's, nobody's */
+    assert_seconds(row_of(rig, "ann"), LEDGER_ALLOC_NS, 2);
+    assert_int_equal(ledger_closed_id(rig->ledger), row_of(rig, "ann")->id);
+    rig->holding_count = 0;
+    run_ticks(rig, 62);
+    rig->holding_count = 1;
+    tick(rig, 1);
+    assert_int_equal(rig->rows.len, 3);
+    assert_seconds(row_of(rig, "ann"), LEDGER_ALLOC_NS, 1);
+    rig->node.real_ns += 3 * NS_PER_S;
+    tick(rig, 1);
+    assert_int_equal(rig->rows.len, 4);
+    assert_int_equal(ledger_closed_id(rig->ledger), rig->rows.at[3].id);
+    while (rig->node.real_ns < START_REAL_NS + NS_PER_H - NS_PER_S)
+        tick(rig, 1);
+    tick(rig, 2); /* over the full hour */
+    assert_int_equal(rig->rows.len, 4);
+    tick(rig, 1);
+    assert_int_equal(rig->rows.len, 5);
+    assert_int_equal(rig->rows.at[4].from_real_ns, rig->rows.at[3].until_real_ns);
+}
+
+/* What happened in a pause of the agent is not known; ten seconds are. */
+static void a_gap_is_not_known(void **state)
+{
+    Rig *rig = *state;
+
+    hold(rig, "ann", 1);
+    tick(rig, 1);
+    tick(rig, 10);
+    assert_seconds(row_of(rig, "ann"), LEDGER_ALLOC_NS, 10);
+    tick(rig, 11);
+    assert_seconds(row_of(rig, "ann"), LEDGER_ALLOC_NS, 10);
+    assert_seconds(row_of(rig, ""), LEDGER_GAPS_NS, 11);
+}
+
+/* A GPU that says late who it is counts from there. A restart in the same boot trusts the monotonic clock. */
+static void a_restart_is_not_known(void **state)
+{
+    Rig *rig = *state;
+    LedgerRows last = {0};
+
+    hold(rig, "ann", 1);
+    run_ticks(rig, 11);
+    for (size_t i = rig->rows.len; i-- > 0;)
+        ledger_find_last(&last, &rig->rows.at[i]);
+    ledger_free(rig->ledger);
+    rig->ledger = ledger_new(&last, "boot", 200);
+    vec_done(&last);
+    rig->node.real_ns += NS_PER_DAY;
+    rig->gpu.state = GPU_STARTING;
+    rig->gpu.reading.device.uuid[0] = '\0';
+    tick(rig, 30);
+    assert_int_equal(rig->rows.len, 1);
+    rig->gpu.state = GPU_UP;
+    snprintf(rig->gpu.reading.device.uuid, sizeof rig->gpu.reading.device.uuid, "GPU-1");
+    tick(rig, 5);
+    assert_int_equal(rig->rows.len, 2);
+    assert_seconds(&rig->rows.at[1], LEDGER_GAPS_NS, 35);
+    assert_int_equal(rig->rows.at[1].id, 200);
+    assert_int_equal(rig->rows.at[1].until_real_ns, rig->node.real_ns);
+}
+
+static void split_gpu(Rig *rig, const char *first, const char *second)
+{
+    const char *const profiles[] = {first, second};
+
+    rig->gpu.instance_count = 2;
+    for (uint32_t i = 0; i < 2; i++) {
+        reading_init(&rig->instances[i], DEVICE_COMPUTE_INSTANCE);
+        rig->instances[i].device = rig->gpu.reading.device;
+        device_make_part(&rig->instances[i].device, DEVICE_COMPUTE_INSTANCE);
+        rig->instances[i].device.gpu_instance = i + 1;
+        rig->instances[i].device.compute_instance = 0;
+        snprintf(rig->instances[i].profile, sizeof rig->instances[i].profile, "%s", profiles[i]);
+    }
+}
+
+/* A GPU split into 3 + 1 of seven slices: three are nobody's, and are the GPU's. */
+static void a_split_gpu(void **state)
+{
+    Rig *rig = *state;
+
+    split_gpu(rig, "3g.40gb", "1g.10gb");
+    hold(rig, "ann", 0.5)->gpu_instance = 1;
+    hold(rig, "bob", 0.5)->gpu_instance = 1;
+    set_metric(&rig->instances[0], METRIC_PROF_SM_ACTIVE, 1);
+    tick(rig, 1);
+    tick(rig, 7);
+    assert_seconds(row_of(rig, "ann"), LEDGER_ALLOC_NS, 1.5);
+    assert_seconds(row_of(rig, "bob"), LEDGER_EFF_NS, 1.5);
+    assert_string_equal(row_of(rig, "ann")->device, "gpu/GPU-1/gi/1/ci/0");
+    assert_string_equal(row_of(rig, "ann")->profile, "3g.40gb");
+    uint64_t free_ns = 0;
+    for (size_t i = 0; i < rig->rows.len; i++)
+        if (!rig->rows.at[i].held)
+            free_ns += rig->rows.at[i].amounts[LEDGER_ALLOC_NS];
+    assert_int_equal(free_ns, 4 * NS_PER_S);
+    assert_int_equal(rig->rows.len, 4);
+}
+
+/* Four slices make an A30; more slices than a board has are that board. */
+static void boards_have_slices(void **state)
+{
+    Rig *rig = *state;
+
+    snprintf(rig->gpu.reading.device.name, sizeof rig->gpu.reading.device.name, "NVIDIA A30");
+    split_gpu(rig, "2g.12gb", "1g.6gb");
+    hold(rig, "ann", 1)->gpu_instance = 1;
+    tick(rig, 1);
+    tick(rig, 8);
+    assert_seconds(row_of(rig, "ann"), LEDGER_ALLOC_NS, 4);
+    split_gpu(rig, "6g.24gb", "2g.12gb");
+    tick(rig, 8);
+    assert_seconds(row_of(rig, "ann"), LEDGER_ALLOC_NS, 4 + 6);
+}
+
+/* An account is part of who pays: a row has one. */
+static void an_account_has_rows_of_its_own(void **state)
+{
+    Rig *rig = *state;
+    Holding *h = hold(rig, "ann", 1);
+
+    snprintf(h->owner.account, sizeof h->owner.account, "physics");
+    tick(rig, 1);
+    tick(rig, 2);
+    snprintf(h->owner.account, sizeof h->owner.account, "biology");
+    tick(rig, 3);
+    assert_int_equal(rig->rows.len, 2);
+    assert_string_equal(rig->rows.at[1].owner.account, "biology");
+    assert_seconds(&rig->rows.at[1], LEDGER_ALLOC_NS, 3);
+}
+
+/* Somebody whom nobody knows holds it: that is not free. */
+static void an_unknown_owner_is_one(void **state)
+{
+    Rig *rig = *state;
+
+    tick(rig, 1);
+    tick(rig, 2);
+    hold(rig, "", 1)->attribution = ATTRIBUTION_UNKNOWN;
+    tick(rig, 3);
+    assert_int_equal(rig->rows.len, 2);
+    assert_false(rig->rows.at[0].held);
+    assert_true(rig->rows.at[1].held);
+    assert_seconds(&rig->rows.at[0], LEDGER_ALLOC_NS, 2);
+    assert_seconds(&rig->rows.at[1], LEDGER_ALLOC_NS, 3);
+}
+
+/* --- energy ------------------------------------------------------------------------------------------------------- */
+
+static void take_energy(Rig *rig, double watts, uint64_t seconds)
+{
+    int64_t before = 0;
+
+    (void)sample_int64(&rig->gpu.reading.sample[METRIC_TOTAL_ENERGY_CONSUMPTION], &before);
+    set_metric(&rig->gpu.reading, METRIC_TOTAL_ENERGY_CONSUMPTION, (double)before + watts * 1000 * (double)seconds);
+    tick(rig, seconds);
+}
+
+/* Idle power is learnt while nobody holds the GPU and charged to who does; above it counts what they did. */
+static void energy_is_charged_to_holders(void **state)
+{
+    Rig *rig = *state;
+
+    take_energy(rig, 70, 1); /* the first reading of the counter says nothing */
+    tick(rig, 1);
+    take_energy(rig, 70, 1);
+    assert_int_equal(row_of(rig, "")->amounts[LEDGER_IDLE_MJ], 70000);
+    hold(rig, "ann", 0.5);
+    hold(rig, "bob", 0.5);
+    set_metric(&rig->gpu.reading, METRIC_PROF_SM_ACTIVE, 0.8);
+    take_energy(rig, 470, 10);
+    assert_int_equal(row_of(rig, "ann")->amounts[LEDGER_IDLE_MJ], 350000);
+    assert_int_equal(row_of(rig, "bob")->amounts[LEDGER_ACTIVE_MJ], 2000000);
+    rig->holding_count = 0;
+    take_energy(rig, 86, 1);
+    rig->holding_count = 1;
+    take_energy(rig, 71, 1); /* learnt slowly: a sixteenth of the difference */
+    assert_int_equal(row_of(rig, "ann")->amounts[LEDGER_IDLE_MJ], 350000 + 71000);
+    take_energy(rig, 80, 1);
+    assert_int_equal(row_of(rig, "ann")->amounts[LEDGER_IDLE_MJ], 350000 + 71000 + 71000);
+    assert_int_equal(row_of(rig, "ann")->amounts[LEDGER_ACTIVE_MJ], 2000000 + 9000);
+    take_energy(rig, 40, 1);
+    assert_int_equal(row_of(rig, "ann")->amounts[LEDGER_IDLE_MJ], 350000 + 2 * 71000 + 40000);
+    assert_int_equal(row_of(rig, "ann")->amounts[LEDGER_ACTIVE_MJ], 2000000 + 9000);
+}
+
+/* A counter that began anew, or is missing: the power it takes now. */
+static void energy_without_a_counter(void **state)
+{
+    Rig *rig = *state;
+
+    hold(rig, "ann", 1);
+    set_metric(&rig->gpu.reading, METRIC_POWER_USAGE, 300);
+    tick(rig, 1);
+    tick(rig, 2);
+    assert_int_equal(row_of(rig, "ann")->amounts[LEDGER_ACTIVE_MJ], 600000);
+    take_energy(rig, 100, 1); /* the first reading says nothing */
+    take_energy(rig, 100, 1);
+    assert_int_equal(row_of(rig, "ann")->amounts[LEDGER_ACTIVE_MJ], 700000);
+    set_metric(&rig->gpu.reading, METRIC_TOTAL_ENERGY_CONSUMPTION, 5);
+    tick(rig, 1);
+    assert_int_equal(row_of(rig, "ann")->amounts[LEDGER_ACTIVE_MJ], 1000000);
+    tick(rig, 20); /* a gap has no power of its own */
+    assert_int_equal(row_of(rig, "")->amounts[LEDGER_ACTIVE_MJ], 0);
+}
+
+/* --- prices ------------------------------------------------------------------------------------------------------- */
+
+typedef struct Schedule {
+    Arena arena;
+    const Prices *prices;
+    Err err;
+} Schedule;
+
+static int read_schedule(Schedule *s, const char *text)
+{
+    const YamlNode *root;
+
+    *s = (Schedule){0};
+    if (yaml_load("stoker.yaml", text, strlen(text), &s->arena, &root, &s->err) < 0)
+        fail_msg("%s", s->err.text);
+    return prices_read(yaml_get(root, "prices"), &s->arena, &s->prices, &s->err);
+}
+
+static const char schedule[] = "prices:\n"
+                               "  currency: EUR\n"
+                               "  list:\n"
+                               "    - {id: any, on_demand: 1}\n"
+                               "    - {id: h100, board: h100, on_demand: 3}\n"
+                               "    - {id: h100-2, board: h100, from: 2027-01-01, reserved: 2.5}\n"
+                               "    - {id: slice, board: h100, mig: 1g.10gb, spot: 0.5}\n"
+                               "    - id: own\n"
+                               "      board: A100\n"
+                               "      owned: {capital: 20000, residual: 2468, life_years: 4, utilization: 0.5,\n"
+                               "              power_w: 500, pue: 1.2, price_per_kwh: 0.1, upkeep_per_year: 876.6}\n";
+
+static void assert_price(const Schedule *s, const char *board, const char *profile, const char *at, double slices,
+                         const char *expected)
+{
+    char text[PRICE_TEXT_CAP];
+    uint64_t real_ns;
+
+    assert_int_equal(clock_parse(at, &real_ns, NULL), 0);
+    prices_find(s->prices, board, profile, slices, real_ns, text);
+    assert_string_equal(text, expected);
+}
+
+static void the_price_in_force(void **state UNUSED)
+{
+    Schedule s;
+    PriceTag tag;
+
+    if (read_schedule(&s, schedule) < 0)
+        fail_msg("%s", s.err.text);
+    assert_price(&s, "NVIDIA L4", "", "2026-05-01T00:00:00Z", 1, "any on_demand 1 EUR");
+    assert_price(&s, "NVIDIA H100 80GB HBM3", "", "2026-12-31T23:59:59Z", 1, "h100 on_demand 3 EUR");
+    assert_price(&s, "NVIDIA H100 80GB HBM3", "", "2027-01-01T00:00:00Z", 1, "h100-2 reserved 2.5 EUR");
+    assert_price(&s, "NVIDIA H100 80GB HBM3", "1g.10gb", "2026-05-01T00:00:00Z", 0.25, "slice spot 2 EUR");
+    assert_price(&s, "NVIDIA H100 80GB HBM3", "3g.40gb", "2026-05-01T00:00:00Z", 0.25, "h100 on_demand 3 EUR");
+    assert_price(&s, "NVIDIA A100-SXM4-40GB", "", "2026-05-01T00:00:00Z", 1, "own owned 1.16 EUR");
+    assert_int_equal(price_tag_read("own owned 1.16 EUR", &tag), 0);
+    assert_string_equal(tag.id, "own");
+    assert_int_equal(tag.kind, PRICE_OWNED);
+    assert_true(tag.per_hour > 1.1599 && tag.per_hour < 1.1601);
+    assert_string_equal(tag.currency, "EUR");
+    assert_int_not_equal(price_tag_read("", &tag), 0);
+    assert_int_not_equal(price_tag_read("own owned x EUR", &tag), 0);
+    assert_int_not_equal(price_tag_read("own owned 1 EUR more", &tag), 0);
+    arena_done(&s.arena);
+}
+
+/* Whatever their order in the list. */
+static void boards_with_names_alike(void **state UNUSED)
+{
+    static const char text[] = "prices:\n"
+                               "  list:\n"
+                               "    - {id: h100-pcie, board: H100 PCIe, on_demand: 2}\n"
+                               "    - {id: l40s, board: l40s, on_demand: 1}\n"
+                               "    - {id: l4, board: L4, on_demand: 0.5}\n"
+                               "    - {id: h100, board: H100, on_demand: 3}\n"
+                               "    - {id: a100, board: A100, on_demand: 1.5}\n";
+    static const char at[] = "2026-05-01T00:00:00Z";
+    Schedule s;
+
+    if (read_schedule(&s, text) < 0)
+        fail_msg("%s", s.err.text);
+    assert_price(&s, "NVIDIA L40S", "", at, 1, "l40s on_demand 1 USD");
+    assert_price(&s, "NVIDIA L4", "", at, 1, "l4 on_demand 0.5 USD");
+    assert_price(&s, "NVIDIA L40", "", at, 1, "");
+    assert_price(&s, "NVIDIA H100 PCIe", "", at, 1, "h100-pcie on_demand 2 USD");
+    assert_price(&s, "NVIDIA GH100", "", at, 1, "");
+    assert_price(&s, "NVIDIA A100-SXM4-40GB", "", at, 1, "a100 on_demand 1.5 USD");
+    arena_done(&s.arena);
+}
+
+static void wrong_prices_are_named(void **state UNUSED)
+{
+    static const struct {
+        const char *text, *error;
+    } cases[] = {
+        {"prices: {list: [{id: a}]}", "stoker.yaml:1:17: price 'a' needs one of"},
+        {"prices: {list: [{on_demand: 1}]}", "a price needs an 'id'"},
+        {"prices: {list: [{id: a, on_demand: 1, spot: 1}]}", "needs one of"},
+        {"prices: {list: [{id: a, on_demand: -1}]}", "'on_demand' must be a number from 0"},
+        {"prices: {list: [{id: a, per_hour: 1}]}", "'per_hour' is no key of a price"},
+        {"prices: {list: [{id: a, spot: 1, from: soon}]}", "'from' must be a day"},
+        {"prices: {list: [{id: 'a b', spot: 1}]}", "'id' must be"},
+        {"prices: {list: [{id: a, spot: 1}, {id: a, spot: 2}]}", "two prices 'a'"},
+        {"prices: {list: [{id: a, owned: {capital: 1}}]}", "'owned' needs 'life_years'"},
+        {"prices: {list: [{id: a, owned: {capital: 1, life_years: 1, residual: 2}}]}", "more than 'capital'"},
+        {"prices: {list: [{id: a, owned: {capital: 1, life: 1}}]}", "'life' is no key of 'owned'"},
+        {"prices: {list: {}}", "must be a list"},
+        {"prices: {lists: []}", "'lists' is no key of 'prices'"},
+        {"prices: {currency: '', list: []}", "'currency' must be a code"},
+        {"prices: {currency: USD}", "needs a 'list'"},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        Schedule s;
+
+        assert_int_not_equal(read_schedule(&s, cases[i].text), 0);
+        if (!strstr(s.err.text, cases[i].error) || strncmp(s.err.text, "stoker.yaml:1:", 14) != 0)
+            fail_msg("%s: %s", cases[i].text, s.err.text);
+        arena_done(&s.arena);
+    }
+}
+
+/* Rows keep the price under which they began; the next price has rows of its own. */
+static void a_price_never_rewrites_the_past(void **state)
+{
+    Rig *rig = *state;
+    Schedule s;
+
+    assert_int_equal(read_schedule(&s, "prices: {list: [{id: a, spot: 1}]}"), 0);
+    hold(rig, "ann", 1);
+    ledger_set_prices(rig->ledger, s.prices);
+    run_ticks(rig, 2);
+    ledger_set_prices(rig->ledger, NULL);
+    run_ticks(rig, 3);
+    assert_int_equal(rig->rows.len, 2);
+    assert_string_equal(rig->rows.at[0].price, "a spot 1 USD");
+    assert_seconds(&rig->rows.at[0], LEDGER_ALLOC_NS, 1);
+    assert_string_equal(rig->rows.at[1].price, "");
+    assert_seconds(&rig->rows.at[1], LEDGER_ALLOC_NS, 3);
+    arena_done(&s.arena);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(what_an_owner_did, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_quality_is_said, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(held_back_and_idle, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(when_a_row_ends, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_gap_is_not_known, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_restart_is_not_known, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_split_gpu, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(boards_have_slices, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_account_has_rows_of_its_own, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_unknown_owner_is_one, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(energy_is_charged_to_holders, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(energy_without_a_counter, set_up, tear_down),
+        cmocka_unit_test(the_price_in_force),
+        cmocka_unit_test(boards_with_names_alike),
+        cmocka_unit_test(wrong_prices_are_named),
+        cmocka_unit_test_setup_teardown(a_price_never_rewrites_the_past, set_up, tear_down),
+    };
+
+    return cmocka_run_group_tests_name("ledger", tests, NULL, NULL);
+}

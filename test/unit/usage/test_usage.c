@@ -1,0 +1,495 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* engine/usage and service/usage: whose part of a GPU is whose, what is added up over time, and what reports say. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+
+#include "base/cleanup.h"
+#include "base/duration.h"
+#include "service/usage/usage_report.h"
+
+enum { OWN = 100, OTHER = 200, MIB = 1 << 20 };
+
+/* A node of one GPU, at second 100 of its clock. */
+static NodeProcess processes[8];
+static Reading instances[2];
+static Activity instance_activity[2];
+static NodeGpu gpu;
+static Node node;
+static Usage usage;
+static const uint32_t own_pids[] = {OWN, OWN + 1};
+static UsageGroup group;
+
+static void set_value(Reading *reading, MetricId id, double value)
+{
+    sample_set_double(&reading->sample[id], node.time_ns, value);
+}
+
+static void list_process(uint32_t pid, uint64_t mib, uint8_t sm_percent)
+{
+    processes[gpu.process_count++] = (NodeProcess){.pid = pid,
+                                                   .gpu_instance = DEVICE_NO_NUMBER,
+                                                   .compute_instance = DEVICE_NO_NUMBER,
+                                                   .used_bytes = mib * MIB,
+                                                   .sm_percent = sm_percent,
+                                                   .memory_percent = UINT8_MAX};
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    memset(&gpu, 0, sizeof gpu);
+    memset(&node, 0, sizeof node);
+    node.time_ns = 100 * NS_PER_S;
+    reading_init(&gpu.reading, DEVICE_GPU);
+    gpu.reading.device.index = 3;
+    gpu.reading.device.has_pci = true;
+    gpu.reading.device.pci.bus = 0x1b;
+    strcpy(gpu.reading.device.uuid, "GPU-a");
+    strcpy(gpu.reading.device.name, "NVIDIA H100 80GB HBM3");
+    gpu.state = GPU_UP;
+    gpu.last_sample_ns = 1;
+    gpu.processes = processes;
+    gpu.activity.word = ACTIVITY_WORKING;
+    sample_set_int64(&gpu.process_list, node.time_ns, 0);
+    node.gpus = &gpu;
+    node.gpu_count = 1;
+    group = (UsageGroup){.pids = own_pids, .pid_count = ARRAY_LEN(own_pids)};
+    usage_init(&usage);
+    return 0;
+}
+
+/* Lets `seconds` pass with a power and the counter of it. */
+static void tick(double seconds, double watt)
+{
+    static double energy_mj;
+
+    node.time_ns += (uint64_t)(seconds * 1e9);
+    energy_mj += watt * seconds * 1000;
+    set_value(&gpu.reading, METRIC_POWER_USAGE, watt);
+    set_value(&gpu.reading, METRIC_TOTAL_ENERGY_CONSUMPTION, energy_mj);
+    usage_update(&usage, &(Snapshot){.node = &node}, &group);
+}
+
+/* --- whose part --------------------------------------------------------------------------------------------------- */
+
+static void test_a_part_by_who_else_is_there(void **state)
+{
+    (void)state;
+    UsagePart part = usage_find_part(&gpu, NULL, &group);
+    assert_false(part.held);
+    assert_true(part.share <= 0);
+
+    list_process(OWN, 10, 50);
+    list_process(OWN + 1, 5, UINT8_MAX);
+    part = usage_find_part(&gpu, NULL, &group);
+    assert_int_equal(part.attribution, ATTRIBUTION_EXCLUSIVE);
+    assert_true(part.share >= 1 && part.memory_bytes == 15 * MIB && part.processes == 2);
+
+    list_process(OTHER, 20, 30); /* one is not sampled: equal parts */
+    part = usage_find_part(&gpu, NULL, &group);
+    assert_int_equal(part.attribution, ATTRIBUTION_EVEN);
+    assert_float_equal(part.share, 2.0 / 3, 1e-9);
+    assert_int_equal(part.memory_bytes, 15 * MIB);
+
+    processes[1].sm_percent = 10;
+    part = usage_find_part(&gpu, NULL, &group);
+    assert_int_equal(part.attribution, ATTRIBUTION_SAMPLED);
+    assert_float_equal(part.share, 60.0 / 90, 1e-9);
+
+    processes[0].sm_percent = processes[1].sm_percent = processes[2].sm_percent = 0; /* nobody computes */
+    assert_int_equal(usage_find_part(&gpu, NULL, &group).attribution, ATTRIBUTION_EVEN);
+
+    processes[1].used_bytes = UINT64_MAX;
+    assert_true(usage_find_part(&gpu, NULL, &group).memory_bytes == UINT64_MAX);
+}
+
+static void test_selected_gpus_and_all(void **state)
+{
+    static const char *const names[] = {"3", "GPU-a", "1b:00.0", "0000:1B:00.0", "4", "GPU-b", "1c:00.0", ""};
+
+    (void)state;
+    list_process(OTHER, 10, 50);
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        const UsageGroup chosen = {.selected = &names[i], .selected_count = 1};
+        const UsagePart part = usage_find_part(&gpu, NULL, &chosen);
+
+        assert_int_equal(part.held, i < 4);
+        assert_int_equal(part.attribution, ATTRIBUTION_UNKNOWN);
+        assert_true(part.share >= (i < 4));
+    }
+    assert_true(usage_find_part(&gpu, NULL, &(UsageGroup){.all = true}).held);
+}
+
+static void test_a_part_of_an_instance(void **state)
+{
+    (void)state;
+    reading_init(&instances[0], DEVICE_COMPUTE_INSTANCE);
+    instances[0].device.gpu_instance = 1;
+    instances[0].device.compute_instance = 0;
+    list_process(OWN, 10, UINT8_MAX);
+    list_process(OTHER, 10, UINT8_MAX);
+    processes[0].gpu_instance = 1;
+    processes[0].compute_instance = 0;
+    processes[1].gpu_instance = 2;
+    assert_int_equal(usage_find_part(&gpu, &instances[0], &group).attribution, ATTRIBUTION_MIG);
+    assert_false(usage_find_part(&gpu, NULL, &group).held);
+    instances[0].device.gpu_instance = 2;
+    assert_false(usage_find_part(&gpu, &instances[0], &group).held);
+    instances[0].device.gpu_instance = 1;
+    instances[0].device.compute_instance = 1;
+    assert_false(usage_find_part(&gpu, &instances[0], &group).held);
+}
+
+/* --- over time ---------------------------------------------------------------------------------------------------- */
+
+static void test_only_the_time_on_the_gpu_counts(void **state)
+{
+    const UsageDevice *d = usage.devices;
+
+    (void)state;
+    set_value(&gpu.reading, METRIC_FB_USED, 500);
+    sample_set_int64(&gpu.process_list, node.time_ns, 0);
+    set_value(&gpu.reading, METRIC_FB_TOTAL, 80000);
+    tick(0, 100);
+    tick(1, 100);
+    assert_true(d->held_s <= 0 && d->energy_j <= 0);
+    node.time_ns++;
+    set_value(&gpu.reading, METRIC_FB_USED, 2500); /* the group came, and the list of processes is older */
+    tick(0, 100);
+
+    list_process(OWN, 2000, UINT8_MAX);
+    set_value(&gpu.reading, METRIC_FB_USED, 2500);
+    set_value(&gpu.reading, METRIC_PROF_SM_ACTIVE, 0.8);
+    set_value(&gpu.reading, METRIC_GPU_TEMP, 70);
+    tick(1, 400);
+    processes[0].used_bytes = 1000 * MIB;
+    set_value(&gpu.reading, METRIC_PROF_SM_ACTIVE, 0.4);
+    set_value(&gpu.reading, METRIC_GPU_TEMP, 60);
+    gpu.activity = (Activity){.word = ACTIVITY_WAITING, .cause = ACTIVITY_CAUSE_INPUT};
+    tick(3, 200);
+    gpu.process_count = 0;
+    set_value(&gpu.reading, METRIC_GPU_TEMP, 90);
+    tick(1, 900);
+
+    assert_float_equal(d->held_s, 4, 1e-6);
+    assert_float_equal(usage.measured_s, 6, 1e-6);
+    assert_float_equal(d->energy_j, 400 + 600, 1e-6);
+    assert_int_equal(d->energy_basis, USAGE_ENERGY_COUNTER);
+    assert_float_equal(usage_mean(d, USAGE_SM), (0.8 + 3 * 0.4) / 4, 1e-9);
+    assert_float_equal(usage_mean(d, USAGE_POWER), 250, 1e-6);
+    assert_true(isnan(usage_mean(d, USAGE_TENSOR)));
+    assert_float_equal(d->temperature_max_c, 70, 0);
+    assert_float_equal(d->memory_before_bytes, 500.0 * MIB, 0);
+    assert_float_equal(d->memory_peak_bytes, 2000.0 * MIB, 0);
+    assert_float_equal(d->device_peak_bytes, 2500.0 * MIB, 0);
+    assert_float_equal(usage.memory_peak_bytes, 2000.0 * MIB, 0);
+    assert_float_equal(d->activity_s[ACTIVITY_WORKING][0], 1, 1e-6);
+    assert_float_equal(d->activity_s[ACTIVITY_WAITING][ACTIVITY_CAUSE_INPUT], 3, 1e-6);
+    assert_int_equal(usage_attribution(d), ATTRIBUTION_EXCLUSIVE);
+}
+
+static void test_a_sharer_has_its_part_of_the_numbers(void **state)
+{
+    (void)state;
+    list_process(OWN, 2000, 20);
+    list_process(OTHER, 3000, 60);
+    set_value(&gpu.reading, METRIC_FB_USED, 5000);
+    set_value(&gpu.reading, METRIC_PROF_SM_ACTIVE, 0.8);
+    tick(0, 400);
+    tick(2, 400);
+    assert_float_equal(usage_own_mean(usage.devices, USAGE_SM), 0.2, 1e-9);
+    assert_float_equal(usage_mean(usage.devices, USAGE_SM), 0.8, 1e-9);
+    assert_float_equal(usage.devices->energy_j, 200, 1e-6);
+    assert_float_equal(usage.devices->memory_before_bytes, 3000.0 * MIB, 0); /* it was there at the first reading */
+}
+
+/* The counter is read less often than we look: the span since then is shared by who was there in it. */
+static void test_energy_of_a_span_in_which_the_group_came(void **state)
+{
+    (void)state;
+    tick(0, 400);
+    node.time_ns += NS_PER_S;
+    usage_update(&usage, &(Snapshot){.node = &node}, &group);
+    list_process(OWN, 1, UINT8_MAX);
+    for (int i = 0; i < 2; i++) {
+        node.time_ns += NS_PER_S;
+        usage_update(&usage, &(Snapshot){.node = &node}, &group);
+    }
+    double before;
+    assert_true(sample_double(&gpu.reading.sample[METRIC_TOTAL_ENERGY_CONSUMPTION], &before));
+    assert_true(usage.devices->energy_j <= 0);
+    node.time_ns += NS_PER_S;
+    set_value(&gpu.reading, METRIC_TOTAL_ENERGY_CONSUMPTION, before + 1600e3);
+    usage_update(&usage, &(Snapshot){.node = &node}, &group);
+    assert_float_equal(usage.devices->energy_j, 1200, 1e-6);
+    usage_update(&usage, &(Snapshot){.node = &node}, &group);
+    assert_float_equal(usage.devices->energy_j, 1200, 1e-6);
+}
+
+static void test_energy_without_a_counter_or_with_one_that_was_reset(void **state)
+{
+    (void)state;
+    list_process(OWN, 1, UINT8_MAX);
+    tick(0, 100);
+    tick(1, 100);
+    node.time_ns += NS_PER_S;
+    set_value(&gpu.reading, METRIC_TOTAL_ENERGY_CONSUMPTION, 1);
+    usage_update(&usage, &(Snapshot){.node = &node}, &group);
+    assert_float_equal(usage.devices->energy_j, 200, 1e-3);
+    assert_int_equal(usage.devices->energy_basis, USAGE_ENERGY_POWER);
+
+    sample_set_absent(&gpu.reading.sample[METRIC_TOTAL_ENERGY_CONSUMPTION], node.time_ns, ABSENCE_NOT_SUPPORTED);
+    usage_init(&usage);
+    usage_update(&usage, &(Snapshot){.node = &node}, &group);
+    node.time_ns += 2 * NS_PER_S;
+    usage_update(&usage, &(Snapshot){.node = &node}, &group);
+    assert_float_equal(usage.devices->energy_j, 200, 1e-6);
+    assert_float_equal(usage_energy_j(&usage), 200, 1e-6);
+}
+
+static void test_the_end_adds_what_no_reading_has(void **state)
+{
+    (void)state;
+    list_process(OWN, 1, UINT8_MAX);
+    tick(0, 100);
+    tick(1, 100);
+    usage_end(&usage, node.time_ns + NS_PER_S / 2);
+    assert_float_equal(usage.devices->energy_j, 150, 1e-6);
+    usage_end(&usage, node.time_ns + 3 * NS_PER_S); /* too long ago */
+    assert_float_equal(usage.devices->energy_j, 150, 1e-6);
+}
+
+static void test_throttling_by_counters_and_by_bits(void **state)
+{
+    const UsageDevice *d = usage.devices;
+
+    (void)state;
+    list_process(OWN, 1, UINT8_MAX);
+    set_value(&gpu.reading, METRIC_CLOCKS_EVENT_REASON_SW_POWER_CAP_NS, 5e9);
+    set_value(&gpu.reading, METRIC_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN_NS, 0);
+    tick(0, 1);
+    tick(1, 1);
+    assert_true(d->throttle_known && d->throttled_s <= 0);
+    set_value(&gpu.reading, METRIC_CLOCKS_EVENT_REASON_SW_POWER_CAP_NS, 5.5e9);
+    set_value(&gpu.reading, METRIC_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN_NS, 0.25e9);
+    tick(1, 1);
+    assert_float_equal(d->throttle_s[USAGE_THROTTLE_POWER], 0.5, 1e-6);
+    assert_float_equal(d->throttle_s[USAGE_THROTTLE_THERMAL], 0.25, 1e-6);
+    assert_float_equal(d->throttled_s, 0.5, 1e-6); /* at the same time, as far as is known */
+    set_value(&gpu.reading, METRIC_CLOCKS_EVENT_REASON_SW_POWER_CAP_NS, 99e9); /* more than the tick is the tick */
+    sample_set_int64(&gpu.reading.sample[METRIC_CLOCKS_EVENT_REASONS], node.time_ns, 0x80);
+    tick(1, 1);
+    assert_float_equal(d->throttle_s[USAGE_THROTTLE_POWER], 1.5, 1e-6);
+    assert_float_equal(d->throttle_s[USAGE_THROTTLE_BRAKE], 1, 1e-6); /* has no counter here */
+}
+
+static void test_gaps(void **state)
+{
+    const UsageDevice *d = usage.devices;
+
+    (void)state;
+    list_process(OWN, 1, UINT8_MAX);
+    tick(0, 100);
+    tick(1, 100);
+    gpu.state = GPU_HUNG;
+    gpu.process_count = 0;
+    sample_set_absent(&gpu.process_list, node.time_ns, ABSENCE_TIMED_OUT);
+    tick(2, 100);
+    assert_float_equal(d->held_s, 3, 1e-6); /* where it was, as nobody says otherwise */
+    assert_float_equal(d->gap_s, 2, 1e-6);
+    assert_float_equal(d->energy_j, 100, 1e-6);
+    gpu.state = GPU_UP;
+    sample_set_int64(&gpu.process_list, node.time_ns, 0);
+    tick(10, 100);
+    assert_float_equal(usage.gap_s, 0, 0);
+    tick(10.5, 100); /* the machine slept */
+    assert_float_equal(usage.gap_s, 10.5, 1e-6);
+    assert_float_equal(usage.measured_s, 13, 1e-6);
+    assert_float_equal(d->held_s, 3, 1e-6);
+}
+
+static void test_nothing_counts_before_the_driver_answers(void **state)
+{
+    (void)state;
+    list_process(OWN, 1, UINT8_MAX);
+    gpu.last_sample_ns = 0;
+    gpu.state = GPU_STARTING;
+    strcpy(node.driver_why, "the driver is not loaded");
+    tick(1, 100);
+    tick(1, 100);
+    assert_int_equal(usage.last_ns, 0);
+    assert_string_equal(usage.driver_why, "the driver is not loaded");
+}
+
+static void test_an_instance_has_its_slices_of_the_power(void **state)
+{
+    (void)state;
+    reading_init(&instances[0], DEVICE_COMPUTE_INSTANCE);
+    instances[0].device.gpu_instance = 1;
+    instances[0].device.compute_instance = 0;
+    strcpy(instances[0].device.parent_uuid, "GPU-a");
+    strcpy(instances[0].device.uuid, "MIG-a");
+    strcpy(instances[0].profile, "2g.20gb");
+    instance_activity[0].word = ACTIVITY_IDLE_HELD;
+    gpu.instances = instances;
+    gpu.instance_count = 1;
+    gpu.instance_activity = instance_activity;
+    list_process(OWN, 1, UINT8_MAX);
+    processes[0].gpu_instance = 1;
+    processes[0].compute_instance = 0;
+    tick(0, 700);
+    tick(1, 700);
+    assert_int_equal(usage.devices[0].device.kind, DEVICE_COMPUTE_INSTANCE);
+    assert_float_equal(usage.devices[0].energy_j, 200, 1e-3);
+    assert_float_equal(usage_own_mean(&usage.devices[0], USAGE_POWER), 200, 1e-3);
+    assert_float_equal(usage.devices[0].activity_s[ACTIVITY_IDLE_HELD][0], 1, 1e-6);
+    assert_true(usage.devices[1].held_s <= 0); /* the GPU around it */
+    gpu.instance_count = 0;                    /* it was destroyed */
+    tick(1, 700);
+    assert_float_equal(usage.devices[0].held_s, 1, 1e-6);
+    assert_false(usage.devices[0].now.held);
+}
+
+static void test_xids_of_the_devices_that_were_held(void **state)
+{
+    XidEvent event = {.gpu = gpu.reading.device.pci, .xid = 31, .gpu_instance = DEVICE_NO_NUMBER};
+
+    (void)state;
+    tick(0, 1);
+    usage_add_xid(&usage, &event, 5);
+    assert_int_equal(usage.devices->xid_count, 0);
+    list_process(OWN, 1, UINT8_MAX);
+    tick(1, 1);
+    usage_add_xid(&usage, &event, 6);
+    usage_add_xid(&usage, &event, 7);
+    event.xid = 79;
+    usage_add_xid(&usage, &event, 8);
+    event.gpu.bus++;
+    usage_add_xid(&usage, &event, 9);
+    assert_int_equal(usage.devices->xid_count, 2);
+    assert_true(usage.devices->xids[0].count == 2 && usage.devices->xids[0].first_real_ns == 6);
+    assert_true(usage.devices->xids[1].xid == 79 && usage.devices->xids[1].count == 1);
+}
+
+static void test_problems_once_each(void **state)
+{
+    Incident incident = {.id = "a", .class = "thermal", .severity = SEVERITY_WARNING, .title = "GPU 3 is hot"};
+
+    (void)state;
+    incident.device = gpu.reading.device;
+    tick(0, 1);
+    usage_add_problem(&usage, &incident); /* not ours */
+    assert_int_equal(usage.problem_count, 0);
+    list_process(OWN, 1, UINT8_MAX);
+    tick(1, 1);
+    usage_add_problem(&usage, &incident);
+    strcpy(incident.id, "b"); /* the agent's own name for it */
+    usage_add_problem(&usage, &incident);
+    assert_int_equal(usage.problem_count, 1);
+    assert_int_equal(usage.problems[0].gpu_index, 3);
+    strcpy(incident.class, "fan");
+    usage_add_problem(&usage, &incident);
+    assert_int_equal(usage.problem_count, 2);
+}
+
+/* --- reports ------------------------------------------------------------------------------------------------------ */
+
+static void test_text_and_json_of_a_run(void **state)
+{
+    static const char *const notes[] = {"a note"};
+    const UsageRun run = {.version = "1",
+                          .command = "train",
+                          .started_real_ns = NS_PER_S,
+                          .wall_ns = 4 * NS_PER_S,
+                          .exit_status = 143,
+                          .signal = 15,
+                          .notes = notes,
+                          .note_count = 1};
+    CLEANUP(str_done) Str text, json, line;
+    json_error_t error;
+
+    (void)state;
+    list_process(OWN, 2048, 20);
+    list_process(OTHER, 3000, 60);
+    set_value(&gpu.reading, METRIC_PROF_SM_ACTIVE, 0.8);
+    set_value(&gpu.reading, METRIC_FB_TOTAL, 80 * 1024);
+    tick(0, 400);
+    tick(2, 400);
+    str_init(&text, 1 << 20);
+    str_init(&json, 1 << 20);
+    str_init(&line, 1 << 20);
+    usage_text(&usage, &run, false, &text);
+    usage_json(&usage, &run, &json);
+    usage_json_line(&usage, &node, &line);
+    assert_string_equal(text.text, "stoker run: train: 4.00 s, ended by signal 15; 1 GPU, 200 J, 2.00 GiB of GPU memory "
+                                   "at its peak\n"
+                                   "  note: a note\n"
+                                   "\n"
+                                   "GPU 3 H100 80GB HBM3: held for 2.00 s, shared: 25 % of its work is this command's, by "
+                                   "the driver's samples\n"
+                                   "  activity   working 100 %\n"
+                                   "  work       SM active 20 %; of all programs: SM active 80 %\n"
+                                   "  memory     2.00 GiB at its peak of 80.0 GiB\n"
+                                   "  power      100 W on average, 200 J\n");
+    json_t *report = json_loadb(json.text, json.len, 0, &error);
+    assert_non_null(report);
+    assert_int_equal(json_integer_value(json_object_get(report, "exit_status")), 143);
+    const json_t *one = json_array_get(json_object_get(report, "gpus"), 0);
+    assert_float_equal(json_number_value(json_object_get(one, "sm_active")), 0.2, 1e-9);
+    assert_string_equal(json_string_value(json_object_get(one, "attribution")), "sampled");
+    assert_true(json_is_null(json_object_get(one, "memory_before_bytes")));
+    const json_t *verdict = json_array_get(json_object_get(report, "verdicts"), 0);
+    assert_string_equal(json_string_value(json_object_get(verdict, "activity")), "working");
+    json_decref(report);
+    report = json_loadb(line.text, line.len, 0, &error);
+    assert_non_null(report);
+    assert_int_equal(json_array_size(json_object_get(report, "gpus")), 1);
+    json_decref(report);
+}
+
+static void test_text_without_a_gpu(void **state)
+{
+    const UsageRun run = {.command = "true", .wall_ns = 7261 * NS_PER_S};
+    CLEANUP(str_done) Str text;
+
+    (void)state;
+    str_init(&text, 1 << 20);
+    usage_text(&usage, &run, false, &text);
+    assert_string_equal(text.text, "stoker run: true: 2h1m1s, exit status 0\n");
+    tick(0, 1);
+    tick(1, 1);
+    str_clear(&text);
+    usage_text(&usage, &run, false, &text);
+    assert_string_equal(text.text, "stoker run: true: 2h1m1s, exit status 0; no process of it was on a GPU\n");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_a_part_by_who_else_is_there, begin),
+        cmocka_unit_test_setup(test_selected_gpus_and_all, begin),
+        cmocka_unit_test_setup(test_a_part_of_an_instance, begin),
+        cmocka_unit_test_setup(test_only_the_time_on_the_gpu_counts, begin),
+        cmocka_unit_test_setup(test_a_sharer_has_its_part_of_the_numbers, begin),
+        cmocka_unit_test_setup(test_energy_of_a_span_in_which_the_group_came, begin),
+        cmocka_unit_test_setup(test_energy_without_a_counter_or_with_one_that_was_reset, begin),
+        cmocka_unit_test_setup(test_the_end_adds_what_no_reading_has, begin),
+        cmocka_unit_test_setup(test_throttling_by_counters_and_by_bits, begin),
+        cmocka_unit_test_setup(test_gaps, begin),
+        cmocka_unit_test_setup(test_nothing_counts_before_the_driver_answers, begin),
+        cmocka_unit_test_setup(test_an_instance_has_its_slices_of_the_power, begin),
+        cmocka_unit_test_setup(test_xids_of_the_devices_that_were_held, begin),
+        cmocka_unit_test_setup(test_problems_once_each, begin),
+        cmocka_unit_test_setup(test_text_and_json_of_a_run, begin),
+        cmocka_unit_test_setup(test_text_without_a_gpu, begin),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* service/who/who.c: the table and the JSON of holdings, alone, of one GPU and summed up by owner. */
+#include <errno.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "base/duration.h"
+#include "service/who/who.h"
+
+static NodeGpu gpus[3];
+static Reading instances[2];
+static Activity words[2];
+static Node node = {.hostname = "node-7", .real_ns = 1767614400 * NS_PER_S, .gpus = gpus, .gpu_count = 3};
+static const HoldingProcess processes[] = {{.pid = 100, .name = "vllm", .user = "root"}};
+
+static const Holding holdings[] = {
+    {.gpu = 0,
+     .gpu_instance = DEVICE_NO_NUMBER,
+     .compute_instance = DEVICE_NO_NUMBER,
+     .owner =
+         {.user = "root", .pod = "chat-0", .namespace = "serving", .container = "main", .process = "vllm", .pid = 100},
+     .state = HOLDING_USED,
+     .attribution = ATTRIBUTION_SAMPLED,
+     .share = 0.75,
+     .sm_share = 0.6,
+     .memory_bytes = UINT64_C(20) << 30,
+     .process_count = 1,
+     .processes = processes},
+    {.gpu = 0,
+     .gpu_instance = DEVICE_NO_NUMBER,
+     .compute_instance = DEVICE_NO_NUMBER,
+     .owner = {.pod = "chat-1", .namespace = "serving", .container = "main", .pid = -1},
+     .state = HOLDING_RESERVED,
+     .attribution = ATTRIBUTION_SAMPLED,
+     .share = 0.25,
+     .sm_share = NAN},
+    {.gpu = 1,
+     .gpu_instance = 7,
+     .compute_instance = 0,
+     .owner = {.user = "alice", .job = "4711", .account = "physics", .process = "python", .pid = 200},
+     .state = HOLDING_IDLE_HELD,
+     .attribution = ATTRIBUTION_MIG,
+     .share = 1,
+     .sm_share = NAN,
+     .memory_bytes = UINT64_C(5) << 30,
+     .process_count = 1,
+     .processes = processes},
+};
+static const JobInfo jobs[] = {{.job = "4711", .name = "pretrain", .account = "physics", .nodes = 2}};
+static const Snapshot snapshot = {
+    .node = &node, .job_infos = {jobs, 1}, .holdings = holdings, .holding_count = ARRAY_LEN(holdings)};
+
+static int open_node(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 3; i++) {
+        reading_init(&gpus[i].reading, DEVICE_GPU);
+        gpus[i].reading.device.index = i;
+        snprintf(gpus[i].reading.device.uuid, DEVICE_UUID_CAP, "GPU-%u", i);
+    }
+    gpus[0].activity.word = ACTIVITY_WORKING;
+    gpus[2].activity.word = ACTIVITY_FREE;
+    gpus[1].instances = instances;
+    gpus[1].instance_count = 2;
+    gpus[1].instance_activity = words;
+    for (uint32_t k = 0; k < 2; k++) {
+        reading_init(&instances[k], DEVICE_COMPUTE_INSTANCE);
+        instances[k].device.gpu_instance = 7 + k;
+        instances[k].device.compute_instance = 0;
+        snprintf(instances[k].device.uuid, DEVICE_UUID_CAP, "MIG-%u", k);
+        words[k].word = ACTIVITY_IDLE_HELD;
+    }
+    return 0;
+}
+
+static void expect(const char *by, const char *gpu, void (*write)(const Snapshot *, const WhoQuery *, Str *),
+                   const char *wanted)
+{
+    CLEANUP(str_done) Str out = str_limited(65536);
+    WhoQuery query;
+
+    assert_int_equal(who_query_read(&snapshot, by, gpu, &query, NULL), 0);
+    write(&snapshot, &query, &out);
+    assert_string_equal(out.text ? out.text : "", wanted);
+}
+
+static void the_table(void **state)
+{
+    (void)state;
+    expect(NULL, NULL, who_text,
+           "GPU        STATE      ACTIVITY   SHARE  BY         MEMORY  PROCESSES  OWNER\n"
+           "0          used       working     75 %  sampled  20.0 GiB          1  pod serving/chat-0, main\n"
+           "0          reserved   idle held   25 %  sampled         -          0  pod serving/chat-1, main\n"
+           "1 MIG 7/0  idle_held  idle held  100 %  mig      5.00 GiB          1  job 4711 of alice, pretrain\n"
+           "Nobody holds GPU 1 MIG 8/0 (idle held), 2\n");
+    expect(NULL, "MIG-0", who_text,
+           "GPU        STATE      ACTIVITY   SHARE  BY     MEMORY  PROCESSES  OWNER\n"
+           "1 MIG 7/0  idle_held  idle held  100 %  mig  5.00 GiB          1  job 4711 of alice, pretrain\n");
+    expect(NULL, "2", who_text, "Nobody holds GPU 2\n");
+}
+
+static void sums_by_owner(void **state)
+{
+    (void)state;
+    expect("namespace", NULL, who_text,
+           "GPUS   MIG  IDLE    MEMORY  PROCESSES  NAMESPACE\n"
+           "1.00  0.00  0.25  20.0 GiB          1  serving\n"
+           "0.00  1.00  1.00  5.00 GiB          1  -\n"
+           "Nobody holds GPU 1 MIG 8/0 (idle held), 2\n");
+    expect("pod", "0", who_text,
+           "GPUS   MIG  IDLE    MEMORY  PROCESSES  POD\n"
+           "0.75  0.00  0.00  20.0 GiB          1  serving/chat-0\n"
+           "0.25  0.00  0.25         -          0  serving/chat-1\n");
+    expect("account", "MIG-0", who_json,
+           "{\"time\":\"2026-01-05T12:00:00.000Z\",\"node\":\"node-7\",\"allocations\":[{\"gpu\":1,\"uuid\":\"GPU-1\","
+           "\"instance\":{\"gpu_instance\":7,\"compute_instance\":0},\"owner\":{\"user\":\"alice\",\"job\":\"4711\","
+           "\"account\":\"physics\",\"pod\":null,\"namespace\":null,\"container\":null,\"process\":\"python\",\"pid\":"
+           "200},"
+           "\"state\":\"idle_held\",\"attribution\":\"mig\",\"activity\":\"idle held\",\"share\":1,\"sm_share\":null,"
+           "\"memory_bytes\":5368709120,\"processes\":[{\"pid\":100,\"name\":\"vllm\",\"user\":\"root\"}]}],"
+           "\"jobs\":[{\"job\":\"4711\",\"name\":\"pretrain\",\"account\":\"physics\",\"nodes\":2}],"
+           "\"by\":\"account\",\"owners\":[{\"owner\":\"physics\",\"gpus\":0,\"instances\":1,\"idle\":1,"
+           "\"memory_bytes\":5368709120,\"processes\":1}]}\n");
+}
+
+static void the_json(void **state)
+{
+    (void)state;
+    expect(NULL, "2", who_json,
+           "{\"time\":\"2026-01-05T12:00:00.000Z\",\"node\":\"node-7\",\"allocations\":[],"
+           "\"jobs\":[{\"job\":\"4711\",\"name\":\"pretrain\",\"account\":\"physics\",\"nodes\":2}]}\n");
+}
+
+static void what_is_not_there(void **state)
+{
+    WhoQuery query = {.by = WHO_BY_POD};
+    Err err = {0};
+
+    (void)state;
+    assert_int_equal(who_query_read(&snapshot, "colour", NULL, &query, &err), -EINVAL);
+    assert_string_equal(err.text, "by: user, job, pod, namespace, account or container");
+    assert_int_equal(who_query_read(&snapshot, NULL, "9", &query, &err), -ENOENT);
+    assert_non_null(strstr(err.text, "'9'"));
+    assert_int_equal(query.by, WHO_BY_POD); /* untouched */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_table),
+        cmocka_unit_test(sums_by_owner),
+        cmocka_unit_test(the_json),
+        cmocka_unit_test(what_is_not_there),
+    };
+
+    return cmocka_run_group_tests(tests, open_node, NULL);
+}
