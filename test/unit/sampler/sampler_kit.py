@@ -19,6 +19,10 @@ def scenario(gpus, work="", driver=590, at=""):
             f"gpus:\n{gpus}{work}{at}truth: []\n")
 
 
+class NoReading(Exception):
+    """A GPU that is not answered for just now, as in a reset; `until` waits it out."""
+
+
 class Node:
     """A node of its own; its clock stands unless `speed` says otherwise."""
 
@@ -105,8 +109,11 @@ class Puppet:
         end = time.monotonic() + PATIENCE_S
         while True:
             board = self.dump()
-            if condition(board):
-                return board
+            try:
+                if condition(board):
+                    return board
+            except NoReading:
+                pass
             if time.monotonic() > end:
                 raise AssertionError(f"never: {what}\n{json.dumps(board)[:6000]}")
             time.sleep(0.01)
@@ -126,7 +133,10 @@ class Puppet:
 
 def values(board, gpu, instance=None):
     row = board["gpus"][gpu]
-    return (row["reading"] if instance is None else row["instances"][instance])["values"]
+    reading = row["reading"] if instance is None else row["instances"][instance]
+    if reading is None:
+        raise NoReading(row)
+    return reading["values"]
 
 
 def descriptors(pid):
