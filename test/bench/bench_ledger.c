@@ -40,14 +40,16 @@ static void two_clocks(size_t n)
     }
 }
 
-static void put_nothing(void *self UNUSED, const LedgerRow *row)
+static bool put_nothing(void *self UNUSED, const LedgerRow *row)
 {
     bench_use(row);
+    return true;
 }
 
-static void put_change(void *self UNUSED, const LedgerRow *row)
+static bool put_change(void *self UNUSED, const LedgerRow *row)
 {
     changes[change_count++] = db_ledger_change(row);
+    return true;
 }
 
 static void update(LedgerPut put)

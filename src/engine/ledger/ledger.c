@@ -25,11 +25,16 @@
  * board's rating, not a fault. */
 enum { THROTTLE_BITS = 0x08 | 0x20 | 0x40 | 0x80, IDLE_WEIGHT = 16 };
 
+enum { LATE_ROWS = 64 }; /* of a GPU: rows that are over, and wait until they can be kept */
+
 typedef struct OpenRow {
     LedgerRow row;
     uint32_t gpu_instance, compute_instance;
     uint64_t from_ns; /* monotonic */
     bool touched;     /* in this tick */
+    bool known;       /* it was kept once; it may have grown since */
+    bool late;        /* as it is now, it is not kept */
+    bool over;        /* nothing is added any more */
 } OpenRow;
 
 typedef struct Slot {
@@ -257,7 +262,7 @@ static bool is_row_of(const OpenRow *open, const Part *part, LedgerQuality quali
     const Device *device = &part->reading->device;
     const Owner *owner = part->holding ? &part->holding->owner : &nobody;
 
-    return open->gpu_instance == device->gpu_instance && open->compute_instance == device->compute_instance &&
+    return !open->over && open->gpu_instance == device->gpu_instance && open->compute_instance == device->compute_instance &&
            row->share_kind == (part->holding ? part->holding->attribution : ATTRIBUTION_UNKNOWN) &&
            (row->quality == quality || quality == LEDGER_QUALITY_NONE || row->quality == LEDGER_QUALITY_NONE) &&
            row->held == (part->holding != NULL) && owner_is_same(&row->owner, owner) &&
@@ -330,20 +335,68 @@ static void add_part(const Tick *t, const Part *part)
     open->row.until_real_ns = open->row.from_real_ns + (t->node->time_ns - open->from_ns);
 }
 
-/* Before the tick is added: rows whose owner left, of an hour that is over, or of a clock that was set. */
+/* Before the tick is added: rows whose owner left, of an hour that is over, or of a clock that was set. One that is not
+ * kept yet stays until it is. */
 static void close_rows(const Tick *t)
 {
     const uint64_t start_ns = t->node->time_ns - t->dt_ns;
     const uint64_t start_real_ns = t->node->real_ns > t->dt_ns ? t->node->real_ns - t->dt_ns : 0;
 
     for (size_t i = t->slot->rows.len; i-- > 0;) {
-        const OpenRow *open = &t->slot->rows.at[i];
+        OpenRow *open = &t->slot->rows.at[i];
         const uint64_t expected_ns = open->row.from_real_ns + (start_ns - open->from_ns);
         const uint64_t off_ns = expected_ns > start_real_ns ? expected_ns - start_real_ns : start_real_ns - expected_ns;
 
-        if (off_ns > STEP_NS || start_real_ns / NS_PER_H != open->row.from_real_ns / NS_PER_H ||
-            open->row.until_ns + LEFT_NS < start_ns)
+        open->over |= off_ns > STEP_NS || start_real_ns / NS_PER_H != open->row.from_real_ns / NS_PER_H ||
+                      open->row.until_ns + LEFT_NS < start_ns;
+        if (open->over && !open->late)
             vec_remove(&t->slot->rows, i);
+    }
+}
+
+/* So that time is not lost where too many rows cannot be kept: that of `from` is added to `into`, whose owner is not
+ * known then. */
+static void join_rows(LedgerRow *into, const LedgerRow *from)
+{
+    uint64_t amounts[LEDGER_AMOUNT_END] = {0};
+    const LedgerRow *const rows[] = {into, from};
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        const uint64_t *a = rows[i]->amounts;
+
+        amounts[LEDGER_GAPS_NS] += a[LEDGER_ALLOC_NS] + a[LEDGER_UNHEALTHY_NS] + a[LEDGER_GAPS_NS];
+        amounts[LEDGER_IDLE_MJ] += a[LEDGER_IDLE_MJ];
+        amounts[LEDGER_ACTIVE_MJ] += a[LEDGER_ACTIVE_MJ];
+    }
+    memcpy(into->amounts, amounts, sizeof amounts);
+    into->owner = (Owner){.pid = -1};
+    into->held = false;
+    into->share_kind = ATTRIBUTION_UNKNOWN;
+    into->quality = LEDGER_QUALITY_NONE;
+    into->until_real_ns = number_max_u64(into->until_real_ns, from->until_real_ns);
+    into->until_ns = number_max_u64(into->until_ns, from->until_ns);
+}
+
+static void put_rows(Slot *slot, LedgerPut put, void *self)
+{
+    OpenRow *first = NULL;
+    size_t count = 0;
+
+    for (size_t i = 0; i < slot->rows.len; i++) {
+        OpenRow *open = &slot->rows.at[i];
+
+        if (open->touched || open->late)
+            open->late = !put(self, &open->row);
+        open->known |= !open->late;
+        open->touched = false;
+        if (!open->over || open->known || !open->late)
+            continue;
+        if (!first) {
+            first = open;
+        } else if (++count >= LATE_ROWS) {
+            join_rows(&first->row, &open->row);
+            vec_remove(&slot->rows, i--);
+        }
     }
 }
 
@@ -516,7 +569,7 @@ static uint64_t find_away_ns(const Ledger *l, const Node *node, const LedgerRow 
 }
 
 /* The time in which no agent ran, as a row of its own. */
-static void add_away(Ledger *l, const Node *node, const LedgerRow *last, const Slot *slot, LedgerPut put, void *self)
+static void add_away(Ledger *l, const Node *node, const LedgerRow *last, Slot *slot)
 {
     const uint64_t away_ns = find_away_ns(l, node, last);
     LedgerRow row = {.id = l->next_id, .until_ns = node->time_ns, .owner.pid = -1};
@@ -531,10 +584,10 @@ static void add_away(Ledger *l, const Node *node, const LedgerRow *last, const S
     memcpy(row.device, slot->key, sizeof row.device);
     memcpy(row.name, slot->device.name, sizeof row.name);
     prices_find(l->prices, row.name, "", 1, row.from_real_ns, row.price);
-    put(self, &row);
+    vec_push(&slot->rows, ((OpenRow){.row = row, .touched = true, .over = true}));
 }
 
-static Slot *find_slot(Ledger *l, const Node *node, const Device *device, LedgerPut put, void *self)
+static Slot *find_slot(Ledger *l, const Node *node, const Device *device)
 {
     Slot *slot;
 
@@ -555,7 +608,7 @@ static Slot *find_slot(Ledger *l, const Node *node, const Device *device, Ledger
     (void)device_key(device, slot->key);
     for (size_t i = 0; i < l->last.len; i++)
         if (is_gpu_key(l->last.at[i].device, slot->key)) {
-            add_away(l, node, &l->last.at[i], slot, put, self);
+            add_away(l, node, &l->last.at[i], slot);
             vec_remove(&l->last, i);
             break;
         }
@@ -570,13 +623,11 @@ static bool is_countable(const NodeGpu *gpu)
     return (gpu->reading.device.uuid[0] || gpu->state != GPU_STARTING) && device_key(&gpu->reading.device, key) >= 0;
 }
 
-static void update_gpu(Tick *t, LedgerPut put, void *self)
+/* The time since the last tick. */
+static void add_time(Tick *t)
 {
     Ledger *l = t->ledger;
 
-    t->dt_ns = t->node->time_ns > t->slot->last_ns ? t->node->time_ns - t->slot->last_ns : 0;
-    if (t->dt_ns == 0)
-        return;
     t->gap = t->dt_ns > GAP_NS;
     t->slot->last_ns = t->node->time_ns;
     split_gpu(t);
@@ -586,13 +637,14 @@ static void update_gpu(Tick *t, LedgerPut put, void *self)
     close_rows(t);
     for (size_t i = 0; i < l->parts.len; i++)
         add_part(t, &l->parts.at[i]);
-    for (size_t i = 0; i < t->slot->rows.len; i++) {
-        OpenRow *open = &t->slot->rows.at[i];
+}
 
-        if (open->touched)
-            put(self, &open->row);
-        open->touched = false;
-    }
+static void update_gpu(Tick *t, LedgerPut put, void *self)
+{
+    t->dt_ns = t->node->time_ns > t->slot->last_ns ? t->node->time_ns - t->slot->last_ns : 0;
+    if (t->dt_ns > 0)
+        add_time(t);
+    put_rows(t->slot, put, self);
 }
 
 static void drop_unseen(Ledger *l)
@@ -625,7 +677,7 @@ void ledger_update(Ledger *l, const Node *node, const Holding *holdings, size_t 
             t.holding_count++;
         if (!is_countable(t.gpu))
             continue;
-        t.slot = find_slot(l, node, &t.gpu->reading.device, put, self);
+        t.slot = find_slot(l, node, &t.gpu->reading.device);
         t.slot->seen = true;
         update_gpu(&t, put, self);
     }

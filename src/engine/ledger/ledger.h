@@ -61,8 +61,9 @@ typedef struct LedgerRow {
     uint64_t amounts[LEDGER_AMOUNT_END];
 } LedgerRow;
 
-/* Called for each row that changed, at the end of a tick. What is not kept is lost with the process. */
-typedef void (*LedgerPut)(void *self, const LedgerRow *row);
+/* Called for each row that changed, at the end of a tick. False: it cannot be kept now; the row is put again at each
+ * tick until it is. */
+typedef bool (*LedgerPut)(void *self, const LedgerRow *row);
 
 typedef struct Ledger Ledger;
 

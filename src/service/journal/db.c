@@ -16,6 +16,7 @@
 #include "base/alloc.h"
 #include "base/gzip.h"
 #include "base/cleanup.h"
+#include "base/map.h"
 
 /* The tables, and what is done with their rows. */
 static const struct {
@@ -111,6 +112,20 @@ bool db_change_replaces(const DbChange *newer, const DbChange *older)
                                   : newer->values[i].number != older->values[i].number)
             return false;
     return true;
+}
+
+uint64_t db_change_key(const DbChange *change)
+{
+    const char *table = statements[change->statement].table;
+    uint64_t key = table ? map_hash(table, strlen(table), 0) : 0;
+
+    for (size_t i = 0; i < statements[change->statement].keys; i++) {
+        const DbValue *value = &change->values[i];
+
+        key = value->text ? map_hash(value->text, strlen(value->text), key)
+                          : map_hash(&value->number, sizeof value->number, key);
+    }
+    return key;
 }
 
 /* --- the file ----------------------------------------------------------------------------------------------------- */

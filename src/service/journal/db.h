@@ -51,6 +51,8 @@ DbValue db_number(uint64_t number);
 void db_change_done(DbChange *change);
 /* Whether both are about the same row, so that the newer one alone is enough. */
 bool db_change_replaces(const DbChange *newer, const DbChange *older);
+/* Equal for changes of which one replaces the other; 0 of one that is never replaced. */
+uint64_t db_change_key(const DbChange *change);
 
 typedef struct Db Db;
 
@@ -93,7 +95,7 @@ void db_ledger_prune_oldest(char sql[DB_LEDGER_SQL], uint64_t max_bytes);
 DbChange db_ledger_change(const LedgerRow *row);
 
 /* Deletes cleared incidents, events, counts and GPUs that are more than `keep_ns` (0: none) older than the newest
- * change in the file, and rows of the ledger that are more than `keep_ledger_ns` older than its newest; then, while the
+ * change in the file, and rows of the ledger behind which it covers more than `keep_ledger_ns`; then, while the
  * file is larger than `max_bytes` (0: no limit), the oldest of them, of the ledger only where it fills half of that.
  * *ret_bytes is the size left. */
 int db_prune(Db *db, const JournalConfig *config, uint64_t *ret_bytes, Err *err);

@@ -171,10 +171,16 @@ void db_ledger_add_last(void *self, sqlite3_stmt *from)
     "DELETE FROM ledger_names WHERE changes() > 0 AND id NOT IN (SELECT boot FROM ledger UNION SELECT device FROM"     \
     " ledger UNION SELECT owner FROM ledger UNION SELECT price FROM ledger UNION SELECT kind FROM ledger)"
 
+/* A row is as old as the time that is covered behind it, by the monotonic clock of each boot: the wall clock may lie in
+ * the future. A row that begins before its boot is of the time before it. */
 void db_ledger_prune_older(char sql[DB_LEDGER_SQL], uint64_t keep_ns)
 {
     snprintf(sql, DB_LEDGER_SQL,
-             "DELETE FROM ledger WHERE until_ns < (SELECT until_ns FROM ledger ORDER BY id DESC LIMIT 1) - %" PRIu64
+             "WITH boots AS (SELECT boot, max(id) AS last, max(mono_ns) AS top, max(mono_ns)"
+             " - min(max(0, mono_ns - (until_ns - from_ns))) AS covered FROM ledger GROUP BY boot),"
+             " limits AS MATERIALIZED (SELECT boot, top - covered + sum(covered) OVER (ORDER BY last DESC) - %" PRIu64
+             " AS below FROM boots)"
+             "DELETE FROM ledger WHERE id IN (SELECT id FROM ledger JOIN limits USING (boot) WHERE mono_ns < below)"
              ";" DELETE_NAMES,
              keep_ns);
 }

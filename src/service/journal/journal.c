@@ -33,7 +33,12 @@ enum {
     PRUNE_MS = 10 * 60 * 1000,
 };
 
-typedef VEC(DbChange) Changes;
+/* Changes in the order in which they were put, and the key of each in a list of its own: with a disk that hangs there
+ * are thousands, and each put looks through them. */
+typedef struct Changes {
+    VEC(DbChange) list;
+    VEC(uint64_t) keys;
+} Changes;
 
 /* Shared by the thread and the loop; freed by the last of them. */
 typedef struct Shared {
@@ -82,9 +87,30 @@ static uint64_t now_ns(void)
 
 static void free_changes(Changes *changes)
 {
-    for (size_t i = 0; i < changes->len; i++)
-        db_change_done(&changes->at[i]);
-    vec_done(changes);
+    for (size_t i = 0; i < changes->list.len; i++)
+        db_change_done(&changes->list.at[i]);
+    vec_done(&changes->list);
+    vec_done(&changes->keys);
+}
+
+/* Replaces an older change of the same row; false: there is none. */
+static bool replace_change(Changes *changes, const DbChange *change)
+{
+    const uint64_t key = db_change_key(change);
+
+    for (size_t i = 0; key && i < changes->keys.len; i++)
+        if (changes->keys.at[i] == key && db_change_replaces(change, &changes->list.at[i])) {
+            db_change_done(&changes->list.at[i]);
+            changes->list.at[i] = *change;
+            return true;
+        }
+    return false;
+}
+
+static void push_change(Changes *changes, const DbChange *change)
+{
+    vec_push(&changes->list, *change);
+    vec_push(&changes->keys, db_change_key(change));
 }
 
 /* --- health, under the lock --------------------------------------------------------------------------------------- */
@@ -174,8 +200,8 @@ static int work_on_file(Shared *s, const Changes *changes, Err *err)
 
     if (rc == 0 && !s->opened)
         rc = db_read_kept(s->db, &s->kept, err);
-    if (rc == 0 && changes->len)
-        rc = db_write(s->db, changes->at, changes->len, err);
+    if (rc == 0 && changes->list.len)
+        rc = db_write(s->db, changes->list.at, changes->list.len, err);
     if (rc < 0)
         db_close(TAKE(s->db));
     return rc;
@@ -203,12 +229,17 @@ static void note_failure(Shared *s, int rc, const Err *err)
     s->retry_at_ns = now_ns() + s->retry_ms * NS_PER_MS;
 }
 
-/* Puts changes that could not be written back before those that came meanwhile. */
+/* Puts changes that could not be written back before those that came meanwhile, which replace them where they are about
+ * the same. */
 static void put_back(Shared *s, Changes *changes)
 {
-    for (size_t i = 0; i < s->queue.len; i++)
-        vec_push(changes, s->queue.at[i]);
-    vec_done(&s->queue);
+    for (size_t i = 0; i < s->queue.list.len; i++)
+        if (replace_change(changes, &s->queue.list.at[i]))
+            s->queued--;
+        else
+            push_change(changes, &s->queue.list.at[i]);
+    vec_done(&s->queue.list);
+    vec_done(&s->queue.keys);
     s->queue = *changes;
 }
 
@@ -282,7 +313,7 @@ static uint64_t find_due_ns(const Shared *s)
 {
     if (s->retry_ms || !s->db)
         return s->retry_at_ns;
-    if (s->queue.len == 0)
+    if (s->queue.list.len == 0)
         return UINT64_MAX;
     if (s->urgent || s->stop || s->queued >= GATHER_MAX)
         return 0;
@@ -313,8 +344,8 @@ static void *run_writer(void *context)
 
     pthread_mutex_lock(&s->lock);
     write_queue(s); /* opens */
-    while (!s->stop || (s->queue.len > 0 && !s->retry_ms)) {
-        if ((s->queue.len > 0 || !s->db) && now_ns() >= find_due_ns(s))
+    while (!s->stop || (s->queue.list.len > 0 && !s->retry_ms)) {
+        if ((s->queue.list.len > 0 || !s->db) && now_ns() >= find_due_ns(s))
             write_queue(s);
         else if (s->db && now_ns() >= s->prune_at_ns)
             prune_file(s);
@@ -514,14 +545,6 @@ void journal_state(const Journal *j, JournalState *ret)
 
 /* --- the loop: putting -------------------------------------------------------------------------------------------- */
 
-static DbChange *find_replaced(const Shared *s, const DbChange *change)
-{
-    for (size_t i = 0; i < s->queue.len; i++)
-        if (db_change_replaces(change, &s->queue.at[i]))
-            return &s->queue.at[i];
-    return NULL;
-}
-
 /* When the backlog is full, drops the oldest event; returns false if the new change has to be dropped: a row of the
  * ledger always, as there is a new one for each owner and hour. */
 static bool make_room(Shared *s, const DbChange *change)
@@ -531,33 +554,33 @@ static bool make_room(Shared *s, const DbChange *change)
     s->state.dropped++;
     if (change->statement == DB_PUT_LEDGER)
         return false;
-    for (size_t i = 0; i < s->queue.len; i++)
-        if (s->queue.at[i].statement == DB_PUT_EVENT) {
-            db_change_done(&s->queue.at[i]);
-            vec_remove(&s->queue, i);
+    for (size_t i = 0; i < s->queue.list.len; i++)
+        if (s->queue.list.at[i].statement == DB_PUT_EVENT) {
+            db_change_done(&s->queue.list.at[i]);
+            vec_remove(&s->queue.list, i);
+            vec_remove(&s->queue.keys, i);
             s->queued--;
             return true;
         }
     return change->statement != DB_PUT_EVENT && s->queued < (size_t)2 * JOURNAL_BACKLOG;
 }
 
-static void queue_change(Shared *s, DbChange *change)
+/* False: there was no room. */
+static bool queue_change(Shared *s, DbChange *change)
 {
-    DbChange *old = find_replaced(s, change);
-
-    if (old) {
-        db_change_done(old);
-        *old = *change;
-    } else if (make_room(s, change)) {
-        vec_push(&s->queue, *change);
-        s->queued++;
-    } else {
+    if (replace_change(&s->queue, change))
+        return true;
+    if (!make_room(s, change)) {
         db_change_done(change);
+        return false;
     }
+    push_change(&s->queue, change);
+    s->queued++;
+    return true;
 }
 
-/* Holds the change from now on. */
-static uint64_t put_change(Journal *j, DbChange change)
+/* Holds the change from now on, under the ticket `last`. False: there was no room for it. */
+static bool accept_change(Journal *j, DbChange change)
 {
     const bool gathers = change.statement == DB_PUT_EVENT || change.statement == DB_PUT_POSITION ||
                          change.statement == DB_PUT_COUNT || change.statement == DB_PUT_LEDGER;
@@ -571,11 +594,11 @@ static uint64_t put_change(Journal *j, DbChange change)
     if (!s) {
         db_change_done(&change);
         uv_async_send(&j->async);
-        return j->last;
+        return true;
     }
     pthread_mutex_lock(&s->lock);
     s->put_to = j->last;
-    queue_change(s, &change);
+    const bool accepted = queue_change(s, &change);
     if (s->state.health == JOURNAL_MEMORY) {
         s->given_up = s->put_to;
         wake_loop(s);
@@ -586,6 +609,12 @@ static uint64_t put_change(Journal *j, DbChange change)
     if (s->gather_ns == 0)
         s->gather_ns = now_ns();
     pthread_mutex_unlock(&s->lock);
+    return accepted;
+}
+
+static uint64_t put_change(Journal *j, DbChange change)
+{
+    (void)accept_change(j, change);
     return j->last;
 }
 
@@ -674,5 +703,5 @@ uint64_t journal_put_outbox(Journal *j, const char *receiver, const char *key, c
 
 uint64_t journal_put_ledger(Journal *j, const LedgerRow *row)
 {
-    return put_change(j, db_ledger_change(row));
+    return accept_change(j, db_ledger_change(row)) ? j->last : 0;
 }

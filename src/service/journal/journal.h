@@ -110,7 +110,7 @@ uint64_t journal_put_gpu(Journal *journal, const JournalGpu *gpu, bool forgotten
 uint64_t journal_put_count(Journal *journal, const char *key, uint64_t value, uint64_t real_ns);
 /* Notifications on their way: a text per (receiver, key); an empty text removes it. */
 uint64_t journal_put_outbox(Journal *journal, const char *receiver, const char *key, const char *text, size_t len);
-/* A row of the ledger, new or grown. */
+/* A row of the ledger, new or grown. 0: it is not kept, as the backlog is full; put it again. */
 uint64_t journal_put_ledger(Journal *journal, const LedgerRow *row);
 
 typedef struct JournalState {

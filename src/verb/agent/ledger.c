@@ -56,11 +56,14 @@ void agent_open_ledger(Agent *agent)
     vec_done(&triage->ledger);
 }
 
-static void put_row(void *self, const LedgerRow *row)
+static bool put_row(void *self, const LedgerRow *row)
 {
     Agent *agent = self;
+    const uint64_t ticket = journal_put_ledger(agent->triage.journal, row);
 
-    agent->ledger_closed.last_put = journal_put_ledger(agent->triage.journal, row);
+    if (ticket)
+        agent->ledger_closed.last_put = ticket;
+    return ticket != 0;
 }
 
 /* A row that was closed may still wait for the disk. */

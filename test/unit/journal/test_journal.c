@@ -861,6 +861,61 @@ static void old_rows_of_the_ledger_go(void **state)
     db_close(db);
 }
 
+/* An hour of boot `boot`, its hour `hour`, under a wall clock that shows the hour `shown`. */
+static LedgerRow ledger_row_at(uint64_t id, const char *boot, uint64_t hour, uint64_t shown)
+{
+    LedgerRow row = ledger_row_of(id, 1, "ann", shown);
+
+    snprintf(row.boot_id, sizeof row.boot_id, "%s", boot);
+    row.until_ns = (hour + 1) * NS_PER_H;
+    return row;
+}
+
+/* Prunes rows that are written into a new file, and returns how many are left. */
+static size_t prune_rows(const Rig *rig, const LedgerRow *rows, size_t count, uint64_t keep_ns)
+{
+    const JournalConfig config = {.keep_ledger_ns = keep_ns};
+    Seen seen = {0};
+    uint64_t bytes;
+    Db *db;
+
+    assert_int_equal(db_open(rig->path, false, &db, NULL), 0);
+    for (size_t i = 0; i < count; i++) {
+        DbChange change = db_ledger_change(&rows[i]);
+
+        assert_int_equal(db_write(db, &change, 1, NULL), 0);
+        db_change_done(&change);
+    }
+    assert_int_equal(db_prune(db, &config, &bytes, NULL), 0);
+    db_close(db);
+    read_ledger(rig, (JournalLedgerQuery){EVER}, &seen);
+    const size_t left = seen.rows.len;
+    vec_done(&seen.rows);
+    return left;
+}
+
+/* A row's age is the time that the ledger covers behind it: a clock that lies in the future makes no row older, nor
+ * does the time in which the node was off. */
+static void a_clock_in_the_future_deletes_no_rows(void **state)
+{
+    enum { TEN_YEARS = 87660 };
+    Rig *rig = *state;
+    const LedgerRow stepped[] = {ledger_row_at(1, "a", 0, 0), ledger_row_at(2, "a", 1, 1),
+                                 ledger_row_at(3, "a", 2, TEN_YEARS)},
+                    booted[] = {ledger_row_at(4, "b", 0, TEN_YEARS + 1), ledger_row_at(5, "b", 1, TEN_YEARS + 2)},
+                    back[] = {ledger_row_at(6, "c", 0, 7)};
+
+    must_open(rig);
+    close_it(rig);
+    assert_int_equal(prune_rows(rig, stepped, 3, 10 * NS_PER_H), 3);
+    assert_int_equal(prune_rows(rig, booted, 2, 10 * NS_PER_H), 5);
+    assert_int_equal(prune_rows(rig, back, 1, 10 * NS_PER_H), 6);
+    assert_int_equal(prune_rows(rig, NULL, 0, 5 * NS_PER_H), 6); /* five hours behind the first */
+    assert_int_equal(prune_rows(rig, NULL, 0, 5 * NS_PER_H - 1), 5);
+    assert_int_equal(prune_rows(rig, NULL, 0, 3 * NS_PER_H - 1), 3);
+    assert_int_equal(prune_rows(rig, NULL, 0, 1), 1);
+}
+
 /* Ticks of the ledger alone are not synced, what anybody waits for is. */
 static void a_tick_survives_a_kill(void **state)
 {
@@ -989,6 +1044,42 @@ static void a_disk_that_hangs_delays_nothing_for_long(void **state)
         usleep(20000);
     wait_acked(rig, journal_put_incident(rig->journal, &incident));
     assert_int_equal(rig->acked_on_disk, 3);
+}
+
+/* What is put while an older state of the same row is being written, and that fails, is the one that stays. */
+static void the_newest_state_survives_a_failure(void **state)
+{
+    Rig *rig = *state;
+    LedgerRow row = ledger_row_of(1, 1, "ann", 0);
+    JournalState now;
+    Seen seen = {0};
+    uint64_t ticket;
+    sqlite3 *db;
+    Err err;
+
+    assert_int_equal(open_at(rig, 0, 0, 20 * NS_PER_S, &err), 0);
+    wait_acked(rig, journal_put_ledger(rig->journal, &row));
+    assert_int_equal(sqlite3_open(rig->path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, "BEGIN EXCLUSIVE", NULL, NULL, NULL), SQLITE_OK);
+    do { /* some of these come while the one before is refused */
+        row.amounts[LEDGER_ALLOC_NS]++;
+        journal_put_ledger(rig->journal, &row);
+        uv_run(&rig->loop, UV_RUN_NOWAIT);
+        usleep(1000);
+        journal_state(rig->journal, &now);
+    } while (now.failures == 0);
+    row.amounts[LEDGER_ALLOC_NS]++;
+    ticket = journal_put_ledger(rig->journal, &row);
+    assert_int_equal(sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+    while (journal_state(rig->journal, &now), now.on_disk < ticket)
+        usleep(20000);
+    wait_acked(rig, ticket);
+    assert_int_equal(now.queued, 0);
+    read_ledger(rig, (JournalLedgerQuery){EVER}, &seen);
+    assert_int_equal(seen.rows.len, 1);
+    assert_int_equal(seen.rows.at[0].amounts[LEDGER_ALLOC_NS], row.amounts[LEDGER_ALLOC_NS]);
+    vec_done(&seen.rows);
 }
 
 static void no_folder_can_be_made(void **state)
@@ -1198,7 +1289,7 @@ static void a_backlog_has_an_end(void **state)
     assert_true(rig->in_order);
     const LedgerRow row = {.id = 1, .device = "gpu/GPU-1"}; /* does not drive out events, and leaves room for incidents */
     const Incident incident = incident_of(1, INCIDENT_OPEN);
-    (void)journal_put_ledger(rig->journal, &row);
+    assert_int_equal(journal_put_ledger(rig->journal, &row), 0); /* it was not taken */
     ticket = journal_put_incident(rig->journal, &incident);
     wait_acked(rig, ticket);
     journal_state(rig->journal, &now);
@@ -1228,10 +1319,12 @@ int main(void)
         cmocka_unit_test_setup_teardown(rows_of_the_ledger_grow, set_up, tear_down),
         cmocka_unit_test_setup_teardown(rows_of_the_ledger_are_merged, set_up, tear_down),
         cmocka_unit_test_setup_teardown(old_rows_of_the_ledger_go, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_clock_in_the_future_deletes_no_rows, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_tick_survives_a_kill, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_migration_that_fails_changes_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(one_process_has_it, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_disk_that_hangs_delays_nothing_for_long, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_newest_state_survives_a_failure, set_up, tear_down),
         cmocka_unit_test_setup_teardown(no_folder_can_be_made, set_up, tear_down),
         cmocka_unit_test_setup_teardown(without_a_file, set_up, tear_down),
         cmocka_unit_test_setup_teardown(asked_beside_the_agent, set_up, tear_down),

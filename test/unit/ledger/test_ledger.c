@@ -28,6 +28,8 @@ typedef struct Rig {
     Holding holdings[4];
     size_t holding_count;
     LedgerRows rows;
+    bool full; /* no row can be kept */
+    size_t refused;
 } Rig;
 
 static void set_metric(Reading *reading, MetricId id, double value)
@@ -68,16 +70,19 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void put_row(void *self, const LedgerRow *row)
+static bool put_row(void *self, const LedgerRow *row)
 {
     Rig *rig = self;
 
-    for (size_t i = 0; i < rig->rows.len; i++)
+    rig->refused += rig->full;
+    for (size_t i = 0; i < rig->rows.len && !rig->full; i++)
         if (rig->rows.at[i].id == row->id) {
             rig->rows.at[i] = *row;
-            return;
+            return true;
         }
-    vec_push(&rig->rows, *row);
+    if (!rig->full)
+        vec_push(&rig->rows, *row);
+    return !rig->full;
 }
 
 static void tick(Rig *rig, uint64_t seconds)
@@ -240,6 +245,70 @@ static void when_a_row_ends(void **state)
 }
 
 /* What happened in a pause of the agent is not known; ten seconds are. */
+static uint64_t sum_time(const Rig *rig)
+{
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < rig->rows.len; i++) {
+        const uint64_t *a = rig->rows.at[i].amounts;
+
+        sum += a[LEDGER_ALLOC_NS] + a[LEDGER_UNHEALTHY_NS] + a[LEDGER_GAPS_NS];
+    }
+    return sum;
+}
+
+/* Rows that cannot be kept, over an hour's end and past their owners, are kept when there is room again. */
+static void rows_wait_for_room(void **state)
+{
+    Rig *rig = *state;
+    const uint64_t start_ns = rig->node.time_ns + NS_PER_S;
+
+    tick(rig, 1);
+    hold(rig, "ann", 1);
+    run_ticks(rig, 5);
+    rig->full = true;
+    run_ticks(rig, 5);
+    rig->holding_count = 0;
+    hold(rig, "bob", 1);
+    for (int i = 0; i < 600; i++)
+        tick(rig, 9);
+    rig->holding_count = 0;
+    hold(rig, "cid", 1);
+    run_ticks(rig, 100);
+    rig->full = false;
+    tick(rig, 1);
+    assert_seconds(row_of(rig, "ann"), LEDGER_ALLOC_NS, 10);
+    assert_seconds(row_of(rig, "cid"), LEDGER_ALLOC_NS, 101);
+    assert_int_equal(sum_time(rig), rig->node.time_ns - start_ns);
+    rig->refused = 0;
+    rig->full = true;
+    tick(rig, 1);
+    assert_int_equal(rig->refused, 1); /* the others are closed */
+}
+
+/* Only so many owners' rows wait: the time of further ones stays, as time of which the owner is not known. */
+static void no_time_is_lost_without_room(void **state)
+{
+    Rig *rig = *state;
+    const uint64_t start_ns = rig->node.time_ns + NS_PER_S;
+    char user[16];
+
+    tick(rig, 1);
+    rig->full = true;
+    for (int i = 0; i < 200; i++) {
+        rig->holding_count = 0;
+        snprintf(user, sizeof user, "u%d", i);
+        hold(rig, user, 1);
+        run_ticks(rig, 10);
+    }
+    assert_true(rig->refused < 200 * 10 * 80);
+    rig->full = false;
+    tick(rig, 1);
+    assert_seconds(row_of(rig, "u199"), LEDGER_ALLOC_NS, 11);
+    assert_true(rig->rows.len < 200);
+    assert_int_equal(sum_time(rig), rig->node.time_ns - start_ns);
+}
+
 static void a_gap_is_not_known(void **state)
 {
     Rig *rig = *state;
@@ -573,6 +642,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_quality_is_said, set_up, tear_down),
         cmocka_unit_test_setup_teardown(held_back_and_idle, set_up, tear_down),
         cmocka_unit_test_setup_teardown(when_a_row_ends, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(rows_wait_for_room, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(no_time_is_lost_without_room, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_gap_is_not_known, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_restart_is_not_known, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_split_gpu, set_up, tear_down),

@@ -272,9 +272,10 @@ static void model_tick(Played *g)
 
 /* --- the ledger under test ---------------------------------------------------------------------------------------- */
 
-static void put_row(void *self UNUSED, const LedgerRow *row)
+static bool put_row(void *self UNUSED, const LedgerRow *row)
 {
     pending[pending_count++] = *row;
+    return true;
 }
 
 static void store_rows(void)
