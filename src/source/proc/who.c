@@ -28,7 +28,7 @@ enum {
     NAMESPACE_MAX = 63,
     POD_MAX = 253,
     JOB_DIGITS = 19,
-    STEP_BYTES = 9
+    STEP_BYTES = 11 /* "interactive" */
 };
 
 static const char hex_digits[] = "0123456789abcdef", digits[] = "0123456789";
@@ -74,14 +74,30 @@ static bool is_pod_uid(const char *text)
 /* Prefixes of container ids in systemd units, and their runtimes. */
 static const struct {
     const char *prefix, *runtime;
-} scopes[] = {{"docker-", "docker"}, {"cri-containerd-", "containerd"}, {"nerdctl-", "containerd"}, {"crio-", "cri-o"},
-              {"libpod-", "podman"}, {"containerd-", "containerd"},     {"libpod_pod_", "podman"},  {"", ""}};
+} scopes[] = {{"docker-", "docker"},
+              {"cri-containerd-", "containerd"},
+              {"nerdctl-", "containerd"},
+              {"crio-", "cri-o"},
+              {"libpod-", "podman"},
+              {"containerd-", "containerd"},
+              {"libpod-payload-", "podman"},
+              {"libpod_pod_", "podman"},
+              {":cri-containerd:", "containerd"},
+              {":crio:", "cri-o"},
+              {":docker:", "docker"},
+              {":libpod:", "podman"},
+              {"", ""}};
 
-/* "docker-<64 hex>.scope", "cri-containerd-<64 hex>.scope", "<64 hex>" below /docker or a pod. */
+/* "docker-<64 hex>.scope", "cri-containerd-<64 hex>.scope", "<64 hex>" below /docker or a pod. A runtime that takes a
+ * slice of systemd's for a folder makes "kubepods-pod<uid>.slice:cri-containerd:<64 hex>". */
 static void parse_container(const char *part, const char *above, ProcessOwner *owner)
 {
+    const char *name = part + strcspn(part, ":");
+
+    if (!*name)
+        name = part;
     for (size_t i = 0; i < ARRAY_LEN(scopes); i++) {
-        const char *id = skip_prefix(part, scopes[i].prefix);
+        const char *id = skip_prefix(name, scopes[i].prefix);
 
         if (!id || strspn(id, hex_digits) != CONTAINER_DIGITS || (id[CONTAINER_DIGITS] && id[CONTAINER_DIGITS] != '.'))
             continue;
@@ -105,10 +121,12 @@ static void parse_lxc(const char *part, const char *above, ProcessOwner *owner)
     snprintf(owner->runtime, sizeof(owner->runtime), "lxc");
 }
 
-/* "pod<uid>" (cgroupfs), "kubepods-burstable-pod<uid>.slice" with '_' for '-' (systemd). */
+/* "pod<uid>" (cgroupfs), "kubepods-burstable-pod<uid>.slice" with '_' for '-' (systemd), which begins with the
+ * kubelet's
+ * --cgroup-root where it has one ("kubelet-kubepods-..."). */
 static void parse_pod(const char *part, ProcessOwner *owner)
 {
-    const char *slice = skip_prefix(part, "kubepods") ? strstr(part, "-pod") : NULL;
+    const char *pods = strstr(part, "kubepods"), *slice = pods ? strstr(pods, "-pod") : NULL;
     const char *at = slice ? slice + strlen("-pod") : skip_prefix(part, "pod");
     const size_t len = at ? strcspn(at, ".") : 0;
     char uid[POD_UID_CAP] = "";
@@ -133,15 +151,16 @@ static void parse_job(const char *part, bool slurm, ProcessOwner *owner)
         snprintf(owner->job + used, sizeof(owner->job) - used, ".%s", step);
 }
 
-/* The path of a cgroup; it is cut into its parts. */
+/* The path of a cgroup; it is cut into its parts. Below "user@UID.service" a user names cgroups: no jobs are there. */
 static void parse_path(char *path, ProcessOwner *owner)
 {
     const char *above = "";
-    bool slurm = false;
+    bool slurm = false, users = false;
     char *rest = NULL;
 
     for (const char *part = strtok_r(path, "/", &rest); part; part = strtok_r(NULL, "/", &rest)) {
-        slurm |= strstr(part, "slurm") != NULL;
+        users |= skip_prefix(part, "user@") != NULL;
+        slurm |= !users && strstr(part, "slurm") != NULL;
         parse_pod(part, owner);
         parse_container(part, above, owner);
         parse_lxc(part, above, owner);
@@ -150,17 +169,35 @@ static void parse_path(char *path, ProcessOwner *owner)
     }
 }
 
+/* Adds what another hierarchy says: Slurm may use the freezer alone, and name a step in some of them only. */
+static void add_hierarchy(ProcessOwner *owner, const ProcessOwner *other)
+{
+    const size_t used = strlen(owner->job);
+
+    if (!owner->container[0]) {
+        memcpy(owner->container, other->container, sizeof(owner->container));
+        memcpy(owner->runtime, other->runtime, sizeof(owner->runtime));
+    }
+    if (!owner->pod_uid[0])
+        memcpy(owner->pod_uid, other->pod_uid, sizeof(owner->pod_uid));
+    if (!used || (strncmp(owner->job, other->job, used) == 0 && other->job[used] == '.'))
+        memcpy(owner->job, other->job, sizeof(owner->job));
+}
+
 void process_cgroup(const char *text, ProcessOwner *owner)
 {
     CLEANUP_FREE char *copy = xstrdup(text);
     char *rest = NULL;
 
-    /* "4:memory:/path", "0::/path"; hierarchies that do not follow the container say less and change nothing. */
+    /* "4:memory:/path", "0::/path" */
     for (char *line = strtok_r(copy, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
         char *first = strchr(line, ':'), *second = first ? strchr(first + 1, ':') : NULL;
+        ProcessOwner other = {.pid = owner->pid};
 
-        if (second && !owner->container[0] && !owner->pod_uid[0] && !owner->job[0])
-            parse_path(second + 1, owner);
+        if (!second)
+            continue;
+        parse_path(second + 1, &other);
+        add_hierarchy(owner, &other);
     }
 }
 

@@ -52,6 +52,41 @@ static const struct {
     {"0::/builds/job_4711/step_0\n", "", "", "", ""}, /* somebody else's jobs */
     {"0::/slurm/job_47x1\n", "", "", "", ""},
     {"1:name=systemd:/user.slice\n9:memory:/docker/" ID "\n", "docker", ID, "", ""},
+    /* hybrid, as Debian's slurmd 22.05 makes it: the freezer alone, with the node's name */
+    {"9:name=systemd:/\n8:pids:/\n6:freezer:/slurm_gpu0/uid_0/job_1/step_0\n5:devices:/\n4:memory:/a/b\n0::/\n", "", "",
+     "", "1.0"},
+    /* a step in some hierarchies only; other jobs' are none of it */
+    {"9:memory:/slurm/uid_0/job_47\n8:cpuset:/slurm/uid_0/job_47/step_extern/task_0\n", "", "", "", "47.extern"},
+    {"9:memory:/slurm/uid_0/job_47\n8:cpuset:/slurm/uid_0/job_471/step_0\n", "", "", "", "47"},
+    {"9:memory:/slurm/uid_0/job_47/step_1\n8:cpuset:/slurm/uid_0/job_47\n", "", "", "", "47.1"},
+    {"0::/system.slice/slurmstepd.scope/job_4711/step_interactive/user/task_0\n", "", "", "", "4711.interactive"},
+    {"0::/system.slice/slurmstepd.scope/job_4711/step_0+1/user/task_0\n", "", "", "", "4711.0+1"},
+    /* slurmd in a container, or in a pod: each hierarchy says a part */
+    {"9:memory:/docker/" ID "\n6:freezer:/docker/" ID "/slurm_gpu0/uid_0/job_1/step_batch\n", "docker", ID, "",
+     "1.batch"},
+    {"0::/kubepods.slice/kubepods-pod8f0e1d2c_3b4a_5968_7788_99aabbccddee.slice/cri-containerd-" ID
+     ".scope/system.slice/slurmstepd.scope/job_9/step_0/user/task_0\n",
+     "containerd", ID, UID, "9.0"},
+    /* a user names cgroups of their own after somebody's job */
+    {"0::/user.slice/user-1000.slice/user@1000.service/slurmstepd.scope/job_4711/step_0\n", "", "", "", ""},
+    {"0::/user.slice/user-1000.slice/user@1000.service/user.slice/docker-" ID ".scope\n", "docker", ID, "", ""},
+    {"0::/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-" ID ".scope/container\n", "podman", ID, "",
+     ""},
+    {"0::/machine.slice/machine-libpod_pod_" ID ".slice/libpod-" ID ".scope\n", "podman", ID, "", ""},
+    {"0::/system.slice/web.service/libpod-payload-" ID "\n", "podman", ID, "", ""},
+    {"0::/system.slice/nerdctl-" ID ".scope\n", "containerd", ID, "", ""},
+    {"3:cpu:/default/" ID "\n", "", ID, "", ""},
+    {"0::/system.slice/ollama.service\n", "", "", "", ""},
+    /* the runtime and the kubelet do not agree who names cgroups */
+    {"11:memory:/system.slice/containerd.service/kubepods-burstable-pod8f0e1d2c_3b4a_5968_7788_99aabbccddee.slice:"
+     "cri-containerd:" ID "\n",
+     "containerd", ID, UID, ""},
+    {"11:memory:/kubepods-pod8f0e1d2c_3b4a_5968_7788_99aabbccddee.slice:crio:" ID "\n", "cri-o", ID, UID, ""},
+    /* a kubelet with a --cgroup-root, in a container itself */
+    {"0::/docker/" ID "/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-besteffort.slice/"
+     "kubelet-kubepods-besteffort-pod8f0e1d2c_3b4a_5968_7788_99aabbccddee.slice/cri-containerd-" ID ".scope\n",
+     "containerd", ID, UID, ""},
+    {"5:pids:/kubepods/burstable/pod" UID "/crio-" ID "\n", "cri-o", ID, UID, ""},
 };
 
 static void what_a_cgroup_is_named_after(void **state)
