@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -96,11 +97,15 @@ static socklen_t address_len(const Address *address)
     return address->any.sa_family == AF_INET6 ? sizeof(address->v6) : sizeof(address->v4);
 }
 
+/* The send buffer of a connection (server.c) must hold several segments: a client may hold its acknowledgement of a single
+ * one back for 40 ms. Loopback's are 64 KiB; those of networks are smaller than this. */
+enum { SEGMENT_MAX = 16 * 1024 };
+
 /* Socket, bound and listening. -errno. */
 static int open_tcp(const Address *address)
 {
     CLEANUP_FD int fd = socket(address->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    int one = 1, only_v6 = 0;
+    int one = 1, only_v6 = 0, segment = SEGMENT_MAX;
 
     if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) < 0)
         return -errno;
@@ -109,6 +114,7 @@ static int open_tcp(const Address *address)
         if (setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &only_v6, sizeof(only_v6)) < 0)
             return -errno;
     }
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_MAXSEG, &segment, sizeof(segment));
     if (bind(fd, &address->any, address_len(address)) < 0 || listen(fd, BACKLOG) < 0)
         return -errno;
     return fd_take(&fd);

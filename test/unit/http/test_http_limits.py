@@ -2,6 +2,7 @@
 """Crowds: limits, who gives way to whom, and descriptors running out: wire/http/accept.c, conn.c."""
 import contextlib
 import resource
+import socket
 import time
 
 import pytest
@@ -164,6 +165,8 @@ def test_the_kernel_holds_little_for_a_connection(exe):
         wait_until(lambda: queues(server)[0][0] > 0)
         unsent, unread = queues(server)
         assert max(unsent) <= 64 << 10 and max(unread) <= 64 << 10
+        # several segments of it: a client acknowledges every second one at once, a single one up to 40 ms later
+        assert s.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG) <= 16 << 10
 
 
 @pytest.mark.parametrize("count", [2000, 10000])
