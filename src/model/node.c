@@ -8,6 +8,12 @@ uint64_t node_real_ns(const Node *node, uint64_t time_ns)
     return node->real_ns > age ? node->real_ns - age : 0;
 }
 
+bool node_process_is_on(const NodeProcess *process, const Device *instance)
+{
+    return process->gpu_instance == instance->gpu_instance &&
+           (process->compute_instance == DEVICE_NO_NUMBER || process->compute_instance == instance->compute_instance);
+}
+
 size_t node_pids(const Node *node, uint32_t *out, size_t cap)
 {
     size_t count = 0;

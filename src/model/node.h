@@ -189,6 +189,9 @@ typedef struct Node {
 /* The pids of the processes that the driver lists on the GPUs, in no order, one on several GPUs as often; at most
  * `cap`. Returns how many. */
 size_t node_pids(const Node *node, uint32_t *out, size_t cap);
+
+/* Whether a process of the GPU works in this MIG instance; one of which only the GPU instance is known may. */
+bool node_process_is_on(const NodeProcess *process, const Device *instance);
 /* The GPU at this address; NULL. */
 const NodeGpu *node_find_gpu(const Node *node, PciAddress pci);
 

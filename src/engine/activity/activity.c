@@ -118,14 +118,9 @@ static GpuSlot *find_slot(Activities *activities, const Device *device)
 
 static bool has_process(const Subject *s)
 {
-    for (size_t i = 0; i < s->gpu->process_count; i++) {
-        const NodeProcess *process = &s->gpu->processes[i];
-
-        if (!s->instance || (process->gpu_instance == s->instance->device.gpu_instance &&
-                             (process->compute_instance == DEVICE_NO_NUMBER ||
-                              process->compute_instance == s->instance->device.compute_instance)))
+    for (size_t i = 0; i < s->gpu->process_count; i++)
+        if (!s->instance || node_process_is_on(&s->gpu->processes[i], &s->instance->device))
             return true;
-    }
     return false;
 }
 

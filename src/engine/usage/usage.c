@@ -3,14 +3,12 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "base/duration.h"
 #include "engine/health/incidents.h"
 
-static const double slices = 7; /* of compute in a GPU that is split */
 #define TICK_MAX_NS (10 * NS_PER_S) /* longer is a gap: the machine slept, or we were stopped */
 #define TAIL_MAX_NS (3 * NS_PER_S)  /* a counter that was not read for longer says nothing of the end */
 
@@ -67,11 +65,7 @@ static bool has_pid(const UsageGroup *group, uint32_t pid)
 
 static bool is_on(const NodeProcess *process, const Reading *instance)
 {
-    if (!instance)
-        return process->gpu_instance == DEVICE_NO_NUMBER;
-    return process->gpu_instance == instance->device.gpu_instance &&
-           (process->compute_instance == DEVICE_NO_NUMBER ||
-            process->compute_instance == instance->device.compute_instance);
+    return instance ? node_process_is_on(process, &instance->device) : process->gpu_instance == DEVICE_NO_NUMBER;
 }
 
 static bool is_selected(const UsageGroup *group, const Device *gpu)
@@ -153,6 +147,7 @@ static void add_device(UsageDevice *d, const Reading *gpu, const Reading *readin
     memset(d, 0, sizeof *d);
     d->device = reading->device;
     d->gpu_index = gpu->device.index;
+    d->gpu_share = reading == gpu ? 1 : reading_mig_share(gpu, reading);
     memcpy(d->profile, reading->profile, sizeof d->profile);
     d->temperature_max_c = d->memory_before_bytes = d->memory_total_bytes = NAN;
     d->memory_peak_bytes = d->device_peak_bytes = d->energy_mj = d->power_w = NAN;
@@ -173,14 +168,6 @@ static UsageDevice *find_device(Usage *usage, const Reading *gpu, const Reading 
     }
     add_device(&usage->devices[usage->device_count], gpu, reading);
     return &usage->devices[usage->device_count++];
-}
-
-/* Of a GPU's power what an instance has: by its slices, as the driver measures no more. */
-static double power_part(const UsageDevice *d)
-{
-    const double own = strtod(d->profile, NULL);
-
-    return d->device.kind != DEVICE_COMPUTE_INSTANCE ? 1 : (own > 0 ? own : 1) / slices;
 }
 
 static double read_mebibytes(const Reading *reading, MetricId id)
@@ -211,7 +198,7 @@ static void note_memory(UsageDevice *d, const NodeGpu *gpu, const Reading *readi
 
 static void add_energy(UsageDevice *d, double joules, double share, UsageEnergy basis)
 {
-    d->energy_j += joules * share * power_part(d);
+    d->energy_j += joules * share * d->gpu_share;
     if (d->energy_basis != USAGE_ENERGY_POWER)
         d->energy_basis = basis;
 }
@@ -277,7 +264,7 @@ static void add_means(UsageDevice *d, const Reading *gpu, const Reading *reading
             continue;
         d->known_s[m] += tick_s;
         d->sum[m] += value * means[m].scale * tick_s;
-        d->own[m] += value * means[m].scale * tick_s * d->now.share * (means[m].whole ? power_part(d) : 1);
+        d->own[m] += value * means[m].scale * tick_s * d->now.share * (means[m].whole ? d->gpu_share : 1);
     }
     if (sample_double(&gpu->sample[METRIC_GPU_TEMP], &value))
         d->temperature_max_c = fmax(d->temperature_max_c, value);

@@ -63,6 +63,7 @@ typedef struct UsageDevice {
     Device device; /* a GPU, or a MIG instance of one */
     char profile[READING_PROFILE_CAP];
     uint32_t gpu_index; /* of the GPU that it is or is part of */
+    double gpu_share;   /* of that GPU, by slices of compute: 1 the whole. The driver measures power of the GPU alone */
     UsagePart now;      /* as of the last tick */
     double held_s, gap_s; /* gap: held, and the driver gave no reading */
     double attribution_s[ATTRIBUTION_END], share_s; /* share_s: the integral of the share */

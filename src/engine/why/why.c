@@ -224,13 +224,6 @@ static const char *name_owner(const ProcessOwner *owner)
                                  : NULL;
 }
 
-static bool is_on(const NodeProcess *process, const Reading *instance)
-{
-    return !instance || (process->gpu_instance == instance->device.gpu_instance &&
-                         (process->compute_instance == DEVICE_NO_NUMBER ||
-                          process->compute_instance == instance->device.compute_instance));
-}
-
 static double find_share(const Slot *slot, uint32_t pid)
 {
     for (size_t i = 0; i < slot->process_count; i++)
@@ -248,7 +241,7 @@ static size_t list_processes(const Whys *whys, const Snapshot *snapshot, const N
         const NodeProcess *process = &gpu->processes[i];
         const Follow *f = find_follow(whys, process->pid);
 
-        if (!is_on(process, instance))
+        if (instance && !node_process_is_on(process, &instance->device))
             continue;
         out[count++] = (WhyProcess){
             .pid = process->pid,

@@ -33,9 +33,7 @@ typedef struct Row {
 
 static bool is_on_instance(const NodeProcess *process, const Reading *instance)
 {
-    return !instance || (process->gpu_instance == instance->device.gpu_instance &&
-                         (process->compute_instance == DEVICE_NO_NUMBER ||
-                          process->compute_instance == instance->device.compute_instance));
+    return !instance || node_process_is_on(process, &instance->device);
 }
 
 /* The job with its step or without, the pod by its name or UID, the container by its id or the first 12 digits. */

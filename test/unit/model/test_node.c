@@ -80,6 +80,23 @@ static void zeroes_mean_not_sampled(void **state)
     assert_string_equal(sampler_states[0].key, "free");
 }
 
+static void a_process_is_on_its_instance(void **state)
+{
+    const Device instance = {.kind = DEVICE_COMPUTE_INSTANCE, .gpu_instance = 2, .compute_instance = 1};
+    const NodeProcess on = {.gpu_instance = 2, .compute_instance = 1},
+                      somewhere = {.gpu_instance = 2, .compute_instance = DEVICE_NO_NUMBER},
+                      beside = {.gpu_instance = 2, .compute_instance = 0},
+                      other = {.gpu_instance = 1, .compute_instance = 1},
+                      whole = {.gpu_instance = DEVICE_NO_NUMBER, .compute_instance = DEVICE_NO_NUMBER};
+
+    (void)state;
+    assert_true(node_process_is_on(&on, &instance));
+    assert_true(node_process_is_on(&somewhere, &instance));
+    assert_false(node_process_is_on(&beside, &instance));
+    assert_false(node_process_is_on(&other, &instance));
+    assert_false(node_process_is_on(&whole, &instance));
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -87,6 +104,7 @@ int main(void)
         cmocka_unit_test(gpu_states_lead_back),
         cmocka_unit_test(these_words_are_promised),
         cmocka_unit_test(zeroes_mean_not_sampled),
+        cmocka_unit_test(a_process_is_on_its_instance),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

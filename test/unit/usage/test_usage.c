@@ -328,15 +328,15 @@ static void test_nothing_counts_before_the_driver_answers(void **state)
     assert_string_equal(usage.driver_why, "the driver is not loaded");
 }
 
-static void test_an_instance_has_its_slices_of_the_power(void **state)
+/* The group's process on an instance of this profile, the only one of the GPU. */
+static void split_gpu(const char *profile)
 {
-    (void)state;
     reading_init(&instances[0], DEVICE_COMPUTE_INSTANCE);
     instances[0].device.gpu_instance = 1;
     instances[0].device.compute_instance = 0;
     strcpy(instances[0].device.parent_uuid, "GPU-a");
     strcpy(instances[0].device.uuid, "MIG-a");
-    strcpy(instances[0].profile, "2g.20gb");
+    strcpy(instances[0].profile, profile);
     instance_activity[0].word = ACTIVITY_IDLE_HELD;
     gpu.instances = instances;
     gpu.instance_count = 1;
@@ -344,6 +344,12 @@ static void test_an_instance_has_its_slices_of_the_power(void **state)
     list_process(OWN, 1, UINT8_MAX);
     processes[0].gpu_instance = 1;
     processes[0].compute_instance = 0;
+}
+
+static void test_an_instance_has_its_slices_of_the_power(void **state)
+{
+    (void)state;
+    split_gpu("2g.20gb");
     tick(0, 700);
     tick(1, 700);
     assert_int_equal(usage.devices[0].device.kind, DEVICE_COMPUTE_INSTANCE);
@@ -355,6 +361,18 @@ static void test_an_instance_has_its_slices_of_the_power(void **state)
     tick(1, 700);
     assert_float_equal(usage.devices[0].held_s, 1, 1e-6);
     assert_false(usage.devices[0].now.held);
+}
+
+static void test_boards_of_fewer_slices(void **state)
+{
+    (void)state;
+    strcpy(gpu.reading.device.name, "NVIDIA A30");
+    split_gpu("1g.6gb");
+    tick(0, 160);
+    tick(1, 160);
+    assert_float_equal(usage.devices[0].energy_j, 40, 1e-3);
+    assert_float_equal(usage_own_mean(&usage.devices[0], USAGE_POWER), 40, 1e-3);
+    assert_float_equal(usage_mean(&usage.devices[0], USAGE_POWER), 160, 1e-3);
 }
 
 static void test_xids_of_the_devices_that_were_held(void **state)
@@ -485,6 +503,7 @@ int main(void)
         cmocka_unit_test_setup(test_gaps, begin),
         cmocka_unit_test_setup(test_nothing_counts_before_the_driver_answers, begin),
         cmocka_unit_test_setup(test_an_instance_has_its_slices_of_the_power, begin),
+        cmocka_unit_test_setup(test_boards_of_fewer_slices, begin),
         cmocka_unit_test_setup(test_xids_of_the_devices_that_were_held, begin),
         cmocka_unit_test_setup(test_problems_once_each, begin),
         cmocka_unit_test_setup(test_text_and_json_of_a_run, begin),

@@ -441,12 +441,6 @@ typedef struct MigMemory {
     } at[NODE_INSTANCES_MAX];
 } MigMemory;
 
-static bool is_on(const NodeProcess *process, const Device *device)
-{
-    return process->gpu_instance == device->gpu_instance &&
-           (process->compute_instance == device->compute_instance || process->compute_instance == DEVICE_NO_NUMBER);
-}
-
 static void note_instances(const DetectCase *c, MigMemory *memory)
 {
     const NodeGpu *gpu = c->gpu;
@@ -459,7 +453,7 @@ static void note_instances(const DetectCase *c, MigMemory *memory)
         memcpy(memory->at[i].profile, gpu->instances[i].profile, sizeof memory->at[i].profile);
         memory->at[i].processes = 0;
         for (size_t k = 0; listed && k < gpu->process_count; k++)
-            if (is_on(&gpu->processes[k], &memory->at[i].device)) {
+            if (node_process_is_on(&gpu->processes[k], &memory->at[i].device)) {
                 memory->at[i].pid = gpu->processes[k].pid;
                 memory->at[i].processes++;
             }
