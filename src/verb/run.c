@@ -23,6 +23,7 @@
 #include "base/file.h"
 #include "service/usage/usage_report.h"
 #include "verb/run/observer.h"
+#include "verb/run/witness.h"
 #include "verb/verb.h"
 #include "version.h"
 
@@ -32,7 +33,7 @@ enum { END_MS = 3000, REAP_MS = 100, OUT_MAX = 64 << 20, NOTES_MAX = 8, WORTH_SA
 typedef struct RunOptions {
     LookOptions look;
     OptList gpus;
-    const char *report, *series;
+    const char *report, *series, *prices;
     uint64_t interval_ns;
 } RunOptions;
 
@@ -45,6 +46,9 @@ static const OptSpec run_opts[] = {
     OPT_ROW("gpus", OPT_LIST, RunOptions, gpus, .short_flag = 'g', .metavar = "LIST",
             .help = "report these GPUs (index, UUID, PCI address), whoever works on them; without: those that the "
                     "command's processes use"),
+    OPT_ROW("prices", OPT_STRING, RunOptions, prices, .metavar = "FILE",
+            .help = "what the GPUs cost: 'prices' of an agent's configuration (docs/cost.md); without: as a running agent "
+                    "has it"),
     LOOK_OPTS(RunOptions),
 };
 
@@ -57,14 +61,17 @@ typedef struct Run {
     struct sigaction on_child; /* likewise */
     char mark[OBSERVER_MARK_CAP];
     pid_t pid; /* of the command; 0: it ended, or could not be started */
+    const Prices *prices;
     Observer *observer;
+    Witness witness;
     uint64_t start_ns, start_real_ns, wall_ns;
     int exit_status, signal;
     const char *notes[NOTES_MAX];
     size_t note_count;
 } Run;
 
-/* Passed on where they were sent to this process alone; those of the terminal reach the command too. */
+/* Passed on where they were sent to this process alone; those to the whole group, as the terminal's are, reach the
+ * command without us. */
 static const int passed_on[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT};
 
 /* --- the command -------------------------------------------------------------------------------------------------- */
@@ -139,6 +146,7 @@ static void reap_children(Run *run)
 
     for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
         observer_note_end(run->observer, pid);
+        witness_note_end(&run->witness, pid);
         if (pid != run->pid)
             continue;
         run->pid = 0;
@@ -160,6 +168,15 @@ static void stop_self(void)
     sigprocmask(SIG_BLOCK, &set, NULL);
 }
 
+static void pass_signal(Run *run, const struct signalfd_siginfo *si)
+{
+    const bool group = witness_saw(&run->witness, (int)si->ssi_signo);
+    const bool terminal = si->ssi_code > 0; /* sent by the kernel */
+
+    if (!terminal && !(group && getpgid(run->pid) == getpgrp()))
+        kill(run->pid, (int)si->ssi_signo);
+}
+
 static void wait_for_command(Run *run)
 {
     while (run->pid) {
@@ -171,8 +188,7 @@ static void wait_for_command(Run *run)
             reap_children(run);
             continue;
         }
-        if (si.ssi_code <= 0) /* sent by a process, not by the terminal */
-            kill(run->pid, (int)si.ssi_signo);
+        pass_signal(run, &si);
         if (si.ssi_signo == SIGTSTP)
             stop_self();
     }
@@ -185,6 +201,18 @@ static int open_output(VerbCall *call, const char *option, const char *path, int
 {
     *ret = path ? open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY | flags, 0666) : -1;
     return path && *ret < 0 ? err_errno(&call->err, "%s: write '%s'", option, path) : 0;
+}
+
+static int load_prices(Run *run)
+{
+    VerbCall *call = run->call;
+    const YamlNode *root = NULL;
+
+    if (!run->o->prices)
+        return 0;
+    TRY(yaml_load_file(run->o->prices, call->arena, &root, &call->err));
+    TRY(prices_read(yaml_get(root, "prices"), call->arena, &run->prices, &call->err));
+    return run->prices ? 0 : err_set(&call->err, -EINVAL, "%s has no 'prices'", run->o->prices);
 }
 
 /* None of ours may become an input or output that the caller closed: the command finds them closed, as it would. */
@@ -304,6 +332,7 @@ static int start_observer(Run *run)
                                .start_real_ns = run->start_real_ns,
                                .series_fd = run->series_fd,
                                .interval_ns = run->o->interval_ns,
+                               .prices = run->prices,
                                .arena = run->call->arena};
     return observer_start(&spec, &run->observer, &run->call->err);
 }
@@ -326,8 +355,10 @@ static int run_command(Run *run)
 {
     static Observed nothing;
     const Observed *seen = &nothing;
-    const int rc = start_command(run);
+    Err err;
 
+    (void)witness_start(&run->witness, &err); /* without one, what is sent to the group is passed on as well */
+    const int rc = start_command(run);
     usage_init(&nothing.usage);
     if (rc < 0) {
         run->exit_status = verb_fail(run->call, rc == -ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_RUN);
@@ -336,6 +367,7 @@ static int run_command(Run *run)
         snprintf(nothing.why, sizeof nothing.why, "%s", run->call->err.text);
     }
     wait_for_command(run);
+    witness_end(&run->witness);
     if (run->observer)
         seen = observer_end(run->observer, END_MS);
     signal(SIGPIPE, SIG_IGN);
@@ -353,7 +385,7 @@ static int run_run(VerbCall *call, const void *options)
     if (call->args.len == 0)
         return verb_failf(call, EXIT_USAGE, "which command? e.g. 'stoker run -- python3 train.py'");
     fill_standard();
-    if (open_output(call, "--report", o->report, 0, &run.report_fd) < 0 ||
+    if (load_prices(&run) < 0 || open_output(call, "--report", o->report, 0, &run.report_fd) < 0 ||
         open_output(call, "--jsonl", o->series, O_TRUNC, &run.series_fd) < 0 || catch_signals(&run) < 0)
         return verb_fail(call, EXIT_USAGE);
     make_mark(&run);
@@ -367,8 +399,9 @@ const Verb verb_run = {
     .usage = "[OPTION...] [--] COMMAND [ARG...]",
     .description =
         "Runs the command and, at its end, prints to standard error what the GPUs did that it used, as time(1) does for "
-        "the processor: activity, SM and tensor core use, memory, energy, temperature, throttling, and what went wrong "
-        "with them. Needs neither an agent nor root, and no change to the program.\n"
+        "the processor: what took their time and what to change, SM and tensor core use, memory, energy, cost, "
+        "temperature, throttling, and what went wrong with them. Needs neither an agent nor root, and no change to the "
+        "program.\n"
         "\n"
         "The command's processes are all that it starts, detached ones too, and tasks that srun starts on this node. "
         "On a GPU that others use too only the command's part is counted, and the report says how that was found. "
@@ -381,7 +414,7 @@ const Verb verb_run = {
                   "128 + N  signal N ended the command\n"
                   "126  it could not be started\n"
                   "127  it was not found\n"
-                  "2  the command line is wrong, or --report or --jsonl cannot be written: nothing was started",
+                  "2  the command line is wrong, or a file of it cannot be read or written: nothing was started",
     VERB_OPTS(run_opts, RunOptions),
     .command = true,
     .run = run_run,

@@ -2,7 +2,9 @@
 #include "engine/usage/usage.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -42,7 +44,7 @@ static const struct {
 
 void usage_init(Usage *usage)
 {
-    memset(usage, 0, sizeof *usage);
+    memset(usage, 0, offsetof(Usage, devices)); /* a device is cleared when it is added */
     usage->memory_peak_bytes = NAN;
 }
 
@@ -149,6 +151,7 @@ static void add_device(UsageDevice *d, const Reading *gpu, const Reading *readin
     d->gpu_index = gpu->device.index;
     d->gpu_share = reading == gpu ? 1 : reading_mig_share(gpu, reading);
     memcpy(d->profile, reading->profile, sizeof d->profile);
+    memcpy(d->board, gpu->device.name, sizeof d->board);
     d->temperature_max_c = d->memory_before_bytes = d->memory_total_bytes = NAN;
     d->memory_peak_bytes = d->device_peak_bytes = d->energy_mj = d->power_w = NAN;
     for (size_t i = 0; i < USAGE_COUNTERS; i++)
@@ -270,12 +273,22 @@ static void add_means(UsageDevice *d, const Reading *gpu, const Reading *reading
         d->temperature_max_c = fmax(d->temperature_max_c, value);
 }
 
+static void count_activity(UsageDevice *d, const Activity *activity, const Why *why, double tick_s)
+{
+    static const WhyVerdict unknown = {.cause = WHY_UNKNOWN};
+    const WhyVerdict *verdict = why && why->count > 0 ? &why->verdicts[0] : &unknown;
+
+    d->activity_s[activity->word][activity->word == ACTIVITY_WAITING ? activity->cause : 0] += tick_s;
+    d->verdict_s[activity->word][verdict->cause][verdict->confidence] += tick_s;
+}
+
 /* A GPU that gives no readings, or no list of its processes: the group is where it was. */
 static void update_device(Usage *usage, const NodeGpu *gpu, const Reading *instance, const UsageGroup *group,
                           double tick_s)
 {
     const Reading *reading = instance ? instance : &gpu->reading;
     const Activity *activity = &gpu->activity;
+    const Why *why = gpu->verdicts;
     UsageDevice *d = find_device(usage, &gpu->reading, reading);
 
     if (!d)
@@ -292,10 +305,12 @@ static void update_device(Usage *usage, const NodeGpu *gpu, const Reading *insta
         d->gap_s += d->now.held ? tick_s : 0;
         return;
     }
-    if (instance)
+    if (instance) {
         activity = gpu->instance_activity ? &gpu->instance_activity[instance - gpu->instances] : NULL;
+        why = gpu->instance_verdicts ? &gpu->instance_verdicts[instance - gpu->instances] : NULL;
+    }
     if (d->now.held && activity)
-        d->activity_s[activity->word][activity->word == ACTIVITY_WAITING ? activity->cause : 0] += tick_s;
+        count_activity(d, activity, why, tick_s);
     if (d->now.held)
         add_means(d, &gpu->reading, reading, tick_s);
     note_memory(d, gpu, reading);
@@ -436,7 +451,87 @@ void usage_end(Usage *usage, uint64_t time_ns)
     }
 }
 
+void usage_find_prices(Usage *usage, const Prices *prices, uint64_t real_ns)
+{
+    for (uint32_t i = 0; i < usage->device_count; i++) {
+        UsageDevice *d = &usage->devices[i];
+
+        prices_find(prices, d->board, d->profile, d->gpu_share, real_ns, d->price);
+    }
+}
+
+void usage_set_price(Usage *usage, const char *uuid, const char *text)
+{
+    for (uint32_t i = 0; i < usage->device_count; i++)
+        if (uuid[0] && strcmp(usage->devices[i].device.uuid, uuid) == 0)
+            snprintf(usage->devices[i].price, sizeof usage->devices[i].price, "%s", text);
+}
+
 /* --- numbers of a report ------------------------------------------------------------------------------------------ */
+
+static int compare_verdicts(const void *a, const void *b)
+{
+    const UsageVerdict *left = a, *right = b;
+
+    return (left->seconds < right->seconds) - (left->seconds > right->seconds);
+}
+
+/* Zero seconds: it was never so. */
+static UsageVerdict sum_verdict(const UsageDevice *device, ActivityWord activity, WhyCause cause)
+{
+    const double *by = device->verdict_s[activity][cause];
+    UsageVerdict verdict = {.activity = activity, .cause = cause};
+
+    for (WhyConfidence c = 0; c < WHY_CONFIDENCE_END; c++) {
+        verdict.seconds += by[c];
+        if (by[c] > by[verdict.confidence])
+            verdict.confidence = c;
+    }
+    return verdict;
+}
+
+size_t usage_verdicts(const UsageDevice *device, UsageVerdict out[USAGE_VERDICTS_MAX])
+{
+    size_t count = 0;
+
+    for (ActivityWord w = 0; w < ACTIVITY_END; w++)
+        for (WhyCause c = 0; c < WHY_END; c++) {
+            out[count] = sum_verdict(device, w, c);
+            count += out[count].seconds > 0;
+        }
+    qsort(out, count, sizeof out[0], compare_verdicts);
+    return count;
+}
+
+double usage_device_cost(const UsageDevice *device, PriceTag *ret_tag)
+{
+    PriceTag tag;
+
+    if (price_tag_read(device->price, &tag) < 0)
+        return NAN;
+    if (ret_tag)
+        *ret_tag = tag;
+    return device->share_s * device->gpu_share * tag.per_hour / 3600;
+}
+
+double usage_cost(const Usage *usage, char currency[PRICE_CURRENCY_CAP])
+{
+    double sum = NAN;
+
+    currency[0] = '\0';
+    for (uint32_t i = 0; i < usage->device_count; i++) {
+        PriceTag tag;
+        const double cost = usage_device_cost(&usage->devices[i], &tag);
+
+        if (!isfinite(cost) || usage->devices[i].held_s <= 0)
+            continue;
+        if (currency[0] && strcmp(currency, tag.currency) != 0)
+            return NAN;
+        memcpy(currency, tag.currency, PRICE_CURRENCY_CAP);
+        sum = (isfinite(sum) ? sum : 0) + cost;
+    }
+    return sum;
+}
 
 double usage_mean(const UsageDevice *device, UsageMean mean)
 {

@@ -7,6 +7,7 @@
  * so that it may lie in memory that two processes share. One writer.
  */
 
+#include "engine/ledger/price.h"
 #include "model/activity.h"
 #include "model/incident.h"
 #include "model/owner.h"
@@ -17,6 +18,7 @@ enum {
     USAGE_XIDS_MAX = 16,      /* kinds of XID per device */
     USAGE_PROBLEMS_MAX = 16,  /* incidents */
     USAGE_COUNTERS = 4,       /* of time with clocks held down */
+    USAGE_VERDICTS_MAX = ACTIVITY_END * WHY_END,
 };
 
 /* WORD(id, key, text): what held the clocks down. */
@@ -61,7 +63,7 @@ typedef struct UsageXid {
 /* Seconds are of the device while it was held. */
 typedef struct UsageDevice {
     Device device; /* a GPU, or a MIG instance of one */
-    char profile[READING_PROFILE_CAP];
+    char profile[READING_PROFILE_CAP], board[DEVICE_NAME_CAP]; /* board: the product's name */
     uint32_t gpu_index; /* of the GPU that it is or is part of */
     double gpu_share;   /* of that GPU, by slices of compute: 1 the whole. The driver measures power of the GPU alone */
     UsagePart now;      /* as of the last tick */
@@ -70,6 +72,7 @@ typedef struct UsageDevice {
     /* integrals of the device's readings and of the group's part in them, and the seconds in which they were known */
     double sum[USAGE_MEAN_END], own[USAGE_MEAN_END], known_s[USAGE_MEAN_END];
     double activity_s[ACTIVITY_END][ACTIVITY_CAUSE_END];
+    double verdict_s[ACTIVITY_END][WHY_END][WHY_CONFIDENCE_END]; /* by the first verdict of engine/why at each tick */
     double energy_j; /* the group's part */
     UsageEnergy energy_basis;
     double throttled_s, throttle_s[USAGE_THROTTLE_END]; /* by any of them; each */
@@ -80,6 +83,7 @@ typedef struct UsageDevice {
     uint32_t processes;                                     /* the most at one instant */
     uint32_t xid_count;
     UsageXid xids[USAGE_XIDS_MAX];
+    char price[PRICE_TEXT_CAP]; /* of a whole GPU's hour, as prices_find writes it; "" not known */
     /* of the tick before; NaN: no value */
     uint64_t energy_time_ns;
     double span_s, span_share_s; /* since then: the time, and the integral of the group's share */
@@ -100,10 +104,18 @@ typedef struct Usage {
     double memory_peak_bytes;   /* of the group on all devices at one instant; NaN: not known */
     uint32_t lost_devices;      /* devices beyond USAGE_DEVICES_MAX */
     char driver_version[READING_TEXT_CAP], hostname[256], driver_why[NODE_WHY_CAP];
-    uint32_t device_count, problem_count;
-    UsageDevice devices[USAGE_DEVICES_MAX]; /* every one of the node; held_s 0: not used */
     UsageProblem problems[USAGE_PROBLEMS_MAX];
+    uint32_t problem_count, device_count;
+    UsageDevice devices[USAGE_DEVICES_MAX]; /* every one of the node; held_s 0: not used. Valid up to device_count */
 } Usage;
+
+/* A part of a device's time. */
+typedef struct UsageVerdict {
+    ActivityWord activity;
+    WhyCause cause;
+    WhyConfidence confidence; /* of most of that time */
+    double seconds;
+} UsageVerdict;
 
 /* What belongs to the group at one tick. */
 typedef struct UsageGroup {
@@ -138,6 +150,11 @@ void usage_add_problem(Usage *usage, const Incident *incident);
 /* The group ended at time_ns of the node's clock: adds the energy since the last reading of the counter. */
 void usage_end(Usage *usage, uint64_t time_ns);
 
+/* The prices in force at real_ns, by board and profile. NULL: none. */
+void usage_find_prices(Usage *usage, const Prices *prices, uint64_t real_ns);
+/* The price of the GPU or MIG instance with this UUID, as prices_find writes it. */
+void usage_set_price(Usage *usage, const char *uuid, const char *text);
+
 /* --- numbers of a report ------------------------------------------------------------------------------------------ */
 
 /* Mean while held, of the device and of the group's part in it; NaN: not known. */
@@ -145,5 +162,11 @@ double usage_mean(const UsageDevice *device, UsageMean mean);
 double usage_own_mean(const UsageDevice *device, UsageMean mean);
 /* The attribution of most of its time. */
 Attribution usage_attribution(const UsageDevice *device);
+/* What took its time while held, the longest first. Returns how many. */
+size_t usage_verdicts(const UsageDevice *device, UsageVerdict out[USAGE_VERDICTS_MAX]);
+/* The group's part of the device's time, at its price; NaN: it has none. ret_tag may be NULL. */
+double usage_device_cost(const UsageDevice *device, PriceTag *ret_tag);
+/* Of all devices that have a price, and its currency; NaN: none has one, or they have several currencies. */
+double usage_cost(const Usage *usage, char currency[PRICE_CURRENCY_CAP]);
 /* Joules of all devices; NaN where none has any. */
 double usage_energy_j(const Usage *usage);

@@ -13,6 +13,8 @@
 
 static const double wh_joules = 3600, kwh_joules = 3.6e6;
 static const double worth_saying = 0.005; /* a smaller share of the time is not in the text */
+static const double worth_advice = 0.1;   /* nor is advice for a smaller one */
+enum { TEXT_INDENT = 13, TEXT_WIDTH = 100 };
 
 static bool is_used(const UsageDevice *d)
 {
@@ -145,6 +147,50 @@ static void add_work(const UsageDevice *d, Str *out)
     str_addc(out, '\n');
 }
 
+/* What took the time, and what to do about the most of it. */
+static void add_verdicts(const UsageDevice *d, Str *out)
+{
+    UsageVerdict verdicts[USAGE_VERDICTS_MAX];
+    const size_t count = usage_verdicts(d, verdicts);
+    const char *advice = "";
+
+    for (size_t i = 0; i < count; i++) {
+        const struct WhyRow *row = &why_causes[verdicts[i].cause];
+        const double share = verdicts[i].seconds / d->held_s;
+
+        if (share < worth_saying)
+            break;
+        if (!advice[0] && share >= worth_advice && verdicts[i].confidence > WHY_LOW)
+            advice = row->advice;
+        add_line(out, i ? "" : "verdict");
+        str_addf(out, "%s: %.0f %%", row->title, 100 * share);
+        if (verdicts[i].confidence < WHY_HIGH && verdicts[i].cause != WHY_UNKNOWN)
+            str_addf(out, " (%s confidence)", why_confidences[verdicts[i].confidence].key);
+        str_addc(out, '\n');
+    }
+    if (!advice[0])
+        return;
+    add_line(out, "advice");
+    str_add_wrapped(out, advice, TEXT_INDENT, TEXT_INDENT, TEXT_WIDTH);
+}
+
+static void add_cost(Str *out, double cost, const char *currency)
+{
+    str_addf(out, "%.*f %s", cost < 1 ? 4 : 2, cost, currency);
+}
+
+static void add_device_cost(const UsageDevice *d, Str *out)
+{
+    PriceTag tag;
+    const double cost = usage_device_cost(d, &tag);
+
+    if (!isfinite(cost))
+        return;
+    add_line(out, "cost");
+    add_cost(out, cost, tag.currency);
+    str_addf(out, " (%s, %.2f %s an hour of a whole GPU)\n", tag.id, tag.per_hour, tag.currency);
+}
+
 static void add_memory(const UsageDevice *d, Str *out)
 {
     char peak[HUMAN_MAX], total[HUMAN_MAX], before[HUMAN_MAX];
@@ -215,9 +261,11 @@ static void add_device(const UsageDevice *d, bool utf8, Str *out)
     add_line(out, "activity");
     add_activities(d, out);
     str_addc(out, '\n');
+    add_verdicts(d, out);
     add_work(d, out);
     add_memory(d, out);
     add_power(d, utf8, out);
+    add_device_cost(d, out);
     add_throttling(d, out);
     add_trouble(d, out);
 }
@@ -226,6 +274,8 @@ static void add_head(const Usage *usage, const UsageRun *run, Str *out)
 {
     const double joules = usage_energy_j(usage);
     const uint32_t used = count_used(usage);
+    char currency[PRICE_CURRENCY_CAP];
+    const double cost = usage_cost(usage, currency);
     char peak[HUMAN_MAX];
 
     str_addf(out, "stoker run: %s: ", run->command);
@@ -244,6 +294,10 @@ static void add_head(const Usage *usage, const UsageRun *run, Str *out)
     }
     if (isfinite(usage->memory_peak_bytes))
         str_addf(out, ", %s of GPU memory at its peak", human_bytes(peak, usage->memory_peak_bytes));
+    if (isfinite(cost)) {
+        str_add(out, ", ");
+        add_cost(out, cost, currency);
+    }
     str_addc(out, '\n');
 }
 
@@ -308,6 +362,14 @@ static void add_attribution_json(const UsageDevice *d, Str *out)
     json_close(out, '}');
 }
 
+static void add_cost_json(const UsageDevice *d, Str *out)
+{
+    PriceTag tag = {.id = ""};
+
+    json_add_double(out, "cost", usage_device_cost(d, &tag));
+    json_add_text(out, "price", tag.id[0] ? tag.id : NULL);
+}
+
 static void add_gpu_json(const UsageDevice *d, Str *out)
 {
     char pci[PCI_TEXT_CAP];
@@ -334,6 +396,7 @@ static void add_gpu_json(const UsageDevice *d, Str *out)
     add_bytes(out, "memory_total_bytes", d->memory_total_bytes);
     json_add_double(out, "energy_j", d->energy_basis == USAGE_ENERGY_UNKNOWN ? (double)NAN : d->energy_j);
     json_add_text(out, "energy_basis", usage_energies[d->energy_basis].key);
+    add_cost_json(d, out);
     json_add_double(out, "temperature_max_c", d->temperature_max_c);
     add_throttle_json(d, out);
     json_open(out, "xids", '[');
@@ -350,18 +413,23 @@ static void add_gpu_json(const UsageDevice *d, Str *out)
 
 static void add_verdicts_json(const UsageDevice *d, Str *out)
 {
-    for (size_t w = 0; w < ACTIVITY_END; w++)
-        for (size_t c = 0; c < ACTIVITY_CAUSE_END; c++) {
-            if (!(d->activity_s[w][c] > 0))
-                continue;
-            json_open(out, NULL, '{');
-            add_place(out, d);
-            json_add_text(out, "activity", activity_words[w].key);
-            json_add_text(out, "cause", c ? activity_causes[c].key : NULL);
-            json_add_double(out, "seconds", d->activity_s[w][c]);
-            json_add_double(out, "share", d->activity_s[w][c] / d->held_s);
-            json_close(out, '}');
-        }
+    UsageVerdict verdicts[USAGE_VERDICTS_MAX];
+    const size_t count = usage_verdicts(d, verdicts);
+
+    for (size_t i = 0; i < count; i++) {
+        const struct WhyRow *row = &why_causes[verdicts[i].cause];
+
+        json_open(out, NULL, '{');
+        add_place(out, d);
+        json_add_text(out, "activity", activity_words[verdicts[i].activity].key);
+        json_add_text(out, "cause", row->key);
+        json_add_text(out, "title", row->title);
+        json_add_text(out, "confidence", why_confidences[verdicts[i].confidence].key);
+        json_add_double(out, "seconds", verdicts[i].seconds);
+        json_add_double(out, "share", verdicts[i].seconds / d->held_s);
+        json_add_text(out, "advice", row->advice);
+        json_close(out, '}');
+    }
 }
 
 static void add_problems_json(const Usage *usage, Str *out)
@@ -386,6 +454,9 @@ static void add_problems_json(const Usage *usage, Str *out)
 
 static void add_run_json(const Usage *usage, const UsageRun *run, Str *out)
 {
+    char currency[PRICE_CURRENCY_CAP];
+    const double cost = usage_cost(usage, currency);
+
     json_add_u64(out, "version", 1);
     json_add_text(out, "stoker", run->version);
     json_add_text(out, "command", run->command);
@@ -402,6 +473,8 @@ static void add_run_json(const Usage *usage, const UsageRun *run, Str *out)
     json_add_double(out, "measured_s", usage->measured_s);
     json_add_double(out, "energy_j", usage_energy_j(usage));
     add_bytes(out, "memory_peak_bytes", usage->memory_peak_bytes);
+    json_add_double(out, "cost", cost);
+    json_add_text(out, "currency", isfinite(cost) ? currency : NULL);
 }
 
 void usage_json(const Usage *usage, const UsageRun *run, Str *out)
@@ -442,11 +515,14 @@ static void add_now_json(const UsageDevice *d, const NodeGpu *gpu, const Reading
     const Activity *activity = !instance                ? &gpu->activity
                                : gpu->instance_activity ? &gpu->instance_activity[instance - gpu->instances]
                                                         : NULL;
+    const Why *why = !instance                ? gpu->verdicts
+                     : gpu->instance_verdicts ? &gpu->instance_verdicts[instance - gpu->instances]
+                                              : NULL;
 
     json_open(out, NULL, '{');
     add_place(out, d);
     json_add_text(out, "activity", activity ? activity_words[activity->word].key : NULL);
-    json_add_text(out, "cause", activity && activity->cause ? activity_causes[activity->cause].key : NULL);
+    json_add_text(out, "cause", why && why->count > 0 ? why_causes[why->verdicts[0].cause].key : NULL);
     json_add_text(out, "attribution", attributions[d->now.attribution].key);
     json_add_double(out, "share", d->now.share);
     json_add_double(out, "sm_active", read_now(reading, METRIC_PROF_SM_ACTIVE, 1));

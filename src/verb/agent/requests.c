@@ -18,6 +18,7 @@
  *   maintenance stop ID|all WHO
  *   maintenance list
  *   journal                     the file
+ *   prices                      a line per GPU and MIG instance that has one: UUID and the price in force
  *   clock SECONDS               step the wall clock, of an agent whose clock is a test's
  */
 #include <errno.h>
@@ -411,6 +412,30 @@ static int answer_journal(const Request *r)
     return EXIT_FINE;
 }
 
+static void add_price(const Request *r, const NodeGpu *gpu, const Reading *reading, double share)
+{
+    char text[PRICE_TEXT_CAP];
+
+    prices_find(r->agent->config->prices, gpu->reading.device.name, reading->profile, share,
+                sampling_real_ns(&r->agent->sampling), text);
+    if (text[0] && reading->device.uuid[0])
+        str_addf(r->out, "%s %s\n", reading->device.uuid, text);
+}
+
+static int answer_prices(const Request *r)
+{
+    const Node *node = board_reader_node(r->agent->sampling.reader);
+
+    for (size_t i = 0; i < node->gpu_count; i++) {
+        const NodeGpu *gpu = &node->gpus[i];
+
+        add_price(r, gpu, &gpu->reading, 1);
+        for (size_t k = 0; k < gpu->instance_count; k++)
+            add_price(r, gpu, &gpu->instances[k], reading_mig_share(&gpu->reading, &gpu->instances[k]));
+    }
+    return EXIT_FINE;
+}
+
 /* The first row with these words answers. */
 static const struct {
     const char *word, *second;
@@ -426,6 +451,7 @@ static const struct {
     {"incident", NULL, 2, 2, false, answer_incident},
     {"events", NULL, 2, 2, false, answer_events},
     {"journal", NULL, 1, 1, false, answer_journal},
+    {"prices", NULL, 1, 1, false, answer_prices},
     {"released", NULL, 1, 1, false, answer_released},
     {"maintenance", "list", 2, 3, false, answer_windows},
     {"maintenance", NULL, 2, CONTROL_WORDS_MAX, true, answer_maintenance},

@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -168,7 +169,8 @@ static void publish_seen(Watch *w)
 {
     const uint32_t at = atomic_load(&w->shared->at) == 1 ? 1 : 0;
 
-    memcpy(&w->shared->rooms[at], &w->seen, sizeof w->seen);
+    memcpy(&w->shared->rooms[at], &w->seen,
+           offsetof(Observed, usage.devices) + w->seen.usage.device_count * sizeof w->seen.usage.devices[0]);
     atomic_store(&w->shared->at, at + 1);
 }
 
@@ -202,26 +204,50 @@ static const Node *count_tick(Watch *w)
 
 /* --- the end ------------------------------------------------------------------------------------------------------ */
 
+/* False: no agent runs, or it does not know the word. */
+static bool ask_agent(const Watch *w, const char *line, Str *out)
+{
+    const ObserverSpec *spec = w->spec;
+    int code;
+    Err err;
+
+    return !spec->look->alone &&
+           control_ask(control_path(spec->look->control, spec->arena), line, ASK_MS, out, &code, &err) == 0 &&
+           code <= EXIT_FINDING;
+}
+
 /* Incidents that a running agent knows, which also reads the kernel's log. */
 static void add_agent_incidents(Watch *w)
 {
     const ObserverSpec *spec = w->spec;
-    CLEANUP(str_done) Str out;
+    CLEANUP(str_done) Str out = str_limited(CONTROL_REPLY_MAX);
     IncidentList list = {0};
     IncidentsHead head;
-    int code;
     Err err;
 
-    str_init(&out, CONTROL_REPLY_MAX);
-    if (spec->look->alone ||
-        control_ask(control_path(spec->look->control, spec->arena), "incidents all", ASK_MS, &out, &code, &err) < 0 ||
-        code > EXIT_FINDING || incidents_read(out.text, out.len, &list, &head, &err) < 0)
+    if (!ask_agent(w, "incidents all", &out) || incidents_read(out.text, out.len, &list, &head, &err) < 0)
         return;
     for (size_t i = 0; i < list.len; i++)
         if (list.at[i].state == INCIDENT_OPEN ||
             (list.at[i].state == INCIDENT_CLEARED && list.at[i].cleared_real_ns >= spec->start_real_ns))
             usage_add_problem(&w->seen.usage, &list.at[i]);
     vec_done(&list);
+}
+
+/* Those that were given, else those of a running agent. */
+static void add_prices(Watch *w, const Node *node)
+{
+    CLEANUP(str_done) Str out = str_limited(CONTROL_REPLY_MAX);
+
+    if (w->spec->prices)
+        usage_find_prices(&w->seen.usage, w->spec->prices, node->real_ns);
+    else if (ask_agent(w, "prices", &out))
+        for (char *rest = out.text, *line; (line = strsep(&rest, "\n"));) {
+            const char *uuid = strsep(&line, " ");
+
+            if (line)
+                usage_set_price(&w->seen.usage, uuid, line);
+        }
 }
 
 static void note_left(Watch *w)
@@ -269,6 +295,7 @@ static void watch_command(Watch *w, int stop_fd)
     note_left(w);
     w->seen.ended = true;
     publish_seen(w);
+    add_prices(w, node);
     add_agent_incidents(w);
     publish_seen(w);
 }

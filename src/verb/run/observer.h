@@ -24,18 +24,19 @@ typedef struct ObserverSpec {
     uint64_t start_ns, start_real_ns; /* of the command, the clock's monotonic and real time */
     int series_fd; /* a line of JSON per interval goes there; -1: none */
     uint64_t interval_ns;
+    const Prices *prices; /* NULL: those of a running agent */
     Arena *arena;
 } ObserverSpec;
 
 /* What was seen until now. */
 typedef struct Observed {
-    Usage usage;
     bool strangers;               /* pids are of another namespace than the driver's: all GPUs are counted */
     bool ended;                   /* it saw the end of the command */
     int series_errno;             /* a line could not be written; 0: all were */
     char why[ERR_TEXT_MAX];       /* nothing can be measured, because; "" */
     uint32_t left_count;          /* processes of the command that are on a GPU after its end */
     uint32_t left[OBSERVER_LEFT_MAX]; /* the first of them */
+    Usage usage;                      /* last: only the devices that are there are copied */
 } Observed;
 
 typedef struct Observer Observer;

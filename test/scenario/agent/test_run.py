@@ -81,9 +81,13 @@ def state_of(pid):
         return ""
 
 
+def schema(name):
+    return json.loads((pathlib.Path(__file__).resolve().parents[3] / "docs" / f"{name}.schema.json").read_text())
+
+
 def follows_schema(report):
     jsonschema = pytest.importorskip("jsonschema", reason="python3-jsonschema is not installed")
-    jsonschema.validate(report, json.loads((pathlib.Path(__file__).resolve().parents[3] / "docs/run.schema.json").read_text()))
+    jsonschema.validate(report, schema("run"))
 
 
 def test_a_command_and_what_it_execs_are_reported(run_on):
@@ -104,6 +108,57 @@ def test_a_command_and_what_it_execs_are_reported(run_on):
     assert sum(v["seconds"] for v in report["verdicts"]) == pytest.approx(gpu["held_s"] - gpu["gap_s"])
     assert sum(v["share"] for v in report["verdicts"]) == pytest.approx(1 - gpu["gap_s"] / gpu["held_s"])
     assert "exit status 3; 1 GPU" in run.err and "GPU 0 H100 80GB HBM3" in run.err and "SM active" in run.err
+
+
+def test_causes_are_those_of_why():
+    assert schema("run")["properties"]["verdicts"]["items"]["properties"]["cause"]["enum"] == schema("why")["$defs"]["cause"]["enum"]
+
+
+@pytest.mark.parametrize("kind, cause, advice", [("tiny-kernels", "launches", "CUDA graphs"), ("train", "tensor_cores", ""),
+                                                 ("idle-context", "idle_held", "MIG")])
+def test_verdicts_over_the_commands_life(run_on, kind, cause, advice):
+    run = run_on(f"stoker sim inject work {kind} gpus=0 memory=20GiB pid=$$; {WAIT}")
+    until(lambda: len([g for line in run.lines() for g in line["gpus"] if g["cause"] == cause]) >= 3, lambda: str(run.lines()[-3:]))
+    report = run.go()
+    follows_schema(report)
+    verdict, = [v for v in report["verdicts"] if v["cause"] == cause]
+    assert verdict["gpu"] == 0 and verdict["instance"] is None and verdict["seconds"] > 1 and advice in verdict["advice"]
+    assert [v["seconds"] for v in report["verdicts"]] == sorted((v["seconds"] for v in report["verdicts"]), reverse=True)
+    assert f"{verdict['title']}: " in run.err
+
+
+PRICES = "prices: {currency: EUR, list: [{id: rent, board: H100, on_demand: 3600}]}\n"
+
+
+def costs_so(run, per_second):
+    run.on_gpu()
+    report = run.go()
+    follows_schema(report)
+    gpu, = report["gpus"]
+    assert (gpu["price"], report["currency"]) == ("rent", "EUR")
+    assert gpu["cost"] == report["cost"] == pytest.approx(gpu["held_s"] * per_second)
+    assert "EUR (rent, 3600.00 EUR an hour of a whole GPU)" in run.err
+
+
+def test_the_cost_by_a_file_of_prices(run_on, tmp_path):
+    (tmp_path / "stoker.yaml").write_text(PRICES)
+    costs_so(run_on(f"{ON_GPU % (0, 0)}; {WAIT}", options=("--prices", tmp_path / "stoker.yaml")), 1)
+
+
+def test_the_cost_of_a_mig_instance_by_the_agents_prices(run_on, make_agent, tmp_path):
+    (tmp_path / "stoker.yaml").write_text(PRICES)
+    run_on("exit 0", scenario=SPLIT).end()
+    agent = make_agent(run_on.node.env, options=["--config", tmp_path / "stoker.yaml"])
+    work = f"stoker sim inject work train gpus=0 mig=1 memory=10GiB pid=$$; {WAIT}"
+    costs_so(run_on(work, options=("--control", agent.control)), 3 / 7)
+
+
+def test_prices_that_cannot_be_read_are_found_before_the_start(run_on, tmp_path):
+    (tmp_path / "none.yaml").write_text("listen: ':9400'\n")
+    for name, why in (("none.yaml", "has no 'prices'"), ("nowhere.yaml", "No such file or directory")):
+        run = run_on("touch started", options=("--prices", tmp_path / name))
+        _, err = run.process.communicate(timeout=300)
+        assert run.process.returncode == 2 and why in err and not (run.folder / "started").exists()
 
 
 def test_a_grandchild_and_its_second_gpu_belong_to_the_command(run_on):
@@ -223,6 +278,45 @@ def test_a_signal_reaches_the_command_once(run_on, name):
     until(lambda: (run.folder / "ready").exists(), "not started")
     run.process.send_signal(getattr(signal, f"SIG{name}"))
     assert run.process.stdout.readline() == f"got {name}\n"
+    assert run.go()["exit_status"] == 0
+    assert run.out == ""
+
+
+@pytest.mark.parametrize("name", ["INT", "TERM", "HUP", "QUIT", "USR1", "USR2"])
+def test_a_signal_to_the_group_reaches_the_command_once(run_on, name):
+    """As a shell sends it: to all processes of the group, stoker run and the command among them. Behind it comes one to stoker run
+    alone, which it passes on: what a second copy of the first would have done is seen by then."""
+    run = run_on(f"trap 'echo got {name}' {name}; trap 'echo behind' CONT; touch ready; {WAIT}; exit 0", process_group=0)
+    until(lambda: (run.folder / "ready").exists(), "not started")
+    for _ in range(3):
+        os.killpg(run.process.pid, getattr(signal, f"SIG{name}"))
+        assert run.process.stdout.readline() == f"got {name}\n"
+        run.process.send_signal(signal.SIGCONT)
+        assert run.process.stdout.readline() == "behind\n"
+    run.process.send_signal(getattr(signal, f"SIG{name}"))  # one for stoker run alone is passed on as ever
+    assert run.process.stdout.readline() == f"got {name}\n"
+    assert run.go()["exit_status"] == 0
+    assert run.out == ""
+
+
+def test_a_signal_to_the_group_reaches_a_command_that_left_it(run_on):
+    run = run_on(["setsid", "sh", "-c", f"trap 'echo got it' TERM; touch ready; {WAIT}"], process_group=0)
+    until(lambda: (run.folder / "ready").exists(), "not started")
+    os.killpg(run.process.pid, signal.SIGTERM)
+    assert run.process.stdout.readline() == "got it\n"
+    assert run.go()["exit_status"] == 0
+    assert run.out == ""
+
+
+def test_signals_are_passed_on_without_the_witness(run_on):
+    run = run_on(f"trap 'echo got it' TERM; touch ready; {WAIT}")
+    until(lambda: (run.folder / "ready").exists(), "not started")
+    children = pathlib.Path(f"/proc/{run.process.pid}/task/{run.process.pid}/children").read_text().split()
+    witness, = [c for c in children if pathlib.Path(f"/proc/{c}/comm").read_text() == "stoker-signals\n"]
+    os.kill(int(witness), signal.SIGKILL)
+    until(lambda: state_of(witness) == "", "it is not reaped")
+    run.process.send_signal(signal.SIGTERM)
+    assert run.process.stdout.readline() == "got it\n"
     assert run.go()["exit_status"] == 0
     assert run.out == ""
 

@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "base/duration.h"
+#include "base/yaml.h"
 #include "service/usage/usage_report.h"
 
 enum { OWN = 100, OTHER = 200, MIB = 1 << 20 };
@@ -375,6 +376,87 @@ static void test_boards_of_fewer_slices(void **state)
     assert_float_equal(usage_mean(&usage.devices[0], USAGE_POWER), 160, 1e-3);
 }
 
+static void test_verdicts_over_time(void **state)
+{
+    const UsageDevice *d = usage.devices;
+    UsageVerdict verdicts[USAGE_VERDICTS_MAX];
+    Why why = {.count = 2, .verdicts = {{.cause = WHY_INPUT, .confidence = WHY_HIGH}, {.cause = WHY_NEIGHBOUR}}};
+
+    (void)state;
+    gpu.verdicts = &why;
+    tick(0, 1);
+    tick(5, 1); /* nobody of the group yet */
+    list_process(OWN, 1, UINT8_MAX);
+    tick(1, 1);
+    assert_int_equal(usage_verdicts(d, verdicts), 1);
+    why.verdicts[0].confidence = WHY_MEDIUM;
+    tick(2, 1);
+    gpu.activity.word = ACTIVITY_WAITING;
+    tick(1, 1);
+    why.count = 0;
+    tick(0.5, 1);
+    assert_int_equal(usage_verdicts(d, verdicts), 3);
+    assert_true(verdicts[0].cause == WHY_INPUT && verdicts[0].activity == ACTIVITY_WORKING);
+    assert_int_equal(verdicts[0].confidence, WHY_MEDIUM);
+    assert_float_equal(verdicts[0].seconds, 3, 1e-6);
+    assert_true(verdicts[1].cause == WHY_INPUT && verdicts[1].activity == ACTIVITY_WAITING);
+    assert_float_equal(verdicts[1].seconds, 1, 1e-6);
+    assert_true(verdicts[2].cause == WHY_UNKNOWN && verdicts[2].confidence == WHY_LOW);
+    assert_float_equal(verdicts[2].seconds, 0.5, 1e-6);
+}
+
+static void test_an_instance_has_its_own_verdict(void **state)
+{
+    const Why whole = {.count = 1, .verdicts = {{.cause = WHY_PCIE}}};
+    const Why part = {.count = 1, .verdicts = {{.cause = WHY_FP64}}};
+    UsageVerdict verdicts[USAGE_VERDICTS_MAX];
+
+    (void)state;
+    split_gpu("2g.20gb");
+    gpu.verdicts = &whole;
+    gpu.instance_verdicts = &part;
+    tick(0, 1);
+    tick(1, 1);
+    assert_int_equal(usage_verdicts(&usage.devices[0], verdicts), 1);
+    assert_int_equal(verdicts[0].cause, WHY_FP64);
+}
+
+static void test_the_cost_is_the_groups_part_of_the_price(void **state)
+{
+    static const char yaml[] = "currency: EUR\n"
+                               "list:\n"
+                               "  - {id: old, on_demand: 9, from: 2020-01-01}\n"
+                               "  - {id: h100, board: H100, on_demand: 3.6, from: 2021-01-01}\n"
+                               "  - {id: b200, board: B200, on_demand: 9}\n";
+    CLEANUP(arena_done) Arena arena;
+    const YamlNode *root;
+    const Prices *prices;
+    char currency[PRICE_CURRENCY_CAP];
+    Err err;
+
+    (void)state;
+    arena_init(&arena, 4096);
+    assert_int_equal(yaml_load("prices", yaml, strlen(yaml), &arena, &root, &err), 0);
+    assert_int_equal(prices_read(root, &arena, &prices, &err), 0);
+    split_gpu("2g.20gb");
+    list_process(OTHER, 1, UINT8_MAX);
+    processes[1].gpu_instance = 1;
+    processes[1].compute_instance = 0;
+    tick(0, 700);
+    tick(5, 700);
+    tick(5, 700);
+    assert_true(isnan(usage_cost(&usage, currency)));
+    usage_find_prices(&usage, prices, UINT64_C(1700000000) * NS_PER_S);
+    /* half of two slices of seven, for ten seconds */
+    assert_true(fabs(usage_cost(&usage, currency) - 10.0 / 3600 * 3.6 / 2 * 2 / 7) < 1e-9);
+    assert_string_equal(currency, "EUR");
+    usage_set_price(&usage, "MIG-b", "x spot 7.2 USD");
+    assert_string_equal(currency, "EUR");
+    usage_set_price(&usage, "MIG-a", "x spot 7.2 USD");
+    assert_true(fabs(usage_cost(&usage, currency) - 10.0 / 3600 * 7.2 / 2 * 2 / 7) < 1e-9);
+    assert_string_equal(currency, "USD");
+}
+
 static void test_xids_of_the_devices_that_were_held(void **state)
 {
     XidEvent event = {.gpu = gpu.reading.device.pci, .xid = 31, .gpu_instance = DEVICE_NO_NUMBER};
@@ -430,6 +512,7 @@ static void test_text_and_json_of_a_run(void **state)
                           .signal = 15,
                           .notes = notes,
                           .note_count = 1};
+    const Why why = {.count = 1, .verdicts = {{.cause = WHY_FP64, .confidence = WHY_MEDIUM}}};
     CLEANUP(str_done) Str text, json, line;
     json_error_t error;
 
@@ -439,7 +522,9 @@ static void test_text_and_json_of_a_run(void **state)
     set_value(&gpu.reading, METRIC_PROF_SM_ACTIVE, 0.8);
     set_value(&gpu.reading, METRIC_FB_TOTAL, 80 * 1024);
     tick(0, 400);
+    gpu.verdicts = &why;
     tick(2, 400);
+    usage_set_price(&usage, "GPU-a", "list owned 3.6 EUR");
     str_init(&text, 1 << 20);
     str_init(&json, 1 << 20);
     str_init(&line, 1 << 20);
@@ -447,15 +532,19 @@ static void test_text_and_json_of_a_run(void **state)
     usage_json(&usage, &run, &json);
     usage_json_line(&usage, &node, &line);
     assert_string_equal(text.text, "stoker run: train: 4.00 s, ended by signal 15; 1 GPU, 200 J, 2.00 GiB of GPU memory "
-                                   "at its peak\n"
+                                   "at its peak, 0.0005 EUR\n"
                                    "  note: a note\n"
                                    "\n"
                                    "GPU 3 H100 80GB HBM3: held for 2.00 s, shared: 25 % of its work is this command's, by "
                                    "the driver's samples\n"
                                    "  activity   working 100 %\n"
+                                   "  verdict    computing in double precision: 100 % (medium confidence)\n"
+                                   "  advice     Nothing to fix where the numbers need 64 bit; else FP32 or mixed precision "
+                                   "is many\n             times as fast.\n"
                                    "  work       SM active 20 %; of all programs: SM active 80 %\n"
                                    "  memory     2.00 GiB at its peak of 80.0 GiB\n"
-                                   "  power      100 W on average, 200 J\n");
+                                   "  power      100 W on average, 200 J\n"
+                                   "  cost       0.0005 EUR (list, 3.60 EUR an hour of a whole GPU)\n");
     json_t *report = json_loadb(json.text, json.len, 0, &error);
     assert_non_null(report);
     assert_int_equal(json_integer_value(json_object_get(report, "exit_status")), 143);
@@ -465,6 +554,12 @@ static void test_text_and_json_of_a_run(void **state)
     assert_true(json_is_null(json_object_get(one, "memory_before_bytes")));
     const json_t *verdict = json_array_get(json_object_get(report, "verdicts"), 0);
     assert_string_equal(json_string_value(json_object_get(verdict, "activity")), "working");
+    assert_string_equal(json_string_value(json_object_get(verdict, "cause")), "fp64");
+    assert_string_equal(json_string_value(json_object_get(verdict, "confidence")), "medium");
+    assert_float_equal(json_number_value(json_object_get(verdict, "share")), 1, 1e-9);
+    assert_true(fabs(json_number_value(json_object_get(report, "cost")) - 0.0005) < 1e-9);
+    assert_string_equal(json_string_value(json_object_get(report, "currency")), "EUR");
+    assert_string_equal(json_string_value(json_object_get(one, "price")), "list");
     json_decref(report);
     report = json_loadb(line.text, line.len, 0, &error);
     assert_non_null(report);
@@ -504,6 +599,9 @@ int main(void)
         cmocka_unit_test_setup(test_nothing_counts_before_the_driver_answers, begin),
         cmocka_unit_test_setup(test_an_instance_has_its_slices_of_the_power, begin),
         cmocka_unit_test_setup(test_boards_of_fewer_slices, begin),
+        cmocka_unit_test_setup(test_verdicts_over_time, begin),
+        cmocka_unit_test_setup(test_an_instance_has_its_own_verdict, begin),
+        cmocka_unit_test_setup(test_the_cost_is_the_groups_part_of_the_price, begin),
         cmocka_unit_test_setup(test_xids_of_the_devices_that_were_held, begin),
         cmocka_unit_test_setup(test_problems_once_each, begin),
         cmocka_unit_test_setup(test_text_and_json_of_a_run, begin),
