@@ -270,6 +270,164 @@ static void the_late_rank_is_named(void **state)
     assert_int_equal(rig->gpus[1].verdicts[0].count, 1);
 }
 
+/* What it used before it was first seen is not its rate; what cannot be read is not written. */
+static void one_look_is_no_rate(void **state)
+{
+    (void)state;
+    rig->gpus[0].activity = (Activity){.word = ACTIVITY_WAITING, .cause = ACTIVITY_CAUSE_INPUT};
+    rig->owners[0].cpu_ns = 5000 * NS_PER_S;
+    rig->owners[0].written_bytes = 1000000000000;
+    run(10, 0, 0, 0);
+    assert_true(isnan(evidence(first(0), "/proc/PID/stat")));
+    run(10, 0, 0, 0);
+    assert_true(evidence(first(0), "/proc/PID/stat") == 0);
+    assert_int_equal(first(0)->cause, WHY_INPUT); /* no checkpoint: it wrote long ago */
+    rig->owners[0].written_bytes = UINT64_MAX;
+    run(30, 0, 0, 0);
+    assert_int_equal(first(0)->cause, WHY_INPUT);
+    rig->owners[0].written_bytes = 0; /* it can be read from now on */
+    run(10, 0, 0, 0);
+    assert_int_equal(first(0)->cause, WHY_INPUT);
+}
+
+/* What one process takes is that process's. */
+static void neighbours_have_their_own_shares(void **state)
+{
+    (void)state;
+    rig->gpus[0].process_count = 2;
+    rig->processes[0][0].sm_percent = 60;
+    rig->processes[0][1].sm_percent = 20;
+    snprintf(rig->owners[1].job, sizeof rig->owners[1].job, "4712.0");
+    run(10, .9, .5, 1);
+    assert_int_equal(first(0)->cause, WHY_NEIGHBOUR);
+    assert_non_null(strstr(first(0)->text, "process 100 of 4711.0 takes 60 % and process 101 of 4712.0 20 %"));
+    rig->processes[0][1].sm_percent = UINT8_MAX; /* no sample: what it took before */
+    run(60, .9, .5, 1);
+    assert_non_null(strstr(first(0)->text, "process 101 of 4712.0 20 %"));
+    rig->processes[0][0].sm_percent = 30; /* half of the way in about 20 seconds */
+    run(20, .9, .5, 1);
+    assert_in_range((int)round(100 * evidence(first(0), "nvmlDeviceGetProcessUtilization")), 43, 47);
+}
+
+/* A step up is a program that begins, not a leak, and what gives back does not only grow; a leak is told with its rate.
+ */
+static void memory_that_is_taken_at_once_does_not_grow(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 15 * 60; i++) {
+        put(&rig->gpus[0], METRIC_FB_TOTAL, 81559);
+        put(&rig->gpus[0], METRIC_FB_USED, i < 10 * 60 ? 20000 : 75000);
+        put(&rig->gpus[1], METRIC_FB_TOTAL, 81559);
+        put(&rig->gpus[1], METRIC_FB_USED, 50000 + 30 * i);
+        put(&rig->gpus[2], METRIC_FB_TOTAL, 81559);
+        put(&rig->gpus[2], METRIC_FB_USED, 50000 + 30 * i - (i / 60 == 10 ? 20000 : 0));
+        run(1, .9, .5, 1);
+        assert_int_equal(first(0)->cause, WHY_TENSOR_CORES);
+    }
+    assert_int_equal(first(1)->cause, WHY_MEMORY_FULL);
+    assert_int_equal(first(2)->cause, WHY_TENSOR_CORES);
+    assert_int_equal(first(1)->evidence_count, 3);
+    assert_string_equal(first(1)->evidence[2].label, "growth");
+    assert_true(fabs(first(1)->evidence[2].value / 1048576 - 30) < 3); /* the first and last minute are not whole */
+}
+
+/* A slice is judged by its own readings, activity and processes; the GPU's others are not in it. */
+static void a_slice_has_a_verdict_of_its_own(void **state)
+{
+    static Reading slices[2];
+    static Activity activities[2];
+    NodeGpu *gpu = &rig->gpus[0];
+
+    (void)state;
+    for (uint32_t k = 0; k < 2; k++) {
+        reading_init(&slices[k], DEVICE_COMPUTE_INSTANCE);
+        slices[k].device.gpu_instance = k + 1;
+        slices[k].device.compute_instance = 0;
+        snprintf(slices[k].device.parent_uuid, sizeof slices[k].device.parent_uuid, "GPU-0");
+        rig->processes[0][k].gpu_instance = k + 1;
+        rig->processes[0][k].compute_instance = 0;
+    }
+    gpu->process_count = 2;
+    gpu->instance_count = 2;
+    gpu->instances = slices;
+    activities[0] = (Activity){.word = ACTIVITY_WORKING, .window_s = 60};
+    activities[1] = (Activity){.word = ACTIVITY_IDLE_HELD, .window_s = 60};
+    gpu->instance_activity = activities;
+    for (uint32_t k = 0; k < 2; k++)
+        for (int i = 0; i < 60; i++) {
+            sample_set_double(&slices[0].sample[METRIC_PROF_SM_ACTIVE], rig->node.time_ns + NS_PER_S, .8);
+            sample_set_double(&slices[0].sample[METRIC_PROF_PIPE_TENSOR_ACTIVE], rig->node.time_ns + NS_PER_S, .4);
+            sample_set_double(&slices[1].sample[METRIC_PROF_SM_ACTIVE], rig->node.time_ns + NS_PER_S, 0);
+            rig->owners[1].state = k == 0 ? 'R' : 'D'; /* the process of the second slice */
+            run(1, .9, .5, 1);
+            assert_int_equal(gpu->instance_verdicts[0].verdicts[0].cause, WHY_TENSOR_CORES);
+        }
+    assert_true(fabs(evidence(&gpu->instance_verdicts[0].verdicts[0], "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE") - .4) < .01);
+    assert_int_equal(gpu->instance_verdicts[1].verdicts[0].cause, WHY_STUCK);
+    assert_non_null(strstr(gpu->instance_verdicts[1].verdicts[0].text, "process 101"));
+    rig->processes[0][1].compute_instance = 1; /* of another slice of the same GPU instance */
+    run(1, .9, .5, 1);
+    assert_int_equal(gpu->instance_verdicts[1].verdicts[0].cause, WHY_IDLE_HELD);
+    rig->processes[0][1].compute_instance = DEVICE_NO_NUMBER; /* of the GPU instance, no more is known */
+    run(1, .9, .5, 1);
+    assert_int_equal(gpu->instance_verdicts[1].verdicts[0].cause, WHY_STUCK);
+    gpu->instance_activity = NULL;
+    run(1, .9, .5, 1);
+    assert_int_equal(gpu->instance_verdicts[1].verdicts[0].cause, WHY_UNKNOWN);
+    gpu->instance_count = 1; /* another layout */
+    run(1, .9, .5, 1);
+    assert_int_equal(gpu->instance_verdicts[0].verdicts[0].cause, WHY_UNKNOWN);
+}
+
+/* A pod's or container's GPUs are of one job as well; a user's are not. */
+static void ranks_are_those_of_a_job_pod_or_container(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < 3; kind++) {
+        for (size_t i = 0; i < ARRAY_LEN(rig->owners); i++) {
+            ProcessOwner *owner = &rig->owners[i];
+
+            owner->job[0] = owner->pod_uid[0] = owner->container[0] = '\0';
+            snprintf(owner->user, sizeof owner->user, "ada");
+            if (kind == 0)
+                snprintf(owner->pod_uid, sizeof owner->pod_uid, "0a1b");
+            else if (kind == 1)
+                snprintf(owner->container, sizeof owner->container, "c0ffee");
+        }
+        for (size_t i = 0; i < GPUS; i++)
+            rig->gpus[i].activity = (Activity){.word = ACTIVITY_WORKING};
+        run(60, .72, .4, 1);
+        rig->gpus[3].activity.sm_active = .95;
+        whys_update(rig->whys, &rig->snapshot, rig->store, 1);
+        assert_int_equal(rig->gpus[1].verdicts[0].count, kind < 2 ? 2 : 1);
+        rig->gpus[3].activity.word = ACTIVITY_IDLE_HELD; /* it does not take part */
+        whys_update(rig->whys, &rig->snapshot, rig->store, 1);
+        assert_int_equal(rig->gpus[1].verdicts[0].count, 1);
+    }
+}
+
+static void all_that_is_read_is_wanted(void **state)
+{
+    static const MetricId some[] = {METRIC_PROF_SM_ACTIVE,
+                                    METRIC_GPU_UTIL,
+                                    METRIC_POWER_USAGE,
+                                    METRIC_ENFORCED_POWER_LIMIT,
+                                    METRIC_SM_CLOCK,
+                                    METRIC_MAX_SM_CLOCK,
+                                    METRIC_PCIE_LINK_WIDTH,
+                                    METRIC_PCIE_LINK_GEN,
+                                    METRIC_POWER_MGMT_LIMIT_DEF,
+                                    METRIC_FB_USED,
+                                    METRIC_FB_TOTAL,
+                                    METRIC_CLOCKS_EVENT_REASONS};
+    uint64_t wanted[METRIC_SET_WORDS] = {0};
+
+    (void)state;
+    whys_add_wanted(wanted);
+    for (size_t i = 0; i < ARRAY_LEN(some); i++)
+        assert_true(wanted[some[i] / 64] >> some[i] % 64 & 1);
+}
+
 int main(void)
 {
 #define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
@@ -282,6 +440,12 @@ int main(void)
         TEST(two_owners_are_neighbours),
         TEST(memory_that_grows_is_told_while_there_is_time),
         TEST(the_late_rank_is_named),
+        TEST(one_look_is_no_rate),
+        TEST(neighbours_have_their_own_shares),
+        TEST(memory_that_is_taken_at_once_does_not_grow),
+        TEST(a_slice_has_a_verdict_of_its_own),
+        TEST(ranks_are_those_of_a_job_pod_or_container),
+        TEST(all_that_is_read_is_wanted),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
