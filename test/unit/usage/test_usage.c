@@ -15,6 +15,9 @@
 #include "base/yaml.h"
 #include "service/usage/usage_report.h"
 
+/* cmocka's assert_float_equal takes NaN for equal to any number. */
+#define assert_near(left, right, within) assert_true(fabs((double)(left) - (double)(right)) <= (within))
+
 enum { OWN = 100, OTHER = 200, MIB = 1 << 20 };
 
 /* A node of one GPU, at second 100 of its clock. */
@@ -96,13 +99,13 @@ static void test_a_part_by_who_else_is_there(void **state)
     list_process(OTHER, 20, 30); /* one is not sampled: equal parts */
     part = usage_find_part(&gpu, NULL, &group);
     assert_int_equal(part.attribution, ATTRIBUTION_EVEN);
-    assert_float_equal(part.share, 2.0 / 3, 1e-9);
+    assert_near(part.share, 2.0 / 3, 1e-9);
     assert_int_equal(part.memory_bytes, 15 * MIB);
 
     processes[1].sm_percent = 10;
     part = usage_find_part(&gpu, NULL, &group);
     assert_int_equal(part.attribution, ATTRIBUTION_SAMPLED);
-    assert_float_equal(part.share, 60.0 / 90, 1e-9);
+    assert_near(part.share, 60.0 / 90, 1e-9);
 
     processes[0].sm_percent = processes[1].sm_percent = processes[2].sm_percent = 0; /* nobody computes */
     assert_int_equal(usage_find_part(&gpu, NULL, &group).attribution, ATTRIBUTION_EVEN);
@@ -124,6 +127,7 @@ static void test_selected_gpus_and_all(void **state)
         assert_int_equal(part.held, i < 4);
         assert_int_equal(part.attribution, ATTRIBUTION_UNKNOWN);
         assert_true(part.share >= (i < 4));
+        assert_true(part.memory_bytes == UINT64_MAX); /* without a process of its own */
     }
     assert_true(usage_find_part(&gpu, NULL, &(UsageGroup){.all = true}).held);
 }
@@ -179,20 +183,20 @@ static void test_only_the_time_on_the_gpu_counts(void **state)
     set_value(&gpu.reading, METRIC_GPU_TEMP, 90);
     tick(1, 900);
 
-    assert_float_equal(d->held_s, 4, 1e-6);
-    assert_float_equal(usage.measured_s, 6, 1e-6);
-    assert_float_equal(d->energy_j, 400 + 600, 1e-6);
+    assert_near(d->held_s, 4, 1e-6);
+    assert_near(usage.measured_s, 6, 1e-6);
+    assert_near(d->energy_j, 400 + 600, 1e-6);
     assert_int_equal(d->energy_basis, USAGE_ENERGY_COUNTER);
-    assert_float_equal(usage_mean(d, USAGE_SM), (0.8 + 3 * 0.4) / 4, 1e-9);
-    assert_float_equal(usage_mean(d, USAGE_POWER), 250, 1e-6);
+    assert_near(usage_mean(d, USAGE_SM), (0.8 + 3 * 0.4) / 4, 1e-9);
+    assert_near(usage_mean(d, USAGE_POWER), 250, 1e-6);
     assert_true(isnan(usage_mean(d, USAGE_TENSOR)));
-    assert_float_equal(d->temperature_max_c, 70, 0);
-    assert_float_equal(d->memory_before_bytes, 500.0 * MIB, 0);
-    assert_float_equal(d->memory_peak_bytes, 2000.0 * MIB, 0);
-    assert_float_equal(d->device_peak_bytes, 2500.0 * MIB, 0);
-    assert_float_equal(usage.memory_peak_bytes, 2000.0 * MIB, 0);
-    assert_float_equal(d->activity_s[ACTIVITY_WORKING][0], 1, 1e-6);
-    assert_float_equal(d->activity_s[ACTIVITY_WAITING][ACTIVITY_CAUSE_INPUT], 3, 1e-6);
+    assert_near(d->temperature_max_c, 70, 0);
+    assert_near(d->memory_before_bytes, 500.0 * MIB, 0);
+    assert_near(d->memory_peak_bytes, 2000.0 * MIB, 0);
+    assert_near(d->device_peak_bytes, 2500.0 * MIB, 0);
+    assert_near(usage.memory_peak_bytes, 2000.0 * MIB, 0);
+    assert_near(d->activity_s[ACTIVITY_WORKING][0], 1, 1e-6);
+    assert_near(d->activity_s[ACTIVITY_WAITING][ACTIVITY_CAUSE_INPUT], 3, 1e-6);
     assert_int_equal(usage_attribution(d), ATTRIBUTION_EXCLUSIVE);
 }
 
@@ -205,10 +209,10 @@ static void test_a_sharer_has_its_part_of_the_numbers(void **state)
     set_value(&gpu.reading, METRIC_PROF_SM_ACTIVE, 0.8);
     tick(0, 400);
     tick(2, 400);
-    assert_float_equal(usage_own_mean(usage.devices, USAGE_SM), 0.2, 1e-9);
-    assert_float_equal(usage_mean(usage.devices, USAGE_SM), 0.8, 1e-9);
-    assert_float_equal(usage.devices->energy_j, 200, 1e-6);
-    assert_float_equal(usage.devices->memory_before_bytes, 3000.0 * MIB, 0); /* it was there at the first reading */
+    assert_near(usage_own_mean(usage.devices, USAGE_SM), 0.2, 1e-9);
+    assert_near(usage_mean(usage.devices, USAGE_SM), 0.8, 1e-9);
+    assert_near(usage.devices->energy_j, 200, 1e-6);
+    assert_near(usage.devices->memory_before_bytes, 3000.0 * MIB, 0); /* it was there at the first reading */
 }
 
 /* The counter is read less often than we look: the span since then is shared by who was there in it. */
@@ -229,9 +233,9 @@ static void test_energy_of_a_span_in_which_the_group_came(void **state)
     node.time_ns += NS_PER_S;
     set_value(&gpu.reading, METRIC_TOTAL_ENERGY_CONSUMPTION, before + 1600e3);
     usage_update(&usage, &(Snapshot){.node = &node}, &group);
-    assert_float_equal(usage.devices->energy_j, 1200, 1e-6);
+    assert_near(usage.devices->energy_j, 1200, 1e-6);
     usage_update(&usage, &(Snapshot){.node = &node}, &group);
-    assert_float_equal(usage.devices->energy_j, 1200, 1e-6);
+    assert_near(usage.devices->energy_j, 1200, 1e-6);
 }
 
 static void test_energy_without_a_counter_or_with_one_that_was_reset(void **state)
@@ -243,7 +247,7 @@ static void test_energy_without_a_counter_or_with_one_that_was_reset(void **stat
     node.time_ns += NS_PER_S;
     set_value(&gpu.reading, METRIC_TOTAL_ENERGY_CONSUMPTION, 1);
     usage_update(&usage, &(Snapshot){.node = &node}, &group);
-    assert_float_equal(usage.devices->energy_j, 200, 1e-3);
+    assert_near(usage.devices->energy_j, 200, 1e-3);
     assert_int_equal(usage.devices->energy_basis, USAGE_ENERGY_POWER);
 
     sample_set_absent(&gpu.reading.sample[METRIC_TOTAL_ENERGY_CONSUMPTION], node.time_ns, ABSENCE_NOT_SUPPORTED);
@@ -251,8 +255,8 @@ static void test_energy_without_a_counter_or_with_one_that_was_reset(void **stat
     usage_update(&usage, &(Snapshot){.node = &node}, &group);
     node.time_ns += 2 * NS_PER_S;
     usage_update(&usage, &(Snapshot){.node = &node}, &group);
-    assert_float_equal(usage.devices->energy_j, 200, 1e-6);
-    assert_float_equal(usage_energy_j(&usage), 200, 1e-6);
+    assert_near(usage.devices->energy_j, 200, 1e-6);
+    assert_near(usage_energy_j(&usage), 200, 1e-6);
 }
 
 static void test_the_end_adds_what_no_reading_has(void **state)
@@ -262,9 +266,9 @@ static void test_the_end_adds_what_no_reading_has(void **state)
     tick(0, 100);
     tick(1, 100);
     usage_end(&usage, node.time_ns + NS_PER_S / 2);
-    assert_float_equal(usage.devices->energy_j, 150, 1e-6);
+    assert_near(usage.devices->energy_j, 150, 1e-6);
     usage_end(&usage, node.time_ns + 3 * NS_PER_S); /* too long ago */
-    assert_float_equal(usage.devices->energy_j, 150, 1e-6);
+    assert_near(usage.devices->energy_j, 150, 1e-6);
 }
 
 static void test_throttling_by_counters_and_by_bits(void **state)
@@ -281,14 +285,14 @@ static void test_throttling_by_counters_and_by_bits(void **state)
     set_value(&gpu.reading, METRIC_CLOCKS_EVENT_REASON_SW_POWER_CAP_NS, 5.5e9);
     set_value(&gpu.reading, METRIC_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN_NS, 0.25e9);
     tick(1, 1);
-    assert_float_equal(d->throttle_s[USAGE_THROTTLE_POWER], 0.5, 1e-6);
-    assert_float_equal(d->throttle_s[USAGE_THROTTLE_THERMAL], 0.25, 1e-6);
-    assert_float_equal(d->throttled_s, 0.5, 1e-6); /* at the same time, as far as is known */
+    assert_near(d->throttle_s[USAGE_THROTTLE_POWER], 0.5, 1e-6);
+    assert_near(d->throttle_s[USAGE_THROTTLE_THERMAL], 0.25, 1e-6);
+    assert_near(d->throttled_s, 0.5, 1e-6); /* at the same time, as far as is known */
     set_value(&gpu.reading, METRIC_CLOCKS_EVENT_REASON_SW_POWER_CAP_NS, 99e9); /* more than the tick is the tick */
     sample_set_int64(&gpu.reading.sample[METRIC_CLOCKS_EVENT_REASONS], node.time_ns, 0x80);
     tick(1, 1);
-    assert_float_equal(d->throttle_s[USAGE_THROTTLE_POWER], 1.5, 1e-6);
-    assert_float_equal(d->throttle_s[USAGE_THROTTLE_BRAKE], 1, 1e-6); /* has no counter here */
+    assert_near(d->throttle_s[USAGE_THROTTLE_POWER], 1.5, 1e-6);
+    assert_near(d->throttle_s[USAGE_THROTTLE_BRAKE], 1, 1e-6); /* has no counter here */
 }
 
 static void test_gaps(void **state)
@@ -303,17 +307,17 @@ static void test_gaps(void **state)
     gpu.process_count = 0;
     sample_set_absent(&gpu.process_list, node.time_ns, ABSENCE_TIMED_OUT);
     tick(2, 100);
-    assert_float_equal(d->held_s, 3, 1e-6); /* where it was, as nobody says otherwise */
-    assert_float_equal(d->gap_s, 2, 1e-6);
-    assert_float_equal(d->energy_j, 100, 1e-6);
+    assert_near(d->held_s, 3, 1e-6); /* where it was, as nobody says otherwise */
+    assert_near(d->gap_s, 2, 1e-6);
+    assert_near(d->energy_j, 100, 1e-6);
     gpu.state = GPU_UP;
     sample_set_int64(&gpu.process_list, node.time_ns, 0);
     tick(10, 100);
-    assert_float_equal(usage.gap_s, 0, 0);
+    assert_near(usage.gap_s, 0, 0);
     tick(10.5, 100); /* the machine slept */
-    assert_float_equal(usage.gap_s, 10.5, 1e-6);
-    assert_float_equal(usage.measured_s, 13, 1e-6);
-    assert_float_equal(d->held_s, 3, 1e-6);
+    assert_near(usage.gap_s, 10.5, 1e-6);
+    assert_near(usage.measured_s, 13, 1e-6);
+    assert_near(d->held_s, 3, 1e-6);
 }
 
 static void test_nothing_counts_before_the_driver_answers(void **state)
@@ -354,13 +358,13 @@ static void test_an_instance_has_its_slices_of_the_power(void **state)
     tick(0, 700);
     tick(1, 700);
     assert_int_equal(usage.devices[0].device.kind, DEVICE_COMPUTE_INSTANCE);
-    assert_float_equal(usage.devices[0].energy_j, 200, 1e-3);
-    assert_float_equal(usage_own_mean(&usage.devices[0], USAGE_POWER), 200, 1e-3);
-    assert_float_equal(usage.devices[0].activity_s[ACTIVITY_IDLE_HELD][0], 1, 1e-6);
+    assert_near(usage.devices[0].energy_j, 200, 1e-3);
+    assert_near(usage_own_mean(&usage.devices[0], USAGE_POWER), 200, 1e-3);
+    assert_near(usage.devices[0].activity_s[ACTIVITY_IDLE_HELD][0], 1, 1e-6);
     assert_true(usage.devices[1].held_s <= 0); /* the GPU around it */
     gpu.instance_count = 0;                    /* it was destroyed */
     tick(1, 700);
-    assert_float_equal(usage.devices[0].held_s, 1, 1e-6);
+    assert_near(usage.devices[0].held_s, 1, 1e-6);
     assert_false(usage.devices[0].now.held);
 }
 
@@ -371,9 +375,9 @@ static void test_boards_of_fewer_slices(void **state)
     split_gpu("1g.6gb");
     tick(0, 160);
     tick(1, 160);
-    assert_float_equal(usage.devices[0].energy_j, 40, 1e-3);
-    assert_float_equal(usage_own_mean(&usage.devices[0], USAGE_POWER), 40, 1e-3);
-    assert_float_equal(usage_mean(&usage.devices[0], USAGE_POWER), 160, 1e-3);
+    assert_near(usage.devices[0].energy_j, 40, 1e-3);
+    assert_near(usage_own_mean(&usage.devices[0], USAGE_POWER), 40, 1e-3);
+    assert_near(usage_mean(&usage.devices[0], USAGE_POWER), 160, 1e-3);
 }
 
 static void test_verdicts_over_time(void **state)
@@ -398,11 +402,11 @@ static void test_verdicts_over_time(void **state)
     assert_int_equal(usage_verdicts(d, verdicts), 3);
     assert_true(verdicts[0].cause == WHY_INPUT && verdicts[0].activity == ACTIVITY_WORKING);
     assert_int_equal(verdicts[0].confidence, WHY_MEDIUM);
-    assert_float_equal(verdicts[0].seconds, 3, 1e-6);
+    assert_near(verdicts[0].seconds, 3, 1e-6);
     assert_true(verdicts[1].cause == WHY_INPUT && verdicts[1].activity == ACTIVITY_WAITING);
-    assert_float_equal(verdicts[1].seconds, 1, 1e-6);
+    assert_near(verdicts[1].seconds, 1, 1e-6);
     assert_true(verdicts[2].cause == WHY_UNKNOWN && verdicts[2].confidence == WHY_LOW);
-    assert_float_equal(verdicts[2].seconds, 0.5, 1e-6);
+    assert_near(verdicts[2].seconds, 0.5, 1e-6);
 }
 
 static void test_an_instance_has_its_own_verdict(void **state)
@@ -497,6 +501,51 @@ static void test_problems_once_each(void **state)
     strcpy(incident.class, "fan");
     usage_add_problem(&usage, &incident);
     assert_int_equal(usage.problem_count, 2);
+    gpu.process_count = 0; /* the group has left, and was there */
+    tick(1, 1);
+    assert_false(usage.devices->now.held);
+    strcpy(incident.class, "clock");
+    usage_add_problem(&usage, &incident);
+    assert_int_equal(usage.problem_count, 3);
+    incident.device.pci.bus++; /* another GPU */
+    strcpy(incident.device.uuid, "GPU-b");
+    strcpy(incident.class, "power");
+    usage_add_problem(&usage, &incident);
+    assert_int_equal(usage.problem_count, 3);
+}
+
+/* What the agent tells of is noted with each reading. A group that is there before any time has passed is there. */
+static void test_problems_of_the_agent(void **state)
+{
+    Incident incident = {.id = "a", .class = "thermal", .severity = SEVERITY_WARNING, .title = "GPU 3 is hot"};
+    const Incident *incidents[] = {&incident};
+
+    (void)state;
+    incident.device = gpu.reading.device;
+    list_process(OWN, 1, UINT8_MAX);
+    usage_update(&usage, &(Snapshot){.node = &node, .incidents = incidents, .incident_count = 1}, &group);
+    assert_true(usage.devices->held_s <= 0);
+    assert_int_equal(usage.problem_count, 1);
+}
+
+/* A GPU that hangs, or has no list of processes: the group is where it was, whatever an old list says. */
+static void test_the_group_is_where_it_was(void **state)
+{
+    (void)state;
+    list_process(OWN, 1, UINT8_MAX);
+    tick(0, 100);
+    gpu.process_count = 0;
+    gpu.state = GPU_HUNG;
+    tick(1, 100);
+    assert_true(usage.devices->now.held);
+    gpu.state = GPU_UP;
+    sample_set_absent(&gpu.process_list, node.time_ns, ABSENCE_TIMED_OUT);
+    tick(1, 100);
+    assert_true(usage.devices->now.held);
+    sample_set_int64(&gpu.process_list, node.time_ns, 0);
+    tick(1, 100);
+    assert_false(usage.devices->now.held);
+    assert_near(usage.devices->held_s, 2, 1e-6);
 }
 
 /* --- reports ------------------------------------------------------------------------------------------------------ */
@@ -531,32 +580,33 @@ static void test_text_and_json_of_a_run(void **state)
     usage_text(&usage, &run, false, &text);
     usage_json(&usage, &run, &json);
     usage_json_line(&usage, &node, &line);
-    assert_string_equal(text.text, "stoker run: train: 4.00 s, ended by signal 15; 1 GPU, 200 J, 2.00 GiB of GPU memory "
-                                   "at its peak, 0.0005 EUR\n"
-                                   "  note: a note\n"
-                                   "\n"
-                                   "GPU 3 H100 80GB HBM3: held for 2.00 s, shared: 25 % of its work is this command's, by "
-                                   "the driver's samples\n"
-                                   "  activity   working 100 %\n"
-                                   "  verdict    computing in double precision: 100 % (medium confidence)\n"
-                                   "  advice     Nothing to fix where the numbers need 64 bit; else FP32 or mixed precision "
-                                   "is many\n             times as fast.\n"
-                                   "  work       SM active 20 %; of all programs: SM active 80 %\n"
-                                   "  memory     2.00 GiB at its peak of 80.0 GiB\n"
-                                   "  power      100 W on average, 200 J\n"
-                                   "  cost       0.0005 EUR (list, 3.60 EUR an hour of a whole GPU)\n");
+    assert_string_equal(text.text,
+                        "stoker run: train: 4.00 s, ended by signal 15; 1 GPU, 200 J, 2.00 GiB of GPU memory "
+                        "at its peak, 0.0005 EUR\n"
+                        "  note: a note\n"
+                        "\n"
+                        "GPU 3 H100 80GB HBM3: held for 2.00 s, shared: 25 % of its work is this command's, by "
+                        "the driver's samples\n"
+                        "  activity   working 100 %\n"
+                        "  verdict    computing in double precision: 100 % (medium confidence)\n"
+                        "  advice     Nothing to fix where the numbers need 64 bit; else FP32 or mixed precision "
+                        "is many\n             times as fast.\n"
+                        "  work       SM active 20 %; of all programs: SM active 80 %\n"
+                        "  memory     2.00 GiB at its peak of 80.0 GiB\n"
+                        "  power      100 W on average, 200 J\n"
+                        "  cost       0.0005 EUR (list, 3.60 EUR an hour of a whole GPU)\n");
     json_t *report = json_loadb(json.text, json.len, 0, &error);
     assert_non_null(report);
     assert_int_equal(json_integer_value(json_object_get(report, "exit_status")), 143);
     const json_t *one = json_array_get(json_object_get(report, "gpus"), 0);
-    assert_float_equal(json_number_value(json_object_get(one, "sm_active")), 0.2, 1e-9);
+    assert_near(json_number_value(json_object_get(one, "sm_active")), 0.2, 1e-9);
     assert_string_equal(json_string_value(json_object_get(one, "attribution")), "sampled");
     assert_true(json_is_null(json_object_get(one, "memory_before_bytes")));
     const json_t *verdict = json_array_get(json_object_get(report, "verdicts"), 0);
     assert_string_equal(json_string_value(json_object_get(verdict, "activity")), "working");
     assert_string_equal(json_string_value(json_object_get(verdict, "cause")), "fp64");
     assert_string_equal(json_string_value(json_object_get(verdict, "confidence")), "medium");
-    assert_float_equal(json_number_value(json_object_get(verdict, "share")), 1, 1e-9);
+    assert_near(json_number_value(json_object_get(verdict, "share")), 1, 1e-9);
     assert_true(fabs(json_number_value(json_object_get(report, "cost")) - 0.0005) < 1e-9);
     assert_string_equal(json_string_value(json_object_get(report, "currency")), "EUR");
     assert_string_equal(json_string_value(json_object_get(one, "price")), "list");
@@ -604,6 +654,8 @@ int main(void)
         cmocka_unit_test_setup(test_the_cost_is_the_groups_part_of_the_price, begin),
         cmocka_unit_test_setup(test_xids_of_the_devices_that_were_held, begin),
         cmocka_unit_test_setup(test_problems_once_each, begin),
+        cmocka_unit_test_setup(test_problems_of_the_agent, begin),
+        cmocka_unit_test_setup(test_the_group_is_where_it_was, begin),
         cmocka_unit_test_setup(test_text_and_json_of_a_run, begin),
         cmocka_unit_test_setup(test_text_without_a_gpu, begin),
     };
