@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A simulated node and an agent on it, both real processes, for the scenario tests. Nothing here waits for a fixed time:
-`until` looks again and again and gives up after a generous limit."""
+`until` and `settles` look again and again and give up after a generous limit. What two answers say of one thing, and what is
+read after something was done, is read by one of them: on a busy machine a GPU has no reading for a tick, and a tick comes late."""
 import contextlib
 import http.client
 import json
@@ -18,14 +19,45 @@ SAMPLE = re.compile(r'^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? (\S+)$')
 LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
 
 
+# As what is missing for a moment is met: a series, an entry of a list, a value that is null, a line that is half written.
+NOT_YET = (LookupError, TypeError, ValueError, StopIteration)
+
+
+class Missing(AssertionError, LookupError):
+    """A series that is not there, or not once."""
+
+
+def told(what):
+    try:
+        return what() if callable(what) else what
+    except NOT_YET as error:
+        return repr(error)
+
+
 def until(condition, what, patience=PATIENCE):
+    """What the condition gives, once it is true. What it looks for and does not find is waited for too."""
     end = time.monotonic() + patience
     while True:
-        found = condition()
-        if found:
-            return found
+        missing = None
+        try:
+            if found := condition():
+                return found
+        except NOT_YET as error:
+            missing = error
         if time.monotonic() > end:
-            raise AssertionError(f"never happened: {what() if callable(what) else what}")
+            raise AssertionError(f"never happened: {told(what)}") from missing
+        time.sleep(0.02)
+
+
+def settles(check, patience=PATIENCE):
+    """Makes a check until nothing in it fails, and gives what it gives; the last failure is the test's."""
+    end = time.monotonic() + patience
+    while True:
+        try:
+            return check()
+        except (AssertionError, *NOT_YET):
+            if time.monotonic() > end:
+                raise
         time.sleep(0.02)
 
 
@@ -45,7 +77,8 @@ class Page:
 
     def one(self, name, **labels):
         found = self.all(name, **labels)
-        assert len(found) == 1, f"{name}{labels}: {found}"
+        if len(found) != 1:
+            raise Missing(f"{name}{labels}: {found}")
         return found[0][1]
 
     def names(self):

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is used up outside of the agent and what is asked too much of it: a full disk,
 clients that read nothing."""
+import contextlib
 import http.client
+import itertools
 import json
 import os
 import pathlib
@@ -9,7 +11,7 @@ import socket
 import subprocess
 
 import pytest
-from agent_rig import Page, until
+from agent_rig import PATIENCE, Page, settles, until
 
 MOUNT = ["unshare", "-rm", "sh", "-c", 'mount -t tmpfs -o size=1m none "$0" && exec "$@"']
 
@@ -30,7 +32,7 @@ def test_a_full_disk_is_said_and_gets_over(make_node, make_agent, tmp_path):
     node = make_node(options=("--kernel-log", str(log)))
     agent = make_agent(node.env, within=[*MOUNT, disk],
                        options=["--kernel-log", log, "--journal", disk / "journal.db"])
-    assert causes(agent) == []
+    until(lambda: causes(agent) == [], lambda: str(causes(agent)))
     seen = pathlib.Path(f"/proc/{agent.process.pid}/root{disk}")  # the file system of its own
     with open(seen / "fill", "wb") as fill:
         while True:
@@ -45,8 +47,12 @@ def test_a_full_disk_is_said_and_gets_over(make_node, make_agent, tmp_path):
 
     until(has_failed, agent.log_text)
     until(lambda: any("disk is full" in text for text in causes(agent)), lambda: f"{causes(agent)} {agent.log_text()}")
-    status = json.loads(agent.verb("status", "--json").stdout)
-    assert status["status"] == "failing" and any("disk is full" in c["text"] for c in status["causes"])
+
+    def is_shown():
+        status = json.loads(agent.verb("status", "--json").stdout)
+        assert status["status"] == "failing" and any("disk is full" in c["text"] for c in status["causes"])
+
+    settles(is_shown)
     (seen / "fill").unlink()
     until(lambda: "the journal is written again" in agent.log_text(), agent.log_text)
     until(lambda: not any("disk is full" in text for text in causes(agent)), lambda: causes(agent))
@@ -74,7 +80,8 @@ class Crowd:
         s.connect(self.to)
         path = self.paths[self.asked % len(self.paths)].format(n=self.asked, g=self.asked % 4)
         self.asked += 1
-        s.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nUser-Agent: {self.asked % 40}\r\n\r\n".encode() * self.depth)
+        with contextlib.suppress(ConnectionError):  # it may have given way already
+            s.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nUser-Agent: {self.asked % 40}\r\n\r\n".encode() * self.depth)
         s.setblocking(False)
         return s
 
@@ -103,7 +110,7 @@ def test_a_crowd_that_reads_nothing(agent_on, paths):
             crowd.round()
             for path in ("/health", "/metrics"):
                 for source in ("127.0.0.1", f"127.0.0.{2 + i % 4}"):
-                    connection = http.client.HTTPConnection(agent.address, timeout=60, source_address=(source, 0))
+                    connection = http.client.HTTPConnection(agent.address, timeout=PATIENCE, source_address=(source, 0))
                     connection.request("GET", path)
                     answer = connection.getresponse()
                     assert answer.status == 200 and (path == "/health" or b"stoker_gpu_up" in answer.read())
@@ -128,8 +135,9 @@ def test_a_crowd_of_many_addresses_refuses_nobody(agent_on):
             s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             s.bind((f"127.0.1.{1 + i % 200}", 0))
             s.connect(("127.0.0.1", int(agent.address.rsplit(":", 1)[1])))
-            s.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n" * 20)
             crowd.append(s)
+            with contextlib.suppress(ConnectionError):
+                s.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n" * 20)
             if i % 40 == 39:
                 assert agent.get("/health")[0] == 200
                 assert agent.page().one("stoker_http_connections") <= 300
@@ -147,7 +155,7 @@ def scrape(connection, path="/metrics", **headers):
 
 def test_scrapers_that_cannot_be_told_apart_take_nothing_from_each_other(agent_on):
     _, agent = agent_on()
-    jobs = [http.client.HTTPConnection(agent.address, timeout=60) for _ in range(5)]
+    jobs = [http.client.HTTPConnection(agent.address, timeout=PATIENCE) for _ in range(5)]
     until(lambda: agent.page().one("stoker_window_seconds") > 2, "a few seconds")
     for _ in range(2):  # each has its connection; four of them are there between two scrapes of the fifth
         for page in [scrape(job) for job in jobs]:
@@ -158,23 +166,30 @@ def test_scrapers_that_cannot_be_told_apart_take_nothing_from_each_other(agent_o
 def test_a_scraper_with_a_name_or_a_connection_has_its_window(agent_on):
     _, agent = agent_on()
     name = {"path": "/metrics?scraper=a%20b"}, {"X-Scrape-Job": "c"}
-    until(lambda: agent.page().one("stoker_window_seconds") > 2, "a few seconds")
-    kept = http.client.HTTPConnection(agent.address, timeout=60)
-    assert scrape(kept).one("stoker_window_seconds") > 2
-    assert scrape(kept).one("stoker_window_seconds") > 2  # at once: the same again
+    one_more = lambda: http.client.HTTPConnection(agent.address, timeout=PATIENCE)
+    window = lambda connection, **how: scrape(connection, **how).one("stoker_window_seconds")
+    all_of_it = lambda: agent.page().one("stoker_window_seconds")
+    until(lambda: all_of_it() > 2, "a few seconds")
+    kept = one_more()
+    assert window(kept) > 2
+
+    def the_same_again():
+        """At once, which a busy machine may miss: then of another scraper."""
+        connection, program = one_more(), {"User-Agent": f"another/{next(numbers)}"}
+        return window(connection, **program) > 2 and window(connection, **program) > 2
+
+    numbers = itertools.count()
+    until(the_same_again, "the same window")
     tick = agent.page().one("stoker_ticks_total")
     for how in name:
-        assert scrape(http.client.HTTPConnection(agent.address, timeout=60), **how).one("stoker_window_seconds") > 2
+        assert window(one_more(), **how) > 2
     until(lambda: agent.page().one("stoker_ticks_total") >= tick + 1, "a tick")
-    all_of_it = agent.page().one("stoker_window_seconds")
     for how in name:  # over a connection of its own each time
-        own = scrape(http.client.HTTPConnection(agent.address, timeout=60), **how).one("stoker_window_seconds")
-        assert 0 < own < all_of_it - 1
-    own = scrape(kept, **{"User-Agent": "Prometheus/3.5.3"}).one("stoker_window_seconds")
-    assert 0 < own < all_of_it - 1
-    other = http.client.HTTPConnection(agent.address, timeout=60)
-    assert scrape(other).one("stoker_window_seconds") >= all_of_it
-    assert scrape(kept).one("stoker_window_seconds") >= all_of_it  # which took it from nobody
+        assert 0 < window(one_more(), **how) < all_of_it() - 1
+    assert 0 < window(kept) < all_of_it() - 1
+    now = all_of_it()
+    assert window(one_more()) >= now
+    assert window(kept) >= now  # which took it from nobody
 
 
 # -- hosts ------------------------------------------------------------------------------------------------------------
@@ -182,7 +197,7 @@ def test_a_scraper_with_a_name_or_a_connection_has_its_window(agent_on):
 def ask_for(agent, *hosts):
     """The status of /metrics with these Host headers."""
     head = "".join(f"Host: {host}\r\n" for host in hosts)
-    with socket.create_connection(("127.0.0.1", int(agent.address.rsplit(":", 1)[1])), timeout=60) as s:
+    with socket.create_connection(("127.0.0.1", int(agent.address.rsplit(":", 1)[1])), timeout=PATIENCE) as s:
         s.sendall(f"GET /metrics HTTP/1.1\r\n{head}Connection: close\r\n\r\n".encode())
         answer = b""
         while part := s.recv(65536):

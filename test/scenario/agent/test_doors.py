@@ -56,13 +56,13 @@ def test_others_may_look_but_not_release(make_node, make_agent, tmp_path, stoker
 
     def as_nobody(*words):
         return subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", program, *words, "--control",
-                               agent.control], capture_output=True, text=True, timeout=60, env={"PATH": "/usr/bin:/bin"})
+                               agent.control], capture_output=True, text=True, timeout=300, env={"PATH": "/usr/bin:/bin"})
 
     look = as_nobody("status")
-    assert look.returncode == 0 and "8 GPUs: " in look.stdout, look.stderr
+    assert look.returncode in (0, 1) and "8 GPUs: " in look.stdout, look.stderr  # 1: of a GPU that is not up just now
     release = as_nobody("release")
     assert release.returncode == 3 and "only root" in release.stderr
-    assert {g["state"] for g in agent.gpus()} == {"up"}
+    assert "released" not in {g["state"] for g in agent.gpus()}
 
 
 def test_a_second_agent_on_the_same_control_socket_says_so(make_node, make_agent, stoker, tmp_path):
@@ -81,5 +81,5 @@ def test_an_address_in_use_ends_the_start_with_its_name(make_node, make_agent, s
     node = make_node()
     agent = make_agent(node.env)
     run = subprocess.run([stoker, "agent", "--listen", agent.address, "--control", tmp_path / "c.sock"], env=node.env,
-                         capture_output=True, text=True, timeout=60)
+                         capture_output=True, text=True, timeout=300)
     assert run.returncode == 3 and agent.address in run.stderr and "in use" in run.stderr.lower()

@@ -15,15 +15,19 @@ import termios
 import time
 
 import pytest
-from agent_rig import until
+from agent_rig import settles, until
 
 OTHERS = [0, 1, 3, 4, 5, 6, 7]
 
 
 def stays_fresh(agent, indexes, turns=20):
-    """Looks at these GPUs again and again; all must be up with fresh samples at each look."""
+    """Looks at these GPUs again and again: none has an old sample, and one that is late for a tick, as on a busy machine, is up
+    again. How late they may be, test_chaos.c says."""
+    shown = lambda: [(g["index"], g["state"], g.get("last_sample_age_seconds"), g.get("why")) for g in agent.gpus()]
     for _ in range(turns):
-        assert agent.fresh(indexes), [(g["index"], g["state"], g.get("last_sample_age_seconds"), g.get("why")) for g in agent.gpus()]
+        gpus = agent.gpus()
+        assert all(g.get("last_sample_age_seconds", 99) < 30 for g in gpus if g["index"] in indexes), (shown(), agent.log_text())
+        until(lambda: agent.fresh(indexes), lambda: f"{shown()} {agent.log_text()}")
         time.sleep(0.05)
 
 
@@ -31,16 +35,19 @@ def test_one_gpu_hangs_and_comes_back(agent_on):
     node, agent = agent_on(options=["--sampler-kill-after", "1s", "--sampler-rejoin-after", "2s", "--sampler-retry-max", "2s"])
     node.inject("hang", "gpu=2", "function=nvmlDeviceGetPowerUsage")
     while (hung := agent.gpu(2))["state"] != "hung":
-        assert agent.fresh(OTHERS), agent.log_text()
-        time.sleep(0.02)
+        stays_fresh(agent, OTHERS, turns=1)
     assert "nvmlDeviceGetPowerUsage" in hung["why"], hung
     assert hung["metrics"]["DCGM_FI_DEV_GPU_TEMP"]["value"] is None  # never a stale number
     stays_fresh(agent, OTHERS)
-    page = agent.page()
-    assert page.one("stoker_gpu_up", gpu="2") == 0 and page.one("stoker_gpu_up", gpu="3") == 1
-    assert not page.all("DCGM_FI_DEV_GPU_TEMP", gpu="2") and page.all("DCGM_FI_DEV_GPU_TEMP", gpu="3")
-    status, body = agent.json("/healthz")
-    assert status == 503 and any("GPU 2" in c["text"] for c in body["causes"]), body
+
+    def is_said():
+        page = agent.page()
+        assert page.one("stoker_gpu_up", gpu="2") == 0 and page.one("stoker_gpu_up", gpu="3") == 1
+        assert not page.all("DCGM_FI_DEV_GPU_TEMP", gpu="2") and page.all("DCGM_FI_DEV_GPU_TEMP", gpu="3")
+        status, body = agent.json("/healthz")
+        assert status == 503 and any("GPU 2" in c["text"] for c in body["causes"]), body
+
+    settles(is_said)
     until(lambda: agent.verb("status").returncode == 1, lambda: agent.verb("status").stdout)
     # retried, killed, retried: the others never notice
     until(lambda: int(agent.page().one("stoker_samplers_started_total")) >= 4, agent.log_text)
@@ -59,12 +66,11 @@ def test_a_call_about_two_gpus_hangs_and_neither_is_blamed(agent_on, tmp_path):
     until(lambda: len(agent.page().all("DCGM_EXP_P2P_STATUS", link_status="OK")) == 56, lambda: agent.page().text)
     node.inject("hang", "gpu=2", "function=nvmlDeviceGetP2PStatus")
     while "neither is blamed" not in agent.log_text():
-        assert agent.fresh(range(8)), agent.log_text()
-        time.sleep(0.05)
+        stays_fresh(agent, range(8), turns=1)
     stays_fresh(agent, range(8))
-    gpus = agent.gpus()
-    assert [(g["state"], g["own_sampler"], g["missed_calls"]) for g in gpus] == [("up", False, 0)] * 8
-    assert agent.get("/healthz")[0] == 200
+    until(lambda: [(g["state"], g["own_sampler"], g["missed_calls"]) for g in agent.gpus()] == [("up", False, 0)] * 8,
+          lambda: f"{agent.gpus()} {agent.log_text()}")
+    until(lambda: agent.get("/healthz")[0] == 200, lambda: agent.get("/healthz")[1])
     # no number is left from before, and the reason is told
     until(lambda: not agent.page().all("DCGM_EXP_P2P_STATUS"), lambda: agent.page().text)
     until(lambda: len(agent.page().all("stoker_metric_unavailable", metric="DCGM_EXP_P2P_STATUS", reason="timed_out")) == 8,
@@ -85,10 +91,13 @@ def test_all_gpus_hang_one_soon_after_another(agent_on):
     for index in range(8):
         node.inject("hang", f"gpu={index}")
     until(lambda: all(g["state"] == "hung" for g in agent.gpus()), lambda: f"{agent.gpus()} {agent.log_text()}")
-    page = agent.page()
-    assert [v for _, v in page.all("stoker_gpu_up", reason="hung")] == [0] * 8
-    status, body = agent.json("/healthz")
-    assert status == 503 and all(any(f"GPU {i} " in c["text"] for c in body["causes"]) for i in range(8)), body
+
+    def is_said():
+        assert [v for _, v in agent.page().all("stoker_gpu_up", reason="hung")] == [0] * 8
+        status, body = agent.json("/healthz")
+        assert status == 503 and all(any(f"GPU {i} " in c["text"] for c in body["causes"]) for i in range(8)), body
+
+    settles(is_said)
     node.inject("hang", "clear=on")
     until(lambda: agent.fresh(range(8)), agent.log_text)
 
@@ -98,11 +107,15 @@ def test_a_lost_gpu_says_so_and_keeps_its_name(agent_on):
     uuid = agent.gpu(3)["uuid"]
     node.inject("xid", "79", "gpu=3")
     until(lambda: agent.gpu(3)["state"] == "lost", agent.log_text)
-    page = agent.page()
-    assert page.one("stoker_gpu_up", gpu="3", UUID=uuid) == 0
-    assert not page.all("DCGM_FI_DEV_GPU_TEMP", gpu="3")
+
+    def is_said():
+        page = agent.page()
+        assert page.one("stoker_gpu_up", gpu="3", UUID=uuid) == 0
+        assert not page.all("DCGM_FI_DEV_GPU_TEMP", gpu="3")
+        assert agent.get("/healthz")[0] == 503
+
+    settles(is_said)
     stays_fresh(agent, [0, 1, 2, 4, 5, 6, 7])
-    assert agent.get("/healthz")[0] == 503
     node.inject("reset", "gpu=3")
     until(lambda: agent.gpu(3)["state"] == "up", agent.log_text)
     until(lambda: agent.get("/healthz")[0] == 200, lambda: agent.get("/healthz")[1])
@@ -139,16 +152,13 @@ def test_an_xid_is_counted(agent_on, tmp_path):
     counters.write_text("DCGM_FI_DEV_XID_ERRORS, gauge, last\nDCGM_EXP_XID_ERRORS_COUNT, gauge, window\n"
                         "DCGM_EXP_XID_ERRORS_TOTAL, counter, all\n")
     node, agent = agent_on(options=["-f", counters])
-    until(lambda: agent.page().all("DCGM_FI_DEV_XID_ERRORS", gpu="4"), agent.log_text)
-    page = agent.page()
-    assert page.one("DCGM_FI_DEV_XID_ERRORS", gpu="4") == page.one("stoker_gpu_xid_errors_total", gpu="4") == 0
+    until(lambda: (p := agent.page()).one("DCGM_FI_DEV_XID_ERRORS", gpu="4") == p.one("stoker_gpu_xid_errors_total", gpu="4") == 0, agent.log_text)
     node.inject("xid", "31", "gpu=4")
     # by the driver's library, and by what was counted, in whatever order
     until(lambda: (p := agent.page()).one("DCGM_FI_DEV_XID_ERRORS", gpu="4") == 31 and p.one("stoker_gpu_xid_errors_total", gpu="4") == 1,
           agent.log_text)
-    page = agent.page()
-    assert page.one("DCGM_EXP_XID_ERRORS_COUNT", gpu="4", xid="31") == 1
-    assert page.one("DCGM_EXP_XID_ERRORS_TOTAL", gpu="4", xid="31") == 1
+    page = until(lambda: (p := agent.page()).one("DCGM_EXP_XID_ERRORS_COUNT", gpu="4", xid="31") == 1 and
+                 p.one("DCGM_EXP_XID_ERRORS_TOTAL", gpu="4", xid="31") == 1 and p, agent.log_text)
     assert page.one("stoker_xid_errors_total", gpu="4", xid="31") == 0  # for a minute, so that the first one is an increase
 
 
@@ -163,8 +173,8 @@ def test_the_driver_is_let_go_and_taken_up(make_node, make_agent, tmp_path):
     until(lambda: agent.json("/api/v1/gpus")[1]["tick"] > tick + 1, "two ticks")
     assert trace.read_text() == calls
     until(lambda: {g["state"] for g in agent.gpus()} == {"released"}, agent.log_text)
-    assert agent.page().one("stoker_released") == 1 and not agent.page().all("DCGM_FI_DEV_GPU_TEMP")
-    assert agent.get("/healthz")[0] == 200 and agent.get("/readyz")[0] == 503
+    until(lambda: agent.page().one("stoker_released") == 1 and not agent.page().all("DCGM_FI_DEV_GPU_TEMP"), agent.log_text)
+    until(lambda: agent.get("/healthz")[0] == 200 and agent.get("/readyz")[0] == 503, lambda: agent.get("/healthz")[1])
     assert agent.verb("release", "--end").returncode == 0
     until(lambda: agent.fresh(range(8)), agent.log_text)
     assert agent.verb("release", "--for", "1s").returncode == 0
@@ -186,7 +196,7 @@ def test_samplers_are_killed_at_any_time(agent_on):
 
 def test_a_stopped_sampler_is_replaced(agent_on):
     _, agent = agent_on()
-    (pid, _), = agent.children()
+    (pid, _), = until(lambda: len(c := agent.children()) == 1 and c, lambda: str(agent.children()))
     os.kill(pid, signal.SIGSTOP)
     until(lambda: pid not in [p for p, _ in agent.children()] and agent.fresh(range(8)), agent.log_text)
 
@@ -218,20 +228,20 @@ def test_a_library_of_another_driver(agent_on):
     node, agent = agent_on("driver-mismatch")
     node.sim("clock", "step", "11m")
     for pid, _ in agent.children():
-        os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
     until(lambda: "different versions" in agent.get("/healthz")[1], lambda: agent.get("/healthz")[1] + agent.log_text())
-    assert agent.get("/readyz")[0] == 503 and agent.get("/metrics")[0] == 200
-    assert {g["state"] for g in agent.gpus()} == {"no_driver"}
+    assert agent.get("/metrics")[0] == 200
+    until(lambda: agent.get("/readyz")[0] == 503 and {g["state"] for g in agent.gpus()} == {"no_driver"}, agent.log_text)
 
 
 def test_mig_devices_come_and_go(agent_on):
     node, agent = agent_on("mig-balanced")
-    page = until(lambda: (p := agent.page()).all("DCGM_FI_PROF_GR_ENGINE_ACTIVE", GPU_I_PROFILE="1g.10gb") and p,
-                 lambda: agent.page().text)
-    instances = {(l["GPU_I_PROFILE"], l["GPU_I_ID"]) for l, _ in page.all("DCGM_FI_DEV_FB_USED", gpu="0")}
-    assert len(instances) == 4, instances
+    instances = lambda page: {(l["GPU_I_PROFILE"], l["GPU_I_ID"]) for l, _ in page.all("DCGM_FI_DEV_FB_USED", gpu="0")}
+    until(lambda: (p := agent.page()).all("DCGM_FI_PROF_GR_ENGINE_ACTIVE", GPU_I_PROFILE="1g.10gb") and len(instances(p)) == 4,
+          lambda: agent.page().text)
     listed = subprocess.run(["nvidia-smi", "-L"], env=node.env, capture_output=True, text=True, check=True).stdout
-    assert sum("MIG-" in line for line in listed.splitlines()) == sum(len(g["instances"]) for g in agent.gpus())
+    until(lambda: sum("MIG-" in line for line in listed.splitlines()) == sum(len(g["instances"]) for g in agent.gpus()), lambda: str(agent.gpus()))
 
 
 def test_a_full_disk_and_closed_outputs_do_not_stop_it(make_node, stoker, tmp_path):
@@ -276,15 +286,16 @@ def test_idle_connections_do_not_keep_a_scraper_out(agent_on):
             s.connect((host, int(port)))
             idle.append(s)
             if i % 1000 == 999:
-                assert agent.get("/metrics")[0] == 200 and agent.fresh(range(8))
-        assert agent.get("/healthz")[0] == 200
+                assert agent.get("/metrics")[0] == 200
+                until(lambda: agent.fresh(range(8)), agent.log_text)
+        until(lambda: agent.get("/healthz")[0] == 200, lambda: agent.get("/healthz")[1])
         assert agent.rss() - before < 32 << 20
         assert agent.descriptors() < 1000
     finally:
         for s in idle:
             s.close()
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    assert agent.fresh(range(8))
+    until(lambda: agent.fresh(range(8)), agent.log_text)
 
 
 def test_a_bad_configuration_leaves_the_good_one_in_force(agent_on, tmp_path):
@@ -299,11 +310,11 @@ def test_a_bad_configuration_leaves_the_good_one_in_force(agent_on, tmp_path):
     until(lambda: "levl" in agent.log_text(), agent.log_text)
     log = agent.log_text()
     assert "stoker.yaml:2:" in log and "level" in log and "stays in force" in log
-    assert "DCGM_FI_DEV_POWER_USAGE" in agent.page().names()
+    until(lambda: "DCGM_FI_DEV_POWER_USAGE" in agent.page().names(), agent.log_text)
     counters.write_text("# cut short\n")
     config.write_text(f"collectors: {counters}\nprofile: '4.8.2'\n")
     until(lambda: "no metric is in it any more" in agent.log_text(), agent.log_text)
-    assert "DCGM_FI_DEV_POWER_USAGE" in agent.page().names()
+    until(lambda: "DCGM_FI_DEV_POWER_USAGE" in agent.page().names(), agent.log_text)
     counters.write_text("DCGM_FI_DEV_GPU_TEMP, gauge, core\n")
     agent.process.send_signal(signal.SIGHUP)
     until(lambda: "Hostname=" in agent.page().text, agent.log_text)
@@ -316,7 +327,7 @@ def test_a_bad_configuration_leaves_the_good_one_in_force(agent_on, tmp_path):
 def test_check_config_says_what_is_wrong(stoker, tmp_path, text, says):
     config = tmp_path / "stoker.yaml"
     config.write_text(text + "\n")
-    run = subprocess.run([stoker, "agent", "--check-config", "--config", config], capture_output=True, text=True, timeout=60)
+    run = subprocess.run([stoker, "agent", "--check-config", "--config", config], capture_output=True, text=True, timeout=300)
     import re
     assert run.returncode == 2 and re.search(says, run.stderr), run.stderr
 
@@ -324,7 +335,7 @@ def test_check_config_says_what_is_wrong(stoker, tmp_path, text, says):
 def test_check_config_of_a_good_file(stoker, tmp_path):
     config = tmp_path / "stoker.yaml"
     config.write_text("sample: {normal: 2s}\n")
-    run = subprocess.run([stoker, "agent", "--check-config", "--config", config], capture_output=True, text=True, timeout=60)
+    run = subprocess.run([stoker, "agent", "--check-config", "--config", config], capture_output=True, text=True, timeout=300)
     assert run.returncode == 0 and "fine" in run.stdout
 
 
@@ -373,7 +384,7 @@ def in_a_terminal(command, env):
 def output_until(terminal, text):
     seen = b""
     while text not in seen:
-        assert select.select([terminal], [], [], 60)[0], seen
+        assert select.select([terminal], [], [], 300)[0], seen
         seen += os.read(terminal, 4096)
     return seen
 

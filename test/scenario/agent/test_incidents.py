@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 import pytest
-from agent_rig import Agent, until
+from agent_rig import Agent, settles, until
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "unit" / "alert"))
 from alert_rig import Hook  # noqa: E402
@@ -74,7 +74,7 @@ def alone(agent, *words):
 def test_a_lost_gpu_from_the_log_to_every_door(judged):
     node, agent = judged()
     assert agent.verb("incidents").stdout == "no incident\n"
-    assert agent.verb("check").returncode == 0
+    until(lambda: agent.verb("check").returncode == 0, lambda: agent.verb("check").stdout)
     node.inject("xid", "79", "gpu=3")
     until(lambda: any(sign["code"] == 79 and sign["origin"] == "kmsg" for sign in incident(agent, **{"class": "gpu-lost"})["evidence"]),
           "the log's line, which may come behind the driver's word")
@@ -82,13 +82,16 @@ def test_a_lost_gpu_from_the_log_to_every_door(judged):
     validator().validate(json.loads(agent.verb("incidents", "--all", "--json").stdout), SCHEMA)
     assert lost["device"]["index"] == 3 and lost["state"] == "open" and lost["severity"] == "fatal"
 
-    status = agent.verb("status")
-    lines = status.stdout.splitlines()
-    assert status.returncode == 1
-    assert lines[1] == "Problem: GPU 3" and lines[3].startswith("fatal    GPU 3") and lines[4].startswith(" DO  ")
-    assert lines.index(next(l for l in lines if l.startswith(" GPU  "))) > 4
-    told = json.loads(agent.verb("status", "--json").stdout)
-    assert told["status"] == "failing" and lost["id"] in [i["id"] for i in told["incidents"]]
+    def is_shown():
+        status = agent.verb("status")
+        lines = status.stdout.splitlines()
+        assert status.returncode == 1
+        assert lines[1] == "Problem: GPU 3" and lines[3].startswith("fatal    GPU 3") and lines[4].startswith(" DO  ")
+        assert lines.index(next(l for l in lines if l.startswith(" GPU  "))) > 4
+        told = json.loads(agent.verb("status", "--json").stdout)
+        assert told["status"] == "failing" and lost["id"] in [i["id"] for i in told["incidents"]]
+
+    settles(is_shown)
 
     assert agent.json(f"/api/v1/incidents/{lost['id']}")[1]["id"] == lost["id"]
     shown = agent.verb("incidents", "show", lost["id"])
@@ -100,22 +103,30 @@ def test_a_lost_gpu_from_the_log_to_every_door(judged):
 def test_check_by_profile(judged):
     node, agent = judged()
     check = lambda *words: agent.verb("check", *words)
-    for profile in ("slurm", "liveness", "readiness", "prolog", "epilog"):
+
+    def is_ok(profile):
         done = check("--profile", profile)
         assert done.returncode == 0 and done.stdout.startswith("ok: ") and done.stdout.count("\n") == 1
+
+    for profile in ("slurm", "liveness", "readiness", "prolog", "epilog"):
+        settles(lambda: is_ok(profile))  # noqa: B023
     node.inject("xid", "13", "gpu=1")
     node.inject("xid", "31", "gpu=2")
     incident(agent, code=31)
     incident(agent, code=13)
-    assert check().returncode == 0 and check("--slurm").stdout == "\n"
+    until(lambda: check().returncode == 0 and check("--slurm").stdout == "\n", lambda: check().stdout)
     node.inject("xid", "79", "gpu=3")
     lost = incident(agent, **{"class": "gpu-lost"})
-    assert check().returncode == 1 and check().stdout.startswith("GPU 3 ")
-    assert check("--slurm").stdout.startswith(f"stoker: gpu3 gpu-lost {lost['action']} {lost['id']}")
-    assert check("--profile", "liveness").returncode == 0
-    assert check("--profile", "prolog", "--gpu", "0,1").returncode == 0
-    assert check("--profile", "prolog", "--gpu", "0,3").returncode == 1
-    assert json.loads(check("--json").stdout)["findings"][0]["incident"] == lost["id"]
+
+    def is_found():
+        assert check().returncode == 1 and check().stdout.startswith("GPU 3 ")
+        assert check("--slurm").stdout.startswith(f"stoker: gpu3 gpu-lost {lost['action']} {lost['id']}")
+        assert check("--profile", "liveness").returncode == 0
+        assert check("--profile", "prolog", "--gpu", "0,1").returncode == 0
+        assert check("--profile", "prolog", "--gpu", "0,3").returncode == 1
+        assert json.loads(check("--json").stdout)["findings"][0]["incident"] == lost["id"]
+
+    settles(is_found)
 
 
 def test_check_while_the_agent_is_stopped(judged):
@@ -131,11 +142,11 @@ def test_check_while_the_agent_is_stopped(judged):
 
 def test_check_without_an_agent(judged):
     node, agent = judged()
-    done = alone(agent, "check", "--timeout", "20s")
-    assert done.returncode == 0 and done.stdout == "ok: nothing against 8 GPUs (no agent runs; one sample taken)\n"
+    check = lambda: alone(agent, "check", "--timeout", "60s")
+    until(lambda: (d := check()).returncode == 0 and d.stdout == "ok: nothing against 8 GPUs (no agent runs; one sample taken)\n",
+          lambda: check().stdout)
     node.inject("xid", "79", "gpu=3")
-    done = alone(agent, "check", "--timeout", "20s")
-    assert done.returncode == 1 and "0000:61:00.0" in done.stdout
+    until(lambda: (d := check()).returncode == 1 and "0000:61:00.0" in d.stdout, lambda: check().stdout)
 
 
 def test_check_without_an_agent_on_a_driver_that_hangs(judged):
@@ -152,8 +163,8 @@ def test_left_over_work_stops_a_prolog(judged):
     node.inject("work", "decode", "gpus=5", "memory=1GiB")
     until(lambda: agent.verb("check", "-p", "prolog", "--gpu", "5").returncode == 1, "a process on GPU 5")
     until(lambda: " on it: " in agent.verb("check", "-p", "epilog", "--gpu", "5").stdout, "its name")
-    assert agent.verb("check", "-p", "prolog", "--gpu", "5", "--shared").returncode == 0
-    assert agent.verb("check", "-p", "prolog", "--gpu", "4").returncode == 0
+    for words in (["5", "--shared"], ["4"]):
+        until(lambda: agent.verb("check", "-p", "prolog", "--gpu", *words).returncode == 0, agent.log_text)  # noqa: B023
 
 
 def test_the_black_box(judged, tmp_path):
@@ -270,18 +281,18 @@ def test_maintenance(judged):
     node, agent = judged()
     made = agent.verb("maintenance", "start", "--for", "2h", "--reason", "new  power 'supply'\n", "--gpu", "3", "--gpu", "4")
     assert made.returncode == 0 and "GPU 3,4 for 2h" in made.stdout
-    window = json.loads(agent.verb("maintenance", "list", "--json").stdout)["windows"][0]
+    [window] = until(lambda: json.loads(agent.verb("maintenance", "list", "--json").stdout)["windows"], "it is listed")
     assert window["gpus"] == [3, 4] and window["reason"] == "new power 'supply'" and window["id"] in made.stdout
     assert "active" in until(lambda: (lambda t: t if "active" in t else None)(agent.verb("maintenance", "list").stdout), "active")
     node.inject("xid", "79", "gpu=3")
     lost = incident(agent, **{"class": "gpu-lost", "maintenance": window["id"]})
-    assert "maintenance of GPU 3,4 until" in agent.verb("status").stdout
-    assert agent.verb("check").returncode == 0, "somebody is at work on it"
+    until(lambda: "maintenance of GPU 3,4 until" in agent.verb("status").stdout, lambda: agent.verb("status").stdout)
+    until(lambda: agent.verb("check").returncode == 0, "somebody is at work on it")
     assert agent.verb("maintenance", "stop", "nonsuch").returncode == 3
     assert agent.verb("maintenance", "start", "--reason", "x", "--gpu", "99").returncode == 2
     assert agent.verb("maintenance", "stop", window["id"]).returncode == 0
     incident(agent, id=lost["id"], maintenance=None)
-    assert agent.verb("maintenance", "list").stdout == "no maintenance\n"
+    until(lambda: agent.verb("maintenance", "list").stdout == "no maintenance\n", lambda: agent.verb("maintenance", "list").stdout)
 
 
 def test_the_page(judged):
@@ -290,15 +301,20 @@ def test_the_page(judged):
     node.inject("xid", "79", "gpu=3")
     incident(agent, **{"class": "gpu-lost"})
     wanted = {"stoker_incident_open", "stoker_incidents_opened_total", "stoker_xid_errors_total"}
-    page = until(lambda: (p := agent.page()) and wanted <= p.names() and p,
-                 "series of the incident and of the XID, which the driver may tell later than the log")
-    assert page.one("stoker_incident_open", **{"class": "gpu-lost", "gpu": "3", "severity": "fatal"}) == 1
-    assert page.one("stoker_gpu_health", gpu="3") == 3 and page.one("stoker_gpu_health", gpu="1") == 0
+
+    def is_there():
+        """Series of the incident and of the XID, which the driver may tell later than the log."""
+        page = agent.page()
+        assert wanted <= page.names()
+        assert page.one("stoker_incident_open", **{"class": "gpu-lost", "gpu": "3", "severity": "fatal"}) == 1
+        assert page.one("stoker_gpu_health", gpu="3") == 3 and page.one("stoker_gpu_health", gpu="1") == 0
+        assert page.one("stoker_journal_up") == 1
+
+    settles(is_there)
     until(lambda: [v for _, v in agent.page().all("stoker_incidents_opened_total", **{"class": "gpu-lost"}) if v] == [1],
           "one incident opened")
     until(lambda: agent.page().one("stoker_gpu_xid_errors_total", gpu="3") >= 2, "XID 79, and 154 which comes with it")
     assert agent.page().one("stoker_gpu_xid_errors_total", gpu="3") == 2, "log and library told the same ones"
-    assert page.one("stoker_journal_up") == 1
     node.inject("xid", "119", "gpu=1")
     until(lambda: agent.page().all("stoker_xid_errors_total", gpu="1", xid="119"), "XID 119 of the log")
 
@@ -333,19 +349,23 @@ def test_a_class_of_the_site_reaches_every_output_and_none_contradicts(judged, t
     agent.process.send_signal(signal.SIGHUP)
     incident(agent, **{"class": "site-warm"})
     until(lambda: {g["activity"]["word"] for g in agent.gpus()} == {"unusable"}, "free GPUs that let no new work in")
-    body = json.loads(agent.verb("status", "--json").stdout)  # what the page is drawn from
-    assert body["status"] == "failing" and {i["class"] for i in body["incidents"]} >= {"site-warm"}
-    assert {c["cause"] for c in body["causes"]} >= {"site-warm"}
-    status, health = agent.json("/healthz")
-    assert status == 503 and {c["cause"] for c in health["causes"]} >= {"site-warm"}
-    assert "warmer than this site likes" in agent.verb("status").stdout and agent.verb("status").returncode == 1
-    checked = json.loads(agent.verb("check", "--json").stdout)
-    assert checked["code"] == 1 and {f["class"] for f in checked["findings"]} >= {"site-warm"}
-    page = agent.page()
-    assert any(l["class"] == "site-warm" for l, _ in page.all("stoker_incident_open"))
-    words = {l["gpu"]: l["activity"] for l, v in page.all("stoker_gpu_activity") if v == 1}
-    assert words == {str(g["index"]): g["activity"]["word"] for g in body["node"]["gpus"]}
-    assert {v for _, v in page.all("stoker_gpu_health")} == {2}
+
+    def agree():
+        body = json.loads(agent.verb("status", "--json").stdout)  # what the page is drawn from
+        assert body["status"] == "failing" and {i["class"] for i in body["incidents"]} >= {"site-warm"}
+        assert {c["cause"] for c in body["causes"]} >= {"site-warm"}
+        status, health = agent.json("/healthz")
+        assert status == 503 and {c["cause"] for c in health["causes"]} >= {"site-warm"}
+        assert "warmer than this site likes" in agent.verb("status").stdout and agent.verb("status").returncode == 1
+        checked = json.loads(agent.verb("check", "--json").stdout)
+        assert checked["code"] == 1 and {f["class"] for f in checked["findings"]} >= {"site-warm"}
+        page = agent.page()
+        assert any(l["class"] == "site-warm" for l, _ in page.all("stoker_incident_open"))
+        words = {l["gpu"]: l["activity"] for l, v in page.all("stoker_gpu_activity") if v == 1}
+        assert words == {str(g["index"]): g["activity"]["word"] for g in body["node"]["gpus"]}
+        assert {v for _, v in page.all("stoker_gpu_health")} == {2}
+
+    settles(agree)
 
 
 # --- faults that were repaired while no agent looked ---------------------------------------------------------------------
@@ -398,15 +418,20 @@ class Nights:
         """By its address: one that was lost before the agent's first look has no index."""
         return self.slots[incident["device"]["pci"][-12:].lower()]
 
+    def journal_rows(self, question):
+        """None where the file is not made yet."""
+        with contextlib.suppress(sqlite3.OperationalError), \
+                contextlib.closing(sqlite3.connect(f"file:{self.tmp}/{self.journal}?mode=ro", uri=True, timeout=60)) as db:
+            return db.execute(question).fetchall()
+        return []
+
     def energies(self):
         """What the journal has, by GPU."""
-        with contextlib.closing(sqlite3.connect(f"file:{self.tmp}/{self.journal}?mode=ro", uri=True)) as db:
-            return {self.slots[pci[-12:]]: mj for pci, mj in db.execute("SELECT pci, energy_mj FROM gpu_seen")}
+        return {self.slots[pci[-12:]]: mj for pci, mj in self.journal_rows("SELECT pci, energy_mj FROM gpu_seen")}
 
     def heard(self):
         """The incidents that the receiver is known to have heard of."""
-        with contextlib.closing(sqlite3.connect(f"file:{self.tmp}/{self.journal}?mode=ro", uri=True)) as db:
-            kept = {key: json.loads(text) for key, text in db.execute("SELECT key, text FROM outbox")}
+        kept = {key: json.loads(text) for key, text in self.journal_rows("SELECT key, text FROM outbox")}
         return {key for key, one in kept.items() if one["told"] == "open" and not one["unsure"]}
 
     def told(self):

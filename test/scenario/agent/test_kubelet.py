@@ -3,15 +3,14 @@
 known, and neither scrapes nor numbers wait for it."""
 import pathlib
 import sys
-import time
 
 import pytest
-from agent_rig import until
+from agent_rig import settles, until
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "unit" / "podresources"))
 kubelet = pytest.importorskip("kubelet", reason="the kubelet's stand-in needs python3-grpcio")
 
-PERIOD = ["--kubernetes-period", "100ms"]  # a table without an answer is kept for twelve of these
+PERIOD, LONGER = "100ms", "1s"  # a table without an answer is kept for twelve of these
 TEMP = "DCGM_FI_DEV_GPU_TEMP"
 
 
@@ -24,10 +23,10 @@ def path(tmp_path_factory):
 def with_kubelet(make_node, make_agent, path):
     """A node and an agent that asks the kubelet at `path`."""
 
-    def start(scenario="default", options=(), env=(), **of_node):
+    def start(scenario="default", options=(), env=(), period=PERIOD, **of_node):
         node = make_node(scenario, **of_node)
         agent = make_agent(dict(node.env, **dict(env)),
-                           options=["-k", "--pod-resources-kubelet-socket", path, *PERIOD, *options])
+                           options=["-k", "--pod-resources-kubelet-socket", path, "--kubernetes-period", period, *options])
         return node, agent
 
     return start
@@ -54,14 +53,26 @@ NOBODYS = {(str(i), "", "", "") for i in range(8)}
 
 def all_is_well(agent):
     """GPUs' numbers are fresh and the page is complete, whatever the kubelet does."""
-    assert agent.fresh(range(8)), agent.log_text()
-    assert len({l["gpu"] for l, _ in agent.page().all(TEMP)}) == 8
-    assert agent.get("/healthz")[0] == 200
+    def check():
+        assert agent.fresh(range(8)), agent.log_text()
+        assert len({l["gpu"] for l, _ in agent.page().all(TEMP)}) == 8
+        assert agent.get("/healthz")[0] == 200
+
+    settles(check)
+
+
+def keeps(agent, said, wanted):
+    """At each look nothing else is said of a GPU that has a value; and what is wanted of all of them."""
+    now = said(agent)
+    if isinstance(now, dict):
+        now, wanted = now.items(), wanted.items()
+    assert now <= wanted, f"labels were lost: {now} {agent.log_text()}"
+    return now == wanted
 
 
 def test_pods_of_whole_gpus_and_of_shared_ones(with_kubelet, path):
     _, agent = with_kubelet(options=["--nvidia-resource-names", "nvidia.com/gpu.shared"], env={"NODE_NAME": "worker-7"})
-    assert state(agent) in ("waiting", "no_socket") and owners(agent) == NOBODYS
+    until(lambda: state(agent) in ("waiting", "no_socket") and owners(agent) == NOBODYS, lambda: state(agent) + agent.log_text())
     uuids = {g["index"]: g["uuid"] for g in agent.gpus()}
     answer = kubelet.reply(
         ("train-0", "team-a", [("main", [("nvidia.com/gpu", [uuids[0], uuids[1]])]), ("sidecar", [("cpu", ["3"])])]),
@@ -71,19 +82,23 @@ def test_pods_of_whole_gpus_and_of_shared_ones(with_kubelet, path):
         ("gke", "team-c", [("m", [("nvidia.com/gpu", ["nvidia7"])])]))
     with kubelet.Kubelet(path, answer):
         until(lambda: state(agent) == "ok", lambda: state(agent) + agent.log_text())
-        assert owners(agent) == {
-            ("0", "train-0", "team-a", "main"), ("1", "train-0", "team-a", "main"), ("2", "web-0", "team-b", "srv"),
-            ("2", "web-1", "team-b", "srv"), ("3", "two", "team-b", "a"), ("3", "two", "team-b", "b"), ("4", "", "", ""),
-            ("5", "", "", ""), ("6", "", "", ""), ("7", "gke", "team-c", "m")}
-        page = agent.page()
-        both = page.all("DCGM_FI_DEV_POWER_USAGE", gpu="2")
-        assert len(both) == 2 and both[0][1] == both[1][1] and {l["vgpu"] for l, _ in both} == {"0", "1"}
-        assert {l["hostname"] for l, _ in page.all(TEMP)} == {"worker-7"}
-        assert page.one("stoker_pods_mapped") == 5
-        shared = next(g for g in agent.gpus() if g["index"] == 2)
-        assert "web-0" in str(shared) and "web-1" in str(shared) and "train-0" not in str(shared)
-        # energy is counted once per GPU, however many pods share it
-        assert len(page.all("stoker_gpu_power_watts", gpu="2")) == 1
+        given = {("0", "train-0", "team-a", "main"), ("1", "train-0", "team-a", "main"), ("2", "web-0", "team-b", "srv"),
+                 ("2", "web-1", "team-b", "srv"), ("3", "two", "team-b", "a"), ("3", "two", "team-b", "b"), ("4", "", "", ""),
+                 ("5", "", "", ""), ("6", "", "", ""), ("7", "gke", "team-c", "m")}
+        until(lambda: owners(agent) == given, lambda: f"{owners(agent)} {agent.log_text()}")
+
+        def shared():
+            page = agent.page()
+            both = page.all("DCGM_FI_DEV_POWER_USAGE", gpu="2")
+            assert len(both) == 2 and both[0][1] == both[1][1] and {l["vgpu"] for l, _ in both} == {"0", "1"}
+            assert {l["hostname"] for l, _ in page.all(TEMP)} == {"worker-7"}
+            assert page.one("stoker_pods_mapped") == 5
+            # energy is counted once per GPU, however many pods share it
+            assert len(page.all("stoker_gpu_power_watts", gpu="2")) == 1
+            gpu = str(agent.gpu(2))
+            assert "web-0" in gpu and "web-1" in gpu and "train-0" not in gpu
+
+        settles(shared)
 
 
 def test_pods_of_mig_devices(with_kubelet, path):
@@ -96,21 +111,35 @@ def test_pods_of_mig_devices(with_kubelet, path):
         ("c", "ns", [("main", [("nvidia.com/mig-2g.20gb", [second["uuid"] + "::1"])])]))
     with kubelet.Kubelet(path, answer):
         until(lambda: state(agent) == "ok", agent.log_text)
-        page = agent.page()
-        used = page.all("DCGM_FI_DEV_FB_USED", gpu="0")
-        by_pod = {l.get("pod"): l["GPU_I_ID"] for l, _ in used}
-        assert set(by_pod) == {"a", "b", "c", None} and by_pod["b"] == by_pod["c"] != by_pod["a"]
-        assert not [l for l, _ in page.all("DCGM_FI_DEV_FB_USED", gpu="1") if l.get("pod")]
+
+        def labelled():
+            page = agent.page()
+            by_pod = {l.get("pod"): l["GPU_I_ID"] for l, _ in page.all("DCGM_FI_DEV_FB_USED", gpu="0")}
+            assert set(by_pod) == {"a", "b", "c", None} and by_pod["b"] == by_pod["c"] != by_pod["a"]
+            assert not [l for l, _ in page.all("DCGM_FI_DEV_FB_USED", gpu="1") if l.get("pod")]
+
+        settles(labelled)
 
 
 def test_labels_of_the_old_namespace(with_kubelet, path):
     _, agent = with_kubelet(options=["-o"])
     with kubelet.Kubelet(path, one_pod_per_gpu(agent)):
         until(lambda: state(agent) == "ok", agent.log_text)
-        for labels, _ in agent.page().all(TEMP):
+        for labels, _ in until(lambda: agent.page().all(TEMP), agent.log_text):
             assert labels["pod_name"] == f"pod-{labels['gpu']}" and labels["pod_namespace"] == "ns"
             assert labels["container_name"] == "main" and labels["uuid"].startswith("GPU-")
             assert not {"pod", "namespace", "container", "UUID"} & set(labels)
+
+
+def test_a_kubelet_that_is_started_anew(with_kubelet, path):
+    """Not one page without the labels."""
+    _, agent = with_kubelet(period=LONGER)
+    with kubelet.Kubelet(path, one_pod_per_gpu(agent)) as server:
+        until(lambda: owners(agent) == ALL_OWNED, agent.log_text)
+        for _ in range(3):
+            server.restart()
+            calls = server.calls
+            until(lambda: keeps(agent, owners, ALL_OWNED) and server.calls > calls, "it asks again")
 
 
 def test_a_kubelet_that_goes_and_comes_back(with_kubelet, path):
@@ -118,15 +147,11 @@ def test_a_kubelet_that_goes_and_comes_back(with_kubelet, path):
     server = kubelet.Kubelet(path, one_pod_per_gpu(agent))
     try:
         until(lambda: owners(agent) == ALL_OWNED, agent.log_text)
-        for _ in range(3):  # restarts: not one page without the labels
-            server.restart()
-            calls = server.calls
-            until(lambda: (owners(agent) == ALL_OWNED or pytest.fail("labels were lost"), server.calls > calls)[1], "it asks again")
         server.stop()
         until(lambda: state(agent) == "no_socket", lambda: state(agent) + agent.log_text())
         assert agent.page().one("stoker_pods_age_seconds") < 3600
         until(lambda: (all_is_well(agent), owners(agent) == NOBODYS)[1], agent.log_text)  # too old by now
-        assert agent.page().one("stoker_pods_mapped") == 0 and agent.page().one("stoker_pods_failures_total") > 0
+        until(lambda: (p := agent.page()).one("stoker_pods_mapped") == 0 and p.one("stoker_pods_failures_total") > 0, agent.log_text)
         server.start()
         until(lambda: owners(agent) == ALL_OWNED and state(agent) == "ok", agent.log_text)
     finally:
@@ -137,13 +162,12 @@ def test_a_kubelet_that_goes_and_comes_back(with_kubelet, path):
 def test_labels_outlive_a_reload(with_kubelet, path, tmp_path):
     counters = tmp_path / "c.csv"
     counters.write_text(f"{TEMP}, gauge, t\n")
-    _, agent = with_kubelet(options=["-f", counters])
+    _, agent = with_kubelet(options=["-f", counters], period=LONGER)
     with kubelet.Kubelet(path, one_pod_per_gpu(agent)):
         until(lambda: owners(agent) == ALL_OWNED, agent.log_text)
         counters.write_text(f"{TEMP}, gauge, t\nDCGM_FI_DEV_POWER_USAGE, gauge, p\n")
-        until(lambda: (owners(agent) == ALL_OWNED or pytest.fail("a page without pods"),
-                       "DCGM_FI_DEV_POWER_USAGE" in agent.page().names())[1], agent.log_text)
-        assert owners(agent, "DCGM_FI_DEV_POWER_USAGE") == ALL_OWNED
+        until(lambda: keeps(agent, owners, ALL_OWNED) and "DCGM_FI_DEV_POWER_USAGE" in agent.page().names(), agent.log_text)
+        until(lambda: owners(agent, "DCGM_FI_DEV_POWER_USAGE") == ALL_OWNED, agent.log_text)
 
 
 UID = "5e0f1c1a-9d3b-4b52-8f57-%012d"
@@ -159,9 +183,9 @@ def uids(agent):
 def on_node(make_node, make_agent, path):
     """A node, the folder of pod logs below its root (not made yet), and an agent that is to say pods' UIDs."""
 
-    def start(*options, ask=("--kubernetes-enable-pod-uid",)):
+    def start(*options, ask=("--kubernetes-enable-pod-uid",), period=PERIOD):
         node = make_node("healthy-training")  # whose processes are in no pod: nothing is in the folder yet
-        agent = make_agent(node.env, options=["-k", "--pod-resources-kubelet-socket", path, *PERIOD, *ask, *options])
+        agent = make_agent(node.env, options=["-k", "--pod-resources-kubelet-socket", path, "--kubernetes-period", period, *ask, *options])
         return agent, node.tree / "var" / "log" / "pods"
 
     return start
@@ -173,7 +197,7 @@ def make_pods(logs, *names):
 
 
 def test_uids_of_pods(on_node, path):
-    agent, logs = on_node()
+    agent, logs = on_node(period=LONGER)
     make_pods(logs, *[f"ns_pod-{i}_{UID % i}" for i in range(1, 7)], f"ns_pod-0_{STATIC}", f"other_pod-7_{UID % 7}",
               "ns_pod-7", "ns_pod-7_", "ns_pod-7_unlikely", f"ns_pod-7_x_{UID % 8}", f"ns_pod_7_{UID % 9}", "\udcff\n_\x01_" + UID % 1,
               f"{'n' * 64}_pod-7_{UID % 1}", f"pod-7_ns_{UID % 1}", f"ns_pod-7_{UID % 1}0")
@@ -182,13 +206,13 @@ def test_uids_of_pods(on_node, path):
     expected = {"0": STATIC, **{str(i): UID % i for i in range(1, 7)}, "7": None}
     with kubelet.Kubelet(path, one_pod_per_gpu(agent)) as server:
         until(lambda: uids(agent) == expected, lambda: f"{uids(agent)} {agent.log_text()}")
-        assert owners(agent) == ALL_OWNED
+        until(lambda: owners(agent) == ALL_OWNED, agent.log_text)
         assert STATIC in str(agent.gpu(0)) and STATIC not in str(agent.gpu(1))
         make_pods(logs, f"ns_pod-7_{UID % 7}")  # a folder that comes later is found too
         until(lambda: uids(agent)["7"] == UID % 7, lambda: f"{uids(agent)} {agent.log_text()}")
         server.restart()  # and is kept over a restart of the kubelet
         calls = server.calls
-        until(lambda: (uids(agent) == {**expected, "7": UID % 7} or pytest.fail("UIDs were lost"), server.calls > calls + 5)[1], "it asks")
+        until(lambda: keeps(agent, uids, {**expected, "7": UID % 7}) and server.calls > calls + 1, "it asks")
         all_is_well(agent)
     assert "pod_uid" not in agent.log_text()
 
@@ -200,13 +224,13 @@ def test_a_pod_made_anew_under_its_name(on_node, path):
         until(lambda: uids(agent)["0"] == UID % 900, lambda: f"{uids(agent)} {agent.log_text()}")
         make_pods(logs, f"ns_pod-0_{UID % 100}")  # the kubelet's answer stays the same; the old folder is still there
         until(lambda: uids(agent)["0"] == UID % 100, lambda: f"{uids(agent)} {agent.log_text()}")
-        assert {v for l, v in agent.page().all(TEMP, gpu="0")} and len(agent.page().all(TEMP, gpu="0")) == 1
+        until(lambda: len(agent.page().all(TEMP, gpu="0")) == 1, agent.log_text)
         (logs / f"ns_pod-0_{UID % 900}" / "main").rmdir()
         (logs / f"ns_pod-0_{UID % 900}").rmdir()
         (logs / f"ns_pod-1_{UID % 1}" / "main").rmdir()
         (logs / f"ns_pod-1_{UID % 1}").rmdir()
         until(lambda: uids(agent)["1"] is None, lambda: f"{uids(agent)} {agent.log_text()}")
-        assert uids(agent)["0"] == UID % 100
+        until(lambda: uids(agent)["0"] == UID % 100, lambda: f"{uids(agent)} {agent.log_text()}")
         all_is_well(agent)
 
 
@@ -218,13 +242,13 @@ def test_a_folder_of_pod_logs_that_is_missing(on_node, path):
         until(lambda: server.calls > calls + 30, "it asks")
         line, = [l for l in agent.log_text().splitlines() if "pod_uid" in l]
         assert str(logs) in line and "No such file" in line and "/var/log/pods" in line and "--kubernetes-pod-logs" in line
-        assert owners(agent) == ALL_OWNED and set(uids(agent).values()) == {None}
+        until(lambda: owners(agent) == ALL_OWNED and set(uids(agent).values()) == {None}, lambda: f"{uids(agent)} {agent.log_text()}")
         all_is_well(agent)
         make_pods(logs, *[f"ns_pod-{i}_{UID % i}" for i in range(8)])
         until(lambda: uids(agent) == {str(i): UID % i for i in range(8)}, lambda: f"{uids(agent)} {agent.log_text()}")
         logs.rename(logs.with_name("gone"))  # what was known stays, and it is said
         until(lambda: agent.log_text().count("label pod_uid: open") == 2, agent.log_text)
-        assert uids(agent) == {str(i): UID % i for i in range(8)}
+        until(lambda: uids(agent) == {str(i): UID % i for i in range(8)}, lambda: f"{uids(agent)} {agent.log_text()}")
 
 
 def test_a_folder_of_pod_logs_that_is_a_file(on_node, path, tmp_path):
@@ -233,7 +257,7 @@ def test_a_folder_of_pod_logs_that_is_a_file(on_node, path, tmp_path):
     here.write_text("")
     with kubelet.Kubelet(path, one_pod_per_gpu(agent)):
         until(lambda: "Not a directory" in agent.log_text(), agent.log_text)
-        assert owners(agent) == ALL_OWNED and set(uids(agent).values()) == {None}
+        until(lambda: owners(agent) == ALL_OWNED and set(uids(agent).values()) == {None}, lambda: f"{uids(agent)} {agent.log_text()}")
         all_is_well(agent)
         here.unlink()
         make_pods(here, f"ns_pod-3_{UID % 3}")
@@ -266,8 +290,7 @@ def test_uids_are_turned_on_by_a_reload(make_node, make_agent, path, tmp_path):
     make_pods(node.tree / "one", f"ns_pod-1_{UID % 1}")
     make_pods(node.tree / "two", f"ns_pod-2_{UID % 2}")
     with kubelet.Kubelet(path, one_pod_per_gpu(agent)):
-        until(lambda: owners(agent) == ALL_OWNED, agent.log_text)
-        assert set(uids(agent).values()) == {None}
+        until(lambda: owners(agent) == ALL_OWNED and set(uids(agent).values()) == {None}, agent.log_text)
         for on, folder, found in ("true", "/one", {"1": UID % 1}), ("true", "two", {"2": UID % 2}), ("false", "two", {}):
             config.write_text(text % (on, folder))
             until(lambda: {g: u for g, u in uids(agent).items() if u} == found and owners(agent) == ALL_OWNED,
@@ -297,7 +320,7 @@ def test_a_kubelet_that_lies(with_kubelet, path, script, seen):
     _, agent = with_kubelet()
     with kubelet.Bare(path, script):
         until(lambda: state(agent) in seen, lambda: state(agent) + agent.log_text())
-        assert owners(agent) == NOBODYS
+        until(lambda: owners(agent) == NOBODYS, agent.log_text)
         all_is_well(agent)
         failures = agent.page().one("stoker_pods_failures_total")
         until(lambda: agent.page().one("stoker_pods_failures_total") > failures, "it asks again")
@@ -306,50 +329,48 @@ def test_a_kubelet_that_lies(with_kubelet, path, script, seen):
         until(lambda: owners(agent) == ALL_OWNED, agent.log_text)
 
 
-def median_of_scrapes(agent, count=60):
-    times = []
-    for _ in range(count):
-        start = time.perf_counter()
-        agent.page()
-        times.append(time.perf_counter() - start)
-    return sorted(times)[count // 2]
-
-
 def test_scrapes_do_not_wait_for_a_kubelet_that_hangs(with_kubelet, path):
     _, agent = with_kubelet()
     with kubelet.Kubelet(path, one_pod_per_gpu(agent)):
         until(lambda: owners(agent) == ALL_OWNED, agent.log_text)
-        good = median_of_scrapes(agent)
-    with kubelet.Bare(path, lambda connection, stream: None) as silent:  # takes the question, never answers
-        until(lambda: silent.connections, "it asks")
-        hanging = median_of_scrapes(agent)
-        assert owners(agent) == ALL_OWNED or state(agent) != "ok"
+    asked = {}  # what is under way: questions by connection
+
+    def take(connection, stream):  # the question, and never answer
+        asked[connection.number] = stream
+
+    with kubelet.Bare(path, take) as silent:
+        def comes_meanwhile():
+            """A scrape that begins and ends while one question stands."""
+            before = dict(asked)
+            page = agent.page()
+            return page.names() and before and before == asked and len(silent.open) == 1
+
+        for _ in range(3):
+            until(comes_meanwhile, "a page while the kubelet is silent")
+        until(lambda: owners(agent) == ALL_OWNED or state(agent) != "ok", agent.log_text)
         all_is_well(agent)
         until(lambda: state(agent) == "timed_out", lambda: state(agent) + agent.log_text())
         until(lambda: owners(agent) == NOBODYS, agent.log_text)
         all_is_well(agent)
-        hanging = min(hanging, median_of_scrapes(agent))
-    assert hanging < 5 * good + 0.002, (hanging, good)
+        until(comes_meanwhile, "a page while the kubelet is silent")
 
 
 @pytest.mark.slow("500 pods")
 def test_five_hundred_pods(with_kubelet, path):
     """Sixty replicas of each GPU and pods without one: scrapes and numbers go on, and all are named."""
     _, agent = with_kubelet(options=["--nvidia-resource-names", "nvidia.com/gpu.shared"])
-    alone = median_of_scrapes(agent, 30)
-    series = len(agent.page().series)
     pods = [(f"web-{g['index']}-{k}", f"team-{k % 7}", [("srv", [("nvidia.com/gpu.shared", [f"{g['uuid']}::{k}"])])])
             for g in agent.gpus() for k in range(60)]
     pods += [(f"cpu-{n}", "kube-system", [("main", [("cpu", [str(n)])])]) for n in range(20)]
     with kubelet.Kubelet(path, kubelet.reply(*pods)):
         until(lambda: len(owners(agent)) == 480, lambda: f"{len(owners(agent))} {agent.log_text()}")
-        assert agent.page().one("stoker_pods_mapped") == 480
-        page = agent.page()
-        for index in range(8):
-            mine = page.all(TEMP, gpu=str(index))
-            assert len(mine) == 60 and len({l["vgpu"] for l, _ in mine}) == 60 and len({v for _, v in mine}) == 1
-        many = len(page.series)
-        busy = median_of_scrapes(agent, 30)
+
+        def whole():
+            page = agent.page()
+            assert page.one("stoker_pods_mapped") == 480
+            for index in range(8):
+                mine = page.all(TEMP, gpu=str(index))
+                assert len(mine) == 60 and len({l["vgpu"] for l, _ in mine}) == 60 and len({v for _, v in mine}) == 1
+
+        settles(whole)
         all_is_well(agent)
-    # the time of a scrape may grow with the page, here mostly that of reading it in the test
-    assert busy < 3 * alone * many / series + 0.005, (busy, alone, many, series)

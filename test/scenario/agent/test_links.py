@@ -34,10 +34,10 @@ def test_links_of_blackwell(start):
     node.inject("link", "gpu=1", "link=3", "errors", "counter=recovery", "count=2")
     node.inject("link", "gpu=0", "link=17", "down")
     until(lambda: links(agent, RECOVERED)["1", "4"] == 2 and links(agent, DOWN)["0", "18"] == 1, agent.log_text)
+    until(lambda: set(links(agent, SINCE)) == set(links(agent, RECOVERED)) == set(links(agent, DOWN)) == EVERY, agent.log_text)
     assert sum(links(agent, RECOVERED).values()) == 2 and sum(links(agent, DOWN).values()) == 1
-    assert set(links(agent, SINCE)) == EVERY
-    labels = agent.page().all(RECOVERED, gpu="1", nvlink="4")[0][0]
-    gpu = next(g for g in agent.gpus() if g["index"] == 1)
+    labels = until(lambda: agent.page().all(RECOVERED, gpu="1", nvlink="4"), agent.log_text)[0][0]
+    gpu = agent.gpu(1)
     assert set(labels) == {"device", "gpu", "gpu_uuid", "hostname", "model_name", "nvlink", "pci_bus_id"}
     assert (labels["gpu_uuid"], labels["device"], labels["model_name"]) == (gpu["uuid"], "nvidia1", "NVIDIA B200")
 

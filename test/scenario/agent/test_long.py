@@ -9,7 +9,7 @@ import signal
 import time
 
 import pytest
-from agent_rig import until
+from agent_rig import settles, until
 
 SPEED = 900  # a millisecond per tick
 FAST_CLOCK = ["--clock-speed", SPEED, "--sample-fast", "1s", "--sample-normal", "60s", "--sample-slow", "60s",
@@ -220,12 +220,12 @@ def test_the_wall_clock_jumps_by_a_day(agent_on, tmp_path):
           "some history")
     xids = 1
     for step in (day, -day, -day, day):
-        _, length = looks_right(agent, 20)
+        _, length = settles(lambda: looks_right(agent, 20))
         before, tick = shown_time(agent), agent.json("/api/v1/gpus")[1]["tick"]
         assert agent.ask(f"clock {step}") == (0, "")
         until(lambda: agent.json("/api/v1/gpus")[1]["tick"] > tick + 1, "two ticks")
-        assert step - 1 < shown_time(agent) - before < step + 120
-        _, later = looks_right(agent, 20)
+        assert step - 1 < shown_time(agent) - before < step + 600
+        _, later = settles(lambda: looks_right(agent, 20))
         assert later > length  # what was known before the step is still there
         assert counts() == [xids, xids]
         node.inject("xid", "31", "gpu=4")
@@ -238,4 +238,4 @@ def test_the_wall_clock_jumps_by_a_day(agent_on, tmp_path):
 def test_only_a_test_steps_the_clock(agent_on):
     _, agent = agent_on()
     code, text = agent.ask("clock 86400")
-    assert code == 2 and "clock" in text and abs(shown_time(agent) - time.time()) < 60
+    assert code == 2 and "clock" in text and abs(shown_time(agent) - time.time()) < 600

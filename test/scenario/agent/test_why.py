@@ -5,7 +5,7 @@ import pathlib
 import subprocess
 
 import pytest
-from agent_rig import until
+from agent_rig import settles, until
 
 SCHEMA = json.loads((pathlib.Path(__file__).resolve().parents[3] / "docs" / "why.schema.json").read_text())
 WORKS = """about: a starved job, small kernels, a notebook and a free GPU
@@ -40,28 +40,40 @@ def asked(agent, *words):
 
 def test_the_agent_says_it_of_gpus_processes_and_jobs(agent_on, works):
     node, agent = agent_on(works, speed=10, options=["--clock-speed", 10])
-    gpus = until(lambda: (g := asked(agent)) and [x["cause"] for x in g] == CAUSES and g, lambda: asked(agent))
-    assert [g["gpu"] for g in gpus] == [0, 1, 2, 3, 4, 5]
-    assert [g["activity"] for g in gpus] == ["waiting", "waiting", "waiting", "idle held", "working", "free"]
-    assert {e["counter"] for e in gpus[2]["evidence"]} >= {"DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_PROF_SM_ACTIVE"}
-    assert "100 % busy by utilisation, yet nearly idle" in gpus[2]["text"] and "CUDA graphs" in gpus[2]["advice"]
-    assert "num_workers" in gpus[0]["advice"] and 0.2 < gpus[0]["share"] <= 1
-    assert valid(agent.json("/api/v1/why")[1])[3]["cause"] == "idle_held"
-    assert [g["verdict"]["cause"] for g in agent.gpus()] == CAUSES  # in short, beside the activity
+
+    def right():
+        gpus = asked(agent)
+        assert [g["cause"] for g in gpus] == CAUSES
+        assert [g["gpu"] for g in gpus] == [0, 1, 2, 3, 4, 5]
+        assert [g["activity"] for g in gpus] == ["waiting", "waiting", "waiting", "idle held", "working", "free"]
+        assert {e["counter"] for e in gpus[2]["evidence"]} >= {"DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_PROF_SM_ACTIVE"}
+        assert "100 % busy by utilisation, yet nearly idle" in gpus[2]["text"] and "CUDA graphs" in gpus[2]["advice"]
+        assert "num_workers" in gpus[0]["advice"] and 0.2 < gpus[0]["share"] <= 1
+        assert gpus[4]["processes"]
+        return gpus
+
+    gpus = settles(right)
+    until(lambda: valid(agent.json("/api/v1/why")[1])[3]["cause"] == "idle_held", lambda: agent.get("/api/v1/why")[1])
+    # in short, beside the activity
+    until(lambda: [g["verdict"]["cause"] for g in agent.gpus()] == CAUSES, lambda: str(agent.gpus()))
     # of a GPU, a process, a job with its step or without, a pod
     assert [g["gpu"] for g in asked(agent, "2")] == [2]
     assert [g["gpu"] for g in asked(agent, gpus[1]["uuid"])] == [1]
-    until(lambda: all(p["job"] == "4711.0" for p in asked(agent, "0")[0]["processes"]), "whose the processes are is known")
+    until(lambda: {p["job"] for p in asked(agent, "0")[0]["processes"]} == {"4711.0"}, "whose the processes are is known")
     pid = gpus[4]["processes"][0]["pid"]
-    assert [(g["gpu"], [p["pid"] for p in g["processes"]]) for g in asked(agent, str(pid))] == [(4, [pid])]
-    assert [g["gpu"] for g in asked(agent, "4711")] == [0, 1] == [g["gpu"] for g in asked(agent, "4711.0")]
-    assert [g["gpu"] for g in valid(agent.json("/api/v1/why?of=4712")[1])] == [2]
+
+    def found():
+        assert [(g["gpu"], [p["pid"] for p in g["processes"]]) for g in asked(agent, str(pid))] == [(4, [pid])]
+        assert [g["gpu"] for g in asked(agent, "4711")] == [0, 1] == [g["gpu"] for g in asked(agent, "4711.0")]
+        assert [g["gpu"] for g in valid(agent.json("/api/v1/why?of=4712")[1])] == [2]
+
+    settles(found)
     nobody = agent.verb("why", "471")
     assert nobody.returncode == 3 and "there is no GPU '471'" in nobody.stderr
     assert agent.json("/api/v1/why?of=471")[0] == 404
     # as text: GPUs of one cause and one job together
-    text = agent.verb("why").stdout
-    assert "GPU 0, 1  H100" in text and "num_workers=4" in text and "py-spy" in text
+    text = lambda: agent.verb("why").stdout
+    until(lambda: all(words in text() for words in ("GPU 0, 1  H100", "num_workers=4", "py-spy")), text)
 
 
 def test_without_an_agent_it_looks_for_itself(make_node, works):
@@ -77,8 +89,8 @@ def test_without_an_agent_it_looks_for_itself(make_node, works):
     gpus = until(told, "the causes are not found")  # it may read little in 3 s on a busy machine
     assert all(g["window_s"] >= 1 for g in gpus)
     assert all(g["confidence"] != "high" for g in gpus[:3] if g["window_s"] < 10)  # so few seconds
-    text = ask("2")
-    assert "looked for 3s" in text.stdout and text.stdout.startswith("GPU 2  H100")
+    text = lambda: ask("2").stdout
+    until(lambda: (t := text()).startswith("GPU 2  H100") and "looked for 3s" in t, text)
     assert ask("471").returncode == 3
     assert ask("1", "2").returncode == 2
     with open("/dev/full", "w", encoding="utf-8") as full:

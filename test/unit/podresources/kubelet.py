@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A kubelet's pod-resources socket for tests: one on the real gRPC library, one of bare HTTP/2 frames that can lie."""
+import contextlib
 import os
 import socket
 import struct
@@ -93,7 +94,7 @@ class Kubelet:
         if self.server:
             self.server.stop(None).wait()
             self.server = None
-        if os.path.exists(self.path):
+        with contextlib.suppress(FileNotFoundError):
             os.unlink(self.path)
 
     def restart(self):
@@ -230,8 +231,9 @@ class Bare:
                 sock.shutdown(socket.SHUT_RDWR)
             except OSError:
                 pass
-        if unlink and os.path.exists(self.path):
-            os.unlink(self.path)
+        if unlink:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self.path)
 
     def __enter__(self):
         return self
@@ -265,7 +267,7 @@ class Driven:
         self.process.stdin.write(line + "\n")
         self.process.stdin.flush()
 
-    def wait(self, wanted, timeout=60):
+    def wait(self, wanted, timeout=120):
         """The next line that begins with `wanted` (or satisfies it). The timeout is only there to end a broken test."""
         import queue
         matches = wanted if callable(wanted) else lambda line: line.startswith(wanted)

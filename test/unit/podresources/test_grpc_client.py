@@ -49,7 +49,7 @@ def test_many_calls_at_once(path, client):
     gate = threading.Semaphore(0)
 
     def slow(request, context):
-        gate.acquire(timeout=60)
+        gate.acquire(timeout=120)
         return request
     with Kubelet(path, b"", {"/t.T/Slow": slow, "/t.T/Echo": echo}), \
             client() as c:
@@ -129,7 +129,7 @@ def test_a_call_out_of_a_reply_and_a_client_that_goes_in_one(path, client):
         # in one write: it may be gone before a second one
         c.say("\n".join(["close_in 2", *(f"call {n} /t.T/Echo 60000 3" for n in range(2, 20))]))
         c.wait("closed")
-        assert c.process.wait(timeout=60) == 0
+        assert c.process.wait(timeout=120) == 0
 
 
 def test_a_client_that_goes_with_calls_under_way(path, client):
