@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+#include <jansson.h>
 
 #include "base/cleanup.h"
 #include "base/duration.h"
@@ -458,10 +459,19 @@ static void keys_are_of_the_state(void **state)
     incident->escalations = 2;
     incident->reopened = 1;
     incident->revision = 77;
+    route.runbook = "https://wiki/all";
     delivery_update(deliveries[0], true);
     Delivery *d = send_one();
     assert_non_null(d);
     assert_string_equal(d->sending.key, "a-1.2");
+    json_t *body = json_loadb(d->sending.body.text, d->sending.body.len, 0, NULL);
+    assert_non_null(body);
+    assert_string_equal(json_string_value(json_object_get(body, "receiver")), "pager");
+    assert_string_equal(json_string_value(json_object_get(body, "hostname")), "node");
+    assert_int_equal(json_integer_value(json_object_get(body, "version")), 2);
+    assert_true(json_is_object(json_object_get(body, "labels")) && json_is_object(json_object_get(body, "incident")));
+    assert_string_equal(json_string_value(json_object_get(body, "runbook_url")), "https://wiki/all");
+    json_decref(body);
     assert_non_null(strstr(d->sending.body.text, "\"key\":\"a-1.2\""));
     assert_non_null(strstr(d->sending.body.text, "\"change\":\"reopened\""));
     assert_non_null(strstr(d->sending.body.text, "\"url\":\"http://node:9400/#/incidents/a\""));

@@ -311,10 +311,22 @@ static void a_paragraph_says_why(void **state)
     assert_int_equal(strncmp(text, wanted, strlen(wanted)), 0);
     assert_non_null(strstr(text, "  to know   "));
     assert_non_null(strstr(text, "  also      its memory is full\n            "));
+    on_gpu[3][1] = on_gpu[3][0] = (NodeProcess){.pid = 104, .gpu_instance = DEVICE_NO_NUMBER};
+    on_gpu[3][1].pid = 999; /* nothing is known of it */
+    gpus[3].process_count = 2;
+    expect_text("3", "GPU 3  H100  free\n"
+                     "  why       nobody\n"
+                     "  share     100 % of 60 s, confidence high\n"
+                     "  process   python (104) of ada, process (999)\n");
+    gpus[3].process_count = 0;
+    gpus[3].reading.device.index = DEVICE_NO_NUMBER;
+    gpus[3].reading.device.has_pci = true;
+    assert_int_equal(strncmp(write_text("GPU-3", false, WIDE), "GPU 0000:00:00.0  H100", 22), 0);
     expect_text("MIG-0", "GPU 2 instance 7/0 1g.10gb  H100  waiting\n"
                          "  why       not decided yet\n");
     slice_verdicts[1].verdicts[0].cause = WHY_SMALL_BATCH;
     assert_non_null(strstr(write_text("MIG-1", false, WIDE), "  or        "));
+    gpus[3].reading.device.index = 3;
     verdicts[3].window_s = 0; /* without a window there is no share */
     expect_text("3", "GPU 3  H100  free\n"
                      "  why       nobody\n");
