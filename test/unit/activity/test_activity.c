@@ -499,6 +499,93 @@ static void an_instance_is_held_by_its_own(void **state)
     assert_true(gpu->activity.sm_active > .99);
 }
 
+/* Seconds of each word in the last day: what is older falls out by the hour, a gap of more than 90 s belongs to none.
+ */
+static void a_day_is_counted_by_words(void **state)
+{
+    uint32_t sum = 0;
+
+    (void)state;
+    rig->node.time_ns = 3600 * NS_PER_S;
+    run(training, training, 100);
+    assert_int_equal(first()->day_s[ACTIVITY_WORKING], 99);
+    rig->node.time_ns += 89 * NS_PER_S;
+    run(training, training, 1);
+    assert_int_equal(first()->day_s[ACTIVITY_WORKING], 99 + 90);
+    rig->node.time_ns += 90 * NS_PER_S;
+    run(training, training, 1);
+    assert_int_equal(first()->day_s[ACTIVITY_WORKING], 99 + 90);
+    rig->node.time_ns = 7200 * NS_PER_S;
+    run(training, training, 41); /* the next hour */
+    assert_int_equal(first()->day_s[ACTIVITY_WORKING], 99 + 90 + 40);
+    rig->node.time_ns = 24 * 3600 * NS_PER_S;
+    run(training, training, 11);
+    assert_int_equal(first()->day_s[ACTIVITY_WORKING], 99 + 90 + 40 + 10);
+    rig->node.time_ns = 25 * 3600 * NS_PER_S; /* the first hour was a day ago */
+    run(training, training, 11);
+    assert_int_equal(first()->day_s[ACTIVITY_WORKING], 40 + 10 + 10);
+    for (size_t i = 0; i < ACTIVITY_END; i++)
+        sum += first()->day_s[i];
+    assert_int_equal(sum, 60);
+}
+
+/* A reading that is to come soon is waited for; one that has no reading for long is judged by what there is. */
+static void a_first_difference_is_waited_for(void **state)
+{
+    static const Absence soon[] = {ABSENCE_NOT_YET, ABSENCE_NO_DATA},
+                         never[] = {ABSENCE_NOT_SUPPORTED, ABSENCE_NO_PERMISSION};
+    Minute m = training;
+
+    (void)state;
+    m.sm = NO;
+    for (size_t i = 0; i < 4; i++) {
+        (void)tear_down(NULL);
+        (void)set_up(NULL);
+        for (int k = 0; k < 6; k++) {
+            rig->node.time_ns += NS_PER_S;
+            for (size_t g = 0; g < GPUS; g++)
+                put_minute(&rig->gpus[g], m);
+            sample_set_absent(&rig->gpus[0].reading.sample[METRIC_PROF_SM_ACTIVE], rig->node.time_ns,
+                              i < 2 ? soon[i] : never[i - 2]);
+            store_add_node(rig->store, &rig->node);
+            activities_update(rig->activities, &rig->snapshot, rig->store);
+            assert_int_equal(first()->word, i < 2 && k < 4 ? ACTIVITY_UNKNOWN : ACTIVITY_WORKING);
+        }
+    }
+}
+
+/* Memory that a context of the driver takes holds nothing: 1 GiB, of a small device a twentieth. */
+static void memory_in_use_holds_a_gpu(void **state)
+{
+    static const struct {
+        double used, total;
+        bool held;
+    } cases[] = {{1024, 81559, false}, {1025, 81559, true}, {500, 10000, false}, {501, 10000, true}, {1025, NO, true}};
+
+    (void)state;
+    for (size_t i = 0; i < GPUS; i++)
+        rig->gpus[i].process_count = 0;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        put(&rig->gpus[0], METRIC_FB_USED, cases[i].used);
+        put(&rig->gpus[0], METRIC_FB_TOTAL, cases[i].total);
+        run(rest, rest, 30);
+        assert_int_equal(first()->word, cases[i].held ? ACTIVITY_IDLE_HELD : ACTIVITY_FREE);
+    }
+}
+
+static void all_that_is_read_is_wanted(void **state)
+{
+    static const MetricId some[] = {
+        METRIC_PROF_SM_ACTIVE, METRIC_GPU_UTIL,    METRIC_PROF_GR_ENGINE_ACTIVE, METRIC_FB_USED,
+        METRIC_FB_TOTAL,       METRIC_POWER_USAGE, METRIC_MAX_SM_CLOCK,          METRIC_ENFORCED_POWER_LIMIT};
+    uint64_t wanted[METRIC_SET_WORDS] = {0};
+
+    (void)state;
+    activities_add_wanted(wanted);
+    for (size_t i = 0; i < ARRAY_LEN(some); i++)
+        assert_true(wanted[some[i] / 64] >> some[i] % 64 & 1);
+}
+
 int main(void)
 {
 #define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
@@ -514,6 +601,10 @@ int main(void)
         TEST(without_data_it_is_unknown),
         TEST(the_missing_rank_is_named),
         TEST(an_instance_is_held_by_its_own),
+        TEST(a_day_is_counted_by_words),
+        TEST(a_first_difference_is_waited_for),
+        TEST(memory_in_use_holds_a_gpu),
+        TEST(all_that_is_read_is_wanted),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
