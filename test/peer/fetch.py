@@ -31,6 +31,8 @@ CLIENTS = {
     "glances": (["glances", "python3-pynvml"], []),
     "hwloc": (["hwloc-nox"], ["libhwloc-contrib-plugins"]),
     "slurm": (["slurmd", "munge"], ["slurm-wlm-nvml-plugin"]),
+    "slurm-cluster": (["slurmctld", "slurmd", "slurm-client", "slurmdbd", "mariadb-server-core", "mariadb-client-core", "munge"],
+                      ["mariadb-server"]),
     "netdata": (["netdata-plugins-python"], []),
     "prometheus": ([], ["prometheus"]),  # and promtool
     "node-exporter": ([], ["prometheus-node-exporter"]),

@@ -66,19 +66,44 @@ static const char *find_value(const char *text, const char *key)
     return found;
 }
 
-/* A value without blanks, up to one of the bytes in `end` too. What a terminal would obey becomes '?'. */
-static void copy_value(const char *text, const char *key, const char *end, char *out, size_t cap)
+/* What a terminal would obey becomes '?'. */
+static void copy_text(const char *value, size_t len, char *out, size_t cap)
 {
-    const char *value = find_value(text, key);
-    size_t len = value ? strcspn(value, " \n") : 0;
-
-    if (!value || strncmp(value, "(null)", 6) == 0)
+    if (strncmp(value, "(null)", 6) == 0)
         return;
-    len = number_min_u64(len, strcspn(value, end));
     snprintf(out, cap, "%.*s", (int)number_min_u64(len, cap - 1), value);
     for (char *c = out; *c; c++)
         if ((unsigned char)*c < ' ' || *c == 0x7f)
             *c = '?';
+}
+
+/* A value without blanks, up to one of the bytes in `end` too. */
+static void copy_value(const char *text, const char *key, const char *end, char *out, size_t cap)
+{
+    const char *value = find_value(text, key);
+
+    if (value)
+        copy_text(value, number_min_u64(strcspn(value, " \n"), strcspn(value, end)), out, cap);
+}
+
+/* A name may have blanks: it ends before the key that follows, where that is there once. */
+static void copy_name(const char *text, char *out, size_t cap)
+{
+    static const char *const after[] = {"HetJobIdSet", "UserId"};
+    const char *name = find_value(text, "JobName");
+    size_t len = name ? strcspn(name, " \n") : 0;
+
+    for (size_t i = 0; name && i < ARRAY_LEN(after); i++) {
+        const char *value = find_value(text, after[i]);
+        const char *end = value ? value - strlen(after[i]) - 2 : NULL;
+
+        if (!end || end < name)
+            continue;
+        len = (size_t)(end - name);
+        break;
+    }
+    if (name)
+        copy_text(name, len, out, cap);
 }
 
 /* "30:00", "12:30:00", "1-12:30:00"; 0 for words. */
@@ -131,7 +156,7 @@ int slurm_parse(const char *text, JobInfo *ret)
     if (strncmp(line, "JobId=", 6) != 0)
         return -EBADMSG;
     memcpy(info.job, ret->job, sizeof info.job);
-    copy_value(line, "JobName", "", info.name, sizeof info.name);
+    copy_name(line, info.name, sizeof info.name);
     copy_value(line, "UserId", "(", info.user, sizeof info.user);
     copy_value(line, "Account", "", info.account, sizeof info.account);
     copy_value(line, "Partition", "", info.partition, sizeof info.partition);

@@ -27,7 +27,12 @@ static const struct {
     {"JobId=4711 JobName=pretrain UserId=alice(1001)" REST "1-02:03:04 Partition=gpu NumNodes=4-4 NumCPUs=8\n",
      {.name = "pretrain", .user = "alice", .account = "physics", .partition = "gpu", .nodes = 4, .limit_s = 93784}},
     {"JobId=4711 JobName=a b UserId=alice(1001)" REST "30:00 Partition=gpu NumNodes=1\n",
-     {.name = "a", .user = "alice", .account = "physics", .partition = "gpu", .nodes = 1, .limit_s = 1800}},
+     {.name = "a b", .user = "alice", .account = "physics", .partition = "gpu", .nodes = 1, .limit_s = 1800}},
+    {"JobId=4711 HetJobId=4711 HetJobOffset=0 JobName=a b HetJobIdSet=4711-4712 UserId=alice(1001)" REST
+     "30:00 Partition=gpu NumNodes=1\n",
+     {.name = "a b", .user = "alice", .account = "physics", .partition = "gpu", .nodes = 1, .limit_s = 1800}},
+    {"JobId=4711 JobName= UserId=al(7)\n", {.user = "al"}},
+    {"JobId=4711 JobName=a b\nUserId=al(7)\n", {.name = "a"}}, /* a name with a line in it */
     {"JobId=4711 JobName=a UserId=al(7)" REST "UNLIMITED\n", {.name = "a", .user = "al", .account = "physics"}},
     {"JobId=4711 JobName=(null) UserId=al(7) Account=(null) TimeLimit=Partition_Limit\n", {.user = "al"}},
     /* a name that pays with somebody else's account */
