@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "base/arena.h"
+#include "model/process.h"
 #include "model/reading.h"
 
 /* Which device an id means. The forms are those of the device plugins; see allocation_device_parse. */
@@ -48,6 +49,13 @@ typedef struct JobAllocation {
     uint32_t gpu_instance; /* DEVICE_NO_NUMBER: the whole GPU */
     const char *job;
 } JobAllocation;
+
+/* The same, by the environment of the job's tasks; a row for each task that names it. */
+typedef struct JobDevice {
+    char job[PROCESS_JOB_CAP];
+    AllocationDevice device;
+    uint32_t pid; /* of the task */
+} JobDevice;
 
 typedef struct AllocationTable {
     Arena arena;

@@ -47,6 +47,23 @@ typedef enum HoldingState { HOLDING_STATE_TABLE(WORD_ID) HOLDING_STATE_END } Hol
 
 typedef enum Attribution { ATTRIBUTION_TABLE(WORD_ID) ATTRIBUTION_END } Attribution;
 
+/* WORD(id, key, text): how it is known that somebody holds the device. */
+#define HOLDING_BASIS_TABLE(WORD)                                                                                      \
+    WORD(HOLDING_BY_PROCESS, "process", "the driver lists its processes")                                              \
+    WORD(HOLDING_BY_OPEN_FILE, "open_file", "it has the device open, and the driver lists no process")                 \
+    WORD(HOLDING_BY_GRANT, "grant", "the device was given to it, and nothing of it is seen there")
+
+typedef enum HoldingBasis { HOLDING_BASIS_TABLE(WORD_ID) HOLDING_BASIS_END } HoldingBasis;
+
+/* WORD(id, key, text): who says that the device was given to the owner. */
+#define HOLDING_GRANT_TABLE(WORD)                                                                                      \
+    WORD(HOLDING_GRANT_NONE, "none", "nobody")                                                                         \
+    WORD(HOLDING_GRANT_KUBELET, "kubelet", "the kubelet: a device plugin or a DRA claim")                              \
+    WORD(HOLDING_GRANT_JOB_FILE, "job_file", "a file of the job-mapping directory")                                    \
+    WORD(HOLDING_GRANT_ENVIRON, "environ", "the environment of the job's tasks")
+
+typedef enum HoldingGrant { HOLDING_GRANT_TABLE(WORD_ID) HOLDING_GRANT_END } HoldingGrant;
+
 typedef struct HoldingProcess {
     uint32_t pid;
     uint64_t start_ns;         /* after boot; 0: not known */
@@ -60,6 +77,8 @@ typedef struct Holding {
     uint32_t gpu_instance, compute_instance; /* DEVICE_NO_NUMBER: the whole GPU */
     Owner owner;
     HoldingState state;
+    HoldingBasis basis;
+    HoldingGrant grant; /* the first that says so */
     Attribution attribution;
     double share;          /* 0 to 1 of the device; those of one device sum to 1 */
     double sm_share;       /* of the device's multiprocessors, by the driver's samples; NaN where not known */
@@ -88,6 +107,7 @@ typedef struct JobInfoList {
 const JobInfo *job_info_find(const JobInfoList *list, const char *job);
 
 extern const WordRow holding_states[HOLDING_STATE_END], attributions[ATTRIBUTION_END];
+extern const WordRow holding_bases[HOLDING_BASIS_END], holding_grants[HOLDING_GRANT_END];
 
 /* One user's work in one job, pod and container. Account, process and pid do not count. */
 bool owner_is_same(const Owner *a, const Owner *b);

@@ -27,11 +27,13 @@ typedef struct ProcessOwner {
     uint64_t written_bytes;                /* to storage, since its start; UINT64_MAX: not known */
     uint32_t children;                     /* child processes that are on no GPU (loaders); 0 where not looked for */
     uint64_t child_cpu_ns;                 /* of these together */
+    uint64_t open_gpus;                    /* bit N: it has /dev/nvidiaN open; only of holders (proc/unlisted.h) */
     char state;                            /* R, S, D, ... ; 0: not known */
     char name[PROCESS_NAME_CAP];           /* the kernel's short name of it */
     char user[PROCESS_USER_CAP];           /* of the node's own /etc/passwd, else the number */
     char runtime[PROCESS_RUNTIME_CAP];     /* "docker", "containerd", "cri-o", "podman", "lxc", ... */
     char container[PROCESS_CONTAINER_CAP]; /* its id */
+    char container_name[PROCESS_NAME_CAP]; /* in its pod, by the links that the kubelet keeps to logs */
     char pod_uid[PROCESS_POD_UID_CAP];
     char pod[PROCESS_NAME_CAP * 4], namespace[PROCESS_NAME_CAP]; /* by the UID, where it is known whose that is */
     char job[PROCESS_JOB_CAP];         /* Slurm's number of it: "4711", with its step "4711.0" */

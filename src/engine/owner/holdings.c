@@ -15,7 +15,8 @@ typedef struct Seen {
     NodeProcess process;
     uint64_t busy_ns; /* when it ran last, or was seen first */
     Owner owner;      /* by /proc; its container is an id */
-    char pod_uid[PROCESS_POD_UID_CAP];
+    char pod_uid[PROCESS_POD_UID_CAP], container_name[PROCESS_NAME_CAP];
+    bool unlisted;  /* the driver does not list it, but it has the GPU open */
     size_t holding; /* that it is counted in; SIZE_MAX: none */
 } Seen;
 
@@ -25,6 +26,7 @@ typedef struct GpuSlot {
     PciAddress pci;
     char uuid[DEVICE_UUID_CAP];
     bool listed; /* its processes were listed once */
+    bool held;   /* something held it when its activity was decided last */
     SeenList seen, before;
 } GpuSlot;
 
@@ -94,7 +96,7 @@ static GpuSlot *find_slot(Holdings *holdings, const Device *device)
     slot = &holdings->slots[holdings->slot_count < NODE_GPUS_MAX ? holdings->slot_count++ : NODE_GPUS_MAX - 1];
     slot->pci = device->pci;
     memcpy(slot->uuid, device->uuid, sizeof slot->uuid);
-    slot->listed = false;
+    slot->listed = slot->held = false;
     vec_clear(&slot->seen);
     return slot;
 }
@@ -122,7 +124,59 @@ static void set_identity(Seen *seen, const ProcessOwner *who)
     snprintf(owner->namespace, sizeof owner->namespace, "%s", who->namespace);
     snprintf(owner->container, sizeof owner->container, "%s", who->container);
     snprintf(owner->process, sizeof owner->process, "%.*s", EVENT_NAME_CAP - 1, who->name);
-    snprintf(seen->pod_uid, sizeof seen->pod_uid, "%s", who->pod_uid);
+    memcpy(seen->pod_uid, who->pod_uid, sizeof seen->pod_uid);
+    memcpy(seen->container_name, who->container_name, sizeof seen->container_name);
+}
+
+static bool is_listed(const Node *node, uint32_t pid)
+{
+    for (size_t i = 0; i < node->gpu_count; i++)
+        for (size_t k = 0; k < node->gpus[i].process_count; k++)
+            if (node->gpus[i].processes[k].pid == pid)
+                return true;
+    return false;
+}
+
+static bool may_be_held_unlisted(const GpuSlot *slot, const NodeGpu *gpu)
+{
+    return slot->held && gpu->state == GPU_UP && gpu->process_list.valid && gpu->process_count == 0 &&
+           gpu->instance_count == 0;
+}
+
+bool holdings_want_holders(const Holdings *holdings, const Node *node)
+{
+    for (size_t i = 0; i < node->gpu_count; i++)
+        for (size_t k = 0; k < holdings->slot_count; k++)
+            if (is_same_gpu(&holdings->slots[k], &node->gpus[i].reading.device) &&
+                may_be_held_unlisted(&holdings->slots[k], &node->gpus[i]))
+                return true;
+    return false;
+}
+
+/* Those who have the GPU open, where the driver lists nobody and something is held: a program whose parent is gone, or
+ * one that the driver hides. Any program that computes has all GPUs open that it may use, so that the open file alone
+ * tells nothing where others are listed, or where nothing is held. */
+static void note_holders(GpuSlot *slot, const NodeGpu *gpu, const Snapshot *snapshot)
+{
+    const uint32_t minor = gpu->reading.device.minor;
+
+    for (size_t i = 0; may_be_held_unlisted(slot, gpu) && minor < 64 && i < snapshot->holders.len; i++) {
+        const ProcessOwner *who = &snapshot->holders.at[i];
+
+        if (!(who->open_gpus >> minor & 1) || !who->start_ns || is_listed(snapshot->node, who->pid))
+            continue;
+        Seen *seen = vec_add(&slot->seen);
+        seen->process = (NodeProcess){.pid = who->pid,
+                                      .gpu_instance = DEVICE_NO_NUMBER,
+                                      .compute_instance = DEVICE_NO_NUMBER,
+                                      .used_bytes = UINT64_MAX,
+                                      .sm_percent = UINT8_MAX,
+                                      .memory_percent = UINT8_MAX};
+        seen->owner.pid = (int32_t)who->pid;
+        seen->busy_ns = snapshot->node->time_ns;
+        seen->unlisted = true;
+        set_identity(seen, who);
+    }
 }
 
 /* Brings what is known of the GPU's processes up to date. */
@@ -152,9 +206,11 @@ static void note_processes(GpuSlot *slot, const NodeGpu *gpu, const Snapshot *sn
         seen->owner.pid = (int32_t)process->pid;
         if (!old || busy)
             seen->busy_ns = now;
+        seen->unlisted = false;
         if (who && who->start_ns)
             set_identity(seen, who);
     }
+    note_holders(slot, gpu, snapshot);
 }
 
 static bool is_on_instance(const Subject *s, const NodeProcess *process)
@@ -200,9 +256,24 @@ static bool is_jobs(const Subject *s, const JobAllocation *job)
             (s->instance && job->gpu_instance == s->instance->device.gpu_instance));
 }
 
-/* The name of the process's container where its pod says it: the only one that was given this device, else the only one
- * of the pod that was given any. False: one of several. */
-static bool find_container(const Subject *s, Owner *owner)
+/* By UUIDs alone on a MIG instance: a number is that of a GPU. */
+static bool is_jobs_device(const Subject *s, const JobDevice *row)
+{
+    return allocation_device_is(&row->device, &s->gpu->reading, s->instance);
+}
+
+static bool has_devices(const Snapshot *snapshot, const char *job)
+{
+    for (size_t i = 0; i < snapshot->job_device_count; i++)
+        if (strcmp(snapshot->job_devices[i].job, job) == 0)
+            return true;
+    return false;
+}
+
+/* The name of the process's container: as the kubelet's link to its log says, where the pod has a container of this name
+ * with devices; else the only one that was given this device, else the only one of the pod that was given any. False: one
+ * of several. */
+static bool find_container(const Subject *s, const char *name, Owner *owner)
 {
     const AllocationTable *table = s->snapshot->allocations;
     const char *only[2] = {NULL, NULL}; /* of those with this device; of all */
@@ -213,6 +284,10 @@ static bool find_container(const Subject *s, Owner *owner)
 
         if (!is_same_pod(owner, row))
             continue;
+        if (name[0] && strcmp(name, row->container) == 0) {
+            snprintf(owner->container, sizeof owner->container, "%s", name);
+            return true;
+        }
         for (int k = is_given(s, row) ? 0 : 1; k < 2; k++) {
             several[k] |= only[k] && strcmp(only[k], row->container) != 0;
             only[k] = row->container;
@@ -256,18 +331,29 @@ static size_t add_holding(Holdings *holdings, const Subject *s, const Owner *own
                         .gpu_instance = s->instance ? s->instance->device.gpu_instance : DEVICE_NO_NUMBER,
                         .compute_instance = s->instance ? s->instance->device.compute_instance : DEVICE_NO_NUMBER,
                         .owner = *owner,
+                        .basis = HOLDING_BY_GRANT,
                         .sm_share = (double)NAN}));
     vec_push(&holdings->marks, ((Mark){.listed = s->slot->listed}));
     return holdings->at.len - 1;
 }
 
-static void add_declared_owner(Holdings *holdings, const Subject *s, const Owner *owner)
+static void add_declared_owner(Holdings *holdings, const Subject *s, const Owner *owner, HoldingGrant grant)
 {
     size_t i = find_holding(holdings, s, owner);
 
     if (i == SIZE_MAX)
         i = add_holding(holdings, s, owner);
     holdings->marks.at[i].declared = true;
+    if (holdings->at.at[i].grant == HOLDING_GRANT_NONE)
+        holdings->at.at[i].grant = grant;
+}
+
+static void add_declared_job(Holdings *holdings, const Subject *s, const char *job, HoldingGrant grant)
+{
+    Owner owner = {.pid = -1};
+
+    snprintf(owner.job, sizeof owner.job, "%s", job);
+    add_declared_owner(holdings, s, &owner, grant);
 }
 
 static void add_declared(Holdings *holdings, const Subject *s)
@@ -282,16 +368,14 @@ static void add_declared(Holdings *holdings, const Subject *s)
         snprintf(owner.pod, sizeof owner.pod, "%s", pods->at[i].pod);
         snprintf(owner.namespace, sizeof owner.namespace, "%s", pods->at[i].namespace);
         snprintf(owner.container, sizeof owner.container, "%s", pods->at[i].container);
-        add_declared_owner(holdings, s, &owner);
+        add_declared_owner(holdings, s, &owner, HOLDING_GRANT_KUBELET);
     }
-    for (size_t i = 0; i < s->snapshot->job_count; i++) {
-        Owner owner = {.pid = -1};
-
-        if (!is_jobs(s, &s->snapshot->jobs[i]))
-            continue;
-        snprintf(owner.job, sizeof owner.job, "%s", s->snapshot->jobs[i].job);
-        add_declared_owner(holdings, s, &owner);
-    }
+    for (size_t i = 0; i < s->snapshot->job_count; i++)
+        if (is_jobs(s, &s->snapshot->jobs[i]))
+            add_declared_job(holdings, s, s->snapshot->jobs[i].job, HOLDING_GRANT_JOB_FILE);
+    for (size_t i = 0; i < s->snapshot->job_device_count; i++)
+        if (is_jobs_device(s, &s->snapshot->job_devices[i]))
+            add_declared_job(holdings, s, s->snapshot->job_devices[i].job, HOLDING_GRANT_ENVIRON);
 }
 
 /* Names the pod and the container of a process. A job's processes are one work whatever container they use. */
@@ -307,7 +391,7 @@ static void resolve_owner(const Subject *s, const Seen *seen, Owner *owner, bool
         owner->container[0] = '\0';
     }
     if (owner->pod[0] && s->snapshot->allocations)
-        *ret_unresolved = !find_container(s, owner);
+        *ret_unresolved = !find_container(s, seen->container_name, owner);
 }
 
 /* Where the device was given to one owner alone, a process that cannot be identified is taken for its own. */
@@ -325,11 +409,13 @@ static size_t find_only_declared(const Holdings *holdings, const Subject *s)
     return only;
 }
 
-/* Whether one whose work this is must have been declared by a source that answers. A process in a job's cgroup was put
- * there by the workload manager. */
+/* Whether one whose work this is must have been declared by a source that answers. A job was put there by the workload
+ * manager: it is unmanaged where its own GPUs are known, and this is none of them. */
 static bool is_unmanaged(const Snapshot *snapshot, const Owner *owner)
 {
-    return snapshot->jobs_told || (snapshot->pods_told && !owner->job[0]);
+    if (snapshot->jobs_told)
+        return true;
+    return owner->job[0] ? has_devices(snapshot, owner->job) : snapshot->pods_told || snapshot->steps_told;
 }
 
 static void count_process(Holdings *holdings, const Seen *seen)
@@ -343,6 +429,8 @@ static void count_process(Holdings *holdings, const Seen *seen)
         holding->owner.pid = seen->owner.pid;
         holding->owner.start_ns = seen->owner.start_ns;
     }
+    if (holding->basis != HOLDING_BY_PROCESS)
+        holding->basis = seen->unlisted ? HOLDING_BY_OPEN_FILE : HOLDING_BY_PROCESS;
     mark->busy_ns = number_max_u64(mark->busy_ns, seen->busy_ns);
     if (seen->process.used_bytes != UINT64_MAX)
         holding->memory_bytes += seen->process.used_bytes;
@@ -554,6 +642,8 @@ static bool is_only_holding(const Holdings *holdings, size_t i)
 
 void holdings_decide_states(Holdings *holdings, const Node *node)
 {
+    for (size_t i = 0; i < node->gpu_count; i++)
+        find_slot(holdings, &node->gpus[i].reading.device)->held = node->gpus[i].activity.held;
     for (size_t i = 0; i < holdings->at.len; i++) {
         const Mark *mark = &holdings->marks.at[i];
         Holding *holding = &holdings->at.at[i];

@@ -22,6 +22,10 @@ void holdings_free(Holdings *holdings); /* accepts NULL */
  * listed now keeps those that it had. On a GPU with MIG instances a process without an instance is left out. */
 void holdings_update(Holdings *holdings, const Snapshot *snapshot);
 
+/* Whether somebody who is not listed may hold a GPU: it was held when its activity was decided last, it can be asked, and
+ * has no process. */
+bool holdings_want_holders(const Holdings *holdings, const Node *node);
+
 /* Sets the states from the activities in the node, after these were decided; until then they are those of the tick
  * before. */
 void holdings_decide_states(Holdings *holdings, const Node *node);

@@ -356,6 +356,8 @@ void api_holding(const Snapshot *snapshot, const Holding *holding, Str *out)
     add_instance(out, holding);
     add_owner(out, &holding->owner);
     json_add_text(out, "state", holding_states[holding->state].key);
+    json_add_text(out, "basis", holding_bases[holding->basis].key);
+    json_add_text(out, "grant", holding_grants[holding->grant].key);
     json_add_text(out, "attribution", attributions[holding->attribution].key);
     json_add_text(out, "activity", activity_words[holding_activity(holding, snapshot->node)].key);
     json_add_double(out, "share", holding->share);
@@ -390,6 +392,8 @@ static void add_jobs(Str *out, const Snapshot *snapshot)
 
 static void add_holdings(Str *out, const Snapshot *snapshot)
 {
+    if (snapshot->holders_why && snapshot->holders_why[0])
+        json_add_text(out, "unlisted_why", snapshot->holders_why);
     if (snapshot->holding_count == 0)
         return;
     json_open(out, "holdings", '[');

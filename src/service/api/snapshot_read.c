@@ -632,12 +632,16 @@ static void read_holding(Reader *r, const json_t *from, Holding *holding)
     const json_t *processes = get_list(r, from, "processes", NODE_PROCESSES_MAX);
     const int state = get_word(r, from, "state", holding_states, HOLDING_STATE_END);
     const int how = get_word(r, from, "attribution", attributions, ATTRIBUTION_END);
+    const int basis = get_word(r, from, "basis", holding_bases, HOLDING_BASIS_END);
+    const int grant = get_word(r, from, "grant", holding_grants, HOLDING_GRANT_END);
     HoldingProcess *list = arena_calloc(&r->to->arena, json_array_size(processes) + 1, sizeof *list);
 
     get_u32(r, instance, "gpu_instance", &holding->gpu_instance);
     get_u32(r, instance, "compute_instance", &holding->compute_instance);
     read_owner(r, get_object(r, from, "owner"), &holding->owner);
     holding->state = state >= 0 ? (HoldingState)state : HOLDING_USED;
+    holding->basis = basis >= 0 ? (HoldingBasis)basis : HOLDING_BY_PROCESS;
+    holding->grant = grant >= 0 ? (HoldingGrant)grant : HOLDING_GRANT_NONE;
     holding->attribution = how >= 0 ? (Attribution)how : ATTRIBUTION_UNKNOWN;
     get_share(r, from, "share", &holding->share);
     get_share(r, from, "sm_share", &holding->sm_share);
@@ -670,6 +674,7 @@ static void read_jobs(Reader *r, const json_t *root)
     const json_t *list = get_list(r, root, "jobs", NODE_GPUS_MAX * NODE_PROCESSES_MAX);
 
     snprintf(r->place, sizeof r->place, "jobs");
+    COPY_TEXT(r, root, "unlisted_why", r->to->holders_why);
     for (size_t i = 0; i < json_array_size(list); i++)
         read_fields(r, json_array_get(list, i), job_info_fields, vec_add(&r->to->jobs));
 }
@@ -786,7 +791,7 @@ static void clear_buffer(SnapshotBuffer *buffer)
     vec_clear(&buffer->incidents);
     vec_clear(&buffer->open);
     maintenance_free(TAKE(buffer->maintenance));
-    buffer->boot_id[0] = '\0';
+    buffer->boot_id[0] = buffer->holders_why[0] = '\0';
     memset(&buffer->node, 0, sizeof buffer->node);
     memset(&buffer->snapshot, 0, sizeof buffer->snapshot);
 }
@@ -827,6 +832,7 @@ static void point_snapshot(SnapshotBuffer *buffer, uint64_t boot_real_ns)
                                   .holdings = buffer->holdings.at,
                                   .holding_count = buffer->holdings.len,
                                   .job_infos = {buffer->jobs.at, buffer->jobs.len},
+                                  .holders_why = buffer->holders_why,
                                   .boot_id = buffer->boot_id,
                                   .boot_real_ns = boot_real_ns,
                                   .maintenance = buffer->maintenance};

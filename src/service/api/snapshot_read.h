@@ -34,6 +34,7 @@ typedef struct SnapshotBuffer {
     VEC(const Incident *) open; /* of the incidents */
     Maintenance *maintenance;
     char boot_id[40];
+    char holders_why[160];
     Str text; /* the caller's: the JSON that it was read from */
 } SnapshotBuffer;
 

@@ -197,6 +197,8 @@ static void add_holding(Table *table, const Snapshot *snapshot, const Holding *h
         str_addf(&who, ", %s", job->name);
     if (owner->pod[0] && owner->container[0]) /* its name, or its id */
         str_addf(&who, ", %.*s", strlen(owner->container) < ID_DIGITS ? ID_DIGITS : ID_SHOWN, owner->container);
+    if (holding->basis == HOLDING_BY_OPEN_FILE)
+        str_add(&who, ", has it open");
     add_cell(table, "%s", device);
     add_cell(table, "%s", holding_states[holding->state].key);
     add_cell(table, "%s", activity_words[holding_activity(holding, snapshot->node)].key);
@@ -299,6 +301,9 @@ void who_text(const Snapshot *snapshot, const WhoQuery *query, Str *out)
     if (count > 0)
         (query->by == WHO_BY_NOTHING ? print_holdings : print_sums)(snapshot, query, out);
     print_unheld(snapshot, query, out);
+    if (snapshot->holders_why && snapshot->holders_why[0])
+        str_addf(out, "A GPU is held without a process that the driver lists, and not all others could be looked at: %s\n",
+                 snapshot->holders_why);
 }
 
 /* --- JSON --------------------------------------------------------------------------------------------------------- */
@@ -336,6 +341,8 @@ void who_json(const Snapshot *snapshot, const WhoQuery *query, Str *out)
         if (is_asked_for(snapshot, query, &snapshot->holdings[i]))
             api_holding(snapshot, &snapshot->holdings[i], out);
     json_close(out, ']');
+    if (snapshot->holders_why && snapshot->holders_why[0])
+        json_add_text(out, "unlisted_why", snapshot->holders_why);
     json_open(out, "jobs", '[');
     for (size_t i = 0; i < snapshot->job_infos.len; i++)
         api_job(&snapshot->job_infos.at[i], out);

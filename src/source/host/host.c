@@ -102,6 +102,7 @@ static void look_at(const char *root, const char *pid, HostScan *scan)
     if (task.state == 'Z' || task.state == 'X')
         return;
     count_child(pid, &task, &scan->processes);
+    unlisted_add(&scan->unlisted, root, pid, &task, &(ProcessList){scan->processes.at, scan->processes.len, 0});
     /* the kernel keeps 15 characters */
     scan->facts.persistenced |= strcmp(task.name, "nvidia-persiste") == 0;
     scan->facts.fabric_manager |= strcmp(task.name, "nv-fabricmanage") == 0;
@@ -342,13 +343,15 @@ void host_scan_read(const char *root, HostScan *ret)
     const HostPlaces room = ret->places;
     HostBoot boot;
 
-    *ret = (HostScan){.processes = wanted, .places = room, .pods = ret->pods};
+    *ret = (HostScan){.processes = wanted, .places = room, .pods = ret->pods, .unlisted = ret->unlisted};
     ret->rc = look_bus(root, &ret->facts, &ret->err);
     vec_clear(&ret->places);
     look_gpus(root, &ret->facts, &ret->places);
     look_adapters(root, &ret->places);
     process_owners_fill(root, &ret->pods, ret->processes.at, ret->processes.len);
+    unlisted_begin(&ret->unlisted);
     look_tasks(root, ret);
+    unlisted_end(&ret->unlisted, root, &ret->pods, ret->processes.at, ret->processes.len);
     look_pressure(root, &ret->facts);
     ret->facts.module_loaded = host_module(root, ret->facts.module_version);
     host_boot(root, &boot);
@@ -356,6 +359,14 @@ void host_scan_read(const char *root, HostScan *ret)
     memcpy(ret->facts.boot_id, boot.id, sizeof(boot.id));
     ret->facts.boot_real_ns = boot.real_ns;
     ret->facts.device_denied = is_denied(root);
+}
+
+void host_scan_done(HostScan *scan)
+{
+    vec_done(&scan->processes);
+    vec_done(&scan->places);
+    pod_names_done(&scan->pods);
+    unlisted_done(&scan->unlisted);
 }
 
 /* ---- from one scan to the next ---- */
@@ -420,6 +431,7 @@ struct Host {
     bool waiting; /* for a scan */
     uint64_t begun_ns, due_ns;
     HostScan known;
+    bool want_holders;
     VEC(uint32_t) wanted, asked; /* sorted pids: for the next scan, and of the last one */
 };
 
@@ -435,9 +447,7 @@ static void free_look(void *job)
     Look *look = job;
 
     free(look->root);
-    vec_done(&look->scan.processes);
-    vec_done(&look->scan.places);
-    vec_done(&look->scan.pods);
+    host_scan_done(&look->scan);
     free(look);
 }
 
@@ -463,8 +473,7 @@ void host_close(Host *host)
     if (!host)
         return;
     worker_free(host->worker);
-    vec_done(&host->known.processes);
-    vec_done(&host->known.places);
+    host_scan_done(&host->known);
     vec_done(&host->wanted);
     vec_done(&host->asked);
     free(host);
@@ -479,6 +488,21 @@ static void mark_ours(Facts *facts, const pid_t *samplers, size_t count)
     }
 }
 
+/* The scan goes on with its own. */
+static void copy_unlisted(const Unlisted *from, Unlisted *to)
+{
+    to->wanted = from->wanted;
+    to->denied = from->denied;
+    to->slurmd = from->slurmd;
+    to->environ_denied = from->environ_denied;
+    vec_clear(&to->holders);
+    for (size_t i = 0; i < from->holders.len; i++)
+        vec_push(&to->holders, from->holders.at[i]);
+    vec_clear(&to->devices);
+    for (size_t i = 0; i < from->devices.len; i++)
+        vec_push(&to->devices, from->devices.at[i]);
+}
+
 /* True where the running scan was finished and merged. */
 static bool merge_scan(Host *host)
 {
@@ -490,6 +514,7 @@ static bool merge_scan(Host *host)
     host_scan_merge(&host->known, fresh, host->begun_ns);
     host->known.processes = fresh->processes;
     fresh->processes = before; /* its room is used again */
+    copy_unlisted(&fresh->unlisted, &host->known.unlisted);
     return true;
 }
 
@@ -504,6 +529,7 @@ static void start_scan(Host *host, uint64_t now_ns)
         process_owner_init(vec_add(processes), host->wanted.at[i]);
         vec_push(&host->asked, host->wanted.at[i]);
     }
+    host->look->scan.unlisted.wanted = host->want_holders;
     host->begun_ns = now_ns;
     host->due_ns = now_ns + host->period_ns;
     host->waiting = true;
@@ -530,6 +556,27 @@ void host_set_processes(Host *host, const uint32_t *pids, size_t count)
     for (size_t i = 0; i < count && i < HOST_PROCESSES_MAX; i++)
         vec_push(&host->wanted, pids[i]);
     host->wanted.len = process_pids_settle(host->wanted.at, host->wanted.len);
+}
+
+void host_want_holders(Host *host, bool wanted)
+{
+    host->want_holders = wanted;
+}
+
+HostUnlisted host_unlisted(const Host *host)
+{
+    const Unlisted *u = &host->known.unlisted;
+    const bool all = host->known.facts.all_tasks;
+
+    return (HostUnlisted){
+        .holders = {u->holders.at, u->holders.len, host->known.facts.time_ns},
+        .holders_why = !u->wanted  ? ""
+                       : !all      ? "the processes of the whole node are not visible here (a pod needs hostPID)"
+                       : u->denied ? "the open files of other users' processes cannot be read: that needs root"
+                                   : "",
+        .devices = u->devices.at,
+        .device_count = u->devices.len,
+        .steps_told = all && u->slurmd && !u->environ_denied};
 }
 
 ProcessList host_processes(const Host *host)

@@ -18,6 +18,7 @@
 #include "model/facts.h"
 #include "model/place.h"
 #include "model/process.h"
+#include "source/proc/unlisted.h"
 #include "source/proc/who.h"
 
 typedef struct Host Host;
@@ -45,6 +46,18 @@ void host_set_processes(Host *host, const uint32_t *pids, size_t count);
 ProcessList host_processes(const Host *host);
 /* Where GPUs and network adapters are, by the last scan that could read the PCI bus; valid until the next tick. */
 PlaceList host_places(const Host *host);
+
+/* What other processes tell, as of the last scan; `holders` are looked for while it is asked for. Valid until the next
+ * tick. */
+typedef struct HostUnlisted {
+    ProcessList holders;
+    const char *holders_why; /* why not all could be looked for; "" */
+    const JobDevice *devices;
+    size_t device_count;
+    bool steps_told;
+} HostUnlisted;
+void host_want_holders(Host *host, bool wanted);
+HostUnlisted host_unlisted(const Host *host);
 
 /* Version of the kernel module by /proc/driver/nvidia/version, "" where it is not loaded. Returns whether it is. */
 bool host_module(const char *root, char ret_version[READING_TEXT_CAP]);
@@ -78,11 +91,13 @@ typedef struct HostScan {
     HostProcesses processes;                  /* by pid */
     HostPlaces places; /* GPUs in the order of `facts`, then at most PLACE_ADAPTERS_MAX adapters by name */
     PodNames pods;     /* those that are known */
+    Unlisted unlisted; /* kept from scan to scan */
 } HostScan;
 
 /* `processes` of *ret are those to be found out about: their pids are read, the rest is filled. The room of `places` is
  * used again. */
 void host_scan_read(const char *root, HostScan *ret);
+void host_scan_done(HostScan *scan); /* accepts a zeroed one */
 
 /* Makes the facts those of `fresh`, of a scan begun at time_ns: GPUs that were there before stay as absent ones (all of
  * them as they were, where the bus could not be read), tasks keep since when they hang, the members about logs stay.

@@ -442,7 +442,13 @@ int poddir_read(const char *path, const Map *pods, Err *err)
     }
 }
 
-/* --- names of pods --- */
+/* --- names of pods and containers --- */
+
+void pod_names_done(PodNames *names)
+{
+    vec_done(&names->pods);
+    vec_done(&names->containers);
+}
 
 /* False where one is not known. */
 static bool set_pod_names(const PodNames *names, ProcessOwner *owners, size_t count)
@@ -452,12 +458,12 @@ static bool set_pod_names(const PodNames *names, ProcessOwner *owners, size_t co
     for (size_t i = 0; i < count; i++) {
         size_t at = 0;
 
-        while (at < names->len && strcmp(names->at[at].uid, owners[i].pod_uid) != 0)
+        while (at < names->pods.len && strcmp(names->pods.at[at].uid, owners[i].pod_uid) != 0)
             at++;
-        all &= at < names->len || !owners[i].pod_uid[0];
-        if (at == names->len)
+        all &= at < names->pods.len || !owners[i].pod_uid[0];
+        if (at == names->pods.len)
             continue;
-        const char *key = names->at[at].key, *dash = strchr(key, '_');
+        const char *key = names->pods.at[at].key, *dash = strchr(key, '_');
         snprintf(owners[i].namespace, sizeof(owners[i].namespace), "%.*s", (int)(dash - key), key);
         snprintf(owners[i].pod, sizeof(owners[i].pod), "%s", dash + 1);
     }
@@ -479,7 +485,7 @@ static void read_pod_names(PodNames *names, const char *root, const ProcessOwner
     PodName name = {0};
     size_t key_len;
 
-    vec_clear(names);
+    vec_clear(&names->pods);
     if (snprintf(path, sizeof(path), "%s/var/log/pods", root) >= (int)sizeof(path))
         return;
     CLEANUP(closedir_at) DIR *dir = opendir(path);
@@ -487,16 +493,81 @@ static void read_pod_names(PodNames *names, const char *root, const ProcessOwner
         if (!poddir_parse(entry->d_name, &key_len, name.uid) || !is_asked(owners, count, name.uid))
             continue;
         snprintf(name.key, sizeof(name.key), "%.*s", (int)key_len, entry->d_name);
-        vec_push(names, name);
+        vec_push(&names->pods, name);
     }
+}
+
+/* False where one in a pod is not known. */
+static bool set_container_names(const PodNames *names, ProcessOwner *owners, size_t count)
+{
+    bool all = true;
+
+    for (size_t i = 0; i < count; i++) {
+        size_t at = 0;
+
+        if (!owners[i].pod_uid[0] || !owners[i].container[0])
+            continue;
+        while (at < names->containers.len && strcmp(names->containers.at[at].id, owners[i].container) != 0)
+            at++;
+        all &= at < names->containers.len;
+        if (at < names->containers.len)
+            memcpy(owners[i].container_name, names->containers.at[at].name, sizeof(owners[i].container_name));
+    }
+    return all;
+}
+
+/* "<pod>_<namespace>_<container>-<64 digits>.log"; the kubelet cuts a name that is too long for a file, which then has
+ * no id at its end. */
+static bool parse_container_link(const char *link, ContainerName *ret)
+{
+    const size_t len = strlen(link), tail = CONTAINER_DIGITS + strlen(".log");
+    const char *first = strchr(link, '_'), *second = first ? strchr(first + 1, '_') : NULL;
+    const char *id = len > tail ? link + len - tail : link;
+
+    if (!second || id <= second + 2 || id[-1] != '-' || strcmp(id + CONTAINER_DIGITS, ".log") != 0 ||
+        strspn(id, hex_digits) != CONTAINER_DIGITS)
+        return false;
+    const size_t room = (size_t)(id - 1 - (second + 1));
+    if (room > NAMESPACE_MAX || name_len(second + 1, false) < room) /* a DNS label */
+        return false;
+    snprintf(ret->id, sizeof(ret->id), "%.*s", CONTAINER_DIGITS, id);
+    snprintf(ret->name, sizeof(ret->name), "%.*s", (int)room, second + 1);
+    return true;
+}
+
+static bool is_container_asked(const ProcessOwner *owners, size_t count, const char *id)
+{
+    for (size_t i = 0; i < count; i++)
+        if (owners[i].pod_uid[0] && strcmp(owners[i].container, id) == 0)
+            return true;
+    return false;
+}
+
+static void read_container_names(PodNames *names, const char *root, const ProcessOwner *owners, size_t count)
+{
+    char path[PROC_PATH_CAP];
+    const struct dirent *entry;
+    ContainerName name = {.id = ""};
+
+    vec_clear(&names->containers);
+    if (snprintf(path, sizeof(path), "%s/var/log/containers", root) >= (int)sizeof(path))
+        return;
+    CLEANUP(closedir_at) DIR *dir = opendir(path);
+    for (size_t i = 0; dir && i < PODDIR_NAMES_MAX && (entry = readdir(dir)); i++)
+        if (parse_container_link(entry->d_name, &name) && is_container_asked(owners, count, name.id))
+            vec_push(&names->containers, name);
 }
 
 void pod_names_fill(PodNames *names, const char *root, ProcessOwner *owners, size_t count)
 {
-    if (set_pod_names(names, owners, count))
-        return;
-    read_pod_names(names, root, owners, count);
-    (void)set_pod_names(names, owners, count);
+    if (!set_pod_names(names, owners, count)) {
+        read_pod_names(names, root, owners, count);
+        (void)set_pod_names(names, owners, count);
+    }
+    if (!set_container_names(names, owners, count)) {
+        read_container_names(names, root, owners, count);
+        (void)set_container_names(names, owners, count);
+    }
 }
 
 void process_owners_fill(const char *root, PodNames *pods, ProcessOwner *owners, size_t count)

@@ -73,10 +73,20 @@ typedef struct PodName {
     char key[PODDIR_KEY_ROOM];
 } PodName;
 
-/* Those of the last reading; vec_done frees them. */
-typedef VEC(PodName) PodNames;
+typedef struct ContainerName {
+    char id[PROCESS_CONTAINER_CAP], name[PROCESS_NAME_CAP];
+} ContainerName;
 
-/* Fills pod and namespace of those in a pod whose folder ROOT/var/log/pods has. */
+/* Those of the last reading; a zeroed one is empty. */
+typedef struct PodNames {
+    VEC(PodName) pods;
+    VEC(ContainerName) containers;
+} PodNames;
+
+void pod_names_done(PodNames *names);
+
+/* Fills pod and namespace of those in a pod whose folder ROOT/var/log/pods has, and the container's name where
+ * ROOT/var/log/containers has the kubelet's link <pod>_<namespace>_<container>-<id>.log. */
 void pod_names_fill(PodNames *names, const char *root, ProcessOwner *owners, size_t count);
 
 /* All that there is to know of each of these pids but the command line: process_identify, user_name and pod_names_fill.

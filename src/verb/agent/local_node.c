@@ -124,7 +124,7 @@ void local_node_free(LocalNode *local)
     uv_run(&local->loop, UV_RUN_DEFAULT);
     uv_loop_close(&local->loop);
     agent_config_free(local->config);
-    vec_done(&local->pods);
+    pod_names_done(&local->pods);
     host_close(local->host);
     detectors_free(local->detectors);
     incidents_free(local->incidents);

@@ -409,6 +409,7 @@ static void update_host(Triage *triage, const Node *node)
         if (node->samplers[i].pid > 0)
             samplers[count++] = node->samplers[i].pid;
     host_set_processes(triage->host, pids, node_pids(node, pids, HOST_PROCESSES_MAX));
+    host_want_holders(triage->host, holdings_want_holders(triage->holdings, node));
     host_tick(triage->host, node->time_ns, samplers, count);
     fill_log_facts(triage, host_facts(triage->host));
     watch_journal(triage, host_facts(triage->host));
@@ -441,11 +442,16 @@ size_t triage_forget_missing(Triage *triage, const Incident *incident, const cha
 
 static void update_holdings(Triage *triage, const Node *node)
 {
+    const HostUnlisted unlisted = host_unlisted(triage->host);
     Snapshot seen = triage->declared;
     size_t count;
 
     seen.node = node;
     seen.processes = host_processes(triage->host);
+    seen.holders = unlisted.holders;
+    seen.job_devices = unlisted.devices;
+    seen.job_device_count = unlisted.device_count;
+    seen.steps_told = unlisted.steps_told;
     holdings_update(triage->holdings, &seen);
     const Holding *holdings = holdings_list(triage->holdings, &count);
     owners_note(&triage->owners, node, holdings, count);

@@ -125,3 +125,74 @@ echo 'JobId=4711 JobName=pretrain UserId=alice(1001) GroupId=alice(1001) Account
     sums = lambda: {(s["owner"], round(s["gpus"])) for s in json.loads(agent.verb("who", "--by", "account", "--json").stdout)["owners"]}
     until(lambda: sums() == {("physics", 1), (None, 3)}, lambda: str(sums()))
     until(lambda: "job 4711 of alice, pretrain" in agent.verb("who").stdout, lambda: agent.verb("who").stdout)
+
+
+def plant(tree, pid, name, parent=1, uid=0, files=(), environ=None, start=7):
+    """A process that the driver does not list."""
+    folder = tree / f"proc/{pid}"
+    (folder / "fd").mkdir(parents=True)
+    for fd, target in enumerate(files):
+        (folder / f"fd/{fd}").symlink_to(target)
+    if environ:
+        (folder / "environ").write_bytes(b"".join(f"{k}={v}".encode() + b"\0" for k, v in environ.items()))
+    (folder / "comm").write_text(name + "\n")
+    (folder / "status").write_text(f"Name:\t{name}\nUid:\t{uid}\t{uid}\t{uid}\t{uid}\n")
+    (folder / "cgroup").write_text("0::/system.slice\n")
+    (folder / "stat").write_text(f"{pid} ({name}) S {parent} 1 1 0 -1 0 0 0 0 0 5 6 0 0 20 0 1 0 {start} 1000000 10 0\n")
+
+
+def test_gpus_by_the_environment_of_a_slurm_job(node, make_agent):
+    """Without prolog files: what a job was given, also where it has not begun, and who is on a GPU without a job."""
+    plant(node.tree, 900, "slurmd")
+    plant(node.tree, 901, "slurmstepd")
+    plant(node.tree, 902, "slurm_script", parent=901, environ={"SLURM_JOB_ID": 4711, "SLURM_JOB_GPUS": "0,4", "CUDA_VISIBLE_DEVICES": "0,1"})
+    agent = make_agent(node.env, options=["--sample-slow", "1s"])
+    ask = lambda: rows(agent.verb("who", "--json").stdout)
+    wanted = {0: ("4711", "used", "exclusive", "process", "environ"), 4: ("4711", "reserved", "exclusive", "grant", "environ"),
+              3: ("carol", "unmanaged", "exclusive", "process", "none")}
+    told = lambda f: {gpu: (*kinds(f)[gpu][0], f[gpu][0]["basis"], f[gpu][0]["grant"]) for gpu in wanted if gpu in f}
+    until(lambda: told(ask()) == wanted, lambda: f"{told(ask())}\n{agent.log_text()}")
+
+
+def test_a_holder_that_the_driver_does_not_list(node, make_agent):
+    """A loader whose parent was killed keeps the GPU's memory; a monitor has the GPU open too and holds nothing."""
+    computes = ["/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia3", "/dev/nvidia4", "/dev/nvidia5"]
+    plant(node.tree, 910, "pt_data_worker", uid=1001, files=computes)
+    plant(node.tree, 911, "monitor", files=[f for f in computes if f != "/dev/nvidia-uvm"])
+    agent = make_agent(node.env, options=["--sample-slow", "1s"])
+    ask = lambda: rows(agent.verb("who", "--json").stdout)
+    until(lambda: identified(ask()) and 5 not in ask(), lambda: str(ask()))
+    node.inject("orphan-memory", "gpu=5", "memory=20GiB")
+    found = until(lambda: kinds(f := ask()).get(5) == [("alice", "idle_held", "exclusive")] and
+                  kinds(f).get(3) == [("carol", "idle_held", "exclusive")] and f,  # where somebody is listed, an open file is nothing
+                  lambda: f"{ask()}\n{agent.log_text()}")
+    assert found[5][0]["basis"] == "open_file" and [p["pid"] for p in found[5][0]["processes"]] == [910] and 4 not in found
+    until(lambda: "pt_data_worker (910) of alice, has it open" in agent.verb("who").stdout, lambda: agent.verb("who").stdout)
+    until(lambda: "unlisted_why" not in json.loads(agent.verb("who", "--json").stdout), lambda: agent.verb("who", "--json").stdout)
+    (node.tree / "proc/910/fd/4").unlink()  # its last sign
+    until(lambda: 5 not in ask(), lambda: str(ask()))
+
+
+def test_two_containers_of_a_pod_on_one_gpu(make_node, make_agent, tmp_path, tmp_path_factory):
+    """The kubelet says which containers have the GPU, its links to their logs which process is in which."""
+    kubelet = pytest.importorskip("kubelet", reason="the kubelet's stand-in needs python3-grpcio")
+    works = [{"name": name, "kind": "decode", "gpus": "0", "process": name, "user": "root", "pod": "serving/pair", "memory": "10GiB"}
+             for name in ("train", "serve")]
+    scene = tmp_path / "pair.yaml"
+    scene.write_text(yaml.safe_dump(SCENE | {"work": works}))
+    node, path = make_node(scene), tmp_path_factory.mktemp("k") / "kubelet.sock"
+    agent = make_agent(node.env, options=["-k", "--pod-resources-kubelet-socket", path, "--kubernetes-period", "100ms", "--sample-slow", "1s"])
+    ids = until(lambda: (p := agent.gpus()[0].get("processes") or []) and len(p) == 2 and all("container" in one for one in p) and
+                {one["name"]: one["container"] for one in p}, lambda: str(agent.gpus()[0]))
+    assert len(set(ids.values())) == 2
+    uuid = agent.gpus()[0]["uuid"]
+    given = ("pair", "serving", [(name, [("nvidia.com/gpu", [f"{uuid}::{i}"])]) for i, name in enumerate(ids)])
+    ask = lambda: {one["owner"]["container"]: one for one in rows(agent.verb("who", "--json").stdout).get(0, [])}
+    with kubelet.Kubelet(path, kubelet.reply(given)):
+        until(lambda: set(ask()) == set(ids.values()), lambda: str(ask()))  # not told which is which yet
+        (node.tree / "var/log/containers").mkdir(parents=True)
+        for name, container in ids.items():
+            (node.tree / f"var/log/containers/pair_serving_{name}-{container}.log").symlink_to("/nowhere")
+        wanted = {name: ([name], "kubelet", "used") for name in ids}
+        told = lambda: {name: ([p.get("name") for p in one["processes"]], one["grant"], one["state"]) for name, one in ask().items()}
+        until(lambda: told() == wanted, lambda: f"{told()}\n{agent.log_text()}")

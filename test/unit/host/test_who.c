@@ -268,7 +268,38 @@ static void names_of_pods(void **state)
     tree_file(tree, "var/log/pods/lab_late_11111111-2222-3333-4444-555555555555/x", "x");
     pod_names_fill(&names, tree->root, owners, ARRAY_LEN(owners));
     assert_string_equal(owners[0].pod, "late");
-    vec_done(&names);
+    pod_names_done(&names);
+}
+
+/* The kubelet's links to the logs of containers; the names of others, cut ones and odd ones are left alone. */
+static void names_of_containers(void **state)
+{
+    static const char other[] = "1123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+    const Tree *tree = *state;
+    PodNames names = {.pods.len = 0};
+    ProcessOwner owners[3];
+
+    for (size_t i = 0; i < ARRAY_LEN(owners); i++)
+        put_in_pod(&owners[i], UID);
+    memcpy(owners[0].container, ID, sizeof ID);
+    memcpy(owners[1].container, other, sizeof other);
+    tree_file(tree, "var/log/containers/web-0_lab_tr_ain-" ID ".log", "x");
+    tree_file(tree, "var/log/containers/web-0_lab_-" ID ".log", "x");
+    tree_file(tree, "var/log/containers/web-0_lab_" ID ".log", "x");
+    tree_file(tree, "var/log/containers/" ID ".log", "x");
+    tree_file(tree, "var/log/containers/_", "x");
+    pod_names_fill(&names, tree->root, owners, ARRAY_LEN(owners));
+    assert_string_equal(owners[0].container_name, "");
+    tree_file(tree, "var/log/containers/web-0_lab_data-loader-" ID ".log", "x");
+    pod_names_fill(&names, tree->root, owners, ARRAY_LEN(owners));
+    assert_string_equal(owners[0].container_name, "data-loader");
+    assert_string_equal(owners[1].container_name, "");
+    assert_string_equal(owners[2].container_name, "");
+    owners[0].pod_uid[0] = '\0'; /* of docker alone */
+    owners[0].container_name[0] = '\0';
+    pod_names_fill(&names, tree->root, owners, ARRAY_LEN(owners));
+    assert_string_equal(owners[0].container_name, "");
+    pod_names_done(&names);
 }
 
 static void a_look_knows_the_pod(void **state)
@@ -300,6 +331,7 @@ int main(void)
         TEST(names_of_users),
         TEST(looks_find_out_who_is_wanted),
         TEST(names_of_pods),
+        TEST(names_of_containers),
         TEST(a_look_knows_the_pod),
     };
 

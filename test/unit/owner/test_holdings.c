@@ -31,7 +31,11 @@ typedef struct Rig {
     JobAllocation jobs[4];
     size_t job_count;
     JobInfoList infos;
-    bool pods_told, jobs_told;
+    JobDevice devices[4]; /* by environment */
+    size_t device_count;
+    ProcessOwner holders[4];
+    size_t holder_count;
+    bool pods_told, jobs_told, steps_told;
     const Holding *at;
     size_t count;
 } Rig;
@@ -98,6 +102,10 @@ static void look(Rig *rig, uint64_t later_ns)
                            .jobs = rig->jobs,
                            .job_count = rig->job_count,
                            .job_infos = rig->infos,
+                           .job_devices = rig->devices,
+                           .job_device_count = rig->device_count,
+                           .holders = {rig->holders, rig->holder_count},
+                           .steps_told = rig->steps_told,
                            .pods_told = rig->pods_told,
                            .jobs_told = rig->jobs_told};
     double sum = 0;
@@ -174,6 +182,31 @@ static void give(Rig *rig, const char *id, const char *pod, const char *containe
 static void give_job(Rig *rig, uint32_t gpu, uint32_t instance, const char *job)
 {
     rig->jobs[rig->job_count++] = (JobAllocation){.gpu = gpu, .gpu_instance = instance, .job = job};
+}
+
+static void give_by_environ(Rig *rig, const char *device, uint32_t minor, const char *job)
+{
+    JobDevice *row = &rig->devices[rig->device_count++];
+
+    if (device)
+        assert_int_equal(allocation_device_parse(device, &row->device), 0);
+    else
+        row->device = (AllocationDevice){
+            .minor = minor, .gpu_instance = DEVICE_NO_NUMBER, .compute_instance = DEVICE_NO_NUMBER};
+    snprintf(row->job, sizeof row->job, "%s", job);
+}
+
+/* One that has these GPUs open, and that the driver lists nowhere. */
+static ProcessOwner *hold(Rig *rig, uint32_t pid, const char *user, uint64_t gpus)
+{
+    ProcessOwner *who = &rig->holders[rig->holder_count++];
+
+    process_owner_init(who, pid);
+    who->start_ns = pid;
+    who->open_gpus = gpus;
+    snprintf(who->user, sizeof who->user, "%s", user);
+    snprintf(who->name, sizeof who->name, "p%u", pid);
+    return who;
 }
 
 /* Says what a holding is: "user job ns/pod:container". */
@@ -371,6 +404,34 @@ static void two_containers_on_one_gpu(void **state)
     assert_int_equal(rig->at[1].processes[0].pid, 101);
 }
 
+/* The links that the kubelet keeps to the logs have both. */
+static void two_containers_with_their_names(void **state)
+{
+    static const char *const names[] = {"serve", "train", "debug"};
+    Rig *rig = *state;
+
+    rig->pods_told = true;
+    give(rig, "GPU-0::0", "pair", "train");
+    give(rig, "GPU-0::1", "pair", "serve");
+    give(rig, "GPU-0::2", "pair", "spare");
+    for (uint32_t i = 0; i < 3; i++) {
+        ProcessOwner *who = start(rig, 0, 100 + i, "root");
+
+        set_pod(who, "uid-pair", names[i]);
+        snprintf(who->container_name, sizeof who->container_name, "%s", names[i]);
+        snprintf(who->container, sizeof who->container, "%u", i);
+    }
+    set_sm(rig, 0, (const uint8_t[]){30, 10, 10});
+    look(rig, 0);
+    assert_int_equal(rig->count, 3);
+    expect(rig, 0, "root  ns/pair:train", HOLDING_USED, ATTRIBUTION_SAMPLED, 0.2);
+    expect(rig, 1, "root  ns/pair:serve", HOLDING_USED, ATTRIBUTION_SAMPLED, 0.6);
+    assert_int_equal(rig->at[0].owner.pid, 101);
+    assert_int_equal(rig->at[0].grant, HOLDING_GRANT_KUBELET);
+    /* a container of the pod that was given nothing: which one's device it uses is not known, so none is called empty */
+    expect(rig, 2, "root  ns/pair:2", HOLDING_USED, ATTRIBUTION_SAMPLED, 0.2);
+}
+
 static void slurm_steps_of_one_job(void **state)
 {
     Rig *rig = *state;
@@ -386,6 +447,48 @@ static void slurm_steps_of_one_job(void **state)
     expect(rig, 0, "alice 4712 /:", HOLDING_USED, ATTRIBUTION_EXCLUSIVE, 1);
     expect(rig, 1, " 4713 /:", HOLDING_RESERVED, ATTRIBUTION_EXCLUSIVE, 1);
     assert_int_equal(rig->at[0].process_count, 3);
+}
+
+/* No prolog writes files: the environment of the job's tasks tells. */
+static void gpus_by_the_environment_of_a_job(void **state)
+{
+    Rig *rig = *state;
+
+    rig->steps_told = true;
+    give_by_environ(rig, NULL, 0, "4712");
+    give_by_environ(rig, NULL, 0, "4712"); /* of two tasks */
+    give_by_environ(rig, "GPU-1", 0, "4713");
+    snprintf(start(rig, 0, 100, "alice")->job, PROCESS_JOB_CAP, "4712.0");
+    look(rig, 0);
+    assert_int_equal(rig->count, 2);
+    expect(rig, 0, "alice 4712 /:", HOLDING_USED, ATTRIBUTION_EXCLUSIVE, 1);
+    assert_int_equal(rig->at[0].grant, HOLDING_GRANT_ENVIRON);
+    assert_int_equal(rig->at[0].basis, HOLDING_BY_PROCESS);
+    expect(rig, 1, " 4713 /:", HOLDING_RESERVED, ATTRIBUTION_EXCLUSIVE, 1);
+    assert_int_equal(rig->at[1].basis, HOLDING_BY_GRANT);
+    snprintf(start(rig, 1, 101, "alice")->job, PROCESS_JOB_CAP, "4712.1"); /* has GPUs, but not this one */
+    snprintf(start(rig, 1, 102, "eve")->job, PROCESS_JOB_CAP, "4714");     /* its GPUs are not known */
+    start(rig, 1, 103, "carol");                                          /* in no job */
+    look(rig, NS_PER_S);
+    assert_int_equal(rig->count, 5);
+    expect(rig, 2, "alice 4712 /:", HOLDING_UNMANAGED, ATTRIBUTION_EVEN, 0.25);
+    expect(rig, 3, "eve 4714 /:", HOLDING_USED, ATTRIBUTION_EVEN, 0.25);
+    expect(rig, 4, "carol  /:", HOLDING_UNMANAGED, ATTRIBUTION_EVEN, 0.25);
+    assert_int_equal(rig->at[4].grant, HOLDING_GRANT_NONE);
+}
+
+/* A number is that of a GPU, a UUID may be that of an instance. */
+static void mig_devices_by_the_environment_of_a_job(void **state)
+{
+    Rig *rig = *state;
+
+    rig->gpus[0].instance_count = INSTANCES;
+    give_by_environ(rig, NULL, 0, "4712");
+    give_by_environ(rig, "MIG-0-1", 0, "4713");
+    look(rig, 0);
+    assert_int_equal(rig->count, 1);
+    expect(rig, 0, " 4713 /:", HOLDING_RESERVED, ATTRIBUTION_MIG, 1);
+    assert_int_equal(rig->at[0].gpu_instance, 8);
 }
 
 /* Its account, and its user where no process tells of one. */
@@ -517,6 +620,52 @@ static void a_pid_namespace_that_hides(void **state)
     expect(rig, 2, "  /:", HOLDING_UNMANAGED, ATTRIBUTION_UNKNOWN, 1.0 / 3);
 }
 
+/* The loaders of a program that was killed keep its memory: the driver lists nobody, but they have the GPU open. */
+static void who_holds_a_gpu_unlisted(void **state)
+{
+    Rig *rig = *state;
+
+    rig->steps_told = true;
+    hold(rig, 200, "alice", 3);
+    hold(rig, 201, "alice", 3);
+    hold(rig, 202, "bob", 1);
+    look(rig, 0); /* nothing is held there: an open file alone is nothing */
+    assert_int_equal(rig->count, 0);
+    assert_false(holdings_want_holders(rig->holdings, &rig->node));
+    rig->gpus[0].activity = (Activity){.word = ACTIVITY_IDLE_HELD, .held = true};
+    holdings_decide_states(rig->holdings, &rig->node);
+    assert_true(holdings_want_holders(rig->holdings, &rig->node));
+    look(rig, NS_PER_S);
+    assert_int_equal(rig->count, 2);
+    expect(rig, 0, "alice  /:", HOLDING_UNMANAGED, ATTRIBUTION_EVEN, 0.5);
+    expect(rig, 1, "bob  /:", HOLDING_UNMANAGED, ATTRIBUTION_EVEN, 0.5);
+    assert_int_equal(rig->at[0].basis, HOLDING_BY_OPEN_FILE);
+    assert_int_equal(rig->at[0].process_count, 2);
+    assert_int_equal(rig->at[0].owner.pid, 200);
+    rig->holder_count = 1;
+    rig->steps_told = false; /* nobody says who may be here */
+    look(rig, NS_PER_S);
+    expect(rig, 0, "alice  /:", HOLDING_IDLE_HELD, ATTRIBUTION_EXCLUSIVE, 1);
+    give_job(rig, 0, DEVICE_NO_NUMBER, "4712"); /* it was given to a job, of which this is a process */
+    snprintf(rig->holders[0].job, PROCESS_JOB_CAP, "4712.0");
+    look(rig, NS_PER_S);
+    assert_int_equal(rig->count, 1);
+    expect(rig, 0, "alice 4712 /:", HOLDING_IDLE_HELD, ATTRIBUTION_EXCLUSIVE, 1);
+    assert_int_equal(rig->at[0].grant, HOLDING_GRANT_JOB_FILE);
+    rig->job_count = 0;
+    start(rig, 1, 200, "alice"); /* listed on another GPU: that is where it works */
+    look(rig, NS_PER_S);
+    assert_int_equal(rig->count, 1);
+    assert_int_equal(rig->at[0].gpu, 1);
+    assert_int_equal(rig->at[0].basis, HOLDING_BY_PROCESS);
+    rig->gpus[1].process_count = 0;
+    start(rig, 0, 300, "carol"); /* somebody is listed on this one: the share is hers alone */
+    look(rig, NS_PER_S);
+    assert_int_equal(rig->count, 1);
+    expect(rig, 0, "carol  /:", HOLDING_IDLE_HELD, ATTRIBUTION_EXCLUSIVE, 1);
+    assert_false(holdings_want_holders(rig->holdings, &rig->node));
+}
+
 /* --- a GPU that cannot be asked ----------------------------------------------------------------------------------- */
 
 static void a_lost_gpu_keeps_its_owners(void **state)
@@ -627,7 +776,11 @@ int main(void)
         RIG_TEST(mps_clients_behind_their_server),
         RIG_TEST(two_containers_of_a_pod),
         RIG_TEST(two_containers_on_one_gpu),
+        RIG_TEST(two_containers_with_their_names),
         RIG_TEST(slurm_steps_of_one_job),
+        RIG_TEST(gpus_by_the_environment_of_a_job),
+        RIG_TEST(mig_devices_by_the_environment_of_a_job),
+        RIG_TEST(who_holds_a_gpu_unlisted),
         RIG_TEST(what_slurm_says_of_a_job),
         RIG_TEST(a_job_on_a_gpu_that_it_was_not_given),
         RIG_TEST(a_process_outside_everything),

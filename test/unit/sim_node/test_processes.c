@@ -46,7 +46,7 @@ static ProcessOwner who(Kit *kit, int32_t work)
     (void)process_identify(kit_path(kit, "n"), sim_work_pid(kit->image, work), true, &owner, NULL);
     user_name(users, owner.uid, owner.user);
     pod_names_fill(&pods, kit_path(kit, "n"), &owner, 1);
-    vec_done(&pods);
+    pod_names_done(&pods);
     user_names_free(users);
     return owner;
 }

@@ -39,6 +39,8 @@ static const Holding holdings[] = {
      .compute_instance = DEVICE_NO_NUMBER,
      .owner = {.pod = "chat-1", .namespace = "serving", .container = "main", .pid = -1},
      .state = HOLDING_RESERVED,
+     .basis = HOLDING_BY_GRANT,
+     .grant = HOLDING_GRANT_KUBELET,
      .attribution = ATTRIBUTION_SAMPLED,
      .share = 0.25,
      .sm_share = NAN},
@@ -124,7 +126,7 @@ static void sums_by_owner(void **state)
            "\"instance\":{\"gpu_instance\":7,\"compute_instance\":0},\"owner\":{\"user\":\"alice\",\"job\":\"4711\","
            "\"account\":\"physics\",\"pod\":null,\"namespace\":null,\"container\":null,\"process\":\"python\",\"pid\":"
            "200},"
-           "\"state\":\"idle_held\",\"attribution\":\"mig\",\"activity\":\"idle held\",\"share\":1,\"sm_share\":null,"
+           "\"state\":\"idle_held\",\"basis\":\"process\",\"grant\":\"none\",\"attribution\":\"mig\",\"activity\":\"idle held\",\"share\":1,\"sm_share\":null,"
            "\"memory_bytes\":5368709120,\"processes\":[{\"pid\":100,\"name\":\"vllm\",\"user\":\"root\"}]}],"
            "\"jobs\":[{\"job\":\"4711\",\"name\":\"pretrain\",\"account\":\"physics\",\"nodes\":2}],"
            "\"by\":\"account\",\"owners\":[{\"owner\":\"physics\",\"gpus\":0,\"instances\":1,\"idle\":1,"
@@ -137,6 +139,32 @@ static void the_json(void **state)
     expect(NULL, "2", who_json,
            "{\"time\":\"2026-01-05T12:00:00.000Z\",\"node\":\"node-7\",\"allocations\":[],"
            "\"jobs\":[{\"job\":\"4711\",\"name\":\"pretrain\",\"account\":\"physics\",\"nodes\":2}]}\n");
+}
+
+/* A holder that the driver does not list, and why there may be more. */
+static void who_is_not_listed(void **state)
+{
+    const Holding held = {.gpu = 2,
+                          .gpu_instance = DEVICE_NO_NUMBER,
+                          .compute_instance = DEVICE_NO_NUMBER,
+                          .owner = {.user = "bob", .process = "python", .pid = 300},
+                          .state = HOLDING_UNMANAGED,
+                          .basis = HOLDING_BY_OPEN_FILE,
+                          .attribution = ATTRIBUTION_EXCLUSIVE,
+                          .share = 1,
+                          .sm_share = NAN};
+    const Snapshot seen = {.node = &node, .holdings = &held, .holding_count = 1, .holders_why = "that needs root"};
+    const WhoQuery query = {.gpu = &gpus[2]};
+    CLEANUP(str_done) Str out = str_limited(65536);
+
+    (void)state;
+    who_text(&seen, &query, &out);
+    assert_non_null(strstr(out.text, "python (300) of bob, has it open\n"));
+    assert_non_null(strstr(out.text, "not all others could be looked at: that needs root\n"));
+    str_clear(&out);
+    who_json(&seen, &query, &out);
+    assert_non_null(strstr(out.text, "\"basis\":\"open_file\",\"grant\":\"none\""));
+    assert_non_null(strstr(out.text, "\"unlisted_why\":\"that needs root\""));
 }
 
 static void what_is_not_there(void **state)
@@ -158,6 +186,7 @@ int main(void)
         cmocka_unit_test(the_table),
         cmocka_unit_test(sums_by_owner),
         cmocka_unit_test(the_json),
+        cmocka_unit_test(who_is_not_listed),
         cmocka_unit_test(what_is_not_there),
     };
 
