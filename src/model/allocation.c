@@ -189,6 +189,8 @@ void allocation_table_add(AllocationTable *table, const Allocation *row)
                                            .namespace = keep_text(table, row->namespace),
                                            .container = keep_text(table, row->container),
                                            .pod_uid = keep_text(table, row->pod_uid),
+                                           .owner_kind = keep_text(table, row->owner_kind),
+                                           .owner_name = keep_text(table, row->owner_name),
                                            .claim = {.name = keep_text(table, claim->name),
                                                      .namespace = keep_text(table, claim->namespace),
                                                      .driver = keep_text(table, claim->driver),

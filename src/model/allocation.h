@@ -38,7 +38,8 @@ typedef struct Allocation {
     AllocationDevice device;
     const char *pod, *namespace, *container;
     const char *pod_uid;   /* "" where unknown */
-    AllocationClaim claim; /* all "" for a device of a device plugin */
+    const char *owner_kind, *owner_name; /* of the pod, as the API server says: "Job", "train"; "" unknown */
+    AllocationClaim claim;               /* all "" for a device of a device plugin */
     const AllocationLabel *labels;
     size_t label_count;
 } Allocation;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/owner.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -47,6 +48,63 @@ void owner_add_text(const Owner *owner, Str *out)
         str_addf(out, "%s (%d)", owner->process[0] != '\0' ? owner->process : "a process", owner->pid);
     if (owner->user[0] != '\0' && owner->pod[0] == '\0')
         str_addf(out, " of %s", owner->user);
+}
+
+/* --- who made a pod ----------------------------------------------------------------------------------------------- */
+
+/* The characters of names that Kubernetes makes: no vowels, so that no words come out (k8s.io/apimachinery, rand). */
+static const char random_letters[] = "bcdfghjklmnpqrstvwxz2456789", decimal_digits[] = "0123456789";
+enum { RANDOM_LEN = 5, HASH_MIN = 8, HASH_MAX = 10 };
+
+/* The length of what is before the last '-', where what is behind it has `min` to `max` of these characters; 0: it has
+ * not. */
+static size_t cut_part(const char *text, size_t len, const char *letters, size_t min, size_t max)
+{
+    size_t at = len;
+
+    while (at > 0 && text[at - 1] != '-')
+        at--;
+    if (at < 2 || len - at < min || len - at > max || strspn(text + at, letters) < len - at)
+        return 0;
+    return at - 1;
+}
+
+/* The kind of job of which a pod has this role, as the training operators of Kubeflow name their pods. */
+static const char *find_role(const char *text, size_t len, size_t *ret_len)
+{
+    static const struct {
+        const char *role, *kind;
+    } roles[] = {{"-master", "PyTorchJob"}, {"-worker", "PyTorchJob"}, {"-launcher", "MPIJob"},
+                 {"-chief", "TFJob"},       {"-ps", "TFJob"},          {"-evaluator", "TFJob"}};
+
+    for (size_t i = 0; i < ARRAY_LEN(roles); i++) {
+        const size_t tail = strlen(roles[i].role);
+
+        if (len <= tail || strncmp(text + len - tail, roles[i].role, tail) != 0)
+            continue;
+        *ret_len = len - tail;
+        return roles[i].kind;
+    }
+    return NULL;
+}
+
+bool workload_from_pod(const char *pod, Workload *ret)
+{
+    const size_t len = strlen(pod), made = cut_part(pod, len, random_letters, RANDOM_LEN, RANDOM_LEN),
+                 hash = made ? cut_part(pod, made, random_letters, HASH_MIN, HASH_MAX) : 0,
+                 indexed = made ? cut_part(pod, made, decimal_digits, 1, 6) : 0,
+                 number = cut_part(pod, len, decimal_digits, 1, 6);
+    size_t role_len = 0;
+    const char *role = number ? find_role(pod, number, &role_len) : NULL;
+    const char *kind = hash ? "Deployment" : indexed ? "Job" : made ? "" : role ? role : "StatefulSet";
+    const size_t cut = hash ? hash : indexed ? indexed : made ? made : role ? role_len : number;
+
+    if (cut == 0)
+        return false;
+    *ret = (Workload){.derived = true};
+    snprintf(ret->kind, sizeof ret->kind, "%s", kind);
+    snprintf(ret->name, sizeof ret->name, "%.*s", (int)cut, pod);
+    return true;
 }
 
 const JobInfo *job_info_find(const JobInfoList *list, const char *job)

@@ -71,11 +71,19 @@ typedef struct HoldingProcess {
     char user[PROCESS_USER_CAP];
 } HoldingProcess;
 
+/* What of Kubernetes made a pod. */
+typedef struct Workload {
+    char kind[64]; /* "Deployment", "Job", "PyTorchJob"; "" not known */
+    char name[PROCESS_NAME_CAP * 4];
+    bool derived; /* from the pod's name; else the API server says it */
+} Workload;
+
 /* Holdings of one device lie together; devices are in the order of the Node, a GPU before its instances. */
 typedef struct Holding {
     size_t gpu;                              /* position in Node.gpus */
     uint32_t gpu_instance, compute_instance; /* DEVICE_NO_NUMBER: the whole GPU */
     Owner owner;
+    Workload workload; /* name "": none is known */
     HoldingState state;
     HoldingBasis basis;
     HoldingGrant grant; /* the first that says so */
@@ -102,6 +110,10 @@ typedef struct JobInfoList {
     const JobInfo *at;
     size_t len;
 } JobInfoList;
+
+/* By the names that controllers give to pods. Of "name-x7k2p" the kind is not known: a Job, a DaemonSet or a ReplicaSet
+ * make these. False for a name that none makes. */
+bool workload_from_pod(const char *pod, Workload *ret);
 
 /* NULL where there is none. */
 const JobInfo *job_info_find(const JobInfoList *list, const char *job);

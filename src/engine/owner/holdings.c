@@ -567,6 +567,19 @@ static void add_job_infos(Holdings *holdings, const Subject *s)
     }
 }
 
+static void set_workload(const Snapshot *snapshot, Holding *holding)
+{
+    const AllocationTable *table = snapshot->allocations;
+
+    for (size_t i = 0; table && i < table->len; i++)
+        if (table->at[i].owner_name[0] && is_same_pod(&holding->owner, &table->at[i])) {
+            snprintf(holding->workload.kind, sizeof holding->workload.kind, "%s", table->at[i].owner_kind);
+            snprintf(holding->workload.name, sizeof holding->workload.name, "%s", table->at[i].owner_name);
+            return;
+        }
+    (void)workload_from_pod(holding->owner.pod, &holding->workload);
+}
+
 static void join_device(Holdings *holdings, Subject *s)
 {
     s->start = holdings->at.len;
@@ -582,6 +595,9 @@ static void join_device(Holdings *holdings, Subject *s)
     drop_unresolved(holdings, s);
     list_processes(holdings, s);
     add_job_infos(holdings, s);
+    for (size_t i = s->start; i < holdings->at.len; i++)
+        if (holdings->at.at[i].owner.pod[0])
+            set_workload(s->snapshot, &holdings->at.at[i]);
     set_shares(holdings, s);
 }
 

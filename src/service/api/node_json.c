@@ -331,6 +331,19 @@ static void add_owner(Str *out, const Owner *owner)
     json_close(out, '}');
 }
 
+static void add_workload(Str *out, const Workload *workload)
+{
+    if (!workload->name[0]) {
+        json_add_null(out, "workload");
+        return;
+    }
+    json_open(out, "workload", '{');
+    json_add_text(out, "kind", workload->kind[0] ? workload->kind : NULL);
+    json_add_text(out, "name", workload->name);
+    json_add_bool(out, "derived", workload->derived);
+    json_close(out, '}');
+}
+
 static void add_instance(Str *out, const Holding *holding)
 {
     if (holding->gpu_instance == DEVICE_NO_NUMBER) {
@@ -355,6 +368,7 @@ void api_holding(const Snapshot *snapshot, const Holding *holding, Str *out)
     json_add_text(out, "uuid", gpu->uuid[0] ? gpu->uuid : NULL);
     add_instance(out, holding);
     add_owner(out, &holding->owner);
+    add_workload(out, &holding->workload);
     json_add_text(out, "state", holding_states[holding->state].key);
     json_add_text(out, "basis", holding_bases[holding->basis].key);
     json_add_text(out, "grant", holding_grants[holding->grant].key);

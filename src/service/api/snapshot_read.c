@@ -626,6 +626,13 @@ static void read_owner(Reader *r, const json_t *from, Owner *owner)
         owner->pid = (int32_t)pid;
 }
 
+static void read_workload(Reader *r, const json_t *from, Workload *workload)
+{
+    COPY_TEXT(r, from, "kind", workload->kind);
+    COPY_TEXT(r, from, "name", workload->name);
+    get_bool(r, from, "derived", &workload->derived);
+}
+
 static void read_holding(Reader *r, const json_t *from, Holding *holding)
 {
     const json_t *instance = get_object(r, from, "instance");
@@ -639,6 +646,7 @@ static void read_holding(Reader *r, const json_t *from, Holding *holding)
     get_u32(r, instance, "gpu_instance", &holding->gpu_instance);
     get_u32(r, instance, "compute_instance", &holding->compute_instance);
     read_owner(r, get_object(r, from, "owner"), &holding->owner);
+    read_workload(r, get_object(r, from, "workload"), &holding->workload);
     holding->state = state >= 0 ? (HoldingState)state : HOLDING_USED;
     holding->basis = basis >= 0 ? (HoldingBasis)basis : HOLDING_BY_PROCESS;
     holding->grant = grant >= 0 ? (HoldingGrant)grant : HOLDING_GRANT_NONE;

@@ -197,6 +197,9 @@ static void add_holding(Table *table, const Snapshot *snapshot, const Holding *h
         str_addf(&who, ", %s", job->name);
     if (owner->pod[0] && owner->container[0]) /* its name, or its id */
         str_addf(&who, ", %.*s", strlen(owner->container) < ID_DIGITS ? ID_DIGITS : ID_SHOWN, owner->container);
+    if (holding->workload.name[0])
+        str_addf(&who, ", of %s%s%s%s", holding->workload.kind, holding->workload.kind[0] ? " " : "",
+                 holding->workload.name, holding->workload.derived ? " by its name" : "");
     if (holding->basis == HOLDING_BY_OPEN_FILE)
         str_add(&who, ", has it open");
     add_cell(table, "%s", device);

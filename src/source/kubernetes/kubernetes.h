@@ -88,7 +88,7 @@ void kube_pods_free(KubePods *pods); /* accepts NULL */
 KubeRead kube_pods_read(KubePods *pods, const char *path, void (*changed)(void *self), void *self);
 /* These pods are of interest from now on; others are forgotten. True where one of them is not known yet. */
 bool kube_pods_want(KubePods *pods, const AllocationTable *table);
-/* Gives the row its labels, which are valid until the next reading. */
+/* Gives the row its labels and the object that controls its pod, which are valid until the next reading. */
 void kube_pods_label(const KubePods *pods, Allocation *row);
 
 /* ---- devices of DRA (slices.c) ---- */

@@ -22,6 +22,7 @@ typedef struct LabelSet {
     Arena arena;
     AllocationLabel *at;
     size_t len;
+    const char *owner_kind, *owner_name; /* "" none */
 } LabelSet;
 
 struct KubePods {
@@ -59,6 +60,8 @@ static bool same_set(const LabelSet *a, const LabelSet *b)
 {
     if (a->len != b->len)
         return false;
+    if (strcmp(a->owner_kind, b->owner_kind) != 0 || strcmp(a->owner_name, b->owner_name) != 0)
+        return false;
     for (size_t i = 0; i < a->len; i++)
         if (strcmp(a->at[i].name, b->at[i].name) != 0 || strcmp(a->at[i].value, b->at[i].value) != 0)
             return false;
@@ -88,9 +91,34 @@ static int compare_names(const void *a, const void *b)
     return strcmp(((const AllocationLabel *)a)->name, ((const AllocationLabel *)b)->name);
 }
 
-/* In the order of their own names, so that it does not depend on the server which of two is kept. */
-static LabelSet *make_set(const KubePods *pods, json_t *labels)
+/* The object that controls the pod. Of a ReplicaSet that a Deployment made the Deployment: its name ends in the hash of
+ * the pod's label. */
+static void set_owner(LabelSet *set, const json_t *metadata)
 {
+    const char *hash = json_string_value(json_object_get(json_object_get(metadata, "labels"), "pod-template-hash"));
+    const json_t *references = json_object_get(metadata, "ownerReferences");
+
+    set->owner_kind = set->owner_name = "";
+    for (size_t i = 0; i < json_array_size(references); i++) {
+        const json_t *one = json_array_get(references, i);
+        const char *kind = json_string_value(json_object_get(one, "kind"));
+        const char *name = json_string_value(json_object_get(one, "name"));
+        const size_t len = name ? strlen(name) : 0, tail = hash ? strlen(hash) + 1 : SIZE_MAX;
+
+        if (!kind || !name || !json_is_true(json_object_get(one, "controller")))
+            continue;
+        const bool deployed = strcmp(kind, "ReplicaSet") == 0 && len > tail && name[len - tail] == '-' &&
+                              strcmp(name + len - tail + 1, hash) == 0;
+        set->owner_kind = arena_strdup(&set->arena, deployed ? "Deployment" : kind);
+        set->owner_name = arena_strndup(&set->arena, name, deployed ? len - tail : len);
+        return;
+    }
+}
+
+/* In the order of their own names, so that it does not depend on the server which of two is kept. */
+static LabelSet *make_set(const KubePods *pods, const json_t *metadata)
+{
+    json_t *labels = json_object_get(metadata, "labels");
     LabelSet *set = xcalloc(1, sizeof *set);
     VEC(AllocationLabel) found = {0};
     const char *name;
@@ -103,6 +131,7 @@ static LabelSet *make_set(const KubePods *pods, json_t *labels)
     }
     vec_sort(&found, compare_names);
     arena_init(&set->arena, SET_BLOCK);
+    set_owner(set, metadata);
     set->at = arena_calloc(&set->arena, number_min_u64(found.len, KUBE_LABELS_MAX), sizeof *set->at);
     for (size_t i = 0; i < found.len && set->len < KUBE_LABELS_MAX; i++) {
         const char *made = metric_label_name(&set->arena, found.at[i].name);
@@ -144,7 +173,7 @@ static int add_pod(void *self, const json_t *object, Err *err)
     if (!namespace || !name)
         return err_set(err, -EBADMSG, "an object of the list is no pod: it has no namespace or name");
     if (make_key(namespace, name, key) && map_get(&pods->known, key))
-        free_set(pods, map_put(&pods->fresh, key, make_set(pods, json_object_get(metadata, "labels"))));
+        free_set(pods, map_put(&pods->fresh, key, make_set(pods, metadata)));
     return 0;
 }
 
@@ -261,8 +290,10 @@ void kube_pods_label(const KubePods *pods, Allocation *row)
     char key[KEY_ROOM];
     const LabelSet *set = make_key(row->namespace, row->pod, key) ? map_get(&pods->known, key) : NULL;
 
-    if (!set)
+    if (!set || set == &pods->unknown)
         return;
+    row->owner_kind = set->owner_kind;
+    row->owner_name = set->owner_name;
     row->labels = set->at;
     row->label_count = set->len;
 }

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The agent beside a cluster's API server: labels of pods, devices of DRA and the ConfigMap of counters, and that a server
 which fails costs these and nothing else."""
+import json
 import pathlib
 import subprocess
 import sys
@@ -112,6 +113,27 @@ def test_labels_that_change_and_pods_that_come(start, api, path):
         api.lists[PODS] = [pod("b", {"team": "green"})]
         answers.append(kubelet.reply(kubelet.simple("a", gpus[0]), kubelet.simple("b", gpus[1])))
         until(lambda: by_gpu(agent, "pod", "team")["0"] == ["a", None], agent.log_text)
+
+
+def test_what_made_a_pod(start, api, path):
+    """By the object that controls it; by its name where the server does not say."""
+    def owned(name, labels, *references):
+        made = pod(name, labels)
+        made["metadata"]["ownerReferences"] = [{"kind": kind, "name": of, "controller": controls} for kind, of, controls in references]
+        return made
+
+    agent = start("--kubernetes-enable-pod-labels", "--kubernetes-pod-label-allowlist-regex", "^team$")
+    api.lists[PODS] = [owned("pod-0", {"pod-template-hash": "6d4cf56db6"}, ("ReplicaSet", "chat-6d4cf56db6", True)),
+                       owned("pod-1", {"pod-template-hash": "other"}, ("Node", "n", False), ("ReplicaSet", "bare-6d4cf56db6", True)),
+                       owned("pod-2", {}, ("PyTorchJob", "pretrain", True)), pod("pod-3", {})]
+    def made():
+        held = json.loads(agent.verb("who", "--json").stdout)["allocations"]
+        return {w["owner"]["pod"]: (w["workload"]["kind"], w["workload"]["name"], w["workload"]["derived"]) for w in held if w["workload"]}
+    with kubelet.Kubelet(path, one_pod_per_gpu(agent)):
+        until(lambda: (m := made()).get("pod-0") == ("Deployment", "chat", False) and m["pod-1"] == ("ReplicaSet", "bare-6d4cf56db6", False)
+              and m["pod-2"] == ("PyTorchJob", "pretrain", False) and m["pod-3"] == ("StatefulSet", "pod", True),
+              lambda: f"{made()}\n{agent.log_text()}")
+        assert "of Deployment chat\n" in agent.verb("who").stdout and "of StatefulSet pod by its name\n" in agent.verb("who").stdout
 
 
 def test_a_list_in_pages(start, api, path):

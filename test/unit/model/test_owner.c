@@ -65,12 +65,48 @@ static void test_known(void **state)
     assert_true(owner_is_known(&pod));
 }
 
+/* Names as the controllers of Kubernetes and the training operators of Kubeflow make them. */
+static void test_workloads(void **state)
+{
+    static const struct {
+        const char *pod, *kind, *name; /* kind NULL: no workload */
+    } rows[] = {
+        {"chat-6d4cf56db6-x7k2p", "Deployment", "chat"},
+        {"chat-api-7f9b8c-x7k2p", "", "chat-api-7f9b8c"}, /* a hash has at least 8 characters */
+        {"a-b-bcdfghjkl2-zzzzz", "Deployment", "a-b"},
+        {"train-x7k2p", "", "train"}, /* a Job, a DaemonSet */
+        {"train-3-x7k2p", "Job", "train"},
+        {"chat-0", "StatefulSet", "chat"},
+        {"chat-worker-group-12", "StatefulSet", "chat-worker-group"},
+        {"pretrain-master-0", "PyTorchJob", "pretrain"},
+        {"pretrain-worker-13", "PyTorchJob", "pretrain"},
+        {"bench-launcher-0", "MPIJob", "bench"},
+        {"tf-ps-1", "TFJob", "tf"},
+        {"notebook", NULL, NULL},
+        {"notebook-alice", NULL, NULL}, /* vowels */
+        {"-0", NULL, NULL},
+        {"-x7k2p", NULL, NULL},
+        {"", NULL, NULL},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        Workload made = {.name = "untouched"};
+
+        assert_true(workload_from_pod(rows[i].pod, &made) == (rows[i].kind != NULL));
+        assert_true(made.derived == (rows[i].kind != NULL));
+        assert_string_equal(made.kind, rows[i].kind ? rows[i].kind : "");
+        assert_string_equal(made.name, rows[i].kind ? rows[i].name : "untouched");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_same),
         cmocka_unit_test(test_each_text_counts),
         cmocka_unit_test(test_known),
+        cmocka_unit_test(test_workloads),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -125,7 +125,7 @@ static void sums_by_owner(void **state)
            "{\"time\":\"2026-01-05T12:00:00.000Z\",\"node\":\"node-7\",\"allocations\":[{\"gpu\":1,\"uuid\":\"GPU-1\","
            "\"instance\":{\"gpu_instance\":7,\"compute_instance\":0},\"owner\":{\"user\":\"alice\",\"job\":\"4711\","
            "\"account\":\"physics\",\"pod\":null,\"namespace\":null,\"container\":null,\"process\":\"python\",\"pid\":"
-           "200},"
+           "200},\"workload\":null,"
            "\"state\":\"idle_held\",\"basis\":\"process\",\"grant\":\"none\",\"attribution\":\"mig\",\"activity\":\"idle held\",\"share\":1,\"sm_share\":null,"
            "\"memory_bytes\":5368709120,\"processes\":[{\"pid\":100,\"name\":\"vllm\",\"user\":\"root\"}]}],"
            "\"jobs\":[{\"job\":\"4711\",\"name\":\"pretrain\",\"account\":\"physics\",\"nodes\":2}],"
