@@ -126,14 +126,16 @@ def test_what_made_a_pod(start, api, path):
     api.lists[PODS] = [owned("pod-0", {"pod-template-hash": "6d4cf56db6"}, ("ReplicaSet", "chat-6d4cf56db6", True)),
                        owned("pod-1", {"pod-template-hash": "other"}, ("Node", "n", False), ("ReplicaSet", "bare-6d4cf56db6", True)),
                        owned("pod-2", {}, ("PyTorchJob", "pretrain", True)), pod("pod-3", {})]
+    wanted = {"pod-0": ("Deployment", "chat", False), "pod-1": ("ReplicaSet", "bare-6d4cf56db6", False),
+              "pod-2": ("PyTorchJob", "pretrain", False), "pod-3": ("StatefulSet", "pod", True)}
+
     def made():
         held = json.loads(agent.verb("who", "--json").stdout)["allocations"]
         return {w["owner"]["pod"]: (w["workload"]["kind"], w["workload"]["name"], w["workload"]["derived"]) for w in held if w["workload"]}
     with kubelet.Kubelet(path, one_pod_per_gpu(agent)):
-        until(lambda: (m := made()).get("pod-0") == ("Deployment", "chat", False) and m["pod-1"] == ("ReplicaSet", "bare-6d4cf56db6", False)
-              and m["pod-2"] == ("PyTorchJob", "pretrain", False) and m["pod-3"] == ("StatefulSet", "pod", True),
-              lambda: f"{made()}\n{agent.log_text()}")
-        assert "of Deployment chat\n" in agent.verb("who").stdout and "of StatefulSet pod by its name\n" in agent.verb("who").stdout
+        until(lambda: {name: made().get(name) for name in wanted} == wanted, lambda: f"{made()}\n{agent.log_text()}")
+        for line in ("of Deployment chat\n", "of StatefulSet pod by its name\n"):
+            until(lambda line=line: line in agent.verb("who").stdout, lambda: agent.verb("who").stdout)
 
 
 def test_a_list_in_pages(start, api, path):
