@@ -367,8 +367,7 @@ static void nodes_are_merged(void **state UNUSED)
 static void reports_that_do_not_fit(void **state UNUSED)
 {
     CLEANUP(str_done)
-    Str first = text_of(COST_BY_USER, "a"),
-        other = text_of(COST_BY_JOB, "b"), wrong = text_of(COST_BY_USER, "c");
+    Str first = text_of(COST_BY_USER, "a"), other = text_of(COST_BY_JOB, "b"), wrong = text_of(COST_BY_USER, "c");
     char *hours = strstr(wrong.text, "\"gpu_hours\":20");
     const struct {
         const char *text, *error;
@@ -496,9 +495,126 @@ static void a_cost_that_is_not_known_stays_so(void **state UNUSED)
     cost_done(&report);
 }
 
+/* One row as it is: all of its names and amounts. */
+static void a_row_is_written_whole(void **state UNUSED)
+{
+    static const struct {
+        const char *key, *value;
+    } texts[] = {{"boot_id", "b1"},  {"device", "gpu/GPU-1"}, {"model", "NVIDIA H100"}, {"profile", "1g.10gb"},
+                 {"quality", "gpm"}, {"share_kind", "even"},  {"price", "a spot 1 EUR"}},
+      owners[] = {{"user", "ann"},  {"job", "4711"},       {"account", "physics"},
+                  {"pod", "web-0"}, {"namespace", "prod"}, {"container", "main"}};
+    LedgerRow row = row_of("ann", "gpu/GPU-1", 1);
+    CLEANUP(str_done) Str out = str_limited(1 << 20), nobody = str_limited(1 << 20);
+
+    row.id = 7;
+    snprintf(row.boot_id, sizeof row.boot_id, "b1");
+    snprintf(row.name, sizeof row.name, "NVIDIA H100");
+    snprintf(row.profile, sizeof row.profile, "1g.10gb");
+    snprintf(row.owner.job, sizeof row.owner.job, "4711");
+    snprintf(row.owner.account, sizeof row.owner.account, "physics");
+    snprintf(row.owner.pod, sizeof row.owner.pod, "web-0");
+    snprintf(row.owner.namespace, sizeof row.owner.namespace, "prod");
+    snprintf(row.owner.container, sizeof row.owner.container, "main");
+    set_price(&row, "a spot 1 EUR");
+    row.quality = LEDGER_QUALITY_GPM;
+    row.share_kind = ATTRIBUTION_EVEN;
+    for (uint64_t i = 0; i < LEDGER_AMOUNT_END; i++)
+        row.amounts[i] = 100 + i;
+    cost_row_json(&row, &out);
+    json_t *root = json_loads(out.text, 0, NULL);
+    assert_non_null(root);
+    assert_int_equal(json_integer_value(json_object_get(root, "id")), 7);
+    assert_string_equal(json_string_value(json_object_get(root, "from")), "2025-11-24T16:00:00.000Z");
+    assert_string_equal(json_string_value(json_object_get(root, "to")), "2025-11-25T16:00:00.000Z");
+    assert_true(json_is_true(json_object_get(root, "held")));
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++)
+        assert_string_equal(json_string_value(json_object_get(root, texts[i].key)), texts[i].value);
+    for (size_t i = 0; i < ARRAY_LEN(owners); i++)
+        assert_string_equal(json_string_value(json_object_get(json_object_get(root, "owner"), owners[i].key)),
+                            owners[i].value);
+    for (int i = 0; i < LEDGER_AMOUNT_END; i++)
+        assert_int_equal(json_integer_value(json_object_get(root, ledger_amounts[i].key)), 100 + i);
+    json_decref(root);
+    row.held = false;
+    row.profile[0] = '\0';
+    cost_row_json(&row, &nobody);
+    root = json_loads(nobody.text, 0, NULL);
+    assert_non_null(root);
+    assert_true(json_is_null(json_object_get(root, "owner")) && json_is_null(json_object_get(root, "share_kind")));
+    assert_true(json_is_null(json_object_get(root, "profile")) && json_is_false(json_object_get(root, "held")));
+    json_decref(root);
+}
+
+/* The most expensive first, of one cost the one with more time, then by name; GPUs are told apart by their whole names.
+ */
+static void owners_are_in_order(void **state UNUSED)
+{
+    static const struct {
+        const char *user, *device, *price;
+        double hours;
+    } rows[] = {{"eve", "gpu/GPU-1", "", 2},
+                {"dan", "gpu/GPU-2", "", 2},
+                {"cat", "gpu/GPU-12", "", 3},
+                {"bob", "gpu/GPU-1/gi/1/ci/0", "a spot 1 EUR", 1},
+                {"ann", "gpu/GPU-1", "a spot 2 EUR", 1}};
+    static const char *const order[] = {"ann", "bob", "cat", "dan", "eve"};
+    CostReport report;
+
+    cost_init(&report, COST_BY_USER, "");
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        LedgerRow row = row_of(rows[i].user, rows[i].device, rows[i].hours);
+
+        set_price(&row, rows[i].price);
+        cost_add(&report, &row);
+    }
+    cost_finish(&report);
+    assert_int_equal(report.gpu_count, 3);
+    assert_int_equal(report.owners.len, ARRAY_LEN(order));
+    for (size_t i = 0; i < ARRAY_LEN(order); i++)
+        assert_string_equal(report.owners.at[i]->name, order[i]);
+    cost_done(&report);
+}
+
+/* Names have the room that the numbers leave, 16 to 60 columns. */
+static void names_fit_the_width(void **state UNUSED)
+{
+    static const struct {
+        size_t width;
+        bool money;
+        size_t line, name; /* columns of the head line, letters of the name */
+    } widths[] = {{200, false, 38 + 60, 60}, {98, false, 98, 60}, {97, false, 97, 59},    {60, false, 60, 22},
+                  {20, false, 38 + 16, 16},  {80, true, 80, 28},  {10, true, 52 + 16, 16}};
+    char name[101];
+
+    memset(name, 'x', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    for (size_t i = 0; i < ARRAY_LEN(widths); i++) {
+        CLEANUP(str_done) Str out = str_limited(1 << 20);
+        LedgerRow row = row_of("", "gpu/GPU-1", 1);
+        CostReport report;
+
+        snprintf(row.owner.pod, sizeof row.owner.pod, "%s", name);
+        row.held = true;
+        set_price(&row, widths[i].money ? "a spot 1 EUR" : "");
+        cost_init(&report, COST_BY_POD, "n");
+        cost_add(&report, &row);
+        cost_finish(&report);
+        cost_text(&report, &(CostStyle){.width = widths[i].width}, &out);
+        const char *line = strstr(out.text, "\nxxx");
+        assert_non_null(line);
+        assert_int_equal(strcspn(line + 1, "\n"), widths[i].line);
+        assert_int_equal(strspn(line + 1, "x"), widths[i].name);
+        cost_done(&report);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_row_is_written_whole),
+        cmocka_unit_test(owners_are_in_order),
+        cmocka_unit_test(names_fit_the_width),
         cmocka_unit_test(all_adds_up),
         cmocka_unit_test(waste_by_kind),
         cmocka_unit_test(summed_up_by),
