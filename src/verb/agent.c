@@ -58,6 +58,7 @@ static void stop_agent(Agent *agent)
     if (agent->pods)
         podresources_close(TAKE(agent->pods));
     cluster_close(agent);
+    agent_stop_jobs(agent);
     triage_close(&agent->triage, triage_closed, agent);
 }
 
@@ -127,6 +128,7 @@ static void make_tick(Agent *agent)
         slurm_tick(agent->slurm, snapshot.holdings, snapshot.holding_count, now);
     agent_tick_ledger(agent, &snapshot);
     whys_update(agent->whys, &snapshot, agent->store, WHY_TICKS);
+    agent_tick_jobs(agent, &snapshot);
     windows_add(agent->windows, node);
     exporter_tick(agent->exporter, node);
     pages_clear(&agent->pages);
@@ -278,6 +280,7 @@ static int start_agent(Agent *agent, Err *err)
     agent->triage.happened = agent_event_happened;
     agent->triage.self = agent;
     agent_open_ledger(agent);
+    agent_open_jobs(agent);
     TRY(agent_apply(agent, err));
     exporter_restore(agent->exporter, agent->triage.counts.at, agent->triage.counts.len, agent->triage.resumed,
                      &(CountKeep){.put = triage_put_count, .self = &agent->triage});
@@ -300,6 +303,7 @@ static void free_agent(Agent *agent)
     whys_free(agent->whys);
     activities_free(agent->activities);
     agent_close_ledger(agent);
+    agent_close_jobs(agent);
     store_free(agent->store);
     pages_clear(&agent->pages);
     str_done(&agent->runbooks);

@@ -144,7 +144,7 @@ UsagePart usage_find_part(const NodeGpu *gpu, const Reading *instance, const Usa
 
 /* --- one device, one tick ----------------------------------------------------------------------------------------- */
 
-static void add_device(UsageDevice *d, const Reading *gpu, const Reading *reading)
+void usage_device_init(UsageDevice *d, const Reading *gpu, const Reading *reading)
 {
     memset(d, 0, sizeof *d);
     d->device = reading->device;
@@ -169,7 +169,7 @@ static UsageDevice *find_device(Usage *usage, const Reading *gpu, const Reading 
         usage->lost_devices = 1;
         return NULL;
     }
-    add_device(&usage->devices[usage->device_count], gpu, reading);
+    usage_device_init(&usage->devices[usage->device_count], gpu, reading);
     return &usage->devices[usage->device_count++];
 }
 
@@ -282,19 +282,15 @@ static void count_activity(UsageDevice *d, const Activity *activity, const Why *
     d->verdict_s[activity->word][verdict->cause][verdict->confidence] += tick_s;
 }
 
-/* A GPU that gives no readings, or no list of its processes: the group is where it was. */
-static void update_device(Usage *usage, const NodeGpu *gpu, const Reading *instance, const UsageGroup *group,
-                          double tick_s)
+void usage_device_update(UsageDevice *d, const NodeGpu *gpu, const Reading *instance, const UsagePart *part,
+                         double tick_s)
 {
     const Reading *reading = instance ? instance : &gpu->reading;
     const Activity *activity = &gpu->activity;
     const Why *why = gpu->verdicts;
-    UsageDevice *d = find_device(usage, &gpu->reading, reading);
 
-    if (!d)
-        return;
-    if (gpu->state == GPU_UP && gpu->process_list.valid)
-        d->now = usage_find_part(gpu, instance, group);
+    if (part)
+        d->now = *part;
     if (d->now.held) {
         d->held_s += tick_s;
         d->attribution_s[d->now.attribution] += tick_s;
@@ -316,6 +312,18 @@ static void update_device(Usage *usage, const NodeGpu *gpu, const Reading *insta
     note_memory(d, gpu, reading);
     count_energy(d, &gpu->reading, tick_s);
     count_throttling(d, &gpu->reading, tick_s);
+}
+
+/* A GPU that gives no readings, or no list of its processes: the group is where it was. */
+static void update_device(Usage *usage, const NodeGpu *gpu, const Reading *instance, const UsageGroup *group,
+                          double tick_s)
+{
+    UsageDevice *d = find_device(usage, &gpu->reading, instance ? instance : &gpu->reading);
+
+    if (!d)
+        return;
+    const UsagePart part = usage_find_part(gpu, instance, group);
+    usage_device_update(d, gpu, instance, gpu->state == GPU_UP && gpu->process_list.valid ? &part : NULL, tick_s);
 }
 
 /* --- the node ----------------------------------------------------------------------------------------------------- */

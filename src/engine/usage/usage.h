@@ -155,6 +155,15 @@ void usage_find_prices(Usage *usage, const Prices *prices, uint64_t real_ns);
 /* The price of the GPU or MIG instance with this UUID, as prices_find writes it. */
 void usage_set_price(Usage *usage, const char *uuid, const char *text);
 
+/* --- one device, for who finds the parts himself (engine/jobs) ---------------------------------------------------- */
+
+/* A GPU, or a MIG instance `reading` of it, that the group has not held yet. */
+void usage_device_init(UsageDevice *device, const Reading *gpu, const Reading *reading);
+
+/* One tick. `part`: the group's part now; NULL: it is not known and is what it was. */
+void usage_device_update(UsageDevice *device, const NodeGpu *gpu, const Reading *instance, const UsagePart *part,
+                         double tick_s);
+
 /* --- numbers of a report ------------------------------------------------------------------------------------------ */
 
 /* Mean while held, of the device and of the group's part in it; NaN: not known. */

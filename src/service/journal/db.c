@@ -49,6 +49,7 @@ static const struct {
                        "outbox", 2},
     [DB_END_OUTBOX] = {"DELETE FROM outbox WHERE receiver = ?1 AND key = ?2", "outbox", 2},
     [DB_PUT_LEDGER] = {db_ledger_put, "ledger", 1},
+    [DB_PUT_JOB] = {db_job_put, "job_reports", 1},
 };
 
 struct Db {
@@ -65,6 +66,7 @@ enum {
     INCIDENTS_KEPT = 512,
     COUNTS_KEPT = 4096,
     LEDGER_READ = 4096, /* rows among which each GPU's last is */
+    JOBS_READ = 64,     /* running ones; of those that have ended, the last */
     PRUNE_SHARE = 10,
     PRUNE_ROUNDS = 20,
     RETRY_FIRST_MS = 500,
@@ -185,13 +187,14 @@ static const char columns_to_json[] =
     "DROP TABLE old_events;";
 
 /* What leads from a version to the present one. */
-static const char *const migrations[JOURNAL_SCHEMA][8] = {
-    {json_tables, other_tables, gpu_table, gpu_energy, gpu_numbers, db_ledger_tables},
-    {gpu_table, gpu_energy, gpu_numbers, columns_away, json_tables, columns_to_json, db_ledger_tables},
-    {gpu_energy, gpu_numbers, columns_away, json_tables, columns_to_json, db_ledger_tables},
-    {gpu_energy, gpu_numbers, db_ledger_tables},
-    {gpu_numbers, db_ledger_tables},
-    {db_ledger_tables},
+static const char *const migrations[JOURNAL_SCHEMA][9] = {
+    {json_tables, other_tables, gpu_table, gpu_energy, gpu_numbers, db_ledger_tables, db_job_tables},
+    {gpu_table, gpu_energy, gpu_numbers, columns_away, json_tables, columns_to_json, db_ledger_tables, db_job_tables},
+    {gpu_energy, gpu_numbers, columns_away, json_tables, columns_to_json, db_ledger_tables, db_job_tables},
+    {gpu_energy, gpu_numbers, db_ledger_tables, db_job_tables},
+    {gpu_numbers, db_ledger_tables, db_job_tables},
+    {db_ledger_tables, db_job_tables},
+    {db_job_tables},
 };
 /* clang-format on */
 
@@ -435,7 +438,7 @@ int db_write(Db *db, const DbChange *changes, size_t count, Err *err)
     bool relaxed = count > 0;
 
     for (size_t i = 0; i < count; i++)
-        relaxed &= changes[i].statement == DB_PUT_LEDGER;
+        relaxed &= changes[i].statement == DB_PUT_LEDGER || changes[i].statement == DB_PUT_JOB;
     TRY(set_sync(db, relaxed, err));
     int rc = run_sql(db, "BEGIN IMMEDIATE", err);
 
@@ -461,6 +464,18 @@ int db_read_rows(Db *db, const char *sql, const uint64_t *numbers, DbAdd add, vo
     TRY(prepare_sql(db, sql, &statement, err));
     for (int i = 0; i < sqlite3_bind_parameter_count(statement); i++)
         sqlite3_bind_int64(statement, i + 1, (sqlite3_int64)numbers[i]);
+    while ((rc = sqlite3_step(statement)) == SQLITE_ROW)
+        add(self, statement);
+    return rc == SQLITE_DONE ? 0 : fail_sql(db, rc, err);
+}
+
+int db_read_text(Db *db, const char *sql, const char *text, DbAdd add, void *self, Err *err)
+{
+    CLEANUP(sqlite3_finalize_at) sqlite3_stmt *statement = NULL;
+    int rc;
+
+    TRY(prepare_sql(db, sql, &statement, err));
+    sqlite3_bind_text(statement, 1, text, -1, SQLITE_STATIC);
     while ((rc = sqlite3_step(statement)) == SQLITE_ROW)
         add(self, statement);
     return rc == SQLITE_DONE ? 0 : fail_sql(db, rc, err);
@@ -578,6 +593,10 @@ int db_read_kept(Db *db, JournalKept *ret, Err *err)
     TRY(db_read_rows(db, "SELECT receiver, key, text FROM outbox ORDER BY seq", NULL, add_news, ret, err));
     TRY(db_read_rows(db, "SELECT * FROM ledger_rows ORDER BY id DESC LIMIT ?1", (uint64_t[]){LEDGER_READ},
                      db_ledger_add_last, ret, err));
+    TRY(db_read_rows(db, "SELECT gz FROM job_reports WHERE running ORDER BY last_ns DESC LIMIT ?1",
+                     (uint64_t[]){JOBS_READ}, db_job_add_kept, ret, err));
+    TRY(db_read_rows(db, "SELECT gz FROM job_reports WHERE NOT running ORDER BY last_ns DESC LIMIT ?1",
+                     (uint64_t[]){JOBS_READ}, db_job_add_kept, ret, err));
     return db_read_rows(
         db,
         "SELECT max(value) FILTER (WHERE key = 'boot_id'), max(value) FILTER (WHERE key = 'sequence'),"
@@ -599,6 +618,9 @@ void journal_kept_done(JournalKept *kept)
         free(kept->outbox.at[i].text);
     }
     vec_done(&kept->outbox);
+    for (size_t i = 0; i < kept->jobs.len; i++)
+        free(kept->jobs.at[i]);
+    vec_done(&kept->jobs);
 }
 
 /* --- pruning ------------------------------------------------------------------------------------------------------ */
@@ -660,6 +682,14 @@ int db_prune(Db *db, const JournalConfig *config, uint64_t *ret_bytes, Err *err)
         TRY(delete_older(db, config->keep_ns, err));
     if (config->keep_ledger_ns) {
         db_ledger_prune_older(sql, config->keep_ledger_ns);
+        TRY(run_transaction(db, sql, err));
+    }
+    if (config->keep_jobs_ns) {
+        db_job_prune_older(sql, config->keep_jobs_ns);
+        TRY(run_transaction(db, sql, err));
+    }
+    if (config->max_bytes) {
+        db_job_prune_oldest(sql, config->max_bytes);
         TRY(run_transaction(db, sql, err));
     }
     TRY(read_file_bytes(db, &bytes, err));

@@ -27,6 +27,7 @@ typedef enum DbStatement {
     DB_PUT_OUTBOX,
     DB_END_OUTBOX,
     DB_PUT_LEDGER,
+    DB_PUT_JOB,
     DB_STATEMENT_END,
 } DbStatement;
 
@@ -70,10 +71,11 @@ int db_write(Db *db, const DbChange *changes, size_t count, Err *err);
 int db_read_kept(Db *db, JournalKept *ret, Err *err);
 /* Opens the file of an agent that may be writing it. -ENOENT, -EACCES. */
 int db_open_for_reading(const char *path, Db **ret, Err *err);
-/* Calls `add` for each row of a query, whose parameters are numbers. */
+/* Calls `add` for each row of a query, whose parameters are numbers; whose one parameter is a text. */
 struct sqlite3_stmt;
 typedef void (*DbAdd)(void *self, struct sqlite3_stmt *row);
 int db_read_rows(Db *db, const char *sql, const uint64_t *numbers, DbAdd add, void *self, Err *err);
+int db_read_text(Db *db, const char *sql, const char *text, DbAdd add, void *self, Err *err);
 
 /* db_ledger.c: the ledger's tables and their rows, as SQL and out of it. Knows no Db. A row has five texts; those that
  * it is merged by are its names. */
@@ -91,10 +93,23 @@ void db_ledger_add_last(void *self, struct sqlite3_stmt *from);
 void db_ledger_prune_older(char sql[DB_LEDGER_SQL], uint64_t keep_ns);
 void db_ledger_prune_oldest(char sql[DB_LEDGER_SQL], uint64_t max_bytes);
 
+/* db_jobs.c: the table of job reports and its rows. Knows no Db. */
+enum { DB_JOB_MAX = 1 << 20 }; /* bytes of one, unpacked */
+extern const char db_job_tables[], db_job_put[];
+/* The report in the first column; false: it is damaged. */
+bool db_job_unpack(struct sqlite3_stmt *row, Str *json);
+void db_job_add_kept(void *self, struct sqlite3_stmt *row); /* DbAdd: to the JournalKept `self` */
+void db_job_prune_older(char sql[DB_LEDGER_SQL], uint64_t keep_ns);
+void db_job_prune_oldest(char sql[DB_LEDGER_SQL], uint64_t max_bytes);
+
+/* jobs.c */
+DbChange db_job_change(const JournalJob *job);
+
 /* ledger.c */
 DbChange db_ledger_change(const LedgerRow *row);
 
-/* Deletes cleared incidents, events, counts and GPUs that are more than `keep_ns` (0: none) older than the newest
+/* Job reports that are older than `keep_jobs_ns`, or more than a quarter of `max_bytes` together, go first. Deletes
+ * cleared incidents, events, counts and GPUs that are more than `keep_ns` (0: none) older than the newest
  * change in the file, and rows of the ledger behind which it covers more than `keep_ledger_ns`; then, while the
  * file is larger than `max_bytes` (0: no limit), the oldest of them, of the ledger only where it fills half of that.
  * *ret_bytes is the size left. */

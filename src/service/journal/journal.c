@@ -583,7 +583,8 @@ static bool queue_change(Shared *s, DbChange *change)
 static bool accept_change(Journal *j, DbChange change)
 {
     const bool gathers = change.statement == DB_PUT_EVENT || change.statement == DB_PUT_POSITION ||
-                         change.statement == DB_PUT_COUNT || change.statement == DB_PUT_LEDGER;
+                         change.statement == DB_PUT_COUNT || change.statement == DB_PUT_LEDGER ||
+                         change.statement == DB_PUT_JOB;
     Shared *s = j->shared;
 
     j->last++;
@@ -704,4 +705,9 @@ uint64_t journal_put_outbox(Journal *j, const char *receiver, const char *key, c
 uint64_t journal_put_ledger(Journal *j, const LedgerRow *row)
 {
     return accept_change(j, db_ledger_change(row)) ? j->last : 0;
+}
+
+uint64_t journal_put_job(Journal *j, const JournalJob *job)
+{
+    return put_change(j, db_job_change(job));
 }

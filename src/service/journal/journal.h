@@ -4,7 +4,7 @@
 /*
  * The journal: what must survive the process, in one SQLite file (WAL, STRICT tables): incidents at every change and
  * events, as the API's JSON, bundles of evidence, maintenance windows, positions in logs, GPUs that were present,
- * counters that go on, notifications that are not delivered yet, and the ledger. A thread of its own writes; the loop
+ * counters that go on, notifications that are not delivered yet, the ledger and job reports. A thread of its own writes; the loop
  * only queues, so a slow or dead disk blocks nothing.
  *
  * Each put is acknowledged by a callback once it is on disk (committed, synchronous=FULL), or once the journal gave up
@@ -26,7 +26,7 @@
 #include "service/incident/incident.h"
 
 enum {
-    JOURNAL_SCHEMA = 6,
+    JOURNAL_SCHEMA = 7,
     JOURNAL_BACKLOG = 8192,
     JOURNAL_KEPT = 256,
     JOURNAL_READ_MAX = 10000,
@@ -43,6 +43,7 @@ typedef struct JournalConfig {
     const char *path;        /* "" none: everything is acknowledged at once */
     uint64_t keep_ns;        /* cleared incidents, events, bundles and GPUs older than this are deleted; 0: none */
     uint64_t keep_ledger_ns; /* the same of the ledger's rows */
+    uint64_t keep_jobs_ns;   /* the same of job reports, which have a quarter of the file at most */
     uint64_t max_bytes;      /* of the file: the oldest cleared are deleted first; 0: no limit */
     uint64_t patience_ns;    /* how long an acknowledgement may wait for the disk; real time */
 } JournalConfig;
@@ -89,6 +90,7 @@ typedef struct JournalKept {
     uint64_t sequence, fabric_offset, fabric_inode;
     LedgerRows ledger;  /* of each GPU the row that ends last */
     uint64_t ledger_id; /* the largest of its rows; 0: there are none */
+    VEC(char *) jobs;   /* JSON of reports: those that ran, then those that ended last */
 } JournalKept;
 /* Hands it over, once. Fails where the file could not be opened or read in time: *ret is empty then. */
 int journal_kept(Journal *journal, JournalKept *ret, Err *err);
@@ -112,6 +114,16 @@ uint64_t journal_put_count(Journal *journal, const char *key, uint64_t value, ui
 uint64_t journal_put_outbox(Journal *journal, const char *receiver, const char *key, const char *text, size_t len);
 /* A row of the ledger, new or grown. 0: it is not kept, as the backlog is full; put it again. */
 uint64_t journal_put_ledger(Journal *journal, const LedgerRow *row);
+
+/* A job report as JSON, which this file does not read. */
+typedef struct JournalJob {
+    const char *id, *name; /* name: for those who ask for it */
+    bool running;
+    uint64_t last_real_ns;
+    const char *json;
+    size_t len;
+} JournalJob;
+uint64_t journal_put_job(Journal *journal, const JournalJob *job); /* packed here */
 
 typedef struct JournalState {
     JournalHealth health;
@@ -144,3 +156,10 @@ typedef struct JournalLedgerQuery {
     bool merge;
 } JournalLedgerQuery;
 int journal_read_ledger(const char *path, const JournalLedgerQuery *query, JournalLedgerAdd add, void *self, Err *err);
+
+typedef void (*JournalJobAdd)(void *self, const char *json, size_t len);
+/* Calls `add` for the job reports since, at most `limit`: those that run, then the last that ended. */
+int journal_read_jobs(const char *path, uint64_t since_real_ns, uint64_t limit, JournalJobAdd add, void *self,
+                      Err *err);
+/* The last one with this id, number, pod (with its namespace or without) or container; none calls nothing. */
+int journal_read_job(const char *path, const char *name, JournalJobAdd add, void *self, Err *err);

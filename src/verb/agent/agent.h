@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/vec.h"
 #include "engine/activity/activity.h"
+#include "engine/jobs/jobs.h"
 #include "engine/ledger/ledger.h"
 #include "engine/store/store.h"
 #include "engine/store/window.h"
@@ -35,6 +36,7 @@ enum { AGENT_STREAMS_MAX = 64 };
 
 typedef struct Agent Agent;
 typedef struct LedgerPulls LedgerPulls;
+typedef struct JobRoom JobRoom;
 
 /* Rows of the ledger that change no more, and are in the journal as they are. */
 typedef struct LedgerClosed {
@@ -82,6 +84,7 @@ struct Agent {
     Ledger *ledger;
     LedgerClosed ledger_closed;
     LedgerPulls *pulls; /* NULL: nobody has asked for rows */
+    JobRoom *jobs_room; /* job reports */
     Whys *whys;
     uint64_t ticks, late_ticks, last_tick_ns, start_ns, start_real_ns;
     Triage triage;
@@ -133,6 +136,15 @@ void agent_tick_ledger(Agent *agent, const Snapshot *snapshot);
  * -EBUSY; the request is not answered then. */
 int agent_pull_ledger(Agent *agent, HttpRequest *request, uint64_t since, Err *err);
 void agent_close_ledger(Agent *agent); /* when the doors are closed */
+
+/* jobs.c: job reports, after the triage was opened; each tick, after the verdicts; before the journal is closed. */
+void agent_open_jobs(Agent *agent);
+void agent_tick_jobs(Agent *agent, const Snapshot *snapshot);
+void agent_stop_jobs(Agent *agent);
+void agent_close_jobs(Agent *agent);
+/* Those that run and the last that ended; with `name` the last one that it names: false, and nothing written, where
+ * there is none. */
+bool agent_jobs_json(const Agent *agent, const char *name, Str *out);
 
 /* cluster.c: starts what the options want, after cluster_close where something ran; ends it. `use_counters`: the
  * ConfigMap of counters is another one. */

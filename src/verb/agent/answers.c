@@ -324,6 +324,17 @@ static void make_incident(Agent *agent, const HttpRequest *request UNUSED, const
     str_addc(&reply->text, '\n');
 }
 
+static void make_jobs(Agent *agent, const HttpRequest *request UNUSED, const char *part UNUSED, Reply *reply)
+{
+    (void)agent_jobs_json(agent, NULL, &reply->text);
+}
+
+static void make_job(Agent *agent, const HttpRequest *request UNUSED, const char *name, Reply *reply)
+{
+    if (!agent_jobs_json(agent, name, &reply->text))
+        write_problem(reply, 404, "there is no such job here; 'stoker jobs' asks the journal for older ones");
+}
+
 static void make_events(Agent *agent, const HttpRequest *request, const char *part UNUSED, Reply *reply)
 {
     const char *from = http_query(request, "from");
@@ -561,10 +572,12 @@ static const struct Route {
     {"/api/v1/incidents", .make = make_incidents, .queries = {"state", "device"}},
     {"/api/v1/events", .make = make_events, .queries = {"from"}},
     {"/api/v1/ledger", .answer = answer_ledger},
+    {"/api/v1/jobs", .make = make_jobs},
     {"/api/v1/maintenance", .make = make_maintenance},
     {"/" RUNBOOK_PLACE, .answer = answer_runbooks_place},
     {"/api/v1/gpus/*/history", .make = make_history, .queries = {"metric", "resolution", "from", "to"}},
     {"/api/v1/incidents/*", .make = make_incident},
+    {"/api/v1/jobs/*", .make = make_job},
     {"/" RUNBOOK_PLACE "/*", .make = make_runbook},
 };
 

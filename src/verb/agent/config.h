@@ -55,7 +55,7 @@ typedef struct AgentOptions {
     const char *external_url, *kmsg, *journalctl, *fabric_log;
     const char *journal; /* file; NULL: where it belongs, "none": none */
     uint64_t journal_keep_ns, journal_max_bytes, journal_patience_ns;
-    uint64_t ledger_keep_ns;
+    uint64_t ledger_keep_ns, jobs_keep_ns;
     const YamlNode *prices;
     /* log */
     int log_level, log_format;

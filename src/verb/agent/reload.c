@@ -166,6 +166,7 @@ static void set_plan(Agent *agent)
     activities_add_wanted(plan.wanted);
     ledger_add_wanted(plan.wanted);
     whys_add_wanted(plan.wanted);
+    jobs_add_wanted(plan.wanted);
     memcpy(plan.period_ns, e->period_ns, sizeof plan.period_ns);
     board_set_plan(agent->sampling.board, &plan);
 }

@@ -13,6 +13,8 @@
  *   incidents open|all          as /api/v1/incidents
  *   incident ID
  *   events FROM                 as /api/v1/events?from=FROM
+ *   jobs                        as /api/v1/jobs
+ *   job NAME                    as /api/v1/jobs/NAME
  *   clear ID WHO                a GPU that it missed is not missed again
  *   maintenance start SECONDS GPUS WHO REASON...   GPUS: "all" or indexes with commas
  *   maintenance stop ID|all WHO
@@ -300,6 +302,13 @@ static int answer_events(const Request *r)
     return EXIT_FINE;
 }
 
+static int answer_jobs(const Request *r)
+{
+    return agent_jobs_json(r->agent, r->count > 1 ? r->words[1] : NULL, r->out) || r->count == 1
+               ? EXIT_FINE
+               : EXIT_UNKNOWN; /* the journal may know it */
+}
+
 static int answer_clear(const Request *r)
 {
     const char *id = r->words[1];
@@ -451,6 +460,8 @@ static const struct {
     {"incidents", NULL, 2, 2, false, answer_incidents},
     {"incident", NULL, 2, 2, false, answer_incident},
     {"events", NULL, 2, 2, false, answer_events},
+    {"jobs", NULL, 1, 1, false, answer_jobs},
+    {"job", NULL, 2, 2, false, answer_jobs},
     {"journal", NULL, 1, 1, false, answer_journal},
     {"prices", NULL, 1, 1, false, answer_prices},
     {"released", NULL, 1, 1, false, answer_released},

@@ -536,6 +536,7 @@ static int open_journal(Triage *triage, uv_loop_t *loop, Err *err)
     JournalConfig config = {.path = agent_journal_path(triage->config),
                             .keep_ns = o->journal_keep_ns,
                             .keep_ledger_ns = o->ledger_keep_ns,
+                            .keep_jobs_ns = o->jobs_keep_ns,
                             .max_bytes = o->journal_max_bytes,
                             .patience_ns = o->journal_patience_ns};
     int rc = journal_open(loop, &config, handle_ack, triage, &triage->journal, err);
@@ -652,6 +653,9 @@ int triage_open(Triage *triage, uv_loop_t *loop, AgentConfig *config, Sampling *
     triage->ledger = kept.ledger;
     triage->ledger_id = kept.ledger_id;
     kept.ledger = (LedgerRows){0};
+    for (size_t i = 0; i < kept.jobs.len; i++)
+        vec_push(&triage->jobs, kept.jobs.at[i]);
+    vec_clear(&kept.jobs);
     journal_kept_done(&kept);
     return rc;
 }
@@ -696,6 +700,9 @@ static void handle_alerts_closed(void *self)
     remembered_done(&triage->remembered);
     vec_done(&triage->counts);
     vec_done(&triage->ledger);
+    for (size_t i = 0; i < triage->jobs.len; i++)
+        free(triage->jobs.at[i]);
+    vec_done(&triage->jobs);
     owners_done(&triage->owners);
     holdings_free(TAKE(triage->holdings));
     vec_done(&triage->changes);

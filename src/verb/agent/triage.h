@@ -70,6 +70,7 @@ typedef struct Triage {
     JournalCounts counts; /* as the journal had them, for the exporter */
     LedgerRows ledger;    /* the last rows of it, for the ledger */
     uint64_t ledger_id;   /* the largest of its rows */
+    VEC(char *) jobs;     /* job reports of the journal, for the agent */
     bool resumed;         /* the journal says up to where the logs were read before */
     Owners owners;
     Holdings *holdings;

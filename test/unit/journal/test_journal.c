@@ -699,9 +699,121 @@ static void assert_migrated(Rig *rig)
     vec_done(&events);
 }
 
+/* --- job reports -------------------------------------------------------------------------------------------------- */
+
+typedef struct Reports {
+    size_t count;
+    char first[64];
+} Reports;
+
+static void see_report(void *self, const char *json, size_t len)
+{
+    Reports *seen = self;
+
+    if (seen->count++ == 0)
+        snprintf(seen->first, sizeof seen->first, "%.*s", (int)len, json);
+}
+
+static uint64_t put_report(const Rig *rig, const char *id, const char *name, bool running, uint64_t last_ns, const char *json)
+{
+    return journal_put_job(rig->journal, &(JournalJob){.id = id,
+                                                       .name = name,
+                                                       .running = running,
+                                                       .last_real_ns = last_ns,
+                                                       .json = json,
+                                                       .len = strlen(json)});
+}
+
+static size_t count_reports(const Rig *rig, uint64_t since_ns)
+{
+    Reports seen = {0};
+    Err err;
+
+    assert_int_equal(journal_read_jobs(rig->path, since_ns, 100, see_report, &seen, &err), 0);
+    return seen.count;
+}
+
+static void assert_report(const Rig *rig, const char *name, const char *json)
+{
+    Reports seen = {0};
+    Err err;
+
+    assert_int_equal(journal_read_job(rig->path, name, see_report, &seen, &err), 0);
+    assert_int_equal(seen.count, json != NULL);
+    assert_int_equal(strncmp(seen.first, json ? json : "", sizeof seen.first - 1), 0);
+}
+
+static void job_reports_are_found_by_name(void **state)
+{
+    Rig *rig = *state;
+    JournalKept kept;
+
+    must_open(rig);
+    put_report(rig, "r1", "4711", true, 10, "{1}");
+    put_report(rig, "r2", "4711", false, 9, "{2}");
+    put_report(rig, "r3", "serving/chat-0", true, 8, "{3}");
+    put_report(rig, "r4", "0123456789ab", false, 7, "{4}");
+    put_report(rig, "r5", "4711", false, 6, "{5}");
+    wait_acked(rig, put_report(rig, "r3", "serving/chat-0", false, 11, "{3b}")); /* it has ended */
+    assert_int_equal(count_reports(rig, 0), 5);
+    assert_int_equal(count_reports(rig, 9), 3);
+    assert_report(rig, "4711", "{1}");
+    assert_report(rig, "r5", "{5}");
+    assert_report(rig, "serving/chat-0", "{3b}");
+    assert_report(rig, "chat-0", "{3b}");
+    assert_report(rig, "hat-0", NULL);
+    assert_report(rig, "0123456789abcdef", "{4}");
+    assert_report(rig, "471", NULL);
+    close_it(rig);
+    read_kept(rig, &kept);
+    assert_int_equal(kept.jobs.len, 5);
+    assert_string_equal(kept.jobs.at[0], "{1}"); /* running ones, then the last that ended */
+    assert_string_equal(kept.jobs.at[1], "{3b}");
+    journal_kept_done(&kept);
+    close_it(rig);
+}
+
+static void old_job_reports_are_deleted(void **state)
+{
+    Rig *rig = *state;
+    const JournalConfig by_age = {.keep_jobs_ns = 20 * NS_PER_S};
+    uint64_t bytes;
+    char id[16], json[2000];
+    Db *db = NULL;
+    Err err;
+
+    must_open(rig);
+    put_report(rig, "old", "1", true, NS_PER_S, "{1}");
+    for (unsigned i = 0; i < 40; i++) {
+        uint64_t seed = i + 1;
+
+        for (size_t k = 0; k + 1 < sizeof json; k++) { /* not to be packed well */
+            seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+            json[k] = (char)('!' + (seed >> 33) % 90);
+        }
+        json[sizeof json - 1] = '\0';
+        snprintf(id, sizeof id, "r%02u", i);
+        put_report(rig, id, "2", false, (10 + i) * NS_PER_S, json);
+    }
+    wait_acked(rig, put_report(rig, "r00", "2", false, 10 * NS_PER_S, json));
+    close_it(rig);
+    assert_int_equal(db_open(rig->path, false, &db, &err), 0);
+    assert_int_equal(db_prune(db, &by_age, &bytes, &err), 0);
+    assert_int_equal(count_reports(rig, 0), 1 + 21); /* what runs stays, and what is not more than 20 s older than the newest */
+    assert_report(rig, "1", "{1}");
+    assert_int_equal(db_prune(db, &(JournalConfig){.max_bytes = 4 * 10 * 1800}, &bytes, &err), 0);
+    const size_t left = count_reports(rig, 0);
+    if (left < 6 || left > 14) /* of a quarter of the size, the newest */
+        fail_msg("%zu reports are left", left);
+    assert_report(rig, "r39", json);
+    assert_report(rig, "r29", NULL);
+    db_close(db);
+}
+
 /* --- the ledger --------------------------------------------------------------------------------------------------- */
 
-#define LEDGER_AWAY "DROP VIEW ledger_rows; DROP TABLE ledger; DROP TABLE ledger_names;"
+#define JOBS_AWAY "DROP TABLE job_reports; "
+#define LEDGER_AWAY JOBS_AWAY "DROP VIEW ledger_rows; DROP TABLE ledger; DROP TABLE ledger_names;"
 
 /* An hour of GPU `gpu`, `hour` hours after the first. */
 static LedgerRow ledger_row_of(uint64_t id, int gpu, const char *user, uint64_t hour)
@@ -966,6 +1078,10 @@ static void older_files_are_migrated(void **state)
                  " last_real_ns INTEGER, drained INTEGER, pci TEXT) STRICT; PRAGMA user_version=2");
     assert_migrated(rig);
     wait_acked(rig, journal_put_gpu(rig->journal, &gpu, false));
+    assert_gpus(rig, &gpu, 1);
+    close_it(rig);
+
+    run_sql(rig, JOBS_AWAY "PRAGMA user_version=6");
     assert_gpus(rig, &gpu, 1);
     close_it(rig);
 
@@ -1332,6 +1448,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_age_limit_advances, set_up, tear_down),
         cmocka_unit_test(retries_slow_down_to_a_limit),
         cmocka_unit_test_setup_teardown(a_large_file_shrinks, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(job_reports_are_found_by_name, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(old_job_reports_are_deleted, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_backlog_has_an_end, set_up, tear_down),
     };
 

@@ -1,0 +1,655 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A tick finds for each work the devices that it holds now (parts), adds the tick to its report, and ends what has not
+ * been seen for a while. */
+#include "engine/jobs/jobs.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/cleanup.h"
+#include "base/duration.h"
+#include "base/map.h"
+#include "base/number.h"
+#include "engine/health/incidents.h"
+#include "engine/owner/holdings.h"
+
+#define GAP_NS (10 * NS_PER_S) /* what happened in a longer time without a tick is not known */
+#define SAVE_FIRST_NS NS_PER_S
+
+enum {
+    NAME_LEAST = 12, /* digits of a container's id */
+    LOST_KEPT = 64,
+};
+
+typedef struct Job {
+    JobReport report;
+    bool restored, started; /* from an earlier run of the agent; seen in this one */
+    bool seen;              /* in this tick */
+    uint64_t last_ns;       /* node's clock: when it was seen last, or restored */
+    double pending_s;       /* time since then */
+    uint64_t saved_ns;      /* when it was put last */
+} Job;
+
+/* What a work holds of one device in this tick. */
+typedef struct Part {
+    Job *job;
+    size_t gpu;
+    const Reading *instance; /* NULL: the whole GPU */
+    UsagePart part;
+    WhyCause cause;
+} Part;
+
+struct Jobs {
+    VEC(Job *) open;
+    VEC(Part) parts;
+    size_t devices; /* of all that are open */
+    uint64_t last_ns, lost;
+    uint64_t lost_hashes[LOST_KEPT]; /* a ring: of works that were counted as lost */
+};
+
+/* The tick. */
+typedef struct Tick {
+    Jobs *jobs;
+    const Snapshot *snapshot;
+    const Prices *prices;
+    double s; /* since the last one; 0: it was too long ago */
+    double gap_s;
+} Tick;
+
+const WordRow job_kinds[] = {JOB_KIND_TABLE(WORD_ROW)};
+const WordRow job_endings[] = {JOB_ENDING_TABLE(WORD_ROW)};
+
+/* --- reports ------------------------------------------------------------------------------------------------------ */
+
+void job_report_init(JobReport *r)
+{
+    memset(r, 0, sizeof *r);
+    r->owner.pid = -1;
+    r->memory_peak_bytes = NAN;
+    r->slice_s = JOB_SLICE_S;
+}
+
+void job_report_done(JobReport *r)
+{
+    vec_done(&r->devices);
+    vec_done(&r->problems);
+}
+
+uint32_t job_slice_count(const JobReport *r)
+{
+    const double count = floor(r->elapsed_s / r->slice_s) + 1;
+
+    return count < JOB_SLICES ? (uint32_t)count : JOB_SLICES;
+}
+
+double job_gpu_hours(const JobReport *r)
+{
+    double seconds = 0;
+
+    for (size_t i = 0; i < r->devices.len; i++)
+        seconds += r->devices.at[i].share_s;
+    return seconds / 3600;
+}
+
+double job_energy_j(const JobReport *r)
+{
+    double sum = NAN;
+
+    for (size_t i = 0; i < r->devices.len; i++)
+        if (r->devices.at[i].energy_basis != USAGE_ENERGY_UNKNOWN)
+            sum = (isfinite(sum) ? sum : 0) + r->devices.at[i].energy_j;
+    return sum;
+}
+
+double job_mean(const JobReport *r, UsageMean mean)
+{
+    double sum = 0, known_s = 0;
+
+    for (size_t i = 0; i < r->devices.len; i++) {
+        sum += r->devices.at[i].own[mean];
+        known_s += r->devices.at[i].known_s[mean];
+    }
+    return known_s > 0 ? sum / known_s : (double)NAN;
+}
+
+void job_add_name(const JobReport *r, Str *out)
+{
+    if (r->kind == JOB_OF_MANAGER)
+        str_add(out, r->owner.job);
+    else if (r->kind == JOB_POD)
+        str_addf(out, "%s%s%s", r->owner.namespace, r->owner.namespace[0] ? "/" : "", r->owner.pod);
+    else
+        str_addf(out, "%.12s", r->owner.container);
+}
+
+bool job_is_named(const JobReport *r, const char *name)
+{
+    const size_t len = strlen(name);
+    char full[sizeof r->owner.namespace + sizeof r->owner.pod + 2];
+    Str text;
+
+    str_init_room(&text, full, sizeof full);
+    job_add_name(r, &text);
+    return strcmp(r->id, name) == 0 || strcmp(full, name) == 0 || (r->kind == JOB_POD && strcmp(r->owner.pod, name) == 0) ||
+           (r->kind == JOB_CONTAINER && len >= NAME_LEAST && strncmp(r->owner.container, name, len) == 0);
+}
+
+/* --- whose -------------------------------------------------------------------------------------------------------- */
+
+static JobKind find_kind(const Owner *owner)
+{
+    return owner->job[0]         ? JOB_OF_MANAGER
+           : owner->pod[0]       ? JOB_POD
+           : owner->container[0] ? JOB_CONTAINER
+                                 : JOB_KIND_END;
+}
+
+static bool is_work_of(const JobReport *r, const Owner *owner)
+{
+    if (r->kind != find_kind(owner))
+        return false;
+    if (r->kind == JOB_OF_MANAGER)
+        return strcmp(r->owner.job, owner->job) == 0;
+    if (r->kind == JOB_POD)
+        return strcmp(r->owner.pod, owner->pod) == 0 && strcmp(r->owner.namespace, owner->namespace) == 0;
+    return strcmp(r->owner.container, owner->container) == 0;
+}
+
+/* A process whose pod was not known yet: it was taken for a container. */
+static bool was_container(const JobReport *r, const Owner *owner)
+{
+    return r->kind == JOB_CONTAINER && owner->pid >= 0 && r->owner.pid == owner->pid &&
+           r->owner.start_ns == owner->start_ns;
+}
+
+static void fill_text(char *text, size_t cap, const char *from)
+{
+    if (!text[0])
+        snprintf(text, cap, "%s", from);
+}
+
+/* What is known of it by now. */
+static void set_owner(const Tick *t, JobReport *r, const Owner *owner)
+{
+    const JobInfo *info = job_info_find(&t->snapshot->job_infos, owner->job);
+    const uint64_t boot = t->snapshot->boot_real_ns;
+
+    fill_text(r->owner.user, sizeof r->owner.user, owner->user);
+    fill_text(r->owner.account, sizeof r->owner.account, owner->account);
+    if (r->owner.pid < 0 && owner->pid >= 0) {
+        r->owner.pid = owner->pid;
+        r->owner.start_ns = owner->start_ns;
+        memcpy(r->owner.process, owner->process, sizeof r->owner.process);
+    }
+    if (info)
+        r->info = *info;
+    if (boot && owner->start_ns && (!r->process_real_ns || boot + owner->start_ns < r->process_real_ns))
+        r->process_real_ns = boot + owner->start_ns;
+}
+
+/* Counts a work that cannot be followed, once. */
+static void count_lost(Jobs *jobs, uint64_t hash)
+{
+    for (size_t i = 0; i < LOST_KEPT; i++)
+        if (jobs->lost_hashes[i] == hash)
+            return;
+    jobs->lost_hashes[jobs->lost++ % LOST_KEPT] = hash;
+}
+
+static Job *open_job(const Tick *t, const Owner *owner)
+{
+    const Node *node = t->snapshot->node;
+    const uint64_t hash = owner_work_hash(owner);
+    Jobs *jobs = t->jobs;
+
+    if (jobs->open.len == JOBS_OPEN_MAX) {
+        count_lost(jobs, hash);
+        return NULL;
+    }
+    Job *job = xcalloc(1, sizeof *job);
+    JobReport *r = &job->report;
+    job_report_init(r);
+    r->kind = find_kind(owner);
+    r->owner = *owner;
+    if (r->kind == JOB_POD)
+        r->owner.container[0] = '\0';
+    r->last_real_ns = node->real_ns;
+    r->seen_real_ns = node->real_ns - (uint64_t)(t->s * NS_PER_S);
+    snprintf(r->id, sizeof r->id, "%08" PRIx64 "%04" PRIx64, node->real_ns / NS_PER_S, hash & 0xffff);
+    snprintf(r->node, sizeof r->node, "%s", node->hostname);
+    job->last_ns = node->time_ns;
+    vec_push(&jobs->open, job);
+    return job;
+}
+
+static Job *find_job(const Tick *t, const Owner *owner)
+{
+    for (size_t i = 0; i < t->jobs->open.len; i++) {
+        JobReport *r = &t->jobs->open.at[i]->report;
+
+        if (is_work_of(r, owner))
+            return t->jobs->open.at[i];
+        if (owner->pod[0] && was_container(r, owner)) {
+            r->kind = find_kind(owner);
+            r->owner = *owner;
+            r->owner.container[0] = '\0';
+            return t->jobs->open.at[i];
+        }
+    }
+    return open_job(t, owner);
+}
+
+/* --- what it holds now -------------------------------------------------------------------------------------------- */
+
+static const Reading *find_instance(const NodeGpu *gpu, const Holding *h)
+{
+    for (size_t i = 0; i < gpu->instance_count; i++)
+        if (gpu->instances[i].device.gpu_instance == h->gpu_instance &&
+            gpu->instances[i].device.compute_instance == h->compute_instance)
+            return &gpu->instances[i];
+    return NULL;
+}
+
+/* The verdict of the device; of one that only holds it, that. */
+static WhyCause find_cause(const Node *node, const Holding *h, const Reading *instance)
+{
+    const NodeGpu *gpu = &node->gpus[h->gpu];
+    const ActivityWord word = holding_activity(h, node);
+    const Why *why = !instance                 ? gpu->verdicts
+                     : gpu->instance_verdicts ? &gpu->instance_verdicts[instance - gpu->instances]
+                                               : NULL;
+
+    if (word == ACTIVITY_IDLE_HELD || word == ACTIVITY_FREE)
+        return WHY_IDLE_HELD;
+    return why && why->count > 0 ? why->verdicts[0].cause : WHY_UNKNOWN;
+}
+
+static Part *find_part(const Tick *t, Job *job, const Holding *h, const Reading *instance)
+{
+    for (size_t i = 0; i < t->jobs->parts.len; i++) {
+        Part *part = &t->jobs->parts.at[i];
+
+        if (part->job == job && part->gpu == h->gpu && part->instance == instance)
+            return part;
+    }
+    vec_push(&t->jobs->parts, ((Part){.job = job,
+                                      .gpu = h->gpu,
+                                      .instance = instance,
+                                      .cause = find_cause(t->snapshot->node, h, instance),
+                                      .part = {.held = true, .attribution = h->attribution}}));
+    return &t->jobs->parts.at[t->jobs->parts.len - 1];
+}
+
+static void add_holding(const Tick *t, const Holding *h)
+{
+    const Reading *instance = find_instance(&t->snapshot->node->gpus[h->gpu], h);
+    Job *job;
+
+    if (find_kind(&h->owner) == JOB_KIND_END || (h->gpu_instance != DEVICE_NO_NUMBER && !instance))
+        return;
+    job = find_job(t, &h->owner);
+    if (!job)
+        return;
+    set_owner(t, &job->report, &h->owner);
+    Part *part = find_part(t, job, h, instance);
+    part->part.share += h->share;
+    part->part.processes += (uint32_t)h->process_count;
+    part->part.memory_bytes += h->memory_bytes;
+    if (h->attribution == ATTRIBUTION_UNKNOWN)
+        part->part.attribution = ATTRIBUTION_UNKNOWN;
+    if (h->state == HOLDING_USED)
+        part->cause = find_cause(t->snapshot->node, h, instance);
+    job->seen = true;
+}
+
+/* Several containers of one pod may hold the whole device together; bytes that nobody told are not known. */
+static void finish_part(Part *part)
+{
+    UsagePart *p = &part->part;
+
+    if (p->share > 1 - 1e-9 && (p->attribution == ATTRIBUTION_SAMPLED || p->attribution == ATTRIBUTION_EVEN))
+        p->attribution = part->instance ? ATTRIBUTION_MIG : ATTRIBUTION_EXCLUSIVE;
+    if (p->share > 1)
+        p->share = 1;
+    if (p->memory_bytes == 0)
+        p->memory_bytes = UINT64_MAX;
+}
+
+/* --- adding a tick ------------------------------------------------------------------------------------------------ */
+
+/* Makes slices twice as long until the time fits into them. */
+static JobSlice *find_slice(JobReport *r)
+{
+    while (r->elapsed_s / r->slice_s >= JOB_SLICES) {
+        for (size_t i = 0; i < JOB_SLICES; i++) {
+            JobSlice sum = {0};
+
+            for (size_t k = 2 * i; k < 2 * i + 2 && k < JOB_SLICES; k++) {
+                sum.held += r->slices[k].held;
+                sum.known += r->slices[k].known;
+                sum.busy += r->slices[k].busy;
+                for (size_t w = 0; w < WHY_END; w++)
+                    sum.why[w] += r->slices[k].why[w];
+            }
+            r->slices[i] = sum;
+        }
+        r->slice_s *= 2;
+    }
+    return &r->slices[(size_t)(r->elapsed_s / r->slice_s)];
+}
+
+/* The time since it was seen last is its own, as it is there again. */
+static void pass_time(const Tick *t, Job *job)
+{
+    JobReport *r = &job->report;
+    const uint64_t real_ns = t->snapshot->node->real_ns;
+
+    if (job->restored && !job->started) { /* no agent ran */
+        const double passed_s = real_ns > r->last_real_ns ? (double)(real_ns - r->last_real_ns) / NS_PER_S : 0;
+
+        r->elapsed_s += passed_s;
+        r->unseen_s += fmax(passed_s - t->s, 0);
+    } else {
+        r->elapsed_s += job->pending_s + t->s + (job->started ? t->gap_s : 0);
+        r->away_s += job->pending_s;
+        r->unseen_s += job->started ? t->gap_s : 0;
+    }
+    job->started = true;
+    job->pending_s = 0;
+    job->last_ns = t->snapshot->node->time_ns;
+    r->last_real_ns = real_ns;
+}
+
+static UsageDevice *find_device(Jobs *jobs, JobReport *r, const NodeGpu *gpu, const Reading *reading)
+{
+    for (size_t i = 0; i < r->devices.len; i++)
+        if (device_equal(&r->devices.at[i].device, &reading->device)) {
+            r->devices.at[i].gpu_index = gpu->reading.device.index;
+            r->devices.at[i].gpu_share = reading == &gpu->reading ? 1 : reading_mig_share(&gpu->reading, reading);
+            return &r->devices.at[i];
+        }
+    if (jobs->devices == JOBS_DEVICES_MAX || r->devices.len == USAGE_DEVICES_MAX) {
+        r->devices_lost = true;
+        return NULL;
+    }
+    jobs->devices++;
+    usage_device_init(vec_add(&r->devices), &gpu->reading, reading);
+    return &r->devices.at[r->devices.len - 1];
+}
+
+static void add_cost(const Tick *t, JobReport *r, const Part *part)
+{
+    const NodeGpu *gpu = &t->snapshot->node->gpus[part->gpu];
+    const double slices = part->instance ? reading_mig_share(&gpu->reading, part->instance) : 1;
+    char text[PRICE_TEXT_CAP];
+    PriceTag tag;
+
+    prices_find(t->prices, gpu->reading.device.name, part->instance ? part->instance->profile : "", slices,
+                t->snapshot->node->real_ns, text);
+    if (price_tag_read(text, &tag) < 0)
+        return;
+    if (!r->currency[0])
+        memcpy(r->currency, tag.currency, sizeof r->currency);
+    else if (strcmp(r->currency, tag.currency) != 0)
+        snprintf(r->currency, sizeof r->currency, "?");
+    r->cost += tag.per_hour * slices * part->part.share * t->s / 3600;
+    r->priced_s += t->s;
+}
+
+static void add_to_slice(JobSlice *slice, const Part *part, const Reading *reading, double s)
+{
+    double value;
+
+    slice->held += (float)s;
+    slice->why[part->cause] += (float)s;
+    if (sample_double(&reading->sample[METRIC_PROF_SM_ACTIVE], &value) ||
+        (sample_double(&reading->sample[METRIC_GPU_UTIL], &value) && (value /= 100, true))) {
+        slice->known += (float)s;
+        slice->busy += (float)(fmin(value, 1) * part->part.share * s);
+    }
+}
+
+static void add_part(const Tick *t, const Part *part)
+{
+    const NodeGpu *gpu = &t->snapshot->node->gpus[part->gpu];
+    const Reading *reading = part->instance ? part->instance : &gpu->reading;
+    JobReport *r = &part->job->report;
+    UsageDevice *d = find_device(t->jobs, r, gpu, reading);
+
+    if (!d)
+        return;
+    usage_device_update(d, gpu, part->instance, &part->part, t->s);
+    add_to_slice(find_slice(r), part, reading, t->s);
+    add_cost(t, r, part);
+}
+
+/* It came in this tick, or holds the device no more: the counters say nothing of it from then on. */
+static void leave_devices(const Tick *t, Job *job)
+{
+    for (size_t i = 0; i < job->report.devices.len; i++) {
+        UsageDevice *d = &job->report.devices.at[i];
+        bool held = false;
+
+        for (size_t k = 0; k < t->jobs->parts.len && !held; k++) {
+            const Part *part = &t->jobs->parts.at[k];
+            const NodeGpu *gpu = &t->snapshot->node->gpus[part->gpu];
+
+            held = part->job == job &&
+                   device_equal(&d->device, part->instance ? &part->instance->device : &gpu->reading.device);
+        }
+        if (held)
+            continue;
+        d->now = (UsagePart){.held = false};
+        d->energy_mj = d->power_w = NAN;
+        d->span_s = d->span_share_s = 0;
+        for (size_t k = 0; k < USAGE_COUNTERS; k++)
+            d->throttle_ns[k] = NAN;
+    }
+}
+
+static bool holds_device_of(const JobReport *r, const Incident *incident)
+{
+    for (size_t i = 0; i < r->devices.len; i++)
+        if (r->devices.at[i].now.held && incident_hits(incident, &r->devices.at[i].device))
+            return true;
+    return false;
+}
+
+static void note_problem(JobReport *r, const Incident *incident)
+{
+    JobProblem problem = {.severity = incident->severity,
+                          .gpu = incident->device.kind == DEVICE_NODE ? DEVICE_NO_NUMBER : incident->device.index,
+                          .first_real_ns = incident->first_real_ns};
+
+    for (size_t i = 0; i < r->problems.len; i++)
+        if (strcmp(r->problems.at[i].id, incident->id) == 0) {
+            r->problems.at[i].severity = incident->severity > r->problems.at[i].severity ? incident->severity
+                                                                                          : r->problems.at[i].severity;
+            return;
+        }
+    if (r->problems.len == JOB_PROBLEMS_MAX) {
+        r->problems_lost++;
+        return;
+    }
+    memcpy(problem.id, incident->id, sizeof problem.id);
+    memcpy(problem.class, incident->class, sizeof problem.class);
+    memcpy(problem.title, incident->title, sizeof problem.title);
+    vec_push(&r->problems, problem);
+}
+
+static void note_peak(JobReport *r)
+{
+    double sum = NAN;
+
+    for (size_t i = 0; i < r->devices.len; i++) {
+        const UsagePart *now = &r->devices.at[i].now;
+
+        if (now->held && now->memory_bytes != UINT64_MAX)
+            sum = (isfinite(sum) ? sum : 0) + (double)now->memory_bytes;
+    }
+    r->memory_peak_bytes = fmax(r->memory_peak_bytes, sum);
+}
+
+static void add_tick(const Tick *t, Job *job)
+{
+    JobReport *r = &job->report;
+
+    pass_time(t, job);
+    memcpy(r->driver, t->snapshot->node->driver_version, sizeof r->driver);
+    for (size_t i = 0; i < t->jobs->parts.len; i++)
+        if (t->jobs->parts.at[i].job == job)
+            add_part(t, &t->jobs->parts.at[i]);
+    note_peak(r);
+    for (size_t i = 0; i < t->snapshot->incident_count; i++)
+        if (holds_device_of(r, t->snapshot->incidents[i]))
+            note_problem(r, t->snapshot->incidents[i]);
+}
+
+/* --- its life ----------------------------------------------------------------------------------------------------- */
+
+static void free_job(Job *job)
+{
+    job_report_done(&job->report);
+    free(job);
+}
+
+static bool has_left(const Job *job, uint64_t now_ns)
+{
+    const uint64_t left_ns = job->report.kind == JOB_OF_MANAGER ? JOB_LEFT_MANAGER_NS : JOB_LEFT_NS;
+
+    return !job->seen && now_ns - job->last_ns >= left_ns;
+}
+
+/* The first saves soon, as many works are short: after 1 s, 2 s, 4 s, ... */
+static bool is_due(const Job *job, uint64_t now_ns)
+{
+    const double least = SAVE_FIRST_NS, half = job->report.elapsed_s * NS_PER_S / 2;
+    const double wait = fmin(fmax(half, least), (double)JOB_SAVE_NS);
+
+    return job->saved_ns == 0 || (double)(now_ns - job->saved_ns) >= wait;
+}
+
+static void keep_job(const Tick *t, size_t i, JobsPut put, void *self)
+{
+    const uint64_t now_ns = t->snapshot->node->time_ns;
+    Job *job = t->jobs->open.at[i];
+    const bool left = has_left(job, now_ns);
+
+    if (left)
+        job->report.ending = job->started ? JOB_LEFT : JOB_MISSED;
+    if (left || (job->seen && is_due(job, now_ns))) {
+        put(self, &job->report);
+        job->saved_ns = now_ns;
+    }
+    if (!left)
+        return;
+    t->jobs->devices -= job->report.devices.len;
+    vec_remove(&t->jobs->open, i);
+    free_job(job);
+}
+
+void jobs_update(Jobs *jobs, const Snapshot *snapshot, const Prices *prices, JobsPut put, void *self)
+{
+    const uint64_t now_ns = snapshot->node->time_ns;
+    const uint64_t passed = jobs->last_ns ? now_ns - jobs->last_ns : 0;
+    const double passed_s = (double)passed / NS_PER_S;
+    const bool gap = passed > GAP_NS;
+    const Tick t = {.jobs = jobs,
+                    .snapshot = snapshot,
+                    .prices = prices,
+                    .s = gap ? 0 : passed_s,
+                    .gap_s = gap ? passed_s : 0};
+
+    for (size_t i = 0; i < jobs->open.len; i++) {
+        jobs->open.at[i]->seen = false;
+        if (jobs->last_ns == 0)
+            jobs->open.at[i]->last_ns = now_ns;
+    }
+    jobs->last_ns = now_ns;
+    vec_clear(&jobs->parts);
+    for (size_t i = 0; i < snapshot->holding_count; i++)
+        add_holding(&t, &snapshot->holdings[i]);
+    for (size_t i = 0; i < jobs->parts.len; i++)
+        finish_part(&jobs->parts.at[i]);
+    for (size_t i = 0; i < jobs->open.len; i++) {
+        leave_devices(&t, jobs->open.at[i]);
+        if (jobs->open.at[i]->seen)
+            add_tick(&t, jobs->open.at[i]);
+        else
+            jobs->open.at[i]->pending_s += passed_s;
+    }
+    for (size_t i = jobs->open.len; i-- > 0;)
+        keep_job(&t, i, put, self);
+}
+
+void jobs_save(Jobs *jobs, JobsPut put, void *self)
+{
+    for (size_t i = 0; i < jobs->open.len; i++)
+        put(self, &jobs->open.at[i]->report);
+}
+
+/* --- the set ------------------------------------------------------------------------------------------------------ */
+
+Jobs *jobs_new(void)
+{
+    return xcalloc(1, sizeof(Jobs));
+}
+
+void jobs_free(Jobs *jobs)
+{
+    if (!jobs)
+        return;
+    for (size_t i = 0; i < jobs->open.len; i++)
+        free_job(jobs->open.at[i]);
+    vec_done(&jobs->open);
+    vec_done(&jobs->parts);
+    free(jobs);
+}
+
+void jobs_restore(Jobs *jobs, JobReport *report)
+{
+    Job *job;
+
+    if (jobs->open.len == JOBS_OPEN_MAX || jobs->devices + report->devices.len > JOBS_DEVICES_MAX) {
+        jobs->lost++;
+        job_report_done(report);
+        return;
+    }
+    job = xcalloc(1, sizeof *job);
+    job->report = *report;
+    job->report.restarts++;
+    job->restored = true;
+    jobs->devices += report->devices.len;
+    vec_push(&jobs->open, job);
+    memset(report, 0, sizeof *report);
+}
+
+void jobs_add_wanted(uint64_t wanted[METRIC_SET_WORDS])
+{
+    static const MetricId ids[] = {METRIC_PROF_SM_ACTIVE,           METRIC_GPU_UTIL,    METRIC_PROF_PIPE_TENSOR_ACTIVE,
+                                   METRIC_PROF_DRAM_ACTIVE,         METRIC_FB_USED,     METRIC_FB_TOTAL,
+                                   METRIC_TOTAL_ENERGY_CONSUMPTION, METRIC_POWER_USAGE, METRIC_GPU_TEMP,
+                                   METRIC_CLOCKS_EVENT_REASONS};
+
+    for (size_t i = 0; i < ARRAY_LEN(ids); i++)
+        metric_set_add(wanted, ids[i]);
+}
+
+size_t jobs_count(const Jobs *jobs)
+{
+    return jobs->open.len;
+}
+
+const JobReport *jobs_at(const Jobs *jobs, size_t i)
+{
+    return &jobs->open.at[i]->report;
+}
+
+uint64_t jobs_lost(const Jobs *jobs)
+{
+    return jobs->lost;
+}

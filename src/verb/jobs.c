@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `stoker jobs`: reports of jobs, pods and containers, from the running agent and its journal. */
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "service/jobs/job_report.h"
+#include "service/journal/journal.h"
+#include "verb/agent/control.h"
+#include "verb/past.h"
+#include "verb/trace/outfile.h"
+
+enum { OUT_MAX = 256 << 20, LIST_MAX = 1000 };
+
+typedef struct ListOptions {
+    PastOptions past;
+    const char *since, *user;
+    bool json;
+} ListOptions;
+
+typedef struct ShowOptions {
+    PastOptions past;
+    bool json, line;
+    const char *html;
+} ShowOptions;
+
+static const OptSpec list_opts[] = {
+    OPT_ROW("since", OPT_STRING, ListOptions, since, .metavar = "TIME", .def = "1d",
+            .help = "those that were seen since: 7d, or 2026-01-05T08:00:00Z"),
+    OPT_ROW("user", OPT_STRING, ListOptions, user, .short_flag = 'u', .metavar = "USER", .help = "only this user's"),
+    OPT_ROW("json", OPT_BOOL, ListOptions, json, .help = "as JSON (docs/jobs.schema.json)"),
+    PAST_OPTS(ListOptions),
+};
+
+static const OptSpec show_opts[] = {
+    OPT_ROW("json", OPT_BOOL, ShowOptions, json, .help = "as JSON (docs/jobs.schema.json)"),
+    OPT_ROW("line", OPT_BOOL, ShowOptions, line, .help = "as one line, for an epilog or a job's comment"),
+    OPT_ROW("html", OPT_STRING, ShowOptions, html, .metavar = "FILE",
+            .help = "write it to FILE as a page of its own (-: to standard output)"),
+    PAST_OPTS(ShowOptions),
+};
+
+/* What is read, and where the first error came. */
+typedef struct Collected {
+    JobReports reports;
+    size_t agents; /* the first so many are the agent's: newer than the journal's */
+    VerbCall *call;
+} Collected;
+
+static bool has_report(const Collected *c, const char *id)
+{
+    for (size_t i = 0; i < c->agents; i++)
+        if (strcmp(c->reports.at[i].id, id) == 0)
+            return true;
+    return false;
+}
+
+/* One of the journal that the agent did not give. One that cannot be read is left out. */
+static void add_kept(void *self, const char *json, size_t len)
+{
+    Collected *c = self;
+    const size_t before = c->reports.len;
+    Err err;
+
+    if (jobs_read(json, len, &c->reports, &err) < 0) {
+        fprintf(stderr, "%s: a report in the journal cannot be read: %s\n", c->call->path, err.text);
+    } else if (c->reports.len > before && has_report(c, c->reports.at[before].id)) {
+        job_report_done(&c->reports.at[before]);
+        c->reports.len--;
+    }
+}
+
+/* What the agent answers; nothing where it does not know it, or is of an older version. */
+static int ask_agent(const Past *past, const char *line, Collected *c)
+{
+    CLEANUP(str_done) Str out = {0};
+    int code;
+
+    str_init(&out, CONTROL_REPLY_MAX);
+    TRY(past_ask(past, line, &out, &code));
+    if (code == EXIT_FINE)
+        TRY(jobs_read(out.text, out.len, &c->reports, &past->call->err));
+    c->agents = c->reports.len;
+    return 0;
+}
+
+/* Without an agent a report that was saved last says what was known then. */
+static void say_no_agent(const Past *past)
+{
+    if (!past->agent)
+        fprintf(stderr, "%s: no agent runs; this is what the journal '%s' knew last\n", past->call->path, past->journal);
+}
+
+/* --- the list ----------------------------------------------------------------------------------------------------- */
+
+static bool is_wanted(const JobReport *r, const ListOptions *o, uint64_t since_real_ns)
+{
+    return (r->ending == JOB_RUNS || r->last_real_ns >= since_real_ns) &&
+           (!o->user || strcmp(r->owner.user, o->user) == 0);
+}
+
+/* Those that run first, then the last that ended. */
+static int compare_reports(const void *a, const void *b)
+{
+    const JobReport *one = *(const JobReport *const *)a, *other = *(const JobReport *const *)b;
+    const bool runs = one->ending == JOB_RUNS, others = other->ending == JOB_RUNS;
+
+    if (runs != others)
+        return runs ? -1 : 1;
+    if (one->last_real_ns != other->last_real_ns)
+        return one->last_real_ns > other->last_real_ns ? -1 : 1;
+    return strcmp(one->id, other->id);
+}
+
+static void print_list(const Collected *c, const ListOptions *o, uint64_t since_real_ns)
+{
+    const uint64_t now = clock_real(clock_kernel());
+    const JobStyle style = {.width = verb_width(), .utf8 = verb_utf8(), .real_ns = now};
+    VEC(const JobReport *) wanted = {0};
+    CLEANUP(str_done) Str out = {0};
+
+    for (size_t i = 0; i < c->reports.len; i++)
+        if (is_wanted(&c->reports.at[i], o, since_real_ns))
+            vec_push(&wanted, &c->reports.at[i]);
+    vec_sort(&wanted, compare_reports);
+    str_init(&out, OUT_MAX);
+    if (o->json)
+        jobs_json(wanted.at, wanted.len, wanted.len > 0 ? wanted.at[0]->node : "", now, &out);
+    else
+        jobs_text(wanted.at, wanted.len, &style, &out);
+    fwrite(out.text, 1, out.len, stdout);
+    vec_done(&wanted);
+}
+
+static int collect_list(const Past *past, uint64_t since_real_ns, Collected *c)
+{
+    int rc = 0;
+
+    if (past->agent)
+        TRY(ask_agent(past, "jobs", c));
+    if (past->journal[0])
+        rc = journal_read_jobs(past->journal, since_real_ns, LIST_MAX, add_kept, c, &past->call->err);
+    else if (!past->agent)
+        rc = -ENOENT;
+    if (rc == -ENOENT && !past->agent)
+        return past_fail_nothing(past);
+    if (rc < 0 && past->agent) {
+        fprintf(stderr, "%s: %s; older ones are not shown\n", past->call->path, past->call->err.text);
+        rc = 0;
+    }
+    return rc;
+}
+
+static int jobs_run(VerbCall *call, const void *options)
+{
+    const ListOptions *o = options;
+    Collected c = {.call = call};
+    uint64_t since = 0;
+    Past past;
+    int code = EXIT_FINE;
+
+    if (past_since(o->since, clock_real(clock_kernel()), &since, &call->err) < 0)
+        return verb_failf(call, EXIT_USAGE, "--since: '%s' is neither a duration (1d) nor an instant", o->since);
+    if (past_open(call, &o->past, &past) < 0 || collect_list(&past, since, &c) < 0)
+        code = verb_fail(call, EXIT_UNKNOWN);
+    else {
+        say_no_agent(&past);
+        print_list(&c, o, since);
+    }
+    job_reports_done(&c.reports);
+    return code;
+}
+
+/* --- one ---------------------------------------------------------------------------------------------------------- */
+
+static int collect_one(const Past *past, const char *name, Collected *c)
+{
+    char line[CONTROL_LINE_MAX];
+    int rc = 0;
+
+    snprintf(line, sizeof line, "job %s", name);
+    if (past->agent)
+        TRY(ask_agent(past, line, c));
+    if (c->reports.len > 0)
+        return 0;
+    if (!past->agent && !past->journal[0])
+        return past_fail_nothing(past);
+    if (past->journal[0])
+        rc = journal_read_job(past->journal, name, add_kept, c, &past->call->err);
+    if (rc == -ENOENT && !past->agent)
+        return past_fail_nothing(past);
+    if (rc < 0 && rc != -ENOENT)
+        return rc;
+    if (c->reports.len == 0)
+        return err_set(&past->call->err, -ENOENT,
+                       "no report of '%.100s': it held no GPU here while an agent ran, or it is too old; "
+                       "'stoker jobs' lists them",
+                       name);
+    return 0;
+}
+
+static int write_page(VerbCall *call, const char *path, const Str *page)
+{
+    CLEANUP(outfile_drop_at) OutFile *out = NULL;
+
+    if (outfile_open(path, &out, &call->err) < 0 || outfile_write(out, page->text, page->len, &call->err) < 0 ||
+        outfile_commit(TAKE(out), &call->err) < 0)
+        return verb_fail(call, EXIT_UNKNOWN);
+    return EXIT_FINE;
+}
+
+static int print_report(VerbCall *call, const ShowOptions *o, const JobReport *report)
+{
+    const uint64_t now = clock_real(clock_kernel());
+    CLEANUP(str_done) Str out = {0};
+
+    str_init(&out, OUT_MAX);
+    if (o->html) {
+        job_html(report, now, &out);
+        return write_page(call, o->html, &out);
+    }
+    if (o->json)
+        job_json(report, &out);
+    else if (o->line)
+        job_line(report, &out);
+    else
+        job_text(report, &(JobStyle){.width = verb_width(), .utf8 = verb_utf8(), .real_ns = now}, &out);
+    if (o->json || o->line)
+        str_addc(&out, '\n');
+    fwrite(out.text, 1, out.len, stdout);
+    return EXIT_FINE;
+}
+
+static int show_run(VerbCall *call, const void *options)
+{
+    const ShowOptions *o = options;
+    Collected c = {.call = call};
+    Past past;
+    int code;
+
+    if (call->args.len != 1 || strcspn(call->args.items[0], " \t\n") != strlen(call->args.items[0]))
+        return verb_failf(call, EXIT_USAGE, "which one? it takes a job's number, a pod, a container or a report's id");
+    if (o->json + o->line + (o->html != NULL) > 1)
+        return verb_failf(call, EXIT_USAGE, "--json, --line and --html are different outputs: give one of them");
+    if (past_open(call, &o->past, &past) < 0 || collect_one(&past, call->args.items[0], &c) < 0)
+        code = verb_fail(call, EXIT_UNKNOWN);
+    else {
+        say_no_agent(&past);
+        code = print_report(call, o, &c.reports.at[0]);
+    }
+    job_reports_done(&c.reports);
+    return code;
+}
+
+static const Verb verb_show = {
+    .name = "show",
+    .summary = "the report of one job, pod or container",
+    .usage = "[--json|--line|--html FILE] NAME",
+    .description =
+        "Shows what it did with the GPUs of this node: utilisation, memory, energy, verdicts by time, incidents on its "
+        "GPUs, cost where a price is known, and advice that its numbers support. NAME is a job's number, a pod "
+        "(NAMESPACE/POD or POD), a container's id (12 digits or more) or a report's id; of several the last one is "
+        "shown. One that still runs is shown as it is now, so that an epilog need not wait.",
+    .examples = "stoker jobs show 4711\n"
+                "stoker jobs show 4711 --html report.html\n"
+                "scontrol update job=4711 comment=\"$(stoker jobs show 4711 --line)\"",
+    .exit_codes = "0  it is shown\n"
+                  "2  the command line is wrong\n"
+                  "3  there is no such report, or neither an agent nor a journal",
+    VERB_OPTS(show_opts, ShowOptions),
+    .run = show_run,
+};
+
+static const Verb *const subs[] = {&verb_show, NULL};
+
+const Verb verb_jobs = {
+    .name = "jobs",
+    .summary = "what each job, pod and container did with the GPUs, while it runs and when it has ended",
+    .usage = "[--since TIME] [--user USER] [--json] | show NAME",
+    .description =
+        "Lists the reports that the agent keeps of jobs of a workload manager, pods and containers that held GPUs: those "
+        "that run, then the last that ended. WORK is the multiprocessors' time that they used, of the time that they "
+        "held the GPUs. Asks the running agent and reads its journal; without an agent the journal alone.",
+    .examples = "stoker jobs\n"
+                "stoker jobs --since 7d --user alice\n"
+                "stoker jobs --json | jq -r '.jobs[] | [.job, .user, .gpu_hours, .sm_active] | @tsv'",
+    .exit_codes = "0  it is shown\n"
+                  "2  the command line is wrong\n"
+                  "3  neither an agent nor a journal answers",
+    VERB_OPTS(list_opts, ListOptions),
+    .no_args = "; 'show NAME' takes one",
+    .run = jobs_run,
+    .subs = subs,
+};

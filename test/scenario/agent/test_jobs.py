@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`stoker jobs` and /api/v1/jobs: reports of planted owners, while they run, over a killed agent, and after their end."""
+import json
+import pathlib
+import signal
+import subprocess
+
+import jsonschema
+import pytest
+import yaml
+from agent_rig import until
+
+SCHEMA = json.loads((pathlib.Path(__file__).resolve().parents[3] / "docs" / "jobs.schema.json").read_text())
+WORK = [{"name": "pretrain", "kind": "train", "gpus": "0", "process": "python", "user": "alice", "job": "4711.3"},
+        {"name": "chat", "kind": "decode", "gpus": "1", "process": "vllm", "user": "root", "pod": "serving/chat-0", "memory": "20GiB"},
+        {"name": "draft", "kind": "decode", "gpus": "1", "process": "vllm", "user": "root", "pod": "serving/draft-0", "memory": "20GiB"},
+        {"name": "embed", "kind": "inference", "gpus": "2", "process": "tritonserver", "user": "bob", "container": "docker"},
+        {"name": "book", "kind": "idle-context", "gpus": "3", "process": "python", "user": "carol", "job": "4712.0"},
+        {"name": "bare", "kind": "train", "gpus": "6", "process": "python", "user": "dave"}]
+SCENE = {"about": "jobs", "node": {"cgroups": "systemd"}, "gpus": {"board": "h100-sxm-80gb", "count": 8}, "work": WORK, "truth": []}
+PRICES = "prices:\n  currency: EUR\n  list:\n    - {id: h100, board: H100, on_demand: 3.6}\n"
+
+
+class Place:
+    def __init__(self, stoker, tmp, make_node, make_agent, speed=1):
+        self.stoker, self.make_agent = stoker, make_agent
+        self.journal, self.config = tmp / "journal.db", tmp / "stoker.yaml"
+        scene = tmp / "scene.yaml"
+        scene.write_text(yaml.safe_dump(SCENE))
+        self.config.write_text(PRICES)
+        self.node = make_node(scene, speed=speed)
+        self.agent = None
+
+    def start(self, *options):
+        self.agent = self.make_agent(self.node.env, options=["--journal", self.journal, "--config", self.config, *options])
+        return self.agent
+
+    def run(self, *words, code=0):
+        done = subprocess.run([self.stoker, "jobs", *words, "--control", str(self.agent.control), "--journal", str(self.journal)],
+                              env=self.node.env, capture_output=True, text=True)
+        assert done.returncode == code, (words, done.stdout, done.stderr)
+        return done.stdout if code == 0 else done.stderr
+
+    def jobs(self, *words):
+        """By number, pod or user of a container."""
+        told = json.loads(self.run("--json", *words))
+        jsonschema.validate(told, SCHEMA)
+        return {one["job"] or one["pod"] or one["user"]: one for one in told["jobs"]}
+
+    def show(self, name):
+        one = json.loads(self.run("show", name, "--json"))
+        jsonschema.validate(one, SCHEMA)
+        return one
+
+
+@pytest.fixture
+def place(stoker, tmp_path, make_node, make_agent):
+    return lambda **of_node: Place(stoker, tmp_path, make_node, make_agent, **of_node)
+
+
+def mean(report):
+    return report["gpus"][0]["sm_active"]
+
+
+def test_planted_owners_over_a_killed_agent(place, tmp_path):
+    place = place()
+    place.start()
+    found = until(lambda: (j := place.jobs()).keys() == {"4711", "4712", "chat-0", "draft-0", "bob"} and
+                  all(r["elapsed_s"] > 8 and mean(r) is not None for r in j.values()) and j, lambda: place.run())
+    assert {name: [g["gpu"] for g in r["gpus"]] for name, r in found.items()} == {
+        "4711": [0], "chat-0": [1], "draft-0": [1], "bob": [2], "4712": [3]}
+    assert {r["kind"] for r in found.values()} == {"job", "pod", "container"}
+    assert mean(found["4711"]) > 0.5 and found["4711"]["user"] == "alice" and found["4711"]["gpus"][0]["attribution"] == "exclusive"
+    assert found["4711"]["verdicts"] and found["4711"]["energy_j"] > 0
+    for name in ("chat-0", "draft-0"):  # neither shows the whole GPU's numbers
+        gpu = found[name]["gpus"][0]
+        assert gpu["share"] < 0.95 and gpu["sm_active"] < 0.95 * gpu["device"]["sm_active"], gpu
+    assert abs(found["4711"]["cost"] / found["4711"]["priced_s"] - 3.6 / 3600) < 1e-9
+    idle = until(lambda: (r := place.show("4712"))["verdicts"][0]["cause"] == "idle_held" and r, lambda: place.run("show", "4712"))
+    assert mean(idle) < 0.05
+
+    # by every name and in every form
+    for name in ("serving/chat-0", "chat-0", found["chat-0"]["id"]):
+        assert place.show(name)["id"] == found["chat-0"]["id"]
+    assert place.show(found["bob"]["container"][:12])["id"] == found["bob"]["id"]
+    assert place.agent.json("/api/v1/jobs/4711")[1]["id"] == found["4711"]["id"]
+    assert place.agent.json("/api/v1/jobs/serving/chat-0")[1]["id"] == found["chat-0"]["id"]
+    assert {r["id"] for r in place.agent.json("/api/v1/jobs")[1]["jobs"]} == {r["id"] for r in found.values()}
+    assert place.agent.get("/api/v1/jobs/9999")[0] == 404
+    line = place.run("show", "4711", "--line")
+    assert line.startswith("stoker: gpus=1 time=") and line.endswith(f" report={found['4711']['id']}\n") and line.count("\n") == 1
+    assert "Job 4711 of alice: runs" in place.run("show", "4711") and "alice" in place.run("--user", "alice")
+    assert place.jobs("--user", "alice").keys() == {"4711"}
+    place.run("show", "4711", "--html", str(tmp_path / "report.html"))
+    assert "Job 4711 of alice" in (tmp_path / "report.html").read_text()
+    assert "no report of '9999'" in place.run("show", "9999", code=3)
+    place.run("show", "4711", "--json", "--line", code=2)
+    place.run("show", code=2)
+
+    # killed: what was saved last is there, and the next agent goes on with it
+    saved = until(lambda: (r := place.show("4711"))["elapsed_s"] > 17 and r, lambda: place.run())  # the save at 16 s is on its way
+    until(lambda: place.agent.json("/api/v1/jobs/4711")[1]["elapsed_s"] > saved["elapsed_s"] + 2, lambda: place.run())
+    place.agent.process.send_signal(signal.SIGKILL)
+    place.agent.process.wait()
+    kept = place.show("4711")
+    assert kept["id"] == saved["id"] and kept["state"] == "running" and 0 < kept["gpu_hours"] <= kept["elapsed_s"] / 3600
+    assert kept["elapsed_s"] >= 8 and mean(kept) > 0.5
+    place.start()
+    after = until(lambda: (r := place.show("4711"))["agent_restarts"] == 1 and r["elapsed_s"] > saved["elapsed_s"] + 2 and
+                  r["gpu_hours"] > kept["gpu_hours"] and r, lambda: place.run())
+    assert after["id"] == saved["id"] and after["unseen_s"] > 0
+    assert after["gpu_hours"] * 3600 <= after["elapsed_s"] - after["unseen_s"] + 1.5
+    assert place.jobs().keys() == found.keys()  # nobody twice
+
+
+def test_ends_with_and_without_an_agent(place, tmp_path):
+    place, given = place(speed=60), tmp_path / "given"
+    given.mkdir()
+    for gpu, job in ((4, "4720"), (5, "4721")):
+        (given / str(gpu)).write_text(f"{job}\n")
+    options = ["--clock-speed", "60", "--hpc-job-mapping-dir", given]
+    place.start(*options)
+    until(lambda: {"4720", "4721", "chat-0"} <= place.jobs().keys(), lambda: place.run())
+    (given / "4").unlink()
+    ended = until(lambda: (r := place.show("4720"))["state"] == "ended" and r, lambda: place.run())
+    assert ended["ended_by"] == "left" and [g["gpu"] for g in ended["gpus"]] == [4] and ended["gpus"][0]["processes"] == 0
+    assert place.show("4721")["state"] == "running"
+    assert "Job 4720: ended" in place.run("show", "4720")
+    place.agent.stop()
+    last = place.show("4721")
+    (given / "5").unlink()
+    place.start(*options)
+    missed = until(lambda: (r := place.show("4721"))["state"] == "ended" and r, lambda: place.run())
+    assert missed["ended_by"] == "no_agent" and missed["seen_until"] == last["seen_until"]
+    assert missed["gpu_hours"] == pytest.approx(last["gpu_hours"]) and "ended while no agent ran" in place.run("show", "4721")
+    assert place.show("4720") == ended  # as it was kept
+    assert {r["job"] for r in place.agent.json("/api/v1/jobs")[1]["jobs"]} >= {"4720", "4721"}  # those that have ended too
