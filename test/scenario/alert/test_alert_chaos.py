@@ -39,8 +39,8 @@ class Node:
 def config(hook, manager):
     return f"""
 receivers:
-  hook: {{webhook: {{url: "{hook.url}/", timeout: 1s}}}}
-  am: {{alertmanager: {{urls: ["{manager.url}"], timeout: 1s}}}}
+  hook: {{webhook: {{url: "{hook.url}/", timeout: 60s}}}}
+  am: {{alertmanager: {{urls: ["{manager.url}"], timeout: 60s}}}}
 routes:
   - {{receivers: [hook, am], repeat_interval: 0}}
 """

@@ -56,48 +56,56 @@ def test_command_that_fails_is_run_again(start, tmp_path):
     run = script(tmp_path, f'echo "$STOKER_KEY" >> {tmp_path}/runs; test -e {tmp_path}/good || exit 3\n')
     driver = start(command(json.dumps([str(run)])))
     driver.tell(id="a")
-    state = driver.wait_receiver("c", lambda r: r["failed"] == 1)
+    state = driver.wait_receiver("c", lambda r: r["failed"] >= 1)
     assert state["why"] == "command: exit code 3"
     (tmp_path / "good").touch()
     driver.advance(2)
     driver.wait_receiver("c", lambda r: r["sent"] == 1)
-    assert (tmp_path / "runs").read_text() == "a-0.0\na-0.0\n"
+    runs = (tmp_path / "runs").read_text().splitlines()
+    assert len(runs) >= 2 and set(runs) == {"a-0.0"}
+
+
+def is_over(pid):
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as stat:
+            return stat.read().rsplit(")", 1)[1].split()[0] == "Z"  # nobody may reap it in a container
+    except OSError:
+        return True
+
+
+def pid_in(path):
+    """Of the first run that came so far: a busy machine ends one before it says its number, and there is another."""
+    return int(wait_for(lambda: path.exists() and path.read_text().strip()))
 
 
 @pytest.mark.parametrize("text", ["sleep 1000\n", "trap '' TERM\nwhile :; do sleep 1; done\n"])
 def test_command_that_hangs_is_ended_with_its_children(start, tmp_path, text):
-    run = script(tmp_path, f"echo $$ > {tmp_path}/pid\n" + text)
+    run = script(tmp_path, f"echo $$ > {tmp_path}/part; mv {tmp_path}/part {tmp_path}/pid\n" + text)
     driver = start(command(json.dumps([str(run)]), more=", timeout: 200ms"))
     driver.tell(id="a")
-    state = driver.wait_receiver("c", lambda r: r["failed"] == 1)
+    state = driver.wait_receiver("c", lambda r: r["failed"] >= 1)
     assert state["why"] == "command: timed out"
-    with pytest.raises(ProcessLookupError):
-        os.kill(int((tmp_path / "pid").read_text()), 0)
+    pid = pid_in(tmp_path / "pid")
+    wait_for(lambda: is_over(pid))
 
 
 def test_what_a_hanging_command_started_ends_with_it(start, tmp_path):
     run = script(tmp_path, f"(trap '' TERM; while :; do sleep 1; done) &\necho $! > {tmp_path}/part; mv {tmp_path}/part {tmp_path}/pid; wait\n")
     driver = start(command(json.dumps([str(run)]), more=", timeout: 1s"))
     driver.tell(id="a")
-    pid = int(wait_for((tmp_path / "pid").exists) and (tmp_path / "pid").read_text())
-    driver.wait_receiver("c", lambda r: r["failed"] == 1)
-
-    def is_over():
-        try:
-            return open(f"/proc/{pid}/stat").read().split()[2] == "Z"  # nobody may reap it in a container
-        except OSError:
-            return True
+    pid = pid_in(tmp_path / "pid")
+    driver.wait_receiver("c", lambda r: r["failed"] >= 1)
     try:
-        wait_for(is_over)
+        wait_for(lambda: is_over(pid))
     finally:
-        if not is_over():
+        if not is_over(pid):
             os.kill(pid, 9)
 
 
 def test_command_that_cannot_be_run(start):
     driver = start(command('["/nonexistent/page"]'))
     driver.tell(id="a")
-    state = driver.wait_receiver("c", lambda r: r["failed"] == 1)
+    state = driver.wait_receiver("c", lambda r: r["failed"] >= 1)
     assert "/nonexistent/page" in state["why"] and not state["fine"]
 
 
@@ -107,8 +115,7 @@ def test_hanging_command_does_not_hold_up_the_end(start, tmp_path):
     driver.tell(id="a")
     wait_for((tmp_path / "pid").exists)
     driver.end(grace_ms=20)
-    with pytest.raises(ProcessLookupError):
-        os.kill(int((tmp_path / "pid").read_text()), 0)
+    wait_for(lambda: is_over(pid_in(tmp_path / "pid")))
 
 
 def test_many_commands_at_once_are_few_at_a_time(start, tmp_path):
@@ -173,7 +180,7 @@ def test_journal_gets_each_change_with_fields(start, tmp_path, journal):
 def test_absent_journal_is_tried_again(start, tmp_path):
     driver = start(f"receivers: {{j: {{journald: {{socket: {tmp_path}/journal}}}}}}")
     driver.tell(id="a")
-    state = driver.wait_receiver("j", lambda r: r["failed"] == 1)
+    state = driver.wait_receiver("j", lambda r: r["failed"] >= 1)
     assert "No such file" in state["why"]
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
         s.settimeout(PATIENCE)

@@ -274,15 +274,14 @@ def test_waits_longer_from_try_to_try_up_to_five_minutes(start, hook):
     driver = start(config(hook))
     driver.tell(id="a")
     hook.wait(1)
-    wait = 1
-    for count in range(2, 14):
-        driver.wait_receiver("h", lambda r: r["failed"] == count - 1)
+    while (count := len(hook.posts)) < 13:  # the first waits are as short as those of a busy machine
+        driver.wait_receiver("h", lambda r: r["failed"] >= count)  # noqa: B023
+        wait = min(2 ** (count - 1), 300)
         driver.advance(int(wait * 0.5))
         driver.receiver("h")
-        assert len(hook.posts) == count - 1 or wait <= 4
+        assert len(hook.posts) == count or wait <= 8
         driver.advance(int(wait * 0.6) + 1)
-        hook.wait(count)
-        wait = min(wait * 2, 300)
+        hook.wait(count + 1)
 
 
 def test_only_the_newest_state_is_sent_after_an_outage(start, hook):
@@ -313,7 +312,7 @@ def test_what_is_over_for_too_long_is_given_up_and_counted(start, hook):
     driver.tell(id="open")
     hook.wait(2)
     driver.tell(id="a", revision=2, state="cleared")
-    driver.wait_receiver("h", lambda r: r["failed"] == 2)
+    driver.wait_receiver("h", lambda r: r["failed"] >= 2)
     driver.advance(4000)
     state = driver.wait_receiver("h", lambda r: r["dropped"])
     assert state["dropped"] == 1 and driver.said("too long")
@@ -345,7 +344,7 @@ def test_page_does_not_wait_behind_what_a_receiver_refuses(start, hook):
     driver = start(config(hook))
     for i in range(20):
         driver.tell(id=f"t{i}", route="ticket")
-    driver.wait_receiver("h", lambda r: r["failed"] == 20)
+    driver.wait_receiver("h", lambda r: r["failed"] >= 20)
     driver.tell(id="page")
     hook.wait(1, lambda p: p.json["incident"]["id"] == "page")
 
@@ -425,8 +424,9 @@ def test_silence_holds_what_waits_to_be_sent(start, hook):
     hook.say(500)
     driver = start(config(hook))
     driver.tell(id="a")
-    driver.wait_receiver("h", lambda r: r["failed"] == 1)
+    driver.wait_receiver("h", lambda r: r["failed"] >= 1)
     driver.tell(id="a", revision=2, silenced=True)
+    driver.receiver("h")  # it has heard of that
     hook.say(200)
     driver.advance(10)
     driver.tell(id="z")
@@ -612,7 +612,7 @@ def test_reload_takes_along_what_is_under_way_and_told(start, hook, tmp_path):
     driver = start(config(old))
     driver.tell(id="a")
     old.wait(1)
-    driver.wait_receiver("h", lambda r: r["failed"] == 1)
+    driver.wait_receiver("h", lambda r: r["failed"] >= 1)
     assert reload(driver, tmp_path, config(new))["reloaded"] == 0
     assert new.wait(1)[0].json["key"] == "a-0.0"
     assert reload(driver, tmp_path, config(new, route="labels: {x: y}"))["reloaded"] == 0
@@ -666,12 +666,14 @@ def test_new_secret_is_read_when_the_old_one_is_refused(start, hook, tmp_path):
     driver = start(config(hook, receiver="bearer_file: token"))
     driver.tell(id="a")
     hook.wait(1)
-    driver.wait_receiver("h", lambda r: r["failed"] == 1)
+    driver.wait_receiver("h", lambda r: r["failed"] >= 1)
     (tmp_path / "token").write_text("new")
+    count = len(hook.posts) + 1
     driver.advance(3)
-    hook.wait(2)
-    driver.wait_receiver("h", lambda r: r["failed"] == 2)
+    hook.wait(count)
+    driver.wait_receiver("h", lambda r: r["failed"] >= count)
     hook.say(200)
-    driver.advance(5)
-    hook.wait(3)
-    assert [p.headers["Authorization"] for p in hook.posts] == ["Bearer old", "Bearer old", "Bearer new"]
+    driver.advance(60)
+    assert [p.headers["Authorization"] for p in hook.wait(1, lambda p: p.status == 200)] == ["Bearer new"]
+    said = [p.headers["Authorization"] for p in hook.posts]
+    assert said == sorted(said, reverse=True) and said.count("Bearer old") >= 2

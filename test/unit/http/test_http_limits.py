@@ -6,7 +6,7 @@ import socket
 import time
 
 import pytest
-from http_under_test import is_closed, read_answer, read_until, request, serving, wait_until
+from http_under_test import PATIENCE, is_closed, read_answer, read_until, request, serving, wait_until
 
 
 def connections(stack, server, count, **how):
@@ -30,7 +30,7 @@ def test_the_longest_idle_gives_way(exe):
         first[0].sendall(request())
         assert read_answer(first[0]).status == 200
         late = connections(stack, server, 3)
-        assert [is_closed(s, wait=30) for s in first[1:4]] == [True] * 3
+        assert [is_closed(s, wait=PATIENCE) for s in first[1:4]] == [True] * 3
         for s in [first[0], *first[4:], *late]:
             s.sendall(request())
             assert read_answer(s).status == 200
@@ -42,7 +42,7 @@ def test_one_address_does_not_push_out_another(exe):
     with serving(exe, "--listen", "127.0.0.1:0", "--per-peer", "4") as server, contextlib.ExitStack() as stack:
         other = connections(stack, server, 3, source="127.0.0.2")
         crowd = connections(stack, server, 20)
-        assert all(is_closed(s, wait=30) for s in crowd[:16])
+        assert all(is_closed(s, wait=PATIENCE) for s in crowd[:16])
         for s in other + crowd[16:]:
             s.sendall(request())
             assert read_answer(s).status == 200
@@ -71,7 +71,7 @@ def test_who_gives_way_by_what_he_does(exe):
         for i, victim in enumerate([idle, other, stream, kept]):
             later = [idle, other, stream, kept][i + 1:]
             busy(stack, server, "/big")
-            assert is_closed(victim, wait=60)
+            assert is_closed(victim, wait=PATIENCE)
             assert not any(is_closed(s) for s in later if s is stream)  # a stalled one has much unread
             with server.connect(source="127.0.0.2") as s:
                 s.sendall(request("/counts"))
@@ -84,7 +84,7 @@ def test_the_address_with_most_connections_gives_way(exe):
         two = [busy(stack, server, "/stream?first=1", source="127.0.0.2") for _ in range(2)]
         three = [busy(stack, server, "/stream?first=1", source="127.0.0.3") for _ in range(3)]
         busy(stack, server, "/stream?first=1", source="127.0.0.4")
-        assert is_closed(three[0], wait=60)
+        assert is_closed(three[0], wait=PATIENCE)
         assert not any(is_closed(s) for s in two + three[1:])
 
 
@@ -96,7 +96,7 @@ def test_one_that_has_just_come_gives_way_last(exe, young, first):
         served.sendall(request())
         assert read_answer(served).status == 200
         connections(stack, server, 1)
-        assert is_closed([fresh, served][first], wait=60)
+        assert is_closed([fresh, served][first], wait=PATIENCE)
         assert not is_closed([served, fresh][first])
 
 
@@ -107,14 +107,14 @@ def test_answers_have_a_ceiling(exe):
         assert server.counts()["held"] == 4 << 20
         refused = server.get("/own?bytes=524288&more=524288")
         assert (refused.status, refused.headers["retry-after"]) == (503, "1")
-        assert is_closed(first[0], wait=60)  # it had its answer for longest
+        assert is_closed(first[0], wait=PATIENCE)  # it had its answer for longest
         wait_until(lambda: server.counts()["held"] == 3 << 20)
         last = busy(stack, server, "/own?bytes=524288&more=524288")
         assert server.counts()["held"] == 4 << 20
         assert not is_closed(last)
         kept = server.get("/own/kept?bytes=1048576")
         assert (kept.status, len(kept.body)) == (200, 1 << 20)
-        assert is_closed(first[1], wait=60)
+        assert is_closed(first[1], wait=PATIENCE)
         counts = server.counts()
         assert (counts["evicted"], counts["refused_answers"]) == (2, 1)
         assert counts["held"] <= 4 << 20
@@ -125,7 +125,7 @@ def test_a_body_that_many_take_counts_once(exe):
         crowd = [busy(stack, server, "/big") for _ in range(20)]
         assert server.counts()["held"] == 4 << 20
         assert server.get("/own?bytes=10000").status == 503
-        assert all(is_closed(s, wait=60) for s in crowd)
+        assert all(is_closed(s, wait=PATIENCE) for s in crowd)
         wait_until(lambda: server.counts()["held"] == 0)
         assert len(server.get("/own?bytes=8388608").body) == 8 << 20  # larger than all, alone
 
@@ -135,7 +135,7 @@ def test_streams_count_too(exe):
         slow = busy(stack, server, "/stream?first=8&bytes=100000")
         wait_until(lambda: 400000 < server.counts()["held"] < 1 << 20)
         busy(stack, server, "/own?bytes=900000")
-        assert is_closed(slow, wait=60)
+        assert is_closed(slow, wait=PATIENCE)
 
 
 def test_two_parts_are_one_body(exe):
@@ -209,7 +209,7 @@ def test_descriptors_run_out_with_everybody_busy(exe):
             streams.append(s)
         assert 5 < len(streams) < 40
         for s in connections(stack, server, 30):
-            assert is_closed(s, wait=30)
+            assert is_closed(s, wait=PATIENCE)
         cpu = server.cpu_s()
         time.sleep(0.5)
         assert server.cpu_s() - cpu < 0.25  # it sleeps

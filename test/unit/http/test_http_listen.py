@@ -180,7 +180,7 @@ def test_at_the_end_answers_are_finished_and_idle_ones_closed(exe):
             big.sendall(request("/big"))
             head = read_until(big, b"\r\n\r\n")
             server.process.send_signal(signal.SIGTERM)
-            assert is_closed(idle, wait=30)
+            assert is_closed(idle, wait=PATIENCE)
             assert read_all(stream) == b"0\r\n\r\n"
             assert len(read_all(big)) == 4 << 20 and b"200 OK" in head
             with pytest.raises(ConnectionRefusedError):

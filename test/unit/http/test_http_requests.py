@@ -5,7 +5,7 @@ import random
 import socket
 
 import pytest
-from http_under_test import Answer, is_closed, read_all, read_answer, read_until, request, serving, wait_until
+from http_under_test import PATIENCE, Answer, is_closed, read_all, read_answer, read_until, request, serving, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,7 @@ def test_a_post_with_a_body_is_refused_at_its_head(server):
     with server.connect() as s:
         s.sendall(b"POST /ok HTTP/1.1\r\nHost: x\r\nContent-Length: 100000000\r\n\r\n")
         assert read_answer(s).status == 405
-        assert is_closed(s, wait=30)
+        assert is_closed(s, wait=PATIENCE)
 
 
 @pytest.mark.parametrize("target", ["/echo%00", "/echo/%", "/echo/%4", "/echo/%zz", "/echo?a=%00", "/echo?%0", "echo",
@@ -120,7 +120,7 @@ def test_a_body_that_is_allowed_is_skipped(exe):
             assert read_answer(s).body == b"ok\n"
         s.sendall(b"GET /ok HTTP/1.1\r\nHost: x\r\nContent-Length: 11\r\n\r\n")
         assert read_answer(s).status == 413
-        assert is_closed(s, wait=30)
+        assert is_closed(s, wait=PATIENCE)
 
 
 def test_connections_are_kept(server):
@@ -173,7 +173,7 @@ def test_a_client_that_leaves_within_an_answer(server):
 
 
 def test_slow_senders_and_idle_ones_are_closed(exe):
-    with serving(exe, "--listen", "127.0.0.1:0", "--head", "300ms", "--idle", "600ms") as server:
+    with serving(exe, "--listen", "127.0.0.1:0", "--head", "2s", "--idle", "2500ms") as server:
         with server.connect() as silent, server.connect() as slow, server.connect() as kept, server.connect() as second:
             kept.sendall(request())
             assert read_answer(kept).body == b"ok\n"

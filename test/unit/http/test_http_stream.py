@@ -2,7 +2,7 @@
 """Streams of events: wire/http/stream.c."""
 import contextlib
 
-from http_under_test import Answer, is_closed, read_all, read_answer, read_until, request, serving, wait_until
+from http_under_test import PATIENCE, Answer, is_closed, read_all, read_answer, read_until, request, serving, wait_until
 
 
 def unchunk(data):
@@ -69,15 +69,15 @@ def test_a_client_that_leaves_is_noticed_without_an_event(exe):
 
 
 def test_a_quiet_stream_is_not_idle(exe):
-    with serving(exe, "--listen", "127.0.0.1:0", "--idle", "300ms", "--head", "300ms") as server, server.connect() as s:
+    with serving(exe, "--listen", "127.0.0.1:0", "--idle", "1s", "--head", "1s") as server, server.connect() as s:
         s.sendall(request("/stream"))
         read_until(s, b"\r\n\r\n")
         with server.connect() as other:  # idle; its end shows that the time has passed twice
-            assert is_closed(other, wait=30)
+            assert is_closed(other, wait=PATIENCE)
         with server.connect() as other:
             other.sendall(request())
             assert read_answer(other).status == 200
-            assert is_closed(other, wait=30)
+            assert is_closed(other, wait=PATIENCE)
         assert not is_closed(s)
         server.get("/ticks?ms=10")
         assert b"data" in read_until(s, b"\n\n")

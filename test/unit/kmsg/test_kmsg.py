@@ -25,12 +25,12 @@ class Watch:
             self.lines.put(json.loads(line))
 
     def next(self):
-        return self.lines.get(timeout=60)
+        return self.lines.get(timeout=300)
 
     def state(self, until=lambda state: True):
         """The state, asked for until it is as wanted; events that come meanwhile are kept."""
         events = []
-        for _ in range(600):
+        for _ in range(3000):
             self.process.stdin.write("state\n")
             self.process.stdin.flush()
             while "log" not in (answer := self.next()):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """When a sampler has an engine of libdcgm and when it has none. The stand-in is that of test/unit/dcgm/fake.h."""
 import pytest
-from sampler_kit import scenario, values
+from sampler_kit import lines_of, scenario, values
 
 TWO = "  - {board: a100-sxm4-80gb, count: 2}\n"
 ENGINE, TEMP = "DCGM_FI_PROF_GR_ENGINE_ACTIVE", "DCGM_FI_DEV_GPU_TEMP"
@@ -13,7 +13,7 @@ def begin(node, puppet, build, tmp_path):
         n = node(scenario(TWO), speed=1)
         log = tmp_path / "trace"
         p = puppet(dict(n.env, FAKE_DCGM_GPUS=",".join(n.buses()), FAKE_DCGM_TRACE=str(log), **env))
-        p.calls = lambda: [line.split()[1] for line in log.read_text().splitlines()] if log.exists() else []
+        p.calls = lambda: [line.split()[1] for line in lines_of(log)]
         p.plan(wanted, normal_ms=1000)
         p.do("dcgm", build / "test" / "unit" / "dcgm" / "libdcgm.so.4", after_ms)
         p.start()
@@ -29,11 +29,11 @@ def has(value, gpu=0):
 
 def test_from_the_first_pass_to_the_last(begin):
     n, p = begin()
-    board = p.until("values", lambda b: has(10.1001, 0)(b) and has(11.1001, 1)(b))
-    assert not isinstance(values(board, 0)[TEMP], str)
+    p.until("values", lambda b: has(10.1001, 0)(b) and has(11.1001, 1)(b))
+    p.until("a temperature", lambda b: not isinstance(values(b, 0)[TEMP], str))
     p.plan(f"{TEMP}", normal_ms=1000)
     p.until("no longer wanted", lambda b: p.calls()[-1] == "dcgmShutdown")
-    assert values(p.dump(), 0)[ENGINE] == "turned_off"
+    p.until("it is said", has("turned_off"))
     p.plan(f"{ENGINE}", normal_ms=1000)
     p.until("wanted again", has(10.1001))
     p.do("close", 0)
@@ -67,8 +67,8 @@ def test_a_new_plan_measures_anew(begin):
     _, p = begin(wanted=ENGINE)
     p.until("values", has(10.1001))
     p.plan("DCGM_FI_PROF_DRAM_ACTIVE", normal_ms=1000)
-    board = p.until("values", lambda b: values(b, 0)["DCGM_FI_PROF_DRAM_ACTIVE"] == 10.1005)
-    assert values(board, 0)[ENGINE] == "turned_off" and p.calls().count("dcgmInit") == 1
+    p.until("values", lambda b: values(b, 0)["DCGM_FI_PROF_DRAM_ACTIVE"] == 10.1005 and values(b, 0)[ENGINE] == "turned_off")
+    assert p.calls().count("dcgmInit") == 1
 
 
 def test_release(begin):

@@ -79,8 +79,7 @@ def test_links_of_blackwell_tell_recoveries_alone(node, puppet, driver):
 
 def test_no_links_and_links_under_mig(node, puppet):
     _, p = begin(node, puppet, scenario("  - {board: l40s}\n  - {board: h100-sxm-80gb, mig: [1g.10gb]}\n"))
-    board = p.until("mig", lambda b: links(b, 1) == [["mig_mode"] * 5] * 18)
-    assert links(board, 0) == []
+    p.until("mig", lambda b: links(b, 1) == [["mig_mode"] * 5] * 18 and links(b, 0) == [])
 
 
 def test_state_comes_sooner_than_errors(node, puppet):
@@ -97,9 +96,8 @@ def test_a_lost_gpu_has_no_links_that_are_up(node, puppet):
     n, p = begin(node, puppet, scenario(ONE, WORK))
     p.until("all up", lambda b: [x[ACTIVE] for x in links(b)] == [1] * 18 and len(processes(b)) == 2)
     n.inject("lost", "gpu=0")
-    board = p.until("lost", lambda b: b["gpus"][0]["outcome"] == kit.LOST)
-    assert links(board) == [["gpu_lost"] * 5] * 18
-    assert board["gpus"][0]["process_count"] == "gpu_lost" and processes(board) == []
+    p.until("lost", lambda b: b["gpus"][0]["outcome"] == kit.LOST and links(b) == [["gpu_lost"] * 5] * 18 and
+            b["gpus"][0]["process_count"] == "gpu_lost" and processes(b) == [])
 
 
 # ---- processes ----
@@ -107,7 +105,8 @@ def test_a_lost_gpu_has_no_links_that_are_up(node, puppet):
 @pytest.mark.parametrize("driver", kit.DRIVERS)
 def test_processes_are_those_of_the_node(node, puppet, driver):
     n, p = begin(node, puppet, scenario("  - {board: h100-sxm-80gb, count: 2}\n", WORK, driver), speed=1)
-    board = p.until("processes", lambda b: len(processes(b, 0)) == 2 and len(processes(b, 1)) == 1)
+    board = p.until("processes", lambda b: len(processes(b, 0)) == 2 and len(processes(b, 1)) == 1 and
+                    sorted(0 < q["sm"] <= 100 for q in processes(b)) == [False, True])
     for gpu, shown in enumerate(n.show()):
         want = {q["pid"]: q["mib"] for q in shown["processes"]}
         got = {q["pid"]: q["used"] / 1048576 for q in processes(board, gpu)}
@@ -134,12 +133,10 @@ def test_processes_come_and_go(node, puppet):
     n, p = begin(node, puppet, scenario(ONE, WORK))
     p.until("two", lambda b: len(processes(b)) == 2)
     n.inject("work", "desktop", "gpus=0", "process=X")
-    board = p.until("three", lambda b: len(processes(b)) == 3)
-    assert [q["graphics"] for q in sorted(processes(board), key=lambda q: q["graphics"])] == [False, False, True]
+    p.until("three", lambda b: sorted(q["graphics"] for q in processes(b)) == [False, False, True])
     n.inject("stop", "a")
     n.inject("stop", "b")
-    board = p.until("one", lambda b: len(processes(b)) == 1)
-    assert processes(board)[0]["graphics"] and board["gpus"][0]["process_count"] == 1
+    p.until("one", lambda b: [q["graphics"] for q in processes(b)] == [True] and b["gpus"][0]["process_count"] == 1)
 
 
 def test_processes_of_mig_devices(node, puppet):

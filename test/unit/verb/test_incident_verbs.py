@@ -23,7 +23,7 @@ def run(stoker, tmp_path):
 
     def call(*words, **more):
         return subprocess.run([stoker, *map(str, words)], env={**env, **more.pop("env", {})}, capture_output=True, text=True,
-                              timeout=60, check=False, **more)
+                              timeout=300, check=False, **more)
 
     call.env = env
     return call

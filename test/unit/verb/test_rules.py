@@ -17,7 +17,7 @@ def promtool(fetched):
 @pytest.fixture
 def rules(stoker):
     return lambda *words: subprocess.run([stoker, "rules", *map(str, words)], capture_output=True, text=True, check=False,
-                                         timeout=60)
+                                         timeout=300)
 
 
 @pytest.fixture
