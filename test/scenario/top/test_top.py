@@ -115,9 +115,10 @@ def test_a_simulated_process_gets_no_signal(kit, way):
     options = ("--control", kit.agent(node).control) if way == "agent" else ("--alone",)
     screen = kit.screen(node)
     screen.top(*options, "--view", "processes")
-    shown = screen.wait("train.py")  # its command line comes from the node's files too
+    # its command line comes from the node's files too
+    shown = until(lambda: (s := screen.screen()) and all(word in s for word in ("train.py", "alice", "4711.0")) and s, screen.screen)
     pid = int(next(line for line in shown.splitlines() if "train.py" in line).split()[0])
-    assert "alice" in shown and "4711.0" in shown and status_of(pid)["State"].split()[0] == "S"
+    assert status_of(pid)["State"].split()[0] == "S"
     screen.type("/")
     screen.type(*str(pid), "Enter")
     screen.type("F9")
