@@ -531,6 +531,12 @@ static void the_outbox_holds_what_is_not_certain(void **state)
     delivery_restore(deliveries[1], &kept);
     assert_int_equal(deliveries[1]->change, DELIVERY_OPENED);
     assert_true(deliveries[1]->saved);
+    assert_true(deliveries[1]->since_ns == now_ns - 30 * NS_PER_S);
+    items[1].incident.state = INCIDENT_CLEARED; /* it may have been heard, and is over */
+    deliveries[1]->heard.unsure = false;
+    kept = (Delivery){.receiver = &receiver, .labels = strdup("{}"), .heard = {.state = HEARD_OPEN}};
+    delivery_restore(deliveries[1], &kept);
+    assert_int_equal(deliveries[1]->change, DELIVERY_CLEARED);
     delivery_free(deliveries[1], false);
     deliveries[1] = NULL;
     finish(d, OUTCOME_DELIVERED);
@@ -667,6 +673,36 @@ static void links_and_runbooks_are_whole(void **state)
     assert_string_equal(out, "https://site/gpu-lost");
 }
 
+/* As much as there is room for, the first pieces before the last. */
+static void evidence_is_listed_in_order(void **state)
+{
+    static const char *const lines[] = {"one", "two", "three"};
+    Incident *incident = &items[0].incident;
+    const size_t all = 3 * strlen("1970-01-01T00:00:01.000Z ") + strlen("onetwothree") + 2;
+    char wanted[256] = "";
+
+    (void)state;
+    incident->first_len = 2;
+    incident->last_len = 1;
+    for (size_t i = 0; i < 3; i++) {
+        IncidentEvidence *evidence = i < 2 ? &incident->first[i] : &incident->last[0];
+
+        evidence->real_ns = (i + 1) * NS_PER_S;
+        snprintf(evidence->text, sizeof evidence->text, "%s", lines[i]);
+        snprintf(wanted + strlen(wanted), sizeof wanted - strlen(wanted), "%s1970-01-01T00:00:0%zu.000Z %s",
+                 i ? "\n" : "", i + 1, lines[i]);
+    }
+    for (size_t max = 0; max < 200; max++) {
+        CLEANUP(str_done) Str out = str_limited(1000);
+
+        str_add(&out, "before: "); /* does not count */
+        delivery_write_evidence(incident, max, &out);
+        assert_true(out.len - 8 <= max);
+        assert_true(strncmp(out.text + 8, wanted, out.len - 8) == 0);
+        assert_true(max < 150 || out.len - 8 == all);
+    }
+}
+
 static void labels_are_sorted_and_never_empty(void **state)
 {
     AlertLabels labels = {0};
@@ -723,6 +759,13 @@ static void owners_are_listed_once_and_matched_one_by_one(void **state)
     assert_string_equal(alert_labels_get(&labels, "job"), "");
     assert_string_equal(alert_labels_get(&labels, "alertname"), "GpuLost");
     assert_string_equal(alert_labels_get(&labels, "code"), "79");
+    assert_string_equal(alert_labels_get(&labels, "class"), "gpu-lost");
+    assert_string_equal(alert_labels_get(&labels, "severity"), fault_severities[SEVERITY_FATAL].key);
+    assert_string_equal(alert_labels_get(&labels, "route"), fault_routes[ROUTE_TICKET].key);
+    assert_string_equal(alert_labels_get(&labels, "cause"), fault_causes[incident->cause].key);
+    assert_string_equal(alert_labels_get(&labels, "action"), fault_actions[incident->action].key);
+    assert_string_equal(alert_labels_get(&labels, "hostname"), "node");
+    assert_string_equal(alert_labels_get(&labels, "process"), "");
     assert_string_equal(alert_labels_get(&labels, "gpu"), "3");
     assert_string_equal(alert_labels_get(&labels, "link"), "0");
     assert_string_equal(alert_labels_get(&labels, "GPU_I_ID"), "");
@@ -736,6 +779,15 @@ static void owners_are_listed_once_and_matched_one_by_one(void **state)
     assert_true(alert_label_fits("*", &labels, "job"));
     assert_false(alert_label_fits("x", &labels, "job"));
     assert_false(alert_label_fits("Gpu", &labels, "alertname"));
+    incident->device.gpu_instance = 7;
+    incident->device.compute_instance = 1;
+    snprintf(incident->device.parent_uuid, sizeof incident->device.parent_uuid, "GPU-parent");
+    snprintf(incident->process, sizeof incident->process, "python");
+    alert_labels_of(incident, "node", &arena, &labels);
+    assert_string_equal(alert_labels_get(&labels, "GPU_I_ID"), "7");
+    assert_string_equal(alert_labels_get(&labels, "GPU_C_ID"), "1");
+    assert_string_equal(alert_labels_get(&labels, "UUID"), "GPU-parent");
+    assert_string_equal(alert_labels_get(&labels, "process"), "python");
     incident->device.kind = DEVICE_SWITCH;
     incident->code = 0;
     alert_labels_of(incident, "node", &arena, &labels);
@@ -768,6 +820,7 @@ int main(void)
         TEST(a_delivery_is_over_when_nothing_is_left_to_tell),
         TEST(what_is_taken_off_leaves_nothing),
         TEST(links_and_runbooks_are_whole),
+        TEST(evidence_is_listed_in_order),
         TEST(labels_are_sorted_and_never_empty),
         TEST(owners_are_listed_once_and_matched_one_by_one),
     };
