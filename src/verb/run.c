@@ -21,6 +21,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "service/alert/config.h"
 #include "service/usage/usage_report.h"
 #include "verb/run/observer.h"
 #include "verb/run/witness.h"
@@ -33,7 +34,7 @@ enum { END_MS = 3000, REAP_MS = 100, OUT_MAX = 64 << 20, NOTES_MAX = 8, WORTH_SA
 typedef struct RunOptions {
     LookOptions look;
     OptList gpus;
-    const char *report, *series, *prices;
+    const char *report, *series, *prices, *mlflow;
     uint64_t interval_ns;
 } RunOptions;
 
@@ -42,22 +43,25 @@ static const OptSpec run_opts[] = {
     OPT_ROW("jsonl", OPT_STRING, RunOptions, series, .metavar = "FILE",
             .help = "write the readings to FILE while the command runs, a line of JSON per interval"),
     OPT_ROW("interval", OPT_DURATION, RunOptions, interval_ns, .short_flag = 'i', .def = "1s", .min = 1e9,
-            .max = 3600e9, .help = "time between two lines of --jsonl"),
+            .max = 3600e9, .help = "time between two lines of --jsonl and two points of --mlflow"),
+    OPT_ROW("mlflow", OPT_STRING, RunOptions, mlflow, .metavar = "URI",
+            .help = "log the readings as system metrics to this MLflow tracking server (docs/run.md)"),
     OPT_ROW("gpus", OPT_LIST, RunOptions, gpus, .short_flag = 'g', .metavar = "LIST",
             .help = "report these GPUs (index, UUID, PCI address), whoever works on them; without: those that the "
                     "command's processes use"),
     OPT_ROW("prices", OPT_STRING, RunOptions, prices, .metavar = "FILE",
-            .help = "what the GPUs cost: 'prices' of an agent's configuration (docs/cost.md); without: as a running agent "
-                    "has it"),
+            .help =
+                "what the GPUs cost: 'prices' of an agent's configuration (docs/cost.md); without: as a running agent "
+                "has it"),
     LOOK_OPTS(RunOptions),
 };
 
 typedef struct Run {
     VerbCall *call;
     const RunOptions *o;
-    int report_fd, series_fd; /* -1: not wanted */
-    int signals;              /* signalfd */
-    sigset_t mask;            /* of the caller, for the command */
+    int report_fd, series_fd;  /* -1: not wanted */
+    int signals;               /* signalfd */
+    sigset_t mask;             /* of the caller, for the command */
     struct sigaction on_child; /* likewise */
     char mark[OBSERVER_MARK_CAP];
     pid_t pid; /* of the command; 0: it ended, or could not be started */
@@ -73,6 +77,14 @@ typedef struct Run {
 /* Passed on where they were sent to this process alone; those to the whole group, as the terminal's are, reach the
  * command without us. */
 static const int passed_on[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT};
+
+/* The program without its folder. */
+static const char *name_command(const Run *run)
+{
+    const char *command = run->call->args.items[0], *slash = strrchr(command, '/');
+
+    return slash && slash[1] ? slash + 1 : command;
+}
 
 /* --- the command -------------------------------------------------------------------------------------------------- */
 
@@ -203,6 +215,13 @@ static int open_output(VerbCall *call, const char *option, const char *path, int
     return path && *ret < 0 ? err_errno(&call->err, "%s: write '%s'", option, path) : 0;
 }
 
+static int check_mlflow(VerbCall *call, const char *uri)
+{
+    if (!uri || alert_is_url(uri))
+        return 0;
+    return err_set(&call->err, -EINVAL, "--mlflow: '%.200s' is no URL (http, https) of a tracking server", uri);
+}
+
 static int load_prices(Run *run)
 {
     VerbCall *call = run->call;
@@ -288,6 +307,8 @@ static void find_notes(Run *run, const Observed *seen)
                                        run->o->gpus.items[i]));
     if (usage->lost_devices)
         add_note(run, "the node has more GPUs and MIG instances than can be counted");
+    if (seen->mlflow_why[0])
+        add_note(run, seen->mlflow_why);
     if (seen->series_errno)
         add_note(run, arena_printf(arena, "'%s' is incomplete: %s", run->o->series, strerror(seen->series_errno)));
 }
@@ -295,11 +316,9 @@ static void find_notes(Run *run, const Observed *seen)
 static void print_report(Run *run, const Observed *seen)
 {
     CLEANUP(str_done) Str out;
-    const char *command = run->call->args.items[0], *slash = strrchr(command, '/');
-
     find_notes(run, seen);
     const UsageRun numbers = {.version = STOKER_VERSION,
-                              .command = slash && slash[1] ? slash + 1 : command,
+                              .command = name_command(run),
                               .started_real_ns = run->start_real_ns,
                               .wall_ns = run->wall_ns,
                               .interval_ns = run->o->interval_ns,
@@ -332,6 +351,8 @@ static int start_observer(Run *run)
                                .start_real_ns = run->start_real_ns,
                                .series_fd = run->series_fd,
                                .interval_ns = run->o->interval_ns,
+                               .mlflow = run->o->mlflow,
+                               .command = name_command(run),
                                .prices = run->prices,
                                .arena = run->call->arena};
     return observer_start(&spec, &run->observer, &run->call->err);
@@ -369,7 +390,8 @@ static int run_command(Run *run)
     wait_for_command(run);
     witness_end(&run->witness);
     if (run->observer)
-        seen = observer_end(run->observer, END_MS);
+        seen =
+            observer_end(run->observer, run->exit_status, run->signal, END_MS + (run->o->mlflow ? MLFLOW_END_MS : 0));
     signal(SIGPIPE, SIG_IGN);
     print_report(run, seen);
     observer_free(run->observer);
@@ -385,7 +407,8 @@ static int run_run(VerbCall *call, const void *options)
     if (call->args.len == 0)
         return verb_failf(call, EXIT_USAGE, "which command? e.g. 'stoker run -- python3 train.py'");
     fill_standard();
-    if (load_prices(&run) < 0 || open_output(call, "--report", o->report, 0, &run.report_fd) < 0 ||
+    if (check_mlflow(call, o->mlflow) < 0 || load_prices(&run) < 0 ||
+        open_output(call, "--report", o->report, 0, &run.report_fd) < 0 ||
         open_output(call, "--jsonl", o->series, O_TRUNC, &run.series_fd) < 0 || catch_signals(&run) < 0)
         return verb_fail(call, EXIT_USAGE);
     make_mark(&run);
@@ -398,7 +421,8 @@ const Verb verb_run = {
     .summary = "run a command, and say at its end what its GPUs did",
     .usage = "[OPTION...] [--] COMMAND [ARG...]",
     .description =
-        "Runs the command and, at its end, prints to standard error what the GPUs did that it used, as time(1) does for "
+        "Runs the command and, at its end, prints to standard error what the GPUs did that it used, as time(1) does "
+        "for "
         "the processor: what took their time and what to change, SM and tensor core use, memory, energy, cost, "
         "temperature, throttling, and what went wrong with them. Needs neither an agent nor root, and no change to the "
         "program.\n"

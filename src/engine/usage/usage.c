@@ -206,8 +206,8 @@ static void add_energy(UsageDevice *d, double joules, double share, UsageEnergy 
         d->energy_basis = basis;
 }
 
-/* The counter's difference since it was last read, times the group's mean share in that time; power times the tick where
- * there is no counter, or it was reset. */
+/* The counter's difference since it was last read, times the group's mean share in that time; power times the tick
+ * where there is no counter, or it was reset. */
 static void count_energy(UsageDevice *d, const Reading *gpu, double tick_s)
 {
     const Sample *sample = &gpu->sample[METRIC_TOTAL_ENERGY_CONSUMPTION];
@@ -399,6 +399,14 @@ void usage_update(Usage *usage, const Snapshot *snapshot, const UsageGroup *grou
         usage_add_problem(usage, snapshot->incidents[i]);
 }
 
+const UsageDevice *usage_find_held(const Usage *usage, const Device *device)
+{
+    for (uint32_t i = 0; i < usage->device_count; i++)
+        if (usage->devices[i].now.held && device_equal(&usage->devices[i].device, device))
+            return &usage->devices[i];
+    return NULL;
+}
+
 void usage_add_xid(Usage *usage, const XidEvent *event, uint64_t real_ns)
 {
     for (uint32_t i = 0; i < usage->device_count; i++) {
@@ -441,9 +449,8 @@ void usage_add_problem(Usage *usage, const Incident *incident)
         if (strcmp(usage->problems[i].class, incident->class) == 0 && usage->problems[i].gpu_index == index)
             return;
     UsageProblem *problem = &usage->problems[usage->problem_count++];
-    *problem = (UsageProblem){.severity = incident->severity,
-                              .gpu_index = index,
-                              .first_real_ns = incident->first_real_ns};
+    *problem =
+        (UsageProblem){.severity = incident->severity, .gpu_index = index, .first_real_ns = incident->first_real_ns};
     memcpy(problem->class, incident->class, sizeof problem->class);
     memcpy(problem->title, incident->title, sizeof problem->title);
 }

@@ -15,9 +15,9 @@
 
 enum {
     USAGE_DEVICES_MAX = 128,
-    USAGE_XIDS_MAX = 16,      /* kinds of XID per device */
-    USAGE_PROBLEMS_MAX = 16,  /* incidents */
-    USAGE_COUNTERS = 4,       /* of time with clocks held down */
+    USAGE_XIDS_MAX = 16,     /* kinds of XID per device */
+    USAGE_PROBLEMS_MAX = 16, /* incidents */
+    USAGE_COUNTERS = 4,      /* of time with clocks held down */
     USAGE_VERDICTS_MAX = ACTIVITY_END * WHY_END,
 };
 
@@ -43,7 +43,7 @@ typedef enum UsageMean { USAGE_MEAN_TABLE(WORD_ID) USAGE_MEAN_END } UsageMean;
 #define USAGE_ENERGY_TABLE(WORD)                                                                                       \
     WORD(USAGE_ENERGY_UNKNOWN, "unknown")                                                                              \
     WORD(USAGE_ENERGY_COUNTER, "counter") /* the difference of the driver's counter */                                 \
-    WORD(USAGE_ENERGY_POWER, "power")     /* power times time, all or part of it: there is no counter, or it was reset */
+    WORD(USAGE_ENERGY_POWER, "power") /* power times time, all or part of it: there is no counter, or it was reset */
 
 typedef enum UsageEnergy { USAGE_ENERGY_TABLE(WORD_ID) USAGE_ENERGY_END } UsageEnergy;
 
@@ -62,25 +62,25 @@ typedef struct UsageXid {
 
 /* Seconds are of the device while it was held. */
 typedef struct UsageDevice {
-    Device device; /* a GPU, or a MIG instance of one */
+    Device device;                                             /* a GPU, or a MIG instance of one */
     char profile[READING_PROFILE_CAP], board[DEVICE_NAME_CAP]; /* board: the product's name */
-    uint32_t gpu_index; /* of the GPU that it is or is part of */
-    double gpu_share;   /* of that GPU, by slices of compute: 1 the whole. The driver measures power of the GPU alone */
-    UsagePart now;      /* as of the last tick */
-    double held_s, gap_s; /* gap: held, and the driver gave no reading */
+    uint32_t gpu_index;                                        /* of the GPU that it is or is part of */
+    double gpu_share; /* of that GPU, by slices of compute: 1 the whole. The driver measures power of the GPU alone */
+    UsagePart now;    /* as of the last tick */
+    double held_s, gap_s;                           /* gap: held, and the driver gave no reading */
     double attribution_s[ATTRIBUTION_END], share_s; /* share_s: the integral of the share */
     /* integrals of the device's readings and of the group's part in them, and the seconds in which they were known */
     double sum[USAGE_MEAN_END], own[USAGE_MEAN_END], known_s[USAGE_MEAN_END];
     double activity_s[ACTIVITY_END][ACTIVITY_CAUSE_END];
     double verdict_s[ACTIVITY_END][WHY_END][WHY_CONFIDENCE_END]; /* by the first verdict of engine/why at each tick */
-    double energy_j; /* the group's part */
+    double energy_j;                                             /* the group's part */
     UsageEnergy energy_basis;
     double throttled_s, throttle_s[USAGE_THROTTLE_END]; /* by any of them; each */
     bool throttle_known;
-    double temperature_max_c;                               /* NaN: not known */
-    double memory_before_bytes, memory_total_bytes;         /* in use when the group came; NaN: not known */
-    double memory_peak_bytes, device_peak_bytes;            /* of the group; of all on the device. NaN: not known */
-    uint32_t processes;                                     /* the most at one instant */
+    double temperature_max_c;                       /* NaN: not known */
+    double memory_before_bytes, memory_total_bytes; /* in use when the group came; NaN: not known */
+    double memory_peak_bytes, device_peak_bytes;    /* of the group; of all on the device. NaN: not known */
+    uint32_t processes;                             /* the most at one instant */
     uint32_t xid_count;
     UsageXid xids[USAGE_XIDS_MAX];
     char price[PRICE_TEXT_CAP]; /* of a whole GPU's hour, as prices_find writes it; "" not known */
@@ -136,6 +136,9 @@ UsagePart usage_find_part(const NodeGpu *gpu, const Reading *instance, const Usa
 
 /* Whether a GPU of this index, UUID or PCI address gave readings. */
 bool usage_has_gpu(const Usage *usage, const char *name);
+
+/* The GPU or MIG instance, where the group holds it now; NULL. */
+const UsageDevice *usage_find_held(const Usage *usage, const Device *device);
 
 /* Adds the time since the tick before; call it about once a second, after the activities are decided. Longer than ten
  * seconds since the last tick is a gap. */

@@ -521,6 +521,7 @@ static void add_now_json(const UsageDevice *d, const NodeGpu *gpu, const Reading
 
     json_open(out, NULL, '{');
     add_place(out, d);
+    json_add_text(out, "uuid", d->device.uuid[0] ? d->device.uuid : NULL);
     json_add_text(out, "activity", activity ? activity_words[activity->word].key : NULL);
     json_add_text(out, "cause", why && why->count > 0 ? why_causes[why->verdicts[0].cause].key : NULL);
     json_add_text(out, "attribution", attributions[d->now.attribution].key);
@@ -536,30 +537,37 @@ static void add_now_json(const UsageDevice *d, const NodeGpu *gpu, const Reading
     json_close(out, '}');
 }
 
-static const UsageDevice *find_held(const Usage *usage, const Device *device)
+static void add_now_gpus(const Usage *usage, const Node *node, Str *out)
 {
-    for (uint32_t i = 0; i < usage->device_count; i++)
-        if (usage->devices[i].now.held && device_equal(&usage->devices[i].device, device))
-            return &usage->devices[i];
-    return NULL;
+    json_add_time(out, "time", node->real_ns);
+    json_open(out, "gpus", '[');
+    for (size_t i = 0; i < node->gpu_count; i++) {
+        const NodeGpu *gpu = &node->gpus[i];
+        const UsageDevice *d = usage_find_held(usage, &gpu->reading.device);
+
+        if (d)
+            add_now_json(d, gpu, NULL, out);
+        for (size_t k = 0; k < gpu->instance_count; k++)
+            if ((d = usage_find_held(usage, &gpu->instances[k].device)))
+                add_now_json(d, gpu, &gpu->instances[k], out);
+    }
+    json_close(out, ']');
 }
 
 void usage_json_line(const Usage *usage, const Node *node, Str *out)
 {
     json_open(out, NULL, '{');
-    json_add_time(out, "time", node->real_ns);
-    json_open(out, "gpus", '[');
-    for (size_t i = 0; i < node->gpu_count; i++) {
-        const NodeGpu *gpu = &node->gpus[i];
-        const UsageDevice *d = find_held(usage, &gpu->reading.device);
+    add_now_gpus(usage, node, out);
+    json_close(out, '}');
+    str_addc(out, '\n');
+}
 
-        if (d)
-            add_now_json(d, gpu, NULL, out);
-        for (size_t k = 0; k < gpu->instance_count; k++)
-            if ((d = find_held(usage, &gpu->instances[k].device)))
-                add_now_json(d, gpu, &gpu->instances[k], out);
-    }
-    json_close(out, ']');
+void usage_json_self(const Usage *usage, const Node *node, uint32_t pid, const char *name, Str *out)
+{
+    json_open(out, NULL, '{');
+    json_add_u64(out, "pid", pid);
+    json_add_text(out, "name", name);
+    add_now_gpus(usage, node, out);
     json_close(out, '}');
     str_addc(out, '\n');
 }

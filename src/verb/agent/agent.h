@@ -109,6 +109,9 @@ struct Agent {
     bool config_fine;
 };
 
+/* self.c: /api/v1/self. -ENOTCONN for a client that came over TCP, -ESRCH where it is not known who asks. */
+int agent_self_json(const Agent *agent, const HttpRequest *request, Str *out, Err *err);
+
 /* answers.c: HTTP requests and the event stream; `self` is the Agent. */
 void agent_handle(void *self, HttpRequest *request);
 void agent_stream_tick(Agent *agent);

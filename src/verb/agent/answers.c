@@ -486,6 +486,17 @@ static void answer_stream(Agent *agent, HttpRequest *request)
     http_body_unref(body);
 }
 
+static void answer_self(Agent *agent, HttpRequest *request)
+{
+    Reply reply = new_reply();
+    Err err;
+    const int rc = agent_self_json(agent, request, &reply.text, &err);
+
+    if (rc < 0)
+        write_problem(&reply, rc == -ENOTCONN ? 403 : 404, err.text);
+    send_page(agent, request, keep_reply(agent, "", &reply));
+}
+
 static void answer_ledger(Agent *agent, HttpRequest *request)
 {
     const char *text = http_query(request, "since");
@@ -571,6 +582,7 @@ static const struct Route {
     {"/api/v1/stream", .answer = answer_stream},
     {"/api/v1/incidents", .make = make_incidents, .queries = {"state", "device"}},
     {"/api/v1/events", .make = make_events, .queries = {"from"}},
+    {"/api/v1/self", .answer = answer_self},
     {"/api/v1/ledger", .answer = answer_ledger},
     {"/api/v1/jobs", .make = make_jobs},
     {"/api/v1/maintenance", .make = make_maintenance},

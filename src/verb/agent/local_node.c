@@ -254,6 +254,11 @@ static void note_call(uv_poll_t *watch, int status, int events)
     uv_poll_stop(watch);
 }
 
+uv_loop_t *local_node_loop(LocalNode *local)
+{
+    return &local->loop;
+}
+
 void local_node_watch(LocalNode *local, int fd)
 {
     local->watching = uv_poll_init(&local->loop, &local->watch, fd) == 0;

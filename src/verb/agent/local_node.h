@@ -6,6 +6,8 @@
  * the agent. Blocks, with deadlines. One thread.
  */
 
+#include <uv.h>
+
 #include "base/err.h"
 #include "base/cleanup.h"
 #include "model/snapshot.h"
@@ -37,6 +39,9 @@ CLEANUP_POINTER(LocalNode, local_node_free);
 /* Lets the samplers work until every GPU was tried and rates are known, a few seconds at most. The snapshot is valid
  * until the next call. */
 const Snapshot *local_node_wait(LocalNode *local);
+
+/* The loop that it runs, for what else has to be done meanwhile. */
+uv_loop_t *local_node_loop(LocalNode *local);
 
 /* local_node_run returns early once `fd`, borrowed, can be read. */
 void local_node_watch(LocalNode *local, int fd);

@@ -33,7 +33,8 @@ enum { PIDS_MAX = 1024, DEPTH_MAX = 4096, TRIES = 3, ENVIRON_MAX = 2 << 20, SERI
 static const ino_t first_pid_namespace = 0xEFFFFFFC; /* PROC_PID_INIT_INO, include/linux/proc_ns.h */
 
 typedef struct Shared {
-    _Atomic uint32_t at; /* 1 + the room that is valid; 0: none yet */
+    int exit_status, signal; /* of the command: valid when the stop descriptor ended */
+    _Atomic uint32_t at;     /* 1 + the room that is valid; 0: none yet */
     Observed rooms[2];
 } Shared;
 
@@ -56,6 +57,7 @@ typedef struct Watch {
     const ObserverSpec *spec;
     Shared *shared;
     LocalNode *local;
+    Mlflow *mlflow; /* NULL: none */
     pid_t parent;
     char mark[sizeof OBSERVER_MARK + OBSERVER_MARK_CAP];
     VEC(Judged) judged;
@@ -178,15 +180,27 @@ static void write_line(Watch *w, const Node *node)
 {
     const ObserverSpec *spec = w->spec;
 
-    if (spec->series_fd < 0 || w->seen.series_errno || w->seen.usage.last_ns == 0 || node->time_ns < w->next_line_ns)
+    if (spec->series_fd < 0 || w->seen.series_errno)
         return;
-    w->next_line_ns += spec->interval_ns;
-    if (w->next_line_ns < node->time_ns) /* the first one, or late: no two at once */
-        w->next_line_ns = node->time_ns + spec->interval_ns;
     str_clear(&w->line);
     usage_json_line(&w->seen.usage, node, &w->line);
     if (file_write_all(spec->series_fd, w->line.text, w->line.len) < 0)
         w->seen.series_errno = errno;
+}
+
+/* A line and points per interval. */
+static void write_series(Watch *w, const Node *node)
+{
+    const uint64_t interval_ns = w->spec->interval_ns;
+
+    if (w->seen.usage.last_ns == 0 || node->time_ns < w->next_line_ns)
+        return;
+    w->next_line_ns += interval_ns;
+    if (w->next_line_ns < node->time_ns) /* the first one, or late: no two at once */
+        w->next_line_ns = node->time_ns + interval_ns;
+    write_line(w, node);
+    if (w->mlflow)
+        mlflow_add(w->mlflow, &w->seen.usage, node);
 }
 
 static const Node *count_tick(Watch *w)
@@ -263,6 +277,21 @@ static void note_left(Watch *w)
     }
 }
 
+static void finish_mlflow(Watch *w, const Node *node)
+{
+    const uint64_t limit_ns = clock_monotonic(clock_kernel()) + MLFLOW_END_MS * NS_PER_MS;
+
+    if (!w->mlflow)
+        return;
+    mlflow_why(w->mlflow, w->seen.mlflow_why); /* should the parent not wait for the end of this */
+    publish_seen(w);
+    mlflow_finish(w->mlflow, node->real_ns, w->shared->exit_status, w->shared->signal);
+    while (!mlflow_is_over(w->mlflow) && clock_monotonic(clock_kernel()) < limit_ns)
+        local_node_run(w->local, NS_PER_MS);
+    mlflow_why(w->mlflow, w->seen.mlflow_why);
+    publish_seen(w);
+}
+
 /* --- its life ----------------------------------------------------------------------------------------------------- */
 
 static bool is_over(int stop_fd, int timeout_ms)
@@ -284,13 +313,16 @@ static void watch_command(Watch *w, int stop_fd)
         return;
     }
     local_node_watch(w->local, stop_fd);
+    if (w->spec->mlflow && mlflow_new(local_node_loop(w->local), w->spec->mlflow, w->spec->command,
+                                      w->spec->start_real_ns, &w->mlflow, &err) < 0)
+        snprintf(w->seen.mlflow_why, sizeof w->seen.mlflow_why, "nothing was logged to MLflow: %.180s", err.text);
     for (int i = 0; !is_over(stop_fd, 0); i++) {
         local_node_run(w->local, (i < EARLY_TICKS ? EARLY_MS : TICK_MS) * NS_PER_MS);
-        write_line(w, count_tick(w));
+        write_series(w, count_tick(w));
         publish_seen(w);
     }
     const Node *node = count_tick(w);
-    write_line(w, node);
+    write_series(w, node);
     usage_end(&w->seen.usage, node->time_ns);
     note_left(w);
     w->seen.ended = true;
@@ -298,6 +330,7 @@ static void watch_command(Watch *w, int stop_fd)
     add_prices(w, node);
     add_agent_incidents(w);
     publish_seen(w);
+    finish_mlflow(w, node);
 }
 
 /* Standard input and outputs are the command's; other descriptors may be pipes whose end somebody waits for. */
@@ -399,11 +432,13 @@ void observer_note_end(Observer *observer, pid_t pid)
         observer->pid = 0;
 }
 
-const Observed *observer_end(Observer *observer, int limit_ms)
+const Observed *observer_end(Observer *observer, int exit_status, int signal, int limit_ms)
 {
     static Observed nothing;
     struct pollfd fd = {.fd = observer->done_fd};
 
+    observer->shared->exit_status = exit_status;
+    observer->shared->signal = signal;
     fd_close(&observer->stop_fd);
     while (poll(&fd, 1, limit_ms) < 0 && errno == EINTR)
         ;

@@ -21,8 +21,8 @@ typedef struct Witness {
 /* Forks it, with every signal blocked; it ends with the caller. */
 int witness_start(Witness *witness, Err *err);
 
-/* Whether the witness got this signal too, which the caller got and reads now. To be asked about each one, or the answer
- * to the next of its kind is wrong. False where there is no witness. */
+/* Whether the witness got this signal too, which the caller got and reads now. To be asked about each one, or the
+ * answer to the next of its kind is wrong. False where there is no witness. */
 bool witness_saw(Witness *witness, int signal);
 
 /* The caller reaped this child of its own. */

@@ -363,6 +363,18 @@ const char *http_remote(const HttpRequest *request)
     return request->conn->peer;
 }
 
+int http_peer(const HttpRequest *request, pid_t *ret_pid)
+{
+    struct ucred peer;
+    socklen_t len = sizeof peer;
+
+    if (strcmp(request->conn->peer, "unix") != 0 ||
+        getsockopt(request->conn->fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0)
+        return -ENOTCONN;
+    *ret_pid = peer.pid;
+    return 0;
+}
+
 uint64_t http_connection(const HttpRequest *request)
 {
     return request->conn->number;

@@ -2,12 +2,15 @@
 """`stoker run` on a simulated node: real process trees, each put on a GPU by `stoker sim inject work ... pid=`. A command here
 runs until the file `go` is there, which the test makes once the series shows what it waits for."""
 import contextlib
+import datetime
+import http.server
 import json
 import os
 import pathlib
 import pty
 import signal
 import subprocess
+import threading
 
 import pytest
 from agent_rig import until
@@ -72,6 +75,10 @@ def run_on(make_node, tmp_path):
         if run.process.poll() is None:
             run.process.kill()
             run.process.wait()
+
+
+def timestamp(text):
+    return datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() * 1000
 
 
 def state_of(pid):
@@ -482,3 +489,151 @@ def test_a_run_that_is_killed_leaves_only_the_command(run_on):
         if int(child) != pid:
             until(lambda c=child: state_of(c) in ("", "Z"), f"{child} still runs")
     assert state_of(pid) != ""
+
+
+# --- MLflow ---------------------------------------------------------------------------------------------------------
+
+
+class TrackingServer:
+    """The part of MLflow's REST API that is asked, with its checks: `seen` has (method, path, body) of each request; `broken`
+    answers 500, `refusing` a status and an error as MLflow has it."""
+
+    def __init__(self):
+        self.seen, self.runs, self.broken, self.refusing, self.users = [], {"given": []}, False, None, []
+        tracking = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self):
+                self.answer(None)
+
+            def do_POST(self):
+                assert self.headers["Content-Type"] == "application/json"
+                self.answer(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+
+            def answer(self, body):
+                tracking.users.append(self.headers["Authorization"])
+                tracking.seen.append((self.command, self.path, body))
+                status, answer = tracking.handle(self.path.removeprefix("/base/api/2.0/mlflow/"), body)
+                text = json.dumps(answer).encode()
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(text)))
+                self.end_headers()
+                self.wfile.write(text)
+
+            def log_message(self, *_):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.uri = f"http://127.0.0.1:{self.server.server_port}/base/"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def handle(self, path, body):
+        if self.broken:
+            return 500, {}
+        if self.refusing:
+            return self.refusing
+        if path.startswith("experiments/get-by-name?experiment_name="):
+            return 200, {"experiment": {"experiment_id": "7", "name": path.split("=", 1)[1]}}
+        if path == "runs/create":
+            self.runs["made"] = []
+            return 200, {"run": {"info": {"run_id": "made", "experiment_id": body["experiment_id"]}, "data": {}}}
+        if path == "runs/log-batch":
+            assert len(body["metrics"]) <= 1000
+            self.runs[body["run_id"]] += body["metrics"]
+        return 200, {}
+
+    def asked(self, what):
+        return [body for _, path, body in self.seen if f"/mlflow/{what}" in path]
+
+    def close(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+@pytest.fixture
+def tracking():
+    server = TrackingServer()
+    yield server
+    server.close()
+
+
+def logged(run_on, tracking, words=WAIT, env=None, meanwhile=lambda run: None):
+    """A run whose readings are logged, and its report. How long the server may take at the end is limited, and this machine may
+    take longer: such a run is done again."""
+    def done():
+        tracking.seen, tracking.runs, tracking.users = [], {"given": []}, []
+        run = run_on(words, options=("--mlflow", tracking.uri), env=env)
+        meanwhile(run)
+        report = run.go()
+        return not any("in time" in note for note in report["notes"]) and (run, report)
+    run, report = until(done, "the server does not answer in time")
+    assert not [note for note in report["notes"] if "MLflow" in note], report["notes"]
+    return run, report
+
+
+def test_readings_are_system_metrics_of_a_new_run(run_on, tracking):
+    env = {"MLFLOW_EXPERIMENT_NAME": "a/b c", "MLFLOW_TRACKING_USERNAME": "me", "MLFLOW_TRACKING_PASSWORD": "secret"}
+    run, report = logged(run_on, tracking, f"{ON_GPU % (0, 0)}; {WAIT}; exit 3", env, lambda run: run.on_gpu())
+    assert run.process.returncode == 3
+    assert [path for _, path, _ in tracking.seen][0] == "/base/api/2.0/mlflow/experiments/get-by-name?experiment_name=a%2Fb%20c"
+    made, = tracking.asked("runs/create")
+    assert (made["experiment_id"], made["run_name"]) == ("7", "sh")
+    ended, = tracking.asked("runs/update")
+    assert (ended["run_id"], ended["status"]) == ("made", "FAILED") and ended["end_time"] >= made["start_time"] > 1e12
+    assert set(tracking.users) == {"Basic bWU6c2VjcmV0"}
+    points = tracking.runs["made"]
+    last = {p["key"]: p["value"] for p in points}
+    assert {"system/gpu_0_utilization_percentage", "system/gpu_0_memory_usage_megabytes", "system/gpu_0_memory_usage_percentage",
+            "system/gpu_0_power_usage_watts", "system/gpu_0_power_usage_percentage", "system/gpu_0_sm_active_percentage"} <= set(last)
+    assert last["system/gpu_0_memory_usage_megabytes"] == pytest.approx((20 << 30) / 1e6, rel=0.1)
+    assert last["system/gpu_0_memory_usage_percentage"] == pytest.approx(25, rel=0.1)
+    assert 0 < last["system/gpu_0_power_usage_percentage"] <= 110 and last["system/gpu_0_share_percentage"] == 100
+    assert 0 < last["system/gpu_0_energy_joules"] <= report["energy_j"]
+    steps = [(p["step"], p["timestamp"]) for p in points if p["key"] == "system/gpu_0_power_usage_watts"]
+    assert steps == sorted(set(steps)) and steps[0][1] >= made["start_time"]
+
+
+def test_readings_join_the_run_that_is_named(run_on, tracking):
+    logged(run_on, tracking, f"{ON_GPU % (0, 0)}; {WAIT}", {"MLFLOW_RUN_ID": "given"}, lambda run: run.on_gpu())
+    assert tracking.runs["given"] and {path for _, path, _ in tracking.seen} == {"/base/api/2.0/mlflow/runs/log-batch"}
+
+
+def test_a_command_without_a_gpu_makes_no_run(run_on, tracking):
+    logged(run_on, tracking, meanwhile=lambda run: until(lambda: run.lines(), "the driver does not answer"))
+    assert tracking.seen == []
+
+
+def test_points_wait_for_a_server_that_is_away(run_on, tracking):
+    def away(run):
+        tracking.broken = True
+        until(lambda: len(tracking.asked("runs/create")) > 1, "it does not try again")
+        assert not tracking.runs.get("made")
+        tracking.broken = False
+        until(lambda: tracking.runs.get("made"), lambda: tracking.seen)
+    run, _ = logged(run_on, tracking, f"{ON_GPU % (0, 0)}; {WAIT}", meanwhile=away)
+    first = next(line for line in run.lines() if line["gpus"])
+    assert tracking.runs["made"][0]["timestamp"] <= timestamp(first["time"]) + 1
+    assert tracking.asked("runs/update")[-1]["status"] == "FINISHED"
+
+
+@pytest.mark.parametrize("refusal, why", [
+    ((404, {"error_code": "RESOURCE_DOES_NOT_EXIST", "message": "No Experiment with id=0 exists"}), "status 404: No Experiment with id=0 exists"),
+    ((200, {}), "the answer names no run: is this an MLflow server?"), ((503, {}), "status 503"), (None, "Connection refused|connect")])
+def test_what_cannot_be_logged_is_said_once(run_on, tracking, refusal, why):
+    tracking.refusing = refusal
+    uri = tracking.uri if refusal else "http://127.0.0.1:1/"
+    run = run_on(f"{ON_GPU % (0, 0)}; {WAIT}; exit 5", options=("--mlflow", uri))
+    run.on_gpu()
+    report = run.go()
+    assert run.process.returncode == 5
+    note, = [n for n in report["notes"] if "MLflow" in n]
+    assert "points were not logged to MLflow" in note and any(w in note for w in why.split("|")), note
+    assert run.err.count("MLflow:") == 1
+
+
+def test_an_address_that_is_no_server_is_found_before_the_start(run_on):
+    run = run_on("touch started", options=("--mlflow", "file:./mlruns"))
+    _, err = run.process.communicate(timeout=300)
+    assert run.process.returncode == 2 and "--mlflow: 'file:./mlruns' is no URL" in err and not (run.folder / "started").exists()
