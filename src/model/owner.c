@@ -36,6 +36,19 @@ uint64_t owner_hash(const Owner *owner)
     return owner_work_hash(owner) ^ (len > 0 ? map_hash(owner->user, len, 0) : 0);
 }
 
+void owner_name(const Owner *owner, OwnerKey key, char out[OWNER_NAME_CAP])
+{
+    const char *const texts[OWNER_KEY_END] = {
+        [OWNER_BY_USER] = owner->user,           [OWNER_BY_JOB] = owner->job,         [OWNER_BY_POD] = owner->pod,
+        [OWNER_BY_NAMESPACE] = owner->namespace, [OWNER_BY_ACCOUNT] = owner->account, [OWNER_BY_CONTAINER] = owner->container,
+    };
+    const bool within = (key == OWNER_BY_POD || key == OWNER_BY_CONTAINER) && texts[key][0] && owner->namespace[0];
+    const bool of_pod = within && key == OWNER_BY_CONTAINER;
+
+    snprintf(out, OWNER_NAME_CAP, "%s%s%s%s%s", within ? owner->namespace : "", within ? "/" : "",
+             of_pod ? owner->pod : "", of_pod ? "/" : "", texts[key]);
+}
+
 void owner_add_text(const Owner *owner, Str *out)
 {
     if (owner->job[0] != '\0')

@@ -28,6 +28,20 @@ typedef struct Owner {
     uint64_t start_ns;                     /* of that process, after boot; 0: not known, and not in the JSON */
 } Owner;
 
+/* WORD(id, key): what owners are summed up by. `of` begins the names, so that an enum that has more of them begins with
+ * these. */
+#define OWNER_KEY_TABLE(WORD, of)                                                                                      \
+    WORD(of##USER, "user")                                                                                             \
+    WORD(of##JOB, "job")                                                                                               \
+    WORD(of##POD, "pod") /* with its namespace */                                                                      \
+    WORD(of##NAMESPACE, "namespace")                                                                                   \
+    WORD(of##ACCOUNT, "account")                                                                                       \
+    WORD(of##CONTAINER, "container") /* with its pod and namespace, where it has these */
+
+typedef enum OwnerKey { OWNER_KEY_TABLE(WORD_ID, OWNER_BY_) OWNER_KEY_END } OwnerKey;
+
+enum { OWNER_NAME_CAP = 400 };
+
 /* WORD(id, key, text) */
 #define HOLDING_STATE_TABLE(WORD)                                                                                      \
     WORD(HOLDING_USED, "used", "its processes run on the device")                                                      \
@@ -118,6 +132,7 @@ bool workload_from_pod(const char *pod, Workload *ret);
 /* NULL where there is none. */
 const JobInfo *job_info_find(const JobInfoList *list, const char *job);
 
+extern const WordRow owner_keys[OWNER_KEY_END];
 extern const WordRow holding_states[HOLDING_STATE_END], attributions[ATTRIBUTION_END];
 extern const WordRow holding_bases[HOLDING_BASIS_END], holding_grants[HOLDING_GRANT_END];
 
@@ -129,5 +144,7 @@ bool owner_is_known(const Owner *owner);
 uint64_t owner_hash(const Owner *owner);
 /* The same without the user: 0 where there is neither job nor pod nor container. */
 uint64_t owner_work_hash(const Owner *owner);
+/* What an owner is summed up as; "" where that is not known. */
+void owner_name(const Owner *owner, OwnerKey key, char out[OWNER_NAME_CAP]);
 /* "job 4711 of alice", "pod serving/chat-0", "container 0123456789ab of root", "python (4242) of bob". */
 void owner_add_text(const Owner *owner, Str *out);

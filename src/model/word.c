@@ -14,6 +14,7 @@
 const WordRow activity_words[] = {ACTIVITY_TABLE(WORD_ROW)};
 const WordRow activity_causes[] = {ACTIVITY_CAUSE_TABLE(WORD_ROW)};
 const WordRow activity_bases[] = {ACTIVITY_BASIS_TABLE(WORD_ROW)};
+const WordRow owner_keys[] = {OWNER_KEY_TABLE(WORD_ROW, OWNER_BY_)};
 const WordRow attributions[] = {ATTRIBUTION_TABLE(WORD_ROW)};
 const WordRow holding_bases[] = {HOLDING_BASIS_TABLE(WORD_ROW)};
 const WordRow holding_grants[] = {HOLDING_GRANT_TABLE(WORD_ROW)};

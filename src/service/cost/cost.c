@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "service/cost/cost.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,20 +56,15 @@ void cost_done(CostReport *r)
     vec_done(&r->merged);
 }
 
+static_assert((int)COST_BY_GPU == (int)OWNER_KEY_END, "the keys of owners come first");
+static_assert((int)COST_NAME_CAP == (int)OWNER_NAME_CAP, "a name of an owner is one of the report");
+
 static void name_owner(CostBy by, const LedgerRow *row, char name[COST_NAME_CAP])
 {
-    const Owner *o = &row->owner;
-    const char *const names[COST_BY_END] = {
-        [COST_BY_USER] = o->user,           [COST_BY_JOB] = o->job,         [COST_BY_POD] = o->pod,
-        [COST_BY_NAMESPACE] = o->namespace, [COST_BY_ACCOUNT] = o->account, [COST_BY_CONTAINER] = o->container,
-        [COST_BY_GPU] = row->device};
-    const bool pod = (by == COST_BY_POD || by == COST_BY_CONTAINER) && names[by][0] && o->namespace[0];
-
     if (by == COST_BY_GPU)
         snprintf(name, COST_NAME_CAP, "%.*s", (int)ledger_gpu_key_len(row->device), row->device);
     else
-        snprintf(name, COST_NAME_CAP, "%s%s%s%s%s", pod ? o->namespace : "", pod ? "/" : "",
-                 pod && by == COST_BY_CONTAINER ? o->pod : "", pod && by == COST_BY_CONTAINER ? "/" : "", names[by]);
+        owner_name(&row->owner, (OwnerKey)by, name);
 }
 
 CostSum *cost_find_owner(CostReport *r, const char *name)

@@ -14,12 +14,7 @@ enum { COST_NAME_CAP = 400, COST_NODE_CAP = 256 };
 
 /* WORD(id, key): what owners are summed up by. */
 #define COST_BY_TABLE(WORD)                                                                                            \
-    WORD(COST_BY_USER, "user")                                                                                         \
-    WORD(COST_BY_JOB, "job")                                                                                           \
-    WORD(COST_BY_POD, "pod") /* with its namespace */                                                                  \
-    WORD(COST_BY_NAMESPACE, "namespace")                                                                               \
-    WORD(COST_BY_ACCOUNT, "account")                                                                                   \
-    WORD(COST_BY_CONTAINER, "container")                                                                               \
+    OWNER_KEY_TABLE(WORD, COST_BY_)                                                                                    \
     WORD(COST_BY_GPU, "gpu")
 
 typedef enum CostBy { COST_BY_TABLE(WORD_ID) COST_BY_END } CostBy;

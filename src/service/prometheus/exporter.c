@@ -158,6 +158,8 @@ static void make_families(Exporter *exporter)
     add_own_metrics(&maker);
     add_own(&maker, own_families, own_family_count);
     add_own(&maker, own_incident_families, own_incident_family_count);
+    if (exporter->config.owners_max > 0)
+        add_own(&maker, own_owner_families, own_owner_family_count);
     if (exporter->config.mig_totals)
         add_own(&maker, own_total_families, own_total_family_count);
     if (labels_sorted(exporter->config.profile))

@@ -59,6 +59,7 @@ typedef struct ExporterConfig {
     bool pod_uid;      /* label pod_uid where it is known; with virtual_gpus always */
     bool virtual_gpus; /* label vgpu; without it that label appears only where a device has several allocations */
     bool mig_totals;   /* our own series per physical GPU that count nothing twice */
+    uint64_t owners_max; /* holdings of devices that have series of their own; 0: none */
     uint64_t xid_window_ns, clock_events_window_ns;
     uint64_t period_ns[METRIC_PACE_END]; /* of the sampling, for the age at which a value is no longer shown */
 } ExporterConfig;

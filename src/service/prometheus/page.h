@@ -43,6 +43,8 @@ extern const OwnFamily own_families[]; /* own.c: of the node and this program, t
 extern const size_t own_family_count;
 extern const OwnFamily own_incident_families[]; /* incidents.c */
 extern const size_t own_incident_family_count;
+extern const OwnFamily own_owner_families[]; /* owners.c: who holds each device, where owners are asked for */
+extern const size_t own_owner_family_count;
 extern const OwnFamily own_total_families[]; /* own.c: sums that count nothing twice, with mig_totals */
 extern const size_t own_total_family_count;
 

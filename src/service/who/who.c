@@ -16,11 +16,9 @@
 
 enum { CELL_CAP = 384, COLUMNS_MAX = 8, ID_DIGITS = 64, ID_SHOWN = 12 };
 
-static const WordRow bys[] = {WHO_BY_TABLE(WORD_ROW)};
-
 /* All that one owner holds. */
 typedef struct Sum {
-    char name[CELL_CAP];          /* "" unknown */
+    char name[OWNER_NAME_CAP];    /* "" unknown */
     double gpus, instances, idle; /* shares of whole GPUs and of MIG instances; of both, what nothing runs on */
     uint64_t memory_bytes;
     size_t processes;
@@ -30,12 +28,12 @@ typedef VEC(Sum) Sums;
 
 int who_query_read(const Snapshot *snapshot, const char *by, const char *gpu, WhoQuery *ret, Err *err)
 {
-    WhoQuery query = {.by = WHO_BY_NOTHING};
-    const int number = by ? word_find(bys, WHO_BY_END, by) : WHO_BY_NOTHING;
+    WhoQuery query = {.by = OWNER_KEY_END};
+    const int number = by ? word_find(owner_keys, OWNER_KEY_END, by) : OWNER_KEY_END;
 
     if (number < 0)
         return err_set(err, -EINVAL, "by: user, job, pod, namespace, account or container");
-    query.by = (WhoBy)number;
+    query.by = (OwnerKey)number;
     const Reading *reading = gpu && snapshot->node ? api_find(snapshot->node, gpu, &query.gpu) : NULL;
     if (gpu && !reading)
         return err_set(err, -ENOENT,
@@ -55,19 +53,6 @@ static bool is_asked_for(const Snapshot *snapshot, const WhoQuery *query, const 
 }
 
 /* --- sums --------------------------------------------------------------------------------------------------------- */
-
-static void name_owner(const Owner *owner, WhoBy by, char out[CELL_CAP])
-{
-    const char *const texts[WHO_BY_END] = {
-        [WHO_BY_USER] = owner->user,           [WHO_BY_JOB] = owner->job,         [WHO_BY_POD] = owner->pod,
-        [WHO_BY_NAMESPACE] = owner->namespace, [WHO_BY_ACCOUNT] = owner->account, [WHO_BY_CONTAINER] = owner->container,
-    };
-
-    if (by == WHO_BY_POD && owner->pod[0] && owner->namespace[0])
-        snprintf(out, CELL_CAP, "%s/%s", owner->namespace, owner->pod);
-    else
-        snprintf(out, CELL_CAP, "%s", texts[by]);
-}
 
 static Sum *find_sum(Sums *sums, const char *name)
 {
@@ -97,12 +82,12 @@ static void sum_up(const Snapshot *snapshot, const WhoQuery *query, Sums *sums)
 {
     for (size_t i = 0; i < snapshot->holding_count; i++) {
         const Holding *holding = &snapshot->holdings[i];
-        char name[CELL_CAP];
+        char name[OWNER_NAME_CAP];
         Sum *sum;
 
         if (!is_asked_for(snapshot, query, holding))
             continue;
-        name_owner(&holding->owner, query->by, name);
+        owner_name(&holding->owner, query->by, name);
         sum = find_sum(sums, name);
         *(holding->gpu_instance == DEVICE_NO_NUMBER ? &sum->gpus : &sum->instances) += holding->share;
         if (holding->state == HOLDING_IDLE_HELD || holding->state == HOLDING_RESERVED)
@@ -233,7 +218,7 @@ static void print_holdings(const Snapshot *snapshot, const WhoQuery *query, Str 
 
 static void print_sums(const Snapshot *snapshot, const WhoQuery *query, Str *out)
 {
-    static const char *const heads[] = {"OWNER", "USER", "JOB", "POD", "NAMESPACE", "ACCOUNT", "CONTAINER"};
+    static const char *const heads[] = {"USER", "JOB", "POD", "NAMESPACE", "ACCOUNT", "CONTAINER"};
     const char *const names[] = {"GPUS", "MIG", "IDLE", "MEMORY", "PROCESSES", heads[query->by]};
     Table table = {.columns = 6, .right = {true, true, true, true, true}};
     Sums sums = {0};
@@ -302,7 +287,7 @@ void who_text(const Snapshot *snapshot, const WhoQuery *query, Str *out)
     for (size_t i = 0; i < snapshot->holding_count; i++)
         count += is_asked_for(snapshot, query, &snapshot->holdings[i]);
     if (count > 0)
-        (query->by == WHO_BY_NOTHING ? print_holdings : print_sums)(snapshot, query, out);
+        (query->by == OWNER_KEY_END ? print_holdings : print_sums)(snapshot, query, out);
     print_unheld(snapshot, query, out);
     if (snapshot->holders_why && snapshot->holders_why[0])
         str_addf(out, "A GPU is held without a process that the driver lists, and not all others could be looked at: %s\n",
@@ -316,7 +301,7 @@ static void add_sums(const Snapshot *snapshot, const WhoQuery *query, Str *out)
     Sums sums = {0};
 
     sum_up(snapshot, query, &sums);
-    json_add_text(out, "by", bys[query->by].key);
+    json_add_text(out, "by", owner_keys[query->by].key);
     json_open(out, "owners", '[');
     for (size_t i = 0; i < sums.len; i++) {
         const Sum *sum = &sums.at[i];
@@ -350,7 +335,7 @@ void who_json(const Snapshot *snapshot, const WhoQuery *query, Str *out)
     for (size_t i = 0; i < snapshot->job_infos.len; i++)
         api_job(&snapshot->job_infos.at[i], out);
     json_close(out, ']');
-    if (query->by != WHO_BY_NOTHING)
+    if (query->by != OWNER_KEY_END)
         add_sums(snapshot, query, out);
     str_add(out, "}\n");
 }

@@ -10,20 +10,8 @@
 #include "base/str.h"
 #include "model/snapshot.h"
 
-/* WORD(id, key): what holdings are summed up by. */
-#define WHO_BY_TABLE(WORD)                                                                                             \
-    WORD(WHO_BY_NOTHING, "")                                                                                           \
-    WORD(WHO_BY_USER, "user")                                                                                          \
-    WORD(WHO_BY_JOB, "job")                                                                                            \
-    WORD(WHO_BY_POD, "pod")                                                                                            \
-    WORD(WHO_BY_NAMESPACE, "namespace")                                                                                \
-    WORD(WHO_BY_ACCOUNT, "account")                                                                                    \
-    WORD(WHO_BY_CONTAINER, "container")
-
-typedef enum WhoBy { WHO_BY_TABLE(WORD_ID) WHO_BY_END } WhoBy;
-
 typedef struct WhoQuery {
-    WhoBy by;
+    OwnerKey by;             /* OWNER_KEY_END: not summed up */
     const NodeGpu *gpu;      /* NULL: all */
     const Reading *instance; /* of it, NULL: the GPU with all that is on it */
 } WhoQuery;

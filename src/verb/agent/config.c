@@ -299,6 +299,7 @@ static int fill_exporter(AgentConfig *config, Err *err)
         .pod_uid = o->pod_uid || o->virtual_gpus,
         .virtual_gpus = o->virtual_gpus,
         .mig_totals = o->mig_totals,
+        .owners_max = o->owner_series,
         .xid_window_ns = o->xid_window_ms * NS_PER_MS,
         .clock_events_window_ns = o->clock_events_window_ms * NS_PER_MS,
         .period_ns = {[METRIC_PACE_FAST] = o->fast_ns,

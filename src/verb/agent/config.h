@@ -32,6 +32,7 @@ typedef struct AgentOptions {
     int profile; /* ExporterProfile */
     const char *counters, *devices, *cpu_devices, *switch_devices;
     bool strict_counters, no_hostname, old_namespace, replace_blanks, mig_totals, self_metrics;
+    uint64_t owner_series;
     uint64_t collect_interval_ms, xid_window_ms, clock_events_window_ms;
     const char *hpc_dir, *scontrol, *configmap, *hostengine;
     /* Kubernetes */

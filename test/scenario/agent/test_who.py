@@ -146,12 +146,15 @@ def test_gpus_by_the_environment_of_a_slurm_job(node, make_agent):
     plant(node.tree, 900, "slurmd")
     plant(node.tree, 901, "slurmstepd")
     plant(node.tree, 902, "slurm_script", parent=901, environ={"SLURM_JOB_ID": 4711, "SLURM_JOB_GPUS": "0,4", "CUDA_VISIBLE_DEVICES": "0,1"})
-    agent = make_agent(node.env, options=["--sample-slow", "1s"])
+    agent = make_agent(node.env, options=["--sample-slow", "1s", "--owner-series", "2"])
     ask = lambda: rows(agent.verb("who", "--json").stdout)
     wanted = {0: ("4711", "used", "exclusive", "process", "environ"), 4: ("4711", "reserved", "exclusive", "grant", "environ"),
               3: ("carol", "unmanaged", "exclusive", "process", "none")}
     told = lambda f: {gpu: (*kinds(f)[gpu][0], f[gpu][0]["basis"], f[gpu][0]["grant"]) for gpu in wanted if gpu in f}
     until(lambda: told(ask()) == wanted, lambda: f"{told(ask())}\n{agent.log_text()}")
+    until(lambda: len((page := agent.page()).all("stoker_owner_share")) == 2 and page.one("stoker_owners_left_out") == 4 and
+          page.one("stoker_owner_share", gpu="0", user="alice", job="4711", attribution="exclusive") == 1,
+          lambda: str([s for s in agent.page().series if s[0].startswith("stoker_owner")]))
 
 
 def test_a_holder_that_the_driver_does_not_list(node, make_agent):

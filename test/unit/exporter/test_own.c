@@ -332,6 +332,7 @@ static void names_follow_the_conventions(void **state)
         size_t count;
     } lists[] = {{own_families, own_family_count},
                  {own_incident_families, own_incident_family_count},
+                 {own_owner_families, own_owner_family_count},
                  {own_total_families, own_total_family_count}};
 
     (void)state;

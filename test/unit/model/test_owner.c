@@ -65,6 +65,23 @@ static void test_known(void **state)
     assert_true(owner_is_known(&pod));
 }
 
+/* What sums are named after; a container is one of its pod. */
+static void test_names_of_sums(void **state)
+{
+    static const char *const wanted[OWNER_KEY_END] = {"alice",   "4711",    "serving/chat-0",
+                                                      "serving", "physics", "serving/chat-0/main"};
+    const Owner docker = {.container = "0123abcd"};
+    char name[OWNER_NAME_CAP];
+
+    (void)state;
+    for (OwnerKey key = 0; key < OWNER_KEY_END; key++) {
+        owner_name(&all, key, name);
+        assert_string_equal(name, wanted[key]);
+        owner_name(&docker, key, name);
+        assert_string_equal(name, key == OWNER_BY_CONTAINER ? "0123abcd" : "");
+    }
+}
+
 /* Names as the controllers of Kubernetes and the training operators of Kubeflow make them. */
 static void test_workloads(void **state)
 {
@@ -106,6 +123,7 @@ int main(void)
         cmocka_unit_test(test_same),
         cmocka_unit_test(test_each_text_counts),
         cmocka_unit_test(test_known),
+        cmocka_unit_test(test_names_of_sums),
         cmocka_unit_test(test_workloads),
     };
 

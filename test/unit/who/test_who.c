@@ -154,7 +154,7 @@ static void who_is_not_listed(void **state)
                           .share = 1,
                           .sm_share = NAN};
     const Snapshot seen = {.node = &node, .holdings = &held, .holding_count = 1, .holders_why = "that needs root"};
-    const WhoQuery query = {.gpu = &gpus[2]};
+    const WhoQuery query = {.by = OWNER_KEY_END, .gpu = &gpus[2]};
     CLEANUP(str_done) Str out = str_limited(65536);
 
     (void)state;
@@ -169,7 +169,7 @@ static void who_is_not_listed(void **state)
 
 static void what_is_not_there(void **state)
 {
-    WhoQuery query = {.by = WHO_BY_POD};
+    WhoQuery query = {.by = OWNER_BY_POD};
     Err err = {0};
 
     (void)state;
@@ -177,7 +177,7 @@ static void what_is_not_there(void **state)
     assert_string_equal(err.text, "by: user, job, pod, namespace, account or container");
     assert_int_equal(who_query_read(&snapshot, NULL, "9", &query, &err), -ENOENT);
     assert_non_null(strstr(err.text, "'9'"));
-    assert_int_equal(query.by, WHO_BY_POD); /* untouched */
+    assert_int_equal(query.by, OWNER_BY_POD); /* untouched */
 }
 
 int main(void)
