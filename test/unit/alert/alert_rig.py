@@ -26,10 +26,14 @@ class Posted:
 class Hook:
     """An HTTP server: `status` is what it answers, "hang" or "cut"; `posts` is what came."""
 
-    def __init__(self, port=0):
+    def __init__(self):
         self.status, self.headers = 200, {}
         self.posts, self.news = [], threading.Condition()
-        self.server, self.port, self.connections = None, port, 0
+        self.server, self.connections = None, 0
+        self.kept = socket.socket()  # does not listen: while the server is down the port is nobody else's
+        self.kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.kept.bind(("127.0.0.1", 0))
+        self.port = self.kept.getsockname()[1]
         self.up()
 
     def up(self):
@@ -83,7 +87,6 @@ class Hook:
 
         self.open = []
         self.server = Server(("127.0.0.1", self.port), Handler)
-        self.port = self.server.server_address[1]
         threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
 
     def down(self):

@@ -19,7 +19,7 @@
 #include "base/duration.h"
 #include "source/podresources/podresources.h"
 
-#define PATIENCE_NS (60 * NS_PER_S)
+#define PATIENCE_NS (300 * NS_PER_S)
 
 /* The folder; both threads use it. Each rig has a path of its own, so that a reading which outlived the rig before does
  * not count. */

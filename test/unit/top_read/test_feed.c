@@ -29,7 +29,7 @@
 
 #define AT_NS (1767614400 * NS_PER_S) /* 2026-01-05T12:00:00Z, a whole minute */
 
-enum { WAIT_S = 60, TEXT_CAP = 8192 };
+enum { WAIT_S = 300, TEXT_CAP = 8192 };
 
 static char folder[] = "/tmp/stoker-feed-XXXXXX";
 
