@@ -234,6 +234,7 @@ static void a_url_that_fails_delays_no_other(void **state)
     (void)state;
     send_due();
     answer(0, 503);
+    assert_string_equal(receiver.why, "http://a:9093: HTTP status 503");
     answer(1, 200);
     assert_true(d->posted[0].stamp == 0 && d->posted[1].stamp != 0 && d->posted[0].posting == 0);
     assert_int_equal(receiver.endpoints[0].tries, 1);

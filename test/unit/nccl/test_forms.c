@@ -303,6 +303,32 @@ static void test_scaling_goes_upwards(void **state)
 }
 
 /* What another program left on the line is not a part of the host's name. */
+/* Host, process, thread and device: what lacks one of them names no process. */
+static void test_what_is_no_prefix(void **state)
+{
+    static const struct {
+        const char *prefix;
+        size_t processes;
+    } lines[] = {{"a:11:12 [0]", 1}, {"a:11:12 []", 1}, {":11:12 [0]", 0},  {"a:x:12 [0]", 0}, {"a:11:x [0]", 0},
+                 {"11:12 [0]", 0},   {"a:11:12[0]", 0}, {"a:11:12 [x]", 0}, {" [0]", 0},       {"a 11:12 [0]", 0},
+                 {":12 [0]", 0},     {"12 [0]", 0},     {"a11:12 [0]", 0}};
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(lines); i++) {
+        char text[200];
+
+        snprintf(text, sizeof text, "%s NCCL INFO NCCL version 2.21.5+cuda12.4\n", lines[i].prefix);
+        CLEANUP(nccl_free_at) NcclJob *job = kit_read(text);
+        size_t named = 0;
+        const NcclReport *r = nccl_finish(job);
+
+        for (size_t k = 0; k < r->processes.len; k++)
+            named += r->processes.at[k].host[0] != '\0';
+        if (named != lines[i].processes)
+            fail_msg("'%s': %zu", lines[i].prefix, named);
+    }
+}
+
 static void test_text_before_the_first_prefix(void **state)
 {
     CLEANUP(nccl_free_at)
@@ -376,6 +402,7 @@ int main(void)
         cmocka_unit_test(test_scaling_goes_upwards),
         cmocka_unit_test(test_a_misfit_is_not_a_broken_link),
         cmocka_unit_test(test_a_member_without_a_call),
+        cmocka_unit_test(test_what_is_no_prefix),
         cmocka_unit_test(test_text_before_the_first_prefix),
         cmocka_unit_test(test_a_connection_that_was_tried_again),
         cmocka_unit_test(test_a_torn_row),
