@@ -387,11 +387,11 @@ static void read_paces(NvmlGpu *gpu, uint32_t paces)
     if (paces & 1 << METRIC_PACE_NORMAL) {
         nvml_mig_read(gpu);
         nvml_gpm_read(gpu);
+        nvml_processes_read(gpu);
     }
     nvml_links_read(gpu, paces);
     if (paces & 1 << METRIC_PACE_SLOW) {
         read_drain_state(gpu);
-        nvml_processes_read(gpu);
         nvml_peers_begin(gpu);
     }
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Processes of a GPU at pace SLOW: the driver's lists of compute, graphics and MPS processes as one, with memory and
+ * Processes of a GPU at pace NORMAL: the driver's lists of compute, graphics and MPS processes as one, with memory and
  * share of the GPU. A process in several lists comes once, as a compute process. The whole list is absent where the
  * driver refuses one of its parts, so a missing process is really not there. Of more than NODE_PROCESSES_MAX those
  * with the most memory are kept, and the count says all.
