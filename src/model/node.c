@@ -31,3 +31,29 @@ const NodeGpu *node_find_gpu(const Node *node, PciAddress pci)
             return &node->gpus[i];
     return NULL;
 }
+
+const Reading *node_find_instance(const NodeGpu *gpu, uint32_t gpu_instance, uint32_t compute_instance)
+{
+    for (size_t i = 0; i < gpu->instance_count; i++)
+        if (gpu->instances[i].device.gpu_instance == gpu_instance &&
+            gpu->instances[i].device.compute_instance == compute_instance)
+            return &gpu->instances[i];
+    return NULL;
+}
+
+const Activity *node_activity(const NodeGpu *gpu, const Reading *instance)
+{
+    static const Activity unknown;
+
+    if (!instance)
+        return &gpu->activity;
+    return gpu->instance_activity ? &gpu->instance_activity[instance - gpu->instances] : &unknown;
+}
+
+const Why *node_why(const NodeGpu *gpu, const Reading *instance)
+{
+    static const Why none;
+    const Why *of = instance ? gpu->instance_verdicts : gpu->verdicts;
+
+    return of ? &of[instance ? instance - gpu->instances : 0] : &none;
+}

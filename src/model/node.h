@@ -195,6 +195,13 @@ bool node_process_is_on(const NodeProcess *process, const Device *instance);
 /* The GPU at this address; NULL. */
 const NodeGpu *node_find_gpu(const Node *node, PciAddress pci);
 
+/* The instance of the GPU with these numbers; NULL. */
+const Reading *node_find_instance(const NodeGpu *gpu, uint32_t gpu_instance, uint32_t compute_instance);
+/* What the GPU does, or this instance of it (NULL: the GPU itself), and what takes its time: all zero where that is not
+ * decided. Never NULL. */
+const Activity *node_activity(const NodeGpu *gpu, const Reading *instance);
+const Why *node_why(const NodeGpu *gpu, const Reading *instance);
+
 /* The wall clock at an instant of the node's monotonic clock; one to come is now. */
 uint64_t node_real_ns(const Node *node, uint64_t time_ns);
 extern const WordRow gpu_states[GPU_STATE_END], peer_statuses[PEER_STATUS_END], node_link_errors[NODE_LINK_ERROR_END],

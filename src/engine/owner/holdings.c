@@ -633,13 +633,11 @@ static ActivityWord word_of(const Holding *holding, const Node *node)
 {
     const NodeGpu *gpu = &node->gpus[holding->gpu];
 
-    if (holding->gpu_instance == DEVICE_NO_NUMBER)
-        return gpu->activity.word;
-    for (size_t i = 0; gpu->instance_activity && i < gpu->instance_count; i++)
-        if (gpu->instances[i].device.gpu_instance == holding->gpu_instance &&
-            gpu->instances[i].device.compute_instance == holding->compute_instance)
-            return gpu->instance_activity[i].word;
-    return ACTIVITY_UNKNOWN;
+    const Reading *instance = node_find_instance(gpu, holding->gpu_instance, holding->compute_instance);
+
+    if (holding->gpu_instance != DEVICE_NO_NUMBER && !instance)
+        return ACTIVITY_UNKNOWN;
+    return node_activity(gpu, instance)->word;
 }
 
 static bool is_idle(ActivityWord word)

@@ -139,7 +139,7 @@ static bool is_pause(const WhyInput *in, int i)
 static bool find_unknown(const Case *c, WhyVerdict *v)
 {
     v->confidence = WHY_HIGH;
-    write_text(v, "not known what it does: %s", c->activity->text);
+    write_text(v, "not known what it does%s%s", c->activity->text[0] ? ": " : "", c->activity->text);
     return true;
 }
 

@@ -390,16 +390,13 @@ void whys_update(Whys *whys, const Snapshot *snapshot, const Store *store, uint3
 
         smooth_shares(slot, gpu);
         for (size_t k = 0; k <= gpu->instance_count; k++) {
-            static const Activity unknown = {.text = "not decided"};
-            const Activity *activity = k == 0                   ? &gpu->activity
-                                       : gpu->instance_activity ? &gpu->instance_activity[k - 1]
-                                                                : &unknown;
+            const Reading *instance = k == 0 ? NULL : &gpu->instances[k - 1];
+            const Activity *activity = node_activity(gpu, instance);
 
             if (!due && !is_other(activity, &slot->judged[k]))
                 continue;
             slot->judged[k] = *activity;
-            decide_device(whys, snapshot, store, gpu, k == 0 ? NULL : &gpu->instances[k - 1], activity,
-                          &slot->verdicts[k]);
+            decide_device(whys, snapshot, store, gpu, instance, activity, &slot->verdicts[k]);
         }
         gpu->verdicts = slot->verdicts;
         gpu->instance_verdicts = slot->verdicts + 1;

@@ -116,20 +116,17 @@ int why_find_subject(const Snapshot *seen, const char *name, WhyAsk *ret, Err *e
 /* A GPU, or its instances where it is split. */
 static size_t list_rows(const Snapshot *seen, const WhyAsk *ask, Row *rows)
 {
-    static const Why none;
-    static const Activity unknown;
     size_t count = 0;
 
     for (size_t i = 0; i < seen->node->gpu_count; i++) {
         const NodeGpu *gpu = &seen->node->gpus[i];
 
         if (gpu->instance_count == 0 && is_asked(seen, ask, gpu, NULL))
-            rows[count++] = (Row){gpu, NULL, &gpu->activity, gpu->verdicts ? &gpu->verdicts[0] : &none};
+            rows[count++] = (Row){gpu, NULL, node_activity(gpu, NULL), node_why(gpu, NULL)};
         for (size_t k = 0; k < gpu->instance_count && count < ROWS_MAX; k++)
             if (is_asked(seen, ask, gpu, &gpu->instances[k]))
-                rows[count++] =
-                    (Row){gpu, &gpu->instances[k], gpu->instance_activity ? &gpu->instance_activity[k] : &unknown,
-                          gpu->instance_verdicts ? &gpu->instance_verdicts[k] : &none};
+                rows[count++] = (Row){gpu, &gpu->instances[k], node_activity(gpu, &gpu->instances[k]),
+                                      node_why(gpu, &gpu->instances[k])};
     }
     return count;
 }

@@ -97,10 +97,34 @@ static void a_process_is_on_its_instance(void **state)
     assert_false(node_process_is_on(&whole, &instance));
 }
 
+/* What was not decided is unknown, not a stray pointer. */
+static void activity_and_verdict_of_a_device(void **state)
+{
+    Reading instances[2] = {{.device = {.gpu_instance = 7}}, {.device = {.gpu_instance = 9, .compute_instance = 1}}};
+    Activity words[2] = {{.word = ACTIVITY_FREE}, {.word = ACTIVITY_WAITING}};
+    const Why whys[3] = {{.count = 1}, {.count = 2}, {.count = 3}};
+    NodeGpu gpu = {.instances = instances, .instance_count = 2, .activity = {.word = ACTIVITY_WORKING}};
+
+    (void)state;
+    assert_ptr_equal(node_find_instance(&gpu, 9, 1), &instances[1]);
+    assert_null(node_find_instance(&gpu, 9, 0));
+    assert_int_equal(node_activity(&gpu, NULL)->word, ACTIVITY_WORKING);
+    assert_int_equal(node_activity(&gpu, &instances[1])->word, ACTIVITY_UNKNOWN);
+    assert_int_equal(node_why(&gpu, NULL)->count, 0);
+    assert_int_equal(node_why(&gpu, &instances[1])->count, 0);
+    gpu.instance_activity = words;
+    gpu.verdicts = whys;
+    gpu.instance_verdicts = whys + 1;
+    assert_int_equal(node_activity(&gpu, &instances[1])->word, ACTIVITY_WAITING);
+    assert_int_equal(node_why(&gpu, NULL)->count, 1);
+    assert_int_equal(node_why(&gpu, &instances[1])->count, 3);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(words_for_links),
+        cmocka_unit_test(activity_and_verdict_of_a_device),
         cmocka_unit_test(gpu_states_lead_back),
         cmocka_unit_test(these_words_are_promised),
         cmocka_unit_test(zeroes_mean_not_sampled),
