@@ -120,6 +120,18 @@ bool workload_from_pod(const char *pod, Workload *ret)
     return true;
 }
 
+void owner_add_brief(const Owner *owner, Str *out)
+{
+    if (owner->job[0] != '\0')
+        str_addf(out, "job %s", owner->job);
+    else if (owner->pod[0] != '\0')
+        str_add(out, owner->pod);
+    else if (owner->container[0] != '\0')
+        str_addf(out, "%.12s", owner->container);
+    else
+        str_add(out, owner->user[0] != '\0' ? owner->user : owner->process[0] != '\0' ? owner->process : "unknown");
+}
+
 const JobInfo *job_info_find(const JobInfoList *list, const char *job)
 {
     for (size_t i = 0; job[0] && i < list->len; i++)

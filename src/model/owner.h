@@ -148,3 +148,5 @@ uint64_t owner_work_hash(const Owner *owner);
 void owner_name(const Owner *owner, OwnerKey key, char out[OWNER_NAME_CAP]);
 /* "job 4711 of alice", "pod serving/chat-0", "container 0123456789ab of root", "python (4242) of bob". */
 void owner_add_text(const Owner *owner, Str *out);
+/* The same in one word or two: "job 4711", "chat-0", "0123456789ab", "bob". */
+void owner_add_brief(const Owner *owner, Str *out);

@@ -166,7 +166,10 @@ static bool find_idle(const Case *c, WhyVerdict *v)
     v->share = share_of_seconds(c, is_pause, NULL);
     CITE(c, v, WHY_OF_SM, WHY_OF_UTIL, WHY_OF_POWER);
     cite_number(v, metric_get(METRIC_FB_USED)->name, "memory held", WHY_UNIT_BYTES, c->in->memory_used);
-    write_text(v, "held idle: a program has memory on it and nothing runs");
+    if (isfinite(c->in->memory_used))
+        write_text(v, "a program holds %.1f GiB of its memory and nothing runs", c->in->memory_used / 1073741824.0);
+    else
+        write_text(v, "a program holds it and nothing runs");
     return true;
 }
 

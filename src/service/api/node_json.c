@@ -6,11 +6,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/json.h"
 #include "base/number.h"
 #include "engine/owner/holdings.h"
 #include "service/api/api.h"
 #include "service/api/fields.h"
+
+enum { OWNER_NAME_MAX = 1024 };
 
 /* ---- fields ---- */
 
@@ -99,13 +102,19 @@ static void add_activity(Str *out, const Node *node, const Activity *activity)
 /* What takes its time, in short; /api/v1/why has it with its numbers. Nothing where it is not decided. */
 static void add_verdict(Str *out, const Why *why)
 {
-    if (!why || why->count == 0)
+    const WhyVerdict *answer = &why->verdicts[0];
+
+    if (why->count == 0)
         return;
     json_open(out, "verdict", '{');
-    json_add_text(out, "cause", why_causes[why->verdicts[0].cause].key);
-    json_add_text(out, "text", why->verdicts[0].text);
-    json_add_double(out, "share", why->verdicts[0].share);
-    json_add_text(out, "confidence", why_confidences[why->verdicts[0].confidence].key);
+    json_add_text(out, "cause", why_causes[answer->cause].key);
+    json_add_text(out, "title", why_causes[answer->cause].title);
+    json_add_text(out, "text", answer->text);
+    json_add_double(out, "share", answer->share);
+    json_add_u64(out, "window_s", why->window_s);
+    json_add_text(out, "confidence", why_confidences[answer->confidence].key);
+    add_text(out, "advice", why_causes[answer->cause].advice);
+    add_text(out, "next", why_causes[answer->cause].next);
     json_close(out, '}');
 }
 
@@ -306,7 +315,7 @@ static void add_instances(Str *out, const Snapshot *snapshot, const NodeGpu *gpu
         add_text(out, "profile", instance->profile);
         if (gpu->instance_activity)
             add_activity(out, snapshot->node, &gpu->instance_activity[i]);
-        add_verdict(out, gpu->instance_verdicts ? &gpu->instance_verdicts[i] : NULL);
+        add_verdict(out, node_why(gpu, &gpu->instances[i]));
         add_allocations(out, snapshot->allocations, &gpu->reading, instance);
         add_metrics(out, snapshot->node, instance);
         json_close(out, '}');
@@ -318,12 +327,16 @@ static void add_instances(Str *out, const Snapshot *snapshot, const NodeGpu *gpu
 
 static void add_owner(Str *out, const Owner *owner)
 {
+    CLEANUP(str_done) Str name = str_limited(OWNER_NAME_MAX);
+
     json_open(out, "owner", '{');
     for (const Field *field = owner_fields; field->name; field++) {
         const char *text = (const char *)owner + field->at;
 
         json_add_text(out, field->name, text[0] ? text : NULL);
     }
+    owner_add_text(owner, &name);
+    json_add_text(out, "text", name.text);
     if (owner->pid >= 0)
         json_add_i64(out, "pid", owner->pid);
     else
@@ -459,7 +472,7 @@ static void add_gpu(Str *out, const Snapshot *snapshot, const NodeGpu *gpu)
         add_place(out, place);
     json_add_text(out, "state", gpu_states[gpu->state].key);
     add_activity(out, node, &gpu->activity);
-    add_verdict(out, gpu->verdicts);
+    add_verdict(out, node_why(gpu, NULL));
     if (gpu->last_sample_ns)
         json_add_seconds(out, "last_sample_age_seconds",
                          node->time_ns > gpu->last_sample_ns ? node->time_ns - gpu->last_sample_ns : 0);
@@ -543,7 +556,7 @@ static void add_gpu_tick(Str *out, const Node *node, const NodeGpu *gpu)
     json_add_text(out, "state", gpu_states[gpu->state].key);
     add_text(out, "why", gpu->why);
     add_activity(out, node, &gpu->activity);
-    add_verdict(out, gpu->verdicts);
+    add_verdict(out, node_why(gpu, NULL));
     add_values(out, &gpu->reading);
     add_fast(out, node, gpu);
     json_open(out, "instances", '[');
@@ -552,7 +565,7 @@ static void add_gpu_tick(Str *out, const Node *node, const NodeGpu *gpu)
         json_add_device(out, &gpu->instances[i].device);
         if (gpu->instance_activity)
             add_activity(out, node, &gpu->instance_activity[i]);
-        add_verdict(out, gpu->instance_verdicts ? &gpu->instance_verdicts[i] : NULL);
+        add_verdict(out, node_why(gpu, &gpu->instances[i]));
         add_values(out, &gpu->instances[i]);
         json_close(out, '}');
     }

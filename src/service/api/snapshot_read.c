@@ -497,6 +497,24 @@ static void read_activity(Reader *r, const json_t *device, Activity *ret)
         get_u32(r, day, activity_words[known].key, &ret->day_s[known]);
 }
 
+/* None where its cause is one that this program does not know. */
+static void read_verdict(Reader *r, const json_t *device, Why *ret)
+{
+    const json_t *from = get_object(r, device, "verdict");
+    const char *cause = get_text(r, from, "cause");
+    const int known = cause ? why_find(cause) : -1;
+    const int confidence = get_word(r, from, "confidence", why_confidences, WHY_CONFIDENCE_END);
+
+    if (known < 0)
+        return;
+    ret->count = 1;
+    ret->verdicts[0].cause = (WhyCause)known;
+    ret->verdicts[0].confidence = confidence < 0 ? WHY_LOW : (WhyConfidence)confidence;
+    COPY_TEXT(r, from, "text", ret->verdicts[0].text);
+    get_share(r, from, "share", &ret->verdicts[0].share);
+    get_u32(r, from, "window_s", &ret->window_s);
+}
+
 static void read_instance(Reader *r, const json_t *from, const Device *gpu, Reading *instance)
 {
     reading_init(instance, DEVICE_COMPUTE_INSTANCE);
@@ -513,7 +531,10 @@ static void read_instances(Reader *r, const json_t *from, NodeGpu *gpu)
 {
     const json_t *list = get_list(r, from, "instances", NODE_INSTANCES_MAX);
 
+    Why *verdicts = arena_calloc(&r->to->arena, json_array_size(list), sizeof *verdicts);
+
     gpu->instances = arena_calloc(&r->to->arena, json_array_size(list), sizeof *gpu->instances);
+    gpu->instance_verdicts = verdicts;
     for (size_t at = 0; at < json_array_size(list); at++) {
         const json_t *one = json_array_get(list, at);
         const size_t i = gpu->instance_count++;
@@ -524,6 +545,7 @@ static void read_instances(Reader *r, const json_t *from, NodeGpu *gpu)
             gpu->instance_activity = arena_calloc(&r->to->arena, json_array_size(list), sizeof *gpu->instance_activity);
         if (gpu->instance_activity)
             read_activity(r, one, &gpu->instance_activity[i]);
+        read_verdict(r, one, &verdicts[i]);
         instance->instance_head = i == 0 || instance[-1].device.gpu_instance != instance->device.gpu_instance;
     }
 }
@@ -553,6 +575,9 @@ static void read_gpu(Reader *r, const json_t *from, size_t i, NodeGpu *gpu)
     read_place(r, from, &gpu->reading.device);
     read_state(r, from, gpu);
     read_activity(r, from, &gpu->activity);
+    Why *verdict = arena_calloc(&r->to->arena, 1, sizeof *verdict);
+    read_verdict(r, from, verdict);
+    gpu->verdicts = verdict;
     read_texts(r, from, &gpu->reading);
     read_owners(r, from, &gpu->reading.device);
     read_metrics(r, from, &gpu->reading);

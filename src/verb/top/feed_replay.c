@@ -368,6 +368,7 @@ static void show_minute(HistoryFeed *h, uint64_t minute)
     node->tick = minute - h->first + 1;
     node->release_until_ns = 0;
     node->sampler_count = 0;
+    vec_clear(&buffer->holdings);
     for (size_t g = 0; g < node->gpu_count; g++) {
         NodeGpu *gpu = &node->gpus[g];
 
@@ -376,6 +377,7 @@ static void show_minute(HistoryFeed *h, uint64_t minute)
         snprintf(gpu->why, sizeof gpu->why, "the agent knows nothing of this minute");
         gpu->activity = (Activity){.text = "the agent keeps no history of it"};
         gpu->instance_activity = NULL;
+        gpu->verdicts = gpu->instance_verdicts = NULL;
         gpu->link_count = 0;
         gpu->process_count = 0;
         sample_set_absent(&gpu->process_list, node->time_ns, ABSENCE_NO_DATA);

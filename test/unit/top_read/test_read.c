@@ -33,6 +33,7 @@ typedef struct World {
     NodeGpu gpus[GPUS];
     Reading instances[GPUS][INSTANCES];
     Activity activities[GPUS][INSTANCES];
+    Why verdicts[GPUS][INSTANCES + 1];
     FastReading fast[2];
     NodePeer peers[GPUS][GPUS];
     NodeLink links[GPUS][LINKS];
@@ -208,6 +209,15 @@ static void any_activity(World *w, Activity *a)
     TEXT(w, a->text, "SM active \"%u\" %%", a->window_s);
 }
 
+static void any_verdict(World *w, Why *why)
+{
+    *why = (Why){.window_s = (uint32_t)below(w, 61), .count = (uint32_t)below(w, 2)};
+    why->verdicts[0] = (WhyVerdict){.cause = (WhyCause)below(w, WHY_END),
+                                    .confidence = (WhyConfidence)below(w, WHY_CONFIDENCE_END),
+                                    .share = any_share(w)};
+    TEXT(w, why->verdicts[0].text, "100 %% busy, \"%u\" s", why->window_s);
+}
+
 static void any_gpu(World *w, uint32_t i)
 {
     NodeGpu *gpu = &w->gpus[i];
@@ -251,11 +261,15 @@ static void any_gpu(World *w, uint32_t i)
     any_activity(w, &gpu->activity);
     gpu->instances = w->instances[i];
     gpu->instance_activity = w->activities[i];
+    gpu->verdicts = w->verdicts[i];
+    gpu->instance_verdicts = w->verdicts[i] + 1;
+    any_verdict(w, &w->verdicts[i][0]);
     gpu->instance_count = reading->mig ? below(w, INSTANCES + 1) : 0;
     any_owner(w, d);
     for (uint32_t k = 0; k < gpu->instance_count; k++) {
         any_instance(w, d, k, &gpu->instances[k]);
         any_activity(w, &gpu->instance_activity[k]);
+        any_verdict(w, &w->verdicts[i][k + 1]);
         any_owner(w, &gpu->instances[k].device);
     }
 }

@@ -124,7 +124,7 @@ static void sums_by_owner(void **state)
     expect("account", "MIG-0", who_json,
            "{\"time\":\"2026-01-05T12:00:00.000Z\",\"node\":\"node-7\",\"allocations\":[{\"gpu\":1,\"uuid\":\"GPU-1\","
            "\"instance\":{\"gpu_instance\":7,\"compute_instance\":0},\"owner\":{\"user\":\"alice\",\"job\":\"4711\","
-           "\"account\":\"physics\",\"pod\":null,\"namespace\":null,\"container\":null,\"process\":\"python\",\"pid\":"
+           "\"account\":\"physics\",\"pod\":null,\"namespace\":null,\"container\":null,\"process\":\"python\",\"text\":\"job 4711 of alice\",\"pid\":"
            "200},\"workload\":null,"
            "\"state\":\"idle_held\",\"basis\":\"process\",\"grant\":\"none\",\"attribution\":\"mig\",\"activity\":\"idle held\",\"share\":1,\"sm_share\":null,"
            "\"memory_bytes\":5368709120,\"processes\":[{\"pid\":100,\"name\":\"vllm\",\"user\":\"root\"}]}],"
