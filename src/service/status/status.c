@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The screen of `stoker status`: what is wrong first, then the table, as much of both as the screen holds; its JSON. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -8,12 +9,26 @@
 #include "base/clock.h"
 #include "base/cleanup.h"
 #include "base/duration.h"
+#include "base/human.h"
 #include "base/json.h"
+#include "base/number.h"
 #include "engine/health/incidents.h"
+#include "engine/owner/holdings.h"
 #include "service/incident/incident.h"
 #include "service/status/status.h"
+#include "service/who/who.h"
 
-enum { WIDTH_MIN = 40, VERDICT_CAP = 256, CELL_CAP = 64, NAME_WIDTH = 20, ACTIVITY_WIDTH = 9 };
+enum {
+    WIDTH_MIN = 40,
+    VERDICT_CAP = 256,
+    CELL_CAP = 64,
+    NAME_LEAST = 14,
+    NAME_MOST = 20,
+    ACTIVITY_WIDTH = 9,
+    INDENT = 9, /* as of an incident's card */
+    OWNERS_MAX = 4096,
+    OWNERS_ALIGNED = 100, /* columns of a screen from which on sharers stand below the owner column */
+};
 
 /* How much of the node's table is shown. */
 typedef enum StatusTable {
@@ -27,6 +42,7 @@ typedef struct StatusScreen {
     const Snapshot *seen;
     const Node *node;
     const StatusStyle *style;
+    int name_width; /* of the models in the table */
     Str *out;
 } StatusScreen;
 
@@ -34,12 +50,14 @@ typedef struct StatusScreen {
 typedef struct Plan {
     size_t full, incidents; /* with everything, and in all */
     StatusTable table;
+    bool advice; /* GPUs that do not work have their verdict with what to do, where nothing is worse; else one line */
 } Plan;
 
 static const Plan plans[] = {
-    {6, 6, STATUS_TABLE_ALL},    {1, 6, STATUS_TABLE_ALL},    {1, 6, STATUS_TABLE_GPUS},
-    {1, 6, STATUS_TABLE_FAULTY}, {1, 3, STATUS_TABLE_FAULTY}, {1, 2, STATUS_TABLE_FAULTY},
-    {1, 3, STATUS_TABLE_NONE},   {1, 2, STATUS_TABLE_NONE},   {0, 2, STATUS_TABLE_NONE},
+    {6, 6, STATUS_TABLE_ALL, true},     {6, 6, STATUS_TABLE_ALL, false},    {1, 6, STATUS_TABLE_ALL, false},
+    {1, 6, STATUS_TABLE_GPUS, false},   {1, 6, STATUS_TABLE_FAULTY, false}, {1, 3, STATUS_TABLE_FAULTY, false},
+    {1, 2, STATUS_TABLE_FAULTY, false}, {1, 3, STATUS_TABLE_NONE, false},   {1, 2, STATUS_TABLE_NONE, false},
+    {0, 2, STATUS_TABLE_NONE, false},
 };
 
 static const char *const severity_colours[SEVERITY_END] = {"2", "33", "31", "1;31"};
@@ -189,20 +207,6 @@ const char *status_model(const Device *device)
     return name;
 }
 
-const Allocation *status_allocation(const AllocationTable *allocations, const Reading *gpu, const Reading *instance,
-                                    size_t *ret_more)
-{
-    const Allocation *first = NULL;
-
-    *ret_more = 0;
-    for (size_t i = 0; allocations && i < allocations->len; i++)
-        if (allocation_device_is(&allocations->at[i].device, gpu, instance)) {
-            *ret_more += first != NULL;
-            first = first ? first : &allocations->at[i];
-        }
-    return first;
-}
-
 /* --- what is wrong ------------------------------------------------------------------------------------------------ */
 
 /* As many as the line has room for. */
@@ -329,15 +333,58 @@ static void work_cells(const StatusScreen *s, const Reading *r)
     }
 }
 
-static void owner_cell(const StatusScreen *s, const Reading *gpu, const Reading *instance)
+/* Columns of the line that began at byte `start`, escape sequences left out. */
+static size_t count_columns(const StatusScreen *s, size_t start)
 {
-    size_t more;
-    const Allocation *owner = status_allocation(s->seen->allocations, gpu, instance, &more);
+    size_t columns = 0;
 
-    if (owner)
-        str_addf(s->out, "  %s", owner->pod);
-    if (more > 0)
-        str_addf(s->out, " +%zu", more);
+    for (size_t at = start; at < s->out->len;) {
+        const size_t escape = escape_len(s->out->text + at);
+
+        columns += escape == 0 && ((unsigned char)s->out->text[at] & 0xc0) != 0x80;
+        at += escape ? escape : 1;
+    }
+    return columns;
+}
+
+/* Who holds it, as much of that as the line has room for. */
+static void owner_cell(const StatusScreen *s, size_t start, const NodeGpu *gpu, const Reading *instance)
+{
+    size_t count;
+    const Holding *list = who_list(s->seen, gpu, instance, &count);
+    const size_t columns = count_columns(s, start) + 2, width = screen_width(s);
+
+    if (count == 0)
+        return;
+    str_add(s->out, "  ");
+    if (count > 1)
+        str_addf(s->out, "%zu owners", count);
+    else
+        who_add_holders(list, count, width > columns ? width - columns : 0, s->out);
+}
+
+/* Those who share a device, each with its part of it and how that was found. */
+static void sharer_lines(const StatusScreen *s, const NodeGpu *gpu, const Reading *instance)
+{
+    size_t count;
+    const Holding *list = who_list(s->seen, gpu, instance, &count);
+
+    for (size_t i = 0; count > 1 && i < count; i++) {
+        const size_t start = s->out->len;
+        CLEANUP(str_done) Str name = str_limited(OWNERS_MAX);
+        char share[CELL_CAP], memory[HUMAN_MAX];
+
+        owner_add_text(&list[i].owner, &name);
+        snprintf(share, sizeof share, "%3.0f %% %s", 100 * list[i].share, attributions[list[i].attribution].key);
+        str_addf(s->out, "      %-*s %-*s%22s%*s%s", s->name_width, share, ACTIVITY_WIDTH,
+                 list[i].state == HOLDING_RESERVED ? holding_states[HOLDING_RESERVED].key
+                                                   : activity_words[holding_activity(&list[i], s->node)].key,
+                 list[i].memory_bytes ? human_bytes(memory, (double)list[i].memory_bytes) : "-",
+                 screen_width(s) < OWNERS_ALIGNED ? 2 : 17, "", name.text);
+        if (list[i].state == HOLDING_UNMANAGED)
+            str_addf(s->out, " (%s)", holding_states[HOLDING_UNMANAGED].key);
+        end_line(s, start);
+    }
 }
 
 /* Its number; where something is wrong with it, returns true, with a mark and the colour of that switched on. */
@@ -365,11 +412,12 @@ static void instance_lines(const StatusScreen *s, const NodeGpu *gpu)
         char number[24];
 
         snprintf(number, sizeof number, "%" PRIu32 "/%" PRIu32, r->device.gpu_instance, r->device.compute_instance);
-        str_addf(s->out, "      %-4s %-*s%-*s", number, NAME_WIDTH - 4, r->profile, ACTIVITY_WIDTH,
-                 gpu->instance_activity ? activity_words[gpu->instance_activity[i].word].key : "");
+        str_addf(s->out, "      %-4s %-*s%-*s", number, s->name_width - 4, r->profile, ACTIVITY_WIDTH,
+                 activity_words[node_activity(gpu, r)->word].key);
         work_cells(s, r);
-        owner_cell(s, &gpu->reading, r);
+        owner_cell(s, start, gpu, r);
         end_line(s, start);
+        sharer_lines(s, gpu, r);
     }
 }
 
@@ -380,7 +428,7 @@ static void gpu_line(const StatusScreen *s, const NodeGpu *gpu, StatusTable how)
     const Device *d = &gpu->reading.device;
 
     const bool faulty = index_cell(s, gpu);
-    str_addf(s->out, "  %-*.*s", NAME_WIDTH, NAME_WIDTH,
+    str_addf(s->out, "  %-*.*s", s->name_width, s->name_width,
              d->name[0] ? status_model(d) : pci_format(d->pci, PCI_FORM_SYSFS, pci));
     str_addf(s->out, " %-*s", ACTIVITY_WIDTH, activity_words[gpu->activity.word].key);
     if (gpu->state == GPU_UP) {
@@ -390,7 +438,7 @@ static void gpu_line(const StatusScreen *s, const NodeGpu *gpu, StatusTable how)
         if (how != STATUS_TABLE_ALL && gpu->instance_count > 0)
             str_addf(s->out, " %zu MIG", gpu->instance_count);
         else
-            owner_cell(s, &gpu->reading, NULL);
+            owner_cell(s, start, gpu, NULL);
     } else {
         uint64_t since = s->node->time_ns > gpu->state_since_ns ? s->node->time_ns - gpu->state_since_ns : 0;
 
@@ -400,8 +448,10 @@ static void gpu_line(const StatusScreen *s, const NodeGpu *gpu, StatusTable how)
         set_colour(s, "0");
     }
     end_line(s, start);
-    if (how == STATUS_TABLE_ALL && gpu->state == GPU_UP)
+    if (how == STATUS_TABLE_ALL && gpu->state == GPU_UP) {
+        sharer_lines(s, gpu, NULL);
         instance_lines(s, gpu);
+    }
 }
 
 static void write_head(const StatusScreen *s)
@@ -409,9 +459,10 @@ static void write_head(const StatusScreen *s)
     const size_t start = s->out->len;
 
     set_colour(s, "2");
-    str_addf(s->out, "%4s  %-*s %-*s", "GPU", NAME_WIDTH, "", ACTIVITY_WIDTH, "activity");
+    str_addf(s->out, "%4s  %-*s %-*s", "GPU", s->name_width, "", ACTIVITY_WIDTH, "activity");
     for (size_t i = 0; i < ARRAY_LEN(work_columns); i++)
         str_addf(s->out, " %*s", work_columns[i].width, work_columns[i].title);
+    str_add(s->out, s->seen->holding_count > 0 ? "  owner" : "");
     set_colour(s, "0");
     end_line(s, start);
 }
@@ -519,31 +570,99 @@ static void head_lines(const StatusScreen *s)
     end_line(s, start);
 }
 
-static bool is_same_activity(const Activity *a, const Activity *b)
+/* GPUs that somebody has and that do not work are told of; those of one cause and owner together. */
+static bool is_noticed(const NodeGpu *gpu)
 {
-    return a->word == b->word && a->cause == b->cause;
+    return gpu->activity.word == ACTIVITY_WAITING || gpu->activity.word == ACTIVITY_IDLE_HELD;
 }
 
-/* GPUs that somebody has and that do not work, those of one cause in one line. */
-static void notice_lines(const StatusScreen *s)
+static bool is_same_notice(const StatusScreen *s, const NodeGpu *a, const NodeGpu *b)
+{
+    const Why *x = node_why(a, NULL), *y = node_why(b, NULL);
+    size_t first, second;
+    const Holding *one = who_list(s->seen, a, NULL, &first), *other = who_list(s->seen, b, NULL, &second);
+
+    return a->activity.word == b->activity.word && a->activity.cause == b->activity.cause && x->count == y->count &&
+           (x->count == 0 || x->verdicts[0].cause == y->verdicts[0].cause) && first == second &&
+           (first == 0 || owner_is_same(&one->owner, &other->owner));
+}
+
+/* A text behind its name, as in an incident's card. */
+static void notice_row(const StatusScreen *s, const char *name, const char *text)
+{
+    set_colour(s, "2");
+    str_addf(s->out, "%-*s", INDENT, name);
+    set_colour(s, "0");
+    str_add_wrapped(s->out, text, INDENT, INDENT, screen_width(s));
+}
+
+/* Behind the word: ": GPU 0,1 (alice): 100 % busy by utilisation, yet nearly idle: ..." */
+static void write_notice(const StatusScreen *s, size_t first, Str *text)
+{
+    const NodeGpu *gpu = &s->node->gpus[first];
+    const Why *why = node_why(gpu, NULL);
+    size_t count;
+    const Holding *list = who_list(s->seen, gpu, NULL, &count);
+
+    str_add(text, ": GPU");
+    for (size_t i = first; i < s->node->gpu_count; i++)
+        if (is_noticed(&s->node->gpus[i]) && is_same_notice(s, gpu, &s->node->gpus[i]))
+            str_addf(text, "%s%" PRIu32, i == first ? " " : ",", s->node->gpus[i].reading.device.index);
+    if (count == 1 && owner_is_known(&list->owner)) {
+        str_add(text, " (");
+        owner_add_brief(&list->owner, text);
+        str_addc(text, ')');
+    } else if (count > 1) {
+        str_addf(text, " (%zu owners)", count);
+    }
+    str_addf(text, ": %s", why->count > 0 ? why->verdicts[0].text : gpu->activity.text);
+}
+
+/* How sure the verdict is, and what to do. */
+static void advice_rows(const StatusScreen *s, const NodeGpu *gpu)
+{
+    const Why *why = node_why(gpu, NULL);
+    const WhyVerdict *verdict = &why->verdicts[0];
+    char text[VERDICT_CAP];
+
+    if (why->count == 0)
+        return;
+    if (why_causes[verdict->cause].advice[0])
+        notice_row(s, " DO", why_causes[verdict->cause].advice);
+    if (isfinite(verdict->share))
+        snprintf(text, sizeof text, "%.0f %% of %" PRIu32 " s, confidence %s", 100 * verdict->share, why->window_s,
+                 why_confidences[verdict->confidence].key);
+    else
+        snprintf(text, sizeof text, "confidence %s", why_confidences[verdict->confidence].key);
+    notice_row(s, " share", text);
+    snprintf(text, sizeof text, "stoker why %" PRIu32, gpu->reading.device.index);
+    notice_row(s, " more", text);
+}
+
+static void notice_lines(const StatusScreen *s, bool advice)
 {
     for (size_t i = 0; i < s->node->gpu_count; i++) {
-        const Activity *activity = &s->node->gpus[i].activity;
+        const NodeGpu *gpu = &s->node->gpus[i];
+        const char *word = activity_words[gpu->activity.word].key;
         const size_t start = s->out->len;
-        bool told = false;
+        CLEANUP(str_done) Str text = str_limited(OWNERS_MAX);
+        bool told = !is_noticed(gpu);
 
-        if (activity->word != ACTIVITY_WAITING && activity->word != ACTIVITY_IDLE_HELD)
-            continue;
-        for (size_t k = 0; k < i; k++)
-            told |= is_same_activity(&s->node->gpus[k].activity, activity);
+        for (size_t k = 0; k < i && !told; k++)
+            told = is_noticed(&s->node->gpus[k]) && is_same_notice(s, &s->node->gpus[k], gpu);
         if (told)
             continue;
-        str_addf(s->out, "%s: GPU", activity_words[activity->word].key);
-        for (size_t k = i; k < s->node->gpu_count; k++)
-            if (is_same_activity(&s->node->gpus[k].activity, activity))
-                str_addf(s->out, "%s%" PRIu32, k == i ? " " : ",", s->node->gpus[k].reading.device.index);
-        str_addf(s->out, ": %s", activity->text);
-        end_line(s, start);
+        write_notice(s, i, &text);
+        set_colour(s, "33");
+        str_add(s->out, word);
+        set_colour(s, "0");
+        if (advice) {
+            str_add_wrapped(s->out, text.text, strlen(word), INDENT, screen_width(s));
+            advice_rows(s, gpu);
+        } else {
+            str_add(s->out, text.text);
+            end_line(s, start);
+        }
     }
 }
 
@@ -552,8 +671,8 @@ static void draw_screen(const StatusScreen *s, const Plan *plan, const Incident 
     head_lines(s);
     verdict_line(s, urgent, count);
     window_lines(s);
-    notice_lines(s);
     incident_lines(s, plan, urgent, count);
+    notice_lines(s, plan->advice && (count == 0 || !incident_is_problem(urgent[0])));
     if (count > 0)
         str_addc(s->out, '\n');
     write_table(s, plan->table);
@@ -580,9 +699,20 @@ int status_code(const Snapshot *snapshot)
     return sampled && !find_unknown_gpu(snapshot->node) ? 0 : 3;
 }
 
+/* Of the longest model or profile, within limits. */
+static int find_name_width(const Node *node)
+{
+    size_t width = NAME_LEAST;
+
+    for (size_t i = 0; i < node->gpu_count; i++)
+        width = number_max_u64(width, strlen(status_model(&node->gpus[i].reading.device)));
+    return width < NAME_MOST ? (int)width : NAME_MOST;
+}
+
 void status_text(const Snapshot *seen, const StatusStyle *style, Str *out)
 {
-    const StatusScreen s = {.seen = seen, .node = seen->node, .style = style, .out = out};
+    const StatusScreen s = {
+        .seen = seen, .node = seen->node, .style = style, .name_width = find_name_width(seen->node), .out = out};
     CLEANUP_FREE const Incident **urgent = xcalloc(seen->incident_count + 1, sizeof *urgent);
     const size_t count = seen->incident_count, start = out->len;
 

@@ -58,6 +58,3 @@ FaultSeverity status_severity(const Incident *const *incidents, size_t count, co
 void status_add_scope(const MaintenanceWindow *window, Str *out);
 /* "H100 80GB HBM3" without the maker. */
 const char *status_model(const Device *device);
-/* The first allocation of a GPU, or of its instance (NULL: the GPU itself); NULL: none. *ret_more: how many others. */
-const Allocation *status_allocation(const AllocationTable *allocations, const Reading *gpu, const Reading *instance,
-                                    size_t *ret_more);

@@ -8,6 +8,8 @@
 
 #include "base/human.h"
 #include "base/cleanup.h"
+#include "engine/owner/holdings.h"
+#include "service/who/who.h"
 
 /* --- numbers ------------------------------------------------------------------------------------------------------ */
 
@@ -199,7 +201,7 @@ static void draw_numbers(Top *top, Grid *grid, Area area, const GpuRow *row)
 
 /* --- the view ----------------------------------------------------------------------------------------------------- */
 
-enum { SIDE_BY_SIDE = 130, USERS_MAX = 4 };
+enum { SIDE_BY_SIDE = 130, USERS_MAX = 4, SHARERS_MAX = 6 };
 
 static void draw_title(Top *top, Grid *grid, Area line, const GpuRow *row)
 {
@@ -226,17 +228,53 @@ static void draw_why(Grid *grid, Area *area, const GpuRow *row)
 {
     const Activity *a = row->activity;
 
-    if (row->gpu->state == GPU_UP) {
-        const Area line = area_top(area, a->text[0] ? 1 : 0);
-        const int after = grid_text(grid, line, 0, 0, activity_ink(a->word), activity_words[a->word].key);
-
-        grid_textf(grid, line, after, 0, INK_PLAIN, ": %s", a->text);
-        return;
-    }
     Area rest = *area;
     rest.height = rest.height < 3 ? rest.height : 3;
+    if (row->gpu->state == GPU_UP) {
+        const WhyVerdict *verdict = gpu_verdict(row);
+        const char *advice = verdict ? why_causes[verdict->cause].advice : "";
+        char text[WHY_TEXT_CAP * 2], share[TOP_TEXT_CAP];
+
+        if (!verdict && !a->text[0])
+            return;
+        snprintf(text, sizeof text, "%s%s%s%s", verdict ? verdict->text : a->text, verdict ? " (" : "",
+                 verdict ? gpu_verdict_share(row, share) : "", verdict ? ")" : "");
+        area_left(&rest, grid_textf(grid, rest, 0, 0, activity_ink(a->word), "%s: ", activity_words[a->word].key));
+        area_top(area, text_wrap(grid, rest, 0, INK_PLAIN, text));
+        rest = *area;
+        rest.height = advice[0] ? rest.height < 3 ? rest.height : 3 : 0;
+        area_left(&rest, grid_text(grid, rest, 0, 0, INK_STRONG, "DO "));
+        area_top(area, text_wrap(grid, rest, 0, INK_PLAIN, advice));
+        return;
+    }
     area_left(&rest, grid_text(grid, rest, 0, 0, INK_DIM, "no values: "));
     area_top(area, text_wrap(grid, rest, 0, INK_PLAIN, gpu_why(row->gpu)));
+}
+
+/* Those who share it: each with its part, how that was found, and its memory. */
+static void draw_sharers(const Top *top, Grid *grid, Area *area, const GpuRow *row)
+{
+    size_t count;
+    const Holding *list = who_list(top->snapshot, row->gpu, row->instance ? row->reading : NULL, &count);
+
+    for (size_t i = 0; count > 1 && i < count && i < SHARERS_MAX; i++) {
+        Str name;
+        char text[TOP_TEXT_CAP * 4];
+        const bool reserved = list[i].state == HOLDING_RESERVED;
+        char memory[HUMAN_MAX] = "-";
+
+        if (list[i].memory_bytes)
+            human_bytes(memory, (double)list[i].memory_bytes);
+        str_init_room(&name, text, sizeof text);
+        owner_add_text(&list[i].owner, &name);
+        const Area line = area_top(area, 1);
+        const int x = grid_text(grid, line, 0, 0, INK_DIM, i == 0 ? "shared by " : "          ");
+        grid_textf(grid, line, x, 0, INK_PLAIN, "%3.0f %% %-8s %-9s %9s  %s%s", 100 * list[i].share,
+                   attributions[list[i].attribution].key,
+                   reserved ? holding_states[HOLDING_RESERVED].key
+                            : activity_words[holding_activity(&list[i], top->snapshot->node)].key,
+                   memory, name.text, list[i].state == HOLDING_UNMANAGED ? " (unmanaged)" : "");
+    }
 }
 
 static void draw_users(Top *top, Grid *grid, Area area, const GpuRow *row)
@@ -306,6 +344,7 @@ void view_gpu_draw(Top *top, Grid *grid, Area area)
         if (status_incident_on(top->incidents.at[i], row->gpu))
             incident_draw(top, grid, &area, top->incidents.at[i]);
     draw_why(grid, &area, row);
+    draw_sharers(top, grid, &area, row);
     const bool wide = area.width >= SIDE_BY_SIDE, plotted = plots_there(top, row), large = area.height >= 20;
     const int users = row->gpu->process_count < USERS_MAX ? (int)row->gpu->process_count : USERS_MAX;
     Area left = area_left(&area, wide ? area.width * 3 / 5 : 0), *rest = wide ? &left : &area;

@@ -10,12 +10,12 @@
 
 #include "base/cleanup.h"
 #include "base/human.h"
+#include "service/who/who.h"
 
 /* --- rows --------------------------------------------------------------------------------------------------------- */
 
 void gpus_see(Top *top)
 {
-    static const Activity unknown;
     const Node *node = top->snapshot->node;
 
     vec_clear(&top->gpus);
@@ -31,7 +31,7 @@ void gpus_see(Top *top)
         for (size_t k = 0; k < gpu->instance_count; k++) {
             row = (GpuRow){.gpu = gpu,
                            .reading = &gpu->instances[k],
-                           .activity = gpu->instance_activity ? &gpu->instance_activity[k] : &unknown,
+                           .activity = node_activity(gpu, &gpu->instances[k]),
                            .instance = true,
                            .last = k + 1 == gpu->instance_count};
             vec_push(&top->gpus, row);
@@ -113,7 +113,7 @@ static Ink write_note(const Top *top, const GpuRow *row, char out[TOP_TEXT_CAP *
     const bool works = row->activity->word == ACTIVITY_WORKING;
     Ink ink;
 
-    if (row->instance) {
+    if (row->instance && !top->owners_shown) {
         gpu_owner(top, row, out);
         return INK_DIM;
     }
@@ -135,19 +135,44 @@ static Ink write_note(const Top *top, const GpuRow *row, char out[TOP_TEXT_CAP *
     return works ? INK_DIM : activity_ink(row->activity->word);
 }
 
+/* Who holds it, in at most so many columns. */
+static void write_owner(const Top *top, const GpuRow *row, size_t width, char out[TOP_TEXT_CAP])
+{
+    char room[TOP_TEXT_CAP * 8]; /* long names of several owners; what is longer is not wanted */
+    size_t count;
+    const Holding *list = who_list(top->snapshot, row->gpu, row->instance ? row->reading : NULL, &count);
+    Str text;
+
+    str_init_room(&text, room, sizeof room);
+    who_add_holders(list, count, width < TOP_TEXT_CAP ? width : TOP_TEXT_CAP - 1, &text);
+    snprintf(out, TOP_TEXT_CAP, "%s", text.text);
+}
+
 const char *gpu_owner(const Top *top, const GpuRow *row, char out[TOP_TEXT_CAP])
 {
-    size_t more;
-    const Allocation *owner =
-        status_allocation(top->snapshot->allocations, &row->gpu->reading, row->instance ? row->reading : NULL, &more);
-    out[0] = '\0';
-    if (owner)
-        snprintf(out, TOP_TEXT_CAP, "%.40s/%.50s", owner->namespace, owner->pod);
-    if (more > 0)
-        snprintf(out + strlen(out), TOP_TEXT_CAP - strlen(out), " +%zu", more);
-    for (size_t i = 0; !out[0] && i < row->gpu->process_count; i++)
-        if (gpu_row_runs(row, &row->gpu->processes[i]))
-            owner_label(process_list_find(&top->snapshot->processes, row->gpu->processes[i].pid), out);
+    write_owner(top, row, TOP_TEXT_CAP / 2, out);
+    return out;
+}
+
+const WhyVerdict *gpu_verdict(const GpuRow *row)
+{
+    const Why *why = node_why(row->gpu, row->instance ? row->reading : NULL);
+    const ActivityWord word = row->activity->word;
+    const bool held = word == ACTIVITY_WORKING || word == ACTIVITY_WAITING || word == ACTIVITY_IDLE_HELD;
+
+    return row->gpu->state == GPU_UP && held && why->count > 0 ? &why->verdicts[0] : NULL;
+}
+
+const char *gpu_verdict_share(const GpuRow *row, char out[TOP_TEXT_CAP])
+{
+    const Why *why = node_why(row->gpu, row->instance ? row->reading : NULL);
+    const char *sure = why_confidences[why->verdicts[0].confidence].key;
+
+    if (isfinite(why->verdicts[0].share))
+        snprintf(out, TOP_TEXT_CAP, "%.0f %% of %" PRIu32 " s, confidence %s", 100 * why->verdicts[0].share, why->window_s,
+                 sure);
+    else
+        snprintf(out, TOP_TEXT_CAP, "confidence %s", sure);
     return out;
 }
 
@@ -177,12 +202,20 @@ static void draw_model(Top *top UNUSED, Grid *grid, Area cell, const GpuRow *row
         grid_text(grid, cell, 0, 0, INK_PLAIN, status_model(device));
 }
 
+static void draw_owner(Top *top, Grid *grid, Area cell, const GpuRow *row)
+{
+    char text[TOP_TEXT_CAP];
+
+    write_owner(top, row, (size_t)cell.width, text);
+    grid_text(grid, cell, 0, 0, INK_PLAIN, text);
+}
+
 static void draw_note(Top *top, Grid *grid, Area cell, const GpuRow *row)
 {
     char text[TOP_TEXT_CAP * 2];
     const Ink ink = write_note(top, row, text);
 
-    if (!row->incident && !row->instance && grid_text_width(text) > cell.width)
+    if (!row->incident && (!row->instance || top->owners_shown) && grid_text_width(text) > cell.width)
         text[strcspn(text, ":")] = '\0'; /* the word without its cause */
     grid_text(grid, cell, 0, 0, ink, text);
 }
@@ -217,7 +250,7 @@ static void draw_bar(Grid *grid, Area area, int number, Ink ink, const GpuRow *r
     plot_bar(grid, area, ink, (float)share, marked ? (float)value_base(row->reading, METRIC_GPU_UTIL) : (float)NAN);
 }
 
-enum { COLUMN_NUMBER, COLUMN_MODEL, COLUMN_BUSY, COLUMN_MEMORY = 8, COLUMN_POWER = 10 };
+enum { COLUMN_NUMBER, COLUMN_MODEL, COLUMN_BUSY, COLUMN_MEMORY = 8, COLUMN_POWER = 10, COLUMN_OWNER = 17 };
 
 /* A drawing, a share, a text or a bar. */
 typedef struct GpuColumn {
@@ -246,6 +279,7 @@ static const GpuColumn columns[] = {
     {{"nvlink", "NVLink", 6, 0, 7, true}, NULL, METRIC_END, value_nvlink, GAUGE_NONE},
     {{"ecc", "ECC", 12, 14, 9, false}, NULL, METRIC_END, value_ecc, GAUGE_NONE},
     {{"spark", "SM, 10 MIN", 12, 24, 10, false}, plot_spark_of, METRIC_END, NULL, GAUGE_NONE},
+    [COLUMN_OWNER] = {{"owner", "OWNER", 12, 28, 6, false}, draw_owner, METRIC_END, NULL, GAUGE_NONE},
     {{"note", "STATE", 11, 200, 2, false}, draw_note, METRIC_END, NULL, GAUGE_NONE},
 };
 
@@ -430,7 +464,7 @@ void gpu_block(Top *top, Grid *grid, Area area, const GpuRow *row)
 
 /* --- the view ----------------------------------------------------------------------------------------------------- */
 
-enum { BLOCK_WIDTH = 120, PROCESSES_LEAST = 4, PLOTS_LEAST = 7, PLOTS_MOST = 30 };
+enum { BLOCK_WIDTH = 120, PROCESSES_LEAST = 4, PLOTS_LEAST = 7, PLOTS_MOST = 30, REMARK_LINES = 2, REMARK_LEAST = 8 };
 
 static int min_lines(int a, int b)
 {
@@ -483,6 +517,7 @@ static void draw_gpus(Top *top, Grid *grid, Area area, bool blocks)
     size_t shown = 0;
 
     columns_fit(&table, area.width, &layout);
+    top->owners_shown = !blocks && layout.width[COLUMN_OWNER] > 0;
     if (!blocks)
         columns_head(&table, &layout, grid, head);
     if (top->gpus.len == 0) {
@@ -508,6 +543,37 @@ static void draw_gpus(Top *top, Grid *grid, Area area, bool blocks)
         list_mark(&all, grid, head);
 }
 
+/* Held, and it does not work. */
+static bool is_wasted(const GpuRow *row)
+{
+    const ActivityWord word = row->activity->word;
+
+    return !row->instance && !row->incident && (word == ACTIVITY_WAITING || word == ACTIVITY_IDLE_HELD);
+}
+
+/* What takes the time of the selected GPU, or of the first that does not work, and what to do; nothing where all work. */
+static void draw_remark(const Top *top, Grid *grid, Area *area)
+{
+    const GpuRow *row = find_plotted(top);
+
+    for (size_t i = 0; i < top->gpus.len && !is_wasted(row); i++)
+        row = &top->gpus.at[i];
+    const WhyVerdict *verdict = is_wasted(row) ? gpu_verdict(row) : NULL;
+    if (!verdict || area->height < REMARK_LEAST)
+        return;
+    const char *advice = why_causes[verdict->cause].advice;
+    Area rest = *area;
+    rest.height = REMARK_LINES;
+    area_left(&rest, grid_textf(grid, rest, 0, 0, activity_ink(row->activity->word), "GPU %" PRIu32 " %s: ",
+                                row->gpu->reading.device.index, activity_words[row->activity->word].key));
+    area_top(area, text_wrap(grid, rest, 0, INK_PLAIN, verdict->text));
+    if (!advice[0])
+        return;
+    const Area line = area_top(area, 1);
+    const int x = grid_textf(grid, line, 0, 0, INK_STRONG, "%s DO ", text_arrow(grid));
+    grid_text(grid, line, x, 0, INK_PLAIN, advice);
+}
+
 /* Uses blocks if some processes still fit, and plots if more lines are left. */
 void view_gpus_draw(Top *top, Grid *grid, Area area)
 {
@@ -518,6 +584,8 @@ void view_gpus_draw(Top *top, Grid *grid, Area area)
     List list = {.count = top->processes.len, .first = top->process_list.first, .blurred = selected < devices};
 
     draw_gpus(top, grid, area_top(&area, min_lines(rows_height(top, 0, blocks) + !blocks, area.height - few)), blocks);
+    if (devices > 0)
+        draw_remark(top, grid, &area);
     const int processes = min_lines(wish, area.height), left = min_lines(area.height - processes, PLOTS_MOST);
     if (left >= PLOTS_LEAST && devices > 0 && plots_there(top, find_plotted(top)))
         plots_draw(top, grid, area_top(&area, left), find_plotted(top));

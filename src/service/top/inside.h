@@ -138,6 +138,7 @@ typedef struct Top {
     TopSpan span;
     bool plotted[TOP_PLOTS_MAX]; /* by number in the table of plots */
     bool dots, compact, list_processes;
+    bool owners_shown; /* the lines of the GPUs have a column with their owners */
 
     /* overlays */
     OverlayId overlay;
@@ -320,6 +321,10 @@ const char *gpu_why(const NodeGpu *gpu);
 bool gpu_row_runs(const GpuRow *row, const NodeProcess *process);
 /* The pods or jobs that have the device, "" unknown. */
 const char *gpu_owner(const Top *top, const GpuRow *row, char out[TOP_TEXT_CAP]);
+/* What takes the time of one that somebody has; NULL: not known. */
+const WhyVerdict *gpu_verdict(const GpuRow *row);
+/* "98 % of 60 s, confidence high", of a row with a verdict. */
+const char *gpu_verdict_share(const GpuRow *row, char out[TOP_TEXT_CAP]);
 /* "1g.10gb 7/0" */
 const char *instance_name(const Reading *reading, char out[TOP_TEXT_CAP]);
 /* A GPU or an instance as a block of lines. */

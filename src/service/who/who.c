@@ -98,6 +98,56 @@ static void sum_up(const Snapshot *snapshot, const WhoQuery *query, Sums *sums)
     vec_sort(sums, compare_sums);
 }
 
+/* --- words for other screens -------------------------------------------------------------------------------------- */
+
+const Holding *who_list(const Snapshot *snapshot, const NodeGpu *gpu, const Reading *instance, size_t *ret_count)
+{
+    const WhoQuery query = {.gpu = gpu, .instance = instance};
+    size_t first = 0, count = 0;
+
+    for (size_t i = 0; i < snapshot->holding_count; i++) {
+        const Holding *holding = &snapshot->holdings[i];
+
+        if (!is_asked_for(snapshot, &query, holding) || (!instance && holding->gpu_instance != DEVICE_NO_NUMBER))
+            continue;
+        first = count++ == 0 ? i : first;
+    }
+    *ret_count = count;
+    return count ? &snapshot->holdings[first] : NULL;
+}
+
+void who_add_holder(const Holding *holding, size_t count, Str *out)
+{
+    static const char *const notes[HOLDING_STATE_END] = {
+        [HOLDING_IDLE_HELD] = "idle", [HOLDING_UNMANAGED] = "unmanaged", [HOLDING_RESERVED] = "reserved"};
+    const bool shared = count > 1, idle = holding->state == HOLDING_IDLE_HELD;
+    const char *note = idle && !shared ? NULL : notes[holding->state];
+
+    owner_add_text(&holding->owner, out);
+    if (shared)
+        str_addf(out, " %.0f %% (%s%s%s)", 100 * holding->share, attributions[holding->attribution].key,
+                 note ? ", " : "", note ? note : "");
+    else if (note)
+        str_addf(out, " (%s)", note);
+}
+
+void who_add_holders(const Holding *list, size_t count, size_t width, Str *out)
+{
+    const size_t start = out->len;
+
+    for (size_t i = 0; i < count; i++) {
+        str_add(out, i > 0 ? ", " : "");
+        who_add_holder(&list[i], count, out);
+    }
+    if (count == 0 || out->len - start <= width)
+        return;
+    str_cut(out, start);
+    if (count > 1)
+        str_addf(out, "%zu owners", count);
+    else
+        owner_add_brief(&list[0].owner, out);
+}
+
 /* --- a table ------------------------------------------------------------------------------------------------------ */
 
 /* Cells of a table, row by row; the columns are as wide as they need. */
@@ -263,9 +313,7 @@ static void print_unheld(const Snapshot *snapshot, const WhoQuery *query, Str *o
         for (size_t k = 0; (!query->gpu || query->gpu == gpu) && k < (gpu->instance_count ? gpu->instance_count : 1);
              k++) {
             const Reading *instance = gpu->instance_count ? &gpu->instances[k] : NULL;
-            const ActivityWord word = !instance                ? gpu->activity.word
-                                      : gpu->instance_activity ? gpu->instance_activity[k].word
-                                                               : ACTIVITY_UNKNOWN;
+            const ActivityWord word = node_activity(gpu, instance)->word;
             char name[CELL_CAP];
 
             if (is_held(snapshot, i, instance) || (query->instance && query->instance != instance))

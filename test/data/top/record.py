@@ -7,8 +7,8 @@
 
 The tests of `stoker top` draw them. Readings differ a little each time, so that the golden screens have to be made anew with them:
 UPDATE_GOLDEN=1 with the tests in test/unit/top. A few are made from others by hand here, as no scenario has what they are for:
-"many" has 120 processes with users, pods, Slurm jobs and containers, "pods" gives each MIG device to a pod. Who the processes of all
-others are is what the simulated node says."""
+"shared" has several owners on one GPU, "many" has 120 processes with users, pods, Slurm jobs and containers, "pods" gives each MIG device to a pod. Who the processes of all
+others are is what the simulated node says. Who holds what follows from that by the same words as in the agent."""
 import argparse
 import gzip
 import hashlib
@@ -38,6 +38,7 @@ TRIALS = [t for t in trial.TRIALS if t.name not in ("fabric-not-ready", "oom-kil
     trial.Trial("idle-holding-memory", 0, None, None),
     trial.Trial("hung-collective", 720, None, None),
     trial.Trial("gpu-not-started", 0, None, None),
+    trial.Trial("tiny-kernels", 0, None, None),
     trial.Trial("healthy-training", 0, None, None, name="maintenance"),
 ]
 
@@ -89,6 +90,7 @@ def many(looks):
     for number, look in enumerate(looks):
         for index, gpu in enumerate(look["node"]["gpus"]):
             gpu["processes"] = [who(index, k, number) for k in range(15)]
+        look["node"]["holdings"] = [one for gpu in look["node"]["gpus"] for one in held(gpu)]
     return looks
 
 
@@ -110,15 +112,48 @@ def who(gpu, k, look):
     return one
 
 
+def holding(gpu, instance, owner, share, how, processes=()):
+    names = dict.fromkeys(("user", "job", "account", "pod", "namespace", "container", "process"))
+    return {"gpu": gpu["index"], "uuid": gpu["uuid"], "instance": instance, "owner": names | {"pid": None} | owner, "state": "used",
+            "attribution": how, "activity": "working", "share": share, "sm_share": None,
+            "memory_bytes": sum(p["used_bytes"] for p in processes), "processes": [{"pid": p["pid"]} for p in processes]}
+
+
+def held(gpu):
+    """Of one GPU with the processes of many(): by job, pod, container and user, with equal parts."""
+    owners = {}
+    for p in gpu["processes"]:
+        key = ("job", p["job"].split(".")[0]) if "job" in p else ("pod", p["pod"]) if "pod" in p else ("container", p.get("container"))
+        owners.setdefault((key, p["user"]), []).append(p)
+    return [holding(gpu, None, {key[0]: key[1], "user": user, "namespace": found[0].get("namespace"), "process": found[0]["name"],
+                                "pid": found[0]["pid"]}, 1 / len(owners), "even", found) for (key, user), found in owners.items()]
+
+
 def pods(looks):
     for look in looks:
+        look["node"]["holdings"] = [
+            holding(gpu, {"gpu_instance": one["gpu_instance"], "compute_instance": one["compute_instance"]},
+                    {"pod": f"notebook-{gpu['index']}{k}", "namespace": "lab", "container": "main"}, 1, "mig")
+            for gpu in look["node"]["gpus"] for k, one in enumerate(gpu["instances"])]
         for gpu in look["node"]["gpus"]:
             for k, instance in enumerate(gpu["instances"]):
                 instance["owners"] = [{"kind": "pod", "pod": f"notebook-{gpu['index']}{k}", "namespace": "lab", "container": "main"}]
     return looks
 
 
-MADE = {"many": ("healthy-training", many), "pods": ("mig-balanced", pods)}
+def shared(looks):
+    """GPU 4 is in two pods' hands, a third has it reserved, and a process that nobody was given the GPU for runs there too."""
+    for look in looks:
+        gpu = look["node"]["gpus"][4]
+        parts = (("chat-0", 0.62, "used"), ("tune-1", 0.3, "idle_held"), ("batch-2", 0, "reserved"))
+        rows = [holding(gpu, None, {"pod": pod, "namespace": "serving", "container": "main"}, part, "sampled") | {"state": state, "memory_bytes": int(part * 2**35)}
+                for pod, part, state in parts]
+        rows.append(holding(gpu, None, {"user": "mallory", "process": "xmrig", "pid": 666}, 0.08, "sampled") | {"state": "unmanaged"})
+        look["node"]["holdings"] = [one for one in look["node"]["holdings"] if one["gpu"] != 4] + rows
+    return looks
+
+
+MADE = {"many": ("healthy-training", many), "pods": ("mig-balanced", pods), "shared": ("idle-holding-memory", shared)}
 
 
 def write(name, looks):

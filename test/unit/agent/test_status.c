@@ -21,6 +21,9 @@ typedef struct Rig {
     Reading instances[9];
     size_t height; /* of the screen; 0: no end */
     Activity activities[9];
+    Holding holdings[4];
+    size_t holding_count;
+    Why verdicts[2];
     Incident incidents[8];
     const Incident *list[8];
     size_t incident_count;
@@ -92,6 +95,8 @@ static Snapshot seen_of(Rig *rig)
     return (Snapshot){.node = &rig->node,
                       .incidents = rig->list,
                       .incident_count = rig->incident_count,
+                      .holdings = rig->holdings,
+                      .holding_count = rig->holding_count,
                       .maintenance = rig->maintenance};
 }
 
@@ -160,9 +165,9 @@ static void a_node_that_is_well(void **state)
     assert_string_equal(screen(*state, 100, false),
                         "node-7  2026-01-01 00:00:00Z  driver 590.48.01  2 GPUs: 2 working\n"
                         "All healthy\n"
-                        " GPU                       activity   util    SM    memory     power temp\n"
-                        "   0  H100 80GB HBM3       working     97%   42%    60/80G  612/700W  63C\n"
-                        "   1  H100 80GB HBM3       working     97%   42%    60/80G  612/700W  63C\n");
+                        " GPU                 activity   util    SM    memory     power temp\n"
+                        "   0  H100 80GB HBM3 working     97%   42%    60/80G  612/700W  63C\n"
+                        "   1  H100 80GB HBM3 working     97%   42%    60/80G  612/700W  63C\n");
     assert_int_equal(code_of(*state), 0);
     assert_string_equal(causes_of(*state, true), "");
 }
@@ -219,6 +224,106 @@ static void gpus_that_wait_are_named_once_a_cause(void **state)
     assert_int_equal(code_of(rig), 0);
 }
 
+static Holding *add_holding(Rig *rig, size_t gpu, const char *user, double share)
+{
+    Holding *holding = &rig->holdings[rig->holding_count++];
+
+    *holding = (Holding){.gpu = gpu,
+                         .gpu_instance = DEVICE_NO_NUMBER,
+                         .compute_instance = DEVICE_NO_NUMBER,
+                         .state = HOLDING_USED,
+                         .attribution = share < 1 ? ATTRIBUTION_SAMPLED : ATTRIBUTION_EXCLUSIVE,
+                         .share = share,
+                         .memory_bytes = UINT64_C(20) << 30,
+                         .owner = {.pid = 100}};
+    snprintf(holding->owner.user, sizeof holding->owner.user, "%s", user);
+    return holding;
+}
+
+/* "100 % busy" that is idle is said so, with what to do; one paragraph for the GPUs of one owner and cause. */
+static void a_verdict_says_what_to_do(void **state)
+{
+    Rig *rig = *state;
+
+    for (size_t i = 0; i < 2; i++) {
+        rig->gpus[i].activity =
+            (Activity){.word = ACTIVITY_WAITING, .cause = ACTIVITY_CAUSE_LAUNCHES, .text = "small kernels"};
+        rig->verdicts[i] = (Why){.window_s = 60, .count = 1};
+        rig->verdicts[i].verdicts[0] = (WhyVerdict){.cause = WHY_LAUNCHES,
+                                                    .confidence = WHY_HIGH,
+                                                    .share = 0.98,
+                                                    .text = "100 % busy by utilisation, yet nearly idle"};
+        rig->gpus[i].verdicts = &rig->verdicts[i];
+        snprintf(add_holding(rig, i, "erin", 1)->owner.job, PROCESS_JOB_CAP, "4711");
+    }
+    assert_string_equal(strstr(screen(rig, 80, false), "All healthy\n"),
+                        "All healthy\n"
+                        "waiting: GPU 0,1 (job 4711): 100 % busy by utilisation, yet nearly idle\n"
+                        " DO      Launch less and more at once: torch.compile(mode=\"reduce-overhead\") or\n"
+                        "         CUDA graphs, a larger batch, fused optimizers (fused=True).\n"
+                        " share   98 % of 60 s, confidence high\n"
+                        " more    stoker why 0\n"
+                        " GPU                 activity   util    SM    memory     power temp  owner\n"
+                        "   0  H100 80GB HBM3 waiting     97%   42%    60/80G  612/700W  63C  job 4711\n"
+                        "   1  H100 80GB HBM3 waiting     97%   42%    60/80G  612/700W  63C  job 4711\n");
+    rig->height = 9; /* one line where there is no room for more */
+    assert_non_null(strstr(screen(rig, 80, false), "yet nearly idle\n GPU"));
+    rig->height = 0;
+    snprintf(rig->holdings[1].owner.job, PROCESS_JOB_CAP, "4712"); /* of another job */
+    assert_non_null(strstr(screen(rig, 80, false), "\nwaiting: GPU 0 (job 4711): 100 %"));
+    assert_non_null(strstr(rig->out.text, "\nwaiting: GPU 1 (job 4712): 100 %"));
+    assert_non_null(strstr(screen(rig, 100, false), "63C  job 4711 of erin\n"));
+}
+
+/* A fault comes first, and one line is enough for those that wait. */
+static void a_fault_is_before_what_waits(void **state)
+{
+    Rig *rig = *state;
+
+    rig->gpus[0].activity = (Activity){.word = ACTIVITY_IDLE_HELD, .text = "nothing runs"};
+    rig->verdicts[0] = (Why){.window_s = 60, .count = 1};
+    rig->verdicts[0].verdicts[0] =
+        (WhyVerdict){.cause = WHY_IDLE_HELD, .share = 1, .text = "a program holds 70.0 GiB of its memory and nothing runs"};
+    rig->gpus[0].verdicts = rig->verdicts;
+    add_incident(rig, "gpu-lost", SEVERITY_FATAL, 1);
+    assert_non_null(strstr(screen(rig, 80, false),
+                           " more    stoker runbook id0; stoker incidents show id0\n"
+                           "idle held: GPU 0: a program holds 70.0 GiB of its memory and nothing runs\n"
+                           "\n GPU "));
+}
+
+/* A GPU that works is told of in its line alone, whatever the verdict. */
+static void a_working_gpu_is_quiet(void **state)
+{
+    Rig *rig = *state;
+
+    rig->verdicts[0] = (Why){.window_s = 60, .count = 1};
+    rig->verdicts[0].verdicts[0] = (WhyVerdict){.cause = WHY_NO_TENSOR_CORES, .text = "computes in FP32"};
+    rig->gpus[0].verdicts = rig->verdicts;
+    add_holding(rig, 0, "erin", 1);
+    assert_non_null(strstr(screen(rig, 80, false), "\nAll healthy\n GPU"));
+    assert_null(strstr(rig->out.text, "FP32"));
+}
+
+/* Two owners of one GPU: each its part, and how that was found; never twice the whole. */
+static void sharers_have_their_part_each(void **state)
+{
+    Rig *rig = *state;
+
+    add_holding(rig, 0, "erin", 0.75);
+    Holding *reserved = add_holding(rig, 0, "", 0.25);
+    reserved->state = HOLDING_RESERVED;
+    reserved->memory_bytes = 0;
+    snprintf(reserved->owner.pod, sizeof reserved->owner.pod, "chat-0");
+    snprintf(reserved->owner.namespace, sizeof reserved->owner.namespace, "serving");
+    assert_non_null(strstr(screen(rig, 80, false),
+                           "  63C  2 owners\n"
+                           "       75 % sampled  working                20.0 GiB  a process (100) of erin\n"
+                           "       25 % sampled  reserved                      -  pod serving/chat-0\n"
+                           "   1  H100"));
+    assert_null(strstr(rig->out.text, "100 %"));
+}
+
 static void no_line_is_wider_than_the_screen(void **state)
 {
     Rig *rig = *state;
@@ -238,8 +343,8 @@ static void absent_values_are_dashes(void **state)
 
     reading_lose(&rig->gpus[0].reading, 1, ABSENCE_NOT_SUPPORTED);
     const char *text = screen(rig, 100, false);
-    assert_non_null(strstr(text, "   0  H100 80GB HBM3       working      -     -          -         -   -\n"));
-    assert_null(strstr(text, "   0  H100 80GB HBM3       working     0%"));
+    assert_non_null(strstr(text, "   0  H100 80GB HBM3 working      -     -          -         -   -\n"));
+    assert_null(strstr(text, "   0  H100 80GB HBM3 working     0%"));
 }
 
 /* Readings decide nothing here: that is what detectors are for. */
@@ -323,7 +428,7 @@ static void instances_are_shown_below_their_gpu(void **state)
     rig->gpus[0].instance_count = 1;
     rig->gpus[0].instance_activity = rig->activities;
     rig->activities[0].word = ACTIVITY_IDLE_HELD;
-    assert_non_null(strstr(screen(rig, 100, false), "\n      7/0  1g.10gb         idle held"));
+    assert_non_null(strstr(screen(rig, 100, false), "\n      7/0  1g.10gb   idle held"));
 }
 
 /* What is wrong and what to do stands above the table, and no finding repeats it. */
@@ -351,9 +456,9 @@ static void incidents_come_first(void **state)
                         " why     for 4 min, seen 1 time\n"
                         " more    stoker runbook id0; stoker incidents show id0\n"
                         "\n"
-                        " GPU                       activity   util    SM    memory     power temp\n"
-                        ">  0  H100 80GB HBM3       working     97%   42%    60/80G  612/700W  63C\n"
-                        ">  1  H100 80GB HBM3       unusable  lost for 42s\n");
+                        " GPU                 activity   util    SM    memory     power temp\n"
+                        ">  0  H100 80GB HBM3 working     97%   42%    60/80G  612/700W  63C\n"
+                        ">  1  H100 80GB HBM3 unusable  lost for 42s\n");
     assert_int_equal(code_of(rig), 1);
 }
 
@@ -424,7 +529,7 @@ static void a_low_terminal_does_not_scroll(void **state)
             strstr(text, "\nProblem: GPU 5, GPU 1\n\nfatal    gpu-lost has happened\n DO      Drain and reboot"));
     }
     rig->height = 24;
-    assert_non_null(strstr(screen(rig, 80, false), "\n>  5  H100 80GB HBM3       working "));
+    assert_non_null(strstr(screen(rig, 80, false), "\n>  5  H100 80GB HBM3 working "));
     assert_non_null(strstr(rig->out.text, "\n6 GPUs without a problem not listed; all: stoker status --all\n"));
 }
 
@@ -522,6 +627,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(no_coloured_line_is_wider_either, set_up, tear_down),
         cmocka_unit_test_setup_teardown(maintenance_is_shown, set_up, tear_down),
         cmocka_unit_test_setup_teardown(gpus_that_wait_are_named_once_a_cause, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_verdict_says_what_to_do, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_fault_is_before_what_waits, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_working_gpu_is_quiet, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(sharers_have_their_part_each, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_node_that_is_well, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_hung_gpu_says_what_and_since_when, set_up, tear_down),
         cmocka_unit_test_setup_teardown(no_driver_and_no_gpu_is_one_sentence, set_up, tear_down),

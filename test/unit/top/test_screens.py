@@ -28,6 +28,8 @@ SCREENS["many"] += ["3", *everywhere(), "F5", *everywhere(), "F5", MIDDLE, "prin
                     "text:serving", MIDDLE, "print", "Enter", "Down", "Enter", *everywhere(), "Escape", "F9", *everywhere(), "Enter",
                     *everywhere(), "y", MIDDLE, "print", "Escape", "1", "End", *everywhere()]
 SCREENS["mig-56-devices"] += ["End", "PageUp", *everywhere(), "1", "Home", "Down", "Enter", *everywhere(), "5", *everywhere()]
+SCREENS["tiny-kernels"] += ["2", *everywhere()]
+SCREENS["shared"] += ["160x40", "c", "print", "c", "Home", "Down", "Down", "Down", "Down", "Enter", *everywhere()]
 SCREENS["pods"] += ["Home", "Down", "Enter", MIDDLE, "print"]
 SCREENS["default"] += ["stale:42", *everywhere(), "2", MIDDLE, "print", "3", MIDDLE, "inks", "print"]
 SCREENS["page-retirement-t4"] += ["2", *everywhere()]
