@@ -73,6 +73,20 @@ function merge(old, fresh, lookTick) {
     }
 }
 
+/* Each device gets what is held of it. */
+function shareOut(gpus, holdings) {
+  const name = (uuid, index, gi, ci) => `${uuid ?? index}/${gi ?? ""}/${ci ?? ""}`, by = new Map();
+  for (const one of holdings) {
+    const key = name(one.uuid, one.gpu, one.instance?.gpu_instance, one.instance?.compute_instance);
+    by.set(key, [...(by.get(key) ?? []), one]);
+  }
+  for (const gpu of gpus) {
+    gpu.holdings = by.get(name(gpu.uuid, gpu.index)) ?? [];
+    for (const one of gpu.instances ?? [])
+      one.holdings = by.get(name(gpu.uuid, gpu.index, one.gpu_instance, one.compute_instance)) ?? [];
+  }
+}
+
 function takeLook(look) {
   const node = look.node;
   const old = new Map(seen.gpus.map((gpu) => [keyOf(gpu), gpu]));
@@ -83,6 +97,7 @@ function takeLook(look) {
     for (const one of gpu.instances ?? [])
       merge(inner.get(keyOf(one)), one, node.tick);
   }
+  shareOut(node.gpus, node.holdings ?? []);
   Object.assign(seen, {
     status: look.status, incidents: look.incidents ?? [], maintenance: look.maintenance ?? [], boot: look.boot ?? null,
     causes: look.causes ?? [], node: node.node ?? {}, gpus: node.gpus, samplers: node.samplers ?? [], lookAt: performance.now(), problem: "",
@@ -189,6 +204,7 @@ function takeValues(device, values, tick, at) {
 
 function takeInstance(to, one, tick, at) {
   to.activity = one.activity;
+  to.verdict = one.verdict;
   takeValues(to, one.metrics, tick, at);
 }
 
@@ -207,6 +223,7 @@ function takeTick(tick) {
     gpu.state = told.state;
     gpu.why = told.why;
     gpu.activity = told.activity;
+    gpu.verdict = told.verdict;
     takeValues(gpu, told.metrics, tick.tick, at);
     gpu.fast = told.fast;
     const inner = new Map(gpu.instances.map((one) => [keyOf(one), one]));

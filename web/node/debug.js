@@ -4,7 +4,7 @@
 import { linkState, number, seen, unitOf } from "./agent.js";
 import { Chart, toolbar } from "./charts.js";
 import { absent, fill, h, put, say, table } from "./element.js";
-import { busOf, eventList, gpuLink, gpuName, linksOf, reasonsOf, sinceOf, smActive, trafficText, activityOf } from "./parts.js";
+import { busOf, eventList, gpuLink, gpuName, linksOf, reasonsOf, sinceOf, smActive, sureText, trafficText, activityOf } from "./parts.js";
 import { chartGroup, everyGpu, keyHelp, noLine, wantsAll } from "./oncall.js";
 import { marks, timeline } from "./timeline.js";
 import { M, RECOVERY, gibibytes, grouped, lasting, percent, rate, reading, short, whole, whyAbsent } from "./words.js";
@@ -17,31 +17,9 @@ const cell = (name, wrong) => (gpu) => {
 };
 const some = (v) => v > 0;
 
-/* Bytes a second of one lane and direction, by generation (PCI-SIG: transfer rate and encoding). */
-const LANE = { 1: 0.25e9, 2: 0.5e9, 3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9 };
-
-/* What holds a GPU back now, in numbers that were read; empty: nothing of what is measured. */
-export function limitsOf(gpu) {
-  const found = [], activity = activityOf(gpu), work = activity.word, sm = smActive(gpu), [tensor, dram, occupancy] = [M.tensor, M.dram, M.occupancy].map((n) => number(gpu, n));
-  if (work === "unusable" || work === "free")
-    return found;
-  for (const [name, text] of [[M.capNs, "power limit"], [M.softHeatNs, "heat (driver)"], [M.hardHeatNs, "heat (hardware)"], [M.brakeNs, "power brake"]]) {
-    const share = (gpu.rates?.[name] ?? 0) / 1e9;
-    if (share >= 0.02)
-      found.push(`${text} holds clocks down ${percent(Math.min(1, share))} of the time`);
-  }
-  if (work === "waiting" || work === "idle held")
-    found.push(activity.text);
-  if (dram !== null && dram >= 0.6)
-    found.push(`memory bandwidth: DRAM active ${percent(dram)}`);
-  const lanes = number(gpu, M.width), gen = number(gpu, M.gen), most = Math.max(gpu.rates?.[M.pcieTx] ?? 0, gpu.rates?.[M.pcieRx] ?? 0);
-  if (lanes && LANE[gen] && most > 0.6 * lanes * LANE[gen])
-    found.push(`PCIe: ${rate(most)} of about ${rate(lanes * LANE[gen])}`);
-  if (work === "working" && tensor !== null && sm !== null && sm >= 0.5 && tensor < 0.02)
-    found.push(`tensor cores rest (${percent(tensor)})`);
-  if (work === "working" && occupancy !== null && sm >= 0.5 && occupancy < 0.15)
-    found.push(`few warps: occupancy ${percent(occupancy)}`);
-  return found;
+/* What takes its time, and how sure that is. */
+function verdictCell({ verdict }) {
+  return verdict ? h("span", {}, verdict.text, h("span", { class: "quiet" }, ` ${sureText(verdict)}`)) : absent("not decided");
 }
 
 const heat = (value, gpu) => {
@@ -65,7 +43,7 @@ const MODES = [
     ["Memory used", cell(M.used)], ["Power", cell(M.power)], ["PCIe", (gpu) => trafficText(gpu, M.pcieTx, M.pcieRx)], ["NVLink", (gpu) => trafficText(gpu, M.nvTx, M.nvRx)],
   ]],
   ["limits", "Bottlenecks", [
-    ["Activity", (gpu) => `${activityOf(gpu).word}: ${activityOf(gpu).text ?? ""}`], ["What holds it back, as far as measured", (gpu) => { const found = limitsOf(gpu); return found.length ? h("ul", { class: "plain" }, found.map((f) => h("li", {}, f))) : h("span", { class: "quiet" }, "nothing that is measured"); }],
+    ["Activity", (gpu) => `${activityOf(gpu).word}: ${activityOf(gpu).text ?? ""}`], ["What takes its time", verdictCell],
     ["Held down by", (gpu) => { const r = reasonsOf(gpu); return r === null ? absent(whyAbsent(gpu.metrics?.[M.reasons])) : bad(r.map((x) => x.text).join(", ") || "nothing", r.some((x) => x.trouble)); }],
     ["SM clock", cell(M.clock)], ["of at most", cell(M.maxClock)], ["Memory clock", cell(M.memClock)], ["Power limit", cell(M.limit)],
   ]],

@@ -4,7 +4,7 @@
 import { keyOf, nowMs, number, seen } from "./agent.js";
 import { absent, each, fill, h, say, table } from "./element.js";
 import { MINUTES, values, want } from "./history.js";
-import { ACTIVITIES, activityOf, capacity, gpuLink, gpuName, isAbout, openIncidents, processHome, processName, processesOf, usersOf } from "./parts.js";
+import { ACTIVITIES, activityOf, capacity, gpuLink, gpuName, isAbout, isIdle, openIncidents } from "./parts.js";
 import { timeline } from "./timeline.js";
 import { M, SEVERITIES, bytes, lasting, percent, short, watts, whole } from "./words.js";
 
@@ -34,37 +34,33 @@ function energyOfDay() {
   return joules;
 }
 
-/* Who has what now, the most idle first. A device that several have counts for each. */
+/* A pod, job or container by its name; a process outside of these by its user and name. */
+const ownerName = ({ job, pod, container, user, process, text }) => (job || pod || container ? text : [user, process].filter(Boolean).join(": ") || text);
+
+/* Who has what now, the most idle first. Of a device that several have, each has its part. */
 function users() {
   const rows = new Map();
-  const addTo = (name, device, weight, memory) => {
-    const row = rows.get(name) ?? rows.set(name, { name, devices: 0, idle: 0, sm: [], memory: 0 }).get(name);
-    const { word, sm_active: sm = null } = activityOf(device);
+  const addTo = (name, weight, idle, attribution, sm, memory) => {
+    const row = rows.get(name) ?? rows.set(name, { name, devices: 0, idle: 0, sm: [], memory: 0, by: new Set() }).get(name);
     row.devices += weight;
+    row.idle += idle ? weight : 0;
     row.memory += memory ?? 0;
-    if (word === "waiting" || word === "idle held")
-      row.idle += weight;
+    row.by.add(attribution);
     if (sm !== null)
       row.sm.push(sm);
   };
   for (const gpu of seen.gpus) {
     const parts = gpu.instances?.length ? gpu.instances.map((one) => [one, 1 / 7 * Number(/(\d+)g/.exec(one.profile ?? "")?.[1] ?? 1)]) : [[gpu, 1]];
     for (const [device, weight] of parts) {
-      const processes = processesOf(gpu).filter((p) => device === gpu || (p.gpu_instance === device.gpu_instance && (p.compute_instance ?? 0) === device.compute_instance));
-      const names = new Map(usersOf(device).map((o) => [[o.namespace, o.pod].filter(Boolean).join("/") || "a pod", 0]));
-      const pods = names.size > 0;
-      for (const p of processes)
-        if (!pods || p.pod || p.job) {
-          const name = processHome(p) || [p.user, processName(p)].filter(Boolean).join(": ");
-          names.set(name, (names.get(name) ?? 0) + (p.used_bytes ?? 0));
-        }
-      if (!names.size && activityOf(device).held)
-        names.set("not known", 0);
-      for (const [name, memory] of names)
-        addTo(name, device, weight, memory || (names.size === 1 ? (number(device, M.used) ?? 0) * 1048576 : 0));
+      const held = device.holdings ?? [];
+      for (const one of held)
+        addTo(ownerName(one.owner), weight * one.share, one.state === "reserved" || ["waiting", "idle held"].includes(one.activity), one.attribution,
+          held.length === 1 ? activityOf(device).sm_active ?? null : null, one.memory_bytes);
+      if (!held.length && activityOf(device).held)
+        addTo("not known", weight, isIdle(device), "unknown", activityOf(device).sm_active ?? null, (number(device, M.used) ?? 0) * 1048576);
     }
   }
-  return [...rows.values()].sort((a, b) => b.idle - a.idle || (a.name < b.name ? -1 : 1));
+  return [...rows.values()].map((row) => ({ ...row, by: [...row.by].sort().join(", ") })).sort((a, b) => b.idle - a.idle || (a.name < b.name ? -1 : 1));
 }
 
 /* 100 % is said only of all of it. */
@@ -139,8 +135,8 @@ export function executive() {
     joules = energyOfDay();
     const rows = users(), text = JSON.stringify(rows);
     if (text !== lastText)
-      fill(who, table("Who has what", ["Who", { text: "GPUs", number: true }, { text: "SM active", number: true }, { text: "Waiting or idle, in GPUs", number: true }, { text: "Memory", number: true }],
-        rows.slice(0, 100).map((r) => [r.name, short(r.devices, 2), mean(r.sm) === null ? absent("SM activity not reported by this GPU") : percent(mean(r.sm)), short(r.idle, 2), r.memory ? bytes(r.memory) : absent("not reported")]), "No process."));
+      fill(who, table("Who has what", ["Who", { text: "GPUs", number: true }, { text: "SM active", number: true }, { text: "Waiting or idle, in GPUs", number: true }, { text: "Memory", number: true }, "Share by"],
+        rows.slice(0, 100).map((r) => [r.name, short(r.devices, 2), mean(r.sm) === null ? absent("not reported for one owner of several, nor by some GPUs") : percent(mean(r.sm)), short(r.idle, 2), r.memory ? bytes(r.memory) : absent("not reported"), r.by]), "No process."));
     lastText = text;
     healthTable();
   }

@@ -5,9 +5,9 @@ import { keyOf, number, seen, unitOf } from "./agent.js";
 import { Chart, lineOf, toolbar } from "./charts.js";
 import { absent, each, fill, h, mark, say, table } from "./element.js";
 import { ever, inMinutes } from "./history.js";
-import { keepScroll, limitsOf } from "./debug.js";
-import { busyBars, eventList, gpuCard, gpuLink, gpuName, incidentList, instanceLink, instanceName, isAbout, openIncidents, processHome, processName, processesOf, sinceOf, usersOf,
-  activityOf, tellActivity } from "./parts.js";
+import { keepScroll } from "./debug.js";
+import { busyBars, eventList, gpuCard, gpuLink, gpuName, incidentList, instanceLink, instanceName, isAbout, openIncidents, processHome, processName, processesOf, sinceOf,
+  activityOf, holdingsOf, tellActivity, verdictBlock } from "./parts.js";
 import { chartGroup, keyHelp } from "./oncall.js";
 import { marks, timeline } from "./timeline.js";
 import { ABSENCES, M, bytes, celsius, gibibytes, grouped, lasting, megahertz, modelOf, percent, rate, reading, short, watts, whyAbsent } from "./words.js";
@@ -82,9 +82,12 @@ function runsFor(p) {
   return age >= 0 ? lasting(age) : absent("not known");
 }
 
-function ownersLine(device) {
-  const owners = usersOf(device);
-  return owners.length ? `Pods: ${owners.map((o) => [o.namespace, o.pod, o.container].filter(Boolean).join("/")).join(", ")}` : "";
+/* Who has it, each with its part and how that was found. */
+function holderTable(device, gpu) {
+  const split = gpu.instances?.length && device === gpu;
+  return table("Owners", ["Owner", split && "MIG", "State", "Activity", { text: "Share", number: true }, "Share by", { text: "GPU memory", number: true }, { text: "Processes", number: true }].filter(Boolean),
+    holdingsOf(device).slice(0, 100).map((one) => [one.owner.text, ...(split ? [one.instance ? `${one.instance.gpu_instance}/${one.instance.compute_instance}` : "–"] : []), one.state.replace("_", " "), one.activity,
+      percent(one.share), one.attribution, one.memory_bytes ? bytes(one.memory_bytes) : absent("none"), String(one.processes.length)]), "Nobody holds it.");
 }
 
 const none = (metric) => (metric.value === null || metric.value === undefined ? 1 : 0);
@@ -116,11 +119,11 @@ export function gpuView({ speak, id }) {
     return notThere(seen.status === null ? "Nothing is known yet." : "There is no such GPU on this node.");
   const card = gpuCard(first, { small: false }), incidents = h("ol", { class: "incidents" }), fine = h("p", { class: "fine" }, "All healthy.");
   const only = (i) => isAbout(i, find() ?? {}) || i.device?.kind === "node", charts = chartsOf(find, only), tools = toolbar({ tenths: true }), strip = timeline(only, (e) => e.gpu === first.index);
-  const processes = h("div"), owners = h("p"), limits = h("ul", { class: "plain" }), none = h("p", { class: "quiet" }), all = everything(find), facts = h("dl", { class: "facts wide" });
+  const processes = h("div"), owners = h("div"), verdict = verdictBlock(), none = h("p", { class: "quiet" }), all = everything(find), facts = h("dl", { class: "facts wide" });
   const events = eventList((e) => e.gpu === first.index && e.gpu !== null, 10), undrawn = h("p", { class: "quiet" });
   const element = h("div", {}, h("nav", { class: "crumbs", "aria-label": "Where this is" }, h("a", { href: "#/" }, "Node"), h("span", {}, gpuName(first))),
     h("div", { class: "two" }, h("section", { "aria-labelledby": "gpu-h", class: "bare" }, h("h2", { id: "gpu-h", class: "spoken" }, gpuName(first)), card.element),
-      h("section", { "aria-labelledby": "wrong-h" }, h("h2", { id: "wrong-h" }, "Problems"), incidents, fine, h("h3", {}, "What holds it back now"), limits, none)),
+      h("section", { "aria-labelledby": "wrong-h" }, h("h2", { id: "wrong-h" }, "Problems"), incidents, fine, h("h3", {}, "What takes its time"), verdict.element, none)),
     h("section", { "aria-labelledby": "curves-h" }, h("h2", { id: "curves-h" }, "Over time"), tools.element, chartGroup(charts, speak, [strip.element]), undrawn, keyHelp()),
     h("section", { "aria-labelledby": "who-h" }, h("h2", { id: "who-h" }, "Who uses it"), owners, processes),
     h("section", { "aria-labelledby": "noticed-h" }, h("h2", { id: "noticed-h" }, "Recent events"), events.element),
@@ -133,18 +136,19 @@ export function gpuView({ speak, id }) {
     if (!gpu)
       return;
     card.update(gpu);
-    const open = openIncidents().filter((i) => isAbout(i, gpu)), held = limitsOf(gpu);
+    const open = openIncidents().filter((i) => isAbout(i, gpu));
     incidentList(incidents, open);
     fine.hidden = open.length > 0 || gpu.state !== "up";
-    each(limits, held, (text) => text, (text) => h("li", {}, text));
-    say(none, gpu.state !== "up" ? "No data from this GPU." : held.length ? "" : "Nothing that is measured.");
+    verdict.update(gpu);
+    say(none, gpu.state !== "up" ? "No data from this GPU." : !verdict.element.hidden ? "" : `${activityOf(gpu).word}${activityOf(gpu).text ? `: ${activityOf(gpu).text}` : ""}`);
     if (what !== "tick")
       strip.update();
     hideEmpty(charts, undrawn);
-    say(owners, ownersLine(gpu));
-    const list = processesOf(gpu), text = JSON.stringify(list);
-    if (text !== lastProcesses || !processes.firstChild)
+    const list = processesOf(gpu), text = JSON.stringify([list, holdingsOf(gpu)]);
+    if (text !== lastProcesses || !processes.firstChild) {
+      keepScroll(owners, () => fill(owners, holderTable(gpu, gpu)));
       keepScroll(processes, () => fill(processes, gpu.processes ? processTable(list, gpu) : h("p", { class: "quiet" }, gpu.processes_absent ? `Not known: ${ABSENCES[gpu.processes_absent] ?? gpu.processes_absent}.` : "Processes are not reported.")));
+    }
     lastProcesses = text;
     events.update();
     if (what !== "tick" || seen.tick % 5 === 0) {
@@ -165,9 +169,9 @@ export function migView({ speak, id, instance }) {
   if (!first)
     return notThere(seen.status === null ? "Nothing is known yet." : "There is no such MIG device now; they come and go.");
   const title = `${first.profile ?? "MIG device"} ${instanceName(first)} of ${gpuName(gpu)}`, busy = busyBars(), charts = chartsOf(find, (i) => isAbout(i, gpu)), tools = toolbar({ tenths: false }), all = everything(find);
-  const processes = h("div"), owners = h("p"), chip = h("span", { class: "chip" }), undrawn = h("p", { class: "quiet" }), siblings = h("ul", { class: "siblings" });
+  const processes = h("div"), owners = h("div"), verdict = verdictBlock(), chip = h("span", { class: "chip" }), undrawn = h("p", { class: "quiet" }), siblings = h("ul", { class: "siblings" });
   const element = h("div", {}, h("nav", { class: "crumbs", "aria-label": "Where this is" }, h("a", { href: "#/" }, "Node"), h("a", { href: gpuLink(gpu) }, gpuName(gpu)), h("span", {}, `MIG ${instanceName(first)}`)),
-    h("section", { "aria-labelledby": "mig-h" }, h("h2", { id: "mig-h" }, title, " ", chip), busy.element, h("p", { class: "quiet" }, first.uuid ?? ""), siblings),
+    h("section", { "aria-labelledby": "mig-h" }, h("h2", { id: "mig-h" }, title, " ", chip), busy.element, verdict.element, h("p", { class: "quiet" }, first.uuid ?? ""), siblings),
     h("section", { "aria-labelledby": "curves-h" }, h("h2", { id: "curves-h" }, "Over time"), tools.element, chartGroup(charts, speak), undrawn, keyHelp()),
     h("section", { "aria-labelledby": "who-h" }, h("h2", { id: "who-h" }, "Who uses it"), owners, processes),
     h("section", { "aria-labelledby": "facts-h" }, h("h2", { id: "facts-h" }, "What is read of it"), all.element));
@@ -180,9 +184,10 @@ export function migView({ speak, id, instance }) {
     busy.update(one);
     tellActivity(chip, activityOf(one));
     hideEmpty(charts, undrawn);
-    say(owners, ownersLine(one));
+    verdict.update(one);
     each(siblings, whole_.instances, keyOf, (other) => h("li", {}, h("a", { href: instanceLink(whole_, other), "aria-current": keyOf(other) === keyOf(first) ? "page" : null }, `${instanceName(other)} ${other.profile ?? ""}`)));
     if (what !== "tick" || seen.tick % 5 === 0) {
+      keepScroll(owners, () => fill(owners, holderTable(one, whole_)));
       keepScroll(processes, () => fill(processes, processTable(processesOf(whole_).filter((p) => p.gpu_instance === one.gpu_instance && (p.compute_instance ?? 0) === one.compute_instance), whole_)));
       all.update();
     }

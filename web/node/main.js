@@ -9,7 +9,7 @@ import { executive } from "./executive.js";
 import { gpuView, migView } from "./gpu.js";
 import { incidentView } from "./incident.js";
 import { oncall } from "./oncall.js";
-import { ACTIVITIES, activityOf, capacity, countText, gpuLink, gpuName, openIncidents } from "./parts.js";
+import { ACTIVITIES, activityOf, capacity, countText, gpuLink, gpuName, isIdle, openIncidents } from "./parts.js";
 import { processView } from "./process.js";
 import { switchTheme } from "./theme.js";
 import { SEVERITIES, clock, lasting, percent, splitVerdict, thingOf } from "./words.js";
@@ -59,10 +59,10 @@ function working() {
     return { text: seen.status === null ? "…" : "No GPU", more: "" };
   const sum = capacity(), others = countText(sum, ACTIVITIES.slice(1)), known = seen.gpus.map(activityOf);
   const mean = (name) => { const list = known.map((a) => a[name]).filter((v) => v !== undefined); return list.length ? list.reduce((x, y) => x + y, 0) / list.length : null; };
-  const sm = mean("sm_active"), util = mean("utilization"), waits = known.find((a) => a.word === "waiting" || a.word === "idle held");
+  const sm = mean("sm_active"), util = mean("utilization"), waits = seen.gpus.find(isIdle);
   const measured = [sm === null ? "SM activity not reported by these GPUs" : `SM active ${percent(sm)}`, util === null ? "" : `utilisation ${percent(util)}`].filter(Boolean).join(" · ");
   return { tone: sum.unusable ? "wrong" : waits ? "warning" : sum.unknown ? "unknown" : "ok", text: `${sum.working} of ${sum.total} working${others ? `, ${others}` : ""}`,
-    more: `${measured}${waits ? ` · ${waits.text}` : ""}` };
+    more: `${measured}${waits ? ` · ${waits.verdict?.text ?? activityOf(waits).text}` : ""}` };
 }
 
 function whatToDo() {

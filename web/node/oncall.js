@@ -4,7 +4,7 @@ import { keyOf, seen } from "./agent.js";
 import { Chart, keys, toolbar } from "./charts.js";
 import { each, h, say } from "./element.js";
 import { ever, values } from "./history.js";
-import { cardGrid, eventList, gpuName, incidentList, openIncidents, severityOf } from "./parts.js";
+import { cardGrid, eventList, gpuName, idleGroups, idleItem, incidentList, openIncidents, severityOf } from "./parts.js";
 import { marks, timeline } from "./timeline.js";
 import { M, celsius, clock, percent, watts, whyAbsent } from "./words.js";
 
@@ -78,9 +78,10 @@ function ofWindow({ gpus, uuids }) {
 export function oncall({ speak }) {
   const incidents = h("ol", { class: "incidents" }), fine = h("p", { class: "fine" });
   const windows = h("ul", { class: "windows" }), more = h("p", { class: "quiet" }), grid = cardGrid(), charts = fleetCharts(), bar = toolbar({ tenths: false });
-  const strip = timeline(), events = eventList();
+  const strip = timeline(), events = eventList(), idle = h("ol", { class: "incidents" }), idlers = h("section", { "aria-labelledby": "idle-h", id: "idle", hidden: true }, h("h2", { id: "idle-h" }, "In use and not working"), idle);
   const element = h("div", {},
     h("section", { "aria-labelledby": "wrong-h", id: "wrong" }, h("h2", { id: "wrong-h" }, "Problems"), windows, incidents, more, fine),
+    idlers,
     h("section", { "aria-labelledby": "gpus-h", class: "bare" }, h("h2", { id: "gpus-h" }, "GPUs"), grid.element),
     h("section", { "aria-labelledby": "time-h" }, h("h2", { id: "time-h" }, "Timeline"), bar.element, chartGroup(charts, speak, [strip.element]), keyHelp()),
     h("section", { "aria-labelledby": "events-h" }, h("h2", { id: "events-h" }, "Recent events"), events.element));
@@ -93,6 +94,9 @@ export function oncall({ speak }) {
     fine.hidden = open.length > 0 || seen.status === null;
     say(fine, seen.status === "unknown" ? "Nothing has been sampled yet." : "All healthy: no open incident.");
     each(windows, seen.maintenance.filter((w) => w.active), (w) => w.id, (w) => h("li", {}, h("b", {}, "Maintenance"), ` of ${ofWindow(w)} until ${clock(Date.parse(w.until))} UTC: ${w.reason} (${w.who})`));
+    const groups = idleGroups();
+    idlers.hidden = !groups.length;
+    each(idle, groups, (group) => group.key, idleItem, (item, group) => item.update(group));
     grid.update();
     bar.update();
     if (what !== "tick")

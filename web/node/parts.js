@@ -21,7 +21,6 @@ export function memoryShare(device) {
   return used === null || !total ? null : used / total;
 }
 
-export const usersOf = (device) => [...(device.owners ?? []), ...(device.instances ?? []).flatMap((one) => one.owners ?? [])];
 export const processesOf = (device) => device.processes ?? [];
 
 /* How many GPUs do what; those that should be there and are not are unusable. */
@@ -213,7 +212,6 @@ export function linksOf(gpu) {
 
 /* --- who --- */
 
-const ownerName = (o) => [o.namespace, o.pod].filter(Boolean).join("/") || o.pod_uid || "a pod";
 export function processName(p) {
   return p.name ?? `process ${p.pid}`;
 }
@@ -222,15 +220,72 @@ export function processHome(p) {
     .filter(Boolean).join(", ");
 }
 
-/* Who has a device, in a few words; null: no process. */
+/* What is held of a device, of a split GPU of its instances. */
+export const holdingsOf = (device) => [...(device.holdings ?? []), ...(device.instances ?? []).flatMap((one) => one.holdings ?? [])];
+
+const HOLDING_NOTES = { unmanaged: "unmanaged", reserved: "reserved" };
+
+/* One of those who hold a device: of several with its part of it and how that was found. */
+function holderText({ owner, share, attribution, state }, shared) {
+  const note = shared && state === "idle_held" ? "idle" : HOLDING_NOTES[state];
+  return shared ? `${owner.text} ${percent(share)} (${[attribution, note].filter(Boolean).join(", ")})` : `${owner.text}${note ? ` (${note})` : ""}`;
+}
+
+/* Who has a device, in a few words; null: nobody that is known. */
 export function whoText(device) {
-  const owners = usersOf(device), processes = processesOf(device);
-  const names = [...new Set([...owners.map(ownerName), ...processes.map((p) => (p.pod || p.job ? processHome(p) : `${processName(p)}${p.user ? ` (${p.user})` : ""}`))])];
-  if (!names.length)
-    return null;
-  if (names.length > 2 && !owners.length && processes.every((p) => !p.name))
-    return `${processes.length} processes`;
-  return names.slice(0, 2).join(", ") + (names.length > 2 ? ` and ${names.length - 2} more` : "");
+  const own = device.holdings ?? [], inner = (device.instances ?? []).flatMap((one) => (one.holdings ?? []).map((holding) => holding.owner.text));
+  const names = [...own.map((holding) => holderText(holding, own.length > 1)), ...new Set(inner)];
+  return names.length ? names.slice(0, 3).join(", ") + (names.length > 3 ? ` and ${names.length - 3} more` : "") : null;
+}
+
+/* --- why --- */
+
+/* Somebody has it, and it does not work. */
+export const isIdle = (device) => ["waiting", "idle held"].includes(activityOf(device).word);
+
+export const sureText = ({ share, window_s: window, confidence }) => [share !== null && share !== undefined && `${percent(share)} of ${window} s`, `confidence ${confidence}`].filter(Boolean).join(", ");
+
+/* What takes the time of a device that somebody has: {element, update(device)}. */
+export function verdictBlock() {
+  const text = h("p"), advice = h("span"), sure = h("p", { class: "quiet" }), doing = h("p", { class: "do" }, h("b", {}, "Do"), advice);
+  const element = h("div", { class: "verdict" }, text, doing, sure);
+  return { element, update(device) {
+    const { verdict } = device, shown_ = verdict && (isIdle(device) || activityOf(device).word === "working");
+    element.hidden = !shown_;
+    if (!shown_)
+      return;
+    say(text, verdict.text);
+    doing.hidden = !verdict.advice;
+    say(advice, verdict.advice ?? "");
+    say(sure, [sureText(verdict), verdict.next && `next: ${verdict.next}`].filter(Boolean).join("; "));
+  } };
+}
+
+const ownersKey = (gpu) => (gpu.holdings ?? []).map(({ owner }) => [owner.user, owner.job, owner.pod, owner.container].join("/")).join();
+
+/* GPUs that somebody has and that do not work, those of one cause and owner together. */
+export function idleGroups() {
+  const groups = new Map();
+  for (const gpu of seen.gpus.filter(isIdle)) {
+    const { word, cause } = activityOf(gpu), key = [word, cause, gpu.verdict?.cause, ownersKey(gpu)].join("|");
+    groups.set(key, [...(groups.get(key) ?? []), gpu]);
+  }
+  return [...groups].map(([key, gpus]) => ({ key, gpus }));
+}
+
+/* One of these groups, in the form of an incident; the numbers are those of its first GPU. */
+export function idleItem({ gpus: [first] }) {
+  const chip = h("span", { class: "chip" }), title = h("b", { class: "incident-title" }), text = h("p"), advice = h("span"), doing = h("p", { class: "do" }, h("b", {}, "Do"), advice);
+  const li = h("li", { class: "incident", "data-work": activityOf(first).word }, h("div", { class: "incident-head" }, chip, title), text, doing, h("p", { class: "links" }, h("a", { href: gpuLink(first) }, `More on ${gpuName(first)}`)));
+  li.update = ({ gpus }) => {
+    const [gpu] = gpus, { verdict } = gpu, activity = activityOf(gpu), who = gpus.length === 1 || (gpu.holdings ?? []).length !== 1 ? whoText(gpu) : gpu.holdings[0].owner.job || gpu.holdings[0].owner.pod ? gpu.holdings[0].owner.text : gpu.holdings[0].owner.user;
+    tellActivity(chip, activity);
+    say(title, `GPU ${gpus.map((one) => one.index ?? one.pci).join(", ")}${who ? `: ${who}` : ""}`);
+    say(text, verdict ? `${verdict.text} (${sureText(verdict)})` : activity.text);
+    doing.hidden = !verdict?.advice;
+    say(advice, verdict?.advice ?? "");
+  };
+  return li;
 }
 
 /* --- a card --- */

@@ -88,8 +88,10 @@ def test_hostile_names_are_text(visit, training, proxied):
         look["node"]["node"]["hostname"] = HOSTILE
         for gpu in look["node"]["gpus"]:
             gpu["name"] = gpu["why"] = gpu["activity"]["text"] = HOSTILE
-            gpu["owners"] = [{"kind": "pod", "pod": HOSTILE, "namespace": HOSTILE, "container": HOSTILE}]
+            gpu["verdict"] = {"cause": HOSTILE, "title": HOSTILE, "text": HOSTILE, "share": 1, "window_s": 60, "confidence": HOSTILE, "advice": HOSTILE, "next": HOSTILE}
             gpu["processes"] = [{"pid": 4711, "kind": "compute", "used_bytes": 1 << 30, "name": HOSTILE, "user": HOSTILE, "job": HOSTILE, "container": HOSTILE}]
+        look["node"]["holdings"] = [{"gpu": g["index"], "uuid": g["uuid"], "instance": None, "state": HOSTILE, "attribution": HOSTILE, "activity": HOSTILE, "share": 1,
+                                     "sm_share": None, "memory_bytes": 1, "processes": [], "owner": {"user": HOSTILE, "text": HOSTILE, "pod": HOSTILE}} for g in look["node"]["gpus"]]
         look["status"] = "failing"
         look["incidents"] = [{"id": "1hostile", "revision": 1, "state": "open", "class": HOSTILE, "severity": "fatal", "action": "reset-gpu", "action_text": HOSTILE,
                               "route": "page", "title": HOSTILE, "verdict": HOSTILE, "runbook": "javascript:alert(1)", "cause": "memory", "scope": "gpu", "codes": [],

@@ -76,6 +76,42 @@ def test_small_kernels_are_no_work(visit, played):
     page = visit(f"http://{agent.address}/")
     page.until("[...document.querySelectorAll('.card .chip')].some((e) => e.innerText === 'waiting: launches')")
     assert "2 waiting" in page.text("#working-text")
+    page.until("document.querySelector('#idle .incident p')?.innerText.startsWith('100 % busy by utilisation, yet nearly idle')")
+    # both in one, and none of those that work
+    page.until("[...document.querySelectorAll('#idle .incident-title')].map((e) => e.innerText.split(':')[0]).join('|') === 'GPU 0, 1'")
+    assert page.js("document.querySelector('#idle .do').innerText").split()[1:5] == ["Launch", "less", "and", "more"]
+    page.go("#/gpu/0")
+    page.until("document.querySelector('.verdict')?.innerText.includes('confidence high')")
+    page.go("#/gpu/5")  # works well: what it does is said, and nothing to do
+    page.until("document.querySelector('.verdict')?.innerText.includes('tensor cores')")
+    assert not page.js("document.querySelector('.verdict .do').checkVisibility()")
+
+
+def test_sharers_have_their_part_each(visit, training, proxied):
+    """Two pods on one GPU: on no view do both have the whole of it, and each number says where it is from."""
+    proxy = proxied(training.address)
+
+    def share(look):
+        gpu = look["node"]["gpus"][0]
+        base = {"gpu": gpu["index"], "uuid": gpu["uuid"], "instance": None, "state": "used", "activity": "working", "sm_share": None, "processes": []}
+        empty = dict.fromkeys(("user", "job", "account", "namespace", "container", "process", "pid"))
+        look["node"]["holdings"] = [one for one in look["node"].get("holdings", []) if one["uuid"] != gpu["uuid"]] + [
+            base | {"owner": empty | {"pod": pod, "text": f"pod ml/{pod}"}, "attribution": "sampled", "share": part, "memory_bytes": memory << 30}
+            for pod, part, memory in (("chat-0", 0.75, 20), ("tune-1", 0.25, 10))]
+        return look
+
+    proxy.change["/api/v1/status"] = share
+    page = visit(proxy.url)
+    page.until("document.querySelector('.card').innerText.includes('pod ml/chat-0 75 % (sampled), pod ml/tune-1 25 % (sampled)')")
+    page.go("#/gpu/0")
+    page.until("document.querySelector('[aria-label=Owners] tbody tr:nth-child(2)') !== null")
+    rows = page.js("[...document.querySelectorAll('[aria-label=Owners] tbody tr')].map((r) => [...r.children].map((c) => c.innerText))")
+    assert [(r[0], r[3], r[4]) for r in rows] == [("pod ml/chat-0", "75 %", "sampled"), ("pod ml/tune-1", "25 %", "sampled")]
+    page.go("#/executive")
+    page.until("document.querySelector('[aria-label=\"Who has what\"]')?.innerText.includes('pod ml/tune-1')")
+    rows = page.js("[...document.querySelectorAll('[aria-label=\"Who has what\"] tbody tr')].map((r) => [...r.children].map((c) => c.innerText))")
+    parts = {r[0]: (r[1], r[5]) for r in rows}
+    assert parts["pod ml/chat-0"] == ("0.75", "sampled") and parts["pod ml/tune-1"] == ("0.25", "sampled")
 
 
 def test_the_way_down_to_an_instance_and_a_process(visit, played):
