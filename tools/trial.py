@@ -35,6 +35,7 @@ SCENARIOS = ROOT / "sim/data/scenarios"
 SMALL, LARGE = (80, 24), (100, 30)
 FAULT_AT = 60  # virtual seconds: earlier than in the library, so that a trial takes seconds
 SETTLED = 2.5  # real seconds without a change of words
+NOTICE = r"^(waiting|idle held): .*\n(?:         .*\n| (?:DO|share|more) .*\n)*"  # a GPU that does not work, with what to do
 HOST, NOON = "node-7", datetime.datetime(2026, 1, 5, 12, 0, 0)
 
 
@@ -119,7 +120,7 @@ def words(text):
     """What of a screen is the same each time: no number but those of GPUs and codes, no reading, no line break; not which driver
     call hung first, nor which of several GPUs with the same fault is the example, nor what each GPU does, nor whether the kernel's log or the driver told it
     first."""
-    text = re.sub(r"^(waiting|idle held): .*\n", "", re.sub(r"(\d+ GPUs?): [^\n]*", r"\1", plain(text)), flags=re.MULTILINE)
+    text = re.sub(NOTICE, "", re.sub(r"(\d+ GPUs?): [^\n]*", r"\1", plain(text)), flags=re.MULTILINE)
     text = re.sub(r"\b(stoker (?:runbook|incidents show)) \S+?(?=;|\s|$)", r"\1 ID", re.sub(r"\s+", " ", text))
     text = re.sub(r"\bnvml\w+", "nvml", re.sub(r"(\d+ of \d+ GPUs; GPU) \d+", r"\1", text))
     text = re.sub(r"(?<!GPU )(?<!XID )(?<![\w:.>])\d[\w.:/%-]*", "#", text)
