@@ -124,6 +124,7 @@ static void make_tick(Agent *agent)
     const Snapshot snapshot = agent_snapshot(agent, incidents);
     activities_update(agent->activities, &snapshot, agent->store);
     holdings_decide_states(agent->triage.holdings, node);
+    triage_watch_idle(&agent->triage, &snapshot);
     if (agent->slurm)
         slurm_tick(agent->slurm, snapshot.holdings, snapshot.holding_count, now);
     agent_tick_ledger(agent, &snapshot);

@@ -280,14 +280,15 @@ static const YamlNode *get_item(const YamlNode *list, size_t i)
 
 static int read_by(Reader *reader, const YamlNode *node, void *into, Err *err)
 {
-    static const char *const names[] = {"code", "process"};
+    static const char *const names[] = {"code", "process", "owner"};
     FaultClass *class = into;
+    bool *const parts[] = {&class->by_code, &class->by_process, &class->by_owner};
     size_t part = 0;
 
     for (size_t i = 0; i < count_items(node); i++) {
         TRY(yaml_want(get_item(node, i), YAML_SCALAR, reader->key->name, err));
         TRY(find_row(get_item(node, i), "part of 'by'", names, sizeof names[0], ARRAY_LEN(names), &part, err));
-        *(part ? &class->by_process : &class->by_code) = true;
+        *parts[part] = true;
     }
     return 0;
 }

@@ -39,6 +39,7 @@ typedef struct FaultClass {
     uint64_t reopen_ns; /* evidence so soon after the end reopens it with its history instead of opening a new one */
     bool by_code;       /* the code is part of the incident's key: XID 31 and XID 13 are two */
     bool by_process;    /* so is the process */
+    bool by_owner;      /* so is whose work it is */
     bool observe;       /* kept and shown, but its route is none whatever else is said (a check on trial) */
     bool enabled;       /* false: its evidence is dropped (a site's choice) */
     size_t parent_count;

@@ -26,7 +26,7 @@ enum { EVIDENCE_COUNTERS = 4 };
 typedef struct IncidentKey {
     const FaultClass *class; /* of the catalogue in force; NULL: it is gone from there */
     uint64_t place;          /* of the whole GPU or switch; 0 the node */
-    uint64_t process;        /* hash; 0 unless the class is by process */
+    uint64_t process;        /* hash, of the owner too; 0 unless the class is by one of them */
     uint32_t kind, link, gpu_instance, compute_instance;
     int32_t code; /* 0 unless the class is by code */
 } IncidentKey;
@@ -39,6 +39,7 @@ typedef struct Evidence {
     int32_t code;  /* 0 none */
     int32_t pid;   /* -1 none */
     char process[EVENT_NAME_CAP];
+    const Owner *owner;        /* who alone it is about; NULL: whose work is on the device */
     char text[EVENT_TEXT_CAP]; /* one sentence with numbers: "8 of 16 lanes at 78 % utilisation" */
     size_t counter_count;
     IncidentCounter counters[EVIDENCE_COUNTERS];

@@ -156,6 +156,10 @@ static void write_title(const Incident *incident, const FaultClass *class, Str *
     str_addf(out, "%s %s", rest ? "" : ":", rest ? rest : text);
     if (incident->part.known)
         add_part(&incident->part, out);
+    if (class->by_owner && incident->owner_count > 0) {
+        str_add(out, ": ");
+        owner_add_text(&incident->owners[0], out);
+    }
     if (!class->by_code && !class->by_process)
         return;
     if (incident->code != 0 && incident->process[0] != '\0')

@@ -481,7 +481,7 @@ static void set_key(const Incidents *incidents, Evidence *in)
     uint32_t count;
 
     incidents_complete_device(incidents, in->verdict.scope, &in->device);
-    count = in->verdict.fault->by_process ? incidents_find_owners(incidents, in, owners) : 0;
+    count = in->verdict.fault->by_process || in->owner ? incidents_find_owners(incidents, in, owners) : 0;
     in->key = incident_key(in->verdict.fault, &in->device, in->code, in->verdict.silent ? "" : in->process,
                            count > 0 ? owners : NULL);
 }

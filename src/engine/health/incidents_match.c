@@ -153,6 +153,10 @@ uint32_t incidents_find_owners(const Incidents *incidents, const Evidence *in, O
     const bool by_process = in->verdict.fault->by_process;
     uint32_t count;
 
+    if (in->owner) {
+        out[0] = *in->owner;
+        return 1;
+    }
     if (!incidents->owners_of || in->before ||
         (in->device.kind == DEVICE_NODE && !by_process && in->verdict.severity < SEVERITY_ERROR))
         return 0;
@@ -179,12 +183,13 @@ IncidentKey incident_key(const FaultClass *class, const Device *device, int32_t 
 {
     /* Two users' programs of one name are two. Only of moments: who runs a process may be found out while a condition
      * holds. */
-    const bool by_owner = class->by_process && class->clear == CLEAR_QUIET && process[0] != '\0' && owner;
+    const bool by_owner =
+        owner && (class->by_owner || (class->by_process && class->clear == CLEAR_QUIET && process[0] != '\0'));
 
     return (IncidentKey){
         .class = class,
         .place = incident_place(device),
-        .process = class->by_process ? incident_hash(process) ^ (by_owner ? owner_hash(owner) : 0) : 0,
+        .process = (class->by_process ? incident_hash(process) : 0) ^ (by_owner ? owner_hash(owner) : 0),
         .kind = device->kind,
         .link = device->link,
         .gpu_instance = device->gpu_instance,

@@ -262,7 +262,8 @@ static bool is_row_of(const OpenRow *open, const Part *part, LedgerQuality quali
     const Device *device = &part->reading->device;
     const Owner *owner = part->holding ? &part->holding->owner : &nobody;
 
-    return !open->over && open->gpu_instance == device->gpu_instance && open->compute_instance == device->compute_instance &&
+    return !open->over && open->gpu_instance == device->gpu_instance &&
+           open->compute_instance == device->compute_instance &&
            row->share_kind == (part->holding ? part->holding->attribution : ATTRIBUTION_UNKNOWN) &&
            (row->quality == quality || quality == LEDGER_QUALITY_NONE || row->quality == LEDGER_QUALITY_NONE) &&
            row->held == (part->holding != NULL) && owner_is_same(&row->owner, owner) &&

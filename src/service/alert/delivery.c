@@ -373,7 +373,7 @@ static bool is_repeated(const Delivery *delivery)
 {
     return delivery->receiver->kind != RECEIVER_JOURNALD && delivery->heard.state == HEARD_OPEN && delivery->route &&
            delivery->route->repeat_ns && delivery->item->incident.state == INCIDENT_OPEN &&
-           !delivery->item->incident.silenced;
+           !delivery->item->incident.silenced && delivery->item->incident.severity > SEVERITY_INFO;
 }
 
 static uint64_t find_due_ns(const Delivery *delivery)

@@ -131,7 +131,7 @@ typedef struct JournalState {
     int error;                /* of the last failure, -ENOSPC where the disk is full */
     char set_aside[256];      /* where a damaged file lies, "" none */
     uint64_t queued, dropped; /* waiting; given up as the backlog was full */
-    uint64_t on_disk; /* all tickets up to this one */
+    uint64_t on_disk;         /* all tickets up to this one */
     uint64_t written, commits, failures;
     uint64_t file_bytes;
     uint64_t last_commit_ns; /* how long it took */

@@ -398,6 +398,7 @@ static int check_options(AgentConfig *config, Err *err)
     }
     TRY(check_listen(config, err));
     TRY(prices_read(o->prices, &config->arena, &config->prices, err));
+    TRY(idle_policies_read(o->idle, &config->arena, &config->idle, err));
     config->limits = (SupervisorLimits){.call_ns = o->call_ns,
                                         .attach_ns = o->attach_ns,
                                         .beat_ns = supervisor_default_limits.beat_ns,

@@ -14,6 +14,7 @@
 #include "base/arena.h"
 #include "base/opt.h"
 #include "engine/health/catalogue.h"
+#include "engine/ledger/idle.h"
 #include "engine/ledger/price.h"
 #include "service/prometheus/counters.h"
 #include "service/prometheus/exporter.h"
@@ -57,7 +58,7 @@ typedef struct AgentOptions {
     const char *journal; /* file; NULL: where it belongs, "none": none */
     uint64_t journal_keep_ns, journal_max_bytes, journal_patience_ns;
     uint64_t ledger_keep_ns, jobs_keep_ns;
-    const YamlNode *prices;
+    const YamlNode *prices, *idle;
     /* log */
     int log_level, log_format;
     bool debug;
@@ -76,9 +77,10 @@ typedef struct AgentConfig {
     OptSet set; /* of `o`, with the places of its values */
     ExporterConfig exporter;
     SupervisorLimits limits;
-    const Prices *prices; /* NULL: none */
-    SupervisorDcgm dcgm;  /* where it is turned on */
-    Counters counters;    /* taken over by the exporter that is made from it */
+    const Prices *prices;     /* NULL: none */
+    const IdlePolicies *idle; /* NULL: none */
+    SupervisorDcgm dcgm;      /* where it is turned on */
+    Counters counters;        /* taken over by the exporter that is made from it */
     size_t counter_rows, counters_left_out;
     const char *counters_file; /* "" for the built-in list */
     const char *counters_text; /* of the ConfigMap, where it is in force; else NULL */

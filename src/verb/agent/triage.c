@@ -474,6 +474,24 @@ void triage_tick(Triage *triage, const Node *node)
     refill_journal(triage);
 }
 
+void triage_watch_idle(Triage *triage, const Snapshot *snapshot)
+{
+    const Incident *open[INCIDENTS_MAX];
+    const IdleLook look = {.node = snapshot->node,
+                           .holdings = snapshot->holdings,
+                           .holding_count = snapshot->holding_count,
+                           .jobs = &snapshot->job_infos,
+                           .policies = triage->config->idle,
+                           .prices = triage->config->prices,
+                           .open = open,
+                           .open_count = incidents_list_open(triage->incidents, open),
+                           .class = catalogue_class(triage->catalogue, IDLE_CLASS)};
+
+    idle_watch_update(triage->idle, &look, handle_evidence, triage);
+    if (look.policies)
+        triage_advance(triage);
+}
+
 void triage_add_wanted(const Triage *triage, BoardPlan *plan)
 {
     plan->want_links = detectors_wanted(triage->detectors, plan->wanted);
@@ -622,6 +640,7 @@ int triage_open(Triage *triage, uv_loop_t *loop, AgentConfig *config, Sampling *
     *triage = (Triage){.log = log, .sampling = sampling, .store = store, .config = config};
     triage->events = xcalloc(TRIAGE_EVENTS, sizeof *triage->events);
     triage->holdings = holdings_new();
+    triage->idle = idle_watch_new();
     uv_timer_init(loop, &triage->timer);
     uv_unref((uv_handle_t *)&triage->timer);
     triage->timer.data = triage;
@@ -705,6 +724,7 @@ static void handle_alerts_closed(void *self)
     vec_done(&triage->jobs);
     owners_done(&triage->owners);
     holdings_free(TAKE(triage->holdings));
+    idle_watch_free(TAKE(triage->idle));
     vec_done(&triage->changes);
     vec_done(&triage->early);
     vec_done(&triage->bundles);

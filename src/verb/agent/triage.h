@@ -63,6 +63,7 @@ typedef struct Triage {
     Maintenance *maintenance;
     Incidents *incidents;
     Detectors *detectors;
+    IdleWatch *idle;
     Host *host;
     Kmsg *kmsg;
     Journal *journal;
@@ -109,6 +110,8 @@ int triage_reload(Triage *triage, AgentConfig *config, Err *err);
 void triage_add_wanted(const Triage *triage, BoardPlan *plan);
 /* One tick, after the sampling have looked. */
 void triage_tick(Triage *triage, const Node *node);
+/* Owners that hold a device idle, each tick, after the activities were decided. */
+void triage_watch_idle(Triage *triage, const Snapshot *snapshot);
 /* Opens and ends incidents and applies maintenance as of now, between two ticks. */
 void triage_advance(Triage *triage);
 /* Keeps a counter's value in the journal; `self` is the Triage. */

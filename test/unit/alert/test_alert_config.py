@@ -139,10 +139,10 @@ def test_many_receivers_and_routes_have_an_end(exe, tmp_path):
     assert "more than 256 routes" in check(exe, tmp_path, many)
 
 
-@pytest.mark.parametrize("number", range(4))
+@pytest.mark.parametrize("number", range(5))
 def test_examples_of_the_documentation_are_accepted(exe, tmp_path, number):
     examples = re.findall(r"^```yaml\n(.*?)^```", DOCS, re.M | re.S)
-    assert len(examples) == 4
+    assert len(examples) == 5
     (tmp_path / "c.yaml").write_text(examples[number])
     for name in re.findall(r"_file: ([a-z.-]+)", examples[number]):
         (tmp_path / name).write_text("x\n")

@@ -206,6 +206,23 @@ def test_what_lasts_is_repeated_as_configured(start, hook):
     assert [p.json["change"] for p in hook.posts].count("repeated") == 2
 
 
+def test_what_is_for_information_is_sent_once(start, hook):
+    hook = hook()
+    driver = start(config(hook, route="repeat_interval: 1h"))
+    driver.tell(id="a", severity="info")
+    hook.wait(1)
+    driver.heard("h a")
+    driver.advance(7200)
+    driver.tell(id="z")
+    hook.wait(2)
+    driver.heard("h z")
+    driver.advance(3700)
+    hook.wait(1, lambda p: p.json["change"] == "repeated")
+    driver.tell(id="a", severity="info", revision=2, state="cleared")
+    hook.wait(1, lambda p: p.json["change"] == "cleared")
+    assert [c for i, c in hook.incidents() if i == "a"] == ["opened", "cleared"]
+
+
 def test_repeat_interval_of_nothing_is_never(start, hook):
     hook = hook()
     driver = start(config(hook, route="repeat_interval: 0"))

@@ -50,6 +50,8 @@ static FaultClass classes[] = {
     CLASS("host-memory", "the host has memory errors", HOST, ERROR, NODE, DRAIN_AND_REBOOT, TICKET, REBOOT, PLAIN),
     CLASS("host-oom", "the kernel killed a process for memory", APPLICATION, WARNING, NODE, CHECK_APP, USER, QUIET,
           .quiet_ns = 10 * M, .by_process = true),
+    CLASS("gpu-held-idle", "the GPU is held idle", APPLICATION, INFO, INSTANCE, CHECK_APP, USER, GONE,
+          .keep_ns = 30 * S, .by_owner = true),
     CLASS("pcie-errors", "the GPU has errors on its link to the host", BUS, WARNING, GPU, WATCH, TICKET, QUIET,
           .quiet_ns = 30 * M),
     CLASS("trial", "a check is on trial", DRIVER, FATAL, GPU, DRAIN_AND_RMA, PAGE, RESET, .observe = true),

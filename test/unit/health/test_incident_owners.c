@@ -233,6 +233,60 @@ static void after_a_restart_it_is_the_same(void **state)
     kit_done(&next);
 }
 
+/* A class that parts owners: a second, in which the owners of GPU 1 are so many. */
+static void hold_idle(Kit *kit, int owners)
+{
+    const FaultClass *class = catalogue_class(NULL, "gpu-held-idle");
+    const FaultRule rule = {.id = "gpu-held-idle", .keep_ns = class->keep_ns};
+
+    kit_tick(kit, SECOND);
+    for (int i = 0; i < owners; i++) {
+        Evidence in = {.verdict = fault_verdict_of_class(&rule, class),
+                       .holds = true,
+                       .time_ns = kit->now_ns,
+                       .real_ns = kit->real_ns,
+                       .pid = -1,
+                       .owner = &working[1][i],
+                       .text = "held idle"};
+
+        device_init(&in.device, DEVICE_GPU);
+        in.device.has_pci = true;
+        in.device.pci = kit_pci(1);
+        incidents_add_evidence(kit->incidents, &in);
+    }
+    incidents_advance(kit->incidents, kit->now_ns, kit->real_ns);
+}
+
+static void owners_of_one_gpu_are_parted(void **state)
+{
+    Kit *kit = *state, next;
+    Incident kept[2];
+
+    for (int i = 0; i < 5; i++)
+        hold_idle(kit, 2);
+    assert_int_equal(kit->told_count, 2);
+    assert_int_equal(kit->told[0].incident.owner_count, 1);
+    assert_string_equal(kit->told[0].incident.owners[0].user, "alice");
+    assert_string_equal(kit->told[1].incident.owners[0].user, "bob");
+    assert_non_null(strstr(kit->told[1].incident.title, "is held idle: pod serving/chat-0"));
+    assert_int_equal(kit->told[1].incident.severity, SEVERITY_INFO);
+    for (size_t i = 0; i < 2; i++)
+        kept[i] = kit->told[i].incident;
+    for (int i = 0; i < 60; i++) /* bob uses his again */
+        hold_idle(kit, 1);
+    assert_int_equal(kit_told(kit, INCIDENT_CHANGE_CLEARED, "gpu-held-idle"), 1);
+    assert_string_equal(kit->told[kit->told_count - 1].incident.owners[0].user, "bob");
+    assert_int_equal(kit_open_count(kit), 1);
+
+    kit_init(&next); /* both were open when the agent was killed */
+    incidents_restore(next.incidents, kept, 2, next.now_ns, next.real_ns);
+    for (int i = 0; i < 300; i++)
+        hold_idle(&next, 2);
+    assert_int_equal(kit_told(&next, INCIDENT_CHANGE_OPENED, NULL), 0);
+    assert_int_equal(kit_open_count(&next), 2);
+    kit_done(&next);
+}
+
 int main(void)
 {
 #define ONE(test) cmocka_unit_test_setup_teardown(test, open_busy, kit_close)
@@ -247,6 +301,7 @@ int main(void)
         ONE(what_comes_back_hits_others),
         ONE(a_parent_takes_over_those_of_what_came_before),
         ONE(after_a_restart_it_is_the_same),
+        ONE(owners_of_one_gpu_are_parted),
     };
 
     return cmocka_run_group_tests_name("health incident_owners", tests, NULL, NULL);

@@ -1403,7 +1403,8 @@ static void a_backlog_has_an_end(void **state)
     assert_int_equal(now.dropped, 500);
     assert_int_equal(now.queued, JOURNAL_BACKLOG);
     assert_true(rig->in_order);
-    const LedgerRow row = {.id = 1, .device = "gpu/GPU-1"}; /* does not drive out events, and leaves room for incidents */
+    const LedgerRow row = {.id = 1,
+                           .device = "gpu/GPU-1"}; /* does not drive out events, and leaves room for incidents */
     const Incident incident = incident_of(1, INCIDENT_OPEN);
     assert_int_equal(journal_put_ledger(rig->journal, &row), 0); /* it was not taken */
     ticket = journal_put_incident(rig->journal, &incident);
