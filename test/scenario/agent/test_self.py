@@ -64,10 +64,10 @@ def ask(agent):
 
 
 @pytest.fixture
-def place(make_node, make_agent, tmp_path):
+def place(make_node, make_agent, tmp_path, tmp_path_factory):
     (tmp_path / "idle.yaml").write_text(IDLE)
     node = make_node(str(tmp_path / "idle.yaml"), options=("--processes",))
-    path = str(tmp_path / "http.sock")
+    path = str(tmp_path_factory.mktemp("u") / "http.sock")  # a socket's path is short
     programs = [Program(path), Program(path)]
     agent = make_agent(node.env, listen=f"127.0.0.1:0,unix:{path}")
     agent.socket = path
@@ -82,7 +82,7 @@ def test_a_program_is_told_of_its_own_gpus(place):
     assert one.ask()["gpus"] == []
     node.inject("work", "train", "gpus=0", "memory=20GiB", "name=one", f"pid={one.pid}")
     node.inject("work", "tiny-kernels", "gpus=2", "memory=5GiB", "name=two", f"pid={two.pid}")
-    working = until(lambda: (a := one.ask()) and [g for g in a["gpus"] if g["activity"] == "working" and g["sm_active"]] and a, one.ask)
+    working = until(lambda: (a := one.ask()) and [g for g in a["gpus"] if g["activity"] == "working" and g["sm_active"] and g["cause"]] and a, one.ask)
     assert (working["pid"], working["name"]) == (one.pid, "python3")
     gpu, = working["gpus"]
     assert (gpu["gpu"], gpu["instance"], gpu["activity"], gpu["attribution"], gpu["share"]) == (0, None, "working", "exclusive", 1)
@@ -100,7 +100,8 @@ def test_a_parent_is_told_of_its_children_and_of_nobody_else(place):
             for i, pid in enumerate((one.pid, two.pid, stranger.pid)):
                 node.inject("work", "train", f"gpus={i}", "memory=20GiB", f"name=w{i}", f"pid={pid}")
             until(lambda: {g["gpu"] for g in ask(agent)["gpus"]} == {0, 1, 2}, lambda: ask(agent))
-            assert [[g["gpu"] for g in program.ask()["gpus"]] for program in (one, two)] == [[0], [1]]
+            theirs = lambda: [[g["gpu"] for g in program.ask()["gpus"]] for program in (one, two)]
+            until(lambda: theirs() == [[0], [1]], lambda: str(theirs()))
         finally:
             stranger.kill()
 
