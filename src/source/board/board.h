@@ -143,6 +143,7 @@ typedef struct BoardPlan {
     uint64_t period_ns[METRIC_PACE_END]; /* of FAST, NORMAL, SLOW, BLOCKING; others 0 */
     bool want_links;                     /* each link's state at pace NORMAL, its errors at SLOW */
     bool want_processes;                 /* processes on the GPUs, at pace SLOW */
+    bool processes_often;                /* they at pace NORMAL */
 } BoardPlan;
 
 typedef struct Board {

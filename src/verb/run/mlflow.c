@@ -141,7 +141,7 @@ static void add_device(Mlflow *m, const UsageDevice *d, const Reading *gpu, cons
 
 /* --- answers ------------------------------------------------------------------------------------------------------ */
 
-/* The text at a path of two keys; "" where there is none. */
+/* The text at a path of keys; "" where there is none. */
 static void read_id(const FetchAnswer *answer, const char *const path[3], char out[ID_CAP])
 {
     json_t *root = json_loadb(answer->body, answer->body_len, 0, NULL);
@@ -219,15 +219,13 @@ static void handle_answer(void *self, const FetchAnswer *answer)
         return;
     }
     note_failure(m, answer);
-    if (m->stage != STAGE_LOG && !later)
-        give_up(m);
-    else if (!later) {
+    if (m->stage == STAGE_LOG && !later) { /* it will not be taken another time either */
         m->lost += queue_at(m, 0)->count;
         drop_batch(m);
         send_next(m);
-    }
-    if (m->ending)
+    } else if (!later || m->ending) {
         give_up(m);
+    }
 }
 
 /* --- requests ----------------------------------------------------------------------------------------------------- */

@@ -69,7 +69,7 @@ def place(make_node, make_agent, tmp_path, tmp_path_factory):
     node = make_node(str(tmp_path / "idle.yaml"), options=("--processes",))
     path = str(tmp_path_factory.mktemp("u") / "http.sock")  # a socket's path is short
     programs = [Program(path), Program(path)]
-    agent = make_agent(node.env, listen=f"127.0.0.1:0,unix:{path}")
+    agent = make_agent({**node.env, "STOKER_SAMPLE_SLOW": "1s"}, listen=f"127.0.0.1:0,unix:{path}")
     agent.socket = path
     yield node, agent, programs
     for program in programs:
