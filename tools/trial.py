@@ -35,7 +35,7 @@ SCENARIOS = ROOT / "sim/data/scenarios"
 SMALL, LARGE = (80, 24), (100, 30)
 FAULT_AT = 60  # virtual seconds: earlier than in the library, so that a trial takes seconds
 SETTLED = 2.5  # real seconds without a change of words
-NOTICE = r"^(waiting|idle held): .*\n(?:         .*\n| (?:DO|share|more) .*\n)*"  # a GPU that does not work, with what to do
+NOTICE = r"^(waiting|idle held): .*(?:\n|\Z)(?:         .*\n| (?:DO|share|more) .*\n)*"  # a GPU that does not work, with what to do
 HOST, NOON = "node-7", datetime.datetime(2026, 1, 5, 12, 0, 0)
 
 
