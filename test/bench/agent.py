@@ -3,12 +3,14 @@
 """What the agent costs while it is scraped each second, and how fast it answers, beside Debian's prometheus-node-exporter in
 the same run where that is installed or fetched (test/peer/fetch.py BUILD/peers node-exporter).
 
-usage: agent.py BUILD [--minutes 10] [--intervals] [--write]    --write puts the tables into docs/measurements.md
+usage: agent.py BUILD [--minutes 10] [--intervals | --owners] [--write]    --write puts the tables into docs/measurements.md
 --intervals: the processor time alone, of agents and node exporters that are scraped each second, each 15 seconds and never
+--owners: what 50 processes of jobs, pods, containers and users cost, beside an agent on the same GPUs without any
 
 Nothing here passes or fails: goals stand beside the figures for a reader to judge."""
 import contextlib
 import http.client
+import json
 import multiprocessing
 import os
 import re
@@ -24,6 +26,7 @@ import run as bench
 
 ROOT = Path(__file__).resolve().parents[2]
 I_BEGIN, I_END = "<!-- intervals: written by test/bench/agent.py --intervals with --write -->", "<!-- end of intervals -->"
+O_BEGIN, O_END = "<!-- owners: written by test/bench/agent.py --owners with --write -->", "<!-- end of owners -->"
 BEGIN, END = "<!-- agent: written by test/bench/agent.py with --write -->", "<!-- end of agent -->"
 HZ = os.sysconf("SC_CLK_TCK")
 SCRAPERS, ROUNDS = (1, 4, 16), 400
@@ -258,6 +261,40 @@ def by_interval(build, seconds):
     return bench.columns(lines) + ("" if find_exporter(build) else "\n\nNode exporter: skipped, it is not installed.")
 
 
+def owned_node(count):
+    """A scenario of 8 GPUs with so many processes on them: a quarter each of Slurm jobs, pods, containers and bare users."""
+    owners = ({"job": "4711.{}"}, {"pod": "serving/chat-{}"}, {"container": "docker"}, {})
+    work = [{"name": f"w{i}", "kind": "inference", "gpus": str(i % 8), "process": "python", "user": f"user{i % 20}", "memory": "1GiB",
+             **{key: value.format(i) for key, value in owners[i % 4].items()}} for i in range(count)]
+    return json.dumps({"about": f"{count} processes", "gpus": {"board": "h100-sxm-80gb", "count": 8}, "work": work, "truth": []})
+
+
+def by_owners(build, seconds, processes=50):
+    """The same GPUs with and without processes, each with an agent that keeps a ledger and is scraped each second."""
+    with contextlib.ExitStack() as ends:
+        tmp, sides = Path(ends.enter_context(tempfile.TemporaryDirectory())), []
+        for count in (processes, 0):
+            folder = tmp / str(count)
+            folder.mkdir()
+            (folder / "node.yaml").write_text(owned_node(count))
+            node = rig.Node(build / "stoker", folder, folder / "node.yaml", strict=False)
+            ends.callback(node.stop)
+            agent = rig.Agent(build / "stoker", folder, node.env, options=["--journal", folder / "journal.db"])
+            ends.callback(agent.stop)
+            held = lambda a=agent: len([p for h in a.json("/api/v1/who")[1]["allocations"] for p in h["processes"] if p["user"]])
+            rig.until(lambda: held() == count, held)
+            sides.append((agent, Process(agent.process.pid), Process(agent.children()[0][0])))
+        watch([agent.address for agent, _, _ in sides], [p for side in sides for p in side[1:]], seconds)
+        rows = [("CPU of the agent", [us.percent() for _, us, _ in sides], 0.1, "% of a core"),
+                ("CPU of the sampler", [sampler.percent() for _, _, sampler in sides], None, "% of a core"),
+                ("memory of the agent (RSS)", [us.rss() for _, us, _ in sides], 2, "MiB")]
+    lines = [("what", f"{processes} processes", "none", "ratio", "difference", "goal"), ("---",) * 6]
+    for what, (held, free), goal, unit in rows:
+        lines.append((what, f"{held:.3g} {unit}", f"{free:.3g} {unit}", f"{held / free:.2f}", f"{held - free:.2g} {unit}",
+                      f"<= {goal:g} {unit}" if goal else ""))
+    return bench.columns(lines)
+
+
 def table(rows):
     lines = [("what", "stoker", "node exporter", "ratio", "goal"), ("---",) * 5]
     for what, ours, theirs, goal, unit in rows:
@@ -270,11 +307,15 @@ def main():
     parser = bench.parser(__doc__)
     parser.add_argument("--minutes", type=float, default=0.5)
     parser.add_argument("--intervals", action="store_true")
+    parser.add_argument("--owners", action="store_true")
     args = parser.parse_args()
     seconds = int(args.minutes * 60)
     if args.intervals:
         return bench.tell(args, f"8 GPUs, {args.minutes:g} minutes, per cent of a core", f"\n{by_interval(args.build, seconds)}\n",
                           I_BEGIN, I_END)
+    if args.owners:
+        return bench.tell(args, f"8 GPUs, {args.minutes:g} minutes with a scrape each second", f"\n{by_owners(args.build, seconds)}\n",
+                          O_BEGIN, O_END)
     tables, alone, running = "", multiprocessing.Lock(), []
     for title, scenario in (("8 GPUs, default metrics", "default"), ("8 x 7 MIG devices", str(ROOT / "test/bench/mig-8x7.yaml"))):
         out = multiprocessing.Queue()
