@@ -37,6 +37,8 @@ bool api_health_json(const Snapshot *snapshot, bool ready, Str *out);
 /* /api/v1/gpus: the node, its devices, who has them and where they are. */
 void api_gpus(const Snapshot *snapshot, Str *out);
 
+/* "owner":{...} of a holding. */
+void api_owner(const Owner *owner, Str *out);
 /* One row of who holds what, as an element: {"gpu":0,"instance":null,"owner":{...},...} (docs/who.schema.json). */
 void api_holding(const Snapshot *snapshot, const Holding *holding, Str *out);
 

@@ -325,7 +325,7 @@ static void add_instances(Str *out, const Snapshot *snapshot, const NodeGpu *gpu
 
 /* ---- who holds what ---- */
 
-static void add_owner(Str *out, const Owner *owner)
+void api_owner(const Owner *owner, Str *out)
 {
     CLEANUP(str_done) Str name = str_limited(OWNER_NAME_MAX);
 
@@ -380,7 +380,7 @@ void api_holding(const Snapshot *snapshot, const Holding *holding, Str *out)
         json_add_u64(out, "gpu", gpu->index);
     json_add_text(out, "uuid", gpu->uuid[0] ? gpu->uuid : NULL);
     add_instance(out, holding);
-    add_owner(out, &holding->owner);
+    api_owner(&holding->owner, out);
     add_workload(out, &holding->workload);
     json_add_text(out, "state", holding_states[holding->state].key);
     json_add_text(out, "basis", holding_bases[holding->basis].key);

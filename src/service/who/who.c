@@ -5,12 +5,15 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/attribute.h"
+#include "base/cleanup.h"
 #include "base/human.h"
 #include "base/json.h"
-#include "base/vec.h"
+#include "base/number.h"
 #include "engine/owner/holdings.h"
 #include "service/api/api.h"
 
@@ -385,5 +388,166 @@ void who_json(const Snapshot *snapshot, const WhoQuery *query, Str *out)
     json_close(out, ']');
     if (query->by != OWNER_KEY_END)
         add_sums(snapshot, query, out);
+    str_add(out, "}\n");
+}
+
+/* --- the past ----------------------------------------------------------------------------------------------------- */
+
+#define NS_PER_HOUR 3.6e12
+
+void who_past_init(WhoPast *past)
+{
+    map_init(&past->known);
+}
+
+void who_past_done(WhoPast *past)
+{
+    for (size_t i = 0; i < past->at.len; i++)
+        free(past->at.at[i]);
+    vec_done(&past->at);
+    map_done(&past->known);
+}
+
+/* The device, or one on it. */
+static bool is_wanted(const WhoPast *past, const char *device)
+{
+    const size_t len = strlen(past->device);
+
+    return strncmp(device, past->device, len) == 0 && (len == 0 || device[len] == '\0' || device[len] == '/');
+}
+
+static WhoHeld *find_held(WhoPast *past, const LedgerRow *row)
+{
+    const Owner *o = &row->owner;
+    char name[OWNER_NAME_CAP] = "";
+    CLEANUP(str_done) Str key = str_limited(4096);
+
+    if (past->by != OWNER_KEY_END)
+        owner_name(o, past->by, name);
+    str_add(&key, name);
+    if (past->by == OWNER_KEY_END)
+        str_addf(&key, "%s\n%d\n%s\n%s\n%s\n%s\n%s\n%s", row->device, (int)row->share_kind, o->user, o->job, o->account,
+                 o->namespace, o->pod, o->container);
+    WhoHeld *held = map_get(&past->known, key.text ? key.text : "");
+    if (held)
+        return held;
+    held = xcalloc(1, sizeof *held);
+    *held = (WhoHeld){.owner = *o, .attribution = row->share_kind, .from_real_ns = UINT64_MAX};
+    memcpy(held->device, row->device, sizeof held->device);
+    memcpy(held->name, name, sizeof held->name);
+    map_put(&past->known, key.text ? key.text : "", held);
+    vec_push(&past->at, held);
+    return held;
+}
+
+void who_past_add(void *self, const LedgerRow *row)
+{
+    WhoPast *past = self;
+    const double hours = (double)row->amounts[LEDGER_ALLOC_NS] / NS_PER_HOUR;
+
+    if (!is_wanted(past, row->device))
+        return;
+    if (!row->held) {
+        past->unheld_hours += hours;
+        return;
+    }
+    if (hours <= 0)
+        return;
+    WhoHeld *held = find_held(past, row);
+    held->hours += hours;
+    held->idle_hours += (double)row->amounts[LEDGER_IDLE_NS] / NS_PER_HOUR;
+    held->from_real_ns = number_min_u64(held->from_real_ns, row->from_real_ns);
+    held->until_real_ns = number_max_u64(held->until_real_ns, row->until_real_ns);
+}
+
+static int compare_held(const void *a, const void *b)
+{
+    const WhoHeld *x = *(WhoHeld *const *)a, *y = *(WhoHeld *const *)b;
+    const int device = strcmp(x->device, y->device);
+
+    if (device != 0)
+        return device;
+    return x->hours != y->hours ? (x->hours < y->hours ? 1 : -1) : strcmp(x->name, y->name);
+}
+
+void who_past_finish(WhoPast *past)
+{
+    for (size_t i = 0; past->by != OWNER_KEY_END && i < past->at.len; i++)
+        past->at.at[i]->device[0] = '\0'; /* of several */
+    vec_sort(&past->at, compare_held);
+}
+
+/* "GPU-..", "GPU-../gi/7/ci/0". */
+static const char *short_key(const char *device)
+{
+    const char *slash = strchr(device, '/');
+
+    return slash ? slash + 1 : device;
+}
+
+void who_past_text(const WhoPast *past, Str *out)
+{
+    static const char *const heads[] = {"USER", "JOB", "POD", "NAMESPACE", "ACCOUNT", "CONTAINER"};
+    const bool sums = past->by != OWNER_KEY_END;
+    const char *const of_devices[] = {"HOURS", "HELD IDLE", "BY", "GPU", "OWNER"};
+    const char *const of_sums[] = {"GPU HOURS", "HELD IDLE", sums ? heads[past->by] : ""};
+    Table table = {.columns = sums ? 3 : 5, .right = {true, true}};
+
+    if (past->at.len > 0)
+        add_head(&table, sums ? of_sums : of_devices);
+    for (size_t i = 0; i < past->at.len; i++) {
+        const WhoHeld *held = past->at.at[i];
+        CLEANUP(str_done) Str who = str_limited(CELL_CAP);
+
+        add_cell(&table, "%.2f", held->hours);
+        add_cell(&table, "%.2f", held->idle_hours);
+        if (sums) {
+            add_cell(&table, "%s", held->name[0] ? held->name : "-");
+            continue;
+        }
+        if (owner_work_hash(&held->owner) != 0)
+            owner_add_text(&held->owner, &who);
+        else
+            str_add(&who, held->owner.user);
+        add_cell(&table, "%s", attributions[held->attribution].key);
+        add_cell(&table, "%s", short_key(held->device));
+        add_cell(&table, "%s", who.len ? who.text : "-");
+    }
+    print_table(&table, out);
+    str_addf(out, "Nobody held %.2f GPU hours\n", past->unheld_hours);
+}
+
+static void add_held(const WhoHeld *held, bool sum, Str *out)
+{
+    json_open(out, NULL, '{');
+    if (sum)
+        json_add_text(out, "owner", held->name[0] ? held->name : NULL);
+    else {
+        json_add_text(out, "device", held->device);
+        api_owner(&held->owner, out);
+        json_add_text(out, "attribution", attributions[held->attribution].key);
+        json_add_time(out, "from", held->from_real_ns);
+        json_add_time(out, "until", held->until_real_ns);
+    }
+    json_add_double(out, "gpu_hours", held->hours);
+    json_add_double(out, "held_idle_gpu_hours", held->idle_hours);
+    json_close(out, '}');
+}
+
+void who_past_json(const WhoPast *past, Str *out)
+{
+    const bool sums = past->by != OWNER_KEY_END;
+
+    json_open(out, NULL, '{');
+    json_add_time(out, "time", past->now_real_ns);
+    json_add_text(out, "node", past->node && past->node[0] ? past->node : NULL);
+    json_add_time(out, "since", past->since_real_ns);
+    json_add_double(out, "unheld_gpu_hours", past->unheld_hours);
+    if (sums)
+        json_add_text(out, "by", owner_keys[past->by].key);
+    json_open(out, sums ? "owners" : "held", '[');
+    for (size_t i = 0; i < past->at.len; i++)
+        add_held(past->at.at[i], sums, out);
+    json_close(out, ']');
     str_add(out, "}\n");
 }

@@ -5,6 +5,7 @@ import pathlib
 import subprocess
 import sys
 
+import jsonschema
 import pytest
 import yaml
 from agent_rig import settles, until
@@ -30,11 +31,7 @@ def node(make_node, tmp_path):
 def rows(text):
     """The allocations by GPU, and checks that those of each sum to the whole."""
     told = json.loads(text)
-    try:
-        import jsonschema
-        jsonschema.validate(told, SCHEMA)
-    except ImportError:
-        pass  # python3-jsonschema is not installed
+    jsonschema.validate(told, SCHEMA)
     found = {}
     for one in told["allocations"]:
         found.setdefault(one["gpu"], []).append(one)
@@ -199,3 +196,24 @@ def test_two_containers_of_a_pod_on_one_gpu(make_node, make_agent, tmp_path, tmp
         wanted = {name: ([name], "kubelet", "used") for name in ids}
         told = lambda: {name: ([p.get("name") for p in one["processes"]], one["grant"], one["state"]) for name, one in ask().items()}
         until(lambda: told() == wanted, lambda: f"{told()}\n{agent.log_text()}")
+
+
+def test_who_held_them_since(node, make_agent, stoker, tmp_path):
+    """By the ledger: with an agent, and from its journal where none runs any more."""
+    journal = tmp_path / "journal.db"
+    agent = make_agent(node.env, options=["--journal", journal])
+
+    def held(*words):
+        told = json.loads(agent.verb("who", "--since", "1h", "--json", *words).stdout)
+        jsonschema.validate(told, SCHEMA)
+        return told
+    hours = lambda *words: {one["owner"]: one["gpu_hours"] for one in held("--by", "user", *words)["owners"]}
+    until(lambda: all(hours()[user] > 0 for user in ("alice", "root", "bob", "carol")), lambda: str(hours()))
+    until(lambda: set(hours("--gpu", "0")) <= {"alice", None} and hours("--gpu", "0")["alice"] > 0, lambda: str(hours("--gpu", "0")))
+    until(lambda: held()["unheld_gpu_hours"] > 0, lambda: str(held()))  # GPUs 4 and 5
+    shared = lambda: {one["owner"]["pod"] for one in held()["held"] if one["attribution"] in ("sampled", "even")}
+    until(lambda: shared() == {"chat-0", "draft-0"}, lambda: str(held()))
+    assert agent.verb("who", "--since", "yesterday").returncode == 2
+    agent.stop()
+    done = subprocess.run([stoker, "who", "--since", "1h", "--by", "job", "--journal", journal], env=node.env, capture_output=True, text=True)
+    assert done.returncode == 0 and "4711" in done.stdout, done.stdout + done.stderr

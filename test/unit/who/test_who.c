@@ -180,6 +180,80 @@ static void what_is_not_there(void **state)
     assert_int_equal(query.by, OWNER_BY_POD); /* untouched */
 }
 
+/* --- since some time ---------------------------------------------------------------------------------------------- */
+
+#define HOUR_NS (3600 * NS_PER_S)
+
+static LedgerRow row_of(const char *device, const char *user, const char *job, uint64_t hours, uint64_t idle)
+{
+    LedgerRow row = {.held = user != NULL,
+                     .share_kind = ATTRIBUTION_EXCLUSIVE,
+                     .from_real_ns = 1767614400 * NS_PER_S,
+                     .until_real_ns = 1767618000 * NS_PER_S,
+                     .owner.pid = -1,
+                     .amounts = {[LEDGER_ALLOC_NS] = hours * HOUR_NS, [LEDGER_IDLE_NS] = idle * HOUR_NS}};
+
+    snprintf(row.device, sizeof row.device, "%s", device);
+    snprintf(row.owner.user, sizeof row.owner.user, "%s", user ? user : "");
+    snprintf(row.owner.job, sizeof row.owner.job, "%s", job ? job : "");
+    return row;
+}
+
+static void sum_up(OwnerKey by, const char *device, void (*write)(const WhoPast *, Str *), Str *out)
+{
+    const LedgerRow rows[] = {
+        row_of("gpu/GPU-1", "alice", "4711", 2, 1), row_of("gpu/GPU-0", "alice", "4711", 1, 0),
+        row_of("gpu/GPU-0", "bob", NULL, 3, 3),     row_of("gpu/GPU-1/gi/7/ci/0", "", NULL, 4, 0),
+        row_of("gpu/GPU-0", NULL, NULL, 5, 0),      row_of("gpu/GPU-1", "alice", "4711", 2, 0),
+        row_of("gpu/GPU-11", "bob", NULL, 0, 0), /* unhealthy for all of its time */
+    };
+    WhoPast past = {.by = by, .node = "node-7", .since_real_ns = 1767614400 * NS_PER_S, .now_real_ns = 1767618000 * NS_PER_S};
+
+    snprintf(past.device, sizeof past.device, "%s", device);
+    who_past_init(&past);
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+        who_past_add(&past, &rows[i]);
+    who_past_finish(&past);
+    write(&past, out);
+    who_past_done(&past);
+}
+
+static void who_held_since(void **state)
+{
+    CLEANUP(str_done) Str out = str_limited(65536);
+
+    (void)state;
+    sum_up(OWNER_KEY_END, "", who_past_text, &out);
+    assert_string_equal(out.text, "HOURS  HELD IDLE  BY         GPU              OWNER\n"
+                                  " 3.00       3.00  exclusive  GPU-0            bob\n"
+                                  " 1.00       0.00  exclusive  GPU-0            job 4711 of alice\n"
+                                  " 4.00       1.00  exclusive  GPU-1            job 4711 of alice\n"
+                                  " 4.00       0.00  exclusive  GPU-1/gi/7/ci/0  -\n"
+                                  "Nobody held 5.00 GPU hours\n");
+    str_clear(&out);
+    sum_up(OWNER_BY_USER, "", who_past_text, &out);
+    assert_string_equal(out.text, "GPU HOURS  HELD IDLE  USER\n"
+                                  "     5.00       1.00  alice\n"
+                                  "     4.00       0.00  -\n"
+                                  "     3.00       3.00  bob\n"
+                                  "Nobody held 5.00 GPU hours\n");
+    str_clear(&out);
+    sum_up(OWNER_BY_JOB, "gpu/GPU-1", who_past_json, &out); /* with what is on it, and not GPU-11 */
+    assert_string_equal(out.text,
+                        "{\"time\":\"2026-01-05T13:00:00.000Z\",\"node\":\"node-7\",\"since\":"
+                        "\"2026-01-05T12:00:00.000Z\",\"unheld_gpu_hours\":0,\"by\":\"job\",\"owners\":["
+                        "{\"owner\":null,\"gpu_hours\":4,\"held_idle_gpu_hours\":0},"
+                        "{\"owner\":\"4711\",\"gpu_hours\":4,\"held_idle_gpu_hours\":1}]}\n");
+    str_clear(&out);
+    sum_up(OWNER_KEY_END, "gpu/GPU-1/gi/7/ci/0", who_past_json, &out);
+    assert_non_null(strstr(out.text, "\"held\":[{\"device\":\"gpu/GPU-1/gi/7/ci/0\",\"owner\":{\"user\":null,"));
+    assert_non_null(strstr(out.text, "\"attribution\":\"exclusive\",\"from\":\"2026-01-05T12:00:00.000Z\",\"until\":"
+                                     "\"2026-01-05T13:00:00.000Z\",\"gpu_hours\":4,\"held_idle_gpu_hours\":0}]}\n"));
+    str_clear(&out);
+    sum_up(OWNER_KEY_END, "gpu/GPU-9", who_past_text, &out);
+    assert_string_equal(out.text, "Nobody held 0.00 GPU hours\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -187,6 +261,7 @@ int main(void)
         cmocka_unit_test(sums_by_owner),
         cmocka_unit_test(the_json),
         cmocka_unit_test(who_is_not_listed),
+        cmocka_unit_test(who_held_since),
         cmocka_unit_test(what_is_not_there),
     };
 
