@@ -173,8 +173,9 @@ static void fill_text(char *text, size_t cap, const char *from)
 }
 
 /* What is known of it by now. */
-static void set_owner(const Tick *t, JobReport *r, const Owner *owner)
+static void set_owner(const Tick *t, JobReport *r, const Holding *h)
 {
+    const Owner *owner = &h->owner;
     const JobInfo *info = job_info_find(&t->snapshot->job_infos, owner->job);
     const uint64_t boot = t->snapshot->boot_real_ns;
 
@@ -187,6 +188,8 @@ static void set_owner(const Tick *t, JobReport *r, const Owner *owner)
     }
     if (info)
         r->info = *info;
+    if (h->workload.name[0])
+        r->workload = h->workload;
     if (boot && owner->start_ns && (!r->process_real_ns || boot + owner->start_ns < r->process_real_ns))
         r->process_real_ns = boot + owner->start_ns;
 }
@@ -294,7 +297,7 @@ static void add_holding(const Tick *t, const Holding *h)
     job = find_job(t, &h->owner);
     if (!job)
         return;
-    set_owner(t, &job->report, &h->owner);
+    set_owner(t, &job->report, h);
     Part *part = find_part(t, job, h, instance);
     part->part.share += h->share;
     part->part.processes += (uint32_t)h->process_count;

@@ -63,6 +63,7 @@ typedef struct JobReport {
     JobKind kind;
     JobEnding ending;
     Owner owner;  /* its first process alone is kept */
+    Workload workload; /* of a pod: what made it; name "": not known */
     JobInfo info; /* of the workload manager, where it was told */
     char node[256], driver[READING_TEXT_CAP];
     uint64_t seen_real_ns, last_real_ns; /* the first and the last tick that saw it, wall clock */

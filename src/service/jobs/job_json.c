@@ -328,6 +328,11 @@ static void convert_owner(const Fields *f, JobReport *r)
     CONVERT_TEXT(f, "process", r->owner.process);
     CONVERT_TEXT(f, "name", r->info.name);
     CONVERT_TEXT(f, "partition", r->info.partition);
+    const Fields workload = open_member(f, "workload");
+    CONVERT_TEXT(&workload, "kind", r->workload.kind);
+    CONVERT_TEXT(&workload, "name", r->workload.name);
+    convert_bool(&workload, "derived", &r->workload.derived);
+    close_part(f, '}');
     convert_number(f, "nodes", &nodes);
     convert_number(f, "limit_s", &limit_s);
     if (f->out)

@@ -332,6 +332,9 @@ static void add_head(const JobReport *r, Str *out)
     if (r->owner.account[0] || r->info.partition[0])
         str_addf(out, "  account   %s, partition %s\n", r->owner.account[0] ? r->owner.account : "-",
                  r->info.partition[0] ? r->info.partition : "-");
+    if (r->workload.name[0])
+        str_addf(out, "  of        %s%s%s%s\n", r->workload.kind, r->workload.kind[0] ? " " : "", r->workload.name,
+                 r->workload.derived ? ", by the pod's name" : "");
     if (r->info.nodes > 1)
         str_addf(out, "  nodes     %" PRIu32 "; this is what the GPUs of one did\n", r->info.nodes);
     str_addf(out, "  time      %s to %s UTC, %s\n", format_time(from, r->seen_real_ns),

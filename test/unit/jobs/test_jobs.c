@@ -262,9 +262,12 @@ static void a_container_turns_out_to_be_a_pods(void **state)
     snprintf(h->owner.container, sizeof h->owner.container, "main");
     snprintf(h->owner.pod, sizeof h->owner.pod, "chat-0");
     snprintf(h->owner.namespace, sizeof h->owner.namespace, "serving");
+    snprintf(h->workload.name, sizeof h->workload.name, "chat");
     ticks(rig, 3);
     assert_int_equal(jobs_count(rig->jobs), 1);
     assert_int_equal(find_open(rig, "serving/chat-0")->kind, JOB_POD);
+    jobs_save(rig->jobs, keep, rig);
+    assert_string_equal(last_put(rig)->workload.name, "chat");
     assert_ptr_equal(find_open(rig, "chat-0"), find_open(rig, "serving/chat-0"));
     assert_near(find_open(rig, "chat-0")->elapsed_s, 5); /* nothing had passed at the first tick */
 }
