@@ -91,7 +91,7 @@ double job_gpu_hours(const JobReport *r)
     double seconds = 0;
 
     for (size_t i = 0; i < r->devices.len; i++)
-        seconds += r->devices.at[i].share_s;
+        seconds += r->devices.at[i].share_s * r->devices.at[i].gpu_share;
     return seconds / 3600;
 }
 
@@ -324,8 +324,8 @@ static void finish_part(Part *part)
 
 /* --- adding a tick ------------------------------------------------------------------------------------------------ */
 
-/* Makes slices twice as long until the time fits into them. */
-static JobSlice *find_slice(JobReport *r)
+/* The slice of the last `s` seconds. Makes slices twice as long until the time fits into them. */
+static JobSlice *find_slice(JobReport *r, double s)
 {
     while (r->elapsed_s / r->slice_s >= JOB_SLICES) {
         for (size_t i = 0; i < JOB_SLICES; i++) {
@@ -342,7 +342,7 @@ static JobSlice *find_slice(JobReport *r)
         }
         r->slice_s *= 2;
     }
-    return &r->slices[(size_t)(r->elapsed_s / r->slice_s)];
+    return &r->slices[(size_t)(fmax(r->elapsed_s - s / 2, 0) / r->slice_s)];
 }
 
 /* The time since it was seen last is its own, as it is there again. */
@@ -426,7 +426,7 @@ static void add_part(const Tick *t, const Part *part)
     if (!d)
         return;
     usage_device_update(d, gpu, part->instance, &part->part, t->s);
-    add_to_slice(find_slice(r), part, reading, t->s);
+    add_to_slice(find_slice(r, t->s), part, reading, t->s);
     add_cost(t, r, part);
 }
 

@@ -90,7 +90,7 @@ void job_report_done(JobReport *report); /* accepts a zeroed one */
 
 /* Slices of which something may be known. */
 uint32_t job_slice_count(const JobReport *report);
-/* GPU hours that it held; shares of a device count as such. */
+/* GPU hours that it held; shares of a device and MIG instances count as such. */
 double job_gpu_hours(const JobReport *report);
 /* Joules of all its devices; NaN where none has any. */
 double job_energy_j(const JobReport *report);

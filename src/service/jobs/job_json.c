@@ -206,6 +206,7 @@ static void convert_device(const Fields *f, UsageDevice *d)
     double energy_j = d->energy_basis == USAGE_ENERGY_UNKNOWN ? (double)NAN : d->energy_j;
 
     convert_place(f, d);
+    convert_real(f, "gpu_share", &d->gpu_share);
     convert_real(f, "held_s", &d->held_s);
     convert_real(f, "gap_s", &d->gap_s);
     convert_number(f, "processes", &d->processes);

@@ -79,6 +79,10 @@ def test_planted_owners_over_a_killed_agent(place, tmp_path):
     idle = until(lambda: (r := place.show("4712"))["verdicts"][0]["cause"] == "idle_held" and r, lambda: place.run("show", "4712"))
     assert mean(idle) < 0.05
 
+    # as the ledger has it, to a tick or two
+    cost = lambda: {o["owner"]: o["gpu_hours"] for o in json.loads(place.agent.verb("cost", "--by", "job", "--json").stdout)["owners"]}
+    until(lambda: abs(place.show("4711")["gpu_hours"] - cost()["4711"]) < 3 / 3600, lambda: (place.run(), cost()))
+
     # by every name and in every form
     for name in ("serving/chat-0", "chat-0", found["chat-0"]["id"]):
         assert place.show(name)["id"] == found["chat-0"]["id"]

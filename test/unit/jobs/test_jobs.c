@@ -171,6 +171,18 @@ static double sum_slices(const JobReport *r, bool busy)
     return sum;
 }
 
+/* The agent is killed: a new one has what was put last. */
+static void restart(Rig *rig, double down_s)
+{
+    JobReport kept = rig->put.at[--rig->put.len];
+
+    jobs_free(rig->jobs);
+    rig->jobs = jobs_new();
+    jobs_restore(rig->jobs, &kept);
+    rig->node.time_ns = NS_PER_H; /* another boot, say */
+    rig->node.real_ns += (uint64_t)(down_s * 1e9);
+}
+
 /* --- one work ----------------------------------------------------------------------------------------------------- */
 
 static void a_job_from_its_first_tick_to_its_end(void **state)
@@ -246,6 +258,43 @@ static void two_jobs_on_one_gpu(void **state)
     assert_near(job_mean(two, USAGE_SM), 0.6);
     assert_near(job_energy_j(one) * 3, job_energy_j(two));
     assert_int_equal(usage_attribution(&one->devices.at[0]), ATTRIBUTION_SAMPLED);
+}
+
+static void an_instance_is_a_part_of_a_gpu(void **state)
+{
+    Rig *rig = *state;
+    static Reading instance;
+    static Why verdict = {.count = 1, .verdicts = {{.cause = WHY_SMALL_BATCH}}};
+    static Activity activity = {.word = ACTIVITY_WORKING};
+
+    reading_init(&instance, DEVICE_COMPUTE_INSTANCE);
+    instance.device.gpu_instance = 7;
+    instance.device.compute_instance = 0;
+    snprintf(instance.device.uuid, sizeof instance.device.uuid, "MIG-a");
+    snprintf(instance.device.parent_uuid, sizeof instance.device.parent_uuid, "GPU-0");
+    snprintf(instance.profile, sizeof instance.profile, "3g.40gb");
+    sample_set_double(&instance.sample[METRIC_PROF_SM_ACTIVE], 1, 0.5);
+    rig->gpus[0].instances = &instance;
+    rig->gpus[0].instance_count = 1;
+    rig->gpus[0].instance_activity = &activity;
+    rig->gpus[0].instance_verdicts = &verdict;
+    const double part = reading_mig_share(&rig->gpus[0].reading, &instance);
+    assert_true(part > 0.4 && part < 0.45);
+    ticks(rig, 1);
+    Holding *h = hold_job(rig, 0, 1, "1");
+    h->gpu_instance = 7;
+    h->compute_instance = 0;
+    h->attribution = ATTRIBUTION_MIG;
+    ticks(rig, 64);
+    restart(rig, 10); /* what it is part of is kept */
+    assert_near(job_gpu_hours(find_open(rig, "1")), part * 64 / 3600);
+    ticks(rig, 11);
+    const JobReport *r = find_open(rig, "1");
+    assert_int_equal(r->devices.len, 1);
+    assert_near(job_gpu_hours(r), part * 74 / 3600);
+    assert_near(job_mean(r, USAGE_SM), 0.5);
+    assert_near(job_energy_j(r), part * 500 * 73);
+    assert_near((double)r->slices[0].why[WHY_SMALL_BATCH], 10);
 }
 
 /* Whose process it was is found out a little later than that it runs. */
@@ -393,18 +442,6 @@ static void more_devices_than_are_counted(void **state)
 }
 
 /* --- restarts ----------------------------------------------------------------------------------------------------- */
-
-/* The agent is killed: a new one has what was put last. */
-static void restart(Rig *rig, double down_s)
-{
-    JobReport kept = rig->put.at[--rig->put.len];
-
-    jobs_free(rig->jobs);
-    rig->jobs = jobs_new();
-    jobs_restore(rig->jobs, &kept);
-    rig->node.time_ns = NS_PER_H; /* another boot, say */
-    rig->node.real_ns += (uint64_t)(down_s * 1e9);
-}
 
 static void a_job_goes_on_over_a_restart(void **state)
 {
@@ -626,6 +663,7 @@ int main(void)
         RIGGED(a_job_from_its_first_tick_to_its_end),
         RIGGED(it_is_saved_soon_and_then_seldom),
         RIGGED(two_jobs_on_one_gpu),
+        RIGGED(an_instance_is_a_part_of_a_gpu),
         RIGGED(a_container_turns_out_to_be_a_pods),
         RIGGED(two_containers_of_a_pod_have_the_gpu_together),
         RIGGED(it_is_away_for_a_while),
