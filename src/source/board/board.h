@@ -142,8 +142,7 @@ typedef struct BoardPlan {
     uint64_t wanted[METRIC_SET_WORDS];   /* bit per MetricId that is worth a call */
     uint64_t period_ns[METRIC_PACE_END]; /* of FAST, NORMAL, SLOW, BLOCKING; others 0 */
     bool want_links;                     /* each link's state at pace NORMAL, its errors at SLOW */
-    bool want_processes;                 /* processes on the GPUs, at pace SLOW */
-    bool processes_often;                /* they at pace NORMAL */
+    bool want_processes;                 /* processes on the GPUs, at pace NORMAL */
 } BoardPlan;
 
 typedef struct Board {

@@ -390,8 +390,6 @@ static void read_paces(NvmlGpu *gpu, uint32_t paces)
         nvml_processes_read(gpu);
     }
     nvml_links_read(gpu, paces);
-    if (paces & 1U << (gpu->reader->plan.board.processes_often ? METRIC_PACE_NORMAL : METRIC_PACE_SLOW))
-        nvml_processes_read(gpu);
     if (paces & 1 << METRIC_PACE_SLOW) {
         read_drain_state(gpu);
         nvml_peers_begin(gpu);

@@ -54,7 +54,7 @@ static void ignore_timer(uv_timer_t *timer)
 
 static void plan_everything(Board *board, const AgentConfig *config)
 {
-    BoardPlan plan = {.want_processes = true, .processes_often = true, .want_links = true};
+    BoardPlan plan = {.want_processes = true, .want_links = true};
 
     memset(&plan.wanted, 0xff, sizeof plan.wanted);
     memcpy(plan.period_ns, config->exporter.period_ns, sizeof plan.period_ns);

@@ -10,7 +10,7 @@
  *   period PACE MS                        from the next plan on
  *   pause MS                              no pair of GPUs is asked about for so long; 0: they are again
  *   release MS                            for so long from now; 0: no more
- *   wish links|processes|often on|off     with the plan as it was last
+ *   wish links|processes on|off           with the plan as it was last
  *   dcgm LIBRARY MS                       samplers started from now on may use it, in so long from now
  *   close SLOT, signal SLOT NUMBER, ended SLOT
  *   dump                                  the whole board
@@ -165,8 +165,6 @@ static void set_wish(Puppet *puppet, const char *what, bool on)
 {
     if (strcmp(what, "links") == 0)
         puppet->plan.want_links = on;
-    else if (strcmp(what, "often") == 0)
-        puppet->plan.processes_often = on;
     else
         puppet->plan.want_processes = on;
     board_set_plan(puppet->board, &puppet->plan);
