@@ -303,6 +303,26 @@ static void test_scaling_goes_upwards(void **state)
 }
 
 /* What another program left on the line is not a part of the host's name. */
+/* A group is listed under a number and named as its calls name it; without calls its status counts. */
+static void test_a_group_that_is_listed_by_number(void **state)
+{
+    static const char dump[] =
+        "name=trace_rank_0\n{\"version\":\"2.9\",\"pg_config\":{\"7\":{\"name\":\"0\",\"desc\":\"default_pg\","
+        "\"ranks\":\"[0, 1]\"},\"8\":{\"desc\":\"unnamed\",\"ranks\":\"[0]\"}},\"pg_status\":{\"7\":{"
+        "\"last_enqueued_collective\":1,\"last_completed_collective\":1}},\"entries\":[{\"record_id\":0,\"pg_id\":0,"
+        "\"process_group\":[\"0\",\"default_pg\"],\"collective_seq_id\":1,\"p2p_seq_id\":0,\"op_id\":1,"
+        "\"profiling_name\":\"nccl:all_reduce\",\"input_sizes\":[[8]],\"input_dtypes\":[\"Float\"],\"output_sizes\":"
+        "[[8]],\"output_dtypes\":[\"Float\"],\"state\":\"completed\",\"retired\":true,\"is_p2p\":false}]}";
+    CLEANUP(nccl_free_at) NcclJob *job = kit_read(dump);
+    const NcclReport *r = nccl_finish(job);
+
+    (void)state;
+    assert_int_equal(r->groups.len, 2);
+    assert_string_equal(r->groups.at[0].name, "0");
+    assert_int_equal(r->groups.at[0].nranks, 2);
+    assert_string_equal(r->groups.at[1].name, "8");
+}
+
 /* Host, process, thread and device: what lacks one of them names no process. */
 static void test_what_is_no_prefix(void **state)
 {
@@ -402,6 +422,7 @@ int main(void)
         cmocka_unit_test(test_scaling_goes_upwards),
         cmocka_unit_test(test_a_misfit_is_not_a_broken_link),
         cmocka_unit_test(test_a_member_without_a_call),
+        cmocka_unit_test(test_a_group_that_is_listed_by_number),
         cmocka_unit_test(test_what_is_no_prefix),
         cmocka_unit_test(test_text_before_the_first_prefix),
         cmocka_unit_test(test_a_connection_that_was_tried_again),
