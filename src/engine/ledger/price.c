@@ -14,6 +14,8 @@
 
 enum { HOURS_A_YEAR = 8766 };
 #define PRICE_HIGHEST 1e9
+#define CARBON_HIGHEST 100000
+#define CARBON_WORD "g="
 
 const WordRow price_kinds[] = {PRICE_KIND_TABLE(WORD_ROW)};
 
@@ -150,9 +152,44 @@ static int read_price(const YamlNode *node, Arena *arena, Price *price, Err *err
     return 0;
 }
 
+static int read_intensity(const YamlNode *node, Carbon *carbon, Err *err)
+{
+    const YamlNode *from = yaml_get(node, "from"), *grams = yaml_get(node, "g_per_kwh"), *pue = yaml_get(node, "pue");
+    double factor = 1;
+
+    *carbon = (Carbon){0};
+    TRY(yaml_want(node, YAML_MAP, "an intensity", err));
+    for (size_t i = 0; i < node->len; i++)
+        if (node->pairs[i].value != from && node->pairs[i].value != grams && node->pairs[i].value != pue)
+            return yaml_fail(node->pairs[i].key, err, "'%.40s' is no key of 'carbon'", node->pairs[i].key->text);
+    if (!grams)
+        return yaml_fail(node, err, "an intensity of 'carbon' needs 'g_per_kwh'");
+    TRY(read_number(grams, "g_per_kwh", 0, CARBON_HIGHEST, &carbon->g_per_kwh, err));
+    if (from)
+        TRY(read_from(from, &carbon->from_real_ns, err));
+    if (pue)
+        TRY(read_number(pue, "pue", 1, 10, &factor, err));
+    carbon->g_per_kwh *= factor;
+    return 0;
+}
+
+static int read_carbon(const YamlNode *list, Arena *arena, Prices *prices, Err *err)
+{
+    TRY(yaml_want(list, YAML_SEQ, "carbon", err));
+    if (list->len > PRICES_MAX)
+        return yaml_fail(list, err, "more than %d intensities", PRICES_MAX);
+    Carbon *carbon = arena_alloc(arena, list->len * sizeof *carbon);
+    for (size_t i = 0; i < list->len; i++)
+        TRY(read_intensity(list->items[i], &carbon[i], err));
+    prices->carbon = carbon;
+    prices->carbon_count = list->len;
+    return 0;
+}
+
 int prices_read(const YamlNode *node, Arena *arena, const Prices **ret, Err *err)
 {
-    const YamlNode *currency = yaml_get(node, "currency"), *list = yaml_get(node, "list");
+    const YamlNode *currency = yaml_get(node, "currency"), *list = yaml_get(node, "list"),
+                   *carbon = yaml_get(node, "carbon");
 
     if (yaml_is_null(node)) {
         *ret = NULL;
@@ -160,7 +197,7 @@ int prices_read(const YamlNode *node, Arena *arena, const Prices **ret, Err *err
     }
     TRY(yaml_want(node, YAML_MAP, "prices", err));
     for (size_t i = 0; i < node->len; i++)
-        if (node->pairs[i].value != currency && node->pairs[i].value != list)
+        if (node->pairs[i].value != currency && node->pairs[i].value != list && node->pairs[i].value != carbon)
             return yaml_fail(node->pairs[i].key, err, "'%.40s' is no key of 'prices'", node->pairs[i].key->text);
     if (!list)
         return yaml_fail(node, err, "'prices' needs a 'list'");
@@ -171,6 +208,8 @@ int prices_read(const YamlNode *node, Arena *arena, const Prices **ret, Err *err
         return yaml_fail(list, err, "more than %d prices", PRICES_MAX);
     Prices *prices = arena_alloc(arena, sizeof *prices + list->len * sizeof prices->at[0]);
     *prices = (Prices){.currency = "USD", .count = list->len};
+    if (carbon)
+        TRY(read_carbon(carbon, arena, prices, err));
     if (currency)
         snprintf(prices->currency, sizeof prices->currency, "%s", currency->text);
     for (size_t i = 0; i < list->len; i++) {
@@ -206,6 +245,18 @@ static int rank_price(const Price *price, const char *board, const char *profile
     return 1 + (int)strlen(price->board) + (price->profile[0] ? DEVICE_NAME_CAP : 0);
 }
 
+/* The last that is in force; NULL: none. */
+static const Carbon *find_carbon(const Prices *prices, uint64_t real_ns)
+{
+    const Carbon *best = NULL;
+
+    for (size_t i = 0; prices && i < prices->carbon_count; i++)
+        if (prices->carbon[i].from_real_ns <= real_ns &&
+            (!best || prices->carbon[i].from_real_ns >= best->from_real_ns))
+            best = &prices->carbon[i];
+    return best;
+}
+
 void prices_find(const Prices *prices, const char *board, const char *profile, double slices, uint64_t real_ns,
                  char text[PRICE_TEXT_CAP])
 {
@@ -220,18 +271,46 @@ void prices_find(const Prices *prices, const char *board, const char *profile, d
             best_rank = rank;
         }
     }
+    const Carbon *carbon = find_carbon(prices, real_ns);
+    Str out;
+
+    str_init_room(&out, text, PRICE_TEXT_CAP);
     if (best)
-        snprintf(text, PRICE_TEXT_CAP, "%s %s %.9g %s", best->id, price_kinds[best->kind].key,
+        str_addf(&out, "%s %s %.9g %s", best->id, price_kinds[best->kind].key,
                  best->profile[0] ? best->per_hour / slices : best->per_hour, prices->currency);
-    else
-        text[0] = '\0';
+    if (carbon)
+        str_addf(&out, "%s" CARBON_WORD "%.9g", best ? " " : "", carbon->g_per_kwh);
+}
+
+/* Where the carbon's word begins in a price's text; its end: it has none. */
+static size_t find_carbon_word(const char *text)
+{
+    const char *last = strrchr(text, ' ');
+    const char *word = last ? last + 1 : text;
+
+    return strncmp(word, CARBON_WORD, strlen(CARBON_WORD)) == 0 ? (size_t)(word - text) : strlen(text);
+}
+
+double price_read_carbon(const char *text)
+{
+    const char *word = text + find_carbon_word(text);
+    double grams;
+
+    return *word && number_parse_double(word + strlen(CARBON_WORD), 0, (double)INFINITY, &grams, NULL) == 0
+               ? grams
+               : (double)NAN;
 }
 
 int price_tag_read(const char *text, PriceTag *ret)
 {
     char words[4][PRICE_ID_CAP] = {"", "", "", ""};
     PriceTag tag = {.id = ""};
+    char price[PRICE_TEXT_CAP];
+    size_t end = find_carbon_word(text);
 
+    end -= text[end] && end > 0; /* the space before it */
+    snprintf(price, sizeof price, "%.*s", (int)end, text);
+    text = price;
     for (size_t i = 0; i < ARRAY_LEN(words); i++) {
         const size_t len = strcspn(text, " ");
 

@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * What an hour of a GPU costs: a schedule of prices by board and MIG profile, each from a day on. Read from the
+ * What an hour of a GPU costs: a schedule of prices by board and MIG profile, each from a day on, and how much carbon
+ * dioxide a kilowatt hour stands for, from a day on too. Read from the
  * configuration; a row of the ledger keeps the price that was in force as a text, so that a later change never rewrites
  * the past. Pure; a Prices lies in the arena it was read into.
  */
@@ -36,8 +37,16 @@ typedef struct Price {
     double per_hour;       /* of a whole GPU, or of an instance of `profile` */
 } Price;
 
+/* Of a kilowatt hour that a GPU took, with what the facility takes beside it. */
+typedef struct Carbon {
+    uint64_t from_real_ns;
+    double g_per_kwh;
+} Carbon;
+
 typedef struct Prices {
     char currency[PRICE_CURRENCY_CAP];
+    size_t carbon_count;
+    const Carbon *carbon;
     size_t count;
     Price at[];
 } Prices;
@@ -48,7 +57,7 @@ int prices_read(const YamlNode *node, Arena *arena, const Prices **ret, Err *err
 /*
  * The price in force for a device, as the text that a row keeps; "" where there is none. `slices` is the share of the
  * whole GPU that the device is (1: all of it): the text has the price of a whole GPU's hour, so that GPU time times it
- * is the cost.
+ * is the cost. Where a carbon intensity is in force, it is the text's last word.
  */
 void prices_find(const Prices *prices, const char *board, const char *profile, double slices, uint64_t real_ns,
                  char text[PRICE_TEXT_CAP]);
@@ -59,7 +68,9 @@ typedef struct PriceTag {
     PriceKind kind;
     double per_hour;
 } PriceTag;
-/* -EINVAL for another text, "" too. */
+/* -EINVAL for a text without a price, "" too. */
 int price_tag_read(const char *text, PriceTag *ret);
+/* Grams of carbon dioxide for a kilowatt hour, as the text says; NaN where it does not. */
+double price_read_carbon(const char *text);
 
 extern const WordRow price_kinds[PRICE_KIND_END];

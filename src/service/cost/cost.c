@@ -104,10 +104,19 @@ static double find_price(CostReport *r, const LedgerRow *row)
     return tag.per_hour;
 }
 
+double cost_row_carbon(const LedgerRow *row)
+{
+    const double g_per_kwh = price_read_carbon(row->price);
+    const double mj = (double)row->amounts[LEDGER_ACTIVE_MJ] + (double)row->amounts[LEDGER_IDLE_MJ];
+
+    return isnan(g_per_kwh) ? 0 : mj / COST_KWH_MJ * g_per_kwh;
+}
+
 /* Adds a row, of which `cost_ns` cost. */
 static void add_sum(CostSum *sum, const LedgerRow *row, const double waste_ns[COST_WASTE_END], double cost_ns,
                     double price)
 {
+    sum->carbon_g += cost_row_carbon(row);
     for (int i = 0; i < LEDGER_AMOUNT_END; i++)
         sum->amounts[i] += (double)row->amounts[i];
     for (int i = 0; i < COST_WASTE_END; i++)
@@ -137,6 +146,7 @@ void cost_add(CostReport *r, const LedgerRow *row)
 
     r->from_real_ns = number_min_u64(r->from_real_ns, row->from_real_ns);
     r->until_real_ns = number_max_u64(r->until_real_ns, row->until_real_ns);
+    r->carbon |= !isnan(price_read_carbon(row->price));
     note_gpu(r, row->device);
     add_sum(&r->all, row, waste_ns, alloc_ns + unhealthy_ns, price);
     if (!row->held)
@@ -189,6 +199,12 @@ static double find_money(const CostReport *r, double cost)
 
 /* --- JSON --------------------------------------------------------------------------------------------------------- */
 
+static void add_carbon_json(const CostReport *r, const CostSum *sum, Str *out)
+{
+    if (r->carbon)
+        json_add_double(out, "carbon_kg", sum->carbon_g / 1000);
+}
+
 static void add_owner_json(const CostReport *r, const CostOwner *owner, Str *out)
 {
     const CostSum *sum = &owner->sum;
@@ -198,6 +214,7 @@ static void add_owner_json(const CostReport *r, const CostOwner *owner, Str *out
     for (size_t i = 0; i < cost_field_count; i++)
         json_add_double(out, cost_fields[i].key, sum->amounts[cost_fields[i].amount] / cost_fields[i].scale);
     json_add_double(out, "energy_kwh", find_kwh(sum));
+    add_carbon_json(r, sum, out);
     json_add_double(out, "cost", find_money(r, sum->cost));
     json_close(out, '}');
 }
@@ -243,6 +260,7 @@ void cost_json(const CostReport *r, Str *out)
     json_add_double(out, "effective_gpu_hours", find_hours(all, LEDGER_EFF_NS));
     json_add_double(out, "measured_gpu_hours", find_hours(all, LEDGER_MEASURED_NS));
     json_add_double(out, "energy_kwh", find_kwh(all));
+    add_carbon_json(r, all, out);
     json_add_double(out, "cost", find_money(r, all->cost));
     json_add_double(out, "unpriced_gpu_hours", NS_HOURS(all->unpriced_ns));
     json_open(out, "waste", '[');
@@ -478,6 +496,8 @@ void cost_text(const CostReport *r, const CostStyle *style, Str *out)
              money ? "          COST" : "");
     write_lines(r, write_text_line, &t);
     add_waste_text(r, &t);
+    if (r->carbon)
+        str_addf(out, "\n%.2f kg of carbon dioxide for the energy.\n", r->all.carbon_g / 1000);
     if (money && r->all.unpriced_ns > 0)
         str_addf(out, "\n%.2f GPU hours have no price.\n", NS_HOURS(r->all.unpriced_ns));
 }

@@ -36,6 +36,7 @@ typedef struct CostSum {
     double waste_ns[COST_WASTE_END];
     double cost, waste_cost[COST_WASTE_END];
     double unpriced_ns; /* of what would cost */
+    double carbon_g;    /* of the energy for which an intensity is known */
 } CostSum;
 
 typedef struct CostOwner {
@@ -53,6 +54,7 @@ typedef struct CostReport {
     CostBy by;
     char node[COST_NODE_CAP];
     char currency[PRICE_CURRENCY_CAP]; /* "" no row has a price */
+    bool carbon;                       /* a carbon intensity is known */
     bool mixed;                        /* rows in several currencies: no cost can be said */
     uint64_t from_real_ns, until_real_ns;
     size_t gpu_count;
@@ -104,5 +106,7 @@ extern const CostField cost_fields[];
 extern const size_t cost_field_count;
 CostSum *cost_find_owner(CostReport *report, const char *name);
 void cost_csv_text(Str *out, const char *text);
+/* Grams of carbon dioxide of the row's energy; 0 where no intensity is known. */
+double cost_row_carbon(const LedgerRow *row);
 
 extern const WordRow cost_bys[COST_BY_END], cost_wastes[COST_WASTE_END];

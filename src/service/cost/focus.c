@@ -192,6 +192,8 @@ static void write_tags(const Charge *c, Str *out)
     }
     if (strcmp(c->waste, "unhealthy") != 0)
         json_add_double(&json, "energy_kwh", ((double)a[LEDGER_ACTIVE_MJ] + (double)a[LEDGER_IDLE_MJ]) / 3.6e9);
+    if (strcmp(c->waste, "unhealthy") != 0 && cost_row_carbon(c->row) > 0)
+        json_add_double(&json, "co2_g", cost_row_carbon(c->row));
     json_close(&json, '}');
     cost_csv_text(out, json.text);
 }

@@ -57,6 +57,7 @@ static int merge_sum(const Source *s, const json_t *object, CostSum *into, Err *
         TRY(add_amount(s, object, cost_fields[i].key, cost_fields[i].scale, &into->amounts[cost_fields[i].amount],
                        err));
     into->cost += read_money(object, "cost");
+    into->carbon_g += 1000 * read_money(object, "carbon_kg");
     return 0;
 }
 
@@ -225,5 +226,7 @@ int cost_merge(CostReport *into, const char *name, const char *text, size_t len,
     TRY(add_amount(&s, root, "measured_gpu_hours", COST_HOUR_NS, &into->all.amounts[LEDGER_MEASURED_NS], err));
     TRY(add_amount(&s, root, "energy_kwh", COST_KWH_MJ, &into->all.amounts[LEDGER_ACTIVE_MJ], err));
     into->all.cost += read_money(root, "cost");
+    into->all.carbon_g += 1000 * read_money(root, "carbon_kg");
+    into->carbon |= json_is_number(json_object_get(root, "carbon_kg"));
     return 0;
 }

@@ -213,6 +213,53 @@ static void as_csv(void **state UNUSED)
     cost_done(&report);
 }
 
+/* Of the energy of rows with an intensity; without any it is left out. */
+static void carbon_of_the_energy(void **state UNUSED)
+{
+    CLEANUP(str_done) Str text = str_limited(1 << 20), json = str_limited(1 << 20), focus = str_limited(1 << 20);
+    LedgerRow ann = row_of("ann", "gpu/GPU-1", 20), bob = row_of("bob", "gpu/GPU-1", 4),
+              nobody = row_of("", "gpu/GPU-2", 12);
+    CostReport report, sum;
+
+    ann.amounts[LEDGER_ACTIVE_MJ] = 36000000000;
+    ann.amounts[LEDGER_IDLE_MJ] = 3600000000;
+    bob.amounts[LEDGER_ACTIVE_MJ] = nobody.amounts[LEDGER_IDLE_MJ] = 7200000000;
+    set_price(&ann, "h100 on_demand 3 EUR g=500");
+    set_price(&bob, "h100 on_demand 3 EUR");
+    set_price(&nobody, "g=250");
+    cost_init(&report, COST_BY_USER, "node7");
+    cost_add(&report, &bob);
+    json_t *root = NULL;
+    cost_finish(&report);
+    root = read_json(&report);
+    assert_null(json_object_get(root, "carbon_kg"));
+    json_decref(root);
+    cost_add(&report, &ann);
+    cost_add(&report, &nobody);
+    cost_finish(&report);
+    root = read_json(&report);
+    assert_near(number_of(root, "carbon_kg"), 5.5 + 0.5);
+    const json_t *owners = json_object_get(root, "owners");
+    assert_near(number_of(json_array_get(owners, 0), "carbon_kg"), 5.5);
+    assert_near(number_of(json_array_get(owners, 0), "cost"), 60);
+    assert_near(number_of(json_array_get(owners, 1), "carbon_kg"), 0);
+    json_decref(root);
+    cost_text(&report, &(CostStyle){.width = 80}, &text);
+    assert_non_null(strstr(text.text, "\n6.00 kg of carbon dioxide for the energy.\n"));
+    cost_json(&report, &json);
+    cost_init(&sum, COST_BY_USER, "");
+    assert_int_equal(cost_merge(&sum, "node7.json", json.text, json.len, NULL), 0);
+    cost_finish(&sum);
+    root = read_json(&sum);
+    assert_near(number_of(root, "carbon_kg"), 6);
+    assert_near(number_of(json_array_get(json_object_get(root, "owners"), 0), "carbon_kg"), 5.5);
+    json_decref(root);
+    cost_focus_row(&(CostPeriod){.node = "node7"}, &ann, &focus);
+    assert_non_null(strstr(focus.text, "\"\"co2_g\"\":5500"));
+    cost_done(&sum);
+    cost_done(&report);
+}
+
 static void as_text(void **state UNUSED)
 {
     const CostStyle style = {.width = 80};
@@ -619,6 +666,7 @@ int main(void)
         cmocka_unit_test(waste_by_kind),
         cmocka_unit_test(summed_up_by),
         cmocka_unit_test(without_a_price),
+        cmocka_unit_test(carbon_of_the_energy),
         cmocka_unit_test(as_csv),
         cmocka_unit_test(as_text),
         cmocka_unit_test(as_focus),

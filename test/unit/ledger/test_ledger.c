@@ -583,6 +583,32 @@ static void boards_with_names_alike(void **state UNUSED)
     arena_done(&s.arena);
 }
 
+/* Behind the price, and where there is none. */
+static void carbon_is_dated(void **state UNUSED)
+{
+    static const char dated[] = "prices: {list: [{id: h100, board: H100, spot: 2}], carbon: [{from: 2027-01-01, "
+                                "g_per_kwh: 300}, {from: 2026-01-01, g_per_kwh: 400, pue: 1.25}]}";
+    Schedule s;
+    PriceTag tag;
+
+    if (read_schedule(&s, dated) < 0)
+        fail_msg("%s", s.err.text);
+    assert_price(&s, "NVIDIA H100", "", "2026-01-01T00:00:00Z", 1, "h100 spot 2 USD g=500");
+    assert_price(&s, "NVIDIA H100", "", "2027-01-01T00:00:00Z", 1, "h100 spot 2 USD g=300");
+    assert_price(&s, "NVIDIA H100", "", "2025-12-31T23:59:59Z", 1, "h100 spot 2 USD");
+    assert_price(&s, "NVIDIA L4", "", "2027-05-01T00:00:00Z", 1, "g=300");
+    assert_int_equal(price_tag_read("h100 spot 2 USD g=500", &tag), 0);
+    assert_true(tag.per_hour > 1.99 && tag.per_hour < 2.01);
+    assert_string_equal(tag.currency, "USD");
+    assert_true(price_read_carbon("h100 spot 2 USD g=500") > 499.9);
+    assert_true(price_read_carbon("g=300") > 299.9);
+    assert_int_not_equal(price_tag_read("g=300", &tag), 0);
+    assert_true(isnan(price_read_carbon("h100 spot 2 USD")));
+    assert_true(isnan(price_read_carbon("")));
+    assert_true(isnan(price_read_carbon("g=x")));
+    arena_done(&s.arena);
+}
+
 static void wrong_prices_are_named(void **state UNUSED)
 {
     static const struct {
@@ -603,6 +629,10 @@ static void wrong_prices_are_named(void **state UNUSED)
         {"prices: {lists: []}", "'lists' is no key of 'prices'"},
         {"prices: {currency: '', list: []}", "'currency' must be a code"},
         {"prices: {currency: USD}", "needs a 'list'"},
+        {"prices: {list: [], carbon: [{from: 2026-01-01}]}", "needs 'g_per_kwh'"},
+        {"prices: {list: [], carbon: [{g_per_kwh: 1, grams: 1}]}", "'grams' is no key of 'carbon'"},
+        {"prices: {list: [], carbon: [{g_per_kwh: 1, pue: 0.5}]}", "'pue' must be a number from 1"},
+        {"prices: {list: [], carbon: 300}", "'carbon' must be a list"},
     };
 
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
@@ -654,6 +684,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(energy_without_a_counter, set_up, tear_down),
         cmocka_unit_test(the_price_in_force),
         cmocka_unit_test(boards_with_names_alike),
+        cmocka_unit_test(carbon_is_dated),
         cmocka_unit_test(wrong_prices_are_named),
         cmocka_unit_test_setup_teardown(a_price_never_rewrites_the_past, set_up, tear_down),
     };
