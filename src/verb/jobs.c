@@ -91,7 +91,8 @@ static int ask_agent(const Past *past, const char *line, Collected *c)
 static void say_no_agent(const Past *past)
 {
     if (!past->agent)
-        fprintf(stderr, "%s: no agent runs; this is what the journal '%s' knew last\n", past->call->path, past->journal);
+        fprintf(stderr, "%s: no agent runs; this is what the journal '%s' knew last\n", past->call->path,
+                past->journal);
 }
 
 /* --- the list ----------------------------------------------------------------------------------------------------- */
@@ -281,7 +282,8 @@ const Verb verb_jobs = {
     .summary = "what each job, pod and container did with the GPUs, while it runs and when it has ended",
     .usage = "[--since TIME] [--user USER] [--json] | show NAME",
     .description =
-        "Lists the reports that the agent keeps of jobs of a workload manager, pods and containers that held GPUs: those "
+        "Lists the reports that the agent keeps of jobs of a workload manager, pods and containers that held GPUs: "
+        "those "
         "that run, then the last that ended. WORK is the multiprocessors' time that they used, of the time that they "
         "held the GPUs. Asks the running agent and reads its journal; without an agent the journal alone.",
     .examples = "stoker jobs\n"

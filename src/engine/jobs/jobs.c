@@ -134,7 +134,8 @@ bool job_is_named(const JobReport *r, const char *name)
 
     str_init_room(&text, full, sizeof full);
     job_add_name(r, &text);
-    return strcmp(r->id, name) == 0 || strcmp(full, name) == 0 || (r->kind == JOB_POD && strcmp(r->owner.pod, name) == 0) ||
+    return strcmp(r->id, name) == 0 || strcmp(full, name) == 0 ||
+           (r->kind == JOB_POD && strcmp(r->owner.pod, name) == 0) ||
            (r->kind == JOB_CONTAINER && len >= NAME_LEAST && strncmp(r->owner.container, name, len) == 0);
 }
 
@@ -262,9 +263,9 @@ static WhyCause find_cause(const Node *node, const Holding *h, const Reading *in
 {
     const NodeGpu *gpu = &node->gpus[h->gpu];
     const ActivityWord word = holding_activity(h, node);
-    const Why *why = !instance                 ? gpu->verdicts
+    const Why *why = !instance                ? gpu->verdicts
                      : gpu->instance_verdicts ? &gpu->instance_verdicts[instance - gpu->instances]
-                                               : NULL;
+                                              : NULL;
 
     if (word == ACTIVITY_IDLE_HELD || word == ACTIVITY_FREE)
         return WHY_IDLE_HELD;
@@ -470,8 +471,8 @@ static void note_problem(JobReport *r, const Incident *incident)
 
     for (size_t i = 0; i < r->problems.len; i++)
         if (strcmp(r->problems.at[i].id, incident->id) == 0) {
-            r->problems.at[i].severity = incident->severity > r->problems.at[i].severity ? incident->severity
-                                                                                          : r->problems.at[i].severity;
+            r->problems.at[i].severity =
+                incident->severity > r->problems.at[i].severity ? incident->severity : r->problems.at[i].severity;
             return;
         }
     if (r->problems.len == JOB_PROBLEMS_MAX) {
@@ -561,11 +562,8 @@ void jobs_update(Jobs *jobs, const Snapshot *snapshot, const Prices *prices, Job
     const uint64_t passed = jobs->last_ns ? now_ns - jobs->last_ns : 0;
     const double passed_s = (double)passed / NS_PER_S;
     const bool gap = passed > GAP_NS;
-    const Tick t = {.jobs = jobs,
-                    .snapshot = snapshot,
-                    .prices = prices,
-                    .s = gap ? 0 : passed_s,
-                    .gap_s = gap ? passed_s : 0};
+    const Tick t = {
+        .jobs = jobs, .snapshot = snapshot, .prices = prices, .s = gap ? 0 : passed_s, .gap_s = gap ? passed_s : 0};
 
     for (size_t i = 0; i < jobs->open.len; i++) {
         jobs->open.at[i]->seen = false;

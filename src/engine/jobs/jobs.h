@@ -62,9 +62,9 @@ typedef struct JobReport {
     char id[JOB_ID_CAP]; /* unique on this node, sorts by time */
     JobKind kind;
     JobEnding ending;
-    Owner owner;  /* its first process alone is kept */
+    Owner owner;       /* its first process alone is kept */
     Workload workload; /* of a pod: what made it; name "": not known */
-    JobInfo info; /* of the workload manager, where it was told */
+    JobInfo info;      /* of the workload manager, where it was told */
     char node[256], driver[READING_TEXT_CAP];
     uint64_t seen_real_ns, last_real_ns; /* the first and the last tick that saw it, wall clock */
     uint64_t process_real_ns;            /* start of its first process that was seen; 0: not known */

@@ -10,9 +10,8 @@
 
 enum { TEXT_MAX = 1 << 20, PAGE_WIDTH = 110, CHART_HEIGHT = 120, SLICE_WIDTH = 16 };
 
-static const char head[] =
-    "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" "
-    "content=\"width=device-width\"><title>";
+static const char head[] = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" "
+                           "content=\"width=device-width\"><title>";
 static const char style[] =
     "</title><style>body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;"
     "color:#222;background:#fff}pre{font:13px/1.45 ui-monospace,monospace;white-space:pre-wrap;background:#f6f6f4;"
@@ -62,8 +61,9 @@ void job_html(const JobReport *r, uint64_t real_ns, Str *out)
     str_add(out, style);
     str_addf(out, "<h1>%s ", job_kinds[r->kind].key);
     str_add_html(out, name.text);
-    str_add(out, "</h1><p>Work by time: the share of the multiprocessors' time, of what it held. Point at a bar for its "
-                 "verdict.</p>");
+    str_add(out,
+            "</h1><p>Work by time: the share of the multiprocessors' time, of what it held. Point at a bar for its "
+            "verdict.</p>");
     add_chart(r, out);
     str_add(out, "<pre>");
     str_add_html(out, text.text);

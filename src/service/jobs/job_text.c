@@ -162,8 +162,7 @@ static void note_causes(const JobReport *r, JobNotes *notes)
     double causes[WHY_END];
     const double held = sum_causes(r, 0, JOB_SLICES, causes);
 
-    for (size_t most; held >= WORK_MIN_S && causes[most = find_most(causes)] >= worth_advice * held;
-         causes[most] = 0) {
+    for (size_t most; held >= WORK_MIN_S && causes[most = find_most(causes)] >= worth_advice * held; causes[most] = 0) {
         const double share = causes[most] / held;
         char cost[48] = "";
         Str money;
@@ -196,8 +195,9 @@ static void note_memory(const JobReport *r, JobNotes *notes)
         total = d->memory_total_bytes;
     }
     if (most < small_memory && job_mean(r, USAGE_SM) < 0.5)
-        add_note(notes, "It used at most %s of %s of a GPU's memory and half of its multiprocessors or less: a smaller "
-                        "GPU or a MIG instance would do.",
+        add_note(notes,
+                 "It used at most %s of %s of a GPU's memory and half of its multiprocessors or less: a smaller "
+                 "GPU or a MIG instance would do.",
                  human_bytes(used, bytes), human_bytes(all, total));
     if (most > full_memory)
         add_note(notes, "It used up to %s of %s of a GPU's memory: a little more and it fails.",
@@ -225,8 +225,9 @@ static void note_balance(const JobReport *r, JobNotes *notes)
         str_init_room(&name, names[i], sizeof names[i]);
         add_device_name(i ? most : least, &name);
     }
-    add_note(notes, "Its GPUs worked unevenly: %s %.0f %%, %s %.0f %%. Divide the work evenly, or find what delays the "
-                    "one ('stoker why').",
+    add_note(notes,
+             "Its GPUs worked unevenly: %s %.0f %%, %s %.0f %%. Divide the work evenly, or find what delays the "
+             "one ('stoker why').",
              names[0], 100 * find_work(least), names[1], 100 * find_work(most));
 }
 
@@ -237,13 +238,14 @@ static void note_throttling(const JobReport *r, JobNotes *notes)
 
     for (size_t i = 0; i < r->devices.len; i++)
         if (r->devices.at[i].throttle_known) {
-            throttled += r->devices.at[i].throttle_s[USAGE_THROTTLE_THERMAL] +
-                         r->devices.at[i].throttle_s[USAGE_THROTTLE_BRAKE];
+            throttled +=
+                r->devices.at[i].throttle_s[USAGE_THROTTLE_THERMAL] + r->devices.at[i].throttle_s[USAGE_THROTTLE_BRAKE];
             held += r->devices.at[i].held_s;
         }
     if (held > 0 && throttled / held >= worth_saying)
-        add_note(notes, "For %.0f %% of the time heat or a power brake held the clocks down: no setting of the program "
-                        "helps, tell the node's administrator.",
+        add_note(notes,
+                 "For %.0f %% of the time heat or a power brake held the clocks down: no setting of the program "
+                 "helps, tell the node's administrator.",
                  100 * throttled / held);
 }
 
@@ -398,7 +400,8 @@ static void add_device(const UsageDevice *d, Str *out)
     add_percent(usage_own_mean(d, USAGE_TENSOR), out);
     str_add(out, "  a kernel ran");
     add_percent(usage_own_mean(d, USAGE_UTIL), out);
-    str_addf(out, "  memory %s of %s", human_bytes(peak, d->memory_peak_bytes), human_bytes(total, d->memory_total_bytes));
+    str_addf(out, "  memory %s of %s", human_bytes(peak, d->memory_peak_bytes),
+             human_bytes(total, d->memory_total_bytes));
     if (isfinite(usage_own_mean(d, USAGE_POWER)))
         str_addf(out, "  %.0f W", usage_own_mean(d, USAGE_POWER));
     if (isfinite(d->temperature_max_c))

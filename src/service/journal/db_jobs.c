@@ -36,9 +36,10 @@ void db_job_add_kept(void *self, sqlite3_stmt *row)
 
 void db_job_prune_older(char sql[DB_LEDGER_SQL], uint64_t keep_ns)
 {
-    snprintf(sql, DB_LEDGER_SQL,
-             "DELETE FROM job_reports WHERE running = 0 AND last_ns < (SELECT max(last_ns) FROM job_reports) - %" PRIu64,
-             keep_ns);
+    snprintf(
+        sql, DB_LEDGER_SQL,
+        "DELETE FROM job_reports WHERE running = 0 AND last_ns < (SELECT max(last_ns) FROM job_reports) - %" PRIu64,
+        keep_ns);
 }
 
 void db_job_prune_oldest(char sql[DB_LEDGER_SQL], uint64_t max_bytes)

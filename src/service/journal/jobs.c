@@ -48,13 +48,13 @@ static int open_jobs(const char *path, Db **ret, Err *err)
 
     TRY(db_open_for_reading(path, ret, err));
     TRY(db_read_rows(*ret, "SELECT 1 FROM sqlite_master WHERE name = 'job_reports'", NULL, note_table, &found, err));
-    return found ? 0
-                 : err_set(err, -ENODATA,
-                           "no job reports in it; an agent that is started with a journal of an older Stoker adds them");
+    return found
+               ? 0
+               : err_set(err, -ENODATA,
+                         "no job reports in it; an agent that is started with a journal of an older Stoker adds them");
 }
 
-int journal_read_jobs(const char *path, uint64_t since_real_ns, uint64_t limit, JournalJobAdd add, void *self,
-                      Err *err)
+int journal_read_jobs(const char *path, uint64_t since_real_ns, uint64_t limit, JournalJobAdd add, void *self, Err *err)
 {
     const uint64_t numbers[] = {since_real_ns, number_min_u64(limit, JOURNAL_READ_MAX)};
     CLEANUP(db_close_at) Db *db = NULL;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The agent's job reports: each tick goes to those that run, which go to the journal now and then and when they end. The
- * last that ended are kept here, packed, for /api/v1/jobs; the journal has all. */
+/* The agent's job reports: each tick goes to those that run, which go to the journal now and then and when they end.
+ * The last that ended are kept here, packed, for /api/v1/jobs; the journal has all. */
 #include "verb/agent/agent.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,7 +23,8 @@ typedef struct Ended {
 
 struct JobRoom {
     Jobs *open;
-    VEC(Ended) ended; /* the oldest first */
+    VEC(Ended) ended;   /* the oldest first */
+    uint64_t lost_told; /* works that had no room, as logged last */
 };
 
 static void keep_ended(JobRoom *room, const char *json, size_t len)
@@ -90,7 +92,16 @@ static void put_report(void *self, const JobReport *report)
 
 void agent_tick_jobs(Agent *agent, const Snapshot *snapshot)
 {
-    jobs_update(agent->jobs_room->open, snapshot, agent->config->prices, put_report, agent);
+    JobRoom *room = agent->jobs_room;
+
+    jobs_update(room->open, snapshot, agent->config->prices, put_report, agent);
+    const uint64_t lost = jobs_lost(room->open);
+    if (lost <= 2 * room->lost_told) /* each time that they are twice as many */
+        return;
+    log_write(&agent->log, LOG_LEVEL_WARN,
+              "%" PRIu64 " jobs, pods or containers have no report since the start: %d others held GPUs", lost,
+              JOBS_OPEN_MAX);
+    room->lost_told = lost;
 }
 
 void agent_stop_jobs(Agent *agent)

@@ -500,7 +500,8 @@ static void incidents_are_kept_once(void **state)
     Rig *rig = *state;
     static Incident incident;
 
-    incident = (Incident){.id = "1jf8", .class = "xid-79", .title = "GPU 1 fell off the bus", .severity = SEVERITY_WARNING};
+    incident =
+        (Incident){.id = "1jf8", .class = "xid-79", .title = "GPU 1 fell off the bus", .severity = SEVERITY_WARNING};
     incident.device = rig->gpus[1].reading.device;
     rig->incidents[0] = &incident;
     rig->incident_count = 1;
