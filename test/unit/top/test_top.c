@@ -360,6 +360,27 @@ static void cpu_needs_two_looks(void **state UNUSED)
     assert_true(most > 1);
 }
 
+/* A process's page shows it as it is now, not another one that got its pid. */
+static void a_page_follows_its_process(void **state UNUSED)
+{
+    open_rig(RECORDING("many"));
+    press("3 Home Enter");
+    const uint32_t pid = rig.kit.top->target.pid;
+    size_t at = 0;
+
+    while (at < rig.kit.look->processes.len && rig.kit.look->processes.at[at].pid != pid)
+        at++;
+    assert_true(at < rig.kit.look->processes.len);
+    ProcessOwner *owner = &rig.kit.look->processes.at[at];
+    snprintf(owner->user, sizeof owner->user, "eve-1");
+    kit_show(&rig.kit);
+    assert_shows("eve-1");
+    snprintf(owner->user, sizeof owner->user, "mal-2");
+    owner->start_ns++;
+    kit_show(&rig.kit);
+    assert_shows("eve-1");
+}
+
 /* --- signals ------------------------------------------------------------------------------------------------------ */
 
 static void a_signal_is_asked_about_and_sent(void **state UNUSED)
@@ -531,6 +552,7 @@ int main(void)
         CASE(alike_processes_go_by_pid),
         CASE(a_tree_counts_its_groups),
         CASE(cpu_needs_two_looks),
+        CASE(a_page_follows_its_process),
         CASE(a_signal_is_asked_about_and_sent),
         CASE(no_is_no),
         CASE(a_dialog_keeps_its_process),
