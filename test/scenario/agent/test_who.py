@@ -217,3 +217,25 @@ def test_who_held_them_since(node, make_agent, stoker, tmp_path):
     agent.stop()
     done = subprocess.run([stoker, "who", "--since", "1h", "--by", "job", "--journal", journal], env=node.env, capture_output=True, text=True)
     assert done.returncode == 0 and "4711" in done.stdout, done.stdout + done.stderr
+
+
+def test_owners_of_mig_instances(make_node, make_agent, tmp_path):
+    """Each instance has its own owner, now and in the ledger, and what nobody uses nobody pays."""
+    works = [{"name": "chat", "kind": "decode", "gpus": "0", "mig": "0", "process": "vllm", "user": "alice", "job": "4711.0"},
+             {"name": "search", "kind": "inference", "gpus": "0", "mig": "1", "process": "tritonserver", "user": "bob"}]
+    scene = tmp_path / "mig.yaml"
+    scene.write_text(yaml.safe_dump({"about": "who", "node": {"cgroups": "systemd"}, "work": works, "truth": [],
+                                     "gpus": {"board": "h100-sxm-80gb", "count": 1, "mig": ["3g.40gb", "2g.20gb", "1g.10gb"]}}))
+    agent = make_agent(make_node(scene).env, options=["--journal", tmp_path / "journal.db"])
+
+    def now():
+        held = json.loads(agent.verb("who", "--json").stdout)["allocations"]
+        return sorted((one["owner"]["user"], one["owner"]["job"], one["attribution"], one["share"], one["instance"] is not None)
+                      for one in held)
+    until(lambda: now() == [("alice", "4711", "mig", 1, True), ("bob", None, "mig", 1, True)], lambda: str(now()))
+
+    def past():
+        held = json.loads(agent.verb("who", "--since", "1h", "--json").stdout)["held"]
+        return {(one["owner"]["user"], one["attribution"]): one["device"] for one in held if one["gpu_hours"] > 0}
+    devices = until(lambda: len(p := past()) >= 2 and (p["alice", "mig"], p["bob", "mig"]), lambda: str(past()))
+    assert len(set(devices)) == 2 and all("/gi/" in device for device in devices), devices
