@@ -360,6 +360,21 @@ static void cpu_needs_two_looks(void **state UNUSED)
     assert_true(most > 1);
 }
 
+/* Right and Left go around the devices, from the last to the first too. */
+static void the_next_device_is_a_key_away(void **state UNUSED)
+{
+    open_rig(RECORDING("many"));
+    press("1 Home Enter");
+    const size_t count = rig.kit.top->gpus.len;
+
+    assert_int_equal(rig.kit.top->view, VIEW_GPU);
+    assert_true(count > 1);
+    for (size_t i = 0; i <= count; i++, press("Right"))
+        assert_ptr_equal(top_followed(rig.kit.top), &rig.kit.top->gpus.at[i % count]);
+    for (size_t i = 0; i <= count + 1; i++, press("Left"))
+        assert_ptr_equal(top_followed(rig.kit.top), &rig.kit.top->gpus.at[(2 * count + 1 - i) % count]);
+}
+
 /* A process's page shows it as it is now, not another one that got its pid. */
 static void a_page_follows_its_process(void **state UNUSED)
 {
@@ -552,6 +567,7 @@ int main(void)
         CASE(alike_processes_go_by_pid),
         CASE(a_tree_counts_its_groups),
         CASE(cpu_needs_two_looks),
+        CASE(the_next_device_is_a_key_away),
         CASE(a_page_follows_its_process),
         CASE(a_signal_is_asked_about_and_sent),
         CASE(no_is_no),
