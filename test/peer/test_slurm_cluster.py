@@ -65,6 +65,7 @@ for gpu in $(echo "$SLURM_JOB_GPUS" | /usr/bin/tr , ' '); do echo "$SLURM_JOB_ID
 """
 EPILOG = """#!/bin/sh
 for gpu in $(echo "$SLURM_JOB_GPUS" | /usr/bin/tr , ' '); do /usr/bin/sed -i "/^$SLURM_JOB_ID\\$/d" {folder}/jobs/$gpu; done
+{stoker} jobs show "$SLURM_JOB_ID" --line --control /run/stoker.sock > {folder}/report.$SLURM_JOB_ID || exit 0
 """
 BEGIN = """set -eu
 cd {folder}
@@ -309,7 +310,7 @@ def test_jobs_and_steps_are_named(cluster):
     cluster.until(lambda: held(cluster) == {}, lambda: held(cluster))
 
 
-def test_sacct_and_the_ledger_agree(cluster):
+def test_sacct_the_ledger_and_reports_agree(cluster):
     """On the GPU-seconds of a job that computes and of one that only holds. Between them may lie what passes between Slurm's and the
     agent's word about a job, measured here, and sacct's whole seconds."""
     if not cluster.accounts:
@@ -340,4 +341,8 @@ def test_sacct_and_the_ledger_agree(cluster):
         print(f"job {job}, {gpus} GPUs: sacct {told[job]} GPU-seconds, ledger {kept[job]:.1f}")
         least, most = gpus * (released - seen - 2), gpus * (after - before + 2)
         assert least <= kept[job] <= most and least <= told[job] <= most, (job, least, kept[job], told[job], most)
+        report = cluster.verb("jobs", "show", job, "--journal", str(cluster.folder / "journal.db"))
+        assert (report["account"], report["name"]) == (("physics", "long") if job == first else ("chem", "held"))
+        assert len(report["gpus"]) == gpus and least <= report["gpu_hours"] * 3600 <= most, (least, report["gpu_hours"] * 3600, most)
+        assert cluster.log(f"report.{job}").startswith(f"stoker: gpus={gpus} "), "the epilog's own line"
         assert abs(kept[job] - told[job]) <= gpus * (seen - before + after - released + 2)
