@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -16,6 +17,7 @@
 #include "base/alloc.h"
 #include "base/gzip.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/map.h"
 
 /* The tables, and what is done with their rows. */
@@ -651,15 +653,17 @@ static int delete_oldest(Db *db, Err *err)
     return run_transaction(db, sql, err);
 }
 
-static int delete_older(Db *db, uint64_t keep_ns, Err *err)
+/* Rows of a clock that lay in the future are not the newest: beside them all others would be old. */
+static int delete_older(Db *db, uint64_t keep_ns, uint64_t now_real_ns, Err *err)
 {
     uint64_t newest = 0;
     char sql[512];
 
-    TRY(read_number(db,
-                    "SELECT max((SELECT ifnull(max(updated_ns), 0) FROM incidents),"
-                    " (SELECT ifnull(max(real_ns), 0) FROM events))",
-                    &newest, err));
+    snprintf(sql, sizeof sql,
+             "SELECT max((SELECT ifnull(max(updated_ns), 0) FROM incidents WHERE updated_ns <= %" PRIu64 "),"
+             " (SELECT ifnull(max(real_ns), 0) FROM events WHERE real_ns <= %" PRIu64 "))",
+             now_real_ns, now_real_ns);
+    TRY(read_number(db, sql, &newest, err));
     if (newest <= keep_ns)
         return 0;
     const unsigned long long before = newest - keep_ns;
@@ -675,17 +679,18 @@ static int delete_older(Db *db, uint64_t keep_ns, Err *err)
 
 int db_prune(Db *db, const JournalConfig *config, uint64_t *ret_bytes, Err *err)
 {
+    const uint64_t now_real_ns = clock_real(clock_kernel());
     char sql[DB_LEDGER_SQL];
     uint64_t bytes = 0;
 
     if (config->keep_ns)
-        TRY(delete_older(db, config->keep_ns, err));
+        TRY(delete_older(db, config->keep_ns, now_real_ns, err));
     if (config->keep_ledger_ns) {
         db_ledger_prune_older(sql, config->keep_ledger_ns);
         TRY(run_transaction(db, sql, err));
     }
     if (config->keep_jobs_ns) {
-        db_job_prune_older(sql, config->keep_jobs_ns);
+        db_job_prune_older(sql, config->keep_jobs_ns, now_real_ns);
         TRY(run_transaction(db, sql, err));
     }
     if (config->max_bytes) {

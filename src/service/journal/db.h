@@ -61,7 +61,7 @@ typedef struct Db Db;
 int db_open(const char *path, bool read_only, Db **ret, Err *err);
 void db_close(Db *db); /* accepts NULL */
 /* Moves a file and what belongs to it aside: "<path>.damaged-<time>", which is written to `aside`. Of
- * those that were set aside before, the newest two stay. */
+ * all that were set aside the newest three stay. */
 int db_set_aside(const char *path, char aside[256], Err *err);
 
 /* Writes all of the changes, or none. Those of the ledger alone survive the end of the process, and are on the disk
@@ -99,7 +99,7 @@ extern const char db_job_tables[], db_job_put[];
 /* The report in the first column; false: it is damaged. */
 bool db_job_unpack(struct sqlite3_stmt *row, Str *json);
 void db_job_add_kept(void *self, struct sqlite3_stmt *row); /* DbAdd: to the JournalKept `self` */
-void db_job_prune_older(char sql[DB_LEDGER_SQL], uint64_t keep_ns);
+void db_job_prune_older(char sql[DB_LEDGER_SQL], uint64_t keep_ns, uint64_t now_real_ns);
 void db_job_prune_oldest(char sql[DB_LEDGER_SQL], uint64_t max_bytes);
 
 /* jobs.c */
@@ -110,9 +110,9 @@ DbChange db_ledger_change(const LedgerRow *row);
 
 /* Job reports that are older than `keep_jobs_ns`, or more than a quarter of `max_bytes` together, go first. Deletes
  * cleared incidents, events, counts and GPUs that are more than `keep_ns` (0: none) older than the newest
- * change in the file, and rows of the ledger behind which it covers more than `keep_ledger_ns`; then, while the
- * file is larger than `max_bytes` (0: no limit), the oldest of them, of the ledger only where it fills half of that.
- * *ret_bytes is the size left. */
+ * change in the file that is not of the future, and rows of the ledger behind which it covers more than
+ * `keep_ledger_ns`; then, while the file is larger than `max_bytes` (0: no limit), the oldest of them, of the ledger
+ * only where it fills half of that. *ret_bytes is the size left. */
 int db_prune(Db *db, const JournalConfig *config, uint64_t *ret_bytes, Err *err);
 
 /* The pause before the disk is tried again, after one of `last_ms` (0: the first failure): doubled up to a limit. */

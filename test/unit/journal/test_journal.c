@@ -1006,6 +1006,56 @@ static size_t prune_rows(const Rig *rig, const LedgerRow *rows, size_t count, ui
     return left;
 }
 
+static uint64_t count_rows(const Rig *rig)
+{
+    sqlite3_stmt *statement;
+    sqlite3 *db;
+
+    assert_int_equal(sqlite3_open(rig->path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(db,
+                                        "SELECT (SELECT count(*) FROM incidents) + (SELECT count(*) FROM events)"
+                                        " + (SELECT count(*) FROM gpu_seen) + (SELECT count(*) FROM counts)"
+                                        " + (SELECT count(*) FROM job_reports)",
+                                        -1, &statement, NULL),
+                     SQLITE_OK);
+    assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
+    const uint64_t count = (uint64_t)sqlite3_column_int64(statement, 0);
+    sqlite3_finalize(statement);
+    sqlite3_close(db);
+    return count;
+}
+
+/* Rows of a clock that lay in the future, here in 2096, make the others not old. */
+static void rows_of_the_future_delete_no_others(void **state)
+{
+    static const char *const times[] = {"1000000000000", "1500000000000", "4000000000000000000"};
+    const JournalConfig config = {.keep_ns = 600 * NS_PER_S, .keep_jobs_ns = 600 * NS_PER_S},
+                        shorter = {.keep_ns = 400 * NS_PER_S, .keep_jobs_ns = 400 * NS_PER_S};
+    Rig *rig = *state;
+    uint64_t bytes;
+    char sql[1024];
+    Db *db;
+
+    must_open(rig);
+    close_it(rig);
+    for (size_t i = 0; i < 3; i++) {
+        snprintf(sql, sizeof sql,
+                 "INSERT INTO incidents VALUES('i%zu', 'cleared', %s, %s, %s, '{}');"
+                 "INSERT INTO events(real_ns, sequence, json) VALUES(%s, 0, '{}');"
+                 "INSERT INTO gpu_seen(uuid, last_real_ns) VALUES('g%zu', %s);"
+                 "INSERT INTO counts VALUES('c%zu', 1, %s);"
+                 "INSERT INTO job_reports(id, running, last_ns) VALUES('j%zu', 0, %s);",
+                 i, times[i], times[i], times[i], times[i], i, times[i], i, times[i], i, times[i]);
+        run_sql(rig, sql);
+    }
+    assert_int_equal(db_open(rig->path, false, &db, NULL), 0);
+    assert_int_equal(db_prune(db, &config, &bytes, NULL), 0);
+    assert_int_equal(count_rows(rig), 15);
+    assert_int_equal(db_prune(db, &shorter, &bytes, NULL), 0); /* of the first time, which is 500 s before the second */
+    assert_int_equal(count_rows(rig), 10);
+    db_close(db);
+}
+
 /* A row's age is the time that the ledger covers behind it: a clock that lies in the future makes no row older, nor
  * does the time in which the node was off. */
 static void a_clock_in_the_future_deletes_no_rows(void **state)
@@ -1436,6 +1486,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(rows_of_the_ledger_grow, set_up, tear_down),
         cmocka_unit_test_setup_teardown(rows_of_the_ledger_are_merged, set_up, tear_down),
         cmocka_unit_test_setup_teardown(old_rows_of_the_ledger_go, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(rows_of_the_future_delete_no_others, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_clock_in_the_future_deletes_no_rows, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_tick_survives_a_kill, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_migration_that_fails_changes_nothing, set_up, tear_down),
