@@ -27,11 +27,12 @@ enum {
 
 typedef struct Job {
     JobReport report;
-    bool restored, started; /* from an earlier run of the agent; seen in this one */
-    bool seen;              /* in this tick */
-    uint64_t last_ns;       /* node's clock: when it was seen last, or restored */
-    double pending_s;       /* time since then */
-    uint64_t saved_ns;      /* when it was put last */
+    bool restored, started;          /* from an earlier run of the agent; seen in this one */
+    bool seen;                       /* in this tick */
+    uint64_t last_ns;                /* node's clock: when it was seen last, or restored */
+    double pending_s;                /* time since then */
+    uint64_t saved_ns;               /* when it was put last */
+    uint64_t lost_hashes[LOST_KEPT]; /* a ring: incidents that were counted as lost */
 } Job;
 
 /* What a work holds of one device in this tick. */
@@ -195,13 +196,30 @@ static void set_owner(const Tick *t, JobReport *r, const Holding *h)
         r->process_real_ns = boot + owner->start_ns;
 }
 
-/* Counts a work that cannot be followed, once. */
-static void count_lost(Jobs *jobs, uint64_t hash)
+/* Whether it was not counted yet, as the next after `count`. */
+static bool note_lost(uint64_t hashes[LOST_KEPT], uint64_t count, uint64_t hash)
 {
     for (size_t i = 0; i < LOST_KEPT; i++)
-        if (jobs->lost_hashes[i] == hash)
-            return;
-    jobs->lost_hashes[jobs->lost++ % LOST_KEPT] = hash;
+        if (hashes[i] == hash)
+            return false;
+    hashes[count % LOST_KEPT] = hash;
+    return true;
+}
+
+static bool has_id(const Jobs *jobs, const char *id)
+{
+    for (size_t i = 0; i < jobs->open.len; i++)
+        if (strcmp(jobs->open.at[i]->report.id, id) == 0)
+            return true;
+    return false;
+}
+
+/* Of two works that begin in one second and have the same hash, the second gets the next one. */
+static void set_id(const Jobs *jobs, JobReport *r, uint64_t real_s, uint64_t hash)
+{
+    do
+        snprintf(r->id, sizeof r->id, "%08" PRIx64 "%04" PRIx64, real_s, hash++ & 0xffff);
+    while (has_id(jobs, r->id));
 }
 
 static Job *open_job(const Tick *t, const Owner *owner)
@@ -211,7 +229,7 @@ static Job *open_job(const Tick *t, const Owner *owner)
     Jobs *jobs = t->jobs;
 
     if (jobs->open.len == JOBS_OPEN_MAX) {
-        count_lost(jobs, hash);
+        jobs->lost += note_lost(jobs->lost_hashes, jobs->lost, hash);
         return NULL;
     }
     Job *job = xcalloc(1, sizeof *job);
@@ -223,7 +241,7 @@ static Job *open_job(const Tick *t, const Owner *owner)
         r->owner.container[0] = '\0';
     r->last_real_ns = node->real_ns;
     r->seen_real_ns = node->real_ns - (uint64_t)(t->s * NS_PER_S);
-    snprintf(r->id, sizeof r->id, "%08" PRIx64 "%04" PRIx64, node->real_ns / NS_PER_S, hash & 0xffff);
+    set_id(jobs, r, node->real_ns / NS_PER_S, hash);
     snprintf(r->node, sizeof r->node, "%s", node->hostname);
     job->last_ns = node->time_ns;
     vec_push(&jobs->open, job);
@@ -463,8 +481,9 @@ static bool holds_device_of(const JobReport *r, const Incident *incident)
     return false;
 }
 
-static void note_problem(JobReport *r, const Incident *incident)
+static void note_problem(Job *job, const Incident *incident)
 {
+    JobReport *r = &job->report;
     JobProblem problem = {.severity = incident->severity,
                           .gpu = incident->device.kind == DEVICE_NODE ? DEVICE_NO_NUMBER : incident->device.index,
                           .first_real_ns = incident->first_real_ns};
@@ -476,7 +495,8 @@ static void note_problem(JobReport *r, const Incident *incident)
             return;
         }
     if (r->problems.len == JOB_PROBLEMS_MAX) {
-        r->problems_lost++;
+        r->problems_lost +=
+            note_lost(job->lost_hashes, r->problems_lost, map_hash(incident->id, strlen(incident->id), 0));
         return;
     }
     memcpy(problem.id, incident->id, sizeof problem.id);
@@ -510,7 +530,7 @@ static void add_tick(const Tick *t, Job *job)
     note_peak(r);
     for (size_t i = 0; i < t->snapshot->incident_count; i++)
         if (holds_device_of(r, t->snapshot->incidents[i]))
-            note_problem(r, t->snapshot->incidents[i]);
+            note_problem(job, t->snapshot->incidents[i]);
 }
 
 /* --- its life ----------------------------------------------------------------------------------------------------- */

@@ -37,6 +37,14 @@ static const char *format_time(char text[CLOCK_TEXT_MAX], uint64_t real_ns)
     return text;
 }
 
+/* How long its first process ran before it was seen. */
+static double find_before_s(const JobReport *r)
+{
+    return r->process_real_ns && r->seen_real_ns > r->process_real_ns
+               ? (double)(r->seen_real_ns - r->process_real_ns) / NS_PER_S
+               : 0;
+}
+
 /* The group's part in the multiprocessors' work; NaN: not known. */
 static double find_work(const UsageDevice *d)
 {
@@ -116,9 +124,7 @@ static void add_note(JobNotes *notes, const char *fmt, ...)
 
 static void note_what_is_missing(const JobReport *r, JobNotes *notes)
 {
-    const double before_s = r->process_real_ns && r->seen_real_ns > r->process_real_ns
-                                ? (double)(r->seen_real_ns - r->process_real_ns) / NS_PER_S
-                                : 0;
+    const double before_s = find_before_s(r);
     double gap_s = 0;
     DurationText text;
 
@@ -152,7 +158,8 @@ static void note_unused(const JobReport *r, JobNotes *notes)
         add_device_name(d, &names);
     }
     if (unused > 0)
-        add_note(notes, "%s %s never used (SM active below 1 %%): %s.", names.text, unused > 1 ? "were" : "was",
+        add_note(notes, "%s %s never used (%s below 1 %%): %s.", names.text, unused > 1 ? "were" : "was",
+                 isfinite(job_mean(r, USAGE_SM)) ? "SM active" : "utilisation",
                  unused < r->devices.len ? "ask for fewer GPUs, or let the program use all of them"
                                          : "this work needs no GPU, or did not find it");
 }
@@ -251,11 +258,12 @@ static void note_throttling(const JobReport *r, JobNotes *notes)
 
 static void note_limit(const JobReport *r, JobNotes *notes)
 {
+    const double ran_s = find_before_s(r) + r->elapsed_s;
     DurationText ran, limit;
 
-    if (r->ending != JOB_RUNS && r->info.limit_s > 0 && r->elapsed_s < short_of_limit * (double)r->info.limit_s)
+    if (r->ending == JOB_LEFT && r->info.limit_s > 0 && ran_s < short_of_limit * (double)r->info.limit_s)
         add_note(notes, "It ran %s of its time limit of %s: a job with a shorter limit can start sooner.",
-                 format_seconds(ran, r->elapsed_s), format_seconds(limit, (double)r->info.limit_s));
+                 format_seconds(ran, ran_s), format_seconds(limit, (double)r->info.limit_s));
 }
 
 void job_find_notes(const JobReport *r, JobNotes *ret)
@@ -413,7 +421,7 @@ static void add_device(const UsageDevice *d, Str *out)
 static void add_times(const JobReport *r, Str *out)
 {
     const uint32_t count = job_slice_count(r);
-    double causes[WHY_END], work, held;
+    double causes[WHY_END], work, known, held;
     size_t rows = 0;
 
     str_add(out, "\nVerdicts by time\n");
@@ -429,13 +437,18 @@ static void add_times(const JobReport *r, Str *out)
         }
         to = rows + 1 == ROWS_MAX ? count : to;
         held = sum_causes(r, from, to, causes);
-        work = 0;
-        for (uint32_t i = from; i < to; i++)
+        work = known = 0;
+        for (uint32_t i = from; i < to; i++) {
             work += (double)r->slices[i].busy;
+            known += (double)r->slices[i].known;
+        }
         str_addf(out, "  %8s to %-8s", format_seconds(begin, from * r->slice_s),
                  format_seconds(end, fmin(to * r->slice_s, r->elapsed_s)));
         if (held > 0) {
-            str_addf(out, " work %3.0f %%  ", 100 * work / held);
+            if (known > 0)
+                str_addf(out, " work %3.0f %%  ", 100 * work / known);
+            else
+                str_add(out, " work   -    ");
             add_causes(causes, held, out);
         } else {
             str_add(out, " nothing was seen");

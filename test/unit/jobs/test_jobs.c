@@ -15,7 +15,7 @@
 #include "base/yaml.h"
 #include "service/jobs/job_report.h"
 
-enum { GPUS = 8, HOLDINGS_MAX = 160, MIB = 1 << 20 };
+enum { GPUS = 8, HOLDINGS_MAX = 160, INCIDENTS = 20, MIB = 1 << 20 };
 
 /* A node, who holds what of it, and what was put. */
 typedef struct Rig {
@@ -26,7 +26,7 @@ typedef struct Rig {
     double energy_mj[GPUS];
     Holding holdings[HOLDINGS_MAX];
     size_t held;
-    const Incident *incidents[1];
+    const Incident *incidents[INCIDENTS];
     size_t incident_count;
     JobInfoList infos;
     const Prices *prices;
@@ -519,6 +519,47 @@ static void incidents_are_kept_once(void **state)
     assert_int_equal(r->problems.at[0].gpu, 1);
 }
 
+static void incidents_beyond_the_most_are_counted_once(void **state)
+{
+    Rig *rig = *state;
+    static Incident incidents[INCIDENTS];
+
+    for (size_t i = 0; i < INCIDENTS; i++) {
+        snprintf(incidents[i].id, sizeof incidents[i].id, "i%zu", i);
+        incidents[i].device = rig->gpus[0].reading.device;
+        rig->incidents[i] = &incidents[i];
+    }
+    rig->incident_count = INCIDENTS;
+    ticks(rig, 1);
+    hold_job(rig, 0, 1, "1");
+    ticks(rig, 30);
+    const JobReport *r = find_open(rig, "1");
+    assert_int_equal(r->problems.len, JOB_PROBLEMS_MAX);
+    assert_int_equal(r->problems_lost, INCIDENTS - JOB_PROBLEMS_MAX);
+}
+
+/* Ids have 16 bits of a hash: of so many works that begin in one second some have the same. */
+static void works_of_one_second_have_their_own_ids(void **state)
+{
+    Rig *rig = *state;
+    char job[16];
+
+    ticks(rig, 1);
+    for (unsigned round = 0; round < 100; round++) {
+        jobs_free(rig->jobs);
+        rig->jobs = jobs_new();
+        rig->held = 0;
+        for (size_t i = 0; i < JOBS_OPEN_MAX; i++) {
+            snprintf(job, sizeof job, "%zu", round * JOBS_OPEN_MAX + i);
+            hold_job(rig, i % GPUS, 0.125, job);
+        }
+        ticks(rig, 1);
+        for (size_t i = 0; i < jobs_count(rig->jobs); i++)
+            for (size_t k = 0; k < i; k++)
+                assert_string_not_equal(jobs_at(rig->jobs, i)->id, jobs_at(rig->jobs, k)->id);
+    }
+}
+
 static void cost_is_by_the_price_in_force(void **state)
 {
     Rig *rig = *state;
@@ -591,6 +632,32 @@ static void advice_is_what_the_numbers_support(void **state)
     assert_true(has_note(last_put(rig), "It ran 1m59s of its time limit of 1d"));
 }
 
+/* The time before an agent saw it, or after, is time of the job too. */
+static void a_job_that_was_seen_in_part_was_not_short(void **state)
+{
+    Rig *rig = *state;
+    static const JobInfo info = {.job = "1", .limit_s = 86400};
+    Holding *h = hold_job(rig, 0, 1, "1");
+
+    rig->infos = (JobInfoList){&info, 1};
+    rig->boot_real_ns = rig->node.real_ns - 9000 * NS_PER_S;
+    h->owner.pid = 7;
+    h->owner.start_ns = NS_PER_S; /* 8999 s ago */
+    ticks(rig, 120);
+    rig->held = 0;
+    ticks(rig, (size_t)(JOB_LEFT_MANAGER_NS / NS_PER_S));
+    assert_int_equal(last_put(rig)->ending, JOB_LEFT);
+    assert_false(has_note(last_put(rig), "time limit"));
+    rig->boot_real_ns = 0;
+    hold_job(rig, 0, 1, "1");
+    ticks(rig, 65);
+    rig->held = 0;
+    restart(rig, 60000);
+    ticks(rig, (size_t)(JOB_LEFT_MANAGER_NS / NS_PER_S) + 1);
+    assert_int_equal(last_put(rig)->ending, JOB_MISSED);
+    assert_false(has_note(last_put(rig), "time limit"));
+}
+
 static void every_form_says_it(void **state)
 {
     Rig *rig = *state;
@@ -614,6 +681,16 @@ static void every_form_says_it(void **state)
     str_clear(&list);
     jobs_text(NULL, 0, &style, &list);
     assert_string_equal(list.text, "No job, pod or container has held a GPU in this time\n");
+
+    sample_set_absent(&rig->gpus[0].reading.sample[METRIC_PROF_SM_ACTIVE], 1, ABSENCE_NO_DATA);
+    sample_set_absent(&rig->gpus[0].reading.sample[METRIC_GPU_UTIL], 1, ABSENCE_NO_DATA);
+    ticks(rig, 39); /* without readings: the text and the page say the work of the time with some */
+    str_clear(&text);
+    str_clear(&page);
+    job_text(find_open(rig, "1"), &style, &text);
+    job_html(find_open(rig, "1"), rig->node.real_ns, &page);
+    assert_non_null(strstr(text.text, " work  80 %  computing on tensor cores 100 %\n"));
+    assert_non_null(strstr(page.text, "<title>work 80 %, "));
 }
 
 /* The journal's bytes may be damaged: whatever is read is printed without harm, and written as it was read. */
@@ -643,6 +720,12 @@ static void damaged_reports(void **state)
             job_html(&read.at[0], 0, &out);
             job_line(&read.at[0], &out);
             job_json(&read.at[0], &out);
+            if (read.len == 1 && read.at[0].ending == JOB_RUNS) { /* and goes on */
+                jobs_free(rig->jobs);
+                rig->jobs = jobs_new();
+                jobs_restore(rig->jobs, &read.at[0]);
+                ticks(rig, 3);
+            }
         }
         *at = was;
         job_reports_done(&read);
@@ -675,8 +758,11 @@ int main(void)
         RIGGED(a_job_goes_on_over_a_restart),
         RIGGED(a_job_that_ended_while_no_agent_ran),
         RIGGED(incidents_are_kept_once),
+        RIGGED(incidents_beyond_the_most_are_counted_once),
+        RIGGED(works_of_one_second_have_their_own_ids),
         RIGGED(cost_is_by_the_price_in_force),
         RIGGED(advice_is_what_the_numbers_support),
+        RIGGED(a_job_that_was_seen_in_part_was_not_short),
         RIGGED(every_form_says_it),
         RIGGED(damaged_reports),
     };
