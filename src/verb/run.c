@@ -180,12 +180,20 @@ static void stop_self(void)
     sigprocmask(SIG_BLOCK, &set, NULL);
 }
 
+/* The terminal sends to the whole foreground group, but when it hangs up to the leader of its session alone
+ * (drivers/tty/tty_jobctrl.c, tty_signal_session_leader), which the command would be without us. */
+static bool is_terminals(const struct signalfd_siginfo *si)
+{
+    const bool hangup = si->ssi_signo == SIGHUP || si->ssi_signo == SIGCONT;
+
+    return si->ssi_code > 0 /* sent by the kernel */ && !(hangup && getsid(0) == getpid());
+}
+
 static void pass_signal(Run *run, const struct signalfd_siginfo *si)
 {
     const bool group = witness_saw(&run->witness, (int)si->ssi_signo);
-    const bool terminal = si->ssi_code > 0; /* sent by the kernel */
 
-    if (!terminal && !(group && getpgid(run->pid) == getpgrp()))
+    if (!is_terminals(si) && !(group && getpgid(run->pid) == getpgrp()))
         kill(run->pid, (int)si->ssi_signo);
 }
 

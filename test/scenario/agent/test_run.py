@@ -366,6 +366,22 @@ def test_the_terminal_is_the_commands(run_on):
         os.close(ours)
 
 
+def test_a_terminal_that_goes_ends_the_command(run_on):
+    """It tells the leader of its session alone, which is `stoker run` where a login runs nothing else."""
+    run_on("exit 0").end()
+    env, folder = run_on.node.env, run_on.node.tmp
+    script = f"trap 'touch hung-up; exit 0' HUP; touch ready; {WAIT}"
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(folder)
+        os.execve(run_on.node.stoker, ["stoker", "run", "--report", "report.json", "sh", "-c", script], env)
+    until(lambda: (folder / "ready").exists(), "not started")
+    os.close(terminal)
+    until(lambda: (folder / "hung-up").exists(), "the command is not told")
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert json.loads((folder / "report.json").read_text())["signal"] is None
+
+
 def test_the_command_stops_and_goes_on_with_its_group(run_on):
     run = run_on(f"echo $$ > pid; exec sh -c '{WAIT}'", process_group=0)
     pid = until(lambda: (run.folder / "pid").exists() and int((run.folder / "pid").read_text()), "not started")
