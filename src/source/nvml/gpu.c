@@ -387,7 +387,7 @@ static void read_paces(NvmlGpu *gpu, uint32_t paces)
     if (paces & 1 << METRIC_PACE_NORMAL) {
         nvml_mig_read(gpu);
         nvml_gpm_read(gpu);
-        nvml_processes_read(gpu);
+        nvml_processes_read(gpu, paces & 1 << METRIC_PACE_SLOW);
     }
     nvml_links_read(gpu, paces);
     if (paces & 1 << METRIC_PACE_SLOW) {

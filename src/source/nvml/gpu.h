@@ -74,6 +74,7 @@ typedef struct NvmlProcesses {
     uint64_t since_us; /* the driver's time from which on shares are asked for */
     uint64_t next_us;  /* what since_us becomes a second after next_ns; 0: nothing read yet */
     uint64_t next_ns;
+    uint32_t slow_reads; /* of the lists, in a row until now */
     bool changed;
 } NvmlProcesses;
 

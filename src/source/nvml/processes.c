@@ -3,7 +3,8 @@
  * Processes of a GPU at pace NORMAL: the driver's lists of compute, graphics and MPS processes as one, with memory and
  * share of the GPU. A process in several lists comes once, as a compute process. The whole list is absent where the
  * driver refuses one of its parts, so a missing process is really not there. Of more than NODE_PROCESSES_MAX those
- * with the most memory are kept, and the count says all.
+ * with the most memory are kept, and the count says all. All other values, and the GPUs after this one, wait for the
+ * lists: where these are slow they are read at pace SLOW alone.
  */
 #include "source/nvml/readers.h"
 
@@ -22,8 +23,11 @@ enum {
     ROOM_MAX = 16384, /* a longer list is not believed */
     ROOM_MORE = 16,   /* beyond what the driver wants, as lists grow between two calls */
     TRIES = 4,
+    SLOW_READS = 3, /* in a row: one may be an accident of the machine */
     LARGE_ENTRIES = 535, /* drivers that shipped _v3 with entries of 32 bytes by mistake */
 };
+
+#define SLOW_READ_NS (50 * NS_PER_MS)
 
 typedef enum Kind { KIND_COMPUTE, KIND_GRAPHICS, KIND_MPS, KIND_END } Kind;
 
@@ -256,16 +260,12 @@ static void set_absent(NvmlGpu *gpu, Absence why)
     gpu->processes.changed = true;
 }
 
-void nvml_processes_read(NvmlGpu *gpu)
+static void read_processes(NvmlGpu *gpu)
 {
     Found found = {0};
-    nvmlReturn_t r;
-    Absence why;
+    const nvmlReturn_t r = read_lists(gpu, &found);
+    const Absence why = nvml_gpu_count_answer(gpu, r);
 
-    if (!gpu->reader->plan.board.want_processes || gpu->target.trouble)
-        return;
-    r = read_lists(gpu, &found);
-    why = nvml_gpu_count_answer(gpu, r);
     if (r != NVML_SUCCESS) {
         set_absent(gpu, why);
     } else {
@@ -276,6 +276,18 @@ void nvml_processes_read(NvmlGpu *gpu)
         gpu->processes.changed = true;
     }
     vec_done(&found);
+}
+
+void nvml_processes_read(NvmlGpu *gpu, bool slow_pace)
+{
+    NvmlProcesses *processes = &gpu->processes;
+    const uint64_t start_ns = board_kernel_now();
+
+    if (!gpu->reader->plan.board.want_processes || gpu->target.trouble ||
+        (processes->slow_reads >= SLOW_READS && !slow_pace))
+        return;
+    read_processes(gpu);
+    processes->slow_reads = board_kernel_now() - start_ns >= SLOW_READ_NS ? processes->slow_reads + 1 : 0;
 }
 
 void nvml_processes_set_absent(NvmlGpu *gpu, Absence why)

@@ -130,9 +130,10 @@ void nvml_counters_close(NvmlCounters *counters);
 /* Opens or closes the engine, or starts one watch that is due. Accepts NULL. */
 void nvml_counters_step(NvmlCounters *counters);
 
-/* Processes of a GPU (processes.c). Does nothing where the plan does not want them. */
+/* Processes of a GPU (processes.c), in each pass of pace NORMAL. Does nothing where the plan does not want them, or
+ * where the lists are slow and this is no pass of pace SLOW. */
 
-void nvml_processes_read(NvmlGpu *gpu);
+void nvml_processes_read(NvmlGpu *gpu, bool slow_pace);
 /* Makes the list absent. */
 void nvml_processes_set_absent(NvmlGpu *gpu, Absence why);
 

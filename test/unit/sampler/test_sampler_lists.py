@@ -146,6 +146,26 @@ def test_processes_are_listed_at_the_normal_pace(node, puppet):
     p.until("one", lambda b: len(processes(b)) == 1)
 
 
+def test_slow_lists_of_processes_wait_for_the_slow_pace(node, puppet):
+    """A pass with them takes 100 ms or more. The next slow turn is an hour away, or comes with a new plan."""
+    n, p = begin(node, puppet, scenario(ONE, WORK), wishes=("processes",), slow_ms=3600 * 1000)
+    p.until("two", lambda b: len(processes(b)) == 2)
+    passed = lambda b: b["gpus"][0]["pass_ns"]
+    n.inject("hang", "gpu=0", "nvmlDeviceGetComputeRunningProcesses_v3", "delay=100ms")
+    p.until("a slow pass", lambda b: passed(b) >= 100e6)
+    p.until("quick passes", lambda b: 0 < passed(b) < 100e6)
+    n.inject("hang", "clear=on")
+    n.inject("stop", "a")
+    before = p.dump()["samplers"][0]["passes"]
+    board = p.until("more passes", lambda b: b["samplers"][0]["passes"] > before + 3)
+    assert len(processes(board)) == 2
+    p.plan("none", slow_ms=50)
+    p.until("one", lambda b: len(processes(b)) == 1)
+    p.plan("none", slow_ms=3600 * 1000)  # the lists are quick again
+    n.inject("stop", "b")
+    p.until("none", lambda b: processes(b) == [])
+
+
 def test_processes_of_mig_devices(node, puppet):
     work = ("  - {name: a, kind: decode, gpus: 0, mig: 0, independent: yes}\n"
             "  - {name: b, kind: decode, gpus: 0, mig: 1, independent: yes}\n")
