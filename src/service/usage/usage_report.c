@@ -9,6 +9,7 @@
 #include "base/duration.h"
 #include "base/human.h"
 #include "base/json.h"
+#include "service/report/table.h"
 #include "service/status/status.h"
 
 static const double wh_joules = 3600, kwh_joules = 3.6e6;
@@ -301,11 +302,19 @@ static void add_head(const Usage *usage, const UsageRun *run, Str *out)
     str_addc(out, '\n');
 }
 
+/* It may quote a server. */
+static void add_note(const char *note, bool utf8, Str *out)
+{
+    str_add(out, "  note: ");
+    clean_add(out, note, utf8);
+    str_addc(out, '\n');
+}
+
 void usage_text(const Usage *usage, const UsageRun *run, bool utf8, Str *out)
 {
     add_head(usage, run, out);
     for (size_t i = 0; i < run->note_count; i++)
-        str_addf(out, "  note: %s\n", run->notes[i]);
+        add_note(run->notes[i], utf8, out);
     for (uint32_t i = 0; i < usage->device_count; i++)
         if (is_used(&usage->devices[i]))
             add_device(&usage->devices[i], utf8, out);

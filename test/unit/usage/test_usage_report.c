@@ -18,7 +18,7 @@ static const double gib = 1073741824.0;
 
 /* A command that had GPU 3 for 100 s, half of it, a MIG instance of GPU 4 for 50 s, and not GPU 5. */
 static Usage usage;
-static const char *const notes[] = {"a note", "and another"};
+static const char *const notes[] = {"a note", "and another", "status 500: \033[31mred\r\n\xff"};
 static UsageRun run;
 
 static void put_mean(UsageDevice *d, UsageMean mean, double own, double all)
@@ -141,6 +141,7 @@ static void each_line_says_its_numbers(void **state)
     expect_lines("stoker run: train: 2m10s, exit status 3; 2 GPUs, 6.9 Wh, 21.0 GiB of GPU memory at its peak\n"
                  "  note: a note\n"
                  "  note: and another\n"
+                 "  note: status 500: ?[31mred? ?\n" /* a terminal obeys no server */
                  "\n"
                  "GPU 3 H100: held for 1m40s, shared: 50 % of its work is this command's, by the driver's samples\n"
                  "  activity   working 60 %, waiting (input) 40 %\n"
