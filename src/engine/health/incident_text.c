@@ -11,6 +11,7 @@
 #include "base/str.h"
 
 enum {
+    SXID_MIN = 10000, /* codes of GPUs are below */
     ID_WIDTH = 9,
     ID_WIDTH_MAX = 13,
     CLOCK_AT = 11,
@@ -117,9 +118,11 @@ static const char *find_rest_after_thing(const Incident *incident, const char *t
     return NULL;
 }
 
-static const char *find_code_word(const Incident *incident)
+static const char *find_code_word(const Incident *incident, int32_t code)
 {
-    return device_is_switch(&incident->device) || incident->code >= 10000 ? "SXid" : "XID";
+    const bool of_switch = device_is_switch(&incident->device) && code == incident->code;
+
+    return of_switch || code >= SXID_MIN ? "SXid" : "XID";
 }
 
 /* What is wrong, in the class's words; where the driver decides what it takes, in its. */
@@ -163,9 +166,9 @@ static void write_title(const Incident *incident, const FaultClass *class, Str *
     if (!class->by_code && !class->by_process)
         return;
     if (incident->code != 0 && incident->process[0] != '\0')
-        str_addf(out, " (%s %d, %s)", find_code_word(incident), incident->code, incident->process);
+        str_addf(out, " (%s %d, %s)", find_code_word(incident, incident->code), incident->code, incident->process);
     else if (incident->code != 0)
-        str_addf(out, " (%s %d)", find_code_word(incident), incident->code);
+        str_addf(out, " (%s %d)", find_code_word(incident, incident->code), incident->code);
     else if (incident->process[0] != '\0')
         str_addf(out, " (%s)", incident->process);
 }
@@ -204,7 +207,8 @@ static void add_evidence(const Incident *incident, const IncidentEvidence *evide
 
     clock_format(when, evidence->real_ns);
     if (evidence->code != 0)
-        str_addf(out, "%s %d %s", find_code_word(incident), evidence->code, find_origin_words(evidence->origin));
+        str_addf(out, "%s %d %s", find_code_word(incident, evidence->code), evidence->code,
+                 find_origin_words(evidence->origin));
     else
         add_shortened(evidence->text, room, out);
     str_addf(out, " at %.*s UTC", CLOCK_LEN, when + CLOCK_AT);
@@ -247,11 +251,23 @@ static bool is_told(const IncidentEvidence *const *signs, uint32_t count, int32_
     return false;
 }
 
+/* "; with XID 45", ", 119", ", SXid 20034"; `last` is the word before the code before, "" for the first. */
+static const char *add_other_code(const Incident *incident, int32_t code, const char *begin, const char *last, Str *out)
+{
+    const char *word = find_code_word(incident, code);
+
+    str_add(out, *last ? ", " : begin);
+    if (strcmp(word, last) != 0)
+        str_addf(out, "%s ", word);
+    str_addf(out, "%d", code);
+    return word;
+}
+
 static void write_reason(const Incident *incident, uint32_t most, int room, Str *out)
 {
     const IncidentEvidence *signs[SIGNS_MAX];
     const uint32_t told = pick_signs(incident, signs, most);
-    uint32_t others = 0;
+    const char *word = "";
 
     for (uint32_t i = 0; i < told; i++) {
         if (i > 0)
@@ -262,7 +278,7 @@ static void write_reason(const Incident *incident, uint32_t most, int room, Str 
         str_addf(out, " (%llu times)", (unsigned long long)incident->count);
     for (uint32_t i = 0; i < incident->code_count; i++)
         if (incident->codes[i] != incident->code && !is_told(signs, told, incident->codes[i]))
-            str_addf(out, "%s%d", others++ > 0 ? ", " : told > 0 ? "; with XID " : "XID ", incident->codes[i]);
+            word = add_other_code(incident, incident->codes[i], told > 0 ? "; with " : "", word, out);
     if (out->len > 0)
         str_add(out, ". ");
 }
