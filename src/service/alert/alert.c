@@ -298,13 +298,13 @@ static void send_due(uv_timer_t *timer)
 
 /* --- configuration ------------------------------------------------------------------------------------------------ */
 
-int alerts_check(const YamlNode *node, const Catalogue *catalogue, Str *notes, Err *err)
+int alerts_check(const YamlNode *node, const Catalogue *catalogue, uint32_t gpus, Str *notes, Err *err)
 {
     AlertTree *tree = NULL;
 
     TRY(alert_tree_new(node, catalogue, &tree, err));
     if (notes)
-        alert_tree_add_notes(tree, notes);
+        alert_tree_add_notes(tree, gpus, notes);
     alert_tree_free(tree);
     return 0;
 }
@@ -401,7 +401,7 @@ static void log_notes(const Alerts *alerts, const AlertTree *tree)
 {
     CLEANUP(str_done) Str notes = str_limited(65536);
 
-    alert_tree_add_notes(tree, &notes);
+    alert_tree_add_notes(tree, 0, &notes);
     for (char *rest = notes.text, *line; (line = strsep(&rest, "\n")) && *line;)
         log_write(alerts->config.log, LOG_LEVEL_WARN, "%s", line);
 }

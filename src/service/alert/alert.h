@@ -45,7 +45,7 @@ typedef struct AlertsConfig {
 /* Reads and checks the configuration alone: the error names file, line, column. Files of secrets are read too, those
  * of TLS must be there. What is allowed and hardly meant is appended to `notes` (NULL: not told), a line each; the
  * other functions log it. */
-int alerts_check(const YamlNode *tree, const Catalogue *catalogue, Str *notes, Err *err);
+int alerts_check(const YamlNode *tree, const Catalogue *catalogue, uint32_t gpus, Str *notes, Err *err);
 /* Takes up what the outbox still holds. */
 int alerts_new(uv_loop_t *loop, const AlertsConfig *config, Alerts **ret, Err *err);
 /* Where this node's pages are found ("http://node:9400/"), where no external URL is given: known once the doors are

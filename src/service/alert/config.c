@@ -621,7 +621,19 @@ static bool is_received(const AlertTree *tree, FaultRoute route)
     return false;
 }
 
-void alert_tree_add_notes(const AlertTree *tree, Str *out)
+static void add_gpu_notes(const AlertTree *tree, uint32_t gpus, Str *out)
+{
+    for (size_t i = 0; i < tree->route_count; i++)
+        for (size_t k = 0; k < tree->routes[i].gpus.len; k++) {
+            const char *text = tree->routes[i].gpus.items[k];
+            uint64_t index;
+
+            if (number_parse_u64(text, 0, 4096, &index, NULL) == 0 && index >= gpus)
+                str_addf(out, "alerts: a route names GPU %s, this node has %u GPUs\n", text, gpus);
+        }
+}
+
+void alert_tree_add_notes(const AlertTree *tree, uint32_t gpus, Str *out)
 {
     for (size_t i = 0; i < tree->receiver_count; i++) {
         const ReceiverConfig *receiver = &tree->receivers[i];
@@ -634,6 +646,8 @@ void alert_tree_add_notes(const AlertTree *tree, Str *out)
     for (FaultRoute route = ROUTE_NONE + 1; tree->receiver_count && route < ROUTE_END; route++)
         if (!is_received(tree, route))
             str_addf(out, "alerts: incidents of route '%s' reach nobody\n", fault_routes[route].key);
+    if (gpus > 0)
+        add_gpu_notes(tree, gpus, out);
 }
 
 void alert_tree_free(AlertTree *tree)

@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "base/number.h"
 #include "service/incident/incident.h"
+#include "source/pci/pci.h"
 #include "source/proc/task.h"
 
 CLEANUP_POINTER(Catalogue, catalogue_free);
@@ -519,6 +520,17 @@ static int load_catalogue(const AgentConfig *config, Catalogue **ret, Err *err)
     return 0;
 }
 
+/* How many GPUs an index can name: as many as are expected or on the bus; 0: not known. */
+static uint32_t count_gpus(const AgentOptions *options)
+{
+    size_t on_bus = 0;
+    Err err;
+
+    if (pci_scan(options->root ? options->root : "", NULL, 0, &on_bus, NULL, &err) < 0)
+        on_bus = 0;
+    return options->gpus_expected > (int64_t)on_bus ? (uint32_t)options->gpus_expected : (uint32_t)on_bus;
+}
+
 int triage_check(const AgentConfig *config, Str *notes, Err *err)
 {
     CLEANUP(catalogue_free_at) Catalogue *catalogue = NULL;
@@ -526,7 +538,7 @@ int triage_check(const AgentConfig *config, Str *notes, Err *err)
 
     TRY(load_catalogue(config, &catalogue, err));
     TRY(maintenance_configure(maintenance, config->o.maintenance, err));
-    return alerts_check(config->o.alerts, catalogue, notes, err);
+    return alerts_check(config->o.alerts, catalogue, count_gpus(&config->o), notes, err);
 }
 
 static void restore_from_journal(Triage *triage, JournalKept *kept)

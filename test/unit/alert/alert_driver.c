@@ -347,7 +347,7 @@ static int check(const YamlNode *tree)
     int rc = catalogue_new(NULL, 0, &catalogue, &err);
 
     if (rc == 0)
-        rc = alerts_check(tree, catalogue, &notes, &err);
+        rc = alerts_check(tree, catalogue, 8, &notes, &err);
     puts(rc < 0 ? err.text : notes.len ? notes.text : "fine");
     return rc == 0 ? 0 : 1;
 }

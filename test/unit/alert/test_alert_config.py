@@ -107,9 +107,10 @@ def test_what_is_hardly_meant_is_said(exe, tmp_path):
 receivers: {a: {journald: }, b: {journald: }, c: {command: [/nowhere/page]}, d: {command: [found-in-path]}}
 routes:
   - {receivers: [a, c, d], match: {route: page, class: ["gpu-l?st", "ecc-*"]}}
-  - {receivers: [], match: {route: ticket}}
+  - {receivers: [], match: {route: ticket, gpu: [0, 7, 8, GPU-8]}}
 """) == ("alerts: no route leads to receiver 'b'\n" + NO_SCRIPT.format("c", "/nowhere/page") +
-         "alerts: incidents of route 'user' reach nobody\nalerts: incidents of route 'ticket' reach nobody")
+         "alerts: incidents of route 'user' reach nobody\nalerts: incidents of route 'ticket' reach nobody\n"
+         "alerts: a route names GPU 8, this node has 8 GPUs")
 
 
 def test_none_is_fine(exe, tmp_path):
