@@ -221,7 +221,7 @@ def test_ticks_come_as_a_stream(shared_agent):
 
 
 def test_status_is_one_screen_with_and_without_an_agent(agent_on):
-    node, agent = agent_on()
+    node, agent = agent_on("healthy-training")  # of which no GPU waits: nothing is added once more is known
 
     def one_screen():
         asked = agent.verb("status")

@@ -214,7 +214,7 @@ def test_sixteen_gpus(make_node, make_agent, tmp_path):
     node.inject("lost", "gpu=15")
     until(lambda: agent.gpu(15)["state"] == "lost", agent.log_text)
     until(lambda: agent.fresh(range(15)) and not agent.page().all(TEMP, gpu="15"), agent.log_text)
-    assert agent.verb("status").stdout.count("\n") < 30
+    assert agent.verb("status").stdout.count("\n") < 40  # the fault, why the others wait, and a line each
 
 
 def test_fifty_six_mig_devices(make_node, make_agent, pytestconfig):
