@@ -118,8 +118,8 @@ def place(make_node, make_agent, tmp_path, tmp_path_factory):
     agent = make_agent({**make_node(scene).env, **api.env},
                        options=["-k", "--pod-resources-kubelet-socket", path, "--kubernetes-period", "100ms", "--kubernetes-enable-dra",
                                 "--kubernetes-account", api.account, "--nvidia-resource-names", "nvidia.com/gpu.shared"])
-    gpus = agent.gpus()
-    uuids, instances = [g["uuid"] for g in gpus], [i["uuid"] for i in gpus[6]["instances"]]
+    uuids, instances = until(lambda: (g := agent.gpus()) and len(g[6]["instances"]) == 2 and
+                             ([x["uuid"] for x in g], [i["uuid"] for i in g[6]["instances"]]), agent.log_text)
     api.lists[SLICES] = [resource_slice({"gpu-3": {"uuid": uuids[3], "type": "gpu"}})]
     with Service(path) as service:
         service.pods = [
