@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "base/cleanup.h"
 #include "base/duration.h"
+#include "base/utf8.h"
 #include "base/vec.h"
 #include "source/proc/task.h"
 #include "source/proc/who.h"
@@ -278,12 +279,19 @@ void user_name(const UserNames *names, uint32_t uid, char out[PROCESS_USER_CAP])
 
 enum { PID_CAP = 16, STATUS_CAP = 4096, CGROUP_CAP = 8192, IO_CAP = 512 };
 
-/* A process names itself as it likes: what would move the cursor is shown as '?'. */
+/* A process names itself as it likes: what a terminal would obey, or what is no UTF-8, is shown as '?'. */
 static void hide_controls(char *text, size_t len)
 {
-    for (size_t i = 0; i < len; i++)
-        if (iscntrl((unsigned char)text[i]))
-            text[i] = '?';
+    for (size_t i = 0; i < len;) {
+        uint32_t c = 0;
+        size_t bytes = utf8_read(text + i, len - i, &c);
+
+        if (bytes == 0 || utf8_columns(c) < 0) {
+            bytes = bytes ? bytes : 1;
+            memset(text + i, '?', bytes);
+        }
+        i += bytes;
+    }
 }
 
 static void read_name(const char *root, const char *pid, ProcessOwner *owner)
