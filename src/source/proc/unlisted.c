@@ -189,15 +189,28 @@ static void add_device(Unlisted *u, const UnlistedTask *task, const char *text, 
         vec_push(&u->devices, row);
 }
 
+/* What did not fit has lost the end of its last variable, which would tell of fewer GPUs. */
+static void drop_cut_variable(char text[UNLISTED_ENVIRON_MAX])
+{
+    for (size_t i = UNLISTED_ENVIRON_MAX - 2; text[i]; i--) {
+        text[i] = '\0';
+        if (i == 0)
+            return;
+    }
+}
+
 static void read_task(Unlisted *u, const char *root, const char *pid, UnlistedTask *task)
 {
     CLEANUP_FREE char *text = xcalloc(UNLISTED_ENVIRON_MAX + 2, 1);
     const int rc = proc_text(root, pid, "environ", text, UNLISTED_ENVIRON_MAX, NULL);
+    drop_cut_variable(text);
     const JobEnviron e = read_variables(rc < 0 ? "" : text);
     const size_t digits = e.job ? strspn(e.job, "0123456789") : 0;
     int count = 0;
 
     u->environ_denied |= rc == -EACCES || rc == -EPERM;
+    if (rc == 0 && !text[0])
+        task->start_ns = 0; /* the program is being loaded: read again in the next scan */
     if (digits == 0 || digits >= sizeof task->job || e.job[digits])
         return;
     memcpy(task->job, e.job, digits + 1);

@@ -229,7 +229,15 @@ static void tasks_of_jobs(void **state)
     tree_file(&tree, "proc/31/environ", "SLURM_JOB_ID=9%c", 0); /* read once */
     scan(&seen, (int[]){32, 0});
     expect_devices(&seen, "4711:0 4711:3 ");
-    start(31, "slurm_script", 30, 2); /* another process with its pid */
+    start(31, "slurm_script", 30, 3); /* another process with its pid, which is being loaded */
+    tree_file(&tree, "proc/31/environ", "%s", "");
+    scan(&seen, (int[]){32, 0});
+    expect_devices(&seen, "");
+    tree_file(&tree, "proc/31/environ", "SLURM_JOB_ID=8%cSLURM_JOB_GPUS=5%c", 0, 0);
+    scan(&seen, (int[]){32, 0});
+    expect_devices(&seen, "8:5 ");
+    tree_file(&tree, "proc/31/environ", "SLURM_JOB_ID=9%c", 0);
+    start(31, "slurm_script", 30, 2); /* another one */
     scan(&seen, (int[]){32, 0});
     expect_devices(&seen, "");
     assert_string_equal(seen.processes.at[0].job, "9");
@@ -277,6 +285,30 @@ static void gpus_of_an_environment(void **state)
     }
 }
 
+/* The last variable of an environment that is too long is not believed: a part of it would name fewer GPUs. */
+static void an_environment_that_is_too_long(void **state)
+{
+    enum { BEFORE = sizeof "SLURM_JOB_ID=7" + sizeof "SLURM_JOB_GPUS=0" - 1 };
+    char filler[UNLISTED_ENVIRON_MAX];
+
+    (void)state;
+    for (int fits = 0; fits < 2; fits++) {
+        const size_t len = (size_t)(UNLISTED_ENVIRON_MAX - 1 - BEFORE) - 1 - (fits ? sizeof ",1" - 1 + 1 : 0);
+        HostScan seen = {.rc = 0};
+
+        memset(filler, 'x', len);
+        filler[len] = '\0';
+        start(30, "slurmstepd", 1, 1);
+        start(31, "a", 30, 2);
+        tree_file(&tree, "proc/31/environ", "SLURM_JOB_ID=7%c%s%cSLURM_JOB_GPUS=0,1%cMORE=%s%c", 0, filler, 0, 0, filler,
+                  0);
+        scan(&seen, (int[]){0});
+        scan(&seen, (int[]){0});
+        expect_devices(&seen, fits ? "7:0 7:1 " : "");
+        host_scan_done(&seen);
+    }
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
@@ -286,6 +318,7 @@ int main(void)
         TEST(what_may_not_be_read_is_said),
         TEST(tasks_of_jobs),
         TEST(gpus_of_an_environment),
+        TEST(an_environment_that_is_too_long),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
