@@ -261,7 +261,7 @@ export function verdictBlock() {
   } };
 }
 
-const ownersKey = (gpu) => (gpu.holdings ?? []).map(({ owner }) => [owner.user, owner.job, owner.pod, owner.container].join("/")).join();
+const ownersKey = (gpu) => (gpu.holdings ?? []).map(({ owner }) => [owner.user, owner.job, owner.namespace, owner.pod, owner.container].join("/")).join();
 
 /* GPUs that somebody has and that do not work, those of one cause and owner together. */
 export function idleGroups() {

@@ -576,15 +576,23 @@ static bool is_noticed(const NodeGpu *gpu)
     return gpu->activity.word == ACTIVITY_WAITING || gpu->activity.word == ACTIVITY_IDLE_HELD;
 }
 
-static bool is_same_notice(const StatusScreen *s, const NodeGpu *a, const NodeGpu *b)
+static bool has_same_owners(const StatusScreen *s, const NodeGpu *a, const NodeGpu *b)
 {
-    const Why *x = node_why(a, NULL), *y = node_why(b, NULL);
     size_t first, second;
     const Holding *one = who_list(s->seen, a, NULL, &first), *other = who_list(s->seen, b, NULL, &second);
 
+    for (size_t i = 0; first == second && i < first; i++)
+        if (!owner_is_same(&one[i].owner, &other[i].owner))
+            return false;
+    return first == second;
+}
+
+static bool is_same_notice(const StatusScreen *s, const NodeGpu *a, const NodeGpu *b)
+{
+    const Why *x = node_why(a, NULL), *y = node_why(b, NULL);
+
     return a->activity.word == b->activity.word && a->activity.cause == b->activity.cause && x->count == y->count &&
-           (x->count == 0 || x->verdicts[0].cause == y->verdicts[0].cause) && first == second &&
-           (first == 0 || owner_is_same(&one->owner, &other->owner));
+           (x->count == 0 || x->verdicts[0].cause == y->verdicts[0].cause) && has_same_owners(s, a, b);
 }
 
 /* A text behind its name, as in an incident's card. */

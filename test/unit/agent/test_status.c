@@ -275,6 +275,22 @@ static void a_verdict_says_what_to_do(void **state)
     assert_non_null(strstr(screen(rig, 100, false), "63C  job 4711 of erin\n"));
 }
 
+/* GPUs are told of together where all of their owners are the same, not the first alone. */
+static void sharers_are_told_of_together(void **state)
+{
+    Rig *rig = *state;
+
+    for (size_t i = 0; i < 2; i++) {
+        rig->gpus[i].activity = (Activity){.word = ACTIVITY_IDLE_HELD, .text = "nothing runs"};
+        add_holding(rig, i, "erin", 0.5);
+        add_holding(rig, i, "bob", 0.5);
+    }
+    assert_non_null(strstr(screen(rig, 80, false), "\nidle held: GPU 0,1 (2 owners): nothing runs\n"));
+    snprintf(rig->holdings[3].owner.user, sizeof rig->holdings[3].owner.user, "eve");
+    assert_non_null(strstr(screen(rig, 80, false), "\nidle held: GPU 0 (2 owners): nothing runs\n"));
+    assert_non_null(strstr(rig->out.text, "\nidle held: GPU 1 (2 owners): nothing runs\n"));
+}
+
 /* A fault comes first, and one line is enough for those that wait. */
 static void a_fault_is_before_what_waits(void **state)
 {
@@ -628,6 +644,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(maintenance_is_shown, set_up, tear_down),
         cmocka_unit_test_setup_teardown(gpus_that_wait_are_named_once_a_cause, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_verdict_says_what_to_do, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(sharers_are_told_of_together, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_fault_is_before_what_waits, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_working_gpu_is_quiet, set_up, tear_down),
         cmocka_unit_test_setup_teardown(sharers_have_their_part_each, set_up, tear_down),
