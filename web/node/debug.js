@@ -146,9 +146,12 @@ export function debug({ speak }) {
   } };
 }
 
-/* What is inside is made anew; where its reader had moved it, it stays. */
+/* What is inside is made anew; where its reader had moved it, it stays, and so does the focus of the keyboard. */
 export function keepScroll(holder, make) {
+  const reached = () => [...holder.querySelectorAll(".scroll, a[href], button, summary")], focused = reached().indexOf(document.activeElement);
   const before = [...holder.querySelectorAll(".scroll")].map((s) => s.scrollLeft);
   make();
+  if (focused >= 0)
+    reached()[focused]?.focus({ preventScroll: true });
   [...holder.querySelectorAll(".scroll")].forEach((s, i) => { s.scrollLeft = before[i] ?? 0; });
 }

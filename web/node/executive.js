@@ -3,6 +3,7 @@
 // GPUs, so that the parts sum to the whole; now, and over the last day.
 import { keyOf, nowMs, number, seen } from "./agent.js";
 import { absent, each, fill, h, say, table } from "./element.js";
+import { keepScroll } from "./debug.js";
 import { MINUTES, values, want } from "./history.js";
 import { ACTIVITIES, activityOf, capacity, gpuLink, gpuName, isAbout, isIdle, openIncidents } from "./parts.js";
 import { timeline } from "./timeline.js";
@@ -107,12 +108,12 @@ export function executive() {
   }
 
   function healthTable() {
-    fill(health, table("Health of each GPU", ["GPU", "State", { text: "Usable (24 h)", number: true }, "Open incidents", { text: "Resolved incidents", number: true }],
+    keepScroll(health, () => fill(health, table("Health of each GPU", ["GPU", "State", { text: "Usable (24 h)", number: true }, "Open incidents", { text: "Resolved incidents", number: true }],
       seen.gpus.map((gpu) => {
         const mine = (i) => isAbout(i, gpu), open = openIncidents().filter(mine), { sum, seen: all } = dayOf([gpu]), up = all ? 1 - sum.unusable / all : null;
         return [h("a", { href: gpuLink(gpu) }, gpuName(gpu)), activityOf(gpu).word, up === null ? absent("not known yet") : percentBelow(up),
           open.length ? open.map((i) => h("a", { class: "tag", "data-severity": i.severity, href: `#/incident/${i.id}` }, i.class)) : h("span", { class: "quiet" }, "none"), String(seen.past.filter(mine).length)];
-      }), "no GPU"));
+      }), "no GPU")));
   }
 
   function update(what) {
@@ -135,8 +136,8 @@ export function executive() {
     joules = energyOfDay();
     const rows = users(), text = JSON.stringify(rows);
     if (text !== lastText)
-      fill(who, table("Who has what", ["Who", { text: "GPUs", number: true }, { text: "SM active", number: true }, { text: "Waiting or idle, in GPUs", number: true }, { text: "Memory", number: true }, "Share by"],
-        rows.slice(0, 100).map((r) => [r.name, short(r.devices, 2), mean(r.sm) === null ? absent("not reported for one owner of several, nor by some GPUs") : percent(mean(r.sm)), short(r.idle, 2), r.memory ? bytes(r.memory) : absent("not reported"), r.by]), "No process."));
+      keepScroll(who, () => fill(who, table("Who has what", ["Who", { text: "GPUs", number: true }, { text: "SM active", number: true }, { text: "Waiting or idle, in GPUs", number: true }, { text: "Memory", number: true }, "Share by"],
+        rows.slice(0, 100).map((r) => [r.name, short(r.devices, 2), mean(r.sm) === null ? absent("not reported for one owner of several, nor by some GPUs") : percent(mean(r.sm)), short(r.idle, 2), r.memory ? bytes(r.memory) : absent("not reported"), r.by]), "No process.")));
     lastText = text;
     healthTable();
   }

@@ -112,6 +112,14 @@ def test_everything_is_reached_by_keys_and_seen_to_be(visit, training, way):
     assert outlined >= wanted - 2, "the focus cannot be seen"
 
 
+def test_a_table_that_is_made_anew_keeps_the_focus(visit, training):
+    page = visit(url(training), "#/executive")
+    link = "document.querySelector('section[aria-labelledby=\"health-h\"] tr:nth-child(3) a')"
+    page.until(f"{link} !== null")
+    page.js(f"window.before = {link}; window.before.focus()")
+    page.until(f"!window.before.isConnected && document.activeElement === {link}")
+
+
 def test_the_parts_of_a_long_view_are_reached_by_keys(visit, training):
     page = visit(url(training), "#/debug")
     page.js("[...document.querySelectorAll('nav.parts button')].find((b) => b.innerText === 'Over time').focus()")
