@@ -125,8 +125,10 @@ int guard_fd(void)
 
 static bool take_signal(int number)
 {
-    bool was = guard.noted[number];
-    guard.noted[number] = 0;
+    const bool was = guard.noted[number];
+
+    if (was)
+        guard.noted[number] = 0; /* one that comes before this line is told of by this call */
     return was;
 }
 
