@@ -26,8 +26,8 @@ void holdings_update(Holdings *holdings, const Snapshot *snapshot);
  * has no process. */
 bool holdings_want_holders(const Holdings *holdings, const Node *node);
 
-/* Sets the states from the activities in the node, after these were decided; until then they are those of the tick
- * before. */
+/* Sets the states from the activities in the node. holdings_update does this with those that the node has then: where they
+ * are decided behind it, as in the agent, whose node has none until then, no state is read before this call. */
 void holdings_decide_states(Holdings *holdings, const Node *node);
 
 /* Valid until the next update. */

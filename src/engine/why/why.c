@@ -49,7 +49,7 @@ typedef struct Slot {
 } Slot;
 
 struct Whys {
-    size_t count, room;
+    size_t count;
     Follow *at; /* by pid */
     uint64_t ticks, looked_ns;
     Slot gpus[NODE_GPUS_MAX]; /* by position in the node */
@@ -166,7 +166,6 @@ static void follow_all(Whys *whys, const ProcessList *list)
 {
     const Whys before = *whys;
 
-    whys->room = list->len;
     whys->count = 0;
     whys->at = list->len > 0 ? xcalloc(list->len, sizeof *whys->at) : NULL;
     for (size_t i = 0; i < list->len; i++) {
