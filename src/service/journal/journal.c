@@ -545,24 +545,27 @@ void journal_state(const Journal *j, JournalState *ret)
 
 /* --- the loop: putting -------------------------------------------------------------------------------------------- */
 
-/* When the backlog is full, drops the oldest event; returns false if the new change has to be dropped: a row of the
- * ledger always, as there is a new one for each owner and hour. */
+/* When the backlog is full, drops the oldest event that is not being written; returns false if the new change has to be
+ * dropped: a row of the ledger always, as there is a new one for each owner and hour. */
 static bool make_room(Shared *s, const DbChange *change)
 {
+    const bool is_row = change->statement == DB_PUT_LEDGER;
+
     if (s->queued < JOURNAL_BACKLOG)
         return true;
-    s->state.dropped++;
-    if (change->statement == DB_PUT_LEDGER)
-        return false;
-    for (size_t i = 0; i < s->queue.list.len; i++)
+    for (size_t i = 0; !is_row && i < s->queue.list.len; i++)
         if (s->queue.list.at[i].statement == DB_PUT_EVENT) {
             db_change_done(&s->queue.list.at[i]);
             vec_remove(&s->queue.list, i);
             vec_remove(&s->queue.keys, i);
             s->queued--;
+            s->state.dropped++;
             return true;
         }
-    return change->statement != DB_PUT_EVENT && s->queued < (size_t)2 * JOURNAL_BACKLOG;
+    if (!is_row && change->statement != DB_PUT_EVENT && s->queued < (size_t)2 * JOURNAL_BACKLOG)
+        return true;
+    s->state.dropped++;
+    return false;
 }
 
 /* False: there was no room. */

@@ -1460,11 +1460,12 @@ static void a_backlog_has_an_end(void **state)
     ticket = journal_put_incident(rig->journal, &incident);
     wait_acked(rig, ticket);
     journal_state(rig->journal, &now);
-    assert_int_equal(now.dropped, 502);
-    assert_int_equal(now.queued, JOURNAL_BACKLOG);
+    assert_int_equal(now.dropped + now.queued, JOURNAL_BACKLOG + 502);
+    assert_in_range(now.queued, JOURNAL_BACKLOG, JOURNAL_BACKLOG + 1); /* an event went, unless all were being written */
     (void)journal_put_ledger(rig->journal, &row);
+    const uint64_t before = now.dropped;
     journal_state(rig->journal, &now);
-    assert_int_equal(now.dropped, 503); /* it was not kept: there is nothing to replace */
+    assert_int_equal(now.dropped, before + 1); /* it was not kept: there is nothing to replace */
 }
 
 int main(void)
