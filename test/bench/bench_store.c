@@ -167,7 +167,7 @@ static void open_windows(void)
     for (size_t k = 0; k < 10; k++)
         fast[k] = (FastReading){.valid = UINT32_MAX, .value = {1500, 1593, 300.25, 310.5, 97, 40, 4}};
     for (int i = 0; i < WINDOW_SCRAPERS; i++) {
-        char name[8];
+        char name[12];
         snprintf(name, sizeof name, "%d", i);
         read_named(windows, name, window_now, taken, GPUS, &span);
     }
