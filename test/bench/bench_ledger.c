@@ -136,7 +136,7 @@ static void fill_month(void)
             snprintf(row.owner.user, sizeof row.owner.user, "user%03u", i);
             snprintf(row.owner.job, sizeof row.owner.job, "%u", 471100 + i);
             for (unsigned k = 0; k < LEDGER_AMOUNT_END; k++)
-                row.amounts[k] = 144000000000 / (k + 1) + hour * 7 + i;
+                row.amounts[k] = UINT64_C(144000000000) / (k + 1) + hour * 7 + i;
             put_change(NULL, &row);
             if (change_count == BATCH)
                 write_changes();
