@@ -79,15 +79,21 @@ void tree_pipe(const Tree *tree, const char *path)
         abort();
 }
 
-void tree_unblock(const Tree *tree, const char *path)
+bool tree_try_unblock(const Tree *tree, const char *path)
 {
     char full[2 * TREE_PATH_CAP];
-    int fd;
 
     path_of(tree, path, full);
-    while ((fd = open(full, O_WRONLY | O_NONBLOCK | O_CLOEXEC)) < 0)
-        usleep(1000); /* nobody reads yet */
-    close(fd);
+    const int fd = open(full, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
+}
+
+void tree_unblock(const Tree *tree, const char *path)
+{
+    while (!tree_try_unblock(tree, path))
+        usleep(1000);
 }
 
 void tree_gone(const Tree *tree, const char *path)
