@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/time.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -19,7 +20,7 @@
 #include "verb/check/findings.h"
 #include "verb/past.h"
 
-enum { RESERVE_MS = 150, LOOK_LEAST_MS = 1600 };
+enum { RESERVE_MS = 150, LOOK_LEAST_MS = 1600, AGAIN_MS = 100 };
 
 typedef struct CheckOptions {
     LookOptions look;
@@ -227,6 +228,22 @@ static int ask_agent(VerbCall *call, const CheckOptions *o, const Question *q, S
                        ret_code, &call->err);
 }
 
+/* An agent that was started a moment ago does not know yet: it is asked again while there is time. */
+static int ask_until_known(VerbCall *call, const CheckOptions *o, const Question *q, uint64_t deadline_ns, Str *out,
+                           int *ret_code)
+{
+    const struct timespec nap = {.tv_nsec = (long)(AGAIN_MS * NS_PER_MS)};
+    const uint64_t last_ns = deadline_ns - (uint64_t)(AGAIN_MS + RESERVE_MS) * NS_PER_MS;
+    int rc;
+
+    while ((rc = ask_agent(call, o, q, out, ret_code)) == 0 && *ret_code == EXIT_UNKNOWN &&
+           clock_monotonic(clock_kernel()) < last_ns) {
+        nanosleep(&nap, NULL);
+        str_clear(out);
+    }
+    return rc;
+}
+
 static int look_alone(VerbCall *call, const CheckOptions *o, const Question *q, uint64_t deadline_ns)
 {
     const uint64_t now = clock_monotonic(clock_kernel());
@@ -252,7 +269,7 @@ static int answer_question(VerbCall *call, const CheckOptions *o, const Question
     str_init(&out, CONTROL_REPLY_MAX);
     if (o->look.alone && unknown_code(o) == EXIT_UNKNOWN)
         return look_alone(call, o, q, deadline_ns);
-    const int rc = ask_agent(call, o, q, &out, &code);
+    const int rc = ask_until_known(call, o, q, deadline_ns, &out, &code);
     if (rc == 0 && code == EXIT_USAGE)
         return print_unknown(o, "the agent does not understand; is it of another version?");
     if (rc == 0)

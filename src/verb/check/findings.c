@@ -46,6 +46,7 @@ typedef struct Check {
     size_t gpu_count;          /* 0: all */
     bool asked[NODE_GPUS_MAX]; /* by place in the node */
     uint32_t asked_count;
+    bool unknown;       /* one that is asked about was not sampled yet */
     VEC(Finding) found; /* the worst first */
 } Check;
 
@@ -68,6 +69,29 @@ __attribute__((format(printf, 6, 7))) static void add_finding(Check *c, const No
     va_end(args);
 }
 
+static bool has_sample(const Node *node)
+{
+    for (size_t i = 0; i < node->gpu_count; i++)
+        if (node->gpus[i].last_sample_ns)
+            return true;
+    return false;
+}
+
+/* Never sampled, which says nothing about it. */
+static bool is_starting(const NodeGpu *gpu)
+{
+    return gpu->state == GPU_STARTING && !gpu->last_sample_ns;
+}
+
+/* Whether the GPUs of the node are known: indices and UUIDs come with the first samples. */
+static bool knows_gpus(const Node *node)
+{
+    for (size_t i = 0; i < node->gpu_count; i++)
+        if (is_starting(&node->gpus[i]))
+            return false;
+    return has_sample(node) || node->driver_why[0];
+}
+
 static void choose_gpus(Check *c)
 {
     const Node *node = c->seen->node;
@@ -79,11 +103,16 @@ static void choose_gpus(Check *c)
 
         if (api_find(node, c->gpus[i], &gpu))
             c->asked[gpu - node->gpus] = true;
+        else if (!knows_gpus(node))
+            c->unknown = true;
         else
             add_finding(c, NULL, "gpu-missing", SEVERITY_FATAL, NULL, "there is no GPU %.64s here", c->gpus[i]);
     }
-    for (size_t i = 0; i < node->gpu_count; i++)
+    for (size_t i = 0; i < node->gpu_count; i++) {
         c->asked_count += c->asked[i];
+        c->unknown |= c->asked[i] && is_starting(&node->gpus[i]);
+    }
+    c->unknown |= !has_sample(node);
 }
 
 static bool is_asked(const Check *c, const NodeGpu *gpu)
@@ -194,14 +223,6 @@ static int compare_findings(const void *a, const void *b)
     return x->gpu < y->gpu ? -1 : x->gpu > y->gpu;
 }
 
-static bool has_sample(const Node *node)
-{
-    for (size_t i = 0; i < node->gpu_count; i++)
-        if (node->gpus[i].last_sample_ns)
-            return true;
-    return false;
-}
-
 /* Looks for what is against work; returns an exit code. */
 static int find_findings(Check *c)
 {
@@ -218,7 +239,7 @@ static int find_findings(Check *c)
         check_left_over(c);
     if (c->found.len > 0)
         qsort(c->found.at, c->found.len, sizeof *c->found.at, compare_findings);
-    return c->found.len > 0 ? EXIT_FINDING : of_agent || has_sample(c->seen->node) ? EXIT_FINE : EXIT_UNKNOWN;
+    return c->found.len > 0 ? EXIT_FINDING : c->unknown ? EXIT_UNKNOWN : EXIT_FINE;
 }
 
 /* --- in words ----------------------------------------------------------------------------------------------------- */
@@ -226,7 +247,7 @@ static int find_findings(Check *c)
 static void write_line(const Check *c, int code, Str *out)
 {
     if (code == EXIT_UNKNOWN)
-        str_add(out, "unknown: no GPU has been sampled yet");
+        str_addf(out, "unknown: %s GPU has been sampled yet", has_sample(c->seen->node) ? "not every" : "no");
     else if (c->found.len > 0)
         str_add(out, c->found.at[0].text);
     else if (c->profile == CHECK_LIVENESS)

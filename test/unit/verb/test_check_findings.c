@@ -282,6 +282,28 @@ static void nothing_is_known_yet(void **state)
     assert_int_equal(code_of("liveness"), 0);
 }
 
+/* A GPU that has not answered yet is neither sick nor well, and none is missing while the others may still come. */
+static void a_gpu_is_not_known_yet(void **state)
+{
+    (void)state;
+    rig->gpus[3].state = GPU_STARTING;
+    rig->gpus[3].last_sample_ns = 0;
+    assert_int_equal(code_of("slurm"), EXIT_UNKNOWN);
+    assert_string_equal(rig->out.text, "unknown: not every GPU has been sampled yet\n");
+    assert_int_equal(ask("prolog line 0 0 3"), EXIT_UNKNOWN);
+    assert_int_equal(ask("prolog line 0 0 GPU-of-the-fourth"), EXIT_UNKNOWN);
+    assert_int_equal(ask("prolog line 0 0 0 1 2"), EXIT_FINE);
+    add("gpu-lost", SEVERITY_FATAL, 2);
+    assert_int_equal(code_of("slurm"), 1);
+    rig->node.gpu_count = 0; /* the driver has not listed them yet */
+    rig->seen.incident_count = 0;
+    assert_int_equal(ask("prolog line 0 0 2"), EXIT_UNKNOWN);
+    assert_string_equal(rig->out.text, "unknown: no GPU has been sampled yet\n");
+    rig->gpus[3].state = GPU_HUNG; /* that it did not answer is known */
+    rig->node.gpu_count = 4;
+    assert_int_equal(ask("prolog line 0 0 9"), 1);
+}
+
 static void words_that_are_none(void **state)
 {
     static const char *const bad[] = {"",
@@ -323,6 +345,7 @@ int main(void)
         TEST(a_node_that_is_well),          TEST(what_fails_what),         TEST(a_line_and_a_reason),
         TEST(only_the_gpus_of_the_job),     TEST(what_is_left_over),       TEST(what_happened_during_the_job),
         TEST(in_maintenance_nobody_drains), TEST(by_a_look_alone),         TEST(nothing_is_known_yet),
+        TEST(a_gpu_is_not_known_yet),
         TEST(words_that_are_none),          TEST(more_findings_than_room),
     };
 

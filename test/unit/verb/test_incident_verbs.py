@@ -31,7 +31,7 @@ def run(stoker, tmp_path):
 
 @pytest.fixture
 def pretend(tmp_path):
-    """pretend(answer): the socket of an agent that answers this to everything; None: never."""
+    """pretend(answer): the socket of an agent that answers this to everything; None: never; a list: in turn, the last again."""
     ends = contextlib.ExitStack()
 
     def make(answer):
@@ -50,7 +50,8 @@ def pretend(tmp_path):
                         continue
                     peer.recv(4096)
                     make.asked.set()
-                    body = answer if isinstance(answer, bytes) else answer.encode()
+                    this = answer if not isinstance(answer, list) else answer.pop(0) if len(answer) > 1 else answer[0]
+                    body = this if isinstance(this, bytes) else this.encode()
                     peer.sendall(body)
                     peer.close()
 
@@ -117,6 +118,17 @@ def test_check_of_an_agent_that_hangs(run, pretend, profile, code, form):
         assert done.stdout == "\n"
     else:
         assert done.stdout.startswith("unknown: " if code == 3 else "not ready: ")
+
+
+def test_check_waits_for_the_first_sample(run, pretend):
+    path = pretend(["3 8\nunknown\n", "3 8\nunknown\n", "0 3\nok\n"])
+    done = run("check", "--timeout", "60s", "--control", path)
+    assert (done.returncode, done.stdout) == (0, "ok\n")
+
+
+def test_check_waits_no_longer_than_it_may(run, pretend):
+    done = run("check", "--timeout", "500ms", "--control", pretend("3 8\nunknown\n"))
+    assert done.returncode == 3 and done.stdout.startswith("unknown")
 
 
 @pytest.mark.parametrize("answer", ["", "0 5\nab", "x y\n", b"\xff" * 300, "0 99999999999\n"])
