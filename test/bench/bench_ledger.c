@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The ledger: a tick of 8 GPUs with 50 owners, its rows into the journal, and a sum over 30 days of 8 GPUs with 200
- * owners that hold them all the time (25 on each, a row per owner and hour) against a plain sum in SQL. */
+ * owners that hold them all the time (25 on each, a row per owner and hour) against the same sums in SQL: in this
+ * process, and `stoker cost` against a new process that does nothing else. */
 #include "bench.h"
 
+#include <fcntl.h>
 #include <math.h>
+#include <spawn.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -18,7 +22,10 @@
 
 enum { GPUS = 8, HOLDINGS = 50, OWNERS = 200, HOURS = 30 * 24, BATCH = 5000 };
 
+extern char **environ;
+
 static char path[64] = "/tmp/stoker-bench-ledger-XXXXXX";
+static const char *program, *stoker;
 static Ledger *ledger;
 static Node node;
 static NodeGpu gpus[GPUS];
@@ -108,13 +115,50 @@ static void sum_up(size_t n)
     }
 }
 
+#define SUM_OF(id, key) ", sum(" key ")"
+
 static void sum_in_sql(size_t n)
 {
     for (size_t i = 0; i < n; i++)
         if (sqlite3_exec(sql,
-                         "SELECT owner, sum(alloc_ns), sum(eff_ns), sum(energy_active_mj) FROM ledger GROUP BY owner",
+                         "SELECT device, owner, price, kind, min(from_ns), max(until_ns)" LEDGER_AMOUNT_TABLE(SUM_OF)
+                         " FROM ledger GROUP BY device, owner, price, kind",
                          NULL, NULL, NULL) != SQLITE_OK)
             abort();
+}
+
+static int sum_in_process(const char *of)
+{
+    if (sqlite3_open(of, &sql) != SQLITE_OK)
+        return 1;
+    sum_in_sql(1);
+    return sqlite3_close(sql) == SQLITE_OK ? 0 : 1;
+}
+
+static void spawn(const char *const *argv)
+{
+    posix_spawn_file_actions_t files;
+    pid_t pid;
+    int status;
+
+    posix_spawn_file_actions_init(&files);
+    posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+    if (posix_spawn(&pid, argv[0], &files, NULL, (char *const *)(uintptr_t)argv, environ) != 0 ||
+        waitpid(pid, &status, 0) != pid || status != 0)
+        abort();
+    posix_spawn_file_actions_destroy(&files);
+}
+
+static void spawn_cost(size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        spawn((const char *const[]){stoker, "cost", "--json", "--from", "2025-01-01", "--journal", path, NULL});
+}
+
+static void spawn_sum(size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        spawn((const char *const[]){program, "--sum", path, NULL});
 }
 
 static void fill_month(void)
@@ -169,15 +213,24 @@ static void make_node(void)
     update(put_nothing);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     static const Bench list[] = {
         {"2 x clock_gettime", two_clocks, NULL, 0},
         {"ledger tick", tick, NULL, 0},
         {"ledger tick to the journal", tick_to_journal, NULL, 50},
         {"cost, 30 days", sum_up, NULL, 1},
-        {"a sum in SQL", sum_in_sql, NULL, 1},
+        {"the sums in SQL", sum_in_sql, NULL, 1},
+        {"stoker cost, 30 days", spawn_cost, NULL, 1},
+        {"the sums in SQL, a new process", spawn_sum, NULL, 1},
     };
+
+    if (argc == 3 && strcmp(argv[1], "--sum") == 0)
+        return sum_in_process(argv[2]);
+    if (argc != 2)
+        return 2;
+    program = argv[0];
+    stoker = argv[1];
     const int fd = mkstemp(path);
     char aside[80];
 

@@ -69,7 +69,8 @@ SECTIONS = [
     ("The ledger: 8 GPUs, 50 owners a tick; 30 days with 200 owners, 144,000 rows", "ledger", [
         ("ledger tick", None, ["2 x clock_gettime"], None),
         ("ledger tick to the journal", None, ["2 x clock_gettime"], 1_000_000),
-        ("cost, 30 days", None, ["a sum in SQL"], 200_000_000),
+        ("cost, 30 days", None, ["the sums in SQL"], 200_000_000),
+        ("stoker cost, 30 days", None, ["the sums in SQL, a new process"], 200_000_000),
     ]),
     ("The /metrics page, default rows", "page", [
         ("page, 8 GPUs", None, ["as many series with printf"], 300_000),
@@ -203,7 +204,7 @@ def main():
         "page": [],
         "node": [data, build / "stoker"],
         "store": [],
-        "ledger": [],
+        "ledger": [build / "stoker"],
         "nvml": [build / "sim" / "nvml" / "r610" / "libnvidia-ml.so.1", data],
     }
     tables = ""
