@@ -4,15 +4,15 @@
 
 usage: tools/mutants.py [--minutes N] [--count N] [--seed N] [--only PATH...]
 
-Works in a copy of the tracked files below build-mutants, so that the tree stays as it is. A change is drawn from the
+Works in a copy of the tree below build-mutants, so that the tree stays as it is: of all files that git does not ignore. A change is drawn from the
 operators below, evenly over the lines of src/engine and src/service, and is tried with the C tests that link the changed
 object, those of few objects before those of many. Those that no C test notices are then tried with these tests under ASan
 and UBSan, as CI runs them, and with the suites of their folder (the table of test/order.py): with the C tests of
 test/scenario, which link nearly everything, and the Python tests. A change that does not compile is drawn again.
 --only takes folders, files, and what an earlier run printed ("src/engine/trace/gaps.c:20: less"), to try a change again.
 
-A test counts where it fails twice with the change and passes without. Stops after --minutes; a change that the suites
-had no time for is called open, and counts as not noticed."""
+A test counts where it fails twice with the change and passes without. One that did not end in time counts so too, and is told
+apart ("does not end"). Stops after --minutes; a change that the suites had no time for is called open, and counts as not noticed."""
 import argparse
 import collections
 import concurrent.futures
@@ -41,7 +41,9 @@ TEST_CPU_S, TEST_CPU_TIMES, TEST_WALL_S, TEST_WALL_TIMES, PYTEST_WALL_S, TEST_DA
 BATCH = 4  # tests that are linked at once
 SANITIZERS = ("-Db_sanitize=address,undefined", "-Db_lundef=false", "-Doptimization=1", "-Dc_args=-g1")
 OPEN = None  # no time to find out
-STUCK = None  # a test that had to be ended
+PASSED, FAILED, STUCK = "passed", "failed", "does not end"  # what came of a test; the last had to be ended
+# Pytest's line about a test, whose parameters may have spaces in them.
+FAILED_LINE = re.compile(r"^(?:FAILED|ERROR) ([^\s\[]+(?:\[.*?\])?)(?= - |$)", re.M)
 # Code, without what stands in comments, strings and directives.
 SKIPPED = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'|^[ \t]*#(?:[^\n\\]|\\.|\\\n)*', re.S | re.M)
 OPERATORS = [  # (name, pattern, replacement)
@@ -88,9 +90,24 @@ def matching(code, opening):
     return len(code) - 1
 
 
-def tracked(paths):
-    names = subprocess.run(["git", "ls-files", *paths], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
-    return [name for name in names if name.endswith(".c")]
+def files(*paths):
+    """What git does not ignore, new files too."""
+    names = subprocess.run(["git", "ls-files", "-coz", "--exclude-standard", *paths], cwd=ROOT, capture_output=True, text=True, check=True)
+    return sorted({name for name in names.stdout.split("\0") if name and (ROOT / name).exists()})
+
+
+def copy_tree(to):
+    """Leaves alone what has not changed, and the folders of builds."""
+    wanted = files()
+    for name in wanted:
+        there = to / name
+        there.parent.mkdir(parents=True, exist_ok=True)
+        if not there.exists() or there.read_bytes() != (ROOT / name).read_bytes():
+            shutil.copyfile(ROOT / name, there)
+        shutil.copymode(ROOT / name, there)
+    for there in [f for top in to.iterdir() if not top.name.startswith("build") for f in (top.rglob("*") if top.is_dir() else [top])]:
+        if there.is_file() and "__pycache__" not in there.parts and str(there.relative_to(to)) not in wanted:
+            there.unlink()
 
 
 class Copy:
@@ -100,13 +117,8 @@ class Copy:
         WORK.mkdir(exist_ok=True)
         self.source, self.build = WORK / "tree", WORK / "tree" / name
         self.data_limit = [] if flags else [f"--data={TEST_DATA}"]  # sanitizers reserve more
-        names = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
-        for name in filter(None, names):
-            to = self.source / name
-            to.parent.mkdir(parents=True, exist_ok=True)
-            if not to.exists() or to.read_bytes() != (ROOT / name).read_bytes():
-                shutil.copyfile(ROOT / name, to)
-                shutil.copymode(ROOT / name, to)
+        self.source.mkdir(exist_ok=True)
+        copy_tree(self.source)
         if not (self.build / "build.ninja").exists():
             self.run(["meson", "setup", *flags, str(self.build), str(self.source)], check=True)
         self.run(["ninja", "-C", str(self.build)], check=True)
@@ -158,20 +170,21 @@ class Copy:
         return hashlib.sha256(pathlib.Path(exe).read_bytes()).digest()
 
     def c_notices(self, path, suite):
+        """The test that notices, and how; None for none."""
         tests = [t for t in self.tests_of(path) if t["name"] not in self.broken and self.is_below(t, suite)]
         for i in range(0, len(tests), BATCH):
             self.link(tests[i:i + BATCH])
             # A linker leaves out the objects of an archive that nothing refers to.
             changed = [t for t in tests[i:i + BATCH] if self.digest(t["name"]) != self.unchanged[t["name"]]]
             with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-                passed = list(pool.map(self.passes, changed))
-            failed = next((t for t, p in zip(changed, passed) if p is STUCK or (not p and not self.passes(t))), None)
-            if failed:
-                return failed
+                ended = list(pool.map(self.outcome, changed))
+            for test in [t for t, how in zip(changed, ended) if how != PASSED]:
+                if (again := self.outcome(test)) != PASSED:  # by itself
+                    return test, again
         return None
 
-    def passes(self, test):
-        """As meson runs it, in the build folder. False or STUCK: it fails."""
+    def outcome(self, test):
+        """As meson runs it, in the build folder."""
         before, start, name = cpu_of_children(), time.monotonic(), test["name"]
         cpu, wall = self.took.get(name, (TEST_CPU_S, TEST_WALL_S))
         cpu, wall = min(TEST_CPU_S, 5 + TEST_CPU_TIMES * cpu), min(TEST_WALL_S, 30 + TEST_WALL_TIMES * wall)
@@ -182,10 +195,10 @@ class Copy:
             return STUCK
         if done.returncode in (-signal.SIGKILL, -signal.SIGXCPU):
             return STUCK
-        passed = done.returncode == 0 and "\nnot ok" not in re.sub(r"\nnot ok (\d+ # SKIP)", r"\nok \1", "\n" + done.stdout)
-        if passed:
-            self.took.setdefault(name, (cpu_of_children() - before, time.monotonic() - start))
-        return passed
+        if done.returncode or "\nnot ok" in re.sub(r"\nnot ok (\d+ # SKIP)", r"\nok \1", "\n" + done.stdout):
+            return FAILED
+        self.took.setdefault(name, (cpu_of_children() - before, time.monotonic() - start))
+        return PASSED
 
     def pytest(self, *what):
         """"": nothing failed, OPEN: out of time. Else the first test that failed."""
@@ -195,7 +208,7 @@ class Copy:
             done = self.run(command, PYTEST_WALL_S, env=env, cwd=self.source)
         except subprocess.TimeoutExpired:
             return OPEN
-        failed = re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.M)
+        failed = FAILED_LINE.search(done.stdout)
         return failed[1] if failed else "pytest" if done.returncode not in (0, 5) else ""
 
     def pytest_notices(self, suite, end):
@@ -214,13 +227,16 @@ class Copy:
             with self.change(path, changed):
                 if not self.compiles(path):
                     return None
-                by = self.c_notices(path, suite)
-            if not by or by["name"] in self.took:
-                return by["name"] if by else ""
-            self.link([by])
-            if self.passes(by):
-                return by["name"]
-            self.broken.add(by["name"])
+                found = self.c_notices(path, suite)
+            if not found:
+                return ""
+            test, how = found
+            if test["name"] not in self.took or how == STUCK:  # the machine may have become busier since
+                self.link([test])
+                if self.outcome(test) != PASSED:
+                    self.broken.add(test["name"])
+                    continue
+            return test["name"] if how == FAILED else f"{test['name']}, which {how}"
 
     def judge_by_suites(self, path, changed, end):
         """What noticed it, "" for none, OPEN if time ran out."""
@@ -269,17 +285,18 @@ def main():
     end = time.monotonic() + 60 * args.minutes
     copy, sanitized = Copy("build"), None
     names = [only for only in args.only if ":" in only]
-    drawn = [c for path in tracked([only.split(":")[0] for only in args.only]) for c in candidates(path)]
+    drawn = [c for path in files(*(only.split(":")[0] for only in args.only)) if path.endswith(".c") for c in candidates(path)]
     drawn = [c for c in drawn if not names or title_of(c) in names]
     random.Random(args.seed).shuffle(drawn)
     print(f"{len(drawn)} possible changes; at most {args.count} are tried, in {args.minutes:g} minutes", flush=True)
-    noticed, missed = collections.Counter(), []
+    noticed, missed, stuck = collections.Counter(), [], 0
     for c in drawn:
         if noticed.total() + len(missed) >= args.count or time.monotonic() > end:
             break
         by = copy.judge_by_c(c[1], c[3])
         if by:
             noticed[floor_of(c)] += 1
+            stuck += by.endswith(STUCK)
             print(f"noticed {title_of(c)} by {by}", flush=True)
         elif by == "":
             missed.append(c)
@@ -289,7 +306,9 @@ def main():
         sanitized = sanitized or Copy("build-asan", *SANITIZERS)
         by = sanitized.judge_by_c(c[1], c[3]) or copy.judge_by_suites(c[1], c[3], end)
         noticed[floor_of(c)] += bool(by)
+        stuck += bool(by) and by.endswith(STUCK)
         print(f"{'OPEN   ' if by is OPEN else 'noticed' if by else 'MISSED '} {title_of(c)}{' by ' + by if by else ''}", flush=True)
+    print(f"{stuck} of those noticed by a test that had to be ended")
     for floor in sorted(tried):
         print(f"{floor}: {noticed[floor]} of {tried[floor]} noticed, {100 * noticed[floor] / tried[floor]:.0f} %")
 
