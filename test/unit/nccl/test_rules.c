@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
+#include "engine/nccl/job.h"
 #include "../report_sink.h"
 #include "kit.h"
 #include "service/report/nccl.h"
@@ -433,6 +434,27 @@ static void test_the_first_number_hangs(void **state)
     assert_string_equal(f->detail, "BROADCAST number 4 of process group 0(g), reported by rank 1");
 }
 
+/* A job with as many findings as it may have counts one more with the first of its rule, else with the last of all. */
+static void test_more_findings_than_are_kept(void **state)
+{
+    CLEANUP(nccl_free_at) NcclJob *job = kit_read("");
+    const NcclFindings *all = &job->report.findings;
+    const uint64_t left_out = job->report.left_out;
+
+    (void)state;
+    nccl_add_finding(job, NCCL_RULE_WATCHDOG, "a");
+    nccl_add_finding(job, NCCL_RULE_WARNED, "b");
+    while (all->len < NCCL_FINDINGS_MAX)
+        nccl_add_findingf(job, NCCL_RULE_WARNED, "%zu", all->len);
+    const NcclFinding *last = &all->at[NCCL_FINDINGS_MAX - 1];
+    assert_ptr_equal(nccl_add_finding(job, NCCL_RULE_WARNED, "c"), &all->at[1]);
+    assert_ptr_equal(nccl_add_finding(job, NCCL_RULE_WATCHDOG, "c"), &all->at[0]);
+    assert_ptr_equal(nccl_add_finding(job, NCCL_RULE_TWO_RUNS, NULL), last);
+    assert_int_equal(job->report.left_out, left_out + 3);
+    assert_ptr_equal(nccl_add_finding(job, NCCL_RULE_WARNED, last->detail), last);
+    assert_int_equal(all->len, NCCL_FINDINGS_MAX);
+}
+
 /* How an input is cut into pieces makes no difference. */
 static void test_pieces(void **state)
 {
@@ -482,6 +504,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_near_misses_do_not_fire),
         cmocka_unit_test(test_gpus_of_numa_nodes),
         cmocka_unit_test(test_the_first_number_hangs),
+        cmocka_unit_test(test_more_findings_than_are_kept),
         cmocka_unit_test(test_pieces),
     };
 

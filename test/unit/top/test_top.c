@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -518,6 +519,44 @@ static void old_values_say_so_and_fade(void **state UNUSED)
     }
 }
 
+/* A power limit is the edge of its plot, where nothing goes beyond; what has no limit gets a tenth above the highest. */
+static void a_plot_has_room_for_its_highest(void **state UNUSED)
+{
+    static const struct {
+        const char *title;
+        float value;
+        const char *edge;
+    } cases[] = {{"power", 100, " 700.0 W"},
+                 {"power", 900, " 900.0 W"},
+                 {"clocks", 2000, "2200 MHz"},
+                 {"clocks", (float)NAN, "        "}}; /* there is no axis without a value */
+
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        HistoryWant want;
+        char edge[10] = "";
+        int x, y;
+
+        open_rig(RECORDING("healthy-training"));
+        press("2");
+        for (size_t k = 0; k < top_plot_count; k++)
+            rig.kit.top->plotted[k] = strcmp(top_plots[k].title, cases[i].title) == 0;
+        top_draw(rig.kit.top, &rig.kit.grid);
+        while (history_next_wanted(rig.kit.history, &want)) {
+            const uint64_t now = rig.kit.look->node.real_ns;
+            const PlotPoint point = {cases[i].value, cases[i].value, cases[i].value};
+
+            if (!isnan(cases[i].value))
+                history_fill(rig.kit.history, want.ref, now - 30 * NS_PER_S, now, point);
+            history_end_fill(rig.kit.history, want.ref);
+        }
+        find(cases[i].title, &x, &y);
+        for (int column = 0; column < 8; column++)
+            strcat(edge, grid_at(&rig.kit.grid, column, y + 1)->text);
+        assert_string_equal(edge, cases[i].edge);
+        close_rig(NULL);
+    }
+}
+
 static void keys_wish(void **state UNUSED)
 {
     open_rig(RECORDING("default"));
@@ -575,6 +614,7 @@ int main(void)
         CASE(signals_are_refused),
         CASE(the_mouse_works_everywhere),
         CASE(old_values_say_so_and_fade),
+        cmocka_unit_test(a_plot_has_room_for_its_highest),
         CASE(keys_wish),
         cmocka_unit_test(an_incident_is_found_by_any_of_its_words),
         cmocka_unit_test(no_key_is_hidden),
