@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define SIM_MAGIC 0x314d49534b4f5453ull /* "STOKSIM1" */
-#define SIM_LAYOUT 4u                   /* raise with every change of a struct below */
+#define SIM_LAYOUT 5u                   /* raise with every change of a struct below */
 
 enum {
     SIM_BOARD_MAX = 8,
@@ -138,6 +138,11 @@ typedef struct SimPhase {
 } SimPhase;
 
 typedef enum SimCgroups { SIM_CGROUPS_SYSTEMD, SIM_CGROUPS_CGROUPFS, SIM_CGROUPS_V1 } SimCgroups; /* who names them */
+
+/* Where a monitor sees the processes of works: in /proc and in the driver's lists, in the lists alone, or in neither.
+ * For a caller in another pid namespace the driver leaves out processes that have no pid there (open-gpu-kernel-modules,
+ * gpuGetProcWithObject_IMPL). */
+typedef enum SimPids { SIM_PIDS_SEEN, SIM_PIDS_UNSEEN, SIM_PIDS_UNLISTED } SimPids;
 
 typedef enum SimProcType { SIM_PROC_COMPUTE, SIM_PROC_GRAPHICS, SIM_PROC_MPS } SimProcType;
 
@@ -422,6 +427,7 @@ typedef struct SimImage {
     char scenario[SIM_NAME_MAX], driver[32], nvml[48], hostname[SIM_NAME_MAX], kernel_log[256], root[256];
     uint32_t cuda_version; /* 13010 */
     uint32_t cgroups;      /* SimCgroups */
+    uint32_t pids, pad1;   /* SimPids */
     uint32_t gpu_count, board_count, work_count;
     uint64_t seed;
     uint64_t epoch_us; /* wall time of virtual zero, microseconds since 1970 */

@@ -38,7 +38,7 @@ static void read_gpu(NodeTree *tree, uint32_t gpu, uint64_t t_ns)
     NodeTreeGpu *out = &tree->gpus[gpu];
     SimNow now;
     sim_state_at(tree->image, gpu, t_ns, &now);
-    tree_processes_look(&now, &tree->processes);
+    tree_processes_look(tree->image, &now, &tree->processes);
     memset(out, 0, sizeof *out); /* compared as bytes */
     out->present = now.cond.present != 0;
     out->lost = now.cond.lost != 0;

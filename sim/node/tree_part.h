@@ -48,7 +48,7 @@ void tree_boot(const NodeTree *tree, Put *put, uint64_t t_ns);
 void tree_tasks(const NodeTree *tree, Put *put, uint32_t old_stuck);
 
 /* Adds the processes of one GPU. */
-void tree_processes_look(const SimNow *now, NodeTreeProcesses *into);
+void tree_processes_look(const SimImage *image, const SimNow *now, NodeTreeProcesses *into);
 /* Whether there are others than before, or their counters are old. */
 bool tree_processes_due(const NodeTree *tree, const NodeTreeProcesses *old, uint64_t t_ns);
 /* Writes tree->processes; `old` has the previous ones, NULL: none. */

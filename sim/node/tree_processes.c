@@ -17,9 +17,9 @@ enum { TICKS = 100, COMM_LEN = 15, THREADS = 64, PERCENT_USER = 83 };
 #define PACE_NS (SIM_NS / 4)               /* of counters, real time */
 #define VIRTUAL_BYTES (UINT64_C(48) << 30) /* most of it is the driver's, and reserved only */
 
-void tree_processes_look(const SimNow *now, NodeTreeProcesses *into)
+void tree_processes_look(const SimImage *image, const SimNow *now, NodeTreeProcesses *into)
 {
-    for (uint32_t i = 0; i < now->proc_count && into->count < SIM_WORK_MAX; i++)
+    for (uint32_t i = 0; image->pids == SIM_PIDS_SEEN && i < now->proc_count && into->count < SIM_WORK_MAX; i++)
         if (now->proc[i].work >= 0 && now->proc[i].work < SIM_WORK_MAX)
             into->at[into->count++] = (NodeTreeProcess){
                 .pid = now->proc[i].pid, .work = now->proc[i].work, .started_ns = now->proc[i].started_ns};
@@ -249,9 +249,11 @@ void tree_tasks(const NodeTree *tree, Put *put, uint32_t old_stuck)
 {
     const bool up = tree->driver != SIM_DRIVER_UNLOADED;
 
-    put_service(put, 2, "kthreadd", true);
-    put_service(put, PID_FIRST + 1, "nvidia-persiste", tree->persistenced && up); /* 15 characters are kept */
-    put_service(put, PID_FIRST + 2, "nv-fabricmanage", tree->fabric_manager && tree->layout.switch_count && up);
+    const bool seen = tree->image->pids == SIM_PIDS_SEEN; /* the host's processes */
+
+    put_service(put, 2, "kthreadd", seen);
+    put_service(put, PID_FIRST + 1, "nvidia-persiste", seen && tree->persistenced && up); /* 15 characters are kept */
+    put_service(put, PID_FIRST + 2, "nv-fabricmanage", seen && tree->fabric_manager && tree->layout.switch_count && up);
     for (uint32_t i = tree->stuck; i < old_stuck; i++)
         put_gone(put, "proc/%u", PID_STUCK + i);
     for (uint32_t i = 0; i < tree->stuck; i++)

@@ -28,7 +28,7 @@ static unsigned long long used_bytes(const SimProc *p)
 static unsigned int gather_processes(const NvmlCall *c, int type, nvmlProcessDetail_v1_t ret[SIM_SLOT_MAX])
 {
     unsigned int n = 0;
-    for (uint32_t i = 0; i < c->now->proc_count; i++) {
+    for (uint32_t i = 0; c->image->pids != SIM_PIDS_UNLISTED && i < c->now->proc_count; i++) {
         const SimProc *p = &c->now->proc[i];
         if (!belongs_to_call(c, p) || (type != ALL_TYPES && p->type != (uint32_t)type))
             continue;
@@ -124,7 +124,7 @@ static unsigned int list_active(const NvmlCall *c, unsigned long long since_us,
 {
     unsigned long long stamp = nvml_stamp(c->image, c->now->t_ns);
     unsigned int n = 0;
-    for (uint32_t i = 0; stamp > since_us && i < c->now->proc_count; i++) {
+    for (uint32_t i = 0; c->image->pids != SIM_PIDS_UNLISTED && stamp > since_us && i < c->now->proc_count; i++) {
         const SimProc *p = &c->now->proc[i];
         nvmlProcessUtilizationInfo_v1_t u = {
             .timeStamp = stamp,
@@ -241,9 +241,10 @@ nvmlReturn_t nvmlSystemGetProcessName(unsigned int pid, char *name, unsigned int
     char buf[CMDLINE_MAX];
     int32_t work = SIM_NONE;
     uint32_t works = seq_get(image->work_count);
-    for (uint32_t i = 0; i < works && i < SIM_WORK_MAX && work == SIM_NONE; i++)
-        if (sim_work_pid(image, (int32_t)i) == pid)
-            work = (int32_t)i;
+    const uint64_t now_ns = sim_clock_now(image);
+    for (uint32_t i = 0; i < works && i < SIM_WORK_MAX; i++)
+        if (sim_work_pid(image, (int32_t)i) == pid && (work == SIM_NONE || image->works[i].from_ns <= now_ns))
+            work = (int32_t)i; /* of those who had it the last */
     int lent = work == SIM_NONE || atomic_load(&image->works[work].live_pid) == pid;
     if (!lent || !live_name(pid, buf, sizeof buf)) {
         if (work == SIM_NONE)

@@ -99,6 +99,7 @@ static void node_fill(SimImage *image, const Scenario *s, const ScenarioBuild *h
     text_put(image->kernel_log, sizeof image->kernel_log, how->kernel_log);
     text_put(image->root, sizeof image->root, how->root);
     image->cgroups = s->node.cgroups;
+    image->pids = s->node.pids;
     image->seed = seed;
     image->epoch_us = s->node.start_us ? s->node.start_us : how->now_us ? how->now_us : now_us();
 }
@@ -143,6 +144,7 @@ int scenario_work_fill(SimWork *out, const ScenarioWork *w, const SimBoard *boar
     out->mig = w->mig;
     out->rank = w->rank;
     out->uid = w->uid;
+    out->proc_type = w->mps ? SIM_PROC_MPS : SIM_PROC_COMPUTE;
     owner_put(&out->owner, w, seed);
     out->before = w->before;
     out->from_ns = w->start_ns;

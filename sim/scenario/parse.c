@@ -12,17 +12,18 @@
 
 typedef struct NodeArgs {
     const char *hostname, *driver, *cuda, *start;
-    uint32_t generation, cgroups;
+    uint32_t generation, cgroups, pids;
     uint64_t seed;
 } NodeArgs;
 typedef struct TopArgs {
     const char *about;
-    const YamlNode *node, *gpus, *work, *at, *truth;
+    const YamlNode *node, *gpus, *work, *at, *truth, *owners, *given;
 } TopArgs;
 
 static const char *const generation_names[] = {"by-driver", "535", "550", "590", "610", NULL};
 static const uint32_t generations[] = {0, 535, 550, 590, 610};
 static const char *const cgroups_names[] = {"systemd", "cgroupfs", "v1", NULL}; /* by SimCgroups */
+static const char *const pids_names[] = {"seen", "unseen", "unlisted", NULL}; /* by SimPids */
 
 #define NODE(k, type, member, hi, n, d, h)                                                                             \
     {                                                                                                                  \
@@ -36,6 +37,8 @@ static const Field node_fields[] = {
     NODE("seed", FIELD_U64, seed, 9e15, NULL, "1", "identities, spread of silicon and cooling, pids"),
     NODE("cgroups", FIELD_ENUM, cgroups, 0, cgroups_names, "systemd",
          "who names the cgroups of containers: systemd, the runtimes themselves, the same in version 1"),
+    NODE("pids", FIELD_ENUM, pids, 0, pids_names, "seen",
+         "processes of works: in /proc, in the driver's lists alone, or (another pid namespace) in neither"),
     NODE("start", FIELD_TEXT, start, 0, NULL, "2026-01-05T08:00:00Z", "wall clock at time 0, or now"),
 };
 #define TOP(k, type, fl, member, h)                                                                                    \
@@ -49,6 +52,8 @@ static const Field top_fields[] = {
     TOP("work", FIELD_NODE, 0, work, "what runs"),
     TOP("at", FIELD_NODE, 0, at, "what happens when"),
     TOP("truth", FIELD_NODE, FIELD_NEEDED, truth, "what a right monitor concludes; [] for nothing"),
+    TOP("given", FIELD_NODE, 0, given, "who is given which device, for tests that stand in for a workload manager"),
+    TOP("owners", FIELD_NODE, 0, owners, "whose the time of each device is; where it is given, all other time is nobody's"),
 };
 static const FieldSet node_set = {node_fields, ARRAY_LEN(node_fields), "'node'"};
 static const FieldSet top_set = {top_fields, ARRAY_LEN(top_fields), "a scenario"};
@@ -109,6 +114,7 @@ static int parse_node(Parse *parse, const YamlNode *node, Err *err)
     out->generation = args.generation ? generations[args.generation] : scenario_generation(args.driver);
     out->seed = args.seed;
     out->cgroups = args.cgroups;
+    out->pids = args.pids;
     return 0;
 }
 
@@ -128,6 +134,22 @@ static int parse_truths(Parse *parse, const YamlNode *list, Err *err)
     }
     parse->out->truths = truths;
     parse->out->truth_count = list->len;
+    return 0;
+}
+
+static int parse_owners(Parse *parse, const YamlNode *list, const char *what, bool given, const ScenarioOwner **ret,
+                        size_t *ret_count, Err *err)
+{
+    if (yaml_is_null(list))
+        return 0;
+    TRY(yaml_want(list, YAML_SEQ, what, err));
+    if (list->len > SCENARIO_OWNERS_MAX)
+        return field_fail(list, err, "'%s' must have at most %d entries", what, SCENARIO_OWNERS_MAX);
+    ScenarioOwner *owners = arena_calloc(parse->arena, list->len ? list->len : 1, sizeof *owners);
+    for (size_t i = 0; i < list->len; i++)
+        TRY(truth_read_owner(list->items[i], parse->out->gpu_count, given, parse->arena, &owners[i], err));
+    *ret = owners;
+    *ret_count = list->len;
     return 0;
 }
 
@@ -269,6 +291,8 @@ static int parse_all(Parse *parse, const YamlNode *root, Err *err)
     TRY(parse_works(parse, top.work, err));
     TRY(parse_timeline(parse, top.at, err));
     TRY(parse_truths(parse, top.truth, err));
+    TRY(parse_owners(parse, top.given, "given", true, &parse->out->given, &parse->out->given_count, err));
+    TRY(parse_owners(parse, top.owners, "owners", false, &parse->out->owners, &parse->out->owner_count, err));
     if (parse->ops.len > SCENARIO_OPS_MAX)
         return field_fail(root, err, "the scenario has more than %d ops", SCENARIO_OPS_MAX);
     parse_finish(parse);

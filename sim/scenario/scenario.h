@@ -19,6 +19,7 @@ enum {
     SCENARIO_THEN_MAX = 16,    /* changes of one work */
     SCENARIO_STEPS_MAX = 2048, /* entries of `at` */
     SCENARIO_TRUTHS_MAX = 64,
+    SCENARIO_OWNERS_MAX = 256, /* entries of `owners`, of `given` */
     SCENARIO_OPS_MAX = SIM_OP_MAX - 1024, /* what remains is for injections and clients */
 };
 
@@ -35,6 +36,7 @@ typedef struct ScenarioNode {
     uint64_t seed;
     uint64_t start_us; /* microseconds since 1970; 0 = when the image is built */
     uint32_t cgroups;  /* SimCgroups */
+    uint32_t pids;     /* SimPids */
 } ScenarioNode;
 
 typedef struct ScenarioGpu {
@@ -47,7 +49,7 @@ typedef struct ScenarioWork {
     const char *name, *kind, *process;
     const char *user, *command, *cgroup, *pod; /* as in SimOwner */
     int32_t gpu, mig, job, before;
-    uint32_t rank, ranks, uid, pid, graphics;
+    uint32_t rank, ranks, uid, pid, mps;
     uint32_t live_pid; /* of an injected work: a living process of the machine; 0: none */
     uint32_t draw; /* seed of its course */
     double memory_mib, leak_mib_per_s, slow, step_s, intensity, load, offset_s;
@@ -65,6 +67,8 @@ typedef struct Scenario {
     size_t op_count;
     const ScenarioTruth *truths;
     size_t truth_count;
+    const ScenarioOwner *owners, *given;
+    size_t owner_count, given_count;
 } Scenario;
 
 /* Reads a scenario from `len` bytes; `file` is what errors call it, its last part without the ending is the name.

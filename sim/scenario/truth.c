@@ -175,6 +175,55 @@ static const Field truth_fields[] = {
 };
 static const FieldSet truth_set = {truth_fields, ARRAY_LEN(truth_fields), "a truth"};
 
+static const char *const how_names[] = {"exclusive", "mig", "sampled", "even", "unknown", NULL};
+
+/* The last two are of `owners` alone. */
+#define OWNER(k, type, fl, member, hi, names, def, h)                                                                  \
+    {                                                                                                                  \
+        k, type, fl, offsetof(ScenarioOwner, member), 0, 0, hi, names, def, NULL, h                                    \
+    }
+static const Field owner_fields[] = {
+    OWNER("gpu", FIELD_U32, FIELD_NEEDED, gpu, SIM_GPU_MAX - 1, NULL, NULL, "the GPU"),
+    OWNER("mig", FIELD_I32, 0, mig, SIM_CI_MAX - 1, NULL, NULL, "the MIG device of it; without: the whole GPU"),
+    OWNER("user", FIELD_TEXT, 0, user, 0, NULL, NULL, "the user's name"),
+    OWNER("job", FIELD_TEXT, 0, job, 0, NULL, NULL, "number of the Slurm job"),
+    OWNER("pod", FIELD_TEXT, 0, pod, 0, NULL, NULL, "namespace/name of the pod"),
+    OWNER("container", FIELD_TEXT, 0, container, 0, NULL, NULL, "name of the container in the pod"),
+    OWNER("from", FIELD_DURATION, 0, from_ns, 0, NULL, "0s", "when it begins"),
+    OWNER("until", FIELD_DURATION, 0, until_ns, INFINITY, NULL, "forever", "when it ends"),
+    OWNER("how", FIELD_ENUM, FIELD_NEEDED, how, 0, how_names, NULL, "how a right monitor finds the share"),
+    OWNER("share", FIELD_DOUBLE, 0, share, 1, NULL, "1", "of the device"),
+};
+static const FieldSet owner_set = {owner_fields, ARRAY_LEN(owner_fields), "an entry of 'owners'"};
+static const FieldSet given_set = {owner_fields, ARRAY_LEN(owner_fields) - 2, "an entry of 'given'"};
+
+const char *truth_how_name(uint32_t i)
+{
+    return i < ARRAY_LEN(how_names) ? how_names[i] : NULL;
+}
+
+int truth_read_owner(const YamlNode *node, uint32_t gpu_count, bool given, Arena *arena, ScenarioOwner *ret, Err *err)
+{
+    const FieldSet *set = given ? &given_set : &owner_set;
+    ScenarioOwner owner = {.mig = SIM_NONE, .share = 1};
+    bool seen[FIELD_MAX];
+    TRY(field_defaults(set, arena, &owner, err));
+    TRY(field_read_map(set, node, arena, &owner, seen, err));
+    if (owner.gpu >= gpu_count)
+        return field_fail(yaml_get(node, "gpu"), err, "there is no such GPU: the node has %u", gpu_count);
+    if (owner.until_ns <= owner.from_ns)
+        return field_fail(node, err, "'until' must be later than 'from'");
+    const char *slash = owner.pod ? strchr(owner.pod, '/') : NULL;
+    if (owner.pod && !slash)
+        return field_fail(yaml_get(node, "pod"), err, "'pod' must be namespace/name");
+    if (slash) {
+        owner.namespace = arena_strndup(arena, owner.pod, (size_t)(slash - owner.pod));
+        owner.pod = slash + 1;
+    }
+    *ret = owner;
+    return 0;
+}
+
 static int word_find(const YamlNode *node, const char *key, const char *text, const Word *words, size_t count,
                      uint32_t *ret, Err *err)
 {
@@ -232,6 +281,13 @@ static void words_page(const char *title, const Word *words, size_t count, Str *
     str_addf(out, "\n| %s | meaning |\n|---|---|\n", title);
     for (size_t i = 0; i < count; i++)
         str_addf(out, "| `%s` | %s |\n", words[i].name, words[i].about);
+}
+
+void truth_owners_page(Str *out)
+{
+    str_add(out, "| key | takes | default | what |\n|---|---|---|---|\n");
+    for (size_t i = 0; i < ARRAY_LEN(owner_fields); i++)
+        field_page(&owner_fields[i], out);
 }
 
 void truth_page(Str *out)

@@ -4,6 +4,8 @@
  * What a right monitor concludes: the labels of the scenario corpus. The words are data; tests of the agent compare
  * incidents with them.
  */
+#include <stdbool.h>
+
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/str.h"
@@ -19,6 +21,24 @@ typedef struct ScenarioTruth {
     const char *note;           /* NULL */
 } ScenarioTruth;
 
+/* Whose the time of a GPU or MIG device is, by the truth; or who is given it by a workload manager, for tests that stand
+ * in for the kubelet or write job files. */
+typedef struct ScenarioOwner {
+    uint32_t gpu;
+    int32_t mig;                            /* index of the MIG device; SIM_NONE: the whole GPU */
+    const char *user, *job, *namespace, *pod; /* NULL: none; all NULL: whose is not known */
+    const char *container;                  /* its name; NULL: none, or any */
+    uint32_t how;                           /* see truth_how_name; 0 of who is given it */
+    double share;                           /* of the device */
+    uint64_t from_ns, until_ns;
+} ScenarioOwner;
+
+/* How a right monitor attributes the time: "exclusive", ...; NULL beyond the last. */
+const char *truth_how_name(uint32_t i);
+
+/* Reads one entry of `owners`, or of `given` (which says no `how` and no `share`). */
+int truth_read_owner(const YamlNode *node, uint32_t gpu_count, bool given, Arena *arena, ScenarioOwner *ret, Err *err);
+
 /* Names for the numbers above; NULL beyond the last. */
 const char *truth_class_name(uint32_t i);
 const char *truth_cause_name(uint32_t i);
@@ -32,3 +52,4 @@ int truth_read(const YamlNode *node, uint32_t gpu_count, Arena *arena, ScenarioT
 void truth_write(const ScenarioTruth *truth, Str *out);
 
 void truth_page(Str *out);
+void truth_owners_page(Str *out);

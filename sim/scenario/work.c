@@ -14,11 +14,11 @@
 enum { PID_AFTER = 4096, PID_APART = SIM_WORK_MAX + 64, PID_SPREAD = 64 };
 
 typedef struct WorkArgs {
-    const char *name, *kind;
+    const char *name, *kind, *pid_of;
     char process[32];
     const YamlNode *slow, *then;
     uint64_t gpus, mig, start_ns, stop_ns, step_ns;
-    uint32_t independent, pid;
+    uint32_t independent, pid, mps;
     double memory_mib, leak_mib, intensity, load;
     OwnerArgs owner;
 } WorkArgs;
@@ -56,6 +56,9 @@ static const Field work_fields[] = {
     KEY("slow", FIELD_NODE, slow, 0, 0, NULL, NULL, "ranks that compute slower, as {5: 1.25}"),
     KEY("pid", FIELD_U32, pid, 1, SIM_PID_FIRST, NULL, NULL,
         "injected only: a living process of this machine, which is then on the GPU until it ends"),
+    KEY("pid_of", FIELD_TEXT, pid_of, 0, 0, NULL, NULL, "a work that has ended by then, whose pids these processes get"),
+    KEY("mps", FIELD_BOOL, mps, 0, 0, "no", NULL,
+        "clients of NVIDIA's MPS; their server is a work of its own, with the process nvidia-cuda-mps-server"),
     KEY("independent", FIELD_BOOL, independent, 0, 0, "no", NULL, "the processes do not wait for each other"),
     KEY("then", FIELD_NODE, then, 0, 0, NULL, NULL, "how it goes on, a list of changes, see below"),
 };
@@ -186,6 +189,23 @@ static int ranks_set(Parse *parse, const WorkArgs *args, size_t from, int32_t jo
     return 0;
 }
 
+/* The pids of an earlier work, rank by rank. */
+static int pids_copy(Parse *parse, const WorkArgs *args, size_t from, const YamlNode *node, Err *err)
+{
+    size_t old = 0;
+    while (old < from && strcmp(parse->works.at[old].name, args->pid_of) != 0)
+        old++;
+    for (size_t i = from; i < parse->works.len; i++, old++) {
+        if (old >= from || strcmp(parse->works.at[old].name, args->pid_of) != 0)
+            return field_fail(yaml_get(node, "pid_of"), err, "no work '%.40s' before it has so many processes",
+                              args->pid_of);
+        if (parse->works.at[old].stop_ns > args->start_ns)
+            return field_fail(yaml_get(node, "pid_of"), err, "work '%.40s' has not ended by then", args->pid_of);
+        parse->works.at[i].pid = parse->works.at[old].pid;
+    }
+    return 0;
+}
+
 /* The next stage of every process of [from, from + count): the same process, other doings. */
 static int stage_add(Parse *parse, const WorkArgs *args, const ThenArgs *then, const bool *seen, size_t from,
                      size_t count, const YamlNode *node, Err *err)
@@ -288,6 +308,7 @@ static int work_make(Parse *parse, WorkArgs *args, int32_t job, const YamlNode *
                          .before = SIM_NONE,
                          .slow = 1,
                          .live_pid = args->pid,
+                         .mps = args->mps,
                          .process = args->process[0] ? arena_strdup(parse->arena, args->process) : args->name,
                          .memory_mib = args->memory_mib,
                          .leak_mib_per_s = args->leak_mib,
@@ -302,6 +323,8 @@ static int work_make(Parse *parse, WorkArgs *args, int32_t job, const YamlNode *
     if (count == 0)
         return field_fail(node, err, "work '%s' has no place: no GPU or MIG device is meant", args->name);
     TRY(ranks_set(parse, args, from, job, err));
+    if (args->pid_of)
+        TRY(pids_copy(parse, args, from, node, err));
     owners_fill(parse, args, &owner, from, job);
     TRY(stages_add(parse, args, from, err));
     ops_add(parse, from, count);

@@ -2,7 +2,8 @@
 /*
  * Plays the scenarios in process, under a clock that is pushed: simulated driver, samplers, board, view, detectors and
  * incidents are the agent's own; what the agent concludes is held against each scenario's truth. What is planted must
- * be found with its cause, action and route, and nothing else may be told. One process per scenario.
+ * be found with its cause, action and route, and nothing else may be told. Where a scenario says whose the time of its
+ * GPUs is, the ledger of each second is held against that. One process per scenario.
  *
  *     truths SCENARIOS BOARDS LIBRARIES SAMPLER [--save FOLDER] [NAME...]    LIBRARIES holds r535, r550, r590, r610
  */
@@ -23,6 +24,7 @@
 #include "sim/scenario/scenario.h"
 #include "test/scenario/truths/clock.h"
 #include "test/scenario/truths/samplers.h"
+#include "test/scenario/truths/whose.h"
 #include "engine/activity/activity.h"
 #include "verb/agent/triage.h"
 
@@ -84,6 +86,7 @@ typedef struct Play {
     Store *store;
     Triage triage;
     Activities *activities;
+    Whose *whose; /* NULL: the scenario says nothing of owners */
     uint64_t time_ns; /* since the start */
     int wrong_activities;
     Incident seen[SEEN_MAX]; /* each as it was last */
@@ -128,6 +131,7 @@ static void build_node(Play *play, const Paths *paths, const char *name, const c
         fail("%s", err.text);
     setenv("STOKER_SIM", image, 1);
     setenv("STOKER_ROOT", root, 1);
+    play->whose = whose_new(play->scenario, play->image, root);
 }
 
 static void open_agent(Play *play, const Paths *paths, const char *name)
@@ -301,7 +305,8 @@ static void check_activity(Play *play, const NodeGpu *gpu, const Snapshot *snaps
 static void decide_activities(Play *play, const Node *node)
 {
     const Incident *open[INCIDENTS_MAX];
-    Snapshot snapshot = {.node = node, .incidents = open, .processes = host_processes(play->triage.host)};
+    Snapshot snapshot = {.node = node, .incidents = open, .processes = host_processes(play->triage.host),
+                         .allocations = play->triage.declared.allocations};
 
     for (size_t i = 0; i < incidents_count(play->triage.incidents); i++)
         if (incidents_at(play->triage.incidents, i)->state == INCIDENT_OPEN)
@@ -310,6 +315,12 @@ static void decide_activities(Play *play, const Node *node)
     activities_update(play->activities, &snapshot, play->store);
     for (size_t i = 0; i < node->gpu_count; i++)
         check_activity(play, &node->gpus[i], &snapshot);
+}
+
+static void check_owners(Play *play, const Node *node)
+{
+    holdings_decide_states(play->triage.holdings, node);
+    whose_tick(play->whose, node, play->triage.holdings, play->time_ns);
 }
 
 static void play_second(Play *play)
@@ -324,8 +335,12 @@ static void play_second(Play *play)
     for (int i = 0; i < 3; i++)
         uv_run(&play->loop, UV_RUN_NOWAIT);
     node = sampling_read(&play->sampling);
+    if (play->whose)
+        whose_declare(play->whose, node, play->time_ns, &play->triage.declared);
     triage_tick(&play->triage, node);
     decide_activities(play, node);
+    if (play->whose)
+        check_owners(play, node);
     keep_seen(play);
     note_met(play);
 }
@@ -396,6 +411,8 @@ static uint64_t length_ns(const Play *play, const char *name)
             extra_ns = later[i].later_ns;
     if (!any && last > MOST_NS)
         last = MOST_NS;
+    if (play->whose)
+        return last + NS_PER_MIN;
     return last + LATE_NS + extra_ns;
 }
 
@@ -424,7 +441,7 @@ static void play_scenario(const Paths *paths, const char *name, const char *fold
     open_agent(&play, paths, name);
     for (uint64_t t = 0, end = length_ns(&play, name); t < end; t += STEP_NS)
         play_second(&play);
-    wrong = check_truths(&play) + check_incidents(&play) + play.wrong_activities;
+    wrong = check_truths(&play) + check_incidents(&play) + play.wrong_activities + (play.whose ? whose_end(play.whose) : 0);
     if (wrong)
         list_seen(&play);
     if (paths->save)

@@ -26,6 +26,8 @@ static void scenario_page(Str *out)
     step_page(out);
     str_add(out, "\n### `truth`\n\n");
     truth_page(out);
+    str_add(out, "\n### `given` and `owners`\n\nThe same for both, but `how` and `share`, which `given` does not have.\n\n");
+    truth_owners_page(out);
     str_add(out, "\n### Board files\n\n");
     board_page(out);
 }
