@@ -57,3 +57,28 @@ const Why *node_why(const NodeGpu *gpu, const Reading *instance)
 
     return of ? &of[instance ? instance - gpu->instances : 0] : &none;
 }
+
+static bool is_wasted(const Activity *activity)
+{
+    return activity->word == ACTIVITY_WAITING || activity->word == ACTIVITY_IDLE_HELD;
+}
+
+const WhyVerdict *node_notice(const NodeGpu *gpu, const Reading *instance)
+{
+    const Why *why = node_why(gpu, instance);
+    const Activity *activity = node_activity(gpu, instance);
+
+    if (is_wasted(activity))
+        return why->count > 0 ? &why->verdicts[0] : NULL;
+    for (uint32_t i = 0; i < why->count && activity->word == ACTIVITY_WORKING; i++)
+        if (why->verdicts[i].cause == WHY_STRAGGLER)
+            return &why->verdicts[i];
+    return NULL;
+}
+
+bool node_is_noticed(const NodeGpu *gpu, const Reading *instance)
+{
+    if (!instance && gpu->instance_count > 0)
+        return false;
+    return is_wasted(node_activity(gpu, instance)) || node_notice(gpu, instance);
+}

@@ -201,6 +201,12 @@ const Reading *node_find_instance(const NodeGpu *gpu, uint32_t gpu_instance, uin
  * decided. Never NULL. */
 const Activity *node_activity(const NodeGpu *gpu, const Reading *instance);
 const Why *node_why(const NodeGpu *gpu, const Reading *instance);
+/* The verdict that is told without being asked for: of a device that somebody has and that does not work the first, of
+ * one that works one that concerns others, beside another or not; NULL: none. */
+const WhyVerdict *node_notice(const NodeGpu *gpu, const Reading *instance);
+/* Whether the device is told of: it has such a verdict, or it is held and does not work and none is made yet. Of a
+ * split GPU the instances are told of, never the GPU. */
+bool node_is_noticed(const NodeGpu *gpu, const Reading *instance);
 
 /* The wall clock at an instant of the node's monotonic clock; one to come is now. */
 uint64_t node_real_ns(const Node *node, uint64_t time_ns);

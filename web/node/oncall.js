@@ -78,7 +78,7 @@ function ofWindow({ gpus, uuids }) {
 export function oncall({ speak }) {
   const incidents = h("ol", { class: "incidents" }), fine = h("p", { class: "fine" });
   const windows = h("ul", { class: "windows" }), more = h("p", { class: "quiet" }), grid = cardGrid(), charts = fleetCharts(), bar = toolbar({ tenths: false });
-  const strip = timeline(), events = eventList(), idle = h("ol", { class: "incidents" }), idlers = h("section", { "aria-labelledby": "idle-h", id: "idle", hidden: true }, h("h2", { id: "idle-h" }, "In use and not working"), idle);
+  const strip = timeline(), events = eventList(), idle = h("ol", { class: "incidents" }), idlers = h("section", { "aria-labelledby": "idle-h", id: "idle", hidden: true }, h("h2", { id: "idle-h" }, "In use and not working well"), idle);
   const element = h("div", {},
     h("section", { "aria-labelledby": "wrong-h", id: "wrong" }, h("h2", { id: "wrong-h" }, "Problems"), windows, incidents, more, fine),
     idlers,

@@ -240,6 +240,12 @@ export function whoText(device) {
 
 /* --- why --- */
 
+/* Each GPU, of a split one its instances: what can be told of. */
+const devicesOf = (gpu) => (gpu.instances?.length ? gpu.instances : [gpu]);
+
+/* The verdict that the agent tells without being asked; undefined: none. */
+export const noticeOf = ({ verdict }) => (verdict?.noticed ? verdict : verdict?.beside?.find((one) => one.noticed));
+
 /* Somebody has it, and it does not work. */
 export const isIdle = (device) => ["waiting", "idle held"].includes(activityOf(device).word);
 
@@ -248,7 +254,8 @@ export const sureText = ({ share, window_s: window, confidence }) => [share !== 
 /* What takes the time of a device that somebody has: {element, update(device)}. */
 export function verdictBlock() {
   const text = h("p"), advice = h("span"), sure = h("p", { class: "quiet" }), doing = h("p", { class: "do" }, h("b", {}, "Do"), advice);
-  const element = h("div", { class: "verdict" }, text, doing, sure);
+  const also = h("p", { class: "also" }), other = h("span"), othersDo = h("p", { class: "do" }, h("b", {}, "Do"), other);
+  const element = h("div", { class: "verdict" }, text, doing, sure, also, othersDo);
   return { element, update(device) {
     const { verdict } = device, shown_ = verdict && (isIdle(device) || activityOf(device).word === "working");
     element.hidden = !shown_;
@@ -258,30 +265,43 @@ export function verdictBlock() {
     doing.hidden = !verdict.advice;
     say(advice, verdict.advice ?? "");
     say(sure, [sureText(verdict), verdict.next && `next: ${verdict.next}`].filter(Boolean).join("; "));
+    const notice = noticeOf(device), beside = notice && notice !== verdict ? notice : null;
+    also.hidden = othersDo.hidden = !beside;
+    say(also, beside ? `Also: ${beside.text} (${sureText({ ...beside, window_s: verdict.window_s })})` : "");
+    say(other, beside?.advice ?? "");
   } };
 }
 
 const ownersKey = (gpu) => (gpu.holdings ?? []).map(({ owner }) => [owner.user, owner.job, owner.namespace, owner.pod, owner.container].join("/")).join();
 
-/* GPUs that somebody has and that do not work, those of one cause and owner together. */
+/* GPUs and instances that are told of: that somebody has and that do not work, or that keep others waiting; those of one
+   cause and owner together. */
 export function idleGroups() {
   const groups = new Map();
-  for (const gpu of seen.gpus.filter(isIdle)) {
-    const { word, cause } = activityOf(gpu), key = [word, cause, gpu.verdict?.cause, ownersKey(gpu)].join("|");
-    groups.set(key, [...(groups.get(key) ?? []), gpu]);
-  }
-  return [...groups].map(([key, gpus]) => ({ key, gpus }));
+  for (const gpu of seen.gpus)
+    for (const device of devicesOf(gpu).filter((one) => isIdle(one) || noticeOf(one))) {
+      const { word, cause } = activityOf(device), key = [word, cause, noticeOf(device)?.cause, ownersKey(device)].join("|");
+      groups.set(key, [...(groups.get(key) ?? []), { gpu, device }]);
+    }
+  return [...groups].map(([key, all]) => ({ key, all }));
 }
 
+/* "GPU 0, 1", "GPU 0 MIG 7/0, 8/0, GPU 1 MIG 7/0" */
+const deviceNames = (all) => all.map(({ gpu, device }, i) => {
+  const again = all[i - 1]?.gpu === gpu, name = gpu.index ?? gpu.pci;
+  return device === gpu ? `${i ? "" : "GPU "}${name}` : `${again ? "" : `GPU ${name} MIG `}${instanceName(device)}`;
+}).join(", ");
+
 /* One of these groups, in the form of an incident; the numbers are those of its first GPU. */
-export function idleItem({ gpus: [first] }) {
+export function idleItem({ all: [{ gpu: first, device }] }) {
   const chip = h("span", { class: "chip" }), title = h("b", { class: "incident-title" }), text = h("p"), advice = h("span"), doing = h("p", { class: "do" }, h("b", {}, "Do"), advice);
-  const li = h("li", { class: "incident", "data-work": activityOf(first).word }, h("div", { class: "incident-head" }, chip, title), text, doing, h("p", { class: "links" }, h("a", { href: gpuLink(first) }, `More on ${gpuName(first)}`)));
-  li.update = ({ gpus }) => {
-    const [gpu] = gpus, { verdict } = gpu, activity = activityOf(gpu), who = gpus.length === 1 || (gpu.holdings ?? []).length !== 1 ? whoText(gpu) : gpu.holdings[0].owner.job || gpu.holdings[0].owner.pod ? gpu.holdings[0].owner.text : gpu.holdings[0].owner.user;
+  const li = h("li", { class: "incident", "data-work": activityOf(device).word }, h("div", { class: "incident-head" }, chip, title), text, doing,
+    h("p", { class: "links" }, h("a", { href: device === first ? gpuLink(first) : instanceLink(first, device) }, `More on ${deviceNames([{ gpu: first, device }])}`)));
+  li.update = ({ all }) => {
+    const [{ device: one }] = all, verdict = noticeOf(one), activity = activityOf(one), who = all.length === 1 || (one.holdings ?? []).length !== 1 ? whoText(one) : one.holdings[0].owner.job || one.holdings[0].owner.pod ? one.holdings[0].owner.text : one.holdings[0].owner.user;
     tellActivity(chip, activity);
-    say(title, `GPU ${gpus.map((one) => one.index ?? one.pci).join(", ")}${who ? `: ${who}` : ""}`);
-    say(text, verdict ? `${verdict.text} (${sureText(verdict)})` : activity.text);
+    say(title, `${deviceNames(all)}${who ? `: ${who}` : ""}`);
+    say(text, verdict ? `${verdict.text} (${sureText({ ...verdict, window_s: one.verdict.window_s })})` : activity.text);
     doing.hidden = !verdict?.advice;
     say(advice, verdict?.advice ?? "");
   };

@@ -99,22 +99,36 @@ static void add_activity(Str *out, const Node *node, const Activity *activity)
     json_close(out, '}');
 }
 
-/* What takes its time, in short; /api/v1/why has it with its numbers. Nothing where it is not decided. */
-static void add_verdict(Str *out, const Why *why)
+static void add_answer(Str *out, const WhyVerdict *answer, const WhyVerdict *noticed)
 {
-    const WhyVerdict *answer = &why->verdicts[0];
-
-    if (why->count == 0)
-        return;
-    json_open(out, "verdict", '{');
     json_add_text(out, "cause", why_causes[answer->cause].key);
     json_add_text(out, "title", why_causes[answer->cause].title);
     json_add_text(out, "text", answer->text);
     json_add_double(out, "share", answer->share);
-    json_add_u64(out, "window_s", why->window_s);
     json_add_text(out, "confidence", why_confidences[answer->confidence].key);
     add_text(out, "advice", why_causes[answer->cause].advice);
     add_text(out, "next", why_causes[answer->cause].next);
+    json_add_bool(out, "noticed", answer == noticed);
+}
+
+/* What takes its time, in short; /api/v1/why has it with its numbers. Nothing where it is not decided. */
+static void add_verdict(Str *out, const NodeGpu *gpu, const Reading *instance)
+{
+    const Why *why = node_why(gpu, instance);
+    const WhyVerdict *noticed = node_is_noticed(gpu, instance) ? node_notice(gpu, instance) : NULL;
+
+    if (why->count == 0)
+        return;
+    json_open(out, "verdict", '{');
+    add_answer(out, &why->verdicts[0], noticed);
+    json_add_u64(out, "window_s", why->window_s);
+    json_open(out, "beside", '[');
+    for (uint32_t i = 1; i < why->count; i++) {
+        json_open(out, NULL, '{');
+        add_answer(out, &why->verdicts[i], noticed);
+        json_close(out, '}');
+    }
+    json_close(out, ']');
     json_close(out, '}');
 }
 
@@ -315,7 +329,7 @@ static void add_instances(Str *out, const Snapshot *snapshot, const NodeGpu *gpu
         add_text(out, "profile", instance->profile);
         if (gpu->instance_activity)
             add_activity(out, snapshot->node, &gpu->instance_activity[i]);
-        add_verdict(out, node_why(gpu, &gpu->instances[i]));
+        add_verdict(out, gpu, &gpu->instances[i]);
         add_allocations(out, snapshot->allocations, &gpu->reading, instance);
         add_metrics(out, snapshot->node, instance);
         json_close(out, '}');
@@ -472,7 +486,7 @@ static void add_gpu(Str *out, const Snapshot *snapshot, const NodeGpu *gpu)
         add_place(out, place);
     json_add_text(out, "state", gpu_states[gpu->state].key);
     add_activity(out, node, &gpu->activity);
-    add_verdict(out, node_why(gpu, NULL));
+    add_verdict(out, gpu, NULL);
     if (gpu->last_sample_ns)
         json_add_seconds(out, "last_sample_age_seconds",
                          node->time_ns > gpu->last_sample_ns ? node->time_ns - gpu->last_sample_ns : 0);
@@ -556,7 +570,7 @@ static void add_gpu_tick(Str *out, const Node *node, const NodeGpu *gpu)
     json_add_text(out, "state", gpu_states[gpu->state].key);
     add_text(out, "why", gpu->why);
     add_activity(out, node, &gpu->activity);
-    add_verdict(out, node_why(gpu, NULL));
+    add_verdict(out, gpu, NULL);
     add_values(out, &gpu->reading);
     add_fast(out, node, gpu);
     json_open(out, "instances", '[');
@@ -565,7 +579,7 @@ static void add_gpu_tick(Str *out, const Node *node, const NodeGpu *gpu)
         json_add_device(out, &gpu->instances[i].device);
         if (gpu->instance_activity)
             add_activity(out, node, &gpu->instance_activity[i]);
-        add_verdict(out, node_why(gpu, &gpu->instances[i]));
+        add_verdict(out, gpu, &gpu->instances[i]);
         add_values(out, &gpu->instances[i]);
         json_close(out, '}');
     }

@@ -497,22 +497,34 @@ static void read_activity(Reader *r, const json_t *device, Activity *ret)
         get_u32(r, day, activity_words[known].key, &ret->day_s[known]);
 }
 
-/* None where its cause is one that this program does not know. */
-static void read_verdict(Reader *r, const json_t *device, Why *ret)
+/* False where its cause is one that this program does not know. */
+static bool read_answer(Reader *r, const json_t *from, WhyVerdict *ret)
 {
-    const json_t *from = get_object(r, device, "verdict");
     const char *cause = get_text(r, from, "cause");
     const int known = cause ? why_find(cause) : -1;
     const int confidence = get_word(r, from, "confidence", why_confidences, WHY_CONFIDENCE_END);
 
     if (known < 0)
+        return false;
+    ret->cause = (WhyCause)known;
+    ret->confidence = confidence < 0 ? WHY_LOW : (WhyConfidence)confidence;
+    COPY_TEXT(r, from, "text", ret->text);
+    get_share(r, from, "share", &ret->share);
+    return true;
+}
+
+/* None where the first is not known; of those beside it the known ones. */
+static void read_verdict(Reader *r, const json_t *device, Why *ret)
+{
+    const json_t *from = get_object(r, device, "verdict");
+
+    if (!read_answer(r, from, &ret->verdicts[0]))
         return;
     ret->count = 1;
-    ret->verdicts[0].cause = (WhyCause)known;
-    ret->verdicts[0].confidence = confidence < 0 ? WHY_LOW : (WhyConfidence)confidence;
-    COPY_TEXT(r, from, "text", ret->verdicts[0].text);
-    get_share(r, from, "share", &ret->verdicts[0].share);
     get_u32(r, from, "window_s", &ret->window_s);
+    const json_t *list = get_list(r, from, "beside", WHY_VERDICTS_MAX - 1);
+    for (size_t i = 0; i < json_array_size(list) && ret->count < WHY_VERDICTS_MAX; i++)
+        ret->count += read_answer(r, json_array_get(list, i), &ret->verdicts[ret->count]);
 }
 
 static void read_instance(Reader *r, const json_t *from, const Device *gpu, Reading *instance)

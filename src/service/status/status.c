@@ -570,16 +570,35 @@ static void head_lines(const StatusScreen *s)
     end_line(s, start);
 }
 
-/* GPUs that somebody has and that do not work are told of; those of one cause and owner together. */
-static bool is_noticed(const NodeGpu *gpu)
+/* A GPU or a MIG instance that is told of; those of one cause and owner together. */
+typedef struct Notice {
+    const NodeGpu *gpu;
+    const Reading *instance; /* NULL: the GPU */
+    const Activity *activity;
+    const WhyVerdict *verdict; /* NULL: not decided yet */
+} Notice;
+
+/* Room for them in `out`: each GPU and each instance. Returns how many there are. */
+static size_t list_notices(const Node *node, Notice *out)
 {
-    return gpu->activity.word == ACTIVITY_WAITING || gpu->activity.word == ACTIVITY_IDLE_HELD;
+    size_t count = 0;
+
+    for (size_t i = 0; i < node->gpu_count; i++)
+        for (size_t k = 0; k <= node->gpus[i].instance_count; k++) {
+            const NodeGpu *gpu = &node->gpus[i];
+            const Reading *instance = k == 0 ? NULL : &gpu->instances[k - 1];
+
+            if (node_is_noticed(gpu, instance))
+                out[count++] = (Notice){gpu, instance, node_activity(gpu, instance), node_notice(gpu, instance)};
+        }
+    return count;
 }
 
-static bool has_same_owners(const StatusScreen *s, const NodeGpu *a, const NodeGpu *b)
+static bool has_same_owners(const StatusScreen *s, const Notice *a, const Notice *b)
 {
     size_t first, second;
-    const Holding *one = who_list(s->seen, a, NULL, &first), *other = who_list(s->seen, b, NULL, &second);
+    const Holding *one = who_list(s->seen, a->gpu, a->instance, &first),
+                  *other = who_list(s->seen, b->gpu, b->instance, &second);
 
     for (size_t i = 0; first == second && i < first; i++)
         if (!owner_is_same(&one[i].owner, &other[i].owner))
@@ -587,12 +606,11 @@ static bool has_same_owners(const StatusScreen *s, const NodeGpu *a, const NodeG
     return first == second;
 }
 
-static bool is_same_notice(const StatusScreen *s, const NodeGpu *a, const NodeGpu *b)
+static bool is_same_notice(const StatusScreen *s, const Notice *a, const Notice *b)
 {
-    const Why *x = node_why(a, NULL), *y = node_why(b, NULL);
-
-    return a->activity.word == b->activity.word && a->activity.cause == b->activity.cause && x->count == y->count &&
-           (x->count == 0 || x->verdicts[0].cause == y->verdicts[0].cause) && has_same_owners(s, a, b);
+    return a->activity->word == b->activity->word && a->activity->cause == b->activity->cause &&
+           !a->verdict == !b->verdict && (!a->verdict || a->verdict->cause == b->verdict->cause) &&
+           has_same_owners(s, a, b);
 }
 
 /* A text behind its name, as in an incident's card. */
@@ -604,69 +622,103 @@ static void notice_row(const StatusScreen *s, const char *name, const char *text
     str_add_wrapped(s->out, text, INDENT, INDENT, screen_width(s));
 }
 
-/* Behind the word: ": GPU 0,1 (alice): 100 % busy by utilisation, yet nearly idle: ..." */
-static void write_notice(const StatusScreen *s, size_t first, Str *text)
+/* "GPU 0,1" or "GPU 0 MIG 7/0,8/0, GPU 2 MIG 7/0": the first and those like it, which are struck from the list. */
+static void write_devices(const StatusScreen *s, Notice *list, size_t count, Str *text)
 {
-    const NodeGpu *gpu = &s->node->gpus[first];
-    const Why *why = node_why(gpu, NULL);
-    size_t count;
-    const Holding *list = who_list(s->seen, gpu, NULL, &count);
+    const Notice first = list[0];
+    const NodeGpu *before = NULL;
 
-    str_add(text, ": GPU");
-    for (size_t i = first; i < s->node->gpu_count; i++)
-        if (is_noticed(&s->node->gpus[i]) && is_same_notice(s, gpu, &s->node->gpus[i]))
-            str_addf(text, "%s%" PRIu32, i == first ? " " : ",", s->node->gpus[i].reading.device.index);
-    if (count == 1 && owner_is_known(&list->owner)) {
+    for (size_t i = 0; i < count; i++) {
+        const Notice *one = &list[i];
+        const Device *d = one->instance ? &one->instance->device : NULL;
+
+        if (!one->gpu || !is_same_notice(s, &first, one))
+            continue;
+        if (!before || (d && before != one->gpu))
+            str_addf(text, "%s %" PRIu32 "%s", before ? ", GPU" : "GPU", one->gpu->reading.device.index,
+                     d ? " MIG " : "");
+        else
+            str_addc(text, ',');
+        if (d)
+            str_addf(text, "%" PRIu32 "/%" PRIu32, d->gpu_instance, d->compute_instance);
+        else if (before)
+            str_addf(text, "%" PRIu32, one->gpu->reading.device.index);
+        before = one->gpu;
+        list[i].gpu = NULL;
+    }
+}
+
+/* Behind the word: ": GPU 0,1 (alice): 100 % busy by utilisation, yet nearly idle: ..." */
+static void write_notice(const StatusScreen *s, Notice *notices, size_t count, Str *text)
+{
+    const Notice first = notices[0];
+    size_t owners;
+    const Holding *list = who_list(s->seen, first.gpu, first.instance, &owners);
+
+    str_add(text, ": ");
+    write_devices(s, notices, count, text);
+    if (owners == 1 && owner_is_known(&list->owner)) {
         str_add(text, " (");
         owner_add_brief(&list->owner, text);
         str_addc(text, ')');
-    } else if (count > 1) {
-        str_addf(text, " (%zu owners)", count);
+    } else if (owners > 1) {
+        str_addf(text, " (%zu owners)", owners);
     }
-    str_addf(text, ": %s", why->count > 0 ? why->verdicts[0].text : gpu->activity.text);
+    str_addf(text, ": %s", first.verdict ? first.verdict->text : first.activity->text);
 }
 
 /* How sure the verdict is, and what to do. */
-static void advice_rows(const StatusScreen *s, const NodeGpu *gpu)
+static void advice_rows(const StatusScreen *s, const Notice *notice)
 {
-    const Why *why = node_why(gpu, NULL);
-    const WhyVerdict *verdict = &why->verdicts[0];
+    const WhyVerdict *verdict = notice->verdict;
     char text[VERDICT_CAP];
 
-    if (why->count == 0)
+    if (!verdict)
         return;
     if (why_causes[verdict->cause].advice[0])
         notice_row(s, " DO", why_causes[verdict->cause].advice);
     if (isfinite(verdict->share))
-        snprintf(text, sizeof text, "%.0f %% of %" PRIu32 " s, confidence %s", 100 * verdict->share, why->window_s,
-                 why_confidences[verdict->confidence].key);
+        snprintf(text, sizeof text, "%.0f %% of %" PRIu32 " s, confidence %s", 100 * verdict->share,
+                 node_why(notice->gpu, notice->instance)->window_s, why_confidences[verdict->confidence].key);
     else
         snprintf(text, sizeof text, "confidence %s", why_confidences[verdict->confidence].key);
     notice_row(s, " share", text);
-    snprintf(text, sizeof text, "stoker why %" PRIu32, gpu->reading.device.index);
+    if (notice->instance)
+        snprintf(text, sizeof text, "stoker why %s", notice->instance->device.uuid);
+    else
+        snprintf(text, sizeof text, "stoker why %" PRIu32, notice->gpu->reading.device.index);
     notice_row(s, " more", text);
+}
+
+static size_t count_devices(const Node *node)
+{
+    size_t count = node->gpu_count;
+
+    for (size_t i = 0; i < node->gpu_count; i++)
+        count += node->gpus[i].instance_count;
+    return count;
 }
 
 static void notice_lines(const StatusScreen *s, bool advice)
 {
-    for (size_t i = 0; i < s->node->gpu_count; i++) {
-        const NodeGpu *gpu = &s->node->gpus[i];
-        const char *word = activity_words[gpu->activity.word].key;
+    CLEANUP_FREE Notice *notices = xcalloc(count_devices(s->node) + 1, sizeof *notices);
+    const size_t count = list_notices(s->node, notices);
+
+    for (size_t i = 0; i < count; i++) {
+        const Notice notice = notices[i];
         const size_t start = s->out->len;
         CLEANUP(str_done) Str text = str_limited(OWNERS_MAX);
-        bool told = !is_noticed(gpu);
 
-        for (size_t k = 0; k < i && !told; k++)
-            told = is_noticed(&s->node->gpus[k]) && is_same_notice(s, &s->node->gpus[k], gpu);
-        if (told)
+        if (!notice.gpu) /* told of with another */
             continue;
-        write_notice(s, i, &text);
+        const char *word = activity_words[notice.activity->word].key;
+        write_notice(s, &notices[i], count - i, &text);
         set_colour(s, "33");
         str_add(s->out, word);
         set_colour(s, "0");
         if (advice) {
             str_add_wrapped(s->out, text.text, strlen(word), INDENT, screen_width(s));
-            advice_rows(s, gpu);
+            advice_rows(s, &notice);
         } else {
             str_add(s->out, text.text);
             end_line(s, start);

@@ -223,32 +223,48 @@ static void draw_title(Top *top, Grid *grid, Area line, const GpuRow *row)
         grid_right(grid, line, line.width, 0, INK_DIM, grid->utf8 ? "← → other GPUs" : "Left Right: other GPUs");
 }
 
+/* At most three lines behind their name. */
+static void draw_passage(Grid *grid, Area *area, Ink ink, const char *name, const char *text)
+{
+    Area rest = *area;
+
+    if (!text[0])
+        return;
+    rest.height = rest.height < 3 ? rest.height : 3;
+    area_left(&rest, grid_textf(grid, rest, 0, 0, ink, "%s ", name));
+    area_top(area, text_wrap(grid, rest, 0, INK_PLAIN, text));
+}
+
+static void draw_verdict(Grid *grid, Area *area, const GpuRow *row, const WhyVerdict *verdict, Ink ink,
+                         const char *name)
+{
+    char text[WHY_TEXT_CAP * 2], share[TOP_TEXT_CAP];
+
+    snprintf(text, sizeof text, "%s (%s)", verdict->text, gpu_verdict_share(row, verdict, share));
+    draw_passage(grid, area, ink, name, text);
+    draw_passage(grid, area, INK_STRONG, "DO", why_causes[verdict->cause].advice);
+}
+
 /* Its activity, or why it has no values. */
 static void draw_why(Grid *grid, Area *area, const GpuRow *row)
 {
     const Activity *a = row->activity;
+    char word[32];
 
-    Area rest = *area;
-    rest.height = rest.height < 3 ? rest.height : 3;
     if (row->gpu->state == GPU_UP) {
         const WhyVerdict *verdict = gpu_verdict(row);
-        const char *advice = verdict ? why_causes[verdict->cause].advice : "";
-        char text[WHY_TEXT_CAP * 2], share[TOP_TEXT_CAP];
+        const WhyVerdict *notice = node_notice(row->gpu, row->instance ? row->reading : NULL);
 
-        if (!verdict && !a->text[0])
-            return;
-        snprintf(text, sizeof text, "%s%s%s%s", verdict ? verdict->text : a->text, verdict ? " (" : "",
-                 verdict ? gpu_verdict_share(row, share) : "", verdict ? ")" : "");
-        area_left(&rest, grid_textf(grid, rest, 0, 0, activity_ink(a->word), "%s: ", activity_words[a->word].key));
-        area_top(area, text_wrap(grid, rest, 0, INK_PLAIN, text));
-        rest = *area;
-        rest.height = advice[0] ? rest.height < 3 ? rest.height : 3 : 0;
-        area_left(&rest, grid_text(grid, rest, 0, 0, INK_STRONG, "DO "));
-        area_top(area, text_wrap(grid, rest, 0, INK_PLAIN, advice));
+        snprintf(word, sizeof word, "%s:", activity_words[a->word].key);
+        if (verdict)
+            draw_verdict(grid, area, row, verdict, activity_ink(a->word), word);
+        else
+            draw_passage(grid, area, activity_ink(a->word), word, a->text);
+        if (notice && notice != verdict)
+            draw_verdict(grid, area, row, notice, INK_WARN, "also:");
         return;
     }
-    area_left(&rest, grid_text(grid, rest, 0, 0, INK_DIM, "no values: "));
-    area_top(area, text_wrap(grid, rest, 0, INK_PLAIN, gpu_why(row->gpu)));
+    draw_passage(grid, area, INK_DIM, "no values:", gpu_why(row->gpu));
 }
 
 /* Those who share it: each with its part, how that was found, and its memory. */

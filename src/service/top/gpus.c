@@ -163,13 +163,13 @@ const WhyVerdict *gpu_verdict(const GpuRow *row)
     return row->gpu->state == GPU_UP && held && why->count > 0 ? &why->verdicts[0] : NULL;
 }
 
-const char *gpu_verdict_share(const GpuRow *row, char out[TOP_TEXT_CAP])
+const char *gpu_verdict_share(const GpuRow *row, const WhyVerdict *verdict, char out[TOP_TEXT_CAP])
 {
     const Why *why = node_why(row->gpu, row->instance ? row->reading : NULL);
-    const char *sure = why_confidences[why->verdicts[0].confidence].key;
+    const char *sure = why_confidences[verdict->confidence].key;
 
-    if (isfinite(why->verdicts[0].share))
-        snprintf(out, TOP_TEXT_CAP, "%.0f %% of %" PRIu32 " s, confidence %s", 100 * why->verdicts[0].share, why->window_s,
+    if (isfinite(verdict->share))
+        snprintf(out, TOP_TEXT_CAP, "%.0f %% of %" PRIu32 " s, confidence %s", 100 * verdict->share, why->window_s,
                  sure);
     else
         snprintf(out, TOP_TEXT_CAP, "confidence %s", sure);
@@ -543,29 +543,34 @@ static void draw_gpus(Top *top, Grid *grid, Area area, bool blocks)
         list_mark(&all, grid, head);
 }
 
-/* Held, and it does not work. */
-static bool is_wasted(const GpuRow *row)
+static const WhyVerdict *find_notice(const GpuRow *row)
 {
-    const ActivityWord word = row->activity->word;
+    const Reading *instance = row->instance ? row->reading : NULL;
 
-    return !row->instance && !row->incident && (word == ACTIVITY_WAITING || word == ACTIVITY_IDLE_HELD);
+    return !row->incident && row->gpu->state == GPU_UP && node_is_noticed(row->gpu, instance)
+               ? node_notice(row->gpu, instance)
+               : NULL;
 }
 
-/* What takes the time of the selected GPU, or of the first that does not work, and what to do; nothing where all work. */
+/* What takes the time of the selected device, or of the first that is told of, and what to do; nothing where all work.
+ */
 static void draw_remark(const Top *top, Grid *grid, Area *area)
 {
     const GpuRow *row = find_plotted(top);
 
-    for (size_t i = 0; i < top->gpus.len && !is_wasted(row); i++)
+    for (size_t i = 0; i < top->gpus.len && !find_notice(row); i++)
         row = &top->gpus.at[i];
-    const WhyVerdict *verdict = is_wasted(row) ? gpu_verdict(row) : NULL;
+    const WhyVerdict *verdict = find_notice(row);
     if (!verdict || area->height < REMARK_LEAST)
         return;
     const char *advice = why_causes[verdict->cause].advice;
+    char name[TOP_TEXT_CAP] = "";
     Area rest = *area;
     rest.height = REMARK_LINES;
-    area_left(&rest, grid_textf(grid, rest, 0, 0, activity_ink(row->activity->word), "GPU %" PRIu32 " %s: ",
-                                row->gpu->reading.device.index, activity_words[row->activity->word].key));
+    area_left(&rest, grid_textf(grid, rest, 0, 0, activity_ink(row->activity->word),
+                                "GPU %" PRIu32 "%s%s %s: ", row->gpu->reading.device.index, row->instance ? " " : "",
+                                row->instance ? instance_name(row->reading, name) : "",
+                                activity_words[row->activity->word].key));
     area_top(area, text_wrap(grid, rest, 0, INK_PLAIN, verdict->text));
     if (!advice[0])
         return;

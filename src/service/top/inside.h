@@ -323,8 +323,8 @@ bool gpu_row_runs(const GpuRow *row, const NodeProcess *process);
 const char *gpu_owner(const Top *top, const GpuRow *row, char out[TOP_TEXT_CAP]);
 /* What takes the time of one that somebody has; NULL: not known. */
 const WhyVerdict *gpu_verdict(const GpuRow *row);
-/* "98 % of 60 s, confidence high", of a row with a verdict. */
-const char *gpu_verdict_share(const GpuRow *row, char out[TOP_TEXT_CAP]);
+/* "98 % of 60 s, confidence high", of one of the row's verdicts. */
+const char *gpu_verdict_share(const GpuRow *row, const WhyVerdict *verdict, char out[TOP_TEXT_CAP]);
 /* "1g.10gb 7/0" */
 const char *instance_name(const Reading *reading, char out[TOP_TEXT_CAP]);
 /* A GPU or an instance as a block of lines. */

@@ -298,14 +298,88 @@ static void a_fault_is_before_what_waits(void **state)
 
     rig->gpus[0].activity = (Activity){.word = ACTIVITY_IDLE_HELD, .text = "nothing runs"};
     rig->verdicts[0] = (Why){.window_s = 60, .count = 1};
-    rig->verdicts[0].verdicts[0] =
-        (WhyVerdict){.cause = WHY_IDLE_HELD, .share = 1, .text = "a program holds 70.0 GiB of its memory and nothing runs"};
+    rig->verdicts[0].verdicts[0] = (WhyVerdict){
+        .cause = WHY_IDLE_HELD, .share = 1, .text = "a program holds 70.0 GiB of its memory and nothing runs"};
     rig->gpus[0].verdicts = rig->verdicts;
     add_incident(rig, "gpu-lost", SEVERITY_FATAL, 1);
     assert_non_null(strstr(screen(rig, 80, false),
                            " more    stoker runbook id0; stoker incidents show id0\n"
                            "idle held: GPU 0: a program holds 70.0 GiB of its memory and nothing runs\n"
                            "\n GPU "));
+}
+
+/* What a GPU at work does to others is told, wherever it stands among its verdicts. */
+static void a_gpu_that_others_wait_for_is_told_of(void **state)
+{
+    Rig *rig = *state;
+
+    rig->verdicts[1] = (Why){.window_s = 60, .count = 2};
+    rig->verdicts[1].verdicts[0] = (WhyVerdict){.cause = WHY_TENSOR_CORES, .text = "computes on tensor cores"};
+    rig->verdicts[1].verdicts[1] = (WhyVerdict){.cause = WHY_STRAGGLER,
+                                                .confidence = WHY_MEDIUM,
+                                                .share = 0.23,
+                                                .text = "the other GPUs of its job wait for it"};
+    rig->gpus[1].verdicts = &rig->verdicts[1];
+    snprintf(add_holding(rig, 1, "erin", 1)->owner.job, PROCESS_JOB_CAP, "4711");
+    assert_non_null(strstr(screen(rig, 100, false), "All healthy\n"
+                                                    "working: GPU 1 (job 4711): the other GPUs of its job wait for it\n"
+                                                    " DO      Compare its input"));
+    assert_non_null(strstr(rig->out.text, "\n share   23 % of 60 s, confidence medium\n more    stoker why 1\n"));
+    assert_null(strstr(rig->out.text, "computes on tensor cores"));
+    const Snapshot seen = seen_of(rig);
+    str_clear(&rig->out);
+    status_json(&seen, &rig->out);
+    const char *beside = strstr(rig->out.text, "\"beside\":[{\"cause\":\"straggler\"");
+    assert_non_null(beside);
+    assert_non_null(strstr(beside, "\"noticed\":true"));
+    assert_non_null(strstr(rig->out.text, "\"cause\":\"tensor_cores\""));
+    assert_null(strstr(beside + 1, "\"beside\":[{"));
+    rig->verdicts[1].verdicts[1].cause = WHY_INPUT; /* beside work, and of no one else */
+    assert_non_null(strstr(screen(rig, 80, false), "\nAll healthy\n GPU"));
+}
+
+static void make_instance(Rig *rig, size_t i, uint32_t number)
+{
+    Reading *instance = &rig->instances[i];
+
+    reading_init(instance, DEVICE_COMPUTE_INSTANCE);
+    instance->device.gpu_instance = number;
+    instance->device.compute_instance = 0;
+    snprintf(instance->device.uuid, sizeof instance->device.uuid, "MIG-%u", number);
+    rig->activities[i].word = ACTIVITY_WORKING;
+}
+
+/* Of a split GPU the instance is named, those of one cause and owner together, over GPUs too. */
+static void an_instance_that_wastes_is_named(void **state)
+{
+    Rig *rig = *state;
+    Why verdicts[9] = {{.window_s = 60, .count = 1}};
+
+    verdicts[0].verdicts[0] = (WhyVerdict){
+        .cause = WHY_INPUT, .confidence = WHY_HIGH, .share = 0.7, .text = "waits for its input: no kernel runs 70 %"};
+    for (size_t i = 0; i < 4; i++)
+        make_instance(rig, i, 7 + (uint32_t)i);
+    for (size_t i = 0; i < 2; i++) {
+        rig->gpus[i].instances = &rig->instances[2 * i];
+        rig->gpus[i].instance_count = 2;
+        rig->gpus[i].instance_activity = &rig->activities[2 * i];
+        rig->gpus[i].instance_verdicts = &verdicts[2 * i];
+        rig->gpus[i].activity = (Activity){.word = ACTIVITY_WAITING, .text = "1 of 2 MIG instances waiting"};
+    }
+    rig->activities[1] = (Activity){.word = ACTIVITY_WAITING, .cause = ACTIVITY_CAUSE_INPUT};
+    verdicts[1] = verdicts[0];
+    assert_non_null(strstr(screen(rig, 100, false), "All healthy\n"
+                                                    "waiting: GPU 0 MIG 8/0: waits for its input: no kernel runs 70 %\n"
+                                                    " DO      DataLoader("));
+    assert_non_null(strstr(rig->out.text, "\n more    stoker why MIG-8\n"));
+    assert_null(strstr(rig->out.text, "1 of 2 MIG instances"));
+    rig->activities[0] = rig->activities[3] = rig->activities[1];
+    verdicts[3] = verdicts[1];
+    assert_non_null(strstr(screen(rig, 100, false), "\nwaiting: GPU 0 MIG 7/0,8/0, GPU 1 MIG 10/0: waits for its"));
+    add_holding(rig, 0, "erin", 1)->gpu_instance = 8;
+    rig->holdings[0].compute_instance = 0;
+    assert_non_null(strstr(screen(rig, 100, false), "\nwaiting: GPU 0 MIG 7/0, GPU 1 MIG 10/0: waits for its"));
+    assert_non_null(strstr(rig->out.text, "\nwaiting: GPU 0 MIG 8/0 (erin): waits for its"));
 }
 
 /* A GPU that works is told of in its line alone, whatever the verdict. */
@@ -644,6 +718,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(maintenance_is_shown, set_up, tear_down),
         cmocka_unit_test_setup_teardown(gpus_that_wait_are_named_once_a_cause, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_verdict_says_what_to_do, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_gpu_that_others_wait_for_is_told_of, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_instance_that_wastes_is_named, set_up, tear_down),
         cmocka_unit_test_setup_teardown(sharers_are_told_of_together, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_fault_is_before_what_waits, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_working_gpu_is_quiet, set_up, tear_down),

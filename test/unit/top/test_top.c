@@ -519,7 +519,8 @@ static void old_values_say_so_and_fade(void **state UNUSED)
     }
 }
 
-/* A power limit is the edge of its plot, where nothing goes beyond; what has no limit gets a tenth above the highest. */
+/* A power limit is the edge of its plot, where nothing goes beyond; what has no limit gets a tenth above the highest.
+ */
 static void a_plot_has_room_for_its_highest(void **state UNUSED)
 {
     static const struct {
@@ -588,6 +589,48 @@ static void no_key_is_hidden(void **state UNUSED)
             assert_false(list_key(&(List){.count = 1, .page = 1}, top_keys[a].keys[i]));
 }
 
+/* A GPU at work that keeps others waiting is told of below the table, and in its view beside what it does. */
+static void a_rank_that_others_wait_for_is_told_of(void **state UNUSED)
+{
+    static Why why = {.window_s = 60, .count = 2};
+
+    why.verdicts[0] = (WhyVerdict){.cause = WHY_TENSOR_CORES, .share = 0.95, .text = "computes on tensor cores"};
+    why.verdicts[1] = (WhyVerdict){.cause = WHY_STRAGGLER, .share = 0.23, .text = "the others wait for it"};
+    open_rig(RECORDING("healthy-training"));
+    assert_hides("wait for it");
+    rig.kit.top->snapshot->node->gpus[3].verdicts = &why;
+    assert_shows("GPU 3 working: the others wait for it");
+    assert_shows("DO Compare its input");
+    press("Down Down Down Enter");
+    assert_shows("computes on tensor cores (95 % of 60 s");
+    assert_shows("also: the others wait for it (23 % of 60 s");
+}
+
+/* Of a split GPU the instance is named that does not work. */
+static void an_instance_that_wastes_is_named(void **state UNUSED)
+{
+    static Why why[8];
+    static Activity activity[8];
+
+    open_rig(RECORDING("mig-balanced"));
+    NodeGpu *gpu = &rig.kit.top->snapshot->node->gpus[0];
+
+    assert_in_range(gpu->instance_count, 2, 8);
+    for (size_t i = 0; i < gpu->instance_count; i++)
+        activity[i].word = ACTIVITY_WORKING;
+    activity[1] = (Activity){.word = ACTIVITY_WAITING, .cause = ACTIVITY_CAUSE_INPUT};
+    why[1] = (Why){.window_s = 60, .count = 1};
+    why[1].verdicts[0] = (WhyVerdict){.cause = WHY_INPUT, .share = 0.7, .text = "waits for its input"};
+    gpu->activity = activity[1];
+    gpu->instance_activity = activity;
+    gpu->instance_verdicts = why;
+    kit_show(&rig.kit);
+    char name[TOP_TEXT_CAP], line[TOP_TEXT_CAP * 2];
+    snprintf(line, sizeof line, "GPU 0 %s waiting: waits for its input", instance_name(&gpu->instances[1], name));
+    grid_resize(&rig.kit.grid, 100, 60);
+    assert_shows(line);
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_teardown(name, close_rig)
@@ -616,6 +659,8 @@ int main(void)
         CASE(old_values_say_so_and_fade),
         cmocka_unit_test(a_plot_has_room_for_its_highest),
         CASE(keys_wish),
+        CASE(a_rank_that_others_wait_for_is_told_of),
+        CASE(an_instance_that_wastes_is_named),
         cmocka_unit_test(an_incident_is_found_by_any_of_its_words),
         cmocka_unit_test(no_key_is_hidden),
     };

@@ -211,11 +211,13 @@ static void any_activity(World *w, Activity *a)
 
 static void any_verdict(World *w, Why *why)
 {
-    *why = (Why){.window_s = (uint32_t)below(w, 61), .count = (uint32_t)below(w, 2)};
-    why->verdicts[0] = (WhyVerdict){.cause = (WhyCause)below(w, WHY_END),
-                                    .confidence = (WhyConfidence)below(w, WHY_CONFIDENCE_END),
-                                    .share = any_share(w)};
-    TEXT(w, why->verdicts[0].text, "100 %% busy, \"%u\" s", why->window_s);
+    *why = (Why){.window_s = (uint32_t)below(w, 61), .count = (uint32_t)below(w, WHY_VERDICTS_MAX + 1)};
+    for (uint32_t i = 0; i < why->count; i++) {
+        why->verdicts[i] = (WhyVerdict){.cause = (WhyCause)below(w, WHY_END),
+                                        .confidence = (WhyConfidence)below(w, WHY_CONFIDENCE_END),
+                                        .share = any_share(w)};
+        TEXT(w, why->verdicts[i].text, "100 %% busy, \"%u\" s", why->window_s + i);
+    }
 }
 
 static void any_gpu(World *w, uint32_t i)
