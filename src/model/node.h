@@ -17,6 +17,9 @@
 
 enum { NODE_GPUS_MAX = 64, NODE_INSTANCES_MAX = 15, NODE_SAMPLERS_MAX = 96, NODE_WHY_CAP = 160, NODE_WCHAN_CAP = 64 };
 
+/* What happened in a longer time without a tick is not known: it is nobody's, and nothing ran or was idle in it. */
+#define NODE_GAP_NS (UINT64_C(10) * 1000000000)
+
 /* WORD(id, key, text): the state of a GPU as Stoker sees it; the key is for labels and JSON. */
 #define GPU_STATE_TABLE(WORD)                                                                                          \
     WORD(GPU_STARTING, "starting", "not sampled yet")                                                                  \

@@ -17,7 +17,6 @@
 #include "engine/health/incidents.h"
 #include "engine/owner/holdings.h"
 
-#define GAP_NS (10 * NS_PER_S) /* what happened in a longer time without a tick is not known */
 #define SAVE_FIRST_NS NS_PER_S
 
 enum {
@@ -581,7 +580,7 @@ void jobs_update(Jobs *jobs, const Snapshot *snapshot, const Prices *prices, Job
     const uint64_t now_ns = snapshot->node->time_ns;
     const uint64_t passed = jobs->last_ns ? now_ns - jobs->last_ns : 0;
     const double passed_s = (double)passed / NS_PER_S;
-    const bool gap = passed > GAP_NS;
+    const bool gap = passed > NODE_GAP_NS;
     const Tick t = {
         .jobs = jobs, .snapshot = snapshot, .prices = prices, .s = gap ? 0 : passed_s, .gap_s = gap ? passed_s : 0};
 

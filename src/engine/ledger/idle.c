@@ -2,6 +2,7 @@
 #include "engine/ledger/idle.h"
 
 #include <fnmatch.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,11 +10,17 @@
 #include "base/alloc.h"
 #include "base/cleanup.h"
 #include "base/duration.h"
+#include "base/number.h"
 #include "base/vec.h"
 #include "engine/owner/holdings.h"
 
 #define LEFT_NS NS_PER_MIN /* an owner that comes back sooner has held on */
 #define AFTER_MAX_NS NS_PER_YEAR
+
+/* Counters of the evidence; those of an incident go on after a restart. */
+#define IDLE_HOURS "held_idle_gpu_hours"
+#define IDLE_SECONDS "held_idle_seconds"
+#define IDLE_SECONDS_MAX 1e9
 
 /* --- policies ----------------------------------------------------------------------------------------------------- */
 
@@ -49,9 +56,8 @@ static int read_policy(const YamlNode *node, Arena *arena, IdlePolicy *policy, E
         TRY(yaml_want(pair->value, YAML_SCALAR, patterns[k].key, err));
         *patterns[k].into = arena_strdup(arena, pair->value->text);
     }
-    if (!after)
-        return yaml_fail(node, err, "a policy of 'idle' needs 'after'");
-    return read_after(after, &policy->after_ns, err);
+    policy->after_ns = IDLE_AFTER_NS;
+    return after ? read_after(after, &policy->after_ns, err) : 0;
 }
 
 int idle_policies_read(const YamlNode *node, Arena *arena, const IdlePolicies **ret, Err *err)
@@ -99,8 +105,10 @@ static uint64_t find_after_ns(const IdleLook *look, const Owner *owner)
 typedef struct Held {
     Device device;
     Owner owner;
-    uint64_t since_ns; /* idle; 0: it is not */
-    uint64_t seen_ns;
+    bool idle;        /* when its state was known last */
+    uint64_t idle_ns; /* that it has been idle, as far as that was seen */
+    double hours;     /* of them, GPU hours of its part */
+    uint64_t seen_ns; /* the last tick */
 } Held;
 
 struct IdleWatch {
@@ -135,23 +143,37 @@ static const Reading *find_reading(const NodeGpu *gpu, const Holding *holding)
     return NULL;
 }
 
-/* Since when it has been idle, as an incident says that was told before a restart; 0: none was. */
-static uint64_t find_told_ns(const IdleLook *look, const Device *device, const Owner *owner)
+static const Incident *find_told(const IdleLook *look, const Device *device, const Owner *owner)
 {
-    const Node *node = look->node;
-
     for (size_t i = 0; i < look->open_count; i++) {
         const Incident *it = look->open[i];
 
-        if (strcmp(it->class, IDLE_CLASS) != 0 || !device_equal(&it->device, device) || it->owner_count == 0 ||
-            !owner_is_same(&it->owners[0], owner))
-            continue;
-        const uint64_t told_ns = node->real_ns > it->first_real_ns ? node->real_ns - it->first_real_ns : 0;
-        const uint64_t idle_ns = told_ns + find_after_ns(look, owner);
-
-        return node->time_ns > idle_ns ? node->time_ns - idle_ns : 1;
+        if (strcmp(it->class, IDLE_CLASS) == 0 && device_equal(&it->device, device) && it->owner_count > 0 &&
+            owner_is_same(&it->owners[0], owner))
+            return it;
     }
+    return NULL;
+}
+
+static double read_counter(const Incident *it, const char *name)
+{
+    for (uint32_t i = 0; i < it->counter_len; i++)
+        if (strcmp(it->counters[i].name, name) == 0 && it->counters[i].after > 0)
+            return it->counters[i].after;
     return 0;
+}
+
+/* What was told before a restart goes on; the time in which no agent ran is not known, and is not counted. */
+static void restore_held(Held *held, const IdleLook *look)
+{
+    const Incident *told = find_told(look, &held->device, &held->owner);
+
+    if (!told)
+        return;
+    held->idle = true;
+    held->hours = read_counter(told, IDLE_HOURS);
+    held->idle_ns = number_max_u64((uint64_t)(fmin(read_counter(told, IDLE_SECONDS), IDLE_SECONDS_MAX) * NS_PER_S),
+                                   find_after_ns(look, &held->owner));
 }
 
 static Held *find_held(IdleWatch *watch, const IdleLook *look, const Device *device, const Owner *owner)
@@ -162,18 +184,30 @@ static Held *find_held(IdleWatch *watch, const IdleLook *look, const Device *dev
     Held *held = vec_add(&watch->at);
     held->device = *device;
     held->owner = *owner;
-    held->since_ns = find_told_ns(look, device, owner);
+    restore_held(held, look);
     return held;
 }
 
-/* A device of which nothing is known now is as it was. */
-static void note_word(Held *held, ActivityWord word, uint64_t now_ns)
+/* Adds the time since the last tick where it was idle then and is now, on `share` of a GPU. What happens in a gap, or
+ * while nothing is known of the device, is not known: the time is not counted, and nothing begins anew. */
+static void note_word(Held *held, ActivityWord word, double share, uint64_t now_ns)
 {
+    const uint64_t passed_ns = held->seen_ns ? now_ns - held->seen_ns : 0;
+
     held->seen_ns = now_ns;
-    if (word == ACTIVITY_WORKING || word == ACTIVITY_WAITING || word == ACTIVITY_UNUSABLE)
-        held->since_ns = 0;
-    else if (word != ACTIVITY_UNKNOWN && held->since_ns == 0)
-        held->since_ns = now_ns;
+    if (word == ACTIVITY_UNKNOWN)
+        return;
+    if (word == ACTIVITY_WORKING || word == ACTIVITY_WAITING || word == ACTIVITY_UNUSABLE) {
+        held->idle = false;
+        held->idle_ns = 0;
+        held->hours = 0;
+        return;
+    }
+    if (held->idle && passed_ns <= NODE_GAP_NS) {
+        held->idle_ns += passed_ns;
+        held->hours += (double)passed_ns / (double)NS_PER_H * share;
+    }
+    held->idle = true;
 }
 
 /* "job 4711 of ann has held it idle for 2h10m: 2.17 GPU hours, 6.28 EUR so far" */
@@ -191,30 +225,37 @@ static void write_text(const Owner *owner, uint64_t idle_ns, double hours, const
     str_add(&out, " so far");
 }
 
-static void give_evidence(const IdleWatch *watch, const IdleLook *look, const Holding *holding, const Reading *reading,
-                          uint64_t idle_ns, void (*evidence)(void *self, const Evidence *evidence), void *self)
+/* An owner's part of a device in this tick. */
+typedef struct Part {
+    const Holding *holding;
+    const Held *held;
+    const Reading *reading, *gpu; /* of the device, and of its GPU */
+    double slices;                /* share of the whole GPU that the device is */
+} Part;
+
+static void give_evidence(const IdleWatch *watch, const IdleLook *look, const Part *part,
+                          void (*evidence)(void *self, const Evidence *evidence), void *self)
 {
     const Node *node = look->node;
-    const Reading *gpu = &node->gpus[holding->gpu].reading;
-    const double slices = reading == gpu ? 1 : reading_mig_share(gpu, reading),
-                 hours = (double)idle_ns / (double)NS_PER_H * slices * holding->share;
+    const Held *held = part->held;
     Evidence in = {.verdict = fault_verdict_of_class(&watch->rule, look->class),
                    .holds = true,
                    .time_ns = node->time_ns,
                    .real_ns = node->real_ns,
-                   .device = reading->device,
+                   .device = part->reading->device,
                    .pid = -1,
-                   .owner = &holding->owner,
-                   .counter_count = 1,
-                   .counters = {{.name = "held_idle_gpu_hours", .after = hours}}};
+                   .owner = &part->holding->owner,
+                   .counter_count = 2,
+                   .counters = {{.name = IDLE_HOURS, .after = held->hours},
+                                {.name = IDLE_SECONDS, .after = (double)held->idle_ns / (double)NS_PER_S}}};
     char text[PRICE_TEXT_CAP];
     PriceTag price;
 
-    prices_find(look->prices, gpu->device.name, reading->profile, slices, node->real_ns, text);
+    prices_find(look->prices, part->gpu->device.name, part->reading->profile, part->slices, node->real_ns, text);
     const bool priced = price_tag_read(text, &price) == 0;
     if (priced)
-        in.counters[in.counter_count++] = (IncidentCounter){.name = "cost", .after = hours * price.per_hour};
-    write_text(&holding->owner, idle_ns, hours, priced ? &price : NULL, &in);
+        in.counters[in.counter_count++] = (IncidentCounter){.name = "cost", .after = held->hours * price.per_hour};
+    write_text(&part->holding->owner, held->idle_ns, held->hours, priced ? &price : NULL, &in);
     evidence(self, &in);
 }
 
@@ -237,15 +278,17 @@ void idle_watch_update(IdleWatch *watch, const IdleLook *look, void (*evidence)(
     watch->rule = (FaultRule){.id = IDLE_CLASS, .for_ns = look->class->for_ns, .keep_ns = look->class->keep_ns};
     for (size_t i = 0; i < look->holding_count; i++) {
         const Holding *holding = &look->holdings[i];
+        const Reading *gpu = &look->node->gpus[holding->gpu].reading;
         const Reading *reading = find_reading(&look->node->gpus[holding->gpu], holding);
 
         if (!reading)
             continue;
+        const double slices = reading == gpu ? 1 : reading_mig_share(gpu, reading);
         const uint64_t after_ns = find_after_ns(look, &holding->owner);
         Held *held = find_held(watch, look, &reading->device, &holding->owner);
-        note_word(held, holding_activity(holding, look->node), now_ns);
-        if (after_ns && held->since_ns && now_ns - held->since_ns >= after_ns)
-            give_evidence(watch, look, holding, reading, now_ns - held->since_ns, evidence, self);
+        note_word(held, holding_activity(holding, look->node), slices * holding->share, now_ns);
+        if (after_ns && held->idle && held->idle_ns >= after_ns)
+            give_evidence(watch, look, &(Part){holding, held, reading, gpu, slices}, evidence, self);
     }
     drop_gone(watch, now_ns);
 }

@@ -16,6 +16,9 @@
 
 #define IDLE_CLASS "gpu-held-idle"
 
+/* How long an owner may hold a device idle where its policy does not say. */
+#define IDLE_AFTER_NS (UINT64_C(15) * 60 * 1000000000)
+
 enum { IDLE_POLICIES_MAX = 256 };
 
 /* Patterns with * and ?; NULL: any. */

@@ -15,7 +15,6 @@
 #include "base/number.h"
 #include "base/vec.h"
 
-#define GAP_NS (10 * NS_PER_S) /* what happened in a longer time without a tick is not known */
 #define LEFT_NS NS_PER_MIN     /* an owner that comes back sooner continues its row */
 #define STEP_NS (2 * NS_PER_S) /* between the clocks over a row: the wall clock was set */
 #define RESUME_NS NS_PER_MIN   /* after the start: a GPU that comes later was plugged in */
@@ -629,7 +628,7 @@ static void add_time(Tick *t)
 {
     Ledger *l = t->ledger;
 
-    t->gap = t->dt_ns > GAP_NS;
+    t->gap = t->dt_ns > NODE_GAP_NS;
     t->slot->last_ns = t->node->time_ns;
     split_gpu(t);
     weigh_by_share(l);

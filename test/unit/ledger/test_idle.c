@@ -117,6 +117,13 @@ static void tick(Rig *rig, ActivityWord word, uint64_t seconds)
     idle_watch_update(rig->watch, &look, hear, rig);
 }
 
+/* Ticks of ten seconds and less. */
+static void pass(Rig *rig, ActivityWord word, uint64_t seconds)
+{
+    for (uint64_t left = seconds; left > 0; left -= left < 10 ? left : 10)
+        tick(rig, word, left < 10 ? left : 10);
+}
+
 /* --- the watch ---------------------------------------------------------------------------------------------------- */
 
 static void told_after_its_time(void **state)
@@ -127,7 +134,7 @@ static void told_after_its_time(void **state)
     Holding *h = hold(rig, "ann", "", HOLDING_IDLE_HELD, 1);
     snprintf(h->owner.job, sizeof h->owner.job, "4711");
     tick(rig, ACTIVITY_IDLE_HELD, 1);
-    tick(rig, ACTIVITY_IDLE_HELD, 599);
+    pass(rig, ACTIVITY_IDLE_HELD, 599);
     assert_int_equal(rig->told_count, 0);
     tick(rig, ACTIVITY_IDLE_HELD, 1);
     assert_int_equal(rig->told_count, 1);
@@ -139,9 +146,11 @@ static void told_after_its_time(void **state)
     assert_string_equal(in->device.uuid, "GPU-1");
     assert_string_equal(in->owner->user, "ann");
     assert_string_equal(in->text, "job 4711 of ann has held it idle for 10m: 0.17 GPU hours, 1.00 EUR so far");
-    assert_string_equal(in->counters[1].name, "cost");
-    assert_true(fabs(in->counters[1].after - 1) < 1e-9);
-    tick(rig, ACTIVITY_IDLE_HELD, 5400);
+    assert_string_equal(in->counters[1].name, "held_idle_seconds");
+    assert_true(fabs(in->counters[1].after - 600) < 1e-9);
+    assert_string_equal(in->counters[2].name, "cost");
+    assert_true(fabs(in->counters[2].after - 1) < 1e-9);
+    pass(rig, ACTIVITY_IDLE_HELD, 5400);
     assert_string_equal(rig->told[0].text,
                         "job 4711 of ann has held it idle for 1h40m: 1.67 GPU hours, 10.00 EUR so far");
 }
@@ -158,7 +167,7 @@ static void used_again(void **state)
         tick(rig, ACTIVITY_IDLE_HELD, 1);
         tick(rig, ACTIVITY_IDLE_HELD, 10);
         assert_int_equal(rig->told_count, 1);
-        assert_int_equal(rig->told[0].counter_count, 1); /* no price */
+        assert_int_equal(rig->told[0].counter_count, 2); /* no price */
         assert_null(strstr(rig->told[0].text, "USD"));
         h->state = HOLDING_USED;
         tick(rig, uses[i], 1);
@@ -170,7 +179,8 @@ static void used_again(void **state)
     }
 }
 
-/* A device of which nothing is known stays as it was; one that is free but given to somebody is held. */
+/* A device of which nothing is known stays as it was, and that time is not counted; one that is free but given to
+ * somebody is held. */
 static void what_is_not_known_changes_nothing(void **state)
 {
     Rig *rig = *state;
@@ -178,22 +188,46 @@ static void what_is_not_known_changes_nothing(void **state)
     read_config(rig, "idle: [{after: 10s}]\n");
     Holding *h = hold(rig, "ann", "", HOLDING_USED, 1);
     tick(rig, ACTIVITY_UNKNOWN, 1);
-    tick(rig, ACTIVITY_UNKNOWN, 100);
+    pass(rig, ACTIVITY_UNKNOWN, 100);
     assert_int_equal(rig->told_count, 0);
     h->state = HOLDING_RESERVED;
     tick(rig, ACTIVITY_FREE, 1);
-    tick(rig, ACTIVITY_UNKNOWN, 10);
+    pass(rig, ACTIVITY_FREE, 9);
+    pass(rig, ACTIVITY_UNKNOWN, 100);
+    assert_int_equal(rig->told_count, 0);
+    tick(rig, ACTIVITY_FREE, 1);
     assert_int_equal(rig->told_count, 1);
+    pass(rig, ACTIVITY_UNKNOWN, 50);
+    assert_int_equal(rig->told_count, 1);
+    assert_true(fabs(rig->told[0].counters[1].after - 10) < 1e-9);
     rig->holding_count = 0; /* its list cannot be read for a while */
-    tick(rig, ACTIVITY_UNKNOWN, 30);
+    pass(rig, ACTIVITY_UNKNOWN, 30);
     rig->holding_count = 1;
     tick(rig, ACTIVITY_IDLE_HELD, 30);
     assert_int_equal(rig->told_count, 1);
+    assert_true(fabs(rig->told[0].counters[1].after - 10) < 1e-9);
     rig->holding_count = 0;
-    tick(rig, ACTIVITY_FREE, 61);
+    pass(rig, ACTIVITY_FREE, 61);
     rig->holding_count = 1;
     tick(rig, ACTIVITY_IDLE_HELD, 1);
     assert_int_equal(rig->told_count, 0);
+}
+
+/* The agent was stopped, or the node suspended: as in the ledger, nobody knows what was then. */
+static void a_gap_is_not_counted(void **state)
+{
+    Rig *rig = *state;
+
+    read_config(rig, "idle: [{after: 1h}]\n");
+    hold(rig, "ann", "", HOLDING_IDLE_HELD, 0.5);
+    tick(rig, ACTIVITY_IDLE_HELD, 1);
+    pass(rig, ACTIVITY_IDLE_HELD, 1800);
+    tick(rig, ACTIVITY_IDLE_HELD, 36000);
+    pass(rig, ACTIVITY_IDLE_HELD, 1799);
+    assert_int_equal(rig->told_count, 0);
+    tick(rig, ACTIVITY_IDLE_HELD, 1);
+    assert_int_equal(rig->told_count, 1);
+    assert_string_equal(rig->told[0].text, "python (812) of ann has held it idle for 1h: 0.50 GPU hours so far");
 }
 
 static void the_first_policy_that_fits(void **state)
@@ -210,7 +244,7 @@ static void the_first_policy_that_fits(void **state)
     snprintf(rig->job.job, sizeof rig->job.job, "7");
     snprintf(rig->job.partition, sizeof rig->job.partition, "debug");
     tick(rig, ACTIVITY_WORKING, 1); /* others use it: these only hold it */
-    tick(rig, ACTIVITY_WORKING, 30);
+    pass(rig, ACTIVITY_WORKING, 30);
     assert_int_equal(rig->told_count, 1);
     assert_string_equal(rig->told[0].owner->namespace, "nb-a");
     assert_string_equal(rig->told[0].owner->user, "ann");
@@ -221,38 +255,67 @@ static void the_first_policy_that_fits(void **state)
     tick(rig, ACTIVITY_WORKING, 10);
     assert_int_equal(rig->told_count, 3);
     assert_string_equal(rig->told[2].owner->user, "bob");
-    tick(rig, ACTIVITY_WORKING, 86400);
+    pass(rig, ACTIVITY_WORKING, 86400);
     assert_int_equal(rig->told_count, 3);
     rig->policies = NULL;
     tick(rig, ACTIVITY_WORKING, 1);
     assert_int_equal(rig->told_count, 0);
 }
 
-/* What was told before a restart goes on, from when it began. */
+/* What was told before a restart goes on, without the time in which no agent ran. */
 static void a_restart_goes_on(void **state)
 {
     Rig *rig = *state;
-    Incident told = {.class = IDLE_CLASS, .state = INCIDENT_OPEN, .owner_count = 1};
+    Incident told = {.class = IDLE_CLASS,
+                     .state = INCIDENT_OPEN,
+                     .owner_count = 1,
+                     .counter_len = 2,
+                     .counters = {{"held_idle_gpu_hours", 0, 1}, {"held_idle_seconds", 0, 7200}}};
 
     read_config(rig, "idle: [{after: 1h}]\n");
-    Holding *h = hold(rig, "ann", "", HOLDING_USED, 1);
+    Holding *h = hold(rig, "ann", "", HOLDING_USED, 0.5);
     told.device = rig->gpu.reading.device;
     told.owners[0] = h->owner;
-    told.first_real_ns = rig->node.real_ns - 59 * NS_PER_MIN; /* an hour after it began */
+    told.first_real_ns = rig->node.real_ns - 1000 * NS_PER_H; /* the agent was away nearly all of them */
     rig->open[0] = &told;
     rig->open_count = 1;
     tick(rig, ACTIVITY_UNKNOWN, 60);
     assert_int_equal(rig->told_count, 1);
-    assert_string_equal(rig->told[0].text, "python (812) of ann has held it idle for 2h: 2.00 GPU hours so far");
+    assert_string_equal(rig->told[0].text, "python (812) of ann has held it idle for 2h: 1.00 GPU hours so far");
+    h->state = HOLDING_IDLE_HELD;
+    pass(rig, ACTIVITY_IDLE_HELD, 3600);
+    assert_string_equal(rig->told[0].text, "python (812) of ann has held it idle for 3h: 1.50 GPU hours so far");
+    h->state = HOLDING_USED;
     tick(rig, ACTIVITY_WORKING, 1);
     tick(rig, ACTIVITY_IDLE_HELD, 1);
     assert_int_equal(rig->told_count, 0); /* the incident is open still, and has nothing to say */
 
     idle_watch_free(rig->watch);
     rig->watch = idle_watch_new();
+    told.counter_len = 0; /* of an older Stoker: as long as the policy, at least */
+    tick(rig, ACTIVITY_UNKNOWN, 1);
+    assert_string_equal(rig->told[0].text, "python (812) of ann has held it idle for 1h: 0.00 GPU hours so far");
+
+    idle_watch_free(rig->watch);
+    rig->watch = idle_watch_new();
     snprintf(told.owners[0].user, sizeof told.owners[0].user, "bob"); /* of somebody else */
     tick(rig, ACTIVITY_UNKNOWN, 1);
     assert_int_equal(rig->told_count, 0);
+}
+
+static void a_policy_without_a_time_is_a_quarter_of_an_hour(void **state)
+{
+    Rig *rig = *state;
+
+    read_config(rig, "idle: [{user: ann}]\n");
+    hold(rig, "ann", "", HOLDING_IDLE_HELD, 1);
+    hold(rig, "bob", "", HOLDING_IDLE_HELD, 1);
+    tick(rig, ACTIVITY_IDLE_HELD, 1);
+    pass(rig, ACTIVITY_IDLE_HELD, 899);
+    assert_int_equal(rig->told_count, 0);
+    tick(rig, ACTIVITY_IDLE_HELD, 1);
+    assert_int_equal(rig->told_count, 1); /* and none of who fits no policy */
+    assert_string_equal(rig->told[0].owner->user, "ann");
 }
 
 static void a_mig_instance_has_its_share(void **state)
@@ -271,10 +334,10 @@ static void a_mig_instance_has_its_share(void **state)
     h->compute_instance = 0;
     rig->activity[0].word = ACTIVITY_IDLE_HELD;
     tick(rig, ACTIVITY_WORKING, 1);
-    tick(rig, ACTIVITY_WORKING, 3600);
+    pass(rig, ACTIVITY_WORKING, 3600);
     assert_int_equal(rig->told_count, 1);
     assert_int_equal(rig->told[0].device.gpu_instance, 3);
-    assert_true(fabs(rig->told[0].counters[1].after - 1) < 1e-9);
+    assert_true(fabs(rig->told[0].counters[2].after - 1) < 1e-9);
     h->gpu_instance = 4; /* it is not there */
     tick(rig, ACTIVITY_WORKING, 1);
     assert_int_equal(rig->told_count, 0);
@@ -288,7 +351,7 @@ static void wrong_policies_are_named(void **state)
         const char *text, *error;
     } cases[] = {
         {"idle: {after: 1h}", "stoker.yaml:1:7: 'idle' must be a list"},
-        {"idle: [{user: ann}]", "stoker.yaml:1:8: a policy of 'idle' needs 'after'"},
+        {"idle: [{after: }]", "'after' must be 'never' or a duration"},
         {"idle: [{after: 0s}]", "'after' must be 'never' or a duration"},
         {"idle: [{after: soon}]", "stoker.yaml:1:16: 'after' must be 'never' or a duration"},
         {"idle: [{after: 2y}]", "a year at most"},
@@ -317,8 +380,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(told_after_its_time, set_up, tear_down),
         cmocka_unit_test_setup_teardown(used_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_not_known_changes_nothing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_gap_is_not_counted, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_first_policy_that_fits, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_restart_goes_on, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_policy_without_a_time_is_a_quarter_of_an_hour, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_mig_instance_has_its_share, set_up, tear_down),
         cmocka_unit_test_setup_teardown(wrong_policies_are_named, set_up, tear_down),
     };
