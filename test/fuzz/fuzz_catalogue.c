@@ -7,28 +7,6 @@
 #include "base/arena.h"
 #include "engine/health/catalogue.h"
 
-/* In place of the built-in documents, whose reading would take nearly all of the time. */
-static const char small[] =
-    "classes:\n"
-    "  fan: {text: a, advice: b, cause: thermal, severity: error, scope: gpu, action: none, route: page, clear: gone}\n"
-    "  thermal: {text: a, advice: b, cause: thermal, severity: error, scope: gpu, action: none, route: page, clear: "
-    "gone,\n"
-    "    parents: [thermal, fan]}\n"
-    "  gpu-lost: {text: a, advice: b, cause: bus, severity: fatal, scope: gpu, action: none, route: page, clear: "
-    "reset}\n"
-    "  app-fault: {text: a, advice: b, cause: application, severity: error, scope: gpu, action: none, route: user,\n"
-    "    clear: quiet, quiet: 5m, by: [code, process]}\n"
-    "rules:\n"
-    "  xid-79: {on: {xid: 79}, class: gpu-lost}\n"
-    "  xid-109: {on: {xid: 109, driver: \">=535 <560\"}, class: app-fault}\n"
-    "  xid-145: {on: {xid: 145, unit: A/B, intr: {before_575: 0x1/0x3}, status: 0x4}, class: gpu-lost, silent: yes}\n"
-    "  xid-unknown: {on: {xid: 0-99999}, class: app-fault}\n"
-    "  sxid-unknown: {on: {sxid: 0-99999}, class: app-fault}\n"
-    "  sxid-fatal: {on: {sxid: 0-99999, says: fatal}, class: gpu-lost}\n"
-    "  fan: {on: {detector: fan}, with: {behind: 0.5}, class: fan}\n";
-const CatalogueText catalogue_texts[] = {{"small.yaml", small, sizeof small - 1}};
-const size_t catalogue_text_count = 1;
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -1,12 +1,13 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes one page of the parts beside this file, as a C header.
+"""Makes one page of the parts beside this file, as a C header with its three pieces, packed by gzip.
 
     embed.py OUTPUT page.html style.css SCRIPT...
 
 The page's places are {{policy}}, {{style}}, {{title}}, {{data}} and {{script}}; the title (before everything else) and
 the data are filled in when a page is written. The policy names the style and the script by their hashes."""
 import base64
+import gzip
 import hashlib
 import pathlib
 import sys
@@ -28,7 +29,7 @@ def policy(style, script):
 
 
 def array(name, text):
-    data = text.encode()
+    data = gzip.compress(text.encode(), 9, mtime=0)
     rows = [", ".join(map(str, data[i:i + 32])) for i in range(0, len(data), 32)]
     return f"static const unsigned char {name}[{len(data)}] = {{\n" + ",\n".join(rows) + "};\n"
 

@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/cleanup.h"
 #include "base/duration.h"
+#include "base/gzip.h"
 #include "base/map.h"
 #include "base/number.h"
 #include "base/opt.h"
@@ -23,7 +24,7 @@
 enum { ID_MAX = 64, NAMES_SHOWN = 24, ENTRIES_MAX = 4096 };
 enum { CODE_MAX = 99999, MANY_MAX = 1000000, DRIVER_MAX = 9999, TEXT_MAX = 200 };
 /* The trees are large and short-lived: blocks of this size come from the kernel and go back to it. */
-enum { SCRATCH_BLOCK = 512 * 1024, KEEP_BLOCK = 32 * 1024 };
+enum { SCRATCH_BLOCK = 512 * 1024, KEEP_BLOCK = 32 * 1024, DOCUMENT_MAX = 1 << 20 };
 
 CLEANUP_POINTER(Catalogue, catalogue_free);
 
@@ -789,9 +790,11 @@ static int merge_all(Reader *reader, const YamlNode *const *site, size_t count, 
 {
     for (size_t i = 0; i < catalogue_text_count; i++) {
         const CatalogueText *text = &catalogue_texts[i];
+        CLEANUP(str_done) Str plain = str_limited(DOCUMENT_MAX);
         const YamlNode *root;
 
-        TRY(yaml_load(text->name, text->text, text->len, &reader->scratch, &root, err));
+        TRY(gzip_unpack(text->packed, text->len, &plain, err));
+        TRY(yaml_load(text->name, plain.text, plain.len, &reader->scratch, &root, err));
         TRY(merge_document(reader, root, err));
     }
     for (size_t i = 0; i < count; i++)

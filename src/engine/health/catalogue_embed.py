@@ -1,17 +1,19 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Puts the fault catalogue into the program: one C array of bytes for each file.
+"""Puts the fault catalogue into the program: one C array of bytes for each file, packed by gzip.
 
     catalogue_embed.py OUTPUT FILE...
 
 Comment lines and empty lines are kept as empty lines, so that the line numbers of messages stay true."""
+import gzip
 import pathlib
 import sys
 
 
 def body(path):
     lines = pathlib.Path(path).read_text(encoding="utf-8").split("\n")
-    return "\n".join("" if line.lstrip().startswith("#") else line.rstrip() for line in lines).encode()
+    text = "\n".join("" if line.lstrip().startswith("#") else line.rstrip() for line in lines)
+    return gzip.compress(text.encode(), 9, mtime=0)
 
 
 def array(name, data):

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
 #include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/cleanup.h"
+#include "base/gzip.h"
 #include "base/json.h"
 #include "base/map.h"
 #include "engine/trace/select.h"
@@ -27,6 +29,7 @@ enum {
     PAGE_POINTS = 40000,       /* memory and queues, over all ranks */
     PAGE_TEXT = 600,           /* bytes of a text: longer ones lose their middle */
     PAGE_TEXT_BYTES = 6 << 20, /* of all texts together; what comes later is "..." */
+    PIECE_MAX = 1 << 20,       /* of its own text */
 };
 
 typedef struct Page {
@@ -554,11 +557,23 @@ static void write_markup(Out *out, const char *text)
     out_flow(out);
 }
 
+/* A piece of the page that is in the program. */
+static void write_piece(Out *out, const unsigned char *packed, size_t len)
+{
+    CLEANUP(str_done) Str text = str_limited(PIECE_MAX);
+    Err err;
+    const int rc = gzip_unpack((const char *)packed, len, &text, &err);
+
+    assert(rc == 0);
+    (void)rc;
+    out_addn(out, text.text, text.len);
+}
+
 static void begin_page(Page *page, const char *title)
 {
-    out_addn(&page->out, (const char *)trace_page_head, sizeof(trace_page_head));
+    write_piece(&page->out, trace_page_head, sizeof(trace_page_head));
     write_markup(&page->out, title);
-    out_addn(&page->out, (const char *)trace_page_middle, sizeof(trace_page_middle));
+    write_piece(&page->out, trace_page_middle, sizeof(trace_page_middle));
     out_set_script(&page->out, true);
     json_open(&page->out.room, NULL, '{');
     json_add_i64(&page->out.room, "version", HTML_VERSION);
@@ -570,7 +585,7 @@ static int end_page(Page *page)
     page_texts(page);
     json_close(&page->out.room, '}');
     out_set_script(&page->out, false);
-    out_addn(&page->out, (const char *)trace_page_tail, sizeof(trace_page_tail));
+    write_piece(&page->out, trace_page_tail, sizeof(trace_page_tail));
     return page_done(page);
 }
 

@@ -425,7 +425,8 @@ static void test_gpus_of_numa_nodes(void **state)
 /* The first number that ran out is what hangs, in whichever order the lines came; escapes in a line are not read. */
 static void test_the_first_number_hangs(void **state)
 {
-    CLEANUP(nccl_free_at) NcclJob *job =
+    CLEANUP(nccl_free_at)
+    NcclJob *job =
         kit_read(WATCHDOG("0", "0(g)", "5", "ALLREDUCE") "\033[200~\033[1m" WATCHDOG("1", "0(g)", "4", "BROADCAST"));
     const NcclFinding *f = kit_find(nccl_finish(job), "watchdog-timeout");
 
