@@ -47,6 +47,14 @@ typedef struct FactsTask {
     bool ours;         /* a sampler */
 } FactsTask;
 
+/* Up to where the logs were processed: kept in the journal, so that the next agent goes on there. */
+typedef struct LogPosition {
+    char boot_id[40]; /* "" not known */
+    bool read;        /* the kernel log of this boot could be read */
+    uint64_t next;    /* number of its first record that was not processed; 0: none was. Kernels count from 0 */
+    uint64_t fabric_offset, fabric_inode; /* in the fabric manager's file; 0, 0: at its beginning */
+} LogPosition;
+
 typedef enum FactsLog { FACTS_LOG_OFF, FACTS_LOG_KMSG, FACTS_LOG_JOURNAL, FACTS_LOG_DENIED } FactsLog;
 
 typedef struct Facts {

@@ -508,12 +508,13 @@ static void add_news(void *self, sqlite3_stmt *row)
 
 static void set_position(void *self, sqlite3_stmt *row)
 {
-    JournalKept *kept = self;
+    LogPosition *position = &((JournalKept *)self)->position;
 
-    snprintf(kept->boot_id, sizeof kept->boot_id, "%s", text_at(row, 0));
-    kept->sequence = (uint64_t)sqlite3_column_int64(row, 1);
-    kept->fabric_offset = (uint64_t)sqlite3_column_int64(row, 2);
-    kept->fabric_inode = (uint64_t)sqlite3_column_int64(row, 3);
+    snprintf(position->boot_id, sizeof position->boot_id, "%s", text_at(row, 0));
+    position->read = text_at(row, 1)[0] != '\0';
+    position->next = position->read ? (uint64_t)(sqlite3_column_int64(row, 1) + 1) : 0;
+    position->fabric_offset = (uint64_t)sqlite3_column_int64(row, 2);
+    position->fabric_inode = (uint64_t)sqlite3_column_int64(row, 3);
 }
 
 static void add_window(void *self, sqlite3_stmt *row)

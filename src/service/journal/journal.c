@@ -690,12 +690,13 @@ uint64_t journal_put_count(Journal *j, const char *key, uint64_t value, uint64_t
     return put_change(j, (DbChange){DB_PUT_COUNT, {db_text(key), db_number(value), db_number(real_ns)}});
 }
 
-uint64_t journal_put_position(Journal *j, const char *boot_id, uint64_t sequence, uint64_t fabric_offset,
-                              uint64_t fabric_inode)
+/* The file has the last record that was processed: -1 is the one before the first, "" that there was no log to read. */
+uint64_t journal_put_position(Journal *j, const LogPosition *position)
 {
     return put_change(
         j, (DbChange){DB_PUT_POSITION,
-                      {db_text(boot_id), db_number(sequence), db_number(fabric_offset), db_number(fabric_inode)}});
+                      {db_text(position->boot_id), position->read ? db_number(position->next - 1) : db_text(""),
+                       db_number(position->fabric_offset), db_number(position->fabric_inode)}});
 }
 
 uint64_t journal_put_outbox(Journal *j, const char *receiver, const char *key, const char *text, size_t len)

@@ -4,8 +4,8 @@
 /*
  * The journal: what must survive the process, in one SQLite file (WAL, STRICT tables): incidents at every change and
  * events, as the API's JSON, bundles of evidence, maintenance windows, positions in logs, GPUs that were present,
- * counters that go on, notifications that are not delivered yet, the ledger and job reports. A thread of its own writes; the loop
- * only queues, so a slow or dead disk blocks nothing.
+ * counters that go on, notifications that are not delivered yet, the ledger and job reports. A thread of its own
+ * writes; the loop only queues, so a slow or dead disk blocks nothing.
  *
  * Each put is acknowledged by a callback once it is on disk (committed, synchronous=FULL), or once the journal gave up
  * for now: then it continues in memory (state and reason are reported), keeps at most JOURNAL_BACKLOG changes and
@@ -23,6 +23,7 @@
 #include "engine/health/maintenance.h"
 #include "engine/ledger/ledger.h"
 #include "model/device.h"
+#include "model/facts.h"
 #include "service/incident/incident.h"
 
 enum {
@@ -86,8 +87,7 @@ typedef struct JournalKept {
     VEC(JournalGpu) gpus; /* by address; at most JOURNAL_KEPT, the last seen */
     JournalCounts counts;
     VEC(JournalNews) outbox; /* in the order in which they were put */
-    char boot_id[40];
-    uint64_t sequence, fabric_offset, fabric_inode;
+    LogPosition position;
     LedgerRows ledger;  /* of each GPU the row that ends last */
     uint64_t ledger_id; /* the largest of its rows; 0: there are none */
     VEC(char *) jobs;   /* JSON of reports: those that ran, then those that ended last */
@@ -103,8 +103,7 @@ uint64_t journal_put_incident(Journal *journal, const Incident *incident);
 uint64_t journal_put_event(Journal *journal, const Event *event, const char *incident_id, const Node *node);
 uint64_t journal_put_bundle(Journal *journal, const char *incident_id, const char *json, size_t len); /* packed here */
 uint64_t journal_put_window(Journal *journal, const MaintenanceWindow *window, bool ended);
-uint64_t journal_put_position(Journal *journal, const char *boot_id, uint64_t sequence, uint64_t fabric_offset,
-                              uint64_t fabric_inode);
+uint64_t journal_put_position(Journal *journal, const LogPosition *position);
 /* `gpu` needs its UUID; a `forgotten` one is deleted. */
 uint64_t journal_put_gpu(Journal *journal, const JournalGpu *gpu, bool forgotten);
 /* A counter's value as of this instant of the wall clock, after which one that no longer counts is deleted in the end.

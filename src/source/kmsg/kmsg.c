@@ -35,7 +35,7 @@ enum {
     GIVEN_KEPT = 256,
 };
 
-/* In KmsgState.sequence: it is of systemd's journal, microseconds since boot. The kernel's own numbers start at 0. */
+/* In LogPosition.next: it is of systemd's journal, microseconds since boot. The kernel's own numbers start at 0. */
 #define JOURNAL_SEQUENCE (1ULL << 62)
 
 typedef struct KmsgJournal KmsgJournal;
@@ -56,8 +56,7 @@ struct Kmsg {
     KmsgJournal *journal;
     LineReader *reader;
     KmsgState state;
-    bool sequenced;             /* a sequence was seen, so that gaps can be told */
-    uint64_t given[GIVEN_KEPT]; /* of a file: hashes of records that had events, by sequence */
+    uint64_t given[GIVEN_KEPT]; /* of a file: hashes of records that had events or were processed before, by sequence */
 };
 
 static void handle_retry(uv_timer_t *timer);
@@ -129,7 +128,7 @@ static void give_record(Kmsg *k, const KmsgRecord *record, EventOrigin origin, b
 {
     char text[RECORD_MAX + 1];
     const size_t len = unescape_text(record->text, record->len < RECORD_MAX ? record->len : RECORD_MAX, text);
-    bool is_first = k->file && record->sequence > 0;
+    bool is_first = k->file && record->numbered;
 
     for (size_t at = 0; at < len;) {
         const char *newline = memchr(text + at, '\n', len - at);
@@ -171,18 +170,18 @@ static uint64_t find_age(uint64_t usec)
 }
 
 /* Counts a record of the device or of a file like it. False: an agent of before has processed it; `repeats`: such ones
- * may come. */
+ * may come. Before the first record it is not known whether one is missing. */
 static bool is_new_record(Kmsg *k, const KmsgRecord *record, bool repeats)
 {
-    const bool sequenced = k->sequenced && !(k->state.sequence & JOURNAL_SEQUENCE);
+    LogPosition *position = &k->state.position;
+    const uint64_t next = position->next & JOURNAL_SEQUENCE ? 0 : position->next;
 
     k->state.records++;
-    if (sequenced && record->sequence > k->state.sequence + 1)
-        report_lost(k, record->sequence - k->state.sequence - 1);
-    if (sequenced && record->sequence <= k->state.sequence && repeats)
+    if (next > 0 && record->sequence > next)
+        report_lost(k, record->sequence - next);
+    if (record->sequence < next && repeats)
         return false;
-    k->sequenced = true;
-    k->state.sequence = record->sequence;
+    position->next = record->sequence + 1;
     return true;
 }
 
@@ -283,6 +282,8 @@ static void file_line(void *self, const char *line, size_t len, bool old)
     }
     if (fresh)
         give_record(k, &record, EVENT_FROM_KMSG, old, 0);
+    else
+        (void)is_given_again(k, &record); /* by an agent of before: it is known should the file be written anew */
 }
 
 static void fabric_line(void *self, const char *line, size_t len, bool old)
@@ -355,6 +356,7 @@ static void read_journal_line(KmsgJournal *j, const char *bytes, size_t len)
 {
     CLEANUP(json_decref_at) json_t *object = json_loadb(bytes, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
     KmsgState *state = &j->kmsg->state;
+    uint64_t *next = &state->position.next;
     char text[RECORD_MAX];
 
     if (!json_is_object(object))
@@ -370,9 +372,9 @@ static void read_journal_line(KmsgJournal *j, const char *bytes, size_t len)
     if (n == 0)
         return;
     state->records++;
-    if (old && (usec | JOURNAL_SEQUENCE) <= state->sequence)
+    if (old && (usec | JOURNAL_SEQUENCE) < *next)
         return;
-    state->sequence = usec | JOURNAL_SEQUENCE;
+    *next = (usec | JOURNAL_SEQUENCE) + 1;
     give_record(j->kmsg, &(KmsgRecord){.sequence = usec, .usec = usec, .text = text, .len = n}, EVENT_FROM_JOURNAL, old,
                 real_ns && real_ns < now_ns ? now_ns - real_ns : 0);
 }
@@ -522,15 +524,16 @@ static void handle_retry(uv_timer_t *timer)
 
 static void read_boot(Kmsg *k)
 {
-    char *id = k->state.boot_id;
+    LogPosition *position = &k->state.position;
+    char *id = position->boot_id;
 
-    if (proc_text(k->config.root, "sys/kernel/random", "boot_id", id, sizeof k->state.boot_id, NULL) < 0)
+    if (proc_text(k->config.root, "sys/kernel/random", "boot_id", id, sizeof position->boot_id, NULL) < 0)
         id[0] = '\0';
     id[strcspn(id, "\n")] = '\0';
-    if (id[0] && strcmp(id, k->config.boot_id) == 0) {
-        k->state.sequence = k->config.sequence;
-        k->sequenced = true;
-    }
+    if (!id[0] || strcmp(id, k->config.position.boot_id) != 0)
+        return;
+    position->read = k->config.position.read;
+    position->next = k->config.position.next;
 }
 
 Kmsg *kmsg_open(uv_loop_t *loop, const KmsgConfig *config, KmsgEvent give, void *self)
@@ -555,7 +558,8 @@ Kmsg *kmsg_open(uv_loop_t *loop, const KmsgConfig *config, KmsgEvent give, void 
     else
         k->state.caught_up = true;
     if (config->fabric_log[0])
-        k->fabric = follow_open(loop, config->fabric_log, config->fabric_inode, config->fabric_offset, fabric_line, k);
+        k->fabric = follow_open(loop, config->fabric_log, config->position.fabric_inode, config->position.fabric_offset,
+                                fabric_line, k);
     return k;
 }
 
@@ -581,12 +585,13 @@ void kmsg_state(const Kmsg *k, KmsgState *ret)
         follow_state(k->file, &file);
         ret->caught_up = file.looked;
     }
+    ret->position.read |= ret->caught_up && (ret->log == FACTS_LOG_KMSG || ret->log == FACTS_LOG_JOURNAL);
     if (k->fabric) {
         FollowState fabric;
 
         follow_state(k->fabric, &fabric);
         ret->fabric_log = fabric.there;
-        ret->fabric_inode = fabric.inode;
-        ret->fabric_offset = fabric.offset;
+        ret->position.fabric_inode = fabric.inode;
+        ret->position.fabric_offset = fabric.offset;
     }
 }

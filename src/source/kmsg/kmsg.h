@@ -19,11 +19,9 @@ typedef struct KmsgConfig {
     const char *root;       /* stands before /proc and /sys, "" */
     const char *const *patterns; /* further texts (of rules `contains`) for which EVENT_LINE is given */
     size_t pattern_count;
-    /* Where reading goes on: records of this boot with a sequence up to `sequence` were processed by an agent before.
-     * They are not given again. boot_id "" or another one: all that the log holds is given, marked `before`. */
-    char boot_id[40];
-    uint64_t sequence;
-    uint64_t fabric_offset, fabric_inode;
+    /* Where reading goes on: records of this boot before `next` were processed by an agent before. They are not given
+     * again. boot_id "" or another one: all that the log holds is given, marked `before`. */
+    LogPosition position;
     uint64_t (*now_ns)(void *clock); /* the agent's monotonic clock, and the wall clock */
     uint64_t (*real_ns)(void *clock);
     void *clock;
@@ -42,12 +40,10 @@ void kmsg_close(Kmsg *kmsg); /* frees when the loop has closed its handles; acce
 typedef struct KmsgState {
     FactsLog log;
     char why[FACTS_WHY_CAP];
-    char boot_id[40];
-    uint64_t sequence;       /* of the last record that was processed, of the device's or of systemd's journal */
+    LogPosition position;    /* `next` is of the device's records or of systemd's journal */
     uint64_t lost;           /* records overwritten before they could be read, since start */
     uint64_t records, lines; /* read; that became events */
     bool caught_up;          /* what the log held at the start has been given */
     bool fabric_log;
-    uint64_t fabric_offset, fabric_inode;
 } KmsgState;
 void kmsg_state(const Kmsg *kmsg, KmsgState *ret);

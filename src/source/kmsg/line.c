@@ -680,8 +680,11 @@ int kmsg_record(const char *bytes, size_t len, KmsgRecord *ret)
         !scan_form(&c, "%*;"))
         return -EBADMSG;
     newline = memchr(c.at, '\n', bytes_left(&c));
-    *ret = (KmsgRecord){
-        .sequence = sequence, .usec = usec, .text = c.at, .len = newline ? (size_t)(newline - c.at) : bytes_left(&c)};
+    *ret = (KmsgRecord){.numbered = true,
+                        .sequence = sequence,
+                        .usec = usec,
+                        .text = c.at,
+                        .len = newline ? (size_t)(newline - c.at) : bytes_left(&c)};
     return 0;
 }
 

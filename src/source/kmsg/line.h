@@ -14,6 +14,7 @@
 
 /* A record of /dev/kmsg: "priority,sequence,usec,flags[,...];text", continuation lines (" KEY=value") behind it. */
 typedef struct KmsgRecord {
+    bool numbered;           /* it has a sequence, from 0 on; a plain line has none */
     uint64_t sequence, usec; /* since boot */
     const char *text;        /* not ended by a NUL; without the newline; escapes \xNN as they stand */
     size_t len;

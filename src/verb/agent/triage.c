@@ -149,6 +149,12 @@ static const char *find_incident_of(const Triage *triage, const Event *event)
     return "";
 }
 
+static bool is_same_position(const LogPosition *a, const LogPosition *b)
+{
+    return strcmp(a->boot_id, b->boot_id) == 0 && a->read == b->read && a->next == b->next &&
+           a->fabric_offset == b->fabric_offset && a->fabric_inode == b->fabric_inode;
+}
+
 /* The position in the logs is saved behind the events that were read up to there. */
 static void save_position(Triage *triage)
 {
@@ -157,10 +163,10 @@ static void save_position(Triage *triage)
     if (!triage->kmsg || !triage->ready)
         return;
     kmsg_state(triage->kmsg, &state);
-    if (state.sequence == triage->position_sequence)
+    if (is_same_position(&state.position, &triage->position))
         return;
-    triage->position_sequence = state.sequence;
-    journal_put_position(triage->journal, state.boot_id, state.sequence, state.fabric_offset, state.fabric_inode);
+    triage->position = state.position;
+    journal_put_position(triage->journal, &triage->position);
 }
 
 /* Events go to the journal once their incidents are known. */
@@ -432,6 +438,7 @@ static void refill_journal(Triage *triage)
     for (size_t i = 0; i < incidents_count(triage->incidents); i++)
         journal_put_incident(triage->journal, incidents_at(triage->incidents, i));
     remembered_refill(&triage->remembered);
+    journal_put_position(triage->journal, &triage->position);
 }
 
 size_t triage_forget_missing(Triage *triage, const Incident *incident, const char *who)
@@ -587,15 +594,12 @@ static void open_log(Triage *triage, uv_loop_t *loop, const JournalKept *kept)
                          .journalctl = o->journalctl ? o->journalctl : "",
                          .fabric_log = agent_fabric_log_path(triage->config),
                          .root = o->root ? o->root : "",
-                         .sequence = kept->sequence,
-                         .fabric_offset = kept->fabric_offset,
-                         .fabric_inode = kept->fabric_inode,
+                         .position = kept->position,
                          .now_ns = get_now_ns,
                          .real_ns = get_real_ns,
                          .clock = triage};
     VEC(const char *) patterns = {0};
 
-    memcpy(config.boot_id, kept->boot_id, sizeof config.boot_id);
     for (size_t i = 0; i < triage->catalogue->rule_count; i++) {
         const FaultRule *rule = &triage->catalogue->rules[i];
 
@@ -631,11 +635,13 @@ static int open_alerts(Triage *triage, uv_loop_t *loop, const JournalKept *kept,
 /* The journal is of another boot: the node was rebooted since. */
 static void note_reboot(Triage *triage, const JournalKept *kept)
 {
+    const char *before = kept->position.boot_id, *now;
     KmsgState state;
     Event event;
 
     kmsg_state(triage->kmsg, &state);
-    if (!kept->boot_id[0] || !state.boot_id[0] || strcmp(kept->boot_id, state.boot_id) == 0)
+    now = state.position.boot_id;
+    if (!before[0] || !now[0] || strcmp(before, now) == 0)
         return;
     remembered_note_reboot(&triage->remembered);
     event = make_own_event(triage, EVENT_REBOOT, "the node was started anew since the agent last ran");
@@ -678,7 +684,8 @@ int triage_open(Triage *triage, uv_loop_t *loop, AgentConfig *config, Sampling *
         const Event start = make_own_event(triage, EVENT_AGENT_START, "the agent was started");
         add_event(triage, &start);
     }
-    triage->resumed = kept.boot_id[0] != '\0';
+    triage->position = kept.position;
+    triage->resumed = kept.position.read;
     triage->counts = kept.counts;
     kept.counts = (JournalCounts){0};
     triage->ledger = kept.ledger;

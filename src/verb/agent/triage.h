@@ -72,7 +72,7 @@ typedef struct Triage {
     LedgerRows ledger;    /* the last rows of it, for the ledger */
     uint64_t ledger_id;   /* the largest of its rows */
     VEC(char *) jobs;     /* job reports of the journal, for the agent */
-    bool resumed;         /* the journal says up to where the logs were read before */
+    bool resumed;         /* the journal says up to where the kernel log was read before */
     Owners owners;
     Holdings *holdings;
     Snapshot declared; /* pods and jobs, set by the agent before each tick; the rest is empty */
@@ -89,7 +89,7 @@ typedef struct Triage {
     VEC(Event) early;                        /* lines read before the GPUs were known */
     bool ready;                              /* they are known now */
     uint64_t opened_ns;
-    uint64_t position_sequence;
+    LogPosition position; /* as the journal has it */
     /* for the exporter and the event stream: a change once it is on disk or cannot be; an event */
     void (*changed)(void *self, const Incident *incident, IncidentChange change);
     void (*happened)(void *self, const TriageEvent *event);

@@ -33,8 +33,8 @@ def judged(make_node, tmp_path):
         folder = tmp_path / "agent"
         folder.mkdir()
 
-        def make():
-            agent = Agent(node.stoker, folder, node.env, options=("--kernel-log", log, "--journal", journal, *options))
+        def make(ready=True):
+            agent = Agent(node.stoker, folder, node.env, options=("--kernel-log", log, "--journal", journal, *options), ready=ready)
             agents.append(agent)
             agent.journal = journal
             return agent
@@ -58,6 +58,14 @@ def validator():
 
 def listed(agent, *words):
     return json.loads(agent.verb("incidents", "--json", *words).stdout)["incidents"]
+
+
+def journal_rows(path, question):
+    """None where the file is not made yet."""
+    with contextlib.suppress(sqlite3.OperationalError), \
+            contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=60)) as db:
+        return db.execute(question).fetchall()
+    return []
 
 
 def incident(agent, **wanted):
@@ -266,6 +274,37 @@ def test_follow_goes_on_over_a_restart(judged):
     assert "XID 31" not in again.verb("events", "--device", "2").stdout
 
 
+def test_no_log_is_read_again_after_a_kill(judged):
+    """The kernel's first record has number 0, and the fabric manager's file may grow while the kernel says nothing."""
+    node, agent = judged()
+    fabric = pathlib.Path(node.env["STOKER_ROOT"]) / "var/log/fabricmanager.log"
+    fabric.parent.mkdir(parents=True, exist_ok=True)
+    fabric.touch()
+    where = lambda: dict(journal_rows(agent.journal, "SELECT key, value FROM meta"))
+    codes = lambda: [code for code, in journal_rows(agent.journal, "SELECT json_extract(json, '$.code') FROM events WHERE "
+                                                    "json_extract(json, '$.kind') IN ('xid', 'sxid')")]
+    until(lambda: where().get("sequence") == "-1", where)  # an empty log was read
+    assert where()["boot_id"]
+
+    def happen(xid, sxid):
+        before = where()
+        node.inject("kmsg", f"text=NVRM: Xid (PCI:0000:43:00): {xid}, pid=1, name=python, Ch 00000010")
+        until(lambda: where()["sequence"] == str(int(before["sequence"]) + 1), where)
+        with fabric.open("a") as out:
+            out.write(f"[Jul 23 2026 07:53:55] [ERROR] [tid 8] detected NVSwitch fatal error {sxid} on fid 0 on NVSwitch "
+                      "pci bus id 00000000:86:00.0\n")
+        until(lambda: where()["fabric_offset"] == str(fabric.stat().st_size), where)
+
+    happen(31, 20034)
+    assert where()["sequence"] == "0"
+    agent.process.kill()
+    agent.process.wait()
+    agent = agent.make(ready=False)
+    happen(13, 20009)
+    until(lambda: {13, 20009} <= set(codes()), codes)
+    assert sorted(codes()) == [13, 31, 20009, 20034]
+
+
 def test_follow_ends_with_its_reader(judged):
     node, agent = judged()
     follower = Follower(agent)
@@ -418,20 +457,13 @@ class Nights:
         """By its address: one that was lost before the agent's first look has no index."""
         return self.slots[incident["device"]["pci"][-12:].lower()]
 
-    def journal_rows(self, question):
-        """None where the file is not made yet."""
-        with contextlib.suppress(sqlite3.OperationalError), \
-                contextlib.closing(sqlite3.connect(f"file:{self.tmp}/{self.journal}?mode=ro", uri=True, timeout=60)) as db:
-            return db.execute(question).fetchall()
-        return []
-
     def energies(self):
         """What the journal has, by GPU."""
-        return {self.slots[pci[-12:]]: mj for pci, mj in self.journal_rows("SELECT pci, energy_mj FROM gpu_seen")}
+        return {self.slots[pci[-12:]]: mj for pci, mj in journal_rows(self.tmp / self.journal, "SELECT pci, energy_mj FROM gpu_seen")}
 
     def heard(self):
         """The incidents that the receiver is known to have heard of."""
-        kept = {key: json.loads(text) for key, text in self.journal_rows("SELECT key, text FROM outbox")}
+        kept = {key: json.loads(text) for key, text in journal_rows(self.tmp / self.journal, "SELECT key, text FROM outbox")}
         return {key for key, one in kept.items() if one["told"] == "open" and not one["unsure"]}
 
     def told(self):

@@ -192,6 +192,8 @@ static void what_was_put_comes_back(void **state)
                                 .from_real_ns = 7,
                                 .until_real_ns = 9,
                                 .uuids = {"GPU-a", "GPU-b"}};
+    const LogPosition position = {
+        .boot_id = "boot", .read = true, .next = 43, .fabric_offset = 43, .fabric_inode = UINT64_C(1) << 40};
     JournalKept kept;
 
     must_open(rig);
@@ -199,7 +201,7 @@ static void what_was_put_comes_back(void **state)
     journal_put_incident(rig->journal, &open);
     journal_put_incident(rig->journal, &cleared);
     journal_put_window(rig->journal, &window, false);
-    journal_put_position(rig->journal, "boot", 42, 43, UINT64_C(1) << 40);
+    journal_put_position(rig->journal, &position);
     wait_acked(rig, 4);
     assert_int_equal(rig->acked_on_disk, 4);
     assert_true(rig->in_order);
@@ -212,9 +214,9 @@ static void what_was_put_comes_back(void **state)
     assert_string_equal(kept.windows.at[0].reason, "new fans");
     assert_string_equal(kept.windows.at[0].uuids[1], "GPU-b");
     assert_int_equal(kept.windows.at[0].gpus, 5);
-    assert_string_equal(kept.boot_id, "boot");
-    assert_int_equal(kept.sequence, 42);
-    assert_int_equal(kept.fabric_inode, UINT64_C(1) << 40);
+    assert_string_equal(kept.position.boot_id, "boot");
+    assert_int_equal(kept.position.next, 43);
+    assert_int_equal(kept.position.fabric_inode, UINT64_C(1) << 40);
     journal_kept_done(&kept);
     assert_int_equal(journal_kept(rig->journal, &kept, NULL), 0); /* handed over once */
     assert_int_equal(kept.incidents.len, 0);
@@ -223,6 +225,28 @@ static void what_was_put_comes_back(void **state)
     assert_int_equal(kept.windows.len, 0);
     assert_int_equal(kept.incidents.len, 2);
     journal_kept_done(&kept);
+}
+
+/* Kernels count from 0: a log that was read and held nothing, one whose first record alone was processed, and one that
+ * could not be read are three things. */
+static void the_first_record_is_a_position(void **state)
+{
+    const LogPosition positions[] = {{.boot_id = "boot", .read = true, .next = 0},
+                                     {.boot_id = "boot", .read = true, .next = 1},
+                                     {.boot_id = "boot", .fabric_offset = 5, .fabric_inode = 7}};
+    Rig *rig = *state;
+    JournalKept kept;
+
+    must_open(rig);
+    for (size_t i = 0; i < ARRAY_LEN(positions); i++) {
+        journal_put_position(rig->journal, &positions[i]);
+        read_kept(rig, &kept);
+        assert_string_equal(kept.position.boot_id, "boot");
+        assert_int_equal(kept.position.read, positions[i].read);
+        assert_int_equal(kept.position.next, positions[i].next);
+        assert_int_equal(kept.position.fabric_offset, positions[i].fabric_offset);
+        journal_kept_done(&kept);
+    }
 }
 
 static void a_later_revision_replaces(void **state)
@@ -683,8 +707,9 @@ static void assert_migrated(Rig *rig)
     assert_int_equal(other->echo_count, 2);
     assert_int_equal(other->reopened, 4);
     assert_int_equal(kept.windows.len, 1);
-    assert_string_equal(kept.boot_id, "boot");
-    assert_int_equal(kept.sequence, 42);
+    assert_string_equal(kept.position.boot_id, "boot");
+    assert_true(kept.position.read);
+    assert_int_equal(kept.position.next, 43);
     assert_int_equal(kept.outbox.len, 1);
     assert_int_equal(kept.gpus.len, 0);
     journal_kept_done(&kept);
@@ -714,14 +739,13 @@ static void see_report(void *self, const char *json, size_t len)
         snprintf(seen->first, sizeof seen->first, "%.*s", (int)len, json);
 }
 
-static uint64_t put_report(const Rig *rig, const char *id, const char *name, bool running, uint64_t last_ns, const char *json)
+static uint64_t put_report(const Rig *rig, const char *id, const char *name, bool running, uint64_t last_ns,
+                           const char *json)
 {
-    return journal_put_job(rig->journal, &(JournalJob){.id = id,
-                                                       .name = name,
-                                                       .running = running,
-                                                       .last_real_ns = last_ns,
-                                                       .json = json,
-                                                       .len = strlen(json)});
+    return journal_put_job(
+        rig->journal,
+        &(JournalJob){
+            .id = id, .name = name, .running = running, .last_real_ns = last_ns, .json = json, .len = strlen(json)});
 }
 
 static size_t count_reports(const Rig *rig, uint64_t since_ns)
@@ -799,7 +823,8 @@ static void old_job_reports_are_deleted(void **state)
     close_it(rig);
     assert_int_equal(db_open(rig->path, false, &db, &err), 0);
     assert_int_equal(db_prune(db, &by_age, &bytes, &err), 0);
-    assert_int_equal(count_reports(rig, 0), 1 + 21); /* what runs stays, and what is not more than 20 s older than the newest */
+    assert_int_equal(count_reports(rig, 0),
+                     1 + 21); /* what runs stays, and what is not more than 20 s older than the newest */
     assert_report(rig, "1", "{1}");
     assert_int_equal(db_prune(db, &(JournalConfig){.max_bytes = 4 * 10 * 1800}, &bytes, &err), 0);
     const size_t left = count_reports(rig, 0);
@@ -1461,7 +1486,8 @@ static void a_backlog_has_an_end(void **state)
     wait_acked(rig, ticket);
     journal_state(rig->journal, &now);
     assert_int_equal(now.dropped + now.queued, JOURNAL_BACKLOG + 502);
-    assert_in_range(now.queued, JOURNAL_BACKLOG, JOURNAL_BACKLOG + 1); /* an event went, unless all were being written */
+    assert_in_range(now.queued, JOURNAL_BACKLOG,
+                    JOURNAL_BACKLOG + 1); /* an event went, unless all were being written */
     (void)journal_put_ledger(rig->journal, &row);
     const uint64_t before = now.dropped;
     journal_state(rig->journal, &now);
@@ -1472,6 +1498,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(what_was_put_comes_back, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_first_record_is_a_position, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_later_revision_replaces, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_outbox_keeps_its_order, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_was_acknowledged_survives_a_kill, set_up, tear_down),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Prints what source/kmsg gives, a line of JSON each, for the Python tests beside: kmsg_watch KMSG JOURNALCTL
- * FABRIC_LOG ROOT [BOOT_ID SEQUENCE]. A line on stdin prints the state; its end closes and ends. */
+ * FABRIC_LOG ROOT [BOOT_ID NEXT]. A line on stdin prints the state; its end closes and ends. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,10 +55,10 @@ static void asked(uv_poll_t *poll, int status, int events)
     kmsg_state(kmsg, &state);
     str_init(&out, 1 << 16);
     str_addf(&out,
-             "{\"log\":%d,\"sequence\":%llu,\"lost\":%llu,\"caught_up\":%s,\"fabric_log\":%s,\"boot_id\":", state.log,
-             (unsigned long long)state.sequence, (unsigned long long)state.lost, state.caught_up ? "true" : "false",
-             state.fabric_log ? "true" : "false");
-    str_add_json(&out, state.boot_id);
+             "{\"log\":%d,\"next\":%llu,\"read\":%s,\"lost\":%llu,\"caught_up\":%s,\"fabric_log\":%s,\"boot_id\":",
+             state.log, (unsigned long long)state.position.next, state.position.read ? "true" : "false",
+             (unsigned long long)state.lost, state.caught_up ? "true" : "false", state.fabric_log ? "true" : "false");
+    str_add_json(&out, state.position.boot_id);
     str_add(&out, ",\"why\":");
     str_add_json(&out, state.why);
     str_addc(&out, '}');
@@ -90,8 +90,8 @@ int main(int argc, char **argv)
                          .now_ns = now_ns,
                          .real_ns = real_ns};
     if (argc > 6) {
-        snprintf(config.boot_id, sizeof config.boot_id, "%s", argv[5]);
-        config.sequence = strtoull(argv[6], NULL, 10);
+        snprintf(config.position.boot_id, sizeof config.position.boot_id, "%s", argv[5]);
+        config.position.next = strtoull(argv[6], NULL, 10);
     }
     uv_loop_init(&loop);
     kmsg = kmsg_open(&loop, &config, given, NULL);

@@ -77,7 +77,7 @@ def test_what_a_file_holds_and_what_follows(watch, tmp_path):
     for code in 79, 74:
         event = w.next()
         assert (event["code"], event["before"], event["origin"]) == (code, False, "kmsg")
-    assert w.state()["sequence"] == 10
+    assert w.state()["next"] == 11
     w.end()
 
 
@@ -119,11 +119,56 @@ def test_reading_goes_on_where_it_ended(watch, tmp_path):
     boot.write_text("11111111-2222-3333-4444-555555555555\n")
     log = tmp_path / "kmsg"
     log.write_text("".join(record(n, XID.format(n)) for n in range(40, 50)))
-    w = watch(log, "", "", tmp_path, "11111111-2222-3333-4444-555555555555", 47)
+    w = watch(log, "", "", tmp_path, "11111111-2222-3333-4444-555555555555", 48)
     assert [w.next()["code"] for _ in range(2)] == [48, 49]
     w.end()
     w = watch(log, "", "", tmp_path, "another", 47)
     assert [w.next()["code"] for _ in range(10)] == list(range(40, 50))
+    w.end()
+
+
+def test_the_first_record_is_processed_once(watch, tmp_path):
+    """Kernels count from 0."""
+    boot = tmp_path / "proc/sys/kernel/random/boot_id"
+    boot.parent.mkdir(parents=True)
+    boot.write_text("11111111-2222-3333-4444-555555555555\n")
+    log = tmp_path / "kmsg"
+    log.write_text("")
+    w = watch(log, "", "", tmp_path)
+    state = w.state(lambda s: s["caught_up"])
+    assert (state["read"], state["next"]) == (True, 0)
+    w.end()
+    log.write_text(record(0, XID.format(48)))  # while nobody read
+    w = watch(log, "", "", tmp_path, state["boot_id"], state["next"])
+    assert w.next()["code"] == 48
+    state = w.state(lambda s: s["next"])
+    assert (state["next"], state["lost"]) == (1, 0)
+    w.end()
+    log.write_text(record(0, XID.format(48)) + record(1, XID.format(79)))
+    w = watch(log, "", "", tmp_path, state["boot_id"], state["next"])
+    assert w.next()["code"] == 79
+    anew = tmp_path / "anew"  # written anew with what it held
+    anew.write_text(log.read_text() + record(2, XID.format(74)))
+    anew.rename(log)
+    assert w.next()["code"] == 74
+    w.end()
+
+
+def test_the_first_record_of_a_file_that_is_written_anew_comes_once(watch, tmp_path):
+    log, anew = tmp_path / "kmsg", tmp_path / "anew"
+    log.write_text(record(0, XID.format(48)))
+    w = watch(log, "", "", tmp_path)
+    assert w.next()["code"] == 48
+    w.state(lambda s: s["caught_up"])
+    anew.write_text(log.read_text() + record(1, XID.format(79)))
+    anew.rename(log)
+    assert w.next()["code"] == 79
+    w.end()
+
+
+def test_a_log_that_is_denied_was_not_read(watch, tmp_path):
+    w = watch(tmp_path / "missing/kmsg", "", "", tmp_path)
+    assert not w.state(lambda s: s["log"] == 3 and s["caught_up"])["read"]
     w.end()
 
 
@@ -183,15 +228,15 @@ def test_where_the_journal_was_read_to_says_nothing_about_the_log(watch, tmp_pat
     assert w.next()["code"] == 48
     read_to = w.state(lambda s: s["caught_up"])
     w.end()
-    w = watch(tmp_path / "missing", program, "", tmp_path, read_to["boot_id"], read_to["sequence"])
-    assert w.state(lambda s: s["log"] == 2 and s["caught_up"])["sequence"] == read_to["sequence"]
+    w = watch(tmp_path / "missing", program, "", tmp_path, read_to["boot_id"], read_to["next"])
+    assert w.state(lambda s: s["log"] == 2 and s["caught_up"])["next"] == read_to["next"]
     assert w.lines.empty()  # it was given before
     w.end()
     log = tmp_path / "kmsg"
     log.write_text(record(7, XID.format(79)))
-    w = watch(log, "", "", tmp_path, read_to["boot_id"], read_to["sequence"])
+    w = watch(log, "", "", tmp_path, read_to["boot_id"], read_to["next"])
     assert w.next()["code"] == 79
-    assert w.state(lambda s: s["caught_up"])["sequence"] == 7
+    assert w.state(lambda s: s["caught_up"])["next"] == 8
     w.end()
     w = watch(tmp_path / "missing", program, "", tmp_path, read_to["boot_id"], 10**8)  # of the log, and larger
     assert w.next()["code"] == 48
@@ -246,7 +291,7 @@ def test_the_real_log(watch):
     while mark not in (event := again.next()).get("text", ""):
         pass
     assert event["before"]
-    third = watch("/dev/kmsg", "", "", "", state["boot_id"], state["sequence"])
+    third = watch("/dev/kmsg", "", "", "", state["boot_id"], state["next"])
     third.state(lambda s: s["caught_up"])
     os.write(fd, f"<4>NVRM: Xid (PCI:0000:fe:00): 14, second test of Stoker {mark}\n".encode())
     while mark not in (event := third.next()).get("text", ""):
