@@ -51,15 +51,19 @@ void owner_name(const Owner *owner, OwnerKey key, char out[OWNER_NAME_CAP])
 
 void owner_add_text(const Owner *owner, Str *out)
 {
+    const bool has_work = owner->job[0] != '\0' || owner->container[0] != '\0';
+
     if (owner->job[0] != '\0')
         str_addf(out, "job %s", owner->job);
     else if (owner->pod[0] != '\0')
         str_addf(out, "pod %s%s%s", owner->namespace, owner->namespace[0] != '\0' ? "/" : "", owner->pod);
     else if (owner->container[0] != '\0')
         str_addf(out, "container %.12s", owner->container);
-    else
+    else if (owner->pid > 0)
         str_addf(out, "%s (%d)", owner->process[0] != '\0' ? owner->process : "a process", owner->pid);
-    if (owner->user[0] != '\0' && owner->pod[0] == '\0')
+    else
+        str_add(out, owner->user[0] != '\0' ? owner->user : "unknown");
+    if (owner->user[0] != '\0' && owner->pod[0] == '\0' && (has_work || owner->pid > 0))
         str_addf(out, " of %s", owner->user);
 }
 

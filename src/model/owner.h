@@ -65,7 +65,8 @@ typedef enum Attribution { ATTRIBUTION_TABLE(WORD_ID) ATTRIBUTION_END } Attribut
 #define HOLDING_BASIS_TABLE(WORD)                                                                                      \
     WORD(HOLDING_BY_PROCESS, "process", "the driver lists its processes")                                              \
     WORD(HOLDING_BY_OPEN_FILE, "open_file", "it has the device open, and the driver lists no process")                 \
-    WORD(HOLDING_BY_GRANT, "grant", "the device was given to it, and nothing of it is seen there")
+    WORD(HOLDING_BY_GRANT, "grant", "the device was given to it, and nothing of it is seen there")                     \
+    WORD(HOLDING_BY_MEMORY, "memory", "the device's memory is in use, and nobody's processes are visible here")
 
 typedef enum HoldingBasis { HOLDING_BASIS_TABLE(WORD_ID) HOLDING_BASIS_END } HoldingBasis;
 

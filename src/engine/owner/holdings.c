@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/number.h"
 #include "base/vec.h"
+#include "model/facts.h"
 
 /* A process that the driver lists. */
 typedef struct Seen {
@@ -25,8 +26,9 @@ typedef VEC(Seen) SeenList;
 typedef struct GpuSlot {
     PciAddress pci;
     char uuid[DEVICE_UUID_CAP];
-    bool listed; /* its processes were listed once */
-    bool held;   /* something held it when its activity was decided last */
+    bool listed;             /* its processes were listed once */
+    bool held;               /* something held it when its activity was decided last */
+    uint64_t held_instances; /* the same of its MIG instances: a bit for each, by position */
     SeenList seen, before;
 } GpuSlot;
 
@@ -56,7 +58,8 @@ typedef struct Subject {
     const NodeGpu *gpu;
     const Reading *instance; /* NULL: the whole GPU */
     GpuSlot *slot;
-    size_t start; /* of its holdings */
+    size_t start;        /* of its holdings */
+    bool server_sampled; /* the driver samples the work of MPS clients at their server */
 } Subject;
 
 Holdings *holdings_new(void)
@@ -97,6 +100,7 @@ static GpuSlot *find_slot(Holdings *holdings, const Device *device)
     slot->pci = device->pci;
     memcpy(slot->uuid, device->uuid, sizeof slot->uuid);
     slot->listed = slot->held = false;
+    slot->held_instances = 0;
     vec_clear(&slot->seen);
     return slot;
 }
@@ -135,6 +139,11 @@ static bool is_listed(const Node *node, uint32_t pid)
             if (node->gpus[i].processes[k].pid == pid)
                 return true;
     return false;
+}
+
+static bool is_busy(const NodeProcess *process)
+{
+    return process->sm_percent != UINT8_MAX && process->sm_percent > 0;
 }
 
 static bool may_be_held_unlisted(const GpuSlot *slot, const NodeGpu *gpu)
@@ -179,6 +188,14 @@ static void note_holders(GpuSlot *slot, const NodeGpu *gpu, const Snapshot *snap
     }
 }
 
+/* Where activities are decided behind the join, as in the agent, the node has none yet and it is those of before. */
+static void note_held(GpuSlot *slot, const NodeGpu *gpu)
+{
+    slot->held |= gpu->activity.held;
+    for (size_t i = 0; i < gpu->instance_count && i < 64 && gpu->instance_activity; i++)
+        slot->held_instances |= (uint64_t)gpu->instance_activity[i].held << i;
+}
+
 /* Brings what is known of the GPU's processes up to date. */
 static void note_processes(GpuSlot *slot, const NodeGpu *gpu, const Snapshot *snapshot)
 {
@@ -197,20 +214,35 @@ static void note_processes(GpuSlot *slot, const NodeGpu *gpu, const Snapshot *sn
         const ProcessOwner *who = process_list_find(&snapshot->processes, process->pid);
         const Seen *old = find_seen(&before, process);
         const uint64_t now = snapshot->node->time_ns;
-        const bool busy = process->sm_percent != UINT8_MAX && process->sm_percent > 0;
         Seen *seen = vec_add(&slot->seen);
 
         if (old)
             *seen = *old;
         seen->process = *process;
         seen->owner.pid = (int32_t)process->pid;
-        if (!old || busy)
+        if (!old || is_busy(process))
             seen->busy_ns = now;
         seen->unlisted = false;
         if (who && who->start_ns)
             set_identity(seen, who);
     }
     note_holders(slot, gpu, snapshot);
+}
+
+/* For a caller in another pid namespace the driver lists no process at all, and /proc shows none. */
+static bool is_hidden(const Subject *s)
+{
+    const Facts *facts = s->snapshot->facts;
+
+    return facts && facts->proc_known && !facts->all_tasks && s->gpu->state == GPU_UP && s->gpu->process_list.valid &&
+           s->gpu->process_count == 0;
+}
+
+static bool is_held(const Subject *s)
+{
+    const size_t position = s->instance ? (size_t)(s->instance - s->gpu->instances) : 0;
+
+    return !s->instance ? s->slot->held : position < 64 && s->slot->held_instances >> position & 1;
 }
 
 static bool is_on_instance(const Subject *s, const NodeProcess *process)
@@ -333,7 +365,7 @@ static size_t add_holding(Holdings *holdings, const Subject *s, const Owner *own
                         .owner = *owner,
                         .basis = HOLDING_BY_GRANT,
                         .sm_share = (double)NAN}));
-    vec_push(&holdings->marks, ((Mark){.listed = s->slot->listed}));
+    vec_push(&holdings->marks, ((Mark){.listed = s->slot->listed && !is_hidden(s)}));
     return holdings->at.len - 1;
 }
 
@@ -418,7 +450,7 @@ static bool is_unmanaged(const Snapshot *snapshot, const Owner *owner)
     return owner->job[0] ? has_devices(snapshot, owner->job) : snapshot->pods_told || snapshot->steps_told;
 }
 
-static void count_process(Holdings *holdings, const Seen *seen)
+static void count_process(Holdings *holdings, const Subject *s, const Seen *seen)
 {
     Holding *holding = &holdings->at.at[seen->holding];
     Mark *mark = &holdings->marks.at[seen->holding];
@@ -434,7 +466,7 @@ static void count_process(Holdings *holdings, const Seen *seen)
     mark->busy_ns = number_max_u64(mark->busy_ns, seen->busy_ns);
     if (seen->process.used_bytes != UINT64_MAX)
         holding->memory_bytes += seen->process.used_bytes;
-    if (seen->process.sm_percent == UINT8_MAX)
+    if (seen->process.sm_percent == UINT8_MAX || s->server_sampled)
         mark->sm_unknown = true;
     else
         mark->sm += seen->process.sm_percent;
@@ -470,6 +502,23 @@ static bool is_counted(const Subject *s, const Seen *seen)
         if (is_on(s, &s->slot->seen.at[i].process) && !is_server(&s->slot->seen.at[i]))
             return false;
     return true;
+}
+
+/* The server runs something and none of its clients does: it is their work, and whose of them is not known. */
+static bool is_server_sampled(const Subject *s)
+{
+    bool server = false;
+
+    for (size_t i = 0; i < s->slot->seen.len; i++) {
+        const Seen *seen = &s->slot->seen.at[i];
+
+        if (!is_on(s, &seen->process) || !is_busy(&seen->process))
+            continue;
+        if (!is_server(seen))
+            return false;
+        server = true;
+    }
+    return server;
 }
 
 static void remove_holding(Holdings *holdings, const Subject *s, size_t i)
@@ -580,9 +629,22 @@ static void set_workload(const Snapshot *snapshot, Holding *holding)
     (void)workload_from_pod(holding->owner.pod, &holding->workload);
 }
 
+/* Somebody holds the device, and who it could be is hidden. */
+static void add_hidden_holder(Holdings *holdings, const Subject *s)
+{
+    static const Owner unknown = {.pid = -1};
+
+    if (holdings->at.len > s->start || !is_hidden(s) || !is_held(s))
+        return;
+    const size_t i = add_holding(holdings, s, &unknown);
+    holdings->at.at[i].basis = HOLDING_BY_MEMORY;
+    holdings->marks.at[i].unmanaged = is_unmanaged(s->snapshot, &unknown);
+}
+
 static void join_device(Holdings *holdings, Subject *s)
 {
     s->start = holdings->at.len;
+    s->server_sampled = is_server_sampled(s);
     add_declared(holdings, s);
     for (size_t i = 0; i < s->slot->seen.len; i++) {
         Seen *seen = &s->slot->seen.at[i];
@@ -590,9 +652,10 @@ static void join_device(Holdings *holdings, Subject *s)
         if (!is_counted(s, seen))
             continue;
         seen->holding = choose_holding(holdings, s, seen);
-        count_process(holdings, seen);
+        count_process(holdings, s, seen);
     }
     drop_unresolved(holdings, s);
+    add_hidden_holder(holdings, s);
     list_processes(holdings, s);
     add_job_infos(holdings, s);
     for (size_t i = s->start; i < holdings->at.len; i++)
@@ -612,6 +675,7 @@ void holdings_update(Holdings *holdings, const Snapshot *snapshot)
         GpuSlot *slot = find_slot(holdings, &gpu->reading.device);
         Subject s = {.snapshot = snapshot, .position = i, .gpu = gpu, .slot = slot};
 
+        note_held(slot, gpu);
         note_processes(slot, gpu, snapshot);
         for (size_t k = 0; k < slot->seen.len; k++)
             slot->seen.at[k].holding = SIZE_MAX;
@@ -656,8 +720,13 @@ static bool is_only_holding(const Holdings *holdings, size_t i)
 
 void holdings_decide_states(Holdings *holdings, const Node *node)
 {
-    for (size_t i = 0; i < node->gpu_count; i++)
-        find_slot(holdings, &node->gpus[i].reading.device)->held = node->gpus[i].activity.held;
+    for (size_t i = 0; i < node->gpu_count; i++) {
+        GpuSlot *slot = find_slot(holdings, &node->gpus[i].reading.device);
+
+        slot->held = false;
+        slot->held_instances = 0;
+        note_held(slot, &node->gpus[i]);
+    }
     for (size_t i = 0; i < holdings->at.len; i++) {
         const Mark *mark = &holdings->marks.at[i];
         Holding *holding = &holdings->at.at[i];
@@ -665,7 +734,7 @@ void holdings_decide_states(Holdings *holdings, const Node *node)
 
         if (mark->unmanaged)
             holding->state = HOLDING_UNMANAGED;
-        else if (holding->process_count == 0 &&
+        else if (holding->process_count == 0 && holding->basis != HOLDING_BY_MEMORY &&
                  (mark->listed || (word != ACTIVITY_WORKING && word != ACTIVITY_WAITING)))
             holding->state = HOLDING_RESERVED;
         else

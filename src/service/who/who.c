@@ -505,13 +505,10 @@ void who_past_text(const WhoPast *past, Str *out)
             add_cell(&table, "%s", held->name[0] ? held->name : "-");
             continue;
         }
-        if (owner_work_hash(&held->owner) != 0)
-            owner_add_text(&held->owner, &who);
-        else
-            str_add(&who, held->owner.user);
+        owner_add_text(&held->owner, &who);
         add_cell(&table, "%s", attributions[held->attribution].key);
         add_cell(&table, "%s", short_key(held->device));
-        add_cell(&table, "%s", who.len ? who.text : "-");
+        add_cell(&table, "%s", who.text);
     }
     print_table(&table, out);
     str_addf(out, "Nobody held %.2f GPU hours\n", past->unheld_hours);

@@ -455,6 +455,7 @@ static void update_holdings(Triage *triage, const Node *node)
     size_t count;
 
     seen.node = node;
+    seen.facts = host_facts(triage->host);
     seen.processes = host_processes(triage->host);
     seen.holders = unlisted.holders;
     seen.job_devices = unlisted.devices;

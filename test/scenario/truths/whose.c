@@ -14,7 +14,8 @@
 #include "base/file.h"
 #include "engine/ledger/ledger.h"
 
-/* After a change: /proc and the driver's lists are read each second or two, and a tick is of who is there at its end. */
+/* After a change: /proc and the driver's lists are read each second or two, and a tick is of who is there at its end.
+ */
 #define LATE_NS (4 * NS_PER_S)
 #define SAMPLED_OFF 0.05 /* of a share by the driver's samples, which are whole percents of windows */
 
@@ -140,9 +141,10 @@ void whose_declare(Whose *w, const Node *node, uint64_t t_ns, Snapshot *ret)
         if (given->pod)
             declare_pod(w, given, reading);
         else
-            w->jobs[jobs++] = (JobAllocation){.gpu = given->gpu,
-                                              .gpu_instance = instance ? reading->device.gpu_instance : DEVICE_NO_NUMBER,
-                                              .job = given->job};
+            w->jobs[jobs++] =
+                (JobAllocation){.gpu = given->gpu,
+                                .gpu_instance = instance ? reading->device.gpu_instance : DEVICE_NO_NUMBER,
+                                .job = given->job};
     }
     ret->allocations = &w->pods;
     ret->jobs = w->jobs;
@@ -179,7 +181,7 @@ static bool has_changed(const Whose *w, const Spot *spot, uint64_t t_ns)
         const ScenarioOwner *owner = &w->scenario->owners[i];
 
         changed |= is_of(owner, spot) && ((owner->from_ns < t_ns && t_ns - owner->from_ns <= LATE_NS) ||
-                                           (owner->until_ns < t_ns && t_ns - owner->until_ns <= LATE_NS));
+                                          (owner->until_ns < t_ns && t_ns - owner->until_ns <= LATE_NS));
     }
     return changed;
 }

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Whose each second of a played node was, by the agent's own join and ledger, held against the scenario's `owners`. Also
- * stands in for the kubelet and for job files, as `given` says. One thread.
+ * Whose each second of a played node was, by the agent's own join and ledger, held against the scenario's `owners`.
+ * Also stands in for the kubelet and for job files, as `given` says. One thread.
  */
 
 #include "engine/owner/holdings.h"

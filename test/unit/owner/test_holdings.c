@@ -15,6 +15,7 @@
 #include "base/cleanup.h"
 #include "base/duration.h"
 #include "engine/owner/holdings.h"
+#include "model/facts.h"
 
 enum { GPUS = 2, INSTANCES = 3, MOST = NODE_PROCESSES_MAX };
 
@@ -36,6 +37,7 @@ typedef struct Rig {
     ProcessOwner holders[4];
     size_t holder_count;
     bool pods_told, jobs_told, steps_told;
+    Facts facts;
     const Holding *at;
     size_t count;
 } Rig;
@@ -74,6 +76,7 @@ static int open_rig(void **state)
             rig.words[i][k].word = ACTIVITY_WORKING;
         }
     }
+    rig.facts.proc_known = rig.facts.all_tasks = true;
     allocation_table_init(&rig.pods);
     *state = &rig;
     return 0;
@@ -107,7 +110,8 @@ static void look(Rig *rig, uint64_t later_ns)
                            .holders = {rig->holders, rig->holder_count},
                            .steps_told = rig->steps_told,
                            .pods_told = rig->pods_told,
-                           .jobs_told = rig->jobs_told};
+                           .jobs_told = rig->jobs_told,
+                           .facts = &rig->facts};
     double sum = 0;
 
     rig->node.time_ns += later_ns;
@@ -364,6 +368,15 @@ static void mps_clients_behind_their_server(void **state)
     assert_int_equal(rig->count, 2);
     expect(rig, 0, "alice  /:", HOLDING_USED, ATTRIBUTION_SAMPLED, 0.75);
     expect(rig, 1, "bob  /:", HOLDING_USED, ATTRIBUTION_SAMPLED, 0.25);
+    set_sm(rig, 0, (const uint8_t[]){80, 0, 0}); /* at the server alone: whose of them is not known */
+    for (int i = 0; i < 3; i++)
+        look(rig, NS_PER_MIN);
+    expect(rig, 0, "alice  /:", HOLDING_USED, ATTRIBUTION_EVEN, 0.5);
+    expect(rig, 1, "bob  /:", HOLDING_USED, ATTRIBUTION_EVEN, 0.5);
+    assert_true(isnan(rig->at[0].sm_share));
+    set_sm(rig, 0, (const uint8_t[]){0, 0, 0}); /* nobody runs anything, and that is known */
+    look(rig, NS_PER_MIN);
+    expect(rig, 1, "bob  /:", HOLDING_IDLE_HELD, ATTRIBUTION_EVEN, 0.5);
 }
 
 static void two_containers_of_a_pod(void **state)
@@ -620,6 +633,61 @@ static void a_pid_namespace_that_hides(void **state)
     expect(rig, 2, "  /:", HOLDING_UNMANAGED, ATTRIBUTION_UNKNOWN, 1.0 / 3);
 }
 
+/* In another pid namespace the driver lists nobody at all. */
+static void a_pid_namespace_without_a_list(void **state)
+{
+    Rig *rig = *state;
+
+    rig->gpus[0].activity = (Activity){.word = ACTIVITY_WORKING, .held = true};
+    look(rig, 0); /* where all processes are visible it is held by none: memory that a driver lost, or a tick too early */
+    assert_int_equal(rig->count, 0);
+    rig->facts.all_tasks = false;
+    look(rig, NS_PER_S);
+    assert_int_equal(rig->count, 1);
+    expect(rig, 0, "  /:", HOLDING_USED, ATTRIBUTION_UNKNOWN, 1);
+    assert_int_equal(rig->at[0].basis, HOLDING_BY_MEMORY);
+    assert_int_equal(rig->at[0].process_count, 0);
+    rig->gpus[0].activity.word = ACTIVITY_IDLE_HELD;
+    holdings_decide_states(rig->holdings, &rig->node);
+    expect(rig, 0, "  /:", HOLDING_IDLE_HELD, ATTRIBUTION_UNKNOWN, 1);
+    rig->gpus[0].activity = (Activity){.word = ACTIVITY_FREE};
+    holdings_decide_states(rig->holdings, &rig->node);
+    look(rig, NS_PER_S);
+    assert_int_equal(rig->count, 0);
+    /* who was given it uses it, seen or not */
+    rig->gpus[0].activity = (Activity){.word = ACTIVITY_WORKING, .held = true};
+    give(rig, "GPU-0::0", "a", "main");
+    look(rig, NS_PER_S);
+    assert_int_equal(rig->count, 1);
+    expect(rig, 0, "  ns/a:main", HOLDING_USED, ATTRIBUTION_EXCLUSIVE, 1);
+    rig->gpus[0].activity.word = ACTIVITY_IDLE_HELD;
+    look(rig, NS_PER_S);
+    expect(rig, 0, "  ns/a:main", HOLDING_RESERVED, ATTRIBUTION_EXCLUSIVE, 1);
+    give(rig, "GPU-0::1", "b", "main");
+    rig->gpus[0].activity.word = ACTIVITY_WORKING;
+    look(rig, NS_PER_S);
+    expect(rig, 0, "  ns/a:main", HOLDING_USED, ATTRIBUTION_EVEN, 0.5);
+    expect(rig, 1, "  ns/b:main", HOLDING_USED, ATTRIBUTION_EVEN, 0.5);
+    rig->facts.all_tasks = true; /* visible, and none: they only have it */
+    look(rig, NS_PER_S);
+    expect(rig, 0, "  ns/a:main", HOLDING_RESERVED, ATTRIBUTION_EVEN, 0.5);
+}
+
+/* The same on MIG instances: those that are held. */
+static void a_pid_namespace_without_a_list_of_instances(void **state)
+{
+    Rig *rig = *state;
+
+    rig->facts.all_tasks = false;
+    rig->gpus[0].instance_count = INSTANCES;
+    rig->gpus[0].activity.held = true;
+    rig->words[0][1].held = true;
+    look(rig, 0);
+    assert_int_equal(rig->count, 1);
+    expect(rig, 0, "  /:", HOLDING_USED, ATTRIBUTION_UNKNOWN, 1);
+    assert_int_equal(rig->at[0].gpu_instance, 8);
+}
+
 /* The loaders of a program that was killed keep its memory: the driver lists nobody, but they have the GPU open. */
 static void who_holds_a_gpu_unlisted(void **state)
 {
@@ -788,6 +856,8 @@ int main(void)
         RIG_TEST(a_dead_owner),
         RIG_TEST(a_reused_pid),
         RIG_TEST(a_pid_namespace_that_hides),
+        RIG_TEST(a_pid_namespace_without_a_list),
+        RIG_TEST(a_pid_namespace_without_a_list_of_instances),
         RIG_TEST(a_lost_gpu_keeps_its_owners),
         RIG_TEST(without_a_list_of_processes),
         RIG_TEST(shares_sum_to_one),

@@ -228,7 +228,7 @@ static void who_held_since(void **state)
                                   " 3.00       3.00  exclusive  GPU-0            bob\n"
                                   " 1.00       0.00  exclusive  GPU-0            job 4711 of alice\n"
                                   " 4.00       1.00  exclusive  GPU-1            job 4711 of alice\n"
-                                  " 4.00       0.00  exclusive  GPU-1/gi/7/ci/0  -\n"
+                                  " 4.00       0.00  exclusive  GPU-1/gi/7/ci/0  unknown\n"
                                   "Nobody held 5.00 GPU hours\n");
     str_clear(&out);
     sum_up(OWNER_BY_USER, "", who_past_text, &out);
