@@ -221,6 +221,8 @@ static void set_tls(FetchCall *call, const FetchTls *tls)
         lib->easy_setopt(call->easy, CURLOPT_CAINFO, ca);
         lib->easy_setopt(call->easy, CURLOPT_CAPATH, NULL);
     }
+    /* A file that was replaced counts at once: newer libraries would go on with the old one for a day. */
+    lib->easy_setopt(call->easy, CURLOPT_CA_CACHE_TIMEOUT, 0L);
     if (tls->cert_file)
         lib->easy_setopt(call->easy, CURLOPT_SSLCERT, tls->cert_file);
     if (tls->key_file)

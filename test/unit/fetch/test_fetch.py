@@ -299,6 +299,15 @@ def test_own_authority_and_client_certificate(driver, serve, certs):
     assert driver.ask(server.url, insecure=True, **ours)["status"] == 200
 
 
+def test_file_of_authorities_that_was_replaced(driver, serve, certs, tmp_path):
+    """A cluster's authority is replaced while the agent runs. libcurl 8.9 with GnuTLS, and 7.87 with OpenSSL, keep one for a day."""
+    ca = tmp_path / "ca.crt"
+    for authority, status in (("ca", 200), ("other", 0), ("ca", 200)):
+        ca.write_bytes((certs / f"{authority}.crt").read_bytes())
+        got = driver.ask(serve(reply(), tls=tls_of(certs, "local")).url, ca_file=str(ca))
+        assert got["status"] == status and (status or failed(got, "verification failed")), got
+
+
 def test_certificate_of_another_name(driver, serve, certs):
     server = serve(reply(), tls=tls_of(certs, "named"))
     ca = {"ca_file": str(certs / "ca.crt")}
