@@ -834,7 +834,6 @@ static void clear_buffer(SnapshotBuffer *buffer)
     vec_clear(&buffer->jobs);
     vec_clear(&buffer->places);
     vec_clear(&buffer->incidents);
-    vec_clear(&buffer->open);
     maintenance_free(TAKE(buffer->maintenance));
     buffer->boot_id[0] = buffer->holders_why[0] = '\0';
     memset(&buffer->node, 0, sizeof buffer->node);

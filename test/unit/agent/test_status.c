@@ -704,6 +704,10 @@ static void maintenance_is_shown(void **state)
     str_clear(&rig->out);
     maintenance_window_json(&window, &rig->out);
     assert_non_null(strstr(rig->out.text, "\"gpus\":[],\"uuids\":[\"GPU-7\"]}"));
+    strcpy(window.uuids[1], "GPU-8");
+    str_clear(&rig->out);
+    status_add_scope(&window, &rig->out);
+    assert_string_equal(rig->out.text, "of GPU GPU-7,GPU-8");
 }
 
 int main(void)

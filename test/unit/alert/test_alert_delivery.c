@@ -434,6 +434,9 @@ static void an_open_incident_is_repeated(void **state)
     now_ns++;
     assert_null(send_one());
     items[0].incident.silenced = false;
+    items[0].incident.severity = SEVERITY_INFO;
+    assert_null(send_one());
+    items[0].incident.severity = SEVERITY_WARNING;
     receiver.kind = RECEIVER_JOURNALD;
     assert_null(send_one());
     receiver.kind = RECEIVER_WEBHOOK;

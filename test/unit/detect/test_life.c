@@ -562,6 +562,26 @@ static void leak_ends(void **state)
     rig_run_quiet(rig, 30, NULL);
 }
 
+/* The instance is named, by both its numbers where the driver gives both. */
+static void a_leak_in_an_instance(void **state)
+{
+    for (uint32_t instance = 1; instance <= 2; instance++) {
+        Rig *rig = *state = rig_new(2, NULL);
+        NodeProcess *process = &rig->processes[0][0];
+
+        process->gpu_instance = 7;
+        process->compute_instance = instance == 1 ? 0 : DEVICE_NO_NUMBER;
+        rig_run_quiet(rig, 60, NULL);
+        rig->growth[0][0] = 5 * MIB;
+        rig_until(rig, "memory-leak", 0, 900, NULL);
+        const Device *device = &rig_evidence(rig, "memory-leak", 0)->device;
+        assert_int_equal(device->kind, instance == 1 ? DEVICE_COMPUTE_INSTANCE : DEVICE_GPU_INSTANCE);
+        assert_int_equal(device->gpu_instance, 7);
+        if (instance == 1)
+            rig_close(state);
+    }
+}
+
 /* Memory that grows and shrinks by requests, and a step that stays. */
 static void no_leak(void **state)
 {
@@ -730,6 +750,7 @@ int main(void)
         cmocka_unit_test_teardown(noisy, rig_close),
         cmocka_unit_test(good_neighbours),
         cmocka_unit_test_teardown(leak_ends, rig_close),
+        cmocka_unit_test_teardown(a_leak_in_an_instance, rig_close),
         cmocka_unit_test_teardown(no_leak, rig_close),
         cmocka_unit_test_teardown(lists_that_hide, rig_close),
         cmocka_unit_test(a_share_is_reached_and_left),

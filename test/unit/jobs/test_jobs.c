@@ -632,6 +632,25 @@ static void advice_is_what_the_numbers_support(void **state)
     assert_true(has_note(last_put(rig), "It ran 1m59s of its time limit of 1d"));
 }
 
+/* Neighbours with one verdict are one row, and only they. */
+static void verdicts_by_time_are_rows(void **state)
+{
+    Rig *rig = *state;
+    CLEANUP(str_done) Str text = str_limited(1 << 20);
+
+    hold_job(rig, 0, 1, "1");
+    ticks(rig, 60);
+    rig->verdicts[0].verdicts[0].cause = WHY_INPUT;
+    ticks(rig, 120);
+    rig->verdicts[0].verdicts[0].cause = WHY_TENSOR_CORES;
+    ticks(rig, 60);
+    const JobStyle style = {.width = 80, .real_ns = rig->node.real_ns};
+    job_text(find_open(rig, "1"), &style, &text);
+    assert_non_null(strstr(text.text, "        0s to 1m       work  80 %  computing on tensor cores "));
+    assert_non_null(strstr(text.text, "        1m to 3m       work  80 %  starved: waits for its input "));
+    assert_non_null(strstr(text.text, "        3m to 3m59s    work  80 %  computing on tensor cores 100 %\n"));
+}
+
 /* The time before an agent saw it, or after, is time of the job too. */
 static void a_job_that_was_seen_in_part_was_not_short(void **state)
 {
@@ -763,6 +782,7 @@ int main(void)
         RIGGED(cost_is_by_the_price_in_force),
         RIGGED(advice_is_what_the_numbers_support),
         RIGGED(a_job_that_was_seen_in_part_was_not_short),
+        RIGGED(verdicts_by_time_are_rows),
         RIGGED(every_form_says_it),
         RIGGED(damaged_reports),
     };

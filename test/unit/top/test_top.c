@@ -212,6 +212,41 @@ static void a_followed_instance_that_goes_is_missed(void **state UNUSED)
     assert_shows("is not there now");
 }
 
+static void the_sheet_of_a_process_names_its_instance(void **state UNUSED)
+{
+    open_rig(RECORDING("mig-balanced"));
+    press("3 Home Enter");
+    assert_shows("compute, MIG ");
+    press("Escape");
+    kit_close(&rig.kit);
+    str_done(&rig.screen);
+    open_rig(RECORDING("healthy-training"));
+    press("3 Home Enter");
+    assert_shows("compute, SM ");
+    assert_hides(", MIG ");
+}
+
+static void links_that_are_known_are_not_unknown(void **state UNUSED)
+{
+    open_rig(RECORDING("nvlink-down"));
+    press("5");
+    grid_resize(&rig.kit.grid, 220, 30);
+    assert_shows(" of 18 up");
+    assert_hides(", 0 not known");
+}
+
+static void a_long_help_is_scrolled(void **state UNUSED)
+{
+    open_rig(RECORDING("default"));
+    grid_resize(&rig.kit.grid, 60, 15);
+    press("F1");
+    assert_shows("F1 ? h");
+    press("PageDown");
+    assert_hides("F1 ? h");
+    press("End");
+    assert_shows("draws the screen anew");
+}
+
 /* --- processes ---------------------------------------------------------------------------------------------------- */
 
 static void a_filter_shows_some_and_says_so(void **state UNUSED)
@@ -643,6 +678,9 @@ int main(void)
         CASE(the_cursor_follows_a_process),
         CASE(a_cursor_at_the_top_stays_there),
         CASE(a_followed_instance_that_goes_is_missed),
+        CASE(the_sheet_of_a_process_names_its_instance),
+        CASE(links_that_are_known_are_not_unknown),
+        CASE(a_long_help_is_scrolled),
         CASE(a_filter_shows_some_and_says_so),
         CASE(a_search_goes_from_row_to_row),
         CASE(columns_sort_both_ways),

@@ -11,7 +11,7 @@
 
 static void assert_near(double value, double expected, double tolerance)
 {
-    if (fabs(value - expected) > tolerance)
+    if (!(fabs(value - expected) <= tolerance)) /* nor is NAN near */
         fail_msg("%g is not %g within %g", value, expected, tolerance);
 }
 
