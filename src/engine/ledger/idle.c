@@ -281,7 +281,7 @@ void idle_watch_update(IdleWatch *watch, const IdleLook *look, void (*evidence)(
         const Reading *gpu = &look->node->gpus[holding->gpu].reading;
         const Reading *reading = find_reading(&look->node->gpus[holding->gpu], holding);
 
-        if (!reading)
+        if (!reading || !owner_is_known(&holding->owner)) /* a process just started, or one of a hidden namespace */
             continue;
         const double slices = reading == gpu ? 1 : reading_mig_share(gpu, reading);
         const uint64_t after_ns = find_after_ns(look, &holding->owner);

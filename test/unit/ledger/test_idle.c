@@ -214,6 +214,20 @@ static void what_is_not_known_changes_nothing(void **state)
 }
 
 /* The agent was stopped, or the node suspended: as in the ledger, nobody knows what was then. */
+/* No policy can be found for them, and there is nobody to tell. */
+static void processes_of_nobody_known_are_not_told(void **state)
+{
+    Rig *rig = *state;
+
+    read_config(rig, "idle: [{user: bob, after: never}, {after: 5s}]\n");
+    hold(rig, "", "", HOLDING_IDLE_HELD, 1);
+    pass(rig, ACTIVITY_IDLE_HELD, 60);
+    assert_int_equal(rig->told_count, 0);
+    snprintf(rig->holdings[0].owner.user, sizeof rig->holdings[0].owner.user, "ann");
+    pass(rig, ACTIVITY_IDLE_HELD, 10);
+    assert_int_equal(rig->told_count, 1);
+}
+
 static void a_gap_is_not_counted(void **state)
 {
     Rig *rig = *state;
@@ -380,6 +394,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(told_after_its_time, set_up, tear_down),
         cmocka_unit_test_setup_teardown(used_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_not_known_changes_nothing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(processes_of_nobody_known_are_not_told, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_gap_is_not_counted, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_first_policy_that_fits, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_restart_goes_on, set_up, tear_down),
