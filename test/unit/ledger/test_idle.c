@@ -213,7 +213,6 @@ static void what_is_not_known_changes_nothing(void **state)
     assert_int_equal(rig->told_count, 0);
 }
 
-/* The agent was stopped, or the node suspended: as in the ledger, nobody knows what was then. */
 /* No policy can be found for them, and there is nobody to tell. */
 static void processes_of_nobody_known_are_not_told(void **state)
 {
@@ -224,10 +223,11 @@ static void processes_of_nobody_known_are_not_told(void **state)
     pass(rig, ACTIVITY_IDLE_HELD, 60);
     assert_int_equal(rig->told_count, 0);
     snprintf(rig->holdings[0].owner.user, sizeof rig->holdings[0].owner.user, "ann");
-    pass(rig, ACTIVITY_IDLE_HELD, 10);
+    pass(rig, ACTIVITY_IDLE_HELD, 20);
     assert_int_equal(rig->told_count, 1);
 }
 
+/* The agent was stopped, or the node suspended: as in the ledger, nobody knows what was then. */
 static void a_gap_is_not_counted(void **state)
 {
     Rig *rig = *state;
