@@ -45,7 +45,14 @@ extern const WordRow why_confidences[WHY_CONFIDENCE_END];
 typedef enum WhyUnit { WHY_UNIT_TABLE(WORD_ID) WHY_UNIT_END } WhyUnit;
 extern const WordRow why_units[WHY_UNIT_END];
 
-enum { WHY_VERDICTS_MAX = 4, WHY_EVIDENCE_MAX = 8, WHY_BETWEEN_MAX = 4, WHY_TEXT_CAP = 256 };
+enum {
+    WHY_VERDICTS_MAX = 4,
+    WHY_EVIDENCE_MAX = 8,
+    WHY_BETWEEN_MAX = 4,
+    WHY_TEXT_CAP = 256,
+    WHY_NAMES_MAX = 3,
+    WHY_NAME_MAX = 48,
+};
 
 /* A number that a verdict is made from: a mean over the window. */
 typedef struct WhyEvidence {
@@ -53,6 +60,7 @@ typedef struct WhyEvidence {
     const char *label;   /* for people: "SM active"; constant */
     WhyUnit unit;
     double value;
+    uint8_t name; /* whose number it is: the verdict's name with this number, from 1 on; 0: the device's own */
 } WhyEvidence;
 
 typedef struct WhyVerdict {
@@ -62,7 +70,8 @@ typedef struct WhyVerdict {
     uint32_t evidence_count, between_count;
     WhyEvidence evidence[WHY_EVIDENCE_MAX];
     WhyCause between[WHY_BETWEEN_MAX]; /* of UNCLEAR: what the counters cannot tell apart; else: what it may be too */
-    char text[WHY_TEXT_CAP];           /* with its numbers, for a person */
+    char names[WHY_NAMES_MAX][WHY_NAME_MAX]; /* owners that the evidence is of */
+    char text[WHY_TEXT_CAP];                 /* with its numbers, for a person */
 } WhyVerdict;
 
 /* All zero is nothing: no verdict. */

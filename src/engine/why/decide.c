@@ -11,6 +11,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/duration.h"
+#include "base/human.h"
 #include "engine/why/why.h"
 
 #define LIMIT(NAME, value, reason) static const double limit_##NAME = value;
@@ -49,7 +51,23 @@ typedef struct Case {
 static void cite_number(WhyVerdict *v, const char *counter, const char *label, WhyUnit unit, double value)
 {
     if (isfinite(value) && v->evidence_count < WHY_EVIDENCE_MAX)
-        v->evidence[v->evidence_count++] = (WhyEvidence){counter, label, unit, value};
+        v->evidence[v->evidence_count++] =
+            (WhyEvidence){.counter = counter, .label = label, .unit = unit, .value = value};
+}
+
+/* A number of somebody's, by name. */
+static void cite_of(WhyVerdict *v, const char *name, const char *counter, const char *label, WhyUnit unit, double value)
+{
+    const uint32_t count = v->evidence_count;
+    uint8_t at = 0;
+
+    while (at < WHY_NAMES_MAX && v->names[at][0] && strcmp(v->names[at], name) != 0)
+        at++;
+    cite_number(v, counter, label, unit, value);
+    if (v->evidence_count == count || at == WHY_NAMES_MAX)
+        return;
+    snprintf(v->names[at], sizeof v->names[at], "%s", name);
+    v->evidence[count].name = (uint8_t)(at + 1);
 }
 
 static const struct {
@@ -129,9 +147,32 @@ static double share_of_seconds(const Case *c, bool (*fits)(const WhyInput *in, i
     return known > 0 ? count / known : 0;
 }
 
+static int compare_doubles(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static double median_of(double *values, size_t count)
+{
+    qsort(values, count, sizeof *values, compare_doubles);
+    return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
+}
+
+bool why_is_pause(double sm, double util)
+{
+    return !(sm > 0.02) && !(util > 0.05);
+}
+
+bool why_is_stall(double seconds)
+{
+    return seconds >= limit_PAUSE_S;
+}
+
 static bool is_pause(const WhyInput *in, int i)
 {
-    return !(in->rows[WHY_OF_SM][i] > 0.02) && !(in->rows[WHY_OF_UTIL][i] > 0.05);
+    return why_is_pause(in->rows[WHY_OF_SM][i], in->rows[WHY_OF_UTIL][i]);
 }
 
 /* --- words that need no rule -------------------------------------------------------------------------------------- */
@@ -206,21 +247,94 @@ static double sum_written(const Case *c)
     return sum;
 }
 
+/* Stalls in which its processes wrote, that come again after the same time. */
+typedef struct Rhythm {
+    double every_s, length_s, written; /* medians; bytes per stall */
+    size_t count;
+} Rhythm;
+
+static bool find_rhythm(const Case *c, Rhythm *ret)
+{
+    double began[WHY_STALLS_MAX], between[WHY_STALLS_MAX], lengths[WHY_STALLS_MAX], written[WHY_STALLS_MAX];
+    size_t count = 0;
+
+    for (size_t i = 0; i < c->in->stall_count; i++) {
+        const WhyStall *stall = &c->in->stalls[i];
+
+        if (!(stall->written >= limit_WRITES * stall->length_s))
+            continue;
+        began[count] = stall->ago_s;
+        lengths[count] = stall->length_s;
+        written[count] = stall->written;
+        if (count > 0)
+            between[count - 1] = began[count - 1] - began[count];
+        count++;
+    }
+    if ((double)count < limit_STALLS)
+        return false;
+    const double every_s = median_of(between, count - 1);
+    for (size_t i = 0; i + 1 < count; i++)
+        if (fabs(between[i] - every_s) > fmax(limit_RHYTHM * every_s, limit_PAUSE_S))
+            return false;
+    if (began[count - 1] > limit_RHYTHM_LOST * every_s)
+        return false;
+    *ret = (Rhythm){every_s, median_of(lengths, count), median_of(written, count), count};
+    return true;
+}
+
+static void cite_rhythm(WhyVerdict *v, const Rhythm *rhythm)
+{
+    cite_number(v, "/proc/PID/io", "stalls that wrote", WHY_UNIT_COUNT, (double)rhythm->count);
+    cite_number(v, "/proc/PID/io", "from one to the next", WHY_UNIT_SECONDS, rhythm->every_s);
+    cite_number(v, "/proc/PID/io", "length of one", WHY_UNIT_SECONDS, rhythm->length_s);
+    cite_number(v, "/proc/PID/io", "written in one", WHY_UNIT_BYTES, rhythm->written);
+}
+
+/* Beside what it does between two of them. */
+static bool find_checkpoints(const Case *c, WhyVerdict *v)
+{
+    char every[HUMAN_MAX];
+    Rhythm rhythm;
+
+    if (!find_rhythm(c, &rhythm))
+        return false;
+    v->confidence = WHY_HIGH;
+    v->share = fmin(rhythm.length_s / rhythm.every_s, 1);
+    cite_rhythm(v, &rhythm);
+    write_text(v, "checkpoints: it stalls every %s for %.0f s while its program writes %.1f GB: %.1f %% of the time",
+               human_age(every, (uint64_t)(rhythm.every_s * NS_PER_S)), rhythm.length_s, rhythm.written / 1e9,
+               100 * v->share);
+    return true;
+}
+
 /* Pauses of the GPU while its program writes. */
 static bool find_checkpoint(const Case *c, WhyVerdict *v)
 {
     const double written = sum_written(c);
+    char every[HUMAN_MAX];
+    Rhythm rhythm;
     double seconds;
     const double share = share_of_seconds(c, is_pause, &seconds);
 
-    if (!(written >= limit_WRITES) || seconds < limit_PAUSE_S)
+    if (!(written >= limit_WRITES) || !why_is_stall(seconds))
         return false;
     v->confidence = WHY_MEDIUM;
     v->share = share;
     CITE(c, v, WHY_OF_SM, WHY_OF_UTIL);
     cite_number(v, "/proc/PID/io", "written by its processes", WHY_UNIT_BYTES_PER_SECOND, written);
-    write_text(v, "stalls for %.0f s of %" PRIu32 " while its program writes %.0f MB/s: a checkpoint, most likely",
-               seconds, c->activity->window_s, written / 1e6);
+    if (!find_rhythm(c, &rhythm)) {
+        write_text(v, "stalls for %.0f s of %" PRIu32 " while its program writes %.0f MB/s: a checkpoint, most likely",
+                   seconds, c->activity->window_s, written / 1e6);
+        return true;
+    }
+    v->confidence = WHY_HIGH;
+    cite_rhythm(v, &rhythm);
+    write_text(v,
+               "stalls for %.0f s of %" PRIu32
+               " while its program writes %.0f MB/s: a checkpoint, every %s for %.0f s, "
+               "%.1f %% of the time",
+               seconds, c->activity->window_s, written / 1e6, human_age(every, (uint64_t)(rhythm.every_s * NS_PER_S)),
+               rhythm.length_s, 100 * fmin(rhythm.length_s / rhythm.every_s, 1));
     return true;
 }
 
@@ -490,19 +604,6 @@ static bool find_other_rank(const Case *c, WhyVerdict *v)
 
 /* --- the ranks of a job on this node ------------------------------------------------------------------------------ */
 
-static int compare_doubles(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-static double median_of(double *values, size_t count)
-{
-    qsort(values, count, sizeof *values, compare_doubles);
-    return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
-}
-
 /* Of the job's GPUs the one whose multiprocessors are active for longer than those of all others: it computes while
  * they wait. 0: this one, i + 1: peer i; SIZE_MAX: none stands apart. */
 static size_t find_late_rank(const Case *c, double *ret_median)
@@ -622,33 +723,136 @@ static bool find_throttle(const Case *c, WhyVerdict *v)
     return true;
 }
 
-/* Two owners that both compute. */
-static bool find_neighbour(const Case *c, WhyVerdict *v)
+/* An owner on the device, with all of its processes there. */
+typedef struct Sharer {
+    const char *owner;
+    const WhyProcess *largest;
+    double sm, cores; /* sums; NaN: not known of any */
+} Sharer;
+
+static double add_known(double sum, double value)
 {
-    const WhyProcess *first = NULL, *other = NULL;
+    return !isfinite(value) ? sum : isfinite(sum) ? sum + value : value;
+}
+
+static int compare_sharers(const void *a, const void *b)
+{
+    const Sharer *x = a, *y = b;
+
+    return (x->sm < y->sm) - (x->sm > y->sm);
+}
+
+/* By their parts of the multiprocessors' time, the largest first. Processes without a known owner are nobody's. */
+static size_t list_sharers(const Case *c, Sharer out[WHY_SHARERS_MAX])
+{
+    size_t count = 0;
 
     for (size_t i = 0; i < c->in->process_count; i++) {
         const WhyProcess *p = &c->in->processes[i];
+        size_t k = 0;
 
-        if (!p->owner || !(p->sm >= limit_SHARER))
+        if (!p->owner)
             continue;
-        if (!first)
-            first = p;
-        else if (strcmp(first->owner, p->owner) != 0)
-            other = p;
+        while (k < count && strcmp(out[k].owner, p->owner) != 0)
+            k++;
+        if (k == WHY_SHARERS_MAX)
+            continue;
+        if (k == count)
+            out[count++] = (Sharer){p->owner, p, NAN, NAN};
+        out[k].sm = add_known(out[k].sm, p->sm);
+        out[k].cores = add_known(out[k].cores, p->cores);
+        if (p->sm > out[k].largest->sm)
+            out[k].largest = p;
     }
-    if (!other)
+    if (count > 1)
+        qsort(out, count, sizeof *out, compare_sharers);
+    return count;
+}
+
+/* Two owners that both compute: time slices or MPS. */
+static bool find_neighbour(const Case *c, WhyVerdict *v)
+{
+    Sharer sharers[WHY_SHARERS_MAX];
+    const size_t count = list_sharers(c, sharers);
+    const Sharer *first = &sharers[0], *other = &sharers[1];
+
+    if (count < 2 || !(other->sm >= limit_SHARER))
         return false;
     v->confidence = WHY_HIGH;
-    v->share = fmin(first->sm, other->sm);
-    cite_number(v, "nvmlDeviceGetProcessUtilization", "multiprocessors' time of one", WHY_UNIT_RATIO, first->sm);
-    cite_number(v, "nvmlDeviceGetProcessUtilization", "multiprocessors' time of the other", WHY_UNIT_RATIO, other->sm);
+    v->share = other->sm;
+    for (size_t i = 0; i < count && i < WHY_NAMES_MAX && sharers[i].sm >= limit_SHARER; i++)
+        cite_of(v, sharers[i].owner, "nvmlDeviceGetProcessUtilization", "multiprocessors' time", WHY_UNIT_RATIO,
+                sharers[i].sm);
     CITE(c, v, WHY_OF_UTIL, WHY_OF_SM);
     write_text(v,
                "shared: process %" PRIu32 " of %.60s takes %d %% and process %" PRIu32
-               " of %.60s %d %%; each waits for "
-               "the other",
-               first->pid, first->owner, percent_of(first->sm), other->pid, other->owner, percent_of(other->sm));
+               " of %.60s %d %%; each waits for the other",
+               first->largest->pid, first->owner, percent_of(first->sm), other->largest->pid, other->owner,
+               percent_of(other->sm));
+    return true;
+}
+
+/* Two owners whose programs run, and the driver does not tell whose kernels do: MPS without samples per process. */
+static bool find_unsampled_neighbour(const Case *c, WhyVerdict *v)
+{
+    Sharer sharers[WHY_SHARERS_MAX];
+    const size_t count = list_sharers(c, sharers);
+    const Sharer *lively[2];
+    size_t found = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        if (isfinite(sharers[i].sm))
+            return false;
+        if (sharers[i].cores >= limit_CPU_ASLEEP && found < 2)
+            lively[found++] = &sharers[i];
+    }
+    if (found < 2)
+        return false;
+    v->confidence = WHY_LOW;
+    v->share = NAN;
+    for (size_t i = 0; i < 2; i++)
+        cite_of(v, lively[i]->owner, "/proc/PID/stat", "processor time", WHY_UNIT_CORES, lively[i]->cores);
+    write_text(v, "programs of %.60s and of %.60s run on it; how much of it each takes the driver does not tell",
+               lively[0]->owner, lively[1]->owner);
+    return true;
+}
+
+/* Instances of one board have their own multiprocessors and memory, and share its power and clock. */
+static bool find_board_neighbour(const Case *c, WhyVerdict *v)
+{
+    double clock, sum = 0;
+    const double held = share_of_reasons(c, REASON_CAP, &clock);
+    const char *own = c->in->process_count > 0 ? c->in->processes[0].owner : NULL;
+    const WhySibling *most = NULL;
+
+    for (size_t i = 0; i < c->in->sibling_count; i++) {
+        const WhySibling *s = &c->in->siblings[i];
+
+        if (!s->owner || (own && strcmp(own, s->owner) == 0) || !isfinite(s->sm))
+            continue;
+        sum += s->sm;
+        most = !most || s->sm > most->sm ? s : most;
+    }
+    if (!most || !(sum >= limit_SHARER) || !(sum > c->in->board_sm) || held < limit_CAP_SHARE ||
+        !(clock <= limit_HELD_CLOCK) || c->in->limit_share <= limit_CAP_LOWERED)
+        return false;
+    v->confidence = WHY_MEDIUM;
+    v->share = held;
+    cite_of(v, most->owner, metric_get(METRIC_PROF_SM_ACTIVE)->name, "multiprocessors of the board", WHY_UNIT_RATIO,
+            most->sm);
+    cite_number(v, metric_get(METRIC_PROF_SM_ACTIVE)->name, "multiprocessors of the board, by others", WHY_UNIT_RATIO,
+                sum);
+    cite_number(v, metric_get(METRIC_PROF_SM_ACTIVE)->name, "multiprocessors of the board, by itself", WHY_UNIT_RATIO,
+                c->in->board_sm);
+    cite_number(v, metric_get(METRIC_CLOCKS_EVENT_REASONS)->name, "time with that clock reason", WHY_UNIT_RATIO, held);
+    cite_number(v, metric_get(METRIC_POWER_USAGE)->name, "power of the board, of its limit", WHY_UNIT_RATIO,
+                c->in->board_power);
+    CITE(c, v, WHY_OF_CLOCK);
+    write_text(v,
+               "slowed by its board, which is at its power limit %d %% of the time and at %d %% of the highest clock; "
+               "%.60s on MIG %" PRIu32 "/%" PRIu32 " has %d %% of the board at work",
+               percent_of(held), percent_of(clock), most->owner, most->gpu_instance, most->compute_instance,
+               percent_of(most->sm));
     return true;
 }
 
@@ -735,6 +939,7 @@ static const struct {
     {WHY_COLLECTIVE, ON_COLLECTIVE, false, true, find_collective},
     {WHY_OTHER_RANK, ON_RANK, false, true, find_other_rank},
     {WHY_MEMORY_FULL, ON_BUSY, true, true, find_memory_growth},
+    {WHY_NEIGHBOUR, ON_BUSY, true, true, find_board_neighbour},
     {WHY_THROTTLED, ON_BUSY, true, true, find_throttle},
     {WHY_NEIGHBOUR, ON_BUSY, true, true, find_neighbour},
     {WHY_VIDEO, ON_WORKING, false, true, find_video},
@@ -754,6 +959,8 @@ static const struct {
     {WHY_OTHER_RANK, ON_WORKING, true, false, find_late_peer},
     {WHY_STRAGGLER, ON_WORKING, true, false, find_straggler},
     {WHY_MEMORY_FULL, ON_BUSY, true, false, find_memory_near},
+    {WHY_CHECKPOINT, ON_BUSY, true, false, find_checkpoints},
+    {WHY_NEIGHBOUR, ON_BUSY, true, false, find_unsampled_neighbour},
 };
 
 static unsigned state_of(const Activity *a)

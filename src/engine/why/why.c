@@ -39,6 +39,18 @@ typedef struct Share {
     double sm;
 } Share;
 
+/* The last times without work of a device, while the same process holds it. */
+typedef struct Stalls {
+    uint32_t pid;
+    uint64_t start_ns;              /* of that process */
+    uint64_t since_ns, since_bytes; /* of the one that goes on: when it began (0: none), what was written until then */
+    size_t count;
+    struct {
+        uint64_t since_ns, until_ns, base_bytes;
+        double written; /* NaN: the processes were not looked at since */
+    } at[WHY_STALLS_MAX];
+} Stalls;
+
 typedef struct Slot {
     char uuid[DEVICE_UUID_CAP];
     size_t process_count;
@@ -46,6 +58,7 @@ typedef struct Slot {
     size_t instance_count;
     Activity *judged; /* what the verdicts were made for: of the GPU, then of its instances */
     Why *verdicts;    /* in the same order */
+    Stalls *stalls;   /* in the same order */
 } Slot;
 
 struct Whys {
@@ -67,6 +80,7 @@ void whys_free(Whys *whys)
     for (size_t i = 0; i < NODE_GPUS_MAX; i++) {
         free(whys->gpus[i].judged);
         free(whys->gpus[i].verdicts);
+        free(whys->gpus[i].stalls);
     }
     free(whys->at);
     free(whys);
@@ -322,32 +336,165 @@ static double read_metric(const Reading *reading, MetricId id)
     return sample_double(&reading->sample[id], &value) ? value : (double)NAN;
 }
 
+/* --- times without work ------------------------------------------------------------------------------------------- */
+
+/* What the processes of the device have written since they began, by the last look; UINT64_MAX: not known. */
+static uint64_t sum_written(const Snapshot *snapshot, const NodeGpu *gpu, const Reading *instance)
+{
+    uint64_t sum = UINT64_MAX;
+
+    for (size_t i = 0; i < gpu->process_count; i++) {
+        const ProcessOwner *owner = instance && !node_process_is_on(&gpu->processes[i], &instance->device)
+                                        ? NULL
+                                        : process_list_find(&snapshot->processes, gpu->processes[i].pid);
+
+        if (owner && owner->written_bytes != UINT64_MAX)
+            sum = (sum == UINT64_MAX ? 0 : sum) + owner->written_bytes;
+    }
+    return sum;
+}
+
+static const ProcessOwner *find_holder(const Snapshot *snapshot, const NodeGpu *gpu, const Reading *instance)
+{
+    for (size_t i = 0; i < gpu->process_count; i++)
+        if (!instance || node_process_is_on(&gpu->processes[i], &instance->device))
+            return process_list_find(&snapshot->processes, gpu->processes[i].pid);
+    return NULL;
+}
+
+static void end_stall(Stalls *s, uint64_t now_ns)
+{
+    if (s->count == WHY_STALLS_MAX)
+        memmove(&s->at[0], &s->at[1], --s->count * sizeof s->at[0]);
+    s->at[s->count].since_ns = s->since_ns;
+    s->at[s->count].until_ns = now_ns;
+    s->at[s->count].base_bytes = s->since_bytes;
+    s->at[s->count++].written = NAN;
+}
+
+/* What was written meanwhile is known at the first look after it. */
+static void count_written(Stalls *s, const Snapshot *snapshot, const NodeGpu *gpu, const Reading *instance)
+{
+    uint64_t now = UINT64_MAX;
+
+    for (size_t i = 0; i < s->count; i++) {
+        if (!isnan(s->at[i].written) || s->at[i].base_bytes == UINT64_MAX ||
+            snapshot->processes.time_ns < s->at[i].until_ns)
+            continue;
+        if (now == UINT64_MAX)
+            now = sum_written(snapshot, gpu, instance);
+        if (now != UINT64_MAX && now >= s->at[i].base_bytes)
+            s->at[i].written = (double)(now - s->at[i].base_bytes);
+    }
+}
+
+static void follow_stalls(Stalls *s, const Snapshot *snapshot, const NodeGpu *gpu, const Reading *instance)
+{
+    const Reading *reading = instance ? instance : &gpu->reading;
+    const double sm = read_metric(reading, METRIC_PROF_SM_ACTIVE);
+    const double util =
+        instance ? read_metric(reading, METRIC_PROF_GR_ENGINE_ACTIVE) : read_metric(reading, METRIC_GPU_UTIL) / 100;
+    const ProcessOwner *holder = find_holder(snapshot, gpu, instance);
+    const uint64_t now_ns = snapshot->node->time_ns;
+
+    if (!holder || !holder->start_ns || (isnan(sm) && isnan(util)))
+        return; /* not known at this moment */
+    if (holder->pid != s->pid || holder->start_ns != s->start_ns)
+        *s = (Stalls){.pid = holder->pid, .start_ns = holder->start_ns};
+    if (why_is_pause(sm, util)) {
+        if (!s->since_ns) {
+            s->since_ns = now_ns;
+            s->since_bytes = sum_written(snapshot, gpu, instance);
+        }
+        return;
+    }
+    if (s->since_ns && why_is_stall((double)(now_ns - s->since_ns) / NS_PER_S))
+        end_stall(s, now_ns);
+    s->since_ns = 0;
+    count_written(s, snapshot, gpu, instance);
+}
+
+static size_t list_stalls(const Stalls *s, uint64_t now_ns, WhyStall out[WHY_STALLS_MAX])
+{
+    for (size_t i = 0; i < s->count; i++)
+        out[i] = (WhyStall){.ago_s = (double)(now_ns - s->at[i].since_ns) / NS_PER_S,
+                            .length_s = (double)(s->at[i].until_ns - s->at[i].since_ns) / NS_PER_S,
+                            .written = s->at[i].written};
+    return s->count;
+}
+
+/* --- the board of an instance ------------------------------------------------------------------------------------- */
+
+static size_t list_siblings(const Snapshot *snapshot, const NodeGpu *gpu, const Reading *instance, WhySibling *out)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < gpu->instance_count; i++) {
+        const Reading *other = &gpu->instances[i];
+        const ProcessOwner *holder = other == instance ? NULL : find_holder(snapshot, gpu, other);
+
+        if (holder)
+            out[count++] =
+                (WhySibling){.owner = name_owner(holder),
+                             .gpu_instance = other->device.gpu_instance,
+                             .compute_instance = other->device.compute_instance,
+                             .sm = node_activity(gpu, other)->sm_active * reading_mig_share(&gpu->reading, other)};
+    }
+    return count;
+}
+
+/* Clock and power are the board's, and so are the reasons of a low clock. */
+static void read_board(const Store *store, const NodeGpu *gpu, uint64_t now_ns, WhyInput *in)
+{
+    static const SecondsSource of_board[] = {
+        {0, METRIC_POWER_USAGE, 1, METRIC_ENFORCED_POWER_LIMIT, false},
+        {1, METRIC_SM_CLOCK, 1, METRIC_MAX_SM_CLOCK, false},
+        {2, METRIC_CLOCKS_EVENT_REASONS, 1, METRIC_END, false},
+    };
+    double rows[ARRAY_LEN(of_board)][ACTIVITY_WINDOW_S];
+
+    seconds_read(store, &gpu->reading, now_ns, of_board, ARRAY_LEN(of_board), rows);
+    in->board_power = seconds_mean(rows[0], 0);
+    memcpy(in->rows[WHY_OF_CLOCK], rows[1], sizeof rows[1]);
+    memcpy(in->rows[WHY_OF_REASONS], rows[2], sizeof rows[2]);
+}
+
 /* Of a GPU, or of its instance (NULL: the GPU itself). */
 static void decide_device(const Whys *whys, const Snapshot *snapshot, const Store *store, const NodeGpu *gpu,
-                          const Reading *instance, const Activity *activity, Why *ret)
+                          const Reading *instance, const Activity *activity, const Stalls *stalls, Why *ret)
 {
     const Reading *reading = instance ? instance : &gpu->reading;
     const Facts *facts = snapshot->facts;
     WhyProcess processes[NODE_PROCESSES_MAX];
     WhyPeer peers[NODE_GPUS_MAX];
+    WhyStall past[WHY_STALLS_MAX];
+    WhySibling siblings[NODE_INSTANCES_MAX];
     WhyInput in = {
         .activity = activity,
         .instance = instance,
         .pcie_lanes = read_metric(&gpu->reading, METRIC_PCIE_LINK_WIDTH),
-        .limit_share =
-            read_metric(reading, METRIC_ENFORCED_POWER_LIMIT) / read_metric(reading, METRIC_POWER_MGMT_LIMIT_DEF),
+        .limit_share = read_metric(&gpu->reading, METRIC_ENFORCED_POWER_LIMIT) /
+                       read_metric(&gpu->reading, METRIC_POWER_MGMT_LIMIT_DEF),
         .memory_used = read_metric(reading, METRIC_FB_USED) * MIB,
         .memory_total = read_metric(reading, METRIC_FB_TOTAL) * MIB,
         .memory_rise = find_growth(store, reading, snapshot->node->time_ns),
         .io_pressure = facts && facts->pressure_known ? facts->io_pressure : (double)NAN,
         .cpu_pressure = facts && facts->pressure_known ? facts->cpu_pressure : (double)NAN,
+        .board_sm = instance ? activity->sm_active * reading_mig_share(&gpu->reading, instance) : (double)NAN,
+        .board_power = NAN,
         .processes = processes,
         .peers = peers,
+        .stalls = past,
+        .siblings = siblings,
     };
 
     in.process_count = list_processes(whys, snapshot, gpu, instance, processes);
     in.peer_count = instance ? 0 : list_peers(snapshot, gpu, peers);
+    in.stall_count = list_stalls(stalls, snapshot->node->time_ns, past);
+    in.sibling_count = instance ? list_siblings(snapshot, gpu, instance, siblings) : 0;
     seconds_read(store, reading, snapshot->node->time_ns, sources, ARRAY_LEN(sources), in.rows);
+    if (instance)
+        read_board(store, gpu, snapshot->node->time_ns, &in);
     why_decide(&in, ret);
 }
 
@@ -366,10 +513,12 @@ static bool make_room(Slot *slot, const NodeGpu *gpu)
         return false;
     free(slot->judged);
     free(slot->verdicts);
+    free(slot->stalls);
     *slot = (Slot){.instance_count = gpu->instance_count};
     memcpy(slot->uuid, gpu->reading.device.uuid, sizeof slot->uuid);
     slot->judged = xcalloc(gpu->instance_count + 1, sizeof *slot->judged);
     slot->verdicts = xcalloc(gpu->instance_count + 1, sizeof *slot->verdicts);
+    slot->stalls = xcalloc(gpu->instance_count + 1, sizeof *slot->stalls);
     return true;
 }
 
@@ -392,10 +541,11 @@ void whys_update(Whys *whys, const Snapshot *snapshot, const Store *store, uint3
             const Reading *instance = k == 0 ? NULL : &gpu->instances[k - 1];
             const Activity *activity = node_activity(gpu, instance);
 
+            follow_stalls(&slot->stalls[k], snapshot, gpu, instance);
             if (!due && !is_other(activity, &slot->judged[k]))
                 continue;
             slot->judged[k] = *activity;
-            decide_device(whys, snapshot, store, gpu, instance, activity, &slot->verdicts[k]);
+            decide_device(whys, snapshot, store, gpu, instance, activity, &slot->stalls[k], &slot->verdicts[k]);
         }
         gpu->verdicts = slot->verdicts;
         gpu->instance_verdicts = slot->verdicts + 1;

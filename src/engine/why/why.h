@@ -62,6 +62,21 @@ typedef struct WhyProcess {
     double written;               /* bytes per second */
 } WhyProcess;
 
+enum { WHY_STALLS_MAX = 12, WHY_SHARERS_MAX = 8 };
+
+/* A time without work that is over. */
+typedef struct WhyStall {
+    double ago_s, length_s; /* since it began; how long it was */
+    double written;         /* bytes that its processes wrote meanwhile; NaN: not known */
+} WhyStall;
+
+/* Another instance of the same board. */
+typedef struct WhySibling {
+    const char *owner; /* whose work it is; NULL: not known */
+    uint32_t gpu_instance, compute_instance;
+    double sm; /* of the board's multiprocessors, mean over its window */
+} WhySibling;
+
 /* Another GPU that works for the same job. */
 typedef struct WhyPeer {
     uint32_t index;
@@ -76,9 +91,17 @@ typedef struct WhyInput {
     double limit_share;                            /* power limit in force, of the default one */
     double memory_used, memory_total, memory_rise; /* bytes; bytes per second while it grows steadily, else 0 */
     double io_pressure, cpu_pressure;              /* share of the time in which some task of the node waited (PSI) */
-    size_t process_count, peer_count;
+    double board_sm,
+        board_power; /* of an instance: its part of the board's multiprocessors; power of the board's limit */
+    size_t process_count, peer_count, stall_count, sibling_count;
     const WhyProcess *processes;
     const WhyPeer *peers;
+    const WhyStall *stalls; /* the oldest first */
+    const WhySibling *siblings;
 } WhyInput;
 
 void why_decide(const WhyInput *input, Why *ret);
+
+/* Whether nothing runs in a second with these readings (NaN: none), and whether so long a time of it is a stall. */
+bool why_is_pause(double sm, double util);
+bool why_is_stall(double seconds);

@@ -133,8 +133,16 @@ static size_t list_rows(const Snapshot *seen, const WhyAsk *ask, Row *rows)
 
 /* --- words -------------------------------------------------------------------------------------------------------- */
 
-const char *why_evidence_text(const WhyEvidence *e, char out[WHY_NAME_CAP])
+/* Whose number it is; NULL: the device's own. */
+static const char *name_evidence(const WhyVerdict *v, const WhyEvidence *e)
 {
+    return e->name > 0 && e->name <= WHY_NAMES_MAX ? v->names[e->name - 1] : NULL;
+}
+
+const char *why_evidence_text(const WhyVerdict *verdict, uint32_t at, char out[WHY_NAME_CAP])
+{
+    const WhyEvidence *e = &verdict->evidence[at];
+    const char *name = name_evidence(verdict, e);
     char number[HUMAN_MAX] = "";
 
     switch (e->unit) {
@@ -157,7 +165,7 @@ const char *why_evidence_text(const WhyEvidence *e, char out[WHY_NAME_CAP])
     default:
         snprintf(number, sizeof number, "%.6g", e->value);
     }
-    snprintf(out, WHY_NAME_CAP, "%.90s %s", e->label, number);
+    snprintf(out, WHY_NAME_CAP, "%.60s%s%.48s %s", e->label, name ? " of " : "", name ? name : "", number);
     return out;
 }
 
@@ -204,7 +212,8 @@ static void add_verdict(const WhyVerdict *v, Str *out)
         json_add_text(out, "label", v->evidence[i].label);
         json_add_text(out, "unit", why_units[v->evidence[i].unit].key);
         json_add_double(out, "value", v->evidence[i].value);
-        json_add_text(out, "text", why_evidence_text(&v->evidence[i], text));
+        json_add_text(out, "of", name_evidence(v, &v->evidence[i]));
+        json_add_text(out, "text", why_evidence_text(v, i, text));
         json_close(out, '}');
     }
     json_close(out, ']');
@@ -328,7 +337,7 @@ static void add_evidence(const Paper *p, const WhyVerdict *v)
     char one[WHY_NAME_CAP];
 
     for (uint32_t i = 0; i < v->evidence_count; i++)
-        str_addf(&text, "%s%s", i > 0 ? ", " : "", why_evidence_text(&v->evidence[i], one));
+        str_addf(&text, "%s%s", i > 0 ? ", " : "", why_evidence_text(v, i, one));
     if (text.len > 0)
         add_words(p, "numbers", text.text);
 }

@@ -34,5 +34,5 @@ typedef struct WhyStyle {
 /* A paragraph per device; devices of one cause that share their work have one together. */
 void why_text(const Snapshot *seen, const WhyAsk *ask, const WhyStyle *style, Str *out);
 
-/* One number with its name: "SM active 14 %". Returns out. */
-const char *why_evidence_text(const WhyEvidence *evidence, char out[WHY_NAME_CAP]);
+/* One number of the verdict with its name: "SM active 14 %", "multiprocessors' time of 4711.0 40 %". Returns out. */
+const char *why_evidence_text(const WhyVerdict *verdict, uint32_t at, char out[WHY_NAME_CAP]);

@@ -18,7 +18,7 @@
 #include "sim/core/kinds.h"
 #include "sim/core/num.h"
 
-enum { PHASES = 4, PROCESSES = 4, PEERS = 8, SLOTS = 100 };
+enum { PHASES = 4, PROCESSES = 4, PEERS = 8, SLOTS = 100, STALLS = 5, SIBLINGS = 2 };
 
 typedef enum Board { H100, A100_DCGM, A100, T4, MIG, BLIND } Board;
 
@@ -40,7 +40,9 @@ typedef struct Labelled {
     double io, memory, memory_rise, limit, clock, reasons;
     double pcie; /* GB/s received, over those of the kind */
     double peers[PEERS];
-    ActivityWord activity_word; /* put in by incidents and peers; 0: what the readings say */
+    WhyStall stalls[STALLS];
+    WhySibling siblings[SIBLINGS]; /* beside a slice that has a seventh of the board */
+    ActivityWord activity_word;    /* put in by incidents and peers; 0: what the readings say */
     ActivityCause activity_cause;
     WhyCause beside;          /* must be told too; 0: no rank may be blamed */
     WhyConfidence confidence; /* at least */
@@ -133,14 +135,22 @@ static void put_second(const Labelled *l, Rig *rig, int i, Phase p)
     const double no = (double)NAN;
     const double clock = l->clock > 0 ? l->clock : 1;
     const double values[WHY_SERIES_END] = {
-        [WHY_OF_SM] = profiled ? p.sm : no,         [WHY_OF_UTIL] = whole || profiled ? p.util : no,
-        [WHY_OF_TENSOR] = profiled ? p.tensor : no, [WHY_OF_FP32] = profiled ? p.fp32 : no,
-        [WHY_OF_FP64] = profiled ? p.fp64 : no,     [WHY_OF_OCCUPANCY] = profiled ? p.occ : no,
-        [WHY_OF_DRAM] = profiled ? p.dram : no,     [WHY_OF_COPY] = whole ? p.dram : no,
-        [WHY_OF_POWER] = whole ? p.power : no,      [WHY_OF_CLOCK] = whole ? clock : no,
-        [WHY_OF_REASONS] = whole ? l->reasons : no, [WHY_OF_LINK] = linked ? p.link * 1e9 : no,
-        [WHY_OF_PCIE_TX] = profiled ? .1e9 : no,    [WHY_OF_PCIE_RX] = profiled ? fmax(p.pcie, l->pcie) * 1e9 : no,
-        [WHY_OF_PCIE_GEN] = whole ? 5 : no,         [WHY_OF_VIDEO] = whole ? p.video : no,
+        [WHY_OF_SM] = profiled ? p.sm : no,
+        [WHY_OF_UTIL] = whole || profiled ? p.util : no,
+        [WHY_OF_TENSOR] = profiled ? p.tensor : no,
+        [WHY_OF_FP32] = profiled ? p.fp32 : no,
+        [WHY_OF_FP64] = profiled ? p.fp64 : no,
+        [WHY_OF_OCCUPANCY] = profiled ? p.occ : no,
+        [WHY_OF_DRAM] = profiled ? p.dram : no,
+        [WHY_OF_COPY] = whole ? p.dram : no,
+        [WHY_OF_POWER] = whole ? p.power : no,
+        [WHY_OF_CLOCK] = boards[l->board].any ? clock : no,
+        [WHY_OF_REASONS] = boards[l->board].any ? l->reasons : no,
+        [WHY_OF_LINK] = linked ? p.link * 1e9 : no,
+        [WHY_OF_PCIE_TX] = profiled ? .1e9 : no,
+        [WHY_OF_PCIE_RX] = profiled ? fmax(p.pcie, l->pcie) * 1e9 : no,
+        [WHY_OF_PCIE_GEN] = whole ? 5 : no,
+        [WHY_OF_VIDEO] = whole ? p.video : no,
     };
     static const struct {
         ActivitySeries to;
@@ -201,6 +211,14 @@ static void judge(const Labelled *l, Rig *rig, Why *ret)
     for (; rig->in.peer_count < PEERS && l->peers[rig->in.peer_count] > 0; rig->in.peer_count++)
         rig->peers[rig->in.peer_count] = (WhyPeer){(uint32_t)rig->in.peer_count + 1, l->peers[rig->in.peer_count]};
     rig->in.peers = rig->peers;
+    rig->in.stalls = l->stalls;
+    while (rig->in.stall_count < STALLS && l->stalls[rig->in.stall_count].length_s > 0)
+        rig->in.stall_count++;
+    rig->in.siblings = l->siblings;
+    while (rig->in.sibling_count < SIBLINGS && l->siblings[rig->in.sibling_count].owner)
+        rig->in.sibling_count++;
+    rig->in.board_sm = rig->activity.sm_active / 7;
+    rig->in.board_power = NAN;
     why_decide(&rig->in, ret);
 }
 
@@ -242,7 +260,7 @@ static void each_case_has_its_cause(void **state)
     assert_true(ARRAY_LEN(cases) >= 40);
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         const Labelled *l = &cases[i];
-        bool rank = false, beside = l->beside == 0;
+        bool rank = false, rhythm = false, beside = l->beside == 0;
 
         judge(l, &rig, &why);
         const WhyVerdict *v = &why.verdicts[0];
@@ -252,9 +270,11 @@ static void each_case_has_its_cause(void **state)
             fail_msg("not sure enough: %s", explain(l, &why));
         for (uint32_t k = 1; k < why.count; k++) {
             rank |= why.verdicts[k].cause == WHY_OTHER_RANK || why.verdicts[k].cause == WHY_STRAGGLER;
+            rhythm |= why.verdicts[k].cause == WHY_CHECKPOINT;
             beside |= why.verdicts[k].cause == l->beside;
         }
-        if (!beside || (rank && l->beside != WHY_OTHER_RANK && l->beside != WHY_STRAGGLER))
+        if (!beside || (rhythm && l->beside != WHY_CHECKPOINT) ||
+            (rank && l->beside != WHY_OTHER_RANK && l->beside != WHY_STRAGGLER))
             fail_msg("what is told beside is wrong: %s", explain(l, &why));
     }
 }

@@ -425,6 +425,18 @@ static double cited(const WhyVerdict *v, const char *label)
     return NAN;
 }
 
+/* What the first verdict cites of somebody. */
+static double cited_of(const char *label, const char *name)
+{
+    const WhyVerdict *v = &rig.why.verdicts[0];
+
+    for (uint32_t i = 0; i < v->evidence_count; i++)
+        if (strcmp(v->evidence[i].label, label) == 0 && v->evidence[i].name > 0 &&
+            strcmp(v->names[v->evidence[i].name - 1], name) == 0)
+            return v->evidence[i].value;
+    return NAN;
+}
+
 static bool is_near(double a, double b)
 {
     return fabs(a - b) < 1e-6 * fmax(1, fabs(b));
@@ -677,13 +689,148 @@ static void neighbours_are_two_owners_that_compute(void **state)
     assert_int_equal(decide()->confidence, WHY_HIGH);
     assert_true(is_near(decide()->share, .1));
     assert_non_null(strstr(decide()->text, "process 101 of first takes 40 % and process 102 of other 10 %"));
-    assert_true(is_near(cited(decide(), "multiprocessors' time of one"), .4));
-    assert_true(is_near(cited(decide(), "multiprocessors' time of the other"), .1));
+    assert_true(is_near(cited_of("multiprocessors' time", "first"), .4));
+    assert_true(is_near(cited_of("multiprocessors' time", "other"), .1));
     rig.processes[2].sm = nextafter(.1, 0);
     assert_int_equal(decide()->cause, WHY_TENSOR_CORES);
     rig.processes[2].sm = .4;
     rig.processes[2].owner = "first";
     assert_int_equal(decide()->cause, WHY_TENSOR_CORES);
+    /* Processes of one owner are one neighbour, by their sum; each of three has its part with its name. */
+    rig.processes[0].owner = rig.processes[2].owner = "other";
+    rig.processes[0].sm = rig.processes[2].sm = .06;
+    assert_int_equal(decide()->cause, WHY_NEIGHBOUR);
+    assert_true(is_near(cited_of("multiprocessors' time", "other"), .12));
+    rig.processes[0].owner = "third";
+    rig.processes[0].sm = rig.processes[2].sm = .2;
+    assert_int_equal(decide()->cause, WHY_NEIGHBOUR);
+    assert_true(is_near(cited_of("multiprocessors' time", "first"), .4));
+    assert_true(is_near(cited_of("multiprocessors' time", "other"), .2));
+    assert_true(is_near(cited_of("multiprocessors' time", "third"), .2));
+}
+
+/* Where the driver has no samples per process, programs of two owners that run are told of, as a guess. */
+static void neighbours_without_samples_are_a_guess(void **state)
+{
+    (void)state;
+    reset(ACTIVITY_WORKING, ACTIVITY_CAUSE_NONE);
+    put_seconds(1, &(Numbers){.sm = .9, .util = 1, .tensor = .5});
+    rig.in.process_count = 2;
+    rig.processes[0].owner = "first";
+    rig.processes[1].owner = "other";
+    rig.processes[0].cores = 1;
+    rig.processes[1].cores = .3;
+    assert_int_equal(decide()->cause, WHY_TENSOR_CORES);
+    const WhyVerdict *beside = find_verdict(WHY_NEIGHBOUR);
+    assert_int_equal(beside->confidence, WHY_LOW);
+    assert_non_null(strstr(beside->text, "programs of first and of other run on it"));
+    assert_string_equal(beside->names[beside->evidence[1].name - 1], "other");
+    assert_true(is_near(beside->evidence[1].value, .3));
+    rig.processes[1].cores = nextafter(.3, 0); /* it sleeps */
+    (void)decide();
+    assert_int_equal(find_verdict(WHY_NEIGHBOUR)->cause, WHY_END);
+    rig.processes[1].cores = 1;
+    rig.processes[0].sm = .9; /* the driver tells */
+    (void)decide();
+    assert_int_equal(find_verdict(WHY_NEIGHBOUR)->cause, WHY_END);
+}
+
+/* An instance at a low clock, while the board is at its power limit and others take more of it. */
+static void a_board_is_shared_by_its_power(void **state)
+{
+    static const WhySibling siblings[] = {
+        {"own", 1, 0, .9}, {"seven", 2, 0, .3}, {"eight", 3, 0, .1}, {NULL, 4, 0, .9}};
+
+    (void)state;
+    reset(ACTIVITY_WORKING, ACTIVITY_CAUSE_NONE);
+    rig.in.instance = true;
+    rig.in.siblings = siblings;
+    rig.in.sibling_count = ARRAY_LEN(siblings);
+    rig.in.board_sm = .2;
+    rig.in.board_power = .99;
+    rig.in.limit_share = 1;
+    rig.in.process_count = 1;
+    rig.processes[0].owner = "own";
+    put_seconds(10, &(Numbers){.sm = .9, .util = 1, .tensor = .5, .clock = .85, .reasons = 4});
+    put_seconds(5, &(Numbers){.sm = .9, .util = 1, .tensor = .5, .clock = .99, .reasons = NONE});
+    assert_int_equal(decide()->cause, WHY_NEIGHBOUR);
+    assert_int_equal(decide()->confidence, WHY_MEDIUM);
+    assert_true(is_near(decide()->share, .5));
+    assert_non_null(strstr(decide()->text, "seven on MIG 2/0 has 30 % of the board at work"));
+    assert_true(is_near(cited_of("multiprocessors of the board", "seven"), .3));
+    assert_true(is_near(cited(decide(), "multiprocessors of the board, by others"), .4));
+    assert_true(is_near(cited(decide(), "multiprocessors of the board, by itself"), .2));
+    assert_true(is_near(cited(decide(), "power of the board, of its limit"), .99));
+    rig.in.board_sm = .4; /* it takes as much as they */
+    assert_int_equal(decide()->cause, WHY_TENSOR_CORES);
+    rig.in.board_sm = .2;
+    rig.in.limit_share = .9; /* the limit was lowered, which is the cause */
+    assert_int_equal(decide()->cause, WHY_THROTTLED);
+    rig.in.limit_share = 1;
+    put_seconds(6, &(Numbers){.sm = .9, .util = 1, .tensor = .5, .clock = .99, .reasons = NONE});
+    assert_int_equal(decide()->cause, WHY_TENSOR_CORES); /* for less than half of the time */
+    put_seconds(10, &(Numbers){.sm = .9, .util = 1, .tensor = .5, .clock = .87, .reasons = 4});
+    assert_int_equal(decide()->cause, WHY_TENSOR_CORES); /* as fast as alone */
+    put_seconds(10, &(Numbers){.sm = .9, .util = 1, .tensor = .5, .clock = .5, .reasons = 0x20});
+    assert_int_equal(decide()->cause, WHY_THROTTLED); /* hot, whoever works */
+}
+
+static void put_stalls(WhyStall *stalls, size_t count, double every_s, double length_s, double written)
+{
+    for (size_t i = 0; i < count; i++)
+        stalls[i] = (WhyStall){100 + every_s * (double)(count - 1 - i), length_s, written};
+    rig.in.stalls = stalls;
+    rig.in.stall_count = count;
+}
+
+/* Stalls that write come again after the same time: how often, how long, what it costs. */
+static void checkpoints_have_a_rhythm(void **state)
+{
+    WhyStall stalls[4];
+
+    (void)state;
+    reset(ACTIVITY_WORKING, ACTIVITY_CAUSE_NONE);
+    put_seconds(20, &(Numbers){.sm = .9, .util = 1, .tensor = .5});
+    put_stalls(stalls, 3, 1800, 40, 800e6);
+    assert_int_equal(decide()->cause, WHY_TENSOR_CORES);
+    const WhyVerdict *v = find_verdict(WHY_CHECKPOINT);
+    assert_non_null(strstr(v->text, "stalls every 30 min for 40 s while its program writes 0.8 GB: 2.2 % of the time"));
+    assert_int_equal(v->confidence, WHY_HIGH);
+    assert_true(is_near(v->share, 40.0 / 1800));
+    assert_true(is_near(cited(v, "from one to the next"), 1800) && is_near(cited(v, "length of one"), 40) &&
+                is_near(cited(v, "stalls that wrote"), 3) && is_near(cited(v, "written in one"), 800e6));
+    /* One that wrote nothing does not count: a shuffle of the data, say. */
+    stalls[1].written = 799e6;
+    (void)decide();
+    assert_int_equal(find_verdict(WHY_CHECKPOINT)->cause, WHY_END);
+    stalls[1].written = NAN;
+    (void)decide();
+    assert_int_equal(find_verdict(WHY_CHECKPOINT)->cause, WHY_END);
+    stalls[1].written = 800e6;
+    stalls[1].ago_s += 460; /* 1,340 and 2,260 s: by chance */
+    (void)decide();
+    assert_int_equal(find_verdict(WHY_CHECKPOINT)->cause, WHY_END);
+    stalls[1].ago_s -= 20; /* 1,360 and 2,240 s */
+    (void)decide();
+    assert_int_equal(find_verdict(WHY_CHECKPOINT)->cause, WHY_CHECKPOINT);
+    put_stalls(stalls, 2, 1800, 40, 800e6);
+    (void)decide();
+    assert_int_equal(find_verdict(WHY_CHECKPOINT)->cause, WHY_END);
+    put_stalls(stalls, 4, 39.9, 4, 800e6); /* the last is more than 2.5 intervals ago */
+    (void)decide();
+    assert_int_equal(find_verdict(WHY_CHECKPOINT)->cause, WHY_END);
+    put_stalls(stalls, 4, 40.1, 4, 800e6);
+    (void)decide();
+    assert_int_equal(find_verdict(WHY_CHECKPOINT)->cause, WHY_CHECKPOINT);
+    /* In the midst of one the pause is the answer, and the rhythm makes it sure. */
+    put_seconds(5, &(Numbers){.sm = .01, .util = .01});
+    rig.in.process_count = 1;
+    rig.processes[0].written = 20e6;
+    assert_int_equal(decide()->cause, WHY_CHECKPOINT);
+    assert_int_equal(decide()->confidence, WHY_HIGH);
+    assert_non_null(strstr(
+        decide()->text,
+        "stalls for 5 s of 60 while its program writes 20 MB/s: a checkpoint, every 40 s for 4 s, 10.0 % of the time"));
 }
 
 /* What the host says of a program that starves its GPU. */
@@ -921,6 +1068,9 @@ int main(void)
         cmocka_unit_test(what_is_true_beside_the_answer_is_told),
         cmocka_unit_test(memory_that_grows_runs_out_in_half_an_hour),
         cmocka_unit_test(neighbours_are_two_owners_that_compute),
+        cmocka_unit_test(neighbours_without_samples_are_a_guess),
+        cmocka_unit_test(a_board_is_shared_by_its_power),
+        cmocka_unit_test(checkpoints_have_a_rhythm),
         cmocka_unit_test(the_host_is_blamed_by_its_numbers),
         cmocka_unit_test(a_rank_stands_apart_by_its_sm_activity),
         cmocka_unit_test(what_cannot_be_told_apart_is_listed),

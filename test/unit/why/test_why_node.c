@@ -379,6 +379,75 @@ static void a_slice_has_a_verdict_of_its_own(void **state)
     assert_int_equal(gpu->instance_verdicts[0].verdicts[0].cause, WHY_UNKNOWN);
 }
 
+/* Stalls are followed beyond the window: when they begin, how long they are and what is written in them. */
+static void checkpoints_are_found_by_their_rhythm(void **state)
+{
+    const Why *why = NULL;
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rig->owners); i++)
+        rig->owners[i].written_bytes = 0;
+    run(70, .9, .5, 1);
+    for (int n = 0; n < 3; n++) {
+        run(10, 0, 0, 1);
+        rig->owners[0].written_bytes += 2000 * 1000 * 1000;
+        run(30, 0, 0, 1);
+        rig->owners[0].written_bytes += 1000;
+        run(260, .9, .5, 1);
+        why = rig->gpus[0].verdicts;
+        assert_int_equal(why->verdicts[0].cause, WHY_TENSOR_CORES);
+        assert_int_equal(why->count, n == 2 ? 2 : 1);
+    }
+    assert_int_equal(why->verdicts[1].cause, WHY_CHECKPOINT);
+    assert_non_null(strstr(why->verdicts[1].text, "every 5 min for 40 s while its program writes 2.0 GB: 13.3 % of"));
+    assert_int_equal(rig->gpus[1].verdicts->count, 1); /* it stalls too, and its program writes nothing */
+    rig->owners[0].start_ns++;                         /* another program with this pid */
+    run(10, .9, .5, 1);
+    assert_int_equal(rig->gpus[0].verdicts->count, 1);
+}
+
+/* The board's power and clock, and who has its other instance at work. */
+static void a_slice_is_slowed_by_its_board(void **state)
+{
+    static Reading slices[2];
+    static Activity activities[2];
+    NodeGpu *gpu = &rig->gpus[0];
+
+    (void)state;
+    for (uint32_t k = 0; k < 2; k++) {
+        reading_init(&slices[k], DEVICE_COMPUTE_INSTANCE);
+        slices[k].device.gpu_instance = k + 1;
+        slices[k].device.compute_instance = 0;
+        snprintf(slices[k].device.parent_uuid, sizeof slices[k].device.parent_uuid, "GPU-0");
+        snprintf(slices[k].profile, sizeof slices[k].profile, k == 0 ? "1g.10gb" : "4g.40gb");
+        rig->processes[0][k].gpu_instance = k + 1;
+        rig->processes[0][k].compute_instance = 0;
+        activities[k] = (Activity){.word = ACTIVITY_WORKING, .window_s = 60, .sm_active = .9};
+    }
+    snprintf(rig->owners[1].job, sizeof rig->owners[1].job, "9000.0");
+    gpu->process_count = gpu->instance_count = 2;
+    gpu->instances = slices;
+    gpu->instance_activity = activities;
+    for (int i = 0; i < 70; i++) {
+        for (size_t k = 0; k < 2; k++) {
+            sample_set_double(&slices[k].sample[METRIC_PROF_SM_ACTIVE], rig->node.time_ns + NS_PER_S, .9);
+            sample_set_double(&slices[k].sample[METRIC_PROF_PIPE_TENSOR_ACTIVE], rig->node.time_ns + NS_PER_S, .4);
+        }
+        put(gpu, METRIC_SM_CLOCK, 1200);
+        put(gpu, METRIC_MAX_SM_CLOCK, 1980);
+        put(gpu, METRIC_CLOCKS_EVENT_REASONS, 4);
+        put(gpu, METRIC_POWER_USAGE, 690);
+        put(gpu, METRIC_ENFORCED_POWER_LIMIT, 700);
+        put(gpu, METRIC_POWER_MGMT_LIMIT_DEF, 700);
+        run(1, .9, .4, 1);
+    }
+    const WhyVerdict *v = &gpu->instance_verdicts[0].verdicts[0];
+    assert_int_equal(v->cause, WHY_NEIGHBOUR);
+    assert_non_null(strstr(v->text, "9000.0 on MIG 2/0 has 5"));
+    assert_string_equal(v->names[0], "9000.0");
+    assert_int_equal(gpu->instance_verdicts[1].verdicts[0].cause, WHY_TENSOR_CORES); /* it takes most of it itself */
+}
+
 /* A pod's or container's GPUs are of one job as well; a user's are not. */
 static void ranks_are_those_of_a_job_pod_or_container(void **state)
 {
@@ -445,6 +514,8 @@ int main(void)
         TEST(memory_that_is_taken_at_once_does_not_grow),
         TEST(a_slice_has_a_verdict_of_its_own),
         TEST(ranks_are_those_of_a_job_pod_or_container),
+        TEST(checkpoints_are_found_by_their_rhythm),
+        TEST(a_slice_is_slowed_by_its_board),
         TEST(all_that_is_read_is_wanted),
     };
 

@@ -61,15 +61,17 @@ static int set_up(void **state)
     for (size_t i = 0; i < 2; i++) {
         snprintf(owners[i].job, sizeof owners[i].job, "4711.0");
         gpus[i].activity.word = ACTIVITY_WORKING;
-        verdicts[i] = (Why){.window_s = 60,
-                            .count = 1,
-                            .verdicts = {{.cause = WHY_TENSOR_CORES,
-                                          .confidence = WHY_HIGH,
-                                          .share = .9,
-                                          .evidence_count = 2,
-                                          .evidence = {{"DCGM_FI_PROF_SM_ACTIVE", "SM active", WHY_UNIT_RATIO, .9},
-                                                       {"/proc/PID/io", "written", WHY_UNIT_BYTES_PER_SECOND, 2.5e6}},
-                                          .text = "computes on tensor cores"}}};
+        verdicts[i] =
+            (Why){.window_s = 60,
+                  .count = 1,
+                  .verdicts = {{.cause = WHY_TENSOR_CORES,
+                                .confidence = WHY_HIGH,
+                                .share = .9,
+                                .evidence_count = 2,
+                                .evidence = {{"DCGM_FI_PROF_SM_ACTIVE", "SM active", WHY_UNIT_RATIO, .9},
+                                             {"/proc/PID/io", "written", WHY_UNIT_BYTES_PER_SECOND, 2.5e6, 1}},
+                                .names = {"4712.0"},
+                                .text = "computes on tensor cores"}}};
     }
     put_process(0, 100, DEVICE_NO_NUMBER);
     put_process(1, 101, DEVICE_NO_NUMBER);
@@ -205,16 +207,17 @@ static void the_json_holds_all_that_is_known(void **state)
     assert_string_equal(json_string_value(json_object_get(whole, "node")), "node-7");
     assert_string_equal(json_string_value(json_object_get(whole, "time")), "2026-01-05T12:00:00.000Z");
     gpu = json_array_get(json_object_get(whole, "gpus"), 0);
-    wanted = json_pack(
-        "{s:i, s:s, s:n, s:s, s:s, s:n, s:i, s:s, s:s, s:s, s:f, s:s, s:[], s:[{s:s, s:s, s:s, s:f, s:s}, {s:s, s:s, "
-        "s:s, s:i, s:s}], s:n, s:s, s:n, s:[], s:[{s:i, s:s, s:s, s:s, s:n}]}",
-        "gpu", 0, "uuid", "GPU-0", "instance", "model", "NVIDIA H100", "activity", "working", "activity_cause",
-        "window_s", 60, "cause", "tensor_cores", "title", why_causes[WHY_TENSOR_CORES].title, "text",
-        "computes on tensor cores", "share", .9, "confidence", "high", "between", "evidence", "counter",
-        "DCGM_FI_PROF_SM_ACTIVE", "label", "SM active", "unit", "ratio", "value", .9, "text", "SM active 90 %",
-        "counter", "/proc/PID/io", "label", "written", "unit", "bytes/s", "value", 2500000, "text", "written 2.5 MB/s",
-        "advice", "next", why_causes[WHY_TENSOR_CORES].next, "incident", "beside", "processes", "pid", 100, "name",
-        "python", "user", "ada", "job", "4711.0", "pod");
+    wanted = json_pack("{s:i, s:s, s:n, s:s, s:s, s:n, s:i, s:s, s:s, s:s, s:f, s:s, s:[], s:[{s:s, s:s, s:s, s:f, "
+                       "s:n, s:s}, {s:s, s:s, "
+                       "s:s, s:i, s:s, s:s}], s:n, s:s, s:n, s:[], s:[{s:i, s:s, s:s, s:s, s:n}]}",
+                       "gpu", 0, "uuid", "GPU-0", "instance", "model", "NVIDIA H100", "activity", "working",
+                       "activity_cause", "window_s", 60, "cause", "tensor_cores", "title",
+                       why_causes[WHY_TENSOR_CORES].title, "text", "computes on tensor cores", "share", .9,
+                       "confidence", "high", "between", "evidence", "counter", "DCGM_FI_PROF_SM_ACTIVE", "label",
+                       "SM active", "unit", "ratio", "value", .9, "of", "text", "SM active 90 %", "counter",
+                       "/proc/PID/io", "label", "written", "unit", "bytes/s", "value", 2500000, "of", "4712.0", "text",
+                       "written of 4712.0 2.5 MB/s", "advice", "next", why_causes[WHY_TENSOR_CORES].next, "incident",
+                       "beside", "processes", "pid", 100, "name", "python", "user", "ada", "job", "4711.0", "pod");
     assert_non_null(wanted);
     json_object_foreach(wanted, key, value)
     {
@@ -264,8 +267,11 @@ static void numbers_have_their_units(void **state)
 
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
-        assert_string_equal(why_evidence_text(&(WhyEvidence){"", "x", numbers[i].unit, numbers[i].value}, out),
-                            numbers[i].text);
+        assert_string_equal(
+            why_evidence_text(
+                &(WhyVerdict){.evidence = {{.label = "x", .unit = numbers[i].unit, .value = numbers[i].value}}}, 0,
+                out),
+            numbers[i].text);
 }
 
 static const char *write_text(const char *name, bool colour, size_t width)
@@ -295,7 +301,7 @@ static void a_paragraph_says_why(void **state)
              "GPU 0  H100  working\n"
              "  why       computes on tensor cores\n"
              "  share     90 %% of 60 s, confidence high\n"
-             "  numbers   SM active 90 %%, written 2.5 MB/s\n"
+             "  numbers   SM active 90 %%, written of 4712.0 2.5 MB/s\n"
              "  process   python (100) of ada, job 4711.0\n"
              "  next      %s\n",
              why_causes[WHY_TENSOR_CORES].next);
