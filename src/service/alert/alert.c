@@ -34,8 +34,8 @@ static void configure_receiver(Receiver *receiver, ReceiverConfig *config)
         Delivery *delivery = receiver->deliveries.at[i];
 
         memset(delivery->posted, 0, sizeof(delivery->posted));
-        delivery->retry_ns = 0;
     }
+    receiver_retry_now(receiver);
 }
 
 static Receiver *make_receiver(Alerts *alerts, ReceiverConfig *config)
@@ -55,6 +55,7 @@ static void free_receiver(Receiver *receiver)
     for (size_t i = 0; i < receiver->ghosts.len; i++)
         free(receiver->ghosts.at[i].labels);
     vec_done(&receiver->ghosts);
+    reports_free(receiver, false);
     vec_done(&receiver->deliveries);
     free(receiver->name);
     free(receiver);
@@ -233,6 +234,7 @@ static void end_alerts(Alerts *alerts)
     alerts->closed = true;
     for (size_t i = 0; i < alerts->receivers.len; i++) {
         delivery_cancel_all(alerts->receivers.at[i]);
+        reports_cancel(alerts->receivers.at[i]);
         alertmanager_cancel(alerts->receivers.at[i]);
     }
     drop_items(alerts);
@@ -251,7 +253,7 @@ static bool is_idle(const Alerts *alerts, uint64_t next, uint64_t now_ns)
     for (size_t i = 0; i < alerts->receivers.len; i++) {
         const Receiver *receiver = alerts->receivers.at[i];
 
-        if (receiver->in_flight)
+        if (receiver->in_flight || receiver->report_call)
             return false;
         for (size_t e = 0; e < ALERT_URLS_MAX; e++)
             if (receiver->endpoints[e].call)
@@ -287,6 +289,7 @@ static void send_due(uv_timer_t *timer)
 
         next = number_min_u64(next, receiver->kind == RECEIVER_ALERTMANAGER ? alertmanager_send_due(receiver, now_ns)
                                                                             : delivery_send_due(receiver, now_ns));
+        next = number_min_u64(next, reports_send_due(receiver, now_ns));
     }
     while ((entry = map_next(&alerts->items, &cursor)))
         sweep_item(alerts, entry->value);
@@ -336,6 +339,7 @@ static void remove_receiver(Alerts *alerts, Receiver *receiver)
             break;
         }
     }
+    unheard += reports_free(receiver, true);
     if (unheard)
         receiver_note_dropped(receiver, unheard, "it is no longer in the configuration");
     alertmanager_cancel(receiver);
@@ -431,6 +435,8 @@ static bool restore_delivery(Alerts *alerts, const JournalNews *news)
     Incident incident;
     AlertItem *item;
 
+    if (receiver && reports_are_kept_by(news->key))
+        return reports_restore(receiver, news->key, news->text);
     if (!receiver || delivery_read_kept(news->text, &kept, &incident) < 0)
         return false;
     item = map_get(&alerts->items, incident.id);
@@ -620,7 +626,7 @@ void alerts_close(Alerts *alerts, uint64_t grace_ms, void (*closed)(void *self),
 
 static uint64_t count_queued(const Receiver *receiver)
 {
-    uint64_t queued = 0;
+    uint64_t queued = receiver->reports.len;
 
     for (size_t i = 0; i < receiver->deliveries.len; i++) {
         const Delivery *delivery = receiver->deliveries.at[i];

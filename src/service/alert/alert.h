@@ -4,9 +4,9 @@
 /*
  * Alerts: incidents on their way to people. Receivers are Alertmanagers (API v2), webhooks (signed JSON), commands and
  * journald; routes say which incident goes to which, with labels and a runbook, and how often it is repeated. One
- * notification is about one incident: grouping, throttling and inhibition are left to Alertmanager. What is on its way
- * is kept in the journal's outbox, so that an outage or a restart loses nothing and sends nothing twice: each
- * notification has a key (incident and state), which receivers get as an Idempotency-Key.
+ * notification is about one incident: grouping, throttling and inhibition are left to Alertmanager. Webhooks may get
+ * reports of jobs too. What is on its way is kept in the journal's outbox, so that an outage or a restart loses nothing
+ * and sends nothing twice: each notification has a key (incident and state), which receivers get as an Idempotency-Key.
  *
  * An Alertmanager gets every alert again and again while it is open and after its end, as it expects of Prometheus; the
  * others get each change of state once. A silenced incident is not sent; if it is still open when its window ends, it
@@ -64,6 +64,11 @@ void alerts_resume(Alerts *alerts, const Incident *const *open, size_t count);
 /* A change, once the journal has acknowledged it. What is sent follows from the incident's state and from what each
  * receiver has heard, so that changes may be left out between two calls. */
 void alerts_update(Alerts *alerts, const Incident *incident);
+
+/* The report of a job, pod or container that has ended, which is known since then; its JSON is copied, `id` is its own.
+ * Each receiver of `job_reports` gets it once. Call it before it is kept as ended, so that a kill in between sends it
+ * twice under one key, and not never. */
+void alerts_report(Alerts *alerts, const char *id, uint64_t known_real_ns, const char *json, size_t len);
 
 typedef struct AlertsReceiverState {
     const char *name, *kind; /* "alertmanager", "webhook", "command", "journald" */

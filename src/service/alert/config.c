@@ -563,15 +563,33 @@ bool alert_route_matches(const RouteConfig *route, const Incident *incident, con
 
 typedef struct Top {
     const YamlNode *receivers, *routes, *labels;
+    OptList job_reports;
     const char *external_url;
 } Top;
 
 static const OptSpec top_opts[] = {
     OPT_ROW("receivers", OPT_NODE, Top, receivers, .help = "receivers by name"),
     OPT_ROW("routes", OPT_NODE, Top, routes, .help = "which incidents go to which receiver"),
+    OPT_ROW("job_reports", OPT_LIST, Top, job_reports, .help = "webhooks that get the report of each job that ended"),
     OPT_ROW("labels", OPT_NODE, Top, labels, .help = "labels of every alert"),
     OPT_ROW("external_url", OPT_STRING, Top, external_url, .help = "URL of this agent in links"),
 };
+
+/* Marks the receivers of job reports. */
+static int mark_report_receiver(AlertTree *tree, const char *name, Err *err)
+{
+    for (size_t i = 0; i < tree->receiver_count; i++) {
+        ReceiverConfig *receiver = &tree->receivers[i];
+
+        if (strcmp(receiver->name, name) != 0)
+            continue;
+        if (receiver->kind != RECEIVER_WEBHOOK)
+            return err_set(err, -EINVAL, "receiver '%.60s' is no webhook", name);
+        receiver->gets_reports = true;
+        return 0;
+    }
+    return err_set(err, -EINVAL, "there is no receiver '%.60s'", name);
+}
 
 static int read_tree(const YamlNode *node, AlertTree *tree, Err *err)
 {
@@ -586,6 +604,9 @@ static int read_tree(const YamlNode *node, AlertTree *tree, Err *err)
     tree->external_url = top.external_url;
     TRY(read_labels(top.labels, "labels", &tree->arena, &tree->labels, err));
     TRY(read_receivers(top.receivers, tree, err));
+    for (size_t i = 0; i < top.job_reports.len; i++)
+        if (mark_report_receiver(tree, top.job_reports.items[i], err) < 0)
+            return opt_add_place(&set, "job_reports", i, err);
     return read_routes(top.routes, tree, err);
 }
 
@@ -638,7 +659,7 @@ void alert_tree_add_notes(const AlertTree *tree, uint32_t gpus, Str *out)
     for (size_t i = 0; i < tree->receiver_count; i++) {
         const ReceiverConfig *receiver = &tree->receivers[i];
 
-        if (!is_routed(tree, i))
+        if (!is_routed(tree, i) && !receiver->gets_reports)
             str_addf(out, "alerts: no route leads to receiver '%s'\n", receiver->name);
         if (receiver->kind == RECEIVER_COMMAND && strchr(receiver->argv[0], '/') && access(receiver->argv[0], X_OK) < 0)
             str_addf(out, "alerts: receiver '%s': '%s': %s\n", receiver->name, receiver->argv[0], strerror(errno));

@@ -68,6 +68,7 @@ typedef struct ReceiverConfig {
     ReceiverKind kind;
     uint64_t keep_ns; /* how long a cleared incident is retried */
     uint64_t timeout_ns;
+    bool gets_reports; /* of jobs that have ended */
     /* Alertmanager and webhook */
     OptList urls;
     FetchRequest request; /* what does not change from one to the next, without secrets */

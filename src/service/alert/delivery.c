@@ -17,7 +17,7 @@
 
 CLEANUP_POINTER(json_t, json_decref);
 
-enum { PAYLOAD_VERSION = 2, KEPT_VERSION = 1, KEPT_BYTES_MAX = 1 << 20 };
+enum { KEPT_VERSION = 1, KEPT_BYTES_MAX = 1 << 20 };
 
 const char *const delivery_change_keys[] = {
     "", "opened", "escalated", "cleared", "reopened", "opened-and-cleared", "repeated"};
@@ -103,7 +103,7 @@ static void set_body(Delivery *delivery)
     char url[512];
 
     json_open(out, NULL, '{');
-    json_add_i64(out, "version", PAYLOAD_VERSION);
+    json_add_i64(out, "version", ALERT_PAYLOAD_VERSION);
     add_text(out, "receiver", receiver->name);
     add_text(out, "key", delivery->sending.key);
     add_text(out, "hostname", receiver->alerts->hostname);
@@ -480,7 +480,7 @@ void delivery_finish(Delivery *delivery, Outcome outcome, uint64_t retry_after_m
         if (delivery->change == DELIVERY_NONE)
             delivery_save(delivery);
     }
-    for (size_t i = 0; recovered && i < receiver->deliveries.len; i++)
-        receiver->deliveries.at[i]->retry_ns = 0; /* the receiver is back: nothing waits any longer */
+    if (recovered)
+        receiver_retry_now(receiver);
     alerts_wake(receiver->alerts);
 }

@@ -11,6 +11,7 @@
  *   Endpoint   one URL of an Alertmanager, with its POST under way
  *
  * Each file calls only those above it in this list; a finished notification comes back through SenderOps:
+ *   reports.c       job reports: each goes to a receiver once, beside the incidents
  *   receiver.c      clocks, requests, what an answer means, the state of a receiver
  *   delivery.c      what is to be told, the outbox, what is sent next and what became of it; the notification as JSON
  *   senders.c       webhooks, commands, systemd's journal
@@ -33,8 +34,12 @@ enum {
     ALERT_GHOSTS_MAX = 128,   /* alerts under labels that they no longer have */
     ALERT_BODY_MAX = 4 << 20, /* bytes of a body */
     ALERT_KEY_CAP = 64,
+    ALERT_HEADER_MAX = 160, /* bytes of a header of ours */
     ALERT_WHY_CAP = 160,
     ALERT_ANSWER_MAX = 512, /* bytes of an answer that are read, for the log */
+    ALERT_PAYLOAD_VERSION = 2,
+    ALERT_REPORTS_MAX = 256,    /* job reports that wait for one receiver */
+    ALERT_REPORT_MAX = 1 << 20, /* bytes of one */
 };
 #define ALERT_NEVER UINT64_MAX
 #define ALERT_BACKOFF_NS UINT64_C(1000000000)
@@ -139,6 +144,15 @@ typedef struct Ghost {
     Posted posted[ALERT_URLS_MAX];
 } Ghost;
 
+/* The report of a job that has ended, on its way to a receiver. */
+typedef struct ReportNews {
+    char key[ALERT_KEY_CAP];
+    Str gz;                 /* its JSON, packed */
+    uint64_t known_real_ns; /* since when it is known that it has ended */
+    uint64_t retry_ns;      /* not before */
+    unsigned int tries;     /* failures in a row */
+} ReportNews;
+
 struct Receiver {
     Alerts *alerts;
     char *name;
@@ -149,6 +163,9 @@ struct Receiver {
     size_t in_flight;
     Endpoint endpoints[ALERT_URLS_MAX]; /* Alertmanager */
     VEC(Ghost) ghosts;
+    VEC(ReportNews) reports; /* the oldest first */
+    FetchCall *report_call;  /* the one under way, of this key */
+    char report_key[ALERT_KEY_CAP];
     /* its state */
     uint64_t sent, failed, dropped, last_ok_real_ns;
     bool troubled;
@@ -191,6 +208,8 @@ void receiver_note_dropped(Receiver *receiver, size_t count, const char *why);
 void receiver_make_request(const Receiver *receiver, const char *url, const char **headers, FetchRequest *ret);
 /* What an answer means; the reason of a failure in `why`. */
 Outcome receiver_read_answer(Receiver *receiver, const FetchAnswer *answer, char why[ALERT_WHY_CAP]);
+/* It is back: nothing waits any longer. */
+void receiver_retry_now(Receiver *receiver);
 /* The pause after `tries` failures: doubled up to `most_ns`, a fifth of it random. */
 uint64_t alert_backoff_ns(unsigned int tries, uint64_t most_ns, uint64_t retry_after_ms);
 
@@ -220,6 +239,29 @@ void delivery_write_affected(const Incident *incident, char *out, size_t size); 
 void delivery_write_evidence(const Incident *incident, size_t max, Str *out);
 void delivery_write_link(const Alerts *alerts, const Incident *incident, char *out, size_t size);
 void delivery_write_runbook(const Delivery *delivery, char *out, size_t size);
+
+/* --- senders.c --- */
+
+/* A POST to a webhook, signed where that has a secret. */
+typedef struct WebhookRequest {
+    FetchRequest request;
+    const char *headers[ALERT_HEADERS_MAX + 8];
+    char key[ALERT_HEADER_MAX], signature[ALERT_HEADER_MAX];
+} WebhookRequest;
+/* `body` is borrowed, and *ret may not move. */
+void webhook_make_request(const Receiver *receiver, const char *key, const Str *body, WebhookRequest *ret);
+
+/* --- reports.c --- */
+
+/* Whether a key of the outbox is that of a report. */
+bool reports_are_kept_by(const char *key);
+/* One from the outbox; false: it is unreadable. */
+bool reports_restore(Receiver *receiver, const char *key, const char *text);
+/* Sends what is due; returns when the next will be, agent's clock. */
+uint64_t reports_send_due(Receiver *receiver, uint64_t now_ns);
+void reports_cancel(Receiver *receiver);
+/* Frees those that wait, `forget`: off the outbox too; returns how many there were. */
+size_t reports_free(Receiver *receiver, bool forget);
 
 /* --- alertmanager.c --- */
 

@@ -50,7 +50,7 @@ void alerts_release(Alerts *alerts)
 void receiver_note_dropped(Receiver *receiver, size_t count, const char *why)
 {
     receiver->dropped += count;
-    log_write(receiver->alerts->config.log, LOG_LEVEL_ERROR, "alerts: receiver '%s' missed %zu incident%s: %s",
+    log_write(receiver->alerts->config.log, LOG_LEVEL_ERROR, "alerts: receiver '%s' missed %zu notification%s: %s",
               receiver->name, count, count == 1 ? "" : "s", why);
 }
 
@@ -74,6 +74,14 @@ void receiver_note_outcome(Receiver *receiver, Outcome outcome, size_t count, co
     receiver->troubled |= outcome == OUTCOME_FAILED;
     receiver->failed++;
     snprintf(receiver->why, sizeof(receiver->why), "%s", why);
+}
+
+void receiver_retry_now(Receiver *receiver)
+{
+    for (size_t i = 0; i < receiver->deliveries.len; i++)
+        receiver->deliveries.at[i]->retry_ns = 0;
+    for (size_t i = 0; i < receiver->reports.len; i++)
+        receiver->reports.at[i].retry_ns = 0;
 }
 
 /* --- requests ----------------------------------------------------------------------------------------------------- */

@@ -22,24 +22,24 @@
 
 /* --- webhooks ----------------------------------------------------------------------------------------------------- */
 
-enum { SIGNATURE_BYTES = 32, HEADER_MAX = 160 };
+enum { SIGNATURE_BYTES = 32 };
 
 /* "t=<seconds>,v1=<HMAC-SHA256 of "<seconds>.<body>" in hex>" */
-static void sign_body(const char *secret, uint64_t second, const Str *body, char out[HEADER_MAX])
+static void sign_body(const char *secret, uint64_t second, const Str *body, char out[ALERT_HEADER_MAX])
 {
     unsigned char mac[SIGNATURE_BYTES] = {0};
     gnutls_hmac_hd_t hmac;
     char t[32];
     int len = snprintf(t, sizeof(t), "%llu.", (unsigned long long)second), at;
 
-    at = snprintf(out, HEADER_MAX, "X-Stoker-Signature: t=%llu,v1=", (unsigned long long)second);
+    at = snprintf(out, ALERT_HEADER_MAX, "X-Stoker-Signature: t=%llu,v1=", (unsigned long long)second);
     if (gnutls_hmac_init(&hmac, GNUTLS_MAC_SHA256, secret, strlen(secret)) < 0)
         return;
     gnutls_hmac(hmac, t, (size_t)len);
     gnutls_hmac(hmac, body->text, body->len);
     gnutls_hmac_deinit(hmac, mac);
     for (size_t i = 0; i < sizeof(mac); i++, at += 2)
-        snprintf(out + at, HEADER_MAX - (size_t)at, "%02x", mac[i]);
+        snprintf(out + at, ALERT_HEADER_MAX - (size_t)at, "%02x", mac[i]);
 }
 
 static void handle_answer(void *self, const FetchAnswer *answer)
@@ -52,26 +52,30 @@ static void handle_answer(void *self, const FetchAnswer *answer)
     delivery_finish(delivery, outcome, answer->retry_after_ms, why);
 }
 
+void webhook_make_request(const Receiver *receiver, const char *key, const Str *body, WebhookRequest *ret)
+{
+    FetchRequest *request = &ret->request;
+
+    receiver_make_request(receiver, receiver->config->urls.items[0], ret->headers, request);
+    snprintf(ret->key, sizeof(ret->key), "Idempotency-Key: %s", key);
+    ret->headers[request->header_count++] = ret->key;
+    if (receiver->config->secrets[SECRET_SIGNING]) {
+        sign_body(receiver->config->secrets[SECRET_SIGNING], alerts_real(receiver->alerts) / NS_PER_S, body,
+                  ret->signature);
+        ret->headers[request->header_count++] = ret->signature;
+    }
+    request->body = body->text;
+    request->body_len = body->len;
+}
+
 static void start_webhook(Delivery *delivery)
 {
-    const Receiver *receiver = delivery->receiver;
-    const char *headers[ALERT_HEADERS_MAX + 8];
-    char key[HEADER_MAX], signature[HEADER_MAX];
     Sending *sending = &delivery->sending;
-    FetchRequest request;
+    WebhookRequest made;
     Err err = {0};
 
-    receiver_make_request(receiver, receiver->config->urls.items[0], headers, &request);
-    snprintf(key, sizeof(key), "Idempotency-Key: %s", sending->key);
-    headers[request.header_count++] = key;
-    if (receiver->config->secrets[SECRET_SIGNING]) {
-        sign_body(receiver->config->secrets[SECRET_SIGNING], alerts_real(receiver->alerts) / NS_PER_S, &sending->body,
-                  signature);
-        headers[request.header_count++] = signature;
-    }
-    request.body = sending->body.text;
-    request.body_len = sending->body.len;
-    if (fetch_send(receiver->alerts->fetch, &request, handle_answer, delivery, &sending->call, &err) < 0)
+    webhook_make_request(delivery->receiver, sending->key, &sending->body, &made);
+    if (fetch_send(delivery->receiver->alerts->fetch, &made.request, handle_answer, delivery, &sending->call, &err) < 0)
         delivery_finish(delivery, OUTCOME_FAILED, 0, err.text);
 }
 

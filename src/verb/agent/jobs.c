@@ -80,6 +80,9 @@ static void put_report(void *self, const JobReport *report)
     job_add_name(report, &name);
     if (json.overflow)
         return;
+    if (report->ending != JOB_RUNS && agent->triage.alerts)
+        alerts_report(agent->triage.alerts, report->id, board_reader_node(agent->sampling.reader)->real_ns, json.text,
+                      json.len);
     journal_put_job(agent->triage.journal, &(JournalJob){.id = report->id,
                                                          .name = name.text ? name.text : "",
                                                          .running = report->ending == JOB_RUNS,

@@ -1,14 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """`stoker jobs` and /api/v1/jobs: reports of planted owners, while they run, over a killed agent, and after their end."""
+import contextlib
 import json
 import pathlib
 import signal
+import sqlite3
 import subprocess
+import sys
 
 import jsonschema
 import pytest
 import yaml
 from agent_rig import until
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "unit" / "alert"))
+from alert_rig import Hook  # noqa: E402
 
 SCHEMA = json.loads((pathlib.Path(__file__).resolve().parents[3] / "docs" / "jobs.schema.json").read_text())
 WORK = [{"name": "pretrain", "kind": "train", "gpus": "0", "process": "python", "user": "alice", "job": "4711.3"},
@@ -18,6 +24,7 @@ WORK = [{"name": "pretrain", "kind": "train", "gpus": "0", "process": "python", 
         {"name": "book", "kind": "idle-context", "gpus": "3", "process": "python", "user": "carol", "job": "4712.0"},
         {"name": "bare", "kind": "train", "gpus": "6", "process": "python", "user": "dave"}]
 SCENE = {"about": "jobs", "node": {"cgroups": "systemd"}, "gpus": {"board": "h100-sxm-80gb", "count": 8}, "work": WORK, "truth": []}
+REPORTS = "alerts:\n  receivers: {{bills: {{webhook: '{url}/jobs'}}}}\n  job_reports: [bills]\n  routes: []\n"
 PRICES = "prices:\n  currency: EUR\n  list:\n    - {id: h100, board: H100, on_demand: 3.6}\n"
 
 
@@ -53,9 +60,22 @@ class Place:
         return one
 
 
+    def has_ended(self, report):
+        """In the journal: what is on its way to a webhook is there before it."""
+        with contextlib.closing(sqlite3.connect(f"file:{self.journal}?mode=ro", uri=True)) as db:
+            return db.execute("SELECT count(*) FROM job_reports WHERE id = ? AND NOT running", (report,)).fetchone()[0] == 1
+
+
 @pytest.fixture
 def place(stoker, tmp_path, make_node, make_agent):
     return lambda **of_node: Place(stoker, tmp_path, make_node, make_agent, **of_node)
+
+
+@pytest.fixture
+def hook():
+    one = Hook()
+    yield one
+    one.down()
 
 
 def mean(report):
@@ -117,8 +137,11 @@ def test_planted_owners_over_a_killed_agent(place, tmp_path):
     until(lambda: place.jobs().keys() == found.keys(), lambda: place.run())  # nobody twice
 
 
-def test_ends_with_and_without_an_agent(place, tmp_path):
+def test_ends_with_and_without_an_agent(place, tmp_path, hook):
+    """And the report of each goes to a webhook, as `stoker jobs show --json` has it."""
     place, given = place(speed=60), tmp_path / "given"
+    place.config.write_text(PRICES + REPORTS.format(url=hook.url))
+    sent = lambda: {p.json["report"]["job"]: p.json for p in hook.delivered()}
     given.mkdir()
     for gpu, job in ((4, "4720"), (5, "4721")):
         (given / str(gpu)).write_text(f"{job}\n")
@@ -130,6 +153,9 @@ def test_ends_with_and_without_an_agent(place, tmp_path):
     assert ended["ended_by"] == "left" and [g["gpu"] for g in ended["gpus"]] == [4] and ended["gpus"][0]["processes"] == 0
     assert place.show("4721")["state"] == "running"
     assert "Job 4720: ended" in place.run("show", "4720")
+    until(lambda: "4720" in sent(), lambda: hook.posts)
+    assert sent()["4720"]["report"] == ended and sent()["4720"]["change"] == "job-ended"
+    hook.down()
     place.agent.stop()
     last = place.show("4721")
     (given / "5").unlink()
@@ -138,4 +164,11 @@ def test_ends_with_and_without_an_agent(place, tmp_path):
     assert missed["ended_by"] == "no_agent" and missed["seen_until"] == last["seen_until"]
     assert missed["gpu_hours"] == pytest.approx(last["gpu_hours"]) and "ended while no agent ran" in place.run("show", "4721")
     assert place.show("4720") == ended  # as it was kept
+    until(lambda: place.has_ended(missed["id"]), lambda: place.agent.log_text())
+    place.agent.process.send_signal(signal.SIGKILL)  # what waits for the webhook outlives it
+    place.agent.process.wait()
+    hook.up()
+    place.start(*options)
+    until(lambda: "4721" in sent(), lambda: (hook.posts, place.agent.log_text()))
+    assert sent()["4721"]["report"] == missed and sent()["4721"]["url"].endswith(f"/api/v1/jobs/{missed['id']}")
     assert {r["job"] for r in place.agent.json("/api/v1/jobs")[1]["jobs"]} >= {"4720", "4721"}  # those that have ended too

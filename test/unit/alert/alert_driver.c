@@ -295,6 +295,11 @@ static void command(const char *line)
         alerts_update(alerts, &incident);
     } else if (!strcmp(verb, "resume")) {
         resume(json_object_get(what, "incidents"));
+    } else if (!strcmp(verb, "report")) {
+        const char *json = text_of(what, "json", "{}");
+
+        alerts_report(alerts, text_of(what, "id", "r1"), real_ns(NULL) - number_of(what, "ended_ago_s", 0) * NS_PER_S,
+                      json, strlen(json));
     } else if (!strcmp(verb, "advance")) {
         offset_ns += number_of(what, "s", 0) * NS_PER_S;
         alerts_wake(alerts);

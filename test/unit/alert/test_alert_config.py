@@ -40,6 +40,7 @@ routes:
     receiver: log
     receivers: [short, page, script]
   - {receivers: []}
+job_reports: [hook, short]
 """
 
 BAD = [
@@ -67,6 +68,8 @@ BAD = [
     ("receivers: {a: {command: []}}", "needs 'argv'"),
     ("receivers: {a: {command: {argv: [x], env: {a-b: c}}}}", "no name of a variable"),
     ("receivers: {a: {keep: never, journald: }}", "'keep'"),
+    ("receivers: {a: {journald: }}\njob_reports: [a]", "receiver 'a' is no webhook"),
+    ("receivers: {a: {journald: }}\njob_reports: [b]", "there is no receiver 'b'"),
     ("routes: [{receiver: a}]", "there is no receiver 'a'"),
     ("routes: [{match: {}}]", "needs 'receiver'"),
     ("receivers: {a: {journald: }}\nroutes: [{receiver: a, match: {route: [pages]}}]", "'pages' is no route"),
@@ -140,10 +143,10 @@ def test_many_receivers_and_routes_have_an_end(exe, tmp_path):
     assert "more than 256 routes" in check(exe, tmp_path, many)
 
 
-@pytest.mark.parametrize("number", range(5))
+@pytest.mark.parametrize("number", range(6))
 def test_examples_of_the_documentation_are_accepted(exe, tmp_path, number):
     examples = re.findall(r"^```yaml\n(.*?)^```", DOCS, re.M | re.S)
-    assert len(examples) == 5
+    assert len(examples) == 6
     (tmp_path / "c.yaml").write_text(examples[number])
     for name in re.findall(r"_file: ([a-z.-]+)", examples[number]):
         (tmp_path / name).write_text("x\n")

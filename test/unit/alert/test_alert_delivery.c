@@ -261,10 +261,10 @@ static void the_state_of_a_receiver_follows_the_answers(void **state)
     receiver_note_outcome(&receiver, OUTCOME_DELIVERED, 1, "");
     assert_string_equal(read_log(), "");
     receiver_note_outcome(&receiver, OUTCOME_REJECTED, 2, "HTTP status 400");
-    assert_non_null(strstr(read_log(), "missed 2 incidents: HTTP status 400"));
+    assert_non_null(strstr(read_log(), "missed 2 notifications: HTTP status 400"));
     assert_true(!receiver.troubled && receiver.dropped == 2 && receiver.failed == 4);
     receiver_note_outcome(&receiver, OUTCOME_REJECTED, 1, "HTTP status 400");
-    assert_non_null(strstr(read_log(), "missed 1 incident: HTTP status 400"));
+    assert_non_null(strstr(read_log(), "missed 1 notification: HTTP status 400"));
 }
 
 static void a_request_is_as_configured(void **state)
