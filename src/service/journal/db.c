@@ -19,6 +19,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/map.h"
+#include "base/number.h"
 
 /* The tables, and what is done with their rows. */
 static const struct {
@@ -189,14 +190,17 @@ static const char columns_to_json[] =
     "DROP TABLE old_events;";
 
 /* What leads from a version to the present one. */
-static const char *const migrations[JOURNAL_SCHEMA][9] = {
-    {json_tables, other_tables, gpu_table, gpu_energy, gpu_numbers, db_ledger_tables, db_job_tables},
-    {gpu_table, gpu_energy, gpu_numbers, columns_away, json_tables, columns_to_json, db_ledger_tables, db_job_tables},
-    {gpu_energy, gpu_numbers, columns_away, json_tables, columns_to_json, db_ledger_tables, db_job_tables},
-    {gpu_energy, gpu_numbers, db_ledger_tables, db_job_tables},
-    {gpu_numbers, db_ledger_tables, db_job_tables},
-    {db_ledger_tables, db_job_tables},
-    {db_job_tables},
+static const char *const migrations[JOURNAL_SCHEMA][10] = {
+    {json_tables, other_tables, gpu_table, gpu_energy, gpu_numbers, db_ledger_tables, db_job_tables, db_clock_table},
+    {gpu_table, gpu_energy, gpu_numbers, columns_away, json_tables, columns_to_json, db_ledger_tables, db_job_tables,
+     db_clock_table},
+    {gpu_energy, gpu_numbers, columns_away, json_tables, columns_to_json, db_ledger_tables, db_job_tables,
+     db_clock_table},
+    {gpu_energy, gpu_numbers, db_ledger_tables, db_job_tables, db_clock_table},
+    {gpu_numbers, db_ledger_tables, db_job_tables, db_clock_table},
+    {db_ledger_tables, db_job_tables, db_clock_table},
+    {db_job_tables, db_clock_table},
+    {db_clock_table},
 };
 /* clang-format on */
 
@@ -654,20 +658,32 @@ static int delete_oldest(Db *db, Err *err)
     return run_transaction(db, sql, err);
 }
 
-/* Rows of a clock that lay in the future are not the newest: beside them all others would be old. */
-static int delete_older(Db *db, uint64_t keep_ns, uint64_t now_real_ns, Err *err)
+int db_note_clock(Db *db, const DbClock *before, const DbClock *now, Err *err)
 {
-    uint64_t newest = 0;
+    char sql[DB_CLOCK_SQL];
+
+    db_clock_note(sql, before, now);
+    return run_transaction(db, sql, err);
+}
+
+static int find_limit(Db *db, uint64_t keep_ns, uint64_t *ret_real_ns, Err *err)
+{
+    char sql[DB_CLOCK_SQL];
+
+    *ret_real_ns = 0;
+    if (keep_ns == 0)
+        return 0;
+    db_clock_find(sql, keep_ns);
+    return read_number(db, sql, ret_real_ns, err);
+}
+
+static int delete_older(Db *db, uint64_t before_real_ns, Err *err)
+{
+    const unsigned long long before = before_real_ns;
     char sql[512];
 
-    snprintf(sql, sizeof sql,
-             "SELECT max((SELECT ifnull(max(updated_ns), 0) FROM incidents WHERE updated_ns <= %" PRIu64 "),"
-             " (SELECT ifnull(max(real_ns), 0) FROM events WHERE real_ns <= %" PRIu64 "))",
-             now_real_ns, now_real_ns);
-    TRY(read_number(db, sql, &newest, err));
-    if (newest <= keep_ns)
+    if (before == 0)
         return 0;
-    const unsigned long long before = newest - keep_ns;
     snprintf(sql, sizeof sql,
              "DELETE FROM incidents WHERE state = 'cleared' AND cleared_ns < %llu;"
              "DELETE FROM events WHERE real_ns < %llu;"
@@ -678,22 +694,33 @@ static int delete_older(Db *db, uint64_t keep_ns, uint64_t now_real_ns, Err *err
     return run_transaction(db, sql, err);
 }
 
-int db_prune(Db *db, const JournalConfig *config, uint64_t *ret_bytes, Err *err)
+/* By age. */
+static int prune_older(Db *db, const JournalConfig *config, Err *err)
 {
-    const uint64_t now_real_ns = clock_real(clock_kernel());
     char sql[DB_LEDGER_SQL];
-    uint64_t bytes = 0;
+    uint64_t before = 0, jobs_before = 0;
 
-    if (config->keep_ns)
-        TRY(delete_older(db, config->keep_ns, now_real_ns, err));
+    TRY(find_limit(db, config->keep_ns, &before, err));
+    TRY(find_limit(db, config->keep_jobs_ns, &jobs_before, err));
+    TRY(delete_older(db, before, err));
+    db_job_prune_older(sql, jobs_before);
+    TRY(run_transaction(db, sql, err));
     if (config->keep_ledger_ns) {
         db_ledger_prune_older(sql, config->keep_ledger_ns);
         TRY(run_transaction(db, sql, err));
     }
-    if (config->keep_jobs_ns) {
-        db_job_prune_older(sql, config->keep_jobs_ns, now_real_ns);
-        TRY(run_transaction(db, sql, err));
-    }
+    if (config->keep_ns == 0 && config->keep_jobs_ns == 0)
+        return 0;
+    db_clock_prune(sql, number_max_u64(config->keep_ns, config->keep_jobs_ns));
+    return run_transaction(db, sql, err);
+}
+
+int db_prune(Db *db, const JournalConfig *config, uint64_t *ret_bytes, Err *err)
+{
+    char sql[DB_LEDGER_SQL];
+    uint64_t bytes = 0;
+
+    TRY(prune_older(db, config, err));
     if (config->max_bytes) {
         db_job_prune_oldest(sql, config->max_bytes);
         TRY(run_transaction(db, sql, err));

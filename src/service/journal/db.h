@@ -99,8 +99,24 @@ extern const char db_job_tables[], db_job_put[];
 /* The report in the first column; false: it is damaged. */
 bool db_job_unpack(struct sqlite3_stmt *row, Str *json);
 void db_job_add_kept(void *self, struct sqlite3_stmt *row); /* DbAdd: to the JournalKept `self` */
-void db_job_prune_older(char sql[DB_LEDGER_SQL], uint64_t keep_ns, uint64_t now_real_ns);
+void db_job_prune_older(char sql[DB_LEDGER_SQL], uint64_t before_real_ns);
 void db_job_prune_oldest(char sql[DB_LEDGER_SQL], uint64_t max_bytes);
+
+/* db_clock.c: what the wall clock showed while the monotonic one ran, as SQL. Knows no Db. A row's age is the monotonic
+ * time that is known behind its instant: a wall clock that lay in the future makes nothing old. */
+typedef struct DbClock {
+    char boot_id[LEDGER_BOOT_CAP]; /* "" unknown */
+    uint64_t mono_ns, real_ns;
+} DbClock;
+
+enum { DB_CLOCK_SQL = 1024 };
+extern const char db_clock_table[];
+/* A statement that notes that the clocks ran together from `before` (NULL: not known) until `now`. */
+void db_clock_note(char sql[DB_CLOCK_SQL], const DbClock *before, const DbClock *now);
+/* A query for the instant of the wall clock before which rows are older than `keep_ns`; 0: none is. */
+void db_clock_find(char sql[DB_CLOCK_SQL], uint64_t keep_ns);
+/* A statement that deletes what no `keep_ns` needs any more. */
+void db_clock_prune(char sql[DB_CLOCK_SQL], uint64_t keep_ns);
 
 /* jobs.c */
 DbChange db_job_change(const JournalJob *job);
@@ -108,11 +124,14 @@ DbChange db_job_change(const JournalJob *job);
 /* ledger.c */
 DbChange db_ledger_change(const LedgerRow *row);
 
-/* Job reports that are older than `keep_jobs_ns`, or more than a quarter of `max_bytes` together, go first. Deletes
- * cleared incidents, events, counts and GPUs that are more than `keep_ns` (0: none) older than the newest
- * change in the file that is not of the future, and rows of the ledger behind which it covers more than
- * `keep_ledger_ns`; then, while the file is larger than `max_bytes` (0: no limit), the oldest of them, of the ledger
- * only where it fills half of that. *ret_bytes is the size left. */
+/* Notes both clocks as they are now, and were at the call before (NULL: there was none). Both calls of a boot show the
+ * same time between them, or nothing is noted: only clocks that ran together make rows old. */
+int db_note_clock(Db *db, const DbClock *before, const DbClock *now, Err *err);
+
+/* Deletes job reports that are older than `keep_jobs_ns`, or more than a quarter of `max_bytes` together; cleared
+ * incidents, events, counts and GPUs that are older than `keep_ns` (0: none), and rows of the ledger behind which it
+ * covers more than `keep_ledger_ns`; then, while the file is larger than `max_bytes` (0: no limit), the oldest of them,
+ * of the ledger only where it fills half of that. Ages are those of db_note_clock. *ret_bytes is the size left. */
 int db_prune(Db *db, const JournalConfig *config, uint64_t *ret_bytes, Err *err);
 
 /* The pause before the disk is tried again, after one of `last_ms` (0: the first failure): doubled up to a limit. */

@@ -34,12 +34,9 @@ void db_job_add_kept(void *self, sqlite3_stmt *row)
     str_done(&json);
 }
 
-void db_job_prune_older(char sql[DB_LEDGER_SQL], uint64_t keep_ns, uint64_t now_real_ns)
+void db_job_prune_older(char sql[DB_LEDGER_SQL], uint64_t before_real_ns)
 {
-    snprintf(sql, DB_LEDGER_SQL,
-             "DELETE FROM job_reports WHERE running = 0 AND last_ns < (SELECT max(last_ns) FROM job_reports"
-             " WHERE last_ns <= %" PRIu64 ") - %" PRIu64,
-             now_real_ns, keep_ns);
+    snprintf(sql, DB_LEDGER_SQL, "DELETE FROM job_reports WHERE running = 0 AND last_ns < %" PRIu64, before_real_ns);
 }
 
 void db_job_prune_oldest(char sql[DB_LEDGER_SQL], uint64_t max_bytes)

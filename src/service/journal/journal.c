@@ -65,6 +65,7 @@ typedef struct Shared {
     int lock_fd;
     uint64_t retry_ms, retry_at_ns; /* 0: nothing failed */
     uint64_t prune_at_ns;
+    DbClock clock; /* when the file was pruned last; real_ns 0: it was not yet */
     uint64_t lone_ns[LONE_COMMITS]; /* ring: times of the last commits that no caller waited for */
     size_t lone_at;                 /* the oldest of them */
 } Shared;
@@ -277,12 +278,30 @@ static void write_queue(Shared *s)
     wake_loop(s);
 }
 
+static void read_clock(DbClock *ret)
+{
+    CLEANUP(str_done) Str text = str_limited(LEDGER_BOOT_CAP);
+
+    *ret = (DbClock){.mono_ns = now_ns(), .real_ns = clock_real(clock_kernel())};
+    if (file_read("/proc/sys/kernel/random/boot_id", LEDGER_BOOT_CAP, &text, NULL) == 0)
+        snprintf(ret->boot_id, sizeof ret->boot_id, "%.*s", (int)strspn(text.text, "0123456789abcdef-"), text.text);
+}
+
+static int note_and_prune(Shared *s, uint64_t *ret_bytes)
+{
+    const DbClock before = s->clock;
+
+    read_clock(&s->clock);
+    TRY(db_note_clock(s->db, before.real_ns ? &before : NULL, &s->clock, NULL));
+    return db_prune(s->db, &s->config, ret_bytes, NULL);
+}
+
 static void prune_file(Shared *s)
 {
     uint64_t bytes = 0;
 
     pthread_mutex_unlock(&s->lock);
-    if (db_prune(s->db, &s->config, &bytes, NULL) < 0)
+    if (note_and_prune(s, &bytes) < 0)
         db_close(TAKE(s->db)); /* the next write opens it again, or reports the error */
     pthread_mutex_lock(&s->lock);
     s->state.file_bytes = bytes;

@@ -27,7 +27,7 @@
 #include "service/incident/incident.h"
 
 enum {
-    JOURNAL_SCHEMA = 7,
+    JOURNAL_SCHEMA = 8,
     JOURNAL_BACKLOG = 8192,
     JOURNAL_KEPT = 256,
     JOURNAL_READ_MAX = 10000,

@@ -822,6 +822,7 @@ static void old_job_reports_are_deleted(void **state)
     wait_acked(rig, put_report(rig, "r00", "2", false, 10 * NS_PER_S, json));
     close_it(rig);
     assert_int_equal(db_open(rig->path, false, &db, &err), 0);
+    assert_int_equal(db_note_clock(db, &(DbClock){"boot", 0, 0}, &(DbClock){"boot", 49 * NS_PER_S, 49 * NS_PER_S}, &err), 0);
     assert_int_equal(db_prune(db, &by_age, &bytes, &err), 0);
     assert_int_equal(count_reports(rig, 0),
                      1 + 21); /* what runs stays, and what is not more than 20 s older than the newest */
@@ -1050,34 +1051,114 @@ static uint64_t count_rows(const Rig *rig)
     return count;
 }
 
-/* Rows of a clock that lay in the future, here in 2096, make the others not old. */
-static void rows_of_the_future_delete_no_others(void **state)
+/* Rows of each table at this time. */
+static void put_rows_at(Rig *rig, const char *name, uint64_t real_ns)
 {
-    static const char *const times[] = {"1000000000000", "1500000000000", "4000000000000000000"};
-    const JournalConfig config = {.keep_ns = 600 * NS_PER_S, .keep_jobs_ns = 600 * NS_PER_S},
-                        shorter = {.keep_ns = 400 * NS_PER_S, .keep_jobs_ns = 400 * NS_PER_S};
-    Rig *rig = *state;
-    uint64_t bytes;
+    const unsigned long long t = real_ns;
     char sql[1024];
+
+    snprintf(sql, sizeof sql,
+             "INSERT INTO incidents VALUES('i%s', 'cleared', %llu, %llu, %llu, '{}');"
+             "INSERT INTO events(real_ns, sequence, json) VALUES(%llu, 0, '{}');"
+             "INSERT INTO gpu_seen(uuid, last_real_ns) VALUES('g%s', %llu);"
+             "INSERT INTO counts VALUES('c%s', 1, %llu);"
+             "INSERT INTO job_reports(id, running, last_ns) VALUES('j%s', 0, %llu);",
+             name, t, t, t, t, name, t, name, t, name, t);
+    run_sql(rig, sql);
+}
+
+/* The agent runs for an hour, in a boot whose clock is at `mono_h` then, while the wall clock shows `real_h`. */
+static void run_hour(Db *db, const char *boot, uint64_t mono_h, uint64_t real_h)
+{
+    DbClock before = {.mono_ns = mono_h * NS_PER_H, .real_ns = real_h * NS_PER_H}, now;
+
+    snprintf(before.boot_id, sizeof before.boot_id, "%s", boot);
+    assert_int_equal(db_note_clock(db, NULL, &before, NULL), 0);
+    for (int i = 0; i < 6; i++) {
+        now = before;
+        now.mono_ns += 10 * NS_PER_MIN;
+        now.real_ns += 10 * NS_PER_MIN;
+        assert_int_equal(db_note_clock(db, &before, &now, NULL), 0);
+        before = now;
+    }
+}
+
+static uint64_t prune_hours(const Rig *rig, Db *db, uint64_t hours)
+{
+    const JournalConfig config = {.keep_ns = hours * NS_PER_H, .keep_jobs_ns = hours * NS_PER_H};
+    uint64_t bytes;
+
+    assert_int_equal(db_prune(db, &config, &bytes, NULL), 0);
+    return count_rows(rig);
+}
+
+/* Rows grow old by the hours that the agent was there behind them. */
+static void rows_go_by_age(void **state)
+{
+    Rig *rig = *state;
     Db *db;
 
     must_open(rig);
     close_it(rig);
-    for (size_t i = 0; i < 3; i++) {
-        snprintf(sql, sizeof sql,
-                 "INSERT INTO incidents VALUES('i%zu', 'cleared', %s, %s, %s, '{}');"
-                 "INSERT INTO events(real_ns, sequence, json) VALUES(%s, 0, '{}');"
-                 "INSERT INTO gpu_seen(uuid, last_real_ns) VALUES('g%zu', %s);"
-                 "INSERT INTO counts VALUES('c%zu', 1, %s);"
-                 "INSERT INTO job_reports(id, running, last_ns) VALUES('j%zu', 0, %s);",
-                 i, times[i], times[i], times[i], times[i], i, times[i], i, times[i], i, times[i]);
-        run_sql(rig, sql);
-    }
+    put_rows_at(rig, "0", 1000 * NS_PER_H + 1);
+    put_rows_at(rig, "1", 1001 * NS_PER_H + 1);
     assert_int_equal(db_open(rig->path, false, &db, NULL), 0);
-    assert_int_equal(db_prune(db, &config, &bytes, NULL), 0);
-    assert_int_equal(count_rows(rig), 15);
-    assert_int_equal(db_prune(db, &shorter, &bytes, NULL), 0); /* of the first time, which is 500 s before the second */
-    assert_int_equal(count_rows(rig), 10);
+    run_hour(db, "a", 5, 1000);
+    run_hour(db, "a", 6, 1001);
+    run_hour(db, "b", 0, 2002); /* it was off for a thousand hours */
+    assert_int_equal(prune_hours(rig, db, 4), 10); /* nothing is known of the hour before the first */
+    assert_int_equal(prune_hours(rig, db, 3), 10);
+    assert_int_equal(prune_hours(rig, db, 2), 5);
+    assert_int_equal(prune_hours(rig, db, 1), 0);
+    db_close(db);
+}
+
+/* The wall clock lies in 2096 for hours, before and after a boot, and is set right again: what was written then makes
+ * the others not old, neither while it does nor afterwards. */
+static void a_clock_in_the_future_deletes_nothing_else(void **state)
+{
+    enum { YEAR_2096 = 1104000 };
+    Rig *rig = *state;
+    Db *db;
+
+    must_open(rig);
+    close_it(rig);
+    put_rows_at(rig, "0", 1000 * NS_PER_H + 1);
+    put_rows_at(rig, "f", (YEAR_2096 + 1) * NS_PER_H - 1);
+    assert_int_equal(db_open(rig->path, false, &db, NULL), 0);
+    run_hour(db, "a", 5, 1000);
+    run_hour(db, "a", 6, YEAR_2096);
+    assert_int_equal(prune_hours(rig, db, 2), 10);
+    run_hour(db, "b", 0, YEAR_2096 + 1);
+    assert_int_equal(prune_hours(rig, db, 3), 10);
+    run_hour(db, "b", 1, 1003);
+    put_rows_at(rig, "1", 1004 * NS_PER_H - 1);
+    assert_int_equal(prune_hours(rig, db, 4), 15);
+    assert_int_equal(prune_hours(rig, db, 3), 10); /* the first is three hours old */
+    run_hour(db, "b", 2, 1004);
+    run_hour(db, "b", 3, 1005);
+    assert_int_equal(prune_hours(rig, db, 2), 5);
+    db_close(db);
+}
+
+/* For less than ten minutes at a time the clocks are not believed. */
+static void a_clock_that_jumps_makes_nothing_old(void **state)
+{
+    DbClock before = {.boot_id = "a", .mono_ns = NS_PER_H, .real_ns = 1000 * NS_PER_H}, now = before;
+    Rig *rig = *state;
+    Db *db;
+
+    must_open(rig);
+    close_it(rig);
+    put_rows_at(rig, "0", NS_PER_H);
+    assert_int_equal(db_open(rig->path, false, &db, NULL), 0);
+    for (int i = 0; i < 20; i++) {
+        now.mono_ns += 10 * NS_PER_MIN;
+        now.real_ns += i % 2 ? 21 * NS_PER_MIN : 0;
+        assert_int_equal(db_note_clock(db, &before, &now, NULL), 0);
+        before = now;
+    }
+    assert_int_equal(prune_hours(rig, db, 1), 5);
     db_close(db);
 }
 
@@ -1368,6 +1449,18 @@ static void asked_beside_the_agent(void **state)
     assert_int_equal(journal_read_incidents("/nonexistent/db", -1, 0, &list, &err), -ENOENT);
 }
 
+/* The agent ran for so many seconds until this one, in a boot of its own. */
+static void put_clock(const Rig *rig, unsigned seconds, unsigned until)
+{
+    char sql[256];
+
+    snprintf(sql, sizeof sql,
+             "INSERT INTO clocks(boot, first_ns, last_ns, first_mono_ns, last_mono_ns) VALUES('b%u', %u000000000, "
+             "%u000000000, 0, %u000000000)",
+             until, until - seconds, until, seconds);
+    run_sql(rig, sql);
+}
+
 /* The thread takes old things away when it starts. */
 static void old_things_go(void **state)
 {
@@ -1390,6 +1483,7 @@ static void old_things_go(void **state)
     }
     wait_acked(rig, ticket);
     close_it(rig);
+    put_clock(rig, 99, 1099);
     assert_int_equal(open_at(rig, 20 * NS_PER_S, 0, 20 * NS_PER_S, &err), 0);
     while (count_incidents(rig, -1, 0) > 22)
         usleep(20000);
@@ -1398,7 +1492,7 @@ static void old_things_go(void **state)
     assert_gpus(rig, &gpus[1], 1);
 }
 
-/* Age counts from the newest change in the file: with every run the limit advances. */
+/* Age is the time in which agents ran: with every run the limit advances. */
 static void the_age_limit_advances(void **state)
 {
     Rig *rig = *state;
@@ -1410,6 +1504,8 @@ static void the_age_limit_advances(void **state)
         assert_int_equal(open_at(rig, 30 * NS_PER_S, 0, 20 * NS_PER_S, &err), 0);
         wait_acked(rig, journal_put_incident(rig->journal, &incident));
         close_it(rig);
+        if (n > 0)
+            put_clock(rig, 20, 1000 + 20 * (unsigned)n);
     }
     assert_int_equal(open_at(rig, 30 * NS_PER_S, 0, 20 * NS_PER_S, &err), 0);
     while (count_incidents(rig, -1, 0) > 2)
@@ -1514,7 +1610,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(rows_of_the_ledger_grow, set_up, tear_down),
         cmocka_unit_test_setup_teardown(rows_of_the_ledger_are_merged, set_up, tear_down),
         cmocka_unit_test_setup_teardown(old_rows_of_the_ledger_go, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(rows_of_the_future_delete_no_others, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(rows_go_by_age, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_clock_in_the_future_deletes_nothing_else, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_clock_that_jumps_makes_nothing_old, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_clock_in_the_future_deletes_no_rows, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_tick_survives_a_kill, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_migration_that_fails_changes_nothing, set_up, tear_down),
