@@ -303,8 +303,10 @@ def main():
             print(f"not yet {title_of(c)}", flush=True)
     tried = noticed + collections.Counter(map(floor_of, missed))
     for c in missed:
-        sanitized = sanitized or Copy("build-asan", *SANITIZERS)
-        by = sanitized.judge_by_c(c[1], c[3]) or copy.judge_by_suites(c[1], c[3], end)
+        by = OPEN
+        if time.monotonic() < end:
+            sanitized = sanitized or Copy("build-asan", *SANITIZERS)
+            by = sanitized.judge_by_c(c[1], c[3]) or copy.judge_by_suites(c[1], c[3], end)
         noticed[floor_of(c)] += bool(by)
         stuck += bool(by) and by.endswith(STUCK)
         print(f"{'OPEN   ' if by is OPEN else 'noticed' if by else 'MISSED '} {title_of(c)}{' by ' + by if by else ''}", flush=True)
