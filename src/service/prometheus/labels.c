@@ -554,6 +554,27 @@ static void add_jobs(Maker *maker, Target target, const Allocation *owner, bool 
     vec_push(&maker->series, target);
 }
 
+static bool is_same_owner(const Allocation *a, const Allocation *b)
+{
+    return strcmp(a->pod, b->pod) == 0 && strcmp(a->namespace, b->namespace) == 0 &&
+           strcmp(a->container, b->container) == 0;
+}
+
+/* What tells the part of this one of several owners from those of the others. */
+static void set_sharer(Maker *maker, Target *target, const Allocation *owner)
+{
+    const AllocationTable *allocations = maker->input->allocations;
+    const NodeGpu *gpu = &maker->node->gpus[target->gpu];
+    Arena *arena = &maker->targets->arena;
+
+    target->pod = arena_strdup(arena, owner->pod);
+    target->namespace = arena_strdup(arena, owner->namespace);
+    target->container = arena_strdup(arena, owner->container);
+    target->replicas = 0;
+    for (size_t i = 0; i < allocations->len; i++)
+        target->replicas += is_same_owner(&allocations->at[i], owner) && is_owner_of(&allocations->at[i], gpu, target);
+}
+
 static void add_owners(Maker *maker, Target target)
 {
     const AllocationTable *allocations = maker->input->config->kubernetes ? maker->input->allocations : NULL;
@@ -564,9 +585,13 @@ static void add_owners(Maker *maker, Target target)
         count += is_owner_of(&allocations->at[i], gpu, &target);
     if (!count)
         add_jobs(maker, target, NULL, false);
-    for (size_t i = 0; count && i < allocations->len; i++)
-        if (is_owner_of(&allocations->at[i], gpu, &target))
-            add_jobs(maker, target, &allocations->at[i], count > 1);
+    for (size_t i = 0; count && i < allocations->len; i++) {
+        if (!is_owner_of(&allocations->at[i], gpu, &target))
+            continue;
+        if (count > 1)
+            set_sharer(maker, &target, &allocations->at[i]);
+        add_jobs(maker, target, &allocations->at[i], count > 1);
+    }
 }
 
 static void add_gpu(Maker *maker, size_t at)

@@ -56,6 +56,8 @@ typedef struct Target {
     uint32_t link;      /* of one in Targets.links, from 0 */
     bool shown;         /* has series */
     bool derives;       /* a GPU for which DCGM_EXP_ series are shown */
+    const char *pod, *namespace, *container; /* whose of several this is; NULL: the device has one owner, or none */
+    uint32_t replicas;                       /* of the device that this one has; each has a series */
     const Label *labels;
     size_t label_count;
     struct {

@@ -3,6 +3,7 @@
  * fast metrics since a scraper's last scrape. Pure but for memory, one thread. */
 #include "service/prometheus/page.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -55,6 +56,52 @@ static MetricPace pace_of(MetricId id)
     return id == METRIC_FB_USED_PERCENT ? metric_get(METRIC_FB_USED)->pace : metric_get(id)->pace;
 }
 
+/* ---- the parts of several owners ---- */
+
+#define MIB 1048576.0
+
+static bool is_part_of(const Page *page, const Target *target, const Holding *holding)
+{
+    const NodeGpu *gpu = page_gpu(page, target);
+    const uint32_t instance = target->instance == TARGET_WHOLE_GPU
+                                  ? DEVICE_NO_NUMBER
+                                  : gpu->instances[target->instance].device.gpu_instance;
+
+    return holding->gpu == target->gpu && holding->gpu_instance == instance &&
+           strcmp(holding->owner.pod, target->pod) == 0 && strcmp(holding->owner.namespace, target->namespace) == 0 &&
+           strcmp(holding->owner.container, target->container) == 0;
+}
+
+/* What of the device's value is this owner's: of utilisation and memory, by the driver's samples and lists of its
+ * processes, else by its share. A sharer must not show what all do together. False: that is not known. */
+static bool read_part(const Page *page, const Target *target, MetricId id, double whole, double *ret)
+{
+    const Snapshot *snapshot = page->input->snapshot;
+    double sum = 0;
+    bool any = false;
+
+    for (size_t i = 0; i < snapshot->holding_count; i++) {
+        const Holding *holding = &snapshot->holdings[i];
+
+        if (!is_part_of(page, target, holding))
+            continue;
+        any = true;
+        if (holding->process_count == 0)
+            continue;
+        if (id == METRIC_FB_USED)
+            sum += (double)holding->memory_bytes / MIB;
+        else
+            sum += isnan(holding->sm_share) ? whole * holding->share : 100 * holding->sm_share;
+    }
+    *ret = sum / target->replicas;
+    return any;
+}
+
+static bool is_divided(const Target *target, MetricId id)
+{
+    return target->pod && (id == METRIC_GPU_UTIL || id == METRIC_FB_USED);
+}
+
 static void write_metric(Page *page, const Family *family)
 {
     MetricId id = family->metric.metric;
@@ -73,7 +120,10 @@ static void write_metric(Page *page, const Family *family)
         sample = series_sample(reading_of_target(page, target, id), id, &room);
         if (!sample || !page_fresh(page, sample, pace))
             continue;
-        if (as_is && sample_int64(sample, &whole))
+        if (is_divided(target, id)) {
+            if (sample_double(sample, &value) && read_part(page, target, id, value, &value))
+                page_value(page, family, target, page_scaled(value, family->metric.factor));
+        } else if (as_is && sample_int64(sample, &whole))
             page_int64(page, family, target, whole);
         else if (sample_double(sample, &value))
             page_value(page, family, target, page_scaled(value, family->metric.factor));

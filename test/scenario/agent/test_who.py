@@ -198,6 +198,52 @@ def test_two_containers_of_a_pod_on_one_gpu(make_node, make_agent, tmp_path, tmp
         until(lambda: told() == wanted, lambda: f"{told()}\n{agent.log_text()}")
 
 
+def test_two_pods_on_a_gpu_are_never_both_the_whole(make_node, make_agent, tmp_path, tmp_path_factory):
+    """Time slices and clients of MPS: each pod has its own part on every screen, in the API, in metrics and in the bill."""
+    kubelet = pytest.importorskip("kubelet", reason="the kubelet's stand-in needs python3-grpcio")
+    one = lambda name, gpu, **more: {"name": name, "kind": "inference", "gpus": gpu, "process": name, "user": "root", "pod": f"serving/{name}",
+                                     "memory": "10GiB", **more}
+    works = [one("chat", "0"), one("draft", "0", memory="20GiB"), one("left", "1", mps=True), one("right", "1", mps=True),
+             {"name": "mps", "kind": "idle-context", "gpus": "1", "process": "nvidia-cuda-mps-server", "user": "root", "memory": "28MiB"}]
+    scene = tmp_path / "shared.yaml"
+    scene.write_text(yaml.safe_dump(SCENE | {"work": works}))
+    node, path = make_node(scene), tmp_path_factory.mktemp("k") / "kubelet.sock"
+    agent = make_agent(node.env, options=["-k", "--pod-resources-kubelet-socket", path, "--kubernetes-period", "100ms", "--sample-slow", "1s",
+                                          "--owner-series", "50", "--journal", tmp_path / "journal.db"])
+    pods = [["chat", "draft"], ["left", "right"]]
+    uuids = {g["index"]: g["uuid"] for g in agent.gpus()}
+    given = [(name, "serving", [("main", [("nvidia.com/gpu", [f"{uuids[gpu]}::{i}"])])]) for gpu in (0, 1) for i, name in enumerate(pods[gpu])]
+
+    def whole():
+        found, page = rows(agent.verb("who", "--json").stdout), agent.page()
+        assert set(found) == {0, 1}
+        for gpu in (0, 1):
+            assert sorted((one["owner"]["pod"], one["state"], one["attribution"]) for one in found[gpu]) == \
+                [(name, "used", "sampled") for name in pods[gpu]], found[gpu]
+            assert all(0.3 < one["share"] < 0.7 for one in found[gpu]), found[gpu]
+            part = lambda metric: {labels["pod"]: value for labels, value in page.all(metric, gpu=str(gpu))}
+            shares, util, memory = part("stoker_owner_share"), part("DCGM_FI_DEV_GPU_UTIL"), part("DCGM_FI_DEV_FB_USED")
+            assert set(shares) == set(util) == set(memory) == set(pods[gpu])
+            assert abs(sum(shares.values()) - 1) < 1e-9 and max(shares.values()) < 0.7
+            assert memory == {name: 20480 if name == "draft" else 10240 for name in pods[gpu]}
+            assert min(util.values()) > 0
+        holdings = agent.json("/api/v1/gpus")[1]["holdings"]
+        assert len(holdings) == 4 and all(0.3 < one["share"] < 0.7 for one in holdings)
+        for name in sum(pods, []):  # the screen of status, as top's and the page's: with the part and how it was found
+            assert any(f"serving/{name}" in line and "sampled" in line for line in agent.verb("status").stdout.splitlines())
+
+    def billed():
+        told = json.loads(agent.verb("cost", "--json", "--by", "pod", "--journal", tmp_path / "journal.db").stdout)
+        hours = {one["owner"]: one["gpu_hours"] for one in told["owners"]}
+        assert all(hours.get(f"serving/{name}", 0) > 3 / 3600 for name in sum(pods, [])), hours
+        assert sum(hours.values()) + sum(told[f"{kind}_gpu_hours"] for kind in ("unallocated", "unhealthy", "unknown")) == \
+            pytest.approx(told["total_gpu_hours"], rel=1e-6)
+
+    with kubelet.Kubelet(path, kubelet.reply(*given)):
+        settles(whole)
+        settles(billed)
+
+
 def test_who_held_them_since(node, make_agent, stoker, tmp_path):
     """By the ledger: with an agent, and from its journal where none runs any more."""
     journal = tmp_path / "journal.db"

@@ -7,6 +7,8 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -96,6 +98,31 @@ static void each_with_its_own(void **state)
     kit_done(&kit);
 }
 
+static int compare_texts(const void *a, const void *b)
+{
+    return strcmp(a, b);
+}
+
+/* "pod value" of each line, sorted. */
+static void assert_values(const char *page, const char *name, const char *expected)
+{
+    CLEANUP(str_done) Str text = str_limited(4096);
+    char *lines = kit_lines(page, name), found[8][64], *rest = NULL;
+    size_t count = 0;
+
+    for (char *line = strtok_r(lines, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        const char *pod = strstr(line, "pod=\"") + strlen("pod=\"");
+
+        assert_true(count < ARRAY_LEN(found));
+        snprintf(found[count++], sizeof found[0], "%.*s %s", (int)strcspn(pod, "\""), pod, strrchr(line, ' ') + 1);
+    }
+    qsort(found, count, sizeof found[0], compare_texts);
+    for (size_t i = 0; i < count; i++)
+        str_addf(&text, "%s%s", i > 0 ? ", " : "", found[i]);
+    assert_string_equal(text.text, expected);
+    free(lines);
+}
+
 static void no_more_than_are_allowed(void **state)
 {
     Kit kit;
@@ -109,12 +136,60 @@ static void no_more_than_are_allowed(void **state)
     kit_done(&kit);
 }
 
+/* Utilisation and memory of a shared GPU: each pod its own part, never what all do together. */
+static void sharers_have_their_own_part(void **state)
+{
+    static const char csv[] = "DCGM_FI_DEV_GPU_UTIL, gauge, u\nDCGM_FI_DEV_FB_USED, gauge, m\n"
+                              "DCGM_FI_DEV_POWER_USAGE, gauge, p\n";
+    Holding parts[] = {
+        {.owner = {.pod = "one"}, .share = 0.5, .sm_share = 0.6, .memory_bytes = 10240, .process_count = 1},
+        {.owner = {.pod = "two"}, .share = 0.3, .sm_share = 0.3, .memory_bytes = 4096, .process_count = 2},
+        {.owner = {.pod = "three"}, .sm_share = (double)NAN},
+        {.owner = {.pod = "one"}, .sm_share = 0.9, .memory_bytes = 777, .process_count = 1}};
+    Kit kit;
+
+    (void)state;
+    kit_node(&kit, 2);
+    kit.config.kubernetes = true;
+    for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
+        parts[i].gpu = i == 3; /* the last is on another GPU, which it has alone */
+        parts[i].gpu_instance = parts[i].compute_instance = DEVICE_NO_NUMBER;
+        parts[i].memory_bytes <<= 20;
+        snprintf(parts[i].owner.namespace, sizeof parts[i].owner.namespace, "team");
+        snprintf(parts[i].owner.container, sizeof parts[i].owner.container, "c");
+    }
+    for (size_t i = 0; i < 2; i++) {
+        kit_set(&kit, i, METRIC_GPU_UTIL, 90);
+        kit_set(&kit, i, METRIC_FB_USED, 15000);
+        kit_set(&kit, i, METRIC_POWER_USAGE, 300);
+    }
+    kit_owner(&kit, "GPU-0::0", "one", "c");
+    kit_owner(&kit, "GPU-0::1", "two", "c");
+    kit_owner(&kit, "GPU-0::2", "two", "c"); /* two replicas: half of its part each */
+    kit_owner(&kit, "GPU-0::3", "three", "c");
+    kit_owner(&kit, "GPU-0::4", "four", "c"); /* nothing is known of it */
+    kit_owner(&kit, "GPU-1::0", "one", "c");
+    kit.snapshot.holdings = parts;
+    kit.snapshot.holding_count = ARRAY_LEN(parts);
+    char *page = kit_page(&kit, csv, EXPORTER_TEXT);
+    assert_values(page, "DCGM_FI_DEV_GPU_UTIL", "one 60, one 90, three 0, two 15, two 15");
+    assert_values(page, "DCGM_FI_DEV_FB_USED", "one 10240, one 15000, three 0, two 2048, two 2048");
+    assert_values(page, "DCGM_FI_DEV_POWER_USAGE", "four 300, one 300, one 300, three 300, two 300, two 300");
+    free(page);
+    parts[0].sm_share = (double)NAN; /* no samples: by its share */
+    page = kit_page(&kit, csv, EXPORTER_TEXT);
+    assert_values(page, "DCGM_FI_DEV_GPU_UTIL", "one 45, one 90, three 0, two 15, two 15");
+    free(page);
+    kit_done(&kit);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(none_unless_they_are_asked_for),
         cmocka_unit_test(each_with_its_own),
         cmocka_unit_test(no_more_than_are_allowed),
+        cmocka_unit_test(sharers_have_their_own_part),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
