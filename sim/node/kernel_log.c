@@ -486,10 +486,9 @@ static int copy_lines(const Str *text, char *buf, size_t n)
 
 int kernel_log_line(SimImage *image, const SimEvent *event, char *buf, size_t n)
 {
-    CLEANUP(str_done) Str out;
+    CLEANUP(str_done) Str out = str_limited(8 * KERNEL_LINES_MAX);
     if (n == 0)
         return 0;
-    str_init(&out, 8 * KERNEL_LINES_MAX);
     if (event->type == EVENT_XID && event->gpu >= 0 && (uint32_t)event->gpu < image->gpu_count)
         add_xid(image, event, &out);
     else if (event->type == 0 && event->text)
