@@ -512,6 +512,26 @@ static void times(void **state)
     world_done(&report);
 }
 
+static void a_step_without_a_number_is_compared_with_none(void **state)
+{
+    (void)state;
+    World world = world_plain(2);
+    TraceReport report;
+    world.jitter_ns = world.end_jitter_ns = 0;
+    world.late_rank = 1;
+    world.late_ns = 100 * US;
+    world_make(&world, &report);
+    for (size_t i = 0; i < 2; i++) {
+        TraceStepRow *step = &report.ranks.at[i].steps.at[0];
+        step->number = -1;
+        step->devices.at[0].compute_ns += i == 0 ? 10000 * US : 0;
+    }
+    trace_across(&report);
+    assert_near(report.rank_times.at[1].slowest_share, 1, 0);
+    assert_near(report.rank_times.at[0].slowest_share, 0, 0);
+    world_done(&report);
+}
+
 /* Times from one end of what readers let through to the other, bases anywhere: no overflow, and nobody to blame. */
 static void hostile_times(void **state)
 {
@@ -588,6 +608,7 @@ int main(void)
         cmocka_unit_test(pipelines),
         cmocka_unit_test(ambiguous_groups),
         cmocka_unit_test(times),
+        cmocka_unit_test(a_step_without_a_number_is_compared_with_none),
         cmocka_unit_test(order_of_files),
         cmocka_unit_test(hostile_times),
     };

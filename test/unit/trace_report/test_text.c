@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The text as a whole (service/report/text*.c): what stands in it, and that it keeps to its width. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "sample.h"
 #include "service/report/table.h"
 #include "service/report/report.h"
@@ -249,6 +251,33 @@ static void differences_are_signed(void **state)
     vec_done(&diff.operators);
 }
 
+/* More is red and less is green, from one per cent on; what did not change has no colour. */
+static void differences_have_colours(void **state)
+{
+    static const struct {
+        int64_t before, after;
+        const char *code; /* of the differences */
+    } cases[] = {{1000, 1011, "\033[31m"}, {1000, 989, "\033[32m"}, {1000, 1005, NULL}, {0, 0, NULL}};
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        const TraceDiff diff = {.step_before_ns = (double)NAN,
+                                .step_after_ns = (double)NAN,
+                                .idle_before_ns = cases[i].before * 1000000,
+                                .idle_after_ns = cases[i].after * 1000000};
+        CLEANUP(str_done) Str str = str_limited(1 << 20);
+        Err err;
+
+        assert_int_equal(
+            trace_diff_text(&diff, &(ReportOptions){.width = 120, .colour = true}, report_sink_str(&str), &err), 0);
+        const char *row = strstr(str.text, "GPU idle");
+        assert_non_null(row);
+        assert_int_equal(strstr(row, "\033[3") != NULL, cases[i].code != NULL);
+        if (cases[i].code)
+            assert_non_null(strstr(row, cases[i].code));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_read_first_comes_first),
@@ -259,7 +288,8 @@ int main(void)
                                        cmocka_unit_test(steps_that_differ_are_drawn),
                                        cmocka_unit_test(lines_keep_to_the_width),
                                        cmocka_unit_test(colours_change_nothing_else),
-                                       cmocka_unit_test(differences_are_signed)};
+                                       cmocka_unit_test(differences_are_signed),
+                                       cmocka_unit_test(differences_have_colours)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
