@@ -13,31 +13,50 @@
 
 enum { PIDS_MAX = 1024, DEPTH_MAX = 256 };
 
-/* Whether `pid` is `of` or a descendant of it. */
-static bool is_below(pid_t pid, pid_t of)
+/* A process, its parent, and so on, as far as they can be read. */
+typedef struct Line {
+    pid_t pids[DEPTH_MAX];
+    size_t count;
+} Line;
+
+static void read_line(pid_t pid, Line *ret)
 {
     ProcTask task;
 
-    for (int i = 0; i < DEPTH_MAX && pid > 1; i++) {
-        if (pid == of)
-            return true;
-        if (proc_task_read("", pid, &task, NULL) < 0)
-            return false;
-        pid = task.parent;
+    ret->count = 0;
+    while (pid > 1 && ret->count < DEPTH_MAX) {
+        ret->pids[ret->count++] = pid;
+        pid = proc_task_read("", pid, &task, NULL) < 0 ? 0 : task.parent;
     }
+}
+
+static bool is_in_line(const Line *line, pid_t pid)
+{
+    for (size_t i = 0; i < line->count; i++)
+        if (line->pids[i] == pid)
+            return true;
     return false;
 }
 
-/* Of the processes on GPUs those that belong to `asker`, ascending. */
+/* Of the processes on GPUs those that belong to `asker`, ascending. Each line is read once. */
 static size_t find_relatives(const Node *node, pid_t asker, uint32_t pids[PIDS_MAX])
 {
     uint32_t all[PIDS_MAX];
     const size_t count = process_pids_settle(all, node_pids(node, all, PIDS_MAX));
     size_t found = 0;
+    Line askers, line;
 
-    for (size_t i = 0; i < count; i++)
-        if (is_below((pid_t)all[i], asker) || is_below(asker, (pid_t)all[i]))
+    read_line(asker, &askers);
+    for (size_t i = 0; i < count; i++) {
+        bool related = is_in_line(&askers, (pid_t)all[i]);
+
+        if (!related) {
+            read_line((pid_t)all[i], &line);
+            related = is_in_line(&line, asker);
+        }
+        if (related)
             pids[found++] = all[i];
+    }
     return found;
 }
 
