@@ -244,6 +244,22 @@ def test_two_pods_on_a_gpu_are_never_both_the_whole(make_node, make_agent, tmp_p
         settles(billed)
 
 
+def test_from_another_pid_namespace(make_node, make_agent, tmp_path):
+    """No process is visible, neither in /proc nor by the driver: who holds a GPU is unknown, and nobody's is only the free one."""
+    scene = tmp_path / "hidden.yaml"
+    scene.write_text(yaml.safe_dump(SCENE | {"node": {"pids": "unlisted"}}))
+    agent = make_agent(make_node(scene).env, options=["--sample-slow", "1s"])
+    ask = lambda: rows(agent.verb("who", "--json").stdout)
+    wanted = {gpu: [(None, "idle_held" if gpu == 3 else "used", "unknown")] for gpu in range(4)}
+    found = until(lambda: kinds(f := ask()) == wanted and f, lambda: f"{ask()}\n{agent.log_text()}")
+    assert {(one["basis"], one["processes"] == []) for held in found.values() for one in held} == {("memory", True)}
+
+    def said():
+        text = agent.verb("who").stdout
+        assert "Nobody holds GPU 4, 5" in text and "a pod needs hostPID" in text and text.count("unknown") == 8
+    settles(said)
+
+
 def test_who_held_them_since(node, make_agent, stoker, tmp_path):
     """By the ledger: with an agent, and from its journal where none runs any more."""
     journal = tmp_path / "journal.db"
