@@ -248,14 +248,24 @@ static bool is_stepper(const Unlisted *u, uint32_t pid)
     return false;
 }
 
+/* Slurm's daemons are root's, and in no container; any user may give that name to a program. */
+static bool is_slurms(const char *root, const char *pid)
+{
+    ProcessOwner owner;
+
+    if (process_identify(root, (uint32_t)strtoul(pid, NULL, 10), false, &owner, NULL) < 0)
+        return false;
+    return owner.job[0] || (owner.uid == 0 && !owner.container[0] && !owner.pod_uid[0]);
+}
+
 /* A child of slurmstepd has another name once it is the job's own program. */
 static void look_task(Unlisted *u, const char *root, const char *name, const ProcTask *task)
 {
     const uint32_t pid = (uint32_t)strtoul(name, NULL, 10);
     UnlistedTask *known;
 
-    u->slurmd |= strcmp(task->name, "slurmd") == 0;
-    if (strcmp(task->name, "slurmstepd") == 0) {
+    u->slurmd |= strcmp(task->name, "slurmd") == 0 && is_slurms(root, name);
+    if (strcmp(task->name, "slurmstepd") == 0 && is_slurms(root, name)) {
         vec_push(&u->fresh_steppers, pid);
         return;
     }

@@ -3,9 +3,10 @@
 
 /*
  * What /proc tells of processes that the driver lists on no GPU: who has a GPU's device file open, and which GPUs Slurm
- * gave to a job, by the environment of the job's tasks (the children of slurmstepd). A scan of all processes hands each
- * to unlisted_add. The state goes from one scan to the next: a scan reads at most UNLISTED_LINKS_MAX names of open files
- * and goes on from there in the next one, and an environment is read once. No device is opened. One thread.
+ * gave to a job, by the environment of the job's tasks (the children of slurmstepd, where that is Slurm's own). A scan
+ * of all processes hands each to unlisted_add. The state goes from one scan to the next: a scan reads at most
+ * UNLISTED_LINKS_MAX names of open files and goes on from there in the next one, and an environment is read once. No
+ * device is opened. One thread.
  */
 
 #include <stdbool.h>
@@ -53,8 +54,8 @@ typedef struct Unlisted {
 
 void unlisted_done(Unlisted *unlisted); /* accepts a zeroed one */
 
-/* Around a scan; `listed` are the processes that the driver lists, by pid. unlisted_end identifies the holders and gives
- * their job to those listed that are in no cgroup of a job and were started by a job's task. */
+/* Around a scan; `listed` are the processes that the driver lists, by pid. unlisted_end identifies the holders and
+ * gives their job to those listed that are in no cgroup of a job and were started by a job's task. */
 void unlisted_begin(Unlisted *unlisted);
 void unlisted_add(Unlisted *unlisted, const char *root, const char *pid, const ProcTask *task,
                   const ProcessList *listed);

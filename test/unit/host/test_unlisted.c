@@ -45,7 +45,7 @@ static void start(int pid, const char *name, int parent, int began)
     snprintf(path, sizeof path, "proc/%d/comm", pid);
     tree_file(&tree, path, "%s\n", name);
     snprintf(path, sizeof path, "proc/%d/status", pid);
-    tree_file(&tree, path, "Name:\t%s\nUid:\t%d\t1\t1\t1\n", name, 1000 + pid);
+    tree_file(&tree, path, "Name:\t%s\nUid:\t%d\t1\t1\t1\n", name, strncmp(name, "slurm", 5) == 0 ? 0 : 1000 + pid);
 }
 
 static void open_file(int pid, int fd, const char *target)
@@ -254,6 +254,45 @@ static void tasks_of_jobs(void **state)
     host_scan_done(&seen);
 }
 
+/* Any user may name a program so: it is Slurm's where it is root's outside of containers, or in the cgroup of a job. */
+static void a_name_alone_is_not_slurm(void **state)
+{
+    static const struct {
+        int uid;
+        const char *cgroup, *wanted;
+    } rows[] = {
+        {0, "0::/system.slice/slurmd.service\n", "7:0 "},
+        {1000, "0::/user.slice/user-1000.slice/session-2.scope\n", ""},
+        {1000, "0::/user.slice/user-1000.slice/user@1000.service/slurmstepd.scope/job_7/step_0\n", ""},
+        {1000, "0::/system.slice/slurmstepd.scope/job_7/step_0/slurm\n", "7:0 "},
+        {0, "0::/system.slice/docker-0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef.scope\n", ""},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        HostScan seen = {.rc = 0};
+
+        start(20, "slurmd", 1, 1);
+        start(30, "slurmstepd", 1, 1);
+        for (int pid = 20; pid <= 30; pid += 10) {
+            char path[64];
+
+            snprintf(path, sizeof path, "proc/%d/status", pid);
+            tree_file(&tree, path, "Name:\tslurmstepd\nUid:\t%d\t0\t0\t0\n", rows[i].uid);
+            snprintf(path, sizeof path, "proc/%d/cgroup", pid);
+            tree_file(&tree, path, "%s", rows[i].cgroup);
+        }
+        start(31, "a", 30, (int)i + 2);
+        tree_file(&tree, "proc/31/environ", "SLURM_JOB_ID=7%cSLURM_JOB_GPUS=0%c", 0, 0);
+        scan(&seen, (int[]){31, 0});
+        scan(&seen, (int[]){31, 0});
+        expect_devices(&seen, rows[i].wanted);
+        assert_string_equal(seen.processes.at[0].job, rows[i].wanted[0] ? "7" : "");
+        assert_int_equal(seen.unlisted.slurmd, rows[i].wanted[0] != '\0');
+        host_scan_done(&seen);
+    }
+}
+
 /* What an environment says, and what of it is believed. */
 static void gpus_of_an_environment(void **state)
 {
@@ -317,6 +356,7 @@ int main(void)
         TEST(a_sweep_in_several_scans),
         TEST(what_may_not_be_read_is_said),
         TEST(tasks_of_jobs),
+        TEST(a_name_alone_is_not_slurm),
         TEST(gpus_of_an_environment),
         TEST(an_environment_that_is_too_long),
     };
