@@ -110,11 +110,13 @@ typedef struct Holding {
     const HoldingProcess *processes; /* by pid; borrowed from the one who made the holding */
 } Holding;
 
-enum { JOB_TEXT_CAP = 64 };
+enum { JOB_TEXT_CAP = 64, JOB_START_CAP = 24 };
 
 /* What a workload manager says of a job. Texts are "" where not known. */
 typedef struct JobInfo {
-    char job[PROCESS_JOB_CAP]; /* its number, without a step */
+    char job[PROCESS_JOB_CAP];   /* its number, without a step */
+    char array[PROCESS_JOB_CAP]; /* "4700_3", of a task of an array; "" */
+    char started[JOB_START_CAP]; /* as Slurm writes it, in its own zone: tells two jobs of one number apart */
     char name[JOB_TEXT_CAP], partition[JOB_TEXT_CAP];
     char user[PROCESS_USER_CAP], account[PROCESS_USER_CAP];
     uint32_t nodes;   /* 0: not known */

@@ -28,6 +28,7 @@ typedef struct Job {
     JobReport report;
     bool restored, started;          /* from an earlier run of the agent; seen in this one */
     bool seen;                       /* in this tick */
+    bool replaced;                   /* another job has its number now */
     uint64_t last_ns;                /* node's clock: when it was seen last, or restored */
     double pending_s;                /* time since then */
     uint64_t saved_ns;               /* when it was put last */
@@ -119,7 +120,7 @@ double job_mean(const JobReport *r, UsageMean mean)
 void job_add_name(const JobReport *r, Str *out)
 {
     if (r->kind == JOB_OF_MANAGER)
-        str_add(out, r->owner.job);
+        str_add(out, r->info.array[0] ? r->info.array : r->owner.job);
     else if (r->kind == JOB_POD)
         str_addf(out, "%s%s%s", r->owner.namespace, r->owner.namespace[0] ? "/" : "", r->owner.pod);
     else
@@ -135,6 +136,7 @@ bool job_is_named(const JobReport *r, const char *name)
     str_init_room(&text, full, sizeof full);
     job_add_name(r, &text);
     return strcmp(r->id, name) == 0 || strcmp(full, name) == 0 ||
+           (r->kind == JOB_OF_MANAGER && strcmp(r->owner.job, name) == 0) ||
            (r->kind == JOB_POD && strcmp(r->owner.pod, name) == 0) ||
            (r->kind == JOB_CONTAINER && len >= NAME_LEAST && strncmp(r->owner.container, name, len) == 0);
 }
@@ -158,6 +160,14 @@ static bool is_work_of(const JobReport *r, const Owner *owner)
     if (r->kind == JOB_POD)
         return strcmp(r->owner.pod, owner->pod) == 0 && strcmp(r->owner.namespace, owner->namespace) == 0;
     return strcmp(r->owner.container, owner->container) == 0;
+}
+
+/* Whether the workload manager says that the job of its number began at another time: it is another job. */
+static bool is_replaced(const Tick *t, const JobReport *r)
+{
+    const JobInfo *info = r->kind == JOB_OF_MANAGER ? job_info_find(&t->snapshot->job_infos, r->owner.job) : NULL;
+
+    return info && info->started[0] && r->info.started[0] && strcmp(info->started, r->info.started) != 0;
 }
 
 /* A process whose pod was not known yet: it was taken for a container. */
@@ -252,6 +262,8 @@ static Job *find_job(const Tick *t, const Owner *owner)
     for (size_t i = 0; i < t->jobs->open.len; i++) {
         JobReport *r = &t->jobs->open.at[i]->report;
 
+        if (t->jobs->open.at[i]->replaced)
+            continue;
         if (is_work_of(r, owner))
             return t->jobs->open.at[i];
         if (owner->pod[0] && was_container(r, owner)) {
@@ -544,7 +556,7 @@ static bool has_left(const Job *job, uint64_t now_ns)
 {
     const uint64_t left_ns = job->report.kind == JOB_OF_MANAGER ? JOB_LEFT_MANAGER_NS : JOB_LEFT_NS;
 
-    return !job->seen && now_ns - job->last_ns >= left_ns;
+    return job->replaced || (!job->seen && now_ns - job->last_ns >= left_ns);
 }
 
 /* The first saves soon, as many works are short: after 1 s, 2 s, 4 s, ... */
@@ -586,6 +598,7 @@ void jobs_update(Jobs *jobs, const Snapshot *snapshot, const Prices *prices, Job
 
     for (size_t i = 0; i < jobs->open.len; i++) {
         jobs->open.at[i]->seen = false;
+        jobs->open.at[i]->replaced = is_replaced(&t, &jobs->open.at[i]->report);
         if (jobs->last_ns == 0)
             jobs->open.at[i]->last_ns = now_ns;
     }

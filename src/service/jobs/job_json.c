@@ -323,6 +323,8 @@ static void convert_owner(const Fields *f, JobReport *r)
     CONVERT_TEXT(f, "user", r->owner.user);
     CONVERT_TEXT(f, "account", r->owner.account);
     CONVERT_TEXT(f, "job", r->owner.job);
+    CONVERT_TEXT(f, "array_task", r->info.array);
+    CONVERT_TEXT(f, "slurm_start", r->info.started);
     CONVERT_TEXT(f, "namespace", r->owner.namespace);
     CONVERT_TEXT(f, "pod", r->owner.pod);
     CONVERT_TEXT(f, "container", r->owner.container);

@@ -339,6 +339,8 @@ static void add_head(const JobReport *r, Str *out)
         str_addf(out, " of %s", r->owner.user);
     str_addf(out, "%s%s: %s\n", r->info.name[0] ? ", " : "", r->info.name, job_endings[r->ending].text);
     str_addf(out, "  report    %s, node %s\n", r->id, r->node);
+    if (r->info.array[0])
+        str_addf(out, "  task      of an array; Slurm's number of it is %s\n", r->owner.job);
     if (r->owner.account[0] || r->info.partition[0])
         str_addf(out, "  account   %s, partition %s\n", r->owner.account[0] ? r->owner.account : "-",
                  r->info.partition[0] ? r->info.partition : "-");

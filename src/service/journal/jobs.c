@@ -76,7 +76,8 @@ int journal_read_job(const char *path, const char *name, JournalJobAdd add, void
     Reader r = {.add = add, .self = self, .json = str_limited(DB_JOB_MAX)};
     const int rc = db_read_text(db,
                                 "SELECT gz FROM job_reports WHERE id = ?1 OR name = ?1 OR (length(?1) > 12 AND name ="
-                                " substr(?1, 1, 12)) OR substr(name, -length(?1) - 1) = '/' || ?1"
+                                " substr(?1, 1, 12)) OR substr(name, -length(?1) - 1) IN ('/' || ?1, ' ' || ?1)"
+                                " OR substr(name, 1, length(?1) + 1) = ?1 || ' '"
                                 " ORDER BY id = ?1 DESC, last_ns DESC LIMIT 1",
                                 name, give_row, &r, err);
     str_done(&r.json);

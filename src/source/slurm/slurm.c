@@ -146,6 +146,18 @@ static const char *find_line(const char *text, const char *job)
     return found ? found : text;
 }
 
+/* "4700_3"; "" for a job that is no task of an array, and for one that stands for several tasks. */
+static void copy_array(const char *line, char out[PROCESS_JOB_CAP])
+{
+    char array[PROCESS_JOB_CAP] = "", task[PROCESS_JOB_CAP] = "";
+
+    copy_value(line, "ArrayJobId", "", array, sizeof array);
+    copy_value(line, "ArrayTaskId", "", task, sizeof task);
+    if (array[0] && task[0] && !array[strspn(array, "0123456789")] && !task[strspn(task, "0123456789")] &&
+        strlen(array) + strlen(task) + 1 < PROCESS_JOB_CAP)
+        snprintf(out, PROCESS_JOB_CAP, "%.*s_%.*s", PROCESS_JOB_CAP / 2 - 1, array, PROCESS_JOB_CAP / 2 - 1, task);
+}
+
 int slurm_parse(const char *text, JobInfo *ret)
 {
     const char *line = find_line(text, ret->job);
@@ -159,6 +171,8 @@ int slurm_parse(const char *text, JobInfo *ret)
     copy_name(line, info.name, sizeof info.name);
     copy_value(line, "UserId", "(", info.user, sizeof info.user);
     copy_value(line, "Account", "", info.account, sizeof info.account);
+    copy_array(line, info.array);
+    copy_value(line, "StartTime", "", info.started, sizeof info.started);
     copy_value(line, "Partition", "", info.partition, sizeof info.partition);
     if (nodes && number_parsen_u64(nodes, strspn(nodes, "0123456789"), 0, UINT32_MAX, &count, NULL) == 0)
         info.nodes = (uint32_t)count;

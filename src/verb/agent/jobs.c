@@ -78,6 +78,8 @@ static void put_report(void *self, const JobReport *report)
 
     job_json(report, &json);
     job_add_name(report, &name);
+    if (report->info.array[0])
+        str_addf(&name, " %s", report->owner.job); /* by either */
     if (json.overflow)
         return;
     if (report->ending != JOB_RUNS && agent->triage.alerts)

@@ -145,19 +145,25 @@ def test_ends_with_and_without_an_agent(place, tmp_path, hook):
     given.mkdir()
     for gpu, job in ((4, "4720"), (5, "4721")):
         (given / str(gpu)).write_text(f"{job}\n")
-    options = ["--clock-speed", "60", "--hpc-job-mapping-dir", given]
+    scontrol = tmp_path / "scontrol"
+    scontrol.write_text('#!/bin/sh\n[ "$3" = 4720 ] || exit 1\n'
+                        'echo "JobId=4720 ArrayJobId=4700 ArrayTaskId=3 JobName=sweep StartTime=2026-11-23T17:46:04"\n')
+    scontrol.chmod(0o755)
+    options = ["--clock-speed", "60", "--hpc-job-mapping-dir", given, "--slurm-scontrol", scontrol]
     place.start(*options)
     until(lambda: {"4720", "4721", "chat-0"} <= place.jobs().keys(), lambda: place.run())
+    until(lambda: place.show("4720")["array_task"] == "4700_3", lambda: place.agent.log_text())
     (given / "4").unlink()
     ended = until(lambda: (r := place.show("4720"))["state"] == "ended" and r, lambda: place.run())
     assert ended["ended_by"] == "left" and [g["gpu"] for g in ended["gpus"]] == [4] and ended["gpus"][0]["processes"] == 0
     assert place.show("4721")["state"] == "running"
-    assert "Job 4720: ended" in place.run("show", "4720")
+    assert "Job 4700_3, sweep: ended" in place.run("show", "4720") and place.show("4700_3") == ended
     until(lambda: "4720" in sent(), lambda: hook.posts)
     assert sent()["4720"]["report"] == ended and sent()["4720"]["change"] == "job-ended"
     hook.down()
     place.agent.stop()
     last = place.show("4721")
+    assert place.show("4700_3") == place.show("4720") == ended  # of the journal
     (given / "5").unlink()
     place.start(*options)
     missed = until(lambda: (r := place.show("4721"))["state"] == "ended" and r, lambda: place.run())

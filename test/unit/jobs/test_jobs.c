@@ -359,6 +359,68 @@ static void it_is_away_for_a_while(void **state)
     assert_near((double)r->slices[4].held, 0);
 }
 
+/* Slurm gives a number again: its start time tells the two apart. */
+static void a_number_that_is_given_again(void **state)
+{
+    Rig *rig = *state;
+    JobInfo info = {.job = "1", .name = "first", .started = "2026-11-23T17:46:04"};
+
+    ticks(rig, 1);
+    hold_job(rig, 0, 1, "1");
+    ticks(rig, 5);
+    rig->infos = (JobInfoList){&info, 1};
+    ticks(rig, 15);
+    rig->held = 0;
+    rig->infos = (JobInfoList){NULL, 0};
+    ticks(rig, 30);
+    hold_job(rig, 1, 1, "1");
+    rig->infos = (JobInfoList){&info, 1};
+    ticks(rig, 10); /* another step of the same job */
+    assert_near(find_open(rig, "1")->elapsed_s, 60);
+    const size_t before = rig->put.len;
+    snprintf(info.started, sizeof info.started, "2026-11-23T17:49:00");
+    snprintf(info.name, sizeof info.name, "second");
+    ticks(rig, 10);
+    assert_int_equal(jobs_count(rig->jobs), 1);
+    const JobReport *r = find_open(rig, "1");
+    assert_near(r->elapsed_s, 10);
+    assert_string_equal(r->info.name, "second");
+    assert_true(rig->put.len > before);
+    size_t last = before;
+    while (last < rig->put.len && rig->put.at[last].ending != JOB_LEFT)
+        last++;
+    assert_true(last < rig->put.len);
+    const JobReport *ended = &rig->put.at[last];
+    assert_string_equal(ended->info.name, "first");
+    assert_string_equal(ended->info.started, "2026-11-23T17:46:04");
+    assert_near(ended->elapsed_s, 60);
+    assert_string_not_equal(ended->id, r->id);
+    restart(rig, 5);
+    snprintf(info.started, sizeof info.started, "2026-11-23T18:00:00"); /* again, while no agent ran */
+    ticks(rig, 10);
+    assert_int_equal(jobs_count(rig->jobs), 1);
+    assert_near(find_open(rig, "1")->elapsed_s, 9); /* the first tick has no length */
+}
+
+static void a_task_of_an_array_has_two_names(void **state)
+{
+    Rig *rig = *state;
+    JobInfo info = {.job = "4713", .array = "4700_3"};
+    char room[64];
+    Str name;
+
+    ticks(rig, 1);
+    hold_job(rig, 0, 1, "4713");
+    rig->infos = (JobInfoList){&info, 1};
+    ticks(rig, 5);
+    const JobReport *r = find_open(rig, "4713");
+    str_init_room(&name, room, sizeof room);
+    job_add_name(r, &name);
+    assert_string_equal(name.text, "4700_3");
+    assert_true(job_is_named(r, "4700_3") && job_is_named(r, "4713"));
+    assert_false(job_is_named(r, "4700") || job_is_named(r, "3"));
+}
+
 static void a_late_tick_is_not_seen(void **state)
 {
     Rig *rig = *state;
@@ -770,6 +832,8 @@ int main(void)
         RIGGED(a_container_turns_out_to_be_a_pods),
         RIGGED(two_containers_of_a_pod_have_the_gpu_together),
         RIGGED(it_is_away_for_a_while),
+        RIGGED(a_number_that_is_given_again),
+        RIGGED(a_task_of_an_array_has_two_names),
         RIGGED(a_late_tick_is_not_seen),
         RIGGED(long_works_have_longer_slices),
         RIGGED(more_works_than_are_followed),

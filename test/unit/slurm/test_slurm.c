@@ -43,9 +43,11 @@ static const struct {
     {"JobId=4712 ArrayJobId=4711 ArrayTaskId=1 JobName=a UserId=al(7) NumNodes=2\n"
      "JobId=47110 ArrayJobId=4711 ArrayTaskId=2 JobName=b UserId=al(7) NumNodes=3\n"
      "JobId=4711 ArrayJobId=4711 ArrayTaskId=3 JobName=c UserId=al(7) NumNodes=4\n",
-     {.name = "c", .user = "al", .nodes = 4}},
+     {.name = "c", .user = "al", .nodes = 4, .array = "4711_3"}},
+    {"JobId=4711 ArrayJobId=4700 ArrayTaskId=4-9%2 JobName=a UserId=al(7) StartTime=2026-11-23T17:46:04 EndTime=x\n",
+     {.name = "a", .user = "al", .started = "2026-11-23T17:46:04"}},
     {"JobId=4713 ArrayJobId=4700 ArrayTaskId=1 JobName=a UserId=al(7) NumNodes=2\n",
-     {.name = "a", .user = "al", .nodes = 2}},
+     {.name = "a", .user = "al", .nodes = 2, .array = "4700_1"}},
 };
 
 static void test_answers(void **state)
@@ -62,6 +64,8 @@ static void test_answers(void **state)
         assert_string_equal(info.partition, answers[i].wanted.partition);
         assert_int_equal(info.nodes, answers[i].wanted.nodes);
         assert_int_equal(info.limit_s, answers[i].wanted.limit_s);
+        assert_string_equal(info.array, answers[i].wanted.array);
+        assert_string_equal(info.started, answers[i].wanted.started);
     }
     JobInfo info = {.job = "4711", .name = "as it was"};
     assert_int_equal(slurm_parse("slurm_load_jobs error: Invalid job id specified\n", &info), -EBADMSG);
