@@ -121,8 +121,8 @@ static void sum_in_sql(size_t n)
 {
     for (size_t i = 0; i < n; i++)
         if (sqlite3_exec(sql,
-                         "SELECT device, owner, price, kind, min(from_ns), max(until_ns)" LEDGER_AMOUNT_TABLE(SUM_OF)
-                         " FROM ledger GROUP BY device, owner, price, kind",
+                         "SELECT device, owner, price, kind, min(from_ns), max(until_ns)" LEDGER_AMOUNT_TABLE(
+                             SUM_OF) " FROM ledger GROUP BY device, owner, price, kind",
                          NULL, NULL, NULL) != SQLITE_OK)
             abort();
 }

@@ -64,5 +64,6 @@ void db_clock_find(char sql[DB_CLOCK_SQL], uint64_t keep_ns)
 void db_clock_prune(char sql[DB_CLOCK_SQL], uint64_t keep_ns)
 {
     snprintf(sql, DB_CLOCK_SQL,
-             SPANS "DELETE FROM clocks WHERE id IN (SELECT id FROM spans WHERE covered - span >= %" PRIu64 ")", keep_ns);
+             SPANS "DELETE FROM clocks WHERE id IN (SELECT id FROM spans WHERE covered - span >= %" PRIu64 ")",
+             keep_ns);
 }

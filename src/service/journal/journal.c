@@ -65,7 +65,7 @@ typedef struct Shared {
     int lock_fd;
     uint64_t retry_ms, retry_at_ns; /* 0: nothing failed */
     uint64_t prune_at_ns;
-    DbClock clock; /* when the file was pruned last; real_ns 0: it was not yet */
+    DbClock clock;                  /* when the file was pruned last; real_ns 0: it was not yet */
     uint64_t lone_ns[LONE_COMMITS]; /* ring: times of the last commits that no caller waited for */
     size_t lone_at;                 /* the oldest of them */
 } Shared;

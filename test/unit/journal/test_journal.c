@@ -822,7 +822,8 @@ static void old_job_reports_are_deleted(void **state)
     wait_acked(rig, put_report(rig, "r00", "2", false, 10 * NS_PER_S, json));
     close_it(rig);
     assert_int_equal(db_open(rig->path, false, &db, &err), 0);
-    assert_int_equal(db_note_clock(db, &(DbClock){"boot", 0, 0}, &(DbClock){"boot", 49 * NS_PER_S, 49 * NS_PER_S}, &err), 0);
+    assert_int_equal(
+        db_note_clock(db, &(DbClock){"boot", 0, 0}, &(DbClock){"boot", 49 * NS_PER_S, 49 * NS_PER_S}, &err), 0);
     assert_int_equal(db_prune(db, &by_age, &bytes, &err), 0);
     assert_int_equal(count_reports(rig, 0),
                      1 + 21); /* what runs stays, and what is not more than 20 s older than the newest */
@@ -1105,7 +1106,7 @@ static void rows_go_by_age(void **state)
     assert_int_equal(db_open(rig->path, false, &db, NULL), 0);
     run_hour(db, "a", 5, 1000);
     run_hour(db, "a", 6, 1001);
-    run_hour(db, "b", 0, 2002); /* it was off for a thousand hours */
+    run_hour(db, "b", 0, 2002);                    /* it was off for a thousand hours */
     assert_int_equal(prune_hours(rig, db, 4), 10); /* nothing is known of the hour before the first */
     assert_int_equal(prune_hours(rig, db, 3), 10);
     assert_int_equal(prune_hours(rig, db, 2), 5);
