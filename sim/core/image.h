@@ -427,7 +427,8 @@ typedef struct SimImage {
     char scenario[SIM_NAME_MAX], driver[32], nvml[48], hostname[SIM_NAME_MAX], kernel_log[256], root[256];
     uint32_t cuda_version; /* 13010 */
     uint32_t cgroups;      /* SimCgroups */
-    uint32_t pids, pad1;   /* SimPids */
+    uint32_t pids;         /* SimPids */
+    uint32_t network_permille; /* of its link that each network adapter carries in each direction, from time 0 on */
     uint32_t gpu_count, board_count, work_count;
     uint64_t seed;
     uint64_t epoch_us; /* wall time of virtual zero, microseconds since 1970 */

@@ -11,6 +11,7 @@
 
 #include "base/file.h"
 #include "base/cleanup.h"
+#include "sim/core/control.h"
 #include "sim/core/state.h"
 #include "sim/node/tree_part.h"
 
@@ -184,6 +185,7 @@ int node_tree_write(SimImage *image, const char *root, uint64_t t_ns, uint32_t f
     NodeTree tree = {.image = image, .flags = flags};
     Put put;
     look_node(&tree, t_ns);
+    tree.carried_ns = t_ns;
     if (snprintf(tree.root, sizeof tree.root, "%s", root) >= (int)sizeof tree.root)
         return err_set(err, -ENAMETOOLONG, "'%.40s...' is longer than %d bytes", root, NODE_TREE_ROOT_MAX - 1);
     TRY(folder_make(root, err));
@@ -210,6 +212,8 @@ int node_tree_write(SimImage *image, const char *root, uint64_t t_ns, uint32_t f
     return 0;
 }
 
+#define TRAFFIC_PACE_NS (SIM_NS / 4) /* of counters of adapters, real time */
+
 static void driver_changed(const NodeTree *tree, Put *put)
 {
     tree_pci_drivers(tree, put);
@@ -218,6 +222,14 @@ static void driver_changed(const NodeTree *tree, Put *put)
         tree_pci_fn(tree, put, tree->layout.nvswitch[i], FN_DRIVER);
     for (uint32_t g = 0; g < tree->image->gpu_count; g++)
         tree_driver_gpu(tree, put, g);
+}
+
+static bool traffic_due(const NodeTree *tree, uint64_t t_ns)
+{
+    const double speed = sim_clock_speed(tree->image);
+    const double pace_ns = (double)TRAFFIC_PACE_NS * (speed > 1 ? speed : 1);
+
+    return tree->image->network_permille > 0 && (double)t_ns - (double)tree->carried_ns >= pace_ns;
 }
 
 int node_tree_update(NodeTree *tree, uint64_t t_ns, Err *err)
@@ -234,7 +246,8 @@ int node_tree_update(NodeTree *tree, uint64_t t_ns, Err *err)
     any |= !same_tasks(&before, tree);
     look_gpus(tree, t_ns);
     const bool processes = tree->stale || tree_processes_due(tree, &before.processes, t_ns);
-    any |= processes;
+    const bool traffic = tree->stale || traffic_due(tree, t_ns);
+    any |= processes || traffic;
     for (uint32_t g = 0; g < tree->image->gpu_count; g++) {
         changed[g] = memcmp(&old[g], &tree->gpus[g], sizeof old[g]) != 0;
         any |= changed[g];
@@ -255,6 +268,10 @@ int node_tree_update(NodeTree *tree, uint64_t t_ns, Err *err)
     }
     if (processes)
         tree_processes(tree, &put, &before.processes, t_ns);
+    if (traffic) {
+        tree->carried_ns = t_ns;
+        tree_traffic(tree, &put);
+    }
     int rc = put_end(&put);
     tree->stale = rc < 0;
     return rc < 0 ? rc : NODE_TREE_CHANGED;

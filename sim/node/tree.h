@@ -10,7 +10,7 @@
  * sys/devices/pciDDDD:BB/... with GPUs, network adapters, NVSwitches and the ports above them; sys/bus/pci;
  * sys/class/infiniband; sys/module/nvidia*; dev/nvidia*; proc/PID of the processes on GPUs with etc/passwd and
  * var/log/pods, from which it follows whose they are; usr/lib64 if asked. A lost GPU's config reads as all ones.
- * InfiniBand ports are up and count nothing: the image has no traffic for them.
+ * InfiniBand ports are up and count what the image says that each carries.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -60,6 +60,7 @@ typedef struct NodeTree {
     NodeTreeProcesses processes;
     uint32_t named;      /* works whose users are in etc/passwd */
     uint64_t counted_ns; /* when what processes have used was written */
+    uint64_t carried_ns; /* when what network adapters have carried was written */
 } NodeTree;
 
 /* Writes the whole tree for virtual time t_ns into folder `root`: new, empty, or one that this function has written
@@ -71,7 +72,8 @@ int node_tree_write(SimImage *image, const char *root, uint64_t t_ns, uint32_t f
 int node_tree_add_libraries(const NodeTree *tree, const char *library, Err *err);
 
 enum { NODE_TREE_CHANGED = 1 };
-/* Brings the tree to virtual time t_ns; what processes have used may lag by a quarter of a second. 0 when nothing had
+/* Brings the tree to virtual time t_ns; what processes have used and adapters have
+ * carried may lag by a quarter of a second. 0 when nothing had
  * to be written (costs one look at each GPU's state), NODE_TREE_CHANGED, or -errno; after an error the next call tries
  * again. */
 int node_tree_update(NodeTree *tree, uint64_t t_ns, Err *err);

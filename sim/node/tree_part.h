@@ -41,6 +41,8 @@ void tree_mig_minors(Put *put);
 void tree_capability(Put *put, uint32_t minor_number, uint32_t mode);
 
 void tree_infiniband(const NodeTree *tree, Put *put);
+/* What the adapters have carried until tree->carried_ns. */
+void tree_traffic(const NodeTree *tree, Put *put);
 
 /* proc/<pid> of the driver's services and of tasks that hang in it, and what /proc says of the machine's start. Pids
  * are beyond those that a kernel hands out. `old_stuck` tasks were there before. */

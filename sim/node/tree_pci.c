@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sys/devices/pciDDDD:BB, sys/bus/pci: one folder per function, in the shapes of Linux 6. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -271,13 +272,11 @@ static const char *const counters[] = {
     "multicast_rcv_packets",
     "multicast_xmit_packets",
     "port_rcv_constraint_errors",
-    "port_rcv_data",
     "port_rcv_errors",
     "port_rcv_packets",
     "port_rcv_remote_physical_errors",
     "port_rcv_switch_relay_errors",
     "port_xmit_constraint_errors",
-    "port_xmit_data",
     "port_xmit_discards",
     "port_xmit_packets",
     "port_xmit_wait",
@@ -317,18 +316,35 @@ static const char *const hw_counters[] = {
     "rx_write_requests",
 };
 
+enum { LINK_GBITS = 400 };
+
 static void put_guid(Put *put, const char *name, uint64_t value)
 {
     put_line(put, name, "%04x:%04x:%04x:%04x", (unsigned)(value >> 48), (unsigned)(value >> 32) & 0xffff,
              (unsigned)(value >> 16) & 0xffff, (unsigned)value & 0xffff);
 }
 
-static void port_files(Put *put, const char *dir, uint32_t which, uint64_t port_guid)
+/* What a port has carried in each direction by now, in words of four octets. */
+static uint64_t words_carried(const NodeTree *tree)
+{
+    return (uint64_t)(LINK_GBITS * 1e9 / 32 * tree->image->network_permille / 1000 * (double)tree->carried_ns / SIM_NS);
+}
+
+static void port_traffic(const NodeTree *tree, Put *put, const char *dir)
+{
+    const uint64_t words = words_carried(tree);
+
+    put_in(put, "%s/ports/1/counters", dir);
+    put_line(put, "port_xmit_data", "%" PRIu64, words);
+    put_line(put, "port_rcv_data", "%" PRIu64, words);
+}
+
+static void port_files(const NodeTree *tree, Put *put, const char *dir, uint32_t which, uint64_t port_guid)
 {
     put_in(put, "%s/ports/1", dir);
     put_line(put, "state", "4: ACTIVE");
     put_line(put, "phys_state", "5: LinkUp");
-    put_line(put, "rate", "400 Gb/sec (4X NDR)");
+    put_line(put, "rate", "%d Gb/sec (4X NDR)", LINK_GBITS);
     put_line(put, "link_layer", "InfiniBand");
     put_line(put, "lid", "0x%x", 0x11 + which);
     put_line(put, "sm_lid", "0x1");
@@ -339,6 +355,7 @@ static void port_files(Put *put, const char *dir, uint32_t which, uint64_t port_
     put_in(put, "%s/ports/1/counters", dir);
     for (size_t i = 0; i < ARRAY_LEN(counters); i++)
         put_line(put, counters[i], "0");
+    port_traffic(tree, put, dir);
     put_in(put, "%s/ports/1/hw_counters", dir);
     for (size_t i = 0; i < ARRAY_LEN(hw_counters); i++)
         put_line(put, hw_counters[i], i == 2 ? "10" : "0"); /* lifespan: milliseconds that readings are kept */
@@ -353,7 +370,7 @@ static void put_adapter(const NodeTree *tree, Put *put, uint32_t which)
     pci_bdf(fn, bdf);
     snprintf(name, sizeof name, "mlx5_%u", which);
     snprintf(dir, sizeof dir, "sys/devices/%s/infiniband/%s", path, name);
-    port_files(put, dir, which, id);
+    port_files(tree, put, dir, which, id);
     put_in(put, "%s", dir);
     snprintf(to, sizeof to, "../../../%s", bdf);
     put_link(put, "device", to);
@@ -375,4 +392,15 @@ void tree_infiniband(const NodeTree *tree, Put *put)
     put_in(put, "sys/class/infiniband");
     for (uint32_t i = 0; i < tree->layout.nic_count; i++)
         put_adapter(tree, put, i);
+}
+
+void tree_traffic(const NodeTree *tree, Put *put)
+{
+    for (uint32_t i = 0; i < tree->layout.nic_count; i++) {
+        char path[PCI_PATH_MAX], dir[PCI_PATH_MAX + 64];
+
+        pci_path(&tree->layout, &tree->layout.fn[tree->layout.nic[i]], path);
+        snprintf(dir, sizeof dir, "sys/devices/%s/infiniband/mlx5_%u", path, i);
+        port_traffic(tree, put, dir);
+    }
 }

@@ -100,6 +100,7 @@ static void node_fill(SimImage *image, const Scenario *s, const ScenarioBuild *h
     text_put(image->root, sizeof image->root, how->root);
     image->cgroups = s->node.cgroups;
     image->pids = s->node.pids;
+    image->network_permille = (uint32_t)(1000 * s->node.network + 0.5);
     image->seed = seed;
     image->epoch_us = s->node.start_us ? s->node.start_us : how->now_us ? how->now_us : now_us();
 }

@@ -14,6 +14,7 @@ typedef struct NodeArgs {
     const char *hostname, *driver, *cuda, *start;
     uint32_t generation, cgroups, pids;
     uint64_t seed;
+    double network;
 } NodeArgs;
 typedef struct TopArgs {
     const char *about;
@@ -39,6 +40,7 @@ static const Field node_fields[] = {
          "who names the cgroups of containers: systemd, the runtimes themselves, the same in version 1"),
     NODE("pids", FIELD_ENUM, pids, 0, pids_names, "seen",
          "processes of works: in /proc, in the driver's lists alone, or (another pid namespace) in neither"),
+    NODE("network", FIELD_DOUBLE, network, 1, NULL, "0", "part of its link that each network adapter carries in each direction"),
     NODE("start", FIELD_TEXT, start, 0, NULL, "2026-01-05T08:00:00Z", "wall clock at time 0, or now"),
 };
 #define TOP(k, type, fl, member, h)                                                                                    \
@@ -115,6 +117,7 @@ static int parse_node(Parse *parse, const YamlNode *node, Err *err)
     out->seed = args.seed;
     out->cgroups = args.cgroups;
     out->pids = args.pids;
+    out->network = args.network;
     return 0;
 }
 

@@ -37,6 +37,7 @@ typedef struct ScenarioNode {
     uint64_t start_us; /* microseconds since 1970; 0 = when the image is built */
     uint32_t cgroups;  /* SimCgroups */
     uint32_t pids;     /* SimPids */
+    double network;    /* of each adapter's link, 0 to 1 */
 } ScenarioNode;
 
 typedef struct ScenarioGpu {

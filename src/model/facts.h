@@ -55,6 +55,15 @@ typedef struct LogPosition {
     uint64_t fabric_offset, fabric_inode; /* in the fabric manager's file; 0, 0: at its beginning */
 } LogPosition;
 
+/* A port of a network adapter that is up, by sysfs: InfiniBand, RoCE, EFA, or an Ethernet device of hardware. */
+enum { FACTS_ADAPTERS_MAX = 32, FACTS_ADAPTER_CAP = 32 };
+typedef struct FactsAdapter {
+    char name[FACTS_ADAPTER_CAP];         /* "mlx5_0", "mlx5_0/2" of a second port, "eth0" */
+    double link;                          /* bytes per second in one direction; NaN: not known */
+    uint64_t sent_bytes, received_bytes;  /* totals */
+    uint64_t retries, congestion_notices; /* totals; 0 where they are not counted */
+} FactsAdapter;
+
 typedef enum FactsLog { FACTS_LOG_OFF, FACTS_LOG_KMSG, FACTS_LOG_JOURNAL, FACTS_LOG_DENIED } FactsLog;
 
 typedef struct Facts {
@@ -66,6 +75,8 @@ typedef struct Facts {
     char module_version[READING_TEXT_CAP];
     bool pressure_known;
     double io_pressure, cpu_pressure; /* share of the last ten seconds in which some task waited for I/O, for a core */
+    size_t adapter_count;
+    FactsAdapter adapters[FACTS_ADAPTERS_MAX]; /* those whose bytes can be read */
     char boot_id[40];
     uint64_t boot_real_ns;
     size_t stuck_len;

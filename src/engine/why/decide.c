@@ -566,19 +566,86 @@ static bool is_exchange(const WhyInput *in, int i)
            in->rows[WHY_OF_TENSOR][i] <= limit_EXCHANGE_TENSOR && in->rows[WHY_OF_LINK][i] >= limit_EXCHANGE_LINK;
 }
 
+/* The adapter whose link is fullest in one direction, and how full; NULL: none whose link is known. */
+static const WhyAdapter *find_fullest(const Case *c, double *ret_share)
+{
+    const WhyAdapter *most = NULL;
+
+    *ret_share = NAN;
+    for (size_t i = 0; i < c->in->adapter_count; i++) {
+        const WhyAdapter *a = &c->in->adapters[i];
+        const double share = fmax(a->sent, a->received) / a->link;
+
+        if (isfinite(share) && !(share <= *ret_share)) {
+            *ret_share = share;
+            most = a;
+        }
+    }
+    return most;
+}
+
+static void cite_adapter(WhyVerdict *v, const WhyAdapter *a)
+{
+    const bool out = a->sent >= a->received;
+
+    cite_of(v, a->name, "/sys/class/infiniband, /sys/class/net", out ? "sent" : "received", WHY_UNIT_BYTES_PER_SECOND,
+            out ? a->sent : a->received);
+    cite_of(v, a->name, "/sys/class/infiniband, /sys/class/net", "link", WHY_UNIT_BYTES_PER_SECOND, a->link);
+    if (a->retries > 0)
+        cite_of(v, a->name, "hw_counters", "packets sent again, per second", WHY_UNIT_COUNT, a->retries);
+    if (a->notices > 0)
+        cite_of(v, a->name, "hw_counters", "congestion notices, per second", WHY_UNIT_COUNT, a->notices);
+}
+
+/* Most seconds are exchange between GPUs; the adapters tell whether it is the network behind NVLink. */
 static bool find_network(const Case *c, WhyVerdict *v)
 {
     const double share = share_of_seconds(c, is_exchange, NULL);
+    double full;
+    const WhyAdapter *fullest = find_fullest(c, &full);
+    char behind[WHY_TEXT_CAP / 2];
 
     if (share < limit_EXCHANGE_SHARE)
         return false;
-    v->confidence = WHY_MEDIUM;
+    v->confidence = choose_confidence(full >= limit_NETWORK_SURE);
     v->share = share;
     CITE(c, v, WHY_OF_LINK, WHY_OF_SM, WHY_OF_TENSOR, WHY_OF_UTIL);
+    if (!fullest)
+        snprintf(behind, sizeof behind,
+                 "NVLink or the network behind it, whose adapters' counters are not to be read on this node");
+    else if (full >= limit_NETWORK)
+        snprintf(behind, sizeof behind, "adapter %.31s carries %d %% of its link", fullest->name, percent_of(full));
+    else if (full <= limit_NETWORK_REST)
+        snprintf(behind, sizeof behind, "its network adapters are at rest, so it is NVLink");
+    else
+        snprintf(behind, sizeof behind, "no adapter is full here; the fullest, %.31s, carries %d %% of its link",
+                 fullest->name, percent_of(full));
+    if (fullest)
+        cite_adapter(v, fullest);
+    write_text(v, "bound by the exchange between GPUs: %d %% of the time bytes move and next to nothing computes; %s",
+               percent_of(share), behind);
+    return true;
+}
+
+/* Kernels that spin or nearly rest while an adapter is full: it exchanges over the network. The adapter may carry
+ * another job's bytes, so a collective that hangs is not excluded. */
+static bool find_full_adapter(const Case *c, WhyVerdict *v)
+{
+    double full;
+    const WhyAdapter *fullest = find_fullest(c, &full);
+
+    if (!(full >= limit_NETWORK) || !(c->mean[WHY_OF_TENSOR] <= limit_EXCHANGE_TENSOR) ||
+        !(c->mean[WHY_OF_SM] <= limit_EXCHANGE_SM) || !(c->mean[WHY_OF_UTIL] >= limit_ALWAYS))
+        return false;
+    v->confidence = WHY_MEDIUM;
+    v->share = fmin(full, 1);
+    add_between(v, WHY_COLLECTIVE);
+    cite_adapter(v, fullest);
+    CITE(c, v, WHY_OF_UTIL, WHY_OF_SM, WHY_OF_TENSOR);
     write_text(v,
-               "bound by the exchange between GPUs: %d %% of the time bytes move and next to nothing computes; whether "
-               "NVLink or the network behind it is slow only the network's own counters tell",
-               percent_of(share));
+               "100 %% busy by utilisation, yet it waits for the network: adapter %.31s carries %d %% of its link and "
+               "%d %% of the multiprocessors work",
+               fullest->name, percent_of(full), percent_of(c->mean[WHY_OF_SM]));
     return true;
 }
 
@@ -936,6 +1003,7 @@ static const struct {
     {WHY_CHECKPOINT, ON_IDLE | ON_INPUT | ON_WORKING, true, true, find_checkpoint},
     {WHY_PCIE, ON_IDLE, false, true, find_pcie},
     {WHY_IDLE_HELD, ON_IDLE, false, true, find_idle},
+    {WHY_NETWORK, ON_COLLECTIVE | ON_LAUNCHES | ON_WAITING, false, true, find_full_adapter},
     {WHY_COLLECTIVE, ON_COLLECTIVE, false, true, find_collective},
     {WHY_OTHER_RANK, ON_RANK, false, true, find_other_rank},
     {WHY_MEMORY_FULL, ON_BUSY, true, true, find_memory_growth},

@@ -61,7 +61,17 @@ typedef struct Slot {
     Stalls *stalls;   /* in the same order */
 } Slot;
 
+/* What an adapter has carried, at two earlier looks and at the last one. */
+enum { FLOW_STEP_S = 30 };
+typedef struct Flow {
+    FactsAdapter older, newer, last;
+    uint64_t older_ns, newer_ns;
+} Flow;
+
 struct Whys {
+    size_t flow_count;
+    Flow flows[FACTS_ADAPTERS_MAX];
+    uint64_t flows_ns; /* of the last look */
     size_t count;
     Follow *at; /* by pid */
     uint64_t ticks, looked_ns;
@@ -222,6 +232,71 @@ static void smooth_shares(Slot *slot, const NodeGpu *gpu)
                 sm = before.processes[k].sm + (isfinite(now) ? (now - before.processes[k].sm) * sm_step : 0);
         slot->processes[slot->process_count++] = (Share){process->pid, sm};
     }
+}
+
+/* --- the network -------------------------------------------------------------------------------------------------- */
+
+static bool has_fallen(const FactsAdapter *now, const FactsAdapter *before)
+{
+    return now->sent_bytes < before->sent_bytes || now->received_bytes < before->received_bytes ||
+           now->retries < before->retries || now->congestion_notices < before->congestion_notices;
+}
+
+/* Rates are from half a minute to a minute old: counted from the older of two looks, half a minute apart. */
+static Flow follow_adapter(const Flow *before, const FactsAdapter *now, uint64_t now_ns)
+{
+    Flow flow = before ? *before : (Flow){0};
+
+    if (!before || has_fallen(now, &before->last))
+        flow = (Flow){.older = *now, .newer = *now, .older_ns = now_ns, .newer_ns = now_ns};
+    if (now_ns - flow.newer_ns >= FLOW_STEP_S * NS_PER_S) {
+        flow.older = flow.newer;
+        flow.older_ns = flow.newer_ns;
+        flow.newer = *now;
+        flow.newer_ns = now_ns;
+    }
+    flow.last = *now;
+    return flow;
+}
+
+static void follow_adapters(Whys *whys, const Facts *facts)
+{
+    Flow flows[FACTS_ADAPTERS_MAX];
+
+    for (size_t i = 0; i < facts->adapter_count; i++) {
+        const Flow *before = NULL;
+
+        for (size_t k = 0; k < whys->flow_count && !before; k++)
+            if (strcmp(whys->flows[k].last.name, facts->adapters[i].name) == 0)
+                before = &whys->flows[k];
+        flows[i] = follow_adapter(before, &facts->adapters[i], facts->time_ns);
+    }
+    memcpy(whys->flows, flows, facts->adapter_count * sizeof *flows);
+    whys->flow_count = facts->adapter_count;
+    whys->flows_ns = facts->time_ns;
+}
+
+/* Those that were looked at for a second at least. */
+static size_t list_adapters(const Whys *whys, WhyAdapter out[FACTS_ADAPTERS_MAX])
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < whys->flow_count; i++) {
+        const Flow *f = &whys->flows[i];
+        const uint64_t passed = whys->flows_ns - f->older_ns;
+
+        if (passed < NS_PER_S)
+            continue;
+        out[count++] = (WhyAdapter){
+            .name = f->last.name,
+            .sent = NS_PER_S * rise_of(f->last.sent_bytes, f->older.sent_bytes, passed),
+            .received = NS_PER_S * rise_of(f->last.received_bytes, f->older.received_bytes, passed),
+            .link = f->last.link,
+            .retries = NS_PER_S * rise_of(f->last.retries, f->older.retries, passed),
+            .notices = NS_PER_S * rise_of(f->last.congestion_notices, f->older.congestion_notices, passed),
+        };
+    }
+    return count;
 }
 
 /* --- one device --------------------------------------------------------------------------------------------------- */
@@ -469,6 +544,7 @@ static void decide_device(const Whys *whys, const Snapshot *snapshot, const Stor
     WhyPeer peers[NODE_GPUS_MAX];
     WhyStall past[WHY_STALLS_MAX];
     WhySibling siblings[NODE_INSTANCES_MAX];
+    WhyAdapter adapters[FACTS_ADAPTERS_MAX];
     WhyInput in = {
         .activity = activity,
         .instance = instance,
@@ -486,10 +562,12 @@ static void decide_device(const Whys *whys, const Snapshot *snapshot, const Stor
         .peers = peers,
         .stalls = past,
         .siblings = siblings,
+        .adapters = adapters,
     };
 
     in.process_count = list_processes(whys, snapshot, gpu, instance, processes);
     in.peer_count = instance ? 0 : list_peers(snapshot, gpu, peers);
+    in.adapter_count = list_adapters(whys, adapters);
     in.stall_count = list_stalls(stalls, snapshot->node->time_ns, past);
     in.sibling_count = instance ? list_siblings(snapshot, gpu, instance, siblings) : 0;
     seconds_read(store, reading, snapshot->node->time_ns, sources, ARRAY_LEN(sources), in.rows);
@@ -531,6 +609,8 @@ void whys_update(Whys *whys, const Snapshot *snapshot, const Store *store, uint3
         follow_all(whys, &snapshot->processes);
         whys->looked_ns = snapshot->processes.time_ns;
     }
+    if (snapshot->facts && snapshot->facts->time_ns != whys->flows_ns)
+        follow_adapters(whys, snapshot->facts);
     for (size_t i = 0; i < node->gpu_count; i++) {
         NodeGpu *gpu = &node->gpus[i];
         Slot *slot = &whys->gpus[i];

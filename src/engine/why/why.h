@@ -70,6 +70,13 @@ typedef struct WhyStall {
     double written;         /* bytes that its processes wrote meanwhile; NaN: not known */
 } WhyStall;
 
+/* A network adapter of the node over about the last minute; bytes per second. */
+typedef struct WhyAdapter {
+    const char *name;
+    double sent, received, link; /* link: in one direction; NaN: not known */
+    double retries, notices;     /* per second: packets sent again; congestion notices */
+} WhyAdapter;
+
 /* Another instance of the same board. */
 typedef struct WhySibling {
     const char *owner; /* whose work it is; NULL: not known */
@@ -93,11 +100,12 @@ typedef struct WhyInput {
     double io_pressure, cpu_pressure;              /* share of the time in which some task of the node waited (PSI) */
     double board_sm,
         board_power; /* of an instance: its part of the board's multiprocessors; power of the board's limit */
-    size_t process_count, peer_count, stall_count, sibling_count;
+    size_t process_count, peer_count, stall_count, sibling_count, adapter_count;
     const WhyProcess *processes;
     const WhyPeer *peers;
     const WhyStall *stalls; /* the oldest first */
     const WhySibling *siblings;
+    const WhyAdapter *adapters; /* none: their counters are not read */
 } WhyInput;
 
 void why_decide(const WhyInput *input, Why *ret);

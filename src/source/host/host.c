@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Scans, and the worker that makes them: while it is busy the scan belongs to its thread. */
+#include "source/host/adapters.h"
 #include "source/host/host.h"
 
 #include <assert.h>
@@ -353,6 +354,7 @@ void host_scan_read(const char *root, HostScan *ret)
     look_tasks(root, ret);
     unlisted_end(&ret->unlisted, root, &ret->pods, ret->processes.at, ret->processes.len);
     look_pressure(root, &ret->facts);
+    adapters_read(root, &ret->facts);
     ret->facts.module_loaded = host_module(root, ret->facts.module_version);
     host_boot(root, &boot);
     static_assert(sizeof(ret->facts.boot_id) == sizeof(boot.id), "both have the same room");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Covers look.c, tasks.c and source/pci/detail.c: what is told of trees that are made here. */
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -320,6 +321,91 @@ static void where_gpus_and_adapters_are(void **state)
     vec_done(&look.places);
 }
 
+static const FactsAdapter *find_adapter(const Facts *facts, const char *name)
+{
+    for (size_t i = 0; i < facts->adapter_count; i++)
+        if (strcmp(facts->adapters[i].name, name) == 0)
+            return &facts->adapters[i];
+    return NULL;
+}
+
+static void put_port(const Tree *tree, const char *name, int port, const char *file, const char *text)
+{
+    char path[TREE_PATH_CAP];
+
+    snprintf(path, sizeof path, "sys/class/infiniband/%s/ports/%d/%s", name, port, file);
+    tree_file(tree, path, "%s\n", text);
+}
+
+/* Ports that are up, with what they have carried and can carry. Words are of four octets on a link of two lanes too. */
+static void adapters_are_read_with_their_links(void **state)
+{
+    const Tree *tree = *state;
+    HostScan look = {0};
+
+    tree_gpu(tree);
+    host_scan_read(tree->root, &look);
+    assert_int_equal(look.facts.adapter_count, 0);
+    for (int port = 1; port <= 3; port++) {
+        put_port(tree, "mlx5_0", port, "state", port == 2 ? "1: DOWN" : "4: ACTIVE");
+        put_port(tree, "mlx5_0", port, "rate", port == 3 ? "100 Gb/sec (2X HDR)" : "400 Gb/sec (4X NDR)");
+        put_port(tree, "mlx5_0", port, "counters/port_xmit_data", "1000");
+        put_port(tree, "mlx5_0", port, "counters/port_rcv_data", "2000");
+    }
+    put_port(tree, "mlx5_0", 1, "hw_counters/packet_seq_err", "3");
+    put_port(tree, "mlx5_0", 1, "hw_counters/local_ack_timeout_err", "4");
+    put_port(tree, "mlx5_0", 1, "hw_counters/rp_cnp_handled", "5");
+    put_port(tree, "efa0", 1, "state", "4: ACTIVE");
+    put_port(tree, "efa0", 1, "rate", "100 Gb/sec (4X EDR)");
+    put_port(tree, "efa0", 1, "hw_counters/tx_bytes", "77");
+    put_port(tree, "efa0", 1, "hw_counters/rx_bytes", "88");
+    put_port(tree, "silent", 1, "state", "4: ACTIVE");
+    put_port(tree, "silent", 1, "counters/port_xmit_data", "N/A (no PMA)");
+    put_port(tree, "silent", 1, "counters/port_rcv_data", "N/A (no PMA)");
+    for (int i = 0; i < 3; i++) {
+        static const char *const names[] = {"eth0", "virtual0", "eth1"};
+        char path[TREE_PATH_CAP];
+
+        snprintf(path, sizeof path, "sys/class/net/%s/operstate", names[i]);
+        tree_file(tree, path, "up\n");
+        snprintf(path, sizeof path, "sys/class/net/%s/speed", names[i]);
+        tree_file(tree, path, i == 2 ? "-1\n" : "25000\n");
+        snprintf(path, sizeof path, "sys/class/net/%s/statistics/tx_bytes", names[i]);
+        tree_file(tree, path, "11\n");
+        snprintf(path, sizeof path, "sys/class/net/%s/statistics/rx_bytes", names[i]);
+        tree_file(tree, path, "22\n");
+        snprintf(path, sizeof path, "sys/class/net/%s/device/vendor", names[i]);
+        if (i != 1)
+            tree_file(tree, path, "0x15b3\n");
+    }
+    host_scan_read(tree->root, &look);
+    const Facts *facts = &look.facts;
+    const FactsAdapter *first = find_adapter(facts, "mlx5_0"), *third = find_adapter(facts, "mlx5_0/3"),
+                       *efa = find_adapter(facts, "efa0"), *eth = find_adapter(facts, "eth0"),
+                       *slow = find_adapter(facts, "eth1");
+    assert_int_equal(facts->adapter_count, 5);
+    assert_null(find_adapter(facts, "mlx5_0/2"));
+    assert_null(find_adapter(facts, "virtual0"));
+    assert_non_null(first);
+    assert_non_null(third);
+    assert_non_null(efa);
+    assert_non_null(eth);
+    assert_non_null(slow);
+    assert_int_equal(first->sent_bytes, 4000);
+    assert_int_equal(first->received_bytes, 8000);
+    assert_true(first->link > 49.9e9 && first->link < 50.1e9);
+    assert_int_equal(first->retries, 7);
+    assert_int_equal(first->congestion_notices, 5);
+    assert_int_equal(third->sent_bytes, 4000);
+    assert_true(third->link > 12.4e9 && third->link < 12.6e9);
+    assert_int_equal(efa->sent_bytes, 77);
+    assert_int_equal(efa->received_bytes, 88);
+    assert_true(eth->link > 3.1e9 && eth->link < 3.2e9);
+    assert_int_equal(eth->received_bytes, 22);
+    assert_true(isnan(slow->link));
+    vec_done(&look.places);
+}
+
 static void a_list_of_cpus_that_is_too_long_is_not_known(void **state)
 {
     const Tree *tree = *state;
@@ -407,6 +493,7 @@ int main(void)
         TEST(what_was_there_before),
         TEST(a_bus_that_cannot_be_read_takes_no_gpu_away),
         TEST(where_gpus_and_adapters_are),
+        TEST(adapters_are_read_with_their_links),
         TEST(a_list_of_cpus_that_is_too_long_is_not_known),
         TEST(a_gpu_that_is_gone_was_somewhere),
     };

@@ -2,6 +2,7 @@
 /* The tree as it is first written. Covers tree.c, tree_driver.c, tree_pci.c, tree_mig.c, tree_ib.c and put.c. */
 #include "tree_kit.h"
 
+#include <inttypes.h>
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
@@ -306,6 +307,27 @@ static void test_infiniband(void **state)
     kit_free(kit);
 }
 
+/* Each adapter carries the planted part of its link in each direction: 400 Gb/s are 12.5e9 words of four octets. */
+static void test_network_traffic(void **state)
+{
+    (void)state;
+    Kit *kit = kit_new("about: traffic\nnode: {network: 0.5}\ngpus: {board: h100-sxm-80gb, count: 8}\ntruth: []\n");
+    NodeTree tree;
+
+    write_tree(kit, "n", 0, 0, &tree);
+    for (uint64_t seconds = 0; seconds <= 20; seconds += 10) {
+        char words[32];
+
+        if (seconds > 0)
+            assert_int_equal(node_tree_update(&tree, seconds * SIM_NS, NULL), NODE_TREE_CHANGED);
+        snprintf(words, sizeof words, "%" PRIu64 "\n", seconds * 6250000000U);
+        assert_string_equal(kit_read(kit, "n/sys/class/infiniband/mlx5_7/ports/1/counters/port_xmit_data"), words);
+        assert_string_equal(kit_read(kit, "n/sys/class/infiniband/mlx5_7/ports/1/counters/port_rcv_data"), words);
+        assert_string_equal(kit_read(kit, "n/sys/class/infiniband/mlx5_7/ports/1/counters/port_xmit_wait"), "0\n");
+    }
+    kit_free(kit);
+}
+
 static void test_without_the_driver(void **state)
 {
     (void)state;
@@ -414,6 +436,7 @@ int main(void)
         cmocka_unit_test(test_aer),
         cmocka_unit_test(test_mig_minors),
         cmocka_unit_test(test_infiniband),
+        cmocka_unit_test(test_network_traffic),
         cmocka_unit_test(test_without_the_driver),
         cmocka_unit_test(test_devices),
         cmocka_unit_test(test_same_image_same_bytes),

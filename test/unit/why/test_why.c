@@ -18,7 +18,7 @@
 #include "sim/core/kinds.h"
 #include "sim/core/num.h"
 
-enum { PHASES = 4, PROCESSES = 4, PEERS = 8, SLOTS = 100, STALLS = 5, SIBLINGS = 2 };
+enum { PHASES = 4, PROCESSES = 4, PEERS = 8, SLOTS = 100, STALLS = 5, SIBLINGS = 2, ADAPTERS = 3 };
 
 typedef enum Board { H100, A100_DCGM, A100, T4, MIG, BLIND } Board;
 
@@ -41,6 +41,7 @@ typedef struct Labelled {
     double pcie; /* GB/s received, over those of the kind */
     double peers[PEERS];
     WhyStall stalls[STALLS];
+    WhyAdapter adapters[ADAPTERS];
     WhySibling siblings[SIBLINGS]; /* beside a slice that has a seventh of the board */
     ActivityWord activity_word;    /* put in by incidents and peers; 0: what the readings say */
     ActivityCause activity_cause;
@@ -217,6 +218,9 @@ static void judge(const Labelled *l, Rig *rig, Why *ret)
     rig->in.siblings = l->siblings;
     while (rig->in.sibling_count < SIBLINGS && l->siblings[rig->in.sibling_count].owner)
         rig->in.sibling_count++;
+    rig->in.adapters = l->adapters;
+    while (rig->in.adapter_count < ADAPTERS && l->adapters[rig->in.adapter_count].name)
+        rig->in.adapter_count++;
     rig->in.board_sm = rig->activity.sm_active / 7;
     rig->in.board_power = NAN;
     why_decide(&rig->in, ret);
@@ -314,7 +318,7 @@ static bool may_answer(const Activity *a, WhyCause cause)
                cause != WHY_STUCK && cause != WHY_LAUNCHES && cause != WHY_COLLECTIVE && cause != WHY_OTHER_RANK;
     default:
         if (a->cause == ACTIVITY_CAUSE_COLLECTIVE)
-            return cause == WHY_COLLECTIVE || cause == WHY_STUCK;
+            return cause == WHY_COLLECTIVE || cause == WHY_STUCK || cause == WHY_NETWORK;
         if (a->cause == ACTIVITY_CAUSE_OTHER_RANK)
             return cause == WHY_OTHER_RANK;
         if (a->cause == ACTIVITY_CAUSE_INPUT && cause == WHY_LAUNCHES)
@@ -395,6 +399,34 @@ static void a_short_window_is_never_certain(void **state)
     assert_int_equal(why.verdicts[0].confidence, WHY_MEDIUM);
 }
 
+/* Advice names what to set, not only what to want. */
+static void advice_names_the_setting(void **state)
+{
+    static const struct {
+        WhyCause cause;
+        const char *settings[3];
+    } named[] = {
+        {WHY_CHECKPOINT, {"checkpoint interval", "async_save"}},
+        {WHY_NO_TENSOR_CORES, {"torch.autocast", "set_float32_matmul_precision"}},
+        {WHY_DEVICE_MEMORY, {"larger batch", "torch.compile"}},
+        {WHY_SMALL_BATCH, {"batch size", "MPS"}},
+        {WHY_LAUNCHES, {"torch.compile", "CUDA graphs"}},
+        {WHY_INPUT, {"num_workers", "pin_memory", "cpus-per-task"}},
+        {WHY_PCIE, {"pin_memory", "numactl", "non_blocking"}},
+        {WHY_NETWORK, {"NCCL_IB_HCA", "NCCL_SOCKET_IFNAME", "bucket_cap_mb"}},
+        {WHY_COLLECTIVE, {"TORCH_NCCL_TRACE_BUFFER_SIZE", "TORCH_NCCL_DUMP_ON_TIMEOUT"}},
+        {WHY_THROTTLED, {"nvidia-smi -pl"}},
+        {WHY_NEIGHBOUR, {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "MIG"}},
+        {WHY_MEMORY_FULL, {"PYTORCH_CUDA_ALLOC_CONF", "gpu_memory_utilization"}},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(named); i++)
+        for (size_t k = 0; k < ARRAY_LEN(named[i].settings) && named[i].settings[k]; k++)
+            if (!strstr(why_causes[named[i].cause].advice, named[i].settings[k]))
+                fail_msg("%s does not name %s", why_causes[named[i].cause].key, named[i].settings[k]);
+}
+
 static void each_cause_is_known_by_its_key(void **state)
 {
     (void)state;
@@ -445,7 +477,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_case_has_its_cause),           cmocka_unit_test(what_is_busy_and_idle_is_said_so),
         cmocka_unit_test(it_never_contradicts_the_activity), cmocka_unit_test(a_short_window_is_never_certain),
-        cmocka_unit_test(each_cause_is_known_by_its_key),
+        cmocka_unit_test(each_cause_is_known_by_its_key),    cmocka_unit_test(advice_names_the_setting),
     };
 
     if (argc > 1 && strcmp(argv[1], "matrix") == 0)

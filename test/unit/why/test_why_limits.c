@@ -775,6 +775,51 @@ static void a_board_is_shared_by_its_power(void **state)
     assert_int_equal(decide()->cause, WHY_THROTTLED); /* hot, whoever works */
 }
 
+/* What the adapters carry says whether it is the network or NVLink. */
+static void adapters_tell_the_network_from_nvlink(void **state)
+{
+    WhyAdapter adapters[] = {
+        {"idle", 1, 1, 50e9, 0, 0}, {"mlx5_7", 5e9, 25e9, 50e9, 3, 0}, {"blind", 90e9, 1, NAN, 0, 0}};
+    const Numbers exchange = {.sm = .2, .util = 1, .tensor = .01, .link = 50e9};
+
+    (void)state;
+    reset(ACTIVITY_WORKING, ACTIVITY_CAUSE_NONE);
+    put_seconds(10, &exchange);
+    assert_int_equal(decide()->cause, WHY_NETWORK);
+    assert_non_null(strstr(decide()->text, "counters are not to be read on this node"));
+    rig.in.adapters = adapters;
+    rig.in.adapter_count = ARRAY_LEN(adapters);
+    assert_non_null(strstr(decide()->text, "adapter mlx5_7 carries 50 % of its link"));
+    assert_int_equal(decide()->confidence, WHY_MEDIUM);
+    assert_true(is_near(cited_of("received", "mlx5_7"), 25e9) && is_near(cited_of("link", "mlx5_7"), 50e9) &&
+                is_near(cited_of("packets sent again, per second", "mlx5_7"), 3));
+    assert_true(isnan(cited_of("congestion notices, per second", "mlx5_7")));
+    adapters[1].received = nextafter(25e9, 0);
+    assert_non_null(strstr(decide()->text, "no adapter is full here; the fullest, mlx5_7,"));
+    adapters[1].sent = 37.5e9; /* in one direction, the fuller */
+    assert_int_equal(decide()->confidence, WHY_HIGH);
+    adapters[1].sent = nextafter(37.5e9, 0);
+    assert_int_equal(decide()->confidence, WHY_MEDIUM);
+    adapters[1].sent = adapters[1].received = 1e9;
+    assert_non_null(strstr(decide()->text, "at rest, so it is NVLink"));
+    adapters[1].sent = nextafter(1e9, 2e9);
+    assert_non_null(strstr(decide()->text, "no adapter is full here"));
+    /* Kernels that spin while an adapter is full: a collective that hangs is not excluded. */
+    reset(ACTIVITY_WAITING, ACTIVITY_CAUSE_COLLECTIVE);
+    put_seconds(40, &(Numbers){.sm = .1, .util = 1, .tensor = .001, .dram = .001});
+    rig.in.adapters = adapters;
+    rig.in.adapter_count = ARRAY_LEN(adapters);
+    assert_int_equal(decide()->cause, WHY_COLLECTIVE);
+    adapters[1].sent = 25e9;
+    assert_int_equal(decide()->cause, WHY_NETWORK);
+    assert_int_equal(decide()->confidence, WHY_MEDIUM);
+    assert_int_equal(decide()->between[0], WHY_COLLECTIVE);
+    assert_non_null(strstr(decide()->text, "yet it waits for the network: adapter mlx5_7 carries 50 %"));
+    adapters[1].sent = nextafter(25e9, 0);
+    assert_int_equal(decide()->cause, WHY_COLLECTIVE);
+    assert_int_equal(decide()->confidence, WHY_HIGH);
+}
+
 static void put_stalls(WhyStall *stalls, size_t count, double every_s, double length_s, double written)
 {
     for (size_t i = 0; i < count; i++)
@@ -1071,6 +1116,7 @@ int main(void)
         cmocka_unit_test(neighbours_without_samples_are_a_guess),
         cmocka_unit_test(a_board_is_shared_by_its_power),
         cmocka_unit_test(checkpoints_have_a_rhythm),
+        cmocka_unit_test(adapters_tell_the_network_from_nvlink),
         cmocka_unit_test(the_host_is_blamed_by_its_numbers),
         cmocka_unit_test(a_rank_stands_apart_by_its_sm_activity),
         cmocka_unit_test(what_cannot_be_told_apart_is_listed),

@@ -406,6 +406,38 @@ static void checkpoints_are_found_by_their_rhythm(void **state)
     assert_int_equal(rig->gpus[0].verdicts->count, 1);
 }
 
+/* Rates of adapters are of the last half minute to minute, and begin anew with counters that fall. */
+static void adapters_are_followed_from_look_to_look(void **state)
+{
+    static Facts facts;
+    NodeGpu *gpu = &rig->gpus[0];
+
+    (void)state;
+    memset(&facts, 0, sizeof facts);
+    facts.adapter_count = 1;
+    facts.adapters[0] = (FactsAdapter){.name = "mlx5_0", .link = 50e9, .sent_bytes = 1000, .received_bytes = 1000};
+    rig->snapshot.facts = &facts;
+    gpu->activity = (Activity){.word = ACTIVITY_WAITING, .cause = ACTIVITY_CAUSE_COLLECTIVE};
+    for (int i = 0; i < 100; i++) {
+        put(gpu, METRIC_PROF_PIPE_TENSOR_ACTIVE, 0);
+        facts.adapters[0].sent_bytes += UINT64_C(40000000000);
+        if (i % 10 == 0)
+            facts.time_ns = rig->node.time_ns + NS_PER_S;
+        run(1, .1, 0, 1);
+        assert_int_equal(first(0)->cause, i < 10 ? WHY_COLLECTIVE : WHY_NETWORK);
+    }
+    assert_non_null(strstr(first(0)->text, "adapter mlx5_0 carries 8"));
+    facts.adapters[0].sent_bytes = 0; /* the adapter was reset */
+    facts.time_ns = rig->node.time_ns;
+    run(1, .1, 0, 1);
+    assert_int_equal(first(0)->cause, WHY_COLLECTIVE);
+    for (int i = 0; i < 70; i++) { /* and it carries nothing from now on */
+        facts.time_ns = rig->node.time_ns + NS_PER_S;
+        run(1, .1, 0, 1);
+        assert_int_equal(first(0)->cause, WHY_COLLECTIVE);
+    }
+}
+
 /* The board's power and clock, and who has its other instance at work. */
 static void a_slice_is_slowed_by_its_board(void **state)
 {
@@ -516,6 +548,7 @@ int main(void)
         TEST(ranks_are_those_of_a_job_pod_or_container),
         TEST(checkpoints_are_found_by_their_rhythm),
         TEST(a_slice_is_slowed_by_its_board),
+        TEST(adapters_are_followed_from_look_to_look),
         TEST(all_that_is_read_is_wanted),
     };
 
