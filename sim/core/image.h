@@ -140,8 +140,8 @@ typedef struct SimPhase {
 typedef enum SimCgroups { SIM_CGROUPS_SYSTEMD, SIM_CGROUPS_CGROUPFS, SIM_CGROUPS_V1 } SimCgroups; /* who names them */
 
 /* Where a monitor sees the processes of works: in /proc and in the driver's lists, in the lists alone, or in neither.
- * For a caller in another pid namespace the driver leaves out processes that have no pid there (open-gpu-kernel-modules,
- * gpuGetProcWithObject_IMPL). */
+ * For a caller in another pid namespace the driver leaves out processes that have no pid there
+ * (open-gpu-kernel-modules, gpuGetProcWithObject_IMPL). */
 typedef enum SimPids { SIM_PIDS_SEEN, SIM_PIDS_UNSEEN, SIM_PIDS_UNLISTED } SimPids;
 
 typedef enum SimProcType { SIM_PROC_COMPUTE, SIM_PROC_GRAPHICS, SIM_PROC_MPS } SimProcType;
@@ -425,9 +425,9 @@ typedef struct SimImage {
     uint32_t layout, generation; /* driver generation: 535, 550, 590, 610 */
     uint64_t bytes;
     char scenario[SIM_NAME_MAX], driver[32], nvml[48], hostname[SIM_NAME_MAX], kernel_log[256], root[256];
-    uint32_t cuda_version; /* 13010 */
-    uint32_t cgroups;      /* SimCgroups */
-    uint32_t pids;         /* SimPids */
+    uint32_t cuda_version;     /* 13010 */
+    uint32_t cgroups;          /* SimCgroups */
+    uint32_t pids;             /* SimPids */
     uint32_t network_permille; /* of its link that each network adapter carries in each direction, from time 0 on */
     uint32_t gpu_count, board_count, work_count;
     uint64_t seed;

@@ -24,7 +24,7 @@ typedef struct TopArgs {
 static const char *const generation_names[] = {"by-driver", "535", "550", "590", "610", NULL};
 static const uint32_t generations[] = {0, 535, 550, 590, 610};
 static const char *const cgroups_names[] = {"systemd", "cgroupfs", "v1", NULL}; /* by SimCgroups */
-static const char *const pids_names[] = {"seen", "unseen", "unlisted", NULL}; /* by SimPids */
+static const char *const pids_names[] = {"seen", "unseen", "unlisted", NULL};   /* by SimPids */
 
 #define NODE(k, type, member, hi, n, d, h)                                                                             \
     {                                                                                                                  \
@@ -40,7 +40,8 @@ static const Field node_fields[] = {
          "who names the cgroups of containers: systemd, the runtimes themselves, the same in version 1"),
     NODE("pids", FIELD_ENUM, pids, 0, pids_names, "seen",
          "processes of works: in /proc, in the driver's lists alone, or (another pid namespace) in neither"),
-    NODE("network", FIELD_DOUBLE, network, 1, NULL, "0", "part of its link that each network adapter carries in each direction"),
+    NODE("network", FIELD_DOUBLE, network, 1, NULL, "0",
+         "part of its link that each network adapter carries in each direction"),
     NODE("start", FIELD_TEXT, start, 0, NULL, "2026-01-05T08:00:00Z", "wall clock at time 0, or now"),
 };
 #define TOP(k, type, fl, member, h)                                                                                    \
@@ -55,7 +56,8 @@ static const Field top_fields[] = {
     TOP("at", FIELD_NODE, 0, at, "what happens when"),
     TOP("truth", FIELD_NODE, FIELD_NEEDED, truth, "what a right monitor concludes; [] for nothing"),
     TOP("given", FIELD_NODE, 0, given, "who is given which device, for tests that stand in for a workload manager"),
-    TOP("owners", FIELD_NODE, 0, owners, "whose the time of each device is; where it is given, all other time is nobody's"),
+    TOP("owners", FIELD_NODE, 0, owners,
+        "whose the time of each device is; where it is given, all other time is nobody's"),
 };
 static const FieldSet node_set = {node_fields, ARRAY_LEN(node_fields), "'node'"};
 static const FieldSet top_set = {top_fields, ARRAY_LEN(top_fields), "a scenario"};
@@ -83,9 +85,10 @@ uint32_t scenario_cuda(const char *driver)
     static const struct {
         long branch;
         uint32_t cuda;
-    } rows[] = {{610, 13030}, {595, 13020}, {590, 13010}, {580, 13000}, {575, 12090}, {570, 12080}, {565, 12070}, {560, 12060}, {555, 12050},
-                {550, 12040}, {545, 12030}, {535, 12020}, {530, 12010}, {525, 12000}, {520, 11080}, {515, 11070},
-                {510, 11060}, {495, 11050}, {470, 11040}, {465, 11030}, {460, 11020}, {455, 11010}};
+    } rows[] = {{610, 13030}, {595, 13020}, {590, 13010}, {580, 13000}, {575, 12090}, {570, 12080},
+                {565, 12070}, {560, 12060}, {555, 12050}, {550, 12040}, {545, 12030}, {535, 12020},
+                {530, 12010}, {525, 12000}, {520, 11080}, {515, 11070}, {510, 11060}, {495, 11050},
+                {470, 11040}, {465, 11030}, {460, 11020}, {455, 11010}};
     long branch = strtol(driver, NULL, 10);
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)
         if (branch >= rows[i].branch)

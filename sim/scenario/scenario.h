@@ -19,7 +19,7 @@ enum {
     SCENARIO_THEN_MAX = 16,    /* changes of one work */
     SCENARIO_STEPS_MAX = 2048, /* entries of `at` */
     SCENARIO_TRUTHS_MAX = 64,
-    SCENARIO_OWNERS_MAX = 256, /* entries of `owners`, of `given` */
+    SCENARIO_OWNERS_MAX = 256,            /* entries of `owners`, of `given` */
     SCENARIO_OPS_MAX = SIM_OP_MAX - 1024, /* what remains is for injections and clients */
 };
 
@@ -52,7 +52,7 @@ typedef struct ScenarioWork {
     int32_t gpu, mig, job, before;
     uint32_t rank, ranks, uid, pid, mps;
     uint32_t live_pid; /* of an injected work: a living process of the machine; 0: none */
-    uint32_t draw; /* seed of its course */
+    uint32_t draw;     /* seed of its course */
     double memory_mib, leak_mib_per_s, slow, step_s, intensity, load, offset_s;
     uint64_t start_ns, stop_ns; /* SIM_FOREVER: runs on */
 } ScenarioWork;

@@ -570,15 +570,15 @@ HostUnlisted host_unlisted(const Host *host)
     const Unlisted *u = &host->known.unlisted;
     const bool all = host->known.facts.all_tasks;
 
-    return (HostUnlisted){
-        .holders = {u->holders.at, u->holders.len, host->known.facts.time_ns},
-        .holders_why = !u->wanted  ? ""
-                       : !all      ? "the processes of the whole node are not visible here (a pod needs hostPID)"
-                       : u->denied ? "the open files of other users' processes cannot be read: that needs root"
-                                   : "",
-        .devices = u->devices.at,
-        .device_count = u->devices.len,
-        .steps_told = all && u->slurmd && !u->environ_denied};
+    return (HostUnlisted){.holders = {u->holders.at, u->holders.len, host->known.facts.time_ns},
+                          .holders_why =
+                              !u->wanted  ? ""
+                              : !all      ? "the processes of the whole node are not visible here (a pod needs hostPID)"
+                              : u->denied ? "the open files of other users' processes cannot be read: that needs root"
+                                          : "",
+                          .devices = u->devices.at,
+                          .device_count = u->devices.len,
+                          .steps_told = all && u->slurmd && !u->environ_denied};
 }
 
 ProcessList host_processes(const Host *host)
