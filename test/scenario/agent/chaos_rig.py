@@ -175,7 +175,7 @@ class Ages(threading.Thread):
             return
         now, page = time.monotonic(), Page(text)
         up = {int(l["gpu"]) for l, v in page.all("stoker_gpu_up") if v and "gpu" in l}
-        ages = {int(l["gpu"]): v / PERIOD_S for l, v in page.all("stoker_gpu_last_sample_age_seconds")}
+        ages = {int(l["gpu"]): v / PERIOD_S for l, v in page.all("stoker_gpu_last_sample_age_seconds") if "gpu" in l}
         for gpu in set(range(GPUS)) - hung:
             if changes[gpu] == self.changes[gpu] and agent is self.place.agent:
                 self.look_at(gpu, gpu in up, ages.get(gpu), (now - started) * SPEED / PERIOD_S)
@@ -326,6 +326,7 @@ class Chaos:
 
     def calm(self):
         """The clients go, and the agent is well."""
+        assert self.ages.is_alive()
         for one in [*self.hostile, self.ages]:
             one.stop()
         until(lambda: self.agent.get("/health")[0] == 200, self.agent.log_text)

@@ -1,13 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""arm64: it builds there without a warning, with a cross compiler and Debian's libraries, its trace suites pass under qemu-user, and
-its Debian packages are built."""
-import re
-
+"""arm64: it builds there without a warning, with a cross compiler and Debian's libraries, its C suites pass under qemu-user, and its
+Debian packages are built."""
 import pytest
 
 pytestmark = pytest.mark.slow("builds for arm64 in a root, and runs tests under emulation")
 
-SUITES = r"trace|base-(err|str|json|number|gzip|yaml)|nccl"  # what needs no kernel interface that emulation lacks
+UNFIT = {  # what emulation cannot run
+    "client-storm": "starts itself anew: the kernel has no loader for arm64",
+    "dcgm engine": "starts itself anew: the kernel has no loader for arm64",
+    "sim-core-killed": "a mutex of a killed process: qemu-user has no robust lists",
+    "sim-node-lend": "the command line in /proc is the emulator's",
+    "supervisor processes": "starts a sampler: the kernel has no loader for arm64",
+    "supervisor scan": "the memory in /proc is the emulator's",
+    "truths": "plays days: too slow under emulation",
+}
 
 
 @pytest.fixture(scope="module")
@@ -25,12 +31,11 @@ def test_it_builds_without_a_warning(inside):
     assert "aarch64" in inside("readelf -h /build/stoker | grep Machine").lower()
 
 
-def test_its_trace_suites_pass(inside):
+def test_its_c_suites_pass(inside):
     names = [line.split(" / ")[-1] for line in inside("meson test -C /build --no-rebuild --list 2>/dev/null").splitlines() if " / " in line]
-    chosen = [name for name in names if re.match(SUITES, name)]
-    assert len(chosen) > 20
-    words = " ".join(f"'{name}'" for name in chosen)
-    inside(f"cd /src && meson test -C /build --no-rebuild --print-errorlogs --timeout-multiplier 20 {words}")
+    assert UNFIT.keys() <= set(names) and len(names) > 200
+    words = " ".join(f"'{name}'" for name in names if name not in UNFIT)
+    inside(f"cd /src && meson test -C /build --no-rebuild --print-errorlogs --timeout-multiplier 20 --num-processes 2 {words}")
 
 
 def test_its_packages_are_built_and_its_program_runs(inside, version):

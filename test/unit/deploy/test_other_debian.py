@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The other supported Debian, in a root of its own: the tree builds there without a warning, the C tests and those of HTTP and TLS
-pass, and an agent on the simulated node answers a scrape. The root stays in the build folder, so that a second run only builds what has changed."""
+"""The other supported Debian, in a root of its own: the tree builds there without a warning, the C tests and those of HTTP, TLS and
+gRPC pass, and an agent on the simulated node answers a scrape. The root stays in the build folder, so that a second run only builds what has changed."""
 import re
 
 import pytest
@@ -37,9 +37,17 @@ def test_the_c_tests_pass(inside):
     inside("cd /src && meson test -C build --no-rebuild --print-errorlogs --timeout-multiplier 10")
 
 
-def test_the_tests_of_http_and_tls_pass(inside):
+def run_tests(inside, paths):
     inside("cd /src && STOKER_BUILD=$PWD/build PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 -m pytest -q -p no:cacheprovider --import-mode=importlib -n 2 "
-           "test/unit/http test/unit/fetch test/unit/alert test/scenario/agent/test_doors.py")
+           + paths)
+
+
+def test_the_tests_of_http_and_tls_pass(inside):
+    run_tests(inside, "test/unit/http test/unit/fetch test/unit/alert test/scenario/agent/test_doors.py")
+
+
+def test_the_tests_of_grpc_and_the_cluster_pass(inside):
+    run_tests(inside, "test/unit/podresources test/scenario/agent/test_cluster.py test/scenario/agent/test_kubelet.py test/scenario/agent/test_who_kubelet.py")
 
 
 def test_an_agent_answers_a_scrape(inside):
