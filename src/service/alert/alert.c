@@ -427,7 +427,7 @@ int alerts_reconfigure(Alerts *alerts, const YamlNode *node, const Catalogue *ca
 
 /* --- starting and ending ------------------------------------------------------------------------------------------ */
 
-/* False: its receiver is gone, or it is unreadable. */
+/* False: its receiver is gone or is another one of this name, or it is unreadable. */
 static bool restore_delivery(Alerts *alerts, const JournalNews *news)
 {
     Receiver *receiver = find_receiver(alerts, news->receiver);
@@ -435,8 +435,8 @@ static bool restore_delivery(Alerts *alerts, const JournalNews *news)
     Incident incident;
     AlertItem *item;
 
-    if (receiver && reports_are_kept_by(news->key))
-        return reports_restore(receiver, news->key, news->text);
+    if (reports_are_kept_by(news->key))
+        return receiver && receiver->kind == RECEIVER_WEBHOOK && reports_restore(receiver, news->key, news->text);
     if (!receiver || delivery_read_kept(news->text, &kept, &incident) < 0)
         return false;
     item = map_get(&alerts->items, incident.id);

@@ -101,6 +101,23 @@ def test_kill_loses_none(start, hook):
     assert sorted(names(hook.delivered())) == ["r1", "r2"] and hook.delivered()[0].json["report"] == {**REPORT, "id": "r1"}
 
 
+def test_another_receiver_of_the_name_gets_none(start, hook):
+    hook = hook()
+    hook.say("hang")
+    driver = start(config(hook))
+    report(driver)
+    hook.wait(1)
+    driver.wait_outbox(lambda kept: len(kept) == 1)
+    driver.kill()
+    driver = start(f"""
+receivers: {{bills: {{alertmanager: {{urls: ["{hook.url}"]}}}}}}
+routes: []
+""")
+    driver.wait_outbox(lambda kept: not kept)
+    driver.end(grace_ms=10000)
+    assert len(hook.posts) == 1
+
+
 def test_only_what_is_older_than_keep_is_given_up(start, hook):
     hook = hook()
     hook.down()
