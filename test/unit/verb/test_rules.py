@@ -11,13 +11,13 @@ import yaml
 def promtool(fetched):
     path = fetched("prometheus") / "usr/bin/promtool"
     return lambda *words, **more: subprocess.run([path, *map(str, words)], capture_output=True, text=True, check=False,
-                                                 timeout=300, **more)
+                                                 timeout=1800, **more)
 
 
 @pytest.fixture
 def rules(stoker):
     return lambda *words: subprocess.run([stoker, "rules", *map(str, words)], capture_output=True, text=True, check=False,
-                                         timeout=300)
+                                         timeout=1800)
 
 
 @pytest.fixture
