@@ -1,10 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """The agent's verdicts against what is planted: every scenario of the simulator played fast, class by class; and two storms,
-of kernel lines and of corrected memory errors, with what they open and what they cost; and `stoker why` on labelled
-scenarios (test/unit/why/cases.def).
+of kernel lines and of corrected memory errors, with what they open and what they cost; `stoker why` on labelled
+scenarios (test/unit/why/cases.def); and every scenario with an agent that is ended at random moments.
 
-usage: verdicts.py BUILD [--only scenarios|storms|why] [--scenario NAME]... [--write]
+usage: verdicts.py BUILD [--only scenarios|restarts|storms|why] [--scenario NAME]... [--seed N] [--write]
                                               --write puts the result into docs/measurements.md
 
 A finding that differs from the truth is printed with its evidence. Nothing here passes or fails: goals stand beside the
@@ -13,6 +13,7 @@ import concurrent.futures
 import fcntl
 import json
 import os
+import random
 import resource
 import subprocess
 import sys
@@ -218,6 +219,23 @@ def verdicts(results):
     text += f"\n\n{rest} more truths are about how well work runs (starved, hung, straggling), which is no fault of a thing."
     wrong = [f"- {r['name']}: {remark.split(': {')[0]}" for r in results for remark in r["remarks"]]
     return text + ("\n\nNot as planted:\n\n" + "\n".join(wrong) if wrong else "") + "\n"
+
+
+# -- restarts ---------------------------------------------------------------------------------------------------------
+
+def restarts(build, names, seed):
+    """What test/scenario/truths says of agents that are ended at random moments, under a clock that is pushed."""
+    command = [build / "test/scenario/truths/truths", ROOT / "sim/data/scenarios", ROOT / "sim/data/boards", build / "sim/nvml",
+               build / "src/source/nvml/stoker-sampler", "--restarts", str(seed), *(names or [])]
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False)
+    *lines, total = done.stdout.splitlines()
+    assert total.startswith("# seed "), done.stdout
+    left_out = [line.split(" - ")[1].replace(" # SKIP", ":") for line in lines if "# SKIP" in line]
+    wrong = [f"    {line}" for line in lines if not line.startswith(("ok ", "1.."))]
+    return ("The agent is killed or stopped at random moments and started again up to a minute later, with its journal or a fresh one, "
+            "and all\nGPUs are reset at times while none runs. False is what is told and not planted, or stands four minutes after a "
+            f"reset that ends it.\n\n{total[2:]}.\n\nNot played: {'; '.join(left_out)}.\n"
+            + ("\n" + "\n".join(wrong) + "\n" if wrong else ""))
 
 
 # -- storms -----------------------------------------------------------------------------------------------------------
@@ -459,7 +477,8 @@ def table(head, rows):
 
 def main():
     parser = bench.parser(__doc__)
-    parser.add_argument("--only", choices=("scenarios", "storms", "why"))
+    parser.add_argument("--only", choices=("scenarios", "restarts", "storms", "why"))
+    parser.add_argument("--seed", type=int, help="of the restarts' random moments; default: another one each time")
     parser.add_argument("--scenario", action="append", help="play this one only")
     args = parser.parse_args()
     stoker = args.build / "stoker"
@@ -467,6 +486,9 @@ def main():
     parts = []
     if args.only in (None, "scenarios"):
         parts.append(f"### Scenarios\n\n{verdicts(play_all(stoker, args.scenario))}")
+    if args.only in (None, "restarts"):
+        seed = random.randrange(1_000_000) if args.seed is None else args.seed
+        parts.append(f"### Restarts and repaired faults\n\n{restarts(args.build, args.scenario, seed)}")
     if args.only in (None, "why") and not args.scenario:
         parts.append(f"### Why\n\n{causes(args.build)}")
     if args.only in (None, "storms") and not args.scenario:

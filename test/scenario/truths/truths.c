@@ -5,7 +5,13 @@
  * be found with its cause, action and route, and nothing else may be told. Where a scenario says whose the time of its
  * GPUs is, the ledger of each second is held against that. One process per scenario.
  *
- *     truths SCENARIOS BOARDS LIBRARIES SAMPLER [--save FOLDER] [NAME...]    LIBRARIES holds r535, r550, r590, r610
+ * With --restarts the agent has a journal and is ended at random moments, by SIGKILL or as SIGTERM ends it; the next
+ * one comes up to a minute later, with that journal or a fresh one. Sometimes all GPUs are reset while none runs, also
+ * before the first one. What an agent tells has to be planted, and what a reset repairs must not stand behind it.
+ *
+ *     truths SCENARIOS BOARDS LIBRARIES SAMPLER [--save FOLDER | --restarts SEED] [NAME...]
+ *
+ * LIBRARIES holds r535, r550, r590, r610.
  */
 #include <errno.h>
 #include <limits.h>
@@ -13,11 +19,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/map.h"
 #include "base/cleanup.h"
 #include "sim/core/control.h"
 #include "sim/node/node.h"
@@ -73,6 +83,19 @@ static const struct {
 } extra[] = {{"gpu-missing-after-boot", "--gpus-expected", "8"},
              {"log-unreadable", "--journalctl", "/nowhere/journalctl"}};
 
+/* An incident as it was last, and by which of the agents that came one after another. */
+typedef struct Seen {
+    Incident incident;
+    int agent;
+} Seen;
+
+/* What was done to the agents of a scenario. */
+typedef struct Restarts {
+    int kills, stops, fresh; /* SIGKILL, SIGTERM; of those, followed by a journal that is empty */
+    int repairs, early;      /* all GPUs were reset while no agent ran; of those, before the first one */
+    int pages, tickets;      /* false ones */
+} Restarts;
+
 typedef struct Play {
     Arena arena;
     const Scenario *scenario;
@@ -85,17 +108,26 @@ typedef struct Play {
     Sampling sampling;
     Store *store;
     Triage triage;
+    Catalogue *catalogue;
+    const char *journal;
     Activities *activities;
-    Whose *whose; /* NULL: the scenario says nothing of owners */
+    Whose *whose;     /* NULL: the scenario says nothing of owners */
     uint64_t time_ns; /* since the start */
     int wrong_activities;
-    Incident seen[SEEN_MAX]; /* each as it was last */
+    Seen seen[SEEN_MAX];
     size_t seen_count;
+    int agent;            /* counts those that were started, where they are restarted; else 0 */
+    uint64_t repaired_ns; /* all GPUs were reset at this time; 0: never */
+    uint64_t earlier_ns;  /* and the time before that */
+    uint64_t draw;        /* of random moments */
+    Restarts restarts;
     bool met[SCENARIO_TRUTHS_MAX]; /* truths for which an incident stood with their verdict, at some time */
 } Play;
 
 typedef struct Paths {
     const char *scenarios[2], *boards[2], *libraries, *sampler, *save;
+    bool restarts;
+    uint64_t seed;
 } Paths;
 
 /* --- a scenario's run --- */
@@ -131,15 +163,27 @@ static void build_node(Play *play, const Paths *paths, const char *name, const c
         fail("%s", err.text);
     setenv("STOKER_SIM", image, 1);
     setenv("STOKER_ROOT", root, 1);
-    play->whose = whose_new(play->scenario, play->image, root);
+    play->whose = paths->restarts ? NULL : whose_new(play->scenario, play->image, root);
+    play->journal = "none";
+}
+
+static void load_catalogue(Play *play)
+{
+    char *argv[] = {"agent"};
+    AgentConfig *config = NULL;
+    Err err = {0};
+
+    if (agent_config_load(1, argv, NULL, &config, &err) < 0 ||
+        faults_load(&config->o.fault_files, &config->set, &play->catalogue, &err) < 0)
+        fail("%s", err.text);
 }
 
 static void open_agent(Play *play, const Paths *paths, const char *name)
 {
     char *library = arena_printf(&play->arena, "%s/r%u/libnvidia-ml.so.1", paths->libraries, play->image->generation);
-    char *argv[20] = {"agent",
+    char *argv[22] = {"agent",
                       "--journal",
-                      "none",
+                      (char *)(uintptr_t)play->journal,
                       "--driver-library",
                       library,
                       "--sample-fast",
@@ -150,9 +194,11 @@ static void open_agent(Play *play, const Paths *paths, const char *name)
                       "10s",
                       "--sample-blocking",
                       "60s",
+                      "--journal-patience",
+                      "60s", /* the disk works in real time */
                       "--sampler-program",
                       (char *)(uintptr_t)paths->sampler};
-    int argc = 15;
+    int argc = 17;
     BoardPlan plan = {0};
     Err err = {0};
 
@@ -172,6 +218,7 @@ static void open_agent(Play *play, const Paths *paths, const char *name)
         fail("%s", err.text);
     triage_add_wanted(&play->triage, &plan);
     activities_add_wanted(plan.wanted);
+    metric_set_add(plan.wanted, METRIC_TOTAL_ENERGY_CONSUMPTION); /* as the agent does: it tells resets */
     play->activities = activities_new();
     memcpy(plan.period_ns, play->config->exporter.period_ns, sizeof plan.period_ns);
     board_set_plan(play->sampling.board, &plan);
@@ -191,6 +238,9 @@ static bool fits(const Play *play, const Incident *incident, const ScenarioTruth
 
     if (strcmp(incident->class, truth_class_name(truth->fault)) != 0)
         return false;
+    if (none && incident->device.kind == DEVICE_GPU &&
+        incident->device.has_pci) /* an agent that began behind the fault may know its address alone */
+        return truth->gpus != 0;
     if (none)
         return truth->gpus == 0 || truth->gpus == all || strcmp(incident->class, "gpu-missing") == 0;
     return incident->device.index < 64 && truth->gpus >> incident->device.index & 1;
@@ -199,11 +249,12 @@ static bool fits(const Play *play, const Incident *incident, const ScenarioTruth
 static void list_seen(const Play *play)
 {
     for (size_t i = 0; i < play->seen_count; i++) {
-        const Incident *in = &play->seen[i];
+        const Incident *in = &play->seen[i].incident;
 
-        printf("  seen: %s, gpu %d, code %d, %s, %s, route %s, %s, ended: %s: %s\n", in->class, (int)in->device.index,
-               in->code, fault_causes[in->cause].key, fault_actions[in->action].key, fault_routes[in->route].key,
-               incident_states[in->state].key, incident_ends[in->end].key, in->title);
+        printf("  seen%s: %s, gpu %d, code %d, %s, %s, route %s, %s, ended: %s: %s\n",
+               play->agent ? arena_printf((Arena *)(uintptr_t)&play->arena, " by %d", play->seen[i].agent) : "",
+               in->class, (int)in->device.index, in->code, fault_causes[in->cause].key, fault_actions[in->action].key,
+               fault_routes[in->route].key, incident_states[in->state].key, incident_ends[in->end].key, in->title);
     }
 }
 
@@ -237,11 +288,11 @@ static void keep_seen(Play *play)
 
         if (now->state == INCIDENT_PENDING)
             continue;
-        while (k < play->seen_count && strcmp(play->seen[k].id, now->id) != 0)
+        while (k < play->seen_count && strcmp(play->seen[k].incident.id, now->id) != 0)
             k++;
         if (k == SEEN_MAX)
             fail("more than %d incidents", SEEN_MAX);
-        play->seen[k] = *now;
+        play->seen[k] = (Seen){*now, play->agent};
         play->seen_count += k == play->seen_count;
     }
 }
@@ -250,7 +301,7 @@ static void note_met(Play *play)
 {
     for (size_t k = 0; k < play->scenario->truth_count; k++)
         for (size_t i = 0; i < play->seen_count && !play->met[k]; i++)
-            play->met[k] = answers(play, &play->seen[i], &play->scenario->truths[k]);
+            play->met[k] = answers(play, &play->seen[i].incident, &play->scenario->truths[k]);
 }
 
 /* What lies around the driver: /proc, /sys and the kernel log. */
@@ -281,8 +332,9 @@ static void check_job(Play *play, const NodeGpu *gpu, const ScenarioTruth *truth
         (a->word == ACTIVITY_FREE || a->word == ACTIVITY_UNUSABLE)) /* the rank that the others wait for */
         return;
     if (play->wrong_activities++ == 0)
-        printf("  GPU %u, %s, is %s (%s) after %llu s: %s\n", index, job_activities[i].class, activity_words[a->word].key,
-               activity_causes[a->cause].key, (unsigned long long)(play->time_ns / NS_PER_S), a->text);
+        printf("  GPU %u, %s, is %s (%s) after %llu s: %s\n", index, job_activities[i].class,
+               activity_words[a->word].key, activity_causes[a->cause].key,
+               (unsigned long long)(play->time_ns / NS_PER_S), a->text);
 }
 
 /* A GPU that a fatal incident takes out of use is unusable, and no other is; a job's truth is its GPUs' word. */
@@ -305,7 +357,9 @@ static void check_activity(Play *play, const NodeGpu *gpu, const Snapshot *snaps
 static void decide_activities(Play *play, const Node *node)
 {
     const Incident *open[INCIDENTS_MAX];
-    Snapshot snapshot = {.node = node, .incidents = open, .processes = host_processes(play->triage.host),
+    Snapshot snapshot = {.node = node,
+                         .incidents = open,
+                         .processes = host_processes(play->triage.host),
                          .allocations = play->triage.declared.allocations};
 
     for (size_t i = 0; i < incidents_count(play->triage.incidents); i++)
@@ -313,7 +367,7 @@ static void decide_activities(Play *play, const Node *node)
             open[snapshot.incident_count++] = incidents_at(play->triage.incidents, i);
     store_add_node(play->store, node);
     activities_update(play->activities, &snapshot, play->store);
-    for (size_t i = 0; i < node->gpu_count; i++)
+    for (size_t i = 0; i < node->gpu_count && !play->agent; i++) /* one that has just begun has no window yet */
         check_activity(play, &node->gpus[i], &snapshot);
 }
 
@@ -323,14 +377,18 @@ static void check_owners(Play *play, const Node *node)
     whose_tick(play->whose, node, play->triage.holdings, play->time_ns);
 }
 
-static void play_second(Play *play)
+static void play_node(Play *play)
 {
-    const Node *node;
-
     play->time_ns += STEP_NS;
     advance_clocks(STEP_NS);
     sim_clock_advance(play->image, STEP_NS);
     tend_node(play);
+}
+
+static void play_agent(Play *play)
+{
+    const Node *node;
+
     samplers_turn();
     for (int i = 0; i < 3; i++)
         uv_run(&play->loop, UV_RUN_NOWAIT);
@@ -348,7 +406,7 @@ static void play_second(Play *play)
 /* Truths of classes that the catalogue has not yet (what a job does) are not held here. */
 static bool is_held(const Play *play, const ScenarioTruth *truth)
 {
-    return catalogue_class(play->triage.catalogue, truth_class_name(truth->fault)) != NULL;
+    return catalogue_class(play->catalogue, truth_class_name(truth->fault)) != NULL;
 }
 
 /* Returns how many complaints were printed. */
@@ -374,7 +432,7 @@ static int check_incidents(const Play *play)
     int wrong = 0;
 
     for (size_t i = 0; i < play->seen_count; i++) {
-        const Incident *incident = &play->seen[i];
+        const Incident *incident = &play->seen[i].incident;
         bool planted = !is_told(incident) || incident->end == INCIDENT_END_MERGED;
 
         for (size_t k = 0; k < play->scenario->truth_count && !planted; k++)
@@ -427,25 +485,298 @@ static void save_seen(const Play *play, const char *folder, const char *name)
     fflush(stdout);
 }
 
+/* --- with restarts ------------------------------------------------------------------------------------------------ */
+
+#define UP_MAX_S 400
+#define DOWN_MAX_S 60
+#define DISK_S 20
+#define ENERGY_NS NS_PER_MIN
+#define LAST_NS (7 * NS_PER_MIN)   /* the last agent has so long at least */
+#define JUDGED_NS (4 * NS_PER_MIN) /* behind a repair: longer than readings are waited for */
+
+/* Less than `limit`. */
+static uint64_t draw_number(Play *play, uint64_t limit)
+{
+    play->draw = map_hash(&play->draw, sizeof play->draw, 1);
+    return play->draw % limit;
+}
+
+static void note_closed(void *self)
+{
+    *(bool *)self = true;
+}
+
+/* As SIGTERM ends it. */
+static void close_agent(Play *play)
+{
+    bool triage_closed = false, stopped = false;
+
+    triage_close(&play->triage, note_closed, &triage_closed);
+    sampling_stop(&play->sampling, note_closed, &stopped);
+    while (!triage_closed || !stopped) {
+        advance_clocks(NS_PER_MS);
+        uv_run(&play->loop, UV_RUN_NOWAIT);
+    }
+}
+
+/* The disk works in real time: not while this clock runs on for more than a few seconds. */
+static void wait_for_disk(Play *play, int *waited_s)
+{
+    JournalState state;
+
+    journal_state(play->triage.journal, &state);
+    *waited_s = state.queued > 0 ? *waited_s + 1 : 0;
+    while (*waited_s > DISK_S && state.queued > 0) {
+        usleep(200);
+        journal_state(play->triage.journal, &state);
+    }
+}
+
+/* An agent's life, a second for each byte of `fd`; ends the process. 'c' in place of a second closes it. */
+static void live(Play *play, const Paths *paths, const char *name, int fd)
+{
+    int waited_s = 0;
+    char word;
+
+    open_agent(play, paths, name);
+    while (recv(fd, &word, 1, 0) == 1 && word == 's') {
+        advance_clocks(STEP_NS);
+        play_agent(play);
+        wait_for_disk(play, &waited_s);
+        if (send(fd, &word, 1, MSG_NOSIGNAL) != 1)
+            break;
+    }
+    if (word == 'c')
+        close_agent(play);
+    fflush(NULL);
+    _exit(0);
+}
+
+/* Starts an agent and lets it run for so many seconds. */
+static pid_t run_agent(Play *play, const Paths *paths, const char *name, uint64_t seconds, int *ret_fd)
+{
+    int pair[2];
+    char word = 's';
+
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        fail("make a socket pair: %s", strerror(errno));
+    play->agent++;
+    fflush(NULL);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        close(pair[0]);
+        live(play, paths, name, pair[1]);
+    }
+    close(pair[1]);
+    while (seconds-- > 0) {
+        play_node(play);
+        if (send(pair[0], &word, 1, MSG_NOSIGNAL) != 1 || recv(pair[0], &word, 1, 0) != 1)
+            fail("agent %d ended by itself", play->agent);
+    }
+    *ret_fd = pair[0];
+    return pid;
+}
+
+static void end_agent(Play *play, pid_t pid, int fd, bool kill_it)
+{
+    int status;
+
+    if (kill_it)
+        kill(pid, SIGKILL);
+    else
+        (void)send(fd, "c", 1, MSG_NOSIGNAL);
+    if (waitpid(pid, &status, 0) != pid || (!kill_it && (!WIFEXITED(status) || WEXITSTATUS(status) != 0)))
+        fail("agent %d did not end as it should", play->agent);
+    close(fd);
+}
+
+static void remove_journal(const Play *play)
+{
+    static const char *const tails[] = {"", "-wal", "-shm"};
+    char path[PATH_MAX];
+
+    for (size_t i = 0; i < ARRAY_LEN(tails); i++)
+        if (snprintf(path, sizeof path, "%s%s", play->journal, tails[i]) < (int)sizeof path)
+            unlink(path);
+}
+
+static void reset_all(Play *play)
+{
+    const char *const words[] = {"reset", "gpu=all"};
+    ScenarioOp ops[SIM_GPU_MAX];
+    size_t count;
+    Err err = {0};
+
+    if (scenario_step_parse(play->image, 2, words, ops, ARRAY_LEN(ops), &count, &play->arena, &err) < 0)
+        fail("%s", err.text);
+    for (size_t i = 0; i < count; i++) {
+        ops[i].op.t_ns = sim_clock_now(play->image);
+        ops[i].op.origin = SIM_FROM_INJECT;
+        (void)sim_op_apply(play->image, &ops[i].op, ops[i].text, 0, NULL);
+    }
+    play->earlier_ns = play->repaired_ns;
+    play->repaired_ns = play->time_ns;
+    play->restarts.repairs++;
+}
+
+static void play_alone(Play *play, uint64_t seconds)
+{
+    while (seconds-- > 0)
+        play_node(play);
+}
+
+/* No agent runs for a while; one time of three the GPUs are repaired then, a moment before the next one. */
+static void play_down(Play *play, uint64_t seconds)
+{
+    play_alone(play, seconds);
+    if (draw_number(play, 3) != 0)
+        return;
+    reset_all(play);
+    play->restarts.early += play->agent == 0;
+    play_alone(play, 5);
+}
+
+/* Ends the last agent too. */
+static void play_restarts(Play *play, const Paths *paths, const char *name, uint64_t end_ns)
+{
+    if (draw_number(play, 3) == 0)
+        play_down(play, draw_number(play, end_ns / STEP_NS));
+    for (;;) {
+        const uint64_t left_ns = play->time_ns < end_ns ? end_ns - play->time_ns : 0;
+        const bool last = left_ns < LAST_NS, kill_it = draw_number(play, 2) == 0;
+        const uint64_t seconds = 2 + draw_number(play, UP_MAX_S);
+        int fd;
+        const pid_t pid = run_agent(play, paths, name, last ? LAST_NS / STEP_NS : seconds, &fd);
+
+        end_agent(play, pid, fd, last || kill_it);
+        if (last)
+            return;
+        play->restarts.kills += kill_it;
+        play->restarts.stops += !kill_it;
+        if (draw_number(play, 3) == 0) {
+            remove_journal(play);
+            play->restarts.fresh++;
+        }
+        play_down(play, draw_number(play, DOWN_MAX_S));
+    }
+}
+
+/* A reset ended it, and nothing was seen of it since. No log has a reset: it is known by an energy counter that is
+ * lower than it was, so only where the GPU had run for a while (ENERGY_NS) since the reset before. */
+static bool is_repaired(const Play *play, const Seen *seen)
+{
+    const FaultClass *class = catalogue_class(play->catalogue, seen->incident.class);
+    const uint64_t seen_ns = seen->incident.last_evidence_ns, start_ns = clock_base_ns[CLOCK_MONOTONIC];
+
+    return play->repaired_ns > 0 && play->time_ns > play->repaired_ns + JUDGED_NS && seen->agent == play->agent &&
+           seen->incident.state == INCIDENT_OPEN && seen->incident.device.kind == DEVICE_GPU && class &&
+           class->clear == CLEAR_RESET && seen_ns < start_ns + play->repaired_ns &&
+           seen_ns > start_ns + play->earlier_ns + ENERGY_NS;
+}
+
+/* It is of a class that follows from the planted one. A page is one only behind a reset of the GPUs, which ends the
+ * cause and not what follows from it (a fabric that has to be started anew). */
+static bool is_consequence(const Play *play, const Incident *incident, const ScenarioTruth *truth)
+{
+    const FaultClass *class = catalogue_class(play->catalogue, incident->class);
+
+    if (incident->route == ROUTE_PAGE && play->repaired_ns == 0)
+        return false;
+    for (size_t i = 0; class && i < class->parent_count; i++)
+        if (strcmp(class->parents[i]->id, truth_class_name(truth->fault)) == 0)
+            return true;
+    return false;
+}
+
+static bool is_planted(const Play *play, const Incident *incident)
+{
+    for (size_t k = 0; k < play->scenario->truth_count; k++) {
+        const ScenarioTruth *truth = &play->scenario->truths[k];
+
+        if (!is_held(play, truth))
+            continue;
+        if (fits(play, incident, truth) &&
+            (incident->route != ROUTE_PAGE || strcmp(truth_route_name(truth->route), "page") == 0))
+            return true;
+        if (is_consequence(play, incident, truth))
+            return true;
+    }
+    return false;
+}
+
+/* What is told and nobody planted, and what a reset has repaired. */
+static int check_restarts(Play *play)
+{
+    int wrong = 0;
+
+    for (size_t i = 0; i < play->seen_count; i++) {
+        const Incident *incident = &play->seen[i].incident;
+        const bool repaired = is_repaired(play, &play->seen[i]);
+
+        if (!is_told(incident) || incident->end == INCIDENT_END_MERGED || (is_planted(play, incident) && !repaired))
+            continue;
+        printf("  agent %d of %d, %s: %s (after %lld s, all GPUs reset after %llu s)\n", play->seen[i].agent,
+               play->agent, repaired ? "told, though a reset had repaired it" : "told, but not planted",
+               incident->title,
+               (long long)(incident->last_evidence_ns - clock_base_ns[CLOCK_MONOTONIC]) / (long long)NS_PER_S,
+               (unsigned long long)(play->repaired_ns / NS_PER_S));
+        play->restarts.pages += incident->route == ROUTE_PAGE;
+        play->restarts.tickets += incident->route != ROUTE_PAGE;
+        wrong++;
+    }
+    return wrong;
+}
+
+/* The last line of its output, for the sum (end_job). */
+static const char restarts_line[] = "restarts %d %d %d repairs %d %d false %d %d\n";
+
+static int play_and_check_restarts(Play *play, const Paths *paths, const char *name, const char *folder)
+{
+    const Restarts *r = &play->restarts;
+
+    play->draw = map_hash(name, strlen(name), paths->seed);
+    play->journal = arena_printf(&play->arena, "%s/journal.db", folder);
+    play_restarts(play, paths, name, length_ns(play, name));
+    const int wrong = check_restarts(play);
+    if (wrong)
+        list_seen(play);
+    printf(restarts_line, r->kills, r->stops, r->fresh, r->repairs, r->early, r->pages, r->tickets);
+    return wrong;
+}
+
+/* --- one of them -------------------------------------------------------------------------------------------------- */
+
+static int play_and_check(Play *play, const Paths *paths, const char *name)
+{
+    open_agent(play, paths, name);
+    for (uint64_t t = 0, end = length_ns(play, name); t < end; t += STEP_NS) {
+        play_node(play);
+        play_agent(play);
+    }
+    const int wrong = check_truths(play) + check_incidents(play) + play->wrong_activities +
+                      (play->whose ? whose_end(play->whose) : 0);
+    if (wrong)
+        list_seen(play);
+    if (paths->save)
+        save_seen(play, paths->save, name);
+    return wrong;
+}
+
 /* In a process of its own; ends it. */
 static void play_scenario(const Paths *paths, const char *name, const char *folder)
 {
-    static Play play;
+    Play *play = mmap(NULL, sizeof *play, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     int wrong;
 
-    alarm(LIMIT_S);
+    if (play == MAP_FAILED)
+        fail("no memory: %s", strerror(errno));
+    alarm(paths->restarts ? 4 * LIMIT_S : LIMIT_S);
     stop_clocks();
-    arena_init(&play.arena, 64 << 10);
-    build_node(&play, paths, name, folder);
-    tend_node(&play);
-    open_agent(&play, paths, name);
-    for (uint64_t t = 0, end = length_ns(&play, name); t < end; t += STEP_NS)
-        play_second(&play);
-    wrong = check_truths(&play) + check_incidents(&play) + play.wrong_activities + (play.whose ? whose_end(play.whose) : 0);
-    if (wrong)
-        list_seen(&play);
-    if (paths->save)
-        save_seen(&play, paths->save, name);
+    arena_init(&play->arena, 64 << 10);
+    build_node(play, paths, name, folder);
+    load_catalogue(play);
+    tend_node(play);
+    wrong = paths->restarts ? play_and_check_restarts(play, paths, name, folder) : play_and_check(play, paths, name);
     fflush(NULL);
     _exit(wrong ? 1 : 0); /* what it holds is the kernel's to free */
 }
@@ -476,6 +807,25 @@ static void start_job(Job *job, const Paths *paths, const char *name)
     }
 }
 
+static Restarts all_restarts;
+
+/* Adds up what the line says. False: it is another line. */
+static bool add_restarts(const char *line)
+{
+    Restarts r;
+
+    if (sscanf(line, restarts_line, &r.kills, &r.stops, &r.fresh, &r.repairs, &r.early, &r.pages, &r.tickets) != 7)
+        return false;
+    all_restarts.kills += r.kills;
+    all_restarts.stops += r.stops;
+    all_restarts.fresh += r.fresh;
+    all_restarts.repairs += r.repairs;
+    all_restarts.early += r.early;
+    all_restarts.pages += r.pages;
+    all_restarts.tickets += r.tickets;
+    return true;
+}
+
 /* TAP of one that ended. Returns whether it passed. */
 static bool end_job(Job *job, int status, int number)
 {
@@ -487,8 +837,9 @@ static bool end_job(Job *job, int status, int number)
     if (WIFSIGNALED(status))
         printf("# ended by signal %d\n", WTERMSIG(status));
     rewind(job->output);
-    while (!passed && fgets(line, sizeof line, job->output))
-        printf("# %s", line);
+    while (fgets(line, sizeof line, job->output))
+        if (!add_restarts(line) && !passed)
+            printf("# %s", line);
     fclose(job->output);
     fflush(stdout);
     *strrchr(job->folder, '/') = '\0';
@@ -544,6 +895,13 @@ static int play_all(const Paths *paths, const char *const *names, size_t count)
     }
     for (; running > 0; running--)
         failed += !wait_for_one(jobs, &number);
+    if (paths->restarts)
+        printf("# seed %llu: %zu scenarios, %d restarts by SIGKILL and %d by SIGTERM, after %d of them a fresh "
+               "journal; all "
+               "GPUs repaired %d times while no agent ran, %d of them before the first one; %d false pages, %d false "
+               "tickets\n",
+               (unsigned long long)paths->seed, count, all_restarts.kills, all_restarts.stops, all_restarts.fresh,
+               all_restarts.repairs, all_restarts.early, all_restarts.pages, all_restarts.tickets);
     return failed ? 1 : 0;
 }
 
@@ -555,7 +913,8 @@ int main(int argc, char **argv)
 
     arena_init(&arena, 64 << 10);
     if (argc < 5) {
-        fprintf(stderr, "usage: %s SCENARIOS BOARDS LIBRARIES SAMPLER [--save FOLDER] [NAME...]\n", argv[0]);
+        fprintf(stderr, "usage: %s SCENARIOS BOARDS LIBRARIES SAMPLER [--save FOLDER | --restarts SEED] [NAME...]\n",
+                argv[0]);
         return 2;
     }
     paths.scenarios[0] = argv[1];
@@ -566,6 +925,11 @@ int main(int argc, char **argv)
     argv += 5;
     if (argc >= 2 && strcmp(argv[0], "--save") == 0) {
         paths.save = argv[1];
+        argc -= 2;
+        argv += 2;
+    } else if (argc >= 2 && strcmp(argv[0], "--restarts") == 0) {
+        paths.restarts = true;
+        paths.seed = strtoull(argv[1], NULL, 10);
         argc -= 2;
         argv += 2;
     }
