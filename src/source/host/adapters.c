@@ -97,7 +97,7 @@ static void add_ports(int dir, const char *name, Facts *facts)
         if (number == 1)
             snprintf(to->name, sizeof to->name, "%.31s", name);
         else
-            snprintf(to->name, sizeof to->name, "%.28s/%d", name, number);
+            snprintf(to->name, sizeof to->name, "%.19s/%d", name, number);
         facts->adapter_count++;
     }
 }

@@ -520,12 +520,14 @@ def test_what_was_repaired_before_the_agent_looked(make_nights, driver):
 def test_a_reset_while_the_agent_was_down(make_nights, driver):
     """By the energy that the journal has; drivers before R565 have no word of their own on it."""
     nights = make_nights(driver)
+    # on a busy machine the driver's own word on GPU 4 may be read before the kernel's line, and is then told and taken back
+    told = lambda: [one for one in nights.told() if one[1] != "reset-required"]
     nights.wait(300)  # more than it will have run since its reset
     nights.start("journal.db")
     until(lambda: len(nights.energies()) == 8 and all(nights.energies().values()), nights.energies)
     nights.node.inject("xid", "119", "gpu=5")
     nights.node.inject("xid", "62", "gpu=4")
-    until(lambda: {(c, g) for _, c, g in nights.told()} == {("gsp-failure", 5), ("firmware-error", 4)}, nights.told)
+    until(lambda: {(c, g) for _, c, g in told()} == {("gsp-failure", 5), ("firmware-error", 4)}, nights.told)
     nights.kill()
     nights.node.inject("reset", "gpu=5")
     nights.start("journal.db")
@@ -537,4 +539,4 @@ def test_a_reset_while_the_agent_was_down(make_nights, driver):
     events = [json.loads(line) for line in nights.agent.verb("events", "--json").stdout.splitlines()]
     [reset] = [e for e in events if e["kind"] == "reset"]
     assert "while no agent ran" in reset["text"] and nights.slots[reset["pci"][-12:].lower()] == 5, reset
-    assert sorted(nights.told())[1:] == [("opened", "firmware-error", 4), ("opened", "gsp-failure", 5)], nights.told()
+    assert sorted(told())[1:] == [("opened", "firmware-error", 4), ("opened", "gsp-failure", 5)], nights.told()

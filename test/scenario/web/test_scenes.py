@@ -102,7 +102,7 @@ def test_sharers_have_their_part_each(visit, training, proxied):
 
     proxy.change["/api/v1/status"] = share
     page = visit(proxy.url)
-    page.until("document.querySelector('.card').innerText.includes('pod ml/chat-0 75 % (sampled), pod ml/tune-1 25 % (sampled)')")
+    page.until("document.querySelector('.card')?.innerText.includes('pod ml/chat-0 75 % (sampled), pod ml/tune-1 25 % (sampled)')")
     page.go("#/gpu/0")
     page.until("document.querySelector('[aria-label=Owners] tbody tr:nth-child(2)') !== null")
     rows = page.js("[...document.querySelectorAll('[aria-label=Owners] tbody tr')].map((r) => [...r.children].map((c) => c.innerText))")
