@@ -200,8 +200,8 @@ def test_tenths_of_a_second_on_demand(visit, training):
 def test_a_visitor_of_another_view_sees_what_idles(visit, training):
     page = visit(url(training), "#/executive")
     page.until("document.querySelectorAll('.tile').length === 6")
-    tiles = dict(zip(page.texts(".tile dt"), page.texts(".tile dd:nth-child(2)"), strict=True))
-    assert tiles["Capacity"] == "8 GPUs" and tiles["Health"] == "All healthy"
+    tiles = "Object.fromEntries([...document.querySelectorAll('.tile')].map(t => [t.querySelector('dt').innerText, t.querySelector('dd').innerText]))"
+    page.until(f"(t => t.Capacity === '8 GPUs' && t.Health === 'All healthy')({tiles})")  # an agent that just started knows of none
     page.until("document.querySelector('.tile:nth-child(2) dd').innerText === '8 GPUs'")
     page.go("#/debug")
     page.until("document.querySelectorAll('#view table').length >= 4")
