@@ -32,6 +32,11 @@ const NodeGpu *node_find_gpu(const Node *node, PciAddress pci)
     return NULL;
 }
 
+bool node_is_taken_out(const NodeGpu *gpu)
+{
+    return gpu->drained && (gpu->state == GPU_GONE || gpu->state == GPU_MISSING || gpu->state == GPU_LOST);
+}
+
 const Reading *node_find_instance(const NodeGpu *gpu, uint32_t gpu_instance, uint32_t compute_instance)
 {
     for (size_t i = 0; i < gpu->instance_count; i++)

@@ -198,6 +198,9 @@ bool node_process_is_on(const NodeProcess *process, const Device *instance);
 /* The GPU at this address; NULL. */
 const NodeGpu *node_find_gpu(const Node *node, PciAddress pci);
 
+/* Whether an operator has drained the GPU and it went: no fault of the node's. */
+bool node_is_taken_out(const NodeGpu *gpu);
+
 /* The instance of the GPU with these numbers; NULL. */
 const Reading *node_find_instance(const NodeGpu *gpu, uint32_t gpu_instance, uint32_t compute_instance);
 /* What the GPU does, or this instance of it (NULL: the GPU itself), and what takes its time: all zero where that is not

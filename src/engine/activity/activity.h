@@ -66,6 +66,19 @@ typedef struct ActivitySeconds {
     bool held; /* now: a process, an owner or memory in use */
 } ActivitySeconds;
 
+/* Limits of the words that engine/why cites: it contradicts none of them. */
+#define ACTIVITY_WORKING_SM 0.35 /* SM active that keeps the word "working" */
+#define ACTIVITY_IDLE_SM 0.02    /* SM active, and utilisation, of a second with work */
+#define ACTIVITY_IDLE_UTIL 0.05
+#define ACTIVITY_INPUT_UTIL 0.60 /* utilisation, at most: no kernel runs for a good part of the time */
+#define ACTIVITY_FILL 0.25       /* SM active per utilisation, at most: kernels that fill few multiprocessors */
+#define ACTIVITY_VIDEO_WORK 0.20 /* encoder or decoder, at least: that is work too */
+#define ACTIVITY_SPIN_S 30       /* seconds without progress that are no step of a job: three steps, 30 s at least */
+
+/* Whether means of these seconds are those of a kernel that spins: resident all the time on few multiprocessors,
+ * without tensor work or traffic. All of it has to be known, but for the link. */
+bool activity_is_spin(const double mean[ACTIVITY_SERIES_END]);
+
 /* What the readings alone say, as a word of its own: WORKING, WAITING, IDLE_HELD, FREE, or UNKNOWN where there is
  * nothing to decide by. `before` is the word in force, whose limits are wider, so that a reading at a limit does not
  * change it; UNKNOWN for a first decision. Sets all of *ret but since_ns and incident. */

@@ -11,7 +11,7 @@ typedef struct Limit {
 } Limit;
 
 /* SM active, at least. A good training step has 0.6 to 0.95, a starved one under 0.35. */
-static const Limit working = {0.40, 0.35};
+static const Limit working = {0.40, ACTIVITY_WORKING_SM};
 static const Limit working_util = {0.40, 0.35}; /* utilisation, at least, where SM active is not reported */
 /* Of the power limit, at most: a GPU that spins draws 70 to 152 W of 300 to 700 W (nccl#1550, #968, vllm#46097), one
  * that works 0.55 and more. */
@@ -23,14 +23,12 @@ static const double spin_sm_low = 0.03, spin_sm_high = 0.30;
 static const double spin_tensor = 0.005, spin_dram = 0.02; /* at most */
 static const double spin_link = 10e6;                      /* bytes per second, at most: a spin moves nothing */
 /* SM active, at most: jobstats and usage ledgers take less than 1 % for idle. */
-static const Limit idle_sm = {0.01, 0.02};
-static const Limit idle_util = {0.05, 0.08};  /* utilisation, at most */
-static const Limit input_util = {0.60, 0.70}; /* utilisation, at most: no kernel runs for a good part of the time */
-static const Limit fill = {0.25, 0.30}; /* SM active per utilisation, at most: kernels that fill few multiprocessors */
-static const double video_work = 0.20;  /* encoder or decoder, at least: that is work too */
+static const Limit idle_sm = {0.01, ACTIVITY_IDLE_SM};
+static const Limit idle_util = {ACTIVITY_IDLE_UTIL, 0.08}; /* utilisation, at most */
+static const Limit input_util = {ACTIVITY_INPUT_UTIL, 0.70};
+static const Limit fill = {ACTIVITY_FILL, 0.30};
 enum {
     PAUSE_S = 20, /* so long without any work ends what was before */
-    SPIN_S = 30,  /* so long without progress is no step of a job: three steps, 30 s at least */
 };
 
 static bool is_known(const ActivitySeconds *s, int i)
@@ -42,7 +40,7 @@ static bool is_known(const ActivitySeconds *s, int i)
 static bool is_quiet(const ActivitySeconds *s, int i)
 {
     return !(s->at[ACTIVITY_OF_SM][i] >= idle_sm.stay) && !(s->at[ACTIVITY_OF_UTIL][i] >= idle_util.stay) &&
-           !(s->at[ACTIVITY_OF_VIDEO][i] >= video_work);
+           !(s->at[ACTIVITY_OF_VIDEO][i] >= ACTIVITY_VIDEO_WORK);
 }
 
 static int first_known(const ActivitySeconds *s)
@@ -83,16 +81,22 @@ static uint32_t seconds_known(const ActivitySeconds *s, int from)
     return count;
 }
 
-/* A kernel that spins: resident all the time on few multiprocessors, without tensor work or traffic. All of it has to
- * be known. */
+bool activity_is_spin(const double mean[ACTIVITY_SERIES_END])
+{
+    return mean[ACTIVITY_OF_UTIL] >= spin_util && mean[ACTIVITY_OF_SM] >= spin_sm_low &&
+           mean[ACTIVITY_OF_SM] <= spin_sm_high && mean[ACTIVITY_OF_TENSOR] <= spin_tensor &&
+           mean[ACTIVITY_OF_DRAM] <= spin_dram && !(mean[ACTIVITY_OF_LINK] > spin_link);
+}
+
+/* For so long that it is no step of a job. */
 static bool is_spinning(const ActivitySeconds *s, int start)
 {
-    const int from = ACTIVITY_WINDOW_S - SPIN_S;
-    const double sm = seconds_mean(s->at[ACTIVITY_OF_SM], from), link = seconds_mean(s->at[ACTIVITY_OF_LINK], from);
+    const int from = ACTIVITY_WINDOW_S - ACTIVITY_SPIN_S;
+    double mean[ACTIVITY_SERIES_END];
 
-    return start <= from && seconds_mean(s->at[ACTIVITY_OF_UTIL], from) >= spin_util && sm >= spin_sm_low &&
-           sm <= spin_sm_high && seconds_mean(s->at[ACTIVITY_OF_TENSOR], from) <= spin_tensor &&
-           seconds_mean(s->at[ACTIVITY_OF_DRAM], from) <= spin_dram && !(link > spin_link);
+    for (ActivitySeries k = 0; k < ACTIVITY_SERIES_END; k++)
+        mean[k] = seconds_mean(s->at[k], from);
+    return start <= from && activity_is_spin(mean);
 }
 
 static bool is_at_most(double value, Limit limit, bool now)
@@ -125,7 +129,7 @@ static ActivityWord decide_word(const Activity *before, const Activity *a, doubl
 {
     const bool now = before->word == ACTIVITY_WORKING;
 
-    if (video >= video_work)
+    if (video >= ACTIVITY_VIDEO_WORK)
         return ACTIVITY_WORKING;
     if (is_idle(before, a))
         return a->held ? ACTIVITY_IDLE_HELD : ACTIVITY_FREE;

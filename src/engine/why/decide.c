@@ -162,7 +162,7 @@ static double median_of(double *values, size_t count)
 
 bool why_is_pause(double sm, double util)
 {
-    return !(sm > 0.02) && !(util > 0.05);
+    return !(sm > ACTIVITY_IDLE_SM) && !(util > ACTIVITY_IDLE_UTIL);
 }
 
 bool why_is_stall(double seconds)
@@ -377,7 +377,7 @@ static void blame_host(const Case *c, WhyVerdict *v)
         v->confidence = WHY_MEDIUM;
 }
 
-static void judge_input(const Case *c, WhyVerdict *v, const char *how)
+static void explain_input(const Case *c, WhyVerdict *v, const char *how)
 {
     v->share = 1 - fmin(c->mean[WHY_OF_UTIL], 1);
     CITE(c, v, WHY_OF_UTIL, WHY_OF_SM, WHY_OF_POWER);
@@ -389,7 +389,7 @@ static bool find_input(const Case *c, WhyVerdict *v)
 {
     if (c->activity->cause == ACTIVITY_CAUSE_NONE && !(c->mean[WHY_OF_UTIL] <= limit_STARVING))
         return false;
-    judge_input(c, v, "waits");
+    explain_input(c, v, "waits");
     return true;
 }
 
@@ -398,7 +398,7 @@ static bool find_part_input(const Case *c, WhyVerdict *v)
 {
     if (!(c->mean[WHY_OF_UTIL] <= 1 - limit_STARVED))
         return false;
-    judge_input(c, v, "works, and waits");
+    explain_input(c, v, "works, and waits");
     return true;
 }
 
@@ -406,7 +406,7 @@ static bool find_some_input(const Case *c, WhyVerdict *v)
 {
     if (!(c->mean[WHY_OF_UTIL] <= 1 - limit_STARVED_SOME))
         return false;
-    judge_input(c, v, "works, and waits");
+    explain_input(c, v, "works, and waits");
     return true;
 }
 
@@ -414,7 +414,7 @@ static bool find_some_input(const Case *c, WhyVerdict *v)
 
 static bool find_video(const Case *c, WhyVerdict *v)
 {
-    if (!(c->mean[WHY_OF_VIDEO] >= limit_VIDEO) || c->mean[WHY_OF_SM] >= 0.35)
+    if (!(c->mean[WHY_OF_VIDEO] >= limit_VIDEO) || c->mean[WHY_OF_SM] >= ACTIVITY_WORKING_SM)
         return false;
     v->confidence = WHY_HIGH;
     v->share = c->mean[WHY_OF_VIDEO];
@@ -505,8 +505,13 @@ static bool find_small_batch(const Case *c, WhyVerdict *v)
 
 static bool looks_like_spin(const Case *c)
 {
-    return c->mean[WHY_OF_SM] >= 0.03 && c->mean[WHY_OF_SM] <= 0.30 && c->mean[WHY_OF_TENSOR] <= 0.005 &&
-           c->mean[WHY_OF_UTIL] >= 0.95 && c->mean[WHY_OF_DRAM] <= 0.02 && !(c->mean[WHY_OF_LINK] > 10e6);
+    const double mean[ACTIVITY_SERIES_END] = {
+        [ACTIVITY_OF_SM] = c->mean[WHY_OF_SM],         [ACTIVITY_OF_UTIL] = c->mean[WHY_OF_UTIL],
+        [ACTIVITY_OF_TENSOR] = c->mean[WHY_OF_TENSOR], [ACTIVITY_OF_DRAM] = c->mean[WHY_OF_DRAM],
+        [ACTIVITY_OF_LINK] = c->mean[WHY_OF_LINK],
+    };
+
+    return activity_is_spin(mean);
 }
 
 static bool find_launches(const Case *c, WhyVerdict *v)
@@ -981,7 +986,8 @@ static bool find_nothing(const Case *c, WhyVerdict *v)
         write_text(v,
                    "a kernel runs %d %% of the time%s; without profiling counters it cannot be told whether on tensor "
                    "cores, in FP32, bound by memory or with small kernels",
-                   percent_of(v->share), c->mean[WHY_OF_POWER] >= 0.55 ? ", with the power of real work" : "");
+                   percent_of(v->share),
+                   c->mean[WHY_OF_POWER] >= limit_REAL_POWER ? ", with the power of real work" : "");
     else
         write_text(v, "%s: no cause stands out in the counters", c->activity->text[0] ? c->activity->text : "at work");
     return true;

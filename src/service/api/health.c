@@ -28,12 +28,6 @@ static const char *gpu_text(const NodeGpu *gpu, char out[64])
     return out;
 }
 
-/* An operator has drained it, and it went: that is no fault of the node's. */
-static bool is_taken_out(const NodeGpu *gpu)
-{
-    return gpu->drained && (gpu->state == GPU_GONE || gpu->state == GPU_MISSING || gpu->state == GPU_LOST);
-}
-
 typedef struct CauseList {
     NodeCause *at;
     size_t len, cap;
@@ -120,7 +114,7 @@ size_t api_causes(const Snapshot *s, bool ready, NodeCause *out, size_t cap)
         const NodeGpu *gpu = &node->gpus[i];
         NodeCause *cause;
 
-        if (gpu->state == GPU_UP || gpu->state == GPU_RELEASED || is_taken_out(gpu) || is_explained(s, gpu))
+        if (gpu->state == GPU_UP || gpu->state == GPU_RELEASED || node_is_taken_out(gpu) || is_explained(s, gpu))
             continue;
         cause = add_cause(&list, gpu_states[gpu->state].key, "%s: %s", gpu_text(gpu, name),
                           gpu->why[0] ? gpu->why : gpu_states[gpu->state].text);

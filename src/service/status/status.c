@@ -229,9 +229,8 @@ static const NodeGpu *find_unknown_gpu(const Node *node)
 {
     for (size_t i = 0; i < node->gpu_count; i++) {
         const NodeGpu *gpu = &node->gpus[i];
-        const bool away = gpu->state == GPU_GONE || gpu->state == GPU_MISSING || gpu->state == GPU_LOST;
 
-        if (gpu->state != GPU_UP && !(gpu->drained && away))
+        if (gpu->state != GPU_UP && !node_is_taken_out(gpu))
             return gpu;
     }
     return NULL;
