@@ -26,7 +26,7 @@ void whys_add_wanted(uint64_t wanted[METRIC_SET_WORDS]);
  * verdicts stay valid until the next call. */
 void whys_update(Whys *whys, const Snapshot *snapshot, const Store *store, uint32_t every);
 
-/* --- decide.c: the rules. Numbers in, verdicts out. Knows neither store nor snapshot. ------------------------------
+/* --- decide.c: the decision; rule.h has the rules. Numbers in, verdicts out. Knows neither store nor snapshot. -----
  */
 
 /* What is read of each second; shares are 0 to 1. NaN: no reading in that second. */
