@@ -2,8 +2,10 @@
 #pragma once
 
 /* How verdicts are found: facts measured in a rank's judged steps (verdict.c), and the rules of verdict.def over them
- * (verdict_rules.c). Inside the engine; others call trace_verdicts. */
+ * (verdict_idle.c, verdict_compute.c, verdict_transfer.c, verdict_profile.c). Inside the engine; others call
+ * trace_verdicts. */
 
+#include "base/human.h"
 #include "base/str.h"
 #include "engine/trace/analyse.h"
 
@@ -47,3 +49,28 @@ extern const VerdictLimits verdict_limits;
 
 #define VERDICT(NAME, id, rule, ...) bool rule_##rule(const TraceFacts *facts, VerdictFinding *finding);
 #include "engine/trace/verdict.def"
+
+/* --- verdict_text.c: what the rules have in common ------------------------------------------------------------------
+ */
+
+enum { VERDICT_NAME_BYTES = 80, VERDICT_NAME_ROOM = VERDICT_NAME_BYTES + sizeof "..." };
+
+/* Texts that live as long as the block they stand in: "12.3 ms", "4.50 GiB", and a name, shortened. */
+#define TIME_TEXT(ns) human_ns((char[HUMAN_MAX]){0}, (double)(ns), false)
+#define BYTES_TEXT(bytes) human_bytes((char[HUMAN_MAX]){0}, (double)(bytes))
+#define NAME_TEXT(name) verdict_shorten_name((char[VERDICT_NAME_ROOM]){0}, (name))
+const char *verdict_shorten_name(char out[VERDICT_NAME_ROOM], const char *name);
+
+/* 0 of nothing. */
+double verdict_percent(double part, double whole);
+/* A hint goes to the advice. */
+void verdict_add_hint(VerdictFinding *finding, VerdictHint hint);
+/* `what` and "69.3 ms of a step of 188 ms (36.9 %)". */
+void verdict_add_time(const TraceFacts *facts, VerdictFinding *finding, const char *what, double ns);
+void verdict_add_cost(const TraceFacts *facts, VerdictFinding *finding, const char *what);
+/* Begins the next name of a list, the first with `first`. False: there are enough. */
+bool verdict_begin_name(Str *out, size_t *said, const char *first);
+/* Where the host was in the gaps of that cause in judged steps; nothing where no gap has a name. */
+void verdict_add_gaps(Str *out, const TraceFacts *facts, TraceCause cause);
+/* The peak of a device whose own totals and capacity are recorded, -1 otherwise. */
+int64_t verdict_memory_peak(const TraceMemoryDevice *memory);

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the rules have in common: names, hints, times and gaps in words. */
+#include "engine/trace/verdict.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "engine/trace/tables.h"
+
+const char *verdict_shorten_name(char out[VERDICT_NAME_ROOM], const char *name)
+{
+    size_t len = strlen(name);
+
+    if (len <= VERDICT_NAME_BYTES)
+        return name;
+    for (len = VERDICT_NAME_BYTES; len > 0 && ((unsigned char)name[len] & 0xc0) == 0x80; len--)
+        ;
+    snprintf(out, VERDICT_NAME_ROOM, "%.*s...", (int)len, name);
+    return out;
+}
+
+double verdict_percent(double part, double whole)
+{
+    return whole > 0 ? 100 * part / whole : 0;
+}
+
+void verdict_add_hint(VerdictFinding *finding, VerdictHint hint)
+{
+    static const char *const texts[VERDICT_HINT_COUNT] = {
+#define HINT(NAME, text) [VERDICT_HINT_##NAME] = text,
+#include "engine/trace/verdict.def"
+    };
+
+    str_addf(&finding->advice, " %s", texts[hint]);
+}
+
+void verdict_add_time(const TraceFacts *facts, VerdictFinding *finding, const char *what, double ns)
+{
+    str_addf(&finding->evidence, "%s%s of %s%s (%.1f %%)", what, TIME_TEXT(ns), facts->steps > 0 ? "a step of " : "",
+             TIME_TEXT(facts->step_ns), verdict_percent(ns, facts->step_ns));
+}
+
+void verdict_add_cost(const TraceFacts *facts, VerdictFinding *finding, const char *what)
+{
+    verdict_add_time(facts, finding, what, finding->cost_ns);
+}
+
+bool verdict_begin_name(Str *out, size_t *said, const char *first)
+{
+    if ((double)*said >= verdict_limits.NAMED)
+        return false;
+    str_add(out, (*said)++ == 0 ? first : ", ");
+    return true;
+}
+
+/* Times by name, the largest first. */
+typedef struct NameTime {
+    const char *name;
+    int64_t ns, count;
+} NameTime;
+
+static int by_time(const void *a, const void *b)
+{
+    const NameTime *x = a, *y = b;
+    const int64_t keys[][2] = {{y->ns, x->ns}, {strcmp(x->name, y->name), 0}};
+    return trace_compare(keys, ARRAY_LEN(keys));
+}
+
+static bool is_judged_step(const TraceFacts *facts, int32_t step)
+{
+    return facts->steps == 0 || (step >= 0 && (size_t)step >= facts->first_step);
+}
+
+void verdict_add_gaps(Str *out, const TraceFacts *facts, TraceCause cause)
+{
+    CLEANUP(map_done) Map rows;
+    VEC(NameTime) names = {0};
+    size_t said = 0;
+
+    map_init(&rows);
+    for (size_t i = 0; i < facts->rank->gaps.len; i++) {
+        const TraceGap *gap = &facts->rank->gaps.at[i];
+
+        if (gap->cause != cause || !*gap->host || !is_judged_step(facts, gap->step))
+            continue;
+        const size_t row = trace_number_of(&rows, gap->host);
+
+        if (row == names.len)
+            vec_push(&names, ((NameTime){.name = gap->host}));
+        names.at[row].ns = trace_sum(names.at[row].ns, gap->host_ns);
+        names.at[row].count++;
+    }
+    vec_sort(&names, by_time);
+    for (size_t i = 0; i < names.len && verdict_begin_name(out, &said, "; in the gaps the host was in "); i++)
+        str_addf(out, "%s (%s in %lld gap%s)", NAME_TEXT(names.at[i].name), TIME_TEXT(names.at[i].ns),
+                 (long long)names.at[i].count, names.at[i].count == 1 ? "" : "s");
+    vec_done(&names);
+}
+
+int64_t verdict_memory_peak(const TraceMemoryDevice *memory)
+{
+    if (memory->device < 0 || memory->capacity_bytes <= 0 || !memory->totals)
+        return -1;
+    return memory->peak_reserved >= 0 ? memory->peak_reserved : memory->peak_allocated;
+}

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rules of copies, of which exposed time goes by what would help, and of communication. */
+#include "engine/trace/verdict.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "engine/trace/tables.h"
+
+/* ---- copies: exposed time by what would help ---- */
+
+typedef struct CopyParts {
+    double pageable, small, rest; /* shares of the exposed copy time; 0 without copies */
+    bool has_pageable;            /* some that are not small */
+    bool many_small;
+    const TraceCopy *largest; /* of the rest */
+    int64_t small_count, pageable_bytes;
+    double pageable_ns, small_ns;
+    double blocked_ns; /* idle while the host was in a blocking copy: belongs to the kind of copy that blocks */
+} CopyParts;
+
+static bool is_copy_of(const TraceCopy *copy, const char *kind)
+{
+    return strcmp(copy->kind, kind) == 0;
+}
+
+static void add_copy(CopyParts *parts, const TraceCopy *copy)
+{
+    const bool to_or_from_host = is_copy_of(copy, "HtoD") || is_copy_of(copy, "DtoH");
+    const bool pageable = strcmp(copy->source, "pageable") == 0 || strcmp(copy->target, "pageable") == 0;
+    const double exposed = copy->exposed_ns > 0 ? (double)copy->exposed_ns : 0;
+    const double small = to_or_from_host && copy->total_ns > 0 ? (double)copy->small_ns / (double)copy->total_ns : 0;
+
+    parts->small += small * exposed;
+    if (to_or_from_host) {
+        parts->small_count += copy->small_count;
+        parts->small_ns += (double)copy->small_ns;
+    }
+    if (to_or_from_host && pageable && copy->count > copy->small_count) {
+        parts->has_pageable = true;
+        parts->pageable += (1 - small) * exposed;
+        parts->pageable_bytes += copy->bytes;
+        parts->pageable_ns += (double)copy->total_ns;
+        return;
+    }
+    parts->rest += (1 - small) * exposed;
+    if (!parts->largest || copy->exposed_ns > parts->largest->exposed_ns)
+        parts->largest = copy;
+}
+
+static double step_count(const TraceRank *rank)
+{
+    return rank->steps.len > 0 ? (double)rank->steps.len : 1;
+}
+
+static CopyParts copy_parts(const TraceFacts *facts)
+{
+    CopyParts parts = {.blocked_ns = facts->idle_by_cause[TRACE_CAUSE_COPY]};
+    double all;
+
+    for (size_t i = 0; i < facts->rank->copies.len; i++)
+        add_copy(&parts, &facts->rank->copies.at[i]);
+    all = parts.pageable + parts.small + parts.rest;
+    if (all > 0) {
+        parts.pageable /= all;
+        parts.small /= all;
+        parts.rest /= all;
+    }
+    parts.many_small = (double)parts.small_count >= verdict_limits.SMALL_COPIES_PER_STEP * step_count(facts->rank);
+    return parts;
+}
+
+/* A share of the exposed copy time, and what is idle behind copies that block where this kind does. */
+static bool find_copies(const TraceFacts *facts, VerdictFinding *finding, const char *what, double share,
+                        double blocked_ns)
+{
+    finding->cost_ns = facts->exposed_copy_ns * share + blocked_ns;
+    verdict_add_cost(facts, finding, what);
+    if (blocked_ns > 0) {
+        str_addf(&finding->evidence, ", of it idle while the host was in a copy %s", TIME_TEXT(blocked_ns));
+        verdict_add_gaps(&finding->evidence, facts, TRACE_CAUSE_COPY);
+    }
+    return finding->cost_ns > 0;
+}
+
+bool rule_pageable_copy(const TraceFacts *facts, VerdictFinding *finding)
+{
+    const CopyParts parts = copy_parts(facts);
+
+    if (!parts.has_pageable ||
+        !find_copies(facts, finding, "pageable copies keep the GPU from computing: ", parts.pageable, parts.blocked_ns))
+        return false;
+    str_addf(&finding->evidence, "; in all %s", BYTES_TEXT(parts.pageable_bytes));
+    if (parts.pageable_ns > 0)
+        str_addf(&finding->evidence, " at %.1f GB/s", (double)parts.pageable_bytes / parts.pageable_ns);
+    return true;
+}
+
+bool rule_small_copies(const TraceFacts *facts, VerdictFinding *finding)
+{
+    const CopyParts parts = copy_parts(facts);
+
+    if (!parts.many_small || !find_copies(facts, finding, "small copies between host and device: ", parts.small,
+                                          parts.has_pageable ? 0 : parts.blocked_ns))
+        return false;
+    str_addf(&finding->evidence, "; %lld under 64 KiB", (long long)parts.small_count);
+    if (facts->rank->steps.len > 0)
+        str_addf(&finding->evidence, " in %zu steps", facts->rank->steps.len);
+    str_addf(&finding->evidence, ", %s", TIME_TEXT(parts.small_ns));
+    return true;
+}
+
+bool rule_exposed_copy(const TraceFacts *facts, VerdictFinding *finding)
+{
+    static const struct {
+        const char *kind;
+        VerdictHint hint;
+    } hints[] = {{"HtoD", VERDICT_HINT_COPY_HTOD},
+                 {"DtoH", VERDICT_HINT_COPY_DTOH},
+                 {"DtoD", VERDICT_HINT_COPY_DTOD},
+                 {"set", VERDICT_HINT_COPY_SET}};
+    const CopyParts parts = copy_parts(facts);
+    const TraceCopy *most = parts.largest;
+    const bool blocks = !parts.has_pageable && !parts.many_small;
+
+    if (!most ||
+        !find_copies(facts, finding, "copies while nothing computes: ", parts.rest, blocks ? parts.blocked_ns : 0))
+        return false;
+    str_addf(&finding->evidence, "; most in %s: %lld, %s", most->kind, (long long)most->count, BYTES_TEXT(most->bytes));
+    if (!isnan(most->bandwidth_gbs))
+        str_addf(&finding->evidence, " at %.1f GB/s", most->bandwidth_gbs);
+    for (size_t i = 0; i < ARRAY_LEN(hints); i++)
+        if (is_copy_of(most, hints[i].kind))
+            verdict_add_hint(finding, hints[i].hint);
+    return true;
+}
+
+/* ---- communication ---- */
+
+/* Without sizes: many and short ones. */
+static bool many_short(const TraceRank *rank)
+{
+    double count = 0, ns = 0;
+
+    for (size_t i = 0; i < rank->kernels.len; i++) {
+        if (rank->kernels.at[i].class != TRACE_COMMUNICATION)
+            continue;
+        count += (double)rank->kernels.at[i].count;
+        ns += (double)rank->kernels.at[i].total_ns;
+    }
+    return count > verdict_limits.MANY_COLLECTIVES * step_count(rank) &&
+           ns < verdict_limits.SHORT_COLLECTIVE_NS * count;
+}
+
+static bool mostly_small(const TraceRank *rank)
+{
+    size_t known = 0, small = 0;
+
+    for (size_t i = 0; i < rank->collectives.len; i++) {
+        int64_t bytes = rank->collectives.at[i].in_bytes;
+
+        known += bytes > 0;
+        small += bytes > 0 && (double)bytes < verdict_limits.SMALL_COLLECTIVE_BYTES;
+    }
+    return known > 0 ? (double)small > verdict_limits.SMALL_COLLECTIVE_SHARE * (double)known : many_short(rank);
+}
+
+static bool is_late(const TraceReport *report)
+{
+    return report->straggler.rank >= 0 && report->ranks.len > 1 &&
+           report->straggler.confidence >= verdict_limits.STRAGGLER_CONFIDENCE;
+}
+
+bool rule_exposed_communication(const TraceFacts *facts, VerdictFinding *finding)
+{
+    const double all_ns = facts->communication_ns, exposed_ns = facts->exposed_communication_ns;
+    size_t said = 0;
+
+    finding->cost_ns = exposed_ns;
+    if (finding->cost_ns <= 0)
+        return false;
+    verdict_add_cost(facts, finding, "communication while nothing computes: ");
+    str_addf(&finding->evidence, "; %.1f %% of %s overlaps", verdict_percent(all_ns - exposed_ns, all_ns),
+             TIME_TEXT(all_ns));
+    for (size_t i = 0; i < facts->rank->kernels.len; i++) {
+        const TraceKernel *kernel = &facts->rank->kernels.at[i];
+
+        if (kernel->class != TRACE_COMMUNICATION)
+            continue;
+        if (!verdict_begin_name(&finding->evidence, &said, "; most in "))
+            break;
+        str_addf(&finding->evidence, "%s (%lld, %s)", NAME_TEXT(kernel->name), (long long)kernel->count,
+                 TIME_TEXT(kernel->total_ns));
+    }
+    if (is_late(facts->report))
+        verdict_add_hint(finding, VERDICT_HINT_COMM_STRAGGLER);
+    else if (facts->report->ranks.len == 1)
+        verdict_add_hint(finding, VERDICT_HINT_COMM_RANKS);
+    if (mostly_small(facts->rank))
+        verdict_add_hint(finding, VERDICT_HINT_COMM_BUCKETS);
+    if (exposed_ns >= all_ns)
+        verdict_add_hint(finding, VERDICT_HINT_COMM_NO_OVERLAP);
+    verdict_add_hint(finding, VERDICT_HINT_COMM_LESS);
+    return true;
+}
+
+/* Link speed of the rank's first device by name, GB/s; 0 unknown. */
+static double link_speed(const TraceRank *rank)
+{
+    static const struct {
+        const char *part;
+        double gbs;
+    } links[] = {
+#define LINK(device, gbs) {device, gbs},
+#include "engine/trace/verdict.def"
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(links) && rank->devices.len > 0; i++)
+        if (strstr(rank->devices.at[0].name, links[i].part))
+            return links[i].gbs;
+    return 0;
+}
+
+static bool on_one_host(const TraceReport *report)
+{
+    for (size_t i = 0; i < report->ranks.len; i++)
+        if (!*report->ranks.at[i].host || strcmp(report->ranks.at[i].host, report->ranks.at[0].host) != 0)
+            return false;
+    return report->ranks.len > 1;
+}
+
+/* All ranks of one host are given, and the GPU's links are known: only then can a bandwidth be called low. */
+bool rule_low_bus_bandwidth(const TraceFacts *facts, VerdictFinding *finding)
+{
+    const TraceReport *report = facts->report;
+    double link = link_speed(facts->rank), slow_ns = 0, could_ns = 0;
+    const TraceCollectiveSum *worst = NULL;
+
+    if (link <= 0 || facts->whole_communication_ns <= 0 || !on_one_host(report))
+        return false;
+    for (size_t i = 0; i < report->collectives.len; i++) {
+        const TraceCollectiveSum *sum = &report->collectives.at[i];
+
+        if (sum->group_size != (int64_t)report->ranks.len || sum->matched == 0 || isnan(sum->bus_gbs) ||
+            (double)sum->bytes < verdict_limits.BUS_BYTES || sum->bus_gbs >= verdict_limits.BUS_SHARE * link)
+            continue;
+        slow_ns += (double)sum->best_ns * (double)sum->matched;
+        could_ns += (double)sum->best_ns * (double)sum->matched * sum->bus_gbs / link;
+        if (!worst || sum->total_ns > worst->total_ns)
+            worst = sum;
+    }
+    if (!worst)
+        return false;
+    finding->cost_ns = facts->exposed_communication_ns *
+                       fmin(1, slow_ns * (double)facts->rank->devices.len / facts->whole_communication_ns);
+    finding->gain = 1 - could_ns / slow_ns;
+    verdict_add_cost(facts, finding, "slow collectives exposed: ");
+    str_addf(&finding->evidence,
+             "; %s of %s over %lld ranks of one host reaches %.1f GB/s of bus bandwidth; %s has links of %.0f GB/s",
+             worst->name, BYTES_TEXT(worst->bytes), (long long)worst->group_size, worst->bus_gbs,
+             facts->rank->devices.at[0].name, link);
+    return finding->cost_ns > 0;
+}
+
+/* What waiting for others can cost on the GPUs' own time: exposed communication, and idle in host waits. Mean over
+ * the ranks that wait; `facts` is the first of all ranks'. */
+static double waiting_ns(const TraceFacts *facts, int64_t late_rank)
+{
+    const TraceReport *report = facts->report;
+    double ns = 0, ranks = 0;
+
+    for (size_t i = 0; i < report->ranks.len; i++) {
+        if (report->ranks.at[i].rank == late_rank)
+            continue;
+        ns += facts[i].exposed_communication_ns + facts[i].idle_by_cause[TRACE_CAUSE_COLLECTIVE_WAIT];
+        ranks++;
+    }
+    return ranks > 0 ? ns / ranks : 0;
+}
+
+bool rule_straggler(const TraceFacts *facts, VerdictFinding *finding)
+{
+    static const struct {
+        const char *cause;
+        VerdictHint hint;
+    } hints[] = {{"computes_late", VERDICT_HINT_LATE_COMPUTE},
+                 {"host_late", VERDICT_HINT_LATE_HOST},
+                 {"copies_late", VERDICT_HINT_LATE_COPY},
+                 {"unknown", VERDICT_HINT_LATE_UNKNOWN}};
+    const TraceStraggler *straggler = &facts->report->straggler;
+
+    if (!is_late(facts->report))
+        return false;
+    finding->rank = straggler->rank;
+    finding->cost_ns = fmin(straggler->percent_of_step / 100 * facts->step_ns, waiting_ns(facts, straggler->rank));
+    str_addf(&finding->evidence, "rank %lld comes %s late to each collective (%s), last in %.0f %% of %lld; ",
+             (long long)straggler->rank, TIME_TEXT(straggler->late_ns), straggler->cause, 100 * straggler->share,
+             (long long)straggler->matched);
+    verdict_add_cost(facts, finding, "the others wait with nothing to compute ");
+    for (size_t i = 0; i < ARRAY_LEN(hints); i++)
+        if (strcmp(hints[i].cause, straggler->cause) == 0)
+            verdict_add_hint(finding, hints[i].hint);
+    return finding->cost_ns > 0;
+}
