@@ -15,9 +15,10 @@
 #include "base/number.h"
 #include "base/vec.h"
 
-#define LEFT_NS NS_PER_MIN     /* an owner that comes back sooner continues its row */
-#define STEP_NS (2 * NS_PER_S) /* between the clocks over a row: the wall clock was set */
-#define RESUME_NS NS_PER_MIN   /* after the start: a GPU that comes later was plugged in */
+#define LEFT_NS NS_PER_MIN      /* an owner that comes back sooner continues its row */
+#define STEP_NS (2 * NS_PER_S)  /* between the clocks over a row: the wall clock was set */
+#define RESUME_NS NS_PER_MIN    /* after the start: a GPU that comes later was plugged in */
+#define LEARN_NS (2 * NS_PER_S) /* and two ticks: whose a new process is is known by then */
 #define MIB 1048576.0
 
 /* Bits of nvmlClocksEventReason*: HW slowdown, SW thermal, HW thermal, HW power brake (nvml.h). A power cap is the
@@ -30,6 +31,8 @@ typedef struct OpenRow {
     LedgerRow row;
     uint32_t gpu_instance, compute_instance;
     uint64_t from_ns; /* monotonic */
+    uint32_t new_pid; /* it is of this process, whose owner is not known (yet); 0: none */
+    size_t new_count; /* of so many in all */
     bool touched;     /* in this tick */
     bool known;       /* it was kept once; it may have grown since */
     bool late;        /* as it is now, it is not kept */
@@ -254,6 +257,14 @@ static LedgerAmount find_kind(const Tick *t, const Part *part)
 
 /* --- rows --------------------------------------------------------------------------------------------------------- */
 
+/* The process of a part whose owner is not known, as /proc was not read yet or does not show it; 0: none. */
+static uint32_t find_new_pid(const Part *part)
+{
+    const Owner *owner = part->holding ? &part->holding->owner : NULL;
+
+    return owner && owner->pid > 0 && !owner_is_known(owner) ? (uint32_t)owner->pid : 0;
+}
+
 static bool is_row_of(const OpenRow *open, const Part *part, LedgerQuality quality, const char *price)
 {
     static const Owner nobody;
@@ -262,7 +273,7 @@ static bool is_row_of(const OpenRow *open, const Part *part, LedgerQuality quali
     const Owner *owner = part->holding ? &part->holding->owner : &nobody;
 
     return !open->over && open->gpu_instance == device->gpu_instance &&
-           open->compute_instance == device->compute_instance &&
+           open->compute_instance == device->compute_instance && open->new_pid == find_new_pid(part) &&
            row->share_kind == (part->holding ? part->holding->attribution : ATTRIBUTION_UNKNOWN) &&
            (row->quality == quality || quality == LEDGER_QUALITY_NONE || row->quality == LEDGER_QUALITY_NONE) &&
            row->held == (part->holding != NULL) && owner_is_same(&row->owner, owner) &&
@@ -294,6 +305,7 @@ static OpenRow *find_row(const Tick *t, const Part *part, LedgerQuality quality)
         open->gpu_instance = device->gpu_instance;
         open->compute_instance = device->compute_instance;
         open->from_ns = t->node->time_ns - t->dt_ns;
+        open->new_pid = find_new_pid(part);
         open->row.id = t->ledger->next_id++;
         open->row.from_real_ns = from_real_ns;
         open->row.owner.pid = -1;
@@ -313,6 +325,40 @@ static OpenRow *find_row(const Tick *t, const Part *part, LedgerQuality quality)
     return open;
 }
 
+/* Whether the processes of the row may be the holding's: not where there are more of them. */
+static bool has_processes(const Holding *holding, const OpenRow *open)
+{
+    bool found = false;
+
+    for (size_t i = 0; i < holding->process_count; i++)
+        found |= holding->processes[i].pid == open->new_pid;
+    return found && holding->process_count >= open->new_count;
+}
+
+/* A process is on the GPU a tick or two before its owner is known: the row of that time becomes the owner's. */
+static void learn_owners(const Tick *t)
+{
+    for (size_t i = 0; i < t->slot->rows.len; i++) {
+        OpenRow *open = &t->slot->rows.at[i];
+
+        if (open->over || open->new_pid == 0 || t->node->time_ns - open->from_ns > LEARN_NS + 2 * t->dt_ns)
+            continue;
+        for (size_t k = 0; k < t->ledger->parts.len; k++) {
+            const Part *part = &t->ledger->parts.at[k];
+            const Device *device = &part->reading->device;
+
+            if (!part->holding || find_new_pid(part) != 0 || device->gpu_instance != open->gpu_instance ||
+                device->compute_instance != open->compute_instance || !has_processes(part->holding, open))
+                continue;
+            set_owner(&open->row.owner, &part->holding->owner);
+            open->row.share_kind = part->holding->attribution;
+            open->new_pid = 0;
+            open->touched = true;
+            break;
+        }
+    }
+}
+
 static void add_part(const Tick *t, const Part *part)
 {
     uint64_t add[LEDGER_AMOUNT_END] = {0};
@@ -328,6 +374,8 @@ static void add_part(const Tick *t, const Part *part)
     add[LEDGER_IDLE_MJ] = part->idle_mj;
     add[LEDGER_ACTIVE_MJ] = part->active_mj;
     OpenRow *open = find_row(t, part, quality);
+    if (open->new_pid != 0 && part->holding->process_count > open->new_count)
+        open->new_count = part->holding->process_count;
     for (size_t i = 0; i < LEDGER_AMOUNT_END; i++)
         open->row.amounts[i] += add[i];
     open->touched = true;
@@ -635,6 +683,7 @@ static void add_time(Tick *t)
     split_total(l, t->dt_ns, offsetof(Part, ns));
     split_energy(t);
     close_rows(t);
+    learn_owners(t);
     for (size_t i = 0; i < l->parts.len; i++)
         add_part(t, &l->parts.at[i]);
 }

@@ -435,6 +435,64 @@ static void an_unknown_owner_is_one(void **state)
     assert_seconds(&rig->rows.at[1], LEDGER_ALLOC_NS, 3);
 }
 
+static void set_processes(Holding *h, const HoldingProcess *processes, size_t count)
+{
+    h->processes = processes;
+    h->process_count = count;
+    h->owner.pid = (int32_t)processes[0].pid;
+}
+
+/* A process is on the GPU before it is known whose it is: that time is its owner's, not nobody's known. */
+static void a_new_process_is_its_owners_from_the_first_tick(void **state)
+{
+    static const HoldingProcess processes[] = {{.pid = 77}};
+    Rig *rig = *state;
+    Holding *h = hold(rig, "", 1);
+
+    set_processes(h, processes, 1);
+    h->attribution = ATTRIBUTION_UNKNOWN;
+    run_ticks(rig, 3);
+    snprintf(h->owner.user, sizeof h->owner.user, "ann");
+    h->attribution = ATTRIBUTION_EXCLUSIVE;
+    run_ticks(rig, 2);
+    assert_int_equal(rig->rows.len, 1);
+    assert_seconds(row_of(rig, "ann"), LEDGER_ALLOC_NS, 4);
+    assert_int_equal(row_of(rig, "ann")->share_kind, ATTRIBUTION_EXCLUSIVE);
+}
+
+/* What was hidden for longer, what has ended, and one of two are not known: that time stays so. */
+static void what_stays_unknown(void **state)
+{
+    static const HoldingProcess processes[] = {{.pid = 77}, {.pid = 78}, {.pid = 79}};
+    Rig *rig = *state;
+    Holding *h = hold(rig, "", 1);
+
+    tick(rig, 1);
+    set_processes(h, processes, 2);
+    tick(rig, 1);
+    set_processes(h, processes, 1);
+    snprintf(h->owner.user, sizeof h->owner.user, "ann");
+    tick(rig, 1);
+    assert_seconds(row_of(rig, ""), LEDGER_ALLOC_NS, 1);
+    assert_seconds(row_of(rig, "ann"), LEDGER_ALLOC_NS, 1);
+    h->owner.user[0] = '\0';
+    set_processes(h, processes + 2, 1);
+    run_ticks(rig, 5);
+    assert_seconds(row_of(rig, ""), LEDGER_ALLOC_NS, 5);
+    snprintf(h->owner.user, sizeof h->owner.user, "bob");
+    tick(rig, 1);
+    assert_seconds(row_of(rig, ""), LEDGER_ALLOC_NS, 5);
+    assert_seconds(row_of(rig, "bob"), LEDGER_ALLOC_NS, 1);
+    h->owner.user[0] = '\0';
+    set_processes(h, processes + 1, 1);
+    tick(rig, 1);
+    set_processes(h, processes, 1);
+    snprintf(h->owner.user, sizeof h->owner.user, "ann");
+    tick(rig, 1);
+    assert_seconds(row_of(rig, ""), LEDGER_ALLOC_NS, 1);
+    assert_seconds(row_of(rig, "ann"), LEDGER_ALLOC_NS, 2);
+}
+
 /* --- energy ------------------------------------------------------------------------------------------------------- */
 
 static void take_energy(Rig *rig, double watts, uint64_t seconds)
@@ -680,6 +738,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(boards_have_slices, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_account_has_rows_of_its_own, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_unknown_owner_is_one, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_new_process_is_its_owners_from_the_first_tick, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_stays_unknown, set_up, tear_down),
         cmocka_unit_test_setup_teardown(energy_is_charged_to_holders, set_up, tear_down),
         cmocka_unit_test_setup_teardown(energy_without_a_counter, set_up, tear_down),
         cmocka_unit_test(the_price_in_force),
