@@ -246,8 +246,8 @@ static const Verb verb_merge = {
     .summary = "add up the reports of several nodes",
     .usage = "[--json|--csv] FILE...",
     .description =
-        "Reads what 'stoker cost --json' wrote on several nodes and adds it up by owner. Each report must add "
-        "up to its own total, to a millionth, and all must be summed up by the same.",
+        "Reads what 'stoker cost --json' wrote on several nodes and adds it up by owner. Hours and money of each "
+        "report must add up to its own totals, to a millionth, and all must be summed up by the same.",
     .examples = "stoker cost merge node*.json\n"
                 "stoker cost merge --json node*.json > cluster.json",
     .exit_codes = "0  it is shown\n"

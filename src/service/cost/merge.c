@@ -32,12 +32,18 @@ static int read_number(const Source *s, const json_t *object, const char *key, d
     return 0;
 }
 
-/* Money that is not known is null. */
-static double read_money(const json_t *object, const char *key)
+/* Money that is not known is null, a carbon intensity that is not known is missing. */
+static int add_money(const Source *s, const json_t *object, const char *key, double scale, double *into, Err *err)
 {
     const json_t *value = json_object_get(object, key);
+    double amount = 0;
 
-    return json_is_number(value) ? json_number_value(value) : 0;
+    if (value && !json_is_null(value))
+        TRY(read_number(s, object, key, &amount, err));
+    if (!(amount * scale < AMOUNT_MAX))
+        return err_set(err, -ERANGE, "'%s': '%s' is too large", s->name, key);
+    *into += scale * amount;
+    return 0;
 }
 
 static int add_amount(const Source *s, const json_t *object, const char *key, double scale, double *into, Err *err)
@@ -56,22 +62,25 @@ static int merge_sum(const Source *s, const json_t *object, CostSum *into, Err *
     for (size_t i = 0; i < cost_field_count; i++)
         TRY(add_amount(s, object, cost_fields[i].key, cost_fields[i].scale, &into->amounts[cost_fields[i].amount],
                        err));
-    into->cost += read_money(object, "cost");
-    into->carbon_g += 1000 * read_money(object, "carbon_kg");
-    return 0;
+    TRY(add_money(s, object, "cost", 1, &into->cost, err));
+    return add_money(s, object, "carbon_kg", 1000, &into->carbon_g, err);
 }
 
-static int merge_owner(const Source *s, CostReport *into, const json_t *object, double *ret_hours, Err *err)
+static int merge_owner(const Source *s, CostReport *into, const json_t *object, double *hours, double *cost, Err *err)
 {
     const char *name = json_string_value(json_object_get(object, "owner"));
+    double own_hours;
 
     if (!name || strlen(name) >= COST_NAME_CAP)
         return err_set(err, -EINVAL, "'%s': an owner without a name, or with one that is too long", s->name);
-    TRY(read_number(s, object, "gpu_hours", ret_hours, err));
+    TRY(read_number(s, object, "gpu_hours", &own_hours, err));
+    *hours += own_hours;
+    TRY(add_money(s, object, "cost", 1, cost, err));
     return merge_sum(s, object, cost_find_owner(into, name), err);
 }
 
-static int merge_waste(const Source *s, CostReport *into, Err *err)
+/* `cost`: of what no owner pays is added. */
+static int merge_waste(const Source *s, CostReport *into, double *cost, Err *err)
 {
     const json_t *list = json_object_get(s->root, "waste");
 
@@ -82,7 +91,9 @@ static int merge_waste(const Source *s, CostReport *into, Err *err)
         if (kind < 0)
             continue; /* of a newer Stoker */
         TRY(add_amount(s, row, "gpu_hours", COST_HOUR_NS, &into->all.waste_ns[kind], err));
-        into->all.waste_cost[kind] += read_money(row, "cost");
+        TRY(add_money(s, row, "cost", 1, &into->all.waste_cost[kind], err));
+        if (kind == COST_UNALLOCATED || kind == COST_UNHEALTHY)
+            TRY(add_money(s, row, "cost", 1, cost, err));
     }
     return 0;
 }
@@ -170,6 +181,19 @@ static int merge_head(const Source *s, CostReport *into, Err *err)
     return 0;
 }
 
+/* What owners, unallocated and unhealthy hours cost against the whole. */
+static int check_money(const Source *s, double sum, Err *err)
+{
+    double total = 0;
+
+    TRY(add_money(s, s->root, "cost", 1, &total, err));
+    if (fabs(sum - total) > LAW_SHARE * total)
+        return err_set(err, -EDOM,
+                       "'%s' does not add up: owners, unallocated and unhealthy hours cost %.6f, the whole %.6f", s->name,
+                       sum, total);
+    return 0;
+}
+
 /* Owners and the rest against the total. */
 static int check_law(const Source *s, double owners, Err *err)
 {
@@ -205,17 +229,16 @@ int cost_merge(CostReport *into, const char *name, const char *text, size_t len,
     CLEANUP(json_decref_at) json_t *root = json_loadb(text, len, 0, &error);
     const Source s = {.name = name, .root = root};
     const json_t *owners = json_object_get(root, "owners");
-    double hours, sum = 0;
+    double sum = 0, cost = 0;
 
     if (!root)
         return err_set(err, -EINVAL, "'%s':%d:%d: %s", name, error.line, error.column, error.text);
     TRY(merge_head(&s, into, err));
-    for (size_t i = 0; i < json_array_size(owners); i++) {
-        TRY(merge_owner(&s, into, json_array_get(owners, i), &hours, err));
-        sum += hours;
-    }
+    for (size_t i = 0; i < json_array_size(owners); i++)
+        TRY(merge_owner(&s, into, json_array_get(owners, i), &sum, &cost, err));
     TRY(check_law(&s, sum, err));
-    TRY(merge_waste(&s, into, err));
+    TRY(merge_waste(&s, into, &cost, err));
+    TRY(check_money(&s, cost, err));
     into->mixed |= is_mixed(root);
     into->all.amounts[LEDGER_ALLOC_NS] += round(sum * COST_HOUR_NS);
     TRY(add_amount(&s, root, "unallocated_gpu_hours", COST_HOUR_NS, &into->all.amounts[LEDGER_ALLOC_NS], err));
@@ -225,8 +248,8 @@ int cost_merge(CostReport *into, const char *name, const char *text, size_t len,
     TRY(add_amount(&s, root, "effective_gpu_hours", COST_HOUR_NS, &into->all.amounts[LEDGER_EFF_NS], err));
     TRY(add_amount(&s, root, "measured_gpu_hours", COST_HOUR_NS, &into->all.amounts[LEDGER_MEASURED_NS], err));
     TRY(add_amount(&s, root, "energy_kwh", COST_KWH_MJ, &into->all.amounts[LEDGER_ACTIVE_MJ], err));
-    into->all.cost += read_money(root, "cost");
-    into->all.carbon_g += 1000 * read_money(root, "carbon_kg");
+    TRY(add_money(&s, root, "cost", 1, &into->all.cost, err));
+    TRY(add_money(&s, root, "carbon_kg", 1000, &into->all.carbon_g, err));
     into->carbon |= json_is_number(json_object_get(root, "carbon_kg"));
     return 0;
 }

@@ -415,7 +415,9 @@ static void reports_that_do_not_fit(void **state UNUSED)
 {
     CLEANUP(str_done)
     Str first = text_of(COST_BY_USER, "a"), other = text_of(COST_BY_JOB, "b"), wrong = text_of(COST_BY_USER, "c");
-    char *hours = strstr(wrong.text, "\"gpu_hours\":20");
+    CLEANUP(str_done) Str dear = text_of(COST_BY_USER, "d"), cheap = text_of(COST_BY_USER, "e");
+    char *hours = strstr(wrong.text, "\"gpu_hours\":20"), *more = strstr(dear.text, "\"cost\":60"),
+         *less = strstr(cheap.text, "\"cost\":60");
     const struct {
         const char *text, *error;
         int rc;
@@ -423,6 +425,8 @@ static void reports_that_do_not_fit(void **state UNUSED)
         {first.text, "of node 'a' is in a file before it already", -EEXIST},
         {other.text, "summed up by job, the files before it by user", -EINVAL},
         {wrong.text, "does not add up", -EDOM},
+        {dear.text, "hours cost 136.000000, the whole 126.000000", -EDOM},
+        {cheap.text, "no number 'cost'", -EINVAL},
         {"{}", "no report", -EINVAL},
         {"[", "'x':1:", -EINVAL},
         {"{\"by\":\"colour\",\"gpus\":1}", "'colour', which", -EINVAL},
@@ -431,6 +435,10 @@ static void reports_that_do_not_fit(void **state UNUSED)
 
     assert_non_null(hours);
     memcpy(hours, "\"gpu_hours\":21", strlen("\"gpu_hours\":21"));
+    assert_non_null(more);
+    memcpy(more, "\"cost\":70", strlen("\"cost\":70"));
+    assert_non_null(less);
+    memcpy(less, "\"cost\":-6", strlen("\"cost\":-6"));
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         CostReport report;
         Err err = {0};
