@@ -20,7 +20,7 @@ void why_cite_named(WhyVerdict *v, const char *name, const char *counter, const 
     const uint32_t count = v->evidence_count;
     uint8_t at = 0;
 
-    while (at < WHY_NAMES_MAX && v->names[at][0] && strcmp(v->names[at], name) != 0)
+    while (at < WHY_NAMES_MAX && v->names[at][0] && strncmp(v->names[at], name, sizeof v->names[at] - 1) != 0)
         at++;
     why_cite_number(v, counter, label, unit, value);
     if (v->evidence_count == count || at == WHY_NAMES_MAX)

@@ -12,7 +12,7 @@
 #include "base/duration.h"
 #include "model/facts.h"
 
-enum { GROWTH_MINUTES = 10, GROWTH_LEAST = 8 };
+enum { GROWTH_MINUTES = 10, GROWTH_LEAST = 8, OWNER_CAP = 256 };
 
 #define MIB 1048576.0
 /* Processor time is measured over at least and at most so long. */
@@ -25,6 +25,7 @@ static const double sm_step = 1.0 / 30;
 typedef struct Follow {
     uint32_t pid;
     uint64_t start_ns;
+    char owner[OWNER_CAP]; /* whose work it is; "": not known */
     char state;
     uint64_t state_ns;             /* since when */
     uint64_t base_ns, base_cpu_ns; /* processor time is counted from here */
@@ -165,10 +166,25 @@ static void set_base(Follow *f, const ProcessOwner *owner, uint64_t now_ns)
     f->children = owner->children;
 }
 
+/* As stoker who tells owners from one another: the steps of a job are one's, pods of a name in two namespaces two's. */
+static void write_owner(const ProcessOwner *owner, char text[OWNER_CAP])
+{
+    if (owner->job[0])
+        snprintf(text, OWNER_CAP, "%.*s", (int)strcspn(owner->job, "."), owner->job);
+    else if (owner->pod_uid[0] && owner->pod[0])
+        snprintf(text, OWNER_CAP, "%.63s/%.180s", owner->namespace, owner->pod);
+    else
+        snprintf(text, OWNER_CAP, "%.*s", OWNER_CAP - 1,
+                 owner->pod_uid[0]     ? owner->pod_uid
+                 : owner->container[0] ? owner->container
+                                       : owner->user);
+}
+
 static void follow_process(Follow *f, const ProcessOwner *owner, uint64_t now_ns)
 {
     const uint64_t passed = now_ns - f->base_ns;
 
+    write_owner(owner, f->owner);
     if (owner->state != f->state) {
         f->state = owner->state;
         f->state_ns = now_ns;
@@ -301,15 +317,9 @@ static size_t list_adapters(const Whys *whys, WhyAdapter out[FACTS_ADAPTERS_MAX]
 
 /* --- one device --------------------------------------------------------------------------------------------------- */
 
-/* Whose work a process is: what tells one job from another; NULL where that is not known. */
-static const char *name_owner(const ProcessOwner *owner)
+static const char *name_owner(const Follow *f)
 {
-    return !owner                ? NULL
-           : owner->job[0]       ? owner->job
-           : owner->pod_uid[0]   ? (owner->pod[0] ? owner->pod : owner->pod_uid)
-           : owner->container[0] ? owner->container
-           : owner->user[0]      ? owner->user
-                                 : NULL;
+    return f && f->owner[0] ? f->owner : NULL;
 }
 
 static double find_share(const Slot *slot, uint32_t pid)
@@ -333,7 +343,7 @@ static size_t list_processes(const Whys *whys, const Snapshot *snapshot, const N
             continue;
         out[count++] = (WhyProcess){
             .pid = process->pid,
-            .owner = name_owner(process_list_find(&snapshot->processes, process->pid)),
+            .owner = name_owner(f),
             .state = f ? f->state : 0,
             .state_s = f ? (double)(whys->looked_ns - f->state_ns) / NS_PER_S : 0,
             .cores = f ? f->cores : (double)NAN,
@@ -346,14 +356,18 @@ static size_t list_processes(const Whys *whys, const Snapshot *snapshot, const N
     return count;
 }
 
-/* The job of the first process that has one; NULL. */
+/* What tells one job from another, of the first process that has one; NULL. The ranks of a step wait for each other. */
 static const char *find_job(const Snapshot *snapshot, const NodeGpu *gpu)
 {
     for (size_t i = 0; i < gpu->process_count; i++) {
         const ProcessOwner *owner = process_list_find(&snapshot->processes, gpu->processes[i].pid);
+        const char *job = !owner              ? ""
+                          : owner->job[0]     ? owner->job
+                          : owner->pod_uid[0] ? owner->pod_uid
+                                              : owner->container;
 
-        if (owner && (owner->job[0] || owner->pod_uid[0] || owner->container[0]))
-            return name_owner(owner);
+        if (job[0])
+            return job;
     }
     return NULL;
 }
@@ -500,7 +514,8 @@ static size_t list_stalls(const Stalls *s, uint64_t now_ns, WhyStall out[WHY_STA
 
 /* --- the board of an instance ------------------------------------------------------------------------------------- */
 
-static size_t list_siblings(const Snapshot *snapshot, const NodeGpu *gpu, const Reading *instance, WhySibling *out)
+static size_t list_siblings(const Whys *whys, const Snapshot *snapshot, const NodeGpu *gpu, const Reading *instance,
+                            WhySibling *out)
 {
     size_t count = 0;
 
@@ -510,7 +525,7 @@ static size_t list_siblings(const Snapshot *snapshot, const NodeGpu *gpu, const 
 
         if (holder)
             out[count++] =
-                (WhySibling){.owner = name_owner(holder),
+                (WhySibling){.owner = name_owner(find_follow(whys, holder->pid)),
                              .gpu_instance = other->device.gpu_instance,
                              .compute_instance = other->device.compute_instance,
                              .sm = node_activity(gpu, other)->sm_active * reading_mig_share(&gpu->reading, other)};
@@ -569,7 +584,7 @@ static void decide_device(const Whys *whys, const Snapshot *snapshot, const Stor
     in.peer_count = instance ? 0 : list_peers(snapshot, gpu, peers);
     in.adapter_count = list_adapters(whys, adapters);
     in.stall_count = list_stalls(stalls, snapshot->node->time_ns, past);
-    in.sibling_count = instance ? list_siblings(snapshot, gpu, instance, siblings) : 0;
+    in.sibling_count = instance ? list_siblings(whys, snapshot, gpu, instance, siblings) : 0;
     seconds_read(store, reading, snapshot->node->time_ns, sources, ARRAY_LEN(sources), in.rows);
     if (instance)
         read_board(store, gpu, snapshot->node->time_ns, &in);

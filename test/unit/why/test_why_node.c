@@ -223,6 +223,9 @@ static void two_owners_are_neighbours(void **state)
     rig->gpus[0].process_count = 2;
     run(30, .9, .5, 1);
     assert_int_equal(first(0)->cause, WHY_TENSOR_CORES); /* of one job */
+    snprintf(rig->owners[1].job, sizeof rig->owners[1].job, "4711.1");
+    run(10, .9, .5, 1);
+    assert_int_equal(first(0)->cause, WHY_TENSOR_CORES); /* two steps of it */
     snprintf(rig->owners[1].job, sizeof rig->owners[1].job, "4712.0");
     run(10, .9, .5, 1);
     assert_int_equal(first(0)->cause, WHY_NEIGHBOUR);
@@ -231,6 +234,29 @@ static void two_owners_are_neighbours(void **state)
     assert_int_equal(first(0)->cause, WHY_NEIGHBOUR);
     run(90, .9, .5, 1);
     assert_int_equal(first(0)->cause, WHY_TENSOR_CORES);
+}
+
+/* Of one pod by its UID: not of another namespace's pod with the same name. */
+static void pods_of_one_name_are_two(void **state)
+{
+    (void)state;
+    rig->gpus[0].process_count = 2;
+    for (size_t i = 0; i < ARRAY_LEN(rig->owners); i++) {
+        ProcessOwner *owner = &rig->owners[i];
+
+        owner->job[0] = '\0';
+        snprintf(owner->pod, sizeof owner->pod, "chat-0");
+        snprintf(owner->namespace, sizeof owner->namespace, i % 2 == 0 ? "serving" : "research");
+        snprintf(owner->pod_uid, sizeof owner->pod_uid, i % 2 == 0 ? "0a" : "1b");
+    }
+    run(60, .72, .4, 1);
+    assert_int_equal(first(0)->cause, WHY_NEIGHBOUR);
+    assert_non_null(strstr(first(0)->text, "of serving/chat-0 takes"));
+    assert_non_null(strstr(first(0)->text, "of research/chat-0"));
+    snprintf(rig->owners[2].pod_uid, sizeof rig->owners[2].pod_uid, "2c"); /* the GPU 1 is another pod's alone */
+    rig->gpus[0].activity.sm_active = .95;
+    whys_update(rig->whys, &rig->snapshot, rig->store, 1);
+    assert_int_equal(rig->gpus[1].verdicts[0].count, 1);
 }
 
 static void memory_that_grows_is_told_while_there_is_time(void **state)
@@ -300,10 +326,10 @@ static void neighbours_have_their_own_shares(void **state)
     snprintf(rig->owners[1].job, sizeof rig->owners[1].job, "4712.0");
     run(10, .9, .5, 1);
     assert_int_equal(first(0)->cause, WHY_NEIGHBOUR);
-    assert_non_null(strstr(first(0)->text, "process 100 of 4711.0 takes 60 % and process 101 of 4712.0 20 %"));
+    assert_non_null(strstr(first(0)->text, "process 100 of 4711 takes 60 % and process 101 of 4712 20 %"));
     rig->processes[0][1].sm_percent = UINT8_MAX; /* no sample: what it took before */
     run(60, .9, .5, 1);
-    assert_non_null(strstr(first(0)->text, "process 101 of 4712.0 20 %"));
+    assert_non_null(strstr(first(0)->text, "process 101 of 4712 20 %"));
     rig->processes[0][0].sm_percent = 30; /* half of the way in about 20 seconds */
     run(20, .9, .5, 1);
     assert_in_range((int)round(100 * evidence(first(0), "nvmlDeviceGetProcessUtilization")), 43, 47);
@@ -475,8 +501,8 @@ static void a_slice_is_slowed_by_its_board(void **state)
     }
     const WhyVerdict *v = &gpu->instance_verdicts[0].verdicts[0];
     assert_int_equal(v->cause, WHY_NEIGHBOUR);
-    assert_non_null(strstr(v->text, "9000.0 on MIG 2/0 has 5"));
-    assert_string_equal(v->names[0], "9000.0");
+    assert_non_null(strstr(v->text, "9000 on MIG 2/0 has 5"));
+    assert_string_equal(v->names[0], "9000");
     assert_int_equal(gpu->instance_verdicts[1].verdicts[0].cause, WHY_TENSOR_CORES); /* it takes most of it itself */
 }
 
@@ -539,6 +565,7 @@ int main(void)
         TEST(a_stopped_process_is_stuck_after_a_while),
         TEST(the_host_says_why_it_starves),
         TEST(two_owners_are_neighbours),
+        TEST(pods_of_one_name_are_two),
         TEST(memory_that_grows_is_told_while_there_is_time),
         TEST(the_late_rank_is_named),
         TEST(one_look_is_no_rate),
