@@ -189,12 +189,12 @@ bool glyph_next(const char **text, bool utf8, Glyph *ret)
 
 /* --- text --------------------------------------------------------------------------------------------------------- */
 
-/* Draws from column `x` of the area, which may be left of it; returns the column after the text, cut or not. */
-static int64_t put_text(Grid *grid, Area area, int64_t x, int y, Ink ink, const char *text)
+/* Draws from column `x` of the area, which may be left of it, up to `end` (NULL: all); returns the column after it. */
+static int64_t put_text(Grid *grid, Area area, int64_t x, int y, Ink ink, const char *text, const char *end)
 {
     Area clip = cell_visible(grid, area);
     Glyph glyph;
-    while (x < area.width && glyph_next(&text, grid->utf8, &glyph)) {
+    while (x < area.width && text != end && glyph_next(&text, grid->utf8, &glyph)) {
         cell_put(grid, clip, area.x + x, (int64_t)area.y + y, ink, glyph.text, glyph.width);
         x += glyph.width;
     }
@@ -203,8 +203,12 @@ static int64_t put_text(Grid *grid, Area area, int64_t x, int y, Ink ink, const 
 
 int grid_text(Grid *grid, Area area, int x, int y, Ink ink, const char *text)
 {
-    int64_t after = put_text(grid, area, x, y, ink, text);
-    return after > area.width ? clamp_int(area.width, x, INT32_MAX) : (int)after;
+    const int room = clamp_int((int64_t)area.width - x, 0, INT32_MAX);
+    if (grid_text_width(text) <= room)
+        return (int)put_text(grid, area, x, y, ink, text, NULL);
+    const char *end = text + grid_text_fit(text, room - 1, room * 3 / 4);
+    put_text(grid, area, put_text(grid, area, x, y, ink, text, end), y, ink, "…", NULL);
+    return x > area.width ? x : area.width;
 }
 
 int grid_textf(Grid *grid, Area area, int x, int y, Ink ink, const char *format, ...)
@@ -219,7 +223,7 @@ int grid_textf(Grid *grid, Area area, int x, int y, Ink ink, const char *format,
 
 void grid_right(Grid *grid, Area area, int x, int y, Ink ink, const char *text)
 {
-    put_text(grid, area, (int64_t)x - grid_text_width(text), y, ink, text);
+    put_text(grid, area, (int64_t)x - grid_text_width(text), y, ink, text, NULL);
 }
 
 int grid_text_width(const char *text)
@@ -229,6 +233,24 @@ int grid_text_width(const char *text)
     while (glyph_next(&text, true, &glyph))
         width = clamp_int((int64_t)width + glyph.width, 0, INT32_MAX);
     return width;
+}
+
+size_t grid_text_fit(const char *text, int room, int least)
+{
+    size_t words = 0, all = 0;
+    const char *at = text;
+    int columns = 0;
+    Glyph glyph;
+
+    while (glyph_next(&at, true, &glyph)) {
+        columns += glyph.width;
+        if (columns > room)
+            return words ? words : all;
+        all = (size_t)(at - text);
+        if (*at == ' ' && columns >= least)
+            words = all;
+    }
+    return all;
 }
 
 /* --- areas -------------------------------------------------------------------------------------------------------- */
@@ -272,9 +294,7 @@ Area grid_box(Grid *grid, Area area, Ink ink, const char *title)
         grid_fill(grid, pieces[i].area, ink, pieces[i].text);
     if (title && *title && area.width > 6) {
         Area room = {.x = area.x + 2, .y = area.y, .width = area.width - 4, .height = 1};
-        int after = grid_text(grid, room, 1, 0, ink, title);
-        grid_text(grid, room, 0, 0, ink, " ");
-        grid_text(grid, room, after < room.width ? after : room.width - 1, 0, ink, " ");
+        grid_textf(grid, room, 0, 0, ink, " %s ", title);
     }
     return inside;
 }

@@ -60,10 +60,11 @@ void grid_clear(Grid *grid);
 Area grid_area(const Grid *grid);
 const Cell *grid_at(const Grid *grid, int x, int y);
 
-/* Text from column x of row y of the area (both from 0 within it), cut at its edges; control and format characters and
- * what is no UTF-8 become '?'. Without utf8 what is not ASCII too, or what stands for it (arrows, frames, blocks,
- * marks, Latin letters) in as many columns. A cell is afterwards what was drawn last, not reversed. Half of a wide
- * character is never drawn: a blank is. Returns the column after it. */
+/* Text from column x of row y of the area (both from 0 within it). One that is too long for the area ends with an
+ * ellipsis, behind a word if that leaves a quarter of the room empty at most. Control and format characters and what is
+ * no UTF-8 become '?'. Without utf8 what is not ASCII too, or what stands for it (arrows, frames, blocks, marks, Latin
+ * letters) in as many columns. A cell is afterwards what was drawn last, not reversed. Half of a wide character is
+ * never drawn: a blank is. Returns the column after it. */
 int grid_text(Grid *grid, Area area, int x, int y, Ink ink, const char *text);
 int grid_textf(Grid *grid, Area area, int x, int y, Ink ink, const char *format, ...) PRINTF_LIKE(6, 7);
 /* The same, ending at column x (exclusive). Cut at the left edge of the area. */
@@ -75,6 +76,9 @@ Area grid_box(Grid *grid, Area area, Ink ink, const char *title);
 
 /* Columns that a text takes on a terminal. */
 int grid_text_width(const char *text);
+/* Bytes of it that `room` columns hold: whole words if these take at least `least` columns, else as much as there is
+ * room for. */
+size_t grid_text_fit(const char *text, int room, int least);
 
 /* The screen as lines of text without trailing blanks, each ended by a newline, with ANSI colours (`coloured`) or
  * without: `stoker top --once`. */

@@ -113,10 +113,6 @@ static Ink write_note(const Top *top, const GpuRow *row, char out[TOP_TEXT_CAP *
     const bool works = row->activity->word == ACTIVITY_WORKING;
     Ink ink;
 
-    if (row->instance && !top->owners_shown) {
-        gpu_owner(top, row, out);
-        return INK_DIM;
-    }
     if (row->incident) {
         snprintf(out, TOP_TEXT_CAP * 2, "%s: %s", row->incident->class, fault_actions[row->incident->action].key);
         return severity_ink(row->incident->severity);
@@ -215,8 +211,8 @@ static void draw_note(Top *top, Grid *grid, Area cell, const GpuRow *row)
     char text[TOP_TEXT_CAP * 2];
     const Ink ink = write_note(top, row, text);
 
-    if (!row->incident && (!row->instance || top->owners_shown) && grid_text_width(text) > cell.width)
-        text[strcspn(text, ":")] = '\0'; /* the word without its cause */
+    if (grid_text_width(text) > cell.width)
+        text[strcspn(text, ":")] = '\0'; /* the word without its cause or action */
     grid_text(grid, cell, 0, 0, ink, text);
 }
 
@@ -307,15 +303,19 @@ static const Table table = {columns, sizeof columns[0], ARRAY_LEN(columns), draw
 /* A GPU that is not up has no values: its state, since when, the action and the reason. */
 static void draw_line(Top *top, Grid *grid, Area area, const Layout *layout, const GpuRow *row)
 {
-    char text[TOP_TEXT_CAP * 2];
+    char text[TOP_TEXT_CAP * 2], owner[TOP_TEXT_CAP];
     Area rest = area;
 
     if (row->instance || row->gpu->state == GPU_UP) {
         columns_row(&table, layout, top, grid, area, row);
-        if (row->instance && layout->width[COLUMN_MODEL] == 0) { /* no room: its name over columns without values */
+        if (row->instance && !top->owners_shown) { /* no room: over the columns without values of its own */
             area_left(&area, layout->x[COLUMN_POWER]);
-            area.width = layout->width[COLUMN_POWER] + 8;
-            grid_text(grid, area, 0, 0, INK_DIM, instance_name(row->reading, text));
+            grid_fill(grid, area, INK_DIM, " ");
+            const char *name = layout->width[COLUMN_MODEL] > 0 ? "" : instance_name(row->reading, text);
+            const int x = grid_textf(grid, area, 0, 0, INK_DIM, "%s ", name);
+            area_left(&area, x);
+            write_owner(top, row, (size_t)area.width, owner);
+            grid_text(grid, area, 0, 0, INK_DIM, owner);
         }
         return;
     }
@@ -574,9 +574,10 @@ static void draw_remark(const Top *top, Grid *grid, Area *area)
     area_top(area, text_wrap(grid, rest, 0, INK_PLAIN, verdict->text));
     if (!advice[0])
         return;
-    const Area line = area_top(area, 1);
-    const int x = grid_textf(grid, line, 0, 0, INK_STRONG, "%s DO ", text_arrow(grid));
-    grid_text(grid, line, x, 0, INK_PLAIN, advice);
+    rest = *area;
+    rest.height = REMARK_LINES;
+    area_left(&rest, grid_textf(grid, rest, 0, 0, INK_STRONG, "%s DO ", text_arrow(grid)));
+    area_top(area, text_wrap(grid, rest, 0, INK_PLAIN, advice));
 }
 
 /* Uses blocks if some processes still fit, and plots if more lines are left. */

@@ -120,13 +120,19 @@ static void add_finite(double *sum, double value)
         *sum += value;
 }
 
+/* What has no room is left out: a number is never cut. */
+static int draw_whole(Grid *grid, Area row, int x, const char *text)
+{
+    return x + grid_text_width(text) <= row.width ? grid_text(grid, row, x, 0, INK_PLAIN, text) : x;
+}
+
 /* "5 working, 1 idle held, 2 free · 4.9 of 5.6 kW · 412 of 640 GiB · ..." */
 static void draw_sums(const Node *node, Grid *grid, Area row, int x)
 {
     static const ActivityWord order[] = {ACTIVITY_WORKING, ACTIVITY_WAITING,  ACTIVITY_IDLE_HELD,
                                          ACTIVITY_FREE,    ACTIVITY_UNUSABLE, ACTIVITY_UNKNOWN};
     const char *dot = text_dot(grid), *between = "";
-    char one[HUMAN_MAX], all[HUMAN_MAX], hottest[TOP_TEXT_CAP] = "";
+    char one[HUMAN_MAX], all[HUMAN_MAX], text[TOP_TEXT_CAP], hottest[TOP_TEXT_CAP] = "";
     double power = 0, limit = 0, used = 0, total = 0, least = (double)INFINITY;
     size_t by_word[ACTIVITY_END] = {0};
 
@@ -149,12 +155,11 @@ static void draw_sums(const Node *node, Grid *grid, Area row, int x)
                            activity_words[order[i]].key);
             between = ", ";
         }
-    if (limit > 0)
-        x = grid_textf(grid, row, x, 0, INK_PLAIN, "%s%.2f of %.2f kW", dot, power / 1000, limit / 1000);
-    if (total > 0)
-        x = grid_textf(grid, row, x, 0, INK_PLAIN, "%s%s of %s", dot, human_bytes(one, used), human_bytes(all, total));
-    if (least > 0 && x + grid_text_width(hottest) <= row.width)
-        grid_text(grid, row, x, 0, INK_PLAIN, hottest);
+    snprintf(text, sizeof text, "%s%.2f of %.2f kW", dot, power / 1000, limit / 1000);
+    x = draw_whole(grid, row, x, limit > 0 ? text : "");
+    snprintf(text, sizeof text, "%s%s of %s", dot, human_bytes(one, used), human_bytes(all, total));
+    x = draw_whole(grid, row, x, total > 0 ? text : "");
+    draw_whole(grid, row, x, least > 0 ? hottest : "");
 }
 
 /* Their names, and those that the view below does not show itself; small screens show only the worst. */

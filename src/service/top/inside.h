@@ -49,7 +49,7 @@ bool list_key(List *list, uint32_t key);
 void list_move(List *list, long by);
 /* Sets `first` so that the cursor is among `page` rows of one line each. */
 void list_settle(List *list, int page);
-/* "12-20 of 72" at the right of the area's first row if not all are visible. */
+/* "12-20/72" at the right of the area's first row if not all are visible. */
 void list_mark(const List *list, Grid *grid, Area area);
 
 /* --- rows ------------------------------------------------------------------------------------------------------- */
@@ -171,9 +171,8 @@ Area area_row(Area area, int row);
 /* A place that reacts to the mouse; beyond TOP_ZONES_MAX it does not. */
 void top_zone(Top *top, Area area, ZoneKind kind, uint32_t value);
 
-/* Bytes of the words that `room` columns hold, at least one word or as much of it as there is room for. */
-size_t text_fit(const char *text, int room);
-/* Text broken at blanks into the area from row y on, at most to its end; returns the row after it. */
+/* Text broken at blanks into the area from row y on; its last row is cut as grid_text does it. Returns the row after
+ * it. */
 int text_wrap(Grid *grid, Area area, int y, Ink ink, const char *text);
 /* In UTF-8 or ASCII: a dot between two phrases, an arrow, the tree's branches. */
 const char *text_dot(const Grid *grid);

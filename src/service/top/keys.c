@@ -53,7 +53,7 @@ static void draw_help(Top *top, Grid *grid, Area area)
     pen_title(&pen, grid, "To know");
     for (size_t i = 0; i < ARRAY_LEN(notes); i++)
         for (const char *text = notes[i]; *text;) {
-            const size_t len = text_fit(text, area.width > 20 ? area.width - 2 : 18);
+            const size_t len = grid_text_fit(text, area.width > 20 ? area.width - 2 : 18, 1);
 
             grid_textf(grid, pen_line(&pen, false), 1, 0, INK_PLAIN, "%.*s", (int)len, text);
             text += len + (text[len] == ' ');

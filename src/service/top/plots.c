@@ -9,7 +9,7 @@
 #include "base/duration.h"
 #include "base/cleanup.h"
 
-enum { GUTTER = 9, HEIGHT_LEAST = 4, HEIGHT_WISHED = 6, WIDTH_LEAST = 48, REASON_LEAST = 12 };
+enum { GUTTER = 10, HEIGHT_LEAST = 4, HEIGHT_WISHED = 6, WIDTH_LEAST = 48, REASON_LEAST = 12 };
 
 const TopPlot top_plots[] = {
     {"busy", {"SM", "util"}, {METRIC_PROF_SM_ACTIVE, METRIC_GPU_UTIL}, EDGE_WHOLE, METRIC_END, true},

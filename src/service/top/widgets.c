@@ -9,8 +9,6 @@
 
 /* --- lists -------------------------------------------------------------------------------------------------------- */
 
-enum { NARROW = 80 }; /* columns, under which headings need the room */
-
 void list_move(List *list, long by)
 {
     const long last = (long)list->count - 1, to = (long)list->selected + by;
@@ -48,13 +46,11 @@ void list_settle(List *list, int page)
 void list_mark(const List *list, Grid *grid, Area area)
 {
     const size_t end = list->first + list->page;
-    char number[80], text[96];
+    char text[80];
 
     if (list->count <= list->page)
         return;
-    snprintf(number, sizeof number, area.width < NARROW ? "%zu-%zu/%zu" : "%zu-%zu of %zu", list->first + 1,
-             end < list->count ? end : list->count, list->count);
-    snprintf(text, sizeof text, area.width < NARROW ? " %s" : "  %12s", number);
+    snprintf(text, sizeof text, " %zu-%zu/%zu", list->first + 1, end < list->count ? end : list->count, list->count);
     grid_right(grid, area, area.width, 0, INK_DIM, text);
 }
 
@@ -159,26 +155,10 @@ void pen_end(const Pen *pen, List *list)
 
 /* --- texts -------------------------------------------------------------------------------------------------------- */
 
-size_t text_fit(const char *text, int room)
-{
-    size_t best = 0, len = 0;
-    int columns = 0;
-
-    while (text[len]) {
-        columns += ((unsigned char)text[len] & 0xc0) != 0x80;
-        if (columns > room)
-            return best ? best : len;
-        len++;
-        if (text[len] == ' ' || text[len] == '\0')
-            best = len;
-    }
-    return len;
-}
-
 int text_wrap(Grid *grid, Area area, int y, Ink ink, const char *text)
 {
     for (; *text && y < area.height; y++) {
-        const size_t len = text_fit(text, area.width > 1 ? area.width : 1);
+        const size_t len = y + 1 < area.height ? grid_text_fit(text, area.width > 1 ? area.width : 1, 1) : strlen(text);
 
         grid_textf(grid, area, 0, y, ink, "%.*s", (int)len, text);
         text += len;

@@ -60,11 +60,35 @@ static void text_is_cut_at_both_edges_of_its_area(void **state)
     assert_int_equal(grid_text(&grid, area, 9, 0, INK_PLAIN, "outside"), 9);
     assert_picture(&grid, false,
                    "............\n"
-                   "..abcdef....\n"
-                   "..defghi....\n"
+                   "..abcde…....\n"
+                   "..defgh…....\n"
                    "..cdefgh....\n"
                    "....12......\n");
     grid_done(&grid);
+}
+
+/* Behind a word where that leaves a quarter of the room empty at most. */
+static void a_long_text_ends_with_an_ellipsis(void **state)
+{
+    Grid grid;
+    (void)state;
+    grid_init(&grid, 16, 5, true);
+    assert_int_equal(grid_text(&grid, grid_area(&grid), 0, 0, INK_PLAIN, "check fans and airflow"), 16);
+    grid_text(&grid, grid_area(&grid), 0, 1, INK_PLAIN, "pod lab/notebook-00");
+    grid_text(&grid, grid_area(&grid), 0, 2, INK_PLAIN, "as wide as it is");
+    grid_text(&grid, grid_area(&grid), 15, 3, INK_PLAIN, "ab");
+    assert_int_equal(grid_text(&grid, grid_area(&grid), 16, 4, INK_PLAIN, "ab"), 16);
+    assert_picture(&grid, false,
+                   "check fans and…\n"
+                   "pod lab/noteboo…\n"
+                   "as wide as it is\n"
+                   "               …\n"
+                   "\n");
+    grid_done(&grid);
+    assert_int_equal(grid_text_fit("one two", 7, 1), 7);
+    assert_int_equal(grid_text_fit("one two", 6, 1), 3);
+    assert_int_equal(grid_text_fit("one two", 6, 4), 6);
+    assert_int_equal(grid_text_fit("漢字", 3, 1), 3);
 }
 
 static void wide_characters_are_whole_or_blank(void **state)
@@ -81,7 +105,7 @@ static void wide_characters_are_whole_or_blank(void **state)
     grid_text(&grid, area, 0, 4, INK_PLAIN, "abcd");
     grid_text(&grid, area, 1, 4, INK_PLAIN, "漢");
     assert_picture(&grid, false,
-                   "漢字\n"
+                   "漢字…\n"
                    " 字\n"
                    " ab\n"
                    "e\xcc\x81\xcc\xa3x\n"
@@ -122,8 +146,8 @@ static void a_box_says_what_is_inside(void **state)
     inside = grid_box(&grid, (Area){2, 1, 6, 2}, INK_DIM, "x");
     assert_memory_equal(&inside, (&(Area){3, 2, 4, 0}), sizeof inside);
     assert_picture(&grid, true,
-                   "┌─ a long t ─┐\n"
-                   "tt t tttt t tt\n"
+                   "┌─ a long…───┐\n"
+                   "tt t ttttttttt\n"
                    "│ ┌────┐     │\n"
                    "t dddddd     t\n"
                    "│ └────┘     │\n"
@@ -250,6 +274,7 @@ int main(void)
         cmocka_unit_test(widths_are_those_of_the_c_library),
         cmocka_unit_test(what_acts_on_the_terminal_is_never_drawn),
         cmocka_unit_test(text_is_cut_at_both_edges_of_its_area),
+        cmocka_unit_test(a_long_text_ends_with_an_ellipsis),
         cmocka_unit_test(wide_characters_are_whole_or_blank),
         cmocka_unit_test(without_utf8_everything_has_a_plain_form),
         cmocka_unit_test(a_box_says_what_is_inside),

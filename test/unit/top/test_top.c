@@ -562,14 +562,15 @@ static void a_plot_has_room_for_its_highest(void **state UNUSED)
         const char *title;
         float value;
         const char *edge;
-    } cases[] = {{"power", 100, " 700.0 W"},
-                 {"power", 900, " 900.0 W"},
-                 {"clocks", 2000, "2200 MHz"},
-                 {"clocks", (float)NAN, "        "}}; /* there is no axis without a value */
+    } cases[] = {{"power", 100, "  700.0 W"},
+                 {"power", 900, "  900.0 W"},
+                 {"clocks", 2000, " 2200 MHz"},
+                 {"PCIe", 0.5e9F, "0.55 GB/s"},
+                 {"clocks", (float)NAN, "         "}}; /* there is no axis without a value */
 
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         HistoryWant want;
-        char edge[10] = "";
+        char edge[16] = "";
         int x, y;
 
         open_rig(RECORDING("healthy-training"));
@@ -586,7 +587,7 @@ static void a_plot_has_room_for_its_highest(void **state UNUSED)
             history_end_fill(rig.kit.history, want.ref);
         }
         find(cases[i].title, &x, &y);
-        for (int column = 0; column < 8; column++)
+        for (int column = 0; column < 9; column++)
             strcat(edge, grid_at(&rig.kit.grid, column, y + 1)->text);
         assert_string_equal(edge, cases[i].edge);
         close_rig(NULL);
