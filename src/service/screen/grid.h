@@ -29,8 +29,6 @@ typedef enum Ink {
     INK_BAR,
     INK_SERIES_A,
     INK_SERIES_B,
-    INK_SERIES_C,
-    INK_SERIES_D,
     INK_BAND, /* between minimum and maximum */
     INK_END,
 } Ink;

@@ -326,23 +326,6 @@ static void draw_users(Top *top, Grid *grid, Area area, const GpuRow *row)
     }
 }
 
-static void draw_instances(Top *top, Grid *grid, Area *area, const GpuRow *row)
-{
-    int room = area->height / 3;
-
-    if (row->instance)
-        return;
-    for (size_t i = 0; i < top->gpus.len && room > 0; i++) {
-        const GpuRow *other = &top->gpus.at[i];
-        const Area line = other->instance && other->gpu == row->gpu ? area_top(area, 1) : (Area){0};
-
-        if (line.height == 0)
-            continue;
-        gpu_block(top, grid, line, other);
-        room--;
-    }
-}
-
 /* Wide, its numbers are at the right of all else, else below. */
 void view_gpu_draw(Top *top, Grid *grid, Area area)
 {
@@ -371,7 +354,8 @@ void view_gpu_draw(Top *top, Grid *grid, Area area)
     const int height = wide ? left.height * 2 / 3 : area.height * 2 / 5 + !large;
     plots_draw(top, grid, area_top(rest, plotted ? height : 0), row);
     if (wide || large) {
-        draw_instances(top, grid, rest, row);
+        if (!row->instance && row->gpu->instance_count > 0)
+            gpu_draw_instances(top, grid, area_top(rest, rest->height / 3), row);
         draw_users(top, grid, wide ? left : area_top(&area, 1 + users), row);
     }
     draw_numbers(top, grid, area, row);

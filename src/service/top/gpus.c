@@ -216,67 +216,51 @@ static void draw_note(Top *top, Grid *grid, Area cell, const GpuRow *row)
     grid_text(grid, cell, 0, 0, ink, text);
 }
 
-/* A gauge: a share, or a value of its limit. */
-typedef struct Gauge {
-    const char *label;
-    MetricId of, limit; /* limit METRIC_END: `of` is a share itself */
-    ValueText *text;    /* NULL: the share */
-    Ink bar;
-} Gauge;
-
-enum { GAUGE_NONE, GAUGE_SM, GAUGE_TENSOR, GAUGE_DRAM, GAUGE_MEMORY, GAUGE_POWER, GAUGE_TEMP };
-
-static const Gauge gauges[] = {
-    [GAUGE_SM] = {"SM", METRIC_PROF_SM_ACTIVE, METRIC_END, NULL, INK_BAR},
-    [GAUGE_TENSOR] = {"tensor", METRIC_PROF_PIPE_TENSOR_ACTIVE, METRIC_END, NULL, INK_BAR},
-    [GAUGE_DRAM] = {"DRAM", METRIC_PROF_DRAM_ACTIVE, METRIC_END, NULL, INK_BAR},
-    [GAUGE_MEMORY] = {"mem", METRIC_FB_USED, METRIC_FB_TOTAL, value_memory, INK_SERIES_B},
-    [GAUGE_POWER] = {"power", METRIC_POWER_USAGE, METRIC_ENFORCED_POWER_LIMIT, value_power, INK_SERIES_C},
-    [GAUGE_TEMP] = {"temp", METRIC_GPU_TEMP, METRIC_SLOWDOWN_TEMP, value_temp, INK_SERIES_D},
-};
-
-/* The bar of SM has a mark at the utilisation of a GPU. */
-static void draw_bar(Grid *grid, Area area, int number, Ink ink, const GpuRow *row)
+/* With a mark at the utilisation of a GPU. */
+static void draw_busy_bar(Top *top UNUSED, Grid *grid, Area cell, const GpuRow *row)
 {
-    const Gauge *gauge = &gauges[number];
-    const double share = gauge->limit == METRIC_END ? value_base(row->reading, gauge->of)
-                                                    : value_share(row->reading, gauge->of, gauge->limit);
-    const bool marked = number == GAUGE_SM && !row->instance;
+    const double mark = row->instance ? (double)NAN : value_base(row->reading, METRIC_GPU_UTIL);
 
-    plot_bar(grid, area, ink, (float)share, marked ? (float)value_base(row->reading, METRIC_GPU_UTIL) : (float)NAN);
+    plot_bar(grid, cell, INK_BAR, (float)value_base(row->reading, METRIC_PROF_SM_ACTIVE), (float)mark);
+}
+
+static void draw_memory_bar(Top *top UNUSED, Grid *grid, Area cell, const GpuRow *row)
+{
+    const double total = value_raw(row->reading, METRIC_FB_TOTAL), used = value_raw(row->reading, METRIC_FB_USED);
+
+    plot_bar(grid, cell, INK_SERIES_B, total > 0 ? (float)(used / total) : (float)NAN, (float)NAN);
 }
 
 enum { COLUMN_NUMBER, COLUMN_MODEL, COLUMN_BUSY, COLUMN_MEMORY = 8, COLUMN_POWER = 10, COLUMN_OWNER = 17 };
 
-/* A drawing, a share, a text or a bar. */
+/* A drawing, a share or a text. */
 typedef struct GpuColumn {
     Column column;
     void (*draw)(Top *top, Grid *grid, Area cell, const GpuRow *row);
     MetricId share;
     ValueText *text; /* of a GPU, not of an instance, but for the memory */
-    int gauge;       /* of the bar */
 } GpuColumn;
 
 static const GpuColumn columns[] = {
-    [COLUMN_NUMBER] = {{"gpu", "GPU", 3, 0, 0, true}, draw_number, METRIC_END, NULL, GAUGE_NONE},
-    [COLUMN_MODEL] = {{"model", "MODEL", 12, 22, 6, false}, draw_model, METRIC_END, NULL, GAUGE_NONE},
-    [COLUMN_BUSY] = {{"sm", "SM", 4, 0, 0, true}, NULL, METRIC_PROF_SM_ACTIVE, NULL, GAUGE_NONE},
-    {{"sm-bar", "", 6, 16, 3, false}, NULL, METRIC_END, NULL, GAUGE_SM},
-    {{"util", "UTIL", 4, 0, 0, true}, NULL, METRIC_GPU_UTIL, NULL, GAUGE_NONE},
-    {{"tensor", "TENS", 4, 0, 4, true}, NULL, METRIC_PROF_PIPE_TENSOR_ACTIVE, NULL, GAUGE_NONE},
-    {{"dram", "DRAM", 4, 0, 4, true}, NULL, METRIC_PROF_DRAM_ACTIVE, NULL, GAUGE_NONE},
-    {{"occupancy", "OCC", 4, 0, 8, true}, NULL, METRIC_PROF_SM_OCCUPANCY, NULL, GAUGE_NONE},
-    [COLUMN_MEMORY] = {{"memory", "MEMORY", 11, 0, 0, true}, NULL, METRIC_END, value_memory, GAUGE_NONE},
-    {{"memory-bar", "", 6, 14, 3, false}, NULL, METRIC_END, NULL, GAUGE_MEMORY},
-    [COLUMN_POWER] = {{"power", "POWER", 9, 0, 1, true}, NULL, METRIC_END, value_power, GAUGE_NONE},
-    {{"temp", "TEMP", 7, 0, 1, true}, NULL, METRIC_END, value_temp, GAUGE_NONE},
-    {{"clock", "MHz", 4, 0, 5, true}, NULL, METRIC_END, value_clock, GAUGE_NONE},
-    {{"pcie", "PCIe GB/s", 9, 0, 7, true}, NULL, METRIC_END, value_pcie, GAUGE_NONE},
-    {{"nvlink", "NVLink", 6, 0, 7, true}, NULL, METRIC_END, value_nvlink, GAUGE_NONE},
-    {{"ecc", "ECC", 12, 14, 9, false}, NULL, METRIC_END, value_ecc, GAUGE_NONE},
-    {{"spark", "SM, 10 MIN", 12, 24, 10, false}, plot_spark_of, METRIC_END, NULL, GAUGE_NONE},
-    [COLUMN_OWNER] = {{"owner", "OWNER", 12, 28, 6, false}, draw_owner, METRIC_END, NULL, GAUGE_NONE},
-    {{"note", "STATE", 11, 200, 2, false}, draw_note, METRIC_END, NULL, GAUGE_NONE},
+    [COLUMN_NUMBER] = {{"gpu", "GPU", 3, 0, 0, true}, draw_number, METRIC_END, NULL},
+    [COLUMN_MODEL] = {{"model", "MODEL", 14, 22, 6, false}, draw_model, METRIC_END, NULL},
+    [COLUMN_BUSY] = {{"sm", "SM", 4, 0, 0, true}, NULL, METRIC_PROF_SM_ACTIVE, NULL},
+    {{"sm-bar", "", 6, 16, 3, false}, draw_busy_bar, METRIC_END, NULL},
+    {{"util", "UTIL", 4, 0, 0, true}, NULL, METRIC_GPU_UTIL, NULL},
+    {{"tensor", "TENS", 4, 0, 4, true}, NULL, METRIC_PROF_PIPE_TENSOR_ACTIVE, NULL},
+    {{"dram", "DRAM", 4, 0, 4, true}, NULL, METRIC_PROF_DRAM_ACTIVE, NULL},
+    {{"occupancy", "OCC", 4, 0, 8, true}, NULL, METRIC_PROF_SM_OCCUPANCY, NULL},
+    [COLUMN_MEMORY] = {{"memory", "MEMORY", 11, 0, 0, true}, NULL, METRIC_END, value_memory},
+    {{"memory-bar", "", 6, 14, 3, false}, draw_memory_bar, METRIC_END, NULL},
+    [COLUMN_POWER] = {{"power", "POWER", 9, 0, 1, true}, NULL, METRIC_END, value_power},
+    {{"temp", "TEMP", 7, 0, 1, true}, NULL, METRIC_END, value_temp},
+    {{"clock", "MHz", 4, 0, 5, true}, NULL, METRIC_END, value_clock},
+    {{"pcie", "PCIe GB/s", 9, 0, 7, true}, NULL, METRIC_END, value_pcie},
+    {{"nvlink", "NVLink", 6, 0, 7, true}, NULL, METRIC_END, value_nvlink},
+    {{"ecc", "ECC", 12, 14, 9, false}, NULL, METRIC_END, value_ecc},
+    {{"spark", "SM, 10 MIN", 12, 24, 10, false}, plot_spark_of, METRIC_END, NULL},
+    [COLUMN_OWNER] = {{"owner", "OWNER", 12, 28, 6, false}, draw_owner, METRIC_END, NULL},
+    {{"note", "STATE", 11, 200, 2, false}, draw_note, METRIC_END, NULL},
 };
 
 static void draw_cell(Top *top, Grid *grid, Area cell, size_t column, const void *context)
@@ -284,13 +268,10 @@ static void draw_cell(Top *top, Grid *grid, Area cell, size_t column, const void
     const GpuColumn *c = &columns[column];
     const GpuRow *row = context;
     Ink ink = column == COLUMN_BUSY ? activity_ink(row->activity->word) : INK_PLAIN;
-    char text[VALUE_CAP];
+    char text[VALUE_CAP] = "";
 
-    text[0] = '\0';
     if (c->draw)
         c->draw(top, grid, cell, row);
-    else if (c->gauge)
-        draw_bar(grid, cell, c->gauge, gauges[c->gauge].bar, row);
     else if (c->share != METRIC_END)
         value_percent(text, value_base(row->reading, c->share));
     else if (!row->instance || column == COLUMN_MEMORY)
@@ -301,8 +282,10 @@ static void draw_cell(Top *top, Grid *grid, Area cell, size_t column, const void
 static const Table table = {columns, sizeof columns[0], ARRAY_LEN(columns), draw_cell};
 
 /* A GPU that is not up has no values: its state, since when, the action and the reason. */
-static void draw_line(Top *top, Grid *grid, Area area, const Layout *layout, const GpuRow *row)
+static void draw_row(Top *top, Grid *grid, Area area, size_t i, const void *context)
 {
+    const GpuRow *row = &top->gpus.at[i];
+    const Layout *layout = context;
     char text[TOP_TEXT_CAP * 2], owner[TOP_TEXT_CAP];
     Area rest = area;
 
@@ -330,155 +313,31 @@ static void draw_line(Top *top, Grid *grid, Area area, const Layout *layout, con
     grid_text(grid, rest, x + 2, 0, INK_DIM, gpu_why(row->gpu));
 }
 
-/* --- blocks ------------------------------------------------------------------------------------------------------- */
-
-enum { QUARTERS = 4, LABEL_WIDTH = 7, VALUE_WIDTH = 10 };
-
-static int row_height(const GpuRow *row, bool blocks)
+/* The columns for a width, and their heads. */
+static void draw_head(Top *top, Grid *grid, Area line, Layout *ret_layout)
 {
-    if (row->instance || !blocks)
-        return 1;
-    return (row->gpu->state == GPU_UP ? 3 : 2) + (row->incident != NULL);
+    columns_fit(&table, line.width, ret_layout);
+    columns_head(&table, ret_layout, grid, line);
+    top->owners_shown = ret_layout->width[COLUMN_OWNER] > 0;
 }
 
-static Area quarter_of(Area line, int which)
+void gpu_draw_instances(Top *top, Grid *grid, Area area, const GpuRow *row)
 {
-    const int width = line.width / QUARTERS;
+    Layout layout;
 
-    return (Area){.x = line.x + which * width, .y = line.y, .width = width - 2, .height = line.height};
-}
-
-/* "power   643/700 W ######----", in a quarter of the line. */
-static void draw_gauge(Grid *grid, Area line, int which, int number, const GpuRow *row)
-{
-    const Gauge *gauge = &gauges[number];
-    Area rest = quarter_of(line, which);
-    const Area front = area_left(&rest, LABEL_WIDTH), value = area_left(&rest, VALUE_WIDTH);
-    Ink ink = INK_PLAIN, bar = gauge->bar;
-    char text[VALUE_CAP];
-
-    if (gauge->text) {
-        gauge->text(text, row->reading, &ink);
-        bar = ink == INK_PLAIN ? bar : ink;
-    } else {
-        value_percent(text, value_base(row->reading, gauge->of));
-        ink = number == GAUGE_SM ? activity_ink(row->activity->word) : strcmp(text, "-") == 0 ? INK_DIM : INK_PLAIN;
-    }
-    grid_text(grid, front, 0, 0, INK_DIM, gauge->label);
-    grid_right(grid, value, value.width, 0, ink, text);
-    area_left(&rest, 1);
-    if (rest.width > 2 && rest.height > 0)
-        draw_bar(grid, rest, number, bar, row);
-}
-
-static void draw_first_line(Top *top, Grid *grid, Area line, const GpuRow *row)
-{
-    const Reading *reading = &row->gpu->reading;
-    const char *dot = text_dot(grid);
-    char pci[PCI_TEXT_CAP], text[TOP_TEXT_CAP * 2], value[VALUE_CAP];
-    Area room = line;
-    Ink ink;
-
-    room.width -= 2 * line.width / QUARTERS / 2 + 1; /* the plot has the last quarter */
-    int x = grid_text(grid, room, 0, 0, INK_STRONG, status_model(&reading->device));
-    x = grid_textf(grid, room, x, 0, INK_DIM, "  %s", pci_format(reading->device.pci, PCI_FORM_SYSFS, pci));
-    if (row->gpu->state != GPU_UP) {
-        gpu_draw_down(top, grid, room, x + 2, row->gpu);
-        return;
-    }
-    x = grid_textf(grid, room, x, 0, INK_PLAIN, "  %s",
-                   value_text(value, METRIC_SM_CLOCK, &reading->sample[METRIC_SM_CLOCK]));
-    if (value_raw(reading, METRIC_MAX_SM_CLOCK) > 0)
-        x = grid_textf(grid, room, x, 0, INK_DIM, " of %.0f", value_raw(reading, METRIC_MAX_SM_CLOCK));
-    const char *throttle = value_throttle(reading, &ink);
-    if (throttle[0])
-        x = grid_textf(grid, room, x, 0, ink, ", %s", throttle);
-    value_ecc(value, reading, &ink);
-    x = grid_textf(grid, room, x, 0, ink, "%sECC %s", dot, value);
-    if (!row->incident && write_note(top, row, text) == INK_WARN)
-        x = grid_textf(grid, room, x, 0, INK_WARN, "%s%s", dot, text);
-    if (gpu_owner(top, row, text)[0])
-        grid_textf(grid, room, x, 0, INK_DIM, "%s%s", dot, text);
-    plot_spark_of(top, grid, quarter_of(line, QUARTERS - 1), row);
-}
-
-static void draw_gauge_lines(Grid *grid, Area *area, const GpuRow *row)
-{
-    const Area busy = area_top(area, 1), limits = area_top(area, 1);
-    const Area first = quarter_of(busy, QUARTERS - 1), second = quarter_of(limits, QUARTERS - 1);
-    const Reading *reading = row->reading;
-    char text[VALUE_CAP];
-    Ink ink;
-
-    for (int i = 0; i < QUARTERS - 1; i++) {
-        draw_gauge(grid, busy, i, GAUGE_SM + i, row);
-        draw_gauge(grid, limits, i, (int)GAUGE_MEMORY + i, row);
-    }
-    int x = grid_text(grid, first, 0, 0, INK_DIM, "util ");
-    x = grid_textf(grid, first, x, 0, INK_PLAIN, "%-5s", value_percent(text, value_base(reading, METRIC_GPU_UTIL)));
-    x = grid_text(grid, first, x, 0, INK_DIM, " occupancy ");
-    grid_text(grid, first, x, 0, INK_PLAIN, value_percent(text, value_base(reading, METRIC_PROF_SM_OCCUPANCY)));
-    x = grid_text(grid, second, 0, 0, INK_DIM, "PCIe ");
-    x = grid_text(grid, second, x, 0, INK_PLAIN, value_pcie(text, reading, &ink));
-    x = grid_text(grid, second, x, 0, INK_DIM, " NVL ");
-    x = grid_text(grid, second, x, 0, INK_PLAIN, value_nvlink(text, reading, &ink));
-    grid_text(grid, second, x, 0, INK_DIM, " GB/s");
-}
-
-static void draw_instance_block(Top *top, Grid *grid, Area line, const GpuRow *row)
-{
-    char text[TOP_TEXT_CAP];
-
-    area_left(&line, 4);
-    const Area first = quarter_of(line, 0);
-    const int x = grid_text(grid, first, 0, 0, INK_DIM, text_branch(grid, row->last));
-    grid_text(grid, first, x + 1, 0, INK_PLAIN, instance_name(row->reading, text));
-    draw_gauge(grid, line, 1, GAUGE_SM, row);
-    draw_gauge(grid, line, 2, GAUGE_MEMORY, row);
-    grid_text(grid, quarter_of(line, 3), 0, 0, INK_DIM, gpu_owner(top, row, text));
-}
-
-void gpu_block(Top *top, Grid *grid, Area area, const GpuRow *row)
-{
-    Area number = area_row(area, 0);
-
-    if (row->instance) {
-        draw_instance_block(top, grid, area, row);
-        return;
-    }
-    number.width = 3;
-    draw_number(top, grid, number, row);
-    area_left(&area, 4);
-    draw_first_line(top, grid, area_top(&area, 1), row);
-    if (row->gpu->state == GPU_UP) {
-        draw_gauge_lines(grid, &area, row);
-    } else {
-        grid_text(grid, area_top(&area, 1), 0, 0, INK_DIM, gpu_why(row->gpu));
-    }
-    if (!row->incident)
-        return;
-    const int x = grid_text(grid, area, 0, 0, severity_ink(row->severity), row->incident->title);
-    grid_textf(grid, area, x + 1, 0, INK_STRONG, "%s DO %s", text_arrow(grid),
-               fault_actions[row->incident->action].text);
+    draw_head(top, grid, area_top(&area, 1), &layout);
+    for (size_t i = 0; i < top->gpus.len && area.height > 0; i++)
+        if (top->gpus.at[i].instance && top->gpus.at[i].gpu == row->gpu)
+            draw_row(top, grid, area_top(&area, 1), i, &layout);
 }
 
 /* --- the view ----------------------------------------------------------------------------------------------------- */
 
-enum { BLOCK_WIDTH = 120, PROCESSES_LEAST = 4, PLOTS_LEAST = 7, PLOTS_MOST = 30, REMARK_LINES = 2, REMARK_LEAST = 8 };
+enum { PROCESSES_LEAST = 4, PLOTS_LEAST = 7, PLOTS_MOST = 30, REMARK_LINES = 2, REMARK_LEAST = 8 };
 
 static int min_lines(int a, int b)
 {
     return a < b ? a : b;
-}
-
-/* Lines of the devices from `first` on, without heads. */
-static int rows_height(const Top *top, size_t first, bool blocks)
-{
-    int height = 0;
-
-    for (size_t i = first; i < top->gpus.len; i++)
-        height += row_height(&top->gpus.at[i], blocks);
-    return height;
 }
 
 /* The GPU under the cursor, whose plots fill empty lines. */
@@ -495,52 +354,20 @@ static const GpuRow *find_plotted(const Top *top)
     return &top->gpus.at[0];
 }
 
-/* The first row to draw, so that the cursor is visible and no lines are empty where there are rows above. */
-static size_t settle_rows(const Top *top, bool blocks, int height)
+static void draw_gpus(Top *top, Grid *grid, Area area)
 {
-    const GpuRow *rows = top->gpus.at;
-    const size_t selected = top->gpu_list.selected < top->gpus.len ? top->gpu_list.selected : top->gpus.len - 1;
-    size_t first = selected < top->gpu_list.first ? selected : top->gpu_list.first;
-
-    while (first < selected && rows_height(top, first, blocks) - rows_height(top, selected + 1, blocks) > height)
-        first++;
-    while (first > 0 && rows_height(top, first, blocks) + row_height(&rows[first - 1], blocks) <= height)
-        first--;
-    return first;
-}
-
-static void draw_gpus(Top *top, Grid *grid, Area area, bool blocks)
-{
-    const Area head = area_top(&area, blocks ? 0 : 1);
-    List *list = &top->gpu_list;
+    const Area head = area_top(&area, 1);
+    const size_t selected = top->gpu_list.selected, count = top->gpus.len;
+    List list = {.count = count, .first = top->gpu_list.first, .selected = selected, .blurred = selected >= count};
     Layout layout;
-    size_t shown = 0;
 
-    columns_fit(&table, area.width, &layout);
-    top->owners_shown = !blocks && layout.width[COLUMN_OWNER] > 0;
-    if (!blocks)
-        columns_head(&table, &layout, grid, head);
-    if (top->gpus.len == 0) {
+    draw_head(top, grid, head, &layout);
+    if (count == 0)
         grid_text(grid, area, 1, 0, INK_DIM, "no GPU is known on this node");
-        return;
-    }
-    list->first = settle_rows(top, blocks, area.height);
-    for (size_t i = list->first; i < top->gpus.len && area.height > 0; i++, shown++) {
-        const GpuRow *row = &top->gpus.at[i];
-        const Area place = area_top(&area, row_height(row, blocks));
-
-        if (blocks)
-            gpu_block(top, grid, place, row);
-        else
-            draw_line(top, grid, place, &layout, row);
-        top_zone(top, place, ZONE_ROW, (uint32_t)i);
-        if (i == list->selected)
-            grid_reverse(grid, blocks ? (Area){place.x, place.y, 3, 1} : place);
-    }
-    const List all = {.count = top->gpus.len, .first = list->first, .page = shown};
-    list->page = shown > 0 ? shown : 1;
-    if (head.height > 0)
-        list_mark(&all, grid, head);
+    list_draw(top, &list, grid, area, 0, 0, draw_row, &layout);
+    list_mark(&list, grid, head);
+    top->gpu_list.first = list.first;
+    top->gpu_list.page = list.page;
 }
 
 static const WhyVerdict *find_notice(const GpuRow *row)
@@ -580,16 +407,15 @@ static void draw_remark(const Top *top, Grid *grid, Area *area)
     area_top(area, text_wrap(grid, rest, 0, INK_PLAIN, advice));
 }
 
-/* Uses blocks if some processes still fit, and plots if more lines are left. */
+/* The lines that some processes and the devices leave are for the plots. */
 void view_gpus_draw(Top *top, Grid *grid, Area area)
 {
     const int rows = (int)top->processes.len, wish = top->list_processes ? 1 + (rows > 0 ? rows : 1) : 0;
     const int few = min_lines(wish, area.height / 4 > PROCESSES_LEAST ? area.height / 4 : PROCESSES_LEAST);
-    const bool blocks = !top->compact && area.width >= BLOCK_WIDTH && rows_height(top, 0, true) + few <= area.height;
     const size_t selected = top->gpu_list.selected, devices = top->gpus.len;
     List list = {.count = top->processes.len, .first = top->process_list.first, .blurred = selected < devices};
 
-    draw_gpus(top, grid, area_top(&area, min_lines(rows_height(top, 0, blocks) + !blocks, area.height - few)), blocks);
+    draw_gpus(top, grid, area_top(&area, min_lines((int)devices + 1, area.height - few)));
     if (devices > 0)
         draw_remark(top, grid, &area);
     const int processes = min_lines(wish, area.height), left = min_lines(area.height - processes, PLOTS_MOST);

@@ -137,7 +137,7 @@ typedef struct Top {
     TreeKind tree;
     TopSpan span;
     bool plotted[TOP_PLOTS_MAX]; /* by number in the table of plots */
-    bool dots, compact, list_processes;
+    bool dots, list_processes;
     bool owners_shown; /* the lines of the GPUs have a column with their owners */
 
     /* overlays */
@@ -326,8 +326,8 @@ const WhyVerdict *gpu_verdict(const GpuRow *row);
 const char *gpu_verdict_share(const GpuRow *row, const WhyVerdict *verdict, char out[TOP_TEXT_CAP]);
 /* "1g.10gb 7/0" */
 const char *instance_name(const Reading *reading, char out[TOP_TEXT_CAP]);
-/* A GPU or an instance as a block of lines. */
-void gpu_block(Top *top, Grid *grid, Area area, const GpuRow *row);
+/* The instances of a GPU, as the table of GPUs has them. */
+void gpu_draw_instances(Top *top, Grid *grid, Area area, const GpuRow *row);
 
 /* processes.c */
 void processes_see(Top *top);
@@ -399,7 +399,7 @@ double value_raw(const Reading *reading, MetricId id);
 char *value_text(char out[VALUE_CAP], MetricId id, const Sample *sample);
 /* "97%", "-" */
 char *value_percent(char out[VALUE_CAP], double share);
-/* Of a column or a gauge; "-" where absent; sets *ret_ink where the value decides it. */
+/* Of a column; "-" where absent; sets *ret_ink where the value decides it. */
 typedef char *ValueText(char out[VALUE_CAP], const Reading *reading, Ink *ret_ink);
 /* "71/80 GiB", "643/700 W", "63/87 C": value and limit; without an unknown limit. */
 ValueText value_memory, value_power, value_temp;
@@ -407,8 +407,6 @@ ValueText value_clock;              /* "1980": MHz of the SMs */
 ValueText value_pcie, value_nvlink; /* "1.2/0.3", "210": GB/s received and sent, both ways */
 /* "ok", "2 uncorrected", "remap failed", "off"; "-" where nothing is known. */
 ValueText value_ecc;
-/* Share of a limit, NAN where one is not known. */
-double value_share(const Reading *reading, MetricId of, MetricId limit);
 /* Degrees left before the hardware slows down, NAN where not known. */
 double value_margin(const Reading *reading);
 

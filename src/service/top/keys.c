@@ -69,7 +69,6 @@ static const struct {
     size_t offset; /* 0: the tree, which has three values */
 } options[] = {
     {"plots as lines of dots (else blocks)", offsetof(Top, dots)},
-    {"always one line for a GPU", offsetof(Top, compact)},
     {"processes below the GPUs", offsetof(Top, list_processes)},
     {"processes as a tree by job, pod and container", 0},
     {"processes in the reverse order", offsetof(Top, reverse)},
@@ -410,7 +409,7 @@ static void run_replay(Top *top, uint32_t key, int wish)
 
 const KeyRow top_keys[] = {
     {{F(1), '?', 'h'}, "F1 ? h", "Help", EVERYWHERE, run_overlay, OVERLAY_HELP, "this page"},
-    {{F(2), 'S'}, "F2 S", "Setup", EVERYWHERE, run_overlay, OVERLAY_SETUP, "what is plotted, how rows are shown"},
+    {{F(2), 'S'}, "F2 S", "Setup", EVERYWHERE, run_overlay, OVERLAY_SETUP, "what is plotted and listed"},
     {{F(3), '/'}, "F3 /", "Find", EVERYWHERE & ~IN_GPU, run_prompt, PROMPT_SEARCH, "finds a row; F3 again: the next"},
     {{F(4), '\\'}, "F4 \\", "Filter", IN_TABLES, run_prompt, PROMPT_FILTER, "shows matching processes alone"},
     {{F(5), 't'}, "F5 t", "Tree", IN_TABLES, run_tree, 0, "processes by owner, by GPU, plain"},
@@ -434,7 +433,6 @@ const KeyRow top_keys[] = {
      0,
      "sort by pid, SM share, GPU memory, age, user, CPU"},
     {{'I'}, "I", NULL, IN_TABLES, run_switch, offsetof(Top, reverse), "reverse order"},
-    {{'c'}, "c", NULL, IN_GPUS, run_switch, offsetof(Top, compact), "one line for a GPU"},
     {{' '}, "Space", NULL, EVERYWHERE, run_wish, TOP_WISH_PAUSE, "holds the picture, goes on"},
     {{',', '.', '{', '}'},
      ", . { }",

@@ -102,9 +102,8 @@ static void draw_legend(Grid *grid, Area line, const TopPlot *plot, const Readin
         const int room = line.width - x - legend_width(plot, reading, i + 1);
         if (!sample->valid && room > REASON_LEAST) {
             const Area reason = {.x = line.x + x, .y = line.y, .width = room - 1, .height = 1};
-            const int end = grid_textf(grid, reason, 0, 0, INK_DIM, " (%s", absences[sample->absence].text);
 
-            x = grid_text(grid, line, x + end, 0, INK_DIM, ")");
+            x += grid_textf(grid, reason, 0, 0, INK_DIM, " (%s)", absences[sample->absence].text);
         }
     }
 }

@@ -114,13 +114,6 @@ char *value_nvlink(char out[VALUE_CAP], const Reading *reading, Ink *ret_ink UNU
     return format_gbs(out, isfinite(both) ? both : value_base(reading, METRIC_NVLINK_BANDWIDTH_TOTAL));
 }
 
-double value_share(const Reading *reading, MetricId of, MetricId limit)
-{
-    const double most = value_raw(reading, limit);
-
-    return most > 0 ? value_raw(reading, of) / most : NAN;
-}
-
 double value_margin(const Reading *reading)
 {
     const double told = value_raw(reading, METRIC_GPU_TEMP_LIMIT);

@@ -21,8 +21,7 @@ static char last[100] = "nothing";
 static unsigned ticks;
 
 static const char *const INKS[] = {
-    "PLAIN", "DIM", "STRONG",   "TITLE",    "GOOD",     "WARN",     "BAD",
-    "KEY",   "BAR", "SERIES_A", "SERIES_B", "SERIES_C", "SERIES_D", "BAND",
+    "PLAIN", "DIM", "STRONG", "TITLE", "GOOD", "WARN", "BAD", "KEY", "BAR", "SERIES_A", "SERIES_B", "BAND",
 };
 
 static void draw(Grid *grid, const Terminal *terminal)

@@ -23,13 +23,13 @@ SCREENS["xid-79-lost"] += ["2", *everywhere(), "4", *everywhere(), "Enter", *eve
                            *everywhere(), "1", *everywhere(), "inks", MIDDLE, "print"]
 SCREENS["thermal-throttle-fan"] += ["2", *everywhere(), "b", "-", *everywhere(), "inks", MIDDLE, "print"]
 SCREENS["healthy-training"] += ["2", *everywhere(), "5", *everywhere(), "1", "F1", *everywhere(), "Escape", "F2", *everywhere(),
-                                "Escape", "4", MIDDLE, "print", "1", "c", LARGE, "print"]
+                                "Escape", "4", MIDDLE, "print"]
 SCREENS["many"] += ["3", *everywhere(), "F5", *everywhere(), "F5", MIDDLE, "print", "F5", "F6", MIDDLE, "print", "Escape", "F4",
                     "text:serving", MIDDLE, "print", "Enter", "Down", "Enter", *everywhere(), "Escape", "F9", *everywhere(), "Enter",
                     *everywhere(), "y", MIDDLE, "print", "Escape", "1", "End", *everywhere()]
 SCREENS["mig-56-devices"] += ["End", "PageUp", *everywhere(), "1", "Home", "Down", "Enter", *everywhere(), "5", *everywhere()]
 SCREENS["tiny-kernels"] += ["2", *everywhere()]
-SCREENS["shared"] += ["160x40", "c", "print", "c", "Home", "Down", "Down", "Down", "Down", "Enter", *everywhere()]
+SCREENS["shared"] += ["160x40", "print", "Home", "Down", "Down", "Down", "Down", "Enter", *everywhere()]
 SCREENS["pods"] += ["Home", "Down", "Enter", MIDDLE, "print"]
 SCREENS["default"] += ["stale:42", *everywhere(), "2", MIDDLE, "print", "3", MIDDLE, "inks", "print"]
 SCREENS["page-retirement-t4"] += ["2", *everywhere()]
