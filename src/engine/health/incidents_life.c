@@ -216,7 +216,7 @@ static bool spoke_then(const IncidentEntry *entry, size_t telling)
 }
 
 /* By the readings of a GPU that is up, `since_ns` at least. */
-static IncidentPast judge_readings(const IncidentEntry *entry, const IncidentGpu *gpu, uint64_t since_ns)
+static IncidentPast find_past_by_readings(const IncidentEntry *entry, const IncidentGpu *gpu, uint64_t since_ns)
 {
     bool refuted = !entry->restored && causes[entry->it.cause].answers;
     bool waits = gpu->sampled_ns < since_ns;
@@ -239,7 +239,7 @@ static IncidentPast judge_readings(const IncidentEntry *entry, const IncidentGpu
     return waits ? PAST_WAITS : refuted ? PAST_OVER : PAST_STANDS;
 }
 
-static IncidentPast judge_gpu(const IncidentEntry *entry, const IncidentGpu *gpu)
+static IncidentPast find_past_of_gpu(const IncidentEntry *entry, const IncidentGpu *gpu)
 {
     if (gpu->state == GPU_STARTING || gpu->state == GPU_NO_DRIVER || gpu->state == GPU_RELEASED)
         return PAST_WAITS;
@@ -247,16 +247,16 @@ static IncidentPast judge_gpu(const IncidentEntry *entry, const IncidentGpu *gpu
         return PAST_STANDS;
     if (gpu->link_down && (entry->it.cause == CAUSE_LINK || entry->it.cause == CAUSE_FABRIC))
         return PAST_STANDS;
-    return judge_readings(entry, gpu, entry->it.last_evidence_ns + INCIDENTS_SETTLE_NS);
+    return find_past_by_readings(entry, gpu, entry->it.last_evidence_ns + INCIDENTS_SETTLE_NS);
 }
 
 /* A fault of the fabric is over where it is so on every GPU. */
-static IncidentPast judge_fabric(const Incidents *incidents, const IncidentEntry *entry)
+static IncidentPast find_past_of_fabric(const Incidents *incidents, const IncidentEntry *entry)
 {
     IncidentPast all = incidents->gpu_count > 0 ? PAST_OVER : PAST_STANDS;
 
     for (size_t i = 0; i < incidents->gpu_count && all != PAST_STANDS; i++) {
-        const IncidentPast one = judge_gpu(entry, &incidents->gpus[i]);
+        const IncidentPast one = find_past_of_gpu(entry, &incidents->gpus[i]);
 
         all = one == PAST_OVER ? all : one;
     }
@@ -264,7 +264,7 @@ static IncidentPast judge_fabric(const Incidents *incidents, const IncidentEntry
 }
 
 /* Of an entry from a line before the start, or from the journal. */
-static IncidentPast judge_past(const Incidents *incidents, const IncidentEntry *entry)
+static IncidentPast find_past(const Incidents *incidents, const IncidentEntry *entry)
 {
     const IncidentGpu *gpu;
     IncidentPast word = PAST_STANDS;
@@ -272,10 +272,10 @@ static IncidentPast judge_past(const Incidents *incidents, const IncidentEntry *
     if (!entry->key.class || !lasts_until_reset(entry))
         return PAST_STANDS;
     if (entry->it.cause == CAUSE_FABRIC && incident_is_wide(&entry->key)) {
-        word = judge_fabric(incidents, entry);
+        word = find_past_of_fabric(incidents, entry);
     } else if (!incident_is_wide(&entry->key)) {
         gpu = incidents_find_gpu(incidents, entry->key.place);
-        word = gpu ? judge_gpu(entry, gpu) : PAST_WAITS;
+        word = gpu ? find_past_of_gpu(entry, gpu) : PAST_WAITS;
     }
     return word == PAST_WAITS && incidents->now_ns >= incidents->began_ns + INCIDENTS_PAST_NS ? PAST_STANDS : word;
 }
@@ -402,7 +402,7 @@ static IncidentEnd find_open_end(const Incidents *incidents, const IncidentEntry
 /* While the agent was not running: what spoke for it does so no more. */
 static bool was_repaired(const Incidents *incidents, const IncidentEntry *entry)
 {
-    return entry->restored && judge_past(incidents, entry) == PAST_OVER;
+    return entry->restored && find_past(incidents, entry) == PAST_OVER;
 }
 
 /* An entry that waits for its `for` ends at the first tick without its condition; a silent one when no parent can come
@@ -415,7 +415,7 @@ static bool is_pending_over(const Incidents *incidents, const IncidentEntry *ent
     if (entry->stage == STAGE_DUE) /* from before the start and held back: what has ended since is not reported */
         return class->clear != CLEAR_HAND && class->clear != CLEAR_REPLACED && entry->it.before &&
                (find_open_end(incidents, entry) != INCIDENT_END_NOT_ENDED ||
-                (!incidents->replaying && judge_past(incidents, entry) == PAST_OVER));
+                (!incidents->replaying && find_past(incidents, entry) == PAST_OVER));
     if (entry->stage == STAGE_SILENT)
         return !holds_now(incidents, entry) && elapsed_ns(incidents->now_ns, entry->near_ns) > window;
     return !holds_now(incidents, entry);
@@ -502,7 +502,7 @@ static bool is_due(const Incidents *incidents, const IncidentEntry *entry)
 {
     if (entry->it.state != INCIDENT_PENDING || entry->stage == STAGE_DUE)
         return entry->it.state == INCIDENT_PENDING &&
-               !(entry->it.before && (incidents->replaying || judge_past(incidents, entry) == PAST_WAITS));
+               !(entry->it.before && (incidents->replaying || find_past(incidents, entry) == PAST_WAITS));
     for (size_t i = 0; i < entry->hold_count; i++) {
         const IncidentHold *hold = &entry->holds[i];
 

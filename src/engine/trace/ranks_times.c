@@ -231,7 +231,7 @@ typedef struct Debt {
     int64_t waited;
 } Debt;
 
-typedef struct Judge {
+typedef struct LateSearch {
     const RankMatch *match;
     TraceReport *report;
     Evidence *evidence;
@@ -239,7 +239,7 @@ typedef struct Judge {
     Score *scores;
     Debt *debts;
     double total, squares; /* of late over all sets */
-} Judge;
+} LateSearch;
 
 /* ---- evidence ---- */
 
@@ -250,47 +250,47 @@ static int by_time(const void *a, const void *b)
     return trace_compare(keys, ARRAY_LEN(keys));
 }
 
-static void collect_evidence(Judge *judge)
+static void collect_evidence(LateSearch *search)
 {
-    const RankMatch *match = judge->match;
-    CLEANUP_FREE int64_t *room = xcalloc(judge->report->ranks.len, sizeof(*room));
-    judge->evidence = xcalloc(match->sets.len, sizeof(*judge->evidence));
+    const RankMatch *match = search->match;
+    CLEANUP_FREE int64_t *room = xcalloc(search->report->ranks.len, sizeof(*room));
+    search->evidence = xcalloc(match->sets.len, sizeof(*search->evidence));
     for (size_t i = 0; i < match->sets.len; i++) {
         const RankSet *set = &match->sets.at[i];
         const RankPart *parts = &match->parts.at[set->first];
         if (!collective_joins_all(set->kind) || !set->complete)
             continue;
         const TraceCollective *row = rank_row(match, &parts[0]);
-        Evidence *evidence = &judge->evidence[judge->len++];
+        Evidence *evidence = &search->evidence[search->len++];
         *evidence = (Evidence){.set = set,
                                .time = rank_common(&match->ranks[parts[0].rank].clock, row->end),
                                .same_start = !set->clock || set->latest_rank == set->last_rank,
-                               .bin = rank_step(&judge->report->ranks.at[parts[0].rank], row)};
+                               .bin = rank_step(&search->report->ranks.at[parts[0].rank], row)};
         for (uint32_t k = 0; k < set->count; k++) {
             room[k] = parts[k].duration;
             evidence->group = evidence->group * 1000003 + parts[k].rank + 1;
         }
         evidence->late = rank_median(room, set->count) - set->shortest;
     }
-    if (judge->len > 1)
-        qsort(judge->evidence, judge->len, sizeof(*judge->evidence), by_time);
+    if (search->len > 1)
+        qsort(search->evidence, search->len, sizeof(*search->evidence), by_time);
 }
 
 /* What a rank waited for others in one group excuses it in another. */
-static void excuse_waits(Judge *judge)
+static void excuse_waits(LateSearch *search)
 {
-    for (size_t i = 0; i < judge->len; i++) {
-        Evidence *evidence = &judge->evidence[i];
+    for (size_t i = 0; i < search->len; i++) {
+        Evidence *evidence = &search->evidence[i];
         const RankSet *set = evidence->set;
-        Debt *debt = &judge->debts[set->last_rank];
+        Debt *debt = &search->debts[set->last_rank];
         if (debt->group != evidence->group && evidence->late >= NOISE_NS) {
             int64_t excused = trace_smaller(debt->waited, evidence->late);
             evidence->late -= excused;
             debt->waited -= excused;
         }
         for (size_t k = set->first; k < set->first + set->count; k++) {
-            int64_t waited = judge->match->parts.at[k].duration - set->shortest;
-            debt = &judge->debts[judge->match->parts.at[k].rank];
+            int64_t waited = search->match->parts.at[k].duration - set->shortest;
+            debt = &search->debts[search->match->parts.at[k].rank];
             if (waited < NOISE_NS)
                 continue;
             if (debt->group != evidence->group)
@@ -300,61 +300,61 @@ static void excuse_waits(Judge *judge)
     }
 }
 
-static void cut_freaks(Judge *judge)
+static void cut_freaks(LateSearch *search)
 {
-    if (judge->len < CUT_SETS_MIN)
+    if (search->len < CUT_SETS_MIN)
         return;
-    CLEANUP_FREE int64_t *room = xcalloc(judge->len, sizeof(*room));
-    for (size_t i = 0; i < judge->len; i++)
-        room[i] = judge->evidence[i].late;
-    int64_t most = trace_select(room, judge->len, judge->len - 1 - (size_t)ceil(CUT_SHARE * (double)judge->len));
-    for (size_t i = 0; i < judge->len; i++)
-        judge->evidence[i].late = judge->evidence[i].late < most ? judge->evidence[i].late : most;
+    CLEANUP_FREE int64_t *room = xcalloc(search->len, sizeof(*room));
+    for (size_t i = 0; i < search->len; i++)
+        room[i] = search->evidence[i].late;
+    int64_t most = trace_select(room, search->len, search->len - 1 - (size_t)ceil(CUT_SHARE * (double)search->len));
+    for (size_t i = 0; i < search->len; i++)
+        search->evidence[i].late = search->evidence[i].late < most ? search->evidence[i].late : most;
 }
 
-static void score_ranks(Judge *judge)
+static void score_ranks(LateSearch *search)
 {
-    for (size_t i = 0; i < judge->len; i++) {
-        const Evidence *evidence = &judge->evidence[i];
+    for (size_t i = 0; i < search->len; i++) {
+        const Evidence *evidence = &search->evidence[i];
         bool decisive = evidence->late >= NOISE_NS;
         for (uint32_t k = 0; k < evidence->set->count; k++) {
-            Score *member = &judge->scores[judge->match->parts.at[evidence->set->first + k].rank];
+            Score *member = &search->scores[search->match->parts.at[evidence->set->first + k].rank];
             member->sets++;
             member->decisive += decisive;
         }
         if (!decisive)
             continue;
-        Score *last = &judge->scores[evidence->set->last_rank];
+        Score *last = &search->scores[evidence->set->last_rank];
         last->last++;
         last->confirmed += evidence->same_start;
         last->late += (double)evidence->late;
-        judge->total += (double)evidence->late;
-        judge->squares += (double)evidence->late * (double)evidence->late;
+        search->total += (double)evidence->late;
+        search->squares += (double)evidence->late * (double)evidence->late;
     }
 }
 
 /* ---- more than chance ---- */
 
 /* Mean over its own deviation, of the rank's lateness less its waiting from bin to bin; 0 where bins are too few. */
-static double measure_steadiness(const Judge *judge, uint32_t rank, size_t *ret_bins)
+static double measure_steadiness(const LateSearch *search, uint32_t rank, size_t *ret_bins)
 {
-    CLEANUP_FREE double *bins = xcalloc(judge->len + 1, sizeof(*bins));
+    CLEANUP_FREE double *bins = xcalloc(search->len + 1, sizeof(*bins));
     bool stepped = true;
     size_t count = 0;
-    for (size_t i = 0; i < judge->len; i++)
-        stepped = stepped && judge->evidence[i].bin >= 0;
-    stepped = stepped && judge->len > 0 && judge->evidence[0].bin != judge->evidence[judge->len - 1].bin;
+    for (size_t i = 0; i < search->len; i++)
+        stepped = stepped && search->evidence[i].bin >= 0;
+    stepped = stepped && search->len > 0 && search->evidence[0].bin != search->evidence[search->len - 1].bin;
     int64_t current = -1;
-    for (size_t i = 0; i < judge->len; i++) {
-        const Evidence *evidence = &judge->evidence[i];
-        int64_t bin = stepped ? evidence->bin : (int64_t)(i * BINS_MAX / judge->len);
+    for (size_t i = 0; i < search->len; i++) {
+        const Evidence *evidence = &search->evidence[i];
+        int64_t bin = stepped ? evidence->bin : (int64_t)(i * BINS_MAX / search->len);
         if (count == 0 || bin != current)
             bins[count++] = 0;
         current = bin;
         if (evidence->set->last_rank == rank)
             bins[count - 1] += (double)evidence->late;
         for (uint32_t k = 0; k < evidence->set->count; k++) {
-            if (judge->match->parts.at[evidence->set->first + k].rank == rank && evidence->set->last_rank != rank)
+            if (search->match->parts.at[evidence->set->first + k].rank == rank && evidence->set->last_rank != rank)
                 bins[count - 1] -= (double)evidence->late;
         }
     }
@@ -371,18 +371,18 @@ static double measure_steadiness(const Judge *judge, uint32_t rank, size_t *ret_
 }
 
 /* How many ranks the rank is compared with, itself included. */
-static size_t peers_of(const Judge *judge, uint32_t rank, bool *peers)
+static size_t peers_of(const LateSearch *search, uint32_t rank, bool *peers)
 {
     size_t count = 0;
-    for (size_t i = 0; i < judge->len; i++) {
-        const RankSet *set = judge->evidence[i].set;
+    for (size_t i = 0; i < search->len; i++) {
+        const RankSet *set = search->evidence[i].set;
         bool takes_part = false;
         for (size_t k = set->first; k < set->first + set->count; k++)
-            takes_part = takes_part || judge->match->parts.at[k].rank == rank;
+            takes_part = takes_part || search->match->parts.at[k].rank == rank;
         for (size_t k = set->first; k < set->first + set->count && takes_part; k++)
-            peers[judge->match->parts.at[k].rank] = true;
+            peers[search->match->parts.at[k].rank] = true;
     }
-    for (size_t i = 0; i < judge->report->ranks.len; i++)
+    for (size_t i = 0; i < search->report->ranks.len; i++)
         count += peers[i];
     return count;
 }
@@ -401,13 +401,13 @@ static double read_mean(const TraceFacts *means, size_t mean)
 }
 
 /* Of a mean: its place in TraceFacts. */
-static double median_of_peers(const Judge *judge, uint32_t rank, const bool *peers, size_t mean)
+static double median_of_peers(const LateSearch *search, uint32_t rank, const bool *peers, size_t mean)
 {
     size_t count = 0;
-    CLEANUP_FREE double *values = xcalloc(judge->report->ranks.len, sizeof(*values));
-    for (size_t i = 0; i < judge->report->ranks.len; i++) {
+    CLEANUP_FREE double *values = xcalloc(search->report->ranks.len, sizeof(*values));
+    for (size_t i = 0; i < search->report->ranks.len; i++) {
         if (peers[i] && i != rank)
-            values[count++] = read_mean(&judge->match->ranks[i].means, mean);
+            values[count++] = read_mean(&search->match->ranks[i].means, mean);
     }
     if (count == 0)
         return 0;
@@ -415,7 +415,7 @@ static double median_of_peers(const Judge *judge, uint32_t rank, const bool *pee
     return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
 }
 
-static const char *find_cause(const Judge *judge, uint32_t rank, const bool *peers, double cost)
+static const char *find_cause(const LateSearch *search, uint32_t rank, const bool *peers, double cost)
 {
     static const struct {
         size_t mean;
@@ -426,8 +426,8 @@ static const char *find_cause(const Judge *judge, uint32_t rank, const bool *pee
     const char *cause = "unknown";
     double most = CAUSE_SHARE * cost;
     for (size_t i = 0; i < ARRAY_LEN(causes); i++) {
-        double more = read_mean(&judge->match->ranks[rank].means, causes[i].mean) -
-                      median_of_peers(judge, rank, peers, causes[i].mean);
+        double more = read_mean(&search->match->ranks[rank].means, causes[i].mean) -
+                      median_of_peers(search, rank, peers, causes[i].mean);
         if (more > most) {
             most = more;
             cause = causes[i].word;
@@ -438,39 +438,39 @@ static const char *find_cause(const Judge *judge, uint32_t rank, const bool *pee
 
 /* ---- the decision ---- */
 
-static void note_none(const Judge *judge, const TraceRankTime *latest)
+static void note_none(const LateSearch *search, const TraceRankTime *latest)
 {
     rank_note(
-        judge->report,
+        search->report,
         "no straggler: what ranks wait for each other looks like chance (rank %lld is last most often, in %.0f %% "
         "of %zu collectives); one must be last by %.0f us in the mean, cost %.2f %% of the step and exceed chance "
         "by %.0f deviations",
-        (long long)latest->rank, 100 * latest->last_share, judge->len, LATE_MIN_NS / 1e3, PERCENT_MIN, CHANCE_Z);
+        (long long)latest->rank, 100 * latest->last_share, search->len, LATE_MIN_NS / 1e3, PERCENT_MIN, CHANCE_Z);
 }
 
-static bool judge_rank(const Judge *judge, uint32_t rank, TraceStraggler *ret)
+static bool find_straggler(const LateSearch *search, uint32_t rank, TraceStraggler *ret)
 {
-    const Score *own = &judge->scores[rank];
-    const TraceRank *file = &judge->report->ranks.at[rank];
-    CLEANUP_FREE bool *peers = xcalloc(judge->report->ranks.len, sizeof(*peers));
-    double n = (double)peers_of(judge, rank, peers);
-    const TraceFacts *means = &judge->match->ranks[rank].means;
+    const Score *own = &search->scores[rank];
+    const TraceRank *file = &search->report->ranks.at[rank];
+    CLEANUP_FREE bool *peers = xcalloc(search->report->ranks.len, sizeof(*peers));
+    double n = (double)peers_of(search, rank, peers);
+    const TraceFacts *means = &search->match->ranks[rank].means;
     double steps = means->steps > 0 ? (double)means->steps : 1;
     if (n < 2 || own->sets < SETS_MIN || own->last == 0 || means->step_ns <= 0)
         return false;
-    double share = own->late / judge->total, chance = 1 / n;
-    double effective = judge->total * judge->total / judge->squares;
+    double share = own->late / search->total, chance = 1 / n;
+    double effective = search->total * search->total / search->squares;
     double z = (share - chance) / sqrt(chance * (1 - chance) / effective);
-    double cost = fmin(own->late / steps, median_of_peers(judge, rank, peers, offsetof(TraceFacts, waiting_ns)));
+    double cost = fmin(own->late / steps, median_of_peers(search, rank, peers, offsetof(TraceFacts, waiting_ns)));
     double percent = 100 * cost / means->step_ns;
     size_t bins;
-    double t = measure_steadiness(judge, rank, &bins);
+    double t = measure_steadiness(search, rank, &bins);
     bool steady = bins >= BINS_MIN && t >= (bins < FEW_BINS ? STEADY_T_FEW : STEADY_T);
     if (share < chance + (1 - chance) / 2 || (z < CHANCE_Z && !steady) || percent < PERCENT_MIN ||
         own->late / (double)own->last < LATE_MIN_NS || own->confirmed * 2 < own->last)
         return false;
     *ret = (TraceStraggler){.rank = file->rank,
-                            .cause = find_cause(judge, rank, peers, cost),
+                            .cause = find_cause(search, rank, peers, cost),
                             .late_ns = own->late / (double)own->sets,
                             .share = (double)own->last / (double)own->decisive,
                             .matched = (int64_t)own->sets,
@@ -482,23 +482,23 @@ static bool judge_rank(const Judge *judge, uint32_t rank, TraceStraggler *ret)
 void rank_straggler(const RankMatch *match)
 {
     TraceReport *report = match->report;
-    Judge judge = {.match = match, .report = report};
+    LateSearch search = {.match = match, .report = report};
     if (report->ranks.len < 2 || match->sets.len == 0)
         return;
-    judge.scores = xcalloc(report->ranks.len, sizeof(*judge.scores));
-    judge.debts = xcalloc(report->ranks.len, sizeof(*judge.debts));
-    collect_evidence(&judge);
-    excuse_waits(&judge);
-    cut_freaks(&judge);
-    score_ranks(&judge);
+    search.scores = xcalloc(report->ranks.len, sizeof(*search.scores));
+    search.debts = xcalloc(report->ranks.len, sizeof(*search.debts));
+    collect_evidence(&search);
+    excuse_waits(&search);
+    cut_freaks(&search);
+    score_ranks(&search);
     uint32_t best = 0, latest = 0;
     for (uint32_t i = 1; i < report->ranks.len; i++) {
-        best = judge.scores[i].late > judge.scores[best].late ? i : best;
+        best = search.scores[i].late > search.scores[best].late ? i : best;
         latest = report->rank_times.at[i].last_share > report->rank_times.at[latest].last_share ? i : latest;
     }
-    if (judge.len > 0 && (judge.total <= 0 || !judge_rank(&judge, best, &report->straggler)))
-        note_none(&judge, &report->rank_times.at[latest]);
-    free(judge.evidence);
-    free(judge.scores);
-    free(judge.debts);
+    if (search.len > 0 && (search.total <= 0 || !find_straggler(&search, best, &report->straggler)))
+        note_none(&search, &report->rank_times.at[latest]);
+    free(search.evidence);
+    free(search.scores);
+    free(search.debts);
 }

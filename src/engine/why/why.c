@@ -57,9 +57,9 @@ typedef struct Slot {
     size_t process_count;
     Share processes[NODE_PROCESSES_MAX];
     size_t instance_count;
-    Activity *judged; /* what the verdicts were made for: of the GPU, then of its instances */
-    Why *verdicts;    /* in the same order */
-    Stalls *stalls;   /* in the same order */
+    Activity *decided; /* what the verdicts were made for: of the GPU, then of its instances */
+    Why *verdicts;     /* in the same order */
+    Stalls *stalls;    /* in the same order */
 } Slot;
 
 /* What an adapter has carried, at two earlier looks and at the last one. */
@@ -89,7 +89,7 @@ void whys_free(Whys *whys)
     if (!whys)
         return;
     for (size_t i = 0; i < NODE_GPUS_MAX; i++) {
-        free(whys->gpus[i].judged);
+        free(whys->gpus[i].decided);
         free(whys->gpus[i].verdicts);
         free(whys->gpus[i].stalls);
     }
@@ -604,12 +604,12 @@ static bool make_room(Slot *slot, const NodeGpu *gpu)
     if (slot->verdicts && slot->instance_count == gpu->instance_count &&
         strcmp(slot->uuid, gpu->reading.device.uuid) == 0)
         return false;
-    free(slot->judged);
+    free(slot->decided);
     free(slot->verdicts);
     free(slot->stalls);
     *slot = (Slot){.instance_count = gpu->instance_count};
     memcpy(slot->uuid, gpu->reading.device.uuid, sizeof slot->uuid);
-    slot->judged = xcalloc(gpu->instance_count + 1, sizeof *slot->judged);
+    slot->decided = xcalloc(gpu->instance_count + 1, sizeof *slot->decided);
     slot->verdicts = xcalloc(gpu->instance_count + 1, sizeof *slot->verdicts);
     slot->stalls = xcalloc(gpu->instance_count + 1, sizeof *slot->stalls);
     return true;
@@ -637,9 +637,9 @@ void whys_update(Whys *whys, const Snapshot *snapshot, const Store *store, uint3
             const Activity *activity = node_activity(gpu, instance);
 
             follow_stalls(&slot->stalls[k], snapshot, gpu, instance);
-            if (!due && !is_other(activity, &slot->judged[k]))
+            if (!due && !is_other(activity, &slot->decided[k]))
                 continue;
-            slot->judged[k] = *activity;
+            slot->decided[k] = *activity;
             decide_device(whys, snapshot, store, gpu, instance, activity, &slot->stalls[k], &slot->verdicts[k]);
         }
         gpu->verdicts = slot->verdicts;

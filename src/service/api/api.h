@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * The JSON of the agent's HTTP interface, and the judgement behind /healthz and /readyz. Pure: a Node or the store in,
+ * The JSON of the agent's HTTP interface, and what fails /healthz and /readyz. Pure: a Node or the store in,
  * text out. Every value carries its unit and age; what is absent carries its reason. One thread.
  */
 

@@ -45,12 +45,12 @@ struct Observer {
     Shared *shared;
 };
 
-/* A process on a GPU, judged once. */
-typedef struct Judged {
+/* A process on a GPU, looked at once. */
+typedef struct KnownProcess {
     uint32_t pid;
     uint64_t start_ns;
     bool own;
-} Judged;
+} KnownProcess;
 
 /* The child's side. */
 typedef struct Watch {
@@ -60,7 +60,7 @@ typedef struct Watch {
     Mlflow *mlflow; /* NULL: none */
     pid_t parent;
     char mark[sizeof OBSERVER_MARK + OBSERVER_MARK_CAP];
-    VEC(Judged) judged;
+    VEC(KnownProcess) known;
     uint32_t pids[PIDS_MAX]; /* those of the command, ascending */
     size_t pid_count;
     UsageGroup group;
@@ -105,7 +105,7 @@ static bool has_mark(const Watch *w, uint32_t pid)
     return false;
 }
 
-static bool judge_process(const Watch *w, uint32_t pid)
+static bool belongs_to_command(const Watch *w, uint32_t pid)
 {
     int rc = -ESRCH;
 
@@ -120,20 +120,20 @@ static bool is_own(Watch *w, uint32_t pid)
     ProcTask task;
     const bool lives = proc_task_read("", (pid_t)pid, &task, NULL) == 0;
 
-    for (size_t i = 0; i < w->judged.len; i++) {
-        const Judged *judged = &w->judged.at[i];
+    for (size_t i = 0; i < w->known.len; i++) {
+        const KnownProcess *known = &w->known.at[i];
 
-        if (judged->pid == pid && (!lives || judged->start_ns == task.start_ns))
-            return judged->own;
-        if (judged->pid == pid) {
-            vec_remove(&w->judged, i);
+        if (known->pid == pid && (!lives || known->start_ns == task.start_ns))
+            return known->own;
+        if (known->pid == pid) {
+            vec_remove(&w->known, i);
             break;
         }
     }
     if (!lives)
         return false;
-    const Judged fresh = {.pid = pid, .start_ns = task.start_ns, .own = judge_process(w, pid)};
-    vec_push(&w->judged, fresh);
+    const KnownProcess fresh = {.pid = pid, .start_ns = task.start_ns, .own = belongs_to_command(w, pid)};
+    vec_push(&w->known, fresh);
     return fresh.own;
 }
 
@@ -147,13 +147,13 @@ static void find_own(Watch *w, const Node *node)
         if (is_own(w, all[i]))
             w->pids[w->pid_count++] = all[i];
     w->group.pid_count = w->pid_count;
-    for (size_t i = w->judged.len; i-- > 0;) { /* not on a GPU any more */
+    for (size_t i = w->known.len; i-- > 0;) { /* not on a GPU any more */
         size_t k = 0;
 
-        while (k < count && all[k] != w->judged.at[i].pid)
+        while (k < count && all[k] != w->known.at[i].pid)
             k++;
         if (k == count)
-            vec_remove(&w->judged, i);
+            vec_remove(&w->known, i);
     }
 }
 
