@@ -488,16 +488,23 @@ static void ambiguous_groups(void **state)
     world_done(&report);
 }
 
+/* Two ranks without jitter, of which the second computes 100 us longer. */
+static void make_late_world(TraceReport *report)
+{
+    World world = world_plain(2);
+
+    world.jitter_ns = world.end_jitter_ns = 0;
+    world.late_rank = 1;
+    world.late_ns = 100 * US;
+    world_make(&world, report);
+}
+
 /* Step times: means per step, who computed longest. */
 static void times(void **state)
 {
     (void)state;
-    World world = world_plain(2);
     TraceReport report;
-    world.jitter_ns = world.end_jitter_ns = 0;
-    world.late_rank = 1;
-    world.late_ns = 100 * US;
-    world_make(&world, &report);
+    make_late_world(&report);
     trace_across(&report);
     /* 8 times 500 + 100 us, and 200 us of transfer */
     assert_near(report.step_ns, 8 * 800e3, 1);
@@ -515,12 +522,8 @@ static void times(void **state)
 static void a_step_without_a_number_is_compared_with_none(void **state)
 {
     (void)state;
-    World world = world_plain(2);
     TraceReport report;
-    world.jitter_ns = world.end_jitter_ns = 0;
-    world.late_rank = 1;
-    world.late_ns = 100 * US;
-    world_make(&world, &report);
+    make_late_world(&report);
     for (size_t i = 0; i < 2; i++) {
         TraceStepRow *step = &report.ranks.at[i].steps.at[0];
         step->number = -1;

@@ -452,6 +452,13 @@ static void expect(const Expected *e, const char *what, size_t row)
                  why_confidences[v->confidence].key, v->share, v->text);
 }
 
+/* A GPU that computes on its tensor cores, with nothing to say beside it. */
+static void reset_to_training(void)
+{
+    reset(ACTIVITY_WORKING, ACTIVITY_CAUSE_NONE);
+    put_seconds(1, &(Numbers){.sm = .9, .util = 1, .tensor = .5});
+}
+
 static void each_limit_counts_from_where_it_stands(void **state)
 {
     (void)state;
@@ -654,8 +661,7 @@ static void memory_that_grows_runs_out_in_half_an_hour(void **state)
     const double mib = 1048576;
 
     (void)state;
-    reset(ACTIVITY_WORKING, ACTIVITY_CAUSE_NONE);
-    put_seconds(1, &(Numbers){.sm = .9, .util = 1, .tensor = .5});
+    reset_to_training();
     rig.in.memory_total = 20000 * mib;
     rig.in.memory_used = 2000 * mib;
     rig.in.memory_rise = 10 * mib; /* 1,800 s */
@@ -677,8 +683,7 @@ static void memory_that_grows_runs_out_in_half_an_hour(void **state)
 static void neighbours_are_two_owners_that_compute(void **state)
 {
     (void)state;
-    reset(ACTIVITY_WORKING, ACTIVITY_CAUSE_NONE);
-    put_seconds(1, &(Numbers){.sm = .9, .util = 1, .tensor = .5});
+    reset_to_training();
     rig.in.process_count = 3;
     rig.processes[1].owner = "first";
     rig.processes[2].owner = "other";
@@ -713,8 +718,7 @@ static void neighbours_are_two_owners_that_compute(void **state)
 static void neighbours_without_samples_are_a_guess(void **state)
 {
     (void)state;
-    reset(ACTIVITY_WORKING, ACTIVITY_CAUSE_NONE);
-    put_seconds(1, &(Numbers){.sm = .9, .util = 1, .tensor = .5});
+    reset_to_training();
     rig.in.process_count = 2;
     rig.processes[0].owner = "first";
     rig.processes[1].owner = "other";

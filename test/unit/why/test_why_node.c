@@ -357,33 +357,46 @@ static void memory_that_is_taken_at_once_does_not_grow(void **state)
     assert_true(fabs(first(1)->evidence[2].value / 1048576 - 30) < 3); /* the first and last minute are not whole */
 }
 
-/* A slice is judged by its own readings, activity and processes; the GPU's others are not in it. */
-static void a_slice_has_a_verdict_of_its_own(void **state)
+static struct {
+    Reading readings[2];
+    Activity activities[2];
+} slices;
+
+/* Splits the first GPU into two instances with a process each, of which nothing is known yet. */
+static NodeGpu *split_gpu(void)
 {
-    static Reading slices[2];
-    static Activity activities[2];
     NodeGpu *gpu = &rig->gpus[0];
 
-    (void)state;
     for (uint32_t k = 0; k < 2; k++) {
-        reading_init(&slices[k], DEVICE_COMPUTE_INSTANCE);
-        slices[k].device.gpu_instance = k + 1;
-        slices[k].device.compute_instance = 0;
-        snprintf(slices[k].device.parent_uuid, sizeof slices[k].device.parent_uuid, "GPU-0");
+        Device *device = &slices.readings[k].device;
+
+        reading_init(&slices.readings[k], DEVICE_COMPUTE_INSTANCE);
+        device->gpu_instance = k + 1;
+        device->compute_instance = 0;
+        snprintf(device->parent_uuid, sizeof device->parent_uuid, "GPU-0");
         rig->processes[0][k].gpu_instance = k + 1;
         rig->processes[0][k].compute_instance = 0;
     }
-    gpu->process_count = 2;
-    gpu->instance_count = 2;
-    gpu->instances = slices;
-    activities[0] = (Activity){.word = ACTIVITY_WORKING, .window_s = 60};
-    activities[1] = (Activity){.word = ACTIVITY_IDLE_HELD, .window_s = 60};
-    gpu->instance_activity = activities;
+    gpu->process_count = gpu->instance_count = 2;
+    gpu->instances = slices.readings;
+    gpu->instance_activity = slices.activities;
+    return gpu;
+}
+
+/* A slice is decided by its own readings, activity and processes; the GPU's others are not in it. */
+static void a_slice_has_a_verdict_of_its_own(void **state)
+{
+    NodeGpu *gpu = split_gpu();
+
+    (void)state;
+    slices.activities[0] = (Activity){.word = ACTIVITY_WORKING, .window_s = 60};
+    slices.activities[1] = (Activity){.word = ACTIVITY_IDLE_HELD, .window_s = 60};
     for (uint32_t k = 0; k < 2; k++)
         for (int i = 0; i < 60; i++) {
-            sample_set_double(&slices[0].sample[METRIC_PROF_SM_ACTIVE], rig->node.time_ns + NS_PER_S, .8);
-            sample_set_double(&slices[0].sample[METRIC_PROF_PIPE_TENSOR_ACTIVE], rig->node.time_ns + NS_PER_S, .4);
-            sample_set_double(&slices[1].sample[METRIC_PROF_SM_ACTIVE], rig->node.time_ns + NS_PER_S, 0);
+            sample_set_double(&slices.readings[0].sample[METRIC_PROF_SM_ACTIVE], rig->node.time_ns + NS_PER_S, .8);
+            sample_set_double(&slices.readings[0].sample[METRIC_PROF_PIPE_TENSOR_ACTIVE], rig->node.time_ns + NS_PER_S,
+                              .4);
+            sample_set_double(&slices.readings[1].sample[METRIC_PROF_SM_ACTIVE], rig->node.time_ns + NS_PER_S, 0);
             rig->owners[1].state = k == 0 ? 'R' : 'D'; /* the process of the second slice */
             run(1, .9, .5, 1);
             assert_int_equal(gpu->instance_verdicts[0].verdicts[0].cause, WHY_TENSOR_CORES);
@@ -467,29 +480,19 @@ static void adapters_are_followed_from_look_to_look(void **state)
 /* The board's power and clock, and who has its other instance at work. */
 static void a_slice_is_slowed_by_its_board(void **state)
 {
-    static Reading slices[2];
-    static Activity activities[2];
-    NodeGpu *gpu = &rig->gpus[0];
+    NodeGpu *gpu = split_gpu();
 
     (void)state;
     for (uint32_t k = 0; k < 2; k++) {
-        reading_init(&slices[k], DEVICE_COMPUTE_INSTANCE);
-        slices[k].device.gpu_instance = k + 1;
-        slices[k].device.compute_instance = 0;
-        snprintf(slices[k].device.parent_uuid, sizeof slices[k].device.parent_uuid, "GPU-0");
-        snprintf(slices[k].profile, sizeof slices[k].profile, k == 0 ? "1g.10gb" : "4g.40gb");
-        rig->processes[0][k].gpu_instance = k + 1;
-        rig->processes[0][k].compute_instance = 0;
-        activities[k] = (Activity){.word = ACTIVITY_WORKING, .window_s = 60, .sm_active = .9};
+        snprintf(slices.readings[k].profile, sizeof slices.readings[k].profile, k == 0 ? "1g.10gb" : "4g.40gb");
+        slices.activities[k] = (Activity){.word = ACTIVITY_WORKING, .window_s = 60, .sm_active = .9};
     }
     snprintf(rig->owners[1].job, sizeof rig->owners[1].job, "9000.0");
-    gpu->process_count = gpu->instance_count = 2;
-    gpu->instances = slices;
-    gpu->instance_activity = activities;
     for (int i = 0; i < 70; i++) {
         for (size_t k = 0; k < 2; k++) {
-            sample_set_double(&slices[k].sample[METRIC_PROF_SM_ACTIVE], rig->node.time_ns + NS_PER_S, .9);
-            sample_set_double(&slices[k].sample[METRIC_PROF_PIPE_TENSOR_ACTIVE], rig->node.time_ns + NS_PER_S, .4);
+            sample_set_double(&slices.readings[k].sample[METRIC_PROF_SM_ACTIVE], rig->node.time_ns + NS_PER_S, .9);
+            sample_set_double(&slices.readings[k].sample[METRIC_PROF_PIPE_TENSOR_ACTIVE], rig->node.time_ns + NS_PER_S,
+                              .4);
         }
         put(gpu, METRIC_SM_CLOCK, 1200);
         put(gpu, METRIC_MAX_SM_CLOCK, 1980);
