@@ -50,7 +50,7 @@ void gpu_open(SimImage *image, PlanGpu *g, uint64_t t_ns)
     seg->t_ns = t_ns;
 }
 
-int gpu_find(const PlanGpu *g, int32_t work)
+static int gpu_find(const PlanGpu *g, int32_t work)
 {
     for (uint32_t i = 0; i < g->seg.slot_count; i++)
         if (g->seg.slots[i].work == work)

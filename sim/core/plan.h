@@ -104,7 +104,6 @@ void gpu_open(SimImage *image, PlanGpu *g, uint64_t t_ns);
 int gpu_work_start(SimImage *image, uint32_t gpu, PlanGpu *g, int32_t work);
 /* Ends a work (or all for SIM_NONE, or those of one GPU instance); returns how many ended. */
 int gpu_work_stop(PlanGpu *g, int32_t work, int32_t gi_id);
-int gpu_find(const PlanGpu *g, int32_t work);
 /* Seconds until the memory that a slot shares with others (the GPU's or its instance's) is full at the present rate;
  * SIM_NEVER_S without a leak. */
 #define SIM_NEVER_S 1e18

@@ -81,6 +81,3 @@ int node_tree_update(NodeTree *tree, uint64_t t_ns, Err *err);
 /* The minor number below /dev/nvidia-caps of GPU instance `gi` of the GPU with this minor, or of a compute instance of
  * it (SIM_NONE: none). 0 where the driver has no number for it. Source: the driver's mig-minors. */
 uint32_t node_mig_minor(uint32_t gpu_minor, uint32_t gi, int32_t ci);
-
-/* The version that the loaded kernel module reports: the image's, or an older one while driver and library differ. */
-const char *node_module_version(const SimImage *image, uint32_t driver);

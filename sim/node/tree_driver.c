@@ -40,7 +40,8 @@ static uint32_t branch_of(const SimImage *image)
     return branch ? branch : image->generation;
 }
 
-const char *node_module_version(const SimImage *image, uint32_t driver)
+/* The version that the loaded kernel module reports: the image's, or an older one while driver and library differ. */
+static const char *node_module_version(const SimImage *image, uint32_t driver)
 {
     if (driver != SIM_DRIVER_MISMATCH)
         return image->driver;

@@ -27,8 +27,6 @@ void tree_pci_fn(const NodeTree *tree, Put *put, int fn, uint32_t what);
 void tree_pci_gpu_gone(const NodeTree *tree, Put *put, uint32_t gpu);
 /* The folders of drivers in sys/bus/pci/drivers; nvidia's only while it is loaded. */
 void tree_pci_drivers(const NodeTree *tree, Put *put);
-/* The link of a function as sysfs and its configuration space show it. */
-PciLink tree_pci_link(const NodeTree *tree, int fn);
 
 /* The driver as a whole: proc/driver, proc/modules, proc/devices, sys/module. */
 void tree_driver(const NodeTree *tree, Put *put);

@@ -30,7 +30,8 @@ static PciLink gpu_link(const NodeTree *tree, uint32_t gpu)
     return (PciLink){now->pcie_gen, now->pcie_width, max_gen, board->pcie_width};
 }
 
-PciLink tree_pci_link(const NodeTree *tree, int at)
+/* The link of a function as sysfs and its configuration space show it. */
+static PciLink tree_pci_link(const NodeTree *tree, int at)
 {
     const PciFn *fn = &tree->layout.fn[at];
     PciLink link = {5, 16, 5, 16};

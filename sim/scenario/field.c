@@ -63,7 +63,8 @@ int value_real(const char *text, const char *unit, double *ret)
     return 0;
 }
 
-int value_bool(const char *text, uint32_t *ret)
+/* yes/no, on/off, true/false. *ret is 1 or 0. */
+static int value_bool(const char *text, uint32_t *ret)
 {
     static const char *const words[] = {"no", "yes", "off", "on", "false", "true"};
     for (uint32_t i = 0; i < sizeof words / sizeof words[0]; i++)

@@ -89,9 +89,6 @@ int value_whole(const char *text, const char *unit, int hex, int64_t *ret);
 /* A finite number, with or without '+', optional unit, or '%' which divides by 100. */
 int value_real(const char *text, const char *unit, double *ret);
 
-/* yes/no, on/off, true/false. *ret is 1 or 0. */
-int value_bool(const char *text, uint32_t *ret);
-
 /* A set of numbers 0..highest (at most 63): "3", "0-3", "0,2-4"; "all" gives UINT64_MAX. */
 int value_indexes(const char *text, uint32_t highest, uint64_t *ret);
 

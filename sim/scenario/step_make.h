@@ -12,8 +12,6 @@ SimOp *step_op(StepRun *run, SimOpType type);
 void step_set(StepRun *run, SimKey key, uint32_t value);
 /* Fails at the step, with its name before the text. */
 int step_fail(const StepRun *run, Err *err, const char *fmt, ...) PRINTF_LIKE(3, 4);
-/* Whether the row's field of this key was given. */
-int step_given(const StepRun *run, const char *key);
 /* Compute instances of one slice count each, and the GPU instance around them: ops from the start of a GPU instance on
  * board->profiles[profile]. compute: bit per slice count, 0 = one over all. */
 int step_mig_create(StepRun *run, uint32_t profile, int start, const uint32_t *compute, size_t compute_count, Err *err);

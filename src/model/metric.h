@@ -26,6 +26,19 @@ extern const struct UnitRow {
     double factor;      /* what a value is multiplied by to be in the base unit: MHz 1e6, mJ 1e-3, MiB 1048576 */
 } metric_units[UNIT_END];
 
+/* Bits of nvmlClocksEventReasons (nvml.h), the value of METRIC_CLOCKS_EVENT_REASONS. */
+enum {
+    CLOCK_REASON_IDLE = 0x1,
+    CLOCK_REASON_SETTING = 0x2,
+    CLOCK_REASON_POWER_CAP = 0x4,
+    CLOCK_REASON_HW_SLOWDOWN = 0x8, /* of any kind */
+    CLOCK_REASON_SYNC_BOOST = 0x10,
+    CLOCK_REASON_SW_HEAT = 0x20,
+    CLOCK_REASON_HW_HEAT = 0x40,
+    CLOCK_REASON_POWER_BRAKE = 0x80,
+    CLOCK_REASON_DISPLAY = 0x100,
+};
+
 typedef enum MetricId {
 #define METRIC(id, ...) METRIC_##id,
 #include "model/metric.def"

@@ -9,9 +9,8 @@
 
 #include "base/cleanup.h"
 
-/* Bits of nvmlClocksEventReasons (nvml.h): heat by software and hardware with hardware slowdown, power brake, software
- * power cap. */
-enum { REASON_HEAT = 0x20 | 0x40 | 0x8, REASON_BRAKE = 0x80, REASON_CAP = 0x4 };
+/* A hardware slowdown that is no brake is heat. */
+enum { REASON_HEAT = CLOCK_REASON_SW_HEAT | CLOCK_REASON_HW_HEAT | CLOCK_REASON_HW_SLOWDOWN };
 
 /* Share of the known seconds with one of these bits, and the mean clock in them. */
 static double share_of_reasons(const WhyCase *c, uint64_t bits, double *ret_clock)
@@ -37,8 +36,8 @@ bool why_find_throttle(const WhyCase *c, WhyVerdict *v)
 {
     double clock, heat_clock, brake_clock, cap_clock;
     const double heat = share_of_reasons(c, REASON_HEAT, &heat_clock);
-    const double brake = share_of_reasons(c, REASON_BRAKE, &brake_clock);
-    const double cap = share_of_reasons(c, REASON_CAP, &cap_clock), lowered = c->in->limit_share;
+    const double brake = share_of_reasons(c, CLOCK_REASON_POWER_BRAKE, &brake_clock);
+    const double cap = share_of_reasons(c, CLOCK_REASON_POWER_CAP, &cap_clock), lowered = c->in->limit_share;
     const char *what;
 
     if (brake >= limit_HELD_SHARE && brake_clock <= limit_HELD_CLOCK) {
@@ -167,7 +166,7 @@ bool why_find_unsampled_neighbour(const WhyCase *c, WhyVerdict *v)
 bool why_find_board_neighbour(const WhyCase *c, WhyVerdict *v)
 {
     double clock, sum = 0;
-    const double held = share_of_reasons(c, REASON_CAP, &clock);
+    const double held = share_of_reasons(c, CLOCK_REASON_POWER_CAP, &clock);
     const char *own = c->in->process_count > 0 ? c->in->processes[0].owner : NULL;
     const WhySibling *most = NULL;
 

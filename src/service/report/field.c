@@ -258,7 +258,7 @@ static void add_cell(Str *line, const Value *value)
     str_addc(line, ',');
 }
 
-void csv_add_names(Str *line, const Field *fields)
+static void csv_add_names(Str *line, const Field *fields)
 {
     for (const Field *field = fields; field->name; field++) {
         if (field->type == FIELD_REF || field->type == FIELD_INLINE)

@@ -94,7 +94,6 @@ void field_json(Out *out, const Field *fields, const void *row, const void *root
 
 /* Cells, each with a comma behind it, and the line of such cells with its end. Unknown values are empty. */
 void csv_add_text(Str *line, const char *text);
-void csv_add_names(Str *line, const Field *fields);
 void csv_add_cells(Str *line, const Field *fields, const void *row, const void *root);
 void csv_end_line(Out *out, Str *line, const char *end);
 

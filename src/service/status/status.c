@@ -132,7 +132,8 @@ const char *status_name_place(const Incident *incident, char out[STATUS_NAME_CAP
     return out;
 }
 
-const char *status_name_subject(const Incident *incident, char out[STATUS_NAME_CAP])
+/* "GPU 3", or the program that caused it: "a program on GPU 3". */
+static void name_subject(const Incident *incident, char out[STATUS_NAME_CAP])
 {
     char place[STATUS_NAME_CAP];
 
@@ -143,7 +144,6 @@ const char *status_name_subject(const Incident *incident, char out[STATUS_NAME_C
         snprintf(out, STATUS_NAME_CAP, "a program");
     else
         snprintf(out, STATUS_NAME_CAP, "a program on %.60s", place);
-    return out;
 }
 
 StatusNames status_name_problems(const Incident *const *incidents, size_t count)
@@ -154,7 +154,7 @@ StatusNames status_name_problems(const Incident *const *incidents, size_t count)
     for (size_t i = 0; i < count; i++) {
         bool known = !incident_is_problem(incidents[i]);
 
-        status_name_subject(incidents[i], name);
+        name_subject(incidents[i], name);
         for (size_t k = 0; k < names.len; k++)
             known |= strcmp(names.at[k], name) == 0;
         if (!known && names.len < STATUS_NAMES)

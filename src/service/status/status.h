@@ -41,9 +41,8 @@ enum { STATUS_NAME_CAP = 96 };
 
 /* What an incident is about: "GPU 3", "node", "fabric", "switch 0000:05:00.0". Returns out. */
 const char *status_name_place(const Incident *incident, char out[STATUS_NAME_CAP]);
-/* The same, naming the program where one caused it: "a program on GPU 3". Returns out. */
-const char *status_name_subject(const Incident *incident, char out[STATUS_NAME_CAP]);
-/* The subjects of the problems among incidents, each once, at most STATUS_NAMES of them. */
+/* The places of the problems among incidents, with the program where one caused it ("a program on GPU 3"), each once,
+ * at most STATUS_NAMES of them. */
 enum { STATUS_NAMES = 6 };
 typedef struct StatusNames {
     char at[STATUS_NAMES][STATUS_NAME_CAP];

@@ -119,7 +119,9 @@ const Holding *who_list(const Snapshot *snapshot, const NodeGpu *gpu, const Read
     return count ? &snapshot->holdings[first] : NULL;
 }
 
-void who_add_holder(const Holding *holding, size_t count, Str *out)
+/* One of `count` holdings of a device: "job 4711 of alice"; of several with its share and how that was found:
+ * "pod serving/chat-0 75 % (sampled)". "(unmanaged)", "(reserved)" where it is so. */
+static void add_holder(const Holding *holding, size_t count, Str *out)
 {
     static const char *const notes[HOLDING_STATE_END] = {
         [HOLDING_IDLE_HELD] = "idle", [HOLDING_UNMANAGED] = "unmanaged", [HOLDING_RESERVED] = "reserved"};
@@ -140,7 +142,7 @@ void who_add_holders(const Holding *list, size_t count, size_t width, Str *out)
 
     for (size_t i = 0; i < count; i++) {
         str_add(out, i > 0 ? ", " : "");
-        who_add_holder(&list[i], count, out);
+        add_holder(&list[i], count, out);
     }
     if (count == 0 || out->len - start <= width)
         return;
@@ -341,7 +343,8 @@ void who_text(const Snapshot *snapshot, const WhoQuery *query, Str *out)
         (query->by == OWNER_KEY_END ? print_holdings : print_sums)(snapshot, query, out);
     print_unheld(snapshot, query, out);
     if (snapshot->holders_why && snapshot->holders_why[0])
-        str_addf(out, "A GPU is held without a process that the driver lists, and not all others could be looked at: %s\n",
+        str_addf(out,
+                 "A GPU is held without a process that the driver lists, and not all others could be looked at: %s\n",
                  snapshot->holders_why);
 }
 

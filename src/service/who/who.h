@@ -25,9 +25,6 @@ int who_query_read(const Snapshot *snapshot, const char *by, const char *gpu, Wh
 
 /* What is held of a GPU, or of this instance of it (NULL: the GPU itself, not its instances): *ret_count holdings. */
 const Holding *who_list(const Snapshot *snapshot, const NodeGpu *gpu, const Reading *instance, size_t *ret_count);
-/* One of `count` holdings of a device: "job 4711 of alice"; of several with its share and how that was found:
- * "pod serving/chat-0 75 % (sampled)". "(unmanaged)", "(reserved)" where it is so. */
-void who_add_holder(const Holding *holding, size_t count, Str *out);
 /* All of them, as many as fit into `width` columns: "job 4711 of alice"; where that is too long "job 4711", of several
  * "2 owners". Nothing where there is none. */
 void who_add_holders(const Holding *list, size_t count, size_t width, Str *out);

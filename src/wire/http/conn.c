@@ -58,7 +58,8 @@ static void arm_daemon(HttpServer *server)
         uv_timer_stop(&server->mhd_timer);
 }
 
-void server_kick(HttpServer *server)
+/* Lets libmicrohttpd work in the loop's next turn. */
+static void server_kick(HttpServer *server)
 {
     uv_idle_start(&server->mhd_idle, on_idle);
 }

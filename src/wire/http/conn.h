@@ -141,8 +141,7 @@ struct AuthJob {
 };
 
 /* conn.c */
-void server_kick(HttpServer *server); /* lets libmicrohttpd work in the loop's next turn */
-void server_run(HttpServer *server);  /* lets it work */
+void server_run(HttpServer *server); /* lets it work */
 void server_handle_closed(
     uv_handle_t *handle); /* for uv_close of handles whose data is the server; the last frees it */
 Conn *conn_of(struct MHD_Connection *mhd);

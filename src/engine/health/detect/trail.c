@@ -122,17 +122,17 @@ bool trail_rate(const Trail *trail, uint64_t window_ns, double part, double *ret
 
 /* --- clocks held down --------------------------------------------------------------------------------------------- */
 
-/* Bits of nvmlClocksEventReasons (nvml.h): 0x4 software power cap, 0x8 hardware slowdown of any kind, 0x10 sync boost,
- * 0x20 and 0x40 heat by software and hardware, 0x80 power brake. */
 static const struct {
     uint64_t bits;
     MetricId counters[2];
 } reasons[HELD_REASON_END] = {
-    [HELD_HEAT] = {0x60,
+    [HELD_HEAT] = {CLOCK_REASON_SW_HEAT | CLOCK_REASON_HW_HEAT,
                    {METRIC_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN_NS, METRIC_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN_NS}},
-    [HELD_BRAKE] = {0x80, {METRIC_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN_NS, METRIC_END}},
-    [HELD_LIMIT] = {0x4, {METRIC_CLOCKS_EVENT_REASON_SW_POWER_CAP_NS, METRIC_END}},
-    [HELD_ANY] = {0x4 | 0x8 | 0x10 | 0x20 | 0x40 | 0x80, {METRIC_END, METRIC_END}},
+    [HELD_BRAKE] = {CLOCK_REASON_POWER_BRAKE, {METRIC_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN_NS, METRIC_END}},
+    [HELD_LIMIT] = {CLOCK_REASON_POWER_CAP, {METRIC_CLOCKS_EVENT_REASON_SW_POWER_CAP_NS, METRIC_END}},
+    [HELD_ANY] = {CLOCK_REASON_POWER_CAP | CLOCK_REASON_HW_SLOWDOWN | CLOCK_REASON_SYNC_BOOST | CLOCK_REASON_SW_HEAT |
+                      CLOCK_REASON_HW_HEAT | CLOCK_REASON_POWER_BRAKE,
+                  {METRIC_END, METRIC_END}},
 };
 
 double detect_fast_mean(const NodeGpu *gpu, MetricId id, uint64_t bits, double now)
