@@ -22,7 +22,8 @@ const OptSpec agent_opts[] = {
             .flags = OPT_CLI_ONLY | OPT_ALIAS, .metavar = "ADDRESS", .help = "the same as --listen"),
     OPT_ROW("listen", OPT_LIST, AgentOptions, listen, .flags = OPT_RESTART, .env = "DCGM_EXPORTER_LISTEN",
             .def = ":9400", .metavar = "ADDRESS",
-            .help = "where to listen: ':9400', '127.0.0.1:9400', 'unix:/run/stoker/http.sock'; several with commas"),
+            .help = "where to listen: ':9400', '127.0.0.1:9400', 'unix:/run/stoker/http.sock?mode=0666'; several with "
+                    "commas"),
     OPT_ROW("web.config_file", OPT_STRING, AgentOptions, web_config, .flag = "web-config-file", .flags = OPT_RESTART,
             .env = "DCGM_EXPORTER_WEB_CONFIG_FILE", .metavar = "FILE",
             .help = "Prometheus's web-config file: TLS, client certificates, basic auth; read again when it changes"),

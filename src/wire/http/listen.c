@@ -203,10 +203,10 @@ static int open_unix(const Address *address, mode_t mode)
     return fd_take(&fd);
 }
 
-/* "PATH" or "PATH,mode=0666". */
+/* "PATH" or "PATH?mode=0666". */
 static bool parse_unix(const char *text, Address *ret, mode_t *ret_mode)
 {
-    const char *suffix = strstr(text, ",mode=");
+    const char *suffix = strstr(text, "?mode=");
     size_t len = suffix ? (size_t)(suffix - text) : strlen(text);
     char *end = NULL;
 
@@ -218,7 +218,7 @@ static bool parse_unix(const char *text, Address *ret, mode_t *ret_mode)
     memcpy(ret->un.sun_path, text, len);
     if (!suffix)
         return true;
-    suffix += strlen(",mode=");
+    suffix += strlen("?mode=");
     *ret_mode = (mode_t)strtoul(suffix, &end, 8);
     return *suffix >= '0' && *suffix <= '7' && !*end && *ret_mode <= 0777;
 }
@@ -257,7 +257,7 @@ int listen_check(const char *address, Err *err)
 
     if (local && !parse_unix(address + strlen("unix:"), &parsed, &mode))
         return err_set(err, -EINVAL,
-                       "listen on '%.200s': expected 'unix:PATH' or 'unix:PATH,mode=0660', path of 1 to 107 bytes",
+                       "listen on '%.200s': expected 'unix:PATH' or 'unix:PATH?mode=0660', path of 1 to 107 bytes",
                        address);
     if (!local && !parse_address(address, &parsed, &any))
         return err_set(

@@ -25,7 +25,7 @@ int listen_check(const char *address, Err *err);
 /* Opens `address` and appends it:
  *   ":9400", "9400"          every address, IPv6 and IPv4; IPv4 alone where the kernel has no IPv6
  *   "127.0.0.1:9400", "[::1]:9400", "localhost:9400"   one address; names other than localhost are not looked up
- *   "unix:/run/x.sock", "unix:/run/x.sock,mode=0666"   a unix socket, mode 0660 where none is said
+ *   "unix:/run/x.sock", "unix:/run/x.sock?mode=0666"   a unix socket, mode 0660 where none is said
  * A socket file on which nobody listens is replaced; one that answers, and any other file, is an error.
  * -EINVAL for the text, otherwise -errno; the error names the address. */
 int listen_open(const char *address, ListenSockets *sockets, Err *err);

@@ -81,7 +81,7 @@ extern const HttpLimits http_default_limits;
 
 typedef struct HttpConfig {
     /* ":9400", "127.0.0.1:9400", "[::1]:9400", "localhost:9400", "unix:/run/stoker/http.sock" (mode 0660),
-     * "unix:/run/x.sock,mode=0666"; port 0: any */
+     * "unix:/run/x.sock?mode=0666"; port 0: any */
     const char *const *listen;
     size_t listen_count;
     size_t *failed;         /* set to the place in `listen` of what cannot be opened, 0 for LISTEN_FDS; may be NULL */

@@ -3,7 +3,9 @@
 import contextlib
 import http.client
 import json
+import os
 import socket
+import stat
 import subprocess
 
 import pytest
@@ -69,7 +71,7 @@ def place(make_node, make_agent, tmp_path, tmp_path_factory):
     node = make_node(str(tmp_path / "idle.yaml"), options=("--processes",))
     path = str(tmp_path_factory.mktemp("u") / "http.sock")  # a socket's path is short
     programs = [Program(path), Program(path)]
-    agent = make_agent({**node.env, "STOKER_SAMPLE_SLOW": "1s"}, listen=f"127.0.0.1:0,unix:{path}")
+    agent = make_agent({**node.env, "STOKER_SAMPLE_SLOW": "1s"}, listen=f"127.0.0.1:0,unix:{path}?mode=0666")
     agent.socket = path
     yield node, agent, programs
     for program in programs:
@@ -104,6 +106,11 @@ def test_a_parent_is_told_of_its_children_and_of_nobody_else(place):
             until(lambda: theirs() == [[0], [1]], lambda: str(theirs()))
         finally:
             stranger.kill()
+
+
+def test_programs_of_every_user_may_ask_where_it_is_said(place):
+    _, agent, _ = place
+    assert stat.S_IMODE(os.stat(agent.socket).st_mode) == 0o666
 
 
 def test_over_tcp_nobody_is_told_of_itself(place):

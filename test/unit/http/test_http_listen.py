@@ -64,7 +64,7 @@ def test_ipv6_alone(exe):
 
 @pytest.mark.parametrize("address", ["", ":", "x", "1.2.3:80", "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536", "[::1]",
                                      "[::1:80", "::1:80", "example.org:80", ":-1", ":08x", "unix:", "[]:1",
-                                     "unix:" + "x" * 108, "unix:/tmp/x,mode=9", "unix:/tmp/x,mode=", "unix:/tmp/x,mode=7777",
+                                     "unix:" + "x" * 108, "unix:/tmp/x?mode=9", "unix:/tmp/x,mode=", "unix:/tmp/x,mode=7777",
                                      "[127.0.0.1]:80", "127.0.0.1:" + "9" * 400, "y" * 400 + ":1"])
 def test_wrong_addresses(exe, address):
     said = failure(exe, "--listen=" + address)
@@ -81,7 +81,7 @@ def test_all_listeners_or_none(exe, tmp_path):
 
 
 def test_mode_and_end_of_a_socket_file(exe, tmp_path):
-    with serving(exe, "--listen", f"unix:{tmp_path}/a", "--listen", f"unix:{tmp_path}/b,mode=0606") as server:
+    with serving(exe, "--listen", f"unix:{tmp_path}/a", "--listen", f"unix:{tmp_path}/b?mode=0606") as server:
         assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o660
         assert stat.S_IMODE((tmp_path / "b").stat().st_mode) == 0o606
         server.stop()
