@@ -64,7 +64,7 @@ def test_ipv6_alone(exe):
 
 @pytest.mark.parametrize("address", ["", ":", "x", "1.2.3:80", "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536", "[::1]",
                                      "[::1:80", "::1:80", "example.org:80", ":-1", ":08x", "unix:", "[]:1",
-                                     "unix:" + "x" * 108, "unix:/tmp/x?mode=9", "unix:/tmp/x,mode=", "unix:/tmp/x,mode=7777",
+                                     "unix:" + "x" * 108, "unix:/tmp/x?mode=9", "unix:/tmp/x?mode=", "unix:/tmp/x?mode=7777",
                                      "[127.0.0.1]:80", "127.0.0.1:" + "9" * 400, "y" * 400 + ":1"])
 def test_wrong_addresses(exe, address):
     said = failure(exe, "--listen=" + address)
