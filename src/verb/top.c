@@ -204,7 +204,6 @@ typedef struct Session {
     FeedState state;               /* as it is shown: with the trouble of a feed that is silent */
     int width, height;             /* of --once */
     KeyList keys;                  /* the same */
-    bool frozen;                   /* live snapshots are not shown; their past is kept */
     bool record_trouble_told, over;
 } Session;
 
@@ -221,8 +220,6 @@ static void read_state(Session *s)
     const uint64_t most = number_max_u64(4 * s->o->interval_ns, SILENT_MS * NS_PER_MS);
 
     feed_state(s->feed, &s->state);
-    if (is_live(s))
-        s->state.play.paused = s->frozen;
     if (is_live(s) && !s->state.trouble[0] && s->state.snapshots > 0 && s->state.age_ns > most)
         snprintf(s->state.trouble, sizeof s->state.trouble, "the %s does not answer",
                  s->state.kind == FEED_AGENT ? "agent" : "driver");
@@ -241,7 +238,7 @@ static bool take_news(Session *s)
     SnapshotBuffer *fresh = s->spare;
     if (came && is_live(s) && s->commands)
         command_lines_fill(s->commands, fresh->boot_id, fresh->processes.at, fresh->processes.len);
-    if (came && !s->frozen) {
+    if (came) {
         s->spare = s->shown;
         s->shown = fresh;
     }
@@ -250,7 +247,7 @@ static bool take_news(Session *s)
                       !(was->speed < is->speed) && !(was->speed > is->speed) &&
                       before.age_ns / NS_PER_S == s->state.age_ns / NS_PER_S &&
                       strcmp(before.trouble, s->state.trouble) == 0; /* the head of the screen reads the same */
-    const bool changed = (came && !s->frozen) || !same;
+    const bool changed = came || !same;
     if (changed)
         top_see(s->top, &s->shown->snapshot, &s->state);
     if (s->state.record_trouble[0] && !s->record_trouble_told) {
@@ -265,7 +262,7 @@ static void draw_screen(Session *s, Grid *grid)
 {
     s->filled = history_count_filled(s->history); /* before: what comes meanwhile may not be drawn */
     top_draw(s->top, grid);
-    if (history_has_wanted(s->history))
+    if (history_count_open(s->history) > 0)
         feed_steer(s->feed, TOP_WISH_NONE, 0);
 }
 
@@ -296,10 +293,8 @@ static void obey_wish(Session *s, TopWish wish)
         return;
     if (wish == TOP_WISH_SIGNAL)
         send_signal(s);
-    else if (!is_live(s))
+    else
         feed_steer(s->feed, wish, top_amount(s->top));
-    else if (wish == TOP_WISH_PAUSE)
-        s->frozen = !s->frozen;
     (void)take_news(s);
 }
 

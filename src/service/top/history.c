@@ -23,6 +23,7 @@ typedef struct Line {
 
 struct History {
     pthread_mutex_t lock;
+    bool has_past;
     Store *store;
     uint64_t pace_ns, last_ns; /* last_ns: of the last snapshot */
     uint64_t filled;           /* how many times a past has come */
@@ -34,11 +35,12 @@ struct History {
 
 static const PlotPoint no_point = {NAN, NAN, NAN};
 
-History *history_new(void)
+History *history_new(bool has_past)
 {
     History *history = xcalloc(1, sizeof *history);
 
     pthread_mutex_init(&history->lock, NULL);
+    history->has_past = has_past;
     history->store = store_new(HISTORY_SERIES_MAX);
     return history;
 }
@@ -71,17 +73,17 @@ static void open_series(History *history, Line *line)
 
     device_key(&line->device, key);
     line->series = store_open(history->store, key, line->metric, 0);
-    line->wanted = line->filled = false;
+    line->wanted = line->filled = !history->has_past;
     line->newest_ns = line->last_ns = 0;
 }
 
 /* Makes it where it is missing; NULL: no room or no key. Views ask for the same series in the same order each time: the
- * search begins behind the last one. */
+ * search begins at the last one. */
 static Line *find_line(History *history, const Device *device, MetricId metric)
 {
     char key[DEVICE_KEY_CAP];
 
-    for (size_t i = 1; i <= history->count; i++) {
+    for (size_t i = 0; i < history->count; i++) {
         const size_t at = (history->found + i) % history->count;
 
         if (history->lines[at].metric == metric && device_equal(&history->lines[at].device, device)) {
@@ -167,30 +169,18 @@ bool history_next_wanted(History *history, HistoryWant *ret)
     for (Line *line = history->lines; line < history->lines + history->count; line++)
         if (!line->wanted) {
             line->wanted = true;
-            *ret = (HistoryWant){line->device, line->metric, (uint32_t)(line - history->lines)};
+            *ret = (HistoryWant){line->device, line->metric};
             return true;
         }
     return false;
 }
 
-bool history_open(History *history, const Device *device, MetricId metric, uint32_t *ret)
+void history_fill(History *history, const HistoryWant *series, uint64_t from_ns, uint64_t until_ns, PlotPoint point)
 {
     CLEANUP(unlock_history) History *locked UNUSED = lock_history(history);
-    Line *line = find_line(history, device, metric);
+    Line *line = find_line(history, &series->device, series->metric);
 
-    if (!line || line->series < 0)
-        return false;
-    line->wanted = true;
-    *ret = (uint32_t)(line - history->lines);
-    return true;
-}
-
-void history_fill(History *history, uint32_t ref, uint64_t from_ns, uint64_t until_ns, PlotPoint point)
-{
-    CLEANUP(unlock_history) History *locked UNUSED = lock_history(history);
-    Line *line = &history->lines[ref];
-
-    if (!isfinite(point.mean))
+    if (!line || line->series < 0 || !isfinite(point.mean))
         return;
     const uint64_t length = until_ns - from_ns, unit = length < NS_PER_MIN ? NS_PER_S : NS_PER_MIN;
     const uint64_t first = from_ns / unit, count = number_max_u64(length / unit, 1);
@@ -208,10 +198,13 @@ void history_fill(History *history, uint32_t ref, uint64_t from_ns, uint64_t unt
     }
 }
 
-void history_end_fill(History *history, uint32_t ref)
+void history_end_fill(History *history, const HistoryWant *series)
 {
     CLEANUP(unlock_history) History *locked UNUSED = lock_history(history);
-    history->lines[ref].filled = true;
+    Line *line = find_line(history, &series->device, series->metric);
+
+    if (line)
+        line->filled = true;
     history->filled++;
 }
 
@@ -219,15 +212,6 @@ uint64_t history_count_filled(History *history)
 {
     CLEANUP(unlock_history) History *locked UNUSED = lock_history(history);
     return history->filled;
-}
-
-bool history_has_wanted(History *history)
-{
-    CLEANUP(unlock_history) History *locked UNUSED = lock_history(history);
-    for (const Line *line = history->lines; line < history->lines + history->count; line++)
-        if (!line->wanted)
-            return true;
-    return false;
 }
 
 size_t history_count_open(History *history)

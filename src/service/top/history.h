@@ -3,8 +3,9 @@
 
 /*
  * The past of what is plotted, in a store of its own (engine/store): seconds for ten minutes, minutes for a day, on the
- * axis of the wall clock. A series (a gauge of a device) is kept from the moment its points are asked for. First a feed
- * fills in what was before (history_next_wanted, history_fill, history_end_fill), then every snapshot adds to it.
+ * axis of the wall clock. A series (a gauge of a device) is kept from the moment its points are asked for. Where there
+ * is a past, a feed fills in what was before (history_next_wanted, history_fill, history_end_fill); then every snapshot
+ * adds to it.
  * Asking for points and adding a snapshot allocate nothing. Locks itself: one thread draws, that of the feed does all
  * else.
  *
@@ -20,7 +21,7 @@ enum { HISTORY_SECONDS = STORE_SECONDS, HISTORY_MINUTES = STORE_MINUTES, HISTORY
 
 typedef struct History History;
 
-History *history_new(void);
+History *history_new(bool has_past); /* has_past: a feed fills in what was before */
 void history_free(History *history); /* accepts NULL */
 
 /* `columns` points from to_ns - span_ns to to_ns (wall clock), oldest first; NAN where nothing is known. Makes the
@@ -37,24 +38,19 @@ bool history_add(History *history, const Node *node, uint64_t pace_ns, uint64_t 
 /* Of a GPU or an instance; NULL: it is not there. */
 const Reading *history_find_reading(const Node *node, const Device *device);
 
-/* A series whose past is wanted; `ref` is for the answer. */
+/* A series whose past is wanted. */
 typedef struct HistoryWant {
     Device device;
     MetricId metric;
-    uint32_t ref;
 } HistoryWant;
 
 /* Takes the next one that was not taken yet; false: there is none. */
 bool history_next_wanted(History *history, HistoryWant *ret);
-/* A series to be filled though nobody asked for it; false: there is no room or no key for it. */
-bool history_open(History *history, const Device *device, MetricId metric, uint32_t *ret);
 /* `point` held from from_ns to until_ns. Minutes (of a span of a minute or more) before seconds, each in ascending
- * order. */
-void history_fill(History *history, uint32_t ref, uint64_t from_ns, uint64_t until_ns, PlotPoint point);
+ * order. A series that nobody asked for is made. */
+void history_fill(History *history, const HistoryWant *series, uint64_t from_ns, uint64_t until_ns, PlotPoint point);
 /* All of its past has come, as far as there is one. */
-void history_end_fill(History *history, uint32_t ref);
-/* Whether a series was asked for that history_next_wanted has not taken yet. */
-bool history_has_wanted(History *history);
+void history_end_fill(History *history, const HistoryWant *series);
 /* Series whose past is still to come. */
 size_t history_count_open(History *history);
 /* How many times the past of a series has come. */

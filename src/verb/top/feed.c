@@ -184,16 +184,6 @@ bool feed_give_json(Feed *feed, bool record)
     return emptied;
 }
 
-void feed_end_wants(Feed *feed)
-{
-    HistoryWant want;
-
-    while (history_next_wanted(feed->history, &want)) {
-        history_end_fill(feed->history, want.ref);
-        feed_signal(feed);
-    }
-}
-
 void feed_begin_play(Feed *feed, uint64_t from_ns, uint64_t to_ns, bool at_end, uint64_t pace_ns)
 {
     uv_mutex_lock(&feed->lock);
@@ -225,24 +215,18 @@ int feed_ask_status(Feed *feed, Err *err)
     return err_set(err, -EPROTO, "the agent says: %.*s", (int)strcspn(out->text, "\n"), out->text);
 }
 
-void feed_ask_history(Feed *feed, const FeedQuestion *question, HistoryPoints *points)
+void feed_ask_history(Feed *feed, const HistoryWant *series, const char *resolution, const char *span, int timeout_ms,
+                      HistoryPoints *points)
 {
     char line[CONTROL_LINE_MAX], pci[PCI_TEXT_CAP];
-    Str words;
+    const Device *d = &series->device;
     int code;
 
-    if (question->metric_count == 0)
-        return;
-    str_init_room(&words, line, sizeof line);
-    str_addf(&words, "history %s ",
-             question->device->uuid[0] ? question->device->uuid
-                                       : pci_format(question->device->pci, PCI_FORM_NVML, pci));
-    for (size_t i = 0; i < question->metric_count; i++)
-        str_addf(&words, "%s%s", i ? "," : "", metric_get(question->metrics[i])->name);
-    str_addf(&words, " %s %s %s", question->minutes ? "minute" : "second", question->from, question->to);
+    snprintf(line, sizeof line, "history %s %s %s %s", d->uuid[0] ? d->uuid : pci_format(d->pci, PCI_FORM_NVML, pci),
+             metric_get(series->metric)->name, resolution, span);
+    vec_clear(points);
     str_clear(&feed->line);
-    if (!words.overflow && control_ask(feed->control, line, question->timeout_ms, &feed->line, &code, NULL) == 0 &&
-        code == EXIT_FINE)
+    if (control_ask(feed->control, line, timeout_ms, &feed->line, &code, NULL) == 0 && code == EXIT_FINE)
         (void)history_read(feed->line.text, feed->line.len, points, NULL);
 }
 
@@ -259,7 +243,7 @@ void *feed_new(size_t size, const FeedOps *ops, FeedKind kind, const char *contr
     feed->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     uv_mutex_init(&feed->lock);
     uv_cond_init(&feed->woken);
-    feed->history = history_new();
+    feed->history = history_new(kind == FEED_AGENT || kind == FEED_RECORDING);
     feed->fresh = snapshot_buffer_new();
     feed->mine = snapshot_buffer_new();
     str_init(&feed->line, CONTROL_REPLY_MAX);
@@ -295,7 +279,8 @@ bool feed_free(Feed *feed)
     uv_mutex_unlock(&feed->lock);
     if (hangs || (feed->started && uv_thread_join(&feed->thread) != 0))
         return false; /* it hangs in a call and keeps what it uses until the process ends */
-    feed->ops->free(feed);
+    if (feed->ops->free)
+        feed->ops->free(feed);
     snapshot_buffer_free(feed->fresh);
     snapshot_buffer_free(feed->mine);
     str_done(&feed->line);
@@ -314,7 +299,8 @@ bool feed_take(Feed *feed, SnapshotBuffer **buffer)
 
     (void)eventfd_read(feed->fd, &count);
     uv_mutex_lock(&feed->lock);
-    const bool there = feed->fresh_there;
+    const bool live = feed->state.kind == FEED_AGENT || feed->state.kind == FEED_LOCAL;
+    const bool there = feed->fresh_there && !(live && feed->state.play.paused);
     if (there) {
         SnapshotBuffer *taken = feed->fresh;
 
@@ -357,51 +343,26 @@ void feed_steer(Feed *feed, TopWish wish, double amount)
 typedef struct AgentFeed {
     Feed feed;
     uint64_t due_ns;
-    VEC(HistoryWant) wants; /* whose past was not asked for yet */
 } AgentFeed;
 
-/* Asks for one span of `count` series of one device, the last wants. */
-static void ask_span(AgentFeed *a, const HistoryWant *wants, size_t count, bool minutes)
+/* Asks for the minutes, then for the seconds, of a series. */
+static void ask_past(Feed *feed, const HistoryWant *want)
 {
-    const uint64_t length_ns = minutes ? NS_PER_MIN : NS_PER_S;
-    FeedQuestion question = {.device = &wants[0].device,
-                             .minutes = minutes,
-                             .from = minutes ? "-1d" : "-10m",
-                             .to = "-0",
-                             .timeout_ms = FEED_ASK_MS};
+    static const struct {
+        const char *resolution, *span;
+        uint64_t length_ns;
+    } spans[] = {{"minute", "-1d -0", NS_PER_MIN}, {"second", "-10m -0", NS_PER_S}};
     HistoryPoints points = {0};
 
-    while (question.metric_count < count) {
-        question.metrics[question.metric_count] = wants[question.metric_count].metric;
-        question.metric_count++;
-    }
-    feed_ask_history(&a->feed, &question, &points);
-    for (size_t i = 0; i < points.len; i++) {
-        const HistoryPoint *p = &points.at[i];
-
-        for (size_t k = 0; k < count; k++)
-            if (wants[k].metric == p->metric)
-                history_fill(a->feed.history, wants[k].ref, p->real_ns, p->real_ns + length_ns,
-                             (PlotPoint){p->min, p->mean, p->max});
+    for (size_t i = 0; i < ARRAY_LEN(spans); i++) {
+        feed_ask_history(feed, want, spans[i].resolution, spans[i].span, FEED_ASK_MS, &points);
+        for (const HistoryPoint *p = points.at; p < points.at + points.len; p++)
+            history_fill(feed->history, want, p->real_ns, p->real_ns + spans[i].length_ns,
+                         (PlotPoint){p->min, p->mean, p->max});
     }
     vec_done(&points);
-}
-
-/* Asks for the minutes and the seconds of the last wants that are of one device. */
-static void ask_past(AgentFeed *a)
-{
-    const HistoryWant *end = a->wants.at + a->wants.len;
-    size_t count = 1;
-
-    while (count < a->wants.len && count < FEED_ASK_METRICS_MAX &&
-           device_equal(&end[-1].device, &end[-1 - (ptrdiff_t)count].device))
-        count++;
-    ask_span(a, end - count, count, true);
-    ask_span(a, end - count, count, false);
-    for (size_t i = 1; i <= count; i++)
-        history_end_fill(a->feed.history, end[-(ptrdiff_t)i].ref);
-    a->wants.len -= count;
-    feed_signal(&a->feed);
+    history_end_fill(feed->history, want);
+    feed_signal(feed);
 }
 
 static uint64_t work_agent(Feed *feed)
@@ -411,8 +372,6 @@ static uint64_t work_agent(Feed *feed)
     HistoryWant want;
     Err err;
 
-    while (history_next_wanted(feed->history, &want))
-        vec_push(&a->wants, want);
     if (now >= a->due_ns) {
         a->due_ns += feed->state.pace_ns;
         if (a->due_ns <= now)
@@ -424,24 +383,17 @@ static uint64_t work_agent(Feed *feed)
             feed_set_text(feed, FEED_TROUBLE, "the agent does not answer");
         else if (rc < 0)
             feed_set_text(feed, FEED_TROUBLE, "%s", err.text);
-        else if (feed_give_json(feed, true))
-            vec_clear(&a->wants); /* the clock went back: they are all wanted again */
-    } else if (a->wants.len > 0) {
-        ask_past(a);
+        else
+            (void)feed_give_json(feed, true);
+    } else if (history_next_wanted(feed->history, &want)) {
+        ask_past(feed, &want);
     }
-    return a->wants.len > 0 ? 0 : a->due_ns;
-}
-
-static void free_agent(Feed *feed)
-{
-    AgentFeed *a = (AgentFeed *)feed;
-
-    vec_done(&a->wants);
+    return history_count_open(feed->history) > 0 ? 0 : a->due_ns;
 }
 
 Feed *feed_agent_new(const char *control, uint64_t interval_ns)
 {
-    static const FeedOps ops = {.work = work_agent, .free = free_agent};
+    static const FeedOps ops = {.work = work_agent};
     AgentFeed *a = feed_new(sizeof *a, &ops, FEED_AGENT, control);
 
     a->feed.state.pace_ns = interval_ns;
@@ -462,7 +414,6 @@ static uint64_t work_local(Feed *feed)
     LocalFeed *l = (LocalFeed *)feed;
     Err err;
 
-    feed_end_wants(feed);
     if (!l->local) {
         if (local_node_new(l->library, l->root, 0, &l->local, &err) < 0) {
             feed_set_text(feed, FEED_TROUBLE, "%s", err.text);

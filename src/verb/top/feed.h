@@ -39,10 +39,11 @@ void feed_start(Feed *feed, Recorder *recorder);
  * NULL. */
 bool feed_free(Feed *feed);
 
-/* Swaps the newest snapshot against the caller's buffer; false: none came since the last call. */
+/* Swaps the newest snapshot against the caller's buffer; false: none came since the last call, or a live feed is
+ * paused. */
 bool feed_take(Feed *feed, SnapshotBuffer **buffer);
 void feed_state(Feed *feed, FeedState *ret);
-/* Wakes the feed, as is needed after new series were asked for. Of a replay: pauses it or goes on, TOP_WISH_SEEK by
+/* Wakes the feed, as is needed after new series were asked for. Pauses it or goes on; of a replay TOP_WISH_SEEK by
  * seconds, TOP_WISH_SPEED by a factor. */
 void feed_steer(Feed *feed, TopWish wish, double amount);
 
@@ -61,14 +62,14 @@ uint64_t play_due(const Play *play, uint64_t real_ns);
 
 /* --- for the kinds ------------------------------------------------------------------------------------------------ */
 
-enum { FEED_ASK_MS = 3000, FEED_ASK_METRICS_MAX = 12, FEED_FRAME_MS = 100 };
+enum { FEED_ASK_MS = 3000, FEED_FRAME_MS = 100 };
 
 typedef struct FeedOps {
     /* Does one thing; may block until its own deadline. Returns when (monotonic) to call it next: 0 at once, UINT64_MAX
      * when woken. */
     uint64_t (*work)(Feed *feed);
     void (*end)(Feed *feed);  /* the last call in the thread; NULL: none */
-    void (*free)(Feed *feed); /* what the kind added, after the thread has ended */
+    void (*free)(Feed *feed); /* what the kind added, after the thread has ended; NULL: nothing */
 } FeedOps;
 
 /* No lock is held while something blocks. */
@@ -110,8 +111,6 @@ bool feed_give_json(Feed *feed, bool record);
 void feed_give(Feed *feed);
 /* Tells the drawing thread that there is something new. */
 void feed_signal(const Feed *feed);
-/* Ends the wants of a feed that has no past of them. */
-void feed_end_wants(Feed *feed);
 /* Begins a replay of from_ns..to_ns. */
 void feed_begin_play(Feed *feed, uint64_t from_ns, uint64_t to_ns, bool at_end, uint64_t pace_ns);
 /* The instant that a replay shows now. */
@@ -121,14 +120,7 @@ uint64_t feed_play(Feed *feed, Play *ret_play);
  */
 int feed_ask_status(Feed *feed, Err *err);
 
-typedef struct FeedQuestion {
-    const Device *device;
-    MetricId metrics[FEED_ASK_METRICS_MAX];
-    size_t metric_count; /* 0: nothing is asked */
-    bool minutes;
-    const char *from, *to; /* as /api/v1/gpus/ID/history takes them */
-    int timeout_ms;
-} FeedQuestion;
-
-/* Asks the agent for the past of some metrics and adds what it has; nothing where no answer comes. */
-void feed_ask_history(Feed *feed, const FeedQuestion *question, HistoryPoints *points);
+/* Asks the agent for the past of a series, of a `resolution` ("minute", "second") and a span as
+ * /api/v1/gpus/ID/history takes them, in place of what `points` held; none where no answer comes. */
+void feed_ask_history(Feed *feed, const HistoryWant *series, const char *resolution, const char *span, int timeout_ms,
+                      HistoryPoints *points);

@@ -6,6 +6,7 @@
  * time.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,14 +94,14 @@ static void fill_some(RecordingFeed *r)
             double value;
 
             if (reading && sample_double(&reading->sample[want->metric], &value))
-                history_fill(r->feed.history, want->ref, r->recording->lines.at[step->snapshot].real_ns, step->until_ns,
+                history_fill(r->feed.history, want, r->recording->lines.at[step->snapshot].real_ns, step->until_ns,
                              (PlotPoint){(float)value, (float)value, (float)value});
         }
     }
     if (r->step < r->steps.len)
         return;
     for (size_t i = 0; i < r->wants.len; i++)
-        history_end_fill(r->feed.history, r->wants.at[i].ref);
+        history_end_fill(r->feed.history, &r->wants.at[i]);
     vec_clear(&r->wants);
     feed_signal(&r->feed);
 }
@@ -197,38 +198,32 @@ static Reading *reading_at(const Node *node, size_t gpu, size_t instance)
     return instance == SIZE_MAX ? &node->gpus[gpu].reading : &node->gpus[gpu].instances[instance];
 }
 
-/* Keeps points of one device, series by series. */
-static void keep_points(HistoryFeed *h, const Device *device, const Kept *like, const HistoryPoints *points)
+/* Loads the minutes of a series; `span` as feed_ask_history has it. */
+static void load_series(HistoryFeed *h, const Kept *kept, const Device *device, const char *span, HistoryPoints *points)
 {
-    MetricId metric = METRIC_END;
-    uint32_t ref = 0;
+    const HistoryWant series = {*device, kept->metric};
+    bool known = false;
 
-    for (size_t i = 0; i < points->len; i++) {
-        const HistoryPoint *p = &points->at[i];
+    feed_ask_history(&h->feed, &series, "minute", span, HISTORY_ASK_MS, points);
+    for (const HistoryPoint *p = points->at; p < points->at + points->len; p++) {
         const uint64_t minute = p->real_ns / NS_PER_MIN;
 
         if (isnan(p->mean))
             continue;
-        if (p->metric != metric) {
-            if (!history_open(h->feed.history, device, p->metric, &ref))
-                continue;
-            metric = p->metric;
-            history_end_fill(h->feed.history, ref);
-            vec_push(&h->kept, ((Kept){like->gpu, like->instance, metric}));
-        }
-        history_fill(h->feed.history, ref, minute * NS_PER_MIN, (minute + 1) * NS_PER_MIN,
+        history_fill(h->feed.history, &series, minute * NS_PER_MIN, (minute + 1) * NS_PER_MIN,
                      (PlotPoint){p->min, p->mean, p->max});
         h->first = number_min_u64(h->first, minute);
         h->last = h->last == UINT64_MAX ? minute : number_max_u64(h->last, minute);
+        known = true;
     }
+    if (known)
+        vec_push(&h->kept, *kept);
 }
 
 /* Loads the minutes of all that the agent keeps of one device. */
-static void load_device(HistoryFeed *h, const Node *node, const Kept *like, const char *from, const char *to)
+static void load_device(HistoryFeed *h, const Node *node, size_t gpu, size_t instance, const char *span)
 {
-    const Reading *reading = reading_at(node, like->gpu, like->instance);
-    FeedQuestion question = {
-        .device = &reading->device, .minutes = true, .from = from, .to = to, .timeout_ms = HISTORY_ASK_MS};
+    const Reading *reading = reading_at(node, gpu, instance);
     HistoryPoints points = {0};
 
     for (MetricId id = 0; id < METRIC_END; id++) {
@@ -236,13 +231,8 @@ static void load_device(HistoryFeed *h, const Node *node, const Kept *like, cons
 
         if (metric_get(id)->history && metric_get(id)->type != METRIC_COUNTER &&
             (sample->valid || (sample->absence != ABSENCE_NOT_YET && sample->absence != ABSENCE_NOT_SUPPORTED)))
-            question.metrics[question.metric_count++] = id;
-        if (question.metric_count == FEED_ASK_METRICS_MAX || id + 1 == METRIC_END) {
-            feed_ask_history(&h->feed, &question, &points);
-            question.metric_count = 0;
-        }
+            load_series(h, &(Kept){gpu, instance, id}, &reading->device, span, &points);
     }
-    keep_points(h, &reading->device, like, &points);
     vec_done(&points);
 }
 
@@ -252,16 +242,15 @@ static void load_minutes(HistoryFeed *h, const Node *node)
     const uint64_t now = node->real_ns, to_ns = h->options.to_ns ? number_min_u64(h->options.to_ns, now) : now;
     const uint64_t day = HISTORY_MINUTES * NS_PER_MIN;
     const uint64_t from_ns = number_max_u64(h->options.from_ns, to_ns > day ? to_ns - day : 0);
-    char from[NUMBER_U64_MAX + 1] = "", to[NUMBER_U64_MAX + 1] = "";
+    char span[2 * NUMBER_U64_MAX];
 
     if (from_ns > to_ns)
         return;
-    from[number_write_u64(from, from_ns / NS_PER_MIN * 60)] = '\0';
-    to[number_write_u64(to, (to_ns / NS_PER_MIN + 1) * 60)] = '\0';
+    snprintf(span, sizeof span, "%" PRIu64 " %" PRIu64, from_ns / NS_PER_MIN * 60, (to_ns / NS_PER_MIN + 1) * 60);
     for (size_t g = 0; g < node->gpu_count; g++) {
-        load_device(h, node, &(Kept){.gpu = g, .instance = SIZE_MAX}, from, to);
+        load_device(h, node, g, SIZE_MAX, span);
         for (size_t k = 0; k < node->gpus[g].instance_count; k++)
-            load_device(h, node, &(Kept){.gpu = g, .instance = k}, from, to);
+            load_device(h, node, g, k, span);
     }
 }
 
@@ -406,7 +395,6 @@ static uint64_t work_history(Feed *feed)
         h->shown_ns = clock_monotonic(clock_kernel());
         show_minute(h, minute);
     }
-    feed_end_wants(feed);
     const uint64_t due = play_due(&play, (minute + 1) * NS_PER_MIN);
     return due == UINT64_MAX ? due : number_max_u64(due, h->shown_ns + FEED_FRAME_MS * NS_PER_MS);
 }

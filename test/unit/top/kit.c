@@ -42,7 +42,7 @@ void kit_open(Kit *kit, const char *path, const TopOptions *options)
     load(kit, path);
     kit->look = snapshot_buffer_new();
     kit->before = snapshot_buffer_new();
-    kit->history = history_new();
+    kit->history = history_new(true);
     if (top_new(options ? options : &none, kit->history, &kit->top, &err) < 0)
         fail("top_new", &err);
     grid_init(&kit->grid, 100, 30, true);
@@ -115,7 +115,7 @@ static void fill(Kit *kit, const HistoryWant *want)
         const float mean = dip * (float)value * (1 - (float)(wave < 90 ? wave : 180 - wave) / 225);
         const uint64_t at = kit->look->node.real_ns - s * NS_PER_S;
 
-        history_fill(kit->history, want->ref, at, at + NS_PER_S, (PlotPoint){.min = mean, .mean = mean, .max = mean});
+        history_fill(kit->history, want, at, at + NS_PER_S, (PlotPoint){.min = mean, .mean = mean, .max = mean});
     }
 }
 
@@ -125,7 +125,7 @@ void kit_past(Kit *kit)
 
     while (kit->look->snapshot.node && history_next_wanted(kit->history, &want)) {
         fill(kit, &want);
-        history_end_fill(kit->history, want.ref);
+        history_end_fill(kit->history, &want);
     }
 }
 

@@ -583,8 +583,8 @@ static void a_plot_has_room_for_its_highest(void **state UNUSED)
             const PlotPoint point = {cases[i].value, cases[i].value, cases[i].value};
 
             if (!isnan(cases[i].value))
-                history_fill(rig.kit.history, want.ref, now - 30 * NS_PER_S, now, point);
-            history_end_fill(rig.kit.history, want.ref);
+                history_fill(rig.kit.history, &want, now - 30 * NS_PER_S, now, point);
+            history_end_fill(rig.kit.history, &want);
         }
         find(cases[i].title, &x, &y);
         for (int column = 0; column < 9; column++)

@@ -52,7 +52,7 @@ static int set_up(void **state)
     }
     w->gpus[1].instances = w->instances;
     w->gpus[1].instance_count = 2;
-    w->history = history_new();
+    w->history = history_new(true);
     *state = w;
     return 0;
 }
@@ -98,7 +98,7 @@ static void end_wants(World *w)
     HistoryWant want;
 
     while (history_next_wanted(w->history, &want))
-        history_end_fill(w->history, want.ref);
+        history_end_fill(w->history, &want);
 }
 
 static PlotPoint power_at(World *w, uint64_t real_ns)
@@ -213,7 +213,7 @@ static void test_seconds_are_those_of_the_model(void **state)
         uint64_t now = START_NS + random_below(&random, NS_PER_DAY);
 
         history_free(w->history);
-        w->history = history_new();
+        w->history = history_new(true);
         w->pace_ns = pace;
         m->pace_ns = pace;
         want_power(w, now);
@@ -354,12 +354,11 @@ static void test_the_past_is_filled_in(void **state)
     assert_false(history_next_wanted(w->history, &again)); /* each is asked for once */
     for (uint64_t m = 59; m > 0; m--) {
         const uint64_t at = START_NS - m * NS_PER_MIN;
-        history_fill(w->history, want.ref, at, at + NS_PER_MIN, (PlotPoint){4, 5, 6});
+        history_fill(w->history, &want, at, at + NS_PER_MIN, (PlotPoint){4, 5, 6});
     }
     for (uint64_t s = 30; s > 0; s--)
-        history_fill(w->history, want.ref, START_NS - s * NS_PER_S, START_NS - (s - 1) * NS_PER_S,
-                     (PlotPoint){2, 2, 2});
-    history_end_fill(w->history, want.ref);
+        history_fill(w->history, &want, START_NS - s * NS_PER_S, START_NS - (s - 1) * NS_PER_S, (PlotPoint){2, 2, 2});
+    history_end_fill(w->history, &want);
     look(w, START_NS, 7);
     assert_point(power_at(w, START_NS), 7, 7, 7);
     assert_point(power_at(w, START_NS - 30 * NS_PER_S), 2, 2, 2);
@@ -379,9 +378,9 @@ static void test_a_stretch_is_filled(void **state)
 
     power_at(w, START_NS);
     assert_true(history_next_wanted(w->history, &want));
-    history_fill(w->history, want.ref, START_NS - 15 * NS_PER_MIN, START_NS - 13 * NS_PER_MIN, (PlotPoint){1, 1, 1});
-    history_fill(w->history, want.ref, START_NS - 20 * NS_PER_S, START_NS - 15 * NS_PER_S, (PlotPoint){3, 3, 3});
-    history_end_fill(w->history, want.ref);
+    history_fill(w->history, &want, START_NS - 15 * NS_PER_MIN, START_NS - 13 * NS_PER_MIN, (PlotPoint){1, 1, 1});
+    history_fill(w->history, &want, START_NS - 20 * NS_PER_S, START_NS - 15 * NS_PER_S, (PlotPoint){3, 3, 3});
+    history_end_fill(w->history, &want);
     look(w, START_NS, 7);
     for (uint64_t s = 16; s <= 20; s++)
         assert_point(power_at(w, START_NS - s * NS_PER_S), 3, 3, 3);
@@ -396,17 +395,13 @@ static void test_a_want_and_a_past_hide_no_other(void **state)
     World *w = *state;
     HistoryWant want;
 
-    assert_false(history_has_wanted(w->history));
     power_at(w, START_NS);
-    assert_true(history_has_wanted(w->history));
     assert_true(history_next_wanted(w->history, &want));
-    assert_false(history_has_wanted(w->history));
     assert_int_equal(history_count_open(w->history), 1);
     assert_int_equal(history_count_filled(w->history), 0);
     last_of(w, gpu(w, 0), METRIC_GPU_TEMP, START_NS, NS_PER_S);
-    history_end_fill(w->history, want.ref);
+    history_end_fill(w->history, &want);
     assert_int_equal(history_count_open(w->history), 1);
-    assert_true(history_has_wanted(w->history));
     assert_int_equal(history_count_filled(w->history), 1);
 }
 
@@ -418,7 +413,7 @@ static void test_a_jump_empties_it(void **state)
 
     power_at(w, START_NS);
     assert_true(history_next_wanted(w->history, &before));
-    history_end_fill(w->history, before.ref);
+    history_end_fill(w->history, &before);
     for (uint64_t s = 0; s < 100; s++)
         look(w, START_NS + s * NS_PER_S, 1);
     assert_false(history_next_wanted(w->history, &after));
@@ -428,7 +423,7 @@ static void test_a_jump_empties_it(void **state)
     look(w, START_NS + 51 * NS_PER_S, 2);
     assert_true(isnan(power_at(w, START_NS).mean));
     assert_true(isnan(power_at(w, START_NS + 51 * NS_PER_S).mean)); /* its past has not come yet */
-    history_end_fill(w->history, after.ref);
+    history_end_fill(w->history, &after);
     look(w, START_NS + 52 * NS_PER_S, 2);
     assert_point(power_at(w, START_NS + 52 * NS_PER_S), 2, 2, 2);
     look(w, START_NS + 53 * NS_PER_S + JUMP_NS, 3);
