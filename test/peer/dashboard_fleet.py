@@ -117,7 +117,7 @@ class Fleet:
                   "--hpc-job-mapping-dir", jobs_dir]
         for name, scenario, flags in (("well", "default", owners), ("mig", "mig-balanced", []), ("broken", BROKEN, []),
                                       ("cards", CARDS, []), ("old", "default", ["--profile", "4.8.2"])):
-            self.nodes[name] = Node(stoker, folder / name, servers, scenario, "-f", counters, *flags)
+            self.nodes[name] = Node(stoker, folder / name, servers, scenario, "-f", counters, "--owner-series", "100", *flags)
         self.said("maintenance", "start", "--for", "2h", "--reason", "new fans", "--gpu", "6", "--control", self.nodes["broken"].control)
         self.kubelet = kubelet.Kubelet(sockets / "kubelet.sock", pods(kubelet, stoker, self.nodes["well"].image))
         rules = folder / "rules.yaml"

@@ -8,7 +8,7 @@ import time
 import pytest
 
 HERE = pathlib.Path(__file__).resolve().parent
-BOARDS = ["executive", "on-call", "debug", "gpu", "job"]
+BOARDS = ["executive", "cost", "on-call", "debug", "gpu", "job"]
 NAMES = ["stoker", "dcgm"]
 GPUS = 8
 
@@ -143,7 +143,7 @@ def test_on_a_fleet_that_still_runs_dcgm_exporter(fleet, name):
     shown = [grafana.legend(t, m) for p in grafana.panels(board) for t in p["targets"] if "{{gpu}}" in t["legendFormat"]
              for c in places(fleet, name, "old")[:1] for m, _ in series(fleet, board, t, **c)]
     host = fleet.prometheus.query('group by (Hostname) (DCGM_FI_DEV_GPU_TEMP{job="old"})')[0][0]["Hostname"]
-    assert all(host in text and "GPU " in text for text in shown) and (shown or name in ("executive", "on-call"))
+    assert all(host in text and "GPU " in text for text in shown) and (shown or name in ("executive", "cost", "on-call"))
 
 
 @pytest.mark.parametrize("names", NAMES)

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 REPO = pathlib.Path(__file__).resolve().parents[3]
-BOARDS = ["executive", "on-call", "debug", "gpu", "job"]
+BOARDS = ["executive", "cost", "on-call", "debug", "gpu", "job"]
 NAMES = ["stoker", "dcgm"]
 
 # A panel type's own options, and Grafana's macros and fields that are no variables of a dashboard.
@@ -285,7 +285,7 @@ def test_exported_labels(said):
 
 
 @pytest.mark.parametrize("words, code, text", [
-    (["grafana", "ceo"], 2, "there is no dashboard 'ceo': executive, on-call"),
+    (["grafana", "ceo"], 2, "there is no dashboard 'ceo': executive, cost, on-call"),
     (["grafana", "gpu", "job"], 2, "'job' too"),
     (["grafana", "gpu", "--list"], 2, "do not go together"),
     (["grafana", "--names", "influx"], 2, "--names"),
