@@ -37,7 +37,7 @@ typedef struct AllocationLabel {
 typedef struct Allocation {
     AllocationDevice device;
     const char *pod, *namespace, *container;
-    const char *pod_uid;   /* "" where unknown */
+    const char *pod_uid;                 /* "" where unknown */
     const char *owner_kind, *owner_name; /* of the pod, as the API server says: "Job", "train"; "" unknown */
     AllocationClaim claim;               /* all "" for a device of a device plugin */
     const AllocationLabel *labels;
@@ -57,6 +57,11 @@ typedef struct JobDevice {
     AllocationDevice device;
     uint32_t pid; /* of the task */
 } JobDevice;
+
+/* A job that is over, whatever files still say. */
+typedef struct EndedJob {
+    char job[PROCESS_JOB_CAP];
+} EndedJob;
 
 typedef struct AllocationTable {
     Arena arena;

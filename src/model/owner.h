@@ -101,7 +101,8 @@ typedef struct Holding {
     Workload workload; /* name "": none is known */
     HoldingState state;
     HoldingBasis basis;
-    HoldingGrant grant; /* the first that says so */
+    HoldingGrant grant;     /* the first that says so */
+    uint64_t given_real_ns; /* when its job was given its devices, wall clock, by the workload manager; 0: not known */
     Attribution attribution;
     double share;          /* 0 to 1 of the device; those of one device sum to 1 */
     double sm_share;       /* of the device's multiprocessors, by the driver's samples; NaN where not known */
@@ -119,8 +120,9 @@ typedef struct JobInfo {
     char started[JOB_START_CAP]; /* as Slurm writes it, in its own zone: tells two jobs of one number apart */
     char name[JOB_TEXT_CAP], partition[JOB_TEXT_CAP];
     char user[PROCESS_USER_CAP], account[PROCESS_USER_CAP];
-    uint32_t nodes;   /* 0: not known */
-    uint64_t limit_s; /* of its time; 0: none, or not known */
+    uint64_t started_real_ns; /* the same, wall clock; 0: not known */
+    uint32_t nodes;           /* 0: not known */
+    uint64_t limit_s;         /* of its time; 0: none, or not known */
 } JobInfo;
 
 typedef struct JobInfoList {

@@ -23,11 +23,14 @@ typedef struct Snapshot {
     bool pods_told, jobs_told; /* the kubelet, and the files: they could be read when last tried */
     ProcessList processes;     /* processes on the GPUs, by pid */
     ProcessList holders;       /* that have a GPU open on which the driver does not list them, by pid */
-    const char *holders_why;   /* why not all could be looked for; NULL or "": they were, or there is nothing to explain */
+    const char
+        *holders_why; /* why not all could be looked for; NULL or "": they were, or there is nothing to explain */
     const JobDevice *job_devices; /* by the environment of Slurm's tasks */
     size_t job_device_count;
-    bool steps_told; /* Slurm runs here, and the environment of its tasks could be read */
-    const Holding *holdings;   /* who holds each device, by engine/owner */
+    const EndedJob *ended_jobs; /* of Slurm: their batch script, or what stands for them here, has ended */
+    size_t ended_job_count;
+    bool steps_told;         /* Slurm runs here, and the environment of its tasks could be read */
+    const Holding *holdings; /* who holds each device, by engine/owner */
     size_t holding_count;
     PlaceList places;                 /* where GPUs and network adapters are attached */
     const char *boot_id;              /* of the kernel that counts these pids; NULL or "": not known */

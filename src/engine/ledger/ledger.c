@@ -33,6 +33,9 @@ typedef struct OpenRow {
     uint64_t from_ns; /* monotonic */
     uint32_t new_pid; /* it is of this process, whose owner is not known (yet); 0: none */
     size_t new_count; /* of so many in all */
+    uint64_t run_ns;  /* since when it grew without a break, as held or free time */
+    uint64_t tick_ns; /* the length of the first tick of that */
+    bool begun;       /* that begins when the workload manager says */
     bool touched;     /* in this tick */
     bool known;       /* it was kept once; it may have grown since */
     bool late;        /* as it is now, it is not kept */
@@ -265,6 +268,20 @@ static uint32_t find_new_pid(const Part *part)
     return owner && owner->pid > 0 && !owner_is_known(owner) ? (uint32_t)owner->pid : 0;
 }
 
+/* The same owner, of whom the row may know less: user and account of a job come from the workload manager some seconds
+ * after its start. */
+static bool is_owner_of(const LedgerRow *row, const Owner *owner)
+{
+    if (owner_is_same(&row->owner, owner) && strcmp(row->owner.account, owner->account) == 0)
+        return true;
+    Owner known = row->owner;
+    if (!known.job[0])
+        return false;
+    if (!known.user[0])
+        memcpy(known.user, owner->user, sizeof known.user);
+    return owner_is_same(&known, owner) && (!known.account[0] || strcmp(known.account, owner->account) == 0);
+}
+
 static bool is_row_of(const OpenRow *open, const Part *part, LedgerQuality quality, const char *price)
 {
     static const Owner nobody;
@@ -276,8 +293,7 @@ static bool is_row_of(const OpenRow *open, const Part *part, LedgerQuality quali
            open->compute_instance == device->compute_instance && open->new_pid == find_new_pid(part) &&
            row->share_kind == (part->holding ? part->holding->attribution : ATTRIBUTION_UNKNOWN) &&
            (row->quality == quality || quality == LEDGER_QUALITY_NONE || row->quality == LEDGER_QUALITY_NONE) &&
-           row->held == (part->holding != NULL) && owner_is_same(&row->owner, owner) &&
-           strcmp(row->owner.account, owner->account) == 0 && strcmp(row->price, price) == 0;
+           row->held == (part->holding != NULL) && is_owner_of(row, owner) && strcmp(row->price, price) == 0;
 }
 
 static void set_owner(Owner *owner, const Owner *from)
@@ -320,6 +336,8 @@ static OpenRow *find_row(const Tick *t, const Part *part, LedgerQuality quality)
         memcpy(open->row.price, price, sizeof open->row.price);
         (void)device_key(device, open->row.device);
     }
+    if (open->row.owner.job[0] && (!open->row.owner.user[0] || !open->row.owner.account[0]))
+        set_owner(&open->row.owner, &part->holding->owner);
     if (quality != LEDGER_QUALITY_NONE)
         open->row.quality = quality;
     return open;
@@ -359,6 +377,99 @@ static void learn_owners(const Tick *t)
     }
 }
 
+/* --- the start of a job ------------------------------------------------------------------------------------------- */
+
+/* A job is seen by a tick, and its workload manager says later when it began: what nobody held since then, up to where
+ * the job's row begins, becomes the job's, and what the first tick counted too early becomes nobody's. Time that
+ * another owner had stays with that one. */
+
+/* The row of nobody's time that ends where the run of `open` begins; NULL: there is none. */
+static OpenRow *find_free_before(const Tick *t, const OpenRow *open)
+{
+    for (size_t i = 0; i < t->slot->rows.len; i++) {
+        OpenRow *free_row = &t->slot->rows.at[i];
+
+        if (!free_row->over && !free_row->row.held && free_row->gpu_instance == open->gpu_instance &&
+            free_row->compute_instance == open->compute_instance && free_row->row.until_ns == open->run_ns &&
+            strcmp(free_row->row.price, open->row.price) == 0)
+            return free_row;
+    }
+    return NULL;
+}
+
+static void move_amount(LedgerRow *from, LedgerRow *to, LedgerAmount amount, uint64_t most)
+{
+    const uint64_t moved = number_min_u64(most, from->amounts[amount]);
+
+    from->amounts[amount] -= moved;
+    to->amounts[amount] += moved;
+}
+
+/* The end of nobody's time, `ns` long: nothing ran in it. */
+static void begin_earlier(const Tick *t, const Part *part, OpenRow *open, OpenRow *free_row, uint64_t ns)
+{
+    const uint64_t part_ns = number_min_u64(scale_ns(ns, part->share), free_row->row.amounts[LEDGER_ALLOC_NS]);
+
+    move_amount(&free_row->row, &open->row, LEDGER_ALLOC_NS, part_ns);
+    open->row.amounts[LEDGER_IDLE_NS] += part_ns;
+    move_amount(&free_row->row, &open->row, LEDGER_IDLE_MJ,
+                (uint64_t)llround(t->slot->idle_mw * part->share * ((double)ns / NS_PER_S)));
+    free_row->row.until_ns -= ns;
+    free_row->row.until_real_ns -= ns;
+    open->run_ns -= ns;
+    if (open->from_ns == open->run_ns + ns) {
+        open->from_ns -= ns;
+        open->row.from_real_ns -= ns;
+    }
+}
+
+/* The begin of the run, within its first tick. The parts of the row's time stay within it. */
+static void begin_later(const Part *part, OpenRow *open, OpenRow *free_row, uint64_t ns)
+{
+    move_amount(&open->row, &free_row->row, LEDGER_ALLOC_NS, scale_ns(ns, part->share));
+    for (LedgerAmount i = LEDGER_BUSY_NS; i <= LEDGER_THROTTLED_NS; i++)
+        open->row.amounts[i] = number_min_u64(open->row.amounts[i], open->row.amounts[LEDGER_ALLOC_NS]);
+    free_row->row.until_ns += ns;
+    free_row->row.until_real_ns += ns;
+    if (open->from_ns == open->run_ns) {
+        open->from_ns += ns;
+        open->row.from_real_ns += ns;
+    }
+    open->run_ns += ns;
+}
+
+/* Once for each run of a job that has the device alone. */
+static void set_begin(const Tick *t, const Part *part, OpenRow *open)
+{
+    const uint64_t given_real_ns = part->holding ? part->holding->given_real_ns : 0;
+
+    if (given_real_ns == 0 || given_real_ns > t->node->real_ns || open->begun || part->of_device < 1)
+        return;
+    open->begun = true;
+    const uint64_t ago_ns = t->node->real_ns - given_real_ns;
+    const uint64_t given_ns = t->node->time_ns > ago_ns ? t->node->time_ns - ago_ns : 0;
+    OpenRow *free_row = find_free_before(t, open);
+    if (!free_row)
+        return;
+    if (given_ns < open->run_ns)
+        begin_earlier(t, part, open, free_row, open->run_ns - number_max_u64(given_ns, free_row->run_ns));
+    else if (given_ns - open->run_ns < open->tick_ns)
+        begin_later(part, open, free_row, given_ns - open->run_ns);
+    free_row->touched = true;
+}
+
+/* Before a tick is added. Time that is not known, or in which the device could not be used, is no part of a run. */
+static void note_run(const Tick *t, OpenRow *open, LedgerAmount kind)
+{
+    const uint64_t start_ns = t->node->time_ns - t->dt_ns;
+
+    if (open->row.until_ns == start_ns && kind == LEDGER_ALLOC_NS)
+        return;
+    open->run_ns = kind == LEDGER_ALLOC_NS ? start_ns : t->node->time_ns;
+    open->tick_ns = t->dt_ns;
+    open->begun = kind != LEDGER_ALLOC_NS;
+}
+
 static void add_part(const Tick *t, const Part *part)
 {
     uint64_t add[LEDGER_AMOUNT_END] = {0};
@@ -376,11 +487,13 @@ static void add_part(const Tick *t, const Part *part)
     OpenRow *open = find_row(t, part, quality);
     if (open->new_pid != 0 && part->holding->process_count > open->new_count)
         open->new_count = part->holding->process_count;
+    note_run(t, open, kind);
     for (size_t i = 0; i < LEDGER_AMOUNT_END; i++)
         open->row.amounts[i] += add[i];
     open->touched = true;
     open->row.until_ns = t->node->time_ns;
     open->row.until_real_ns = open->row.from_real_ns + (t->node->time_ns - open->from_ns);
+    set_begin(t, part, open);
 }
 
 /* Before the tick is added: rows whose owner left, of an hour that is over, or of a clock that was set. One that is not

@@ -302,9 +302,9 @@ static bool has_devices(const Snapshot *snapshot, const char *job)
     return false;
 }
 
-/* The name of the process's container: as the kubelet's link to its log says, where the pod has a container of this name
- * with devices; else the only one that was given this device, else the only one of the pod that was given any. False: one
- * of several. */
+/* The name of the process's container: as the kubelet's link to its log says, where the pod has a container of this
+ * name with devices; else the only one that was given this device, else the only one of the pod that was given any.
+ * False: one of several. */
 static bool find_container(const Subject *s, const char *name, Owner *owner)
 {
     const AllocationTable *table = s->snapshot->allocations;
@@ -555,6 +555,24 @@ static void drop_unresolved(Holdings *holdings, const Subject *s)
             remove_holding(holdings, s, i);
 }
 
+static bool has_ended(const Snapshot *snapshot, const char *job)
+{
+    for (size_t i = 0; i < snapshot->ended_job_count; i++)
+        if (strcmp(snapshot->ended_jobs[i].job, job) == 0)
+            return true;
+    return false;
+}
+
+/* A job that has ended holds what its processes still use: its files stay until the epilog removed them, and its
+ * environment was read some seconds ago. */
+static void drop_ended(Holdings *holdings, const Subject *s)
+{
+    for (size_t i = holdings->at.len; i-- > s->start;)
+        if (holdings->at.at[i].process_count == 0 && holdings->at.at[i].owner.job[0] &&
+            has_ended(s->snapshot, holdings->at.at[i].owner.job))
+            remove_holding(holdings, s, i);
+}
+
 /* The processes of a holding lie together, in the order of the driver's list. */
 static void list_processes(Holdings *holdings, const Subject *s)
 {
@@ -611,6 +629,8 @@ static void add_job_infos(Holdings *holdings, const Subject *s)
         if (!info)
             continue;
         memcpy(owner->account, info->account, sizeof owner->account);
+        if (holdings->marks.at[i].declared)
+            holdings->at.at[i].given_real_ns = info->started_real_ns;
         if (!owner->user[0])
             memcpy(owner->user, info->user, sizeof owner->user);
     }
@@ -655,6 +675,7 @@ static void join_device(Holdings *holdings, Subject *s)
         count_process(holdings, s, seen);
     }
     drop_unresolved(holdings, s);
+    drop_ended(holdings, s);
     add_hidden_holder(holdings, s);
     list_processes(holdings, s);
     add_job_infos(holdings, s);

@@ -420,6 +420,8 @@ void host_scan_merge(HostScan *known, HostScan *fresh, uint64_t time_ns)
 
 #define SOON_NS NS_PER_S /* between scans that new processes bring forward */
 
+enum { ENDED_JOBS_MAX = 256 };
+
 /* The worker's job. */
 typedef struct Look {
     char *root;
@@ -434,6 +436,8 @@ struct Host {
     uint64_t begun_ns, due_ns;
     HostScan known;
     bool want_holders;
+    char *root;
+    VEC(EndedJob) ended;         /* the last ones */
     VEC(uint32_t) wanted, asked; /* sorted pids: for the next scan, and of the last one */
 };
 
@@ -466,6 +470,7 @@ int host_open(const HostConfig *config, Host **ret, Err *err)
     host->period_ns = config->period_ns;
     host->worker = worker;
     host->look = look;
+    host->root = xstrdup(look->root);
     *ret = host;
     return 0;
 }
@@ -478,6 +483,8 @@ void host_close(Host *host)
     host_scan_done(&host->known);
     vec_done(&host->wanted);
     vec_done(&host->asked);
+    vec_done(&host->ended);
+    free(host->root);
     free(host);
 }
 
@@ -503,6 +510,42 @@ static void copy_unlisted(const Unlisted *from, Unlisted *to)
     vec_clear(&to->devices);
     for (size_t i = 0; i < from->devices.len; i++)
         vec_push(&to->devices, from->devices.at[i]);
+    vec_clear(&to->tasks);
+    for (size_t i = 0; i < from->tasks.len; i++)
+        if (from->tasks.at[i].ends[0])
+            vec_push(&to->tasks, from->tasks.at[i]);
+}
+
+static void forget_end(Host *host, const char *job)
+{
+    for (size_t i = host->ended.len; i-- > 0;)
+        if (strcmp(host->ended.at[i].job, job) == 0)
+            vec_remove(&host->ended, i);
+}
+
+static void note_end(Host *host, const char *job)
+{
+    forget_end(host, job);
+    if (host->ended.len == ENDED_JOBS_MAX)
+        vec_remove(&host->ended, 0);
+    memcpy(vec_add(&host->ended)->job, job, sizeof host->ended.at[0].job);
+}
+
+/* Jobs whose main task is gone; one that is there again, as of a job that was put back into the queue, is not over. */
+static void look_at_jobs(Host *host)
+{
+    const Unlisted *u = &host->known.unlisted;
+
+    for (size_t i = u->tasks.len; i-- > 0;) {
+        const UnlistedTask *task = &u->tasks.at[i];
+        ProcTask now;
+        const int rc = proc_task_read(host->root, (pid_t)task->pid, &now, NULL);
+
+        if (rc == 0 && now.start_ns == task->start_ns && now.state != 'Z')
+            forget_end(host, task->ends);
+        else if (rc == 0 || rc == -ENOENT || rc == -ESRCH)
+            note_end(host, task->ends);
+    }
 }
 
 /* True where the running scan was finished and merged. */
@@ -578,6 +621,8 @@ HostUnlisted host_unlisted(const Host *host)
                                           : "",
                           .devices = u->devices.at,
                           .device_count = u->devices.len,
+                          .ended = host->ended.at,
+                          .ended_count = host->ended.len,
                           .steps_told = all && u->slurmd && !u->environ_denied};
 }
 
@@ -593,6 +638,7 @@ PlaceList host_places(const Host *host)
 
 void host_tick(Host *host, uint64_t now_ns, const pid_t *samplers, size_t sampler_count)
 {
+    look_at_jobs(host); /* before the scan: it forgets tasks that are gone */
     if (host->waiting)
         host->waiting = !merge_scan(host);
     if (!host->waiting && (now_ns >= host->due_ns || (asks_for_others(host) && now_ns >= host->begun_ns + SOON_NS)))

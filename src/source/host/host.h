@@ -54,6 +54,8 @@ typedef struct HostUnlisted {
     const char *holders_why; /* why not all could be looked for; "" */
     const JobDevice *devices;
     size_t device_count;
+    const EndedJob *ended; /* as of this tick: whether a job's main task lives is read in each */
+    size_t ended_count;
     bool steps_told;
 } HostUnlisted;
 void host_want_holders(Host *host, bool wanted);

@@ -147,7 +147,8 @@ static JobEnviron read_variables(const char *text)
     return found;
 }
 
-static bool is_in_job_cgroup(const char *root, const char *pid)
+/* "4711.batch" by the cgroup; "" where that is no job's. */
+static void read_cgroup_job(const char *root, const char *pid, char job[PROCESS_JOB_CAP])
 {
     ProcessOwner owner;
     char text[4096];
@@ -155,13 +156,23 @@ static bool is_in_job_cgroup(const char *root, const char *pid)
     process_owner_init(&owner, 0);
     if (proc_text(root, pid, "cgroup", text, sizeof text, NULL) == 0)
         process_cgroup(text, &owner);
-    return owner.job[0] != '\0';
+    memcpy(job, owner.job, sizeof owner.job);
 }
 
-/* The GPUs as sbatch(1) and srun(1) document their variables: SLURM_JOB_GPUS and SLURM_STEP_GPUS have the numbers of the
- * node, whatever a device cgroup hides. Those of CUDA_VISIBLE_DEVICES count from 0 within a device cgroup: they are used
- * where no cgroup is the job's. UUIDs, as of MIG devices, are always the node's. */
-static const char *choose_devices(const JobEnviron *e, const char *root, const char *pid)
+/* A job ends with its batch script; where slurm.conf(5) asks to contain all of a job, its step "extern" lives as long
+ * as the job does. By the cgroup, which no user writes. */
+static void set_end(UnlistedTask *task, const char *cgroup_job)
+{
+    const size_t len = strcspn(cgroup_job, ".");
+
+    if (strcmp(cgroup_job + len, ".batch") == 0 || strcmp(cgroup_job + len, ".extern") == 0)
+        snprintf(task->ends, sizeof task->ends, "%.*s", (int)len, cgroup_job);
+}
+
+/* The GPUs as sbatch(1) and srun(1) document their variables: SLURM_JOB_GPUS and SLURM_STEP_GPUS have the numbers of
+ * the node, whatever a device cgroup hides. Those of CUDA_VISIBLE_DEVICES count from 0 within a device cgroup: they are
+ * used where no cgroup is the job's. UUIDs, as of MIG devices, are always the node's. */
+static const char *choose_devices(const JobEnviron *e, const char *cgroup_job)
 {
     if (e->visible && (strncmp(e->visible, "GPU-", 4) == 0 || strncmp(e->visible, "MIG-", 4) == 0))
         return e->visible;
@@ -169,7 +180,7 @@ static const char *choose_devices(const JobEnviron *e, const char *root, const c
         return e->step_gpus;
     if (e->job_gpus)
         return e->job_gpus;
-    return e->visible && !is_in_job_cgroup(root, pid) ? e->visible : "";
+    return e->visible && !cgroup_job[0] ? e->visible : "";
 }
 
 static void add_device(Unlisted *u, const UnlistedTask *task, const char *text, size_t len)
@@ -206,15 +217,18 @@ static void read_task(Unlisted *u, const char *root, const char *pid, UnlistedTa
     drop_cut_variable(text);
     const JobEnviron e = read_variables(rc < 0 ? "" : text);
     const size_t digits = e.job ? strspn(e.job, "0123456789") : 0;
+    char cgroup_job[PROCESS_JOB_CAP];
     int count = 0;
 
+    read_cgroup_job(root, pid, cgroup_job);
+    set_end(task, cgroup_job);
     u->environ_denied |= rc == -EACCES || rc == -EPERM;
     if (rc == 0 && !text[0])
         task->start_ns = 0; /* the program is being loaded: read again in the next scan */
     if (digits == 0 || digits >= sizeof task->job || e.job[digits])
         return;
     memcpy(task->job, e.job, digits + 1);
-    for (const char *at = choose_devices(&e, root, pid); *at && count < TASK_DEVICES_MAX; count++) {
+    for (const char *at = choose_devices(&e, cgroup_job); *at && count < TASK_DEVICES_MAX; count++) {
         const size_t len = strcspn(at, ",");
 
         add_device(u, task, at, len);
@@ -275,6 +289,7 @@ static void look_task(Unlisted *u, const char *root, const char *name, const Pro
     if (known && known->start_ns != task->start_ns) {
         remove_devices(u, pid);
         known->job[0] = '\0';
+        known->ends[0] = '\0';
     }
     if (!known && u->tasks.len < UNLISTED_TASKS_MAX)
         known = vec_add(&u->tasks);

@@ -32,6 +32,8 @@ typedef struct UnlistedTask {
     uint32_t pid;
     uint64_t start_ns;
     char job[PROCESS_JOB_CAP]; /* "" its environment names none */
+    char
+        ends[PROCESS_JOB_CAP]; /* the job that ends with it: of its batch script, or of what stands for the whole job */
     bool seen;                 /* in the scan under way */
 } UnlistedTask;
 

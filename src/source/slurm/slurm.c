@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -158,6 +159,16 @@ static void copy_array(const char *line, char out[PROCESS_JOB_CAP])
         snprintf(out, PROCESS_JOB_CAP, "%.*s_%.*s", PROCESS_JOB_CAP / 2 - 1, array, PROCESS_JOB_CAP / 2 - 1, task);
 }
 
+/* "2026-03-01T12:00:00" in this machine's zone, as Slurm's commands write it; 0 for words and other forms. */
+static uint64_t parse_start(const char *text)
+{
+    struct tm at = {.tm_isdst = -1};
+    const char *end = strptime(text, "%Y-%m-%dT%H:%M:%S", &at);
+    const time_t seconds = end && !*end ? mktime(&at) : -1;
+
+    return seconds > 0 ? (uint64_t)seconds * NS_PER_S : 0;
+}
+
 int slurm_parse(const char *text, JobInfo *ret)
 {
     const char *line = find_line(text, ret->job);
@@ -173,6 +184,7 @@ int slurm_parse(const char *text, JobInfo *ret)
     copy_value(line, "Account", "", info.account, sizeof info.account);
     copy_array(line, info.array);
     copy_value(line, "StartTime", "", info.started, sizeof info.started);
+    info.started_real_ns = parse_start(info.started);
     copy_value(line, "Partition", "", info.partition, sizeof info.partition);
     if (nodes && number_parsen_u64(nodes, strspn(nodes, "0123456789"), 0, UINT32_MAX, &count, NULL) == 0)
         info.nodes = (uint32_t)count;

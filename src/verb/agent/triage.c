@@ -460,6 +460,8 @@ static void update_holdings(Triage *triage, const Node *node)
     seen.holders = unlisted.holders;
     seen.job_devices = unlisted.devices;
     seen.job_device_count = unlisted.device_count;
+    seen.ended_jobs = unlisted.ended;
+    seen.ended_job_count = unlisted.ended_count;
     seen.steps_told = unlisted.steps_told;
     holdings_update(triage->holdings, &seen);
     const Holding *holdings = holdings_list(triage->holdings, &count);

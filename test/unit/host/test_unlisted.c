@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/duration.h"
 #include "kit.h"
 #include "source/host/host.h"
 #include "source/proc/unlisted.h"
@@ -212,8 +213,8 @@ static void tasks_of_jobs(void **state)
     start(20, "slurmd", 1, 1);
     start(30, "slurmstepd", 1, 1);
     start(31, "slurm_script", 30, 1);
-    tree_file(&tree, "proc/31/environ", "HOME=/x%cSLURM_JOB_ID=4711%cSLURM_JOB_GPUS=0,3%cCUDA_VISIBLE_DEVICES=0,1%c", 0, 0,
-              0, 0);
+    tree_file(&tree, "proc/31/environ", "HOME=/x%cSLURM_JOB_ID=4711%cSLURM_JOB_GPUS=0,3%cCUDA_VISIBLE_DEVICES=0,1%c", 0,
+              0, 0, 0);
     tree_file(&tree, "proc/31/cgroup", "0::/system.slice/slurmstepd.scope/job_4711/step_batch\n");
     start(32, "python", 31, 1);
     start(33, "slurmstepd", 1, 1);
@@ -252,6 +253,68 @@ static void tasks_of_jobs(void **state)
     scan(&seen, (int[]){0});
     assert_false(seen.unlisted.slurmd);
     host_scan_done(&seen);
+}
+
+static void tick_until(Host *host, uint64_t now_ns)
+{
+    const uint64_t from_ns = host_facts(host)->time_ns;
+
+    while (host_facts(host)->time_ns == from_ns) {
+        host_tick(host, now_ns, NULL, 0);
+        usleep(1000);
+    }
+}
+
+static void expect_ended(Host *host, uint64_t now_ns, const char *wanted)
+{
+    char text[200] = "";
+    size_t len = 0;
+
+    host_tick(host, now_ns, NULL, 0);
+    const HostUnlisted seen = host_unlisted(host);
+    for (size_t i = 0; i < seen.ended_count; i++)
+        len += (size_t)snprintf(text + len, sizeof text - len, "%s ", seen.ended[i].job);
+    assert_string_equal(text, wanted);
+}
+
+static void start_task(int pid, int began, const char *job, const char *step)
+{
+    char path[64];
+
+    start(pid, "task", 30, began);
+    snprintf(path, sizeof path, "proc/%d/environ", pid);
+    tree_file(&tree, path, "SLURM_JOB_ID=1%cSLURM_JOB_GPUS=0%c", 0, 0); /* a user may write over it */
+    snprintf(path, sizeof path, "proc/%d/cgroup", pid);
+    tree_file(&tree, path, "0::/system.slice/slurmstepd.scope/job_%s/%s/user/task_0\n", job, step);
+}
+
+/* Each tick sees it, between scans too; and that it runs again. */
+static void the_end_of_a_job(void **state)
+{
+    const HostConfig config = {.root = tree.root, .period_ns = 1000 * NS_PER_S};
+    Err err = {0};
+    Host *host = NULL;
+
+    (void)state;
+    start(30, "slurmstepd", 1, 1);
+    start_task(31, 2, "4711", "step_batch");
+    start_task(32, 2, "4712", "step_extern");
+    start_task(33, 2, "4713", "step_0");
+    assert_int_equal(host_open(&config, &host, &err), 0);
+    tick_until(host, NS_PER_S);
+    tick_until(host, 1001 * NS_PER_S); /* who slurmstepd is is known from the scan before */
+    expect_ended(host, 1002 * NS_PER_S, "");
+    tree_gone(&tree, "proc/31");
+    tree_gone(&tree, "proc/33"); /* a step: the job goes on */
+    expect_ended(host, 1003 * NS_PER_S, "4711 ");
+    start(32, "other", 1, 5); /* the pid is used again */
+    expect_ended(host, 1004 * NS_PER_S, "4712 4711 ");
+    tick_until(host, 2002 * NS_PER_S); /* what was seen of the tasks is forgotten, their end is not */
+    expect_ended(host, 2003 * NS_PER_S, "4712 4711 ");
+    start_task(34, 9, "4711", "step_batch");
+    tick_until(host, 3003 * NS_PER_S);
+    expect_ended(host, 3004 * NS_PER_S, "4712 ");
+    host_close(host);
 }
 
 /* Any user may name a program so: it is Slurm's where it is root's outside of containers, or in the cgroup of a job. */
@@ -299,8 +362,8 @@ static void gpus_of_an_environment(void **state)
     static const struct {
         const char *visible, *more, *cgroup, *wanted;
     } rows[] = {
-        {"0,2", "X=1", "0::/user.slice\n", "7:0 7:2 "},                    /* no cgroup hides devices */
-        {"0,2", "X=1", "0::/system.slice/slurmstepd.scope/job_7\n", ""},   /* counted within the cgroup */
+        {"0,2", "X=1", "0::/user.slice\n", "7:0 7:2 "},                  /* no cgroup hides devices */
+        {"0,2", "X=1", "0::/system.slice/slurmstepd.scope/job_7\n", ""}, /* counted within the cgroup */
         {"GPU-aa,MIG-bb", "SLURM_JOB_GPUS=5", "0::/slurmstepd.scope/job_7\n", "7:GPU-aa 7:MIG-bb "},
         {"0", "SLURM_JOB_GPUS=5", "0::/slurmstepd.scope/job_7\n", "7:5 "},
         {"NoDevFiles", "X=1", "0::/user.slice\n", ""},
@@ -339,8 +402,8 @@ static void an_environment_that_is_too_long(void **state)
         filler[len] = '\0';
         start(30, "slurmstepd", 1, 1);
         start(31, "a", 30, 2);
-        tree_file(&tree, "proc/31/environ", "SLURM_JOB_ID=7%c%s%cSLURM_JOB_GPUS=0,1%cMORE=%s%c", 0, filler, 0, 0, filler,
-                  0);
+        tree_file(&tree, "proc/31/environ", "SLURM_JOB_ID=7%c%s%cSLURM_JOB_GPUS=0,1%cMORE=%s%c", 0, filler, 0, 0,
+                  filler, 0);
         scan(&seen, (int[]){0});
         scan(&seen, (int[]){0});
         expect_devices(&seen, fits ? "7:0 7:1 " : "");
@@ -356,6 +419,7 @@ int main(void)
         TEST(a_sweep_in_several_scans),
         TEST(what_may_not_be_read_is_said),
         TEST(tasks_of_jobs),
+        TEST(the_end_of_a_job),
         TEST(a_name_alone_is_not_slurm),
         TEST(gpus_of_an_environment),
         TEST(an_environment_that_is_too_long),

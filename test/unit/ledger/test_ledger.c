@@ -419,6 +419,180 @@ static void an_account_has_rows_of_its_own(void **state)
     assert_seconds(&rig->rows.at[1], LEDGER_ALLOC_NS, 3);
 }
 
+/* --- the start of a job ------------------------------------------------------------------------------------------- */
+
+static const LedgerRow *free_row(const Rig *rig)
+{
+    size_t i = 0;
+
+    while (i < rig->rows.len && rig->rows.at[i].held)
+        i++;
+    assert_true(i < rig->rows.len);
+    return &rig->rows.at[i];
+}
+
+static Holding *hold_job(Rig *rig, const char *job)
+{
+    Holding *h = hold(rig, "", 1);
+
+    snprintf(h->owner.job, sizeof h->owner.job, "%s", job);
+    return h;
+}
+
+/* Slurm's answer: it began so long after the first tick. */
+static void answer(Holding *h, uint64_t after_first_ns)
+{
+    snprintf(h->owner.user, sizeof h->owner.user, "ann");
+    snprintf(h->owner.account, sizeof h->owner.account, "physics");
+    h->given_real_ns = START_REAL_NS + NS_PER_S + after_first_ns;
+}
+
+/* All rows together are the time since the first tick, to the nanosecond. */
+static void assert_law(const Rig *rig)
+{
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < rig->rows.len; i++) {
+        const LedgerRow *row = &rig->rows.at[i];
+        const uint64_t *a = row->amounts;
+
+        sum += a[LEDGER_ALLOC_NS] + a[LEDGER_UNHEALTHY_NS] + a[LEDGER_GAPS_NS];
+        assert_true(row->from_real_ns <= row->until_real_ns);
+        for (LedgerAmount k = LEDGER_BUSY_NS; k <= LEDGER_THROTTLED_NS; k++)
+            assert_true(a[k] <= a[LEDGER_ALLOC_NS]);
+    }
+    assert_int_equal(sum, rig->node.time_ns - 1001 * NS_PER_S);
+}
+
+static void a_job_begins_when_slurm_says(void **state)
+{
+    Rig *rig = *state;
+
+    run_ticks(rig, 11); /* the first one counts from */
+    Holding *h = hold_job(rig, "7");
+    run_ticks(rig, 3);
+    assert_seconds(free_row(rig), LEDGER_ALLOC_NS, 10);
+    answer(h, 8 * NS_PER_S);
+    run_ticks(rig, 1);
+    assert_int_equal(rig->rows.len, 2); /* its seconds without an account are in the same row */
+    assert_seconds(free_row(rig), LEDGER_ALLOC_NS, 8);
+    assert_int_equal(free_row(rig)->until_real_ns, h->given_real_ns);
+    const LedgerRow *row = row_of(rig, "ann");
+    assert_string_equal(row->owner.account, "physics");
+    assert_int_equal(row->from_real_ns, h->given_real_ns);
+    assert_seconds(row, LEDGER_ALLOC_NS, 6);
+    assert_seconds(row, LEDGER_IDLE_NS, 2); /* before it was seen */
+    run_ticks(rig, 5);
+    assert_seconds(row_of(rig, "ann"), LEDGER_ALLOC_NS, 11);
+    assert_law(rig);
+    rig->holding_count = 0;
+    run_ticks(rig, 5);
+    assert_seconds(row_of(rig, "ann"), LEDGER_ALLOC_NS, 11);
+    assert_seconds(free_row(rig), LEDGER_ALLOC_NS, 13);
+    assert_law(rig);
+}
+
+static void a_job_begins_within_the_tick_that_saw_it(void **state)
+{
+    Rig *rig = *state;
+
+    set_metric(&rig->gpu.reading, METRIC_GPU_UTIL, 100);
+    run_ticks(rig, 11);
+    Holding *h = hold_job(rig, "7");
+    run_ticks(rig, 1);
+    answer(h, 10 * NS_PER_S + 400 * NS_PER_MS);
+    run_ticks(rig, 1);
+    assert_int_equal(row_of(rig, "ann")->amounts[LEDGER_ALLOC_NS], 1600 * NS_PER_MS);
+    assert_int_equal(row_of(rig, "ann")->from_real_ns, h->given_real_ns);
+    assert_int_equal(free_row(rig)->amounts[LEDGER_ALLOC_NS], 10400 * NS_PER_MS);
+    assert_law(rig);
+}
+
+/* What another owner had stays with that one; so does what is not known, and what several would divide. */
+static void no_second_is_billed_twice(void **state)
+{
+    Rig *rig = *state;
+    Holding *h;
+
+    run_ticks(rig, 3);
+    hold(rig, "bob", 1);
+    run_ticks(rig, 4);
+    rig->holding_count = 0;
+    h = hold_job(rig, "7"); /* right behind him */
+    answer(h, 0);
+    run_ticks(rig, 2);
+    assert_seconds(row_of(rig, "bob"), LEDGER_ALLOC_NS, 4);
+    assert_seconds(row_of(rig, "ann"), LEDGER_ALLOC_NS, 2);
+    rig->holding_count = 0;
+    run_ticks(rig, 3);
+    h = hold_job(rig, "8"); /* free for three seconds, and not since it began */
+    answer(h, 0);
+    run_ticks(rig, 1);
+    assert_seconds(row_of(rig, "ann"), LEDGER_ALLOC_NS, 4);
+    assert_seconds(free_row(rig), LEDGER_ALLOC_NS, 2);
+    rig->holding_count = 0;
+    run_ticks(rig, 2);
+    rig->gpu.state = GPU_LOST;
+    run_ticks(rig, 2);
+    rig->gpu.state = GPU_UP;
+    run_ticks(rig, 1);
+    h = hold_job(rig, "9");
+    answer(h, 0);
+    run_ticks(rig, 1);
+    const LedgerRow *row = row_of(rig, "ann");
+    assert_string_equal(row->owner.job, "9");
+    assert_seconds(row, LEDGER_ALLOC_NS, 2); /* from when the GPU was known again */
+    assert_law(rig);
+    rig->holding_count = 0;
+    run_ticks(rig, 2);
+    hold(rig, "bob", 0.5);
+    h = hold_job(rig, "10");
+    h->share = 0.5;
+    answer(h, 0);
+    run_ticks(rig, 1);
+    assert_int_equal(row_of(rig, "ann")->amounts[LEDGER_ALLOC_NS], NS_PER_S / 2);
+    assert_law(rig);
+}
+
+/* Jobs of planted seconds, each seen up to two ticks late and explained up to four later: each has its own seconds. */
+static void jobs_one_after_another(void **state)
+{
+    Rig *rig = *state;
+    uint64_t held_ns = 0, began_ns = 0;
+    int job = 0, seen_in = 0, answer_in = 0, left = 0, free_ticks = 0;
+
+    srand(15);
+    tick(rig, 1);
+    for (int second = 0; second < 3000; second++) {
+        if (left == 0 && free_ticks > 0 && rand() % 4 == 0) {
+            job++;
+            left = 8 + rand() % 20;
+            seen_in = rand() % 3;
+            answer_in = seen_in + rand() % 5;
+            began_ns = rig->node.real_ns + (uint64_t)(rand() % 1000) * NS_PER_MS;
+            held_ns += (uint64_t)left * NS_PER_S - (began_ns - rig->node.real_ns);
+        }
+        if (left > 0 && seen_in-- == 0)
+            hold_job(rig, "")->owner.job[0] = (char)('0' + job % 10);
+        if (left > 0 && answer_in-- == 0) {
+            answer(&rig->holdings[0], 0);
+            rig->holdings[0].given_real_ns = began_ns;
+        }
+        free_ticks = left > 0 ? 0 : free_ticks + 1;
+        tick(rig, 1);
+        if (left > 0 && --left == 0)
+            rig->holding_count = 0;
+        assert_law(rig);
+    }
+    uint64_t billed_ns = 0;
+    for (size_t i = 0; i < rig->rows.len; i++)
+        billed_ns += rig->rows.at[i].held ? rig->rows.at[i].amounts[LEDGER_ALLOC_NS] : 0;
+    assert_true(job > 50);
+    if (left > 0)
+        held_ns -= (uint64_t)left * NS_PER_S;
+    assert_int_equal(billed_ns, held_ns);
+}
+
 /* Somebody whom nobody knows holds it: that is not free. */
 static void an_unknown_owner_is_one(void **state)
 {
@@ -740,6 +914,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(an_unknown_owner_is_one, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_new_process_is_its_owners_from_the_first_tick, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_stays_unknown, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_job_begins_when_slurm_says, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_job_begins_within_the_tick_that_saw_it, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(no_second_is_billed_twice, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(jobs_one_after_another, set_up, tear_down),
         cmocka_unit_test_setup_teardown(energy_is_charged_to_holders, set_up, tear_down),
         cmocka_unit_test_setup_teardown(energy_without_a_counter, set_up, tear_down),
         cmocka_unit_test(the_price_in_force),

@@ -34,6 +34,8 @@ typedef struct Rig {
     JobInfoList infos;
     JobDevice devices[4]; /* by environment */
     size_t device_count;
+    EndedJob ended[2];
+    size_t ended_count;
     ProcessOwner holders[4];
     size_t holder_count;
     bool pods_told, jobs_told, steps_told;
@@ -107,6 +109,8 @@ static void look(Rig *rig, uint64_t later_ns)
                            .job_infos = rig->infos,
                            .job_devices = rig->devices,
                            .job_device_count = rig->device_count,
+                           .ended_jobs = rig->ended,
+                           .ended_job_count = rig->ended_count,
                            .holders = {rig->holders, rig->holder_count},
                            .steps_told = rig->steps_told,
                            .pods_told = rig->pods_told,
@@ -195,8 +199,8 @@ static void give_by_environ(Rig *rig, const char *device, uint32_t minor, const 
     if (device)
         assert_int_equal(allocation_device_parse(device, &row->device), 0);
     else
-        row->device = (AllocationDevice){
-            .minor = minor, .gpu_instance = DEVICE_NO_NUMBER, .compute_instance = DEVICE_NO_NUMBER};
+        row->device =
+            (AllocationDevice){.minor = minor, .gpu_instance = DEVICE_NO_NUMBER, .compute_instance = DEVICE_NO_NUMBER};
     snprintf(row->job, sizeof row->job, "%s", job);
 }
 
@@ -441,7 +445,8 @@ static void two_containers_with_their_names(void **state)
     expect(rig, 1, "root  ns/pair:serve", HOLDING_USED, ATTRIBUTION_SAMPLED, 0.6);
     assert_int_equal(rig->at[0].owner.pid, 101);
     assert_int_equal(rig->at[0].grant, HOLDING_GRANT_KUBELET);
-    /* a container of the pod that was given nothing: which one's device it uses is not known, so none is called empty */
+    /* a container of the pod that was given nothing: which one's device it uses is not known, so none is called empty
+     */
     expect(rig, 2, "root  ns/pair:2", HOLDING_USED, ATTRIBUTION_SAMPLED, 0.2);
 }
 
@@ -481,13 +486,44 @@ static void gpus_by_the_environment_of_a_job(void **state)
     assert_int_equal(rig->at[1].basis, HOLDING_BY_GRANT);
     snprintf(start(rig, 1, 101, "alice")->job, PROCESS_JOB_CAP, "4712.1"); /* has GPUs, but not this one */
     snprintf(start(rig, 1, 102, "eve")->job, PROCESS_JOB_CAP, "4714");     /* its GPUs are not known */
-    start(rig, 1, 103, "carol");                                          /* in no job */
+    start(rig, 1, 103, "carol");                                           /* in no job */
     look(rig, NS_PER_S);
     assert_int_equal(rig->count, 5);
     expect(rig, 2, "alice 4712 /:", HOLDING_UNMANAGED, ATTRIBUTION_EVEN, 0.25);
     expect(rig, 3, "eve 4714 /:", HOLDING_USED, ATTRIBUTION_EVEN, 0.25);
     expect(rig, 4, "carol  /:", HOLDING_UNMANAGED, ATTRIBUTION_EVEN, 0.25);
     assert_int_equal(rig->at[4].grant, HOLDING_GRANT_NONE);
+}
+
+/* Its file and the environment of its task stay for a while; what a process of it still uses is its own. */
+static void a_job_that_has_ended(void **state)
+{
+    Rig *rig = *state;
+
+    give_job(rig, 0, DEVICE_NO_NUMBER, "4712");
+    give_job(rig, 1, DEVICE_NO_NUMBER, "4712");
+    give_job(rig, 1, DEVICE_NO_NUMBER, "4713");
+    give_by_environ(rig, NULL, 1, "4712");
+    rig->jobs_told = true;
+    snprintf(start(rig, 0, 100, "alice")->job, PROCESS_JOB_CAP, "4712.0");
+    look(rig, 0);
+    assert_int_equal(rig->count, 3);
+    snprintf(rig->ended[0].job, sizeof rig->ended[0].job, "471");
+    snprintf(rig->ended[1].job, sizeof rig->ended[1].job, "4712");
+    rig->ended_count = 1;
+    look(rig, NS_PER_S);
+    assert_int_equal(rig->count, 3);
+    rig->ended_count = 2;
+    look(rig, NS_PER_S);
+    assert_int_equal(rig->count, 2);
+    expect(rig, 0, "alice 4712 /:", HOLDING_USED, ATTRIBUTION_EXCLUSIVE, 1);
+    expect(rig, 1, " 4713 /:", HOLDING_RESERVED, ATTRIBUTION_EXCLUSIVE, 1);
+    rig->gpus[0].process_count = 0;
+    look(rig, NS_PER_S);
+    assert_int_equal(rig->count, 1);
+    rig->ended_count = 0; /* it was put back into the queue, and runs again */
+    look(rig, NS_PER_S);
+    assert_int_equal(rig->count, 3);
 }
 
 /* A number is that of a GPU, a UUID may be that of an instance. */
@@ -507,8 +543,8 @@ static void mig_devices_by_the_environment_of_a_job(void **state)
 /* Its account, and its user where no process tells of one. */
 static void what_slurm_says_of_a_job(void **state)
 {
-    static const JobInfo infos[] = {{.job = "4713", .user = "bob", .account = "maths"},
-                                    {.job = "4712", .user = "mallory", .account = "physics"}};
+    static const JobInfo infos[] = {{.job = "4713", .user = "bob", .account = "maths", .started_real_ns = 7},
+                                    {.job = "4712", .user = "mallory", .account = "physics", .started_real_ns = 8}};
     Rig *rig = *state;
 
     rig->infos = (JobInfoList){infos, 2};
@@ -519,6 +555,8 @@ static void what_slurm_says_of_a_job(void **state)
     expect(rig, 1, "bob 4713 /:", HOLDING_RESERVED, ATTRIBUTION_EXCLUSIVE, 1);
     assert_string_equal(rig->at[0].owner.account, "physics");
     assert_string_equal(rig->at[1].owner.account, "maths");
+    assert_int_equal(rig->at[0].given_real_ns, 0); /* nobody says that this device is the job's */
+    assert_int_equal(rig->at[1].given_real_ns, 7);
 }
 
 static void a_job_on_a_gpu_that_it_was_not_given(void **state)
@@ -639,7 +677,8 @@ static void a_pid_namespace_without_a_list(void **state)
     Rig *rig = *state;
 
     rig->gpus[0].activity = (Activity){.word = ACTIVITY_WORKING, .held = true};
-    look(rig, 0); /* where all processes are visible it is held by none: memory that a driver lost, or a tick too early */
+    look(rig,
+         0); /* where all processes are visible it is held by none: memory that a driver lost, or a tick too early */
     assert_int_equal(rig->count, 0);
     rig->facts.all_tasks = false;
     look(rig, NS_PER_S);
@@ -847,6 +886,7 @@ int main(void)
         RIG_TEST(two_containers_with_their_names),
         RIG_TEST(slurm_steps_of_one_job),
         RIG_TEST(gpus_by_the_environment_of_a_job),
+        RIG_TEST(a_job_that_has_ended),
         RIG_TEST(mig_devices_by_the_environment_of_a_job),
         RIG_TEST(who_holds_a_gpu_unlisted),
         RIG_TEST(what_slurm_says_of_a_job),

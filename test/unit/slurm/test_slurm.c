@@ -45,7 +45,11 @@ static const struct {
      "JobId=4711 ArrayJobId=4711 ArrayTaskId=3 JobName=c UserId=al(7) NumNodes=4\n",
      {.name = "c", .user = "al", .nodes = 4, .array = "4711_3"}},
     {"JobId=4711 ArrayJobId=4700 ArrayTaskId=4-9%2 JobName=a UserId=al(7) StartTime=2026-11-23T17:46:04 EndTime=x\n",
-     {.name = "a", .user = "al", .started = "2026-11-23T17:46:04"}},
+     {.name = "a", .user = "al", .started = "2026-11-23T17:46:04", .started_real_ns = 1795455964 * NS_PER_S}},
+    {"JobId=4711 JobName=a UserId=al(7) StartTime=Unknown EndTime=x\n",
+     {.name = "a", .user = "al", .started = "Unknown"}},
+    {"JobId=4711 JobName=a UserId=al(7) StartTime=2026-11-23T17:46 EndTime=x\n",
+     {.name = "a", .user = "al", .started = "2026-11-23T17:46"}},
     {"JobId=4713 ArrayJobId=4700 ArrayTaskId=1 JobName=a UserId=al(7) NumNodes=2\n",
      {.name = "a", .user = "al", .nodes = 2, .array = "4700_1"}},
 };
@@ -53,6 +57,7 @@ static const struct {
 static void test_answers(void **state)
 {
     (void)state;
+    setenv("TZ", "UTC", 1);
     for (size_t i = 0; i < ARRAY_LEN(answers); i++) {
         JobInfo info = {.job = "4711"};
 
@@ -66,6 +71,7 @@ static void test_answers(void **state)
         assert_int_equal(info.limit_s, answers[i].wanted.limit_s);
         assert_string_equal(info.array, answers[i].wanted.array);
         assert_string_equal(info.started, answers[i].wanted.started);
+        assert_int_equal(info.started_real_ns, answers[i].wanted.started_real_ns);
     }
     JobInfo info = {.job = "4711", .name = "as it was"};
     assert_int_equal(slurm_parse("slurm_load_jobs error: Invalid job id specified\n", &info), -EBADMSG);
