@@ -198,7 +198,6 @@ typedef struct Session {
     Recorder *recorder; /* NULL none */
     Top *top;
     History *history;              /* the feed's */
-    uint64_t filled;               /* history_count_filled before it was drawn */
     CommandLines *commands;        /* NULL: nobody sees them */
     SnapshotBuffer *shown, *spare; /* shown: what the screen was drawn from, until the next one is shown */
     FeedState state;               /* as it is shown: with the trouble of a feed that is silent */
@@ -227,40 +226,29 @@ static void read_state(Session *s)
         s->state.age_ns = 0;
 }
 
-/* Takes what the feed has. Whether the screen has to be drawn: for a snapshot, a state, or a past that has come. */
-static bool take_news(Session *s)
+/* Takes what the feed has. */
+static void take_news(Session *s)
 {
-    const FeedState before = s->state;
     const bool came = feed_take(s->feed, &s->spare); /* first: what comes from here on signals again */
-    const bool filled = history_count_filled(s->history) != s->filled;
+    SnapshotBuffer *fresh = s->spare;
 
     read_state(s);
-    SnapshotBuffer *fresh = s->spare;
     if (came && is_live(s) && s->commands)
         command_lines_fill(s->commands, fresh->boot_id, fresh->processes.at, fresh->processes.len);
     if (came) {
         s->spare = s->shown;
         s->shown = fresh;
+        top_see(s->top, &fresh->snapshot, &s->state);
     }
-    const Play *was = &before.play, *is = &s->state.play;
-    const bool same = was->paused == is->paused && was->from_ns == is->from_ns && was->to_ns == is->to_ns &&
-                      !(was->speed < is->speed) && !(was->speed > is->speed) &&
-                      before.age_ns / NS_PER_S == s->state.age_ns / NS_PER_S &&
-                      strcmp(before.trouble, s->state.trouble) == 0; /* the head of the screen reads the same */
-    const bool changed = came || !same;
-    if (changed)
-        top_see(s->top, &s->shown->snapshot, &s->state);
     if (s->state.record_trouble[0] && !s->record_trouble_told) {
         s->record_trouble_told = true;
         top_say(s->top, INK_BAD, s->state.record_trouble);
     }
-    return changed || filled;
 }
 
 /* Draws, and asks for the past of what is drawn. */
 static void draw_screen(Session *s, Grid *grid)
 {
-    s->filled = history_count_filled(s->history); /* before: what comes meanwhile may not be drawn */
     top_draw(s->top, grid);
     if (history_count_open(s->history) > 0)
         feed_steer(s->feed, TOP_WISH_NONE, 0);
@@ -295,7 +283,7 @@ static void obey_wish(Session *s, TopWish wish)
         send_signal(s);
     else
         feed_steer(s->feed, wish, top_amount(s->top));
-    (void)take_news(s);
+    take_news(s);
 }
 
 /* --- on a terminal ------------------------------------------------------------------------------------------------ */
@@ -316,20 +304,17 @@ static int watch_screen(Session *s)
     CLEANUP(grid_done) Grid grid = {0};
     Terminal *terminal;
     TerminalNews news = {.what = TERMINAL_TIMEOUT};
-    bool changed = true;
 
     if (terminal_open(&options, &terminal, &s->call->err) < 0)
         return verb_fail(s->call, EXIT_UNKNOWN);
     terminal_fit(terminal, &grid);
-    (void)take_news(s);
+    take_news(s);
     for (uint64_t now = 0; !s->over && now < end_ns && !(s->state.failed && s->state.snapshots == 0);) {
-        if (changed) {
-            draw_screen(s, &grid);
-            terminal_show(terminal, &grid);
-        }
+        draw_screen(s, &grid);
+        terminal_show(terminal, &grid);
         now = clock_monotonic(clock_kernel());
         terminal_wait(terminal, number_min_u64(now + REFRESH_MS * NS_PER_MS, end_ns), s->feed->fd, &news);
-        changed = news.what > TERMINAL_READY || take_news(s);
+        take_news(s);
         if (news.what == TERMINAL_KEY)
             obey_wish(s, top_key(s->top, news.key));
         else if (news.what == TERMINAL_MOUSE)
@@ -356,7 +341,7 @@ static bool wait_for_feed(Session *s, uint64_t deadline_ns)
     const uint64_t left_ms = now < deadline_ns ? (deadline_ns - now) / NS_PER_MS + 1 : 0;
 
     (void)poll(&fd, 1, (int)number_min_u64(left_ms, POLL_MS));
-    (void)take_news(s);
+    take_news(s);
     return now < deadline_ns;
 }
 
@@ -457,6 +442,7 @@ static int open_session(Session *s)
     s->shown = snapshot_buffer_new();
     s->spare = snapshot_buffer_new();
     TRY(top_new(&options, s->history, &s->top, err));
+    top_see(s->top, &s->shown->snapshot, &s->state);
     if (o->once)
         TRY(read_size(s->call, o, &s->width, &s->height));
     if (o->keys)

@@ -98,7 +98,7 @@ InkStyle palette_style(Ink ink, int colours, bool light);
 bool palette_is_light(const char *colorfgbg);
 
 /* --- bars and history plots (plot.c) -------------------------------------------------------------------------------
- * Braille (2 x 4 dots a cell) or block characters with UTF-8, plain ASCII without. A point has minimum, mean and
+ * Braille (2 x 4 dots a cell) or block characters with UTF-8, else blocks of plain ASCII. A point has minimum, mean and
  * maximum; an absent one draws nothing, other than zero. Pure. */
 
 /* One column of dots; NAN: no value. */

@@ -7,7 +7,7 @@
 
 #include "base/utf8.h"
 
-enum { DOTS_ACROSS = 2, DOTS_DOWN = 4, EIGHTHS = 8, THIRDS = 3 };
+enum { DOTS_ACROSS = 2, DOTS_DOWN = 4, EIGHTHS = 8 };
 
 /* The dots of a braille character, the lowest first (Unicode chart 2800), of its left and its right column. */
 static const uint8_t DOT[DOTS_ACROSS][DOTS_DOWN] = {{0x40, 0x04, 0x02, 0x01}, {0x80, 0x20, 0x10, 0x08}};
@@ -25,9 +25,7 @@ typedef struct Plot {
     Grid *grid;
     Area area, clip;
     float low, high;
-    int64_t rows;   /* dots from its lower edge to its upper one */
-    bool fine;      /* braille */
-    size_t columns; /* points across */
+    int64_t rows; /* dots from its lower edge to its upper one */
 } Plot;
 
 size_t plot_columns(const Grid *grid, Area area, PlotStyle style)
@@ -110,28 +108,6 @@ static void draw_fine(const Plot *plot, const PlotSeries *series, bool band, int
     }
 }
 
-/* The same in ASCII: one column, three heights in a cell; '|' joins what is more than a cell apart. */
-static void draw_plain(const Plot *plot, const PlotSeries *series, bool band, int x)
-{
-    static const char *const HEIGHT[THIRDS] = {"_", "-", "'"};
-    size_t column = (size_t)((int64_t)x - plot->area.x);
-    Span span = span_at(plot, series, band, column);
-    int64_t row = band || isnan(series->points[column].mean) ? -1 : row_of(plot, series->points[column].mean);
-    for (int y = plot->clip.y; y < plot->clip.y + plot->clip.height; y++) {
-        int64_t lowest = ((int64_t)plot->area.y + plot->area.height - 1 - y) * THIRDS;
-        if (row >= lowest && row < lowest + THIRDS)
-            put_dot(plot, x, y, series->ink, HEIGHT[row - lowest]);
-        else if (span.low <= span.high && span.low < lowest + THIRDS && span.high >= lowest)
-            put_dot(plot, x, y, band ? INK_BAND : series->ink, band ? ":" : "|");
-    }
-}
-
-static void draw_lines(const Plot *plot, const PlotSeries *series, bool band)
-{
-    for (int x = plot->clip.x; x < plot->clip.x + plot->clip.width; x++)
-        (plot->fine ? draw_fine : draw_plain)(plot, series, band, x);
-}
-
 /* --- blocks ------------------------------------------------------------------------------------------------------- */
 
 static void draw_blocks(const Plot *plot, const PlotSeries *series)
@@ -155,14 +131,12 @@ static void draw_blocks(const Plot *plot, const PlotSeries *series)
 void plot_draw(Grid *grid, Area area, PlotStyle style, const PlotSeries *series, size_t count, float low, float high)
 {
     Plot plot = {.grid = grid, .area = area, .clip = cell_visible(grid, area), .low = low, .high = high};
-    plot.fine = grid->utf8;
-    plot.rows = (int64_t)area.height * (plot.fine ? DOTS_DOWN : THIRDS);
-    for (size_t i = 0; i < count && style == PLOT_BRAILLE; i++)
-        draw_lines(&plot, &series[i], true);
-    for (size_t i = 0; i < count && style == PLOT_BRAILLE; i++)
-        draw_lines(&plot, &series[i], false);
-    for (size_t i = 0; i < count && style == PLOT_BLOCK; i++)
+    plot.rows = (int64_t)area.height * DOTS_DOWN;
+    for (size_t i = 0; i < count && (style == PLOT_BLOCK || !grid->utf8); i++)
         draw_blocks(&plot, &series[i]);
+    for (size_t i = 0; i < 2 * count && style == PLOT_BRAILLE && grid->utf8; i++) /* the bands first */
+        for (int x = plot.clip.x; x < plot.clip.x + plot.clip.width; x++)
+            draw_fine(&plot, &series[i % count], i < count, x);
 }
 
 /* --- one line ----------------------------------------------------------------------------------------------------- */

@@ -3,6 +3,7 @@
 #include "service/top/inside.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -212,7 +213,7 @@ static void draw_title(Top *top, Grid *grid, Area line, const GpuRow *row)
                 : grid_textf(grid, line, 0, 0, INK_STRONG, "GPU %" PRIu32, gpu->device.index);
 
     if (row->instance)
-        x = grid_textf(grid, line, x, 0, INK_STRONG, " %s %s", text_arrow(grid), instance_name(row->reading, text));
+        x = grid_textf(grid, line, x, 0, INK_STRONG, " → %s", instance_name(row->reading, text));
     x = grid_textf(grid, line, x, 0, INK_PLAIN, "  %s  %s", status_model(&gpu->device),
                    pci_format(gpu->device.pci, PCI_FORM_SYSFS, pci));
     if (row->gpu->state != GPU_UP)
@@ -220,7 +221,7 @@ static void draw_title(Top *top, Grid *grid, Area line, const GpuRow *row)
     if (gpu_owner(top, row, text)[0])
         x = grid_textf(grid, line, x, 0, INK_PLAIN, "  %s", text);
     if (line.width - x > 24)
-        grid_right(grid, line, line.width, 0, INK_DIM, grid->utf8 ? "← → other GPUs" : "Left Right: other GPUs");
+        grid_right(grid, line, line.width, 0, INK_DIM, "← → other GPUs");
 }
 
 /* At most three lines behind their name. */
@@ -235,12 +236,36 @@ static void draw_passage(Grid *grid, Area *area, Ink ink, const char *name, cons
     area_top(area, text_wrap(grid, rest, 0, INK_PLAIN, text));
 }
 
+/* What takes the time of one that somebody has; NULL: not known. */
+static const WhyVerdict *find_verdict(const GpuRow *row)
+{
+    const Why *why = node_why(row->gpu, row->instance ? row->reading : NULL);
+    const ActivityWord word = row->activity->word;
+    const bool held = word == ACTIVITY_WORKING || word == ACTIVITY_WAITING || word == ACTIVITY_IDLE_HELD;
+
+    return row->gpu->state == GPU_UP && held && why->count > 0 ? &why->verdicts[0] : NULL;
+}
+
+/* "98 % of 60 s, confidence high" */
+static const char *write_share(const GpuRow *row, const WhyVerdict *verdict, char out[TOP_TEXT_CAP])
+{
+    const Why *why = node_why(row->gpu, row->instance ? row->reading : NULL);
+    const char *sure = why_confidences[verdict->confidence].key;
+
+    if (isfinite(verdict->share))
+        snprintf(out, TOP_TEXT_CAP, "%.0f %% of %" PRIu32 " s, confidence %s", 100 * verdict->share, why->window_s,
+                 sure);
+    else
+        snprintf(out, TOP_TEXT_CAP, "confidence %s", sure);
+    return out;
+}
+
 static void draw_verdict(Grid *grid, Area *area, const GpuRow *row, const WhyVerdict *verdict, Ink ink,
                          const char *name)
 {
     char text[WHY_TEXT_CAP * 2], share[TOP_TEXT_CAP];
 
-    snprintf(text, sizeof text, "%s (%s)", verdict->text, gpu_verdict_share(row, verdict, share));
+    snprintf(text, sizeof text, "%s (%s)", verdict->text, write_share(row, verdict, share));
     draw_passage(grid, area, ink, name, text);
     draw_passage(grid, area, INK_STRONG, "DO", why_causes[verdict->cause].advice);
 }
@@ -252,7 +277,7 @@ static void draw_why(Grid *grid, Area *area, const GpuRow *row)
     char word[32];
 
     if (row->gpu->state == GPU_UP) {
-        const WhyVerdict *verdict = gpu_verdict(row);
+        const WhyVerdict *verdict = find_verdict(row);
         const WhyVerdict *notice = node_notice(row->gpu, row->instance ? row->reading : NULL);
 
         snprintf(word, sizeof word, "%s:", activity_words[a->word].key);
@@ -293,39 +318,6 @@ static void draw_sharers(const Top *top, Grid *grid, Area *area, const GpuRow *r
     }
 }
 
-static void draw_users(Top *top, Grid *grid, Area area, const GpuRow *row)
-{
-    const Area head = area_top(&area, 1);
-    char memory[HUMAN_MAX], label[TOP_TEXT_CAP];
-
-    top_zone(top, head, ZONE_KEY, '3');
-    int x = grid_text(grid, head, 0, 0, INK_TITLE, "Processes");
-    if (!row->gpu->process_list.valid && row->gpu->process_count == 0)
-        grid_textf(grid, head, x, 0, INK_DIM, "  not known: %s", absences[row->gpu->process_list.absence].text);
-    else if (row->gpu->process_count == 0)
-        grid_text(grid, head, x, 0, INK_DIM, "  none");
-    for (size_t i = 0; i < row->gpu->process_count && area.height > 0; i++) {
-        const NodeProcess *p = &row->gpu->processes[i];
-        const ProcessOwner *owner = process_list_find(&top->snapshot->processes, p->pid);
-
-        if (!gpu_row_runs(row, p))
-            continue;
-        const Area line = area_top(&area, 1);
-        snprintf(memory, sizeof memory, "-");
-        if (p->used_bytes != UINT64_MAX)
-            human_bytes(memory, (double)p->used_bytes);
-        x = grid_textf(grid, line, 0, 0, INK_PLAIN, "%7" PRIu32 " %-8.8s %8s ", p->pid, owner ? owner->user : "-",
-                       memory);
-        if (p->sm_percent != UINT8_MAX)
-            x = grid_textf(grid, line, x, 0, INK_PLAIN, "%3u%% ", p->sm_percent);
-        else
-            x = grid_text(grid, line, x, 0, INK_DIM, "   - ");
-        if (owner_label(owner, label)[0])
-            x = grid_textf(grid, line, x, 0, INK_PLAIN, "%s  ", label);
-        grid_text(grid, line, x, 0, owner ? INK_PLAIN : INK_DIM, owner ? owner_command(owner) : "not seen here");
-    }
-}
-
 /* Wide, its numbers are at the right of all else, else below. */
 void view_gpu_draw(Top *top, Grid *grid, Area area)
 {
@@ -356,7 +348,7 @@ void view_gpu_draw(Top *top, Grid *grid, Area area)
     if (wide || large) {
         if (!row->instance && row->gpu->instance_count > 0)
             gpu_draw_instances(top, grid, area_top(rest, rest->height / 3), row);
-        draw_users(top, grid, wide ? left : area_top(&area, 1 + users), row);
+        process_lines_draw(top, grid, wide ? left : area_top(&area, 1 + users), row);
     }
     draw_numbers(top, grid, area, row);
 }

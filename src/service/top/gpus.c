@@ -47,22 +47,6 @@ const GpuRow *top_followed(const Top *top)
     return top->gpus.len && top->followed.kind == THING_NONE ? &top->gpus.at[0] : NULL;
 }
 
-bool gpu_row_has(const GpuRow *row, const char *word)
-{
-    const Device *device = &row->reading->device;
-    char text[TOP_TEXT_CAP], pci[PCI_TEXT_CAP];
-
-    snprintf(text, sizeof text, "GPU %" PRIu32, device->index);
-    return strcasestr(text, word) || strcasestr(device->name, word) || strcasestr(device->uuid, word) ||
-           strcasestr(row->reading->profile, word) || strcasestr(pci_format(device->pci, PCI_FORM_SYSFS, pci), word);
-}
-
-bool gpu_row_runs(const GpuRow *row, const NodeProcess *process)
-{
-    return !row->instance || (process->gpu_instance == row->reading->device.gpu_instance &&
-                              process->compute_instance == row->reading->device.compute_instance);
-}
-
 /* --- words -------------------------------------------------------------------------------------------------------- */
 
 /* " 3", the branch of an instance, or ">3" where something is wrong, with its ink. */
@@ -74,7 +58,7 @@ static void draw_number(Top *top UNUSED, Grid *grid, Area cell, const GpuRow *ro
     char text[16] = "?";
 
     if (row->instance) {
-        grid_right(grid, cell, cell.width, 0, INK_DIM, text_branch(grid, row->last));
+        grid_right(grid, cell, cell.width, 0, INK_DIM, text_branch(row->last));
         return;
     }
     if (index != DEVICE_NO_NUMBER)
@@ -147,28 +131,6 @@ static void write_owner(const Top *top, const GpuRow *row, size_t width, char ou
 const char *gpu_owner(const Top *top, const GpuRow *row, char out[TOP_TEXT_CAP])
 {
     write_owner(top, row, TOP_TEXT_CAP / 2, out);
-    return out;
-}
-
-const WhyVerdict *gpu_verdict(const GpuRow *row)
-{
-    const Why *why = node_why(row->gpu, row->instance ? row->reading : NULL);
-    const ActivityWord word = row->activity->word;
-    const bool held = word == ACTIVITY_WORKING || word == ACTIVITY_WAITING || word == ACTIVITY_IDLE_HELD;
-
-    return row->gpu->state == GPU_UP && held && why->count > 0 ? &why->verdicts[0] : NULL;
-}
-
-const char *gpu_verdict_share(const GpuRow *row, const WhyVerdict *verdict, char out[TOP_TEXT_CAP])
-{
-    const Why *why = node_why(row->gpu, row->instance ? row->reading : NULL);
-    const char *sure = why_confidences[verdict->confidence].key;
-
-    if (isfinite(verdict->share))
-        snprintf(out, TOP_TEXT_CAP, "%.0f %% of %" PRIu32 " s, confidence %s", 100 * verdict->share, why->window_s,
-                 sure);
-    else
-        snprintf(out, TOP_TEXT_CAP, "confidence %s", sure);
     return out;
 }
 
@@ -403,7 +365,7 @@ static void draw_remark(const Top *top, Grid *grid, Area *area)
         return;
     rest = *area;
     rest.height = REMARK_LINES;
-    area_left(&rest, grid_textf(grid, rest, 0, 0, INK_STRONG, "%s DO ", text_arrow(grid)));
+    area_left(&rest, grid_text(grid, rest, 0, 0, INK_STRONG, "→ DO "));
     area_top(area, text_wrap(grid, rest, 0, INK_PLAIN, advice));
 }
 

@@ -33,7 +33,7 @@ static int draw_tabs(Top *top, Grid *grid, Area row)
         grid_text(grid, row, x + 1, 0, wrong ? severity_ink(top->incidents.at[0]->severity) : INK_PLAIN, title);
         if (i == top->view)
             grid_reverse(grid, tab);
-        top_zone(top, tab, ZONE_VIEW, (uint32_t)i);
+        top_zone(top, tab, ZONE_KEY, '1' + (uint32_t)i);
     }
     return x;
 }
@@ -131,7 +131,7 @@ static void draw_sums(const Node *node, Grid *grid, Area row, int x)
 {
     static const ActivityWord order[] = {ACTIVITY_WORKING, ACTIVITY_WAITING,  ACTIVITY_IDLE_HELD,
                                          ACTIVITY_FREE,    ACTIVITY_UNUSABLE, ACTIVITY_UNKNOWN};
-    const char *dot = text_dot(grid), *between = "";
+    const char *between = "";
     char one[HUMAN_MAX], all[HUMAN_MAX], text[TOP_TEXT_CAP], hottest[TOP_TEXT_CAP] = "";
     double power = 0, limit = 0, used = 0, total = 0, least = (double)INFINITY;
     size_t by_word[ACTIVITY_END] = {0};
@@ -145,8 +145,8 @@ static void draw_sums(const Node *node, Grid *grid, Area row, int x)
         add_finite(&used, value_base(&gpu->reading, METRIC_FB_USED));
         add_finite(&total, value_base(&gpu->reading, METRIC_FB_TOTAL));
         if (margin < least)
-            snprintf(hottest, sizeof hottest, "%sGPU %" PRIu32 " is the hottest, %.0f %s below slowdown", dot,
-                     gpu->reading.device.index, margin, grid->utf8 ? "°C" : "C");
+            snprintf(hottest, sizeof hottest, " · GPU %" PRIu32 " is the hottest, %.0f °C below slowdown",
+                     gpu->reading.device.index, margin);
         least = fmin(least, margin);
     }
     for (size_t i = 0; i < ARRAY_LEN(order); i++)
@@ -155,9 +155,9 @@ static void draw_sums(const Node *node, Grid *grid, Area row, int x)
                            activity_words[order[i]].key);
             between = ", ";
         }
-    snprintf(text, sizeof text, "%s%.2f of %.2f kW", dot, power / 1000, limit / 1000);
+    snprintf(text, sizeof text, " · %.2f of %.2f kW", power / 1000, limit / 1000);
     x = draw_whole(grid, row, x, limit > 0 ? text : "");
-    snprintf(text, sizeof text, "%s%s of %s", dot, human_bytes(one, used), human_bytes(all, total));
+    snprintf(text, sizeof text, " · %s of %s", human_bytes(one, used), human_bytes(all, total));
     x = draw_whole(grid, row, x, total > 0 ? text : "");
     draw_whole(grid, row, x, least > 0 ? hottest : "");
 }

@@ -26,7 +26,6 @@ struct History {
     bool has_past;
     Store *store;
     uint64_t pace_ns, last_ns; /* last_ns: of the last snapshot */
-    uint64_t filled;           /* how many times a past has come */
     size_t count, found;       /* found: the line that was found last */
     Line lines[HISTORY_SERIES_MAX];
     StoreSecond read[STORE_SECONDS]; /* of the series that is read, and the same as minutes */
@@ -205,13 +204,6 @@ void history_end_fill(History *history, const HistoryWant *series)
 
     if (line)
         line->filled = true;
-    history->filled++;
-}
-
-uint64_t history_count_filled(History *history)
-{
-    CLEANUP(unlock_history) History *locked UNUSED = lock_history(history);
-    return history->filled;
 }
 
 size_t history_count_open(History *history)

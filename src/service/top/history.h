@@ -53,5 +53,3 @@ void history_fill(History *history, const HistoryWant *series, uint64_t from_ns,
 void history_end_fill(History *history, const HistoryWant *series);
 /* Series whose past is still to come. */
 size_t history_count_open(History *history);
-/* How many times the past of a series has come. */
-uint64_t history_count_filled(History *history);

@@ -8,7 +8,6 @@
 #include "base/cleanup.h"
 #include "base/human.h"
 #include "service/incident/incident.h"
-#include "service/runbook/runbook.h"
 
 void incidents_see(Top *top)
 {
@@ -35,14 +34,6 @@ Thing incident_thing(const Incident *incident)
 
     snprintf(thing.text, sizeof thing.text, "%s", incident->id);
     return thing;
-}
-
-bool incident_has(const Incident *incident, const char *word)
-{
-    char place[STATUS_NAME_CAP];
-
-    return strcasestr(incident->title, word) || strcasestr(status_name_place(incident, place), word) ||
-           strcasestr(incident->class, word) || strcasestr(incident->id, word);
 }
 
 /* --- the table ---------------------------------------------------------------------------------------------------- */
@@ -104,14 +95,16 @@ static void draw_row(Top *top, Grid *grid, Area line, size_t i, const void *layo
 
 /* --- one ---------------------------------------------------------------------------------------------------------- */
 
-/* All of it; scrolled by a list, or from its begin where that is NULL. */
+/* What to do and all that is known of it. */
 static void draw_sheet(Top *top, Grid *grid, Area area, const Incident *incident, List *scroll)
 {
+    const Area line = area_top(&area, 1);
     const size_t width = area.width > 1 ? (size_t)area.width : 1;
     const IncidentStyle style = {.width = width, .utf8 = grid->utf8, .real_ns = top->real_ns};
-    List begin = {.page = 1};
-    Pen pen = pen_begin(scroll ? scroll : &begin, area, 1);
+    Pen pen = pen_begin(scroll, area, 1);
 
+    grid_text(grid, line, grid_text(grid, line, 0, 0, INK_KEY, "→ DO "), 0, INK_STRONG,
+              fault_actions[incident->action].text);
     str_clear(&top->sheet);
     incident_sheet(incident, &style, &top->sheet);
     for (const char *at = top->sheet.text; *at;) {
@@ -125,52 +118,22 @@ static void draw_sheet(Top *top, Grid *grid, Area area, const Incident *incident
         grid_textf(grid, pen_line(&pen, false), 0, 0, ink, "%.*s", (int)len, at);
         at += len + (at[len] == '\n');
     }
-    pen_end(&pen, scroll ? scroll : &begin);
-}
-
-static void draw_open(Top *top, Grid *grid, Area area, const Incident *incident, List *scroll)
-{
-    const bool known = runbook_find(incident->class) != NULL;
-    char command[TOP_TEXT_CAP * 2];
-    const Area line = area_top(&area, 1);
-
-    int x = grid_textf(grid, line, 0, 0, INK_KEY, "%s DO ", text_arrow(grid));
-    x = grid_text(grid, line, x, 0, INK_STRONG, fault_actions[incident->action].text);
-    snprintf(command, sizeof command, "stoker %s %s", known ? "runbook" : "incidents show",
-             known ? incident->class : incident->id);
-    const bool one = x + 17 + grid_text_width(command) <= line.width;
-    const Area place = one ? line : area_top(&area, 1);
-    x = grid_text(grid, place, one ? x + 3 : 0, 0, INK_DIM, "step by step: ");
-    grid_text(grid, place, x, 0, INK_PLAIN, command);
-    draw_sheet(top, grid, area, incident, scroll);
-}
-
-/* "GPU 3 (0000:61:00.0) has ..." without the address, for small screens. */
-static const char *without_address(const char *title, char out[INCIDENT_TEXT_CAP])
-{
-    const char *open = strstr(title, " ("), *close = open ? strchr(open, ')') : NULL;
-
-    if (!close || !strchr(open, ':') || strchr(open, ':') > close)
-        return title;
-    snprintf(out, INCIDENT_TEXT_CAP, "%.*s%s", (int)(open - title), title, close + 1);
-    return out;
+    pen_end(&pen, scroll);
 }
 
 void incident_draw(Top *top, Grid *grid, Area *area, const Incident *incident)
 {
     const char *title = incident->title, *action = fault_actions[incident->action].text;
     const bool one = area->width > 16 + grid_text_width(title) + grid_text_width(action);
-    char brief[INCIDENT_TEXT_CAP];
     Area place = *area;
 
     grid_text(grid, area_left(&place, 8), 0, 0, severity_ink(incident->severity),
               fault_severities[incident->severity].key);
-    const bool fits = grid_text_width(title) <= place.width;
     const Area two = {.x = place.x, .y = place.y, .width = place.width, .height = place.height > 2 ? 2 : place.height};
-    const int lines = text_wrap(grid, two, 0, INK_PLAIN, fits ? title : without_address(title, brief));
+    const int lines = text_wrap(grid, two, 0, INK_PLAIN, title);
     Area row = area_row(place, one ? 0 : lines);
     int x = one ? grid_text_width(title) + 1 : 0;
-    x = grid_textf(grid, row, x, 0, INK_KEY, "%s DO ", text_arrow(grid));
+    x = grid_text(grid, row, x, 0, INK_KEY, "→ DO ");
     grid_text(grid, row, x, 0, INK_STRONG, action);
     top_zone(top, area_top(area, one ? 1 : lines + 1), ZONE_KEY, '4');
 }
@@ -194,14 +157,14 @@ void view_incidents_draw(Top *top, Grid *grid, Area area)
     grid_fill(grid, rule, INK_TITLE, "─");
     grid_text(grid, rule, 2, 0, INK_DIM, " Enter: all of it ");
     if (top->incident_list.selected < top->incidents.len)
-        draw_open(top, grid, area, top->incidents.at[top->incident_list.selected], NULL);
+        draw_sheet(top, grid, area, top->incidents.at[top->incident_list.selected], &(List){.page = 1});
 }
 
 void overlay_incident_draw(Top *top, Grid *grid, Area area)
 {
     for (size_t i = 0; i < top->incidents.len; i++)
         if (strcmp(top->incidents.at[i]->id, top->target.text) == 0) {
-            draw_open(top, grid, area, top->incidents.at[i], &top->overlay_list);
+            draw_sheet(top, grid, area, top->incidents.at[i], &top->overlay_list);
             return;
         }
     grid_text(grid, area, 0, 0, INK_WARN, "it is no longer listed: stoker incidents --all");

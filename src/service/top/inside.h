@@ -87,7 +87,6 @@ typedef enum OverlayId {
     OVERLAY_NONE,
     OVERLAY_HELP,
     OVERLAY_SETUP,
-    OVERLAY_SORT,
     OVERLAY_SIGNAL,
     OVERLAY_CONFIRM,
     OVERLAY_PROCESS,
@@ -95,12 +94,10 @@ typedef enum OverlayId {
     OVERLAY_END,
 } OverlayId;
 
-typedef enum PromptKind { PROMPT_NONE, PROMPT_SEARCH, PROMPT_FILTER } PromptKind;
-typedef enum TreeKind { TREE_NONE, TREE_OWNER, TREE_GPU, TREE_END } TreeKind;
 typedef enum TopSpan { SPAN_MINUTE, SPAN_TEN, SPAN_HOUR, SPAN_DAY, SPAN_END } TopSpan;
 
 /* A clickable place. */
-typedef enum ZoneKind { ZONE_KEY, ZONE_VIEW, ZONE_ROW, ZONE_SORT } ZoneKind;
+typedef enum ZoneKind { ZONE_KEY, ZONE_ROW, ZONE_SORT } ZoneKind;
 typedef struct Zone {
     Area area;
     ZoneKind kind;
@@ -123,8 +120,7 @@ typedef struct Top {
 
     /* the user's place */
     ViewId view;
-    ViewId back[8]; /* views that Escape leads back to */
-    size_t back_count;
+    ViewId back;                                /* the view that Escape leads back to */
     List gpu_list, process_list, incident_list; /* gpu_list: the devices, behind them the processes */
     Thing followed;                             /* the GPU or instance of the view `gpu` */
     bool touched;                               /* the user has pressed or clicked something */
@@ -134,7 +130,7 @@ typedef struct Top {
     /* how it is shown */
     size_t sort; /* a column of the processes */
     bool reverse;
-    TreeKind tree;
+    bool tree; /* of the processes, by their owners */
     TopSpan span;
     bool plotted[TOP_PLOTS_MAX]; /* by number in the table of plots */
     bool dots, list_processes;
@@ -146,8 +142,8 @@ typedef struct Top {
     Thing target; /* process of the signal and of its sheet; incident of its sheet */
     ProcessOwner target_owner;
     TopSignal signal;
-    PromptKind prompt;
-    char filter[TOP_TEXT_CAP], search[TOP_TEXT_CAP];
+    bool prompt; /* the filter is being typed */
+    char filter[TOP_TEXT_CAP];
     TopWish wish;  /* of the last key or click */
     double amount; /* of a seek or a speed */
     char said[256];
@@ -174,10 +170,8 @@ void top_zone(Top *top, Area area, ZoneKind kind, uint32_t value);
 /* Text broken at blanks into the area from row y on; its last row is cut as grid_text does it. Returns the row after
  * it. */
 int text_wrap(Grid *grid, Area area, int y, Ink ink, const char *text);
-/* In UTF-8 or ASCII: a dot between two phrases, an arrow, the tree's branches. */
-const char *text_dot(const Grid *grid);
-const char *text_arrow(const Grid *grid);
-const char *text_branch(const Grid *grid, bool last);
+/* Before a row of a tree. */
+const char *text_branch(bool last);
 /* A word in reverse at the left of a line; returns the column after it. */
 int text_badge(Grid *grid, Area line, Ink ink, const char *text);
 Ink severity_ink(FaultSeverity severity);
@@ -247,8 +241,6 @@ typedef struct View {
 extern const View top_views[VIEW_END];
 /* The list that the arrows move now. */
 List *top_list(Top *top);
-/* Whether a row of that list holds a word, for the search. */
-bool top_row_has(const Top *top, size_t row, const char *word);
 /* Remembers what the cursor of a view is on. */
 void top_moved(Top *top, ViewId view);
 /* The process under the cursor, NULL none. */
@@ -289,7 +281,7 @@ typedef struct KeyRow {
 extern const KeyRow top_keys[];
 extern const size_t top_key_count;
 void keys_run(Top *top, uint32_t key);
-/* Of an open prompt. */
+/* Of the open prompt of the filter. */
 void prompt_key(Top *top, uint32_t key);
 void foot_draw(Top *top, Grid *grid, Area area);
 
@@ -300,7 +292,6 @@ void head_draw(Top *top, Grid *grid, Area *area);
 
 /* incidents.c */
 void incidents_see(Top *top);
-bool incident_has(const Incident *incident, const char *word);
 Thing incident_thing(const Incident *incident);
 /* How many of the incidents are problems; these are the first ones. */
 size_t incidents_wrong(const Top *top);
@@ -309,21 +300,14 @@ void incident_draw(Top *top, Grid *grid, Area *area, const Incident *incident);
 
 /* gpus.c */
 void gpus_see(Top *top);
-bool gpu_row_has(const GpuRow *row, const char *word);
 /* The row of the GPU or instance that is followed, else the first; NULL where there is none. */
 const GpuRow *top_followed(const Top *top);
 /* "LOST for 12 min": of a GPU that is not up; returns the column after it. */
 int gpu_draw_down(const Top *top, Grid *grid, Area line, int x, const NodeGpu *gpu);
 /* Why it is not up. */
 const char *gpu_why(const NodeGpu *gpu);
-/* Whether a process of its GPU is on this row's device. */
-bool gpu_row_runs(const GpuRow *row, const NodeProcess *process);
 /* The pods or jobs that have the device, "" unknown. */
 const char *gpu_owner(const Top *top, const GpuRow *row, char out[TOP_TEXT_CAP]);
-/* What takes the time of one that somebody has; NULL: not known. */
-const WhyVerdict *gpu_verdict(const GpuRow *row);
-/* "98 % of 60 s, confidence high", of one of the row's verdicts. */
-const char *gpu_verdict_share(const GpuRow *row, const WhyVerdict *verdict, char out[TOP_TEXT_CAP]);
 /* "1g.10gb 7/0" */
 const char *instance_name(const Reading *reading, char out[TOP_TEXT_CAP]);
 /* The instances of a GPU, as the table of GPUs has them. */
@@ -332,12 +316,13 @@ void gpu_draw_instances(Top *top, Grid *grid, Area area, const GpuRow *row);
 /* processes.c */
 void processes_see(Top *top);
 void processes_cpu(Top *top, const Snapshot *next);
-bool process_row_has(const ProcessRow *row, const char *word);
 Thing process_row_thing(const ProcessRow *row);
 /* "pod ns/name", "job 4711", "docker 3f2a1b9c0d1e"; "" if unknown. */
 const char *owner_label(const ProcessOwner *owner, char out[TOP_TEXT_CAP]);
 /* The command line, or the kernel's name. */
 const char *owner_command(const ProcessOwner *owner);
+/* The processes on a device, as the table has them. */
+void process_lines_draw(Top *top, Grid *grid, Area area, const GpuRow *row);
 /* The table in an area, `list` its rows from `offset` on. */
 void process_table_draw(Top *top, Grid *grid, Area area, List *list, size_t offset);
 

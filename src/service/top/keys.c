@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keys as a table, from which dispatch, the foot and the help are made; prompts; overlays: help, setup, sorting,
- * signals. Keys are those of htop, nvtop and
- * nvitop where these agree; where a letter means two things there, the help says which one it is here. */
+/* Keys as a table, from which dispatch, the foot and the help are made; the prompt; overlays: help, setup, signals.
+ * Keys are those of htop, nvtop and nvitop where these agree; where a letter means two things there, the help says
+ * which one it is here. */
 #include "service/top/inside.h"
 
 #include <errno.h>
@@ -63,24 +63,10 @@ static void draw_help(Top *top, Grid *grid, Area area)
 
 /* --- lists to choose from ----------------------------------------------------------------------------------------- */
 
-/* Rows behind the plots: switches of Top, by their offsets. */
-static const struct {
-    const char *text;
-    size_t offset; /* 0: the tree, which has three values */
-} options[] = {
-    {"plots as lines of dots (else blocks)", offsetof(Top, dots)},
-    {"processes below the GPUs", offsetof(Top, list_processes)},
-    {"processes as a tree by job, pod and container", 0},
-    {"processes in the reverse order", offsetof(Top, reverse)},
-};
-
-/* The switch of a row of the setup; NULL: the tree. */
+/* The switch of a row of the setup. */
 static bool *find_switch(Top *top, size_t row)
 {
-    if (row < top_plot_count)
-        return &top->plotted[row];
-    const size_t offset = options[row - top_plot_count].offset;
-    return offset ? (bool *)((char *)top + offset) : NULL;
+    return row < top_plot_count ? &top->plotted[row] : &top->list_processes;
 }
 
 static void draw_rows(Top *top, Grid *grid, Area area, size_t count, RowDraw *row)
@@ -91,50 +77,25 @@ static void draw_rows(Top *top, Grid *grid, Area area, size_t count, RowDraw *ro
 
 static void draw_setup_row(Top *top, Grid *grid, Area line, size_t row, const void *context UNUSED)
 {
-    const bool *is = find_switch(top, row);
-    const int x = grid_text(grid, line, 1, 0, INK_KEY, (is ? *is : top->tree == TREE_OWNER) ? "[x]" : "[ ]");
+    const int x = grid_text(grid, line, 1, 0, INK_KEY, *find_switch(top, row) ? "[x]" : "[ ]");
 
     if (row < top_plot_count)
         grid_textf(grid, line, x + 1, 0, INK_PLAIN, "plot %s", top_plots[row].title);
     else
-        grid_text(grid, line, x + 1, 0, INK_PLAIN, options[row - top_plot_count].text);
+        grid_text(grid, line, x + 1, 0, INK_PLAIN, "processes below the GPUs");
 }
 
 static void draw_setup(Top *top, Grid *grid, Area area)
 {
     grid_text(grid, area_bottom(&area, 1), 1, 0, INK_DIM, "Space changes it, Escape closes");
-    draw_rows(top, grid, area, top_plot_count + ARRAY_LEN(options), draw_setup_row);
+    draw_rows(top, grid, area, top_plot_count + 1, draw_setup_row);
 }
 
 static void choose_setup(Top *top)
 {
     bool *is = find_switch(top, top->overlay_list.selected);
 
-    if (is)
-        *is = !*is;
-    else
-        top->tree = top->tree == TREE_OWNER ? TREE_NONE : TREE_OWNER;
-    top_order(top);
-}
-
-static void draw_sort_row(Top *top, Grid *grid, Area line, size_t row, const void *context UNUSED)
-{
-    const int x = grid_text(grid, line, 1, 0, INK_KEY, row == top->sort ? "*" : " ");
-
-    grid_text(grid, line, x + 1, 0, INK_PLAIN, process_columns[row].column.key);
-}
-
-static void draw_sort(Top *top, Grid *grid, Area area)
-{
-    draw_rows(top, grid, area, process_column_count, draw_sort_row);
-}
-
-static void choose_sort(Top *top)
-{
-    top->sort = top->overlay_list.selected;
-    top->reverse = false;
-    top_order(top);
-    top_open(top, OVERLAY_NONE);
+    *is = !*is;
 }
 
 /* --- signals ------------------------------------------------------------------------------------------------------ */
@@ -251,8 +212,7 @@ typedef struct Overlay {
 
 static const Overlay overlays[OVERLAY_END] = {
     [OVERLAY_HELP] = {draw_help, NULL, "help", 0, 0},
-    [OVERLAY_SETUP] = {draw_setup, choose_setup, "setup", 54, 18},
-    [OVERLAY_SORT] = {draw_sort, choose_sort, "sort processes by", 30, 12},
+    [OVERLAY_SETUP] = {draw_setup, choose_setup, "setup", 54, 13},
     [OVERLAY_SIGNAL] = {draw_signals, choose_signal, "send a signal", 70, 16},
     [OVERLAY_CONFIRM] = {draw_confirm, NULL, "send a signal", 70, 16},
     [OVERLAY_PROCESS] = {overlay_process_draw, NULL, "process", 110, 16},
@@ -318,11 +278,9 @@ static void run_overlay(Top *top, uint32_t key UNUSED, int overlay)
         top_open(top, (OverlayId)overlay);
 }
 
-static void run_prompt(Top *top, uint32_t key UNUSED, int kind)
+static void run_filter(Top *top, uint32_t key UNUSED, int value UNUSED)
 {
-    top->prompt = (PromptKind)kind;
-    if (top->prompt == PROMPT_SEARCH)
-        top->search[0] = '\0';
+    top->prompt = true;
 }
 
 static void run_wish(Top *top, uint32_t key UNUSED, int wish)
@@ -336,17 +294,22 @@ static void run_view(Top *top, uint32_t key, int step)
     top_go(top, step ? (ViewId)(((int)top->view + step + VIEW_END) % VIEW_END) : (ViewId)(key - '1'));
 }
 
-static void run_tree(Top *top, uint32_t key UNUSED, int value UNUSED)
-{
-    top->tree = (top->tree + 1) % TREE_END;
-    top_order(top);
-}
-
 static void run_sort(Top *top, uint32_t key, int value UNUSED)
 {
     for (size_t i = 0; i < process_column_count; i++)
         if (process_columns[i].letter == (char)key)
             top->sort = i;
+    top->reverse = false;
+    top_order(top);
+}
+
+static void run_sort_next(Top *top, uint32_t key, int value UNUSED)
+{
+    char text[TOP_TEXT_CAP];
+
+    top->sort = (top->sort + (key == '<' ? process_column_count - 1 : 1)) % process_column_count;
+    snprintf(text, sizeof text, "sorted by %s", process_columns[top->sort].column.key);
+    top_say(top, INK_PLAIN, text);
     top->reverse = false;
     top_order(top);
 }
@@ -371,8 +334,9 @@ static void run_escape(Top *top, uint32_t key UNUSED, int value UNUSED)
     if (top->filter[0]) {
         top->filter[0] = '\0';
         top_order(top);
-    } else if (top->back_count > 0) {
-        top->view = top->back[--top->back_count];
+    } else {
+        top->view = top->back;
+        top->back = VIEW_GPUS;
     }
 }
 
@@ -410,10 +374,9 @@ static void run_replay(Top *top, uint32_t key, int wish)
 const KeyRow top_keys[] = {
     {{F(1), '?', 'h'}, "F1 ? h", "Help", EVERYWHERE, run_overlay, OVERLAY_HELP, "this page"},
     {{F(2), 'S'}, "F2 S", "Setup", EVERYWHERE, run_overlay, OVERLAY_SETUP, "what is plotted and listed"},
-    {{F(3), '/'}, "F3 /", "Find", EVERYWHERE & ~IN_GPU, run_prompt, PROMPT_SEARCH, "finds a row; F3 again: the next"},
-    {{F(4), '\\'}, "F4 \\", "Filter", IN_TABLES, run_prompt, PROMPT_FILTER, "shows matching processes alone"},
-    {{F(5), 't'}, "F5 t", "Tree", IN_TABLES, run_tree, 0, "processes by owner, by GPU, plain"},
-    {{F(6), '<', '>'}, "F6 < >", "Sort", IN_TABLES, run_overlay, OVERLAY_SORT, "chooses the column to sort by"},
+    {{F(4), F(3), '/', '\\'}, "F4 /", "Filter", IN_TABLES, run_filter, 0, "shows matching processes alone"},
+    {{F(5), 't'}, "F5 t", "Tree", IN_TABLES, run_switch, offsetof(Top, tree), "processes by job, pod, container, user"},
+    {{F(6), '<', '>'}, "F6 < >", "Sort", IN_TABLES, run_sort_next, 0, "sorts by the next column or the one before"},
     {{F(9), 'k'}, "F9 k", "Kill", IN_TABLES, run_overlay, OVERLAY_SIGNAL, "sends a signal, after a question"},
     {{F(10), 'q', CONTROL_C}, "F10 q", "Quit", EVERYWHERE, run_wish, TOP_WISH_QUIT, "quits"},
     {{TOP_KEY_RIGHT, TOP_KEY_LEFT}, "Left Right", NULL, IN_GPU, run_other, 0, "the GPU or instance before or after"},
@@ -423,7 +386,6 @@ const KeyRow top_keys[] = {
     {{TOP_KEY_TAB}, "Tab", NULL, EVERYWHERE, run_view, 1, "the next view; Shift-Tab: the one before"},
     {{TOP_KEY_BACK_TAB}, "", NULL, EVERYWHERE, run_view, -1, NULL},
     {{TOP_KEY_ENTER}, "Enter", NULL, EVERYWHERE, run_enter, 0, "opens what is under the cursor"},
-    {{'F'}, "F", NULL, IN_TABLES, run_enter, 0, "follows the process under the cursor"},
     {{TOP_KEY_ESCAPE}, "Escape", NULL, EVERYWHERE, run_escape, 0, "closes, ends the filter, goes back"},
     {{'N', 'P', 'M', 'T', 'U', 'C'},
      "N P M T U C",
@@ -476,28 +438,14 @@ static void edit_text(char text[TOP_TEXT_CAP], uint32_t key)
     }
 }
 
-/* Of an open prompt: edits its text, and shows at once what it finds or leaves. A search goes on from the cursor, all
- * the way round; F3 goes to the next row. */
+/* Edits the filter, and shows at once what it leaves. */
 void prompt_key(Top *top, uint32_t key)
 {
-    const bool search = top->prompt == PROMPT_SEARCH, next = search && key == TOP_KEY_F1 + 2;
-    const bool ends = key == TOP_KEY_ENTER || key == TOP_KEY_ESCAPE;
-    List *list = top_list(top);
-    const size_t from = list->selected + next;
-
-    if (ends)
-        top->prompt = PROMPT_NONE;
-    if (key == TOP_KEY_ESCAPE && !search)
+    top->prompt = key != TOP_KEY_ENTER && key != TOP_KEY_ESCAPE;
+    if (key == TOP_KEY_ESCAPE)
         top->filter[0] = '\0';
-    edit_text(search ? top->search : top->filter, key);
-    if (!search)
-        top_order(top);
-    for (size_t i = 0; search && !ends && top->search[0] && i < list->count; i++)
-        if (top_row_has(top, (from + i) % list->count, top->search)) {
-            list->selected = (from + i) % list->count;
-            top_moved(top, top->view);
-            return;
-        }
+    edit_text(top->filter, key);
+    top_order(top);
 }
 
 /* --- the foot ----------------------------------------------------------------------------------------------------- */
@@ -522,14 +470,13 @@ static int draw_key(Top *top, Grid *grid, Area area, int x, const KeyRow *row)
 
 void foot_draw(Top *top, Grid *grid, Area area)
 {
-    const bool search = top->prompt == PROMPT_SEARCH;
     int x = 0;
 
-    if (top->prompt != PROMPT_NONE) {
-        x = grid_text(grid, area, 0, 0, INK_KEY, search ? "Search: " : "Filter: ");
-        x = grid_text(grid, area, x, 0, INK_STRONG, search ? top->search : top->filter);
+    if (top->prompt) {
+        x = grid_text(grid, area, 0, 0, INK_KEY, "Filter: ");
+        x = grid_text(grid, area, x, 0, INK_STRONG, top->filter);
         grid_reverse(grid, (Area){.x = area.x + x, .y = area.y, .width = x < area.width, .height = area.height});
-        grid_right(grid, area, area.width, 0, INK_DIM, search ? "F3: next, Enter: stay" : "Enter: keep, Escape: none");
+        grid_right(grid, area, area.width, 0, INK_DIM, "Enter: keep, Escape: none");
         return;
     }
     if (top->said_left > 0) {

@@ -66,7 +66,7 @@ void processes_cpu(Top *top, const Snapshot *next)
 
 /* --- rows --------------------------------------------------------------------------------------------------------- */
 
-static void add_process(Top *top, const NodeGpu *gpu, const NodeProcess *process)
+static ProcessRow make_row(const Top *top, const NodeGpu *gpu, const NodeProcess *process)
 {
     ProcessRow row = {.gpu = gpu,
                       .process = process,
@@ -81,11 +81,30 @@ static void add_process(Top *top, const NodeGpu *gpu, const NodeProcess *process
         row.sm_percent = process->sm_percent;
     if (process->used_bytes != UINT64_MAX)
         row.used_bytes = (double)process->used_bytes;
-    if (top->tree == TREE_GPU && gpu->reading.device.index != DEVICE_NO_NUMBER)
-        snprintf(row.label, sizeof row.label, "GPU %" PRIu32, gpu->reading.device.index);
-    else if (top->tree == TREE_GPU)
-        strcpy(row.label, "GPU without a number");
-    else if (top->tree == TREE_OWNER && !owner_label(row.owner, row.label)[0])
+    return row;
+}
+
+static bool process_row_has(const ProcessRow *row, const char *word)
+{
+    const ProcessOwner *owner = row->owner;
+    char text[TOP_TEXT_CAP];
+
+    if (!word[0] || strcasestr(row->label, word))
+        return true;
+    if (row->group)
+        return false;
+    snprintf(text, sizeof text, "%" PRIu32 "\nGPU %" PRIu32, row->process->pid, row->gpu->reading.device.index);
+    return strcasestr(text, word) ||
+           (owner && (strcasestr(owner->name, word) || strcasestr(owner->user, word) ||
+                      strcasestr(owner->command, word) || strcasestr(owner_label(owner, text), word) ||
+                      strcasestr(owner->container, word) || strcasestr(owner->namespace, word)));
+}
+
+static void add_process(Top *top, const NodeGpu *gpu, const NodeProcess *process)
+{
+    ProcessRow row = make_row(top, gpu, process);
+
+    if (top->tree && !owner_label(row.owner, row.label)[0])
         snprintf(row.label, sizeof row.label, row.owner && row.owner->user[0] ? "user %s" : "no owner known",
                  row.owner ? row.owner->user : "");
     if (process_row_has(&row, top->filter))
@@ -97,7 +116,7 @@ static int compare_rows(const void *left, const void *right, void *context)
     const Top *top = context;
     const ProcessRow *a = left, *b = right;
     const int gpus = number_compare_u64((uintptr_t)a->gpu, (uintptr_t)b->gpu);
-    int order = top->tree == TREE_GPU ? gpus : strcmp(a->label, b->label);
+    int order = strcmp(a->label, b->label);
 
     if (order == 0) {
         order = process_column_compare(top->sort, a, b);
@@ -123,7 +142,7 @@ static void add_sorted(Top *top)
     for (size_t i = 0; i < top->spare.len; i++) {
         const ProcessRow *row = &top->spare.at[i], *next = i + 1 < top->spare.len ? row + 1 : NULL;
 
-        if (top->tree != TREE_NONE && (group == SIZE_MAX || strcmp(head.label, row->label) != 0)) {
+        if (top->tree && (group == SIZE_MAX || strcmp(head.label, row->label) != 0)) {
             head = (ProcessRow){.group = true, .gpu = row->gpu, .sm_percent = (double)NAN, .used_bytes = (double)NAN};
             memcpy(head.label, row->label, sizeof head.label);
             group = top->processes.len;
@@ -168,22 +187,6 @@ Thing process_row_thing(const ProcessRow *row)
     thing.gpu_instance = row->process->gpu_instance;
     thing.compute_instance = row->process->compute_instance;
     return thing;
-}
-
-bool process_row_has(const ProcessRow *row, const char *word)
-{
-    const ProcessOwner *owner = row->owner;
-    char text[TOP_TEXT_CAP];
-
-    if (!word[0] || strcasestr(row->label, word))
-        return true;
-    if (row->group)
-        return false;
-    snprintf(text, sizeof text, "%" PRIu32 "\nGPU %" PRIu32, row->process->pid, row->gpu->reading.device.index);
-    return strcasestr(text, word) ||
-           (owner && (strcasestr(owner->name, word) || strcasestr(owner->user, word) ||
-                      strcasestr(owner->command, word) || strcasestr(owner_label(owner, text), word) ||
-                      strcasestr(owner->container, word) || strcasestr(owner->namespace, word)));
 }
 
 const ProcessRow *top_process(const Top *top)
@@ -305,8 +308,8 @@ static void draw_cell(Top *top, Grid *grid, Area cell, size_t column, const void
     else if (!isnan(number))
         snprintf(room, sizeof room, format == CELL_PERCENT ? "%.0f%%" : "%.0f", number);
     const Ink ink = text[0] && column != COLUMN_TYPE ? INK_PLAIN : INK_DIM;
-    if (column == COLUMN_COMMAND && top->tree != TREE_NONE)
-        area_left(&cell, grid_text(grid, cell, 0, 0, INK_DIM, text_branch(grid, row->last)) + 1);
+    if (column == COLUMN_COMMAND && row->label[0])
+        area_left(&cell, grid_text(grid, cell, 0, 0, INK_DIM, text_branch(row->last)) + 1);
     if (!text[0])
         text = column == COLUMN_COMMAND ? "not visible here" : "-";
     column_text(grid, cell, process_columns[column].column.right, ink, text);
@@ -331,21 +334,48 @@ static void draw_row(Top *top, Grid *grid, Area line, size_t i, const void *layo
         grid_textf(grid, line, x, 0, INK_PLAIN, "  SM %.0f%%", row->sm_percent);
 }
 
-/* Why the table is empty: no process, the filter, or no process list. */
-static void draw_empty(const Top *top, Grid *grid, Area area)
+/* Why there is none on `count` GPUs: no process, the filter, or no process list. */
+static void draw_empty(Grid *grid, Area area, const NodeGpu *gpus, size_t count, const char *filter)
 {
-    const Node *node = top->snapshot->node;
     size_t i = 0;
 
-    while (i < node->gpu_count && node->gpus[i].process_list.valid)
+    while (i < count && gpus[i].process_list.valid)
         i++;
-    if (top->filter[0])
-        grid_textf(grid, area, 1, 0, INK_DIM, "no process on a GPU matches '%s'", top->filter);
-    else if (i < node->gpu_count)
+    if (filter[0])
+        grid_textf(grid, area, 1, 0, INK_DIM, "no process on a GPU matches '%s'", filter);
+    else if (i < count)
         grid_textf(grid, area, 1, 0, INK_DIM, "processes are not known: %s",
-                   absences[node->gpus[i].process_list.absence].text);
+                   absences[gpus[i].process_list.absence].text);
     else
-        grid_text(grid, area, 1, 0, INK_DIM, "no process on any GPU");
+        grid_text(grid, area, 1, 0, INK_DIM, count == 1 ? "no process on it" : "no process on any GPU");
+}
+
+/* Whether a process of its GPU is on the row's device. */
+static bool runs_on(const GpuRow *row, const NodeProcess *process)
+{
+    return !row->instance || (process->gpu_instance == row->reading->device.gpu_instance &&
+                              process->compute_instance == row->reading->device.compute_instance);
+}
+
+void process_lines_draw(Top *top, Grid *grid, Area area, const GpuRow *row)
+{
+    const NodeGpu *gpu = row->gpu;
+    Layout layout;
+
+    if (gpu->process_count == 0) {
+        draw_empty(grid, area, gpu, 1, "");
+        return;
+    }
+    const Area head = area_top(&area, 1);
+    columns_fit(&table, head.width, &layout);
+    columns_head(&table, &layout, grid, head);
+    top_zone(top, head, ZONE_KEY, '3');
+    for (size_t i = 0; i < gpu->process_count && area.height > 0; i++) {
+        const ProcessRow process = make_row(top, gpu, &gpu->processes[i]);
+
+        if (runs_on(row, process.process))
+            columns_row(&table, &layout, top, grid, area_top(&area, 1), &process);
+    }
 }
 
 void process_table_draw(Top *top, Grid *grid, Area area, List *list, size_t offset)
@@ -366,7 +396,7 @@ void process_table_draw(Top *top, Grid *grid, Area area, List *list, size_t offs
     for (size_t i = 0; i < ARRAY_LEN(process_columns); i++)
         top_zone(top, layout_cell(&layout, head, i), ZONE_SORT, (uint32_t)i);
     if (top->processes.len == 0)
-        draw_empty(top, grid, area);
+        draw_empty(grid, area, top->snapshot->node->gpus, top->snapshot->node->gpu_count, top->filter);
     list_draw(top, list, grid, area, offset, 0, draw_row, &layout);
     list_mark(list, grid, head);
 }
@@ -374,13 +404,12 @@ void process_table_draw(Top *top, Grid *grid, Area area, List *list, size_t offs
 /* Above the table the filter and the tree, so that a part is not taken for the whole. */
 void view_processes_draw(Top *top, Grid *grid, Area area)
 {
-    static const char *const trees[TREE_END] = {"", "tree by job, pod, container and user", "tree by GPU"};
-    const Area line = area_top(&area, top->filter[0] || top->tree != TREE_NONE);
+    const Area line = area_top(&area, top->filter[0] || top->tree);
     int x = 0;
 
     if (top->filter[0])
         x = grid_textf(grid, line, x, 0, INK_WARN, "only those with '%s' (Escape shows all)  ", top->filter);
-    grid_text(grid, line, x, 0, INK_DIM, trees[top->tree]);
+    grid_text(grid, line, x, 0, INK_DIM, top->tree ? "tree by job, pod, container and user" : "");
     process_table_draw(top, grid, area, &top->process_list, 0);
 }
 

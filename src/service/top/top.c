@@ -128,7 +128,7 @@ TopWish top_key(Top *top, uint32_t key)
         top->wish = TOP_WISH_QUIT;
     } else if (top->overlay != OVERLAY_NONE) {
         overlay_key(top, key);
-    } else if (top->prompt != PROMPT_NONE) {
+    } else if (top->prompt) {
         prompt_key(top, key);
     } else if (!list_key(list, key)) {
         keys_run(top, key);
@@ -168,9 +168,8 @@ static void handle_click(Top *top, int x, int y)
     if (!zone)
         return;
     if (zone->kind == ZONE_KEY) {
+        top->prompt = false; /* the key is not typed into the filter */
         (void)top_key(top, zone->value);
-    } else if (zone->kind == ZONE_VIEW) {
-        top_go(top, (ViewId)zone->value);
     } else if (zone->kind == ZONE_ROW) {
         click_row(top, zone->value);
     } else {

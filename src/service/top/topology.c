@@ -313,15 +313,14 @@ enum { BOX_WIDTH = 11 };
 static void draw_box_links(Grid *grid, Area below, const NodeGpu *gpu)
 {
     const JoinedLinks links = joined_links(gpu);
-    const char *line = grid->utf8 ? "║" : "||", *broken = "╳";
 
     if (gpu->state != GPU_UP)
-        grid_text(grid, below, 2, 0, INK_BAD, broken);
+        grid_text(grid, below, 2, 0, INK_BAD, "╳");
     else if (links.unknown == links.all)
-        grid_textf(grid, below, 2, 0, INK_DIM, "%s ?", line);
+        grid_text(grid, below, 2, 0, INK_DIM, "║ ?");
     else
-        grid_textf(grid, below, 2, 0, joined_links_missing(&links) ? INK_BAD : INK_GOOD, "%s %" PRIu32 "/%" PRIu32,
-                   line, links.up, links.all);
+        grid_textf(grid, below, 2, 0, joined_links_missing(&links) ? INK_BAD : INK_GOOD, "║ %" PRIu32 "/%" PRIu32,
+                   links.up, links.all);
 }
 
 static void draw_box(const Drawing *d, Area box, const Joined *one)

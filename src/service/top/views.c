@@ -29,15 +29,6 @@ static Row row_at(const Top *top, ViewId view, size_t i)
     return (Row){.process = i - gpus < top->processes.len ? &top->processes.at[i - gpus] : NULL};
 }
 
-bool top_row_has(const Top *top, size_t i, const char *word)
-{
-    const Row row = row_at(top, top->view, i);
-
-    return row.gpu       ? gpu_row_has(row.gpu, word)
-           : row.process ? process_row_has(row.process, word)
-                         : row.incident && incident_has(row.incident, word);
-}
-
 static Thing thing_at(const Top *top, ViewId view, size_t i)
 {
     const Row row = row_at(top, view, i);
@@ -97,18 +88,12 @@ void top_follow(Top *top, const Device *device)
 
 void top_go(Top *top, ViewId view)
 {
-    const size_t room = sizeof top->back / sizeof top->back[0];
-
     if (view == VIEW_GPU && (top->view == VIEW_GPUS || top->followed.kind == THING_NONE) &&
         top->gpu_list.selected < top->gpus.len)
         top_follow(top, &top->gpus.at[top->gpu_list.selected].reading->device);
     if (view == top->view)
         return;
-    if (top->back_count == room) {
-        memmove(top->back, top->back + 1, (room - 1) * sizeof top->back[0]);
-        top->back_count--;
-    }
-    top->back[top->back_count++] = top->view;
+    top->back = top->view;
     top->view = view;
 }
 
@@ -118,8 +103,6 @@ void top_open(Top *top, OverlayId overlay)
     if (overlay == OVERLAY_CONFIRM) /* asks about what was chosen */
         return;
     top->overlay_list = (List){.page = 1};
-    if (overlay == OVERLAY_SORT)
-        top->overlay_list.selected = top->sort;
 }
 
 void top_say(Top *top, Ink ink, const char *text)

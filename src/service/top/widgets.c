@@ -167,20 +167,8 @@ int text_wrap(Grid *grid, Area area, int y, Ink ink, const char *text)
     return y;
 }
 
-const char *text_dot(const Grid *grid)
+const char *text_branch(bool last)
 {
-    return grid->utf8 ? " · " : ", ";
-}
-
-const char *text_arrow(const Grid *grid)
-{
-    return grid->utf8 ? "→" : "->";
-}
-
-const char *text_branch(const Grid *grid, bool last)
-{
-    if (!grid->utf8)
-        return last ? "`-" : "|-";
     return last ? "└─" : "├─";
 }
 

@@ -24,7 +24,7 @@ SCREENS["xid-79-lost"] += ["2", *everywhere(), "4", *everywhere(), "Enter", *eve
 SCREENS["thermal-throttle-fan"] += ["2", *everywhere(), "b", "-", *everywhere(), "inks", MIDDLE, "print"]
 SCREENS["healthy-training"] += ["2", *everywhere(), "5", *everywhere(), "1", "F1", *everywhere(), "Escape", "F2", *everywhere(),
                                 "Escape", "4", MIDDLE, "print"]
-SCREENS["many"] += ["3", *everywhere(), "F5", *everywhere(), "F5", MIDDLE, "print", "F5", "F6", MIDDLE, "print", "Escape", "F4",
+SCREENS["many"] += ["3", *everywhere(), "F5", *everywhere(), "F5", "F6", MIDDLE, "print", "<", "F4",
                     "text:serving", MIDDLE, "print", "Enter", "Down", "Enter", *everywhere(), "Escape", "F9", *everywhere(), "Enter",
                     *everywhere(), "y", MIDDLE, "print", "Escape", "1", "End", *everywhere()]
 SCREENS["mig-56-devices"] += ["End", "PageUp", *everywhere(), "1", "Home", "Down", "Enter", *everywhere(), "5", *everywhere()]
