@@ -13,7 +13,6 @@
 #include "base/clock.h"
 #include "base/number.h"
 #include "base/cleanup.h"
-#include "verb/agent/control.h"
 #include "verb/past.h"
 #include "verb/agent/local_node.h"
 #include "verb/top/feed.h"
@@ -21,7 +20,7 @@
 #include "verb/top/terminal.h"
 #include "verb/verb.h"
 
-enum { ASK_MS = 3000, OUT_MAX = 64 << 20, STORE_SPEED = 60 };
+enum { OUT_MAX = 64 << 20, STORE_SPEED = 60 };
 enum { SILENT_MS = 5000, REFRESH_MS = 1000, POLL_MS = 500 };
 enum { FIRST_SNAPSHOT_MS = 20000, PAST_MS = 3000 };
 
@@ -142,42 +141,30 @@ static int read_size(VerbCall *call, const TopVerbOptions *o, int *ret_width, in
 
 /* --- the feed --------------------------------------------------------------------------------------------------- */
 
-/* Whether an agent listens. One that was named and does not is an error. */
-static int find_agent(VerbCall *call, const TopVerbOptions *o, bool *ret)
-{
-    CLEANUP(str_done) Str out = {0};
-    int code;
-
-    *ret = false;
-    if (o->look.alone)
-        return 0;
-    str_init(&out, CONTROL_REPLY_MAX);
-    const int rc = control_ask(control_path(o->look.control, call->arena), "journal", ASK_MS, &out, &code, &call->err);
-    *ret = rc == 0 || (rc != -ENOENT && rc != -ECONNREFUSED && !o->look.control);
-    return *ret || !o->look.control ? 0 : rc;
-}
-
+/* An agent that does not answer is shown as that, unless it was named: then it is an error. */
 static int make_feed(VerbCall *call, const TopVerbOptions *o, Feed **ret)
 {
-    const PastOptions options = {.control = o->look.control, .journal = o->journal, .root = o->look.root};
+    const char *journal = is_replay(o) ? o->journal : NULL;
+    const PastOptions options = {.control = o->look.control, .journal = journal, .root = o->look.root};
     IncidentList incidents = {0};
     IncidentsHead head;
     ReplayOptions replay;
-    Past past;
-    bool agent;
+    Past past = {.agent = false};
 
-    if (!is_replay(o)) {
-        TRY(find_agent(call, o, &agent));
-        *ret = agent ? feed_agent_new(control_path(o->look.control, call->arena), o->interval_ns)
-                     : feed_local_new(o->look.library, o->look.root, o->interval_ns);
-        return 0;
-    }
-    TRY(read_span(call, o, &replay));
+    if (is_replay(o))
+        TRY(read_span(call, o, &replay));
     if (o->replay) {
         *ret = feed_recording_new(o->replay, &replay);
         return 0;
     }
-    TRY(past_open(call, &options, &past));
+    const int rc = o->look.alone ? 0 : past_open(call, &options, &past);
+    if (rc < 0 && (o->look.control || is_replay(o)))
+        return rc;
+    if (!is_replay(o)) {
+        *ret = past.agent || rc < 0 ? feed_agent_new(past.control, o->interval_ns)
+                                    : feed_local_new(o->look.library, o->look.root, o->interval_ns);
+        return 0;
+    }
     if (!past.agent)
         return err_set(&call->err, -ENOENT,
                        "no agent runs at '%s', whose history could be shown; --replay FILE shows "
