@@ -12,6 +12,8 @@
 
 enum { XID_RECOVERY = 154 };
 
+#define LINE_TIME_NS NS_PER_S /* a line's own time is so much before the agent read it, or cut to the second */
+
 Incidents *incidents_new(const Catalogue *catalogue, const Maintenance *maintenance, IncidentChanged changed,
                          void *self)
 {
@@ -455,7 +457,7 @@ static bool is_in_journal(const Incidents *incidents, const Evidence *in)
                 continue;
             window = in->key.class->parent_ns;
         }
-        if (in->real_ns + window >= it->first_real_ns && at_ns <= until + window)
+        if (in->real_ns + window + LINE_TIME_NS >= it->first_real_ns && at_ns <= until + window)
             return true;
     }
     return false;
@@ -524,7 +526,8 @@ static void close_recovered(Incidents *incidents, const Evidence *in)
         incidents_close(incidents, entry, INCIDENT_END_GONE);
 }
 
-/* Rules that want many of an event judge beside the one that it has by itself. */
+/* Rules that want many of an event judge beside the one that it has by itself. Lines of an old file that have no times
+ * may be of one minute or of a year: they are evidence one by one, and never many within a time. */
 static void check_counts(Incidents *incidents, const Event *event, const Evidence *of)
 {
     const IncidentGpu *gpu = incidents_find_gpu(incidents, of->key.place);
@@ -590,7 +593,8 @@ void incidents_add_event(Incidents *incidents, const Event *event)
             close_recovered(incidents, &in);
         else if (!incidents_is_said_twice(incidents, &in) && (!event->before || !is_in_journal(incidents, &in))) {
             incidents_assign(incidents, &in);
-            check_counts(incidents, event, &in);
+            if (!event->undated)
+                check_counts(incidents, event, &in);
         }
         check_locality(incidents, event, &in);
     }

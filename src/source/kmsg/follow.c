@@ -61,8 +61,10 @@ static bool read_on(Follow *f)
     for (int i = 0; i < READS_AT_ONCE; i++) {
         const ssize_t n = pread(f->fd, buffer, sizeof buffer, (off_t)f->position);
 
-        if (n <= 0)
+        if (n <= 0) {
+            f->state.looked = true;
             break;
+        }
         take_bytes(f, buffer, (size_t)n);
     }
     return stat(f->path, &named) == 0 && named.st_ino == open_one.st_ino;
@@ -110,18 +112,20 @@ static bool open_file(Follow *f)
     return true;
 }
 
+static void handle_timer(uv_timer_t *timer)
+{
+    check_file(timer->data);
+}
+
+/* A file that holds more than is read at once is gone on with in the loop's next turn, and is no news until its end. */
 static void check_file(Follow *f)
 {
     if (f->fd >= 0 && !read_on(f))
         close_file(f);
     if (f->fd < 0 && open_file(f) && !read_on(f))
         close_file(f);
-    f->state.looked = true;
-}
-
-static void handle_timer(uv_timer_t *timer)
-{
-    check_file(timer->data);
+    f->state.looked |= f->fd < 0;
+    uv_timer_start(&f->timer, handle_timer, f->state.looked ? LOOK_MS : 0, LOOK_MS);
 }
 
 Follow *follow_open(uv_loop_t *loop, const char *path, uint64_t inode, uint64_t offset, FollowLine give, void *self)

@@ -23,7 +23,7 @@ void follow_close(Follow *follow); /* frees when the loop has closed its handles
 
 typedef struct FollowState {
     bool there;             /* the file is open */
-    bool looked;            /* the first look is done */
+    bool looked;            /* what it held at the first look has been read */
     int error;              /* -errno of the last try to open it, 0 fine */
     uint64_t inode, offset; /* behind the last whole line */
 } FollowState;

@@ -20,6 +20,7 @@
 #include "base/subproc.h"
 #include "source/kmsg/follow.h"
 #include "source/kmsg/line.h"
+#include "source/kmsg/stamp.h"
 #include "source/proc/task.h"
 
 CLEANUP_POINTER(json_t, json_decref);
@@ -33,7 +34,11 @@ enum {
     QUIET_MS = 300,
     GRACE_MS = 100,
     GIVEN_KEPT = 256,
+    TAIL_BYTES = 64 << 10, /* of a file, in which its newest time is looked for */
 };
+
+/* The age of an old line that has no time. */
+#define AGE_UNKNOWN UINT64_MAX
 
 /* In LogPosition.next: it is of systemd's journal, microseconds since boot. The kernel's own numbers start at 0. */
 #define JOURNAL_SEQUENCE (1ULL << 62)
@@ -56,6 +61,8 @@ struct Kmsg {
     KmsgJournal *journal;
     LineReader *reader;
     KmsgState state;
+    uint64_t newest_ns[STAMP_KIND_END]; /* of a file as it is opened: its newest times */
+    uint64_t last_age_ns;               /* of the line of a file before */
     uint64_t given[GIVEN_KEPT]; /* of a file: hashes of records that had events or were processed before, by sequence */
 };
 
@@ -82,12 +89,13 @@ PRINTF_LIKE(2, 3) static void try_later(Kmsg *k, const char *fmt, ...)
 
 /* --- events ------------------------------------------------------------------------------------------------------- */
 
-/* When it was: now or, of what the log held already, `age_ns` ago. */
+/* When it was: now or, of what the log held already, `age_ns` ago. One that has no time is dated now, and undated. */
 static void set_event_times(Kmsg *k, Event *event, uint64_t age_ns)
 {
     const uint64_t now = k->config.now_ns(k->config.clock), real = k->config.real_ns(k->config.clock);
-    const uint64_t ago = event->before ? age_ns : 0;
+    const uint64_t ago = event->before && age_ns != AGE_UNKNOWN ? age_ns : 0;
 
+    event->undated = event->before && age_ns == AGE_UNKNOWN;
     event->time_ns = now > ago ? now - ago : 0;
     event->real_ns = real > ago ? real - ago : 0;
     k->state.lines++;
@@ -266,9 +274,57 @@ static int open_device(Kmsg *k)
 
 /* --- a file ------------------------------------------------------------------------------------------------------- */
 
+/* When a line was written, as its record's number or the time in front of it says. */
+static Stamp find_stamp(const Kmsg *k, const char *line, size_t len)
+{
+    KmsgRecord record;
+
+    if (kmsg_record(line, len, &record) == 0)
+        return (Stamp){STAMP_BOOT, record.usec * NS_PER_US};
+    return stamp_read(line, len, k->config.real_ns(k->config.clock));
+}
+
+/* The newest times that the file has now: its clock since boot may be another one than this machine's, or one that a
+ * simulation pushes, so that only differences count. */
+static void find_newest(Kmsg *k)
+{
+    CLEANUP_FD int fd = open(k->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    CLEANUP_FREE char *tail = xcalloc(TAIL_BYTES, 1);
+    struct stat st;
+
+    memset(k->newest_ns, 0, sizeof k->newest_ns);
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return;
+    const ssize_t n = pread(fd, tail, TAIL_BYTES, st.st_size > TAIL_BYTES ? st.st_size - TAIL_BYTES : 0);
+    const char *end = tail + (n > 0 ? n : 0), *newline;
+    for (const char *at = tail; (newline = memchr(at, '\n', (size_t)(end - at))); at = newline + 1) {
+        const Stamp stamp = find_stamp(k, at, (size_t)(newline - at));
+
+        k->newest_ns[stamp.kind] = stamp.ns;
+    }
+}
+
+/* How old an old line of a file is: by the wall clock, or beside the newest line. One without a time belongs to the
+ * line before it (a message of several lines); if that has none either its age is not known, nor is that of one that is
+ * newer than the newest (of another boot). */
+static uint64_t find_line_age(Kmsg *k, const char *line, size_t len)
+{
+    const Stamp stamp = find_stamp(k, line, len);
+    const uint64_t real = k->config.real_ns(k->config.clock);
+    uint64_t newest = k->newest_ns[stamp.kind];
+
+    if (stamp.kind == STAMP_NONE)
+        return k->last_age_ns;
+    if (stamp.kind == STAMP_REAL && real > newest)
+        newest = real;
+    k->last_age_ns = newest >= stamp.ns ? newest - stamp.ns : AGE_UNKNOWN;
+    return k->last_age_ns;
+}
+
 static void file_line(void *self, const char *line, size_t len, bool old)
 {
     Kmsg *k = self;
+    const uint64_t age_ns = old ? find_line_age(k, line, len) : 0;
     KmsgRecord record;
     bool fresh = true;
 
@@ -281,7 +337,7 @@ static void file_line(void *self, const char *line, size_t len, bool old)
         return;
     }
     if (fresh)
-        give_record(k, &record, EVENT_FROM_KMSG, old, 0);
+        give_record(k, &record, EVENT_FROM_KMSG, old, age_ns);
     else
         (void)is_given_again(k, &record); /* by an agent of before: it is known should the file be written anew */
 }
@@ -497,6 +553,8 @@ static void open_log(Kmsg *k)
     if (there && S_ISREG(st.st_mode)) {
         uv_timer_stop(&k->retry);
         set_log_state(k, FACTS_LOG_KMSG, "");
+        find_newest(k);
+        k->last_age_ns = AGE_UNKNOWN;
         k->file = follow_open(k->loop, k->path, 0, 0, file_line, k);
         return;
     }

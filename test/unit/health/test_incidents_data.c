@@ -485,6 +485,25 @@ static void corrected_errors_count_within_their_time(void **state)
     assert_int_equal(only(play, "host-memory")->route, ROUTE_TICKET);
 }
 
+/* Old lines of a file say nothing of how many came within a time if they do not say when. */
+static void lines_without_a_time_are_no_burst(void **state)
+{
+    Play *play = *state;
+    Event event;
+    const char *text = "EDAC MC0: 90 CE memory read error on CPU_SrcID#0_MC#0_Chan#1_DIMM#0 (channel:1)";
+
+    assert_true(line_read(play->reader, text, strlen(text), &event));
+    event.before = event.undated = true;
+    event.time_ns = play->now_ns;
+    event.real_ns = play->real_ns;
+    for (int i = 0; i < 50; i++)
+        incidents_add_event(play->incidents, &event);
+    hear_corrected(play, 1, 50, 1); /* nor are they counted with this one */
+    assert_int_equal(only(play, "host-memory")->route, ROUTE_NONE);
+    hear_corrected(play, 1, 50, 1);
+    assert_int_equal(only(play, "host-memory")->route, ROUTE_TICKET);
+}
+
 static void slow_corrected_errors_count_within_a_day(void **state)
 {
     Play *play = *state;
@@ -651,6 +670,7 @@ int main(void)
         ONE(who_takes_a_gpu_out_is_not_paged),
         ONE(many_corrected_errors_are_a_ticket),
         ONE(corrected_errors_count_within_their_time),
+        ONE(lines_without_a_time_are_no_burst),
         ONE(slow_corrected_errors_count_within_a_day),
         ONE(a_line_without_a_gpu_is_about_the_one_that_has_it),
         ONE(a_line_without_a_gpu_is_about_the_node_otherwise),

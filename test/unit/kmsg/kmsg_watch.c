@@ -29,9 +29,11 @@ static void given(void *self, const Event *event)
     (void)self;
     str_init(&out, 1 << 16);
     str_addf(&out,
-             "{\"kind\":\"%s\",\"origin\":\"%s\",\"code\":%d,\"before\":%s,\"sequence\":%llu,\"real\":%llu,\"pci\":",
+             "{\"kind\":\"%s\",\"origin\":\"%s\",\"code\":%d,\"before\":%s,\"undated\":%s,\"sequence\":%llu,\"real\":%"
+             "llu,\"pci\":",
              event_kinds[event->kind].key, event_origins[event->origin].key, event->code,
-             event->before ? "true" : "false", (unsigned long long)event->sequence, (unsigned long long)event->real_ns);
+             event->before ? "true" : "false", event->undated ? "true" : "false", (unsigned long long)event->sequence,
+             (unsigned long long)event->real_ns);
     str_add_json(&out, event->has_pci ? pci_format(event->pci, PCI_FORM_SYSFS, pci) : "");
     str_add(&out, ",\"text\":");
     str_add_json(&out, event->text);

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The kernel log as it comes (source/kmsg/kmsg.c): what it held, what follows, where reading goes on, what is denied."""
+import itertools
 import json
 import os
 import queue
@@ -193,6 +194,82 @@ def test_plain_lines_of_syslog(watch, tmp_path):
     log.write_text("Nov 21 07:00:00 host kernel: [12.3] " + XID.format(79) + "\n")
     w = watch(log, "", "", tmp_path)
     assert w.next()["code"] == 79
+    w.end()
+
+
+S = 10**9
+AGES = 7200, 3600, 0  # of three lines of a file, in seconds
+
+
+def write_lines(log, prefix):
+    """Of each age a line as `prefix` begins it, and one behind the last that says nothing."""
+    lines = [prefix(age) + XID.format(40 + i) for i, age in enumerate(AGES)]
+    log.write_text("\n".join([*lines, prefix(0) + "nothing", ""]))
+
+
+def clock(form, ago=0, zone=time.localtime):
+    return lambda age: time.strftime(form, zone(time.time() - age - ago))
+
+
+@pytest.mark.parametrize("prefix", [
+    lambda age, numbers=itertools.count(): f"4,{next(numbers)},{(9000 - age) * 10**6},-;",
+    lambda age: f"[{9000 - age:5d}.000000] ",
+    lambda age: f"<4>[{9000 - age:5d}.000000] ",
+    clock("%Y-%m-%dT%H:%M:%S.123456+00:00 host kernel: [    3.5] ", zone=time.gmtime),
+    clock("%Y-%m-%dT%H:%M:%S,123456%z ", ago=5),
+    clock("[%a %b %d %H:%M:%S %Y] "),
+    clock("%b %e %H:%M:%S host kernel: [    3.5] "),
+    clock("%Y-%m-%dT%H:%M:%SZ ", ago=-5 * 3600, zone=time.gmtime),  # a clock that goes ahead: beside its newest line
+], ids=["records", "dmesg", "dmesg-r", "iso", "iso-zone", "dmesg-T", "syslog", "ahead"])
+def test_old_lines_of_a_file_are_as_old_as_they_say(watch, tmp_path, prefix):
+    log = tmp_path / "log"
+    write_lines(log, prefix)
+    w = watch(log, "", "", tmp_path)
+    events = [w.next() for _ in AGES]
+    assert [(e["code"], e["before"], e["undated"]) for e in events] == [(40, True, False), (41, True, False), (42, True, False)]
+    apart = [(events[-1]["real"] - e["real"]) / S for e in events]
+    assert all(abs(a - age) < 60 for a, age in zip(apart, AGES)), apart
+    w.state(lambda s: s["caught_up"])
+    with log.open("a") as f:
+        f.write(prefix(0) + XID.format(43) + "\n")
+    event = w.next()
+    assert (event["code"], event["before"], event["undated"]) == (43, False, False)
+    w.end()
+
+
+def test_an_old_line_without_a_time_is_undated(watch, tmp_path):
+    log = tmp_path / "log"
+    log.write_text(XID.format(40) + "\n[ 5000.000000] nothing\n" + XID.format(41) + "\n[ 9000.000000] " + XID.format(42) + "\n")
+    w = watch(log, "", "", tmp_path)
+    events = [w.next() for _ in range(3)]
+    assert [(e["code"], e["undated"]) for e in events] == [(40, True), (41, False), (42, False)]
+    assert abs((events[2]["real"] - events[1]["real"]) / S - 4000) < 60  # as old as the line before it
+    w.end()
+
+
+def test_old_lines_of_another_boot_are_undated(watch, tmp_path):
+    log = tmp_path / "log"
+    log.write_text("[ 9000.000000] " + XID.format(40) + "\n[   12.000000] " + XID.format(41) + "\n")
+    w = watch(log, "", "", tmp_path)
+    assert [(e["code"], e["undated"]) for e in (w.next(), w.next())] == [(40, True), (41, False)]
+    w.end()
+
+
+def test_all_that_a_large_file_holds_is_old(watch, tmp_path):
+    log = tmp_path / "log"
+    with log.open("w") as f:
+        f.write(record(1, XID.format(40)))
+        for n in range(2, 2000):
+            f.write(record(n, "x" * 4000))
+        f.write(record(2000, XID.format(41)))
+    assert log.stat().st_size > 7 << 20
+    w = watch(log, "", "", tmp_path)
+    assert [(e["code"], e["before"]) for e in (w.next(), w.next())] == [(40, True), (41, True)]
+    w.state(lambda s: s["caught_up"])
+    with log.open("a") as f:
+        f.write(record(2001, XID.format(42)))
+    event = w.next()
+    assert (event["code"], event["before"]) == (42, False)
     w.end()
 
 
