@@ -51,7 +51,7 @@ static const Word class_words[] = {
     {"power-cabling", "the GPU does not get enough power"},
     {"clocks-low", "the GPU runs slower than its peers under the same load, and nothing explains it"},
     {"nvlink-down", "an NVLink of the GPU is down"},
-    {"nvlink-errors", "an NVLink has errors at a rate that costs speed or precedes a failure"},
+    {"nvlink-errors", "an NVLink reports errors"},
     {"c2c-error", "the link between the GPU and its processor has errors"},
     {"fabric", "the NVLink fabric of the node is not ready, or its service does not run"},
     {"nvswitch", "an NVSwitch of the node reports a fatal error"},

@@ -130,5 +130,8 @@ typedef struct Incident {
 
 typedef enum IncidentChange { INCIDENT_CHANGE_TABLE(WORD_ID) INCIDENT_CHANGE_END } IncidentChange;
 
+/* What to do, in words. */
+const char *incident_action(const Incident *incident);
+
 extern const WordRow incident_states[INCIDENT_STATE_END], incident_ends[INCIDENT_END_END],
     incident_changes[INCIDENT_CHANGE_END];

@@ -91,6 +91,18 @@ const struct FaultRecovery fault_recoveries[FAULT_RECOVERIES] = {
     {"recovery of its IMEX domain", ACTION_RESTART_FABRIC},
 };
 
+const char *incident_action(const Incident *incident)
+{
+    static const char *const unnamed[ACTION_END] = {
+        [ACTION_RESET_GPU] = "Find the GPU that needs it, and reset it when it is idle",
+        [ACTION_DRAIN_AND_RESET] = "Find the GPU that needs it, drain and reset it",
+        [ACTION_DRAIN_AND_RMA] = "Find the GPU that failed, drain and replace it",
+    };
+    const char *text = incident->device.kind == DEVICE_NODE ? unnamed[incident->action] : NULL;
+
+    return text ? text : fault_actions[incident->action].text;
+}
+
 int word_find(const WordRow *words, size_t count, const char *key)
 {
     for (size_t i = 0; key && i < count; i++)

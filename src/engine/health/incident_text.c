@@ -128,8 +128,10 @@ static const char *find_code_word(const Incident *incident, int32_t code)
 /* What is wrong, in the class's words; where the driver decides what it takes, in its. */
 static const char *find_fault_text(const Incident *incident, const FaultClass *class, char out[INCIDENT_TEXT_CAP])
 {
-    if (strcmp(class->id, INCIDENTS_RESET_CLASS) != 0 || incident->action == class->action)
+    if (strcmp(class->id, INCIDENTS_RESET_CLASS) != 0)
         return class->text;
+    if (incident->action == class->action)
+        return incident->device.kind == DEVICE_NODE ? "the driver asks for a reset of a GPU" : class->text;
     for (size_t i = 1; i < FAULT_RECOVERIES; i++)
         if (fault_recoveries[i].action == incident->action) {
             snprintf(out, INCIDENT_TEXT_CAP, "the driver asks for %s", fault_recoveries[i].text);
@@ -186,7 +188,7 @@ static const char *find_origin_words(EventOrigin origin)
     return words[origin];
 }
 
-/* Cuts a longer text behind a word. */
+/* Cuts a longer text behind a word; the sentence goes on behind one that ends with a full stop. */
 static void add_shortened(const char *text, int room, Str *out)
 {
     int len = (int)strnlen(text, (size_t)room + 1);
@@ -196,7 +198,8 @@ static void add_shortened(const char *text, int room, Str *out)
             ;
         str_addf(out, "%.*s ...", len, text);
     } else {
-        str_add(out, text);
+        len -= len > 1 && text[len - 1] == '.' && text[len - 2] != '.';
+        str_addn(out, text, (size_t)len);
     }
 }
 
@@ -315,7 +318,7 @@ void incident_text(Incident *incident, const FaultClass *class)
         str_clear(&text);
         write_reason(incident, most, len, &text);
         if (incident->action != class->action)
-            str_addf(&text, "Do: %s. ", fault_actions[incident->action].text);
+            str_addf(&text, "Do: %s. ", incident_action(incident));
         str_add(&text, fault_advice(class, incident->action));
         if (text.len < sizeof incident->verdict)
             break;

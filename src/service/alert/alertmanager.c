@@ -73,7 +73,7 @@ static void add_annotations(const Delivery *delivery, Str *out)
     snprintf(text, sizeof(text), "%s%s%s%s", incident->verdict, affected[0] ? " Affected: " : "", affected,
              affected[0] ? "." : "");
     add_annotation(out, "description", text);
-    add_annotation(out, "action", fault_actions[incident->action].text);
+    add_annotation(out, "action", incident_action(incident));
     delivery_write_runbook(delivery, text, sizeof(text));
     add_annotation(out, "runbook_url", text);
     add_annotation(out, "incident", incident->id);

@@ -176,7 +176,7 @@ static void convert_verdict(const Fields *f, Incident *incident)
     convert_word(f, "scope", &incident->scope, fault_scopes, SCOPE_END);
     convert_word(f, "action", &incident->action, fault_actions, ACTION_END);
     if (f->out)
-        json_add_text(f->out, "action_text", fault_actions[incident->action].text);
+        json_add_text(f->out, "action_text", incident_action(incident));
     convert_word(f, "route", &incident->route, fault_routes, ROUTE_END);
     CONVERT_TEXT(f, "title", incident->title);
     CONVERT_TEXT(f, "verdict", incident->verdict);

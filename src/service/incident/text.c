@@ -140,7 +140,7 @@ static void add_item(const Page *page, const Incident *incident)
                 since, write_age(page, incident->cleared_real_ns, ended), incident->id);
         return;
     }
-    add_row(page, INDENT, NULL, "", "do: %s", fault_actions[incident->action].text);
+    add_row(page, INDENT, NULL, "", "do: %s", incident_action(incident));
     add_row(page, INDENT, NULL, "2", "for %s, seen %llu time%s, %s, %s%s%s", since, (unsigned long long)incident->count,
             incident->count == 1 ? "" : "s",
             incident->route == ROUTE_NONE ? "no alert" : fault_routes[incident->route].key, incident->id,
@@ -211,7 +211,7 @@ static const char *find_advice(const Incident *incident)
 
     if (seen > 0)
         advice += strspn(advice, ". ");
-    snprintf(again, sizeof again, "Do: %s. ", fault_actions[incident->action].text);
+    snprintf(again, sizeof again, "Do: %s. ", incident_action(incident));
     return strncmp(advice, again, strlen(again)) == 0 ? advice + strlen(again) : advice;
 }
 
@@ -239,7 +239,7 @@ void incident_card(const Incident *incident, const IncidentStyle *style, Str *ou
     const bool steps = runbook_find(incident->class) != NULL;
 
     add_head(&page, severity_colours[incident->severity], fault_severities[incident->severity].key, incident->title);
-    add_row(&page, INDENT, " DO", "1", "%s", fault_actions[incident->action].text);
+    add_row(&page, INDENT, " DO", "1", "%s", incident_action(incident));
     add_row(&page, INDENT, "", "", "%s", find_advice(incident));
     add_row(&page, INDENT, " means", "", "%s. %s.", fault_severities[incident->severity].text, wants[incident->route]);
     add_affected(&page, INDENT, " whose", incident);
@@ -333,7 +333,7 @@ void incident_sheet(const Incident *incident, const IncidentStyle *style, Str *o
     set_colour(&page, "0");
     add_wrapped(&page, 0, 0, incident->verdict);
     str_addc(out, '\n');
-    add_row(&page, INDENT + 3, "do", "", "%s", fault_actions[incident->action].text);
+    add_row(&page, INDENT + 3, "do", "", "%s", incident_action(incident));
     if (incident->runbook[0] || runbook_find(incident->class))
         add_row(&page, INDENT + 3, "runbook", "", "%s%s", incident->runbook[0] ? incident->runbook : "stoker runbook ",
                 incident->runbook[0] ? "" : incident->class);

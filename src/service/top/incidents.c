@@ -78,7 +78,7 @@ static void draw_cell(Top *top, Grid *grid, Area cell, size_t column, const void
         break;
     default: /* the action's text, or its key if that does not fit */
         ink = INK_STRONG;
-        text = over ? incident_ends[incident->end].text : fault_actions[incident->action].text;
+        text = over ? incident_ends[incident->end].text : incident_action(incident);
         if (!over && (int)strlen(text) > cell.width)
             text = fault_actions[incident->action].key;
         break;
@@ -104,7 +104,7 @@ static void draw_sheet(Top *top, Grid *grid, Area area, const Incident *incident
     Pen pen = pen_begin(scroll, area, 1);
 
     grid_text(grid, line, grid_text(grid, line, 0, 0, INK_KEY, "→ DO "), 0, INK_STRONG,
-              fault_actions[incident->action].text);
+              incident_action(incident));
     str_clear(&top->sheet);
     incident_sheet(incident, &style, &top->sheet);
     for (const char *at = top->sheet.text; *at;) {
@@ -123,7 +123,7 @@ static void draw_sheet(Top *top, Grid *grid, Area area, const Incident *incident
 
 void incident_draw(Top *top, Grid *grid, Area *area, const Incident *incident)
 {
-    const char *title = incident->title, *action = fault_actions[incident->action].text;
+    const char *title = incident->title, *action = incident_action(incident);
     const bool one = area->width > 16 + grid_text_width(title) + grid_text_width(action);
     Area place = *area;
 

@@ -56,7 +56,7 @@ static void log_change(const Triage *triage, const Incident *incident, IncidentC
         return;
     log_write(triage->log, over ? LOG_LEVEL_INFO : level, "incident %s %s: %s%s%s", incident->id,
               incident_changes[change].key, incident->title, over ? "; " : "; what to do: ",
-              over ? incident_ends[incident->end].text : fault_actions[incident->action].text);
+              over ? incident_ends[incident->end].text : incident_action(incident));
 }
 
 /* Puts the evidence as it is now into the journal. */

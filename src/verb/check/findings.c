@@ -154,7 +154,7 @@ static void check_incident(Check *c, const Incident *incident)
 
     if (is_against(c, incident) && concerns_case(c, incident, gpu))
         add_finding(c, gpu, incident->class, incident->severity, incident, "%s; %s", incident->title,
-                    fault_actions[incident->action].text);
+                    incident_action(incident));
 }
 
 /* GPUs that give no data and that no incident explains yet; at the readiness probe also those that are starting. */

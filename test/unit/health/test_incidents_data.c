@@ -319,7 +319,7 @@ static void action_title_and_advice_agree(void **state)
         const char *line, *title, *advice;
         FaultAction action;
     } rows[] = {
-        {"0x1 (GPU Reset Required)", "a reset of the GPU", "Drain it, then reset it", ACTION_RESET_GPU},
+        {"0x1 (GPU Reset Required)", "a reset of the GPU", "Drain the GPU, then reset it", ACTION_RESET_GPU},
         {"0x2 (Node Reboot Required)", "a reboot of the node", "A reset of the GPU is not enough", ACTION_REBOOT_NODE},
         {"0x3 (Drain P2P)", "an end of what uses peer to peer", "no reset is needed", ACTION_RESTART_APP},
         {"0x4 (Drain and Reset)", "an end of the work and a reset", "When its work has ended, reset it",
@@ -552,6 +552,31 @@ static void a_line_without_a_gpu_is_about_the_node_otherwise(void **state)
     hear(play, ASSERTION);
     assert_int_equal(only(play, "reset-required")->device.kind, DEVICE_NODE);
     assert_int_equal(only(play, "reset-required")->route, ROUTE_TICKET);
+    assert_string_equal(only(play, "reset-required")->title, "The node: the driver asks for a reset of a GPU");
+    assert_string_equal(incident_action(only(play, "reset-required")),
+                        "Find the GPU that needs it, and reset it when it is idle");
+    assert_null(strstr(only(play, "reset-required")->verdict, "Drain it"));
+}
+
+/* The sentence goes on behind the line's full stop. */
+static void a_lines_full_stop_is_left_out(void **state)
+{
+    Play *play = *state;
+
+    hear(play, "NVRM: GPU 0000:18:00.0: GPU has fallen off the bus.");
+    assert_non_null(strstr(only(play, "gpu-lost")->verdict, "GPU has fallen off the bus at "));
+}
+
+/* A line that means little does not say that the link fails. */
+static void title_and_action_of_what_may_be_ignored_agree(void **state)
+{
+    Play *play = *state;
+
+    hear(play, "NVRM: Xid (PCI:0000:18:00): 74, pid='<unknown>', name=<unknown>, NVLink: fatal error detected on link "
+               "14(0x1, 0x0, 0x0, 0x0, 0x0, 0x0, 0x0)");
+    assert_int_equal(only(play, "nvlink-errors")->action, ACTION_WATCH);
+    assert_string_equal(only(play, "nvlink-errors")->title, "NVLink 14 of GPU 0000:18:00.0 reports errors");
+    assert_non_null(strstr(only(play, "nvlink-errors")->verdict, "Do: Keep watching it."));
 }
 
 #define LOST "NVRM: Xid (PCI:0000:81:00): 79, GPU has fallen off the bus."
@@ -674,6 +699,8 @@ int main(void)
         ONE(slow_corrected_errors_count_within_a_day),
         ONE(a_line_without_a_gpu_is_about_the_one_that_has_it),
         ONE(a_line_without_a_gpu_is_about_the_node_otherwise),
+        ONE(a_lines_full_stop_is_left_out),
+        ONE(title_and_action_of_what_may_be_ignored_agree),
         ONE(what_a_reboot_did_not_end_is_inspected),
         ONE(back_at_once_after_a_reboot_is_inspected),
         ONE(a_week_later_it_is_another_fault),
