@@ -39,8 +39,9 @@ uint64_t owner_hash(const Owner *owner)
 void owner_name(const Owner *owner, OwnerKey key, char out[OWNER_NAME_CAP])
 {
     const char *const texts[OWNER_KEY_END] = {
-        [OWNER_BY_USER] = owner->user,           [OWNER_BY_JOB] = owner->job,         [OWNER_BY_POD] = owner->pod,
-        [OWNER_BY_NAMESPACE] = owner->namespace, [OWNER_BY_ACCOUNT] = owner->account, [OWNER_BY_CONTAINER] = owner->container,
+        [OWNER_BY_USER] = owner->user,       [OWNER_BY_JOB] = owner->job,
+        [OWNER_BY_POD] = owner->pod,         [OWNER_BY_NAMESPACE] = owner->namespace,
+        [OWNER_BY_ACCOUNT] = owner->account, [OWNER_BY_CONTAINER] = owner->container,
     };
     const bool within = (key == OWNER_BY_POD || key == OWNER_BY_CONTAINER) && texts[key][0] && owner->namespace[0];
     const bool of_pod = within && key == OWNER_BY_CONTAINER;
@@ -134,6 +135,14 @@ void owner_add_brief(const Owner *owner, Str *out)
         str_addf(out, "%.12s", owner->container);
     else
         str_add(out, owner->user[0] != '\0' ? owner->user : owner->process[0] != '\0' ? owner->process : "unknown");
+}
+
+const HostUsage *host_usage_find(const HostUsageList *list, const char *job)
+{
+    for (size_t i = 0; job[0] && i < list->len; i++)
+        if (strcmp(list->at[i].job, job) == 0)
+            return &list->at[i];
+    return NULL;
 }
 
 const JobInfo *job_info_find(const JobInfoList *list, const char *job)

@@ -122,6 +122,7 @@ typedef struct JobInfo {
     char user[PROCESS_USER_CAP], account[PROCESS_USER_CAP];
     uint64_t started_real_ns; /* the same, wall clock; 0: not known */
     uint32_t nodes;           /* 0: not known */
+    uint32_t cpus;            /* on all of them; 0: not known */
     uint64_t limit_s;         /* of its time; 0: none, or not known */
 } JobInfo;
 
@@ -129,6 +130,22 @@ typedef struct JobInfoList {
     const JobInfo *at;
     size_t len;
 } JobInfoList;
+
+/* What a workload manager's job uses of its host, by its cgroup. NaN: not known. */
+typedef struct HostUsage {
+    char job[PROCESS_JOB_CAP];               /* without a step */
+    double cpu_s;                            /* of the processors, since it began */
+    double cpus;                             /* that it is bound to */
+    double memory_bytes, memory_limit_bytes; /* anonymous and shared; the limit, or what the node has */
+} HostUsage;
+
+typedef struct HostUsageList {
+    const HostUsage *at;
+    size_t len;
+} HostUsageList;
+
+/* NULL where there is none. */
+const HostUsage *host_usage_find(const HostUsageList *list, const char *job);
 
 /* By the names that controllers give to pods. Of "name-x7k2p" the kind is not known: a Job, a DaemonSet or a ReplicaSet
  * make these. False for a name that none makes. */

@@ -20,6 +20,7 @@ typedef struct Snapshot {
     const JobAllocation *jobs;          /* devices by batch job, from files of a workload manager */
     size_t job_count;
     JobInfoList job_infos;     /* what Slurm says of the jobs here */
+    HostUsageList host_usages; /* what its jobs use of the host */
     bool pods_told, jobs_told; /* the kubelet, and the files: they could be read when last tried */
     ProcessList processes;     /* processes on the GPUs, by pid */
     ProcessList holders;       /* that have a GPU open on which the driver does not list them, by pid */

@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "service/jobs/job_report.h"
 #include "service/journal/journal.h"
 #include "verb/agent/control.h"
@@ -23,7 +24,7 @@ typedef struct ListOptions {
 
 typedef struct ShowOptions {
     PastOptions past;
-    bool json, line;
+    bool json, line, comment;
     const char *html;
 } ShowOptions;
 
@@ -38,6 +39,8 @@ static const OptSpec list_opts[] = {
 static const OptSpec show_opts[] = {
     OPT_ROW("json", OPT_BOOL, ShowOptions, json, .help = "as JSON (docs/jobs.schema.json)"),
     OPT_ROW("line", OPT_BOOL, ShowOptions, line, .help = "as one line, for an epilog or a job's comment"),
+    OPT_ROW("comment", OPT_BOOL, ShowOptions, comment,
+            .help = "as the AdminComment (JS1:) that jobstats reads, of this node alone"),
     OPT_ROW("html", OPT_STRING, ShowOptions, html, .metavar = "FILE",
             .help = "write it to FILE as a page of its own (-: to standard output)"),
     PAST_OPTS(ShowOptions),
@@ -213,6 +216,21 @@ static int write_page(VerbCall *call, const char *path, const Str *page)
     return EXIT_FINE;
 }
 
+static int print_comment(VerbCall *call, const JobReport *const *reports, size_t count)
+{
+    CLEANUP(str_done) Str out = str_limited(OUT_MAX), gaps = str_limited(OUT_MAX);
+    char *rest = NULL;
+
+    if (job_comment(reports, count, &out, &call->err) < 0)
+        return verb_fail(call, EXIT_UNKNOWN);
+    job_comment_gaps(reports, count, &gaps);
+    for (const char *line = gaps.len > 0 ? strtok_r(gaps.text, "\n", &rest) : NULL; line;
+         line = strtok_r(NULL, "\n", &rest))
+        fprintf(stderr, "%s: %s\n", call->path, line);
+    puts(out.text);
+    return EXIT_FINE;
+}
+
 static int print_report(VerbCall *call, const ShowOptions *o, const JobReport *report)
 {
     const uint64_t now = clock_real(clock_kernel());
@@ -223,6 +241,8 @@ static int print_report(VerbCall *call, const ShowOptions *o, const JobReport *r
         job_html(report, now, &out);
         return write_page(call, o->html, &out);
     }
+    if (o->comment)
+        return print_comment(call, &report, 1);
     if (o->json)
         job_json(report, &out);
     else if (o->line)
@@ -244,8 +264,9 @@ static int show_run(VerbCall *call, const void *options)
 
     if (call->args.len != 1 || strcspn(call->args.items[0], " \t\n") != strlen(call->args.items[0]))
         return verb_failf(call, EXIT_USAGE, "which one? it takes a job's number, a pod, a container or a report's id");
-    if (o->json + o->line + (o->html != NULL) > 1)
-        return verb_failf(call, EXIT_USAGE, "--json, --line and --html are different outputs: give one of them");
+    if (o->json + o->line + o->comment + (o->html != NULL) > 1)
+        return verb_failf(call, EXIT_USAGE,
+                          "--json, --line, --comment and --html are different outputs: give one of them");
     if (past_open(call, &o->past, &past) < 0 || collect_one(&past, call->args.items[0], &c) < 0)
         code = verb_fail(call, EXIT_UNKNOWN);
     else {
@@ -259,7 +280,7 @@ static int show_run(VerbCall *call, const void *options)
 static const Verb verb_show = {
     .name = "show",
     .summary = "the report of one job, pod or container",
-    .usage = "[--json|--line|--html FILE] NAME",
+    .usage = "[--json|--line|--comment|--html FILE] NAME",
     .description =
         "Shows what it did with the GPUs of this node: utilisation, memory, energy, verdicts by time, incidents on its "
         "GPUs, cost where a price is known, and advice that its numbers support. NAME is a job's number, a pod "
@@ -267,7 +288,7 @@ static const Verb verb_show = {
         "shown. One that still runs is shown as it is now, so that an epilog need not wait.",
     .examples = "stoker jobs show 4711\n"
                 "stoker jobs show 4711 --html report.html\n"
-                "scontrol update job=4711 comment=\"$(stoker jobs show 4711 --line)\"",
+                "sacctmgr -i modify job where jobid=4711 set comment=\"$(stoker jobs show 4711 --line)\"",
     .exit_codes = "0  it is shown\n"
                   "2  the command line is wrong\n"
                   "3  there is no such report, or neither an agent nor a journal",
@@ -275,12 +296,81 @@ static const Verb verb_show = {
     .run = show_run,
 };
 
-static const Verb *const subs[] = {&verb_show, NULL};
+/* --- jobstats' comment of a job on several nodes ------------------------------------------------------------------ */
+
+static int read_report_file(VerbCall *call, const char *path, JobReports *reports)
+{
+    CLEANUP(str_done) Str text = str_limited(CONTROL_REPLY_MAX);
+
+    Err err = {0};
+
+    if (file_read(path, CONTROL_REPLY_MAX, &text, &err) == 0 && jobs_read(text.text, text.len, reports, &err) == 0)
+        return EXIT_FINE;
+    return verb_failf(call, EXIT_UNKNOWN, "%s: %s", path, err.text);
+}
+
+/* All must be of one job, each of another node. */
+static int check_reports(VerbCall *call, const JobReports *reports)
+{
+    for (size_t i = 0; i < reports->len; i++) {
+        const JobReport *first = &reports->at[0], *one = &reports->at[i];
+
+        if (one->kind != JOB_OF_MANAGER)
+            return verb_failf(call, EXIT_UNKNOWN, "report '%s' is of no job of a workload manager", one->id);
+        if (strcmp(first->owner.job, one->owner.job) != 0)
+            return verb_failf(call, EXIT_UNKNOWN, "these are reports of jobs '%s' and '%s'", first->owner.job,
+                              one->owner.job);
+        for (size_t k = 0; k < i; k++)
+            if (strcmp(reports->at[k].node, one->node) == 0)
+                return verb_failf(call, EXIT_UNKNOWN, "two of the reports are of node '%s'", one->node);
+    }
+    return reports->len > 0 ? EXIT_FINE : verb_failf(call, EXIT_UNKNOWN, "no report is in these files");
+}
+
+static int comment_run(VerbCall *call, const void *options)
+{
+    JobReports reports = {0};
+    VEC(const JobReport *) list = {0};
+    int code = EXIT_FINE;
+
+    (void)options;
+    if (call->args.len == 0)
+        return verb_failf(call, EXIT_USAGE, "which ones? it takes the report of each node as a file of JSON");
+    for (size_t i = 0; code == EXIT_FINE && i < call->args.len; i++)
+        code = read_report_file(call, call->args.items[i], &reports);
+    if (code == EXIT_FINE)
+        code = check_reports(call, &reports);
+    for (size_t i = 0; code == EXIT_FINE && i < reports.len; i++)
+        vec_push(&list, &reports.at[i]);
+    if (code == EXIT_FINE)
+        code = print_comment(call, list.at, list.len);
+    vec_done(&list);
+    job_reports_done(&reports);
+    return code;
+}
+
+static const Verb verb_comment = {
+    .name = "comment",
+    .summary = "the AdminComment of a job on several nodes, as jobstats reads it",
+    .usage = "FILE...",
+    .description =
+        "Reads the reports of one job from each of its nodes (the JSON of 'stoker jobs show JOB --json' or of "
+        "/api/v1/jobs/JOB) and prints one comment, JS1: and packed JSON, for sacctmgr: utilisation and memory "
+        "of the GPUs, CPU time, processors and memory of the job's cgroup on each node. What is not known is "
+        "not in it, and said on stderr.",
+    .examples = "stoker jobs comment node1.json node2.json",
+    .exit_codes = "0  it is printed\n"
+                  "2  the command line is wrong\n"
+                  "3  a file cannot be read, or they are not of one job",
+    .run = comment_run,
+};
+
+static const Verb *const subs[] = {&verb_show, &verb_comment, NULL};
 
 const Verb verb_jobs = {
     .name = "jobs",
     .summary = "what each job, pod and container did with the GPUs, while it runs and when it has ended",
-    .usage = "[--since TIME] [--user USER] [--json] | show NAME",
+    .usage = "[--since TIME] [--user USER] [--json] | show NAME | comment FILE...",
     .description =
         "Lists the reports that the agent keeps of jobs of a workload manager, pods and containers that held GPUs: "
         "those "
@@ -293,7 +383,7 @@ const Verb verb_jobs = {
                   "2  the command line is wrong\n"
                   "3  neither an agent nor a journal answers",
     VERB_OPTS(list_opts, ListOptions),
-    .no_args = "; 'show NAME' takes one",
+    .no_args = "; 'show NAME' takes one, 'comment FILE...' takes files",
     .run = jobs_run,
     .subs = subs,
 };

@@ -4,9 +4,12 @@ and the ledger agrees with sacct.
 
 All of it runs in namespaces of its own, with the unpacked programs laid over /usr, and ends with the first process in them. A small
 server, the last process to start, runs the test's commands there."""
+import base64
+import gzip
 import json
 import os
 import pathlib
+import re
 import subprocess
 import threading
 import time
@@ -37,11 +40,12 @@ SlurmdLogFile={folder}/slurmd.log
 SlurmdParameters=config_overrides
 ProctrackType=proctrack/cgroup
 TaskPlugin=task/cgroup
-JobAcctGatherType=jobacct_gather/linux
+JobAcctGatherType=jobacct_gather/cgroup
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 Prolog={folder}/prolog
 Epilog={folder}/epilog
+EpilogSlurmctld={folder}/comment
 NodeName={node} NodeAddr={address} CPUs=32 Gres=gpu:h100:{gpus}
 PartitionName=all Nodes=ALL Default=YES MaxTime=2-00:00:00
 """
@@ -67,6 +71,7 @@ EPILOG = """#!/bin/sh
 for gpu in $(echo "$SLURM_JOB_GPUS" | /usr/bin/tr , ' '); do /usr/bin/sed -i "/^$SLURM_JOB_ID\\$/d" {folder}/jobs/$gpu; done
 {stoker} jobs show "$SLURM_JOB_ID" --line --control /run/stoker.sock > {folder}/report.$SLURM_JOB_ID || exit 0
 """
+COMMENT = re.search(r"(#!/bin/sh\n    # EpilogSlurmctld.*?)\n\n[^ ]", (pathlib.Path(__file__).parents[2] / "docs/jobs.md").read_text(), re.S)[1]
 BEGIN = """set -eu
 cd {folder}
 ip link set lo up
@@ -121,6 +126,10 @@ for line in sys.stdin:
 """
 JOB = """#!/bin/sh
 {step}
+if [ "$SLURM_JOB_NAME" = works ]; then
+    i=0
+    while [ $i -lt 1000000 ]; do i=$((i + 1)); done
+fi
 until [ -e /run/released/$SLURM_JOB_ID ]; do sleep 0.2; done
 """
 STEP = "srun -n1 --gpus=1 sh -c 'until [ -e /run/released/$SLURM_JOB_ID ]; do sleep 0.2; done' &"
@@ -132,19 +141,21 @@ class Cluster:
     def __init__(self, stoker, root, folder):
         self.stoker, self.folder, self.accounts, self.why = stoker, folder, False, None
         words = {"folder": folder, "root": root, "stoker": stoker, "node": NODE, "address": ADDRESS, "gpus": GPUS}
-        for name in ("state", "db", "jobs", "names/sbin"):
+        for name in ("state", "db", "jobs", "names/bin", "names/sbin"):
             (folder / name).mkdir(parents=True)
         (folder / "munge").mkdir(mode=0o700)
         for name in ("slurmctld", "slurmd", "slurmstepd"):
             (folder / "names/sbin" / name).symlink_to(f"{name}-wlm")  # as dpkg's alternatives would
+        (folder / "names/bin/stoker").symlink_to(stoker)  # as its package would
         unified = pathlib.Path("/sys/fs/cgroup/cgroup.controllers").exists()
         for name, text, mode in (("scene.yaml", json.dumps(SCENE), 0o644), ("slurm.conf", CONF, 0o644), ("accounting", ACCOUNTING, 0o644),
                                  ("slurmdbd.conf", DBD, 0o600), ("prolog", PROLOG, 0o755), ("epilog", EPILOG, 0o755),
                                  ("gres.conf", "Name=gpu Type=h100 File=/dev/nvidia[0-5]\n", 0o644), ("server.py", SERVER, 0o644),
                                  ("cgroup.conf", "IgnoreSystemd=yes\n" if unified else "CgroupPlugin=cgroup/v1\n", 0o644),
                                  ("hosts", f"127.0.0.1 localhost\n{ADDRESS} {NODE}\n", 0o644), ("begin", BEGIN, 0o644),
-                                 ("daemons", DAEMONS, 0o644)):
-            (folder / name).write_text(text if name in ("server.py", "scene.yaml") else text.format(**words))
+                                 ("daemons", DAEMONS, 0o644),
+                                 ("comment", COMMENT.replace("\n    ", f"\nexport SLURM_CONF={folder}/slurm.conf\n", 1).replace("\n    ", "\n"), 0o755)):
+            (folder / name).write_text(text if name in ("server.py", "scene.yaml", "comment") else text.format(**words))
             (folder / name).chmod(mode)
         (folder / "munge/key").write_bytes(os.urandom(1024))
         (folder / "munge/key").chmod(0o400)
@@ -347,3 +358,39 @@ def test_sacct_the_ledger_and_reports_agree(cluster):
         assert len(report["gpus"]) == gpus and least <= report["gpu_hours"] * 3600 <= most, (least, report["gpu_hours"] * 3600, most)
         assert cluster.log(f"report.{job}").startswith(f"stoker: gpus={gpus} "), "the epilog's own line"
         assert abs(kept[job] - told[job]) <= gpus * (after - released + 2)
+
+
+def test_the_comment_that_jobstats_reads(cluster):
+    """What a job used of the node's processors and memory, by the cgroup that Slurm made, and the comment that the epilog of docs/jobs.md
+    puts into slurmdbd, of a task of an array too."""
+    if not cluster.accounts:
+        pytest.skip(f"slurmdbd with MariaDB cannot run here: {cluster.log('daemons.log').strip().splitlines()[-1]}")
+    jobs = {"works": cluster.submit("-J", "works", "-A", "physics", "-n2", "--gpus=2")}
+    array = cluster.submit("-J", "sweep", "-A", "chem", "--uid=daemon", "--gpus=1", "--array=4-5")
+    cluster.until(lambda: len(cluster.run("squeue", "-h", "-t", "R", "-o", "%A", "-j", array).split()) == 2, "a running array")
+    tasks = {int(line.split()[1]): line.split()[0] for line in cluster.run("squeue", "-h", "-o", "%A %K", "-j", array).splitlines()}
+    jobs |= {"first": tasks[4], "second": tasks[5]}
+    cluster.until(lambda: all("batch" in cluster.tasks(job) for job in jobs.values()), "running tasks")
+    cluster.use(cluster.tasks(jobs["works"])["batch"], cluster.gpus(jobs["works"])[0])
+    report = lambda name: json.loads(cluster.try_run(cluster.stoker, "jobs", "show", jobs[name], "--json", "--control", "/run/stoker.sock")[1] or "{}")
+    known = lambda name: None not in report(name).get("host", {None: None}).values()
+    cluster.until(lambda: all(map(known, jobs)) and report("works")["host"]["cpu_s"] > 0.2, lambda: [report(name) for name in jobs])
+    assert report("works")["host"]["cpus"] == 2 and 0 < report("works")["host"]["memory_peak_bytes"] < 1 << 30
+    cluster.release(*jobs.values())
+
+    def comments():
+        rows = [line.split("|") for line in cluster.run("sacct", "-a", "-X", "-n", "-P", "-o", "JobIDRaw,AdminComment").splitlines()]
+        return {row[0]: row[1] for row in rows if row[0] in jobs.values() and row[1]}
+
+    told = cluster.until(lambda: (c := comments()).keys() == set(jobs.values()) and c, comments)
+    mixed = tuple(map(int, cluster.run("sinfo", "-V").split()[1].split(".")[:2])) >= (23, 2)  # sacctmgr was in lower case before
+    for name, job in jobs.items():
+        made = cluster.run(cluster.stoker, "jobs", "show", job, "--comment", "--control", "/run/stoker.sock").strip()
+        comment = json.loads(gzip.decompress(base64.b64decode(made.removeprefix("JS1:"), validate=True)))
+        node, host = comment["nodes"][NODE], report(name)["host"]
+        print(f"{name}: {len(made)} bytes, {comment}")
+        assert (node["used_memory"], node["total_memory"], node["cpus"]) == (host["memory_peak_bytes"], host["memory_limit_bytes"], host["cpus"])
+        assert abs(node["total_time"] - host["cpu_s"]) <= 0.05 and comment["gpus"] == len(report(name)["gpus"])
+        assert sorted(node["gpu_total_memory"]) == [str(gpu["gpu"]) for gpu in report(name)["gpus"]]
+        assert told[job].startswith("JS1:" if mixed else "js1:") and len(told[job]) > 100
+    assert len(set(told.values())) == len(jobs), "each task of the array has its own"

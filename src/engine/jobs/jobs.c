@@ -71,6 +71,7 @@ void job_report_init(JobReport *r)
     memset(r, 0, sizeof *r);
     r->owner.pid = -1;
     r->memory_peak_bytes = NAN;
+    r->host = (JobHost){NAN, NAN, NAN, NAN};
     r->slice_s = JOB_SLICE_S;
 }
 
@@ -529,6 +530,30 @@ static void note_peak(JobReport *r)
     r->memory_peak_bytes = fmax(r->memory_peak_bytes, sum);
 }
 
+static void note_value(double *value, double now)
+{
+    if (isfinite(now))
+        *value = now;
+}
+
+/* What of it is not read any more stays as it was. Of a job on one node that is bound to no processors the workload
+ * manager tells how many it was given. */
+static void note_host(const Tick *t, JobReport *r)
+{
+    const HostUsage *usage = host_usage_find(&t->snapshot->host_usages, r->owner.job);
+    JobHost *host = &r->host;
+
+    if (r->kind != JOB_OF_MANAGER || !usage)
+        return;
+    note_value(&host->cpu_s, usage->cpu_s);
+    note_value(&host->memory_limit_bytes, usage->memory_limit_bytes);
+    host->memory_peak_bytes = fmax(host->memory_peak_bytes, usage->memory_bytes);
+    if (isfinite(usage->cpus))
+        host->cpus = usage->cpus;
+    else if (r->info.nodes == 1 && r->info.cpus > 0)
+        host->cpus = r->info.cpus;
+}
+
 static void add_tick(const Tick *t, Job *job)
 {
     JobReport *r = &job->report;
@@ -614,6 +639,8 @@ void jobs_update(Jobs *jobs, const Snapshot *snapshot, const Prices *prices, Job
             add_tick(&t, jobs->open.at[i]);
         else
             jobs->open.at[i]->pending_s += passed_s;
+        if (!jobs->open.at[i]->replaced)
+            note_host(&t, &jobs->open.at[i]->report);
     }
     for (size_t i = jobs->open.len; i-- > 0;)
         keep_job(&t, i, put, self);

@@ -58,6 +58,13 @@ typedef struct JobProblem {
     uint64_t first_real_ns; /* of the incident */
 } JobProblem;
 
+/* What a job of a workload manager used of this host; NaN: not known. */
+typedef struct JobHost {
+    double cpu_s, cpus;
+    double memory_peak_bytes; /* the most that was seen at once, without the page cache */
+    double memory_limit_bytes;
+} JobHost;
+
 typedef struct JobReport {
     char id[JOB_ID_CAP]; /* unique on this node, sorts by time */
     JobKind kind;
@@ -75,6 +82,7 @@ typedef struct JobReport {
     VEC(UsageDevice) devices;            /* those that it held */
     bool devices_lost;                   /* there were more */
     double memory_peak_bytes;            /* on all of them at one instant; NaN: not known */
+    JobHost host;                        /* as of the last reading */
     double cost, priced_s;               /* of the time with a price, and device seconds with one */
     char currency[PRICE_CURRENCY_CAP];   /* of the cost; "?" where prices were in several */
     VEC(JobProblem) problems;

@@ -367,6 +367,17 @@ static void convert_problems(const Fields *f, JobReport *r)
     convert_number(f, "incidents_lost", &r->problems_lost);
 }
 
+static void convert_host(const Fields *f, JobHost *host)
+{
+    const Fields own = open_member(f, "host");
+
+    convert_real(&own, "cpu_s", &host->cpu_s);
+    convert_real(&own, "cpus", &host->cpus);
+    convert_real(&own, "memory_peak_bytes", &host->memory_peak_bytes);
+    convert_real(&own, "memory_limit_bytes", &host->memory_limit_bytes);
+    close_part(f, '}');
+}
+
 static void convert_cost(const Fields *f, JobReport *r)
 {
     double cost = r->priced_s > 0 && r->currency[0] && r->currency[0] != '?' ? r->cost : (double)NAN;
@@ -416,6 +427,7 @@ static void convert_report(const Fields *f, JobReport *r)
     if (f->out)
         add_sums(r, f->out);
     convert_real(f, "memory_peak_bytes", &r->memory_peak_bytes);
+    convert_host(f, &r->host);
     convert_cost(f, r);
     convert_devices(f, r);
     convert_bool(f, "gpus_lost", &r->devices_lost);

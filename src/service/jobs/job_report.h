@@ -40,5 +40,9 @@ void jobs_text(const JobReport *const *reports, size_t count, const JobStyle *st
 void job_text(const JobReport *report, const JobStyle *style, Str *out);
 /* One line without a newline, in ASCII without quotes, for a comment of a job. */
 void job_line(const JobReport *report, Str *out);
+/* jobstats' AdminComment of a job ("JS1:..."), from the reports of its nodes. */
+int job_comment(const JobReport *const *reports, size_t count, Str *out, Err *err);
+/* A line for each thing that jobstats needs and that the reports do not have. */
+void job_comment_gaps(const JobReport *const *reports, size_t count, Str *out);
 /* A page of its own, without any other file. */
 void job_html(const JobReport *report, uint64_t real_ns, Str *out);

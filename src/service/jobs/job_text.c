@@ -325,6 +325,27 @@ void jobs_text(const JobReport *const *reports, size_t count, const JobStyle *st
 
 /* --- one report --------------------------------------------------------------------------------------------------- */
 
+/* "  host      CPU time 1h12m on 8 processors, memory at most 12.3 GiB of 64.0 GiB" */
+static void add_host(const JobHost *host, Str *out)
+{
+    char peak[HUMAN_MAX], limit[HUMAN_MAX];
+    DurationText used;
+
+    if (!isfinite(host->cpu_s) && !isfinite(host->memory_peak_bytes))
+        return;
+    str_add(out, "  host      ");
+    if (isfinite(host->cpu_s))
+        str_addf(out, "CPU time %s", format_seconds(used, host->cpu_s));
+    if (isfinite(host->cpu_s) && isfinite(host->cpus))
+        str_addf(out, " on %.0f processors", host->cpus);
+    if (isfinite(host->memory_peak_bytes))
+        str_addf(out, "%smemory at most %s", isfinite(host->cpu_s) ? ", " : "",
+                 human_bytes(peak, host->memory_peak_bytes));
+    if (isfinite(host->memory_peak_bytes) && isfinite(host->memory_limit_bytes))
+        str_addf(out, " of %s", human_bytes(limit, host->memory_limit_bytes));
+    str_addc(out, '\n');
+}
+
 static void add_head(const JobReport *r, Str *out)
 {
     char from[CLOCK_TEXT_MAX], until[CLOCK_TEXT_MAX];
@@ -356,6 +377,7 @@ static void add_head(const JobReport *r, Str *out)
         str_addf(out, ", %.3f kWh", job_energy_j(r) / 3.6e6);
     add_cost(r, 1, out);
     str_addc(out, '\n');
+    add_host(&r->host, out);
 }
 
 /* "  SM active            [|||||||                 23 %]" */

@@ -336,6 +336,21 @@ static void look_pressure(const char *root, Facts *facts)
     facts->pressure_known = facts->io_pressure >= 0 && facts->cpu_pressure >= 0;
 }
 
+/* ---- jobs on GPUs ---- */
+
+static void look_jobs(const char *root, HostScan *scan)
+{
+    const Unlisted *u = &scan->unlisted;
+
+    for (size_t i = 0; i < scan->processes.len; i++)
+        job_cgroups_note(&scan->jobs, root, scan->processes.at[i].job, scan->processes.at[i].pid);
+    for (size_t i = 0; i < u->holders.len; i++)
+        job_cgroups_note(&scan->jobs, root, u->holders.at[i].job, u->holders.at[i].pid);
+    for (size_t i = 0; i < u->devices.len; i++)
+        job_cgroups_note(&scan->jobs, root, u->devices.at[i].job, u->devices.at[i].pid);
+    job_cgroups_read(&scan->jobs, root);
+}
+
 /* ---- one scan ---- */
 
 void host_scan_read(const char *root, HostScan *ret)
@@ -344,7 +359,8 @@ void host_scan_read(const char *root, HostScan *ret)
     const HostPlaces room = ret->places;
     HostBoot boot;
 
-    *ret = (HostScan){.processes = wanted, .places = room, .pods = ret->pods, .unlisted = ret->unlisted};
+    *ret = (HostScan){
+        .processes = wanted, .places = room, .pods = ret->pods, .unlisted = ret->unlisted, .jobs = ret->jobs};
     ret->rc = look_bus(root, &ret->facts, &ret->err);
     vec_clear(&ret->places);
     look_gpus(root, &ret->facts, &ret->places);
@@ -353,6 +369,7 @@ void host_scan_read(const char *root, HostScan *ret)
     unlisted_begin(&ret->unlisted);
     look_tasks(root, ret);
     unlisted_end(&ret->unlisted, root, &ret->pods, ret->processes.at, ret->processes.len);
+    look_jobs(root, ret);
     look_pressure(root, &ret->facts);
     adapters_read(root, &ret->facts);
     ret->facts.module_loaded = host_module(root, ret->facts.module_version);
@@ -369,6 +386,7 @@ void host_scan_done(HostScan *scan)
     vec_done(&scan->places);
     pod_names_done(&scan->pods);
     unlisted_done(&scan->unlisted);
+    job_cgroups_done(&scan->jobs);
 }
 
 /* ---- from one scan to the next ---- */
@@ -548,6 +566,13 @@ static void look_at_jobs(Host *host)
     }
 }
 
+static void copy_usages(const JobCgroups *from, JobCgroups *to)
+{
+    vec_clear(&to->usages);
+    for (size_t i = 0; i < from->usages.len; i++)
+        vec_push(&to->usages, from->usages.at[i]);
+}
+
 /* True where the running scan was finished and merged. */
 static bool merge_scan(Host *host)
 {
@@ -560,6 +585,7 @@ static bool merge_scan(Host *host)
     host->known.processes = fresh->processes;
     fresh->processes = before; /* its room is used again */
     copy_unlisted(&fresh->unlisted, &host->known.unlisted);
+    copy_usages(&fresh->jobs, &host->known.jobs);
     return true;
 }
 
@@ -624,6 +650,11 @@ HostUnlisted host_unlisted(const Host *host)
                           .ended = host->ended.at,
                           .ended_count = host->ended.len,
                           .steps_told = all && u->slurmd && !u->environ_denied};
+}
+
+HostUsageList host_usages(const Host *host)
+{
+    return (HostUsageList){host->known.jobs.usages.at, host->known.jobs.usages.len};
 }
 
 ProcessList host_processes(const Host *host)

@@ -18,6 +18,7 @@
 #include "model/facts.h"
 #include "model/place.h"
 #include "model/process.h"
+#include "source/proc/job_cgroup.h"
 #include "source/proc/unlisted.h"
 #include "source/proc/who.h"
 
@@ -46,6 +47,9 @@ void host_set_processes(Host *host, const uint32_t *pids, size_t count);
 ProcessList host_processes(const Host *host);
 /* Where GPUs and network adapters are, by the last scan that could read the PCI bus; valid until the next tick. */
 PlaceList host_places(const Host *host);
+
+/* What Slurm's jobs on GPUs use of the host, as of the last scan; valid until the next tick. */
+HostUsageList host_usages(const Host *host);
 
 /* What other processes tell, as of the last scan; `holders` are looked for while it is asked for. Valid until the next
  * tick. */
@@ -94,6 +98,7 @@ typedef struct HostScan {
     HostPlaces places; /* GPUs in the order of `facts`, then at most PLACE_ADAPTERS_MAX adapters by name */
     PodNames pods;     /* those that are known */
     Unlisted unlisted; /* kept from scan to scan */
+    JobCgroups jobs;   /* as well */
 } HostScan;
 
 /* `processes` of *ret are those to be found out about: their pids are read, the rest is filled. The room of `places` is

@@ -29,7 +29,8 @@ enum {
     NAMESPACE_MAX = 63,
     POD_MAX = 253,
     JOB_DIGITS = 19,
-    STEP_BYTES = 11 /* "interactive" */
+    STEP_BYTES = 11, /* "interactive" */
+    SLUID_LEN = 14,
 };
 
 static const char hex_digits[] = "0123456789abcdef", digits[] = "0123456789";
@@ -140,13 +141,21 @@ static void parse_pod(const char *part, ProcessOwner *owner)
         memcpy(owner->pod_uid, uid, sizeof(uid));
 }
 
+/* The number in "job_4711". */
+static const char *find_job_number(const char *part, bool slurm)
+{
+    const char *job = slurm ? skip_prefix(part, "job_") : NULL;
+
+    return job && consists_of(job, digits, JOB_DIGITS) ? job : NULL;
+}
+
 /* ".../job_4711/step_0/...": of the steps the numbered ones; "step_batch" is the job's script. */
 static void parse_job(const char *part, bool slurm, ProcessOwner *owner)
 {
     const size_t used = strlen(owner->job);
-    const char *job = skip_prefix(part, "job_"), *step = skip_prefix(part, "step_");
+    const char *job = find_job_number(part, slurm), *step = skip_prefix(part, "step_");
 
-    if (slurm && job && consists_of(job, digits, JOB_DIGITS))
+    if (job)
         snprintf(owner->job, sizeof(owner->job), "%s", job);
     else if (used && !strchr(owner->job, '.') && step && consists_of(step, plain, STEP_BYTES))
         snprintf(owner->job + used, sizeof(owner->job) - used, ".%s", step);
@@ -168,6 +177,33 @@ static void parse_path(char *path, ProcessOwner *owner)
         parse_job(part, slurm, owner);
         above = part;
     }
+}
+
+/* "s8FXKTA79XAR00" below "slurmstepd.scope": a job of Slurm 26.05 and later. */
+static bool is_unnumbered_job(const char *part, const char *above)
+{
+    const size_t len = strlen(above), scope = strlen("slurmstepd.scope");
+
+    return len >= scope && strcmp(above + len - scope, "slurmstepd.scope") == 0 && part[0] == 's' &&
+           strlen(part) == SLUID_LEN && consists_of(part + 1, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ", SLUID_LEN);
+}
+
+size_t process_cgroup_job(const char *path)
+{
+    CLEANUP_FREE char *copy = xstrdup(path);
+    const char *above = "";
+    bool slurm = false;
+    char *rest = NULL;
+
+    for (const char *part = strtok_r(copy, "/", &rest); part; part = strtok_r(NULL, "/", &rest)) {
+        if (skip_prefix(part, "user@") || strcmp(part, "..") == 0)
+            return 0;
+        slurm |= strstr(part, "slurm") != NULL;
+        if (find_job_number(part, slurm) || is_unnumbered_job(part, above))
+            return (size_t)(part - copy) + strlen(part);
+        above = part;
+    }
+    return 0;
 }
 
 /* Adds what another hierarchy says: Slurm may use the freezer alone, and name a step in some of them only. */

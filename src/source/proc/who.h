@@ -3,8 +3,8 @@
 
 /*
  * The identity of a process: /proc/PID/{stat,comm,status,cgroup}, and the container, pod or Slurm job that its cgroup
- * is named after. Reading a cgroup can wait for the kernel's cgroup lock, io for an exec, reading the command line for the process's
- * memory lock (which a process that hangs in a driver may hold): not for a loop. Any thread.
+ * is named after. Reading a cgroup can wait for the kernel's cgroup lock, io for an exec, reading the command line for
+ * the process's memory lock (which a process that hangs in a driver may hold): not for a loop. Any thread.
  */
 
 #include <stdbool.h>
@@ -25,6 +25,10 @@ int process_identify(const char *root, uint32_t pid, bool with_command, ProcessO
  * cgroup v1 and v2; docker, containerd, CRI-O, podman, lxc by cgroupfs and systemd drivers; Kubernetes'
  * kubepods[.slice]; Slurm's job_N/step_N (slurm.conf(5), cgroup.conf(5)). */
 void process_cgroup(const char *text, ProcessOwner *owner);
+
+/* How much of a cgroup's path leads to the cgroup of a whole job of Slurm's, which that of a process lies in; 0 where
+ * it lies in none. */
+size_t process_cgroup_job(const char *path);
 
 /* Names of users, by ROOT/etc/passwd; a number where it has none, as users of a directory service have: that service
  * is not asked, as it may not answer. In a container that has not the node's own file, all are numbers. */

@@ -169,12 +169,22 @@ static uint64_t parse_start(const char *text)
     return seconds > 0 ? (uint64_t)seconds * NS_PER_S : 0;
 }
 
+/* 0 where there is none. */
+static uint32_t read_count(const char *line, const char *key)
+{
+    const char *value = find_value(line, key);
+    uint64_t count;
+
+    return value && number_parsen_u64(value, strspn(value, "0123456789"), 0, UINT32_MAX, &count, NULL) == 0
+               ? (uint32_t)count
+               : 0;
+}
+
 int slurm_parse(const char *text, JobInfo *ret)
 {
     const char *line = find_line(text, ret->job);
-    const char *limit = find_value(line, "TimeLimit"), *nodes = find_value(line, "NumNodes");
-    JobInfo info = {.nodes = 0};
-    uint64_t count;
+    const char *limit = find_value(line, "TimeLimit");
+    JobInfo info = {.nodes = read_count(line, "NumNodes"), .cpus = read_count(line, "NumCPUs")};
 
     if (strncmp(line, "JobId=", 6) != 0)
         return -EBADMSG;
@@ -186,8 +196,6 @@ int slurm_parse(const char *text, JobInfo *ret)
     copy_value(line, "StartTime", "", info.started, sizeof info.started);
     info.started_real_ns = parse_start(info.started);
     copy_value(line, "Partition", "", info.partition, sizeof info.partition);
-    if (nodes && number_parsen_u64(nodes, strspn(nodes, "0123456789"), 0, UINT32_MAX, &count, NULL) == 0)
-        info.nodes = (uint32_t)count;
     info.limit_s = limit ? parse_limit(limit) : 0;
     *ret = info;
     return 0;

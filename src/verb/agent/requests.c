@@ -50,6 +50,7 @@ Snapshot agent_snapshot(const Agent *agent, const Incident *incidents[INCIDENTS_
                   .jobs_told = agent->jobs.dir && agent->jobs_told,
                   .processes = host_processes(agent->triage.host),
                   .holders_why = host_unlisted(agent->triage.host).holders_why,
+                  .host_usages = host_usages(agent->triage.host),
                   .places = host_places(agent->triage.host),
                   .facts = host_facts(agent->triage.host),
                   .boot_id = host_facts(agent->triage.host)->boot_id,

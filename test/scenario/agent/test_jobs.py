@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """`stoker jobs` and /api/v1/jobs: reports of planted owners, while they run, over a killed agent, and after their end."""
+import base64
 import contextlib
+import gzip
 import json
+import os
 import pathlib
 import signal
 import sqlite3
@@ -64,6 +67,12 @@ class Place:
         """In the journal: what is on its way to a webhook is there before it."""
         with contextlib.closing(sqlite3.connect(f"file:{self.journal}?mode=ro", uri=True)) as db:
             return db.execute("SELECT count(*) FROM job_reports WHERE id = ? AND NOT running", (report,)).fetchone()[0] == 1
+
+
+    def kept(self, job):
+        """Reports in the journal, as JSON."""
+        with contextlib.closing(sqlite3.connect(f"file:{self.journal}?mode=ro", uri=True)) as db:
+            return [json.loads(gzip.decompress(row[0])) for row in db.execute("SELECT gz FROM job_reports WHERE name = ?", (job,))]
 
 
 @pytest.fixture
@@ -178,3 +187,59 @@ def test_ends_with_and_without_an_agent(place, tmp_path, hook):
     until(lambda: "4721" in sent(), lambda: (hook.posts, place.agent.log_text()))
     assert sent()["4721"]["report"] == missed and sent()["4721"]["url"].endswith(f"/api/v1/jobs/{missed['id']}")
     assert {r["job"] for r in place.agent.json("/api/v1/jobs")[1]["jobs"]} >= {"4720", "4721"}  # those that have ended too
+
+
+class Cgroup:
+    """Of a planted job, in the node's tree."""
+
+    def __init__(self, tree, job):
+        self.tree = tree
+        process = lambda: next(p.read_text().strip().partition("::")[2] for p in tree.glob("proc/[0-9]*/cgroup") if f"job_{job}/" in p.read_text())
+        self.path = tree / "sys/fs/cgroup" / until(process, "a process of the job").partition("/step_")[0].lstrip("/")
+        self.path.mkdir(parents=True)
+
+    def write(self, cpu_s, anon, **more):
+        texts = {"cpu.stat": f"usage_usec {cpu_s * 1000000}\n", "memory.stat": f"anon {anon}\nfile 4096\nshmem 1024\n", **more}
+        for name, text in texts.items():
+            (self.path / "new").write_text(text)
+            os.rename(self.path / "new", self.path / name)
+
+    def remove(self):
+        for file in self.path.iterdir():
+            file.unlink()
+        self.path.rmdir()
+
+
+def unpack(comment):
+    assert comment.startswith("JS1:") and comment.endswith("\n")
+    return json.loads(gzip.decompress(base64.b64decode(comment[4:-1], validate=True)))
+
+
+def test_processors_and_memory_of_a_job(place):
+    """Read from its cgroup until that is gone, kept over a killed agent, in every form; for jobstats too."""
+    place = place(speed=60)
+    cgroup = Cgroup(place.node.tree, 4711)
+    cgroup.write(100, 3 << 30, **{"memory.max": f"{16 << 30}\n", "cpuset.cpus": "0-7\n", "cpuset.cpus.effective": "0-7\n"})
+    place.start("--clock-speed", "60")
+    until(lambda: {"4711", "4712"} <= place.jobs().keys(), lambda: place.run())
+    host = lambda: place.show("4711")["host"]
+    first = {"cpu_s": 100, "cpus": 8, "memory_peak_bytes": (3 << 30) + 1024, "memory_limit_bytes": 16 << 30}
+    until(lambda: host() == first, host)
+    cgroup.write(250, 1 << 30)
+    last = {**first, "cpu_s": 250}  # the most memory stays
+    until(lambda: host() == last, host)
+    assert "CPU time 4m10s on 8 processors, memory at most 3.00 GiB of 16.0 GiB\n" in place.run("show", "4711")
+    cgroup.remove()
+    saved = lambda: [report["host"] for report in place.kept("4711")]
+    until(lambda: last in saved(), saved)
+    place.agent.process.send_signal(signal.SIGKILL)
+    place.agent.process.wait()
+    place.start("--clock-speed", "60")
+    until(lambda: (r := place.show("4711"))["agent_restarts"] == 1 and r["host"] == last, lambda: place.run())
+    comment = unpack(place.run("show", "4711", "--comment"))
+    node = comment["nodes"][place.show("4711")["node"]]
+    assert comment["gpus"] == 1 and {k: node[k] for k in ("total_time", "cpus", "used_memory", "total_memory")} == {
+        "total_time": 250, "cpus": 8, "used_memory": (3 << 30) + 1024, "total_memory": 16 << 30}
+    assert node["gpu_utilization"]["0"] > 50 and node["gpu_used_memory"]["0"] < node["gpu_total_memory"]["0"]
+    until(lambda: place.show("4712")["host"] == dict.fromkeys(first), lambda: place.run())  # no cgroup that can be read
+    place.run("show", "4711", "--comment", "--line", code=2)

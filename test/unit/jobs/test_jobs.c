@@ -29,6 +29,7 @@ typedef struct Rig {
     const Incident *incidents[INCIDENTS];
     size_t incident_count;
     JobInfoList infos;
+    HostUsageList usages;
     const Prices *prices;
     JobReports put; /* each put, read from its JSON */
     uint64_t boot_real_ns;
@@ -97,6 +98,7 @@ static void tick_of(Rig *rig, double seconds)
                            .incidents = rig->incidents,
                            .incident_count = rig->incident_count,
                            .job_infos = rig->infos,
+                           .host_usages = rig->usages,
                            .boot_real_ns = rig->boot_real_ns};
 
     rig->node.time_ns += (uint64_t)(seconds * 1e9);
@@ -400,6 +402,73 @@ static void a_number_that_is_given_again(void **state)
     ticks(rig, 10);
     assert_int_equal(jobs_count(rig->jobs), 1);
     assert_near(find_open(rig, "1")->elapsed_s, 9); /* the first tick has no length */
+}
+
+static void what_it_used_of_the_host(void **state)
+{
+    Rig *rig = *state;
+    HostUsage usage = {.job = "1", .cpu_s = 10, .cpus = NAN, .memory_bytes = 5 * MIB, .memory_limit_bytes = NAN};
+    JobInfo info = {.job = "1", .nodes = 2, .cpus = 16, .started = "2026-11-23T17:46:04"};
+
+    ticks(rig, 1);
+    hold_job(rig, 0, 1, "1");
+    hold_job(rig, 1, 1, "2");
+    ticks(rig, 1);
+    const JobReport *r = find_open(rig, "1");
+    assert_true(isnan(r->host.cpu_s) && isnan(r->host.memory_peak_bytes));
+    rig->usages = (HostUsageList){&usage, 1};
+    rig->infos = (JobInfoList){&info, 1};
+    ticks(rig, 1);
+    assert_near(r->host.cpu_s, 10);
+    assert_true(isnan(r->host.cpus)); /* on this node: not known */
+    assert_true(isnan(find_open(rig, "2")->host.cpu_s));
+    info.nodes = 1;
+    usage.memory_bytes = 3 * MIB;
+    usage.memory_limit_bytes = 8 * MIB;
+    ticks(rig, 1);
+    assert_near(r->host.cpus, 16);
+    assert_near(r->host.memory_peak_bytes, 5 * MIB);
+    assert_near(r->host.memory_limit_bytes, 8 * MIB);
+    usage.cpus = 4; /* bound to them now */
+    rig->held = 0;  /* and works on the processors alone */
+    usage.cpu_s = 20;
+    ticks(rig, 1);
+    assert_near(r->host.cpus, 4);
+    assert_near(r->host.cpu_s, 20);
+    rig->usages.len = 0; /* its cgroup is gone */
+    ticks(rig, 1);
+    jobs_save(rig->jobs, keep, rig);
+    for (size_t i = 0; i < rig->put.len; i++)
+        if (strcmp(rig->put.at[i].owner.job, "1") == 0)
+            r = &rig->put.at[i];
+    assert_near(r->host.cpu_s, 20);
+    assert_near(r->host.memory_peak_bytes, 5 * MIB);
+    assert_near(r->host.memory_limit_bytes, 8 * MIB);
+    assert_near(r->host.cpus, 4);
+}
+
+/* A number that is given again: the numbers of the second job are not the first one's. */
+static void the_next_job_of_its_number_uses_its_own(void **state)
+{
+    Rig *rig = *state;
+    HostUsage usage = {.job = "1", .cpu_s = 100, .cpus = 8, .memory_bytes = 5 * MIB, .memory_limit_bytes = 9 * MIB};
+    JobInfo info = {.job = "1", .started = "2026-11-23T17:46:04"};
+
+    rig->usages = (HostUsageList){&usage, 1};
+    rig->infos = (JobInfoList){&info, 1};
+    ticks(rig, 1);
+    hold_job(rig, 0, 1, "1");
+    ticks(rig, 2);
+    snprintf(info.started, sizeof info.started, "2026-11-23T17:49:00");
+    usage.cpu_s = 1;
+    usage.memory_bytes = MIB;
+    const size_t before = rig->put.len;
+    ticks(rig, 1);
+    assert_near(find_open(rig, "1")->host.cpu_s, 1);
+    assert_near(find_open(rig, "1")->host.memory_peak_bytes, MIB);
+    for (size_t i = before; i < rig->put.len; i++)
+        if (rig->put.at[i].ending == JOB_LEFT)
+            assert_near(rig->put.at[i].host.cpu_s, 100);
 }
 
 static void a_task_of_an_array_has_two_names(void **state)
@@ -833,6 +902,8 @@ int main(void)
         RIGGED(two_containers_of_a_pod_have_the_gpu_together),
         RIGGED(it_is_away_for_a_while),
         RIGGED(a_number_that_is_given_again),
+        RIGGED(what_it_used_of_the_host),
+        RIGGED(the_next_job_of_its_number_uses_its_own),
         RIGGED(a_task_of_an_array_has_two_names),
         RIGGED(a_late_tick_is_not_seen),
         RIGGED(long_works_have_longer_slices),

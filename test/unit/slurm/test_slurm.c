@@ -25,13 +25,21 @@ static const struct {
     JobInfo wanted;
 } answers[] = {
     {"JobId=4711 JobName=pretrain UserId=alice(1001)" REST "1-02:03:04 Partition=gpu NumNodes=4-4 NumCPUs=8\n",
-     {.name = "pretrain", .user = "alice", .account = "physics", .partition = "gpu", .nodes = 4, .limit_s = 93784}},
+     {.name = "pretrain",
+      .user = "alice",
+      .account = "physics",
+      .partition = "gpu",
+      .nodes = 4,
+      .cpus = 8,
+      .limit_s = 93784}},
     {"JobId=4711 JobName=a b UserId=alice(1001)" REST "30:00 Partition=gpu NumNodes=1\n",
      {.name = "a b", .user = "alice", .account = "physics", .partition = "gpu", .nodes = 1, .limit_s = 1800}},
     {"JobId=4711 HetJobId=4711 HetJobOffset=0 JobName=a b HetJobIdSet=4711-4712 UserId=alice(1001)" REST
      "30:00 Partition=gpu NumNodes=1\n",
      {.name = "a b", .user = "alice", .account = "physics", .partition = "gpu", .nodes = 1, .limit_s = 1800}},
     {"JobId=4711 JobName= UserId=al(7)\n", {.user = "al"}},
+    {"JobId=4711 JobName=x NumCPUs=1 UserId=al(7) NumNodes=1 NumCPUs=64\n",
+     {.name = "x NumCPUs=1", .user = "al", .nodes = 1}},
     {"JobId=4711 JobName=a b\nUserId=al(7)\n", {.name = "a"}}, /* a name with a line in it */
     {"JobId=4711 JobName=a UserId=al(7)" REST "UNLIMITED\n", {.name = "a", .user = "al", .account = "physics"}},
     {"JobId=4711 JobName=(null) UserId=al(7) Account=(null) TimeLimit=Partition_Limit\n", {.user = "al"}},
@@ -68,6 +76,7 @@ static void test_answers(void **state)
         assert_string_equal(info.account, answers[i].wanted.account);
         assert_string_equal(info.partition, answers[i].wanted.partition);
         assert_int_equal(info.nodes, answers[i].wanted.nodes);
+        assert_int_equal(info.cpus, answers[i].wanted.cpus);
         assert_int_equal(info.limit_s, answers[i].wanted.limit_s);
         assert_string_equal(info.array, answers[i].wanted.array);
         assert_string_equal(info.started, answers[i].wanted.started);
