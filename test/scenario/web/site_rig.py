@@ -159,7 +159,8 @@ class Visitor:
         return self.js(f"[...document.querySelectorAll({json.dumps(what)})].map((e) => e.innerText)")
 
     def click(self, what):
-        self.js(f"document.querySelector({json.dumps(what)}).click()")
+        """What is drawn anew each second may be away for a moment: clicks as soon as it is there."""
+        self.until(f"((one) => {{ one?.click(); return one !== null; }})(document.querySelector({json.dumps(what)}))")
         self.browser.frame()
 
     def settled(self):
