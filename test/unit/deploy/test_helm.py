@@ -87,7 +87,7 @@ def test_it_holds_the_installed_files(chart, build, deploy):
     """One source: what the chart and the kustomize folder give is what `stoker rules` and `stoker dashboard` print."""
     assert (chart / "files/default-counters.csv").read_bytes() == (deploy / "counters/default-counters.csv").read_bytes()
     made = {p.name: p.read_bytes() for p in (build / "data/dashboards").glob("stoker-*.json")}
-    assert len(made) == 20 and {p.name: p.read_bytes() for p in (chart / "files/dashboards").iterdir()} == made
+    assert made and {p.name: p.read_bytes() for p in (chart / "files/dashboards").iterdir()} == made
     for name in ("stoker", "dcgm"):
         assert (chart / f"files/rules/{name}.yaml").read_bytes() == (build / f"data/rules/{name}.yaml").read_bytes()
     folder = build / "deploy/kubernetes"
