@@ -24,11 +24,16 @@ def options(speed):
     return ["--clock-speed", speed, "--sample-fast", "1s", "--sample-normal", "2s", "--sample-slow", "5s", "--sample-blocking", "60s"]
 
 
+def pace(one):
+    """Slower where ten quiet minutes end the incident: they have to be longer than a busy machine takes for the page."""
+    return min(one.speed, 5) if CLASSES[one.fault]["clear"] == "quiet" else one.speed
+
+
 @pytest.mark.parametrize("one", PLANTED, ids=[t.name for t in PLANTED])
 def test_what_is_planted_stands_first(visit, played, tmp_path, stoker, one):
     scene = tmp_path / f"{one.name}.yaml"
     scene.write_text(yaml.safe_dump(trial.brought_forward(one)))
-    _, agent = played(scene, speed=one.speed, options=options(one.speed), ready=False)
+    _, agent = played(scene, speed=pace(one), options=options(pace(one)), ready=False)
     page = visit(f"http://{agent.address}/", may_be_cut=True)  # twenty ticks a second may be more than it takes
     fault = CLASSES[one.fault]
     title = one.thing if fault["cause"] != "application" else "a program on " + one.thing
