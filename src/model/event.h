@@ -74,8 +74,9 @@ typedef struct Event {
     EventKind kind;
     EventOrigin origin;
     EventWord word;
-    bool before;       /* it is from before the agent's start, read from what the log still holds */
-    bool undated;      /* and its line does not say when: the times are those of the start */
+    bool before;  /* it is from before the agent's start, read from what the log still holds */
+    bool undated; /* and its line does not say when: the times are those of the start */
+    bool older;   /* and so long ago at least: it is dated beside the newest line of a file, taken as of the start */
     uint64_t time_ns;  /* the agent's monotonic clock; of one from before, what it would have been (0: earlier) */
     uint64_t real_ns;  /* wall clock */
     uint64_t sequence; /* of the kernel's record, 0: none */

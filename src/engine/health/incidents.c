@@ -400,8 +400,11 @@ static bool count_event(Incidents *incidents, const FaultRule *rule, uint64_t pl
 {
     IncidentTally *tally = find_tally(incidents, incident_hash(rule->id) ^ place);
     const uint64_t part = event->real_ns / (rule->within_ns / TALLY_PARTS);
-    const bool was_many = tally->many;
+    if (tally->older && !event->older) /* how long after the old ones it came is not known */
+        *tally = (IncidentTally){.key = tally->key};
+    tally->older = event->older;
 
+    const bool was_many = tally->many;
     if (part > tally->part)
         move_tally(tally, part);
     if (tally->part - part < TALLY_PARTS)

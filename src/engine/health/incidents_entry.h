@@ -59,6 +59,7 @@ enum { INCIDENTS_TALLIES = 16, TALLY_PARTS = 10 };
 
 /* How many events of a rule and a place came within its time, in tenths of that. */
 typedef struct IncidentTally {
+    bool older; /* of such events, see Event */
     uint64_t key, part, last_real_ns;
     bool many;
     uint64_t counts[TALLY_PARTS];

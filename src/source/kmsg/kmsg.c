@@ -63,6 +63,7 @@ struct Kmsg {
     KmsgState state;
     uint64_t newest_ns[STAMP_KIND_END]; /* of a file as it is opened: its newest times */
     uint64_t last_age_ns;               /* of the line of a file before */
+    bool last_is_older;                 /* that is the least: of the newest line it is not known */
     uint64_t given[GIVEN_KEPT]; /* of a file: hashes of records that had events or were processed before, by sequence */
 };
 
@@ -150,6 +151,7 @@ static void give_record(Kmsg *k, const KmsgRecord *record, EventOrigin origin, b
             event.origin = origin;
             event.sequence = record->sequence;
             event.before = before;
+            event.older = before && k->file && k->last_is_older;
             set_event_times(k, &event, age_ns);
             k->give(k->self, &event);
         }
@@ -317,6 +319,7 @@ static uint64_t find_line_age(Kmsg *k, const char *line, size_t len)
         return k->last_age_ns;
     if (stamp.kind == STAMP_REAL && real > newest)
         newest = real;
+    k->last_is_older = stamp.kind == STAMP_BOOT;
     k->last_age_ns = newest >= stamp.ns ? newest - stamp.ns : AGE_UNKNOWN;
     return k->last_age_ns;
 }

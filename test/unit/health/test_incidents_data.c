@@ -504,6 +504,41 @@ static void lines_without_a_time_are_no_burst(void **state)
     assert_int_equal(only(play, "host-memory")->route, ROUTE_TICKET);
 }
 
+/* Those of a file are dated beside its newest line, which may be older than it seems. */
+static void old_errors_of_a_file_do_not_count_with_new_ones(void **state)
+{
+    Play *play = *state;
+    Event event;
+    const char *text = "EDAC MC0: 90 CE memory read error on CPU_SrcID#0_MC#0_Chan#1_DIMM#0 (channel:1)";
+
+    assert_true(line_read(play->reader, text, strlen(text), &event));
+    event.before = event.older = true;
+    event.time_ns = play->now_ns;
+    event.real_ns = play->real_ns;
+    incidents_add_event(play->incidents, &event);
+    hear_corrected(play, 1, 50, 1);
+    assert_int_equal(only(play, "host-memory")->route, ROUTE_NONE);
+    hear_corrected(play, 1, 50, 1);
+    assert_int_equal(only(play, "host-memory")->route, ROUTE_TICKET);
+}
+
+/* But among themselves they do. */
+static void a_burst_in_an_old_file_is_a_burst(void **state)
+{
+    Play *play = *state;
+    Event event;
+    const char *text = "EDAC MC0: 60 CE memory read error on CPU_SrcID#0_MC#0_Chan#1_DIMM#0 (channel:1)";
+
+    assert_true(line_read(play->reader, text, strlen(text), &event));
+    event.before = event.older = true;
+    event.time_ns = play->now_ns;
+    event.real_ns = play->real_ns;
+    incidents_add_event(play->incidents, &event);
+    incidents_add_event(play->incidents, &event);
+    hear_corrected(play, 1, 1, 1);
+    assert_int_equal(only(play, "host-memory")->route, ROUTE_TICKET);
+}
+
 static void slow_corrected_errors_count_within_a_day(void **state)
 {
     Play *play = *state;
@@ -696,6 +731,8 @@ int main(void)
         ONE(many_corrected_errors_are_a_ticket),
         ONE(corrected_errors_count_within_their_time),
         ONE(lines_without_a_time_are_no_burst),
+        ONE(old_errors_of_a_file_do_not_count_with_new_ones),
+        ONE(a_burst_in_an_old_file_is_a_burst),
         ONE(slow_corrected_errors_count_within_a_day),
         ONE(a_line_without_a_gpu_is_about_the_one_that_has_it),
         ONE(a_line_without_a_gpu_is_about_the_node_otherwise),
