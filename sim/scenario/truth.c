@@ -129,6 +129,12 @@ static const Word route_words[] = {
     {"ticket", "the operations queue"},
     {"page", "on call, now"},
 };
+static const Word severity_words[] = {
+    {"info", NULL},
+    {"warning", NULL},
+    {"error", NULL},
+    {"fatal", NULL},
+};
 
 static const char *word_name(const Word *words, size_t count, uint32_t i)
 {
@@ -171,6 +177,8 @@ static const Field truth_fields[] = {
     {"from", FIELD_DURATION, 0, AT(truth.from_ns), 0, 0, 0, NULL, "0s", NULL, "when it begins to hold"},
     {"until", FIELD_DURATION, 0, AT(truth.until_ns), 0, 0, INFINITY, NULL, "forever", NULL, "when it ends"},
     {"xid", FIELD_U32, 0, AT(truth.xid), 0, 1, 999, NULL, NULL, NULL, "the XID at the root"},
+    {"severity", FIELD_TEXT, 0, AT(truth.severity), 0, 0, 0, NULL, NULL, NULL,
+     "what it comes to: info, warning, error or fatal; without: any"},
     {"note", FIELD_TEXT, 0, AT(truth.note), 0, 0, 0, NULL, NULL, NULL, "a remark"},
 };
 static const FieldSet truth_set = {truth_fields, ARRAY_LEN(truth_fields), "a truth"};
@@ -249,6 +257,9 @@ int truth_read(const YamlNode *node, uint32_t gpu_count, Arena *arena, ScenarioT
     TRY(word_find(node, "cause", t.cause, cause_words, ARRAY_LEN(cause_words), &t.truth.cause, err));
     TRY(word_find(node, "action", t.action, action_words, ARRAY_LEN(action_words), &t.truth.action, err));
     TRY(word_find(node, "route", t.route, route_words, ARRAY_LEN(route_words), &t.truth.route, err));
+    uint32_t severity;
+    if (t.truth.severity)
+        TRY(word_find(node, "severity", t.truth.severity, severity_words, ARRAY_LEN(severity_words), &severity, err));
     uint64_t there = (UINT64_C(1) << gpu_count) - 1;
     if (t.truth.gpus == FIELD_ALL)
         t.truth.gpus = there;

@@ -18,6 +18,7 @@ typedef struct ScenarioTruth {
     uint32_t cause, action, route;
     uint64_t from_ns, until_ns; /* when it holds; UINT64_MAX = to the end */
     uint32_t xid;               /* root XID, 0 = none */
+    const char *severity;       /* what it comes to; NULL: any */
     const char *note;           /* NULL */
 } ScenarioTruth;
 

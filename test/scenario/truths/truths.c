@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/attribute.h"
 #include "base/file.h"
 #include "base/map.h"
 #include "base/cleanup.h"
@@ -132,7 +133,7 @@ typedef struct Paths {
 
 /* --- a scenario's run --- */
 
-static void fail(const char *format, ...)
+PRINTF_LIKE(1, 2) static void fail(const char *format, ...)
 {
     va_list args;
 
@@ -270,7 +271,8 @@ static bool differs(const Incident *incident, const ScenarioTruth *truth)
 {
     return strcmp(fault_causes[incident->cause].key, truth_cause_name(truth->cause)) != 0 ||
            strcmp(fault_actions[incident->action].key, truth_action_name(truth->action)) != 0 ||
-           strcmp(fault_routes[incident->route].key, truth_route_name(truth->route)) != 0;
+           strcmp(fault_routes[incident->route].key, truth_route_name(truth->route)) != 0 ||
+           (truth->severity && strcmp(fault_severities[incident->severity].key, truth->severity) != 0);
 }
 
 /* Whether the incident is what the truth says. */
