@@ -202,6 +202,7 @@ static void check_memory(Check *c, const NodeGpu *gpu)
                     used);
 }
 
+/* Processes that were not listed yet are not none. */
 static void check_left_over(Check *c)
 {
     const Node *node = c->seen->node;
@@ -209,6 +210,7 @@ static void check_left_over(Check *c)
     for (size_t i = 0; i < node->gpu_count; i++) {
         if (!c->asked[i] || c->shared || node->gpus[i].state != GPU_UP)
             continue;
+        c->unknown |= !node->gpus[i].process_list.valid && node->gpus[i].process_list.absence == ABSENCE_NOT_YET;
         check_processes(c, &node->gpus[i]);
         check_memory(c, &node->gpus[i]);
     }
@@ -244,10 +246,23 @@ static int find_findings(Check *c)
 
 /* --- in words ----------------------------------------------------------------------------------------------------- */
 
+static const char *find_unknown_words(const Check *c)
+{
+    const Node *node = c->seen->node;
+
+    if (!has_sample(node))
+        return "no GPU has been sampled yet";
+    for (size_t i = 0; i < node->gpu_count; i++)
+        if (c->asked[i] && is_starting(&node->gpus[i]))
+            return "not every GPU has been sampled yet";
+    return knows_gpus(node) ? "the processes of not every GPU have been listed yet"
+                            : "not every GPU has been sampled yet";
+}
+
 static void write_line(const Check *c, int code, Str *out)
 {
     if (code == EXIT_UNKNOWN)
-        str_addf(out, "unknown: %s GPU has been sampled yet", has_sample(c->seen->node) ? "not every" : "no");
+        str_addf(out, "unknown: %s", find_unknown_words(c));
     else if (c->found.len > 0)
         str_add(out, c->found.at[0].text);
     else if (c->profile == CHECK_LIVENESS)

@@ -225,6 +225,20 @@ static void what_is_left_over(void **state)
     assert_int_equal(ask("prolog line 0 0 1"), 0);
 }
 
+/* No process was listed yet, which is not none. */
+static void processes_are_not_known_yet(void **state)
+{
+    (void)state;
+    sample_set_absent(&rig->gpus[1].process_list, 0, ABSENCE_NOT_YET);
+    assert_int_equal(ask("prolog line 0 0 1"), EXIT_UNKNOWN);
+    assert_string_equal(rig->out.text, "unknown: the processes of not every GPU have been listed yet\n");
+    assert_int_equal(ask("epilog line 0 0"), EXIT_UNKNOWN);
+    assert_int_equal(ask("prolog line 0 0 0"), EXIT_FINE);
+    assert_int_equal(ask("slurm line 0 0 1"), EXIT_FINE);
+    add("gpu-lost", SEVERITY_FATAL, 1);
+    assert_int_equal(ask("prolog line 0 0 1"), 1);
+}
+
 static void what_happened_during_the_job(void **state)
 {
     Incident *old = add("gsp-failure", SEVERITY_ERROR, 1);
@@ -346,6 +360,7 @@ int main(void)
         TEST(only_the_gpus_of_the_job),     TEST(what_is_left_over),       TEST(what_happened_during_the_job),
         TEST(in_maintenance_nobody_drains), TEST(by_a_look_alone),         TEST(nothing_is_known_yet),
         TEST(a_gpu_is_not_known_yet),
+        TEST(processes_are_not_known_yet),
         TEST(words_that_are_none),          TEST(more_findings_than_room),
     };
 
