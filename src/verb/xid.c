@@ -62,7 +62,16 @@ static bool read_line(const char *text, Event *event)
 
     str_init(&line, LINE_MAX_BYTES);
     str_addf(&line, "%s%s", strncmp(text, "Xid (", 5) == 0 ? "NVRM: " : "", text);
-    return line_read(reader, line.text, line.len, event);
+    for (char *rest = line.text, *part; (part = strsep(&rest, "\n"));)
+        if (line_read(reader, part, strlen(part), event))
+            return true;
+    return false;
+}
+
+/* The severity of the firmware's error record, which says nothing without the section behind it. */
+static bool is_half_record(const char *text)
+{
+    return strstr(text, "event severity: ") || (strstr(text, "[Hardware Error]:") && strstr(text, ", type: "));
 }
 
 static bool has_code(const Event *event)
@@ -110,7 +119,13 @@ static int read_question(VerbCall *call, const XidOptions *o, Question *q)
 
     if (!*text)
         return verb_failf(call, EXIT_USAGE, "which code? 'stoker xid 79', or --list for all");
-    if (!xid_read_code(text, &q->event))
+    const bool read = xid_read_code(text, &q->event);
+    if (!read && is_half_record(text))
+        return verb_failf(call, EXIT_USAGE,
+                          "'%.80s' is the head of an error record of the firmware; give the line of its section "
+                          "behind it too ('section_type: memory error', or 'device_id: ...' of a PCIe error)",
+                          text);
+    if (!read)
         return verb_failf(
             call, EXIT_USAGE,
             "'%.80s' is neither a code (79, sxid:20034) nor a line of the kernel log that tells of a fault", text);

@@ -73,10 +73,17 @@ def test_an_unknown_code_is_a_finding(xid):
     (["NVRM: Xid (PCI:0000): none"], "neither a code"), (["79", "--driver", "new"], "is no version"),
     (["79", "--arch", "hoper"], "is no architecture"), (["--list", "79"], "takes no code"),
     (["79", "--markdown"], "goes with --list"),
+    (["{1}[Hardware Error]: event severity: fatal"], "give the line of its section"),
+    (["event severity: fatal"], "give the line of its section"),
 ])
 def test_wrong_words(xid, words, text):
     done = xid(*words)
     assert done.returncode == 2 and text in done.stderr and done.stdout == ""
+
+
+def test_an_error_record_is_read_with_its_section(xid):
+    told = said(xid("--json", "{1}[Hardware Error]: event severity: fatal\n{1}[Hardware Error]:   section_type: memory error"))
+    assert (told["class"], told["severity"]) == ("host-memory", "error")
 
 
 def test_files_of_ones_own(xid, tmp_path):
