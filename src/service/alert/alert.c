@@ -307,7 +307,7 @@ int alerts_check(const YamlNode *node, const Catalogue *catalogue, uint32_t gpus
 
     TRY(alert_tree_new(node, catalogue, &tree, err));
     if (notes)
-        alert_tree_add_notes(tree, gpus, notes);
+        alert_tree_add_notes(tree, catalogue, gpus, notes);
     alert_tree_free(tree);
     return 0;
 }
@@ -401,11 +401,11 @@ static bool needs_http(const AlertTree *tree)
     return false;
 }
 
-static void log_notes(const Alerts *alerts, const AlertTree *tree)
+static void log_notes(const Alerts *alerts, const AlertTree *tree, const Catalogue *catalogue)
 {
     CLEANUP(str_done) Str notes = str_limited(65536);
 
-    alert_tree_add_notes(tree, 0, &notes);
+    alert_tree_add_notes(tree, catalogue, 0, &notes);
     for (char *rest = notes.text, *line; (line = strsep(&rest, "\n")) && *line;)
         log_write(alerts->config.log, LOG_LEVEL_WARN, "%s", line);
 }
@@ -421,7 +421,7 @@ int alerts_reconfigure(Alerts *alerts, const YamlNode *node, const Catalogue *ca
     else
         set_tree(alerts, tree);
     if (rc == 0)
-        log_notes(alerts, tree);
+        log_notes(alerts, tree, catalogue);
     return rc;
 }
 

@@ -481,7 +481,8 @@ static int read_route(const YamlNode *node, AlertTree *tree, RouteConfig *route,
 {
     RouteSection in = {0};
     OptPlace places[ARRAY_LEN(route_opts)] = {0};
-    const OptSet set = {.opts = route_opts, .count = ARRAY_LEN(route_opts), .into = &in, .arena = &tree->arena, .places = places};
+    const OptSet set = {
+        .opts = route_opts, .count = ARRAY_LEN(route_opts), .into = &in, .arena = &tree->arena, .places = places};
 
     TRY(yaml_want(node, YAML_MAP, "routes", err));
     TRY(opt_defaults(&set, err));
@@ -595,7 +596,8 @@ static int read_tree(const YamlNode *node, AlertTree *tree, Err *err)
 {
     Top top = {0};
     OptPlace places[ARRAY_LEN(top_opts)] = {0};
-    const OptSet set = {.opts = top_opts, .count = ARRAY_LEN(top_opts), .into = &top, .arena = &tree->arena, .places = places};
+    const OptSet set = {
+        .opts = top_opts, .count = ARRAY_LEN(top_opts), .into = &top, .arena = &tree->arena, .places = places};
 
     TRY(opt_defaults(&set, err));
     TRY(opt_yaml(&set, node, err));
@@ -634,12 +636,72 @@ static bool is_routed(const AlertTree *tree, size_t receiver)
     return false;
 }
 
-static bool is_received(const AlertTree *tree, FaultRoute route)
+/* Whether incidents of this class that are said to be so reach somebody, be it those of some GPUs or labels alone. */
+static bool is_received(const AlertTree *tree, const char *class, const FaultSays *says)
 {
-    for (size_t i = 0; i < tree->route_count; i++)
-        if (tree->routes[i].routes & 1U << route && tree->routes[i].receiver_count)
+    for (size_t i = 0; i < tree->route_count; i++) {
+        const RouteConfig *route = &tree->routes[i];
+
+        if (!(route->routes & 1U << says->route) || !(route->causes & 1U << says->cause) ||
+            says->severity < route->severity || !matches_any(&route->classes, class))
+            continue;
+        if (route->receiver_count)
             return true;
+        if (!route->go_on && !route->gpus.len && !route->match.len)
+            return false;
+    }
     return false;
+}
+
+enum { UNHEARD_SHOWN = 6 };
+
+/* What of a route reaches nobody. */
+typedef struct Unheard {
+    FaultRoute route;
+    size_t heard, count;
+    const char *last_class;
+    FaultSeverity last_severity;
+    Str names;
+} Unheard;
+
+static void add_says(const AlertTree *tree, const FaultClass *class, const FaultSays *says, Unheard *to)
+{
+    if (says->route != to->route || class->observe || !class->enabled)
+        return;
+    if (is_received(tree, class->id, says)) {
+        to->heard++;
+        return;
+    }
+    if (to->last_class == class->id && to->last_severity == says->severity)
+        return;
+    to->last_class = class->id;
+    to->last_severity = says->severity;
+    if (to->count++ < UNHEARD_SHOWN)
+        str_addf(&to->names, "%s%s (%s)", to->count > 1 ? ", " : "", class->id, fault_severities[says->severity].key);
+}
+
+static void add_route_notes(const AlertTree *tree, const Catalogue *catalogue, FaultRoute route, Str *out)
+{
+    char room[1024];
+    Unheard unheard = {.route = route};
+
+    str_init_room(&unheard.names, room, sizeof room);
+    for (size_t i = 0; i < catalogue->class_count; i++) {
+        const FaultClass *class = &catalogue->classes[i];
+
+        add_says(tree, class, &class->says, &unheard);
+        for (size_t k = 0; k < catalogue->rule_count; k++)
+            if (catalogue->rules[k].fault == class && catalogue->rules[k].enabled && !catalogue->rules[k].silent)
+                add_says(tree, class, &catalogue->rules[k].says, &unheard);
+    }
+    if (unheard.count && !unheard.heard)
+        str_addf(out, "alerts: incidents of route '%s' reach nobody\n", fault_routes[route].key);
+    else if (unheard.count)
+        str_addf(out,
+                 "alerts: of the incidents of route '%s' these reach nobody: %s%s; a last route {match: {route: %s}} "
+                 "with a receiver catches them\n",
+                 fault_routes[route].key, unheard.names.text, unheard.count > UNHEARD_SHOWN ? ", ..." : "",
+                 fault_routes[route].key);
 }
 
 static void add_gpu_notes(const AlertTree *tree, uint32_t gpus, Str *out)
@@ -654,7 +716,7 @@ static void add_gpu_notes(const AlertTree *tree, uint32_t gpus, Str *out)
         }
 }
 
-void alert_tree_add_notes(const AlertTree *tree, uint32_t gpus, Str *out)
+void alert_tree_add_notes(const AlertTree *tree, const Catalogue *catalogue, uint32_t gpus, Str *out)
 {
     for (size_t i = 0; i < tree->receiver_count; i++) {
         const ReceiverConfig *receiver = &tree->receivers[i];
@@ -664,9 +726,8 @@ void alert_tree_add_notes(const AlertTree *tree, uint32_t gpus, Str *out)
         if (receiver->kind == RECEIVER_COMMAND && strchr(receiver->argv[0], '/') && access(receiver->argv[0], X_OK) < 0)
             str_addf(out, "alerts: receiver '%s': '%s': %s\n", receiver->name, receiver->argv[0], strerror(errno));
     }
-    for (FaultRoute route = ROUTE_NONE + 1; tree->receiver_count && route < ROUTE_END; route++)
-        if (!is_received(tree, route))
-            str_addf(out, "alerts: incidents of route '%s' reach nobody\n", fault_routes[route].key);
+    for (FaultRoute route = ROUTE_NONE + 1; catalogue && tree->receiver_count && route < ROUTE_END; route++)
+        add_route_notes(tree, catalogue, route, out);
     if (gpus > 0)
         add_gpu_notes(tree, gpus, out);
 }

@@ -39,6 +39,7 @@ routes:
   - match: {route: [none, user]}
     receiver: log
     receivers: [short, page, script]
+  - {receiver: log, match: {route: [page, ticket]}}
   - {receivers: []}
 job_reports: [hook, short]
 """
@@ -109,11 +110,34 @@ def test_what_is_hardly_meant_is_said(exe, tmp_path):
     assert check(exe, tmp_path, """\
 receivers: {a: {journald: }, b: {journald: }, c: {command: [/nowhere/page]}, d: {command: [found-in-path]}}
 routes:
-  - {receivers: [a, c, d], match: {route: page, class: ["gpu-l?st", "ecc-*"]}}
+  - {receivers: [a, c, d], match: {route: page}}
   - {receivers: [], match: {route: ticket, gpu: [0, 7, 8, GPU-8]}}
 """) == ("alerts: no route leads to receiver 'b'\n" + NO_SCRIPT.format("c", "/nowhere/page") +
          "alerts: incidents of route 'user' reach nobody\nalerts: incidents of route 'ticket' reach nobody\n"
          "alerts: a route names GPU 8, this node has 8 GPUs")
+
+
+NOBODY = "of the incidents of route '{}' these reach nobody: "
+
+
+@pytest.mark.parametrize("match, route, heard, unheard", [
+    ("route: page, class: gpu-lost", "page", "gpu-lost", "gpu-missing (fatal)"),
+    ("route: ticket, severity: fatal", "ticket", "(fatal)", "(warning)"),
+    ("route: page, cause: bus", "page", "gpu-lost", "gsp-failure"),
+])
+def test_a_route_with_one_class_or_severity_reaches_few(exe, tmp_path, match, route, heard, unheard):
+    said = check(exe, tmp_path, "receivers: {a: {journald: }, b: {journald: }}\nroutes:\n"
+                 "  - {receiver: a, match: {" + match + "}}\n  - {receiver: b, match: {route: none}}")
+    line = next(line for line in said.splitlines() if f"route '{route}'" in line)
+    assert line.startswith("alerts: " + NOBODY.format(route)) and f"a last route {{match: {{route: {route}}}}}" in line
+    assert unheard in line and heard not in line.split(": ", 2)[2].split(";")[0]
+
+
+def test_a_route_for_nobody_ends_the_search(exe, tmp_path):
+    said = check(exe, tmp_path, "receivers: {a: {journald: }}\nroutes:\n"
+                 "  - {receivers: [], match: {class: gpu-lost}}\n  - {receiver: a}")
+    assert said == "alerts: " + NOBODY.format("page") + \
+        "gpu-lost (fatal); a last route {match: {route: page}} with a receiver catches them"
 
 
 def test_none_is_fine(exe, tmp_path):
