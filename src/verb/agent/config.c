@@ -280,6 +280,12 @@ static int load_counters(AgentConfig *config, const char *configmap, Err *err)
     }
     for (size_t i = 0; i < config->counters.warnings.len; i++)
         add_note(config, config->counters.warnings.at[i].text);
+    if (config->counters.rows.len == 0)
+        add_note(config,
+                 arena_printf(&config->arena,
+                              "%s: %s: no metric is in it (a line is: field, type, help); the page has Stoker's own "
+                              "series alone",
+                              agent_counters_key(config), config->counters_file));
     config->counter_rows = config->counters.rows.len;
     config->counters_left_out = config->counters.warnings.len;
     return 0;

@@ -55,8 +55,8 @@ static void log_change(const Triage *triage, const Incident *incident, IncidentC
     if (change == INCIDENT_CHANGE_UPDATED)
         return;
     log_write(triage->log, over ? LOG_LEVEL_INFO : level, "incident %s %s: %s%s%s", incident->id,
-              incident_changes[change].key, incident->title, over ? "; " : "; what to do: ",
-              over ? incident_ends[incident->end].text : incident_action(incident));
+              incident_changes[change].key, incident->title,
+              over ? "; " : "; what to do: ", over ? incident_ends[incident->end].text : incident_action(incident));
 }
 
 /* Puts the evidence as it is now into the journal. */
@@ -541,6 +541,25 @@ static uint32_t count_gpus(const AgentOptions *options)
     return options->gpus_expected > (int64_t)on_bus ? (uint32_t)options->gpus_expected : (uint32_t)on_bus;
 }
 
+/* Indices of a node of so many GPUs; instances are known to the driver alone. */
+static void check_devices(const AgentConfig *config, uint32_t gpus, Str *notes)
+{
+    CLEANUP_FREE NodeGpu *list = xcalloc(gpus + 1, sizeof *list);
+    const Node node = {.gpus = list, .gpu_count = gpus};
+    ExporterDevices devices = config->exporter.devices;
+    char room[1024];
+    Str missing;
+
+    str_init_room(&missing, room, sizeof room);
+    devices.instance_id_count = 0;
+    for (uint32_t i = 0; i < gpus; i++)
+        list[i].reading.device.index = i;
+    exporter_devices_add_missing(&devices, &node, &missing);
+    if (missing.len)
+        str_addf(notes, "devices: '%s' names what this node of %u GPUs lacks: %s\n", config->o.devices, gpus,
+                 missing.text);
+}
+
 int triage_check(const AgentConfig *config, Str *notes, Err *err)
 {
     CLEANUP(catalogue_free_at) Catalogue *catalogue = NULL;
@@ -548,7 +567,10 @@ int triage_check(const AgentConfig *config, Str *notes, Err *err)
 
     TRY(load_catalogue(config, &catalogue, err));
     TRY(maintenance_configure(maintenance, config->o.maintenance, err));
-    return alerts_check(config->o.alerts, catalogue, count_gpus(&config->o), notes, err);
+    const uint32_t gpus = count_gpus(&config->o);
+    if (gpus > 0)
+        check_devices(config, gpus, notes);
+    return alerts_check(config->o.alerts, catalogue, gpus, notes, err);
 }
 
 static void restore_from_journal(Triage *triage, JournalKept *kept)

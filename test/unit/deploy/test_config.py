@@ -67,6 +67,21 @@ def test_the_agent_takes_every_row(deploy, run_agent, tmp_path, name):
         assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_a_list_without_a_metric_is_said(run_agent, tmp_path):
+    (tmp_path / "empty.yaml").write_text("{}\n")
+    (tmp_path / "empty.csv").write_text("# DCGM_FI_DEV_GPU_TEMP, gauge, x\n")
+    done = run_agent("--check-config", "--config", tmp_path / "empty.yaml", "--collectors", tmp_path / "empty.csv")
+    assert f"note: collectors: {tmp_path}/empty.csv: no metric is in it (a line is: field, type, help)" in done.stdout, done.stdout
+
+
+def test_devices_that_the_node_lacks_are_said(run_agent, tmp_path):
+    (tmp_path / "empty.yaml").write_text("{}\n")
+    args = "--check-config", "--config", tmp_path / "empty.yaml", "--gpus-expected", "8", "--root", tmp_path, "--devices"
+    done = run_agent(*args, "g:0,7-9")
+    assert "note: devices: 'g:0,7-9' names what this node of 8 GPUs lacks: GPU 8, GPU 9" in done.stdout, done.stdout
+    assert "lacks" not in run_agent(*args, "g:0-7").stdout
+
+
 def settings(text):
     """The example with its settings uncommented: a '#' with no blank behind it."""
     return re.sub(r"^( *)#(?=\w)", r"\1", text, flags=re.M)
