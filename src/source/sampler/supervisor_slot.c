@@ -31,6 +31,7 @@ typedef struct Call {
 
 typedef enum CallKind {
     CALL_ORDINARY,
+    CALL_INIT,
     CALL_ATTACH, /* the first one about a GPU */
     CALL_PAIR,   /* about two GPUs, announced as about none */
     CALL_DCGM,
@@ -39,11 +40,13 @@ typedef enum CallKind {
 
 static CallKind find_call_kind(uint32_t function)
 {
-    static const char *const begins[CALL_KIND_END] = {
-        [CALL_ATTACH] = "nvmlDeviceGetHandle", [CALL_PAIR] = "nvmlDeviceGetP2PStatus", [CALL_DCGM] = "dcgm"};
+    static const char *const begins[CALL_KIND_END] = {[CALL_INIT] = "nvmlInit",
+                                                      [CALL_ATTACH] = "nvmlDeviceGetHandle",
+                                                      [CALL_PAIR] = "nvmlDeviceGetP2PStatus",
+                                                      [CALL_DCGM] = "dcgm"};
     const char *name = sampler_function_name(function);
 
-    for (CallKind kind = CALL_ATTACH; name && kind < CALL_KIND_END; kind++)
+    for (CallKind kind = CALL_INIT; name && kind < CALL_KIND_END; kind++)
         if (strncmp(name, begins[kind], strlen(begins[kind])) == 0)
             return kind;
     return CALL_ORDINARY;
@@ -376,8 +379,14 @@ static bool read_call(Supervisor *s, uint32_t at, Call *ret)
     if (ret->limit_ns < s->limits.call_ns)
         ret->limit_ns = s->limits.call_ns;
     const CallKind kind = find_call_kind(ret->function);
-    if (ret->gpu == UINT32_MAX && ret->limit_ns < s->limits.attach_ns && kind != CALL_DCGM && kind != CALL_PAIR)
-        ret->limit_ns = is_needless_attach(s, at) ? 2 * s->limits.call_ns : s->limits.attach_ns;
+    if (ret->gpu == UINT32_MAX && kind != CALL_DCGM && kind != CALL_PAIR) {
+        const bool attaches = kind == CALL_INIT || kind == CALL_ATTACH; /* whatever it is given */
+
+        if ((attaches || ret->limit_ns < s->limits.attach_ns) && is_needless_attach(s, at))
+            ret->limit_ns = 2 * s->limits.call_ns;
+        else if (ret->limit_ns < s->limits.attach_ns)
+            ret->limit_ns = s->limits.attach_ns;
+    }
     return atomic_load(&board->call_start_ns) == start;
 }
 

@@ -165,8 +165,10 @@ static bool initialise(World *world, uint32_t slot)
             board_set_driver(board, BOARD_DRIVER_INIT_FAILED, NODE_DRIVER_UNLOADED, 9, "driver not loaded");
         return false;
     }
+    atomic_store(&world->board->samplers[slot].call_limit_ms, 3000); /* as a sampler announces it */
     if (!call(world, slot, UINT32_MAX, WORLD_INIT))
         return false;
+    atomic_store(&world->board->samplers[slot].call_limit_ms, 0);
     memcpy(found.gpus, world->found, sizeof(found.gpus));
     board_set_found(board, &found);
     atomic_store(&board->driver, BOARD_DRIVER_FINE);
