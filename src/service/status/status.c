@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The screen of `stoker status`: what is wrong first, then the table, as much of both as the screen holds; its JSON. */
+/* The screen of `stoker status`: what is wrong first, then the table, as much of both as the screen holds. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -10,7 +10,6 @@
 #include "base/cleanup.h"
 #include "base/duration.h"
 #include "base/human.h"
-#include "base/json.h"
 #include "base/number.h"
 #include "engine/health/incidents.h"
 #include "engine/owner/holdings.h"
@@ -107,104 +106,6 @@ static void end_line(const StatusScreen *s, size_t start)
     if (cut && coloured)
         set_colour(s, "0");
     str_addc(s->out, '\n');
-}
-
-/* --- words that top shares ------------------------------------------------------------------------------------------
- */
-
-const char *status_name_place(const Incident *incident, char out[STATUS_NAME_CAP])
-{
-    const Device *d = &incident->device;
-    char pci[PCI_TEXT_CAP] = "?";
-
-    if (d->has_pci)
-        pci_format(d->pci, PCI_FORM_SYSFS, pci);
-    if (incident->scope == SCOPE_FABRIC)
-        snprintf(out, STATUS_NAME_CAP, "fabric");
-    else if (d->kind == DEVICE_NODE)
-        snprintf(out, STATUS_NAME_CAP, "node");
-    else if (d->kind == DEVICE_SWITCH || d->kind == DEVICE_SWITCH_LINK)
-        snprintf(out, STATUS_NAME_CAP, "switch %s", pci);
-    else if (d->index != DEVICE_NO_NUMBER)
-        snprintf(out, STATUS_NAME_CAP, "GPU %" PRIu32, d->index);
-    else
-        snprintf(out, STATUS_NAME_CAP, "GPU %s", pci);
-    return out;
-}
-
-/* "GPU 3", or the program that caused it: "a program on GPU 3". */
-static void name_subject(const Incident *incident, char out[STATUS_NAME_CAP])
-{
-    char place[STATUS_NAME_CAP];
-
-    status_name_place(incident, place);
-    if (incident->cause != CAUSE_APPLICATION)
-        snprintf(out, STATUS_NAME_CAP, "%s", place);
-    else if (strcmp(place, "node") == 0)
-        snprintf(out, STATUS_NAME_CAP, "a program");
-    else
-        snprintf(out, STATUS_NAME_CAP, "a program on %.60s", place);
-}
-
-StatusNames status_name_problems(const Incident *const *incidents, size_t count)
-{
-    StatusNames names = {0};
-    char name[STATUS_NAME_CAP];
-
-    for (size_t i = 0; i < count; i++) {
-        bool known = !incident_is_problem(incidents[i]);
-
-        name_subject(incidents[i], name);
-        for (size_t k = 0; k < names.len; k++)
-            known |= strcmp(names.at[k], name) == 0;
-        if (!known && names.len < STATUS_NAMES)
-            memcpy(names.at[names.len++], name, sizeof name);
-        names.all += !known;
-    }
-    return names;
-}
-
-bool status_incident_on(const Incident *incident, const NodeGpu *gpu)
-{
-    return incident->device.kind != DEVICE_NODE && incident->scope != SCOPE_FABRIC && incident->device.has_pci &&
-           pci_compare(incident->device.pci, gpu->reading.device.pci) == 0;
-}
-
-FaultSeverity status_severity(const Incident *const *incidents, size_t count, const NodeGpu *gpu)
-{
-    FaultSeverity worst = SEVERITY_INFO;
-
-    for (size_t i = 0; i < count; i++)
-        if (incident_is_problem(incidents[i]) && incidents[i]->cause != CAUSE_APPLICATION &&
-            status_incident_on(incidents[i], gpu) && incidents[i]->severity > worst)
-            worst = incidents[i]->severity;
-    return worst;
-}
-
-void status_add_scope(const MaintenanceWindow *window, Str *out)
-{
-    const char *between = "of GPU ";
-
-    if (!window->gpus && !window->uuids[0][0])
-        str_add(out, "of the node");
-    for (int gpu = 0; gpu < 64; gpu++)
-        if (window->gpus >> gpu & 1) {
-            str_addf(out, "%s%d", between, gpu);
-            between = ",";
-        }
-    for (size_t i = 0; !window->gpus && i < MAINTENANCE_UUIDS && window->uuids[i][0]; i++)
-        str_addf(out, "%s%s", i ? "," : between, window->uuids[i]);
-}
-
-const char *status_model(const Device *device)
-{
-    static const char *const fronts[] = {"NVIDIA ", "Tesla "};
-    const char *name = device->name;
-
-    for (size_t i = 0; i < ARRAY_LEN(fronts); i++)
-        if (strncmp(name, fronts[i], strlen(fronts[i])) == 0)
-            name += strlen(fronts[i]);
-    return name;
 }
 
 /* --- what is wrong ------------------------------------------------------------------------------------------------ */
@@ -782,82 +683,4 @@ void status_text(const Snapshot *seen, const StatusStyle *style, Str *out)
         if (fits_height(&s, start))
             return;
     }
-}
-
-/* --- JSON --------------------------------------------------------------------------------------------------------- */
-
-/* Their indexes, and the UUIDs by which they are known should an index change. */
-static void add_gpus(const MaintenanceWindow *window, Str *out)
-{
-    if (window->gpus == 0 && window->uuids[0][0] == '\0') {
-        json_add_text(out, "gpus", "all");
-        return;
-    }
-    json_open(out, "gpus", '[');
-    for (int i = 0; i < 64; i++)
-        if (window->gpus >> i & 1)
-            json_add_i64(out, NULL, i);
-    json_close(out, ']');
-    json_open(out, "uuids", '[');
-    for (size_t i = 0; i < MAINTENANCE_UUIDS && window->uuids[i][0] != '\0'; i++)
-        json_add_text(out, NULL, window->uuids[i]);
-    json_close(out, ']');
-}
-
-void maintenance_window_json(const MaintenanceWindow *window, Str *out)
-{
-    json_open(out, NULL, '{');
-    json_add_text(out, "id", window->id);
-    json_add_text(out, "reason", window->reason);
-    json_add_text(out, "who", window->who);
-    json_add_time(out, "from", window->from_real_ns);
-    json_add_time(out, "until", window->until_real_ns);
-    json_add_bool(out, "active", window->active);
-    json_add_bool(out, "recurring", window->recurring);
-    add_gpus(window, out);
-    json_close(out, '}');
-}
-
-static void causes_json(const Snapshot *seen, Str *out)
-{
-    CLEANUP_FREE NodeCause *causes = xcalloc(API_CAUSES_MAX, sizeof *causes);
-    const size_t count = api_causes(seen, false, causes, API_CAUSES_MAX);
-
-    for (size_t i = 0; i < count; i++) {
-        json_open(out, NULL, '{');
-        if (causes[i].gpu && causes[i].gpu->reading.device.index != DEVICE_NO_NUMBER)
-            json_add_u64(out, "gpu", causes[i].gpu->reading.device.index);
-        json_add_text(out, "cause", causes[i].key);
-        json_add_text(out, "text", causes[i].text);
-        json_close(out, '}');
-    }
-}
-
-void status_json(const Snapshot *seen, Str *out)
-{
-    static const char *const words[] = {"ok", "failing", "", "unknown"};
-    const Maintenance *maintenance = seen->maintenance;
-
-    json_open(out, NULL, '{');
-    json_add_text(out, "status", words[status_code(seen)]);
-    json_open(out, "incidents", '[');
-    for (size_t i = 0; i < seen->incident_count; i++)
-        incident_json(seen->incidents[i], out);
-    json_close(out, ']');
-    json_open(out, "causes", '[');
-    causes_json(seen, out);
-    json_close(out, ']');
-    json_open(out, "maintenance", '[');
-    for (size_t i = 0; maintenance && i < maintenance_count(maintenance); i++)
-        maintenance_window_json(maintenance_at(maintenance, i), out);
-    json_close(out, ']');
-    if (seen->boot_id && seen->boot_id[0])
-        json_add_text(out, "boot_id", seen->boot_id);
-    if (seen->boot_real_ns)
-        json_add_time(out, "boot", seen->boot_real_ns);
-    json_add_key(out, "node");
-    api_gpus(seen, out);
-    while (out->len > 0 && out->text[out->len - 1] == '\n')
-        str_cut(out, out->len - 1);
-    str_add(out, "}\n");
 }

@@ -23,7 +23,7 @@ typedef struct StatusStyle {
 
 /* The screen. */
 void status_text(const Snapshot *seen, const StatusStyle *style, Str *out);
-/* The same as JSON: {"status":"ok"|"failing"|"unknown","incidents":[...],"causes":[...],
+/* status_json.c: the same as JSON: {"status":"ok"|"failing"|"unknown","incidents":[...],"causes":[...],
  * "maintenance":[...],"boot_id":...,"boot":...,"node":...}, ended by a newline. */
 void status_json(const Snapshot *seen, Str *out);
 
@@ -34,8 +34,7 @@ int status_code(const Snapshot *seen);
 /* One window as a JSON object: id, reason, who, from, until, active, recurring, gpus ("all" or a list of indexes). */
 void maintenance_window_json(const MaintenanceWindow *window, Str *out);
 
-/* --- words that the screens of `stoker status` and `stoker top` share ----------------------------------------------
- */
+/* --- names.c: words that the screens of `stoker status` and `stoker top` share ------------------------------------ */
 
 enum { STATUS_NAME_CAP = 96 };
 
