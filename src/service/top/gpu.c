@@ -188,7 +188,7 @@ static void draw_numbers(Top *top, Grid *grid, Area area, const GpuRow *row)
         if (title)
             pen_title(&pen, grid, title);
         title = NULL;
-        const Ink ink = n->id == METRIC_GPU_TEMP ? value_temp_ink(row->reading) : INK_PLAIN;
+        const Ink ink = n->id == METRIC_GPU_TEMP ? gpu_cause_ink(row, CAUSE_THERMAL, INK_PLAIN) : INK_PLAIN;
         if (!sample->valid)
             snprintf(text, sizeof text, "- %s", absences[sample->absence].text);
         draw_field(&pen, grid, n->label, sample->valid ? ink : INK_DIM,

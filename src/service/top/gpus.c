@@ -14,6 +14,17 @@
 
 /* --- rows --------------------------------------------------------------------------------------------------------- */
 
+static void find_severities(const Top *top, GpuRow *row)
+{
+    row->severity = status_severity(top->incidents.at, top->incidents.len, row->gpu);
+    for (size_t i = 0; i < top->incidents.len; i++) {
+        const Incident *incident = top->incidents.at[i];
+
+        if (status_severity(&incident, 1, row->gpu) > row->by_cause[incident->cause])
+            row->by_cause[incident->cause] = incident->severity;
+    }
+}
+
 void gpus_see(Top *top)
 {
     const Node *node = top->snapshot->node;
@@ -23,7 +34,7 @@ void gpus_see(Top *top)
         const NodeGpu *gpu = &node->gpus[i];
         GpuRow row = {.gpu = gpu, .reading = &gpu->reading, .activity = &gpu->activity};
 
-        row.severity = status_severity(top->incidents.at, top->incidents.len, gpu);
+        find_severities(top, &row);
         for (size_t k = 0; k < incidents_wrong(top) && !row.incident; k++) /* the most urgent first */
             if (status_incident_on(top->incidents.at[k], gpu))
                 row.incident = top->incidents.at[k];
@@ -37,6 +48,11 @@ void gpus_see(Top *top)
             vec_push(&top->gpus, row);
         }
     }
+}
+
+Ink gpu_cause_ink(const GpuRow *row, FaultCause cause, Ink fine)
+{
+    return row->by_cause[cause] > SEVERITY_INFO ? severity_ink(row->by_cause[cause]) : fine;
 }
 
 const GpuRow *top_followed(const Top *top)
@@ -93,9 +109,8 @@ const char *gpu_why(const NodeGpu *gpu)
 static Ink write_note(const Top *top, const GpuRow *row, char out[TOP_TEXT_CAP * 2])
 {
     const Maintenance *maintenance = top->snapshot->maintenance;
-    const char *cause = activity_causes[row->activity->cause].key, *throttle;
+    const char *cause = activity_causes[row->activity->cause].key, *throttle = value_throttle(row->reading);
     const bool works = row->activity->word == ACTIVITY_WORKING;
-    Ink ink;
 
     if (row->incident) {
         snprintf(out, TOP_TEXT_CAP * 2, "%s: %s", row->incident->class, fault_actions[row->incident->action].key);
@@ -106,10 +121,9 @@ static Ink write_note(const Top *top, const GpuRow *row, char out[TOP_TEXT_CAP *
         strcpy(out, maintained ? "maintenance" : "drained");
         return INK_WARN;
     }
-    throttle = value_throttle(row->reading, &ink);
-    if (ink == INK_BAD || (works && throttle[0])) {
+    if (works && throttle[0]) {
         strcpy(out, throttle);
-        return ink;
+        return INK_PLAIN;
     }
     snprintf(out, TOP_TEXT_CAP * 2, "%s%s%s", activity_words[row->activity->word].key, cause[0] ? ": " : "", cause);
     return works ? INK_DIM : activity_ink(row->activity->word);
@@ -193,7 +207,16 @@ static void draw_memory_bar(Top *top UNUSED, Grid *grid, Area cell, const GpuRow
     plot_bar(grid, cell, INK_SERIES_B, total > 0 ? (float)(used / total) : (float)NAN, (float)NAN);
 }
 
-enum { COLUMN_NUMBER, COLUMN_MODEL, COLUMN_BUSY, COLUMN_MEMORY = 8, COLUMN_POWER = 10, COLUMN_OWNER = 17 };
+enum {
+    COLUMN_NUMBER,
+    COLUMN_MODEL,
+    COLUMN_BUSY,
+    COLUMN_MEMORY = 8,
+    COLUMN_POWER = 10,
+    COLUMN_TEMP,
+    COLUMN_ECC = 15,
+    COLUMN_OWNER = 17,
+};
 
 /* A drawing, a share or a text. */
 typedef struct GpuColumn {
@@ -215,21 +238,36 @@ static const GpuColumn columns[] = {
     [COLUMN_MEMORY] = {{"memory", "MEMORY", 11, 0, 0, true}, NULL, METRIC_END, value_memory},
     {{"memory-bar", "", 6, 14, 3, false}, draw_memory_bar, METRIC_END, NULL},
     [COLUMN_POWER] = {{"power", "POWER", 9, 0, 1, true}, NULL, METRIC_END, value_power},
-    {{"temp", "TEMP", 7, 0, 1, true}, NULL, METRIC_END, value_temp},
+    [COLUMN_TEMP] = {{"temp", "TEMP", 7, 0, 1, true}, NULL, METRIC_END, value_temp},
     {{"clock", "MHz", 4, 0, 5, true}, NULL, METRIC_END, value_clock},
     {{"pcie", "PCIe GB/s", 9, 0, 7, true}, NULL, METRIC_END, value_pcie},
     {{"nvlink", "NVLink", 6, 0, 7, true}, NULL, METRIC_END, value_nvlink},
-    {{"ecc", "ECC", 12, 14, 9, false}, NULL, METRIC_END, value_ecc},
+    [COLUMN_ECC] = {{"ecc", "ECC", 12, 14, 9, false}, NULL, METRIC_END, value_ecc},
     {{"spark", "SM, 10 MIN", 12, 24, 10, false}, plot_spark_of, METRIC_END, NULL},
     [COLUMN_OWNER] = {{"owner", "OWNER", 12, 28, 6, false}, draw_owner, METRIC_END, NULL},
     {{"note", "STATE", 11, 200, 2, false}, draw_note, METRIC_END, NULL},
 };
 
+/* What engine/activity and engine/health say of it. */
+static Ink find_cell_ink(const GpuRow *row, size_t column)
+{
+    switch (column) {
+    case COLUMN_BUSY:
+        return activity_ink(row->activity->word);
+    case COLUMN_TEMP:
+        return gpu_cause_ink(row, CAUSE_THERMAL, INK_PLAIN);
+    case COLUMN_ECC:
+        return gpu_cause_ink(row, CAUSE_MEMORY, INK_DIM);
+    default:
+        return INK_PLAIN;
+    }
+}
+
 static void draw_cell(Top *top, Grid *grid, Area cell, size_t column, const void *context)
 {
     const GpuColumn *c = &columns[column];
     const GpuRow *row = context;
-    Ink ink = column == COLUMN_BUSY ? activity_ink(row->activity->word) : INK_PLAIN;
+    const Ink ink = find_cell_ink(row, column);
     char text[VALUE_CAP] = "";
 
     if (c->draw)
@@ -237,7 +275,7 @@ static void draw_cell(Top *top, Grid *grid, Area cell, size_t column, const void
     else if (c->share != METRIC_END)
         value_percent(text, value_base(row->reading, c->share));
     else if (!row->instance || column == COLUMN_MEMORY)
-        c->text(text, row->reading, &ink);
+        c->text(text, row->reading);
     column_text(grid, cell, c->column.right, strcmp(text, "-") == 0 ? INK_DIM : ink, text);
 }
 

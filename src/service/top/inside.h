@@ -57,11 +57,12 @@ void list_mark(const List *list, Grid *grid, Area area);
 /* A GPU, or a MIG instance below it. */
 typedef struct GpuRow {
     const NodeGpu *gpu;
-    const Reading *reading;   /* the GPU's or the instance's */
-    const Activity *activity; /* the same */
-    bool instance, last;      /* last: of its GPU's instances */
-    const Incident *incident; /* the worst open one of this GPU, NULL none */
-    FaultSeverity severity;   /* of that; a program's fault does not mark its GPU */
+    const Reading *reading;            /* the GPU's or the instance's */
+    const Activity *activity;          /* the same */
+    bool instance, last;               /* last: of its GPU's instances */
+    const Incident *incident;          /* the worst open one of this GPU, NULL none */
+    FaultSeverity severity;            /* of that; a program's fault does not mark its GPU */
+    FaultSeverity by_cause[CAUSE_END]; /* the same, of the worst with this cause */
 } GpuRow;
 
 typedef struct ProcessRow {
@@ -300,6 +301,8 @@ void incident_draw(Top *top, Grid *grid, Area *area, const Incident *incident);
 
 /* gpus.c */
 void gpus_see(Top *top);
+/* Of a reading that faults of this cause show in: the ink of the worst problem of that cause, else `fine`. */
+Ink gpu_cause_ink(const GpuRow *row, FaultCause cause, Ink fine);
 /* The row of the GPU or instance that is followed, else the first; NULL where there is none. */
 const GpuRow *top_followed(const Top *top);
 /* "LOST for 12 min": of a GPU that is not up; returns the column after it. */
@@ -384,8 +387,8 @@ double value_raw(const Reading *reading, MetricId id);
 char *value_text(char out[VALUE_CAP], MetricId id, const Sample *sample);
 /* "97%", "-" */
 char *value_percent(char out[VALUE_CAP], double share);
-/* Of a column; "-" where absent; sets *ret_ink where the value decides it. */
-typedef char *ValueText(char out[VALUE_CAP], const Reading *reading, Ink *ret_ink);
+/* Of a column; "-" where absent. */
+typedef char *ValueText(char out[VALUE_CAP], const Reading *reading);
 /* "71/80 GiB", "643/700 W", "63/87 C": value and limit; without an unknown limit. */
 ValueText value_memory, value_power, value_temp;
 ValueText value_clock;              /* "1980": MHz of the SMs */
@@ -395,9 +398,8 @@ ValueText value_ecc;
 /* Degrees left before the hardware slows down, NAN where not known. */
 double value_margin(const Reading *reading);
 
-Ink value_temp_ink(const Reading *reading);
-/* The worst reason of low clocks, a word or two; "" none or unknown. */
-const char *value_throttle(const Reading *reading, Ink *ret_ink);
+/* The first reason of low clocks, a word or two; "" none or unknown. */
+const char *value_throttle(const Reading *reading);
 
 /* plots.c: the table of what can be plotted. */
 enum { PLOT_SERIES_MAX = 2 };

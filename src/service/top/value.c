@@ -43,7 +43,7 @@ static char *format_pair(char out[VALUE_CAP], double value, double limit, const 
     return out;
 }
 
-char *value_memory(char out[VALUE_CAP], const Reading *reading, Ink *ret_ink UNUSED)
+char *value_memory(char out[VALUE_CAP], const Reading *reading)
 {
     const double used = value_raw(reading, METRIC_FB_USED) / 1024, total = value_raw(reading, METRIC_FB_TOTAL) / 1024;
 
@@ -56,19 +56,18 @@ char *value_memory(char out[VALUE_CAP], const Reading *reading, Ink *ret_ink UNU
     return out;
 }
 
-char *value_power(char out[VALUE_CAP], const Reading *reading, Ink *ret_ink UNUSED)
+char *value_power(char out[VALUE_CAP], const Reading *reading)
 {
     return format_pair(out, value_raw(reading, METRIC_POWER_USAGE), value_raw(reading, METRIC_ENFORCED_POWER_LIMIT),
                        "W");
 }
 
-char *value_temp(char out[VALUE_CAP], const Reading *reading, Ink *ret_ink)
+char *value_temp(char out[VALUE_CAP], const Reading *reading)
 {
-    *ret_ink = value_temp_ink(reading);
     return format_pair(out, value_raw(reading, METRIC_GPU_TEMP), value_raw(reading, METRIC_SLOWDOWN_TEMP), "C");
 }
 
-char *value_clock(char out[VALUE_CAP], const Reading *reading, Ink *ret_ink UNUSED)
+char *value_clock(char out[VALUE_CAP], const Reading *reading)
 {
     const double mhz = value_raw(reading, METRIC_SM_CLOCK);
 
@@ -95,7 +94,7 @@ static double either_of(const Reading *reading, MetricId first, MetricId second)
     return isfinite(value) ? value : value_base(reading, second);
 }
 
-char *value_pcie(char out[VALUE_CAP], const Reading *reading, Ink *ret_ink UNUSED)
+char *value_pcie(char out[VALUE_CAP], const Reading *reading)
 {
     const double received = either_of(reading, METRIC_PROF_PCIE_RX_BYTES, METRIC_PCIE_RX_THROUGHPUT);
     const double sent = either_of(reading, METRIC_PROF_PCIE_TX_BYTES, METRIC_PCIE_TX_THROUGHPUT);
@@ -106,7 +105,7 @@ char *value_pcie(char out[VALUE_CAP], const Reading *reading, Ink *ret_ink UNUSE
     return out;
 }
 
-char *value_nvlink(char out[VALUE_CAP], const Reading *reading, Ink *ret_ink UNUSED)
+char *value_nvlink(char out[VALUE_CAP], const Reading *reading)
 {
     const double both = either_of(reading, METRIC_PROF_NVLINK_TX_BYTES, METRIC_NVLINK_TX_BANDWIDTH_TOTAL) +
                         either_of(reading, METRIC_PROF_NVLINK_RX_BYTES, METRIC_NVLINK_RX_BANDWIDTH_TOTAL);
@@ -123,21 +122,20 @@ double value_margin(const Reading *reading)
 
 /* --- words -------------------------------------------------------------------------------------------------------- */
 
-/* Bits of nvmlClocksEventReasons (nvml.h), the worst first. */
+/* Bits of nvmlClocksEventReasons (nvml.h), those that take the most first. */
 static const struct {
     unsigned bit;
-    Ink ink;
     const char *brief, *word; /* brief: of at most 11 columns */
 } reasons[] = {
-    {0x40, INK_BAD, "hot (hw)", "heat (hardware)"},
-    {0x80, INK_BAD, "power brake", "power brake"},
-    {0x08, INK_BAD, "hw slowdown", "hardware slowdown"},
-    {0x20, INK_BAD, "hot", "heat (driver)"},
-    {0x04, INK_PLAIN, "power limit", "power limit"},
-    {0x10, INK_PLAIN, "sync boost", "sync boost"},
-    {0x02, INK_PLAIN, "clocks set", "clocks set by hand"},
-    {0x100, INK_DIM, "display", "display clocks"},
-    {0x01, INK_DIM, "idle", "idle"},
+    {0x40, "hot (hw)", "heat (hardware)"},
+    {0x80, "power brake", "power brake"},
+    {0x08, "hw slowdown", "hardware slowdown"},
+    {0x20, "hot", "heat (driver)"},
+    {0x04, "power limit", "power limit"},
+    {0x10, "sync boost", "sync boost"},
+    {0x02, "clocks set", "clocks set by hand"},
+    {0x100, "display", "display clocks"},
+    {0x01, "idle", "idle"},
 };
 
 /* 0 where they are not known. */
@@ -148,14 +146,11 @@ static unsigned reason_bits(const Reading *reading)
     return isfinite(bits) ? (unsigned)(int64_t)bits : 0;
 }
 
-const char *value_throttle(const Reading *reading, Ink *ret_ink)
+const char *value_throttle(const Reading *reading)
 {
-    *ret_ink = INK_DIM;
     for (size_t i = 0; i < ARRAY_LEN(reasons); i++)
-        if (reason_bits(reading) & reasons[i].bit) {
-            *ret_ink = reasons[i].ink;
+        if (reason_bits(reading) & reasons[i].bit)
             return reasons[i].brief;
-        }
     return "";
 }
 
@@ -172,43 +167,31 @@ static char *format_reasons(char out[VALUE_CAP], double value)
     return out;
 }
 
-Ink value_temp_ink(const Reading *reading)
-{
-    const double margin = value_margin(reading);
-
-    if (margin <= 0 || (reason_bits(reading) & 0x60))
-        return INK_BAD;
-    return margin <= 5 ? INK_WARN : INK_PLAIN;
-}
-
-/* The worst first; counts with their value. */
+/* In the order of the remedy that they ask for; counts with their value. */
 static const struct {
     MetricId id;
-    Ink ink;
     const char *text;
 } ecc_words[] = {
-    {METRIC_ROW_REMAP_FAILURE, INK_BAD, "remap failed"},
-    {METRIC_UNREPAIRABLE_MEMORY, INK_BAD, "unrepairable"},
-    {METRIC_SRAM_THRESHOLD, INK_BAD, "SRAM worn"},
-    {METRIC_ECC_DBE_VOL_TOTAL, INK_BAD, "uncorrected"},
-    {METRIC_ROW_REMAP_PENDING, INK_WARN, "remap pending"},
-    {METRIC_RETIRED_PENDING, INK_WARN, "retire pending"},
-    {METRIC_CHANNEL_REPAIR_PENDING, INK_WARN, "repair pending"},
-    {METRIC_ECC_SBE_VOL_TOTAL, INK_DIM, "corrected"},
+    {METRIC_ROW_REMAP_FAILURE, "remap failed"},
+    {METRIC_UNREPAIRABLE_MEMORY, "unrepairable"},
+    {METRIC_SRAM_THRESHOLD, "SRAM worn"},
+    {METRIC_ECC_DBE_VOL_TOTAL, "uncorrected"},
+    {METRIC_ROW_REMAP_PENDING, "remap pending"},
+    {METRIC_RETIRED_PENDING, "retire pending"},
+    {METRIC_CHANNEL_REPAIR_PENDING, "repair pending"},
+    {METRIC_ECC_SBE_VOL_TOTAL, "corrected"},
 };
 
-char *value_ecc(char out[VALUE_CAP], const Reading *reading, Ink *ret_ink)
+char *value_ecc(char out[VALUE_CAP], const Reading *reading)
 {
     bool known = false;
 
-    *ret_ink = INK_DIM;
     for (size_t i = 0; i < ARRAY_LEN(ecc_words); i++) {
         const double value = value_raw(reading, ecc_words[i].id);
 
         known |= isfinite(value);
         if (!(value > 0))
             continue;
-        *ret_ink = ecc_words[i].ink;
         if (metric_get(ecc_words[i].id)->unit == UNIT_COUNT)
             snprintf(out, VALUE_CAP, "%.0f %s", value, ecc_words[i].text);
         else

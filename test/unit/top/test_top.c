@@ -646,6 +646,36 @@ static void an_instance_that_wastes_is_named(void **state UNUSED)
     assert_shows(line);
 }
 
+/* A reading is coloured by what incidents say of its GPU, not by limits of this screen; a class that nobody knows here
+ * too. */
+static void readings_have_the_colour_of_their_incident(void **state UNUSED)
+{
+    static Incident incident;
+    const Incident *list[] = {&incident};
+
+    open_rig(RECORDING("healthy-training"));
+    Snapshot *snapshot = &rig.kit.look->snapshot;
+    NodeGpu *gpu = &rig.kit.look->node.gpus[1];
+    sample_set_double(&gpu->reading.sample[METRIC_GPU_TEMP_LIMIT], 1, -3);
+    incident = (Incident){.state = INCIDENT_OPEN, .class = "of-the-site", .severity = SEVERITY_WARNING};
+    incident.cause = CAUSE_THERMAL;
+    incident.device = gpu->reading.device;
+    kit_show(&rig.kit);
+    const GpuRow *row = &rig.kit.top->gpus.at[1];
+    assert_int_equal(gpu_cause_ink(row, CAUSE_THERMAL, INK_PLAIN), INK_PLAIN);
+    snapshot->incidents = list;
+    snapshot->incident_count = 1;
+    kit_show(&rig.kit);
+    row = rig.kit.top->gpus.at;
+    assert_int_equal(gpu_cause_ink(&row[1], CAUSE_THERMAL, INK_PLAIN), INK_WARN);
+    assert_int_equal(gpu_cause_ink(&row[1], CAUSE_MEMORY, INK_DIM), INK_DIM);
+    assert_int_equal(gpu_cause_ink(&row[0], CAUSE_THERMAL, INK_PLAIN), INK_PLAIN);
+    incident.severity = SEVERITY_FATAL;
+    kit_show(&rig.kit);
+    assert_int_equal(gpu_cause_ink(&rig.kit.top->gpus.at[1], CAUSE_THERMAL, INK_PLAIN), INK_BAD);
+    snapshot->incident_count = 0;
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_teardown(name, close_rig)
@@ -678,6 +708,7 @@ int main(void)
         CASE(keys_wish),
         CASE(a_rank_that_others_wait_for_is_told_of),
         CASE(an_instance_that_wastes_is_named),
+        CASE(readings_have_the_colour_of_their_incident),
         cmocka_unit_test(no_key_is_hidden),
     };
 
