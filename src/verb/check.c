@@ -301,7 +301,7 @@ const Verb verb_check = {
     .summary = "may work run here: one line and an exit code",
     .usage = "[--profile slurm|liveness|readiness|prolog|epilog] [--slurm] [--json]",
     .description =
-        "Judges the node, or a job's GPUs, by the open incidents; which of them count is a matter of the profile. A "
+        "Checks the node, or a job's GPUs, for open incidents; which of them count is a matter of the profile. A "
         "fault of a program alone (XID 13, 31, 43, 94) never counts. Liveness fails only where the agent does not "
         "answer: a sick GPU is no reason to restart it. Prolog and epilog look at left-over processes and memory too. "
         "Asks the running agent; where none runs it looks for itself. Ends within --timeout whatever happens.",

@@ -406,8 +406,7 @@ const Verb verb_xid = {
     .description =
         "Explains an XID of the GPU driver or an SXid of an NVSwitch: its meaning on this driver, cause, severity, "
         "what to do, who is told, and when it is over. CODE is a number (from 10000 on an SXid), xid:N or sxid:N; LINE "
-        "is a "
-        "line of the kernel log, in quotes. The same catalogue judges what the agent sees.",
+        "is a line of the kernel log, in quotes. The agent uses the same catalogue.",
     .examples = "stoker xid 79\n"
                 "stoker xid 139 --driver 535.261.03\n"
                 "stoker xid 'NVRM: Xid (PCI:0000:18:00): 63, Row Remapper: New row marked for remapping'\n"

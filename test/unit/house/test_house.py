@@ -3,6 +3,7 @@
 one of them is a table."""
 import importlib.util
 import pathlib
+import re
 
 import pytest
 
@@ -32,3 +33,15 @@ def test_what_it_sees(tmp_path):
 
 def test_tables_are_there():
     assert not [path for path in house.TABLES if not (ROOT / path).is_file()]
+
+
+def test_contributing_names_every_room():
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    blocks = re.split(r"(?m)^    (?=\S)", text[text.index("## The house"):text.index("## To add")])
+    named = {floor: set(re.findall(r"([\w-]+)/", block)) for block in blocks for floor in re.findall(r"^(src/\w+)/", block)}
+    rooms = {(path.parts[0] + "/" + path.parts[1], path.parts[2]) for path in
+             (file.relative_to(ROOT) for file in house.tracked("src")) if len(path.parts) > 3}
+    assert rooms
+    floors = {floor for floor, room in rooms if floor != "src/verb"}
+    assert floors <= named.keys()
+    assert sorted(floor + "/" + room for floor, room in rooms if floor in floors and room not in named[floor]) == []
