@@ -12,11 +12,13 @@ test/scenario, which link nearly everything, and the Python tests. A change that
 --only takes folders, files, and what an earlier run printed ("src/engine/trace/gaps.c:20: less"), to try a change again.
 
 A test counts where it fails twice with the change and passes without. One that did not end in time counts so too, and is told
-apart ("does not end"). Stops after --minutes; a change that the suites had no time for is called open, and counts as not noticed."""
+apart ("does not end"). Stops after --minutes; a change that the suites had no time for is called open, and counts as not noticed.
+What a test left running is ended before the next one begins, and when the tool ends."""
 import argparse
 import collections
 import concurrent.futures
 import contextlib
+import ctypes
 import hashlib
 import json
 import os
@@ -41,6 +43,7 @@ TEST_CPU_S, TEST_CPU_TIMES, TEST_WALL_S, TEST_WALL_TIMES, PYTEST_WALL_S, TEST_DA
 BATCH = 4  # tests that are linked at once
 SANITIZERS = ("-Db_sanitize=address,undefined", "-Db_lundef=false", "-Doptimization=1", "-Dc_args=-g1")
 OPEN = None  # no time to find out
+PR_SET_CHILD_SUBREAPER = 36
 PASSED, FAILED, STUCK = "passed", "failed", "does not end"  # what came of a test; the last had to be ended
 # Pytest's line about a test, whose parameters may have spaces in them.
 FAILED_LINE = re.compile(r"^(?:FAILED|ERROR) ([^\s\[]+(?:\[.*?\])?)(?= - |$)", re.M)
@@ -178,6 +181,7 @@ class Copy:
             changed = [t for t in tests[i:i + BATCH] if self.digest(t["name"]) != self.unchanged[t["name"]]]
             with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
                 ended = list(pool.map(self.outcome, changed))
+            end_strays()
             for test in [t for t, how in zip(changed, ended) if how != PASSED]:
                 if (again := self.outcome(test)) != PASSED:  # by itself
                     return test, again
@@ -200,14 +204,16 @@ class Copy:
         self.took.setdefault(name, (cpu_of_children() - before, time.monotonic() - start))
         return PASSED
 
-    def pytest(self, *what):
+    def pytest(self, end, *what):
         """"": nothing failed, OPEN: out of time. Else the first test that failed."""
         env = dict(os.environ, STOKER_BUILD=str(self.build), PYTHONDONTWRITEBYTECODE="1")
         command = ["/usr/bin/python3", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--import-mode=importlib", *what]
         try:
-            done = self.run(command, PYTEST_WALL_S, env=env, cwd=self.source)
+            done = self.run(command, max(1, min(PYTEST_WALL_S, end - time.monotonic())), env=env, cwd=self.source)
         except subprocess.TimeoutExpired:
             return OPEN
+        finally:
+            end_strays()
         failed = FAILED_LINE.search(done.stdout)
         return failed[1] if failed else "pytest" if done.returncode not in (0, 5) else ""
 
@@ -216,9 +222,11 @@ class Copy:
         while True:
             if time.monotonic() > end:
                 return OPEN
-            by = self.pytest("-n", "4", suite, *(f"--deselect={t}" for t in {*skipped, *self.broken}))
-            if not by or "::" not in by or self.pytest(by):
+            by = self.pytest(end, "-n", "4", suite, *(f"--deselect={t}" for t in {*skipped, *self.broken}))
+            if not by or "::" not in by or (again := self.pytest(end, by)):
                 return by
+            if again is OPEN:
+                return OPEN
             skipped.add(by)  # it passes by itself: the machine was busy
 
     def judge_by_c(self, path, changed, suite=None):
@@ -250,9 +258,10 @@ class Copy:
                 if by == "" or by is OPEN:
                     break
                 self.run(["ninja", "-C", str(self.build)], check=True)
-                if self.pytest(by if "::" in by else suite) == "":
+                unchanged = self.pytest(end, by if "::" in by else suite)
+                if unchanged == "":
                     return by
-                if "::" not in by:
+                if unchanged is OPEN or "::" not in by:
                     return OPEN
                 self.broken.add(by)
             if by is OPEN:
@@ -270,6 +279,30 @@ class Copy:
             to.write_text(whole)
 
 
+def keep_orphans():
+    """What a test started becomes a child of this process when its own parent ends, in whatever session it is."""
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def end_strays():
+    """Ends every process that this one still has, children of children too. No test is running here."""
+    while strays := children_of("self"):
+        for pid in strays:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, 0)  # its own children are ours now
+
+
+def children_of(process):
+    """From all threads, for each may have started some."""
+    found = []
+    for task in pathlib.Path("/proc", process, "task").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            found += [int(pid) for pid in (task / "children").read_text().split()]
+    return found
+
+
 def cpu_of_children():
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
@@ -282,6 +315,8 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", nargs="*", default=list(FLOORS), help="folders, files or changes")
     args = parser.parse_args()
+    keep_orphans()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by a signal"))
     end = time.monotonic() + 60 * args.minutes
     copy, sanitized = Copy("build"), None
     names = [only for only in args.only if ":" in only]
@@ -323,4 +358,7 @@ def floor_of(c):
     return "/".join(c[1].split("/")[:2])
 
 
-main()
+try:
+    main()
+finally:
+    end_strays()
