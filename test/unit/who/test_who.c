@@ -142,6 +142,48 @@ static void the_json(void **state)
 }
 
 /* A holder that the driver does not list, and why there may be more. */
+/* What other screens say of a device: the width at, above and below which names are cut. */
+static void who_holds_it(void **state)
+{
+    static const char shared[] = "pod serving/chat-0 75 % (sampled), pod serving/chat-1 25 % (sampled, reserved)";
+    static const struct {
+        size_t gpu, instance, width, count; /* instance: SIZE_MAX none */
+        HoldingState state;                 /* of all that hold it; END: as they are */
+        const char *text;
+    } rows[] = {
+        {0, SIZE_MAX, 200, 2, HOLDING_STATE_END, shared},
+        {0, SIZE_MAX, 1, 2, HOLDING_STATE_END, "2 owners"},
+        {1, SIZE_MAX, 200, 0, HOLDING_STATE_END, ""}, /* its instance is not the GPU */
+        {1, 0, 200, 1, HOLDING_STATE_END, "job 4711 of alice"},
+        {1, 0, 17, 1, HOLDING_STATE_END, "job 4711 of alice"},
+        {1, 0, 16, 1, HOLDING_STATE_END, "job 4711"},
+        {1, 0, 200, 1, HOLDING_UNMANAGED, "job 4711 of alice (unmanaged)"},
+        {1, 0, 200, 1, HOLDING_RESERVED, "job 4711 of alice (reserved)"},
+        {1, 1, 200, 0, HOLDING_STATE_END, ""},
+        {2, SIZE_MAX, 200, 0, HOLDING_STATE_END, ""},
+    };
+    (void)state;
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        CLEANUP(str_done) Str out = str_limited(4096);
+        Holding copy[ARRAY_LEN(holdings)];
+        Snapshot seen = snapshot;
+        size_t count = 99;
+
+        memcpy(copy, holdings, sizeof copy);
+        for (size_t k = 0; k < ARRAY_LEN(copy); k++)
+            copy[k].state = rows[i].state == HOLDING_STATE_END ? copy[k].state : rows[i].state;
+        seen.holdings = copy;
+        const Reading *instance = rows[i].instance == SIZE_MAX ? NULL : &instances[rows[i].instance];
+        const Holding *list = who_list(&seen, &gpus[rows[i].gpu], instance, &count);
+        assert_int_equal(count, rows[i].count);
+        assert_int_equal(list == NULL, count == 0);
+        str_add(&out, "held by ");
+        who_add_holders(list, count, rows[i].width, &out);
+        assert_string_equal(out.text + strlen("held by "), rows[i].text);
+    }
+}
+
 static void who_is_not_listed(void **state)
 {
     const Holding held = {.gpu = 2,
@@ -260,6 +302,7 @@ int main(void)
         cmocka_unit_test(the_table),
         cmocka_unit_test(sums_by_owner),
         cmocka_unit_test(the_json),
+        cmocka_unit_test(who_holds_it),
         cmocka_unit_test(who_is_not_listed),
         cmocka_unit_test(who_held_since),
         cmocka_unit_test(what_is_not_there),
