@@ -46,6 +46,25 @@ const Reading *node_find_instance(const NodeGpu *gpu, uint32_t gpu_instance, uin
     return NULL;
 }
 
+const char *node_unread_why(const NodeGpu *gpu)
+{
+    if (gpu->state == GPU_STARTING)
+        return "the driver has not answered for it yet";
+    if (gpu->state != GPU_UP)
+        return gpu->why[0] ? gpu->why : gpu_states[gpu->state].text;
+    return gpu->process_list.valid ? NULL : absences[gpu->process_list.absence].text;
+}
+
+const char *node_unnamed_why(const Node *node)
+{
+    if (node->driver_why[0])
+        return node->driver_why;
+    for (size_t i = 0; i < node->gpu_count; i++)
+        if (node->gpus[i].reading.device.index == DEVICE_NO_NUMBER && node->gpus[i].state != GPU_UP)
+            return node_unread_why(&node->gpus[i]);
+    return NULL;
+}
+
 const Activity *node_activity(const NodeGpu *gpu, const Reading *instance)
 {
     static const Activity unknown;

@@ -203,6 +203,10 @@ bool node_is_taken_out(const NodeGpu *gpu);
 
 /* The instance of the GPU with these numbers; NULL. */
 const Reading *node_find_instance(const NodeGpu *gpu, uint32_t gpu_instance, uint32_t compute_instance);
+/* Why it is not known which processes are on the GPU; NULL: it is known. */
+const char *node_unread_why(const NodeGpu *gpu);
+/* Why a GPU that was named may be there although it is not listed: the driver told the names of not all. NULL: no. */
+const char *node_unnamed_why(const Node *node);
 /* What the GPU does, or this instance of it (NULL: the GPU itself), and what takes its time: all zero where that is not
  * decided. Never NULL. */
 const Activity *node_activity(const NodeGpu *gpu, const Reading *instance);

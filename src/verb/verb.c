@@ -194,6 +194,10 @@ static int run_leaf(const Verb *verb, const char *before, int argc, char **argv)
         return verb_fail(&call, EXIT_USAGE);
     if (env < 0)
         return verb_failf(&call, EXIT_USAGE, "%s", of_env.text);
+    const char *near;
+    if (verb->no_args && call.args.len > 0 && verb_find(verb->subs, call.args.items, 1, &near))
+        return verb_failf(&call, EXIT_USAGE, "options stand behind '%s': %s %s [OPTION...]", call.args.items[0], call.path,
+                          call.args.items[0]);
     if (verb->no_args && call.args.len > 0)
         return verb_failf(&call, EXIT_USAGE, "takes no argument, got '%s'%s", call.args.items[0], verb->no_args);
     return verb_end(&call, verb->run(&call, options));

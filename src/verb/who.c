@@ -58,8 +58,9 @@ static int print_holdings(VerbCall *call, const WhoOptions *o, const Snapshot *s
     CLEANUP(str_done) Str out = str_limited(CONTROL_REPLY_MAX);
     WhoQuery query;
 
-    if (who_query_read(snapshot, o->by, o->gpu, &query, &call->err) < 0)
-        return verb_fail(call, EXIT_USAGE);
+    const int rc = who_query_read(snapshot, o->by, o->gpu, &query, &call->err);
+    if (rc < 0)
+        return verb_fail(call, rc == -EIO ? EXIT_UNKNOWN : EXIT_USAGE);
     if (o->json)
         who_json(snapshot, &query, &out);
     else
@@ -67,7 +68,7 @@ static int print_holdings(VerbCall *call, const WhoOptions *o, const Snapshot *s
     fwrite(out.text, 1, out.len, stdout);
     if (snapshot->node->gpu_count == 0 && snapshot->node->driver_why[0])
         return verb_failf(call, EXIT_UNKNOWN, "the driver does not answer: %s", snapshot->node->driver_why);
-    return EXIT_FINE;
+    return who_is_known(snapshot, &query) ? EXIT_FINE : EXIT_UNKNOWN;
 }
 
 /* --- since some time ---------------------------------------------------------------------------------------------- */
@@ -157,7 +158,7 @@ const Verb verb_who = {
                 "stoker who --gpu 3 --json | jq '.allocations[].owner'",
     .exit_codes = "0  it is shown\n"
                   "2  the command line is wrong, or there is no such GPU\n"
-                  "3  could not tell: neither an agent nor the driver answers",
+                  "3  could not tell: neither an agent nor the driver answers, or not for these GPUs",
     VERB_OPTS(who_opts, WhoOptions),
     .no_args = "",
     .run = who_run,

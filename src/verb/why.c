@@ -45,6 +45,16 @@ static const Snapshot *look_at_node(LocalNode *local, uint64_t for_ns)
     return seen;
 }
 
+/* Whether the driver answered for one of the GPUs at least. */
+static bool is_answered(const Node *node)
+{
+    bool any = node->gpu_count == 0;
+
+    for (size_t i = 0; i < node->gpu_count; i++)
+        any |= node->gpus[i].state != GPU_STARTING;
+    return any && !node->driver_why[0];
+}
+
 static int answer_alone(VerbCall *call, const WhyOptions *o, const char *name, Str *out)
 {
     CLEANUP(local_node_free_at) LocalNode *local = NULL;
@@ -64,7 +74,7 @@ static int answer_alone(VerbCall *call, const WhyOptions *o, const char *name, S
         why_text(seen, &ask, &style, out);
         str_addf(out, "\nWithout an agent: looked for %s. An agent knows the last minute at once.\n", span);
     }
-    return seen->node->driver_why[0] ? EXIT_UNKNOWN : EXIT_FINE;
+    return is_answered(seen->node) ? EXIT_FINE : EXIT_UNKNOWN;
 }
 
 static int why_run(VerbCall *call, const void *options)

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/cleanup.h"
 #include "base/duration.h"
@@ -77,7 +78,7 @@ static bool is_selected(const UsageGroup *group, const Device *gpu)
 
     snprintf(index, sizeof index, "%u", gpu->index);
     for (size_t i = 0; i < group->selected_count; i++)
-        if (strcmp(group->selected[i], index) == 0 || strcmp(group->selected[i], gpu->uuid) == 0 ||
+        if (strcmp(group->selected[i], index) == 0 || strcasecmp(group->selected[i], gpu->uuid) == 0 ||
             (gpu->has_pci && pci_parse(group->selected[i], &address) == 0 && pci_compare(address, gpu->pci) == 0))
             return true;
     return false;

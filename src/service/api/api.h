@@ -39,6 +39,8 @@ void api_gpus(const Snapshot *snapshot, Str *out);
 
 /* "owner":{...} of a holding. */
 void api_owner(const Owner *owner, Str *out);
+/* "instance":{"gpu_instance":7,"compute_instance":0} of a MIG instance; null of a whole GPU. */
+void api_instance(const Device *device, Str *out);
 /* One row of who holds what, as an element: {"gpu":0,"instance":null,"owner":{...},...} (docs/who.schema.json). */
 void api_holding(const Snapshot *snapshot, const Holding *holding, Str *out);
 

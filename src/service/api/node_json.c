@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/cleanup.h"
 #include "base/json.h"
@@ -371,15 +372,18 @@ static void add_workload(Str *out, const Workload *workload)
     json_close(out, '}');
 }
 
-static void add_instance(Str *out, const Holding *holding)
+void api_instance(const Device *device, Str *out)
 {
-    if (holding->gpu_instance == DEVICE_NO_NUMBER) {
+    if (device->gpu_instance == DEVICE_NO_NUMBER) {
         json_add_null(out, "instance");
         return;
     }
     json_open(out, "instance", '{');
-    json_add_u64(out, "gpu_instance", holding->gpu_instance);
-    json_add_u64(out, "compute_instance", holding->compute_instance);
+    json_add_u64(out, "gpu_instance", device->gpu_instance);
+    if (device->compute_instance == DEVICE_NO_NUMBER)
+        json_add_null(out, "compute_instance");
+    else
+        json_add_u64(out, "compute_instance", device->compute_instance);
     json_close(out, '}');
 }
 
@@ -393,7 +397,7 @@ void api_holding(const Snapshot *snapshot, const Holding *holding, Str *out)
     else
         json_add_u64(out, "gpu", gpu->index);
     json_add_text(out, "uuid", gpu->uuid[0] ? gpu->uuid : NULL);
-    add_instance(out, holding);
+    api_instance(&(Device){.gpu_instance = holding->gpu_instance, .compute_instance = holding->compute_instance}, out);
     api_owner(&holding->owner, out);
     add_workload(out, &holding->workload);
     json_add_text(out, "state", holding_states[holding->state].key);
@@ -603,7 +607,7 @@ void api_tick(const Node *node, Str *out)
 
 static bool is_device(const Device *device, const char *id, const PciAddress *pci, bool is_pci)
 {
-    if (device->uuid[0] && strcmp(device->uuid, id) == 0)
+    if (device->uuid[0] && strcasecmp(device->uuid, id) == 0)
         return true;
     return is_pci && device->kind == DEVICE_GPU && device->has_pci && pci_compare(device->pci, *pci) == 0;
 }

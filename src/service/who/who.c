@@ -38,6 +38,9 @@ int who_query_read(const Snapshot *snapshot, const char *by, const char *gpu, Wh
         return err_set(err, -EINVAL, "by: user, job, pod, namespace, account or container");
     query.by = (OwnerKey)number;
     const Reading *reading = gpu && snapshot->node ? api_find(snapshot->node, gpu, &query.gpu) : NULL;
+    const char *unnamed = gpu && snapshot->node && !reading ? node_unnamed_why(snapshot->node) : NULL;
+    if (unnamed)
+        return err_set(err, -EIO, "no GPU '%.100s' is known, and the GPUs cannot be read: %s", gpu, unnamed);
     if (gpu && !reading)
         return err_set(err, -ENOENT,
                        "there is no GPU or MIG device '%.100s'; an index, a UUID or a PCI address names one", gpu);
@@ -306,14 +309,16 @@ static bool is_held(const Snapshot *snapshot, size_t gpu, const Reading *instanc
     return false;
 }
 
-/* "Nobody holds GPU 4, 5 (idle held), 6 MIG 9/0." The word is said where it is not "free". */
-static void print_unheld(const Snapshot *snapshot, const WhoQuery *query, Str *out)
+/* The devices without a known holder: "Nobody holds GPU 4, 5 (idle held), 6 MIG 9/0", the word where it is not "free".
+ * Of a GPU whose processes are not known: "Not known who holds GPU 7 (the driver does not answer for it)". */
+static void print_unheld(const Snapshot *snapshot, const WhoQuery *query, bool unread, Str *out)
 {
     const Node *node = snapshot->node;
     bool any = false;
 
     for (size_t i = 0; i < node->gpu_count; i++) {
         const NodeGpu *gpu = &node->gpus[i];
+        const char *why = node_unread_why(gpu);
 
         for (size_t k = 0; (!query->gpu || query->gpu == gpu) && k < (gpu->instance_count ? gpu->instance_count : 1);
              k++) {
@@ -321,16 +326,28 @@ static void print_unheld(const Snapshot *snapshot, const WhoQuery *query, Str *o
             const ActivityWord word = node_activity(gpu, instance)->word;
             char name[CELL_CAP];
 
-            if (is_held(snapshot, i, instance) || (query->instance && query->instance != instance))
+            if (unread != (why != NULL) || is_held(snapshot, i, instance) ||
+                (query->instance && query->instance != instance))
                 continue;
             name_device(&gpu->reading.device, instance ? &instance->device : NULL, name);
-            str_addf(out, "%s %s", any ? "," : "Nobody holds GPU", name);
-            if (word != ACTIVITY_FREE)
-                str_addf(out, " (%s)", activity_words[word].key);
+            str_addf(out, "%s %s", any ? "," : unread ? "Not known who holds GPU" : "Nobody holds GPU", name);
+            if (unread || word != ACTIVITY_FREE)
+                str_addf(out, " (%s)", unread ? why : activity_words[word].key);
             any = true;
         }
     }
     str_add(out, any ? "\n" : "");
+}
+
+bool who_is_known(const Snapshot *snapshot, const WhoQuery *query)
+{
+    const Node *node = snapshot->node;
+    bool any = node->gpu_count == 0 && !node->driver_why[0];
+
+    for (size_t i = 0; i < node->gpu_count && !any; i++)
+        any = (!query->gpu || query->gpu == &node->gpus[i]) &&
+              (!node_unread_why(&node->gpus[i]) || is_held(snapshot, i, NULL));
+    return any;
 }
 
 void who_text(const Snapshot *snapshot, const WhoQuery *query, Str *out)
@@ -341,7 +358,8 @@ void who_text(const Snapshot *snapshot, const WhoQuery *query, Str *out)
         count += is_asked_for(snapshot, query, &snapshot->holdings[i]);
     if (count > 0)
         (query->by == OWNER_KEY_END ? print_holdings : print_sums)(snapshot, query, out);
-    print_unheld(snapshot, query, out);
+    print_unheld(snapshot, query, false, out);
+    print_unheld(snapshot, query, true, out);
     if (snapshot->holders_why && snapshot->holders_why[0])
         str_addf(out,
                  "A GPU is held without a process that the driver lists, and not all others could be looked at: %s\n",
@@ -373,6 +391,36 @@ static void add_sums(const Snapshot *snapshot, const WhoQuery *query, Str *out)
     vec_done(&sums);
 }
 
+/* GPUs whose processes are not known, held or not. Missing where there is none. */
+static void add_unread(const Snapshot *snapshot, const WhoQuery *query, Str *out)
+{
+    const Node *node = snapshot->node;
+    bool any = false;
+
+    for (size_t i = 0; i < node->gpu_count; i++) {
+        const Device *device = &node->gpus[i].reading.device;
+        const char *why = node_unread_why(&node->gpus[i]);
+        char pci[PCI_TEXT_CAP];
+
+        if (!why || (query->gpu && query->gpu != &node->gpus[i]))
+            continue;
+        if (!any)
+            json_open(out, "not_known", '[');
+        any = true;
+        json_open(out, NULL, '{');
+        if (device->index == DEVICE_NO_NUMBER)
+            json_add_null(out, "gpu");
+        else
+            json_add_u64(out, "gpu", device->index);
+        json_add_text(out, "uuid", device->uuid[0] ? device->uuid : NULL);
+        json_add_text(out, "pci", device->has_pci ? pci_format(device->pci, PCI_FORM_NVML, pci) : NULL);
+        json_add_text(out, "reason", why);
+        json_close(out, '}');
+    }
+    if (any)
+        json_close(out, ']');
+}
+
 void who_json(const Snapshot *snapshot, const WhoQuery *query, Str *out)
 {
     json_open(out, NULL, '{');
@@ -383,6 +431,7 @@ void who_json(const Snapshot *snapshot, const WhoQuery *query, Str *out)
         if (is_asked_for(snapshot, query, &snapshot->holdings[i]))
             api_holding(snapshot, &snapshot->holdings[i], out);
     json_close(out, ']');
+    add_unread(snapshot, query, out);
     if (snapshot->holders_why && snapshot->holders_why[0])
         json_add_text(out, "unlisted_why", snapshot->holders_why);
     json_open(out, "jobs", '[');

@@ -20,7 +20,7 @@ typedef struct WhoQuery {
 } WhoQuery;
 
 /* `by`: a key; `gpu`: an index, a UUID (of a MIG device too) or a PCI address; NULL where not given. -EINVAL with what
- * is allowed, -ENOENT for a GPU that there is not. */
+ * is allowed, -ENOENT for a GPU that there is not, -EIO where that is not known as GPUs cannot be read. */
 int who_query_read(const Snapshot *snapshot, const char *by, const char *gpu, WhoQuery *ret, Err *err);
 
 /* What is held of a GPU, or of this instance of it (NULL: the GPU itself, not its instances): *ret_count holdings. */
@@ -28,6 +28,9 @@ const Holding *who_list(const Snapshot *snapshot, const NodeGpu *gpu, const Read
 /* All of them, as many as fit into `width` columns: "job 4711 of alice"; where that is too long "job 4711", of several
  * "2 owners". Nothing where there is none. */
 void who_add_holders(const Holding *list, size_t count, size_t width, Str *out);
+
+/* Whether it is known of at least one of the GPUs that are asked for who holds it. */
+bool who_is_known(const Snapshot *snapshot, const WhoQuery *query);
 
 void who_text(const Snapshot *snapshot, const WhoQuery *query, Str *out);
 /* {"time":...,"node":...,"allocations":[...]}, with `by` {...,"by":...,"owners":[...]} too; ended by a newline. */

@@ -82,6 +82,7 @@ int why_find_subject(const Snapshot *seen, const char *name, WhyAsk *ret, Err *e
     WhyAsk ask = {0};
     const Reading *reading;
     uint64_t pid = 0;
+    const char *unread = seen->node->driver_why[0] ? seen->node->driver_why : NULL;
 
     *ret = ask;
     if (!name || !name[0])
@@ -106,6 +107,10 @@ int why_find_subject(const Snapshot *seen, const char *name, WhyAsk *ret, Err *e
         *ret = ask;
         return 0;
     }
+    for (size_t i = 0; i < seen->node->gpu_count && !unread; i++)
+        unread = node_unread_why(&seen->node->gpus[i]);
+    if (unread)
+        return err_set(err, -EIO, "'%.100s' is not found, and not all GPUs can be read: %s", name, unread);
     return err_set(
         err, -ENOENT,
         "there is no GPU '%.100s', no process on a GPU with this pid and none of a job, pod or container of this "
@@ -245,7 +250,6 @@ static void add_row(const Snapshot *seen, const WhyAsk *ask, const Row *row, Str
 {
     static const WhyVerdict unknown = {.share = NAN, .text = "not decided yet"};
     const Device *device = &row->gpu->reading.device;
-    char instance[WHY_NAME_CAP];
 
     json_open(out, NULL, '{');
     if (device->index != DEVICE_NO_NUMBER)
@@ -253,7 +257,7 @@ static void add_row(const Snapshot *seen, const WhyAsk *ask, const Row *row, Str
     else
         json_add_null(out, "gpu");
     json_add_text(out, "uuid", row->instance ? row->instance->device.uuid : device->uuid);
-    json_add_text(out, "instance", row->instance ? name_instance(row->instance, instance) : NULL);
+    api_instance(row->instance ? &row->instance->device : &(Device){.gpu_instance = DEVICE_NO_NUMBER}, out);
     json_add_text(out, "model", device->name);
     json_add_text(out, "activity", activity_words[row->activity->word].key);
     json_add_text(out, "activity_cause",

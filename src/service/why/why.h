@@ -20,7 +20,8 @@ typedef struct WhyAsk {
 } WhyAsk;
 
 /* `name`: an index, UUID or PCI address of a GPU, else the pid of a process on one, else a job's number, with its step
- * or without, a pod or a container; NULL or "" is everything. -ENOENT with what there is. */
+ * or without, a pod or a container; NULL or "" is everything. -ENOENT with what there is, -EIO
+ * where it may be there, as a GPU cannot be read. */
 int why_find_subject(const Snapshot *seen, const char *name, WhyAsk *ret, Err *err);
 
 /* {"node":...,"time":...,"gpus":[...]}, ended by a newline; docs/why.schema.json describes it. */

@@ -148,8 +148,9 @@ static void make_who(Agent *agent, const HttpRequest *request, const char *part 
     WhoQuery query;
     Err err;
 
-    if (who_query_read(&snapshot, http_query(request, "by"), http_query(request, "gpu"), &query, &err) < 0)
-        write_problem(reply, 400, err.text);
+    const int rc = who_query_read(&snapshot, http_query(request, "by"), http_query(request, "gpu"), &query, &err);
+    if (rc < 0)
+        write_problem(reply, rc == -EIO ? 503 : 400, err.text);
     else
         who_json(&snapshot, &query, &reply->text);
 }
@@ -161,8 +162,9 @@ static void make_why(Agent *agent, const HttpRequest *request, const char *part 
     WhyAsk ask;
     Err err;
 
-    if (why_find_subject(&snapshot, http_query(request, "of"), &ask, &err) < 0)
-        write_problem(reply, 404, err.text);
+    const int rc = why_find_subject(&snapshot, http_query(request, "of"), &ask, &err);
+    if (rc < 0)
+        write_problem(reply, rc == -EIO ? 503 : 404, err.text);
     else
         why_json(&snapshot, &ask, &reply->text);
 }

@@ -82,6 +82,19 @@ def test_processes_alone(node, make_agent, stoker):
     until(lambda: names(alone()) == names(kinds(found)), lambda: str(alone()))
 
 
+def test_nobody_is_named_where_the_driver_hangs(node, stoker):
+    node.inject("hang", "all")
+    ask = lambda *words: subprocess.run([stoker, *words, "--alone"], env=node.env, capture_output=True, text=True, timeout=120, check=False)
+    text, told, one = ask("who"), ask("who", "--json"), ask("who", "--gpu", "0")
+    assert text.returncode == told.returncode == one.returncode == 3, (text, told, one)
+    assert text.stdout.count("Not known who holds GPU") == 1 and "Nobody" not in text.stdout
+    assert rows(told.stdout) == {} and [g["gpu"] for g in json.loads(told.stdout)["not_known"]] == [None] * 6
+    assert all(g["reason"] and g["pci"] for g in json.loads(told.stdout)["not_known"])
+    assert "the GPUs cannot be read: " in one.stderr and not one.stdout
+    why = ask("why", "0", "--for", "2s")
+    assert why.returncode == 3 and "'0' is not found, and not all GPUs can be read: " in why.stderr
+
+
 def test_with_a_kubelet_and_job_files(node, make_agent, tmp_path, tmp_path_factory):
     """Who was given a GPU and does not run there, and who runs on one without having been given it."""
     kubelet = pytest.importorskip("kubelet", reason="the kubelet's stand-in needs python3-grpcio")

@@ -158,6 +158,7 @@ def test_completion_names_its_shells(run):
     (["sim", "run", "--enter", "default"], "--enter needs a command"),
     (["sim", "show", "default", "other"], "at most one scenario"),
     (["sim", "show", "defualt"], "did you mean 'default'"),
+    (["jobs", "--control", "x", "show", "4711"], "options stand behind 'show': stoker jobs show [OPTION...]"),
     (["sim", "env"], "takes one scenario"),
     (["version", "3"], "takes no argument"),
 ])

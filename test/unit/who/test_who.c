@@ -66,6 +66,8 @@ static int open_node(void **state)
     for (uint32_t i = 0; i < 3; i++) {
         reading_init(&gpus[i].reading, DEVICE_GPU);
         gpus[i].reading.device.index = i;
+        gpus[i].state = GPU_UP;
+        sample_set_int64(&gpus[i].process_list, 1, 0);
         snprintf(gpus[i].reading.device.uuid, DEVICE_UUID_CAP, "GPU-%u", i);
     }
     gpus[0].activity.word = ACTIVITY_WORKING;
@@ -103,7 +105,7 @@ static void the_table(void **state)
            "0          reserved   idle held   25 %  sampled         -          0  pod serving/chat-1, main\n"
            "1 MIG 7/0  idle_held  idle held  100 %  mig      5.00 GiB          1  job 4711 of alice, pretrain\n"
            "Nobody holds GPU 1 MIG 8/0 (idle held), 2\n");
-    expect(NULL, "MIG-0", who_text,
+    expect(NULL, "mig-0", who_text, /* in any case of letters */
            "GPU        STATE      ACTIVITY   SHARE  BY     MEMORY  PROCESSES  OWNER\n"
            "1 MIG 7/0  idle_held  idle held  100 %  mig  5.00 GiB          1  job 4711 of alice, pretrain\n");
     expect(NULL, "2", who_text, "Nobody holds GPU 2\n");
@@ -209,6 +211,38 @@ static void who_is_not_listed(void **state)
     assert_non_null(strstr(out.text, "\"unlisted_why\":\"that needs root\""));
 }
 
+/* Nobody is said to be on a GPU whose processes are not known. */
+static void what_is_not_known(void **state)
+{
+    const WhoQuery all = {.by = OWNER_KEY_END}, one = {.by = OWNER_KEY_END, .gpu = &gpus[2]};
+    const Snapshot seen = {.node = &node};
+    CLEANUP(str_done) Str out = str_limited(65536);
+    WhoQuery query;
+    Err err = {0};
+
+    (void)state;
+    assert_true(who_is_known(&seen, &all) && who_is_known(&seen, &one));
+    gpus[2].state = GPU_HUNG;
+    sample_set_absent(&gpus[0].process_list, 1, ABSENCE_NO_PERMISSION);
+    who_text(&seen, &all, &out);
+    assert_string_equal(out.text, "Nobody holds GPU 1 MIG 7/0 (idle held), 1 MIG 8/0 (idle held)\n"
+                                  "Not known who holds GPU 0 (more permissions are needed), 2 (the driver does not "
+                                  "answer for it)\n");
+    str_clear(&out);
+    who_json(&seen, &one, &out);
+    assert_non_null(strstr(out.text, "\"not_known\":[{\"gpu\":2,\"uuid\":\"GPU-2\",\"pci\":null,\"reason\":\"the "
+                                     "driver does not answer for it\"}]"));
+    assert_true(who_is_known(&seen, &all) && !who_is_known(&seen, &one));
+    assert_int_equal(who_query_read(&seen, NULL, "9", &query, &err), -ENOENT); /* each tells its name */
+    gpus[2].reading.device.index = DEVICE_NO_NUMBER;
+    assert_int_equal(who_query_read(&seen, NULL, "2", &query, &err), -EIO);
+    assert_non_null(strstr(err.text, "cannot be read: the driver does not answer for it"));
+    gpus[2].state = GPU_STARTING;
+    assert_int_equal(who_query_read(&seen, NULL, "2", &query, &err), -EIO);
+    assert_non_null(strstr(err.text, "the driver has not answered for it yet"));
+    open_node(state);
+}
+
 static void what_is_not_there(void **state)
 {
     WhoQuery query = {.by = OWNER_BY_POD};
@@ -305,6 +339,7 @@ int main(void)
         cmocka_unit_test(who_holds_it),
         cmocka_unit_test(who_is_not_listed),
         cmocka_unit_test(who_held_since),
+        cmocka_unit_test(what_is_not_known),
         cmocka_unit_test(what_is_not_there),
     };
 

@@ -50,6 +50,7 @@ static int set_up(void **state)
         snprintf(gpus[i].reading.device.uuid, DEVICE_UUID_CAP, "GPU-%u", i);
         snprintf(gpus[i].reading.device.name, sizeof gpus[i].reading.device.name, "NVIDIA H100");
         gpus[i].state = GPU_UP;
+        sample_set_int64(&gpus[i].process_list, 1, 0);
         gpus[i].processes = on_gpu[i];
         gpus[i].verdicts = &verdicts[i];
     }
@@ -123,6 +124,7 @@ static void a_name_is_a_device_a_pid_or_work(void **state)
         {"", -1, -1, 0, ""},
         {"1", 1, -1, 0, ""},
         {"GPU-2", 2, -1, 0, ""},
+        {"gpu-2", 2, -1, 0, ""},
         {"MIG-1", 2, 1, 0, ""},
         {"103", -1, -1, 103, ""},
         {"4711", -1, -1, 0, "4711"},
@@ -149,6 +151,24 @@ static void a_name_is_a_device_a_pid_or_work(void **state)
             fail_msg("'%s' was found", nobody[i]);
         assert_true(!ask.gpu && !ask.pid && !ask.job[0]);
     }
+}
+
+/* That there is none of this name is a claim, which takes readings of all. */
+static void a_name_is_not_known_where_a_gpu_cannot_be_read(void **state)
+{
+    WhyAsk ask;
+    Err err;
+
+    (void)state;
+    gpus[3].state = GPU_STARTING;
+    assert_int_equal(why_find_subject(&snapshot, "0", &ask, &err), 0);
+    assert_int_equal(why_find_subject(&snapshot, "471", &ask, &err), -EIO);
+    assert_string_equal(err.text,
+                        "'471' is not found, and not all GPUs can be read: the driver has not answered for it yet");
+    node.gpu_count = 0;
+    snprintf(node.driver_why, sizeof node.driver_why, "no driver is loaded");
+    assert_int_equal(why_find_subject(&snapshot, "0", &ask, &err), -EIO);
+    assert_non_null(strstr(err.text, "no driver is loaded"));
 }
 
 /* The devices that are shown for a name, as "0 1 2/7/0". */
@@ -178,11 +198,16 @@ static void the_devices_of_a_name_are_shown(void **state)
         assert_non_null(whole);
         json_array_foreach(json_object_get(whole, "gpus"), at, one)
         {
-            const char *instance = json_string_value(json_object_get(one, "instance"));
+            const json_t *instance = json_object_get(one, "instance");
+            char text[32] = "";
 
-            len += (size_t)snprintf(shown + len, sizeof shown - len, "%" JSON_INTEGER_FORMAT "%s%s ",
-                                    json_integer_value(json_object_get(one, "gpu")), instance ? "/" : "",
-                                    instance ? instance : "");
+            assert_non_null(instance);
+            if (!json_is_null(instance))
+                snprintf(text, sizeof text, "/%" JSON_INTEGER_FORMAT "/%" JSON_INTEGER_FORMAT,
+                         json_integer_value(json_object_get(instance, "gpu_instance")),
+                         json_integer_value(json_object_get(instance, "compute_instance")));
+            len += (size_t)snprintf(shown + len, sizeof shown - len, "%" JSON_INTEGER_FORMAT "%s ",
+                                    json_integer_value(json_object_get(one, "gpu")), text);
             processes = json_array_size(json_object_get(one, "processes"));
         }
         assert_string_equal(shown, asked[i].shown);
@@ -434,6 +459,7 @@ int main(void)
 #define TEST(test) cmocka_unit_test_setup(test, set_up)
     static const struct CMUnitTest tests[] = {
         TEST(a_name_is_a_device_a_pid_or_work),
+        TEST(a_name_is_not_known_where_a_gpu_cannot_be_read),
         TEST(the_devices_of_a_name_are_shown),
         TEST(the_json_holds_all_that_is_known),
         TEST(numbers_have_their_units),
