@@ -27,7 +27,7 @@ enum {
 
 static bool find_unknown(const WhyCase *c, WhyVerdict *v)
 {
-    v->confidence = WHY_HIGH;
+    v->confidence = WHY_LOW;
     why_write_text(v, "not known what it does%s%s", c->activity->text[0] ? ": " : "", c->activity->text);
     return true;
 }
