@@ -37,6 +37,10 @@ enum {
     CLOCK_REASON_HW_HEAT = 0x40,
     CLOCK_REASON_POWER_BRAKE = 0x80,
     CLOCK_REASON_DISPLAY = 0x100,
+    /* Heat: a hardware slowdown that is no brake is heat too. */
+    CLOCK_REASONS_HEAT = CLOCK_REASON_SW_HEAT | CLOCK_REASON_HW_HEAT | CLOCK_REASON_HW_SLOWDOWN,
+    /* What "throttled" means in the ledger and in reports. A power cap is the board's rating, not a fault. */
+    CLOCK_REASONS_THROTTLED = CLOCK_REASONS_HEAT | CLOCK_REASON_POWER_BRAKE,
 };
 
 typedef enum MetricId {

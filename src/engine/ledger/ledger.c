@@ -21,9 +21,7 @@
 #define LEARN_NS (2 * NS_PER_S) /* and two ticks: whose a new process is is known by then */
 #define MIB 1048576.0
 
-/* Bits of nvmlClocksEventReason*: HW slowdown, SW thermal, HW thermal, HW power brake (nvml.h). A power cap is the
- * board's rating, not a fault. */
-enum { THROTTLE_BITS = 0x08 | 0x20 | 0x40 | 0x80, IDLE_WEIGHT = 16 };
+enum { IDLE_WEIGHT = 16 };
 
 enum { LATE_ROWS = 64 }; /* of a GPU: rows that are over, and wait until they can be kept */
 
@@ -241,7 +239,7 @@ static void measure_part(const Tick *t, const Part *part, LedgerQuality quality,
         add[LEDGER_TENSOR_NS] = scale_ns(part->ns, tensor);
     if (is_idle(part))
         add[LEDGER_IDLE_NS] = part->ns;
-    if (sample_int64(&t->gpu->reading.sample[METRIC_CLOCKS_EVENT_REASONS], &reasons) && (reasons & THROTTLE_BITS))
+    if (sample_int64(&t->gpu->reading.sample[METRIC_CLOCKS_EVENT_REASONS], &reasons) && (reasons & CLOCK_REASONS_THROTTLED))
         add[LEDGER_THROTTLED_NS] = part->ns;
     add[LEDGER_MEMORY_BYTE_S] = (uint64_t)llround(find_memory(part) * ((double)t->dt_ns / NS_PER_S));
 }

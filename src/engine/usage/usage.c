@@ -235,6 +235,7 @@ static void count_energy(UsageDevice *d, const Reading *gpu, double tick_s)
 static void count_throttling(UsageDevice *d, const Reading *gpu, double tick_s)
 {
     double by[USAGE_THROTTLE_END] = {0}, any = 0, bits = NAN;
+    bool counted = false;
 
     (void)sample_double(&gpu->sample[METRIC_CLOCKS_EVENT_REASONS], &bits);
     for (size_t i = 0; i < USAGE_COUNTERS; i++) {
@@ -243,6 +244,7 @@ static void count_throttling(UsageDevice *d, const Reading *gpu, double tick_s)
         if (sample_double(&gpu->sample[held_down[i].counter], &now_ns)) {
             part = now_ns >= d->throttle_ns[i] ? fmin((now_ns - d->throttle_ns[i]) / 1e9, tick_s) : (double)NAN;
             d->throttle_ns[i] = now_ns;
+            counted = true;
         } else if (isfinite(bits)) {
             part = (uint64_t)bits & held_down[i].bit ? tick_s : 0;
         }
@@ -250,8 +252,11 @@ static void count_throttling(UsageDevice *d, const Reading *gpu, double tick_s)
             continue;
         d->throttle_known = true;
         by[held_down[i].throttle] = fmax(by[held_down[i].throttle], part);
-        any = fmax(any, part);
+        if (held_down[i].bit & CLOCK_REASONS_THROTTLED)
+            any = fmax(any, part);
     }
+    if (!counted && d->now.held && isfinite(bits) && (uint64_t)bits & CLOCK_REASON_HW_SLOWDOWN)
+        any = tick_s; /* of no kind that is told */
     for (UsageThrottle t = 0; t < USAGE_THROTTLE_END; t++)
         d->throttle_s[t] += by[t];
     d->throttled_s += any;
@@ -298,13 +303,15 @@ void usage_device_update(UsageDevice *d, const NodeGpu *gpu, const Reading *inst
         d->share_s += d->now.share * tick_s;
         d->processes = d->now.processes > d->processes ? d->now.processes : d->processes;
     }
-    if (gpu->state != GPU_UP) {
-        d->gap_s += d->now.held ? tick_s : 0;
-        return;
-    }
     if (instance) {
         activity = gpu->instance_activity ? &gpu->instance_activity[instance - gpu->instances] : NULL;
         why = gpu->instance_verdicts ? &gpu->instance_verdicts[instance - gpu->instances] : NULL;
+    }
+    if (gpu->state != GPU_UP) {
+        d->gap_s += d->now.held ? tick_s : 0;
+        if (d->now.held && activity && activity->word == ACTIVITY_UNUSABLE)
+            count_activity(d, activity, why, tick_s);
+        return;
     }
     if (d->now.held && activity)
         count_activity(d, activity, why, tick_s);

@@ -21,7 +21,7 @@ enum {
     USAGE_VERDICTS_MAX = ACTIVITY_END * WHY_END,
 };
 
-/* WORD(id, key, text): what held the clocks down. */
+/* WORD(id, key, text): what held the clocks down. The power limit is the board's rating: that is not throttled. */
 #define USAGE_THROTTLE_TABLE(WORD)                                                                                     \
     WORD(USAGE_THROTTLE_POWER, "power", "power limit")                                                                 \
     WORD(USAGE_THROTTLE_THERMAL, "thermal", "temperature")                                                             \
@@ -75,7 +75,7 @@ typedef struct UsageDevice {
     double verdict_s[ACTIVITY_END][WHY_END][WHY_CONFIDENCE_END]; /* by the first verdict of engine/why at each tick */
     double energy_j;                                             /* the group's part */
     UsageEnergy energy_basis;
-    double throttled_s, throttle_s[USAGE_THROTTLE_END]; /* by any of them; each */
+    double throttled_s, throttle_s[USAGE_THROTTLE_END]; /* by CLOCK_REASONS_THROTTLED; each */
     bool throttle_known;
     double temperature_max_c;                       /* NaN: not known */
     double memory_before_bytes, memory_total_bytes; /* in use when the group came; NaN: not known */

@@ -9,9 +9,6 @@
 
 #include "base/cleanup.h"
 
-/* A hardware slowdown that is no brake is heat. */
-enum { REASON_HEAT = CLOCK_REASON_SW_HEAT | CLOCK_REASON_HW_HEAT | CLOCK_REASON_HW_SLOWDOWN };
-
 /* Share of the known seconds with one of these bits, and the mean clock in them. */
 static double share_of_reasons(const WhyCase *c, uint64_t bits, double *ret_clock)
 {
@@ -35,7 +32,7 @@ static double share_of_reasons(const WhyCase *c, uint64_t bits, double *ret_cloc
 bool why_find_throttle(const WhyCase *c, WhyVerdict *v)
 {
     double clock, heat_clock, brake_clock, cap_clock;
-    const double heat = share_of_reasons(c, REASON_HEAT, &heat_clock);
+    const double heat = share_of_reasons(c, CLOCK_REASONS_HEAT, &heat_clock);
     const double brake = share_of_reasons(c, CLOCK_REASON_POWER_BRAKE, &brake_clock);
     const double cap = share_of_reasons(c, CLOCK_REASON_POWER_CAP, &cap_clock), lowered = c->in->limit_share;
     const char *what;

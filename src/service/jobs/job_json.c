@@ -195,8 +195,10 @@ static void convert_throttling(const Fields *f, UsageDevice *d)
     convert_real(f, "throttled_s", &any);
     const Fields own = open_member(f, "throttled_by_s");
     for (UsageThrottle t = 0; t < USAGE_THROTTLE_END; t++)
-        convert_real(&own, usage_throttles[t].key, &d->throttle_s[t]);
+        if (t != USAGE_THROTTLE_POWER)
+            convert_real(&own, usage_throttles[t].key, &d->throttle_s[t]);
     close_part(f, '}');
+    convert_real(f, "power_limit_s", &d->throttle_s[USAGE_THROTTLE_POWER]);
     d->throttle_known = isfinite(any);
     d->throttled_s = d->throttle_known ? any : 0;
 }

@@ -238,15 +238,13 @@ static void note_balance(const JobReport *r, JobNotes *notes)
              names[0], 100 * find_work(least), names[1], 100 * find_work(most));
 }
 
-/* A power limit is the board's rating, no fault. */
 static void note_throttling(const JobReport *r, JobNotes *notes)
 {
     double throttled = 0, held = 0;
 
     for (size_t i = 0; i < r->devices.len; i++)
         if (r->devices.at[i].throttle_known) {
-            throttled +=
-                r->devices.at[i].throttle_s[USAGE_THROTTLE_THERMAL] + r->devices.at[i].throttle_s[USAGE_THROTTLE_BRAKE];
+            throttled += r->devices.at[i].throttled_s;
             held += r->devices.at[i].held_s;
         }
     if (held > 0 && throttled / held >= worth_saying)

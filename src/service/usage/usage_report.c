@@ -224,14 +224,22 @@ static void add_power(const UsageDevice *d, bool utf8, Str *out)
 
 static void add_throttling(const UsageDevice *d, Str *out)
 {
-    if (!d->throttle_known || d->throttled_s / d->held_s < worth_saying)
+    const double limited_s = d->throttle_s[USAGE_THROTTLE_POWER];
+
+    if (!d->throttle_known)
         return;
-    add_line(out, "throttled");
-    str_addf(out, "%.0f %% of the time", 100 * d->throttled_s / d->held_s);
-    for (UsageThrottle t = 0; t < USAGE_THROTTLE_END; t++)
-        if (d->throttle_s[t] / d->held_s >= worth_saying)
-            str_addf(out, ", %s %.0f %%", usage_throttles[t].text, 100 * d->throttle_s[t] / d->held_s);
-    str_addc(out, '\n');
+    if (d->throttled_s / d->held_s >= worth_saying) {
+        add_line(out, "throttled");
+        str_addf(out, "%.0f %% of the time", 100 * d->throttled_s / d->held_s);
+        for (UsageThrottle t = 0; t < USAGE_THROTTLE_END; t++)
+            if (t != USAGE_THROTTLE_POWER && d->throttle_s[t] / d->held_s >= worth_saying)
+                str_addf(out, ", %s %.0f %%", usage_throttles[t].text, 100 * d->throttle_s[t] / d->held_s);
+        str_addc(out, '\n');
+    }
+    if (limited_s / d->held_s >= worth_saying) {
+        add_line(out, "at limit");
+        str_addf(out, "%.0f %% of the time at its power limit\n", 100 * limited_s / d->held_s);
+    }
 }
 
 static void add_trouble(const UsageDevice *d, Str *out)
@@ -356,8 +364,10 @@ static void add_throttle_json(const UsageDevice *d, Str *out)
                     d->throttle_known && d->held_s > 0 ? d->throttled_s / d->held_s : (double)NAN);
     json_open(out, "throttled_s", '{');
     for (UsageThrottle t = 0; t < USAGE_THROTTLE_END; t++)
-        json_add_double(out, usage_throttles[t].key, d->throttle_known ? d->throttle_s[t] : (double)NAN);
+        if (t != USAGE_THROTTLE_POWER)
+            json_add_double(out, usage_throttles[t].key, d->throttle_known ? d->throttle_s[t] : (double)NAN);
     json_close(out, '}');
+    json_add_double(out, "power_limit_s", d->throttle_known ? d->throttle_s[USAGE_THROTTLE_POWER] : (double)NAN);
 }
 
 static void add_attribution_json(const UsageDevice *d, Str *out)

@@ -272,6 +272,22 @@ def test_an_xid_meanwhile_is_in_the_report(run_on):
     assert "'stoker xid 31'" in run.err
 
 
+def test_a_gpu_that_is_lost_meanwhile_is_unusable(run_on):
+    """By its incident, as everywhere, and not only a gap."""
+    run = run_on(f"{ON_GPU % (0, 0)}; {WAIT}")
+    run.on_gpu()
+    run_on.node.inject("xid", "79", "gpu=0")
+    lost = lambda: [g for line in run.lines() for g in line["gpus"] if g["activity"] == "unusable"]
+    until(lambda: len(lost()) >= 3, lambda: str(run.lines()[-3:]))
+    assert {(g["gpu"], g["cause"]) for g in lost()} == {(0, "unusable")}
+    report = run.go()
+    follows_schema(report)
+    verdict = next(v for v in report["verdicts"] if v["cause"] == "unusable")
+    assert verdict["gpu"] == 0 and verdict["activity"] == "unusable" and verdict["seconds"] > 0, report["verdicts"]
+    assert report["gpus"][0]["gap_s"] > 0 and report["problems"], report
+    assert "unusable" in run.err and "Problem: " in run.err
+
+
 @pytest.mark.parametrize("words, code", [("exit 0", 0), ("exit 255", 255), ("kill -9 $$", 137), ("kill -TERM $$", 143)])
 def test_the_exit_status_is_the_commands(run_on, words, code):
     run = run_on(words)

@@ -287,12 +287,13 @@ static void test_throttling_by_counters_and_by_bits(void **state)
     tick(1, 1);
     assert_near(d->throttle_s[USAGE_THROTTLE_POWER], 0.5, 1e-6);
     assert_near(d->throttle_s[USAGE_THROTTLE_THERMAL], 0.25, 1e-6);
-    assert_near(d->throttled_s, 0.5, 1e-6); /* at the same time, as far as is known */
+    assert_near(d->throttled_s, 0.25, 1e-6); /* the power limit is the board's rating */
     set_value(&gpu.reading, METRIC_CLOCKS_EVENT_REASON_SW_POWER_CAP_NS, 99e9); /* more than the tick is the tick */
     sample_set_int64(&gpu.reading.sample[METRIC_CLOCKS_EVENT_REASONS], node.time_ns, 0x80);
     tick(1, 1);
     assert_near(d->throttle_s[USAGE_THROTTLE_POWER], 1.5, 1e-6);
     assert_near(d->throttle_s[USAGE_THROTTLE_BRAKE], 1, 1e-6); /* has no counter here */
+    assert_near(d->throttled_s, 1.25, 1e-6);
 }
 
 static void test_gaps(void **state)
@@ -310,14 +311,23 @@ static void test_gaps(void **state)
     assert_near(d->held_s, 3, 1e-6); /* where it was, as nobody says otherwise */
     assert_near(d->gap_s, 2, 1e-6);
     assert_near(d->energy_j, 100, 1e-6);
+    assert_near(d->activity_s[ACTIVITY_UNUSABLE][0], 0, 0);
+    gpu.activity.word = ACTIVITY_UNUSABLE; /* an incident says so */
+    gpu.verdicts = &(Why){.count = 1, .verdicts = {{.cause = WHY_UNUSABLE, .confidence = WHY_HIGH}}};
+    tick(2, 100);
+    assert_near(d->gap_s, 4, 1e-6);
+    assert_near(d->activity_s[ACTIVITY_UNUSABLE][0], 2, 1e-6);
+    assert_near(d->verdict_s[ACTIVITY_UNUSABLE][WHY_UNUSABLE][WHY_HIGH], 2, 1e-6);
+    gpu.activity.word = ACTIVITY_WORKING;
+    gpu.verdicts = NULL;
     gpu.state = GPU_UP;
     sample_set_int64(&gpu.process_list, node.time_ns, 0);
     tick(10, 100);
     assert_near(usage.gap_s, 0, 0);
     tick(10.5, 100); /* the machine slept */
     assert_near(usage.gap_s, 10.5, 1e-6);
-    assert_near(usage.measured_s, 13, 1e-6);
-    assert_near(d->held_s, 3, 1e-6);
+    assert_near(usage.measured_s, 15, 1e-6);
+    assert_near(d->held_s, 5, 1e-6);
 }
 
 static void test_nothing_counts_before_the_driver_answers(void **state)

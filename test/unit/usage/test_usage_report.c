@@ -65,8 +65,9 @@ static void fill_whole(UsageDevice *d)
     d->energy_basis = USAGE_ENERGY_COUNTER;
     d->throttle_known = true;
     d->throttled_s = 10;
-    d->throttle_s[USAGE_THROTTLE_POWER] = 9;
-    d->throttle_s[USAGE_THROTTLE_THERMAL] = .1;
+    d->throttle_s[USAGE_THROTTLE_POWER] = 71;
+    d->throttle_s[USAGE_THROTTLE_THERMAL] = 10;
+    d->throttle_s[USAGE_THROTTLE_BRAKE] = .1;
     d->temperature_max_c = 71;
     d->memory_before_bytes = gib;
     d->memory_total_bytes = 80 * gib;
@@ -150,7 +151,8 @@ static void each_line_says_its_numbers(void **state)
                  "programs: SM active 60 %\n"
                  "  memory     20.0 GiB at its peak of 80.0 GiB; 1.00 GiB in use before\n"
                  "  power      250 W on average, 6.9 Wh, at most 71 C\n"
-                 "  throttled  10 % of the time, power limit 9 %\n"
+                 "  throttled  10 % of the time, temperature 10 %\n"
+                 "  at limit   71 % of the time at its power limit\n"
                  "  gap        7.00 s without a reading\n"
                  "  problem    XID 31, 2 times; 'stoker xid 31' explains it\n"
                  "             XID 79, 1 time; 'stoker xid 79' explains it\n"
@@ -221,6 +223,7 @@ static void what_is_not_known_is_left_out(void **state)
     d->throttled_s = 10;
     d->throttle_known = false;
     assert_null(strstr(write_text(false), "  throttled "));
+    assert_null(strstr(write_text(false), "  at limit "));
     d->memory_before_bytes = NAN;
     expect_lines("  memory     20.0 GiB at its peak of 80.0 GiB\n");
     d->memory_total_bytes = NAN;
@@ -354,7 +357,8 @@ static void each_member_has_its_value(void **state)
         {"gpus.0.price", "\"list\""},
         {"gpus.0.temperature_max_c", "71"},
         {"gpus.0.throttled_share", "0.1"},
-        {"gpus.0.throttled_s", "{\"power\":9,\"power_brake\":0,\"thermal\":0.1}"},
+        {"gpus.0.throttled_s", "{\"power_brake\":0.1,\"thermal\":10}"},
+        {"gpus.0.power_limit_s", "71"},
         {"gpus.0.xids", "[{\"count\":2,\"first\":\"1970-01-01T00:00:05.000Z\",\"xid\":31},"
                         "{\"count\":1,\"first\":\"1970-01-01T00:00:06.000Z\",\"xid\":79}]"},
         {"gpus.1.gpu", "4"},
@@ -369,7 +373,8 @@ static void each_member_has_its_value(void **state)
         {"gpus.1.price", "null"},
         {"gpus.1.memory_peak_bytes", "null"},
         {"gpus.1.throttled_share", "null"},
-        {"gpus.1.throttled_s", "{\"power\":null,\"power_brake\":null,\"thermal\":null}"},
+        {"gpus.1.throttled_s", "{\"power_brake\":null,\"thermal\":null}"},
+        {"gpus.1.power_limit_s", "null"},
         {"verdicts.1.gpu", "3"},
         {"verdicts.1.activity", "\"waiting\""},
         {"verdicts.1.cause", "\"input\""},
