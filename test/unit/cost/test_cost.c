@@ -548,6 +548,19 @@ static void a_cost_that_is_not_known_stays_so(void **state UNUSED)
     merge_text(&report, "b", &both);
     assert_true(report.mixed);
     cost_done(&report);
+
+    str_clear(&both); /* each has one currency, and not the same */
+    cost_init(&report, COST_BY_USER, "b");
+    cost_add(&report, &row);
+    cost_finish(&report);
+    assert_false(report.mixed);
+    cost_json(&report, &both);
+    cost_done(&report);
+    cost_init(&report, COST_BY_USER, "");
+    merge_text(&report, "a", &euro);
+    merge_text(&report, "b", &both);
+    assert_true(report.mixed);
+    cost_done(&report);
 }
 
 /* One row as it is: all of its names and amounts. */
