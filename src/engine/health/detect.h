@@ -73,3 +73,7 @@ bool detectors_wanted(const Detectors *detectors, uint64_t wanted[METRIC_SET_WOR
 
 /* One tick. `facts` may be older than the node. */
 void detectors_tick(Detectors *detectors, const Node *node, const Facts *facts, const DetectorSink *sink);
+
+/* Memory that is left on a GPU between two jobs: in use on a whole GPU with an empty process list, and not less than
+ * the detector memory-orphaned counts by default. Of a moment: there is no time to wait for the detector's window. */
+bool detect_left_memory(const NodeGpu *gpu, double *ret_mib);

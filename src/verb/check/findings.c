@@ -13,11 +13,12 @@
 #include "base/json.h"
 #include "base/number.h"
 #include "base/vec.h"
+#include "engine/health/detect.h"
 #include "engine/health/incidents.h"
 #include "service/api/api.h"
 #include "verb/verb.h"
 
-enum { LEFT_MIB = 512, PIDS_SHOWN = 4 };
+enum { PIDS_SHOWN = 4 };
 
 const char *const check_profile_names[] = {
 #define PROFILE(id, key, text) key,
@@ -195,8 +196,7 @@ static void check_memory(Check *c, const NodeGpu *gpu)
 {
     double used;
 
-    if (gpu->process_count == 0 && gpu->process_list.valid && !gpu->reading.mig &&
-        sample_double(&gpu->reading.sample[METRIC_FB_USED], &used) && used >= LEFT_MIB)
+    if (detect_left_memory(gpu, &used))
         add_finding(c, gpu, "memory-orphaned", SEVERITY_ERROR, NULL,
                     "GPU %" PRIu32 ": %.0f MiB are in use, by no process that is listed", gpu->reading.device.index,
                     used);

@@ -216,8 +216,10 @@ static void what_is_left_over(void **state)
     rig->gpus[1].process_count = 1; /* a display alone */
     assert_int_equal(ask("prolog line 0 0 1"), 0);
     rig->gpus[1].process_count = 0;
-    sample_set_int64(&rig->gpus[1].reading.sample[METRIC_FB_USED], NOW_NS, 400);
+    sample_set_int64(&rig->gpus[1].reading.sample[METRIC_FB_USED], NOW_NS, 511);
     assert_int_equal(ask("prolog line 0 0 1"), 0);
+    sample_set_int64(&rig->gpus[1].reading.sample[METRIC_FB_USED], NOW_NS, 512); /* as the detector memory-orphaned */
+    assert_int_equal(ask("prolog line 0 0 1"), 1);
     sample_set_int64(&rig->gpus[1].reading.sample[METRIC_FB_USED], NOW_NS, 70000);
     assert_int_equal(ask("prolog line 0 0 1"), 1);
     assert_string_equal(rig->out.text, "GPU 1: 70000 MiB are in use, by no process that is listed\n");

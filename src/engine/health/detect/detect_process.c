@@ -272,6 +272,25 @@ const DetectImpl detect_memory_orphaned = {
     .of_gpu = check_orphaned,
     .metrics = DETECT_METRICS(METRIC_FB_USED, METRIC_FB_RESERVED, METRIC_FB_TOTAL, METRIC_GPU_UTIL)};
 
+static double find_orphaned_limit(void)
+{
+    for (size_t i = 0; i < detector_spec_count; i++)
+        if (strcmp(detector_specs[i].name, "memory-orphaned") == 0)
+            return detector_specs[i].params[MEMORY_ORPHANED_BYTES].value;
+    return (double)INFINITY;
+}
+
+bool detect_left_memory(const NodeGpu *gpu, double *ret_mib)
+{
+    double used;
+
+    if (gpu->process_count > 0 || !gpu->process_list.valid || gpu->reading.mig ||
+        !sample_double(&gpu->reading.sample[METRIC_FB_USED], &used) || !(used * MIB >= find_orphaned_limit()))
+        return false;
+    *ret_mib = used;
+    return true;
+}
+
 /* --- noisy-neighbour ---------------------------------------------------------------------------------------------- */
 
 /* On a GPU that is shared in turns and has nothing left to give, a process that came later takes the larger part, and
