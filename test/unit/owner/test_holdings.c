@@ -257,6 +257,7 @@ static void a_whole_gpu(void **state)
     assert_int_equal(rig->at[0].processes[1].pid, 101);
     assert_int_equal(rig->at[0].owner.pid, 100);
     assert_int_equal(rig->at[0].owner.start_ns, 100);
+    assert_string_equal(rig->at[0].owner.process, "p100");
     assert_int_equal(rig->at[0].memory_bytes, 2000);
     assert_near(rig->at[0].sm_share, 0.55);
 }
@@ -275,6 +276,7 @@ static void a_gpu_held_idle_and_one_reserved(void **state)
     expect(rig, 0, "root  ns/notebook:main", HOLDING_IDLE_HELD, ATTRIBUTION_EXCLUSIVE, 1);
     expect(rig, 1, "  ns/late:main", HOLDING_RESERVED, ATTRIBUTION_EXCLUSIVE, 1);
     assert_int_equal(rig->at[1].owner.pid, -1);
+    assert_string_equal(rig->at[1].owner.process, "");
     assert_int_equal(rig->at[1].process_count, 0);
     rig->gpus[0].activity.word = ACTIVITY_WAITING; /* the words come after the join */
     holdings_decide_states(rig->holdings, &rig->node);
