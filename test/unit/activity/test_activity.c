@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "../set_metric.h"
 #include "base/cleanup.h"
 #include "base/duration.h"
 #include "engine/activity/activity.h"
@@ -281,14 +282,10 @@ static int tear_down(void **state)
 
 static void put(NodeGpu *gpu, MetricId id, double value)
 {
-    Sample *sample = &gpu->reading.sample[id];
-
     if (!isfinite(value))
-        sample_set_absent(sample, rig->node.time_ns, ABSENCE_NOT_SUPPORTED);
-    else if (metric_get(id)->value == METRIC_INT64)
-        sample_set_int64(sample, rig->node.time_ns, (int64_t)value);
+        sample_set_absent(&gpu->reading.sample[id], rig->node.time_ns, ABSENCE_NOT_SUPPORTED);
     else
-        sample_set_double(sample, rig->node.time_ns, value);
+        set_metric(&gpu->reading, id, rig->node.time_ns, value);
 }
 
 static void put_minute(NodeGpu *gpu, Minute m)

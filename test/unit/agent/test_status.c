@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "../set_metric.h"
 #include "base/duration.h"
 #include "base/cleanup.h"
 #include "service/status/status.h"
@@ -33,10 +34,7 @@ typedef struct Rig {
 
 static void put(NodeGpu *gpu, MetricId id, double value)
 {
-    if (metric_get(id)->value == METRIC_INT64)
-        sample_set_int64(&gpu->reading.sample[id], (NOW_S - 1) * NS_PER_S, (int64_t)value);
-    else
-        sample_set_double(&gpu->reading.sample[id], (NOW_S - 1) * NS_PER_S, value);
+    set_metric(&gpu->reading, id, (NOW_S - 1) * NS_PER_S, value);
 }
 
 static void make_gpu(NodeGpu *gpu, uint32_t index)

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "../set_metric.h"
 #include "base/cleanup.h"
 #include "base/duration.h"
 #include "engine/why/why.h"
@@ -76,12 +77,7 @@ static int tear_down(void **state)
 
 static void put(NodeGpu *gpu, MetricId id, double value)
 {
-    Sample *sample = &gpu->reading.sample[id];
-
-    if (metric_get(id)->value == METRIC_INT64)
-        sample_set_int64(sample, rig->node.time_ns, (int64_t)value);
-    else
-        sample_set_double(sample, rig->node.time_ns, value);
+    set_metric(&gpu->reading, id, rig->node.time_ns, value);
 }
 
 /* Seconds of training on all GPUs; processes are looked at every ten, with `cores` used by each. */
