@@ -23,7 +23,7 @@
 static nvmlReturn_t ask_driver(NvmlLibrary *library)
 {
     NvmlTarget nobody = {.index = UINT32_MAX};
-    unsigned int count = 0;
+    BoardFound found = {0};
     nvmlReturn_t r =
         NVML_CALL_WITHIN(library, &nobody, NVML_ATTACH_LIMIT_MS, nvmlInit_v2, ()); /* the one that programs call */
 
@@ -31,13 +31,17 @@ static nvmlReturn_t ask_driver(NvmlLibrary *library)
         return r;
     library->up = true;
     board_set_driver(library->self, BOARD_DRIVER_FINE, NODE_DRIVER_FINE, 0, "");
-    return NVML_CALL_WITHIN(library, &nobody, NVML_ATTACH_LIMIT_MS, nvmlDeviceGetCount_v2, (&count));
+    r = NVML_CALL_WITHIN(library, &nobody, NVML_ATTACH_LIMIT_MS, nvmlDeviceGetCount_v2, (&found.count));
+    if (r == NVML_SUCCESS)
+        board_set_found(library->self, &found);
+    return r;
 }
 
 /* Does what a new client of the driver does: init, count of GPUs, shutdown. A driver may refuse that while it still
  * serves those who came before. The result is on the board as the sampler's `driver`: FINE while the driver is held,
- * then RELEASED where all went well, else INIT_FAILED or NO_LIBRARY with trouble, code and why. Init may set GPUs up
- * that are not in use: the agent sends a probe only while a sampler of its own holds the driver. */
+ * then RELEASED where all went well (and `found` has the count), else INIT_FAILED or NO_LIBRARY with trouble, code and
+ * why. Init may set GPUs up that are not in use: the agent sends a probe only while a sampler of its own holds the
+ * driver. */
 static void run_probe(NvmlLibrary *library, const char *path)
 {
     BoardSampler *self = library->self;

@@ -41,7 +41,9 @@
  * still serves our samplers. Never more than one at a time; only while the shared sampler holds the driver and no
  * GPU that it has is in trouble, never while the driver is to be released. One that is not done after 10 s is killed.
  * After a refusal it is tried again 10 s later, and every minute for as long as it is refused. A sampler that starts
- * and is served since is as good an answer.
+ * and is served since is as good an answer. A GPU that the bus has and the driver's list not makes the first one due
+ * after 5 s, the next ones after as long as it has been missing: where a new client is told of more GPUs, another
+ * shared sampler takes the place of the one that began before they came.
  * - Deadlines do not count while the agent itself was not running for more than `beat_ns` (a stopped container).
  */
 

@@ -12,14 +12,16 @@
 #include <string.h>
 
 #include "base/duration.h"
+#include "base/number.h"
 #include "source/sampler/supervisor_inside.h"
 
 #define ENDING_NS (500 * NS_PER_MS)
 #define DCGM_PAUSE_NS (10 * NS_PER_MIN)
 #define PAIRS_PAUSE_NS (10 * NS_PER_MIN)
 #define PROBE_LIMIT_NS (10 * NS_PER_S)
-#define PROBE_AGAIN_NS (10 * NS_PER_S) /* after the first refusal */
-#define PROBE_REFUSED_NS NS_PER_MIN    /* after any later one */
+#define PROBE_AGAIN_NS (10 * NS_PER_S)  /* after the first refusal */
+#define PROBE_REFUSED_NS NS_PER_MIN     /* after any later one */
+#define PROBE_MISSING_NS (5 * NS_PER_S) /* the first one for a GPU that the driver does not have */
 
 /* The current call of a sampler. */
 typedef struct Call {
@@ -198,6 +200,22 @@ static void note_refusal(Supervisor *s, NodeDriver driver, int32_t code)
                    s->view.probe.why);
 }
 
+/* The driver's library counts the GPUs as it is initialised. Where a new client is told of more, one was added or given
+ * to the driver since, which the shared sampler cannot see: another takes its place. */
+static void compare_counts(Supervisor *s, const BoardSampler *probe)
+{
+    const uint32_t at = s->shared;
+    BoardFound found;
+
+    if (at == NO_SLOT || !board_copy_found(probe, &found) || found.count <= s->view.found)
+        return;
+    supervisor_log(s, LOG_LEVEL_INFO, "The driver has %u GPUs for new clients, %u for sampler %d: another is started.",
+                   (unsigned)found.count, (unsigned)s->view.found, (int)s->slots[at].pid);
+    s->shared = NO_SLOT;
+    supervisor_gpus_unassign(s, at, NO_GPU);
+    supervisor_slot_end(s, at);
+}
+
 static void note_probe_answer(Supervisor *s, const BoardSampler *board)
 {
     char why[NODE_WHY_CAP];
@@ -207,6 +225,7 @@ static void note_probe_answer(Supervisor *s, const BoardSampler *board)
         if (s->view.probe.count >= 2)
             supervisor_log(s, LOG_LEVEL_INFO, "The driver serves new clients again.");
         forget_answer(s);
+        compare_counts(s, board);
         break;
     case BOARD_DRIVER_INIT_FAILED:
         board_copy_why(board, why);
@@ -657,7 +676,7 @@ static bool another_is_served(const Supervisor *s)
     return false;
 }
 
-/* Only beside a sampler that holds every GPU there is, so that a probe wakes none up. */
+/* Only beside a sampler that holds every GPU that the driver has, so that a probe wakes none up. */
 static bool may_send_probe(const Supervisor *s)
 {
     bool any = false;
@@ -670,9 +689,28 @@ static bool may_send_probe(const Supervisor *s)
 
         if (state != GPU_UP && state != GPU_MISSING && state != GPU_GONE)
             return false;
-        any |= state == GPU_UP;
+        any |= state != GPU_GONE;
     }
     return any;
+}
+
+/* For how long the last GPU has been missing that the bus has and the driver not; UINT64_MAX: there is none. */
+static uint64_t missing_for(const Supervisor *s)
+{
+    uint64_t least = UINT64_MAX;
+
+    for (uint32_t i = 0; i < s->gpu_count; i++)
+        if (s->gpus[i].state == GPU_MISSING)
+            least = number_min_u64(least, agent_now(s) - board_at(s->board, s->gpus[i].since_ns));
+    return least;
+}
+
+/* The time to the next probe: as long as a GPU has been missing, so that one which was added just now is seen soon. */
+static uint64_t probe_pause(const Supervisor *s)
+{
+    const uint64_t missing = missing_for(s);
+
+    return number_min_u64(s->limits.probe_ns, missing < PROBE_MISSING_NS ? PROBE_MISSING_NS - missing : missing);
 }
 
 void supervisor_probe_send(Supervisor *s)
@@ -692,11 +730,11 @@ void supervisor_probe_send(Supervisor *s)
             kill_process(s, p->slot);
         return;
     }
-    if (p->due_ns == 0)
-        p->due_ns = agent_now(s) + s->limits.probe_ns;
+    if (p->due_ns == 0 || missing_for(s) < PROBE_MISSING_NS)
+        p->due_ns = agent_now(s) + probe_pause(s);
     if (p->slot != NO_SLOT || agent_now(s) < p->due_ns)
         return;
-    p->due_ns = agent_now(s) + s->limits.probe_ns;
+    p->due_ns = agent_now(s) + probe_pause(s);
     p->slot = start_probe(s);
     if (p->slot != NO_SLOT)
         p->order = s->slots[p->slot].order;

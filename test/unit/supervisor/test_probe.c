@@ -94,6 +94,34 @@ static void sent_now_and_then(void **state)
     assert_calm();
 }
 
+/* The library of a sampler knows the GPUs that were there as it was initialised: one that is added later is missing on
+ * the bus for that sampler, and not for a new client. */
+static void sees_a_gpu_that_was_added(void **state)
+{
+    (void)state;
+    world_done(&w);
+    w.probe_ns = 5 * NS_PER_MIN;
+    world_init(&w, 3);
+    w.found_len = 3;
+    w.found_only = true;
+    for (uint32_t i = 0; i < 4; i++)
+        w.found[i] = world_pci(i);
+    world_run(&w, NS_PER_S);
+    world_bus(&w, 0xf);
+    world_until(&w, 3, GPU_MISSING, 5 * NS_PER_S);
+    assert_int_equal(w.probes, 0);
+    world_run(&w, 40 * NS_PER_S); /* the driver does not have it: after 5, 10, 20, 40 s */
+    assert_in_range(w.probes, 3, 4);
+    assert_int_equal(w.starts, 1);
+    w.found_len = 4;
+    assert_in_range(world_until(&w, 3, GPU_UP, NS_PER_MIN), 0, 45 * NS_PER_S);
+    assert_int_equal(w.starts, 2);
+    for (uint32_t i = 0; i < 4; i++)
+        assert_int_equal(world_gpu(&w, i)->state, GPU_UP);
+    next_probe(5 * NS_PER_MIN + NS_PER_S); /* as seldom as before */
+    assert_int_equal(w.starts, 2);
+}
+
 static void turned_off(void **state)
 {
     (void)state;
@@ -295,6 +323,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         RULE(sent_now_and_then),
         cmocka_unit_test_setup_teardown(turned_off, set_up_without, tear_down),
+        RULE(sees_a_gpu_that_was_added),
         RULE(refused_twice),
         RULE(refused_once),
         RULE(one_that_hangs),

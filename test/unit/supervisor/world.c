@@ -173,6 +173,7 @@ static bool initialise(World *world, uint32_t slot)
     board_set_found(board, &found);
     atomic_store(&board->driver, BOARD_DRIVER_FINE);
     world->processes[slot].initialised = true;
+    world->processes[slot].known = found.len;
     return true;
 }
 
@@ -194,14 +195,16 @@ static bool attach(World *world, uint32_t slot, uint32_t gpu)
 static void publish(World *world, uint32_t slot, uint32_t gpu)
 {
     BoardGpu *board = &world->board->gpus[gpu];
+    const bool known = !world->found_only || gpu < world->processes[slot].known;
+    const BoardOutcome outcome = known ? world->gpus[gpu].outcome : BOARD_NOT_FOUND;
 
     if (atomic_load(&board->slot) != slot) {
         world->late++;
         return;
     }
     atomic_store(&board->code, world->gpus[gpu].code);
-    atomic_store(&board->outcome, world->gpus[gpu].outcome);
-    if (world->gpus[gpu].outcome == BOARD_FINE)
+    atomic_store(&board->outcome, outcome);
+    if (outcome == BOARD_FINE)
         atomic_store(&board->last_sample_ns, board_at(world->board, world->now_ns));
     else
         atomic_fetch_add(&board->failed_passes, 1);
@@ -270,6 +273,8 @@ static void probe(World *world, uint32_t slot)
     if (world->probe_stopped || !call(world, slot, UINT32_MAX, WORLD_INIT))
         return;
     atomic_store(&board->call_start_ns, 0);
+    if (world->probe_says == BOARD_DRIVER_RELEASED)
+        board_set_found(board, &(BoardFound){.count = world->found_len});
     if (!world->probe_crashes)
         board_set_driver(board, world->probe_says, world->probe_trouble,
                          world->probe_says == BOARD_DRIVER_INIT_FAILED ? 999 : 0,

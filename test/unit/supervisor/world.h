@@ -27,6 +27,7 @@ typedef struct WorldProcess {
     pid_t pid;
     uint32_t call_gpu; /* in a call about this one; UINT32_MAX - 1: in none */
     bool initialised;
+    uint32_t known; /* GPUs of the driver's list as it was initialised */
     bool probe;
     uint64_t attached; /* GPUs to which it has attached, by a mask */
     bool in_pair;      /* the call is about two GPUs, announced as about none */
@@ -58,6 +59,7 @@ typedef struct World {
     SubprocEnd end; /* how they end; zeroed: that is not known */
     PciAddress found[NODE_GPUS_MAX];
     uint32_t found_len;
+    bool found_only; /* a process can only ask about GPUs that were in the list as it began, the first ones */
     char log[WORLD_LOGS][256]; /* the last ones of level INFO and louder */
     uint32_t log_count;
 } World;
