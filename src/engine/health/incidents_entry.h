@@ -190,7 +190,8 @@ bool incidents_related(const IncidentKey *parent, const IncidentKey *child, bool
 bool incidents_is_ancestor(const FaultClass *parent, const FaultClass *child);
 /* Open, or pending and due. */
 bool incident_stands(const IncidentEntry *entry);
-/* The entry of a class that stands near the evidence in place and time; NULL. */
+/* The entry of a class that stands near the evidence in place and time; NULL. Of a count that is first seen, whose time
+ * nobody knows: also one of long ago, and one that is quiet by now. */
 const IncidentEntry *incidents_find_explanation(const Incidents *incidents, const Evidence *in,
                                                 const FaultClass *class);
 /* The standing entry that the evidence is an echo of: NULL none. `pending`: its own entry so far, NULL. */

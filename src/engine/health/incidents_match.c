@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which device, class and work evidence is about, and which incident explains another: pure look-ups. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -360,14 +361,27 @@ static bool is_parent(const IncidentEntry *entry, const Evidence *in, uint64_t f
            (incidents_is_ancestor(class, in->key.class) && is_near(entry, from, peer, in->key.class->parent_ns));
 }
 
+/* A count as it is first seen says not when it came about. */
+static bool is_undated(const Evidence *in)
+{
+    return !in->holds && in->counter_count > 0 && isnan(in->counters[0].before);
+}
+
+static bool may_explain(const IncidentEntry *entry, const Evidence *in)
+{
+    if (is_undated(in) && entry->it.end == INCIDENT_END_QUIET)
+        return true;
+    return incident_stands(entry) && (is_undated(in) || is_near(entry, in->time_ns, false, in->key.class->parent_ns));
+}
+
 const IncidentEntry *incidents_find_explanation(const Incidents *incidents, const Evidence *in, const FaultClass *class)
 {
     for (size_t i = incidents->count; class && i-- > 0;) {
         const IncidentEntry *entry = incidents->entries[i];
         bool peer;
 
-        if (entry->key.class == class && incident_stands(entry) && incidents_related(&entry->key, &in->key, &peer) &&
-            !peer && is_near(entry, in->time_ns, false, in->key.class->parent_ns))
+        if (entry->key.class == class && incidents_related(&entry->key, &in->key, &peer) && !peer &&
+            may_explain(entry, in))
             return entry;
     }
     return NULL;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One incident per fault and thing: keys, bursts, echoes, the driver's own verdict, two sources (engine/health/
  * incidents_take.c, incidents_grow.c, incidents_add_event.c, incidents_key.c). */
+#include <math.h>
+
 #include "kit.h"
 
 #define NO_LINK DEVICE_NO_NUMBER
@@ -224,6 +226,33 @@ static void what_is_explained_makes_nothing_worse(void **state)
     kit_open_one(kit, "ecc-uncorrectable", 2);
     kit_say(kit, 1, 95); /* and this is no echo of what went before */
     assert_int_equal(kit_open_one(kit, "ecc-uncorrectable", 1)->route, ROUTE_TICKET);
+}
+
+/* An agent that was started later sees a count that is not zero, and not since when. */
+static void a_count_of_before_is_explained_at_any_time(void **state)
+{
+    const uint64_t later[] = {10 * MINUTE, 2 * HOUR}; /* it stands; it is quiet since an hour */
+    Kit *kit = *state;
+    Evidence evidence = {
+        .verdict = fault_verdict(double_condition("ecc-uncorrectable")), .pid = -1, .counter_count = 1};
+
+    kit_app(kit, 1, 94, 4711, "python");
+    for (size_t i = 0; i < sizeof later / sizeof later[0]; i++) {
+        kit_tick(kit, later[i]);
+        for (int gpu = 1; gpu <= 2; gpu++) {
+            device_init(&evidence.device, DEVICE_GPU);
+            evidence.device.has_pci = true;
+            evidence.device.pci = kit_pci(gpu);
+            evidence.time_ns = kit->now_ns;
+            evidence.real_ns = kit->real_ns;
+            evidence.counters[0] = (IncidentCounter){"DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", NAN, 1};
+            incidents_add_evidence(kit->incidents, &evidence);
+        }
+        kit_turn(kit);
+        assert_null(kit_find(kit, "ecc-uncorrectable", 1));
+        kit_open_one(kit, "ecc-uncorrectable", 2); /* nobody has explained this one */
+    }
+    assert_int_equal(kit_find(kit, "ecc-contained", 1)->state, INCIDENT_CLEARED);
 }
 
 static void a_worse_echo_escalates_its_parent(void **state)
@@ -696,6 +725,7 @@ int main(void)
         ONE(what_was_told_as_worse_stays),
         ONE(what_was_read_in_one_go_is_told_once),
         ONE(what_is_explained_makes_nothing_worse),
+        ONE(a_count_of_before_is_explained_at_any_time),
         ONE(a_worse_echo_escalates_its_parent),
         ONE(a_storm_of_45_is_nobodys_business),
         ONE(a_storm_of_45_before_its_cause_is_counted_there),
