@@ -663,6 +663,13 @@ static void play_restarts(Play *play, const Paths *paths, const char *name, uint
     }
 }
 
+/* Old lines of programs' errors, read by an agent without a journal: nothing that can be read of the GPU now tells
+ * whether it was reset since. */
+static bool can_be_known(const Incident *incident)
+{
+    return !(incident->before && strcmp(incident->class, "gpu-fault-suspected") == 0);
+}
+
 /* A reset ended it, and nothing was seen of it since. No log has a reset: it is known by an energy counter that is
  * lower than it was, so only where the GPU had run for a while (ENERGY_NS) since the reset before. */
 static bool is_repaired(const Play *play, const Seen *seen)
@@ -672,7 +679,7 @@ static bool is_repaired(const Play *play, const Seen *seen)
 
     return play->repaired_ns > 0 && play->time_ns > play->repaired_ns + JUDGED_NS && seen->agent == play->agent &&
            seen->incident.state == INCIDENT_OPEN && seen->incident.device.kind == DEVICE_GPU && class &&
-           class->clear == CLEAR_RESET && seen_ns < start_ns + play->repaired_ns &&
+           class->clear == CLEAR_RESET && can_be_known(&seen->incident) && seen_ns < start_ns + play->repaired_ns &&
            seen_ns > start_ns + play->earlier_ns + ENERGY_NS;
 }
 
