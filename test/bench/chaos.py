@@ -17,6 +17,7 @@ import run as bench
 ROOT = Path(__file__).resolve().parents[2]
 BEGIN, END = "<!-- chaos: written by test/bench/chaos.py with --write -->", "<!-- end of chaos -->"
 MIB = 2**20
+ROUND_S = 3.5  # at least, so that an hour stays within the 16,384 operations that a simulated node keeps
 
 sys.path.insert(0, str(ROOT / "test/scenario/agent"))
 import agent_rig  # noqa: E402
@@ -61,8 +62,10 @@ def main():
             chaos.start()
             chaos.wait_for_up()
             while time.monotonic() - start < args.minutes * 60:
+                began = time.monotonic()
                 chaos.round()
                 rounds += 1
+                time.sleep(max(0, ROUND_S - (time.monotonic() - began)))
                 print(f"round {rounds}, {time.monotonic() - start:.0f} s, oldest {max(chaos.ages.ages):.2f} periods, "
                       f"{chaos.peak / MIB:.1f} MiB", file=sys.stderr, flush=True)
             chaos.calm()
