@@ -12,6 +12,7 @@ figures for a reader to judge."""
 import concurrent.futures
 import fcntl
 import json
+import math
 import os
 import random
 import resource
@@ -41,7 +42,9 @@ REAL_TIME = {
     "near-miss-slow-once": [(595, None), (640, 1)],
     "driver-reload": [(175, None), (215, 1)],
 }
-UNHURRIED, SLOW = ("hang", "driver"), 60  # what samplers have to notice, which takes them a real second or two
+# What takes real time, and so slows the node's clock to this for a while before and after: samplers have to notice a hang, and the line of
+# an XID has to be read before its counters count (3 s of the node's clock).
+UNHURRIED = {"hang": (30, 60, 60), "driver": (30, 60, 60), "xid": (1, 6, 4)}  # s before, s behind, speed
 TREND = {"leaking-memory": 2 * 3600}  # until when
 
 
@@ -65,14 +68,16 @@ def plan(name, scenario, truths):
     times, after = happenings(scenario, truths), library.LATE + library.LATER.get(name, 0)
     end = max(times[-1] + after, TREND.get(name, 0))
     lively = [(0, end)] if name in TREND else [(t - BEFORE, min(t + after, end)) for t in times]
-    unhurried = [(library.seconds(s["time"]) - 30, library.seconds(s["time"]) + library.seconds(s["for"]) + 60)
-                 for s in scenario.get("at", []) if s["do"] in UNHURRIED and "for" in s]
-    edges = sorted({0, end, *(e for span in lively + unhurried for e in span if 0 < e < end)})
+    unhurried = [(library.seconds(s["time"]) - before, library.seconds(s["time"]) + library.seconds(s.get("for", "0s")) + behind, slow)
+                 for s in scenario.get("at", []) if s["do"] in UNHURRIED and ("for" in s or s["do"] == "xid")
+                 for before, behind, slow in [UNHURRIED[s["do"]]]]
+    edges = sorted({0, end, *(e for span in lively + unhurried for e in span[:2] if 0 < e < end)})
     spans = list(zip(edges, edges[1:]))
     within = lambda span, of: any(a <= span[0] and span[1] <= b for a, b in of)
+    slowed = lambda span: min((slow for *of, slow in unhurried if within(span, [of])), default=math.inf)
     quiet = lambda span: span[1] - span[0] > GAP and not within(span, lively)
     speed = library.speed_for(name, sum(b - a for a, b in spans if not quiet((a, b))))
-    return speed, [(span[1], None if quiet(span) else min(speed, SLOW) if within(span, unhurried) else speed) for span in spans]
+    return speed, [(span[1], None if quiet(span) else min(speed, slowed(span))) for span in spans]
 
 
 def at_that_time(past, truth):
