@@ -168,8 +168,9 @@ static void note_causes(const JobReport *r, JobNotes *notes)
 {
     double causes[WHY_END];
     const double held = sum_causes(r, 0, JOB_SLICES, causes);
+    size_t most = find_most(causes);
 
-    for (size_t most; held >= WORK_MIN_S && causes[most = find_most(causes)] >= worth_advice * held; causes[most] = 0) {
+    while (held >= WORK_MIN_S && causes[most] >= worth_advice * held) {
         const double share = causes[most] / held;
         char cost[48] = "";
         Str money;
@@ -183,6 +184,8 @@ static void note_causes(const JobReport *r, JobNotes *notes)
         if (why_causes[most].advice[0])
             add_note(notes, "%.0f %% of its GPU time%s: %s. %s", 100 * share, cost, why_causes[most].title,
                      why_causes[most].advice);
+        causes[most] = 0;
+        most = find_most(causes);
     }
 }
 
