@@ -15,8 +15,9 @@ SPEED_MAX = 300
 TOLD = ("page", "ticket", "user")
 LATE = 15 * 60  # longest `for` of a class, and the time that detectors look back
 OPTIONS = {"gpu-missing-after-boot": ["--gpus-expected", 8], "log-unreadable": ["--journalctl", "/nowhere/journalctl"]}
-# What samplers see takes a real second or so, and the bus is looked at every other one.
-REAL = {"driver-mismatch": 30, "driver-unloaded": 30, "hotplug": 30, "driver-reload": 30, "gpu-left-bus": 30}
+# What samplers see takes a real second or so, and the bus is looked at every other one. A line of the kernel log has three seconds of the
+# agent's clock to be read before what it explains counts.
+REAL = {"driver-mismatch": 30, "driver-unloaded": 30, "hotplug": 30, "driver-reload": 30, "gpu-left-bus": 30, "memory-contained": 60}
 LATER = {"inforom-corrupt": 3600}  # asked once an hour
 
 

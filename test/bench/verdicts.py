@@ -43,7 +43,7 @@ REAL_TIME = {
     "driver-reload": [(175, None), (215, 1)],
 }
 # What takes real time, and so slows the node's clock to this for a while before and after: samplers have to notice a hang, and the line of
-# an XID has to be read before its counters count (3 s of the node's clock).
+# an XID has to be read before what the driver says of it.
 UNHURRIED = {"hang": (30, 60, 60), "driver": (30, 60, 60), "xid": (1, 6, 4)}  # s before, s behind, speed
 TREND = {"leaking-memory": 2 * 3600}  # until when
 
