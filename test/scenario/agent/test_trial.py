@@ -52,10 +52,11 @@ def says_it(one, text, size):
 
 
 def above_table(lines):
-    """What is wrong and what to do. The evidence grows with time, and how much of the table has room below depends on how
-    long its numbers are."""
+    """What is wrong and what to do. The evidence grows with time, the reason of an activity changes with it, and how much of
+    the table has room below depends on how long its numbers are."""
     text = "\n".join(itertools.takewhile(lambda line: not re.match(r" GPU |.*all: stoker status", line), map(trial.plain, lines))).rstrip("\n")
-    return re.sub(r"\n why .*?(?=\n more )", "", text, flags=re.DOTALL)
+    text = re.sub(r"\n(?:working|waiting|idle held|free|unusable|unknown): .*(?:\n .*)*", "", text)
+    return re.sub(r"\n why .*?(?=\n more )", "", text, flags=re.DOTALL).rstrip("\n")
 
 
 QUICK = ("xid-79-lost", "xid-48-dbe-remap", "xid-119-gsp", "remap-failure", "nvlink-down", "oom-kill", "driver-unloaded",
