@@ -44,6 +44,7 @@ typedef struct Slot {
     Device device;
     char key[DEVICE_KEY_CAP];
     bool seen;
+    bool away; /* it was taken out; only rows that are over and wait until they can be kept are left */
     uint64_t last_ns;
     int64_t energy_mj; /* the counter at the last tick that read it; -1: none */
     double idle_mw;    /* what it takes while nobody holds it; 0: not known yet */
@@ -239,7 +240,8 @@ static void measure_part(const Tick *t, const Part *part, LedgerQuality quality,
         add[LEDGER_TENSOR_NS] = scale_ns(part->ns, tensor);
     if (is_idle(part))
         add[LEDGER_IDLE_NS] = part->ns;
-    if (sample_int64(&t->gpu->reading.sample[METRIC_CLOCKS_EVENT_REASONS], &reasons) && (reasons & CLOCK_REASONS_THROTTLED))
+    if (sample_int64(&t->gpu->reading.sample[METRIC_CLOCKS_EVENT_REASONS], &reasons) &&
+        (reasons & CLOCK_REASONS_THROTTLED))
         add[LEDGER_THROTTLED_NS] = part->ns;
     add[LEDGER_MEMORY_BYTE_S] = (uint64_t)llround(find_memory(part) * ((double)t->dt_ns / NS_PER_S));
 }
@@ -746,6 +748,24 @@ static void add_away(Ledger *l, const Node *node, const LedgerRow *last, Slot *s
     vec_push(&slot->rows, ((OpenRow){.row = row, .touched = true, .over = true}));
 }
 
+/* Nothing is added to its rows any more. Those that are not kept yet stay until they are. */
+static void end_rows(Slot *slot)
+{
+    for (size_t i = slot->rows.len; i-- > 0;) {
+        slot->rows.at[i].over = true;
+        if (!slot->rows.at[i].late)
+            vec_remove(&slot->rows, i);
+    }
+}
+
+/* The GPU counts from now on. */
+static void begin_slot(Slot *slot, const Node *node)
+{
+    slot->away = false;
+    slot->last_ns = node->time_ns;
+    slot->energy_mj = -1;
+}
+
 static Slot *find_slot(Ledger *l, const Node *node, const Device *device)
 {
     Slot *slot;
@@ -754,16 +774,17 @@ static Slot *find_slot(Ledger *l, const Node *node, const Device *device)
         if (is_same_gpu(&l->slots.at[i], device)) {
             slot = &l->slots.at[i];
             if (device->uuid[0] && !slot->device.uuid[0]) {
-                vec_clear(&slot->rows); /* its rows were under its address */
+                end_rows(slot); /* they were under its address */
                 slot->device = *device;
                 (void)device_key(device, slot->key);
             }
+            if (slot->away)
+                begin_slot(slot, node);
             return slot;
         }
     slot = vec_add(&l->slots);
     slot->device = *device;
-    slot->last_ns = node->time_ns;
-    slot->energy_mj = -1;
+    begin_slot(slot, node);
     (void)device_key(device, slot->key);
     for (size_t i = 0; i < l->last.len; i++)
         if (is_gpu_key(l->last.at[i].device, slot->key)) {
@@ -807,15 +828,24 @@ static void update_gpu(Tick *t, LedgerPut put, void *self)
     put_rows(t->slot, put, self);
 }
 
-static void drop_unseen(Ledger *l)
+/* A GPU that was taken out is dropped as soon as all of its rows are kept. */
+static void end_unseen(Ledger *l, LedgerPut put, void *self)
 {
     for (size_t i = l->slots.len; i-- > 0;) {
-        if (!l->slots.at[i].seen) {
-            vec_done(&l->slots.at[i].rows);
-            vec_remove(&l->slots, i);
-        } else {
-            l->slots.at[i].seen = false;
+        Slot *slot = &l->slots.at[i];
+
+        if (slot->seen) {
+            slot->seen = false;
+            continue;
         }
+        slot->away = true;
+        end_rows(slot);
+        put_rows(slot, put, self);
+        end_rows(slot);
+        if (slot->rows.len > 0)
+            continue;
+        vec_done(&slot->rows);
+        vec_remove(&l->slots, i);
     }
 }
 
@@ -841,5 +871,5 @@ void ledger_update(Ledger *l, const Node *node, const Holding *holdings, size_t 
         t.slot->seen = true;
         update_gpu(&t, put, self);
     }
-    drop_unseen(l);
+    end_unseen(l, put, self);
 }

@@ -309,6 +309,49 @@ static void no_time_is_lost_without_room(void **state)
     assert_int_equal(sum_time(rig), rig->node.time_ns - start_ns);
 }
 
+/* A GPU that is taken out while its rows wait; what it is back for counts from its first tick on. */
+static void rows_of_a_gpu_that_was_taken_out_wait(void **state)
+{
+    Rig *rig = *state;
+
+    tick(rig, 1);
+    hold(rig, "ann", 1);
+    rig->full = true;
+    run_ticks(rig, 5);
+    rig->node.gpu_count = 0;
+    run_ticks(rig, 20);
+    assert_int_equal(ledger_closed_id(rig->ledger), 100);
+    rig->node.gpu_count = 1;
+    run_ticks(rig, 4);
+    rig->node.gpu_count = 0;
+    tick(rig, 1);
+    rig->full = false;
+    tick(rig, 1);
+    assert_int_equal(rig->rows.len, 2);
+    assert_seconds(&rig->rows.at[0], LEDGER_ALLOC_NS, 5);
+    assert_seconds(&rig->rows.at[1], LEDGER_ALLOC_NS, 3);
+    assert_int_equal(ledger_closed_id(rig->ledger), 102);
+}
+
+/* The GPU says who it is while the rows under its address wait. */
+static void rows_of_an_address_wait(void **state)
+{
+    Rig *rig = *state;
+
+    rig->gpu.reading.device.uuid[0] = '\0';
+    rig->gpu.reading.device.has_pci = true;
+    hold(rig, "ann", 1);
+    rig->full = true;
+    run_ticks(rig, 4);
+    snprintf(rig->gpu.reading.device.uuid, sizeof rig->gpu.reading.device.uuid, "GPU-1");
+    run_ticks(rig, 2);
+    rig->full = false;
+    tick(rig, 1);
+    assert_int_equal(rig->rows.len, 2);
+    assert_seconds(&rig->rows.at[0], LEDGER_ALLOC_NS, 3);
+    assert_seconds(&rig->rows.at[1], LEDGER_ALLOC_NS, 3);
+}
+
 static void a_gap_is_not_known(void **state)
 {
     Rig *rig = *state;
@@ -906,6 +949,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(when_a_row_ends, set_up, tear_down),
         cmocka_unit_test_setup_teardown(rows_wait_for_room, set_up, tear_down),
         cmocka_unit_test_setup_teardown(no_time_is_lost_without_room, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(rows_of_a_gpu_that_was_taken_out_wait, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(rows_of_an_address_wait, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_gap_is_not_known, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_restart_is_not_known, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_split_gpu, set_up, tear_down),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* engine/ledger against a naive model: random timelines of GPUs that come and go, are split, shared, broken and hung,
- * with ticks that come late, kills, reboots, a wall clock that is set and energy counters that begin anew. The model
+ * with ticks that come late, kills, reboots, a wall clock that is set, energy counters that begin anew and times in
+ * which no row can be kept. The model
  * counts second by second. A failure prints its seed: `test_ledger_timelines SEED` runs that timeline alone. */
 #include <math.h>
 #include <stdio.h>
@@ -63,6 +64,7 @@ static bool began;
 
 static LedgerRow rows[ROWS], pending[ROWS];
 static size_t row_count, pending_count;
+static bool full; /* no row can be kept in this tick */
 static const char *failed;
 
 static void change_holders(PlayedDevice *d)
@@ -274,8 +276,9 @@ static void model_tick(Played *g)
 
 static bool put_row(void *self UNUSED, const LedgerRow *row)
 {
-    pending[pending_count++] = *row;
-    return true;
+    if (!full)
+        pending[pending_count++] = *row;
+    return !full;
 }
 
 static void store_rows(void)
@@ -406,9 +409,11 @@ static Ledger *restart(Ledger *ledger)
 static void play_timeline(uint64_t seed)
 {
     Ledger *ledger;
+    uint64_t full_ticks = 0;
 
     rng = seed;
     failed = NULL;
+    full = false;
     row_count = 0;
     memset(played, 0, sizeof played);
     node.time_ns = (1 + draw(1000)) * NS_PER_S;
@@ -421,8 +426,10 @@ static void play_timeline(uint64_t seed)
     }
     ledger = start_ledger();
     for (int tick = 0; tick < TICKS; tick++) {
-        const bool kill = draw(25) == 0, lost = kill && draw(2);
+        const bool kill = !full && full_ticks == 0 && draw(25) == 0, lost = kill && draw(2);
 
+        full_ticks = full_ticks > 0 ? full_ticks - 1 : !kill && draw(20) == 0 ? 1 + draw(5) : 0;
+        full = full_ticks > 0 && tick + 1 < TICKS;
         for (size_t i = 0; i < GPUS; i++)
             change_state(&played[i]);
         if (draw(30) == 0)
