@@ -20,24 +20,26 @@
 #define RESUME_NS NS_PER_MIN    /* after the start: a GPU that comes later was plugged in */
 #define LEARN_NS (2 * NS_PER_S) /* and two ticks: whose a new process is is known by then */
 #define MIB 1048576.0
+#define SHARE_MIN 1e-9 /* of a GPU: less is an error of rounding */
 
 enum { IDLE_WEIGHT = 16 };
 
 enum { LATE_ROWS = 64 }; /* of a GPU: rows that are over, and wait until they can be kept */
+enum { NEW_PIDS = 32 };  /* of a row */
 
 typedef struct OpenRow {
     LedgerRow row;
     uint32_t gpu_instance, compute_instance;
-    uint64_t from_ns; /* monotonic */
-    uint32_t new_pid; /* it is of this process, whose owner is not known (yet); 0: none */
-    size_t new_count; /* of so many in all */
-    uint64_t run_ns;  /* since when it grew without a break, as held or free time */
-    uint64_t tick_ns; /* the length of the first tick of that */
-    bool begun;       /* that begins when the workload manager says */
-    bool touched;     /* in this tick */
-    bool known;       /* it was kept once; it may have grown since */
-    bool late;        /* as it is now, it is not kept */
-    bool over;        /* nothing is added any more */
+    uint64_t from_ns;            /* monotonic */
+    uint32_t new_pids[NEW_PIDS]; /* it is of these processes, whose owners are not known (yet); [0] 0: none */
+    size_t new_count;            /* of so many in all */
+    uint64_t run_ns;             /* since when it grew without a break, as held or free time */
+    uint64_t tick_ns;            /* the length of the first tick of that */
+    bool begun;                  /* that begins when the workload manager says */
+    bool touched;                /* in this tick */
+    bool known;                  /* it was kept once; it may have grown since */
+    bool late;                   /* as it is now, it is not kept */
+    bool over;                   /* nothing is added any more */
 } OpenRow;
 
 typedef struct Slot {
@@ -290,7 +292,7 @@ static bool is_row_of(const OpenRow *open, const Part *part, LedgerQuality quali
     const Owner *owner = part->holding ? &part->holding->owner : &nobody;
 
     return !open->over && open->gpu_instance == device->gpu_instance &&
-           open->compute_instance == device->compute_instance && open->new_pid == find_new_pid(part) &&
+           open->compute_instance == device->compute_instance && open->new_pids[0] == find_new_pid(part) &&
            row->share_kind == (part->holding ? part->holding->attribution : ATTRIBUTION_UNKNOWN) &&
            (row->quality == quality || quality == LEDGER_QUALITY_NONE || row->quality == LEDGER_QUALITY_NONE) &&
            row->held == (part->holding != NULL) && is_owner_of(row, owner) && strcmp(row->price, price) == 0;
@@ -321,7 +323,7 @@ static OpenRow *find_row(const Tick *t, const Part *part, LedgerQuality quality)
         open->gpu_instance = device->gpu_instance;
         open->compute_instance = device->compute_instance;
         open->from_ns = t->node->time_ns - t->dt_ns;
-        open->new_pid = find_new_pid(part);
+        open->new_pids[0] = find_new_pid(part);
         open->row.id = t->ledger->next_id++;
         open->row.from_real_ns = from_real_ns;
         open->row.owner.pid = -1;
@@ -343,37 +345,115 @@ static OpenRow *find_row(const Tick *t, const Part *part, LedgerQuality quality)
     return open;
 }
 
-/* Whether the processes of the row may be the holding's: not where there are more of them. */
-static bool has_processes(const Holding *holding, const OpenRow *open)
+static bool has_new_pid(const OpenRow *open, uint32_t pid)
 {
-    bool found = false;
+    const size_t count = number_min_u64(open->new_count, NEW_PIDS);
+    size_t i = 0;
 
-    for (size_t i = 0; i < holding->process_count; i++)
-        found |= holding->processes[i].pid == open->new_pid;
-    return found && holding->process_count >= open->new_count;
+    while (i < count && open->new_pids[i] != pid)
+        i++;
+    return i < count;
+}
+
+/* The processes of a part whose owner is not known. */
+static void add_new_pids(OpenRow *open, const Holding *holding)
+{
+    for (size_t i = 0; i < holding->process_count; i++) {
+        if (has_new_pid(open, holding->processes[i].pid))
+            continue;
+        if (open->new_count < NEW_PIDS)
+            open->new_pids[open->new_count] = holding->processes[i].pid;
+        open->new_count++;
+    }
+}
+
+/* How many of the row's new processes are the part's, whose owner is known. */
+static size_t count_new_pids(const OpenRow *open, const Part *part)
+{
+    const Device *device = &part->reading->device;
+    size_t count = 0;
+
+    if (!part->holding || find_new_pid(part) != 0 || device->gpu_instance != open->gpu_instance ||
+        device->compute_instance != open->compute_instance)
+        return 0;
+    for (size_t i = 0; i < part->holding->process_count; i++)
+        count += has_new_pid(open, part->holding->processes[i].pid);
+    return count;
+}
+
+/* The shares of those to whom the row's processes belong; 0: one of these has ended, or is not known yet. */
+static double sum_new_owners(const Tick *t, const OpenRow *open)
+{
+    size_t found = 0, processes = 0;
+    double sum = 0;
+
+    for (size_t i = 0; i < t->ledger->parts.len; i++) {
+        const Part *part = &t->ledger->parts.at[i];
+        const size_t count = count_new_pids(open, part);
+
+        found += count;
+        processes += count > 0 ? part->holding->process_count : 0;
+        sum += count > 0 ? part->share : 0;
+    }
+    return found == number_min_u64(open->new_count, NEW_PIDS) && processes >= open->new_count ? sum : 0;
+}
+
+static void learn_owner(OpenRow *open, const Holding *holding)
+{
+    set_owner(&open->row.owner, &holding->owner);
+    open->row.share_kind = holding->attribution;
+    open->new_pids[0] = 0;
+    open->new_count = 0;
+    open->touched = true;
+}
+
+/* Takes `share` of a row away, as a row of the same time. */
+static OpenRow split_row(Ledger *l, OpenRow *open, double share)
+{
+    OpenRow part = *open;
+
+    part.row.id = l->next_id++;
+    part.known = part.late = false;
+    for (size_t i = 0; i < LEDGER_AMOUNT_END; i++) {
+        part.row.amounts[i] = number_min_u64(scale_ns(open->row.amounts[i], share), open->row.amounts[i]);
+        open->row.amounts[i] -= part.row.amounts[i];
+    }
+    return part;
+}
+
+/* Gives each owner of the row's processes the part of it that he has of the device now. */
+static void share_row(const Tick *t, size_t i)
+{
+    const OpenRow row = t->slot->rows.at[i];
+    double left = sum_new_owners(t, &row);
+
+    for (size_t k = 0; k < t->ledger->parts.len && left > 0; k++) {
+        const Part *part = &t->ledger->parts.at[k];
+
+        if (count_new_pids(&row, part) == 0)
+            continue;
+        if (left - part->share > SHARE_MIN) {
+            OpenRow split = split_row(t->ledger, &t->slot->rows.at[i], part->share / left);
+
+            learn_owner(&split, part->holding);
+            vec_push(&t->slot->rows, split);
+        } else {
+            learn_owner(&t->slot->rows.at[i], part->holding);
+        }
+        left -= part->share;
+    }
 }
 
 /* A process is on the GPU a tick or two before its owner is known: the row of that time becomes the owner's. */
 static void learn_owners(const Tick *t)
 {
-    for (size_t i = 0; i < t->slot->rows.len; i++) {
-        OpenRow *open = &t->slot->rows.at[i];
+    const size_t count = t->slot->rows.len;
 
-        if (open->over || open->new_pid == 0 || t->node->time_ns - open->from_ns > LEARN_NS + 2 * t->dt_ns)
-            continue;
-        for (size_t k = 0; k < t->ledger->parts.len; k++) {
-            const Part *part = &t->ledger->parts.at[k];
-            const Device *device = &part->reading->device;
+    for (size_t i = 0; i < count; i++) {
+        const OpenRow *open = &t->slot->rows.at[i];
 
-            if (!part->holding || find_new_pid(part) != 0 || device->gpu_instance != open->gpu_instance ||
-                device->compute_instance != open->compute_instance || !has_processes(part->holding, open))
-                continue;
-            set_owner(&open->row.owner, &part->holding->owner);
-            open->row.share_kind = part->holding->attribution;
-            open->new_pid = 0;
-            open->touched = true;
-            break;
-        }
+        if (!open->over && open->new_pids[0] != 0 && t->node->time_ns - open->from_ns <= LEARN_NS + 2 * t->dt_ns)
+            share_row(t, i);
     }
 }
 
@@ -485,8 +565,8 @@ static void add_part(const Tick *t, const Part *part)
     add[LEDGER_IDLE_MJ] = part->idle_mj;
     add[LEDGER_ACTIVE_MJ] = part->active_mj;
     OpenRow *open = find_row(t, part, quality);
-    if (open->new_pid != 0 && part->holding->process_count > open->new_count)
-        open->new_count = part->holding->process_count;
+    if (open->new_pids[0] != 0)
+        add_new_pids(open, part->holding);
     note_run(t, open, kind);
     for (size_t i = 0; i < LEDGER_AMOUNT_END; i++)
         open->row.amounts[i] += add[i];
@@ -619,7 +699,7 @@ static void split_gpu(const Tick *t)
     for (size_t i = 0; i < gpu->instance_count; i++)
         split_device(t, &gpu->instances[i], gpu->instance_activity ? &gpu->instance_activity[i] : &gpu->activity,
                      reading_mig_share(&gpu->reading, &gpu->instances[i]));
-    if (gpu->instance_count == 0 || sum < 1 - 1e-9)
+    if (gpu->instance_count == 0 || sum < 1 - SHARE_MIN)
         split_device(t, NULL, &gpu->activity, gpu->instance_count ? 1 - sum : 1);
 }
 

@@ -677,6 +677,39 @@ static void a_new_process_is_its_owners_from_the_first_tick(void **state)
     assert_int_equal(row_of(rig, "ann")->share_kind, ATTRIBUTION_EXCLUSIVE);
 }
 
+/* Several owners' processes in one tick: the time before it is known whose they are becomes theirs by their shares. */
+static void new_processes_of_several_owners(void **state)
+{
+    static const HoldingProcess processes[] = {{.pid = 77}, {.pid = 78}, {.pid = 79}};
+    Rig *rig = *state;
+    Holding *h;
+
+    set_metric(&rig->gpu.reading, METRIC_GPU_UTIL, 100);
+    tick(rig, 1);
+    h = hold(rig, "", 1);
+    set_processes(h, processes, 3);
+    h->attribution = ATTRIBUTION_UNKNOWN;
+    tick(rig, 1);
+    assert_seconds(row_of(rig, ""), LEDGER_ALLOC_NS, 1);
+    rig->holding_count = 0;
+    set_processes(hold(rig, "ann", 0.75), processes, 1);
+    h = hold(rig, "", 0.25);
+    set_processes(h, processes + 1, 2);
+    tick(rig, 1); /* all wait for the last */
+    assert_seconds(row_of(rig, "ann"), LEDGER_ALLOC_NS, 0.75);
+    snprintf(h->owner.user, sizeof h->owner.user, "bob");
+    tick(rig, 1);
+    uint64_t held_ns[2] = {0}, busy_ns = 0;
+    for (size_t i = 0; i < rig->rows.len; i++) {
+        held_ns[strcmp(rig->rows.at[i].owner.user, "ann") == 0] += rig->rows.at[i].amounts[LEDGER_ALLOC_NS];
+        busy_ns += rig->rows.at[i].amounts[LEDGER_BUSY_NS];
+    }
+    assert_int_equal(held_ns[1], 2250 * NS_PER_MS);
+    assert_int_equal(held_ns[0], 750 * NS_PER_MS);
+    assert_int_equal(busy_ns, 3 * NS_PER_S);
+    assert_law(rig);
+}
+
 /* What was hidden for longer, what has ended, and one of two are not known: that time stays so. */
 static void what_stays_unknown(void **state)
 {
@@ -958,6 +991,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(an_account_has_rows_of_its_own, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_unknown_owner_is_one, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_new_process_is_its_owners_from_the_first_tick, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(new_processes_of_several_owners, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_stays_unknown, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_job_begins_when_slurm_says, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_job_begins_within_the_tick_that_saw_it, set_up, tear_down),
