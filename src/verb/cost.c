@@ -151,24 +151,28 @@ static void find_month(uint64_t real_ns, CostPeriod *ret)
     ret->until_real_ns = (uint64_t)timegm(&tm) * NS_PER_S;
 }
 
-/* From the first row to the last. */
+/* From the first row to the last, and a currency of theirs. */
 static void note_span(void *self, const LedgerRow *row)
 {
     CostPeriod *span = self;
+    PriceTag tag;
 
     span->from_real_ns = number_min_u64(span->from_real_ns, row->from_real_ns);
     span->until_real_ns = number_max_u64(span->until_real_ns, row->until_real_ns);
+    if (price_tag_read(row->price, &tag) == 0)
+        memcpy(span->currency, tag.currency, sizeof span->currency);
 }
 
 static int print_focus(const Past *past, const char *node, const JournalLedgerQuery *query)
 {
     FocusLines lines = {0};
-    CostPeriod span = {.from_real_ns = UINT64_MAX};
+    CostPeriod span = {.from_real_ns = UINT64_MAX, .currency = "USD"};
     int rc = read_ledger(past, query, note_span, &span);
 
     if (rc < 0)
         return rc;
     snprintf(lines.period.node, sizeof lines.period.node, "%s", node);
+    memcpy(lines.period.currency, span.currency, sizeof span.currency);
     str_init(&lines.out, OUT_MAX);
     cost_focus_head(&lines.out);
     fwrite(lines.out.text, 1, lines.out.len, stdout);

@@ -48,6 +48,7 @@ typedef struct CostPeriod {
     char node[COST_NODE_CAP];
     uint64_t from_real_ns, until_real_ns;
     size_t gpu_count;
+    char currency[PRICE_CURRENCY_CAP]; /* for FOCUS: of rows without a price */
 } CostPeriod;
 
 typedef struct CostReport {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* FOCUS 1.2 (FinOps Open Cost and Usage Specification): its mandatory columns, and those that say who used what. */
-#include <math.h>
+/* FOCUS 1.2 (FinOps Open Cost and Usage Specification): its mandatory columns, and those that say who used what. An
+ * empty cell is its null. */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 #include "base/number.h"
 #include "service/cost/cost.h"
 
-enum { TAGS_MAX = 8192 };
+enum { TAGS_MAX = 8192, DETAILS_MAX = 512, SKU_CAP = DEVICE_NAME_CAP + READING_PROFILE_CAP + 8 };
 
 /* What one line charges. */
 typedef struct Charge {
@@ -19,7 +19,8 @@ typedef struct Charge {
     const LedgerRow *row;
     const char *waste; /* "" somebody used it */
     const Owner *owner;
-    double hours, per_hour; /* NaN: without a price */
+    bool priced;
+    double hours, per_hour; /* 0 without a price: what is billed is */
     PriceTag tag;
 } Charge;
 
@@ -28,8 +29,12 @@ typedef void (*WriteCell)(const Charge *charge, Str *out);
 static void write_number(double value, Str *out)
 {
     char digits[NUMBER_DOUBLE_MAX];
+    const size_t len = number_write_double(digits, value);
+    char *exponent = memchr(digits, 'e', len);
 
-    str_addn(out, digits, number_write_double(digits, value));
+    if (exponent)
+        *exponent = 'E'; /* its NumericFormat */
+    str_addn(out, digits, len);
 }
 
 static void write_time(uint64_t real_ns, Str *out)
@@ -42,13 +47,12 @@ static void write_time(uint64_t real_ns, Str *out)
 
 static void write_cost(const Charge *c, Str *out)
 {
-    write_number(isnan(c->per_hour) ? 0 : c->hours * c->per_hour, out);
+    write_number(c->hours * c->per_hour, out);
 }
 
 static void write_unit_price(const Charge *c, Str *out)
 {
-    if (!isnan(c->per_hour))
-        write_number(c->per_hour, out);
+    write_number(c->per_hour, out);
 }
 
 static void write_hours(const Charge *c, Str *out)
@@ -63,7 +67,7 @@ static void write_unit(const Charge *c UNUSED, Str *out)
 
 static void write_currency(const Charge *c, Str *out)
 {
-    str_add(out, c->tag.currency[0] ? c->tag.currency : "USD");
+    str_add(out, c->priced ? c->tag.currency : c->period->currency);
 }
 
 static void write_node(const Charge *c, Str *out)
@@ -99,29 +103,74 @@ static void write_usage(const Charge *c UNUSED, Str *out)
 
 static void write_nothing(const Charge *c UNUSED, Str *out UNUSED) {}
 
+static const char *name_board(const Charge *c)
+{
+    return c->row->name[0] ? c->row->name : "GPU";
+}
+
 static void write_description(const Charge *c, Str *out)
 {
     char text[256];
 
-    snprintf(text, sizeof text, "%s, %s", c->row->name[0] ? c->row->name : "GPU",
-             c->waste[0] ? c->waste : "held by an owner");
+    snprintf(text, sizeof text, "%s, %s%s", name_board(c), c->waste[0] ? c->waste : "held by an owner",
+             c->priced ? "" : ", without a price");
     cost_csv_text(out, text);
 }
 
+/* A reserved price is an agreed rate: "Committed" is for discounts whose purchase is a charge too. */
 static void write_category(const Charge *c, Str *out)
 {
     static const char *const categories[PRICE_KIND_END] = {[PRICE_ON_DEMAND] = "Standard",
-                                                           [PRICE_RESERVED] = "Committed",
+                                                           [PRICE_RESERVED] = "Standard",
                                                            [PRICE_SPOT] = "Dynamic",
                                                            [PRICE_OWNED] = "Other"};
 
-    if (!isnan(c->per_hour))
-        str_add(out, categories[c->tag.kind]);
+    str_add(out, c->priced ? categories[c->tag.kind] : "Other");
 }
 
+/* Board and MIG profile, as nvidia-smi writes them: what is sold, at whatever price. */
+static void format_sku(const Charge *c, char sku[SKU_CAP])
+{
+    const char *profile = c->row->profile;
+
+    snprintf(sku, SKU_CAP, "%s%s%s", name_board(c), profile[0] ? " MIG " : "", profile);
+}
+
+static void write_sku(const Charge *c, Str *out)
+{
+    char sku[SKU_CAP];
+
+    format_sku(c, sku);
+    cost_csv_text(out, sku);
+}
+
+static void write_meter(const Charge *c UNUSED, Str *out)
+{
+    str_add(out, "GPU Time");
+}
+
+/* A SKU price belongs to one SKU, and a price of the configuration may be of several boards. */
 static void write_price_id(const Charge *c, Str *out)
 {
-    str_add(out, c->tag.id);
+    char sku[SKU_CAP], text[SKU_CAP + PRICE_ID_CAP + 1];
+
+    format_sku(c, sku);
+    snprintf(text, sizeof text, "%s/%s", c->priced ? c->tag.id : "unpriced", sku);
+    cost_csv_text(out, text);
+}
+
+static void write_price_details(const Charge *c, Str *out)
+{
+    CLEANUP(str_done) Str json = str_limited(DETAILS_MAX);
+
+    if (!c->priced)
+        return;
+    json_open(&json, NULL, '{');
+    json_add_u64(&json, "GpuCount", 1);
+    json_add_text(&json, "x_PriceId", c->tag.id);
+    json_add_text(&json, "x_PriceKind", price_kinds[c->tag.kind].key);
+    json_close(&json, '}');
+    cost_csv_text(out, json.text);
 }
 
 static void write_provider(const Charge *c UNUSED, Str *out)
@@ -159,10 +208,21 @@ static void write_account(const Charge *c, Str *out)
     cost_csv_text(out, c->owner->namespace[0] ? c->owner->namespace : c->owner->account);
 }
 
+static void write_account_type(const Charge *c, Str *out)
+{
+    if (c->owner->namespace[0])
+        str_add(out, "Namespace");
+    else if (c->owner->account[0])
+        str_add(out, "Slurm account");
+}
+
 static void write_status(const Charge *c, Str *out)
 {
     str_add(out, c->waste[0] ? "Unused" : "Used");
 }
+
+/* Tags of a provider have a prefix of its own. */
+#define TAG(name) "stoker/" name
 
 static void add_tag(Str *json, const char *name, const char *value)
 {
@@ -177,23 +237,23 @@ static void write_tags(const Charge *c, Str *out)
     CLEANUP(str_done) Str json = str_limited(TAGS_MAX);
 
     json_open(&json, NULL, '{');
-    add_tag(&json, "user", c->owner->user);
-    add_tag(&json, "job", c->owner->job);
-    add_tag(&json, "account", c->owner->account);
-    add_tag(&json, "namespace", c->owner->namespace);
-    add_tag(&json, "pod", c->owner->pod);
-    add_tag(&json, "container", c->owner->container);
-    add_tag(&json, "waste_class", c->waste);
+    add_tag(&json, TAG("user"), c->owner->user);
+    add_tag(&json, TAG("job"), c->owner->job);
+    add_tag(&json, TAG("account"), c->owner->account);
+    add_tag(&json, TAG("namespace"), c->owner->namespace);
+    add_tag(&json, TAG("pod"), c->owner->pod);
+    add_tag(&json, TAG("container"), c->owner->container);
+    add_tag(&json, TAG("waste_class"), c->waste);
     if (used) {
-        json_add_double(&json, "eff_gpu_h", (double)a[LEDGER_EFF_NS] / (double)NS_PER_H);
-        json_add_double(&json, "held_idle_gpu_h", (double)a[LEDGER_IDLE_NS] / (double)NS_PER_H);
-        json_add_text(&json, "quality", ledger_qualities[c->row->quality].key);
-        json_add_text(&json, "share_kind", attributions[c->row->share_kind].key);
+        json_add_double(&json, TAG("eff_gpu_h"), (double)a[LEDGER_EFF_NS] / (double)NS_PER_H);
+        json_add_double(&json, TAG("held_idle_gpu_h"), (double)a[LEDGER_IDLE_NS] / (double)NS_PER_H);
+        json_add_text(&json, TAG("quality"), ledger_qualities[c->row->quality].key);
+        json_add_text(&json, TAG("share_kind"), attributions[c->row->share_kind].key);
     }
     if (strcmp(c->waste, "unhealthy") != 0)
-        json_add_double(&json, "energy_kwh", ((double)a[LEDGER_ACTIVE_MJ] + (double)a[LEDGER_IDLE_MJ]) / 3.6e9);
+        json_add_double(&json, TAG("energy_kwh"), ((double)a[LEDGER_ACTIVE_MJ] + (double)a[LEDGER_IDLE_MJ]) / 3.6e9);
     if (strcmp(c->waste, "unhealthy") != 0 && cost_row_carbon(c->row) > 0)
-        json_add_double(&json, "co2_g", cost_row_carbon(c->row));
+        json_add_double(&json, TAG("co2_g"), cost_row_carbon(c->row));
     json_close(&json, '}');
     cost_csv_text(out, json.text);
 }
@@ -234,9 +294,13 @@ static const struct {
     {"ResourceType", write_resource_type},
     {"ServiceCategory", write_compute},
     {"ServiceName", write_service},
+    {"SkuId", write_sku},
+    {"SkuMeter", write_meter},
+    {"SkuPriceDetails", write_price_details},
     {"SkuPriceId", write_price_id},
     {"SubAccountId", write_account},
     {"SubAccountName", write_account},
+    {"SubAccountType", write_account_type},
     {"Tags", write_tags},
 };
 
@@ -263,11 +327,11 @@ static void write_charge(Charge *c, uint64_t ns, Str *out)
 void cost_focus_row(const CostPeriod *period, const LedgerRow *row, Str *out)
 {
     static const Owner nobody;
-    Charge c = {.period = period, .row = row, .waste = row->held ? "" : "unallocated", .per_hour = NAN};
+    Charge c = {.period = period, .row = row, .waste = row->held ? "" : "unallocated"};
 
     c.owner = row->held ? &row->owner : &nobody;
-    if (price_tag_read(row->price, &c.tag) == 0)
-        c.per_hour = c.tag.per_hour;
+    c.priced = price_tag_read(row->price, &c.tag) == 0;
+    c.per_hour = c.priced ? c.tag.per_hour : 0;
     write_charge(&c, row->amounts[LEDGER_ALLOC_NS], out);
     c.owner = &nobody; /* nobody pays for a broken device */
     c.waste = "unhealthy";

@@ -189,8 +189,8 @@ static int check_money(const Source *s, double sum, Err *err)
     TRY(add_money(s, s->root, "cost", 1, &total, err));
     if (fabs(sum - total) > LAW_SHARE * total)
         return err_set(err, -EDOM,
-                       "'%s' does not add up: owners, unallocated and unhealthy hours cost %.6f, the whole %.6f", s->name,
-                       sum, total);
+                       "'%s' does not add up: owners, unallocated and unhealthy hours cost %.6f, the whole %.6f",
+                       s->name, sum, total);
     return 0;
 }
 

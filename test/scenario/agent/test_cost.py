@@ -179,7 +179,9 @@ def test_focus_and_several_nodes(place, tmp_path):
     report = place.cost()
     assert sum(float(l["ConsumedQuantity"]) for l in lines) == pytest.approx(report["total_gpu_hours"] - report["unknown_gpu_hours"], rel=1e-6)
     assert sum(float(l["BilledCost"]) for l in lines) == pytest.approx(report["cost"], rel=1e-6)
-    assert {json.loads(l["Tags"]).get("user") for l in lines} >= {"alice", "root", None}
+    assert {json.loads(l["Tags"]).get("stoker/user") for l in lines} >= {"alice", "root", None}
+    parents = {(l["SkuPriceId"], l["SkuId"]) for l in lines}
+    assert len(parents) == len({price for price, _ in parents}) and all(price and sku for price, sku in parents)
     assert all(l["BillingPeriodStart"].endswith("-01T00:00:00Z") and l["BillingPeriodStart"] <= l["ChargePeriodStart"] for l in lines)
     files = [tmp_path / "a.json", tmp_path / "b.json"]
     for name, path in zip("ab", files):

@@ -255,7 +255,7 @@ static void carbon_of_the_energy(void **state UNUSED)
     assert_near(number_of(json_array_get(json_object_get(root, "owners"), 0), "carbon_kg"), 5.5);
     json_decref(root);
     cost_focus_row(&(CostPeriod){.node = "node7"}, &ann, &focus);
-    assert_non_null(strstr(focus.text, "\"\"co2_g\"\":5500"));
+    assert_non_null(strstr(focus.text, "\"\"stoker/co2_g\"\":5500"));
     cost_done(&sum);
     cost_done(&report);
 }
@@ -328,7 +328,7 @@ static const char *find_cell(const char *csv, size_t line, const char *column, c
 
 static void as_focus(void **state UNUSED)
 {
-    const CostPeriod period = {"node7", FROM_NS, FROM_NS + 31 * NS_PER_DAY, 1};
+    const CostPeriod period = {"node7", FROM_NS, FROM_NS + 31 * NS_PER_DAY, 1, "EUR"};
     LedgerRow row = row_of("ann", "gpu/GPU-1", 6), nobody = row_of("", "gpu/GPU-1", 2);
     CLEANUP(str_done) Str out = str_limited(1 << 20);
 
@@ -353,18 +353,64 @@ static void as_focus(void **state UNUSED)
     assert_cell(out.text, 1, "PricingCategory", "Dynamic");
     assert_cell(out.text, 1, "ResourceId", "gpu/GPU-1");
     assert_cell(out.text, 1, "ServiceCategory", "Compute");
-    assert_cell(out.text, 1, "SkuPriceId", "h100");
+    assert_cell(out.text, 1, "SkuId", "NVIDIA H100, 80GB");
+    assert_cell(out.text, 1, "SkuMeter", "GPU Time");
+    assert_cell(out.text, 1, "SkuPriceDetails", "{\"GpuCount\":1,\"x_PriceId\":\"h100\",\"x_PriceKind\":\"spot\"}");
+    assert_cell(out.text, 1, "SkuPriceId", "h100/NVIDIA H100, 80GB");
     assert_cell(out.text, 1, "SubAccountId", "prod");
+    assert_cell(out.text, 1, "SubAccountType", "Namespace");
     assert_cell(out.text, 1, "Tags",
-                "{\"user\":\"ann\",\"namespace\":\"prod\",\"eff_gpu_h\":1.5,\"held_idle_gpu_h\":0,\"quality\":\"none\","
-                "\"share_kind\":\"unknown\",\"energy_kwh\":0}");
+                "{\"stoker/user\":\"ann\",\"stoker/namespace\":\"prod\",\"stoker/eff_gpu_h\":1.5,"
+                "\"stoker/held_idle_gpu_h\":0,\"stoker/quality\":\"none\",\"stoker/share_kind\":\"unknown\","
+                "\"stoker/energy_kwh\":0}");
     assert_cell(out.text, 2, "BilledCost", "7.5");
     assert_cell(out.text, 2, "SubAccountId", "");
     assert_cell(out.text, 2, "CapacityReservationStatus", "Unused");
-    assert_cell(out.text, 2, "Tags", "{\"waste_class\":\"unhealthy\"}");
+    assert_cell(out.text, 2, "Tags", "{\"stoker/waste_class\":\"unhealthy\"}");
+    assert_cell(out.text, 2, "SubAccountType", "");
     assert_cell(out.text, 3, "BilledCost", "0");
     assert_cell(out.text, 3, "PricingQuantity", "2");
-    assert_cell(out.text, 3, "SkuPriceId", "");
+}
+
+/* Without a price: what may be no null is what was billed, in the currency of the others. */
+static void focus_without_a_price(void **state UNUSED)
+{
+    static const char *const never_null[] = {
+        "BilledCost",         "BillingAccountId", "BillingAccountName", "BillingCurrency", "BillingPeriodEnd",
+        "BillingPeriodStart", "ChargeCategory",   "ChargeDescription",  "ChargePeriodEnd", "ChargePeriodStart",
+        "ConsumedQuantity",   "ConsumedUnit",     "ContractedCost",     "EffectiveCost",   "InvoiceIssuerName",
+        "ListCost",           "PricingQuantity",  "PricingUnit",        "ProviderName",    "PublisherName",
+        "ResourceId",         "ResourceType",     "ServiceCategory",    "ServiceName",     "SkuId",
+        "SkuMeter",
+    };
+    const CostPeriod period = {"node7", FROM_NS, FROM_NS + 31 * NS_PER_DAY, 1, "EUR"};
+    LedgerRow row = row_of("ann", "gpu/GPU-1/gi/7/ci/0", 0);
+    CLEANUP(str_done) Str out = str_limited(1 << 20);
+
+    row.amounts[LEDGER_ALLOC_NS] = 72 * NS_PER_MS;
+    snprintf(row.name, sizeof row.name, "NVIDIA H100");
+    snprintf(row.profile, sizeof row.profile, "1g.10gb");
+    snprintf(row.owner.account, sizeof row.owner.account, "physics");
+    cost_focus_head(&out);
+    cost_focus_row(&period, &row, &out);
+    for (size_t i = 0; i < ARRAY_LEN(never_null); i++)
+        assert_string_not_equal(find_cell(out.text, 1, never_null[i], (char[512]){0}), "");
+    assert_cell(out.text, 1, "BillingCurrency", "EUR");
+    assert_cell(out.text, 1, "ChargeDescription", "NVIDIA H100, held by an owner, without a price");
+    assert_cell(out.text, 1, "ConsumedQuantity", "2E-05");
+    assert_cell(out.text, 1, "ContractedUnitPrice", "0");
+    assert_cell(out.text, 1, "ListUnitPrice", "0");
+    assert_cell(out.text, 1, "PricingCategory", "Other");
+    assert_cell(out.text, 1, "SkuId", "NVIDIA H100 MIG 1g.10gb");
+    assert_cell(out.text, 1, "SkuPriceDetails", "");
+    assert_cell(out.text, 1, "SkuPriceId", "unpriced/NVIDIA H100 MIG 1g.10gb");
+    assert_cell(out.text, 1, "SubAccountType", "Slurm account");
+    str_clear(&out);
+    set_price(&row, "h100 reserved 2.5 EUR");
+    cost_focus_head(&out);
+    cost_focus_row(&period, &row, &out);
+    assert_cell(out.text, 1, "PricingCategory", "Standard"); /* "Committed" needs the purchase's row */
+    assert_cell(out.text, 1, "SkuId", "NVIDIA H100 MIG 1g.10gb");
 }
 
 /* --- several nodes ------------------------------------------------------------------------------------------------ */
@@ -691,6 +737,7 @@ int main(void)
         cmocka_unit_test(as_csv),
         cmocka_unit_test(as_text),
         cmocka_unit_test(as_focus),
+        cmocka_unit_test(focus_without_a_price),
         cmocka_unit_test(nodes_are_merged),
         cmocka_unit_test(reports_that_do_not_fit),
         cmocka_unit_test(a_large_fleet_is_added_up),
