@@ -15,10 +15,11 @@
 #include "base/number.h"
 #include "base/vec.h"
 
-#define LEFT_NS NS_PER_MIN      /* an owner that comes back sooner continues its row */
-#define STEP_NS (2 * NS_PER_S)  /* between the clocks over a row: the wall clock was set */
-#define RESUME_NS NS_PER_MIN    /* after the start: a GPU that comes later was plugged in */
-#define LEARN_NS (2 * NS_PER_S) /* and two ticks: whose a new process is is known by then */
+#define LEFT_NS NS_PER_MIN        /* an owner that comes back sooner continues its row */
+#define STEP_NS (2 * NS_PER_S)    /* between the clocks over a row: the wall clock was set */
+#define RESUME_NS NS_PER_MIN      /* after the start: a GPU that comes later was plugged in */
+#define LEARN_NS (2 * NS_PER_S)   /* and two ticks: whose a new process is is known by then */
+#define SETTLE_NS (10 * NS_PER_S) /* clocks and power come down in it after the last work */
 #define MIB 1048576.0
 #define SHARE_MIN 1e-9 /* of a GPU: less is an error of rounding */
 
@@ -42,6 +43,9 @@ typedef struct OpenRow {
     bool over;                   /* nothing is added any more */
 } OpenRow;
 
+/* Why nothing runs on a GPU. */
+typedef enum Quiet { QUIET_NOT, QUIET_FREE, QUIET_HELD } Quiet;
+
 typedef struct Slot {
     Device device;
     char key[DEVICE_KEY_CAP];
@@ -49,7 +53,9 @@ typedef struct Slot {
     bool away; /* it was taken out; only rows that are over and wait until they can be kept are left */
     uint64_t last_ns;
     int64_t energy_mj; /* the counter at the last tick that read it; -1: none */
-    double idle_mw;    /* what it takes while nobody holds it; 0: not known yet */
+    LedgerIdle idle;
+    Quiet quiet;
+    uint64_t quiet_ns; /* for so long before this tick */
     VEC(OpenRow) rows;
 } Slot;
 
@@ -65,8 +71,15 @@ typedef struct Part {
     uint64_t ns, idle_mj, active_mj;
 } Part;
 
+/* Of a GPU that has no slot. */
+typedef struct KnownIdle {
+    char uuid[DEVICE_UUID_CAP];
+    LedgerIdle idle;
+} KnownIdle;
+
 struct Ledger {
     VEC(Slot) slots;
+    VEC(KnownIdle) idles;
     VEC(Part) parts;
     LedgerRows last; /* of the journal */
     char boot_id[LEDGER_BOOT_CAP];
@@ -160,6 +173,7 @@ void ledger_free(Ledger *l)
     for (size_t i = 0; i < l->slots.len; i++)
         vec_done(&l->slots.at[i].rows);
     vec_done(&l->slots);
+    vec_done(&l->idles);
     vec_done(&l->parts);
     vec_done(&l->last);
     free(l);
@@ -493,7 +507,7 @@ static void begin_earlier(const Tick *t, const Part *part, OpenRow *open, OpenRo
     move_amount(&free_row->row, &open->row, LEDGER_ALLOC_NS, part_ns);
     open->row.amounts[LEDGER_IDLE_NS] += part_ns;
     move_amount(&free_row->row, &open->row, LEDGER_IDLE_MJ,
-                (uint64_t)llround(t->slot->idle_mw * part->share * ((double)ns / NS_PER_S)));
+                (uint64_t)llround(t->slot->idle.mw * part->share * ((double)ns / NS_PER_S)));
     free_row->row.until_ns -= ns;
     free_row->row.until_real_ns -= ns;
     open->run_ns -= ns;
@@ -767,7 +781,39 @@ static void weigh_by_activity(Ledger *l, bool held)
         l->parts.at[i].weight = l->parts.at[i].holding || !held ? l->parts.at[i].share : 0;
 }
 
-/* Idle power is charged by share to who holds the GPU, and learnt while nobody does; what is above it, by activity. */
+/* Nothing runs: nobody holds the GPU, or all who do are idle, and its multiprocessors are known to be. */
+static Quiet find_quiet(const Tick *t, bool held)
+{
+    double sm;
+
+    if (t->gap || t->gpu->state != GPU_UP || !t->gpu->process_list.valid)
+        return QUIET_NOT;
+    for (size_t i = 0; i < t->ledger->parts.len; i++) {
+        const Part *part = &t->ledger->parts.at[i];
+
+        if (part->holding && (!is_idle(part) || read_activity(part, false, &sm) == LEDGER_QUALITY_NONE || sm > 0))
+            return QUIET_NOT;
+    }
+    return held ? QUIET_HELD : QUIET_FREE;
+}
+
+/* A free GPU says best what an idle one takes; one that is held and idle says it where it was never seen free. */
+static void learn_idle(const Tick *t, bool held, double mw)
+{
+    const Quiet quiet = find_quiet(t, held);
+    Slot *slot = t->slot;
+    LedgerIdle *idle = &slot->idle;
+    const bool settled = slot->quiet == quiet && slot->quiet_ns >= SETTLE_NS;
+
+    slot->quiet_ns = slot->quiet == quiet ? slot->quiet_ns + t->dt_ns : 0;
+    slot->quiet = quiet;
+    if (quiet == QUIET_NOT || !settled || !(mw > 0) || (held && idle->mw > 0 && !idle->held))
+        return;
+    *idle = (LedgerIdle){.mw = idle->mw > 0 && idle->held == held ? idle->mw + (mw - idle->mw) / IDLE_WEIGHT : mw,
+                         .held = held};
+}
+
+/* Idle power is charged by share to who holds the GPU; what is above it, by activity. */
 static void split_energy(const Tick *t)
 {
     Ledger *l = t->ledger;
@@ -775,17 +821,13 @@ static void split_energy(const Tick *t)
     const double seconds = (double)t->dt_ns / NS_PER_S;
     bool held = false;
 
-    if (energy_mj == 0)
-        return;
     for (size_t i = 0; i < l->parts.len; i++)
         held |= l->parts.at[i].holding != NULL;
-    if (!held && !t->gap && t->gpu->state == GPU_UP && t->gpu->process_list.valid) {
-        const double mw = (double)energy_mj / seconds;
-
-        t->slot->idle_mw = t->slot->idle_mw > 0 ? t->slot->idle_mw + (mw - t->slot->idle_mw) / IDLE_WEIGHT : mw;
-    }
+    learn_idle(t, held, (double)energy_mj / seconds);
+    if (energy_mj == 0)
+        return;
     const uint64_t idle_mj =
-        held ? number_min_u64(energy_mj, (uint64_t)llround(t->slot->idle_mw * seconds)) : energy_mj;
+        held ? number_min_u64(energy_mj, (uint64_t)llround(t->slot->idle.mw * seconds)) : energy_mj;
     weigh_by_share(l);
     split_total(l, idle_mj, offsetof(Part, idle_mj));
     weigh_by_activity(l, held);
@@ -799,6 +841,37 @@ static bool is_same_gpu(const Slot *slot, const Device *device)
     if (slot->device.uuid[0] && device->uuid[0])
         return strcmp(slot->device.uuid, device->uuid) == 0;
     return slot->device.has_pci && device->has_pci && pci_compare(slot->device.pci, device->pci) == 0;
+}
+
+static KnownIdle *find_idle(const Ledger *l, const char *uuid)
+{
+    for (size_t i = 0; uuid[0] && i < l->idles.len; i++)
+        if (strcmp(l->idles.at[i].uuid, uuid) == 0)
+            return &l->idles.at[i];
+    return NULL;
+}
+
+void ledger_set_idle(Ledger *l, const char *uuid, LedgerIdle idle)
+{
+    KnownIdle *known = find_idle(l, uuid);
+
+    if (!uuid[0] || !(idle.mw > 0))
+        return;
+    if (!known) {
+        known = vec_add(&l->idles);
+        snprintf(known->uuid, sizeof known->uuid, "%s", uuid);
+    }
+    known->idle = idle;
+}
+
+LedgerIdle ledger_idle(const Ledger *l, const char *uuid)
+{
+    const KnownIdle *known = find_idle(l, uuid);
+
+    for (size_t i = 0; uuid[0] && i < l->slots.len; i++)
+        if (strcmp(l->slots.at[i].device.uuid, uuid) == 0)
+            return l->slots.at[i].idle;
+    return known ? known->idle : (LedgerIdle){0};
 }
 
 /* How long it was from the journal's last row of this GPU to now. */
@@ -838,9 +911,20 @@ static void end_rows(Slot *slot)
     }
 }
 
+static void set_device(const Ledger *l, Slot *slot, const Device *device)
+{
+    const KnownIdle *known = find_idle(l, device->uuid);
+
+    slot->device = *device;
+    (void)device_key(device, slot->key);
+    if (known)
+        slot->idle = known->idle;
+}
+
 /* The GPU counts from now on. */
 static void begin_slot(Slot *slot, const Node *node)
 {
+    slot->quiet = QUIET_NOT;
     slot->away = false;
     slot->last_ns = node->time_ns;
     slot->energy_mj = -1;
@@ -855,17 +939,15 @@ static Slot *find_slot(Ledger *l, const Node *node, const Device *device)
             slot = &l->slots.at[i];
             if (device->uuid[0] && !slot->device.uuid[0]) {
                 end_rows(slot); /* they were under its address */
-                slot->device = *device;
-                (void)device_key(device, slot->key);
+                set_device(l, slot, device);
             }
             if (slot->away)
                 begin_slot(slot, node);
             return slot;
         }
     slot = vec_add(&l->slots);
-    slot->device = *device;
+    set_device(l, slot, device);
     begin_slot(slot, node);
-    (void)device_key(device, slot->key);
     for (size_t i = 0; i < l->last.len; i++)
         if (is_gpu_key(l->last.at[i].device, slot->key)) {
             add_away(l, node, &l->last.at[i], slot);
@@ -924,6 +1006,7 @@ static void end_unseen(Ledger *l, LedgerPut put, void *self)
         end_rows(slot);
         if (slot->rows.len > 0)
             continue;
+        ledger_set_idle(l, slot->device.uuid, slot->idle);
         vec_done(&slot->rows);
         vec_remove(&l->slots, i);
     }

@@ -77,6 +77,16 @@ void ledger_find_last(LedgerRows *last, const LedgerRow *row);
 Ledger *ledger_new(const LedgerRows *last, const char *boot_id, uint64_t next_id);
 void ledger_free(Ledger *ledger); /* accepts NULL */
 
+/* What a GPU takes while nothing runs on it. */
+typedef struct LedgerIdle {
+    double mw; /* 0: not known */
+    bool held; /* measured while it was held and nothing ran: more than a GPU takes that nobody holds */
+} LedgerIdle;
+
+/* By the GPU's UUID: before the first tick what is known from before; later what is known now. */
+void ledger_set_idle(Ledger *ledger, const char *uuid, LedgerIdle idle);
+LedgerIdle ledger_idle(const Ledger *ledger, const char *uuid);
+
 /* Prices for the rows from now on; borrowed, NULL: none. */
 void ledger_set_prices(Ledger *ledger, const Prices *prices);
 

@@ -36,7 +36,8 @@ static const struct {
                        "windows", 1},
     [DB_END_WINDOW] = {"DELETE FROM windows WHERE id = ?1", "windows", 1},
     [DB_PUT_GPU] = {"INSERT OR REPLACE INTO gpu_seen(uuid, serial, name, first_real_ns, last_real_ns, drained, pci,"
-                    " energy_mj, gpu_index, minor) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+                    " energy_mj, gpu_index, minor, idle_mw, idle_held)"
+                    " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
                     "gpu_seen", 1},
     [DB_END_GPU] = {"DELETE FROM gpu_seen WHERE uuid = ?1", "gpu_seen", 1},
     [DB_PUT_POSITION] = {"INSERT OR REPLACE INTO meta(key, value)"
@@ -158,6 +159,8 @@ static const char gpu_numbers[] =
     "ALTER TABLE gpu_seen ADD COLUMN gpu_index INTEGER;"
     "ALTER TABLE gpu_seen ADD COLUMN minor INTEGER;"
     "CREATE TABLE counts(key TEXT PRIMARY KEY, value INTEGER, changed_ns INTEGER) STRICT;";
+static const char gpu_idle[] = "ALTER TABLE gpu_seen ADD COLUMN idle_mw INTEGER;"
+                               "ALTER TABLE gpu_seen ADD COLUMN idle_held INTEGER;";
 
 /* Until version 2 incidents and events were a column per member. */
 #define TIME_OF(ns) "iif(" ns ", strftime('%Y-%m-%dT%H:%M:%fZ', " ns " / 1e9, 'unixepoch'), NULL)"
@@ -190,17 +193,18 @@ static const char columns_to_json[] =
     "DROP TABLE old_events;";
 
 /* What leads from a version to the present one. */
-static const char *const migrations[JOURNAL_SCHEMA][10] = {
-    {json_tables, other_tables, gpu_table, gpu_energy, gpu_numbers, db_ledger_tables, db_job_tables, db_clock_table},
+static const char *const migrations[JOURNAL_SCHEMA][11] = {
+    {json_tables, other_tables, gpu_table, gpu_energy, gpu_numbers, db_ledger_tables, db_job_tables, db_clock_table, gpu_idle},
     {gpu_table, gpu_energy, gpu_numbers, columns_away, json_tables, columns_to_json, db_ledger_tables, db_job_tables,
-     db_clock_table},
+     db_clock_table, gpu_idle},
     {gpu_energy, gpu_numbers, columns_away, json_tables, columns_to_json, db_ledger_tables, db_job_tables,
-     db_clock_table},
-    {gpu_energy, gpu_numbers, db_ledger_tables, db_job_tables, db_clock_table},
-    {gpu_numbers, db_ledger_tables, db_job_tables, db_clock_table},
-    {db_ledger_tables, db_job_tables, db_clock_table},
-    {db_job_tables, db_clock_table},
-    {db_clock_table},
+     db_clock_table, gpu_idle},
+    {gpu_energy, gpu_numbers, db_ledger_tables, db_job_tables, db_clock_table, gpu_idle},
+    {gpu_numbers, db_ledger_tables, db_job_tables, db_clock_table, gpu_idle},
+    {db_ledger_tables, db_job_tables, db_clock_table, gpu_idle},
+    {db_job_tables, db_clock_table, gpu_idle},
+    {db_clock_table, gpu_idle},
+    {gpu_idle},
 };
 /* clang-format on */
 
@@ -568,7 +572,9 @@ static void add_gpu(void *self, sqlite3_stmt *row)
     JournalGpu gpu = {.first_real_ns = (uint64_t)sqlite3_column_int64(row, 3),
                       .last_real_ns = (uint64_t)sqlite3_column_int64(row, 4),
                       .drained = sqlite3_column_int(row, 5) != 0,
-                      .energy_mj = (uint64_t)sqlite3_column_int64(row, 7)};
+                      .energy_mj = (uint64_t)sqlite3_column_int64(row, 7),
+                      .idle_mw = (uint64_t)sqlite3_column_int64(row, 10),
+                      .idle_held = sqlite3_column_int(row, 11) != 0};
 
     device_init(&gpu.device, DEVICE_GPU);
     snprintf(gpu.device.uuid, sizeof gpu.device.uuid, "%s", text_at(row, 0));
@@ -591,10 +597,11 @@ int db_read_kept(Db *db, JournalKept *ret, Err *err)
                      add_incident, &ret->incidents, err));
     TRY(db_read_rows(db, "SELECT id, reason, who, gpus, from_ns, until_ns, uuids FROM windows ORDER BY from_ns", NULL,
                      add_window, ret, err));
-    TRY(db_read_rows(db,
-                     "SELECT * FROM (SELECT uuid, serial, name, first_real_ns, last_real_ns, drained, pci, energy_mj,"
-                     " gpu_index, minor FROM gpu_seen ORDER BY last_real_ns DESC LIMIT ?1) ORDER BY pci",
-                     limit, add_gpu, ret, err));
+    TRY(db_read_rows(
+        db,
+        "SELECT * FROM (SELECT uuid, serial, name, first_real_ns, last_real_ns, drained, pci, energy_mj,"
+        " gpu_index, minor, idle_mw, idle_held FROM gpu_seen ORDER BY last_real_ns DESC LIMIT ?1) ORDER BY pci",
+        limit, add_gpu, ret, err));
     TRY(db_read_rows(db, "SELECT key, value, changed_ns FROM counts ORDER BY changed_ns DESC LIMIT ?1",
                      (uint64_t[]){COUNTS_KEPT}, add_count, ret, err));
     TRY(db_read_rows(db, "SELECT receiver, key, text FROM outbox ORDER BY seq", NULL, add_news, ret, err));

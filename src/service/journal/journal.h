@@ -27,7 +27,7 @@
 #include "service/incident/incident.h"
 
 enum {
-    JOURNAL_SCHEMA = 8,
+    JOURNAL_SCHEMA = 9,
     JOURNAL_BACKLOG = 8192,
     JOURNAL_KEPT = 256,
     JOURNAL_READ_MAX = 10000,
@@ -64,6 +64,8 @@ typedef struct JournalGpu {
     uint64_t first_real_ns, last_real_ns; /* when it was seen, to about an hour */
     bool drained;                         /* by an operator, at the last sight */
     uint64_t energy_mj; /* its energy counter at last_real_ns, which a reset begins anew; 0: not known */
+    uint64_t idle_mw;   /* what it takes while nothing runs on it; 0: not known */
+    bool idle_held;     /* as was measured while it was held */
 } JournalGpu;
 
 /* A counter, which a restart does not end. */

@@ -54,6 +54,11 @@ void agent_open_ledger(Agent *agent)
 
     agent->ledger = ledger_new(&triage->ledger, find_boot_id(agent), next_id);
     vec_done(&triage->ledger);
+    for (size_t i = 0; i < triage->remembered.gpus.len; i++) {
+        const JournalGpu *gpu = &triage->remembered.gpus.at[i].row;
+
+        ledger_set_idle(agent->ledger, gpu->device.uuid, (LedgerIdle){(double)gpu->idle_mw, gpu->idle_held});
+    }
 }
 
 static bool put_row(void *self, const LedgerRow *row)
@@ -210,9 +215,20 @@ void agent_close_ledger(Agent *agent)
     ledger_free(TAKE(agent->ledger));
 }
 
+static void keep_idle(Agent *agent, const Node *node)
+{
+    for (size_t i = 0; i < node->gpu_count; i++) {
+        const char *uuid = node->gpus[i].reading.device.uuid;
+        const LedgerIdle idle = ledger_idle(agent->ledger, uuid);
+
+        remembered_set_idle(&agent->triage.remembered, uuid, (uint64_t)(idle.mw + 0.5), idle.held);
+    }
+}
+
 void agent_tick_ledger(Agent *agent, const Snapshot *snapshot)
 {
     ledger_update(agent->ledger, snapshot->node, snapshot->holdings, snapshot->holding_count, put_row, agent);
+    keep_idle(agent, snapshot->node);
     note_closed(agent);
     serve_pulls(agent);
 }

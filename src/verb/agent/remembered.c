@@ -329,6 +329,19 @@ void remembered_put(Remembered *r, const Node *node, const Device *device, uint6
     }
 }
 
+void remembered_set_idle(Remembered *r, const char *uuid, uint64_t idle_mw, bool held)
+{
+    RememberedGpu *gpu = idle_mw > 0 ? find_gpu(r, uuid) : NULL;
+
+    if (!gpu)
+        return;
+    const bool fresh = gpu->row.idle_mw == 0 || gpu->row.idle_held != held;
+    gpu->row.idle_mw = idle_mw;
+    gpu->row.idle_held = held;
+    if (fresh)
+        journal_put_gpu(r->journal, &gpu->row, false);
+}
+
 void remembered_refill(Remembered *r)
 {
     for (size_t i = 0; i < r->gpus.len; i++)

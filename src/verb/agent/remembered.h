@@ -8,8 +8,8 @@
  * not missing. One that is present but does not say who it is (lost, hung) has the identity that it had. Belongs to the
  * triage; the loop's thread.
  *
- * With each its energy counter is noted, hourly, at changes of its incidents and at the end: one that is lower when the
- * GPU is first read was begun anew, so the GPU was reset while no agent ran. No log has that.
+ * With each its idle power is noted, and its energy counter, hourly, at changes of its incidents and at the end: one
+ * that is lower when the GPU is first read was begun anew, so the GPU was reset while no agent ran. No log has that.
  */
 
 #include "base/log.h"
@@ -50,6 +50,8 @@ void remembered_done(Remembered *remembered); /* accepts a zeroed one */
 void remembered_tick(Remembered *remembered, const Node *node);
 /* Puts the GPUs that a device is, or is part of (the node: all), as they are at this instant. */
 void remembered_put(Remembered *remembered, const Node *node, const Device *device, uint64_t real_ns);
+/* What it takes while nothing runs on it: put now where that was not known, else with the next change. */
+void remembered_set_idle(Remembered *remembered, const char *uuid, uint64_t idle_mw, bool held);
 /* The journal was begun anew: writes all of them into it. */
 void remembered_refill(Remembered *remembered);
 /* By hand: forgets this missing GPU or, for a device without PCI address, all missing ones. Returns how many; a GPU

@@ -115,6 +115,21 @@ def test_by_what_it_is_asked(place):
     assert "no rows of this time" in place.run("--from", "2001-01-01", "--to", "2001-02-01")
 
 
+def test_idle_power_after_a_restart(place):
+    """It was learnt while nobody held the GPU, and is known of it when somebody does after a restart."""
+    place.start()
+    power = until(lambda: place.sql("SELECT uuid, idle_mw FROM gpu_seen WHERE idle_mw > 0 AND NOT idle_held"), lambda: place.run())
+    place.agent.process.send_signal(signal.SIGKILL)
+    place.agent.process.wait()
+    place.node.inject("work", "train", "gpus=2", "user=bob")
+    place.start()
+    idle = "SELECT device, alloc_ns, energy_idle_mj FROM ledger_rows WHERE owner LIKE 'bob%' AND energy_idle_mj > 0"
+    device, held_ns, idle_mj = until(lambda: place.sql(idle), lambda: place.run())[0]
+    assert [device.split("\t")[0] for _ in power] == [f"gpu/{uuid}" for uuid, _ in power]
+    assert idle_mj <= power[0][1] * held_ns / 1e9 * 1.001
+    assert all(mj == 0 for mj, in place.sql("SELECT energy_idle_mj FROM ledger_rows WHERE owner LIKE 'alice%'"))
+
+
 def test_rows_for_others(place):
     """Those that change no more, each once. A row ends with the hour, or some time after its owner left; else all may still grow."""
     agent = place.start()

@@ -514,7 +514,9 @@ static JournalGpu gpu_of(int n)
     JournalGpu gpu = {.first_real_ns = (uint64_t)n,
                       .last_real_ns = (uint64_t)(1000 + n) * NS_PER_S,
                       .drained = n == 3,
-                      .energy_mj = UINT64_C(5000000000) + (uint64_t)n};
+                      .energy_mj = UINT64_C(5000000000) + (uint64_t)n,
+                      .idle_mw = 70000 + (uint64_t)n,
+                      .idle_held = n == 4};
 
     device_init(&gpu.device, DEVICE_GPU);
     gpu.device.has_pci = true;
@@ -546,6 +548,8 @@ static void assert_gpus(Rig *rig, const JournalGpu *expected, size_t count)
         assert_int_equal(a->last_real_ns, b->last_real_ns);
         assert_int_equal(a->drained, b->drained);
         assert_int_equal(a->energy_mj, b->energy_mj);
+        assert_int_equal(a->idle_mw, b->idle_mw);
+        assert_int_equal(a->idle_held, b->idle_held);
     }
     journal_kept_done(&kept);
 }
@@ -839,7 +843,8 @@ static void old_job_reports_are_deleted(void **state)
 
 /* --- the ledger --------------------------------------------------------------------------------------------------- */
 
-#define JOBS_AWAY "DROP TABLE job_reports; "
+#define IDLE_AWAY "ALTER TABLE gpu_seen DROP COLUMN idle_mw; ALTER TABLE gpu_seen DROP COLUMN idle_held;"
+#define JOBS_AWAY IDLE_AWAY "DROP TABLE job_reports; "
 #define LEDGER_AWAY JOBS_AWAY "DROP VIEW ledger_rows; DROP TABLE ledger; DROP TABLE ledger_names;"
 
 /* An hour of GPU `gpu`, `hour` hours after the first. */
@@ -1217,7 +1222,7 @@ static void a_tick_survives_a_kill(void **state)
 static void older_files_are_migrated(void **state)
 {
     Rig *rig = *state;
-    const JournalGpu gpu = gpu_of(1);
+    JournalGpu gpu = gpu_of(1);
     CLEANUP(str_done) Str bundle;
 
     make_first_version(rig);
@@ -1235,6 +1240,11 @@ static void older_files_are_migrated(void **state)
                  " last_real_ns INTEGER, drained INTEGER, pci TEXT) STRICT; PRAGMA user_version=2");
     assert_migrated(rig);
     wait_acked(rig, journal_put_gpu(rig->journal, &gpu, false));
+    assert_gpus(rig, &gpu, 1);
+    close_it(rig);
+
+    gpu.idle_mw = 0;
+    run_sql(rig, IDLE_AWAY "PRAGMA user_version=8");
     assert_gpus(rig, &gpu, 1);
     close_it(rig);
 

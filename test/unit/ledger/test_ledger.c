@@ -30,6 +30,7 @@ typedef struct Rig {
     LedgerRows rows;
     bool full; /* no row can be kept */
     size_t refused;
+    uint64_t charged_mj[2]; /* idle, active: at the last look */
 } Rig;
 
 static void set_metric(Reading *reading, MetricId id, double value)
@@ -754,32 +755,109 @@ static void take_energy(Rig *rig, double watts, uint64_t seconds)
     tick(rig, seconds);
 }
 
-/* Idle power is learnt while nobody holds the GPU and charged to who does; above it counts what they did. */
+static void take_energies(Rig *rig, double watts, int seconds)
+{
+    for (int i = 0; i < seconds; i++)
+        take_energy(rig, watts, 1);
+}
+
+static uint64_t sum_energy(const Rig *rig, LedgerAmount amount)
+{
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < rig->rows.len; i++)
+        sum += rig->rows.at[i].held ? rig->rows.at[i].amounts[amount] : 0;
+    return sum;
+}
+
+/* What holders were charged as idle and as active energy since the last call of this. */
+static void assert_charged(Rig *rig, uint64_t idle_j, uint64_t active_j)
+{
+    const uint64_t idle = sum_energy(rig, LEDGER_IDLE_MJ), active = sum_energy(rig, LEDGER_ACTIVE_MJ);
+
+    assert_int_equal(idle - rig->charged_mj[0], idle_j * 1000);
+    assert_int_equal(active - rig->charged_mj[1], active_j * 1000);
+    rig->charged_mj[0] = idle;
+    rig->charged_mj[1] = active;
+}
+
+/* Idle power is learnt while nobody holds the GPU, some seconds after the last work, and charged to who holds it; above
+ * it counts what they did. */
 static void energy_is_charged_to_holders(void **state)
 {
     Rig *rig = *state;
 
-    take_energy(rig, 70, 1); /* the first reading of the counter says nothing */
-    tick(rig, 1);
-    take_energy(rig, 70, 1);
-    assert_int_equal(row_of(rig, "")->amounts[LEDGER_IDLE_MJ], 70000);
+    take_energy(rig, 70, 1); /* counts from here; the first reading of the counter says nothing */
+    take_energies(rig, 400, 10);
+    take_energies(rig, 70, 2);
+    assert_int_equal(row_of(rig, "")->amounts[LEDGER_IDLE_MJ], 3740000);
     hold(rig, "ann", 0.5);
     hold(rig, "bob", 0.5);
     set_metric(&rig->gpu.reading, METRIC_PROF_SM_ACTIVE, 0.8);
     take_energy(rig, 470, 10);
     assert_int_equal(row_of(rig, "ann")->amounts[LEDGER_IDLE_MJ], 350000);
     assert_int_equal(row_of(rig, "bob")->amounts[LEDGER_ACTIVE_MJ], 2000000);
+    assert_charged(rig, 700, 4000);
     rig->holding_count = 0;
+    take_energies(rig, 300, 11);
     take_energy(rig, 86, 1);
     rig->holding_count = 1;
     take_energy(rig, 71, 1); /* learnt slowly: a sixteenth of the difference */
-    assert_int_equal(row_of(rig, "ann")->amounts[LEDGER_IDLE_MJ], 350000 + 71000);
+    assert_charged(rig, 71, 0);
     take_energy(rig, 80, 1);
-    assert_int_equal(row_of(rig, "ann")->amounts[LEDGER_IDLE_MJ], 350000 + 71000 + 71000);
-    assert_int_equal(row_of(rig, "ann")->amounts[LEDGER_ACTIVE_MJ], 2000000 + 9000);
+    assert_charged(rig, 71, 9);
     take_energy(rig, 40, 1);
-    assert_int_equal(row_of(rig, "ann")->amounts[LEDGER_IDLE_MJ], 350000 + 2 * 71000 + 40000);
-    assert_int_equal(row_of(rig, "ann")->amounts[LEDGER_ACTIVE_MJ], 2000000 + 9000);
+    assert_charged(rig, 40, 0);
+}
+
+/* Of a GPU that was never free the power while it was held and nothing ran is known, until it is free. Before that,
+ * nothing: no energy is idle then. */
+static void idle_power_of_a_gpu_that_was_never_free(void **state)
+{
+    Rig *rig = *state;
+
+    hold(rig, "ann", 1);
+    set_metric(&rig->gpu.reading, METRIC_GPU_UTIL, 0);
+    take_energy(rig, 500, 1);
+    assert_charged(rig, 0, 0);
+    take_energies(rig, 500, 20); /* it is not known to be idle, though the driver shows no work */
+    assert_charged(rig, 0, 9500);
+    rig->gpu.activity.word = ACTIVITY_IDLE_HELD;
+    take_energies(rig, 130, 11);
+    assert_charged(rig, 0, 1430);
+    assert_true(ledger_idle(rig->ledger, "GPU-1").mw <= 0);
+    take_energy(rig, 130, 1);
+    assert_charged(rig, 130, 0);
+    assert_true(ledger_idle(rig->ledger, "GPU-1").held);
+    set_metric(&rig->gpu.reading, METRIC_GPU_UTIL, 100); /* the word follows later */
+    take_energy(rig, 600, 1);
+    assert_charged(rig, 130, 470);
+    rig->holding_count = 0;
+    take_energies(rig, 70, 12);
+    assert_false(ledger_idle(rig->ledger, "GPU-1").held);
+    rig->holding_count = 1;
+    set_metric(&rig->gpu.reading, METRIC_GPU_UTIL, 0);
+    take_energies(rig, 130, 30); /* less is known better */
+    assert_charged(rig, 2100, 1800);
+}
+
+/* Over restarts, and while the GPU is away. */
+static void idle_power_is_kept(void **state)
+{
+    Rig *rig = *state;
+    LedgerIdle idle;
+
+    ledger_set_idle(rig->ledger, "GPU-1", (LedgerIdle){.mw = 75000, .held = true});
+    hold(rig, "ann", 1);
+    take_energies(rig, 500, 3);
+    assert_charged(rig, 75, 425);
+    rig->node.gpu_count = 0;
+    tick(rig, 1);
+    idle = ledger_idle(rig->ledger, "GPU-1");
+    assert_true(idle.held && idle.mw > 74999 && idle.mw < 75001);
+    rig->node.gpu_count = 1;
+    take_energies(rig, 500, 3);
+    assert_charged(rig, 75, 425);
 }
 
 /* A counter that began anew, or is missing: the power it takes now. */
@@ -998,6 +1076,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(no_second_is_billed_twice, set_up, tear_down),
         cmocka_unit_test_setup_teardown(jobs_one_after_another, set_up, tear_down),
         cmocka_unit_test_setup_teardown(energy_is_charged_to_holders, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(idle_power_of_a_gpu_that_was_never_free, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(idle_power_is_kept, set_up, tear_down),
         cmocka_unit_test_setup_teardown(energy_without_a_counter, set_up, tear_down),
         cmocka_unit_test(the_price_in_force),
         cmocka_unit_test(boards_with_names_alike),
