@@ -41,6 +41,7 @@ typedef struct Part {
     size_t gpu;
     const Reading *instance; /* NULL: the whole GPU */
     UsagePart part;
+    LedgerCharge charge;
     WhyCause cause;
 } Part;
 
@@ -56,6 +57,7 @@ struct Jobs {
 typedef struct Tick {
     Jobs *jobs;
     const Snapshot *snapshot;
+    const LedgerCharge *charges; /* of its holdings */
     const Prices *prices;
     double s; /* since the last one; 0: it was too long ago */
     double gap_s;
@@ -86,15 +88,6 @@ uint32_t job_slice_count(const JobReport *r)
     const double count = floor(r->elapsed_s / r->slice_s) + 1;
 
     return count < JOB_SLICES ? (uint32_t)count : JOB_SLICES;
-}
-
-double job_gpu_hours(const JobReport *r)
-{
-    double seconds = 0;
-
-    for (size_t i = 0; i < r->devices.len; i++)
-        seconds += r->devices.at[i].share_s * r->devices.at[i].gpu_share;
-    return seconds / 3600;
 }
 
 double job_energy_j(const JobReport *r)
@@ -318,6 +311,16 @@ static Part *find_part(const Tick *t, Job *job, const Holding *h, const Reading 
     return &t->jobs->parts.at[t->jobs->parts.len - 1];
 }
 
+static void add_charge(LedgerCharge *sum, const LedgerCharge *charge)
+{
+    sum->gpu_ns += charge->gpu_ns;
+    sum->energy_mj += charge->energy_mj;
+    if (charge->begin_ns == 0)
+        return;
+    sum->begin_ns = charge->begin_ns;
+    sum->begin_real_ns = charge->begin_real_ns;
+}
+
 static void add_holding(const Tick *t, const Holding *h)
 {
     const Reading *instance = find_instance(&t->snapshot->node->gpus[h->gpu], h);
@@ -333,6 +336,7 @@ static void add_holding(const Tick *t, const Holding *h)
     part->part.share += h->share;
     part->part.processes += (uint32_t)h->process_count;
     part->part.memory_bytes += h->memory_bytes;
+    add_charge(&part->charge, &t->charges[h - t->snapshot->holdings]);
     if (h->attribution == ATTRIBUTION_UNKNOWN)
         part->part.attribution = ATTRIBUTION_UNKNOWN;
     if (h->state == HOLDING_USED)
@@ -355,25 +359,80 @@ static void finish_part(Part *part)
 
 /* --- adding a tick ------------------------------------------------------------------------------------------------ */
 
-/* The slice of the last `s` seconds. Makes slices twice as long until the time fits into them. */
-static JobSlice *find_slice(JobReport *r, double s)
+static void add_slice(JobSlice *sum, const JobSlice *slice, double part)
+{
+    sum->held += (float)part * slice->held;
+    sum->known += (float)part * slice->known;
+    sum->busy += (float)part * slice->busy;
+    for (size_t w = 0; w < WHY_END; w++)
+        sum->why[w] += (float)part * slice->why[w];
+}
+
+/* Makes slices twice as long until the time fits into them. */
+static void widen_slices(JobReport *r)
 {
     while (r->elapsed_s / r->slice_s >= JOB_SLICES) {
         for (size_t i = 0; i < JOB_SLICES; i++) {
             JobSlice sum = {0};
 
-            for (size_t k = 2 * i; k < 2 * i + 2 && k < JOB_SLICES; k++) {
-                sum.held += r->slices[k].held;
-                sum.known += r->slices[k].known;
-                sum.busy += r->slices[k].busy;
-                for (size_t w = 0; w < WHY_END; w++)
-                    sum.why[w] += r->slices[k].why[w];
-            }
+            for (size_t k = 2 * i; k < 2 * i + 2 && k < JOB_SLICES; k++)
+                add_slice(&sum, &r->slices[k], 1);
             r->slices[i] = sum;
         }
         r->slice_s *= 2;
     }
-    return &r->slices[(size_t)(fmax(r->elapsed_s - s / 2, 0) / r->slice_s)];
+}
+
+/* Adds what was in [from, to) of the report's time to the slices of that. */
+static void spread_slice(const JobReport *r, JobSlice slices[JOB_SLICES], const JobSlice *what, double from, double to)
+{
+    for (size_t i = 0; i < JOB_SLICES; i++) {
+        const double start = fmax((double)i * r->slice_s, from), end = fmin((double)(i + 1) * r->slice_s, to);
+
+        if (end > start)
+            add_slice(&slices[i], what, (end - start) / (to - from));
+    }
+}
+
+/* The report begins so much earlier; negative: later. */
+static void move_begin(JobReport *r, double s)
+{
+    const double before_s = r->elapsed_s;
+    JobSlice moved[JOB_SLICES] = {0};
+
+    r->elapsed_s = fmax(before_s + s, 0);
+    r->seen_real_ns -= (uint64_t)(int64_t)llround(s * NS_PER_S);
+    widen_slices(r);
+    for (size_t i = 0; i < JOB_SLICES; i++) {
+        const double from = (double)i * r->slice_s, to = fmin(from + r->slice_s, before_s);
+
+        if (from < to)
+            spread_slice(r, moved, &r->slices[i], fmax(from + s, 0), fmax(to + s, 0));
+    }
+    memcpy(r->slices, moved, sizeof moved);
+}
+
+/* The job has had the device for longer than it was seen on it, and did nothing with it; or for a part of a second
+ * less: the ledger says so (LedgerCharge). */
+static void set_begin(JobReport *r, UsageDevice *d, const LedgerCharge *charge)
+{
+    const double s = (double)charge->begin_ns / NS_PER_S;
+    const double after_s = (double)(int64_t)(charge->begin_real_ns - r->seen_real_ns) / NS_PER_S;
+
+    /* The report begins with this run; by no more than `s`, as the wall clock may have been set. */
+    if (s > 0 ? after_s < 0 : fabs(after_s + s) < 0.001)
+        move_begin(r, s > 0 ? fmin(-after_s, s) : s);
+    usage_device_begin(d, s);
+    if (s > 0) {
+        const JobSlice idle = {.held = (float)s, .why[WHY_IDLE_HELD] = (float)s};
+
+        spread_slice(r, r->slices, &idle, fmax(after_s, 0), fmax(after_s, 0) + s);
+    } else if (r->slices[0].held > 0) {
+        JobSlice first = {0};
+
+        add_slice(&first, &r->slices[0], fmax(1 + s / (double)r->slices[0].held, 0));
+        r->slices[0] = first;
+    }
 }
 
 /* The time since it was seen last is its own, as it is there again. */
@@ -430,7 +489,7 @@ static void add_cost(const Tick *t, JobReport *r, const Part *part)
         memcpy(r->currency, tag.currency, sizeof r->currency);
     else if (strcmp(r->currency, tag.currency) != 0)
         snprintf(r->currency, sizeof r->currency, "?");
-    r->cost += tag.per_hour * slices * part->part.share * t->s / 3600;
+    r->cost = fmax(r->cost + tag.per_hour * (double)part->charge.gpu_ns / NS_PER_H, 0);
     r->priced_s += t->s;
 }
 
@@ -447,6 +506,14 @@ static void add_to_slice(JobSlice *slice, const Part *part, const Reading *readi
     }
 }
 
+/* The ledger's energy: of a device that several share it is what each one's work took. */
+static void set_energy(UsageDevice *d, double joules)
+{
+    if (d->energy_basis == USAGE_ENERGY_UNKNOWN && joules > 0)
+        d->energy_basis = isfinite(d->energy_mj) ? USAGE_ENERGY_COUNTER : USAGE_ENERGY_POWER;
+    d->energy_j = joules;
+}
+
 static void add_part(const Tick *t, const Part *part)
 {
     const NodeGpu *gpu = &t->snapshot->node->gpus[part->gpu];
@@ -454,11 +521,24 @@ static void add_part(const Tick *t, const Part *part)
     JobReport *r = &part->job->report;
     UsageDevice *d = find_device(t->jobs, r, gpu, reading);
 
+    r->gpu_hours = fmax(r->gpu_hours + (double)part->charge.gpu_ns / NS_PER_H, 0);
+    add_cost(t, r, part);
     if (!d)
         return;
+    const double before_j = d->energy_j;
     usage_device_update(d, gpu, part->instance, &part->part, t->s);
-    add_to_slice(find_slice(r, t->s), part, reading, t->s);
-    add_cost(t, r, part);
+    set_energy(d, before_j + (double)part->charge.energy_mj / 1000);
+    add_to_slice(&r->slices[(size_t)(fmax(r->elapsed_s - t->s / 2, 0) / r->slice_s)], part, reading, t->s);
+}
+
+/* After all parts of the tick were added. */
+static void begin_part(const Tick *t, const Part *part)
+{
+    const NodeGpu *gpu = &t->snapshot->node->gpus[part->gpu];
+    UsageDevice *d = find_device(t->jobs, &part->job->report, gpu, part->instance ? part->instance : &gpu->reading);
+
+    if (d)
+        set_begin(&part->job->report, d, &part->charge);
 }
 
 /* It came in this tick, or holds the device no more: the counters say nothing of it from then on. */
@@ -559,10 +639,14 @@ static void add_tick(const Tick *t, Job *job)
     JobReport *r = &job->report;
 
     pass_time(t, job);
+    widen_slices(r);
     memcpy(r->driver, t->snapshot->node->driver_version, sizeof r->driver);
     for (size_t i = 0; i < t->jobs->parts.len; i++)
         if (t->jobs->parts.at[i].job == job)
             add_part(t, &t->jobs->parts.at[i]);
+    for (size_t i = 0; i < t->jobs->parts.len; i++)
+        if (t->jobs->parts.at[i].job == job && t->jobs->parts.at[i].charge.begin_ns != 0)
+            begin_part(t, &t->jobs->parts.at[i]);
     note_peak(r);
     for (size_t i = 0; i < t->snapshot->incident_count; i++)
         if (holds_device_of(r, t->snapshot->incidents[i]))
@@ -612,14 +696,19 @@ static void keep_job(const Tick *t, size_t i, JobsPut put, void *self)
     free_job(job);
 }
 
-void jobs_update(Jobs *jobs, const Snapshot *snapshot, const Prices *prices, JobsPut put, void *self)
+void jobs_update(Jobs *jobs, const Snapshot *snapshot, const LedgerCharge *charges, const Prices *prices, JobsPut put,
+                 void *self)
 {
     const uint64_t now_ns = snapshot->node->time_ns;
     const uint64_t passed = jobs->last_ns ? now_ns - jobs->last_ns : 0;
     const double passed_s = (double)passed / NS_PER_S;
     const bool gap = passed > NODE_GAP_NS;
-    const Tick t = {
-        .jobs = jobs, .snapshot = snapshot, .prices = prices, .s = gap ? 0 : passed_s, .gap_s = gap ? passed_s : 0};
+    const Tick t = {.jobs = jobs,
+                    .snapshot = snapshot,
+                    .charges = charges,
+                    .prices = prices,
+                    .s = gap ? 0 : passed_s,
+                    .gap_s = gap ? passed_s : 0};
 
     for (size_t i = 0; i < jobs->open.len; i++) {
         jobs->open.at[i]->seen = false;

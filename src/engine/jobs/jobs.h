@@ -3,14 +3,14 @@
 
 /*
  * Job reports: what each job of a workload manager, pod and container did with the GPUs of this node, from the first
- * tick in which it held one to the last. Made from the holdings (engine/owner), the readings (engine/usage) and the
- * verdicts (engine/why); decides nothing about these. Bounded: JOBS_OPEN_MAX works at a time, JOBS_DEVICES_MAX devices
- * in all of them together, what is beyond is counted. Pure: time is that of the node, what must survive goes to a
- * callback. One thread.
+ * tick in which it held one to the last. Made from the holdings (engine/owner), the readings (engine/usage), the
+ * verdicts (engine/why) and what the ledger charged (engine/ledger); decides nothing about these. Bounded:
+ * JOBS_OPEN_MAX works at a time, JOBS_DEVICES_MAX devices in all of them together, what is beyond is counted. Pure:
+ * time is that of the node, what must survive goes to a callback. One thread.
  */
 
 #include "base/vec.h"
-#include "engine/ledger/price.h"
+#include "engine/ledger/ledger.h"
 #include "engine/usage/usage.h"
 #include "model/why.h"
 
@@ -83,6 +83,7 @@ typedef struct JobReport {
     bool devices_lost;                   /* there were more */
     double memory_peak_bytes;            /* on all of them at one instant; NaN: not known */
     JobHost host;                        /* as of the last reading */
+    double gpu_hours;                    /* GPU time that the ledger charged */
     double cost, priced_s;               /* of the time with a price, and device seconds with one */
     char currency[PRICE_CURRENCY_CAP];   /* of the cost; "?" where prices were in several */
     VEC(JobProblem) problems;
@@ -98,8 +99,6 @@ void job_report_done(JobReport *report); /* accepts a zeroed one */
 
 /* Slices of which something may be known. */
 uint32_t job_slice_count(const JobReport *report);
-/* GPU hours that it held; shares of a device and MIG instances count as such. */
-double job_gpu_hours(const JobReport *report);
 /* Joules of all its devices; NaN where none has any. */
 double job_energy_j(const JobReport *report);
 /* Mean of the group's part in all its devices, weighted by time; NaN: not known. */
@@ -125,8 +124,10 @@ void jobs_restore(Jobs *jobs, JobReport *report);
 /* The metrics that this needs: a bit per MetricId, added to `wanted`. */
 void jobs_add_wanted(uint64_t wanted[METRIC_SET_WORDS]);
 
-/* One tick, after activities, holdings and verdicts were decided. `prices` NULL: none. */
-void jobs_update(Jobs *jobs, const Snapshot *snapshot, const Prices *prices, JobsPut put, void *self);
+/* One tick, after activities, holdings and verdicts were decided. `charges`: of the snapshot's holdings, in their
+ * order. `prices` NULL: none. */
+void jobs_update(Jobs *jobs, const Snapshot *snapshot, const LedgerCharge *charges, const Prices *prices, JobsPut put,
+                 void *self);
 
 /* Puts all that run as they are now: the agent ends. */
 void jobs_save(Jobs *jobs, JobsPut put, void *self);

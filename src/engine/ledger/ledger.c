@@ -81,6 +81,7 @@ struct Ledger {
     VEC(Slot) slots;
     VEC(KnownIdle) idles;
     VEC(Part) parts;
+    VEC(LedgerCharge) charges;
     LedgerRows last; /* of the journal */
     char boot_id[LEDGER_BOOT_CAP];
     uint64_t next_id, began_ns;
@@ -93,7 +94,7 @@ typedef struct Tick {
     const Node *node;
     const NodeGpu *gpu;
     Slot *slot;
-    const Holding *holdings; /* of this GPU */
+    const Holding *all, *holdings; /* of the node; of this GPU */
     size_t holding_count;
     uint64_t dt_ns;
     bool gap; /* too long to be known */
@@ -175,6 +176,7 @@ void ledger_free(Ledger *l)
     vec_done(&l->slots);
     vec_done(&l->idles);
     vec_done(&l->parts);
+    vec_done(&l->charges);
     vec_done(&l->last);
     free(l);
 }
@@ -182,6 +184,11 @@ void ledger_free(Ledger *l)
 void ledger_set_prices(Ledger *l, const Prices *prices)
 {
     l->prices = prices;
+}
+
+const LedgerCharge *ledger_charges(const Ledger *l)
+{
+    return l->charges.at;
 }
 
 uint64_t ledger_closed_id(const Ledger *l)
@@ -477,6 +484,11 @@ static void learn_owners(const Tick *t)
  * the job's row begins, becomes the job's, and what the first tick counted too early becomes nobody's. Time that
  * another owner had stays with that one. */
 
+static LedgerCharge *find_charge(const Tick *t, const Part *part)
+{
+    return &t->ledger->charges.at[part->holding - t->all];
+}
+
 /* The row of nobody's time that ends where the run of `open` begins; NULL: there is none. */
 static OpenRow *find_free_before(const Tick *t, const OpenRow *open)
 {
@@ -491,23 +503,27 @@ static OpenRow *find_free_before(const Tick *t, const OpenRow *open)
     return NULL;
 }
 
-static void move_amount(LedgerRow *from, LedgerRow *to, LedgerAmount amount, uint64_t most)
+/* Returns how much it was. */
+static uint64_t move_amount(LedgerRow *from, LedgerRow *to, LedgerAmount amount, uint64_t most)
 {
     const uint64_t moved = number_min_u64(most, from->amounts[amount]);
 
     from->amounts[amount] -= moved;
     to->amounts[amount] += moved;
+    return moved;
 }
 
 /* The end of nobody's time, `ns` long: nothing ran in it. */
 static void begin_earlier(const Tick *t, const Part *part, OpenRow *open, OpenRow *free_row, uint64_t ns)
 {
-    const uint64_t part_ns = number_min_u64(scale_ns(ns, part->share), free_row->row.amounts[LEDGER_ALLOC_NS]);
+    LedgerCharge *charge = find_charge(t, part);
+    const uint64_t part_ns = move_amount(&free_row->row, &open->row, LEDGER_ALLOC_NS, scale_ns(ns, part->share));
 
-    move_amount(&free_row->row, &open->row, LEDGER_ALLOC_NS, part_ns);
     open->row.amounts[LEDGER_IDLE_NS] += part_ns;
-    move_amount(&free_row->row, &open->row, LEDGER_IDLE_MJ,
-                (uint64_t)llround(t->slot->idle.mw * part->share * ((double)ns / NS_PER_S)));
+    charge->gpu_ns += (int64_t)part_ns;
+    charge->begin_ns = (int64_t)ns;
+    charge->energy_mj += move_amount(&free_row->row, &open->row, LEDGER_IDLE_MJ,
+                                     (uint64_t)llround(t->slot->idle.mw * part->share * ((double)ns / NS_PER_S)));
     free_row->row.until_ns -= ns;
     free_row->row.until_real_ns -= ns;
     open->run_ns -= ns;
@@ -518,9 +534,12 @@ static void begin_earlier(const Tick *t, const Part *part, OpenRow *open, OpenRo
 }
 
 /* The begin of the run, within its first tick. The parts of the row's time stay within it. */
-static void begin_later(const Part *part, OpenRow *open, OpenRow *free_row, uint64_t ns)
+static void begin_later(const Tick *t, const Part *part, OpenRow *open, OpenRow *free_row, uint64_t ns)
 {
-    move_amount(&open->row, &free_row->row, LEDGER_ALLOC_NS, scale_ns(ns, part->share));
+    LedgerCharge *charge = find_charge(t, part);
+
+    charge->gpu_ns -= (int64_t)move_amount(&open->row, &free_row->row, LEDGER_ALLOC_NS, scale_ns(ns, part->share));
+    charge->begin_ns = -(int64_t)ns;
     for (LedgerAmount i = LEDGER_BUSY_NS; i <= LEDGER_THROTTLED_NS; i++)
         open->row.amounts[i] = number_min_u64(open->row.amounts[i], open->row.amounts[LEDGER_ALLOC_NS]);
     free_row->row.until_ns += ns;
@@ -548,8 +567,9 @@ static void set_begin(const Tick *t, const Part *part, OpenRow *open)
     if (given_ns < open->run_ns)
         begin_earlier(t, part, open, free_row, open->run_ns - number_max_u64(given_ns, free_row->run_ns));
     else if (given_ns - open->run_ns < open->tick_ns)
-        begin_later(part, open, free_row, given_ns - open->run_ns);
+        begin_later(t, part, open, free_row, given_ns - open->run_ns);
     free_row->touched = true;
+    find_charge(t, part)->begin_real_ns = t->node->real_ns - (t->node->time_ns - open->run_ns);
 }
 
 /* Before a tick is added. Time that is not known, or in which the device could not be used, is no part of a run. */
@@ -587,6 +607,10 @@ static void add_part(const Tick *t, const Part *part)
     open->touched = true;
     open->row.until_ns = t->node->time_ns;
     open->row.until_real_ns = open->row.from_real_ns + (t->node->time_ns - open->from_ns);
+    if (part->holding) {
+        find_charge(t, part)->gpu_ns += (int64_t)add[LEDGER_ALLOC_NS];
+        find_charge(t, part)->energy_mj += part->idle_mj + part->active_mj;
+    }
     set_begin(t, part, open);
 }
 
@@ -1020,8 +1044,11 @@ void ledger_update(Ledger *l, const Node *node, const Holding *holdings, size_t 
         l->began_ns = node->time_ns;
     if (node->time_ns - l->began_ns > RESUME_NS)
         vec_clear(&l->last);
+    vec_clear(&l->charges);
+    for (size_t i = 0; i < count; i++)
+        vec_push(&l->charges, ((LedgerCharge){.gpu_ns = 0}));
     for (size_t i = 0; i < node->gpu_count; i++) {
-        Tick t = {.ledger = l, .node = node, .gpu = &node->gpus[i]};
+        Tick t = {.ledger = l, .node = node, .gpu = &node->gpus[i], .all = holdings};
 
         while (from < count && holdings[from].gpu < i)
             from++;

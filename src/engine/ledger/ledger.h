@@ -65,6 +65,14 @@ typedef struct LedgerRow {
  * tick until it is. */
 typedef bool (*LedgerPut)(void *self, const LedgerRow *row);
 
+/* What a tick gave to the owner of one holding. GPU time is time on the device times its share of the GPU. */
+typedef struct LedgerCharge {
+    int64_t gpu_ns;         /* GPU time that is charged, `begin_ns` included; may be negative */
+    uint64_t energy_mj;     /* all of it */
+    int64_t begin_ns;       /* the job began so much earlier than its first tick; negative: later, within that tick */
+    uint64_t begin_real_ns; /* where `begin_ns` is not 0: when it began, wall clock */
+} LedgerCharge;
+
 typedef struct Ledger Ledger;
 
 typedef VEC(LedgerRow) LedgerRows;
@@ -96,6 +104,9 @@ void ledger_add_wanted(uint64_t wanted[METRIC_SET_WORDS]);
 /* One tick, after the activities were decided: the time since the last one is of the `holdings` as they are now. */
 void ledger_update(Ledger *ledger, const Node *node, const Holding *holdings, size_t holding_count, LedgerPut put,
                    void *self);
+
+/* Of the last update: one for each of its holdings, in their order. */
+const LedgerCharge *ledger_charges(const Ledger *ledger);
 
 /* Ids below this one belong to rows that change no more. */
 uint64_t ledger_closed_id(const Ledger *ledger);

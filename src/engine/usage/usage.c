@@ -322,6 +322,41 @@ void usage_device_update(UsageDevice *d, const NodeGpu *gpu, const Reading *inst
     count_throttling(d, &gpu->reading, tick_s);
 }
 
+static void scale_values(double *values, size_t count, double factor)
+{
+    for (size_t i = 0; i < count; i++)
+        values[i] *= factor;
+}
+
+/* Scales all of its time, so that means and shares stay. */
+static void shorten_time(UsageDevice *d, double factor)
+{
+    scale_values(&d->held_s, 1, factor);
+    scale_values(&d->gap_s, 1, factor);
+    scale_values(&d->share_s, 1, factor);
+    scale_values(d->attribution_s, ATTRIBUTION_END, factor);
+    scale_values(d->sum, USAGE_MEAN_END, factor);
+    scale_values(d->own, USAGE_MEAN_END, factor);
+    scale_values(d->known_s, USAGE_MEAN_END, factor);
+    scale_values(d->activity_s[0], sizeof d->activity_s / sizeof(double), factor);
+    scale_values(d->verdict_s[0][0], sizeof d->verdict_s / sizeof(double), factor);
+    scale_values(&d->throttled_s, 1, factor);
+    scale_values(d->throttle_s, USAGE_THROTTLE_END, factor);
+}
+
+void usage_device_begin(UsageDevice *d, double seconds)
+{
+    if (seconds < 0) {
+        shorten_time(d, d->held_s > 0 ? fmax(1 + seconds / d->held_s, 0) : 1);
+        return;
+    }
+    d->held_s += seconds;
+    d->share_s += seconds * d->now.share;
+    d->attribution_s[d->now.attribution] += seconds;
+    d->activity_s[ACTIVITY_IDLE_HELD][0] += seconds;
+    d->verdict_s[ACTIVITY_IDLE_HELD][WHY_IDLE_HELD][WHY_HIGH] += seconds;
+}
+
 /* A GPU that gives no readings, or no list of its processes: the group is where it was. */
 static void update_device(Usage *usage, const NodeGpu *gpu, const Reading *instance, const UsageGroup *group,
                           double tick_s)

@@ -167,6 +167,9 @@ void usage_device_init(UsageDevice *device, const Reading *gpu, const Reading *r
 void usage_device_update(UsageDevice *device, const NodeGpu *gpu, const Reading *instance, const UsagePart *part,
                          double tick_s);
 
+/* The group had the device for `seconds` before the first tick and did nothing on it; negative: it came later. */
+void usage_device_begin(UsageDevice *device, double seconds);
+
 /* --- numbers of a report ------------------------------------------------------------------------------------------ */
 
 /* Mean while held, of the device and of the group's part in it; NaN: not known. */

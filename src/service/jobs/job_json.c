@@ -395,7 +395,6 @@ static void add_sums(const JobReport *r, Str *out)
 {
     JobNotes notes;
 
-    json_add_double(out, "gpu_hours", job_gpu_hours(r));
     json_add_double(out, "energy_j", job_energy_j(r));
     for (UsageMean m = 0; m < USAGE_POWER; m++)
         json_add_double(out, usage_means[m].key, job_mean(r, m));
@@ -426,6 +425,7 @@ static void convert_report(const Fields *f, JobReport *r)
     convert_real(f, "away_s", &r->away_s);
     convert_real(f, "unseen_s", &r->unseen_s);
     convert_number(f, "agent_restarts", &r->restarts);
+    convert_real(f, "gpu_hours", &r->gpu_hours);
     if (f->out)
         add_sums(r, f->out);
     convert_real(f, "memory_peak_bytes", &r->memory_peak_bytes);

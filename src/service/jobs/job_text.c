@@ -177,7 +177,7 @@ static void note_causes(const JobReport *r, JobNotes *notes)
 
         str_init_room(&money, cost, sizeof cost);
         if (most == WHY_IDLE_HELD) {
-            str_addf(&money, " (%.2f GPU hours", share * job_gpu_hours(r));
+            str_addf(&money, " (%.2f GPU hours", share * r->gpu_hours);
             add_cost(r, share, &money);
             str_add(&money, ")");
         }
@@ -302,7 +302,7 @@ static void add_row(const JobReport *r, const JobStyle *style, Str *out)
     str_addf(out, "%-12s  %-9s %-*.*s %-10.10s %4zu", r->id, job_kinds[r->kind].key, NAME_WIDTH, NAME_WIDTH, name.text,
              r->owner.user[0] ? r->owner.user : "-", r->devices.len);
     add_percent(work, out);
-    str_addf(out, " %8.2f %8s  %s", job_gpu_hours(r), format_seconds(lasted, r->elapsed_s),
+    str_addf(out, " %8.2f %8s  %s", r->gpu_hours, format_seconds(lasted, r->elapsed_s),
              r->ending == JOB_RUNS ? "runs" : "ended ");
     if (r->ending != JOB_RUNS)
         str_addf(out, "%s ago",
@@ -373,7 +373,7 @@ static void add_head(const JobReport *r, Str *out)
         str_addf(out, "  nodes     %" PRIu32 "; this is what the GPUs of one did\n", r->info.nodes);
     str_addf(out, "  time      %s to %s UTC, %s\n", format_time(from, r->seen_real_ns),
              format_time(until, r->last_real_ns), format_seconds(lasted, r->elapsed_s));
-    str_addf(out, "  GPUs      %zu, %.2f GPU hours", r->devices.len, job_gpu_hours(r));
+    str_addf(out, "  GPUs      %zu, %.2f GPU hours", r->devices.len, r->gpu_hours);
     if (isfinite(job_energy_j(r)))
         str_addf(out, ", %.3f kWh", job_energy_j(r) / 3.6e6);
     add_cost(r, 1, out);
@@ -529,7 +529,7 @@ void job_line(const JobReport *r, Str *out)
     DurationText lasted;
 
     str_addf(out, "stoker: gpus=%zu time=%s gpu_hours=%.2f", r->devices.len, format_seconds(lasted, r->elapsed_s),
-             job_gpu_hours(r));
+             r->gpu_hours);
     if (isfinite(sm))
         str_addf(out, " sm_active=%.0f%%", 100 * sm);
     if (isfinite(util))

@@ -99,7 +99,7 @@ void agent_tick_jobs(Agent *agent, const Snapshot *snapshot)
 {
     JobRoom *room = agent->jobs_room;
 
-    jobs_update(room->open, snapshot, agent->config->prices, put_report, agent);
+    jobs_update(room->open, snapshot, ledger_charges(agent->ledger), agent->config->prices, put_report, agent);
     const uint64_t lost = jobs_lost(room->open);
     if (lost <= 2 * room->lost_told) /* each time that they are twice as many */
         return;

@@ -20,6 +20,8 @@ enum { GPUS = 8, HOLDINGS_MAX = 160, INCIDENTS = 20, MIB = 1 << 20 };
 /* A node, who holds what of it, and what was put. */
 typedef struct Rig {
     Jobs *jobs;
+    Ledger *ledger;
+    VEC(LedgerRow) rows; /* of the ledger */
     Node node;
     NodeGpu gpus[GPUS];
     Why verdicts[GPUS];
@@ -41,6 +43,7 @@ static int open_rig(void **state)
 
     memset(&rig, 0, sizeof rig);
     rig.jobs = jobs_new();
+    rig.ledger = ledger_new(&(LedgerRows){0}, "", 1);
     rig.node.gpus = rig.gpus;
     rig.node.gpu_count = GPUS;
     rig.node.time_ns = NS_PER_H;
@@ -57,6 +60,7 @@ static int open_rig(void **state)
         snprintf(reading->device.name, sizeof reading->device.name, "NVIDIA H100 80GB HBM3");
         rig.gpus[i].state = GPU_UP;
         rig.gpus[i].last_sample_ns = 1;
+        rig.gpus[i].process_list.valid = true;
         rig.gpus[i].activity.word = ACTIVITY_WORKING;
         rig.verdicts[i] = (Why){.count = 1, .verdicts = {{.cause = WHY_TENSOR_CORES}}};
         rig.gpus[i].verdicts = &rig.verdicts[i];
@@ -74,6 +78,8 @@ static int close_rig(void **state)
     Rig *rig = *state;
 
     jobs_free(rig->jobs);
+    ledger_free(rig->ledger);
+    vec_done(&rig->rows);
     job_reports_done(&rig->put);
     return 0;
 }
@@ -88,6 +94,19 @@ static void keep(void *self, const JobReport *report)
     assert_false(json.overflow);
     if (jobs_read(json.text, json.len, &rig->put, &err) < 0)
         fail_msg("%s", err.text);
+}
+
+static bool keep_row(void *self, const LedgerRow *row)
+{
+    Rig *rig = self;
+
+    for (size_t i = 0; i < rig->rows.len; i++)
+        if (rig->rows.at[i].id == row->id) {
+            rig->rows.at[i] = *row;
+            return true;
+        }
+    vec_push(&rig->rows, *row);
+    return true;
 }
 
 static void tick_of(Rig *rig, double seconds)
@@ -109,7 +128,8 @@ static void tick_of(Rig *rig, double seconds)
                           rig->energy_mj[i]);
         sample_set_double(&rig->gpus[i].reading.sample[METRIC_POWER_USAGE], rig->node.time_ns, 500);
     }
-    jobs_update(rig->jobs, &seen, rig->prices, keep, rig);
+    ledger_update(rig->ledger, &rig->node, rig->holdings, rig->held, keep_row, rig);
+    jobs_update(rig->jobs, &seen, ledger_charges(rig->ledger), rig->prices, keep, rig);
 }
 
 static void ticks(Rig *rig, size_t count)
@@ -179,10 +199,33 @@ static void restart(Rig *rig, double down_s)
     JobReport kept = rig->put.at[--rig->put.len];
 
     jobs_free(rig->jobs);
+    ledger_free(rig->ledger);
     rig->jobs = jobs_new();
+    rig->ledger = ledger_new(&(LedgerRows){0}, "", rig->rows.len + 1);
     jobs_restore(rig->jobs, &kept);
     rig->node.time_ns = NS_PER_H; /* another boot, say */
     rig->node.real_ns += (uint64_t)(down_s * 1e9);
+}
+
+/* The report's GPU hours and energy are the ledger's, and all of its time is in its devices and slices. */
+static void assert_as_ledger(const Rig *rig, const char *job)
+{
+    const JobReport *r = find_open(rig, job);
+    double hours = 0, energy_mj = 0, held_s = 0;
+
+    for (size_t i = 0; i < rig->rows.len; i++) {
+        const LedgerRow *row = &rig->rows.at[i];
+
+        if (strcmp(row->owner.job, job) != 0)
+            continue;
+        hours += (double)row->amounts[LEDGER_ALLOC_NS] / NS_PER_H;
+        energy_mj += (double)(row->amounts[LEDGER_ACTIVE_MJ] + row->amounts[LEDGER_IDLE_MJ]);
+    }
+    assert_near(r->gpu_hours * 3600, hours * 3600);
+    assert_near(job_energy_j(r), energy_mj / 1000);
+    for (size_t i = 0; i < r->devices.len; i++)
+        held_s += r->devices.at[i].held_s;
+    assert_near(sum_slices(r, false), held_s);
 }
 
 /* --- one work ----------------------------------------------------------------------------------------------------- */
@@ -203,10 +246,10 @@ static void a_job_from_its_first_tick_to_its_end(void **state)
     assert_int_equal(r->devices.len, 2);
     assert_int_equal(r->seen_real_ns, from);
     assert_near(r->elapsed_s, 100);
-    assert_near(job_gpu_hours(r), 200.0 / 3600);
+    assert_near(r->gpu_hours, 200.0 / 3600);
     assert_near(job_mean(r, USAGE_SM), 0.8);
     assert_near(job_mean(r, USAGE_UTIL), 1);
-    assert_near(job_energy_j(r), 2 * 500 * 99.0); /* the counter's first reading begins it */
+    assert_near(job_energy_j(r), 2 * 500 * 100.0);
     assert_near(r->memory_peak_bytes, 2000.0 * MIB);
     assert_near(sum_slices(r, false), 200);
     assert_near(sum_slices(r, true), 160);
@@ -223,9 +266,83 @@ static void a_job_from_its_first_tick_to_its_end(void **state)
     assert_int_equal(r->ending, JOB_LEFT);
     assert_int_equal(r->last_real_ns / NS_PER_MS, last / NS_PER_MS);
     assert_near(r->elapsed_s, 100);
-    assert_near(job_gpu_hours(r), 200.0 / 3600);
+    assert_near(r->gpu_hours, 200.0 / 3600);
     assert_int_equal(r->info.nodes, 2);
     assert_string_equal(r->node, "n1");
+}
+
+static const UsageDevice *device_of(const JobReport *r, size_t i)
+{
+    assert_true(i < r->devices.len);
+    return &r->devices.at[i];
+}
+
+/* It was seen 3 s before Slurm's answer, and had begun 8 s before that. */
+static void a_job_begins_when_slurm_says(void **state)
+{
+    Rig *rig = *state;
+
+    ticks(rig, 20);
+    const uint64_t seen_ns = rig->node.real_ns;
+    hold_job(rig, 0, 1, "1");
+    hold_job(rig, 1, 1, "1");
+    ticks(rig, 3);
+    assert_near(find_open(rig, "1")->gpu_hours, 6.0 / 3600);
+    for (size_t i = 0; i < 2; i++)
+        rig->holdings[i].given_real_ns = seen_ns - 8 * NS_PER_S;
+    ticks(rig, 2);
+    const JobReport *r = find_open(rig, "1");
+    assert_int_equal(r->seen_real_ns, seen_ns - 8 * NS_PER_S);
+    assert_near(r->elapsed_s, 13);
+    assert_near(r->gpu_hours, 26.0 / 3600);
+    assert_near(device_of(r, 1)->held_s, 13);
+    assert_near(device_of(r, 1)->share_s, 13);
+    assert_near(device_of(r, 1)->activity_s[ACTIVITY_IDLE_HELD][0], 8);
+    assert_near(job_mean(r, USAGE_SM), 0.8); /* of the time that was seen */
+    assert_near((double)r->slices[0].held, 20);
+    assert_near((double)r->slices[0].why[WHY_IDLE_HELD], 16);
+    assert_near((double)r->slices[1].why[WHY_TENSOR_CORES], 6);
+    assert_as_ledger(rig, "1");
+    ticks(rig, 100);
+    assert_as_ledger(rig, "1");
+    assert_near(find_open(rig, "1")->elapsed_s, 113);
+}
+
+static void a_job_begins_within_the_tick_that_saw_it(void **state)
+{
+    Rig *rig = *state;
+
+    ticks(rig, 20);
+    const uint64_t given_ns = rig->node.real_ns + 600 * NS_PER_MS;
+    hold_job(rig, 0, 1, "1");
+    hold_job(rig, 1, 1, "1");
+    ticks(rig, 2);
+    rig->holdings[0].given_real_ns = rig->holdings[1].given_real_ns = given_ns;
+    ticks(rig, 1);
+    const JobReport *r = find_open(rig, "1");
+    assert_int_equal(r->seen_real_ns, given_ns);
+    assert_near(r->elapsed_s, 2.4);
+    assert_near(r->gpu_hours, 4.8 / 3600);
+    assert_near(device_of(r, 0)->held_s, 2.4);
+    assert_near(device_of(r, 0)->verdict_s[ACTIVITY_WORKING][WHY_TENSOR_CORES][0], 2.4);
+    assert_as_ledger(rig, "1");
+}
+
+/* Nobody pays for a GPU that cannot be used, as in the ledger. */
+static void unusable_time_is_held_and_not_charged(void **state)
+{
+    Rig *rig = *state;
+
+    ticks(rig, 1);
+    hold_job(rig, 0, 1, "1");
+    ticks(rig, 10);
+    rig->gpus[0].activity.word = ACTIVITY_UNUSABLE;
+    rig->gpus[0].state = GPU_GONE;
+    ticks(rig, 10);
+    const JobReport *r = find_open(rig, "1");
+    assert_near(device_of(r, 0)->held_s, 20);
+    assert_near(r->gpu_hours, 10.0 / 3600);
+    assert_as_ledger(rig, "1");
 }
 
 static void it_is_saved_soon_and_then_seldom(void **state)
@@ -255,7 +372,7 @@ static void two_jobs_on_one_gpu(void **state)
     hold_job(rig, 0, 0.75, "2");
     ticks(rig, 40);
     const JobReport *one = find_open(rig, "1"), *two = find_open(rig, "2");
-    assert_near(job_gpu_hours(one) + job_gpu_hours(two), 40.0 / 3600);
+    assert_near(one->gpu_hours + two->gpu_hours, 40.0 / 3600);
     assert_near(job_mean(one, USAGE_SM), 0.2);
     assert_near(job_mean(two, USAGE_SM), 0.6);
     assert_near(job_energy_j(one) * 3, job_energy_j(two));
@@ -289,13 +406,13 @@ static void an_instance_is_a_part_of_a_gpu(void **state)
     h->attribution = ATTRIBUTION_MIG;
     ticks(rig, 64);
     restart(rig, 10); /* what it is part of is kept */
-    assert_near(job_gpu_hours(find_open(rig, "1")), part * 64 / 3600);
+    assert_near(find_open(rig, "1")->gpu_hours, part * 64 / 3600);
     ticks(rig, 11);
     const JobReport *r = find_open(rig, "1");
     assert_int_equal(r->devices.len, 1);
-    assert_near(job_gpu_hours(r), part * 74 / 3600);
+    assert_near(r->gpu_hours, part * 74 / 3600);
     assert_near(job_mean(r, USAGE_SM), 0.5);
-    assert_near(job_energy_j(r), part * 500 * 73);
+    assert_near(job_energy_j(r), 500 * 74); /* nothing else works on the GPU */
     assert_near((double)r->slices[0].why[WHY_SMALL_BATCH], 10);
 }
 
@@ -337,7 +454,7 @@ static void two_containers_of_a_pod_have_the_gpu_together(void **state)
     ticks(rig, 10);
     const JobReport *r = find_open(rig, "pair");
     assert_int_equal(r->devices.len, 1);
-    assert_near(job_gpu_hours(r), 10.0 / 3600);
+    assert_near(r->gpu_hours, 10.0 / 3600);
     assert_int_equal(usage_attribution(&r->devices.at[0]), ATTRIBUTION_EXCLUSIVE);
 }
 
@@ -356,8 +473,8 @@ static void it_is_away_for_a_while(void **state)
     const JobReport *r = find_open(rig, "1");
     assert_near(r->elapsed_s, 90);
     assert_near(r->away_s, 50);
-    assert_near(job_gpu_hours(r), 40.0 / 3600);
-    assert_near(job_energy_j(r), 500 * 38.0); /* what others used meanwhile is not its own */
+    assert_near(r->gpu_hours, 40.0 / 3600);
+    assert_near(job_energy_j(r), 500 * 40.0); /* what others used meanwhile is not its own */
     assert_near((double)r->slices[4].held, 0);
 }
 
@@ -502,8 +619,8 @@ static void a_late_tick_is_not_seen(void **state)
     const JobReport *r = find_open(rig, "1");
     assert_near(r->elapsed_s, 120);
     assert_near(r->unseen_s, 100);
-    assert_near(job_gpu_hours(r), 20.0 / 3600);
-    assert_near(job_energy_j(r), 500 * 19.0);
+    assert_near(r->gpu_hours, 20.0 / 3600);
+    assert_near(job_energy_j(r), 500 * 20.0);
 }
 
 static void long_works_have_longer_slices(void **state)
@@ -582,6 +699,7 @@ static void a_job_goes_on_over_a_restart(void **state)
     ticks(rig, 1);
     hold_job(rig, 0, 1, "1");
     hold_job(rig, 1, 0.5, "1");
+    hold(rig, 1, 0.5); /* somebody else */
     ticks(rig, 64);
     job_json(last_put(rig), &before);
     restart(rig, 30);
@@ -592,11 +710,11 @@ static void a_job_goes_on_over_a_restart(void **state)
     const JobReport *r = find_open(rig, "1");
     assert_near(r->elapsed_s, 64 + 30 + 20);
     assert_true(r->unseen_s > 29 && r->unseen_s < 32);
-    assert_near(job_gpu_hours(r), 1.5 * (64 + 19) / 3600);
+    assert_near(r->gpu_hours, 1.5 * (64 + 19) / 3600);
     assert_near(job_mean(r, USAGE_SM), 0.6); /* 0.8 of a whole and of a half GPU */
     assert_near((double)r->slices[7].held, 0);
     assert_int_equal(jobs_count(rig->jobs), 1);
-    assert_near(job_energy_j(r), 750 * (63 + 19.0));
+    assert_near(job_energy_j(r), 750 * (64 + 19.0));
 }
 
 static void a_job_that_ended_while_no_agent_ran(void **state)
@@ -615,7 +733,7 @@ static void a_job_that_ended_while_no_agent_ran(void **state)
     assert_int_equal(r->ending, JOB_MISSED);
     assert_int_equal(r->last_real_ns / NS_PER_MS, last / NS_PER_MS);
     assert_near(r->elapsed_s, 64);
-    assert_near(job_gpu_hours(r), 64.0 / 3600);
+    assert_near(r->gpu_hours, 64.0 / 3600);
     JobNotes notes;
     bool told = false;
     job_find_notes(r, &notes);
@@ -706,6 +824,7 @@ static void cost_is_by_the_price_in_force(void **state)
     ticks(rig, 1);
     hold_job(rig, 0, 1, "1");
     hold_job(rig, 1, 0.5, "1");
+    hold(rig, 1, 0.5); /* somebody else */
     ticks(rig, 1000);
     const JobReport *r = find_open(rig, "1");
     assert_near(r->cost, 1.5);
@@ -855,6 +974,7 @@ static void damaged_reports(void **state)
     ticks(rig, 1);
     hold_job(rig, 0, 1, "1");
     hold_job(rig, 1, 0.5, "1");
+    hold(rig, 1, 0.5); /* somebody else */
     ticks(rig, 100);
     job_json(find_open(rig, "1"), &json);
     for (int i = 0; i < 3000; i++) {
@@ -902,6 +1022,9 @@ int main(void)
         RIGGED(two_containers_of_a_pod_have_the_gpu_together),
         RIGGED(it_is_away_for_a_while),
         RIGGED(a_number_that_is_given_again),
+        RIGGED(a_job_begins_when_slurm_says),
+        RIGGED(a_job_begins_within_the_tick_that_saw_it),
+        RIGGED(unusable_time_is_held_and_not_charged),
         RIGGED(what_it_used_of_the_host),
         RIGGED(the_next_job_of_its_number_uses_its_own),
         RIGGED(a_task_of_an_array_has_two_names),
