@@ -130,6 +130,7 @@ static void make_tick(Agent *agent)
     agent_tick_ledger(agent, &snapshot);
     whys_update(agent->whys, &snapshot, agent->store, WHY_TICKS);
     agent_tick_jobs(agent, &snapshot);
+    agent_tick_self(agent);
     windows_add(agent->windows, node);
     exporter_tick(agent->exporter, node);
     pages_clear(&agent->pages);
@@ -305,6 +306,7 @@ static void free_agent(Agent *agent)
     activities_free(agent->activities);
     agent_close_ledger(agent);
     agent_close_jobs(agent);
+    agent_close_self(agent);
     store_free(agent->store);
     pages_clear(&agent->pages);
     str_done(&agent->runbooks);

@@ -206,6 +206,67 @@ size_t process_cgroup_job(const char *path)
     return 0;
 }
 
+/* How much of a cgroup's path leads to that of the innermost container or job; 0: it is in none. */
+static size_t find_work(const char *path)
+{
+    CLEANUP_FREE char *copy = xstrdup(path);
+    bool slurm = false, users = false;
+    const char *above = "";
+    char *rest = NULL;
+    size_t len = 0;
+
+    for (const char *part = strtok_r(copy, "/", &rest); part; part = strtok_r(NULL, "/", &rest)) {
+        ProcessOwner found = {.pid = 0};
+
+        users |= skip_prefix(part, "user@") != NULL;
+        slurm |= !users && strstr(part, "slurm") != NULL;
+        parse_container(part, above, &found);
+        parse_lxc(part, above, &found);
+        if (found.container[0] || find_job_number(part, slurm) || (!users && is_unnumbered_job(part, above)))
+            len = (size_t)(part - copy) + strlen(part);
+        above = part;
+    }
+    return len;
+}
+
+/* Whether `text` has the line: a hierarchy and the path of a work, `len` bytes of it. */
+static bool has_work(const char *text, const char *line, size_t len)
+{
+    for (const char *at = text, *end; (end = strchr(at, '\n')); at = end + 1) {
+        if ((size_t)(end - at) < len || strncmp(at, line, len) != 0 || (at[len] != '/' && at[len] != '\n'))
+            continue;
+        CLEANUP_FREE char *whole = xmemdup0(at, (size_t)(end - at));
+        const char *path = strchr(strchr(whole, ':') + 1, ':') + 1;
+        return (size_t)(path - whole) + find_work(path) == len;
+    }
+    return false;
+}
+
+/* How many works the lines name, SIZE_MAX where `other` has not all of them. A line without an end was cut. */
+static size_t count_shared(const char *text, const char *other)
+{
+    size_t count = 0;
+
+    /* "4:memory:/path", "0::/path" */
+    for (const char *at = text, *end; (end = strchr(at, '\n')); at = end + 1) {
+        CLEANUP_FREE char *line = xmemdup0(at, (size_t)(end - at));
+        const char *first = strchr(line, ':'), *second = first ? strchr(first + 1, ':') : NULL;
+        const size_t len = second ? find_work(second + 1) : 0;
+
+        if (len > 0 && !has_work(other, line, (size_t)(second + 1 - line) + len))
+            return SIZE_MAX;
+        count += len > 0;
+    }
+    return count;
+}
+
+bool process_cgroup_is_shared(const char *a, const char *b)
+{
+    const size_t count = count_shared(a, b);
+
+    return count > 0 && count != SIZE_MAX && count_shared(b, a) != SIZE_MAX;
+}
+
 /* Adds what another hierarchy says: Slurm may use the freezer alone, and name a step in some of them only. */
 static void add_hierarchy(ProcessOwner *owner, const ProcessOwner *other)
 {

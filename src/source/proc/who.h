@@ -30,6 +30,11 @@ void process_cgroup(const char *text, ProcessOwner *owner);
  * it lies in none. */
 size_t process_cgroup_job(const char *path);
 
+/* Whether two processes are in the cgroup of one container or one job of Slurm's, by the texts of their cgroup files:
+ * the innermost of each, by its whole path, as a user may name cgroups of his own like another's, in each hierarchy that
+ * names one. False where one is in none. */
+bool process_cgroup_is_shared(const char *a, const char *b);
+
 /* Names of users, by ROOT/etc/passwd; a number where it has none, as users of a directory service have: that service
  * is not asked, as it may not answer. In a container that has not the node's own file, all are numbers. */
 typedef struct UserNames UserNames;

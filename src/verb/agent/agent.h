@@ -36,6 +36,7 @@ enum { AGENT_STREAMS_MAX = 64 };
 
 typedef struct Agent Agent;
 typedef struct LedgerPulls LedgerPulls;
+typedef struct SelfAnswers SelfAnswers;
 typedef struct JobRoom JobRoom;
 
 /* Rows of the ledger that change no more, and are in the journal as they are. */
@@ -84,6 +85,7 @@ struct Agent {
     Ledger *ledger;
     LedgerClosed ledger_closed;
     LedgerPulls *pulls; /* NULL: nobody has asked for rows */
+    SelfAnswers *self;  /* NULL: nobody has asked for himself */
     JobRoom *jobs_room; /* job reports */
     Whys *whys;
     uint64_t ticks, late_ticks, last_tick_ns, start_ns, start_real_ns;
@@ -109,8 +111,11 @@ struct Agent {
     bool config_fine;
 };
 
-/* self.c: /api/v1/self. -ENOTCONN for a client that came over TCP, -ESRCH where it is not known who asks. */
-int agent_self_json(const Agent *agent, const HttpRequest *request, Str *out, Err *err);
+/* self.c: /api/v1/self. 1: the answer is in *out; 0: it comes with a later tick. -ENOTCONN for a client that came over
+ * TCP, -ESRCH where it is not known who asks, -EBUSY. */
+int agent_answer_self(Agent *agent, HttpRequest *request, Str *out, Err *err);
+void agent_tick_self(Agent *agent);
+void agent_close_self(Agent *agent); /* when the doors are closed */
 
 /* answers.c: HTTP requests and the event stream; `self` is the Agent. */
 void agent_handle(void *self, HttpRequest *request);

@@ -492,10 +492,14 @@ static void answer_self(Agent *agent, HttpRequest *request)
 {
     Reply reply = new_reply();
     Err err;
-    const int rc = agent_self_json(agent, request, &reply.text, &err);
+    const int rc = agent_answer_self(agent, request, &reply.text, &err);
 
+    if (rc == 0) {
+        str_done(&reply.text);
+        return;
+    }
     if (rc < 0)
-        write_problem(&reply, rc == -ENOTCONN ? 403 : 404, err.text);
+        write_problem(&reply, rc == -ENOTCONN ? 403 : rc == -ESRCH ? 404 : 503, err.text);
     send_page(agent, request, keep_reply(agent, "", &reply));
 }
 

@@ -363,7 +363,7 @@ const char *http_remote(const HttpRequest *request)
     return request->conn->peer;
 }
 
-int http_peer(const HttpRequest *request, pid_t *ret_pid)
+int http_peer(const HttpRequest *request, pid_t *ret_pid, uid_t *ret_uid)
 {
     struct ucred peer;
     socklen_t len = sizeof peer;
@@ -372,6 +372,7 @@ int http_peer(const HttpRequest *request, pid_t *ret_pid)
         getsockopt(request->conn->fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0)
         return -ENOTCONN;
     *ret_pid = peer.pid;
+    *ret_uid = peer.uid;
     return 0;
 }
 

@@ -33,10 +33,10 @@ const char *http_path(const HttpRequest *request);                     /* "/metr
 const char *http_query(const HttpRequest *request, const char *name);  /* NULL if it is not there */
 const char *http_header(const HttpRequest *request, const char *name); /* any case; NULL if it is not there */
 const char *http_remote(const HttpRequest *request);                   /* "127.0.0.1", "::1", "unix" */
-/* The process that connected over a unix socket, as the kernel noted it then (SO_PEERCRED); in a pid namespace that is
- * not ours it has the pid 0. -ENOTCONN for one that came over TCP. */
-int http_peer(const HttpRequest *request, pid_t *ret_pid);
-uint64_t http_connection(const HttpRequest *request);                  /* a number that no other connection has had */
+/* The process that connected over a unix socket and its user, as the kernel noted them then (SO_PEERCRED); in a pid
+ * namespace that is not ours it has the pid 0. -ENOTCONN for one that came over TCP. */
+int http_peer(const HttpRequest *request, pid_t *ret_pid, uid_t *ret_uid);
+uint64_t http_connection(const HttpRequest *request); /* a number that no other connection has had */
 
 typedef struct HttpField {
     const char *name, *value;

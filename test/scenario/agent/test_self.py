@@ -4,9 +4,11 @@ import contextlib
 import http.client
 import json
 import os
+import shutil
 import socket
 import stat
 import subprocess
+import tempfile
 
 import pytest
 from agent_rig import until
@@ -32,8 +34,8 @@ for line in sys.stdin:
 
 
 class Program:
-    def __init__(self, path):
-        self.process = subprocess.Popen(["/usr/bin/python3", "-c", PROGRAM, path, ASK], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    def __init__(self, path, user=None):
+        self.process = subprocess.Popen(["/usr/bin/python3", "-c", PROGRAM, path, ASK], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, user=user)
         self.pid = self.process.pid
 
     def ask(self, who="itself"):
@@ -66,10 +68,12 @@ def ask(agent):
 
 
 @pytest.fixture
-def place(make_node, make_agent, tmp_path, tmp_path_factory):
+def place(make_node, make_agent, tmp_path):
     (tmp_path / "idle.yaml").write_text(IDLE)
     node = make_node(str(tmp_path / "idle.yaml"), options=("--processes",))
-    path = str(tmp_path_factory.mktemp("u") / "http.sock")  # a socket's path is short
+    folder = tempfile.mkdtemp()  # that every user may enter; a socket's path is short
+    os.chmod(folder, 0o755)
+    path = f"{folder}/http.sock"
     programs = [Program(path), Program(path)]
     agent = make_agent({**node.env, "STOKER_SAMPLE_SLOW": "1s"}, listen=f"127.0.0.1:0,unix:{path}?mode=0666")
     agent.socket = path
@@ -77,6 +81,8 @@ def place(make_node, make_agent, tmp_path, tmp_path_factory):
     for program in programs:
         program.process.kill()
         program.process.wait()
+    agent.stop()
+    shutil.rmtree(folder)
 
 
 def test_a_program_is_told_of_its_own_gpus(place):
@@ -106,6 +112,56 @@ def test_a_parent_is_told_of_its_children_and_of_nobody_else(place):
             until(lambda: theirs() == [[0], [1]], lambda: str(theirs()))
         finally:
             stranger.kill()
+
+
+def put_cgroup(node, pid, path):
+    """Of a process that the simulated node does not know."""
+    folder = node.tree / "proc" / str(pid)
+    folder.mkdir(exist_ok=True)
+    (folder / "cgroup").write_text(f"0::{path}\n")
+
+
+def container_scope(digit):
+    return f"/system.slice/docker-{digit * 64}.scope"
+
+
+def test_a_shell_in_a_container_is_told_of_the_containers_gpus(place):
+    """As `docker exec` starts it: no relative of the container's processes, but in their cgroup. And of no other container's."""
+    node, agent, (one, two) = place
+    node.inject("work", "train", "gpus=0", "memory=20GiB", "name=one", f"pid={one.pid}")
+    node.inject("work", "train", "gpus=2", "memory=5GiB", "name=two", f"pid={two.pid}")
+    until(lambda: one.ask()["gpus"] and two.ask()["gpus"], "the programs' GPUs are not known")
+    put_cgroup(node, one.pid, container_scope("a"))
+    put_cgroup(node, two.pid, container_scope("b"))
+    shell = Program(agent.socket)
+    try:
+        gpus = lambda: [gpu["gpu"] for gpu in shell.ask()["gpus"]]
+        assert gpus() == []
+        for path, told in ((container_scope("a"), [0]), (container_scope("b") + "/exec", [2]), (container_scope("c"), []),
+                           ("/user.slice/user-0.slice/user@0.service" + container_scope("a"), [])):
+            put_cgroup(node, shell.pid, path)
+            assert gpus() == told, path
+        put_cgroup(node, shell.pid, container_scope("b"))
+        assert [g["gpu"] for g in one.ask()["gpus"]] == [0]  # who works on one is told of that
+    finally:
+        shell.process.kill()
+        shell.process.wait()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="starts a program of another user")
+def test_another_user_in_the_container_is_told_of_nothing(place):
+    node, agent, (one, _) = place
+    node.inject("work", "train", "gpus=0", "memory=20GiB", "name=one", f"pid={one.pid}")
+    until(lambda: one.ask()["gpus"], "the program's GPU is not known")
+    put_cgroup(node, one.pid, container_scope("a"))
+    for user, told in ((None, [0]), (65534, [])):
+        shell = Program(agent.socket, user=user)
+        try:
+            put_cgroup(node, shell.pid, container_scope("a"))
+            assert [gpu["gpu"] for gpu in shell.ask()["gpus"]] == told, user
+        finally:
+            shell.process.kill()
+            shell.process.wait()
 
 
 def test_programs_of_every_user_may_ask_where_it_is_said(place):

@@ -104,6 +104,54 @@ static void what_a_cgroup_is_named_after(void **state)
     }
 }
 
+#define DOCKER "/system.slice/docker-" ID ".scope"
+#define OTHER_ID "fedcba9876543210fedcba9876543210fedcba9876543210fedcba9876543210"
+#define POD "/kubepods.slice/kubepods-pod8f0e1d2c_3b4a_5968_7788_99aabbccddee.slice/cri-containerd-"
+#define V1 "12:memory:/docker/" ID "\n11:cpu:/docker/" ID "\n1:name=systemd:/docker/" ID "\n0::/\n"
+#define OWN "/user.slice/user-1000.slice/user@1000.service"
+
+static const struct {
+    const char *one, *other;
+    bool shared;
+} pairs[] = {
+    {"0::" DOCKER "\n", "0::" DOCKER "\n", true},
+    {"0::" DOCKER "/exec\n", "0::" DOCKER "/init.scope\n", true},
+    {V1, V1, true},
+    {"0::" POD ID ".scope\n", "0::" POD ID ".scope\n", true},
+    {"0::/lxc.payload.web/init.scope\n", "0::/lxc.payload.web/system.slice\n", true},
+    {"0::/system.slice/slurmstepd.scope/job_47/step_0/user/task_0\n",
+     "0::/system.slice/slurmstepd.scope/job_47/step_extern/user/task_0\n", true},
+    {"0::" OWN "/docker-" ID ".scope\n", "0::" OWN "/docker-" ID ".scope\n", true}, /* without root */
+    /* another container of the machine, of the pod; another job */
+    {"0::" DOCKER "\n", "0::/system.slice/docker-" OTHER_ID ".scope\n", false},
+    {"0::" POD ID ".scope\n", "0::" POD OTHER_ID ".scope\n", false},
+    {"0::/system.slice/slurmstepd.scope/job_47\n", "0::/system.slice/slurmstepd.scope/job_471\n", false},
+    {"0::/lxc.payload.web\n", "0::/lxc.payload.web-1\n", false},
+    /* a name that a user gave to cgroups of their own */
+    {"0::" OWN "/system.slice/docker-" ID ".scope\n", "0::" DOCKER "\n", false},
+    {"0::" OWN "/slurmstepd.scope/job_47\n", "0::" OWN "/slurmstepd.scope/job_47\n", false},
+    {"12:memory:/docker/" ID "\n", "11:cpu:/docker/" ID "\n", false},
+    /* a container in the container; two jobs of a slurmd in a container */
+    {"0::" DOCKER "\n", "0::" DOCKER "/docker/" OTHER_ID "\n", false},
+    {"9:memory:/docker/" ID "\n6:freezer:/docker/" ID "/slurm/uid_0/job_1\n",
+     "9:memory:/docker/" ID "\n6:freezer:/docker/" ID "/slurm/uid_0/job_2\n", false},
+    /* in none, of one user; cut; empty */
+    {"0::/user.slice/user-1000.slice/session-3.scope\n", "0::/user.slice/user-1000.slice/session-3.scope\n", false},
+    {"0::/\n", "0::/\n", false},
+    {"0::/slurm/job_47", "0::/slurm/job_47\n", false},
+    {"no colons\n:\n::\n", "no colons\n:\n::\n", false},
+    {"", "", false},
+};
+
+static void whose_cgroup_is_that_of_another(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(pairs); i++)
+        if (process_cgroup_is_shared(pairs[i].one, pairs[i].other) != pairs[i].shared ||
+            process_cgroup_is_shared(pairs[i].other, pairs[i].one) != pairs[i].shared)
+            fail_msg("%s and %s", pairs[i].one, pairs[i].other);
+}
+
 static int begin(void **state)
 {
     static Tree tree;
@@ -325,6 +373,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_a_cgroup_is_named_after),
+        cmocka_unit_test(whose_cgroup_is_that_of_another),
         TEST(all_of_one_process),
         cmocka_unit_test(the_command_of_a_real_one),
         TEST(one_that_is_gone),
