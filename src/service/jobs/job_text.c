@@ -147,6 +147,7 @@ static void note_what_is_missing(const JobReport *r, JobNotes *notes)
 static void note_unused(const JobReport *r, JobNotes *notes)
 {
     size_t unused = 0;
+    bool opened = false; /* a process of it was on one of them */
     CLEANUP(str_done) Str names = str_limited(128);
 
     for (size_t i = 0; i < r->devices.len; i++) {
@@ -156,11 +157,13 @@ static void note_unused(const JobReport *r, JobNotes *notes)
             continue;
         str_add(&names, unused++ > 0 ? ", " : "");
         add_device_name(d, &names);
+        opened |= d->processes > 0;
     }
     if (unused > 0)
         add_note(notes, "%s %s never used (%s below 1 %%): %s.", names.text, unused > 1 ? "were" : "was",
                  isfinite(job_mean(r, USAGE_SM)) ? "SM active" : "utilisation",
                  unused < r->devices.len ? "ask for fewer GPUs, or let the program use all of them"
+                 : opened                ? "its program has memory there and computed nothing"
                                          : "this work needs no GPU, or did not find it");
 }
 
@@ -352,10 +355,7 @@ static void add_head(const JobReport *r, Str *out)
     char from[CLOCK_TEXT_MAX], until[CLOCK_TEXT_MAX];
     DurationText lasted;
 
-    if (r->kind != JOB_OF_MANAGER)
-        str_addf(out, "%s ", job_kinds[r->kind].key);
-    else
-        str_add(out, "Job ");
+    str_addf(out, "%c%s ", job_kinds[r->kind].key[0] - 'a' + 'A', job_kinds[r->kind].key + 1);
     job_add_name(r, out);
     if (r->owner.user[0])
         str_addf(out, " of %s", r->owner.user);

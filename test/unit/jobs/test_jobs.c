@@ -847,6 +847,28 @@ static bool has_note(const JobReport *r, const char *part)
     return false;
 }
 
+/* A pod whose program has memory on the GPU, and one whose program is not there. */
+static void a_gpu_that_is_never_used(void **state)
+{
+    Rig *rig = *state;
+    CLEANUP(str_done) Str text = str_limited(1 << 16);
+
+    ticks(rig, 1);
+    for (size_t i = 0; i < 2; i++) {
+        Holding *h = hold(rig, i, 1);
+
+        snprintf(h->owner.pod, sizeof h->owner.pod, "pod-%zu", i);
+        h->process_count = i == 0 ? 1 : 0;
+        h->state = i == 0 ? HOLDING_IDLE_HELD : HOLDING_RESERVED;
+        sample_set_double(&rig->gpus[i].reading.sample[METRIC_PROF_SM_ACTIVE], 1, 0);
+    }
+    ticks(rig, 120);
+    assert_true(has_note(find_open(rig, "pod-0"), "its program has memory there and computed nothing"));
+    assert_true(has_note(find_open(rig, "pod-1"), "this work needs no GPU, or did not find it"));
+    job_text(find_open(rig, "pod-0"), &(JobStyle){0}, &text);
+    assert_true(strncmp(text.text, "Pod pod-0: runs\n", 16) == 0);
+}
+
 static void advice_is_what_the_numbers_support(void **state)
 {
     Rig *rig = *state;
@@ -870,7 +892,7 @@ static void advice_is_what_the_numbers_support(void **state)
     rig->jobs = jobs_new();
     ticks(rig, 120);
     r = find_open(rig, "1");
-    assert_true(has_note(r, "GPU 1 was never used"));
+    assert_true(has_note(r, "GPU 1 was never used (SM active below 1 %): ask for fewer GPUs"));
     assert_true(has_note(r, "ask for fewer GPUs"));
     assert_true(has_note(r, "33 % of its GPU time (0.03 GPU hours): held idle"));
     assert_true(has_note(r, "33 % of its GPU time: starved: waits for its input. DataLoader("));
@@ -1038,6 +1060,7 @@ int main(void)
         RIGGED(incidents_beyond_the_most_are_counted_once),
         RIGGED(works_of_one_second_have_their_own_ids),
         RIGGED(cost_is_by_the_price_in_force),
+        RIGGED(a_gpu_that_is_never_used),
         RIGGED(advice_is_what_the_numbers_support),
         RIGGED(a_job_that_was_seen_in_part_was_not_short),
         RIGGED(verdicts_by_time_are_rows),
