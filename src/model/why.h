@@ -80,3 +80,12 @@ typedef struct Why {
     uint32_t count;
     WhyVerdict verdicts[WHY_VERDICTS_MAX]; /* the first is the answer; the others are true beside it */
 } Why;
+
+/* The part of the time that counts for the first verdict; the rest counts for the second one. Of a checkpoint its share
+ * of the window, where the second verdict says what the GPU does between two of them; of all others 1. */
+static inline double why_first_part(const Why *why)
+{
+    const double share = why->verdicts[0].share;
+
+    return why->count > 1 && why->verdicts[0].cause == WHY_CHECKPOINT && share < 1 ? share : 1;
+}

@@ -42,7 +42,8 @@ typedef struct Part {
     const Reading *instance; /* NULL: the whole GPU */
     UsagePart part;
     LedgerCharge charge;
-    WhyCause cause;
+    WhyCause cause, rest;
+    double cause_part; /* of the time; the other part is that of `rest` */
 } Part;
 
 struct Jobs {
@@ -282,7 +283,7 @@ static const Reading *find_instance(const NodeGpu *gpu, const Holding *h)
 }
 
 /* The verdict of the device; of one that only holds it, that. */
-static WhyCause find_cause(const Node *node, const Holding *h, const Reading *instance)
+static void set_cause(const Node *node, const Holding *h, const Reading *instance, Part *part)
 {
     const NodeGpu *gpu = &node->gpus[h->gpu];
     const ActivityWord word = holding_activity(h, node);
@@ -290,9 +291,15 @@ static WhyCause find_cause(const Node *node, const Holding *h, const Reading *in
                      : gpu->instance_verdicts ? &gpu->instance_verdicts[instance - gpu->instances]
                                               : NULL;
 
-    if (word == ACTIVITY_IDLE_HELD || word == ACTIVITY_FREE)
-        return WHY_IDLE_HELD;
-    return why && why->count > 0 ? why->verdicts[0].cause : WHY_UNKNOWN;
+    part->cause = part->rest = WHY_UNKNOWN;
+    part->cause_part = 1;
+    if (word == ACTIVITY_IDLE_HELD || word == ACTIVITY_FREE) {
+        part->cause = WHY_IDLE_HELD;
+    } else if (why && why->count > 0) {
+        part->cause = why->verdicts[0].cause;
+        part->rest = why->verdicts[1].cause;
+        part->cause_part = why_first_part(why);
+    }
 }
 
 static Part *find_part(const Tick *t, Job *job, const Holding *h, const Reading *instance)
@@ -303,12 +310,13 @@ static Part *find_part(const Tick *t, Job *job, const Holding *h, const Reading 
         if (part->job == job && part->gpu == h->gpu && part->instance == instance)
             return part;
     }
-    vec_push(&t->jobs->parts, ((Part){.job = job,
-                                      .gpu = h->gpu,
-                                      .instance = instance,
-                                      .cause = find_cause(t->snapshot->node, h, instance),
-                                      .part = {.held = true, .attribution = h->attribution}}));
-    return &t->jobs->parts.at[t->jobs->parts.len - 1];
+    vec_push(
+        &t->jobs->parts,
+        ((Part){
+            .job = job, .gpu = h->gpu, .instance = instance, .part = {.held = true, .attribution = h->attribution}}));
+    Part *part = &t->jobs->parts.at[t->jobs->parts.len - 1];
+    set_cause(t->snapshot->node, h, instance, part);
+    return part;
 }
 
 static void add_charge(LedgerCharge *sum, const LedgerCharge *charge)
@@ -340,7 +348,7 @@ static void add_holding(const Tick *t, const Holding *h)
     if (h->attribution == ATTRIBUTION_UNKNOWN)
         part->part.attribution = ATTRIBUTION_UNKNOWN;
     if (h->state == HOLDING_USED)
-        part->cause = find_cause(t->snapshot->node, h, instance);
+        set_cause(t->snapshot->node, h, instance, part);
     job->seen = true;
 }
 
@@ -498,7 +506,9 @@ static void add_to_slice(JobSlice *slice, const Part *part, const Reading *readi
     double value;
 
     slice->held += (float)s;
-    slice->why[part->cause] += (float)s;
+    slice->why[part->cause] += (float)(s * part->cause_part);
+    if (part->cause_part < 1)
+        slice->why[part->rest] += (float)(s * (1 - part->cause_part));
     if (sample_double(&reading->sample[METRIC_PROF_SM_ACTIVE], &value) ||
         (sample_double(&reading->sample[METRIC_GPU_UTIL], &value) && (value /= 100, true))) {
         slice->known += (float)s;

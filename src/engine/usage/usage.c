@@ -281,11 +281,14 @@ static void add_means(UsageDevice *d, const Reading *gpu, const Reading *reading
 
 static void count_activity(UsageDevice *d, const Activity *activity, const Why *why, double tick_s)
 {
-    static const WhyVerdict unknown = {.cause = WHY_UNKNOWN};
-    const WhyVerdict *verdict = why && why->count > 0 ? &why->verdicts[0] : &unknown;
+    static const Why unknown = {.verdicts = {{.cause = WHY_UNKNOWN}}};
+    const WhyVerdict *verdicts = (why && why->count > 0 ? why : &unknown)->verdicts;
+    const double part = why ? why_first_part(why) : 1;
 
     d->activity_s[activity->word][activity->word == ACTIVITY_WAITING ? activity->cause : 0] += tick_s;
-    d->verdict_s[activity->word][verdict->cause][verdict->confidence] += tick_s;
+    d->verdict_s[activity->word][verdicts[0].cause][verdicts[0].confidence] += tick_s * part;
+    if (part < 1)
+        d->verdict_s[activity->word][verdicts[1].cause][verdicts[1].confidence] += tick_s * (1 - part);
 }
 
 void usage_device_update(UsageDevice *d, const NodeGpu *gpu, const Reading *instance, const UsagePart *part,

@@ -165,6 +165,14 @@ static bool has_cause(const Why *why, WhyCause cause)
     return false;
 }
 
+/* Beside a checkpoint of a GPU that works, what it does between two of them is told too. */
+static bool may_answer(const Why *why, unsigned state, size_t rule)
+{
+    const bool between = why->count == 1 && why->verdicts[0].cause == WHY_CHECKPOINT && state == ON_WORKING;
+
+    return why->count == 0 || between ? rules[rule].alone : rules[rule].beside;
+}
+
 /* With few seconds nothing is certain, but for what is a fact. */
 static void weaken_short(const WhyCase *c, WhyVerdict *v)
 {
@@ -187,8 +195,8 @@ void why_decide(const WhyInput *input, Why *ret)
     for (size_t i = 0; i < ARRAY_LEN(rules) && ret->count < WHY_VERDICTS_MAX; i++) {
         WhyVerdict v = {.cause = rules[i].cause, .share = NAN};
 
-        if (!(rules[i].on & state) || !(ret->count == 0 ? rules[i].alone : rules[i].beside) ||
-            has_cause(ret, rules[i].cause) || !rules[i].find(&c, &v))
+        if (!(rules[i].on & state) || !may_answer(ret, state, i) || has_cause(ret, rules[i].cause) ||
+            !rules[i].find(&c, &v))
             continue;
         weaken_short(&c, &v);
         ret->verdicts[ret->count++] = v;

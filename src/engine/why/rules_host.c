@@ -41,6 +41,32 @@ static double sum_written(const WhyCase *c)
     return sum;
 }
 
+/* Bytes per second of the window's stalls that are over and in which they wrote enough for a checkpoint; 0: none. */
+static double written_in_stalls(const WhyCase *c)
+{
+    double bytes = 0, seconds = 0;
+
+    for (size_t i = 0; i < c->in->stall_count; i++) {
+        const WhyStall *stall = &c->in->stalls[i];
+
+        if (stall->ago_s - stall->length_s < c->activity->window_s &&
+            stall->written >= limit_WRITES * stall->length_s) {
+            bytes += stall->written;
+            seconds += stall->length_s;
+        }
+    }
+    return seconds > 0 ? bytes / seconds : 0;
+}
+
+/* Share of the window in which nothing ran while its program wrote, in `seconds`; 0: in none, or not long enough. */
+static double share_of_checkpoints(const WhyCase *c, double *ret_seconds, double *ret_written)
+{
+    const double share = why_share_of_seconds(c, why_second_is_pause, ret_seconds);
+
+    *ret_written = fmax(sum_written(c), written_in_stalls(c));
+    return *ret_written >= limit_WRITES && why_is_stall(*ret_seconds) ? share : 0;
+}
+
 /* Stalls in which its processes wrote, that come again after the same time. */
 typedef struct Rhythm {
     double every_s, length_s, written; /* medians; bytes per stall */
@@ -104,13 +130,12 @@ bool why_find_checkpoints(const WhyCase *c, WhyVerdict *v)
 /* Pauses of the GPU while its program writes. */
 bool why_find_checkpoint(const WhyCase *c, WhyVerdict *v)
 {
-    const double written = sum_written(c);
     char every[HUMAN_MAX];
     Rhythm rhythm;
-    double seconds;
-    const double share = why_share_of_seconds(c, why_second_is_pause, &seconds);
+    double seconds, written;
+    const double share = share_of_checkpoints(c, &seconds, &written);
 
-    if (!(written >= limit_WRITES) || !why_is_stall(seconds))
+    if (!(share > 0))
         return false;
     v->confidence = WHY_MEDIUM;
     v->share = share;
@@ -173,9 +198,17 @@ static void blame_host(const WhyCase *c, WhyVerdict *v)
         v->confidence = WHY_MEDIUM;
 }
 
+/* Of the time, that with a kernel and that of checkpoints. NaN: not known. */
+static double share_not_waited(const WhyCase *c)
+{
+    double seconds, written;
+
+    return c->mean[WHY_OF_UTIL] + share_of_checkpoints(c, &seconds, &written);
+}
+
 static void explain_input(const WhyCase *c, WhyVerdict *v, const char *how)
 {
-    v->share = 1 - fmin(c->mean[WHY_OF_UTIL], 1);
+    v->share = 1 - fmin(share_not_waited(c), 1);
     CITE(c, v, WHY_OF_UTIL, WHY_OF_SM, WHY_OF_POWER);
     why_write_text(v, "%s for its input: no kernel runs %d %% of the time", how, why_percent(v->share));
     blame_host(c, v);
@@ -192,7 +225,7 @@ bool why_find_input(const WhyCase *c, WhyVerdict *v)
 /* It works, and could work more. */
 bool why_find_part_input(const WhyCase *c, WhyVerdict *v)
 {
-    if (!(c->mean[WHY_OF_UTIL] <= 1 - limit_STARVED))
+    if (!(share_not_waited(c) <= 1 - limit_STARVED))
         return false;
     explain_input(c, v, "works, and waits");
     return true;
@@ -200,7 +233,7 @@ bool why_find_part_input(const WhyCase *c, WhyVerdict *v)
 
 bool why_find_some_input(const WhyCase *c, WhyVerdict *v)
 {
-    if (!(c->mean[WHY_OF_UTIL] <= 1 - limit_STARVED_SOME))
+    if (!(share_not_waited(c) <= 1 - limit_STARVED_SOME))
         return false;
     explain_input(c, v, "works, and waits");
     return true;

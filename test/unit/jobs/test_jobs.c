@@ -923,6 +923,19 @@ static void verdicts_by_time_are_rows(void **state)
     assert_non_null(strstr(text.text, "        3m to 3m59s    work  80 %  computing on tensor cores 100 %\n"));
 }
 
+/* Checkpoints take their share of the window; the rest is what the GPU does between two of them. */
+static void a_checkpoint_is_a_part_of_the_time(void **state)
+{
+    Rig *rig = *state;
+
+    rig->verdicts[0] =
+        (Why){.count = 2, .verdicts = {{.cause = WHY_CHECKPOINT, .share = 0.25}, {.cause = WHY_TENSOR_CORES}}};
+    hold_job(rig, 0, 1, "1");
+    ticks(rig, 9);
+    assert_near((double)find_open(rig, "1")->slices[0].why[WHY_CHECKPOINT], 2);
+    assert_near((double)find_open(rig, "1")->slices[0].why[WHY_TENSOR_CORES], 6);
+}
+
 /* The time before an agent saw it, or after, is time of the job too. */
 static void a_job_that_was_seen_in_part_was_not_short(void **state)
 {
@@ -1064,6 +1077,7 @@ int main(void)
         RIGGED(advice_is_what_the_numbers_support),
         RIGGED(a_job_that_was_seen_in_part_was_not_short),
         RIGGED(verdicts_by_time_are_rows),
+        RIGGED(a_checkpoint_is_a_part_of_the_time),
         RIGGED(every_form_says_it),
         RIGGED(damaged_reports),
     };

@@ -419,6 +419,25 @@ static void test_verdicts_over_time(void **state)
     assert_near(verdicts[2].seconds, 0.5, 1e-6);
 }
 
+/* Checkpoints take their share of the window; the rest is what the GPU does between two of them. */
+static void test_a_checkpoint_is_a_part_of_the_time(void **state)
+{
+    const UsageDevice *d = usage.devices;
+    UsageVerdict verdicts[USAGE_VERDICTS_MAX];
+    const Why why = {.count = 2, .verdicts = {{.cause = WHY_CHECKPOINT, .share = 0.25}, {.cause = WHY_TENSOR_CORES}}};
+
+    (void)state;
+    gpu.verdicts = &why;
+    tick(0, 1);
+    list_process(OWN, 1, UINT8_MAX);
+    for (int i = 0; i < 8; i++)
+        tick(1, 1);
+    assert_int_equal(usage_verdicts(d, verdicts), 2);
+    assert_true(verdicts[0].cause == WHY_TENSOR_CORES && verdicts[1].cause == WHY_CHECKPOINT);
+    assert_near(verdicts[0].seconds, 6, 1e-6);
+    assert_near(verdicts[1].seconds, 2, 1e-6);
+}
+
 static void test_an_instance_has_its_own_verdict(void **state)
 {
     const Why whole = {.count = 1, .verdicts = {{.cause = WHY_PCIE}}};
@@ -660,6 +679,7 @@ int main(void)
         cmocka_unit_test_setup(test_an_instance_has_its_slices_of_the_power, begin),
         cmocka_unit_test_setup(test_boards_of_fewer_slices, begin),
         cmocka_unit_test_setup(test_verdicts_over_time, begin),
+        cmocka_unit_test_setup(test_a_checkpoint_is_a_part_of_the_time, begin),
         cmocka_unit_test_setup(test_an_instance_has_its_own_verdict, begin),
         cmocka_unit_test_setup(test_the_cost_is_the_groups_part_of_the_price, begin),
         cmocka_unit_test_setup(test_xids_of_the_devices_that_were_held, begin),

@@ -628,6 +628,37 @@ static void a_checkpoint_is_a_pause_that_writes(void **state)
     assert_int_not_equal(decide()->cause, WHY_CHECKPOINT);
 }
 
+/* What it does between two checkpoints is told beside them, and their time is no wait for input. A stall that is over and
+ * in the window is one too, when its processes write no more. */
+static void between_checkpoints_it_works(void **state)
+{
+    WhyStall stall = {.ago_s = 30, .length_s = 10, .written = 200e6};
+
+    (void)state;
+    reset(ACTIVITY_WORKING, ACTIVITY_CAUSE_NONE);
+    put_seconds(20, &(Numbers){.sm = .9, .util = 1, .tensor = .5});
+    put_seconds(8, &(Numbers){.sm = .01, .util = .01});
+    rig.in.process_count = 1;
+    rig.processes[0].written = 20e6;
+    assert_int_equal(decide()->cause, WHY_CHECKPOINT);
+    assert_int_equal(rig.why.count, 2);
+    assert_int_equal(rig.why.verdicts[1].cause, WHY_TENSOR_CORES);
+    assert_true(is_near(why_first_part(&rig.why), .4));
+    rig.processes[0].written = 0; /* it waits then: its program wrote nothing */
+    assert_int_equal(decide()->cause, WHY_INPUT);
+    assert_true(why_first_part(&rig.why) == 1);
+    rig.in.stalls = &stall;
+    rig.in.stall_count = 1;
+    assert_int_equal(decide()->cause, WHY_CHECKPOINT);
+    assert_int_equal(rig.why.verdicts[1].cause, WHY_TENSOR_CORES);
+    assert_non_null(strstr(decide()->text, "stalls for 8 s of 60 while its program writes 20 MB/s"));
+    stall.written = nextafter(200e6, 0);
+    assert_int_equal(decide()->cause, WHY_INPUT);
+    stall.written = 200e6;
+    stall.ago_s = 70; /* it ended when the window began */
+    assert_int_equal(decide()->cause, WHY_INPUT);
+}
+
 /* Beside another answer: a tenth of the time without a kernel, copies, and memory that is nearly full. */
 static void what_is_true_beside_the_answer_is_told(void **state)
 {
@@ -1114,6 +1145,7 @@ int main(void)
         cmocka_unit_test(what_holds_the_clocks_is_named),
         cmocka_unit_test(a_process_that_hangs_is_stuck_after_half_a_minute),
         cmocka_unit_test(a_checkpoint_is_a_pause_that_writes),
+        cmocka_unit_test(between_checkpoints_it_works),
         cmocka_unit_test(what_is_true_beside_the_answer_is_told),
         cmocka_unit_test(memory_that_grows_runs_out_in_half_an_hour),
         cmocka_unit_test(neighbours_are_two_owners_that_compute),
