@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define SIM_MAGIC 0x314d49534b4f5453ull /* "STOKSIM1" */
-#define SIM_LAYOUT 5u                   /* raise with every change of a struct below */
+#define SIM_LAYOUT 6u                   /* raise with every change of a struct below */
 
 enum {
     SIM_BOARD_MAX = 8,
@@ -153,6 +153,7 @@ typedef struct SimOwner {
     char cgroup[320];      /* the path of it */
     char pod[208];         /* "<namespace>_<name>_<UID>", as the kubelet names folders; "": in none */
     double rss_mib, cores; /* memory of the host; how much of a core it takes */
+    double writes_mib;     /* to storage, per second in which no kernel of it runs */
 } SimOwner;
 enum { SIM_PID_FIRST = 4194304 }; /* the kernel's own limit: none of its processes has such a number */
 

@@ -49,6 +49,11 @@ static const KindRow kinds[] = {
       {.seconds = 0.130, .bound = C, .kernel = 1, .sm = 0.96, .occ = 0.36, .hmma = 0.54, .fp32 = 0.12, .fp16 = 0.02, .integer = 0.11, .dram = 0.50, .dram_t = 0.78, .pcie_tx = 0.002, .pcie_rx = 0.002, .link = 0.08},
       {.seconds = 0.030, .bound = L, .flags = BAR, .kernel = 1, .sm = 0.30, .occ = 0.10, .fp32 = 0.04, .fp16 = 0.05, .integer = 0.05, .dram = 0.20, .dram_t = 0.45, .pcie_tx = 0.010, .pcie_rx = 0.010, .link = 0.60},
       {.seconds = 0.520, .bound = F, .pcie_tx = 0.001, .pcie_rx = 0.060}}},
+    {.name = "train-pausing", .about = "training that pauses for 8 s each minute",
+     .memory = 0.82, .count = 3, .rows = {
+      {.seconds = 51.7, .bound = C, .kernel = 1, .sm = 0.94, .occ = 0.35, .hmma = 0.50, .fp32 = 0.11, .fp16 = 0.02, .integer = 0.10, .dram = 0.48, .dram_t = 0.76, .pcie_tx = 0.002, .pcie_rx = 0.003, .link = 0.08},
+      {.seconds = 0.3, .bound = L, .flags = BAR, .kernel = 1, .sm = 0.30, .occ = 0.10, .fp32 = 0.04, .fp16 = 0.05, .integer = 0.05, .dram = 0.20, .dram_t = 0.45, .pcie_tx = 0.010, .pcie_rx = 0.010, .link = 0.78},
+      {.seconds = 8, .bound = F, .pcie_tx = 0.010}}},
     {.name = "train-fp32", .about = "training in single precision: tensor cores sleep",
      .memory = 0.60, .count = 4, .rows = {
       {.seconds = 0.180, .bound = C, .kernel = 1, .sm = 0.93, .occ = 0.40, .fp32 = 0.62, .integer = 0.12, .dram = 0.30, .dram_t = 0.60, .pcie_tx = 0.002, .pcie_rx = 0.004},

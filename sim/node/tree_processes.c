@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The processes on GPUs as the tree's /proc has them, the users that they belong to, and the folders that the kubelet
- * keeps for their pods. Only files that monitors read: stat, comm, status, cmdline, cgroup.
+ * keeps for their pods. Only files that monitors read: stat, comm, status, cmdline, cgroup, io.
  */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -11,6 +12,7 @@
 #include "base/cleanup.h"
 #include "sim/core/control.h"
 #include "sim/core/num.h"
+#include "sim/core/state.h"
 #include "sim/node/tree_part.h"
 
 enum { TICKS = 100, COMM_LEN = 15, THREADS = 64, PERCENT_USER = 83 };
@@ -48,6 +50,37 @@ static Life life_of(const SimImage *image, const NodeTreeProcess *process, uint6
     return life;
 }
 
+/* Seconds up to t_ns in which no kernel of a work ran. */
+static double idle_s(const NodeTree *tree, int32_t work, uint64_t t_ns)
+{
+    SimNow now;
+
+    sim_state_at(tree->image, (uint32_t)tree->image->works[work].gpu, t_ns, &now);
+    for (uint32_t i = 0; i < now.proc_count; i++)
+        if (now.proc[i].work == work && now.t_ns > now.proc[i].started_ns)
+            return fmax((double)(now.t_ns - now.proc[i].started_ns) / 1e9 - now.proc[i].cum[SIM_CH_KERNEL], 0);
+    return 0;
+}
+
+/* Including earlier stages of the work. */
+static double written_mib(const NodeTree *tree, const NodeTreeProcess *process, uint64_t t_ns)
+{
+    const SimWork *works = tree->image->works;
+    int32_t at = process->work;
+    uint64_t start_ns = process->started_ns;
+    double sum = 0;
+
+    for (;;) {
+        if (works[at].owner.writes_mib > 0)
+            sum += works[at].owner.writes_mib * idle_s(tree, at, t_ns);
+        if (works[at].before < 0 || works[at].before >= at || start_ns != works[at].from_ns)
+            return sum;
+        t_ns = works[at].from_ns - 1;
+        at = works[at].before;
+        start_ns = works[at].from_ns;
+    }
+}
+
 /* ---- one process ---- */
 
 /* Fields as in proc(5); unused ones are 0. */
@@ -65,6 +98,17 @@ static void put_stat(const NodeTree *tree, Put *put, const NodeTreeProcess *proc
              process->pid, COMM_LEN, work->name, work->owner.cores > 0.5 ? 'R' : 'S', process->pid, process->pid,
              (unsigned long long)user, (unsigned long long)(ticks - user), THREADS, (unsigned long long)start,
              (unsigned long long)(VIRTUAL_BYTES + pages * 4096), (unsigned long long)pages);
+}
+
+/* What is not simulated is 0. */
+static void put_io(const NodeTree *tree, Put *put, const NodeTreeProcess *process, uint64_t t_ns)
+{
+    const unsigned long long written = (uint64_t)(written_mib(tree, process, t_ns) * 1048576);
+
+    put_line(put, "io",
+             "rchar: 0\nwchar: %llu\nsyscr: 0\nsyscw: 0\nread_bytes: 0\nwrite_bytes: %llu\n"
+             "cancelled_write_bytes: 0",
+             written, written);
 }
 
 /* The unified hierarchy, or those of old by number. */
@@ -104,6 +148,7 @@ static void put_process(const NodeTree *tree, Put *put, const NodeTreeProcess *p
     put_cgroup(tree, put, work->owner.cgroup);
     put_cmdline(put, work->owner.command);
     put_stat(tree, put, process, t_ns);
+    put_io(tree, put, process, t_ns);
 }
 
 /* ---- all ---- */
@@ -192,6 +237,7 @@ void tree_processes(NodeTree *tree, Put *put, const NodeTreeProcesses *old, uint
         }
         put_in(put, "proc/%u", process->pid);
         put_stat(tree, put, process, t_ns);
+        put_io(tree, put, process, t_ns);
     }
     tree->counted_ns = t_ns;
 }

@@ -132,6 +132,7 @@ static void owner_put(SimOwner *out, const ScenarioWork *w, uint64_t seed)
     text_put(out->cgroup, sizeof out->cgroup, w->cgroup);
     text_put(out->pod, sizeof out->pod, w->pod);
     out->cores = owner_cores(w->kind);
+    out->writes_mib = w->writes_mib;
     out->rss_mib = 700 + 400 * sim_unit(seed, w->pid, 2) + 0.03 * w->memory_mib; /* the driver's library maps as much */
 }
 

@@ -53,7 +53,7 @@ typedef struct ScenarioWork {
     uint32_t rank, ranks, uid, pid, mps;
     uint32_t live_pid; /* of an injected work: a living process of the machine; 0: none */
     uint32_t draw;     /* seed of its course */
-    double memory_mib, leak_mib_per_s, slow, step_s, intensity, load, offset_s;
+    double memory_mib, leak_mib_per_s, writes_mib, slow, step_s, intensity, load, offset_s;
     uint64_t start_ns, stop_ns; /* SIM_FOREVER: runs on */
 } ScenarioWork;
 

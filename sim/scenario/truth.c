@@ -81,6 +81,7 @@ static const Word class_words[] = {
     {"no-tensor-cores", "arithmetic runs on FP32 units only"},
     {"idle-memory", "memory is held, nothing runs"},
     {"throughput-drop", "a job became slower"},
+    {"checkpointing", "the GPU stalls while its job saves its state"},
 };
 /* The words of src/model/fault.h, which this floor does not know; a test holds both together. */
 static const Word cause_words[] = {

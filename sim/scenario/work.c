@@ -19,7 +19,7 @@ typedef struct WorkArgs {
     const YamlNode *slow, *then;
     uint64_t gpus, mig, start_ns, stop_ns, step_ns;
     uint32_t independent, pid, mps;
-    double memory_mib, leak_mib, intensity, load;
+    double memory_mib, leak_mib, writes_mib, intensity, load;
     OwnerArgs owner;
 } WorkArgs;
 
@@ -41,6 +41,8 @@ static const Field work_fields[] = {
     KEY("stop", FIELD_DURATION, stop_ns, 0, INFINITY, "forever", NULL, "when it ends"),
     KEY("memory", FIELD_MIB, memory_mib, 1, 2e6, NULL, NULL, "GPU memory of each process; without: usual for the kind"),
     KEY("leak", FIELD_MIB, leak_mib, 0, 1e5, NULL, NULL, "memory it gains per second"),
+    KEY("writes", FIELD_MIB, writes_mib, 0, 1e5, "0", NULL,
+        "what each process writes to storage per second in which no kernel of it runs"),
     {"process", FIELD_CHARS, 0, AT(process), sizeof(((WorkArgs *)0)->process), 0, 0, NULL, NULL, NULL,
      "name of the process; without: the work's"},
     KEY("command", FIELD_TEXT, owner.command, 0, 0, NULL, NULL, "its arguments; without: what the program usually has"),
@@ -56,7 +58,8 @@ static const Field work_fields[] = {
     KEY("slow", FIELD_NODE, slow, 0, 0, NULL, NULL, "ranks that compute slower, as {5: 1.25}"),
     KEY("pid", FIELD_U32, pid, 1, SIM_PID_FIRST, NULL, NULL,
         "injected only: a living process of this machine, which is then on the GPU until it ends"),
-    KEY("pid_of", FIELD_TEXT, pid_of, 0, 0, NULL, NULL, "a work that has ended by then, whose pids these processes get"),
+    KEY("pid_of", FIELD_TEXT, pid_of, 0, 0, NULL, NULL,
+        "a work that has ended by then, whose pids these processes get"),
     KEY("mps", FIELD_BOOL, mps, 0, 0, "no", NULL,
         "clients of NVIDIA's MPS; their server is a work of its own, with the process nvidia-cuda-mps-server"),
     KEY("independent", FIELD_BOOL, independent, 0, 0, "no", NULL, "the processes do not wait for each other"),
@@ -312,6 +315,7 @@ static int work_make(Parse *parse, WorkArgs *args, int32_t job, const YamlNode *
                          .process = args->process[0] ? arena_strdup(parse->arena, args->process) : args->name,
                          .memory_mib = args->memory_mib,
                          .leak_mib_per_s = args->leak_mib,
+                         .writes_mib = args->writes_mib,
                          .step_s = (double)args->step_ns / 1e9,
                          .intensity = args->intensity,
                          .load = args->load,

@@ -96,3 +96,28 @@ def test_without_an_agent_it_looks_for_itself(make_node, works):
     with open("/dev/full", "w", encoding="utf-8") as full:
         lost = subprocess.run([node.stoker, "why", "--for", "2s"], env=env, stdout=full, stderr=subprocess.PIPE, text=True, timeout=120, check=False)
     assert (lost.returncode, lost.stderr) == (3, "stoker why: the output could not be written: it is incomplete\n")
+
+
+def test_checkpoints_are_told_by_why_and_the_jobs_report(agent_on, tmp_path):
+    """And the same pauses without writes are not one."""
+    journal = tmp_path / "journal.db"
+    told = {}
+    for scenario in ("checkpointing", "near-miss-pauses"):
+        node, agent = agent_on(scenario, speed=10, options=["--clock-speed", 10, "--journal", journal])
+        verdicts = lambda gpu: {v["cause"]: v["text"] for v in (gpu, *gpu["beside"])}
+        report = lambda a=agent: json.loads(a.verb("jobs", "show", "4711", "--json", "--journal", journal).stdout)
+        parts = lambda r: {v["cause"]: v["share"] for v in r["verdicts"]}
+        until(lambda: report()["elapsed_s"] > 200, report)  # three pauses are over
+        if scenario == "checkpointing":
+            gpu = until(lambda: (g := asked(agent, "4711")[0]) and "a checkpoint, every " in verdicts(g).get("checkpoint", "") and g,
+                        lambda: asked(agent))
+            assert gpu["activity"] == "working" and "tensor_cores" in verdicts(gpu) and "input" not in verdicts(gpu)
+            assert "async_save" in gpu["advice"] and {"/proc/PID/io"} <= {e["counter"] for e in gpu["evidence"]}
+        else:
+            assert all("checkpoint" not in verdicts(g) for g in asked(agent))
+        told[scenario] = parts(report())
+        agent.stop()
+        node.stop()
+        journal = tmp_path / "other.db"
+    assert 0.02 < told["checkpointing"]["checkpoint"] < 0.25 < told["checkpointing"]["tensor_cores"]
+    assert "checkpoint" not in told["near-miss-pauses"]

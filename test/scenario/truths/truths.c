@@ -3,7 +3,8 @@
  * Plays the scenarios in process, under a clock that is pushed: simulated driver, samplers, board, view, detectors and
  * incidents are the agent's own; what the agent concludes is held against each scenario's truth. What is planted must
  * be found with its cause, action and route, and nothing else may be told. Where a scenario says whose the time of its
- * GPUs is, the ledger of each second is held against that. One process per scenario.
+ * GPUs is, the ledger of each second is held against that. `why` tells checkpoints where they are planted, and nowhere
+ * else. One process per scenario.
  *
  * With --restarts the agent has a journal and is ended at random moments, by SIGKILL or as SIGTERM ends it; the next
  * one comes up to a minute later, with that journal or a fresh one. Sometimes all GPUs are reset while none runs, also
@@ -37,6 +38,7 @@
 #include "test/scenario/truths/samplers.h"
 #include "test/scenario/truths/whose.h"
 #include "engine/activity/activity.h"
+#include "engine/why/why.h"
 #include "verb/agent/triage.h"
 
 #define STEP_NS NS_PER_S
@@ -112,6 +114,7 @@ typedef struct Play {
     Catalogue *catalogue;
     const char *journal;
     Activities *activities;
+    Whys *whys;
     Whose *whose;     /* NULL: the scenario says nothing of owners */
     uint64_t time_ns; /* since the start */
     int wrong_activities;
@@ -219,8 +222,10 @@ static void open_agent(Play *play, const Paths *paths, const char *name)
         fail("%s", err.text);
     triage_add_wanted(&play->triage, &plan);
     activities_add_wanted(plan.wanted);
+    whys_add_wanted(plan.wanted);
     metric_set_add(plan.wanted, METRIC_TOTAL_ENERGY_CONSUMPTION); /* as the agent does: it tells resets */
     play->activities = activities_new();
+    play->whys = whys_new();
     memcpy(plan.period_ns, play->config->exporter.period_ns, sizeof plan.period_ns);
     board_set_plan(play->sampling.board, &plan);
 }
@@ -356,6 +361,28 @@ static void check_activity(Play *play, const NodeGpu *gpu, const Snapshot *snaps
         check_job(play, gpu, &play->scenario->truths[k]);
 }
 
+/* From a minute after the truth's time on, each second. */
+static void check_checkpoints(Play *play, const NodeGpu *gpu)
+{
+    const uint32_t index = gpu->reading.device.index;
+    bool planted = false, settled = false, told = false;
+
+    for (size_t k = 0; k < play->scenario->truth_count; k++) {
+        const ScenarioTruth *truth = &play->scenario->truths[k];
+
+        if (strcmp(truth_class_name(truth->fault), "checkpointing") != 0 || !(truth->gpus >> index & 1))
+            continue;
+        planted = true;
+        settled = play->time_ns > truth->from_ns + SETTLE_NS;
+    }
+    for (uint32_t i = 0; i < gpu->verdicts->count; i++)
+        told |= gpu->verdicts->verdicts[i].cause == WHY_CHECKPOINT;
+    if ((told ? planted : !settled) || play->wrong_activities++ > 0)
+        return;
+    printf("  GPU %u: checkpoints are %s after %llu s\n", index, told ? "told and not planted" : "planted and not told",
+           (unsigned long long)(play->time_ns / NS_PER_S));
+}
+
 static void decide_activities(Play *play, const Node *node)
 {
     const Incident *open[INCIDENTS_MAX];
@@ -369,8 +396,11 @@ static void decide_activities(Play *play, const Node *node)
             open[snapshot.incident_count++] = incidents_at(play->triage.incidents, i);
     store_add_node(play->store, node);
     activities_update(play->activities, &snapshot, play->store);
-    for (size_t i = 0; i < node->gpu_count && !play->agent; i++) /* one that has just begun has no window yet */
+    whys_update(play->whys, &snapshot, play->store, 1);
+    for (size_t i = 0; i < node->gpu_count && !play->agent; i++) { /* one that has just begun has no window yet */
         check_activity(play, &node->gpus[i], &snapshot);
+        check_checkpoints(play, &node->gpus[i]);
+    }
 }
 
 static void check_owners(Play *play, const Node *node)

@@ -11,7 +11,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 JOB_CLASSES = {"hung-collective", "straggler", "starved", "memory-bound", "tiny-kernels", "no-tensor-cores", "idle-memory",
-               "throughput-drop"}
+               "throughput-drop", "checkpointing"}
 DOC = ROOT / "docs" / "faults.md"
 BEGIN = "<!-- made by: stoker xid --list --markdown -->\n"
 

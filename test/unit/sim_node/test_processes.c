@@ -130,6 +130,25 @@ static void test_they_begin_and_compute_by_the_nodes_clock(void **state)
     kit_free(kit);
 }
 
+/* Written while no kernel runs: in the pause of each period. A change of the work takes nothing back. */
+static void test_they_write_while_no_kernel_runs(void **state)
+{
+    (void)state;
+    Kit *kit = kit_new("about: x\ntruth: []\ngpus: {board: h100-sxm-80gb, count: 2}\nwork:\n"
+                       "  - {name: a, kind: train-pausing, gpus: 0, writes: 100MiB, then: [{time: 80s, kind: train}]}\n"
+                       "  - {name: b, kind: train-pausing, gpus: 1}\n");
+    begin(kit);
+    at(kit, 40);
+    assert_int_equal(who(kit, 0).written_bytes, 0);
+    at(kit, 78);
+    const uint64_t pause = who(kit, 0).written_bytes;
+    assert_in_range(pause, UINT64_C(780) << 20, UINT64_C(820) << 20);
+    assert_int_equal(who(kit, 2).written_bytes, 0);
+    at(kit, 100);
+    assert_in_range(who(kit, 0).written_bytes, pause, pause + (UINT64_C(100) << 20));
+    kit_free(kit);
+}
+
 static void test_counters_are_written_four_times_a_second(void **state)
 {
     (void)state;
@@ -175,6 +194,7 @@ int main(void)
         cmocka_unit_test(test_owners_of_every_kind),
         cmocka_unit_test(test_they_come_and_go),
         cmocka_unit_test(test_they_begin_and_compute_by_the_nodes_clock),
+        cmocka_unit_test(test_they_write_while_no_kernel_runs),
         cmocka_unit_test(test_counters_are_written_four_times_a_second),
         cmocka_unit_test(test_updates_end_in_what_writing_anew_gives),
     };
