@@ -77,9 +77,16 @@ static bool is_part_of(const Page *page, const Target *target, const Holding *ho
 static bool read_part(const Page *page, const Target *target, MetricId id, double whole, double *ret)
 {
     const Snapshot *snapshot = page->input->snapshot;
-    double sum = 0;
+    double sum = 0, used;
     bool any = false;
 
+    if (id == METRIC_FB_USED_PERCENT) { /* as much of it as of the memory in use */
+        if (!sample_double(&reading_of_target(page, target, METRIC_FB_USED)->sample[METRIC_FB_USED], &used) ||
+            !read_part(page, target, METRIC_FB_USED, used, ret))
+            return false;
+        *ret = used > 0 ? whole * *ret / used : 0;
+        return true;
+    }
     for (size_t i = 0; i < snapshot->holding_count; i++) {
         const Holding *holding = &snapshot->holdings[i];
 
@@ -99,7 +106,7 @@ static bool read_part(const Page *page, const Target *target, MetricId id, doubl
 
 static bool is_divided(const Target *target, MetricId id)
 {
-    return target->pod && (id == METRIC_GPU_UTIL || id == METRIC_FB_USED);
+    return target->pod && (id == METRIC_GPU_UTIL || id == METRIC_FB_USED || id == METRIC_FB_USED_PERCENT);
 }
 
 static void write_metric(Page *page, const Family *family)

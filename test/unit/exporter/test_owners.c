@@ -140,7 +140,7 @@ static void no_more_than_are_allowed(void **state)
 static void sharers_have_their_own_part(void **state)
 {
     static const char csv[] = "DCGM_FI_DEV_GPU_UTIL, gauge, u\nDCGM_FI_DEV_FB_USED, gauge, m\n"
-                              "DCGM_FI_DEV_POWER_USAGE, gauge, p\n";
+                              "DCGM_FI_DEV_FB_USED_PERCENT, gauge, s\nDCGM_FI_DEV_POWER_USAGE, gauge, p\n";
     Holding parts[] = {
         {.owner = {.pod = "one"}, .share = 0.5, .sm_share = 0.6, .memory_bytes = 10240, .process_count = 1},
         {.owner = {.pod = "two"}, .share = 0.3, .sm_share = 0.3, .memory_bytes = 4096, .process_count = 2},
@@ -161,6 +161,8 @@ static void sharers_have_their_own_part(void **state)
     for (size_t i = 0; i < 2; i++) {
         kit_set(&kit, i, METRIC_GPU_UTIL, 90);
         kit_set(&kit, i, METRIC_FB_USED, 15000);
+        kit_set(&kit, i, METRIC_FB_TOTAL, 21000);
+        kit_set(&kit, i, METRIC_FB_RESERVED, 1000);
         kit_set(&kit, i, METRIC_POWER_USAGE, 300);
     }
     kit_owner(&kit, "GPU-0::0", "one", "c");
@@ -174,6 +176,7 @@ static void sharers_have_their_own_part(void **state)
     char *page = kit_page(&kit, csv, EXPORTER_TEXT);
     assert_values(page, "DCGM_FI_DEV_GPU_UTIL", "one 60, one 90, three 0, two 15, two 15");
     assert_values(page, "DCGM_FI_DEV_FB_USED", "one 10240, one 15000, three 0, two 2048, two 2048");
+    assert_values(page, "DCGM_FI_DEV_FB_USED_PERCENT", "one 0.512, one 0.75, three 0, two 0.1024, two 0.1024");
     assert_values(page, "DCGM_FI_DEV_POWER_USAGE", "four 300, one 300, one 300, three 300, two 300, two 300");
     free(page);
     parts[0].sm_share = (double)NAN; /* no samples: by its share */
