@@ -113,7 +113,8 @@ static int print_past(VerbCall *call, const WhoOptions *o)
     CLEANUP(str_done) Str out = str_limited(CONTROL_REPLY_MAX);
 
     if (by < 0 || past_since(o->since, now, &past.since_real_ns, &call->err) < 0)
-        return by < 0 ? verb_failf(call, EXIT_USAGE, "--by: user, job, pod, namespace, account or container")
+        return by < 0 ? verb_failf(call, EXIT_USAGE,
+                                   "--by '%.40s': user, job, pod, namespace, account or container is allowed", o->by)
                       : verb_fail(call, EXIT_USAGE);
     (void)gethostname(node, sizeof node - 1);
     who_past_init(&past);

@@ -87,7 +87,7 @@ static int why_run(VerbCall *call, const void *options)
 
     if (call->args.len > 1)
         return verb_failf(call, EXIT_USAGE, "one GPU, pid or job at most");
-    if (strlen(name) >= WHY_NAME_CAP || strcspn(name, " \t\r\n") != strlen(name))
+    if ((call->args.len > 0 && !name[0]) || strlen(name) >= WHY_NAME_CAP || strcspn(name, " \t\r\n") != strlen(name))
         return verb_failf(call, EXIT_USAGE, "'%.100s' is no GPU, pid or job", name);
     str_init(&out, CONTROL_REPLY_MAX);
     if (!o->look.alone) {
@@ -123,7 +123,8 @@ const Verb verb_why = {
                    "board cannot tell "
                    "two causes apart, it says which and what would. GPU is an index, a UUID or a PCI address; a number "
                    "that is none "
-                   "is the pid of a process or the number of a job; a pod or container names its GPUs too. Asks the "
+                   "is the pid of a process or the number of a job; a pod (POD or NAMESPACE/POD) or a container's id "
+                   "names its GPUs too. Asks the "
                    "running agent. "
                    "Where none runs it samples for some seconds itself.",
     .examples = "stoker why\n"

@@ -35,7 +35,7 @@ int who_query_read(const Snapshot *snapshot, const char *by, const char *gpu, Wh
     const int number = by ? word_find(owner_keys, OWNER_KEY_END, by) : OWNER_KEY_END;
 
     if (number < 0)
-        return err_set(err, -EINVAL, "by: user, job, pod, namespace, account or container");
+        return err_set(err, -EINVAL, "by '%.40s': user, job, pod, namespace, account or container is allowed", by);
     query.by = (OwnerKey)number;
     const Reading *reading = gpu && snapshot->node ? api_find(snapshot->node, gpu, &query.gpu) : NULL;
     const char *unnamed = gpu && snapshot->node && !reading ? node_unnamed_why(snapshot->node) : NULL;

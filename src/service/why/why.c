@@ -36,14 +36,19 @@ static bool is_on_instance(const NodeProcess *process, const Reading *instance)
     return !instance || node_process_is_on(process, &instance->device);
 }
 
-/* The job with its step or without, the pod by its name or UID, the container by its id or the first 12 digits. */
+/* The job with its step or without, the pod by its name, NAMESPACE/POD or UID, the container by its id or the first 12
+ * digits. */
 static bool is_work_of(const ProcessOwner *owner, const char *name)
 {
     const size_t len = strlen(name);
+    const char *slash = strchr(name, '/');
 
     if (owner->job[0] && strncmp(owner->job, name, len) == 0 && (owner->job[len] == '\0' || owner->job[len] == '.'))
         return true;
     if (strcmp(owner->pod_uid, name) == 0 || strcmp(owner->pod, name) == 0)
+        return true;
+    if (slash && strcmp(owner->pod, slash + 1) == 0 && strlen(owner->namespace) == (size_t)(slash - name) &&
+        strncmp(owner->namespace, name, (size_t)(slash - name)) == 0)
         return true;
     return len >= 12 && strncmp(owner->container, name, len) == 0;
 }

@@ -93,6 +93,7 @@ def test_without_an_agent_it_looks_for_itself(make_node, works):
     until(lambda: (t := text()).startswith("GPU 2  H100") and "looked for 3s" in t, text)
     assert ask("471").returncode == 3
     assert ask("1", "2").returncode == 2
+    assert ask("").returncode == 2  # of a variable that is not set
     with open("/dev/full", "w", encoding="utf-8") as full:
         lost = subprocess.run([node.stoker, "why", "--for", "2s"], env=env, stdout=full, stderr=subprocess.PIPE, text=True, timeout=120, check=False)
     assert (lost.returncode, lost.stderr) == (3, "stoker why: the output could not be written: it is incomplete\n")

@@ -250,7 +250,7 @@ static void what_is_not_there(void **state)
 
     (void)state;
     assert_int_equal(who_query_read(&snapshot, "colour", NULL, &query, &err), -EINVAL);
-    assert_string_equal(err.text, "by: user, job, pod, namespace, account or container");
+    assert_string_equal(err.text, "by 'colour': user, job, pod, namespace, account or container is allowed");
     assert_int_equal(who_query_read(&snapshot, NULL, "9", &query, &err), -ENOENT);
     assert_non_null(strstr(err.text, "'9'"));
     assert_int_equal(query.by, OWNER_BY_POD); /* untouched */

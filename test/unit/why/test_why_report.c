@@ -91,6 +91,7 @@ static int set_up(void **state)
         activities[k] = (Activity){.word = ACTIVITY_WAITING, .cause = ACTIVITY_CAUSE_INPUT};
     }
     snprintf(owners[3].pod, sizeof owners[3].pod, "chat-0");
+    snprintf(owners[3].namespace, sizeof owners[3].namespace, "serving");
     snprintf(owners[3].pod_uid, sizeof owners[3].pod_uid, "0a1b2c3d");
     snprintf(owners[3].container, sizeof owners[3].container, "0123456789abcdef");
     slice_verdicts[1] = (Why){
@@ -130,11 +131,13 @@ static void a_name_is_a_device_a_pid_or_work(void **state)
         {"4711", -1, -1, 0, "4711"},
         {"4711.0", -1, -1, 0, "4711.0"},
         {"chat-0", -1, -1, 0, "chat-0"},
+        {"serving/chat-0", -1, -1, 0, "serving/chat-0"},
         {"0a1b2c3d", -1, -1, 0, "0a1b2c3d"},
         {"0123456789ab", -1, -1, 0, "0123456789ab"},
     };
     static const char *const nobody[] = {"4",    "104", "99",     "471",         "47110",       "4711.1",
-                                         "chat", "ada", "python", "0123456789a", "0a1b2c3d-no", "0123456789ac"};
+                                         "chat", "ada", "python", "0123456789a", "0a1b2c3d-no", "0123456789ac",
+                                         "other/chat-0", "/chat-0", "serving/"};
     WhyAsk ask;
     Err err;
 
