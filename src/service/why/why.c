@@ -36,21 +36,58 @@ static bool is_on_instance(const NodeProcess *process, const Reading *instance)
     return !instance || node_process_is_on(process, &instance->device);
 }
 
-/* The job with its step or without, the pod by its name, NAMESPACE/POD or UID, the container by its id or the first 12
- * digits. */
+/* POD, NAMESPACE/POD. */
+static bool is_pod(const char *pod, const char *namespace, const char *name)
+{
+    const char *slash = strchr(name, '/');
+    const size_t len = slash ? (size_t)(slash - name) : 0;
+
+    if (slash && (strlen(namespace) != len || strncmp(namespace, name, len) != 0))
+        return false;
+    return pod[0] && strcmp(pod, slash ? slash + 1 : name) == 0;
+}
+
+/* A container's id, or its first 12 digits or more. */
+static bool is_container(const char *container, const char *name)
+{
+    const size_t len = strlen(name);
+
+    return len >= 12 && strncmp(container, name, len) == 0;
+}
+
+/* The job with its step or without, the pod by its name or UID, the container by its id. */
 static bool is_work_of(const ProcessOwner *owner, const char *name)
 {
     const size_t len = strlen(name);
-    const char *slash = strchr(name, '/');
 
     if (owner->job[0] && strncmp(owner->job, name, len) == 0 && (owner->job[len] == '\0' || owner->job[len] == '.'))
         return true;
-    if (strcmp(owner->pod_uid, name) == 0 || strcmp(owner->pod, name) == 0)
-        return true;
-    if (slash && strcmp(owner->pod, slash + 1) == 0 && strlen(owner->namespace) == (size_t)(slash - name) &&
-        strncmp(owner->namespace, name, (size_t)(slash - name)) == 0)
-        return true;
-    return len >= 12 && strncmp(owner->container, name, len) == 0;
+    return strcmp(owner->pod_uid, name) == 0 || is_pod(owner->pod, owner->namespace, name) ||
+           is_container(owner->container, name);
+}
+
+static bool is_asked_holding(const WhyAsk *ask, const Holding *h)
+{
+    for (size_t i = 0; ask->pid && i < h->process_count; i++)
+        if (h->processes[i].pid == ask->pid)
+            return true;
+    return ask->job[0] && (strcmp(h->owner.job, ask->job) == 0 || is_pod(h->owner.pod, h->owner.namespace, ask->job) ||
+                           is_container(h->owner.container, ask->job));
+}
+
+/* Who holds a device is known too where the driver cannot be asked for its processes, and where it lists none. */
+static bool is_held(const Snapshot *seen, const WhyAsk *ask, const NodeGpu *gpu, const Reading *instance)
+{
+    for (size_t i = 0; i < seen->holding_count; i++) {
+        const Holding *h = &seen->holdings[i];
+
+        if (&seen->node->gpus[h->gpu] == gpu &&
+            (!instance || (h->gpu_instance == instance->device.gpu_instance &&
+                           h->compute_instance == instance->device.compute_instance)) &&
+            is_asked_holding(ask, h))
+            return true;
+    }
+    return false;
 }
 
 static bool is_asked_process(const Snapshot *seen, const WhyAsk *ask, const NodeProcess *process)
@@ -71,7 +108,7 @@ static bool is_asked(const Snapshot *seen, const WhyAsk *ask, const NodeGpu *gpu
     for (size_t i = 0; i < gpu->process_count; i++)
         if (is_on_instance(&gpu->processes[i], instance) && is_asked_process(seen, ask, &gpu->processes[i]))
             return true;
-    return false;
+    return is_held(seen, ask, gpu, instance);
 }
 
 static bool has_any(const Snapshot *seen, const WhyAsk *ask)

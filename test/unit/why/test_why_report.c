@@ -137,7 +137,7 @@ static void a_name_is_a_device_a_pid_or_work(void **state)
     };
     static const char *const nobody[] = {"4",    "104", "99",     "471",         "47110",       "4711.1",
                                          "chat", "ada", "python", "0123456789a", "0a1b2c3d-no", "0123456789ac",
-                                         "other/chat-0", "/chat-0", "serving/"};
+                                         "other/chat-0", "/chat-0", "serving/", "/"};
     WhyAsk ask;
     Err err;
 
@@ -154,6 +154,35 @@ static void a_name_is_a_device_a_pid_or_work(void **state)
             fail_msg("'%s' was found", nobody[i]);
         assert_true(!ask.gpu && !ask.pid && !ask.job[0]);
     }
+}
+
+/* A GPU whose driver hangs has no list of processes, and keeps the owners that it had; one may be given and not used. */
+static void work_is_found_by_who_holds_a_gpu(void **state)
+{
+    static const HoldingProcess process = {.pid = 977};
+    static const Holding held[] = {
+        {.gpu = 3,
+         .gpu_instance = DEVICE_NO_NUMBER,
+         .compute_instance = DEVICE_NO_NUMBER,
+         .owner = {.job = "977001", .pid = 977},
+         .process_count = 1,
+         .processes = &process},
+        {.gpu = 2, .gpu_instance = 7, .compute_instance = 0, .owner = {.pod = "late-0", .namespace = "serving", .pid = -1}},
+    };
+    static const char *const found[] = {"977", "977001", "late-0", "serving/late-0"};
+    static const char *const nobody[] = {"97", "97700", "977001.0", "other/late-0"};
+    WhyAsk ask;
+    Err err;
+
+    (void)state;
+    snapshot.holdings = held;
+    snapshot.holding_count = ARRAY_LEN(held);
+    for (size_t i = 0; i < ARRAY_LEN(found); i++)
+        assert_int_equal(why_find_subject(&snapshot, found[i], &ask, &err), 0);
+    for (size_t i = 0; i < ARRAY_LEN(nobody); i++)
+        assert_int_equal(why_find_subject(&snapshot, nobody[i], &ask, &err), -ENOENT);
+    snapshot.holdings = NULL;
+    snapshot.holding_count = 0;
 }
 
 /* That there is none of this name is a claim, which takes readings of all. */
@@ -462,6 +491,7 @@ int main(void)
 #define TEST(test) cmocka_unit_test_setup(test, set_up)
     static const struct CMUnitTest tests[] = {
         TEST(a_name_is_a_device_a_pid_or_work),
+        TEST(work_is_found_by_who_holds_a_gpu),
         TEST(a_name_is_not_known_where_a_gpu_cannot_be_read),
         TEST(the_devices_of_a_name_are_shown),
         TEST(the_json_holds_all_that_is_known),
