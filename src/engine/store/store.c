@@ -79,11 +79,6 @@ static Layout layout_of(size_t series_max)
     return at;
 }
 
-size_t store_bytes(size_t series_max)
-{
-    return layout_of(series_max).end;
-}
-
 Store *store_new(size_t series_max)
 {
     Layout at = layout_of(series_max);

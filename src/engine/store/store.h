@@ -48,13 +48,12 @@ typedef struct StoreMinute {
 /* Room for `series_max` series (1..STORE_SERIES_MAX) of at most STORE_DEVICES_MAX devices. Memory is taken from the
  * system as values need it; what they need no longer goes to other series, not back to the system. A full series takes
  * 1.1 kB where nothing changes, 5 kB of whole percents, 16 kB to 18 kB of arbitrary fractions, and 23.4 kB if every bit
- * changed that can; store_bytes(series_max) is enough for that. */
+ * changed that can; the room is enough for that. */
 Store *store_new(size_t series_max);
 void store_free(Store *store);
-size_t store_bytes(size_t series_max);
 
 typedef struct StoreMemory {
-    size_t taken; /* from the system so far, but for the rest of a page here and there; at most store_bytes */
+    size_t taken; /* from the system so far, but for the rest of a page here and there; at most the room */
     size_t cells; /* of that: values that differ from their neighbours */
 } StoreMemory;
 

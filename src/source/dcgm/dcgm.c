@@ -304,11 +304,6 @@ Absence dcgm_absence(int rc)
     }
 }
 
-const char *dcgm_library(const Dcgm *dcgm)
-{
-    return dcgm->name;
-}
-
 bool dcgm_lost(const Dcgm *dcgm)
 {
     return dcgm->lost;

@@ -67,9 +67,6 @@ Absence dcgm_absence(int rc);
  * is out of memory: it may refuse to go, as C++ libraries do. */
 bool dcgm_close(Dcgm *dcgm);
 
-/* The name under which the library was found. */
-const char *dcgm_library(const Dcgm *dcgm);
-
 /* The engine went away (a host engine that ended): close and open again. No calls are made until then. */
 bool dcgm_lost(const Dcgm *dcgm);
 

@@ -53,8 +53,8 @@ typedef struct NvmlRow {
     MetricId metrics[NVML_ROW_METRICS];
 } NvmlRow;
 
-/* The row number i; NULL past the end. */
-const NvmlRow *nvml_row_at(size_t i);
+extern const NvmlRow nvml_rows[];
+extern const size_t nvml_rows_count;
 
 /* Makes all wanted calls of a pace and sets their samples in gpu->reading. */
 void nvml_rows_read(NvmlGpu *gpu, MetricPace pace);

@@ -280,7 +280,7 @@ static nvmlReturn_t read_fans(NvmlGpu *gpu, unsigned int arg, NvmlNumber numbers
         }                                                                                                              \
     }
 
-static const NvmlRow rows[] = {
+const NvmlRow nvml_rows[] = {
     ROW(read_nvmlDeviceGetClockInfo, NVML_CLOCK_SM, METRIC_SM_CLOCK),
     ROW(read_nvmlDeviceGetClockInfo, NVML_CLOCK_MEM, METRIC_MEM_CLOCK),
     ROW(read_nvmlDeviceGetPowerUsage, 0, METRIC_POWER_USAGE),
@@ -338,13 +338,10 @@ static const NvmlRow rows[] = {
     ROW(read_throughput, NVML_PCIE_UTIL_RX_BYTES, METRIC_PCIE_RX_THROUGHPUT),
 };
 
+const size_t nvml_rows_count = ARRAY_LEN(nvml_rows);
+
 /* The last rows are the blocking ones. */
 enum { BLOCKING_ROWS = 2 };
-
-const NvmlRow *nvml_row_at(size_t i)
-{
-    return i < ARRAY_LEN(rows) ? &rows[i] : NULL;
-}
 
 uint32_t nvml_blocking_rows(void)
 {
@@ -353,7 +350,7 @@ uint32_t nvml_blocking_rows(void)
 
 const NvmlRow *nvml_blocking_row(uint32_t which)
 {
-    return &rows[ARRAY_LEN(rows) - BLOCKING_ROWS + which % BLOCKING_ROWS];
+    return &nvml_rows[ARRAY_LEN(nvml_rows) - BLOCKING_ROWS + which % BLOCKING_ROWS];
 }
 
 /* ---- MIG ---- */
@@ -429,7 +426,7 @@ void nvml_row_read(NvmlGpu *gpu, const NvmlRow *row)
 
 void nvml_rows_read(NvmlGpu *gpu, MetricPace pace)
 {
-    for (size_t i = 0; i < ARRAY_LEN(rows) && !gpu->target.trouble; i++)
-        if (metric_get(rows[i].metrics[0])->pace == pace && row_wanted(gpu, &rows[i]))
-            nvml_row_read(gpu, &rows[i]);
+    for (size_t i = 0; i < ARRAY_LEN(nvml_rows) && !gpu->target.trouble; i++)
+        if (metric_get(nvml_rows[i].metrics[0])->pace == pace && row_wanted(gpu, &nvml_rows[i]))
+            nvml_row_read(gpu, &nvml_rows[i]);
 }

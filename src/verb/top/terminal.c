@@ -595,11 +595,6 @@ void terminal_fit(const Terminal *terminal, Grid *grid)
     grid_resize(grid, terminal->width, terminal->height);
 }
 
-int terminal_colours(const Terminal *terminal)
-{
-    return terminal->colours;
-}
-
 /* --- showing ------------------------------------------------------------------------------------------------------ */
 
 /* The characters of a cell for ncurses; '?' where the C library has another width for it, which would misplace the

@@ -56,7 +56,6 @@ void terminal_close(Terminal *terminal); /* accepts NULL */
 
 /* Gives a grid the terminal's size and characters: at the start (of an empty one) and after TERMINAL_RESIZE. */
 void terminal_fit(const Terminal *terminal, Grid *grid);
-int terminal_colours(const Terminal *terminal); /* 256, 16, 8; 0 none */
 
 /* Shows the grid; sends only changed cells. Ctrl-L draws everything anew at once, without the caller. */
 void terminal_show(Terminal *terminal, const Grid *grid);

@@ -24,12 +24,11 @@ static const char *const INKS[] = {
     "PLAIN", "DIM", "STRONG", "TITLE", "GOOD", "WARN", "BAD", "KEY", "BAR", "SERIES_A", "SERIES_B", "BAND",
 };
 
-static void draw(Grid *grid, const Terminal *terminal)
+static void draw(Grid *grid)
 {
     grid_clear(grid);
     Area inside = grid_box(grid, grid_area(grid), INK_TITLE, "demo");
-    grid_textf(grid, inside, 0, 0, INK_PLAIN, "%dx%d %d colours %s", grid->width, grid->height,
-               terminal_colours(terminal), grid->utf8 ? "utf8" : "ascii");
+    grid_textf(grid, inside, 0, 0, INK_PLAIN, "%dx%d %s", grid->width, grid->height, grid->utf8 ? "utf8" : "ascii");
     grid_textf(grid, inside, 0, 1, INK_STRONG, "last: %s", last);
     for (int ink = 0; ink < INK_END; ink++)
         grid_textf(grid, inside, ink % 4 * 14, 2 + ink / 4, (Ink)ink, "ink %s", INKS[ink]);
@@ -89,7 +88,7 @@ static bool obey(uint32_t key)
 
 static bool step(Terminal *terminal, Grid *grid, TerminalNews *news)
 {
-    draw(grid, terminal);
+    draw(grid);
     terminal_show(terminal, grid);
     terminal_wait(terminal, clock_monotonic(clock_kernel()) + 200 * (uint64_t)1000000, -1, news);
     if (news->what == TERMINAL_RESIZE)

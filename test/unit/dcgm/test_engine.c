@@ -7,6 +7,7 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <stdio.h>
+#include <link.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -20,7 +21,6 @@ static void test_embedded(void **state)
     Dcgm *dcgm = place_open();
 
     (void)state;
-    assert_string_equal(dcgm_library(dcgm), getenv("FAKE_DCGM"));
     assert_false(dcgm_lost(dcgm));
     assert_true(place_is_mapped("libdcgm.so"));
     assert_true(dcgm_close(dcgm));
@@ -117,6 +117,18 @@ static void test_failing_steps(void **state)
 }
 
 /* Run by test_search in a process of its own: the loader reads its search path at the start. */
+/* The names under which libraries of DCGM were loaded. */
+static int print_dcgm(struct dl_phdr_info *library, size_t size, void *self)
+{
+    const char *name = strstr(library->dlpi_name, "/libdcgm.so.");
+
+    (void)size;
+    (void)self;
+    if (name)
+        (void)puts(name + 1);
+    return 0;
+}
+
 static int open_default(void)
 {
     DcgmPlace place = {.library = "", .address = ""};
@@ -128,7 +140,7 @@ static int open_default(void)
         (void)puts(err.text);
         return 1;
     }
-    (void)puts(dcgm_library(dcgm));
+    (void)dl_iterate_phdr(print_dcgm, NULL);
     return dcgm_close(dcgm) ? 0 : 1;
 }
 

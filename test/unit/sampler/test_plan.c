@@ -37,9 +37,9 @@ static uint32_t rows_of(MetricId id)
 {
     uint32_t count = 0;
 
-    for (size_t i = 0; nvml_row_at(i); i++)
-        for (uint32_t k = 0; k < nvml_row_at(i)->count; k++)
-            count += nvml_row_at(i)->metrics[k] == id;
+    for (size_t i = 0; i < nvml_rows_count; i++)
+        for (uint32_t k = 0; k < nvml_rows[i].count; k++)
+            count += nvml_rows[i].metrics[k] == id;
     return count;
 }
 
@@ -60,10 +60,9 @@ static void each_call_is_made(void **state)
 static void rows_have_one_pace(void **state)
 {
     (void)state;
-    for (size_t i = 0; nvml_row_at(i); i++)
-        for (uint32_t k = 1; k < nvml_row_at(i)->count; k++)
-            assert_int_equal(metric_get(nvml_row_at(i)->metrics[k])->pace,
-                             metric_get(nvml_row_at(i)->metrics[0])->pace);
+    for (size_t i = 0; i < nvml_rows_count; i++)
+        for (uint32_t k = 1; k < nvml_rows[i].count; k++)
+            assert_int_equal(metric_get(nvml_rows[i].metrics[k])->pace, metric_get(nvml_rows[i].metrics[0])->pace);
 }
 
 static void blocking_rows(void **state)
@@ -71,8 +70,8 @@ static void blocking_rows(void **state)
     uint32_t blocking = 0;
 
     (void)state;
-    for (size_t i = 0; nvml_row_at(i); i++)
-        blocking += metric_get(nvml_row_at(i)->metrics[0])->pace == METRIC_PACE_BLOCKING;
+    for (size_t i = 0; i < nvml_rows_count; i++)
+        blocking += metric_get(nvml_rows[i].metrics[0])->pace == METRIC_PACE_BLOCKING;
     assert_int_equal(blocking, nvml_blocking_rows());
     for (uint32_t i = 0; i < nvml_blocking_rows(); i++)
         assert_int_equal(metric_get(nvml_blocking_row(i)->metrics[0])->pace, METRIC_PACE_BLOCKING);
