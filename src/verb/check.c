@@ -32,22 +32,21 @@ typedef struct CheckOptions {
 } CheckOptions;
 
 static const OptSpec check_opts[] = {
-    OPT_ROW(
-        "profile", OPT_ENUM, CheckOptions, profile, .short_flag = 'p', .def = "slurm", .names = check_profile_names,
-        .help =
-            "what is asked: slurm (a reason to drain the node?), liveness and readiness (probes of the agent), prolog "
-            "and epilog (of a job)"),
+    OPT_ROW("profile", OPT_ENUM, CheckOptions, profile, .short_flag = 'p', .def = "slurm", .names = check_profile_names,
+            .help = "what to check: slurm (must the node be drained?), liveness and readiness (probes of the agent), "
+                    "prolog and "
+                    "epilog (of a job)"),
     OPT_ROW("gpu", OPT_LIST, CheckOptions, gpus, .short_flag = 'g', .metavar = "GPU",
             .help = "these GPUs only; prolog and epilog take them from SLURM_JOB_GPUS, NVIDIA_VISIBLE_DEVICES or "
                     "CUDA_VISIBLE_DEVICES"),
     OPT_ROW("since", OPT_STRING, CheckOptions, since, .env = "SLURM_JOB_START_TIME", .metavar = "TIME",
             .help = "epilog: when the job began, as seconds since 1970, an instant or a duration before now"),
     OPT_ROW("shared", OPT_BOOL, CheckOptions, shared,
-            .help = "prolog and epilog: others may use the GPUs too, so their processes are no finding"),
+            .help = "prolog and epilog: other jobs may share the GPUs, so do not report their processes"),
     OPT_ROW("timeout", OPT_DURATION, CheckOptions, timeout_ns, .short_flag = 't', .def = "5s", .min = 200e6,
-            .max = 600e9, .help = "after which it ends whatever agent and driver do"),
+            .max = 600e9, .help = "give up after this time, even if the agent or the driver hangs"),
     OPT_ROW("slurm", OPT_BOOL, CheckOptions, slurm,
-            .help = "print what scontrol wants as reason, and nothing where all is well"),
+            .help = "print only the reason for scontrol, or nothing if no problem was found"),
     OPT_ROW("json", OPT_BOOL, CheckOptions, json, .help = "as JSON"),
     LOOK_OPTS(CheckOptions),
 };
@@ -298,20 +297,20 @@ static int check_run(VerbCall *call, const void *options)
 
 const Verb verb_check = {
     .name = "check",
-    .summary = "may work run here: one line and an exit code",
+    .summary = "check whether jobs may run here: one line and an exit code",
     .usage = "[--profile slurm|liveness|readiness|prolog|epilog] [--slurm] [--json]",
     .description =
-        "Checks the node, or a job's GPUs, for open incidents; which of them count is a matter of the profile. A "
-        "fault of a program alone (XID 13, 31, 43, 94) never counts. Liveness fails only where the agent does not "
-        "answer: a sick GPU is no reason to restart it. Prolog and epilog look at left-over processes and memory too. "
-        "Asks the running agent; where none runs it looks for itself. Ends within --timeout whatever happens.",
+        "Checks the node, or the GPUs of a job, for open incidents. The profile says which incidents count. A fault "
+        "of a program alone (XID 13, 31, 43, 94) never counts. The liveness profile fails only if the agent does not "
+        "answer: a restart does not repair a broken GPU. Prolog and epilog also check for left-over processes and "
+        "memory. Asks the running agent; without one it reads the driver itself. It always ends within --timeout.",
     .examples = "stoker check --slurm    # the reason, for scontrol update ... reason=\n"
                 "stoker check --profile prolog --gpu 0,1\n"
                 "stoker check --profile liveness --timeout 2s",
     .exit_codes = "0  nothing is against it\n"
-                  "1  something is; the line says what\n"
+                  "1  there is a problem; the line says which\n"
                   "2  the command line is wrong\n"
-                  "3  could not tell, or not in time",
+                  "3  could not check, or not in time",
     VERB_OPTS(check_opts, CheckOptions),
     .no_args = "",
     .run = check_run,

@@ -32,10 +32,10 @@ typedef struct MergeOptions {
 static const char *const by_names[] = {"user", "job", "pod", "namespace", "account", "container", "gpu", NULL};
 
 static const OptSpec cost_opts[] = {
-    OPT_ROW("by", OPT_ENUM, CostOptions, by, .def = "user", .names = by_names, .help = "what to sum up by"),
+    OPT_ROW("by", OPT_ENUM, CostOptions, by, .def = "user", .names = by_names, .help = "the key to sum up by"),
     OPT_ROW("from", OPT_STRING, CostOptions, from, .metavar = "TIME", .def = "30d",
-            .help = "from then on: 7d, 2026-01-31, or 2026-01-31T08:00:00Z"),
-    OPT_ROW("to", OPT_STRING, CostOptions, to, .metavar = "TIME", .help = "until then; without: now"),
+            .help = "start of the time: 7d, 2026-01-31, or 2026-01-31T08:00:00Z"),
+    OPT_ROW("to", OPT_STRING, CostOptions, to, .metavar = "TIME", .help = "end of the time; without: now"),
     OPT_ROW("json", OPT_BOOL, CostOptions, json, .help = "as JSON (docs/cost.schema.json)"),
     OPT_ROW("csv", OPT_BOOL, CostOptions, csv, .help = "as CSV"),
     OPT_ROW("focus", OPT_BOOL, CostOptions, focus,
@@ -250,14 +250,15 @@ static const Verb verb_merge = {
     .summary = "add up the reports of several nodes",
     .usage = "[--json|--csv] FILE...",
     .description =
-        "Reads what 'stoker cost --json' wrote on several nodes and adds it up by owner. Hours and money of each "
-        "report must add up to its own totals, to a millionth, and all must be summed up by the same.",
+        "Reads the output of 'stoker cost --json' of several nodes and adds it up by owner. Refuses a report whose "
+        "hours and money do not add up to its own totals (to a millionth), and reports that are not all summed up by "
+        "the same key.",
     .examples = "stoker cost merge node*.json\n"
                 "stoker cost merge --json node*.json > cluster.json",
     .exit_codes = "0  it is shown\n"
                   "1  a report does not add up\n"
                   "2  the command line is wrong\n"
-                  "3  a file cannot be read, or is no report",
+                  "3  a file cannot be read or is not a report",
     VERB_OPTS(merge_opts, MergeOptions),
     .run = merge_run,
 };
@@ -270,11 +271,11 @@ const Verb verb_cost = {
     .usage = "[--by user|job|pod|namespace|account|container|gpu] [--from TIME] [--to TIME] [--json|--csv|--focus] | "
              "merge FILE...",
     .description =
-        "Sums up the ledger that the agent keeps in its journal: for each owner the GPU hours that it held, how much "
-        "of them the multiprocessors worked, energy and cost; and the hours that nobody held, that could not be used "
-        "and that are not known, as no agent ran. All of them add up to GPUs times time. Prices are in the agent's "
-        "configuration (docs/cost.md). The running agent is asked for its journal alone; without one it is read where "
-        "it lies.",
+        "Sums up the ledger, which the agent keeps in its journal. For each owner: the GPU hours that it held, how "
+        "much of them the multiprocessors worked, energy and cost. Also the hours in which nobody held a GPU, in "
+        "which a GPU was not usable, and those that are unknown because no agent ran. All of them add up to GPUs "
+        "times time. Prices are in the agent's configuration (docs/cost.md). The running agent only names its "
+        "journal; without an agent the journal is read at its default path.",
     .examples = "stoker cost\n"
                 "stoker cost --by namespace --from 2026-01-01 --to 2026-02-01\n"
                 "stoker cost --json | jq -r '.owners[] | [.owner, .gpu_hours, .cost] | @tsv'",

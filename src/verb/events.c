@@ -27,11 +27,12 @@ typedef struct EventsOptions {
 } EventsOptions;
 
 static const OptSpec events_opts[] = {
-    OPT_ROW("follow", OPT_BOOL, EventsOptions, follow, .short_flag = 'f', .help = "wait for more, until interrupted"),
+    OPT_ROW("follow", OPT_BOOL, EventsOptions, follow, .short_flag = 'f',
+            .help = "wait for new events, until interrupted"),
     OPT_ROW("since", OPT_STRING, EventsOptions, since, .metavar = "TIME",
-            .help = "from then on: 1h, or 2026-01-05T08:00:00Z (without: 1d; with --follow the last ten)"),
+            .help = "start of the time: 1h, or 2026-01-05T08:00:00Z (without: 1d; with --follow the last ten)"),
     OPT_ROW("device", OPT_STRING, EventsOptions, device, .short_flag = 'd', .metavar = "GPU",
-            .help = "only those of this GPU (index, UUID, PCI address), or of the 'node' itself"),
+            .help = "only events of this GPU (index, UUID, PCI address), or of the 'node' itself"),
     OPT_ROW("json", OPT_BOOL, EventsOptions, json, .help = "a JSON object per line"),
     PAST_OPTS(EventsOptions),
 };
@@ -270,12 +271,12 @@ static int events_run(VerbCall *call, const void *options)
 
 const Verb verb_events = {
     .name = "events",
-    .summary = "what was noticed, event by event",
+    .summary = "list events: XIDs, resets, lines of the kernel log",
     .usage = "[--follow] [--since TIME] [--device GPU] [--json]",
     .description =
-        "Lists events, oldest first: XIDs, SXids, resets, lines of the kernel log, what the agent itself saw. Many "
-        "events make one incident; it stands in brackets. --follow goes on when the agent is restarted. What the agent "
-        "no longer holds, and all where none runs, comes from its journal.",
+        "Lists events, oldest first: XIDs, SXids, resets, lines of the kernel log, and what the agent itself "
+        "noticed. The incident that an event belongs to stands in brackets. --follow continues when the agent is "
+        "restarted. Asks the running agent; older events are read from its journal, and all of them if no agent runs.",
     .examples = "stoker events --since 1h\n"
                 "stoker events --follow --device 3\n"
                 "stoker events --json | jq -c 'select(.kind == \"xid\")'",

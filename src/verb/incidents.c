@@ -27,11 +27,11 @@ typedef struct ShowOptions {
 } ShowOptions;
 
 static const OptSpec list_opts[] = {
-    OPT_ROW("all", OPT_BOOL, ListOptions, all, .short_flag = 'a', .help = "those that are over too"),
+    OPT_ROW("all", OPT_BOOL, ListOptions, all, .short_flag = 'a', .help = "also incidents that are over"),
     OPT_ROW("since", OPT_STRING, ListOptions, since, .metavar = "TIME",
-            .help = "with those that have changed since: 1d, or 2026-01-05T08:00:00Z"),
+            .help = "also incidents that changed since then: 1d, or 2026-01-05T08:00:00Z"),
     OPT_ROW("device", OPT_STRING, ListOptions, device, .short_flag = 'd', .metavar = "GPU",
-            .help = "only those of this GPU (index, UUID, PCI address), switch, or 'node'"),
+            .help = "only incidents of this GPU (index, UUID, PCI address), switch, or 'node'"),
     OPT_ROW("json", OPT_BOOL, ListOptions, json, .help = "as JSON"),
     PAST_OPTS(ListOptions),
 };
@@ -41,7 +41,7 @@ static const OptSpec show_opts[] = {
     OPT_ROW(
         "bundle", OPT_STRING, ShowOptions, bundle, .short_flag = 'b', .metavar = "FILE",
         .help =
-            "write its black box: evidence and the readings around it, as JSON (.gz: packed, -: to standard output)"),
+            "write the evidence and the readings around it to FILE, as JSON (.gz: compressed, -: to standard output)"),
     PAST_OPTS(ShowOptions),
 };
 
@@ -180,14 +180,14 @@ static const Verb verb_show = {
     .summary = "one incident with its evidence",
     .usage = "[--json] [--bundle FILE] ID",
     .description =
-        "Shows all that is known of one incident: verdict, what to do, what was seen, counters before and after, its "
-        "life. --bundle writes the black box beside it: the incident, the events around it and the last minutes of "
-        "every reading of its GPU.",
+        "Shows everything about one incident: verdict, what to do, evidence, counters before and after, and its "
+        "timeline. --bundle also writes a file with the incident, the events around it and the last minutes of every "
+        "reading of its GPU.",
     .examples = "stoker incidents show 1jf8v3k2m0\n"
                 "stoker incidents show 1jf8v3k2m0 --bundle rma-1650.json.gz",
     .exit_codes = "0  it is shown\n"
                   "2  the command line is wrong\n"
-                  "3  there is no such incident or no black box of it, or neither an agent nor a journal",
+                  "3  there is no such incident, it has no bundle, or there is neither an agent nor a journal",
     VERB_OPTS(show_opts, ShowOptions),
     .run = show_run,
 };
@@ -197,14 +197,13 @@ static const Verb verb_clear = {
     .summary = "end an incident by hand",
     .usage = "ID",
     .description =
-        "Says that an incident is over. Most end by themselves when their cause is gone or the GPU was reset; this is "
-        "for those that only a person can end, and for those who know better. New evidence reopens it. For root and "
-        "the "
-        "agent's own user.",
+        "Marks an incident as over. Most incidents end by themselves, when their cause is gone or the GPU was reset. "
+        "Use this for an incident that only a person can end, or when you know that the fault is repaired. New "
+        "evidence reopens it. Only root and the agent's own user may do this.",
     .examples = "stoker incidents clear 1jf8v3k2m0",
     .exit_codes = "0  it is over\n"
                   "2  the command line is wrong\n"
-                  "3  there is no such open incident, no agent answers, or you may not",
+                  "3  there is no such open incident, no agent answers, or you lack permission",
     VERB_OPTS(clear_opts, ShowOptions),
     .run = clear_run,
 };
@@ -216,9 +215,9 @@ const Verb verb_incidents = {
     .summary = "what is wrong with which GPU, since when, and what to do",
     .usage = "[--all] [--since TIME] [--device GPU] [--json] | show ID | clear ID",
     .description =
-        "Lists the open incidents, the worst first: one per fault and thing, however many lines of a log it made. "
-        "--all and --since list those that are over too. Asks the running agent; what it no longer holds, and all "
-        "where none runs, comes from its journal.",
+        "Lists the open incidents, the most severe first. There is one incident for each fault of a GPU, even if it "
+        "wrote many lines to the log. --all and --since also list incidents that are over. Asks the running agent; "
+        "older incidents are read from its journal, and all of them if no agent runs.",
     .examples = "stoker incidents\n"
                 "stoker incidents --since 1d --device 3\n"
                 "stoker incidents --json | jq -r '.incidents[] | [.id, .class, .title] | @tsv'",

@@ -30,8 +30,9 @@ typedef struct ShowOptions {
 
 static const OptSpec list_opts[] = {
     OPT_ROW("since", OPT_STRING, ListOptions, since, .metavar = "TIME", .def = "1d",
-            .help = "those that were seen since: 7d, or 2026-01-05T08:00:00Z"),
-    OPT_ROW("user", OPT_STRING, ListOptions, user, .short_flag = 'u', .metavar = "USER", .help = "only this user's"),
+            .help = "jobs that were seen since then: 7d, or 2026-01-05T08:00:00Z"),
+    OPT_ROW("user", OPT_STRING, ListOptions, user, .short_flag = 'u', .metavar = "USER",
+            .help = "only jobs of this user"),
     OPT_ROW("json", OPT_BOOL, ListOptions, json, .help = "as JSON (docs/jobs.schema.json)"),
     PAST_OPTS(ListOptions),
 };
@@ -42,7 +43,7 @@ static const OptSpec show_opts[] = {
     OPT_ROW("comment", OPT_BOOL, ShowOptions, comment,
             .help = "as the AdminComment (JS1:) that jobstats reads, of this node alone"),
     OPT_ROW("html", OPT_STRING, ShowOptions, html, .metavar = "FILE",
-            .help = "write it to FILE as a page of its own (-: to standard output)"),
+            .help = "write it to FILE as an HTML page (-: to standard output)"),
     PAST_OPTS(ShowOptions),
 };
 
@@ -200,8 +201,8 @@ static int collect_one(const Past *past, const char *name, Collected *c)
         return rc;
     if (c->reports.len == 0)
         return err_set(&past->call->err, -ENOENT,
-                       "no report of '%.100s': it held no GPU here while an agent ran, or it is too old; "
-                       "'stoker jobs' lists them",
+                       "no report of '%.100s': it held no GPU here while an agent ran, or the report is too old; "
+                       "'stoker jobs' lists the reports",
                        name);
     return 0;
 }
@@ -282,10 +283,10 @@ static const Verb verb_show = {
     .summary = "the report of one job, pod or container",
     .usage = "[--json|--line|--comment|--html FILE] NAME",
     .description =
-        "Shows what it did with the GPUs of this node: utilisation, memory, energy, verdicts by time, incidents on its "
-        "GPUs, cost where a price is known, and advice that its numbers support. NAME is a job's number, a pod "
-        "(NAMESPACE/POD or POD), a container's id (12 digits or more) or a report's id; of several the last one is "
-        "shown. One that still runs is shown as it is now, so that an epilog need not wait.",
+        "Shows what a job, pod or container did with the GPUs of this node: utilisation, memory, energy, verdicts by "
+        "time, incidents on its GPUs, cost if a price is known, and advice. NAME is a job's number, a pod "
+        "(NAMESPACE/POD or POD), a container's id (12 digits or more) or a report's id. If several reports match, "
+        "the last one is shown. A job that still runs is shown as it is now, so an epilog need not wait.",
     .examples = "stoker jobs show 4711\n"
                 "stoker jobs show 4711 --html report.html\n"
                 "sacctmgr -i modify job where jobid=4711 set comment=\"$(stoker jobs show 4711 --line)\"",
@@ -355,9 +356,9 @@ static const Verb verb_comment = {
     .usage = "FILE...",
     .description =
         "Reads the reports of one job from each of its nodes (the JSON of 'stoker jobs show JOB --json' or of "
-        "/api/v1/jobs/JOB) and prints one comment, JS1: and packed JSON, for sacctmgr: utilisation and memory "
-        "of the GPUs, CPU time, processors and memory of the job's cgroup on each node. What is not known is "
-        "not in it, and said on stderr.",
+        "/api/v1/jobs/JOB) and prints one comment (JS1: and compressed JSON) for sacctmgr: utilisation and memory of "
+        "the GPUs; CPU time, processors and memory of the job's cgroup on each node. Unknown numbers are left out "
+        "and named on stderr.",
     .examples = "stoker jobs comment node1.json node2.json",
     .exit_codes = "0  it is printed\n"
                   "2  the command line is wrong\n"
@@ -369,13 +370,12 @@ static const Verb *const subs[] = {&verb_show, &verb_comment, NULL};
 
 const Verb verb_jobs = {
     .name = "jobs",
-    .summary = "what each job, pod and container did with the GPUs, while it runs and when it has ended",
+    .summary = "show what each job, pod and container does or did with the GPUs",
     .usage = "[--since TIME] [--user USER] [--json] | show NAME | comment FILE...",
     .description =
-        "Lists the reports that the agent keeps of jobs of a workload manager, pods and containers that held GPUs: "
-        "those "
-        "that run, then the last that ended. WORK is the multiprocessors' time that they used, of the time that they "
-        "held the GPUs. Asks the running agent and reads its journal; without an agent the journal alone.",
+        "Lists the agent's reports of jobs, pods and containers that held GPUs: first those that still run, then "
+        "those that ended last. WORK is the share of the multiprocessors' time that they used while they held the "
+        "GPUs. Asks the running agent and reads its journal; without an agent it reads only the journal.",
     .examples = "stoker jobs\n"
                 "stoker jobs --since 7d --user alice\n"
                 "stoker jobs --json | jq -r '.jobs[] | [.job, .user, .gpu_hours, .sm_active] | @tsv'",

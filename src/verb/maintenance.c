@@ -26,11 +26,11 @@ typedef struct MaintenanceOptions {
 
 static const OptSpec start_opts[] = {
     OPT_ROW("for", OPT_DURATION, MaintenanceOptions, for_ns, .def = "1h", .min = 1e9, .max = 366. * 86400e9,
-            .help = "how long; then it ends by itself"),
+            .help = "how long the window lasts"),
     OPT_ROW("reason", OPT_STRING, MaintenanceOptions, reason, .short_flag = 'r', .metavar = "TEXT",
-            .help = "why, for those who wonder"),
+            .help = "the reason, which is shown with the window"),
     OPT_ROW("gpu", OPT_LIST, MaintenanceOptions, gpus, .short_flag = 'g', .metavar = "GPU",
-            .help = "this GPU only (index, UUID, PCI address); again for more; without: the whole node"),
+            .help = "only this GPU (index, UUID, PCI address); may be repeated; without: the whole node"),
     CONTROL_OPT,
 };
 
@@ -171,15 +171,16 @@ static int list_run(VerbCall *call, const void *options)
 
 static const Verb verb_start = {
     .name = "start",
-    .summary = "begin a window",
+    .summary = "start a maintenance window",
     .usage = "--for 2h --reason TEXT [--gpu GPU]...",
-    .description = "Incidents of the node, or of these GPUs, are marked from now on and not sent. What is "
-                   "still open when the window ends is told then. For root and the agent's own user.",
+    .description =
+        "From now on, incidents of the node, or of these GPUs, are marked and no alert is sent. Incidents that are "
+        "still open at the end of the window are sent then. Only root and the agent's own user may do this.",
     .examples = "stoker maintenance start --for 2h --reason 'new power supply'\n"
                 "stoker maintenance start --for 30m --gpu 3 --gpu 4 --reason 'reset after row remapping'",
     .exit_codes = "0  it has begun; its id is printed\n"
                   "2  the command line is wrong\n"
-                  "3  no agent answers, or you may not",
+                  "3  no agent answers, or you lack permission",
     VERB_OPTS(start_opts, MaintenanceOptions),
     .no_args = "; a reason of several words goes in quotes",
     .run = start_run,
@@ -187,21 +188,22 @@ static const Verb verb_start = {
 
 static const Verb verb_stop = {
     .name = "stop",
-    .summary = "end a window before its time",
+    .summary = "end a maintenance window early",
     .usage = "ID | all",
-    .description = "Ends one window, or all that were started by hand. One that the configuration brings again is left "
-                   "out until its next time. For root and the agent's own user.",
+    .description =
+        "Ends one window, or all that were started by hand. A recurring window of the configuration is skipped until "
+        "its next time. Only root and the agent's own user may do this.",
     .examples = "stoker maintenance stop all",
     .exit_codes = "0  it is over\n"
                   "2  the command line is wrong\n"
-                  "3  there is no such window, no agent answers, or you may not",
+                  "3  there is no such window, no agent answers, or you lack permission",
     VERB_OPTS(stop_opts, MaintenanceOptions),
     .run = stop_run,
 };
 
 static const Verb verb_list = {
     .name = "list",
-    .summary = "windows that are and that will be",
+    .summary = "list current and future maintenance windows",
     .usage = "[--json]",
     .description = "Lists the windows that were started by hand and those of the configuration.",
     .examples = "stoker maintenance list\n"

@@ -21,10 +21,10 @@ typedef struct ReleaseOptions {
 
 static const OptSpec release_opts[] = {
     OPT_ROW("for", OPT_DURATION, ReleaseOptions, for_ns, .def = "10m", .min = 1e9, .max = 86400e9,
-            .help = "how long; then the driver is taken up again by itself"),
-    OPT_ROW("end", OPT_BOOL, ReleaseOptions, end, .help = "take the driver up again now"),
+            .help = "how long; then the agent opens the driver again"),
+    OPT_ROW("end", OPT_BOOL, ReleaseOptions, end, .help = "open the driver again now"),
     OPT_ROW("wait", OPT_DURATION, ReleaseOptions, wait_ns, .def = "30s", .max = 3600e9,
-            .help = "how long to wait until nothing of Stoker's holds the driver"),
+            .help = "how long to wait until no process of Stoker holds the driver"),
     OPT_ROW("control", OPT_STRING, ReleaseOptions, control, .metavar = "FILE", .help = "the agent's control socket"),
 };
 
@@ -68,13 +68,13 @@ static int release_run(VerbCall *call, const void *options)
 
 const Verb verb_release = {
     .name = "release",
-    .summary = "let go of the driver for a while",
+    .summary = "make the agent close the driver for a while",
     .usage = "[--for 10m] [--end]",
     .description =
-        "Makes the running agent drop every handle on the driver, so that a GPU can be reset, MIG be changed, a driver "
-        "be replaced or a GPU be given to a virtual machine. Returns once nothing of Stoker's holds it any "
-        "more. The agent goes on serving and says that the GPUs are released; it takes the driver up again "
-        "by itself when the time is over.",
+        "Makes the running agent close every handle of the driver, so that a GPU can be reset, MIG can be changed, "
+        "the driver can be replaced, or a GPU can be given to a virtual machine. Returns as soon as no process of "
+        "Stoker holds the driver. The agent continues to serve and reports that the GPUs are released. It opens the "
+        "driver again by itself when the time is over.",
     .examples = "stoker release --for 5m    # then nvidia-smi --gpu-reset -i 0\n"
                 "stoker release --end       # done earlier",
     VERB_OPTS(release_opts, ReleaseOptions),

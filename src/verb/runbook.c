@@ -25,9 +25,9 @@ typedef struct RunbookOptions {
 static const OptSpec runbook_opts[] = {
     OPT_ROW("json", OPT_BOOL, RunbookOptions, json, .help = "as JSON"),
     OPT_ROW("driver", OPT_STRING, RunbookOptions, driver, .metavar = "VERSION",
-            .help = "of a code: driver that said it, such as 570.86; without: this node's"),
+            .help = "the driver version that reported the code, such as 570.86; without: this node's"),
     OPT_ROW("faults", OPT_LIST, RunbookOptions, faults, .metavar = "FILE",
-            .help = "files or folders of your own that stand over the built-in catalogue"),
+            .help = "files or folders of your own, which override the built-in catalogue"),
     PAST_OPTS(RunbookOptions),
 };
 
@@ -197,17 +197,17 @@ const Verb verb_runbook = {
     .summary = "what to do about a fault, step by step",
     .usage = "[--json] [CLASS|INCIDENT-ID|XID|LINE]",
     .description =
-        "Prints the page of a class of faults: what it means, how to confirm it, what to do, when to replace, when it "
-        "is over. The class is named, or it is that of an incident or of a code: a number (an SXid from 10000 on), "
-        "xid:N, sxid:N, or a line of the kernel log in quotes. Without an argument: all classes, one line each. The "
-        "agent serves the pages at /" RUNBOOK_PLACE "/.",
+        "Prints the runbook of a class of faults: what it means, how to confirm it, what to do, when to replace the "
+        "GPU, and when the fault is over. The argument is a class, an incident, or a code: a number (from 10000 on "
+        "an SXid), xid:N, sxid:N, or a line of the kernel log in quotes. Without an argument it lists all classes. "
+        "The agent serves the runbooks at /" RUNBOOK_PLACE "/.",
     .examples = "stoker runbook gpu-lost\n"
                 "stoker runbook 79\n"
                 "stoker runbook 1jf8v3k2m0    # of an incident",
     .exit_codes = "0  it is printed\n"
-                  "1  it is no fault, or a class of your own without a page here\n"
-                  "2  the command line, or a file of yours, is wrong; there is no such class\n"
-                  "3  there is no such incident, or neither an agent nor a journal to ask; a file could not be read",
+                  "1  the code is no fault, or the class is your own and has no runbook here\n"
+                  "2  the command line or a file is wrong, or there is no such class\n"
+                  "3  there is no such incident, there is neither an agent nor a journal, or a file could not be read",
     VERB_OPTS(runbook_opts, RunbookOptions),
     .run = runbook_run,
 };

@@ -26,12 +26,12 @@ typedef struct StatusOptions {
 } StatusOptions;
 
 static const OptSpec status_opts[] = {
-    OPT_ROW("json", OPT_BOOL, StatusOptions, json, .help = "everything that is known, as JSON"),
-    OPT_ROW("watch", OPT_BOOL, StatusOptions, watch, .short_flag = 'w', .help = "again and again, until interrupted"),
+    OPT_ROW("json", OPT_BOOL, StatusOptions, json, .help = "print everything as JSON"),
+    OPT_ROW("watch", OPT_BOOL, StatusOptions, watch, .short_flag = 'w', .help = "repeat until interrupted"),
     OPT_ROW("interval", OPT_DURATION, StatusOptions, interval_ns, .short_flag = 'i', .def = "1s", .min = 100e6,
             .max = 3600e9, .help = "time between two samples with --watch"),
     OPT_ROW("all", OPT_BOOL, StatusOptions, all, .short_flag = 'a',
-            .help = "every GPU, MIG device and incident, even where the terminal is too low for them"),
+            .help = "show every GPU, MIG device and incident, even if the terminal has too few lines"),
     LOOK_OPTS(StatusOptions),
 };
 
@@ -102,22 +102,20 @@ static int status_run(VerbCall *call, const void *options)
 
 const Verb verb_status = {
     .name = "status",
-    .summary = "what is wrong and what to do, and what each GPU does, on one screen",
+    .summary = "show problems, what to do, and what each GPU does, on one screen",
     .usage = "[--json] [--watch] [--all]",
     .description =
-        "Says whether anything is wrong and with what; then the open incidents, the worst first, with what to do; then "
-        "what each GPU does. On a terminal that is too low for all of it, healthy GPUs and milder incidents are "
-        "folded; "
-        "--all shows them. Asks the "
-        "running agent. Where none runs it looks for itself: it starts a sampler for a moment, so a "
-        "driver that hangs does not hang it.",
+        "Shows whether there is a problem, then the open incidents, the most severe first, with what to do, then "
+        "what each GPU does. If the terminal has too few lines, healthy GPUs and less severe incidents are left out; "
+        "--all shows them. Asks the running agent. Without an agent it starts a sampler for a moment and reads the "
+        "driver through it, so a driver that hangs does not hang the command.",
     .examples = "stoker status\n"
                 "stoker status --watch -i 5s\n"
                 "stoker status --json | jq '.incidents'",
-    .exit_codes = "0  nothing is wrong\n"
-                  "1  something is wrong; the screen says what\n"
+    .exit_codes = "0  no problem\n"
+                  "1  there is a problem; the screen shows it\n"
                   "2  the command line is wrong\n"
-                  "3  could not tell: neither an agent nor the driver answers",
+                  "3  unknown: neither an agent nor the driver answers",
     VERB_OPTS(status_opts, StatusOptions),
     .no_args = "",
     .run = status_run,

@@ -37,37 +37,37 @@ static const OptSpec top_opts[] = {
     OPT_ROW("interval", OPT_DURATION, TopVerbOptions, interval_ns, .short_flag = 'i', .def = "1s", .min = 100e6,
             .max = 3600e9, .help = "time between two snapshots"),
     OPT_ROW("view", OPT_STRING, TopVerbOptions, view, .metavar = "NAME",
-            .help = "what to begin with: gpus, gpu, processes, incidents, topology"),
+            .help = "the first view: gpus, gpu, processes, incidents, topology"),
     OPT_ROW("gpu", OPT_STRING, TopVerbOptions, gpu, .short_flag = 'g', .metavar = "ID",
             .help = "follow this GPU: index, UUID or PCI address"),
     OPT_ROW("sort", OPT_STRING, TopVerbOptions, sort, .metavar = "COLUMN",
             .help = "column that processes are sorted by"),
     OPT_ROW("filter", OPT_STRING, TopVerbOptions, filter, .metavar = "TEXT",
-            .help = "only processes with this in their line"),
-    OPT_ROW("read-only", OPT_BOOL, TopVerbOptions, read_only, .help = "no signals to processes"),
-    OPT_ROW("once", OPT_BOOL, TopVerbOptions, once, .short_flag = '1', .help = "one screen to standard output"),
-    OPT_ROW("json", OPT_BOOL, TopVerbOptions, json, .help = "one snapshot to standard output, as JSON"),
+            .help = "show only processes whose line contains this"),
+    OPT_ROW("read-only", OPT_BOOL, TopVerbOptions, read_only, .help = "read only: send no signals to processes"),
+    OPT_ROW("once", OPT_BOOL, TopVerbOptions, once, .short_flag = '1', .help = "print one screen to standard output"),
+    OPT_ROW("json", OPT_BOOL, TopVerbOptions, json, .help = "print one snapshot to standard output, as JSON"),
     OPT_ROW("size", OPT_STRING, TopVerbOptions, size, .metavar = "WxH",
             .help = "with --once: columns and lines of the screen; without: the terminal's, else 80x24"),
     OPT_ROW("keys", OPT_STRING, TopVerbOptions, keys, .metavar = "KEYS",
             .help = "with --once: keys to press first, for scripts and tests: \"j enter F6\""),
     OPT_ROW("record", OPT_STRING, TopVerbOptions, record, .short_flag = 'r', .metavar = "FILE",
-            .help = "write every snapshot to this file (.gz: packed); without a terminal it does only that"),
+            .help = "write every snapshot to this file (.gz: compressed); without a terminal nothing is shown"),
     OPT_ROW("for", OPT_DURATION, TopVerbOptions, for_ns, .max = 366 * 86400e9, .help = "end after this time"),
     OPT_ROW("replay", OPT_STRING, TopVerbOptions, replay, .short_flag = 'p', .metavar = "FILE",
-            .help = "show a recording; -: from standard input"),
+            .help = "play a recording; -: from standard input"),
     OPT_ROW("from", OPT_STRING, TopVerbOptions, from, .metavar = "TIME",
             .help = "from this time on: 1d ago, or 2026-01-05T08:00:00Z; without --replay of the agent's history"),
-    OPT_ROW("to", OPT_STRING, TopVerbOptions, to, .metavar = "TIME", .help = "up to this time"),
+    OPT_ROW("to", OPT_STRING, TopVerbOptions, to, .metavar = "TIME", .help = "end of the time"),
     OPT_ROW("speed", OPT_DOUBLE, TopVerbOptions, speed, .min = 0, .max = PLAY_SPEED_MAX, .metavar = "FACTOR",
-            .help = "how fast to replay; without: 1, the agent's history 60"),
-    OPT_ROW("paused", OPT_BOOL, TopVerbOptions, paused, .help = "a replay stands still at first"),
+            .help = "speed of the replay; without: 1, for the agent's history 60"),
+    OPT_ROW("paused", OPT_BOOL, TopVerbOptions, paused, .help = "start a replay paused"),
     OPT_ROW("colour", OPT_ENUM, TopVerbOptions, colour, .def = "auto", .names = verb_colour_names, .metavar = "WHEN",
             .help = "colours"),
-    OPT_ROW("ascii", OPT_BOOL, TopVerbOptions, ascii, .help = "no characters beyond ASCII"),
-    OPT_ROW("no-mouse", OPT_BOOL, TopVerbOptions, no_mouse, .help = "leave the mouse to the terminal"),
+    OPT_ROW("ascii", OPT_BOOL, TopVerbOptions, ascii, .help = "use only ASCII characters"),
+    OPT_ROW("no-mouse", OPT_BOOL, TopVerbOptions, no_mouse, .help = "do not use the mouse"),
     OPT_ROW("journal", OPT_STRING, TopVerbOptions, journal, .env = "STOKER_JOURNAL", .metavar = "FILE",
-            .help = "of a replay of the agent's history: its journal, for the incidents of that time"),
+            .help = "with --from: the agent's journal, for the incidents of that time"),
     LOOK_OPTS(TopVerbOptions),
 };
 
@@ -483,14 +483,13 @@ const Verb verb_top = {
     .summary = "watch the GPUs in the terminal, live or as they were",
     .usage = "[--once | --json] [--record FILE] [--replay FILE | --from TIME]",
     .description =
-        "Shows what each GPU really does, who is on it, and what is wrong with what to do about it; F1 or ? lists the "
-        "keys. Asks the running agent, whose history fills the plots with what was before. Where none runs it "
-        "samples the GPUs itself. An agent that goes away, or a driver that hangs, is shown as that: the screen goes "
-        "on.\n"
+        "Shows what each GPU does, who uses it, which problems there are and what to do about them. F1 or ? lists "
+        "the keys. Asks the running agent, whose history fills the plots. Without an agent it samples the GPUs "
+        "itself. If the agent goes away or the driver hangs, the screen says so and continues.\n"
         "\n"
-        "--record writes every snapshot as a line of JSON, each as 'stoker status --json' prints it. --replay "
-        "plays such a file: space stops it, ',' and '.' go ten seconds back and on, '[' and ']' change the speed. With "
-        "--from and no file the agent's own minutes are played, up to a day back.",
+        "--record writes every snapshot as a line of JSON, in the format of 'stoker status --json'. --replay plays "
+        "such a file: space pauses, ',' and '.' go ten seconds back and forward, '[' and ']' change the speed. "
+        "--from without a file plays the history of the agent, at most the last day.",
     .examples = "stoker top\n"
                 "stoker top --view processes --sort memory\n"
                 "stoker top --once --size 120x40 | less -R\n"
@@ -498,9 +497,9 @@ const Verb verb_top = {
                 "stoker top --replay night.gz --speed 10\n"
                 "stoker top --from 6h --to 4h    # what the agent saw then",
     .exit_codes = "0  fine; of --once and --json: nothing is wrong\n"
-                  "1  of --once and --json: something is wrong\n"
+                  "1  with --once and --json: there is a problem\n"
                   "2  the command line or a recording is wrong\n"
-                  "3  could not tell: neither an agent nor the driver answers, or there is no terminal",
+                  "3  unknown: neither an agent nor the driver answers, or there is no terminal",
     VERB_OPTS(top_opts, TopVerbOptions),
     .run = top_run,
 };

@@ -29,29 +29,30 @@ static const OptSpec trace_opts[] = {
     TRACE_ASK_OPTS(TraceOptions),
     OPT_ROW("top", OPT_UINT, TraceOptions, top, .short_flag = 'n', .def = "10", .min = 1, .max = 1e6,
             .help = "rows per table"),
-    OPT_ROW("filter", OPT_STRING, TraceOptions, filter, .metavar = "REGEX",
-            .help = "show in the tables of kernels, operators, calls and annotations the names that fit; sums stay"),
+    OPT_ROW(
+        "filter", OPT_STRING, TraceOptions, filter, .metavar = "REGEX",
+        .help =
+            "in the tables of kernels, operators, calls and annotations show only matching names; sums stay the same"),
     OPT_ROW("verbose", OPT_BOOL, TraceOptions, verbose, .short_flag = 'v', .help = "every table, of every rank"),
-    OPT_ROW("json", OPT_BOOL, TraceOptions, json, .help = "everything that is known, as JSON"),
+    OPT_ROW("json", OPT_BOOL, TraceOptions, json, .help = "print everything as JSON"),
     OPT_ROW("csv", OPT_STRING, TraceOptions, csv, .metavar = "TABLE",
             .help = "one table as CSV: devices, steps, gaps, kernels, ...; 'list' names them"),
     OPT_ROW("html", OPT_STRING, TraceOptions, html, .metavar = "FILE",
-            .help = "also write a page with the timeline, which needs no network"),
+            .help = "also write an HTML page with the timeline; it needs no network"),
     OPT_ROW("output", OPT_STRING, TraceOptions, output, .short_flag = 'o', .metavar = "FILE",
             .help = "write to FILE instead of the terminal"),
     OPT_ROW("diff", OPT_STRING, TraceOptions, diff, .metavar = "BEFORE",
             .help = "what changed against this profile (a file or a folder of ranks)"),
     OPT_ROW("gap-threshold", OPT_DURATION, TraceOptions, gap_ns, .def = "1us", .max = 3600e9,
-            .help = "shorter idle times of the GPU are not looked into"),
+            .help = "do not explain shorter idle times of the GPU"),
     OPT_ROW("short-kernel", OPT_DURATION, TraceOptions, short_ns, .def = "10us", .max = 3600e9,
-            .help = "kernels under this count as short"),
+            .help = "kernels shorter than this count as short"),
     OPT_ROW("threads", OPT_UINT, TraceOptions, threads, .short_flag = 'j', .max = 256, .help = "0: one per core"),
     OPT_ROW("memory", OPT_SIZE, TraceOptions, memory, .max = -1,
             .help = "for all files; a profile that needs more is refused. 0: half of the machine's"),
     OPT_ROW("width", OPT_UINT, TraceOptions, width, .max = REPORT_WIDTH_MAX, .help = "columns; 0: the terminal's"),
     OPT_ROW("colour", OPT_ENUM, TraceOptions, colour, .def = "auto", .names = verb_colour_names, .help = "colours"),
-    OPT_ROW("progress", OPT_BOOL, TraceOptions, progress, .def = "true",
-            .help = "show on a terminal how far long work is"),
+    OPT_ROW("progress", OPT_BOOL, TraceOptions, progress, .def = "true", .help = "show the progress on a terminal"),
 };
 
 /* What a run of the verb works with. */
@@ -320,16 +321,14 @@ const Verb verb_trace = {
     .name = "trace",
     .summary = "why a profiled job is slow, and what to change",
     .usage = "[OPTION...] FILE...",
-    .description = "Reads profiles as PyTorch's profiler writes them (Chrome trace JSON, plain or gzip) and says where "
-                   "the time of the "
-                   "GPUs went: what they ran, why they were idle, what limits each step, and what to change. A folder "
-                   "is all ranks "
-                   "of a job; - is standard input. It needs no GPU. `stoker trace cut` writes a smaller profile, "
-                   "`stoker trace diff` "
-                   "compares two.\n\n"
-                   "A GPU operation belongs to a window of time (--from, --to, --step) where it starts in it, together "
-                   "with the call "
-                   "that launched it; everything on the host belongs to it where it touches it.",
+    .description =
+        "Reads profiles of PyTorch's profiler (Chrome trace JSON, plain or gzip) and shows where the time of the "
+        "GPUs went: what they ran, why they were idle, what limits each step, and what to change. A folder holds all "
+        "ranks of a job; - is standard input. It needs no GPU. `stoker trace cut` writes a smaller profile, `stoker "
+        "trace diff` compares two.\n"
+        "\n"
+        "With --from, --to or --step, a GPU operation counts if it starts within that time, together with the call "
+        "that launched it; an event of the host counts if it overlaps that time.",
     .examples = "stoker trace profile.pt.trace.json.gz      # the verdict\n"
                 "stoker trace ranks/ --html report.html     # all ranks, with the timeline\n"
                 "stoker trace profile.json --step 5 -v      # one step, every table\n"
@@ -338,7 +337,7 @@ const Verb verb_trace = {
                 "stoker trace cut profile.json --step last -o small.json.gz\n"
                 "stoker trace diff before.json after.json",
     .exit_codes = "0  analysed, and nothing stands out\n"
-                  "1  analysed, with a finding: a verdict, or a part of a file that was lost\n"
+                  "1  analysed, with a finding: a verdict, or a part of a file that could not be read\n"
                   "2  the command line is wrong\n"
                   "3  a file could not be read (the others are analysed), or the output not be written",
     VERB_OPTS(trace_opts, TraceOptions),

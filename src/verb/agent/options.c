@@ -16,7 +16,7 @@ const OptSpec agent_opts[] = {
     OPT_ROW("config", OPT_STRING, AgentOptions, config, .flags = OPT_CLI_ONLY, .env = "STOKER_CONFIG",
             .metavar = "FILE", .help = "the configuration file; default: /etc/stoker/stoker.yaml where it exists"),
     OPT_ROW("check-config", OPT_BOOL, AgentOptions, check_config, .flags = OPT_CLI_ONLY,
-            .help = "read the configuration and everything it names, say what is wrong and end"),
+            .help = "read the configuration and all files that it names, report errors and exit"),
     /* doors */
     OPT_ROW("address", OPT_LIST, AgentOptions, listen, .flag = "address", .short_flag = 'a',
             .flags = OPT_CLI_ONLY | OPT_ALIAS, .metavar = "ADDRESS", .help = "the same as --listen"),
@@ -35,14 +35,14 @@ const OptSpec agent_opts[] = {
             .help = "time a client has to send its request"),
     OPT_ROW("web.write_timeout", OPT_DURATION, AgentOptions, write_timeout_ns, .flags = OPT_RESTART,
             .env = "DCGM_EXPORTER_WEB_WRITE_TIMEOUT", .def = "30s", .min = 100 * NS_PER_MS, .max = NS_PER_H,
-            .help = "time a client has to take its answer, and a second more for each 8 KiB of it"),
+            .help = "time in which a client must read its answer, plus a second for each 8 KiB of it"),
     OPT_ROW("web.hosts", OPT_LIST, AgentOptions, hosts, .flags = OPT_RESTART, .env = "STOKER_WEB_HOSTS",
             .def = "*.svc,*.cluster.local", .metavar = "NAMES",
-            .help = "names in a URL by which plain HTTP is answered, beside IP addresses, localhost and the node's own "
-                    "names; '*.example.org' for all below, '*' for any"),
+            .help = "host names accepted over plain HTTP, besides IP addresses, localhost and the node's own names; "
+                    "'*.example.org' for all below it, '*' for any"),
     OPT_ROW("web.max_connections", OPT_UINT, AgentOptions, max_connections, .flags = OPT_RESTART,
             .env = "STOKER_WEB_MAX_CONNECTIONS", .def = "256", .min = 4, .max = 65536,
-            .help = "connections at once; with more one of them gives way, first an idle one"),
+            .help = "most connections at once; one more closes another, an idle one first"),
     OPT_ROW("control", OPT_STRING, AgentOptions, control, .flags = OPT_RESTART, .env = "STOKER_CONTROL",
             .metavar = "FILE", .max = SOCKET_PATH_MAX,
             .help =
@@ -50,28 +50,27 @@ const OptSpec agent_opts[] = {
                 "XDG_RUNTIME_DIR"),
     /* the page */
     OPT_ROW("profile", OPT_ENUM, AgentOptions, profile, .env = "STOKER_PROFILE", .def = "4.8.3",
-            .names = exporter_profile_names, .help = "which dcgm-exporter /metrics looks like"),
-    OPT_ROW("collectors", OPT_STRING, AgentOptions, counters, .short_flag = 'f', .env = "DCGM_EXPORTER_COLLECTORS",
-            .metavar = "FILE",
-            .help =
-                "counters CSV; default: /etc/dcgm-exporter/default-counters.csv where it exists, else the same list "
-                "built in"),
+            .names = exporter_profile_names, .help = "the version of dcgm-exporter whose format /metrics has"),
+    OPT_ROW(
+        "collectors", OPT_STRING, AgentOptions, counters, .short_flag = 'f', .env = "DCGM_EXPORTER_COLLECTORS",
+        .metavar = "FILE",
+        .help =
+            "counters CSV; default: /etc/dcgm-exporter/default-counters.csv if it exists, else the same built-in list"),
     OPT_ROW("configmap_data", OPT_STRING, AgentOptions, configmap, .short_flag = 'm',
             .env = "DCGM_EXPORTER_CONFIGMAP_DATA", .metavar = "NS:NAME",
             .help =
                 "ConfigMap whose key 'metrics' is the counters CSV, from the API server; above --collectors once read"),
     OPT_ROW("strict_counters", OPT_BOOL, AgentOptions, strict_counters, .env = "STOKER_STRICT_COUNTERS",
-            .help = "refuse a counters CSV with a row that is not understood, instead of leaving the row out"),
+            .help = "reject a counters CSV with an invalid row; without: ignore the row"),
     OPT_ROW("devices", OPT_STRING, AgentOptions, devices, .short_flag = 'd', .env = "DCGM_EXPORTER_DEVICES_STR",
             .def = "f", .metavar = "SELECTOR",
             .help =
                 "which devices: f (MIG devices where MIG is on, else GPUs), g[:0,2-4] (GPUs), i[:7] (GPU instances)"),
-    OPT_ROW(
-        "switch_devices", OPT_STRING, AgentOptions, switch_devices, .short_flag = 's',
-        .env = "DCGM_EXPORTER_OTHER_DEVICES_STR", .def = "f", .metavar = "SELECTOR",
-        .help =
-            "which NVLinks have series of their own, where rows are about links: f or i (all), i:1-4, i:0.3 (link 3 of "
-            "GPU 0), g (none)"),
+    OPT_ROW("switch_devices", OPT_STRING, AgentOptions, switch_devices, .short_flag = 's',
+            .env = "DCGM_EXPORTER_OTHER_DEVICES_STR", .def = "f", .metavar = "SELECTOR",
+            .help = "which NVLinks get series of their own, for rows about links: f or i (all), i:1-4, i:0.3 (link 3 "
+                    "of GPU 0), "
+                    "g (none)"),
     OPT_ROW("no_hostname", OPT_BOOL, AgentOptions, no_hostname, .short_flag = 'n', .env = "DCGM_EXPORTER_NO_HOSTNAME",
             .help = "without the label hostname"),
     OPT_ROW("use_old_namespace", OPT_BOOL, AgentOptions, old_namespace, .short_flag = 'o',
@@ -80,10 +79,10 @@ const OptSpec agent_opts[] = {
     OPT_ROW("replace_blanks_in_model_name", OPT_BOOL, AgentOptions, replace_blanks,
             .env = "DCGM_EXPORTER_REPLACE_BLANKS_IN_MODEL_NAME", .help = "'-' for blanks in the label modelName"),
     OPT_ROW("mig_totals", OPT_BOOL, AgentOptions, mig_totals, .env = "STOKER_MIG_TOTALS", .def = "true",
-            .help = "beside the series of MIG devices, sums per GPU that count nothing twice"),
-    OPT_ROW("owner_series", OPT_UINT, AgentOptions, owner_series, .env = "STOKER_OWNER_SERIES", .def = "0", .max = 10000,
-            .metavar = "COUNT",
-            .help = "series of who holds each device (stoker_owner_*), of at most so many owners; 0: none"),
+            .help = "also sums per GPU over its MIG devices, which count nothing twice"),
+    OPT_ROW("owner_series", OPT_UINT, AgentOptions, owner_series, .env = "STOKER_OWNER_SERIES", .def = "0",
+            .max = 10000, .metavar = "COUNT",
+            .help = "series of the owners of each device (stoker_owner_*), for at most so many owners; 0: none"),
     OPT_ROW("xid_count_window_size", OPT_UINT, AgentOptions, xid_window_ms, .short_flag = 'x',
             .env = "DCGM_EXPORTER_XID_COUNT_WINDOW_SIZE", .def = "300000", .min = 1000, .max = NS_PER_DAY / NS_PER_MS,
             .metavar = "MS", .help = "window of DCGM_EXP_XID_ERRORS_COUNT"),
@@ -100,12 +99,12 @@ const OptSpec agent_opts[] = {
             .env = "DCGM_EXPORTER_KUBERNETES", .help = "labels pod, namespace and container from the kubelet"),
     OPT_ROW("kubernetes.gpu_id_type", OPT_ENUM, AgentOptions, gpu_id_type,
             .env = "DCGM_EXPORTER_KUBERNETES_GPU_ID_TYPE", .def = "uid", .names = gpu_id_types,
-            .help = "which ids the device plugin uses; both forms are understood whatever is said here"),
+            .help = "which ids the device plugin uses; no effect: both forms are always understood"),
     OPT_ROW("kubernetes.socket", OPT_STRING, AgentOptions, kubelet_socket, .flag = "pod-resources-kubelet-socket",
             .env = "DCGM_POD_RESOURCES_KUBELET_SOCKET", .def = "/var/lib/kubelet/pod-resources/kubelet.sock", .min = 1,
             .max = SOCKET_PATH_MAX, .metavar = "FILE", .help = "the kubelet's pod-resources socket"),
     OPT_ROW("kubernetes.period", OPT_DURATION, AgentOptions, pods_period_ns, .env = "STOKER_KUBERNETES_PERIOD",
-            .def = "5s", .min = 10 * NS_PER_MS, .max = NS_PER_H, .help = "time between two questions to the kubelet"),
+            .def = "5s", .min = 10 * NS_PER_MS, .max = NS_PER_H, .help = "time between two requests to the kubelet"),
     OPT_ROW("kubernetes.resource_names", OPT_LIST, AgentOptions, resource_names, .flag = "nvidia-resource-names",
             .env = "NVIDIA_RESOURCE_NAMES",
             .help = "resources that are GPUs, besides nvidia.com/gpu and nvidia.com/mig-*"),
@@ -131,33 +130,33 @@ const OptSpec agent_opts[] = {
             .min = 20 * NS_PER_MS, .max = 10 * NS_PER_S,
             .help = "period of power, utilisation, clocks and throttle reasons"),
     OPT_ROW("sample.normal", OPT_DURATION, AgentOptions, normal_ns, .env = "STOKER_SAMPLE_NORMAL", .def = "1s",
-            .min = 100 * NS_PER_MS, .max = NS_PER_MIN, .help = "period of everything that has no other"),
+            .min = 100 * NS_PER_MS, .max = NS_PER_MIN, .help = "period of all other metrics"),
     OPT_ROW("sample.slow", OPT_DURATION, AgentOptions, slow_ns, .env = "STOKER_SAMPLE_SLOW", .def = "10s",
-            .min = NS_PER_S, .max = NS_PER_H,
-            .help = "period of what changes only when something happens: ECC, remapped rows, link errors"),
+            .min = NS_PER_S, .max = NS_PER_H, .help = "period of what rarely changes: ECC, remapped rows, link errors"),
     OPT_ROW("sample.blocking", OPT_DURATION, AgentOptions, blocking_ns, .env = "STOKER_SAMPLE_BLOCKING", .def = "10s",
-            .min = NS_PER_S, .max = NS_PER_H, .help = "period of calls that measure while one waits (PCIe throughput)"),
+            .min = NS_PER_S, .max = NS_PER_H,
+            .help = "period of calls that block while they measure (PCIe throughput)"),
     OPT_ROW("sampler.deadline", OPT_DURATION, AgentOptions, call_ns, .flags = OPT_RESTART,
             .env = "STOKER_SAMPLER_DEADLINE", .def = "500ms", .min = 10 * NS_PER_MS, .max = NS_PER_MIN,
-            .help = "a driver call that takes longer isolates its GPU"),
+            .help = "after a driver call longer than this, its GPU gets a sampler of its own"),
     OPT_ROW("sampler.attach_deadline", OPT_DURATION, AgentOptions, attach_ns, .flags = OPT_RESTART,
             .env = "STOKER_SAMPLER_ATTACH_DEADLINE", .def = "3s", .min = 10 * NS_PER_MS, .max = 10 * NS_PER_MIN,
-            .help = "the same for calls that wake a GPU or the driver up"),
+            .help = "the same for calls that wake up a GPU or the driver"),
     OPT_ROW("sampler.kill_after", OPT_DURATION, AgentOptions, kill_ns, .flags = OPT_RESTART,
             .env = "STOKER_SAMPLER_KILL_AFTER", .def = "5s", .min = 100 * NS_PER_MS, .max = 10 * NS_PER_MIN,
-            .help = "a call that is late by so much is ended with its process"),
+            .help = "a process whose call is late by so much is killed"),
     OPT_ROW("sampler.abandon_after", OPT_DURATION, AgentOptions, abandon_ns, .flags = OPT_RESTART,
             .env = "STOKER_SAMPLER_ABANDON_AFTER", .def = "2s", .min = 100 * NS_PER_MS, .max = 10 * NS_PER_MIN,
             .help = "a process that does not end so long after SIGKILL is abandoned"),
     OPT_ROW("sampler.retry_max", OPT_DURATION, AgentOptions, retry_max_ns, .flags = OPT_RESTART,
             .env = "STOKER_SAMPLER_RETRY_MAX", .def = "60s", .min = NS_PER_S, .max = NS_PER_H,
-            .help = "longest time between two tries of a hung GPU"),
+            .help = "longest time between two attempts to read a hung GPU"),
     OPT_ROW("sampler.rejoin_after", OPT_DURATION, AgentOptions, rejoin_ns, .flags = OPT_RESTART,
             .env = "STOKER_SAMPLER_REJOIN_AFTER", .def = "60s", .min = NS_PER_S, .max = NS_PER_H,
-            .help = "an isolated GPU that works goes back to the others after so long"),
+            .help = "an isolated GPU that works again rejoins the others after so long"),
     OPT_ROW("sampler.probe", OPT_DURATION, AgentOptions, probe_ns, .flags = OPT_RESTART, .env = "STOKER_SAMPLER_PROBE",
             .def = "5m", .min = 0, .max = NS_PER_DAY,
-            .help = "time between two probes, which ask the driver as a new client does; 0: none"),
+            .help = "time between two probes, which open the driver as a new client does; 0: none"),
     OPT_ROW("sampler.socket", OPT_STRING, AgentOptions, sampler_socket, .flags = OPT_RESTART,
             .env = "STOKER_SAMPLER_SOCKET", .metavar = "FILE", .max = SOCKET_PATH_MAX,
             .help = "connect here for a sampler (systemd starts one per connection) instead of starting them"),
@@ -199,13 +198,13 @@ const OptSpec agent_opts[] = {
             "root, else in the user's state folder; none with --root"),
     OPT_ROW("journal.keep", OPT_DURATION, AgentOptions, journal_keep_ns, .flags = OPT_RESTART,
             .env = "STOKER_JOURNAL_KEEP", .def = "90d", .min = 0, .max = 3650 * NS_PER_DAY,
-            .help = "how long what is over is kept; 0: for ever"),
+            .help = "how long cleared incidents and events are kept; 0: for ever"),
     OPT_ROW("journal.max_size", OPT_SIZE, AgentOptions, journal_max_bytes, .flags = OPT_RESTART,
             .env = "STOKER_JOURNAL_MAX_SIZE", .def = "64MiB",
-            .help = "of the file; the oldest that is over goes first; 0: no limit"),
+            .help = "most bytes of the journal; the oldest cleared incidents are deleted first; 0: no limit"),
     OPT_ROW("journal.patience", OPT_DURATION, AgentOptions, journal_patience_ns, .flags = OPT_RESTART,
             .env = "STOKER_JOURNAL_PATIENCE", .def = "2s", .min = 10 * NS_PER_MS, .max = NS_PER_MIN,
-            .help = "how long an alert waits for the disk before it is sent all the same"),
+            .help = "how long an alert waits to be on disk before it is sent anyway"),
     OPT_ROW("ledger.keep", OPT_DURATION, AgentOptions, ledger_keep_ns, .flags = OPT_RESTART,
             .env = "STOKER_LEDGER_KEEP", .def = "400d", .min = 0, .max = 3650 * NS_PER_DAY,
             .help = "how long the journal keeps rows of the ledger, for 'stoker cost'; 0: for ever"),
@@ -217,35 +216,33 @@ const OptSpec agent_opts[] = {
     OPT_ROW("idle", OPT_NODE, AgentOptions, idle, .flags = OPT_CONFIG_ONLY,
             .help = "who may hold a GPU idle for how long (docs/alerts.md)"),
     OPT_ROW("alerts", OPT_NODE, AgentOptions, alerts, .flags = OPT_CONFIG_ONLY,
-            .help = "who is told of incidents, and how (docs/alerts.md)"),
+            .help = "receivers of alerts, and routes to them (docs/alerts.md)"),
     OPT_ROW("maintenance", OPT_NODE, AgentOptions, maintenance, .flags = OPT_CONFIG_ONLY,
             .help = "recurring maintenance windows (docs/alerts.md)"),
     OPT_ROW("external_url", OPT_STRING, AgentOptions, external_url, .flags = OPT_RESTART, .env = "STOKER_EXTERNAL_URL",
-            .metavar = "URL", .help = "where people reach this agent, for links in alerts"),
+            .metavar = "URL", .help = "the agent's address for people, for links in alerts"),
     OPT_ROW("history.series", OPT_UINT, AgentOptions, history_series, .flags = OPT_RESTART,
             .env = "STOKER_HISTORY_SERIES", .def = "2048", .min = 16, .max = 100000,
-            .help = "series of which a day is kept in memory"),
+            .help = "most series in memory, each with a day of history"),
     OPT_ROW("root", OPT_STRING, AgentOptions, root, .flags = OPT_RESTART, .env = "STOKER_ROOT", .metavar = "DIR",
             .help = "read /proc, /sys and the folder of pod logs below DIR instead"),
     OPT_ROW("clock_speed", OPT_DOUBLE, AgentOptions, clock_speed, .flags = OPT_HIDDEN | OPT_CLI_ONLY | OPT_RESTART,
-            .def = "1", .min = 0.001, .max = 100000, .help = "run this agent's clock faster, for tests"),
+            .def = "1", .min = 0.001, .max = 100000, .help = "speed of this agent's clock, for tests"),
     /* log */
     OPT_ROW("log.level", OPT_ENUM, AgentOptions, log_level, .env = "STOKER_LOG_LEVEL", .def = "info",
             .names = log_level_names, .help = "the least important message that is written"),
     OPT_ROW("log.format", OPT_ENUM, AgentOptions, log_format, .flags = OPT_RESTART, .env = "DCGM_EXPORTER_LOG_FORMAT",
             .def = "text", .names = log_format_names,
-            .help = "text or json on stderr, or journal: to journald's socket, in text on stderr where there is none"),
+            .help = "text or json on stderr, or journal: to journald's socket (without one, text on stderr)"),
     OPT_ROW("debug", OPT_BOOL, AgentOptions, debug, .env = "DCGM_EXPORTER_DEBUG",
             .help = "the same as --log-level debug"),
     /* dcgm-exporter's, accepted without effect here; the log says so */
     OPT_ROW("collect_interval", OPT_UINT, AgentOptions, collect_interval_ms, .short_flag = 'c',
             .env = "DCGM_EXPORTER_INTERVAL", .metavar = "MS",
-            .help =
-                "a shorter one than --sample-normal takes its place; a longer one has no effect, numbers would only be "
-                "older"),
+            .help = "replaces --sample-normal if shorter; a longer one has no effect"),
     OPT_ROW("cpu_devices", OPT_STRING, AgentOptions, cpu_devices, .short_flag = 'p',
             .env = "DCGM_EXPORTER_CPU_DEVICES_STR", .metavar = "SELECTOR",
-            .help = "CPUs of Grace; accepted, without effect: node_exporter tells of them"),
+            .help = "CPUs of Grace; accepted, without effect: node_exporter has them"),
     OPT_ROW("remote_hostengine_info", OPT_STRING, AgentOptions, hostengine, .short_flag = 'r', .flags = OPT_RESTART,
             .env = "DCGM_REMOTE_HOSTENGINE_INFO", .metavar = "ADDRESS", .max = SAMPLER_ADDRESS_CAP - 1,
             .help = "with --dcgm the same as --dcgm-address; accepted, without effect otherwise"),
@@ -264,7 +261,7 @@ const OptSpec agent_opts[] = {
     OPT_ROW("dcgm_log_level", OPT_STRING, AgentOptions, dcgm_log_level, .env = "DCGM_EXPORTER_DCGM_LOG_LEVEL",
             .help = "its level; accepted, without effect"),
     OPT_ROW("dump_enabled", OPT_BOOL, AgentOptions, dump, .env = "DCGM_EXPORTER_DUMP_ENABLED",
-            .help = "debug dumps; accepted, without effect: /api/v1/gpus says what is known"),
+            .help = "debug dumps; accepted, without effect: /api/v1/gpus has the data"),
     OPT_ROW("dump_directory", OPT_STRING, AgentOptions, dump_dir, .env = "DCGM_EXPORTER_DUMP_DIRECTORY",
             .metavar = "DIR", .help = "their folder; accepted, without effect"),
     OPT_ROW("dump_retention", OPT_UINT, AgentOptions, dump_retention, .env = "DCGM_EXPORTER_DUMP_RETENTION",
@@ -288,16 +285,16 @@ const size_t agent_opt_count = ARRAY_LEN(agent_opts);
 
 const Verb verb_agent = {
     .name = "agent",
-    .summary = "sample the GPUs and serve what is seen",
+    .summary = "run the agent: sample the GPUs and serve metrics, health and incidents",
     .usage = "[OPTION...]",
     .description =
-        "Samples every GPU of this node and serves the result: /metrics for Prometheus, named and labelled as "
-        "dcgm-exporter does it, JSON below /api/v1/, health at /healthz, and 'stoker status'. The driver is only ever "
-        "called in child processes, so that one that hangs costs one GPU's numbers and nothing else.\n\n"
-        "Options come from the command line, then from the environment, then from the configuration file, whose keys "
-        "stand in brackets below; the file and what it names are read again when they change and on "
+        "Samples every GPU of this node and serves the result: /metrics for Prometheus, with the names and labels of "
+        "dcgm-exporter, JSON below /api/v1/, health at /healthz, and 'stoker status'. Only child processes call the "
+        "driver: if a call hangs, the numbers of one GPU are missing and nothing else.\n\n"
+        "The command line overrides the environment, which overrides the configuration file. The keys of the file "
+        "stand in brackets below. The file, and the files that it names, are read again when they change and on "
         "SIGHUP; in a terminal SIGHUP ends the agent.\n\n"
-        "dcgm-exporter's options and variables are understood, in its own spelling too.",
+        "The options and variables of dcgm-exporter are accepted too.",
     .examples = "stoker agent                                   # serve on port 9400\n"
                 "stoker agent --listen 127.0.0.1:9400 -f counters.csv\n"
                 "stoker agent --check-config --config /etc/stoker/stoker.yaml\n"
