@@ -15,6 +15,8 @@
 #define TICK_MAX_NS (10 * NS_PER_S) /* longer is a gap: the machine slept, or we were stopped */
 #define TAIL_MAX_NS (3 * NS_PER_S)  /* a counter that was not read for longer says nothing of the end */
 
+static const double worth_advice = 0.1; /* a cause of a smaller share of the time gets no advice */
+
 const WordRow usage_throttles[] = {USAGE_THROTTLE_TABLE(WORD_ROW)};
 const WordRow usage_means[] = {USAGE_MEAN_TABLE(WORD_ROW)};
 const WordRow usage_energies[] = {USAGE_ENERGY_TABLE(WORD_ROW)};
@@ -562,6 +564,17 @@ size_t usage_verdicts(const UsageDevice *device, UsageVerdict out[USAGE_VERDICTS
         }
     qsort(out, count, sizeof out[0], compare_verdicts);
     return count;
+}
+
+const char *usage_advice(const UsageDevice *device)
+{
+    UsageVerdict verdicts[USAGE_VERDICTS_MAX];
+    const size_t count = usage_verdicts(device, verdicts);
+
+    for (size_t i = 0; i < count && verdicts[i].seconds / device->held_s >= worth_advice; i++)
+        if (verdicts[i].confidence > WHY_LOW && why_causes[verdicts[i].cause].advice[0])
+            return why_causes[verdicts[i].cause].advice;
+    return "";
 }
 
 double usage_device_cost(const UsageDevice *device, PriceTag *ret_tag)

@@ -179,6 +179,9 @@ double usage_own_mean(const UsageDevice *device, UsageMean mean);
 Attribution usage_attribution(const UsageDevice *device);
 /* What took its time while held, the longest first. Returns how many. */
 size_t usage_verdicts(const UsageDevice *device, UsageVerdict out[USAGE_VERDICTS_MAX]);
+/* What to change, of the cause that took the most time and has advice; "" where none took a tenth of its time or is
+ * sure enough. */
+const char *usage_advice(const UsageDevice *device);
 /* The group's part of the device's time, at its price; NaN: it has none. ret_tag may be NULL. */
 double usage_device_cost(const UsageDevice *device, PriceTag *ret_tag);
 /* Of all devices that have a price, and its currency; NaN: none has one, or they have several currencies. */

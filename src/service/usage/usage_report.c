@@ -14,7 +14,6 @@
 
 static const double wh_joules = 3600, kwh_joules = 3.6e6;
 static const double worth_saying = 0.005; /* a smaller share of the time is not in the text */
-static const double worth_advice = 0.1;   /* nor is advice for a smaller one */
 enum { TEXT_INDENT = 13, TEXT_WIDTH = 100 };
 
 static bool is_used(const UsageDevice *d)
@@ -153,7 +152,7 @@ static void add_verdicts(const UsageDevice *d, Str *out)
 {
     UsageVerdict verdicts[USAGE_VERDICTS_MAX];
     const size_t count = usage_verdicts(d, verdicts);
-    const char *advice = "";
+    const char *advice = usage_advice(d);
 
     for (size_t i = 0; i < count; i++) {
         const struct WhyRow *row = &why_causes[verdicts[i].cause];
@@ -161,8 +160,6 @@ static void add_verdicts(const UsageDevice *d, Str *out)
 
         if (share < worth_saying)
             break;
-        if (!advice[0] && share >= worth_advice && verdicts[i].confidence > WHY_LOW)
-            advice = row->advice;
         add_line(out, i ? "" : "verdict");
         str_addf(out, "%s: %.0f %%", row->title, 100 * share);
         if (verdicts[i].confidence < WHY_HIGH && verdicts[i].cause != WHY_UNKNOWN)
