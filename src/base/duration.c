@@ -3,6 +3,7 @@
 #include "base/duration.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -92,4 +93,12 @@ size_t duration_format(char out[DURATION_TEXT_MAX], uint64_t ns)
         ns %= units[i].ns;
     }
     return len;
+}
+
+const char *duration_format_s(char out[DURATION_TEXT_MAX], double seconds)
+{
+    static const double most = 1e10; /* 317 years: within uint64_t as nanoseconds */
+
+    duration_format(out, (uint64_t)llround(fmin(fmax(seconds, 0), most)) * NS_PER_S);
+    return out;
 }

@@ -26,3 +26,6 @@ int duration_parse(const char *text, uint64_t *ret_ns, Err *err);
 /* Writes the shortest text that duration_parse reads back as the same value ("0s" for 0), never with weeks or years
  * unless the duration is a whole number of them. Returns the length. */
 size_t duration_format(char out[DURATION_TEXT_MAX], uint64_t ns);
+
+/* The same of whole seconds, rounded, into `out`, which it returns. Less than 0 and NaN are "0s". */
+const char *duration_format_s(char out[DURATION_TEXT_MAX], double seconds);

@@ -122,6 +122,44 @@ void job_add_name(const JobReport *r, Str *out)
         str_addf(out, "%.12s", r->owner.container);
 }
 
+void job_add_device(const UsageDevice *d, Str *out)
+{
+    if (d->gpu_index != DEVICE_NO_NUMBER)
+        str_addf(out, "GPU %" PRIu32, d->gpu_index);
+    else
+        str_add(out, "GPU");
+    if (d->device.kind == DEVICE_COMPUTE_INSTANCE)
+        str_addf(out, " instance %" PRIu32 "/%" PRIu32, d->device.gpu_instance, d->device.compute_instance);
+}
+
+void job_add_cost(const JobReport *r, double share, Str *out)
+{
+    if (r->priced_s > 0 && r->currency[0] && r->currency[0] != '?')
+        str_addf(out, ", %.2f %s", r->cost * share, r->currency);
+}
+
+double job_sum_causes(const JobReport *r, size_t from, size_t to, double causes[WHY_END])
+{
+    double held = 0;
+
+    memset(causes, 0, WHY_END * sizeof *causes);
+    for (size_t i = from; i < to && i < JOB_SLICES; i++) {
+        held += (double)r->slices[i].held;
+        for (size_t w = 0; w < WHY_END; w++)
+            causes[w] += (double)r->slices[i].why[w];
+    }
+    return held;
+}
+
+size_t job_find_most(const double causes[WHY_END])
+{
+    size_t most = 0;
+
+    for (size_t w = 1; w < WHY_END; w++)
+        most = causes[w] > causes[most] ? w : most;
+    return most;
+}
+
 bool job_is_named(const JobReport *r, const char *name)
 {
     const size_t len = strlen(name);

@@ -107,6 +107,23 @@ double job_mean(const JobReport *report, UsageMean mean);
 bool job_is_named(const JobReport *report, const char *name);
 /* "4711", "serving/chat-0", the first 12 digits of a container. */
 void job_add_name(const JobReport *report, Str *out);
+/* "GPU 3", "GPU 3 instance 1/0". */
+void job_add_device(const UsageDevice *device, Str *out);
+/* ", 1.25 EUR": this share of its cost; nothing where it has none or is in several currencies. */
+void job_add_cost(const JobReport *report, double share, Str *out);
+/* Device seconds of each verdict in the slices [from, to). Returns the device seconds that it held there. */
+double job_sum_causes(const JobReport *report, size_t from, size_t to, double causes[WHY_END]);
+/* The verdict with the most seconds. */
+size_t job_find_most(const double causes[WHY_END]);
+
+/* --- job_notes.c: what a report's numbers advise ------------------------------------------------------------------ */
+
+/* A sentence or two each; the first matters most. */
+typedef struct JobNotes {
+    size_t count;
+    char at[12][512];
+} JobNotes;
+void job_find_notes(const JobReport *report, JobNotes *ret);
 
 /* --- those that run ----------------------------------------------------------------------------------------------- */
 

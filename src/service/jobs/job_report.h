@@ -3,8 +3,7 @@
 
 /*
  * Job reports (engine/jobs) for people and programs: JSON, in which the journal keeps them too and from which they are
- * read again, text, one line for a workload manager, a page. Pure; nothing is decided here but which notes a report's
- * numbers support. One thread.
+ * read again, text, one line for a workload manager, a page. Pure; decides nothing. One thread.
  */
 
 #include "base/err.h"
@@ -13,13 +12,6 @@
 
 typedef VEC(JobReport) JobReports;
 void job_reports_done(JobReports *reports); /* accepts a zeroed one */
-
-/* The advice that a report's numbers support, a sentence or two each; the first matters most. */
-typedef struct JobNotes {
-    size_t count;
-    char at[12][512];
-} JobNotes;
-void job_find_notes(const JobReport *report, JobNotes *ret);
 
 /* {"version":1,"id":...}; docs/jobs.schema.json describes it. */
 void job_json(const JobReport *report, Str *out);

@@ -3,7 +3,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -14,19 +13,12 @@
 #include "base/number.h"
 #include "service/status/status.h"
 
-enum { BAR_WIDTH = 40, NAME_WIDTH = 28, WORK_MIN_S = 60, ROWS_MAX = 16, WIDTH_MIN = 40 };
+enum { BAR_WIDTH = 40, NAME_WIDTH = 28, ROWS_MAX = 16, WIDTH_MIN = 40 };
 
-static const double unused_share = 0.01, worth_advice = 0.2, worth_saying = 0.05, small_memory = 0.25,
-                    full_memory = 0.95, short_of_limit = 0.1;
-static const double unseen_worth_s = 5, seconds_max = 1e10;
+/* A smaller share of the time has no cause in the text. */
+static const double least_shown = 0.05;
 
 typedef char DurationText[DURATION_TEXT_MAX];
-
-static const char *format_seconds(DurationText text, double seconds)
-{
-    duration_format(text, (uint64_t)llround(fmin(fmax(seconds, 0), seconds_max)) * NS_PER_S);
-    return text;
-}
 
 /* "2026-11-23 17:15:02" */
 static const char *format_time(char text[CLOCK_TEXT_MAX], uint64_t real_ns)
@@ -37,62 +29,7 @@ static const char *format_time(char text[CLOCK_TEXT_MAX], uint64_t real_ns)
     return text;
 }
 
-/* How long its first process ran before it was seen. */
-static double find_before_s(const JobReport *r)
-{
-    return r->process_real_ns && r->seen_real_ns > r->process_real_ns
-               ? (double)(r->seen_real_ns - r->process_real_ns) / NS_PER_S
-               : 0;
-}
-
-/* The group's part in the multiprocessors' work; NaN: not known. */
-static double find_work(const UsageDevice *d)
-{
-    const double sm = usage_own_mean(d, USAGE_SM);
-
-    return isfinite(sm) ? sm : usage_own_mean(d, USAGE_UTIL);
-}
-
-static void add_device_name(const UsageDevice *d, Str *out)
-{
-    if (d->gpu_index != DEVICE_NO_NUMBER)
-        str_addf(out, "GPU %" PRIu32, d->gpu_index);
-    else
-        str_add(out, "GPU");
-    if (d->device.kind == DEVICE_COMPUTE_INSTANCE)
-        str_addf(out, " instance %" PRIu32 "/%" PRIu32, d->device.gpu_instance, d->device.compute_instance);
-}
-
-static void add_cost(const JobReport *r, double share, Str *out)
-{
-    if (r->priced_s > 0 && r->currency[0] && r->currency[0] != '?')
-        str_addf(out, ", %.2f %s", r->cost * share, r->currency);
-}
-
 /* --- verdicts ----------------------------------------------------------------------------------------------------- */
-
-/* Seconds of each verdict in slices [from, to), and all of them. */
-static double sum_causes(const JobReport *r, size_t from, size_t to, double causes[WHY_END])
-{
-    double held = 0;
-
-    memset(causes, 0, WHY_END * sizeof *causes);
-    for (size_t i = from; i < to && i < JOB_SLICES; i++) {
-        held += (double)r->slices[i].held;
-        for (size_t w = 0; w < WHY_END; w++)
-            causes[w] += (double)r->slices[i].why[w];
-    }
-    return held;
-}
-
-static size_t find_most(const double causes[WHY_END])
-{
-    size_t most = 0;
-
-    for (size_t w = 1; w < WHY_END; w++)
-        most = causes[w] > causes[most] ? w : most;
-    return most;
-}
 
 /* "starved: waits for its input 61 %, computing on tensor cores 39 %" */
 static void add_causes(const double causes[WHY_END], double held, Str *out)
@@ -101,185 +38,8 @@ static void add_causes(const double causes[WHY_END], double held, Str *out)
     const char *comma = "";
 
     memcpy(left, causes, sizeof left);
-    for (size_t most; left[most = find_most(left)] > worth_saying * held; left[most] = 0, comma = ", ")
+    for (size_t most; left[most = job_find_most(left)] > least_shown * held; left[most] = 0, comma = ", ")
         str_addf(out, "%s%s %.0f %%", comma, why_causes[most].title, 100 * left[most] / held);
-}
-
-/* --- notes -------------------------------------------------------------------------------------------------------- */
-
-static void add_note(JobNotes *notes, const char *fmt, ...) PRINTF_LIKE(2, 3);
-static void add_note(JobNotes *notes, const char *fmt, ...)
-{
-    va_list args;
-    Str text;
-
-    if (notes->count == sizeof notes->at / sizeof notes->at[0])
-        return;
-    str_init_room(&text, notes->at[notes->count], sizeof notes->at[0]);
-    va_start(args, fmt);
-    str_addv(&text, fmt, args);
-    va_end(args);
-    notes->count += text.len > 0;
-}
-
-static void note_what_is_missing(const JobReport *r, JobNotes *notes)
-{
-    const double before_s = find_before_s(r);
-    double gap_s = 0;
-    DurationText text;
-
-    for (size_t i = 0; i < r->devices.len; i++)
-        gap_s += r->devices.at[i].gap_s;
-    if (before_s > WORK_MIN_S)
-        add_note(notes, "Its first process ran %s before it was seen: that time is in no number here.",
-                 format_seconds(text, before_s));
-    if (r->unseen_s > unseen_worth_s)
-        add_note(notes, "For %s of it nothing was seen, as no agent ran: that time is in no mean and no sum here.",
-                 format_seconds(text, r->unseen_s));
-    if (r->ending == JOB_MISSED)
-        add_note(notes, "It ended while no agent ran: the end given here is the last time that it was seen.");
-    if (gap_s > unseen_worth_s)
-        add_note(notes, "For %s of GPU time the driver gave no readings.", format_seconds(text, gap_s));
-    if (r->devices_lost)
-        add_note(notes, "It held more GPUs or instances than are counted.");
-}
-
-static void note_unused(const JobReport *r, JobNotes *notes)
-{
-    size_t unused = 0;
-    bool opened = false; /* a process of it was on one of them */
-    CLEANUP(str_done) Str names = str_limited(128);
-
-    for (size_t i = 0; i < r->devices.len; i++) {
-        const UsageDevice *d = &r->devices.at[i];
-
-        if (d->held_s < WORK_MIN_S || !(find_work(d) < unused_share))
-            continue;
-        str_add(&names, unused++ > 0 ? ", " : "");
-        add_device_name(d, &names);
-        opened |= d->processes > 0;
-    }
-    if (unused > 0)
-        add_note(notes, "%s %s never used (%s below 1 %%): %s.", names.text, unused > 1 ? "were" : "was",
-                 isfinite(job_mean(r, USAGE_SM)) ? "SM active" : "utilisation",
-                 unused < r->devices.len ? "ask for fewer GPUs, or let the program use all of them"
-                 : opened                ? "its program has memory there and computed nothing"
-                                         : "this work needs no GPU, or did not find it");
-}
-
-static void note_causes(const JobReport *r, JobNotes *notes)
-{
-    double causes[WHY_END];
-    const double held = sum_causes(r, 0, JOB_SLICES, causes);
-    size_t most = find_most(causes);
-
-    while (held >= WORK_MIN_S && causes[most] >= worth_advice * held) {
-        const double share = causes[most] / held;
-        char cost[48] = "";
-        Str money;
-
-        str_init_room(&money, cost, sizeof cost);
-        if (most == WHY_IDLE_HELD) {
-            str_addf(&money, " (%.2f GPU hours", share * r->gpu_hours);
-            add_cost(r, share, &money);
-            str_add(&money, ")");
-        }
-        if (why_causes[most].advice[0])
-            add_note(notes, "%.0f %% of its GPU time%s: %s. %s", 100 * share, cost, why_causes[most].title,
-                     why_causes[most].advice);
-        causes[most] = 0;
-        most = find_most(causes);
-    }
-}
-
-static void note_memory(const JobReport *r, JobNotes *notes)
-{
-    double most = NAN, bytes = NAN, total = NAN;
-    char used[HUMAN_MAX], all[HUMAN_MAX];
-
-    for (size_t i = 0; i < r->devices.len; i++) {
-        const UsageDevice *d = &r->devices.at[i];
-        const double share = d->memory_peak_bytes / d->memory_total_bytes;
-
-        if (d->held_s < WORK_MIN_S || !isfinite(share) || share <= most)
-            continue;
-        most = share;
-        bytes = d->memory_peak_bytes;
-        total = d->memory_total_bytes;
-    }
-    if (most < small_memory && job_mean(r, USAGE_SM) < 0.5)
-        add_note(notes,
-                 "It used at most %s of %s of a GPU's memory and half of its multiprocessors or less: a smaller "
-                 "GPU or a MIG instance would do.",
-                 human_bytes(used, bytes), human_bytes(all, total));
-    if (most > full_memory)
-        add_note(notes, "It used up to %s of %s of a GPU's memory: a little more and it fails.",
-                 human_bytes(used, bytes), human_bytes(all, total));
-}
-
-static void note_balance(const JobReport *r, JobNotes *notes)
-{
-    const UsageDevice *least = NULL, *most = NULL;
-    char names[2][64];
-
-    for (size_t i = 0; i < r->devices.len; i++) {
-        const UsageDevice *d = &r->devices.at[i];
-
-        if (d->held_s < WORK_MIN_S || !(find_work(d) >= unused_share))
-            continue;
-        least = !least || find_work(d) < find_work(least) ? d : least;
-        most = !most || find_work(d) > find_work(most) ? d : most;
-    }
-    if (!least || find_work(most) < worth_advice || find_work(least) > find_work(most) / 2)
-        return;
-    for (int i = 0; i < 2; i++) {
-        Str name;
-
-        str_init_room(&name, names[i], sizeof names[i]);
-        add_device_name(i ? most : least, &name);
-    }
-    add_note(notes,
-             "Its GPUs worked unevenly: %s %.0f %%, %s %.0f %%. Divide the work evenly, or find what delays the "
-             "one ('stoker why').",
-             names[0], 100 * find_work(least), names[1], 100 * find_work(most));
-}
-
-static void note_throttling(const JobReport *r, JobNotes *notes)
-{
-    double throttled = 0, held = 0;
-
-    for (size_t i = 0; i < r->devices.len; i++)
-        if (r->devices.at[i].throttle_known) {
-            throttled += r->devices.at[i].throttled_s;
-            held += r->devices.at[i].held_s;
-        }
-    if (held > 0 && throttled / held >= worth_saying)
-        add_note(notes,
-                 "For %.0f %% of the time heat or a power brake held the clocks down: no setting of the program "
-                 "helps, tell the node's administrator.",
-                 100 * throttled / held);
-}
-
-static void note_limit(const JobReport *r, JobNotes *notes)
-{
-    const double ran_s = find_before_s(r) + r->elapsed_s;
-    DurationText ran, limit;
-
-    if (r->ending == JOB_LEFT && r->info.limit_s > 0 && ran_s < short_of_limit * (double)r->info.limit_s)
-        add_note(notes, "It ran %s of its time limit of %s: a job with a shorter limit can start sooner.",
-                 format_seconds(ran, ran_s), format_seconds(limit, (double)r->info.limit_s));
-}
-
-void job_find_notes(const JobReport *r, JobNotes *ret)
-{
-    memset(ret, 0, sizeof *ret);
-    note_unused(r, ret);
-    note_causes(r, ret);
-    note_memory(r, ret);
-    note_balance(r, ret);
-    note_throttling(r, ret);
-    note_limit(r, ret);
-    note_what_is_missing(r, ret);
 }
 
 /* --- the list ----------------------------------------------------------------------------------------------------- */
@@ -298,20 +58,20 @@ static void add_row(const JobReport *r, const JobStyle *style, Str *out)
     char age[HUMAN_MAX];
     DurationText lasted;
     double causes[WHY_END];
-    const double held = sum_causes(r, 0, JOB_SLICES, causes);
+    const double held = job_sum_causes(r, 0, JOB_SLICES, causes);
     const double work = isfinite(job_mean(r, USAGE_SM)) ? job_mean(r, USAGE_SM) : job_mean(r, USAGE_UTIL);
 
     job_add_name(r, &name);
     str_addf(out, "%-12s  %-9s %-*.*s %-10.10s %4zu", r->id, job_kinds[r->kind].key, NAME_WIDTH, NAME_WIDTH, name.text,
              r->owner.user[0] ? r->owner.user : "-", r->devices.len);
     add_percent(work, out);
-    str_addf(out, " %8.2f %8s  %s", r->gpu_hours, format_seconds(lasted, r->elapsed_s),
+    str_addf(out, " %8.2f %8s  %s", r->gpu_hours, duration_format_s(lasted, r->elapsed_s),
              r->ending == JOB_RUNS ? "runs" : "ended ");
     if (r->ending != JOB_RUNS)
         str_addf(out, "%s ago",
                  human_age(age, style->real_ns > r->last_real_ns ? style->real_ns - r->last_real_ns : 0));
     if (held > 0)
-        str_addf(out, ", %s", why_causes[find_most(causes)].key);
+        str_addf(out, ", %s", why_causes[job_find_most(causes)].key);
     str_addc(out, '\n');
 }
 
@@ -339,7 +99,7 @@ static void add_host(const JobHost *host, Str *out)
         return;
     str_add(out, "  host      ");
     if (isfinite(host->cpu_s))
-        str_addf(out, "CPU time %s", format_seconds(used, host->cpu_s));
+        str_addf(out, "CPU time %s", duration_format_s(used, host->cpu_s));
     if (isfinite(host->cpu_s) && isfinite(host->cpus))
         str_addf(out, " on %.0f processors", host->cpus);
     if (isfinite(host->memory_peak_bytes))
@@ -372,11 +132,11 @@ static void add_head(const JobReport *r, Str *out)
     if (r->info.nodes > 1)
         str_addf(out, "  nodes     %" PRIu32 "; this is what the GPUs of one did\n", r->info.nodes);
     str_addf(out, "  time      %s to %s UTC, %s\n", format_time(from, r->seen_real_ns),
-             format_time(until, r->last_real_ns), format_seconds(lasted, r->elapsed_s));
+             format_time(until, r->last_real_ns), duration_format_s(lasted, r->elapsed_s));
     str_addf(out, "  GPUs      %zu, %.2f GPU hours", r->devices.len, r->gpu_hours);
     if (isfinite(job_energy_j(r)))
         str_addf(out, ", %.3f kWh", job_energy_j(r) / 3.6e6);
-    add_cost(r, 1, out);
+    job_add_cost(r, 1, out);
     str_addc(out, '\n');
     add_host(&r->host, out);
 }
@@ -423,9 +183,9 @@ static void add_device(const UsageDevice *d, Str *out)
     DurationText held;
 
     str_add(out, "  ");
-    add_device_name(d, out);
+    job_add_device(d, out);
     str_addf(out, " %s: held %s, %s %.0f %%\n   ", d->profile[0] ? d->profile : status_model(&d->device),
-             format_seconds(held, d->held_s), attributions[usage_attribution(d)].key,
+             duration_format_s(held, d->held_s), attributions[usage_attribution(d)].key,
              d->held_s > 0 ? 100 * d->share_s / d->held_s : 0);
     str_add(out, " SM active");
     add_percent(usage_own_mean(d, USAGE_SM), out);
@@ -453,22 +213,22 @@ static void add_times(const JobReport *r, Str *out)
     for (uint32_t from = 0, to; from < count && rows < ROWS_MAX; from = to, rows++) {
         DurationText begin, end;
 
-        sum_causes(r, from, from + 1, causes);
-        const size_t first = find_most(causes);
+        job_sum_causes(r, from, from + 1, causes);
+        const size_t first = job_find_most(causes);
         for (to = from + 1; to < count && rows + 1 < ROWS_MAX; to++) {
-            sum_causes(r, to, to + 1, causes);
-            if (find_most(causes) != first)
+            job_sum_causes(r, to, to + 1, causes);
+            if (job_find_most(causes) != first)
                 break;
         }
         to = rows + 1 == ROWS_MAX ? count : to;
-        held = sum_causes(r, from, to, causes);
+        held = job_sum_causes(r, from, to, causes);
         work = known = 0;
         for (uint32_t i = from; i < to; i++) {
             work += (double)r->slices[i].busy;
             known += (double)r->slices[i].known;
         }
-        str_addf(out, "  %8s to %-8s", format_seconds(begin, from * r->slice_s),
-                 format_seconds(end, fmin(to * r->slice_s, r->elapsed_s)));
+        str_addf(out, "  %8s to %-8s", duration_format_s(begin, from * r->slice_s),
+                 duration_format_s(end, fmin(to * r->slice_s, r->elapsed_s)));
         if (held > 0) {
             if (known > 0)
                 str_addf(out, " work %3.0f %%  ", 100 * work / known);
@@ -525,10 +285,10 @@ void job_line(const JobReport *r, Str *out)
 {
     const double sm = job_mean(r, USAGE_SM), util = job_mean(r, USAGE_UTIL), memory = find_memory_share(r);
     double causes[WHY_END];
-    const double held = sum_causes(r, 0, JOB_SLICES, causes);
+    const double held = job_sum_causes(r, 0, JOB_SLICES, causes);
     DurationText lasted;
 
-    str_addf(out, "stoker: gpus=%zu time=%s gpu_hours=%.2f", r->devices.len, format_seconds(lasted, r->elapsed_s),
+    str_addf(out, "stoker: gpus=%zu time=%s gpu_hours=%.2f", r->devices.len, duration_format_s(lasted, r->elapsed_s),
              r->gpu_hours);
     if (isfinite(sm))
         str_addf(out, " sm_active=%.0f%%", 100 * sm);
@@ -543,9 +303,9 @@ void job_line(const JobReport *r, Str *out)
     if (r->problems.len > 0)
         str_addf(out, " incidents=%zu", r->problems.len);
     for (size_t n = 0; held > 0 && n < 3; n++) {
-        const size_t most = find_most(causes);
+        const size_t most = job_find_most(causes);
 
-        if (causes[most] < worth_saying * held)
+        if (causes[most] < least_shown * held)
             break;
         str_addf(out, " %s=%.0f%%", why_causes[most].key, 100 * causes[most] / held);
         causes[most] = 0;

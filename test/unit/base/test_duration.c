@@ -3,6 +3,7 @@
 #include "base/duration.h"
 
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -97,12 +98,24 @@ static void test_format(void **state)
     }
 }
 
+static void test_seconds(void **state)
+{
+    char text[DURATION_TEXT_MAX];
+
+    (void)state;
+    assert_string_equal(duration_format_s(text, 89.5), "1m30s");
+    assert_string_equal(duration_format_s(text, -3), "0s");
+    assert_string_equal(duration_format_s(text, NAN), "0s");
+    assert_ptr_equal(duration_format_s(text, INFINITY), text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_parse),
         cmocka_unit_test(test_refuses),
         cmocka_unit_test(test_format),
+        cmocka_unit_test(test_seconds),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
