@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A growable array of any type: a struct with `at`, `len` and `cap`, and the few things done with it. A zeroed one is
  * empty. The owner embeds it and calls vec_done. Growing moves the elements: keep indices, not pointers.
- * One thread at a time.
+ * Built with AddressSanitizer, the room that was not yet used or reserved is poisoned. One thread at a time.
  *
  *     typedef VEC(int) IntVec;
  *     IntVec ids = {0};
@@ -15,6 +15,8 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/redzone.h"
 
 #define VEC(type)                                                                                                      \
     struct {                                                                                                           \
@@ -41,7 +43,7 @@
 #define vec_sort(vec, compare) ((vec)->len > 1 ? qsort((vec)->at, (vec)->len, sizeof(*(vec)->at), (compare)) : (void)0)
 
 /* Length 0, memory kept. */
-#define vec_clear(vec) ((void)((vec)->len = 0))
+#define vec_clear(vec) (redzone_close((vec)->at, (vec)->cap * sizeof(*(vec)->at)), (void)((vec)->len = 0))
 
 /* Frees the array (not what its elements own); the vector is empty again. */
 #define vec_done(vec) (free((vec)->at), (vec)->at = NULL, (void)((vec)->len = (vec)->cap = 0))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Covers src/base/vec.c. */
 #include "base/vec.h"
+#include "base/redzone.h"
 
 #include <string.h>
 #include <setjmp.h>
@@ -74,12 +75,37 @@ static void test_remove_closes_the_gap(void **state)
     vec_done(&ints);
 }
 
+/* Under AddressSanitizer the room behind the last element is poisoned; without it nothing is. */
+static void test_unused_room_is_closed(void **state)
+{
+    const int checked = REDZONE_BYTES > 0;
+    Rows rows = {0};
+
+    (void)state;
+    for (int i = 1; i < 6; i++) {
+        vec_push(&rows, (Row){.id = i});
+        assert_false(redzone_hit(&rows.at[i - 1].value));
+        assert_int_equal(redzone_hit(&rows.at[i]), checked);
+    }
+    vec_reserve(&rows, 7);
+    assert_false(redzone_hit(&rows.at[5]));
+    assert_false(redzone_hit(&rows.at[6].value));
+    assert_int_equal(redzone_hit(&rows.at[7]), checked);
+    vec_clear(&rows);
+    assert_int_equal(redzone_hit(&rows.at[0]), checked);
+    vec_reserve(&rows, 20);
+    assert_false(redzone_hit(&rows.at[19].value));
+    assert_int_equal(redzone_hit(&rows.at[20]), checked);
+    vec_done(&rows);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_push_keeps_order),
         cmocka_unit_test(test_add_is_zeroed),
         cmocka_unit_test(test_remove_closes_the_gap),
+        cmocka_unit_test(test_unused_room_is_closed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
