@@ -4,15 +4,21 @@
 
 usage: tools/mutants.py [--minutes N] [--count N] [--seed N] [--only PATH...]
 
-Works in a copy of the tree below build-mutants, so that the tree stays as it is: of all files that git does not ignore. A change is drawn from the
-operators below, evenly over the lines of src/engine and src/service, and is tried with the C tests that link the changed
-object, those of few objects before those of many. Those that no C test notices are then tried with these tests under ASan
-and UBSan, as CI runs them, and with the suites of their folder (the table of test/order.py): with the C tests of
-test/scenario, which link nearly everything, and the Python tests. A change that does not compile is drawn again.
---only takes folders, files, and what an earlier run printed ("src/engine/trace/gaps.c:20: less"), to try a change again.
+Works in a copy of the tree below build-mutants, so that the tree stays as it is: of all files that git does not ignore. The copy is built
+without optimisation and with AddressSanitizer, as CI runs the C tests too. A change is drawn from the operators below, evenly over
+all places of src/engine and src/service where one of them fits, and is tried
+
+1. with the C tests that link the changed object: those named after its folder first, then those of few objects before those of many;
+2. where none of these notices it, with those C tests that computed for long when they last ran (more than LONG_S), and with the suites
+   of its folder (the table of test/order.py) and its own: the C tests of test/scenario, which link nearly everything, and the Python
+   tests, those named after the changed file or its folder first. The Python tests have SUITES_S seconds for a change; one that they do
+   not notice by then counts as missed.
+
+A change that does not compile is drawn again. What cannot be noticed by construction is not drawn (is_equivalent). --only takes folders, files,
+and what an earlier run printed ("src/engine/trace/gaps.c:20: less"), to try a change again.
 
 A test counts where it fails twice with the change and passes without. One that did not end in time counts so too, and is told
-apart ("does not end"). Stops after --minutes; a change that the suites had no time for is called open, and counts as not noticed.
+apart ("does not end"). Stops after --minutes; a change that stage 2 had no time for is called open, and counts as not noticed.
 What a test left running is ended before the next one begins, and when the tool ends."""
 import argparse
 import collections
@@ -36,14 +42,17 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "test"))
 import order  # noqa: E402  which Python tests belong to which folder
 WORK = ROOT / "build-mutants"
+TIMES, LONG_S = WORK / "times.json", 2
 FLOORS = ("src/engine", "src/service")
 # A mutant may loop, wait or allocate without end. What a test may compute and how long it may take: at most, and in multiples of what it
 # took before. Generous, so that a busy machine is not taken for a catch.
-TEST_CPU_S, TEST_CPU_TIMES, TEST_WALL_S, TEST_WALL_TIMES, PYTEST_WALL_S, TEST_DATA = 60, 5, 300, 20, 1800, 4 << 30
-BATCH = 4  # tests that are linked at once
-SANITIZERS = ("-Db_sanitize=address,undefined", "-Db_lundef=false", "-Doptimization=1", "-Dc_args=-g1")
+TEST_CPU_S, TEST_CPU_TIMES, TEST_WALL_S, TEST_WALL_TIMES, SUITES_S = 60, 5, 300, 20, 240
+NO_PROGRAMS = ("test/bench/bench", "test/record", "test/real")
+BATCH = 4  # tests that are linked and run at once
+SETUP = ("--buildtype=debug", "-Dc_args=-g0", "-Db_sanitize=address", "-Db_lundef=false")  # what compiles and links in the least time
 OPEN = None  # no time to find out
 PR_SET_CHILD_SUBREAPER = 36
+ASAN_OPTIONS = "hard_rss_limit_mb=4096:allocator_may_return_null=1"  # a change may allocate without end
 PASSED, FAILED, STUCK = "passed", "failed", "does not end"  # what came of a test; the last had to be ended
 # Pytest's line about a test, whose parameters may have spaces in them.
 FAILED_LINE = re.compile(r"^(?:FAILED|ERROR) ([^\s\[]+(?:\[.*?\])?)(?= - |$)", re.M)
@@ -62,6 +71,29 @@ OPERATORS = [  # (name, pattern, replacement)
 ]
 
 
+OPERAND = r"[\w.>\[\]-]+(?:\([^()]*\))?"
+# At equality both sides of a maximum, a minimum or a difference that stops at 0 are the same.
+CHOICE = re.compile(rf"({OPERAND})(?P<sign> [<>]=? )({OPERAND}) \? ({OPERAND}(?: - {OPERAND})?) : ({OPERAND})")
+LIMIT = re.compile(rf"if \(({OPERAND})(?P<sign> [<>]=? )({OPERAND})\)\n +({OPERAND}) = ({OPERAND});\n")
+
+
+def is_equivalent(name, code, at):
+    """Whether a change at this place cannot be noticed, whatever is tested: of an assertion, which states what no user can reach; of va_end,
+    which does nothing on the machines that are built for; of explicit_bzero, for what it wipes is freed at once; and of whether equality
+    belongs to `a > b ? a : b`, `a > b ? a - b : 0` or `if (a > b) a = b;`."""
+    begin = code.rfind("\n", 0, at) + 1
+    if re.match(r"\s*(?:assert|va_end|explicit_bzero)\(", code[begin:]):
+        return True
+    if name not in ("less-equal", "less", "more-equal", "more"):
+        return False
+    for pattern in (CHOICE, LIMIT):
+        for found in pattern.finditer(code, begin, code.find("\n", code.find("\n", at) + 1) + 1):
+            a, _, b, first, second = found.groups()
+            if found.start("sign") == at and ({first, second} == {a, b} or (first, second) in ((f"{a} - {b}", "0"), (f"{b} - {a}", "0"))):
+                return True
+    return False
+
+
 def masked(text):
     """The text with all that is no code blanked, of the same length."""
     return SKIPPED.sub(lambda m: re.sub(r"[^\n]", "\0", m[0]), text)
@@ -76,6 +108,8 @@ def candidates(path):
             if match.start() < body:
                 continue
             start, end = match.span()
+            if is_equivalent(name, code, match.start(1) if name == "dropped-call" else start):
+                continue
             if name == "not":
                 close = matching(code, code.index("(", start))
                 changed = text[:start] + "if (!(" + text[code.index("(", start) + 1:close] + "))" + text[close + 1:]
@@ -116,24 +150,27 @@ def copy_tree(to):
 class Copy:
     """The copy that is changed, with a build folder and who tests what."""
 
-    def __init__(self, name, *flags):
-        WORK.mkdir(exist_ok=True)
-        self.source, self.build = WORK / "tree", WORK / "tree" / name
-        self.data_limit = [] if flags else [f"--data={TEST_DATA}"]  # sanitizers reserve more
-        self.source.mkdir(exist_ok=True)
+    def __init__(self):
+        self.source, self.build = WORK / "tree", WORK / "tree" / "build"
+        self.source.mkdir(parents=True, exist_ok=True)
         copy_tree(self.source)
         if not (self.build / "build.ninja").exists():
-            self.run(["meson", "setup", *flags, str(self.build), str(self.source)], check=True)
-        self.run(["ninja", "-C", str(self.build)], check=True)
+            self.run(["meson", "setup", *SETUP, str(self.build), str(self.source)], check=True)
+        self.run(["ninja", "-C", str(self.build), "build.ninja"], check=True)
         self.tests = json.loads(self.run(["meson", "introspect", "--tests", str(self.build)], check=True).stdout)
+        self.programs = self.find_programs({test["cmd"][0] for test in self.tests})
         self.commands = json.loads((self.build / "compile_commands.json").read_text())
         self.inputs = {}
         for test in self.tests:
             exe = pathlib.Path(test["cmd"][0])
             if exe.is_relative_to(self.build):
                 found = self.run(["ninja", "-C", str(self.build), "-t", "inputs", str(exe.relative_to(self.build))]).stdout.split("\n")
-                self.inputs[test["name"]] = {line for line in found if line.endswith(".c.o")}
+                if any(line.startswith(FLOORS) for line in found):
+                    self.inputs[test["name"]] = {line for line in found if line.endswith(".c.o")}
+        self.tests = [test for test in self.tests if test["name"] in self.inputs]
+        self.link(self.tests)
         self.unchanged = {name: self.digest(name) for name in self.inputs}
+        self.times = json.loads(TIMES.read_text()) if TIMES.exists() else {}  # processor seconds by test, for the order alone
         self.took = {}  # (CPU, wall) seconds of the C tests that passed in this run, for they pass without a change too
         self.broken = set()  # the tests that fail without a change
 
@@ -144,6 +181,13 @@ class Copy:
             sys.exit(f"{' '.join(command)}\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
         return done
 
+    def find_programs(self, tests):
+        """What Python tests start or load: all that is linked and is neither a C test nor a measurement."""
+        targets = json.loads(self.run(["meson", "introspect", "--targets", str(self.build)], check=True).stdout)
+        names = [name for target in targets if target["type"] in ("executable", "shared library") and target["build_by_default"]
+                 for name in target["filename"] if name not in tests]
+        return [name for name in (str(pathlib.Path(n).relative_to(self.build)) for n in names) if not name.startswith(NO_PROGRAMS)]
+
     def objects(self, path):
         """Ninja's names of the objects made of a source."""
         return {entry["output"] for entry in self.commands
@@ -151,8 +195,9 @@ class Copy:
 
     def tests_of(self, path):
         wanted = self.objects(path)
-        found = [t for t in self.tests if self.inputs.get(t["name"], set()) & wanted]
-        return sorted(found, key=lambda t: len(self.inputs[t["name"]]))
+        found = [t for t in self.tests if self.inputs[t["name"]] & wanted]
+        named = f"test/unit/{pathlib.Path(path).parent.name}/"
+        return sorted(found, key=lambda t: (named not in t["cmd"][0], len(self.inputs[t["name"]])))
 
     def compiles(self, path):
         wanted = sorted(self.objects(path))
@@ -160,7 +205,7 @@ class Copy:
 
     def link(self, tests):
         exes = {str(pathlib.Path(t["cmd"][0]).relative_to(self.build)) for t in tests}
-        self.run(["ninja", "-C", str(self.build), *exes], check=True)
+        self.run(["ninja", "-C", str(self.build), *sorted(exes)], check=True)
 
     def is_below(self, test, suite):
         """Where the suite is None: the test belongs to no scenario."""
@@ -172,14 +217,15 @@ class Copy:
         exe = next(t["cmd"][0] for t in self.tests if t["name"] == name)
         return hashlib.sha256(pathlib.Path(exe).read_bytes()).digest()
 
-    def c_notices(self, path, suite):
+    def c_notices(self, path, suite, is_long):
         """The test that notices, and how; None for none."""
-        tests = [t for t in self.tests_of(path) if t["name"] not in self.broken and self.is_below(t, suite)]
+        tests = [t for t in self.tests_of(path) if t["name"] not in self.broken and self.is_below(t, suite)
+                 and (suite or (self.times.get(t["name"], 0) > LONG_S) == is_long)]
         for i in range(0, len(tests), BATCH):
             self.link(tests[i:i + BATCH])
             # A linker leaves out the objects of an archive that nothing refers to.
             changed = [t for t in tests[i:i + BATCH] if self.digest(t["name"]) != self.unchanged[t["name"]]]
-            with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            with concurrent.futures.ThreadPoolExecutor(BATCH) as pool:
                 ended = list(pool.map(self.outcome, changed))
             end_strays()
             for test in [t for t, how in zip(changed, ended) if how != PASSED]:
@@ -193,8 +239,8 @@ class Copy:
         cpu, wall = self.took.get(name, (TEST_CPU_S, TEST_WALL_S))
         cpu, wall = min(TEST_CPU_S, 5 + TEST_CPU_TIMES * cpu), min(TEST_WALL_S, 30 + TEST_WALL_TIMES * wall)
         try:
-            done = self.run(["prlimit", f"--cpu={cpu:.0f}", *self.data_limit, *test["cmd"]], wall,
-                            env=dict(os.environ, UBSAN_OPTIONS="halt_on_error=1", **test["env"]), cwd=self.build)
+            done = self.run(["prlimit", f"--cpu={cpu:.0f}", *test["cmd"]], wall,
+                            env=dict(os.environ, ASAN_OPTIONS=ASAN_OPTIONS, **test["env"]), cwd=self.build)
         except subprocess.TimeoutExpired:
             return STUCK
         if done.returncode in (-signal.SIGKILL, -signal.SIGXCPU):
@@ -202,6 +248,8 @@ class Copy:
         if done.returncode or "\nnot ok" in re.sub(r"\nnot ok (\d+ # SKIP)", r"\nok \1", "\n" + done.stdout):
             return FAILED
         self.took.setdefault(name, (cpu_of_children() - before, time.monotonic() - start))
+        self.times.setdefault(name, self.took[name][0])
+        TIMES.write_text(json.dumps(self.times))
         return PASSED
 
     def pytest(self, end, *what):
@@ -209,7 +257,7 @@ class Copy:
         env = dict(os.environ, STOKER_BUILD=str(self.build), PYTHONDONTWRITEBYTECODE="1")
         command = ["/usr/bin/python3", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--import-mode=importlib", *what]
         try:
-            done = self.run(command, max(1, min(PYTEST_WALL_S, end - time.monotonic())), env=env, cwd=self.source)
+            done = self.run(command, max(1, end - time.monotonic()), env=env, cwd=self.source)
         except subprocess.TimeoutExpired:
             return OPEN
         finally:
@@ -217,25 +265,23 @@ class Copy:
         failed = FAILED_LINE.search(done.stdout)
         return failed[1] if failed else "pytest" if done.returncode not in (0, 5) else ""
 
-    def pytest_notices(self, suite, end):
+    def pytest_notices(self, files, end):
         skipped = set()
         while True:
-            if time.monotonic() > end:
-                return OPEN
-            by = self.pytest(end, "-n", "4", suite, *(f"--deselect={t}" for t in {*skipped, *self.broken}))
+            by = self.pytest(end, "-n", str(os.cpu_count()), *files, *(f"--deselect={t}" for t in {*skipped, *self.broken}))
             if not by or "::" not in by or (again := self.pytest(end, by)):
                 return by
             if again is OPEN:
                 return OPEN
             skipped.add(by)  # it passes by itself: the machine was busy
 
-    def judge_by_c(self, path, changed, suite=None):
+    def judge_by_c(self, path, changed, suite=None, is_long=False):
         """None: it does not compile. Else the C test that noticed it, "" for none. The suite: one of test/scenario."""
         while True:
             with self.change(path, changed):
                 if not self.compiles(path):
                     return None
-                found = self.c_notices(path, suite)
+                found = self.c_notices(path, suite, is_long)
             if not found:
                 return ""
             test, how = found
@@ -246,26 +292,37 @@ class Copy:
                     continue
             return test["name"] if how == FAILED else f"{test['name']}, which {how}"
 
+    def python_tests(self, path, suites):
+        """Files, those named after the changed file or its folder first."""
+        folder, stem = pathlib.Path(path).parent.name.removesuffix("s"), pathlib.Path(path).stem.removesuffix("s")
+        found = {f for suite in (*suites, f"test/unit/{pathlib.Path(path).parent.name}") for f in
+                 ([self.source / suite] if suite.endswith(".py") else (self.source / suite).rglob("test_*.py")) if f.exists()}
+        names = sorted(str(f.relative_to(self.source)) for f in found)
+        return sorted(names, key=lambda name: (-(stem in name) - (folder in name), name.startswith("test/scenario")))
+
     def judge_by_suites(self, path, changed, end):
         """What noticed it, "" for none, OPEN if time ran out."""
-        for suite in [s for s in order.suites_of(path) or () if (self.source / s).exists()]:
-            if suite.startswith("test/scenario") and (by := self.judge_by_c(path, changed, suite)):
+        if by := self.judge_by_c(path, changed, is_long=True):
+            return by
+        suites = order.suites_of(path) or ()
+        for suite in [s for s in suites if s.startswith("test/scenario") and (self.source / s).exists()]:
+            if by := self.judge_by_c(path, changed, suite):
                 return by
-            while True:
-                with self.change(path, changed):
-                    self.run(["ninja", "-C", str(self.build)], check=True)
-                    by = self.pytest_notices(suite, end)
-                if by == "" or by is OPEN:
-                    break
-                self.run(["ninja", "-C", str(self.build)], check=True)
-                unchanged = self.pytest(end, by if "::" in by else suite)
-                if unchanged == "":
-                    return by
-                if unchanged is OPEN or "::" not in by:
-                    return OPEN
-                self.broken.add(by)
-            if by is OPEN:
+        limit = min(end, time.monotonic() + SUITES_S)
+        files = self.python_tests(path, suites)
+        while files:
+            with self.change(path, changed):
+                self.run(["ninja", "-C", str(self.build), *self.programs], check=True)
+                by = self.pytest_notices(files, limit)
+            if by == "" or by is OPEN:
+                return OPEN if time.monotonic() > end else ""
+            self.run(["ninja", "-C", str(self.build), *self.programs], check=True)
+            unchanged = self.pytest(time.monotonic() + SUITES_S, by if "::" in by else files[0])
+            if unchanged == "":
+                return by
+            if unchanged is OPEN or "::" not in by:
                 return OPEN
+            self.broken.add(by)
         return ""
 
     @contextlib.contextmanager
@@ -318,7 +375,7 @@ def main():
     keep_orphans()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by a signal"))
     end = time.monotonic() + 60 * args.minutes
-    copy, sanitized = Copy("build"), None
+    copy = Copy()
     names = [only for only in args.only if ":" in only]
     drawn = [c for path in files(*(only.split(":")[0] for only in args.only)) if path.endswith(".c") for c in candidates(path)]
     drawn = [c for c in drawn if not names or title_of(c) in names]
@@ -337,11 +394,9 @@ def main():
             missed.append(c)
             print(f"not yet {title_of(c)}", flush=True)
     tried = noticed + collections.Counter(map(floor_of, missed))
+    print(f"the C tests notice {noticed.total()} of {tried.total()}", flush=True)
     for c in missed:
-        by = OPEN
-        if time.monotonic() < end:
-            sanitized = sanitized or Copy("build-asan", *SANITIZERS)
-            by = sanitized.judge_by_c(c[1], c[3]) or copy.judge_by_suites(c[1], c[3], end)
+        by = copy.judge_by_suites(c[1], c[3], end) if time.monotonic() < end else OPEN
         noticed[floor_of(c)] += bool(by)
         stuck += bool(by) and by.endswith(STUCK)
         print(f"{'OPEN   ' if by is OPEN else 'noticed' if by else 'MISSED '} {title_of(c)}{' by ' + by if by else ''}", flush=True)
