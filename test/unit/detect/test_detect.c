@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "rig.h"
+#include "test/unit/golden.h"
 
 #define MIB 1048576.0
 
@@ -51,7 +52,7 @@ static void give_to_vm(Rig *rig)
 }
 static void unplug(Rig *rig)
 {
-    rig_state(rig, 3, GPU_GONE, "");
+    rig_state(rig, 3, GPU_GONE, gpu_states[GPU_GONE].text);
     rig->facts.gpus[3] = (FactsGpu){.pci = rig_pci(3)};
     rig->node.gpus_on_bus = rig->node.gpus_found = 7;
 }
@@ -796,9 +797,24 @@ static const Case cases[] = {
     {"no log", no_log, "monitor-log", RIG_NODE, 1, "Operation not permitted", NULL},
     {"log off", log_off, NULL, 0, 100, NULL, NULL},
     {"abandoned", abandon, "monitor-self", RIG_NODE, 1, "sampler 900", NULL},
-    {"disk full", fill_disk, "monitor-journal", RIG_NODE, 1, "not written: the journal: database or disk is full", NULL},
+    {"disk full", fill_disk, "monitor-journal", RIG_NODE, 1, "not written: the journal: database or disk is full",
+     NULL},
     {"no look at the host", stop_looking, "monitor-data", RIG_NODE, 112, "has not come back", NULL},
 };
+
+static Str texts; /* of all cases, a line each */
+
+static void add_text(const char *name, const RigEvidence *evidence)
+{
+    assert_non_null(evidence);
+    str_addf(&texts, "%s: %s", name, evidence->text);
+    if (evidence->counter.name[0])
+        str_addf(&texts, " | %s %.10g -> %.10g", evidence->counter.name, evidence->counter.before,
+                 evidence->counter.after);
+    if (evidence->pid > 0)
+        str_addf(&texts, " | pid %d", evidence->pid);
+    str_addf(&texts, " | %s%s\n", fault_actions[evidence->action].key, evidence->holds ? ", holds" : "");
+}
 
 static void run_case(void **state)
 {
@@ -818,18 +834,29 @@ static void run_case(void **state)
             fail_msg("%s: seen after %u s, not after %u", one->name, took, one->seconds);
         if (one->says)
             rig_says(rig_evidence(rig, one->rule, one->gpu), one->says);
+        add_text(one->name, rig_evidence(rig, one->rule, one->gpu));
     }
     rig_free(rig);
 }
 
+/* What users read of each case, with its counter and what it asks for. */
+static void texts_are_whole(void **state)
+{
+    (void)state;
+    assert_golden(TEXTS, &texts);
+    str_done(&texts);
+}
+
 int main(void)
 {
-    struct CMUnitTest tests[ARRAY_LEN(cases)];
+    struct CMUnitTest tests[ARRAY_LEN(cases) + 1];
     Case copies[ARRAY_LEN(cases)];
 
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         copies[i] = cases[i];
         tests[i] = (struct CMUnitTest){.name = cases[i].name, .test_func = run_case, .initial_state = &copies[i]};
     }
+    tests[ARRAY_LEN(cases)] = (struct CMUnitTest)cmocka_unit_test(texts_are_whole);
+    str_init(&texts, GOLDEN_MAX);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reports as JSON, text, a line and a page, each whole: what golden/ has. The JSON is what the others are made from.
- * With STOKER_UPDATE=1 in the environment these files are written instead; read what has changed. */
+/* Reports as JSON, text, a line and a page, each whole: what golden/ has. The JSON is what the others are made from. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,6 +11,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "service/jobs/job_report.h"
+#include "test/unit/golden.h"
 
 enum { FORM_MAX = 1 << 20 };
 
@@ -38,17 +38,6 @@ static int close_reports(void **state)
     (void)state;
     job_reports_done(&all);
     return 0;
-}
-
-static void assert_golden(const char *path, const Str *is)
-{
-    CLEANUP(str_done) Str should = str_limited(FORM_MAX);
-
-    assert_false(is->overflow);
-    if (getenv("STOKER_UPDATE"))
-        assert_int_equal(file_write(path, is->text, is->len, 0644, NULL), 0);
-    assert_int_equal(file_read(path, FORM_MAX, &should, NULL), 0);
-    assert_string_equal(is->text, should.text);
 }
 
 /* What was read is written as it was, and the sums with it. */
