@@ -17,6 +17,7 @@
 #include "engine/why/why.h"
 #include "sim/core/kinds.h"
 #include "sim/core/num.h"
+#include "test/unit/golden.h"
 
 enum { PHASES = 4, PROCESSES = 4, PEERS = 8, SLOTS = 100, STALLS = 5, SIBLINGS = 2, ADAPTERS = 3 };
 
@@ -299,6 +300,40 @@ static void what_is_busy_and_idle_is_said_so(void **state)
     }
 }
 
+static void add_verdict(const WhyVerdict *v, Str *out)
+{
+    str_addf(out, "  %s, %s", why_causes[v->cause].key, why_confidences[v->confidence].key);
+    if (isfinite(v->share))
+        str_addf(out, ", %.0f %% of the time", 100 * v->share);
+    str_addf(out, ": %s\n   ", v->text);
+    for (uint32_t i = 0; i < v->evidence_count; i++) {
+        const WhyEvidence *e = &v->evidence[i];
+
+        str_addf(out, "%s %s%s%s %s = %.3g", i ? "," : "", e->label, e->name ? " of " : "",
+                 e->name ? v->names[e->name - 1] : "", e->counter, e->value);
+    }
+    for (uint32_t i = 0; i < v->between_count; i++)
+        str_addf(out, "%s %s", i ? "," : "; or", why_causes[v->between[i]].key);
+    str_addc(out, '\n');
+}
+
+/* What is said of each case: all verdicts, with their numbers. */
+static void each_case_is_told_whole(void **state)
+{
+    static Rig rig;
+    CLEANUP(str_done) Str out = str_limited(GOLDEN_MAX);
+    Why why;
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        judge(&cases[i], &rig, &why);
+        str_addf(&out, "%s on %s\n", cases[i].name, boards[cases[i].board].name);
+        for (uint32_t k = 0; k < why.count; k++)
+            add_verdict(&why.verdicts[k], &out);
+    }
+    assert_golden(TEXTS, &out);
+}
+
 /* Causes that may answer for a word of engine/activity. */
 static bool may_answer(const Activity *a, WhyCause cause)
 {
@@ -479,6 +514,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(each_case_has_its_cause),           cmocka_unit_test(what_is_busy_and_idle_is_said_so),
         cmocka_unit_test(it_never_contradicts_the_activity), cmocka_unit_test(a_short_window_is_never_certain),
         cmocka_unit_test(each_cause_is_known_by_its_key),    cmocka_unit_test(advice_names_the_setting),
+        cmocka_unit_test(each_case_is_told_whole),
     };
 
     if (argc > 1 && strcmp(argv[1], "matrix") == 0)
