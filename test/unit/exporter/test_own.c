@@ -15,6 +15,7 @@
 #include "check.h"
 #include "kit.h"
 #include "service/prometheus/page.h"
+#include "test/unit/golden.h"
 
 #define ID "{UUID=\"GPU-0\",device=\"nvidia0\",gpu=\"0\",hostname=\"node-1\",pci_bus_id=\"00000000:1A:00.0\""
 
@@ -267,6 +268,100 @@ static void this_program(void **state)
     kit_done(&kit);
 }
 
+/* A page of a node with something of everything, whole: names, helps, labels, values and their order. Of the rows that
+ * are configured it has few, so that a new metric is no change. */
+static void a_page_is_whole(void **state)
+{
+    static const AlertsReceiverState receivers[] = {
+        {.name = "page",
+         .kind = "webhook",
+         .sent = 21,
+         .failed = 22,
+         .dropped = 23,
+         .queued = 24,
+         .fine = true,
+         .last_ok_real_ns = KIT_REAL - 25 * NS_PER_S},
+        {.name = "log", .kind = "journald", .why = "refused"},
+    };
+    const JournalState journal = {.queued = 31,
+                                  .dropped = 32,
+                                  .written = 33,
+                                  .commits = 34,
+                                  .failures = 35,
+                                  .file_bytes = 36,
+                                  .last_commit_ns = 37 * NS_PER_MS};
+    CLEANUP(str_done) Str page = str_limited(GOLDEN_MAX);
+    Kit kit;
+    Exporter *exporter;
+
+    (void)state;
+    kit_node(&kit, 3);
+    kit.node.gpus_expected = 5;
+    kit.node.gpus_on_bus = 4;
+    kit.node.events_lost = 7;
+    kit.node.sampler_count = 2;
+    kit.node.samplers_started = 6;
+    kit.node.samplers_abandoned = 1;
+    kit.samplers[0] = (NodeSampler){.state = SAMPLER_RUNNING, .rss_bytes = 4096, .cpu_ns = 1500000000};
+    kit.samplers[1] = (NodeSampler){.state = SAMPLER_STUCK, .since_ns = KIT_NOW - 3 * NS_PER_S, .gpu = "all"};
+    kit_split(&kit, 1, 2);
+    for (size_t gpu = 0; gpu < 3; gpu++) {
+        kit_set(&kit, gpu, METRIC_SM_CLOCK, 1000 + (double)gpu);
+        kit_set(&kit, gpu, METRIC_POWER_USAGE, 400.5 + (double)gpu);
+        kit_set(&kit, gpu, METRIC_FB_TOTAL, 81559);
+        kit_set(&kit, gpu, METRIC_FB_USED, 1024);
+    }
+    for (size_t i = 0; i < 2; i++) {
+        kit_set_reading(&kit.instances[1][i], METRIC_FB_TOTAL, 10000 + (double)i, KIT_NOW);
+        kit_set_reading(&kit.instances[1][i], METRIC_FB_USED, 500 + (double)i, KIT_NOW);
+    }
+    kit.gpus[0].failed_passes = 11;
+    kit.gpus[0].fast_lost = 12;
+    kit.gpus[0].missed_calls = 13;
+    kit.gpus[1].own_sampler = true;
+    kit.gpus[0].gpm_known = kit.gpus[0].gpm = true;
+    kit.gpus[0].activity = (Activity){.word = ACTIVITY_WORKING};
+    reading_lose(&kit.gpus[2].reading, KIT_NOW, ABSENCE_GPU_LOST);
+    kit.gpus[2].state = GPU_LOST;
+    kit.input.self = (ExporterSelf){.version = "0.1.0",
+                                    .rss_bytes = 101,
+                                    .cpu_ns = 102 * NS_PER_S,
+                                    .open_fds = 103,
+                                    .start_real_ns = KIT_REAL,
+                                    .ticks = 104,
+                                    .late_ticks = 105,
+                                    .store_series = 106,
+                                    .store_refused = 107,
+                                    .store_bytes = 108,
+                                    .http_requests = 109,
+                                    .http_connections = 110,
+                                    .http_refused = 111,
+                                    .http_auth_failures = 112,
+                                    .config_reloads = 113,
+                                    .config_reload_failures = 114,
+                                    .config_fine = true,
+                                    .counters_left_out = 115,
+                                    .pods_state = "ok",
+                                    .pods_age_ns = 116 * NS_PER_S,
+                                    .pods_failures = 117,
+                                    .pods_count = 118,
+                                    .api_reads = {{"pods", "ok"}, {"nodes", "forbidden"}},
+                                    .api_read_count = 2,
+                                    .kernel_log_lost = 119};
+    kit.input.journal = &journal;
+    kit.input.receivers = receivers;
+    kit.input.receiver_count = ARRAY_LEN(receivers);
+    exporter = kit_exporter(&kit, "DCGM_FI_DEV_SM_CLOCK,gauge,a\nDCGM_FI_DEV_FB_USED,gauge,b\n"
+                                  "DCGM_FI_DEV_XID_ERRORS,gauge,c\nDCGM_FI_DEV_GPU_TEMP,gauge,d\n");
+    kit_event(&kit, exporter, 0, 79, KIT_NOW - NS_PER_S);
+    kit_event(&kit, exporter, 0, 79, KIT_NOW - NS_PER_S / 2);
+    kit_event(&kit, exporter, 1, 31, KIT_NOW - NS_PER_S);
+    kit_add_page(&kit, exporter, EXPORTER_TEXT, &page);
+    assert_golden(PAGE, &page);
+    exporter_free(exporter);
+    kit_done(&kit);
+}
+
 /* ---- the window ---- */
 
 static void since_the_last_scrape(void **state)
@@ -362,6 +457,7 @@ int main(void)
         cmocka_unit_test(what_a_gpu_is),
         cmocka_unit_test(samplers),
         cmocka_unit_test(this_program),
+        cmocka_unit_test(a_page_is_whole),
         cmocka_unit_test(since_the_last_scrape),
         cmocka_unit_test(every_fast_metric_has_a_window),
         cmocka_unit_test(names_follow_the_conventions),
