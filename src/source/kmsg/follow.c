@@ -167,6 +167,11 @@ void follow_close(Follow *f)
     uv_close((uv_handle_t *)&f->timer, handle_closed);
 }
 
+void follow_look(Follow *f)
+{
+    check_file(f);
+}
+
 void follow_state(const Follow *f, FollowState *ret)
 {
     *ret = f->state;

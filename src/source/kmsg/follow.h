@@ -19,6 +19,7 @@ typedef void (*FollowLine)(void *self, const char *line, size_t len, bool old);
 
 /* Begins at `offset` where the file is still that inode, else at its beginning. A missing file is waited for. */
 Follow *follow_open(uv_loop_t *loop, const char *path, uint64_t inode, uint64_t offset, FollowLine give, void *self);
+void follow_look(Follow *follow);  /* now, without waiting for the loop; not from within `give` */
 void follow_close(Follow *follow); /* frees when the loop has closed its handles; accepts NULL */
 
 typedef struct FollowState {

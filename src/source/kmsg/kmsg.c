@@ -624,6 +624,18 @@ Kmsg *kmsg_open(uv_loop_t *loop, const KmsgConfig *config, KmsgEvent give, void 
     return k;
 }
 
+void kmsg_look(Kmsg *k)
+{
+    if (!k)
+        return;
+    if (k->fd >= 0)
+        read_records(&k->poll, 0, 0);
+    if (k->file)
+        follow_look(k->file);
+    if (k->fabric)
+        follow_look(k->fabric);
+}
+
 void kmsg_close(Kmsg *k)
 {
     if (!k)

@@ -35,6 +35,9 @@ typedef void (*KmsgEvent)(void *self, const Event *event);
 
 /* A log that is denied or missing is no error: it is in kmsg_state, and tried again every few seconds. */
 Kmsg *kmsg_open(uv_loop_t *loop, const KmsgConfig *config, KmsgEvent give, void *self);
+/* Reads what the kernel log and the fabric manager's file hold now, without waiting for the loop; systemd's journal
+ * comes with the loop alone. Not from within `give`. Accepts NULL. */
+void kmsg_look(Kmsg *kmsg);
 void kmsg_close(Kmsg *kmsg); /* frees when the loop has closed its handles; accepts NULL */
 
 typedef struct KmsgState {

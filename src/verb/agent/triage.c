@@ -474,8 +474,13 @@ void triage_tick(Triage *triage, const Node *node)
     update_host(triage, node);
     update_holdings(triage, node);
     add_early_lines(triage, node);
-    if (triage->ready)
+    /* Before the detectors: after a stall of the agent a counter's rise may be older than the time it waits for its
+     * line. */
+    kmsg_look(triage->kmsg);
+    if (triage->ready) {
         read_library_xids(triage);
+        add_late_xids(triage);
+    }
     detectors_tick(triage->detectors, node, host_facts(triage->host),
                    &(DetectorSink){.evidence = handle_evidence, .reset = handle_reset, .self = triage});
     triage_advance(triage);

@@ -10,7 +10,10 @@
  * one comes up to a minute later, with that journal or a fresh one. Sometimes all GPUs are reset while none runs, also
  * before the first one. What an agent tells has to be planted, and what a reset repairs must not stand behind it.
  *
- *     truths SCENARIOS BOARDS LIBRARIES SAMPLER [--save FOLDER | --restarts SEED] [NAME...]
+ * With --late-loop the agent's loop turns at every seventh tick alone, as after a stall: what waits in it is older than
+ * the ticks.
+ *
+ *     truths SCENARIOS BOARDS LIBRARIES SAMPLER [--save FOLDER | --restarts SEED | --late-loop] [NAME...]
  *
  * LIBRARIES holds r535, r550, r590, r610.
  */
@@ -125,12 +128,13 @@ typedef struct Play {
     uint64_t earlier_ns;  /* and the time before that */
     uint64_t draw;        /* of random moments */
     Restarts restarts;
+    uint64_t turn_ns;              /* the loop turns this often; 0: at every tick */
     bool met[SCENARIO_TRUTHS_MAX]; /* truths for which an incident stood with their verdict, at some time */
 } Play;
 
 typedef struct Paths {
     const char *scenarios[2], *boards[2], *libraries, *sampler, *save;
-    bool restarts;
+    bool restarts, late_loop;
     uint64_t seed;
 } Paths;
 
@@ -422,7 +426,7 @@ static void play_agent(Play *play)
     const Node *node;
 
     samplers_turn();
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 3 && (!play->turn_ns || play->time_ns % play->turn_ns == 0); i++)
         uv_run(&play->loop, UV_RUN_NOWAIT);
     node = sampling_read(&play->sampling);
     if (play->whose)
@@ -788,6 +792,7 @@ static int play_and_check_restarts(Play *play, const Paths *paths, const char *n
 static int play_and_check(Play *play, const Paths *paths, const char *name)
 {
     open_agent(play, paths, name);
+    play->turn_ns = paths->late_loop ? 7 * STEP_NS : 0;
     for (uint64_t t = 0, end = length_ns(play, name); t < end; t += STEP_NS) {
         play_node(play);
         play_agent(play);
@@ -952,8 +957,10 @@ int main(int argc, char **argv)
 
     arena_init(&arena, 64 << 10);
     if (argc < 5) {
-        fprintf(stderr, "usage: %s SCENARIOS BOARDS LIBRARIES SAMPLER [--save FOLDER | --restarts SEED] [NAME...]\n",
-                argv[0]);
+        fprintf(
+            stderr,
+            "usage: %s SCENARIOS BOARDS LIBRARIES SAMPLER [--save FOLDER | --restarts SEED | --late-loop] [NAME...]\n",
+            argv[0]);
         return 2;
     }
     paths.scenarios[0] = argv[1];
@@ -971,6 +978,10 @@ int main(int argc, char **argv)
         paths.seed = strtoull(argv[1], NULL, 10);
         argc -= 2;
         argv += 2;
+    } else if (argc >= 1 && strcmp(argv[0], "--late-loop") == 0) {
+        paths.late_loop = true;
+        argc--;
+        argv++;
     }
     if (argc > 0)
         return play_all(&paths, (const char *const *)argv, (size_t)argc);
