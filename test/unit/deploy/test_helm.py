@@ -245,6 +245,14 @@ def test_a_values_file_of_dcgm_exporter_does(render, deploy):
 
 
 @slow
+def test_a_port_that_is_not_listened_on_is_refused(render, try_rendering):
+    done = try_rendering({"service": {"port": 9500}})
+    assert done.returncode and "service.address :9400 does not end in service.port 9500" in done.stderr
+    found = render({"service": {"port": 9500, "address": "0.0.0.0:9500"}})
+    assert found.env()["DCGM_EXPORTER_LISTEN"] == "0.0.0.0:9500" and found.container()["ports"][0]["containerPort"] == 9500
+
+
+@slow
 def test_counters_of_ones_own_stand_above_arguments(render, run_agent, tmp_path):
     csv = "DCGM_FI_DEV_GPU_TEMP, gauge, Temperature.\n"
     found = render({"customMetrics": csv, "arguments": ["-f", "/etc/dcgm-exporter/default-counters.csv"]})
