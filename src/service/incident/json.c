@@ -564,7 +564,10 @@ static void add_gpus(const Node *node, Str *out)
         char pci[PCI_TEXT_CAP];
 
         json_open(out, NULL, '{');
-        json_add_u64(out, "index", gpu->reading.device.index);
+        if (gpu->reading.device.index == DEVICE_NO_NUMBER)
+            json_add_null(out, "index");
+        else
+            json_add_u64(out, "index", gpu->reading.device.index);
         json_add_text(out, "pci", pci_format(gpu->reading.device.pci, PCI_FORM_SYSFS, pci));
         json_add_text(out, "state", gpu_states[gpu->state].key);
         json_add_text(out, "uuid", gpu->reading.device.uuid);

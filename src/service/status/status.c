@@ -142,13 +142,17 @@ static const NodeGpu *find_unknown_gpu(const Node *node)
 static const char *explain_unknown(const Node *node, char out[VERDICT_CAP])
 {
     const NodeGpu *gpu = find_unknown_gpu(node);
+    char name[PCI_TEXT_CAP];
 
     if (node->gpu_count == 0 && node->driver_why[0])
         return "No NVIDIA driver here. Install it, or try: stoker sim run default -- stoker agent";
     if (!gpu || (gpu->state == GPU_STARTING && gpu->last_sample_ns == 0))
         return "Unknown: nothing has been sampled yet";
-    snprintf(out, VERDICT_CAP, "Unknown: GPU %" PRIu32 ": %s", gpu->reading.device.index,
-             gpu->why[0] ? gpu->why : gpu_states[gpu->state].text);
+    if (gpu->reading.device.index == DEVICE_NO_NUMBER)
+        pci_format(gpu->reading.device.pci, PCI_FORM_SYSFS, name);
+    else
+        snprintf(name, sizeof name, "%" PRIu32, gpu->reading.device.index);
+    snprintf(out, VERDICT_CAP, "Unknown: GPU %s: %s", name, gpu->why[0] ? gpu->why : gpu_states[gpu->state].text);
     return out;
 }
 

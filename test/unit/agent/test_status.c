@@ -183,6 +183,10 @@ static void a_hung_gpu_says_what_and_since_when(void **state)
     assert_non_null(strstr(text, "2 GPUs: 1 working, 1 unknown\n"));
     assert_non_null(strstr(text, "unknown   hung for 42s\n"));
     assert_non_null(strstr(text, "\nUnknown: GPU 1: nvmlDeviceGetPowerUsage has not returned for 42 s\n"));
+    rig->gpus[1].reading.device.index = DEVICE_NO_NUMBER; /* the driver never told it */
+    text = screen(rig, 100, false);
+    assert_non_null(strstr(text, "\nUnknown: GPU 0000:1c:00.0: nvmlDeviceGetPowerUsage has not returned for 42 s\n"));
+    rig->gpus[1].reading.device.index = 1;
     assert_int_equal(code_of(rig), 3);
     assert_string_equal(causes_of(rig, false), "hung ");
     assert_non_null(strstr(rig->out.text, "GPU 1 (0000:1c:00.0): nvmlDeviceGetPowerUsage"));

@@ -48,6 +48,7 @@ static void what_is_in_it(void **state)
     char room[4096];
     NodeGpu gpus[4];
     const Node node = kit_node(gpus, 4); /* at second 1000 */
+    gpus[3].reading.device.index = DEVICE_NO_NUMBER;
     Store *store = store_new(64);
     Str events;
 
@@ -63,7 +64,11 @@ static void what_is_in_it(void **state)
     assert_string_equal(json_string_value(json_object_get(root, "node")), "node-7");
     assert_string_equal(json_string_value(json_object_get(json_object_get(root, "incident"), "id")), "1jf8v3k2m0");
     assert_int_equal(json_array_size(json_object_get(root, "events")), 2);
-    assert_int_equal(json_array_size(json_object_get(root, "gpus")), 4);
+    const json_t *listed = json_object_get(root, "gpus");
+    assert_int_equal(json_array_size(listed), 4);
+    assert_int_equal(json_integer_value(json_object_get(json_array_get(listed, 2), "index")),
+                     gpus[2].reading.device.index);
+    assert_true(json_is_null(json_object_get(json_array_get(listed, 3), "index")));
     const json_t *series = json_object_get(root, "series");
     assert_int_equal(json_array_size(series), 2); /* of this GPU and its instance, not of GPU-30 */
     for (size_t i = 0; i < 2; i++) {
