@@ -39,7 +39,6 @@ static void fill(ActivitySeconds *s, int from, int to, Minute m)
 static const Minute nothing = {NO, NO, NO, NO, NO, NO, NO, NO};
 static const Minute training = {.84, 1, .43, .44, .87, 1, 5e9, 0};
 static const Minute starved = {.27, .31, .13, .14, .36, 1, 1e9, 0};
-static const Minute tiny = {.0076, 1, 0, .0005, .2, 1, 0, 0};
 static const Minute spin = {.14, 1, 0, .002, .22, 1, 0, 0};
 static const Minute rest = {0, 0, 0, 0, .1, .2, 0, 0};
 
@@ -51,14 +50,24 @@ static const struct {
     ActivityCause cause;
     ActivityBasis basis;
 } kinds[] = {
-    {"training", training, true, ACTIVITY_WORKING, ACTIVITY_CAUSE_NONE, ACTIVITY_BASIS_SM_ACTIVE},
+    {"training",
+     {.84, 1, .43, .44, .87, 1, 5e9, 0},
+     true,
+     ACTIVITY_WORKING,
+     ACTIVITY_CAUSE_NONE,
+     ACTIVITY_BASIS_SM_ACTIVE},
     {"decoding",
      {.62, .95, .06, .86, .5, 1, 0, 0},
      true,
      ACTIVITY_WORKING,
      ACTIVITY_CAUSE_NONE,
      ACTIVITY_BASIS_SM_ACTIVE},
-    {"starved", starved, true, ACTIVITY_WAITING, ACTIVITY_CAUSE_INPUT, ACTIVITY_BASIS_SM_ACTIVE},
+    {"starved",
+     {.27, .31, .13, .14, .36, 1, 1e9, 0},
+     true,
+     ACTIVITY_WAITING,
+     ACTIVITY_CAUSE_INPUT,
+     ACTIVITY_BASIS_SM_ACTIVE},
     {"just enough",
      {.41, .5, .2, .2, .4, 1, 0, 0},
      true,
@@ -71,8 +80,18 @@ static const struct {
      ACTIVITY_WAITING,
      ACTIVITY_CAUSE_INPUT,
      ACTIVITY_BASIS_SM_ACTIVE},
-    {"tiny kernels", tiny, true, ACTIVITY_WAITING, ACTIVITY_CAUSE_LAUNCHES, ACTIVITY_BASIS_SM_ACTIVE},
-    {"hung in a collective", spin, true, ACTIVITY_WAITING, ACTIVITY_CAUSE_COLLECTIVE, ACTIVITY_BASIS_SM_ACTIVE},
+    {"tiny kernels",
+     {.0076, 1, 0, .0005, .2, 1, 0, 0},
+     true,
+     ACTIVITY_WAITING,
+     ACTIVITY_CAUSE_LAUNCHES,
+     ACTIVITY_BASIS_SM_ACTIVE},
+    {"hung in a collective",
+     {.14, 1, 0, .002, .22, 1, 0, 0},
+     true,
+     ACTIVITY_WAITING,
+     ACTIVITY_CAUSE_COLLECTIVE,
+     ACTIVITY_BASIS_SM_ACTIVE},
     {"an exchange moves bytes",
      {.14, 1, 0, .002, .22, 1, 50e9, 0},
      true,
@@ -85,8 +104,8 @@ static const struct {
      ACTIVITY_WAITING,
      ACTIVITY_CAUSE_LAUNCHES,
      ACTIVITY_BASIS_SM_ACTIVE},
-    {"a notebook", rest, true, ACTIVITY_IDLE_HELD, ACTIVITY_CAUSE_NONE, ACTIVITY_BASIS_SM_ACTIVE},
-    {"nobody", rest, false, ACTIVITY_FREE, ACTIVITY_CAUSE_NONE, ACTIVITY_BASIS_SM_ACTIVE},
+    {"a notebook", {0, 0, 0, 0, .1, .2, 0, 0}, true, ACTIVITY_IDLE_HELD, ACTIVITY_CAUSE_NONE, ACTIVITY_BASIS_SM_ACTIVE},
+    {"nobody", {0, 0, 0, 0, .1, .2, 0, 0}, false, ACTIVITY_FREE, ACTIVITY_CAUSE_NONE, ACTIVITY_BASIS_SM_ACTIVE},
     {"video", {.15, .2, 0, .1, .3, 1, 0, .6}, true, ACTIVITY_WORKING, ACTIVITY_CAUSE_NONE, ACTIVITY_BASIS_SM_ACTIVE},
     {"A100, training",
      {NO, .96, NO, NO, 1, 1, NO, 0},
@@ -130,7 +149,12 @@ static const struct {
      ACTIVITY_FREE,
      ACTIVITY_CAUSE_NONE,
      ACTIVITY_BASIS_UTILIZATION},
-    {"nothing is read", nothing, true, ACTIVITY_UNKNOWN, ACTIVITY_CAUSE_NONE, ACTIVITY_BASIS_NONE},
+    {"nothing is read",
+     {NO, NO, NO, NO, NO, NO, NO, NO},
+     true,
+     ACTIVITY_UNKNOWN,
+     ACTIVITY_CAUSE_NONE,
+     ACTIVITY_BASIS_NONE},
 };
 
 static void a_word_for_each_minute(void **state)
@@ -250,7 +274,8 @@ static int set_up(void **state)
     memset(rig, 0, sizeof *rig);
     rig->node = (Node){.time_ns = 1000 * NS_PER_S, .gpus = rig->gpus, .gpu_count = GPUS};
     rig->list[0] = &rig->incident;
-    rig->snapshot = (Snapshot){.node = &rig->node, .incidents = rig->list, .processes = {rig->owners, GPUS}};
+    rig->snapshot =
+        (Snapshot){.node = &rig->node, .incidents = rig->list, .processes = {.at = rig->owners, .len = GPUS}};
     for (uint32_t i = 0; i < GPUS; i++) {
         NodeGpu *gpu = &rig->gpus[i];
 

@@ -422,8 +422,8 @@ static void a_site_changes_what_it_names(void **state)
 
 static void later_documents_stand_over_earlier_ones(void **state)
 {
-    static const char *const texts[] = {"rules: {m: {on: {detector: metric}, with: {metric: DCGM_FI_DEV_GPU_TEMP, "
-                                        "above: 7, window: 5m}, class: thermal}}",
+    static const char *const texts[] = {("rules: {m: {on: {detector: metric}, with: {metric: DCGM_FI_DEV_GPU_TEMP, "
+                                         "above: 7, window: 5m}, class: thermal}}"),
                                         "", "rules: {m: {with: {above: 9}, route: none}}"};
     const YamlNode *roots[3];
     Catalogue *c = NULL;

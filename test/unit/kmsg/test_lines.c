@@ -16,7 +16,6 @@
 #include "source/kmsg/line.h"
 
 CLEANUP_POINTER(Catalogue, catalogue_free);
-CLEANUP_POINTER(LineReader, line_reader_free);
 
 enum { FORMS_MIN = 200, TEXT_MAX = 1024 * 1024 };
 

@@ -102,7 +102,7 @@ static void assert_near(double is, double should)
 static void look(Rig *rig, uint64_t later_ns)
 {
     const Snapshot seen = {.node = &rig->node,
-                           .processes = {rig->known, rig->known_count},
+                           .processes = {.at = rig->known, .len = rig->known_count},
                            .allocations = &rig->pods,
                            .jobs = rig->jobs,
                            .job_count = rig->job_count,
@@ -111,7 +111,7 @@ static void look(Rig *rig, uint64_t later_ns)
                            .job_device_count = rig->device_count,
                            .ended_jobs = rig->ended,
                            .ended_job_count = rig->ended_count,
-                           .holders = {rig->holders, rig->holder_count},
+                           .holders = {.at = rig->holders, .len = rig->holder_count},
                            .steps_told = rig->steps_told,
                            .pods_told = rig->pods_told,
                            .jobs_told = rig->jobs_told,

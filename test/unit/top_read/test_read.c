@@ -428,7 +428,7 @@ static void write_world(const World *w, Str *out)
 {
     const Snapshot seen = {.node = &w->node,
                            .allocations = &w->allocations,
-                           .processes = {w->who, w->who_count},
+                           .processes = {.at = w->who, .len = w->who_count},
                            .places = {w->places, w->place_count},
                            .incidents = w->incidents,
                            .incident_count = w->node.tick % 2,
@@ -573,7 +573,7 @@ static void test_a_node_as_it_is_documented(void **state)
     CLEANUP(str_done) Str text = {0};
     const Snapshot seen = {.node = &w->node,
                            .allocations = &w->allocations,
-                           .processes = {w->who, w->who_count},
+                           .processes = {.at = w->who, .len = w->who_count},
                            .places = {w->places, w->place_count}};
 
     (void)state;
