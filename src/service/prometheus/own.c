@@ -249,7 +249,7 @@ static bool is_missing(const Page *page, const Reading *reading, MetricId id, Ab
     if (page_fresh(page, sample, metric->pace))
         return false;
     *ret_why = sample->valid ? ABSENCE_TIMED_OUT : (Absence)sample->absence;
-    return metric->pace != METRIC_PACE_EVENTS || *ret_why != ABSENCE_NOT_YET;
+    return metric->pace != METRIC_PACE_EVENTS || (*ret_why != ABSENCE_NOT_YET && *ret_why != ABSENCE_NO_DATA);
 }
 
 /* The status of any other GPU. Alone, a GPU has none. */

@@ -98,6 +98,13 @@ static void why_a_metric_is_missing(void **state)
     assert_null(strstr(lines, "XID")); /* there was none yet, that is all */
     free(lines);
     free(page);
+    sample_set_absent(&kit.gpus[0].reading.sample[METRIC_XID_ERRORS], KIT_NOW, ABSENCE_NO_DATA);
+    page = kit_page_of(&kit, exporter, EXPORTER_TEXT);
+    assert_non_null(strstr(page, "err_code=\"0\"")); /* and its series says so */
+    lines = kit_lines(page, "stoker_metric_unavailable");
+    assert_null(strstr(lines, "XID"));
+    free(lines);
+    free(page);
     kit_advance(&kit, NS_PER_MIN);
     page = kit_page_of(&kit, exporter, EXPORTER_TEXT);
     assert_non_null(
