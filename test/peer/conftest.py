@@ -232,7 +232,4 @@ def node_exporter(fetched, running, secrets):
 @pytest.fixture(scope="module")
 def agent(stoker, running):
     """agent(scenario, flags...): the agent on a simulated node."""
-    done = subprocess.run([stoker, "agent", "--help"], capture_output=True, text=True, timeout=LIMIT_S, check=False)
-    if done.returncode:
-        pytest.skip(f"'stoker agent' is not there yet: {done.stderr.strip()}")
     return lambda scenario, *flags: running(servers.Agent, stoker, scenario, *flags)
