@@ -477,6 +477,8 @@ static void reports_that_do_not_fit(void **state UNUSED)
         {"[", "'x':1:", -EINVAL},
         {"{\"by\":\"colour\",\"gpus\":1}", "'colour', which", -EINVAL},
         {"{\"by\":\"user\",\"gpus\":1,\"from\":null}", "has the report any rows", -EINVAL},
+        {"{\"by\":\"user\",\"gpus\":0,\"from\":null}", "has the report any rows", -EINVAL}, /* a node may have none */
+        {"{\"by\":\"user\",\"gpus\":-1}", "no report", -EINVAL},
     };
 
     assert_non_null(hours);
