@@ -121,8 +121,11 @@ void str_addf(Str *str, const char *fmt, ...)
 void str_add_wrapped(Str *str, const char *text, size_t at, size_t indent, size_t width)
 {
     for (bool first = true; *text; first = false) {
-        const size_t len = strcspn(text, " \n"), columns = utf8_count(text, len);
+        size_t len = strcspn(text, " \n");
 
+        if (strncmp(text + len, " %", 2) == 0) /* belongs to the number before it */
+            len += 1 + strcspn(text + len + 1, " \n");
+        const size_t columns = utf8_count(text, len);
         if (!first && at + 1 + columns > width) {
             str_addf(str, "\n%*s", (int)indent, "");
             at = indent;

@@ -151,6 +151,7 @@ static void test_wrapped(void **state)
         {"one  two\nsix", 0, 0, 80, "one two six\n"},
         {"\xc3\xa9\xc3\xa9\xc3\xa9 two", 0, 0, 7, "\xc3\xa9\xc3\xa9\xc3\xa9 two\n"}, /* columns, not bytes */
         {"toolong two", 4, 4, 6, "toolong\n    two\n"},
+        {"it is 41 %, so", 0, 2, 9, "it is\n  41 %,\n  so\n"}, /* not between a number and its % */
     };
 
     (void)state;
