@@ -42,7 +42,7 @@ static const struct {
     [WHY_OF_OCCUPANCY] = {METRIC_PROF_SM_OCCUPANCY, "occupancy", WHY_UNIT_RATIO},
     [WHY_OF_DRAM] = {METRIC_PROF_DRAM_ACTIVE, "memory interface active", WHY_UNIT_RATIO},
     [WHY_OF_COPY] = {METRIC_MEM_COPY_UTIL, "memory controller busy", WHY_UNIT_RATIO},
-    [WHY_OF_POWER] = {METRIC_POWER_USAGE, "power, of its limit", WHY_UNIT_RATIO},
+    [WHY_OF_POWER] = {METRIC_POWER_USAGE, "power (of its limit)", WHY_UNIT_RATIO},
     [WHY_OF_CLOCK] = {METRIC_SM_CLOCK, "SM clock, of the highest", WHY_UNIT_RATIO},
     [WHY_OF_REASONS] = {METRIC_CLOCKS_EVENT_REASONS, "clock event reasons", WHY_UNIT_COUNT},
     [WHY_OF_LINK] = {METRIC_NVLINK_TX_BYTES_COUNT, "NVLink, both directions", WHY_UNIT_BYTES_PER_SECOND},

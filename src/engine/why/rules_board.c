@@ -188,7 +188,7 @@ bool why_find_board_neighbour(const WhyCase *c, WhyVerdict *v)
                     WHY_UNIT_RATIO, c->in->board_sm);
     why_cite_number(v, metric_get(METRIC_CLOCKS_EVENT_REASONS)->name, "time with that clock reason", WHY_UNIT_RATIO,
                     held);
-    why_cite_number(v, metric_get(METRIC_POWER_USAGE)->name, "power of the board, of its limit", WHY_UNIT_RATIO,
+    why_cite_number(v, metric_get(METRIC_POWER_USAGE)->name, "power of the board (of its limit)", WHY_UNIT_RATIO,
                     c->in->board_power);
     CITE(c, v, WHY_OF_CLOCK);
     why_write_text(

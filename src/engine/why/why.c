@@ -173,11 +173,12 @@ static void write_owner(const ProcessOwner *owner, char text[OWNER_CAP])
         snprintf(text, OWNER_CAP, "%.*s", (int)strcspn(owner->job, "."), owner->job);
     else if (owner->pod_uid[0] && owner->pod[0])
         snprintf(text, OWNER_CAP, "%.63s/%.180s", owner->namespace, owner->pod);
+    else if (owner->pod_uid[0])
+        snprintf(text, OWNER_CAP, "pod %s", owner->pod_uid);
+    else if (owner->container[0])
+        snprintf(text, OWNER_CAP, "container %.12s", owner->container);
     else
-        snprintf(text, OWNER_CAP, "%.*s", OWNER_CAP - 1,
-                 owner->pod_uid[0]     ? owner->pod_uid
-                 : owner->container[0] ? owner->container
-                                       : owner->user);
+        snprintf(text, OWNER_CAP, "%s", owner->user);
 }
 
 static void follow_process(Follow *f, const ProcessOwner *owner, uint64_t now_ns)

@@ -795,7 +795,7 @@ static void a_board_is_shared_by_its_power(void **state)
     assert_true(is_near(cited_of("multiprocessors of the board", "seven"), .3));
     assert_true(is_near(cited(decide(), "multiprocessors of the board, by others"), .4));
     assert_true(is_near(cited(decide(), "multiprocessors of the board, by itself"), .2));
-    assert_true(is_near(cited(decide(), "power of the board, of its limit"), .99));
+    assert_true(is_near(cited(decide(), "power of the board (of its limit)"), .99));
     rig.in.board_sm = .4; /* it takes as much as they */
     assert_int_equal(decide()->cause, WHY_TENSOR_CORES);
     rig.in.board_sm = .2;
