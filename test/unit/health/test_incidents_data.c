@@ -707,6 +707,32 @@ static void a_text_is_cut_behind_a_word(void **state)
     }
 }
 
+/* A GPU's fault explains why its readings are old, and not why the journal cannot be written. */
+static void a_full_disk_has_an_incident_of_its_own(void **state)
+{
+    Play *play = *state;
+    static const char *const rules[] = {"monitor-data", "monitor-journal"};
+
+    hear(play, LOST);
+    for (int second = 0; second < 90; second++) {
+        for (size_t i = 0; i < 2; i++) {
+            Evidence evidence = {.verdict = fault_verdict(catalogue_rule(play->catalogue, rules[i])),
+                                 .holds = true,
+                                 .time_ns = play->now_ns,
+                                 .real_ns = play->real_ns,
+                                 .pid = -1};
+
+            device_init(&evidence.device, DEVICE_NODE);
+            incidents_add_evidence(play->incidents, &evidence);
+        }
+        wait(play, 1);
+    }
+    assert_int_equal(play->opened, 2);
+    assert_int_equal(play->pages, 1);
+    const Incident *it = incidents_at(play->incidents, 0); /* the newest */
+    assert_string_equal(it->class, "monitor-journal");
+}
+
 #define ONE(test) cmocka_unit_test_setup_teardown(test, begin, end)
 
 int main(void)
@@ -738,6 +764,7 @@ int main(void)
         ONE(a_line_without_a_gpu_is_about_the_node_otherwise),
         ONE(a_lines_full_stop_is_left_out),
         ONE(title_and_action_of_what_may_be_ignored_agree),
+        ONE(a_full_disk_has_an_incident_of_its_own),
         ONE(what_a_reboot_did_not_end_is_inspected),
         ONE(back_at_once_after_a_reboot_is_inspected),
         ONE(a_week_later_it_is_another_fault),
