@@ -11,148 +11,23 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "base/cleanup.h"
 #include "engine/health/maintenance.h"
 #include "service/api/fields.h"
+#include "service/json/members.h"
 
-enum { SECONDS_MAX = 1000000000 };
-
-/* Reads members of JSON objects by name and reports the first one that is wrong. A member that is missing or null
- * leaves its field as it is. */
 typedef struct Reader {
     SnapshotBuffer *to;
-    char place[64]; /* the object that is read: "gpus[3]" */
-    int rc;         /* 0, or that of the first error */
-    Err *err;
+    MemberReader in;
 } Reader;
 
-/* --- members ------------------------------------------------------------------------------------------------------ */
-
-static void fail_member(Reader *r, const char *name, const char *wanted)
-{
-    if (r->rc == 0)
-        r->rc = err_set(r->err, -EINVAL, "%s: '%.60s' is no %s", r->place, name, wanted);
-}
-
-static json_t *get_member(const json_t *object, const char *name)
-{
-    json_t *value = json_object_get(object, name);
-
-    return json_is_null(value) ? NULL : value;
-}
-
-static const char *get_text(Reader *r, const json_t *object, const char *name)
-{
-    const json_t *value = get_member(object, name);
-
-    if (value && !json_string_value(value))
-        fail_member(r, name, "text");
-    return json_string_value(value);
-}
-
-static void copy_text(Reader *r, const json_t *object, const char *name, char *out, size_t cap)
-{
-    const char *text = get_text(r, object, name);
-
-    if (text)
-        snprintf(out, cap, "%s", text);
-}
-
-#define COPY_TEXT(r, object, name, field) copy_text(r, object, name, field, sizeof(field))
-
-static bool get_bool(Reader *r, const json_t *object, const char *name, bool *ret)
-{
-    const json_t *value = get_member(object, name);
-
-    if (value && !json_is_boolean(value))
-        fail_member(r, name, "true or false");
-    if (!json_is_boolean(value))
-        return false;
-    *ret = json_is_true(value);
-    return true;
-}
-
-static bool get_u64(Reader *r, const json_t *object, const char *name, uint64_t max, uint64_t *ret)
-{
-    const json_t *value = get_member(object, name);
-
-    if (!value)
-        return false;
-    if (!json_is_integer(value) || json_integer_value(value) < 0 || (uint64_t)json_integer_value(value) > max) {
-        fail_member(r, name, "number that it can be");
-        return false;
-    }
-    *ret = (uint64_t)json_integer_value(value);
-    return true;
-}
-
-static bool get_u32(Reader *r, const json_t *object, const char *name, uint32_t *ret)
-{
-    uint64_t value;
-
-    if (!get_u64(r, object, name, UINT32_MAX, &value))
-        return false;
-    *ret = (uint32_t)value;
-    return true;
-}
-
-static bool get_seconds(Reader *r, const json_t *object, const char *name, uint64_t *ret_ns)
-{
-    const json_t *value = get_member(object, name);
-    const double seconds = json_is_number(value) ? json_number_value(value) : -1;
-    const bool fine = seconds >= 0 && seconds <= SECONDS_MAX;
-
-    if (value && !fine)
-        fail_member(r, name, "number of seconds");
-    if (fine)
-        *ret_ns = (uint64_t)llround(seconds * 1e3) * NS_PER_MS;
-    return fine;
-}
-
-static bool get_time(Reader *r, const json_t *object, const char *name, uint64_t *ret_ns)
-{
-    const char *text = get_text(r, object, name);
-
-    if (!text)
-        return false;
-    if (clock_parse(text, ret_ns, NULL) == 0)
-        return true;
-    fail_member(r, name, "time");
-    return false;
-}
-
-static const json_t *get_list(Reader *r, const json_t *object, const char *name, size_t max)
-{
-    const json_t *value = get_member(object, name);
-
-    if (!value || (json_is_array(value) && json_array_size(value) <= max))
-        return value;
-    fail_member(r, name, "list of as many as there can be");
-    return NULL;
-}
-
-static json_t *get_object(Reader *r, const json_t *object, const char *name)
-{
-    json_t *value = get_member(object, name);
-
-    if (!value || json_is_object(value))
-        return value;
-    fail_member(r, name, "object");
-    return NULL;
-}
-
-/* The number of a word, -1 where it is missing or none of them. */
-static int get_word(Reader *r, const json_t *object, const char *name, const WordRow *words, size_t count)
-{
-    return word_find(words, count, get_text(r, object, name));
-}
+/* --- fields ------------------------------------------------------------------------------------------------------- */
 
 static Absence get_absence(Reader *r, const json_t *object, const char *name)
 {
-    const int why = get_word(r, object, name, absences, ABSENCE_END);
+    const int why = member_word(&r->in, object, name, absences, ABSENCE_END);
 
-    return why >= 0 ? (Absence)why : get_member(object, name) ? ABSENCE_FAILED : ABSENCE_NO_DATA;
+    return why >= 0 ? (Absence)why : member_get(object, name) ? ABSENCE_FAILED : ABSENCE_NO_DATA;
 }
 
 static void set_number(void *at, size_t size, uint64_t value)
@@ -165,15 +40,11 @@ static void set_number(void *at, size_t size, uint64_t value)
         *(uint64_t *)at = value;
 }
 
-static void get_share(Reader *r, const json_t *object, const char *name, double *ret)
+/* NAN where it is not known. */
+static void read_share(Reader *r, const json_t *object, const char *name, double *ret)
 {
-    const json_t *value = get_member(object, name);
-
     *ret = NAN;
-    if (json_is_number(value))
-        *ret = json_number_value(value);
-    else if (value)
-        fail_member(r, name, "number");
+    member_real(&r->in, object, name, ret);
 }
 
 static void read_fields(Reader *r, const json_t *from, const Field *field, void *to)
@@ -184,26 +55,26 @@ static void read_fields(Reader *r, const json_t *from, const Field *field, void 
 
         switch (field->kind) {
         case FIELD_TEXT:
-            copy_text(r, from, field->name, at, field->size);
+            member_copy_text(&r->in, from, field->name, at, field->size);
             break;
         case FIELD_POINTER:
-            *(const char **)at = get_text(r, from, field->name);
+            *(const char **)at = member_text(&r->in, from, field->name);
             break;
         case FIELD_BOOL:
-            get_bool(r, from, field->name, at);
+            member_bool(&r->in, from, field->name, at);
             break;
         case FIELD_NUMBER:
-            if (get_u64(r, from, field->name, field->max, &number))
+            if (member_u64(&r->in, from, field->name, field->max, &number))
                 set_number(at, field->size, number);
             break;
         case FIELD_SHARE:
-            get_share(r, from, field->name, at);
+            read_share(r, from, field->name, at);
             break;
         case FIELD_SECONDS:
-            get_seconds(r, from, field->name, at);
+            member_seconds(&r->in, from, field->name, at);
             break;
         case FIELD_TIME:
-            get_time(r, from, field->name, at);
+            member_time(&r->in, from, field->name, at);
             break;
         }
     }
@@ -213,32 +84,32 @@ static void read_fields(Reader *r, const json_t *from, const Field *field, void 
 
 static void read_link(Reader *r, const json_t *from, NodeLink *link)
 {
-    const json_t *errors = get_object(r, from, "errors");
-    const char *remote = get_text(r, from, "remote");
+    const json_t *errors = member_object(&r->in, from, "errors");
+    const char *remote = member_text(&r->in, from, "remote");
     const uint64_t now = r->to->node.time_ns;
     PciAddress pci;
     uint64_t count;
     bool up;
 
-    if (get_bool(r, from, "active", &up))
+    if (member_bool(&r->in, from, "active", &up))
         sample_set_int64(&link->active, now, up);
     else
         sample_set_absent(&link->active, now, get_absence(r, from, "absent"));
     for (size_t i = 0; i < NODE_LINK_ERROR_END; i++)
-        if (get_u64(r, errors, node_link_errors[i].key, INT64_MAX, &count))
+        if (member_u64(&r->in, errors, node_link_errors[i].key, INT64_MAX, &count))
             sample_set_int64(&link->errors[i], now, (int64_t)count);
     if (!remote)
         return;
     if (pci_parse(remote, &pci) == 0)
         sample_set_int64(&link->remote, now, pci_pack(pci));
     else
-        fail_member(r, "remote", "PCI address");
+        member_fail(&r->in, "remote", "PCI address");
 }
 
 /* Links that the board does not have are not told of. */
 static void read_links(Reader *r, const json_t *from, NodeGpu *gpu)
 {
-    const json_t *list = get_list(r, from, "nvlinks", NODE_LINKS_MAX);
+    const json_t *list = member_list(&r->in, from, "nvlinks", NODE_LINKS_MAX);
     NodeLink *links;
 
     if (!list)
@@ -252,8 +123,8 @@ static void read_links(Reader *r, const json_t *from, NodeGpu *gpu)
         const json_t *one = json_array_get(list, at);
         uint64_t number;
 
-        if (!get_u64(r, one, "link", NODE_LINKS_MAX - 1, &number)) {
-            fail_member(r, "link", "number of a link");
+        if (!member_u64(&r->in, one, "link", NODE_LINKS_MAX - 1, &number)) {
+            member_fail(&r->in, "link", "number of a link");
             return;
         }
         read_link(r, one, &links[number]);
@@ -264,13 +135,13 @@ static void read_links(Reader *r, const json_t *from, NodeGpu *gpu)
 
 static void read_peer(Reader *r, const json_t *from, NodePeer *peer)
 {
-    const int status = get_word(r, from, "nvlink_status", peer_statuses, PEER_STATUS_END);
+    const int status = member_word(&r->in, from, "nvlink_status", peer_statuses, PEER_STATUS_END);
     const uint64_t now = r->to->node.time_ns;
     uint64_t age = 0;
 
-    if (!get_u32(r, from, "gpu", &peer->index))
-        fail_member(r, "gpu", "number of a GPU");
-    get_seconds(r, from, "age_seconds", &age);
+    if (!member_u32(&r->in, from, "gpu", &peer->index))
+        member_fail(&r->in, "gpu", "number of a GPU");
+    member_seconds(&r->in, from, "age_seconds", &age);
     sample_set_absent(&peer->status, now, get_absence(r, from, "absent"));
     if (status >= 0)
         sample_set_int64(&peer->status, now > age ? now - age : 0, status);
@@ -278,7 +149,7 @@ static void read_peer(Reader *r, const json_t *from, NodePeer *peer)
 
 static void read_peers(Reader *r, const json_t *from, NodeGpu *gpu)
 {
-    const json_t *list = get_list(r, from, "peers", NODE_GPUS_MAX);
+    const json_t *list = member_list(&r->in, from, "peers", NODE_GPUS_MAX);
     NodePeer *peers;
 
     if (!list)
@@ -291,7 +162,7 @@ static void read_peers(Reader *r, const json_t *from, NodeGpu *gpu)
 
 static void read_process_owner(Reader *r, const json_t *from, ProcessOwner *owner)
 {
-    const char *state = get_text(r, from, "state");
+    const char *state = member_text(&r->in, from, "state");
 
     read_fields(r, from, process_owner_fields, owner);
     read_fields(r, from, process_usage_fields, owner);
@@ -300,7 +171,7 @@ static void read_process_owner(Reader *r, const json_t *from, ProcessOwner *owne
 
 static void read_process(Reader *r, const json_t *from, NodeProcess *process)
 {
-    const char *kind = get_text(r, from, "kind");
+    const char *kind = member_text(&r->in, from, "kind");
     ProcessOwner owner;
 
     *process = (NodeProcess){.gpu_instance = DEVICE_NO_NUMBER,
@@ -309,8 +180,8 @@ static void read_process(Reader *r, const json_t *from, NodeProcess *process)
                              .used_bytes = UINT64_MAX,
                              .sm_percent = UINT8_MAX,
                              .memory_percent = UINT8_MAX};
-    if (!get_member(from, "pid"))
-        fail_member(r, "pid", "number of a process");
+    if (!member_get(from, "pid"))
+        member_fail(&r->in, "pid", "number of a process");
     read_fields(r, from, process_fields, process);
     process_owner_init(&owner, process->pid);
     read_process_owner(r, from, &owner);
@@ -320,13 +191,13 @@ static void read_process(Reader *r, const json_t *from, NodeProcess *process)
 
 static void read_processes(Reader *r, const json_t *from, NodeGpu *gpu)
 {
-    const json_t *list = get_list(r, from, "processes", NODE_PROCESSES_MAX);
+    const json_t *list = member_list(&r->in, from, "processes", NODE_PROCESSES_MAX);
     const uint64_t now = r->to->node.time_ns;
     NodeProcess *processes;
     uint64_t count;
 
     if (!list) {
-        if (get_text(r, from, "processes_absent"))
+        if (member_text(&r->in, from, "processes_absent"))
             sample_set_absent(&gpu->process_list, now, get_absence(r, from, "processes_absent"));
         return;
     }
@@ -335,13 +206,13 @@ static void read_processes(Reader *r, const json_t *from, NodeGpu *gpu)
     for (size_t at = 0; at < json_array_size(list); at++)
         read_process(r, json_array_get(list, at), &processes[gpu->process_count++]);
     count = gpu->process_count;
-    get_u64(r, from, "process_count", INT64_MAX, &count);
+    member_u64(&r->in, from, "process_count", INT64_MAX, &count);
     sample_set_int64(&gpu->process_list, now, (int64_t)count);
 }
 
 static void read_owners(Reader *r, const json_t *from, const Device *device)
 {
-    const json_t *list = get_list(r, from, "owners", 4096);
+    const json_t *list = member_list(&r->in, from, "owners", 4096);
 
     for (size_t at = 0; device->uuid[0] && at < json_array_size(list); at++) {
         const json_t *one = json_array_get(list, at);
@@ -357,10 +228,10 @@ static void read_owners(Reader *r, const json_t *from, const Device *device)
 
 static void read_sampler(Reader *r, const json_t *from, NodeSampler *sampler)
 {
-    const int state = get_word(r, from, "state", sampler_states, SAMPLER_STATE_END);
+    const int state = member_word(&r->in, from, "state", sampler_states, SAMPLER_STATE_END);
 
     if (state < 0)
-        fail_member(r, "state", "state of a sampler");
+        member_fail(&r->in, "state", "state of a sampler");
     else
         sampler->state = (SamplerState)state;
     read_fields(r, from, sampler_fields, sampler);
@@ -368,10 +239,10 @@ static void read_sampler(Reader *r, const json_t *from, NodeSampler *sampler)
 
 static void read_samplers(Reader *r, const json_t *root)
 {
-    const json_t *list = get_list(r, root, "samplers", NODE_SAMPLERS_MAX);
+    const json_t *list = member_list(&r->in, root, "samplers", NODE_SAMPLERS_MAX);
     NodeSampler *samplers = arena_calloc(&r->to->arena, json_array_size(list), sizeof *samplers);
 
-    snprintf(r->place, sizeof r->place, "samplers");
+    snprintf(r->in.place, sizeof r->in.place, "samplers");
     r->to->node.samplers = samplers;
     for (size_t at = 0; at < json_array_size(list); at++)
         read_sampler(r, json_array_get(list, at), &samplers[r->to->node.sampler_count++]);
@@ -379,13 +250,13 @@ static void read_samplers(Reader *r, const json_t *root)
 
 static void fill_place(Reader *r, const json_t *from, Place *place)
 {
-    const char *path = get_text(r, from, "pcie_path");
+    const char *path = member_text(&r->in, from, "pcie_path");
     const PciAddress pci = place->pci;
 
     place->numa_node = -1;
     read_fields(r, from, place_fields, place);
     if (path && !place_set_path(place, path))
-        fail_member(r, "pcie_path", "path of PCI functions");
+        member_fail(&r->in, "pcie_path", "path of PCI functions");
     place->pci = pci;
 }
 
@@ -400,17 +271,17 @@ static void read_place(Reader *r, const json_t *from, const Device *gpu)
 
 static void read_adapters(Reader *r, const json_t *root)
 {
-    const json_t *list = get_list(r, get_object(r, root, "node"), "adapters", PLACE_ADAPTERS_MAX);
+    const json_t *list = member_list(&r->in, member_object(&r->in, root, "node"), "adapters", PLACE_ADAPTERS_MAX);
 
-    snprintf(r->place, sizeof r->place, "adapters");
+    snprintf(r->in.place, sizeof r->in.place, "adapters");
     for (size_t at = 0; at < json_array_size(list); at++) {
         const json_t *one = json_array_get(list, at);
-        const char *pci = get_text(r, one, "pci");
+        const char *pci = member_text(&r->in, one, "pci");
         Place place = {0};
 
-        COPY_TEXT(r, one, "name", place.adapter);
+        MEMBER_COPY_TEXT(&r->in, one, "name", place.adapter);
         if (!place.adapter[0] || !pci || pci_parse(pci, &place.pci) < 0)
-            fail_member(r, place.adapter[0] ? "pci" : "name", "name and PCI address of an adapter");
+            member_fail(&r->in, place.adapter[0] ? "pci" : "name", "name and PCI address of an adapter");
         fill_place(r, one, &place);
         vec_push(&r->to->places, place);
     }
@@ -425,14 +296,14 @@ static uint64_t instant_before(const Reader *r, uint64_t age_ns)
 
 static void read_sample(Reader *r, const json_t *from, const char *name, const Metric *metric, Sample *sample)
 {
-    const json_t *value = get_member(from, "value");
+    const json_t *value = member_get(from, "value");
     uint64_t age = 0;
 
     if (!json_is_object(from) || (value && !json_is_number(value))) {
-        fail_member(r, name, "value of a metric");
+        member_fail(&r->in, name, "value of a metric");
         return;
     }
-    get_seconds(r, from, "age_seconds", &age);
+    member_seconds(&r->in, from, "age_seconds", &age);
     if (!value)
         sample_set_absent(sample, r->to->node.time_ns, get_absence(r, from, "absent"));
     else if (json_is_integer(value) && metric->value == METRIC_INT64)
@@ -446,7 +317,7 @@ static void read_metrics(Reader *r, const json_t *from, Reading *reading)
     const char *name;
     json_t *one;
 
-    json_object_foreach(get_object(r, from, "metrics"), name, one)
+    json_object_foreach(member_object(&r->in, from, "metrics"), name, one)
     {
         const MetricName *found = metric_find(name);
 
@@ -457,16 +328,16 @@ static void read_metrics(Reader *r, const json_t *from, Reading *reading)
 
 static void read_identity(Reader *r, const json_t *from, Device *device)
 {
-    const char *pci = get_text(r, from, "pci");
+    const char *pci = member_text(&r->in, from, "pci");
 
     device->vendor = DEVICE_NVIDIA;
-    get_u32(r, from, "index", &device->index);
+    member_u32(&r->in, from, "index", &device->index);
     read_fields(r, from, device_fields, device);
     if (!pci)
         return;
     device->has_pci = pci_parse(pci, &device->pci) == 0;
     if (!device->has_pci)
-        fail_member(r, "pci", "PCI address");
+        member_fail(&r->in, "pci", "PCI address");
 }
 
 static void read_texts(Reader *r, const json_t *from, Reading *reading)
@@ -475,54 +346,54 @@ static void read_texts(Reader *r, const json_t *from, Reading *reading)
         const ReadingText slot = reading_text_of(id);
 
         if (slot != READING_TEXT_END)
-            COPY_TEXT(r, from, metric_get(id)->name, reading->text[slot]);
+            MEMBER_COPY_TEXT(&r->in, from, metric_get(id)->name, reading->text[slot]);
     }
 }
 
 /* A word, cause or basis that this program does not know is none. */
 static void read_activity(Reader *r, const json_t *device, Activity *ret)
 {
-    const json_t *from = get_object(r, device, "activity");
-    const int word = get_word(r, from, "word", activity_words, ACTIVITY_END);
-    const int cause = get_word(r, from, "cause", activity_causes, ACTIVITY_CAUSE_END);
-    const int basis = get_word(r, from, "basis", activity_bases, ACTIVITY_BASIS_END);
+    const json_t *from = member_object(&r->in, device, "activity");
+    const int word = member_word(&r->in, from, "word", activity_words, ACTIVITY_END);
+    const int cause = member_word(&r->in, from, "cause", activity_causes, ACTIVITY_CAUSE_END);
+    const int basis = member_word(&r->in, from, "basis", activity_bases, ACTIVITY_BASIS_END);
 
     ret->word = word < 0 ? ACTIVITY_UNKNOWN : (ActivityWord)word;
     ret->cause = cause < 0 ? ACTIVITY_CAUSE_NONE : (ActivityCause)cause;
     ret->basis = basis < 0 ? ACTIVITY_BASIS_NONE : (ActivityBasis)basis;
     read_fields(r, from, activity_fields, ret);
     read_fields(r, from, activity_share_fields, ret);
-    const json_t *day = get_object(r, from, "day_seconds");
+    const json_t *day = member_object(&r->in, from, "day_seconds");
     for (ActivityWord known = 0; known < ACTIVITY_END; known++)
-        get_u32(r, day, activity_words[known].key, &ret->day_s[known]);
+        member_u32(&r->in, day, activity_words[known].key, &ret->day_s[known]);
 }
 
 /* False where its cause is one that this program does not know. */
 static bool read_answer(Reader *r, const json_t *from, WhyVerdict *ret)
 {
-    const char *cause = get_text(r, from, "cause");
+    const char *cause = member_text(&r->in, from, "cause");
     const int known = cause ? why_find(cause) : -1;
-    const int confidence = get_word(r, from, "confidence", why_confidences, WHY_CONFIDENCE_END);
+    const int confidence = member_word(&r->in, from, "confidence", why_confidences, WHY_CONFIDENCE_END);
 
     if (known < 0)
         return false;
     ret->cause = (WhyCause)known;
     ret->confidence = confidence < 0 ? WHY_LOW : (WhyConfidence)confidence;
-    COPY_TEXT(r, from, "text", ret->text);
-    get_share(r, from, "share", &ret->share);
+    MEMBER_COPY_TEXT(&r->in, from, "text", ret->text);
+    read_share(r, from, "share", &ret->share);
     return true;
 }
 
 /* None where the first is not known; of those beside it the known ones. */
 static void read_verdict(Reader *r, const json_t *device, Why *ret)
 {
-    const json_t *from = get_object(r, device, "verdict");
+    const json_t *from = member_object(&r->in, device, "verdict");
 
     if (!read_answer(r, from, &ret->verdicts[0]))
         return;
     ret->count = 1;
-    get_u32(r, from, "window_s", &ret->window_s);
-    const json_t *list = get_list(r, from, "beside", WHY_VERDICTS_MAX - 1);
+    member_u32(&r->in, from, "window_s", &ret->window_s);
+    const json_t *list = member_list(&r->in, from, "beside", WHY_VERDICTS_MAX - 1);
     for (size_t i = 0; i < json_array_size(list) && ret->count < WHY_VERDICTS_MAX; i++)
         ret->count += read_answer(r, json_array_get(list, i), &ret->verdicts[ret->count]);
 }
@@ -534,14 +405,14 @@ static void read_instance(Reader *r, const json_t *from, const Device *gpu, Read
     instance->device.has_pci = gpu->has_pci;
     memcpy(instance->device.parent_uuid, gpu->uuid, sizeof gpu->uuid);
     read_identity(r, from, &instance->device);
-    COPY_TEXT(r, from, "profile", instance->profile);
+    MEMBER_COPY_TEXT(&r->in, from, "profile", instance->profile);
     read_metrics(r, from, instance);
     read_owners(r, from, &instance->device);
 }
 
 static void read_instances(Reader *r, const json_t *from, NodeGpu *gpu)
 {
-    const json_t *list = get_list(r, from, "instances", NODE_INSTANCES_MAX);
+    const json_t *list = member_list(&r->in, from, "instances", NODE_INSTANCES_MAX);
 
     Why *verdicts = arena_calloc(&r->to->arena, json_array_size(list), sizeof *verdicts);
 
@@ -566,23 +437,23 @@ static void read_instances(Reader *r, const json_t *from, NodeGpu *gpu)
 
 static void read_state(Reader *r, const json_t *from, NodeGpu *gpu)
 {
-    const int state = get_word(r, from, "state", gpu_states, GPU_STATE_END);
+    const int state = member_word(&r->in, from, "state", gpu_states, GPU_STATE_END);
     uint64_t age;
 
     if (state < 0)
-        fail_member(r, "state", "state of a GPU");
+        member_fail(&r->in, "state", "state of a GPU");
     else
         gpu->state = (GpuState)state;
     read_fields(r, from, gpu_fields, gpu);
-    if (get_seconds(r, from, "last_sample_age_seconds", &age))
+    if (member_seconds(&r->in, from, "last_sample_age_seconds", &age))
         gpu->last_sample_ns = instant_before(r, age);
-    gpu->gpm_known = get_bool(r, from, "gpm", &gpu->gpm);
+    gpu->gpm_known = member_bool(&r->in, from, "gpm", &gpu->gpm);
 }
 
 static void read_gpu(Reader *r, const json_t *from, size_t i, NodeGpu *gpu)
 {
     reading_init(&gpu->reading, DEVICE_GPU);
-    snprintf(r->place, sizeof r->place, "gpus[%zu]", i);
+    snprintf(r->in.place, sizeof r->in.place, "gpus[%zu]", i);
     read_identity(r, from, &gpu->reading.device);
     read_place(r, from, &gpu->reading.device);
     read_state(r, from, gpu);
@@ -601,17 +472,17 @@ static void read_gpu(Reader *r, const json_t *from, size_t i, NodeGpu *gpu)
 
 static void read_head(Reader *r, const json_t *root, Node *node)
 {
-    const json_t *from = get_object(r, root, "node");
+    const json_t *from = member_object(&r->in, root, "node");
     uint64_t released;
 
-    snprintf(r->place, sizeof r->place, "node");
-    if (!get_time(r, root, "time", &node->real_ns) || node->real_ns == 0)
-        fail_member(r, "time", "time");
+    snprintf(r->in.place, sizeof r->in.place, "node");
+    if (!member_time(&r->in, root, "time", &node->real_ns) || node->real_ns == 0)
+        member_fail(&r->in, "time", "time");
     node->time_ns = node->real_ns;
-    get_u64(r, root, "tick", INT64_MAX, &node->tick);
+    member_u64(&r->in, root, "tick", INT64_MAX, &node->tick);
     read_fields(r, from, node_fields, node);
     node->driver = node->driver_why[0] ? NODE_DRIVER_REFUSES : NODE_DRIVER_FINE;
-    if (get_seconds(r, from, "released_for_seconds", &released))
+    if (member_seconds(&r->in, from, "released_for_seconds", &released))
         node->release_until_ns = node->time_ns + released;
 }
 
@@ -639,10 +510,10 @@ static void sort_processes(SnapshotBuffer *to)
 static bool find_gpu(Reader *r, const json_t *from, size_t *ret)
 {
     const Node *node = &r->to->node;
-    const char *uuid = get_text(r, from, "uuid");
+    const char *uuid = member_text(&r->in, from, "uuid");
     uint32_t index = DEVICE_NO_NUMBER;
 
-    get_u32(r, from, "gpu", &index);
+    member_u32(&r->in, from, "gpu", &index);
     for (size_t i = 0; i < node->gpu_count; i++) {
         const Device *device = &node->gpus[i].reading.device;
 
@@ -659,38 +530,38 @@ static void read_owner(Reader *r, const json_t *from, Owner *owner)
 
     *owner = (Owner){.pid = -1};
     read_fields(r, from, owner_fields, owner);
-    if (get_u64(r, from, "pid", INT32_MAX, &pid))
+    if (member_u64(&r->in, from, "pid", INT32_MAX, &pid))
         owner->pid = (int32_t)pid;
 }
 
 static void read_workload(Reader *r, const json_t *from, Workload *workload)
 {
-    COPY_TEXT(r, from, "kind", workload->kind);
-    COPY_TEXT(r, from, "name", workload->name);
-    get_bool(r, from, "derived", &workload->derived);
+    MEMBER_COPY_TEXT(&r->in, from, "kind", workload->kind);
+    MEMBER_COPY_TEXT(&r->in, from, "name", workload->name);
+    member_bool(&r->in, from, "derived", &workload->derived);
 }
 
 static void read_holding(Reader *r, const json_t *from, Holding *holding)
 {
-    const json_t *instance = get_object(r, from, "instance");
-    const json_t *processes = get_list(r, from, "processes", NODE_PROCESSES_MAX);
-    const int state = get_word(r, from, "state", holding_states, HOLDING_STATE_END);
-    const int how = get_word(r, from, "attribution", attributions, ATTRIBUTION_END);
-    const int basis = get_word(r, from, "basis", holding_bases, HOLDING_BASIS_END);
-    const int grant = get_word(r, from, "grant", holding_grants, HOLDING_GRANT_END);
+    const json_t *instance = member_object(&r->in, from, "instance");
+    const json_t *processes = member_list(&r->in, from, "processes", NODE_PROCESSES_MAX);
+    const int state = member_word(&r->in, from, "state", holding_states, HOLDING_STATE_END);
+    const int how = member_word(&r->in, from, "attribution", attributions, ATTRIBUTION_END);
+    const int basis = member_word(&r->in, from, "basis", holding_bases, HOLDING_BASIS_END);
+    const int grant = member_word(&r->in, from, "grant", holding_grants, HOLDING_GRANT_END);
     HoldingProcess *list = arena_calloc(&r->to->arena, json_array_size(processes) + 1, sizeof *list);
 
-    get_u32(r, instance, "gpu_instance", &holding->gpu_instance);
-    get_u32(r, instance, "compute_instance", &holding->compute_instance);
-    read_owner(r, get_object(r, from, "owner"), &holding->owner);
-    read_workload(r, get_object(r, from, "workload"), &holding->workload);
+    member_u32(&r->in, instance, "gpu_instance", &holding->gpu_instance);
+    member_u32(&r->in, instance, "compute_instance", &holding->compute_instance);
+    read_owner(r, member_object(&r->in, from, "owner"), &holding->owner);
+    read_workload(r, member_object(&r->in, from, "workload"), &holding->workload);
     holding->state = state >= 0 ? (HoldingState)state : HOLDING_USED;
     holding->basis = basis >= 0 ? (HoldingBasis)basis : HOLDING_BY_PROCESS;
     holding->grant = grant >= 0 ? (HoldingGrant)grant : HOLDING_GRANT_NONE;
     holding->attribution = how >= 0 ? (Attribution)how : ATTRIBUTION_UNKNOWN;
-    get_share(r, from, "share", &holding->share);
-    get_share(r, from, "sm_share", &holding->sm_share);
-    get_u64(r, from, "memory_bytes", INT64_MAX, &holding->memory_bytes);
+    read_share(r, from, "share", &holding->share);
+    read_share(r, from, "sm_share", &holding->sm_share);
+    member_u64(&r->in, from, "memory_bytes", INT64_MAX, &holding->memory_bytes);
     for (size_t i = 0; i < json_array_size(processes); i++)
         read_fields(r, json_array_get(processes, i), holding_process_fields, &list[i]);
     holding->process_count = json_array_size(processes);
@@ -700,13 +571,13 @@ static void read_holding(Reader *r, const json_t *from, Holding *holding)
 /* Of a GPU that is not in the list nothing is held. */
 static void read_holdings(Reader *r, const json_t *root)
 {
-    const json_t *list = get_list(r, root, "holdings", NODE_GPUS_MAX * NODE_PROCESSES_MAX);
+    const json_t *list = member_list(&r->in, root, "holdings", NODE_GPUS_MAX * NODE_PROCESSES_MAX);
 
-    for (size_t i = 0; i < json_array_size(list) && r->rc == 0; i++) {
+    for (size_t i = 0; i < json_array_size(list) && r->in.rc == 0; i++) {
         const json_t *from = json_array_get(list, i);
         Holding holding = {.gpu_instance = DEVICE_NO_NUMBER, .compute_instance = DEVICE_NO_NUMBER};
 
-        snprintf(r->place, sizeof r->place, "holdings[%zu]", i);
+        snprintf(r->in.place, sizeof r->in.place, "holdings[%zu]", i);
         if (!find_gpu(r, from, &holding.gpu))
             continue;
         read_holding(r, from, &holding);
@@ -716,10 +587,10 @@ static void read_holdings(Reader *r, const json_t *root)
 
 static void read_jobs(Reader *r, const json_t *root)
 {
-    const json_t *list = get_list(r, root, "jobs", NODE_GPUS_MAX * NODE_PROCESSES_MAX);
+    const json_t *list = member_list(&r->in, root, "jobs", NODE_GPUS_MAX * NODE_PROCESSES_MAX);
 
-    snprintf(r->place, sizeof r->place, "jobs");
-    COPY_TEXT(r, root, "unlisted_why", r->to->holders_why);
+    snprintf(r->in.place, sizeof r->in.place, "jobs");
+    MEMBER_COPY_TEXT(&r->in, root, "unlisted_why", r->to->holders_why);
     for (size_t i = 0; i < json_array_size(list); i++)
         read_fields(r, json_array_get(list, i), job_info_fields, vec_add(&r->to->jobs));
 }
@@ -730,13 +601,13 @@ static void read_node(Reader *r, const json_t *root)
     const json_t *gpus;
 
     if (!json_is_object(root))
-        fail_member(r, "this", "JSON of a node");
+        member_fail(&r->in, "this", "JSON of a node");
     read_head(r, root, node);
-    gpus = get_list(r, root, "gpus", NODE_GPUS_MAX);
+    gpus = member_list(&r->in, root, "gpus", NODE_GPUS_MAX);
     if (!gpus)
-        fail_member(r, "gpus", "list");
+        member_fail(&r->in, "gpus", "list");
     node->gpus = arena_calloc(&r->to->arena, json_array_size(gpus), sizeof *node->gpus);
-    for (size_t i = 0; i < json_array_size(gpus) && r->rc == 0; i++)
+    for (size_t i = 0; i < json_array_size(gpus) && r->in.rc == 0; i++)
         read_gpu(r, json_array_get(gpus, i), i, &node->gpus[node->gpu_count++]);
     read_adapters(r, root);
     read_samplers(r, root);
@@ -749,8 +620,8 @@ static void read_node(Reader *r, const json_t *root)
 
 static void read_incidents(Reader *r, const json_t *root)
 {
-    if (r->rc == 0 && json_is_array(json_object_get(root, "incidents")))
-        r->rc = incidents_read_json(root, &r->to->incidents, NULL, r->err);
+    if (r->in.rc == 0 && json_is_array(json_object_get(root, "incidents")))
+        r->in.rc = incidents_read_json(root, &r->to->incidents, NULL, r->in.err);
 }
 
 static void read_window(Reader *r, const json_t *from, MaintenanceWindow *window)
@@ -766,13 +637,13 @@ static void read_window(Reader *r, const json_t *from, MaintenanceWindow *window
     for (size_t i = 0; i < json_array_size(uuids) && i < MAINTENANCE_UUIDS; i++)
         if (json_is_string(json_array_get(uuids, i)))
             snprintf(window->uuids[i], sizeof window->uuids[i], "%s", json_string_value(json_array_get(uuids, i)));
-    get_time(r, from, "from", &window->from_real_ns);
-    get_time(r, from, "until", &window->until_real_ns);
-    get_bool(r, from, "recurring", &window->recurring);
-    get_bool(r, from, "active", &window->active);
-    COPY_TEXT(r, from, "id", window->id);
-    COPY_TEXT(r, from, "reason", window->reason);
-    COPY_TEXT(r, from, "who", window->who);
+    member_time(&r->in, from, "from", &window->from_real_ns);
+    member_time(&r->in, from, "until", &window->until_real_ns);
+    member_bool(&r->in, from, "recurring", &window->recurring);
+    member_bool(&r->in, from, "active", &window->active);
+    MEMBER_COPY_TEXT(&r->in, from, "id", window->id);
+    MEMBER_COPY_TEXT(&r->in, from, "reason", window->reason);
+    MEMBER_COPY_TEXT(&r->in, from, "who", window->who);
 }
 
 /* Windows that are over are skipped. */
@@ -780,7 +651,7 @@ static void read_maintenance(Reader *r, const json_t *root)
 {
     const json_t *list = json_object_get(root, "maintenance");
 
-    snprintf(r->place, sizeof r->place, "maintenance");
+    snprintf(r->in.place, sizeof r->in.place, "maintenance");
     for (size_t i = 0; i < json_array_size(list); i++) {
         MaintenanceWindow window = {.gpus = 0};
 
@@ -885,7 +756,7 @@ static void point_snapshot(SnapshotBuffer *buffer, uint64_t boot_real_ns)
 
 static int read_tree(SnapshotBuffer *buffer, const char *text, size_t len, Err *err)
 {
-    Reader r = {.to = buffer, .place = "node", .err = err};
+    Reader r = {.to = buffer, .in = {.place = "node", .err = err}};
     json_error_t error;
     const json_t *root = json_loadb(text, len, 0, &error); /* in the arena: not freed */
     uint64_t boot_real_ns = 0;
@@ -896,11 +767,11 @@ static int read_tree(SnapshotBuffer *buffer, const char *text, size_t len, Err *
     read_node(&r, json_is_array(json_object_get(root, "gpus")) ? root : json_object_get(root, "node"));
     read_incidents(&r, root);
     read_maintenance(&r, root);
-    get_time(&r, root, "boot", &boot_real_ns);
-    COPY_TEXT(&r, root, "boot_id", buffer->boot_id);
-    if (r.rc == 0)
+    member_time(&r.in, root, "boot", &boot_real_ns);
+    MEMBER_COPY_TEXT(&r.in, root, "boot_id", buffer->boot_id);
+    if (r.in.rc == 0)
         point_snapshot(buffer, boot_real_ns);
-    return r.rc;
+    return r.in.rc;
 }
 
 int snapshot_read(SnapshotBuffer *buffer, const char *text, size_t len, Err *err)

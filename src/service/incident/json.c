@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Incidents and events as JSON, and back: one list of fields serves both ways. What is missing or of another type when
- * they are read stays unknown. */
+/* Incidents and events as JSON, and back. What is missing or of another type when they are read stays unknown. */
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>
@@ -8,160 +7,24 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/clock.h"
 #include "base/duration.h"
 #include "base/json.h"
 #include "base/number.h"
 #include "service/incident/incident.h"
+#include "service/json/members.h"
 
 CLEANUP_POINTER(json_t, json_decref);
 
-/* --- fields ------------------------------------------------------------------------------------------------------- */
-
-/* One object that is written or read. A field that the JSON does not have, or has in another type, stays as it is. */
-typedef struct Fields {
-    Str *out; /* NULL: it is read */
-    const json_t *in;
-} Fields;
-
-/* "" is null. */
-static void convert_text(const Fields *f, const char *name, char *text, size_t room)
-{
-    const char *read = json_string_value(json_object_get(f->in, name));
-
-    if (f->out)
-        json_add_text(f->out, name, text[0] ? text : NULL);
-    else if (read)
-        snprintf(text, room, "%s", read);
-}
-#define CONVERT_TEXT(f, name, field) convert_text(f, name, field, sizeof(field))
-
-/* An enum of `end` values by their words, "" is null. */
-static void convert_word(const Fields *f, const char *name, void *value, const WordRow *words, size_t end)
-{
-    const int read = word_find(words, end, json_string_value(json_object_get(f->in, name)));
-    const char *key = f->out ? words[*(unsigned *)value].key : "";
-
-    if (f->out)
-        json_add_text(f->out, name, key[0] ? key : NULL);
-    else if (read >= 0)
-        *(unsigned *)value = (unsigned)read;
-}
-
-static bool read_number(const Fields *f, const char *name, json_int_t max, json_int_t *ret)
-{
-    const json_t *value = json_object_get(f->in, name);
-
-    *ret = json_integer_value(value);
-    return json_is_integer(value) && *ret >= 0 && *ret <= max;
-}
-
-static void convert_count(const Fields *f, const char *name, uint64_t *value)
-{
-    json_int_t read;
-
-    if (f->out)
-        json_add_u64(f->out, name, *value);
-    else if (read_number(f, name, INT64_MAX, &read))
-        *value = (uint64_t)read;
-}
-
-/* DEVICE_NO_NUMBER is null. */
-static void convert_number(const Fields *f, const char *name, uint32_t *value)
-{
-    json_int_t read;
-
-    if (f->out && *value == DEVICE_NO_NUMBER)
-        json_add_null(f->out, name);
-    else if (f->out)
-        json_add_u64(f->out, name, *value);
-    else if (read_number(f, name, UINT32_MAX, &read))
-        *value = (uint32_t)read;
-}
-
-/* An XID (none: 0) or a pid (none: -1), `none` is null. */
-static void convert_code(const Fields *f, const char *name, int32_t *value, int32_t none)
-{
-    uint32_t number = *value == none ? DEVICE_NO_NUMBER : (uint32_t)*value;
-
-    convert_number(f, name, &number);
-    if (!f->out && number <= INT32_MAX)
-        *value = (int32_t)number;
-}
-
-/* 0 is null. */
-static void convert_time(const Fields *f, const char *name, uint64_t *real_ns)
-{
-    const char *read = json_string_value(json_object_get(f->in, name));
-
-    if (f->out)
-        json_add_time(f->out, name, *real_ns);
-    else if (read)
-        (void)clock_parse(read, real_ns, NULL);
-}
-
-static void convert_real(const Fields *f, const char *name, double *value)
-{
-    const json_t *read = json_object_get(f->in, name);
-
-    if (f->out)
-        json_add_double(f->out, name, *value);
-    else
-        *value = json_is_number(read) ? json_number_value(read) : (double)NAN;
-}
-
-static void convert_bool(const Fields *f, const char *name, bool *value)
-{
-    if (f->out)
-        json_add_bool(f->out, name, *value);
-    else
-        *value = json_is_true(json_object_get(f->in, name));
-}
-
-static void convert_pci(const Fields *f, bool *has_pci, PciAddress *pci)
-{
-    char text[PCI_TEXT_CAP] = "";
-
-    if (f->out && *has_pci)
-        pci_format(*pci, PCI_FORM_SYSFS, text);
-    CONVERT_TEXT(f, "pci", text);
-    if (!f->out)
-        *has_pci = pci_parse(text, pci) == 0;
-}
-
-/* An object within, to be ended with close_part; `from` is what it is read from. */
-static Fields open_object(const Fields *f, const char *name, const json_t *from)
-{
-    if (f->out)
-        json_open(f->out, name, '{');
-    return (Fields){f->out, from};
-}
-
-static void close_part(const Fields *f, char bracket)
-{
-    if (f->out)
-        json_close(f->out, bracket);
-}
-
-/* A list, to be ended with close_part: how many elements it has, at most `max`. */
-static uint32_t open_list(const Fields *f, const char *name, uint32_t count, uint32_t max, const json_t **ret_from)
-{
-    *ret_from = json_object_get(f->in, name);
-    if (f->out)
-        json_open(f->out, name, '[');
-    return f->out ? count : (uint32_t)number_min_u64(json_array_size(*ret_from), max);
-}
-
 /* --- incidents ---------------------------------------------------------------------------------------------------- */
 
-static void convert_verdict(const Fields *f, Incident *incident)
+static void convert_verdict(const Convert *f, Incident *incident)
 {
     const json_t *codes;
 
     CONVERT_TEXT(f, "class", incident->class);
     CONVERT_TEXT(f, "rule", incident->rule);
     convert_code(f, "code", &incident->code, 0);
-    const uint32_t count = open_list(f, "codes", incident->code_count, INCIDENT_CODES, &codes);
+    const uint32_t count = convert_open_list(f, "codes", incident->code_count, INCIDENT_CODES, &codes);
     for (uint32_t i = 0; i < count; i++) {
         const json_int_t code = json_integer_value(json_array_get(codes, i));
 
@@ -170,7 +33,7 @@ static void convert_verdict(const Fields *f, Incident *incident)
         else if (code > 0 && code <= INT32_MAX)
             incident->codes[incident->code_count++] = (int32_t)code;
     }
-    close_part(f, ']');
+    convert_close(f, ']');
     convert_word(f, "cause", &incident->cause, fault_causes, CAUSE_END);
     convert_word(f, "severity", &incident->severity, fault_severities, SEVERITY_END);
     convert_word(f, "scope", &incident->scope, fault_scopes, SCOPE_END);
@@ -199,9 +62,9 @@ static void find_parent(const char *key, Device *device)
 }
 
 /* Without a UUID of its own it has that of its GPU. */
-static void convert_device(const Fields *f, Device *device)
+static void convert_device(const Convert *f, Device *device)
 {
-    const Fields own = open_object(f, "device", json_object_get(f->in, "device"));
+    const Convert own = convert_open(f, "device");
     char key[DEVICE_KEY_CAP] = "";
 
     if (f->out && device_key(device, key) < 0)
@@ -213,58 +76,58 @@ static void convert_device(const Fields *f, Device *device)
     convert_number(&own, "index", &device->index);
     CONVERT_TEXT(&own, "uuid", device->uuid);
     CONVERT_TEXT(&own, "serial", device->serial);
-    convert_pci(&own, &device->has_pci, &device->pci);
+    convert_pci(&own, &device->has_pci, &device->pci, PCI_FORM_SYSFS);
     CONVERT_TEXT(&own, "model", device->name);
     convert_number(&own, "link", &device->link);
-    close_part(f, '}');
+    convert_close(f, '}');
     if (!f->out)
         find_parent(key, device);
     if (f->out && device->gpu_instance == DEVICE_NO_NUMBER) {
         json_add_null(f->out, "instance");
         return;
     }
-    const Fields instance = open_object(f, "instance", json_object_get(f->in, "instance"));
+    const Convert instance = convert_open(f, "instance");
     convert_number(&instance, "gpu_instance", &device->gpu_instance);
     convert_number(&instance, "compute_instance", &device->compute_instance);
-    close_part(f, '}');
+    convert_close(f, '}');
 }
 
-static void convert_part(const Fields *f, IncidentPart *part)
+static void convert_part(const Convert *f, IncidentPart *part)
 {
     if (f->out && !part->known) {
         json_add_null(f->out, "part");
         return;
     }
-    const Fields in = open_object(f, "part", json_object_get(f->in, "part"));
+    const Convert in = convert_open(f, "part");
     part->link = f->out ? part->link : DEVICE_NO_NUMBER;
-    convert_pci(&in, &part->known, &part->pci);
+    convert_pci(&in, &part->known, &part->pci, PCI_FORM_SYSFS);
     convert_number(&in, "link", &part->link);
-    close_part(f, '}');
+    convert_close(f, '}');
 }
 
-static void convert_process(const Fields *f, Incident *incident)
+static void convert_process(const Convert *f, Incident *incident)
 {
     if (f->out && incident->pid < 0 && !incident->process[0]) {
         json_add_null(f->out, "process");
         return;
     }
-    const Fields process = open_object(f, "process", json_object_get(f->in, "process"));
+    const Convert process = convert_open(f, "process");
     convert_code(&process, "pid", &incident->pid, -1);
     CONVERT_TEXT(&process, "name", incident->process);
-    close_part(f, '}');
+    convert_close(f, '}');
 }
 
 /* With a sentence of the same, which is not read. */
-static void convert_owners(const Fields *f, Incident *incident)
+static void convert_owners(const Convert *f, Incident *incident)
 {
     char affected[2048] = "";
     const json_t *list;
     Str text;
-    const uint32_t count = open_list(f, "owners", (uint32_t)number_min_u64(incident->owner_count, INCIDENT_OWNERS),
-                                     INCIDENT_OWNERS, &list);
+    const uint32_t count = convert_open_list(
+        f, "owners", (uint32_t)number_min_u64(incident->owner_count, INCIDENT_OWNERS), INCIDENT_OWNERS, &list);
 
     for (uint32_t i = 0; i < count; i++) {
-        const Fields one = open_object(f, NULL, json_array_get(list, i));
+        const Convert one = convert_open_element(f, list, i);
         Owner *owner = &incident->owners[i];
 
         CONVERT_TEXT(&one, "user", owner->user);
@@ -274,9 +137,9 @@ static void convert_owners(const Fields *f, Incident *incident)
         CONVERT_TEXT(&one, "container", owner->container);
         CONVERT_TEXT(&one, "process", owner->process);
         convert_code(&one, "pid", &owner->pid, -1);
-        close_part(&one, '}');
+        convert_close(&one, '}');
     }
-    close_part(f, ']');
+    convert_close(f, ']');
     if (f->out) {
         str_init_room(&text, affected, sizeof affected);
         incident_affected(incident, &text);
@@ -286,18 +149,18 @@ static void convert_owners(const Fields *f, Incident *incident)
     }
 }
 
-static void convert_evidence(const Fields *f, Incident *incident)
+static void convert_evidence(const Convert *f, Incident *incident)
 {
     const json_t *list;
-    uint32_t count =
-        open_list(f, "evidence", incident->first_len + incident->last_len, INCIDENT_FIRST + INCIDENT_LAST, &list);
+    uint32_t count = convert_open_list(f, "evidence", incident->first_len + incident->last_len,
+                                       INCIDENT_FIRST + INCIDENT_LAST, &list);
 
     if (!f->out) {
         incident->first_len = (uint32_t)number_min_u64(count, INCIDENT_FIRST);
         incident->last_len = count - incident->first_len;
     }
     for (uint32_t i = 0; i < count; i++) {
-        const Fields one = open_object(f, NULL, json_array_get(list, i));
+        const Convert one = convert_open_element(f, list, i);
         IncidentEvidence *evidence =
             i < incident->first_len ? &incident->first[i] : &incident->last[i - incident->first_len];
 
@@ -309,22 +172,24 @@ static void convert_evidence(const Fields *f, Incident *incident)
         convert_bool(&one, "echo", &evidence->echo);
         convert_word(&one, "severity", &evidence->severity, fault_severities, SEVERITY_END);
         CONVERT_TEXT(&one, "text", evidence->text);
-        close_part(f, '}');
+        convert_close(f, '}');
     }
-    close_part(f, ']');
-    incident->counter_len = count = open_list(f, "counters", incident->counter_len, INCIDENT_COUNTERS, &list);
+    convert_close(f, ']');
+    incident->counter_len = count = convert_open_list(f, "counters", incident->counter_len, INCIDENT_COUNTERS, &list);
     for (uint32_t i = 0; i < count; i++) {
-        const Fields one = open_object(f, NULL, json_array_get(list, i));
+        const Convert one = convert_open_element(f, list, i);
 
+        if (!f->out)
+            incident->counters[i].before = incident->counters[i].after = (double)NAN;
         CONVERT_TEXT(&one, "name", incident->counters[i].name);
         convert_real(&one, "before", &incident->counters[i].before);
         convert_real(&one, "after", &incident->counters[i].after);
-        close_part(f, '}');
+        convert_close(f, '}');
     }
-    close_part(f, ']');
+    convert_close(f, ']');
 }
 
-static void convert_incident(const Fields *f, Incident *incident)
+static void convert_incident(const Convert *f, Incident *incident)
 {
     CONVERT_TEXT(f, "id", incident->id);
     convert_count(f, "revision", &incident->revision);
@@ -355,7 +220,7 @@ void incident_json(const Incident *incident, Str *out)
     Incident copy = *incident;
 
     json_open(out, NULL, '{');
-    convert_incident(&(Fields){.out = out}, &copy);
+    convert_incident(&(Convert){.out = out}, &copy);
     json_close(out, '}');
 }
 
@@ -375,7 +240,7 @@ static bool read_incident(const json_t *root, Incident *ret)
 {
     *ret = (Incident){.pid = -1, .state = INCIDENT_STATE_END};
     device_init(&ret->device, DEVICE_NODE);
-    convert_incident(&(Fields){.in = root}, ret);
+    convert_incident(&(Convert){.in = root}, ret);
     ret->silenced = ret->window[0] != '\0';
     return ret->id[0] && ret->state != INCIDENT_STATE_END;
 }
@@ -395,8 +260,8 @@ int incidents_read_json(const json_t *root, IncidentList *list, IncidentsHead *r
     }
     if (ret_head) {
         *ret_head = (IncidentsHead){0};
-        CONVERT_TEXT(&(Fields){.in = root}, "node", ret_head->node);
-        convert_time(&(Fields){.in = root}, "time", &ret_head->real_ns);
+        CONVERT_TEXT(&(Convert){.in = root}, "node", ret_head->node);
+        convert_time(&(Convert){.in = root}, "time", &ret_head->real_ns);
     }
     return 0;
 }
@@ -410,7 +275,7 @@ int incidents_read(const char *text, size_t len, IncidentList *list, IncidentsHe
 
 /* --- events ------------------------------------------------------------------------------------------------------- */
 
-static void convert_event(const Fields *f, EventSeen *seen)
+static void convert_event(const Convert *f, EventSeen *seen)
 {
     Event *event = &seen->event;
 
@@ -418,7 +283,7 @@ static void convert_event(const Fields *f, EventSeen *seen)
     convert_time(f, "time", &event->real_ns);
     convert_word(f, "origin", &event->origin, event_origins, EVENT_ORIGIN_END);
     convert_code(f, "code", &event->code, 0);
-    convert_pci(f, &event->has_pci, &event->pci);
+    convert_pci(f, &event->has_pci, &event->pci, PCI_FORM_SYSFS);
     convert_number(f, "gpu", &seen->gpu);
     CONVERT_TEXT(f, "uuid", event->uuid);
     convert_number(f, "gpu_instance", &event->gpu_instance);
@@ -437,7 +302,7 @@ void event_seen_json(const EventSeen *seen, Str *out)
     EventSeen copy = *seen;
 
     json_open(out, NULL, '{');
-    convert_event(&(Fields){.out = out}, &copy);
+    convert_event(&(Convert){.out = out}, &copy);
     json_close(out, '}');
 }
 
@@ -456,7 +321,7 @@ static bool read_event(const json_t *root, EventSeen *ret)
 {
     event_init(&ret->event, EVENT_KIND_END, EVENT_FROM_AGENT);
     ret->gpu = DEVICE_NO_NUMBER;
-    convert_event(&(Fields){.in = root}, ret);
+    convert_event(&(Convert){.in = root}, ret);
     return ret->event.kind != EVENT_KIND_END;
 }
 
@@ -476,8 +341,8 @@ int events_read(const char *text, size_t len, EventSeenList *list, EventsHead *r
     }
     if (ret_head) {
         *ret_head = (EventsHead){0};
-        convert_count(&(Fields){.in = root}, "next", &ret_head->next);
-        convert_time(&(Fields){.in = root}, "started", &ret_head->started_real_ns);
+        convert_count(&(Convert){.in = root}, "next", &ret_head->next);
+        convert_time(&(Convert){.in = root}, "started", &ret_head->started_real_ns);
     }
     return 0;
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each member is written and read by one call, so that both agree. Sums are written as means and the seconds that they
- * are of. */
+/* Sums are written as means and the seconds that they are of. */
 #include "service/jobs/job_report.h"
 
 #include <errno.h>
@@ -10,146 +9,40 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/clock.h"
 #include "base/json.h"
-#include "base/number.h"
+#include "service/json/members.h"
 
 CLEANUP_POINTER(json_t, json_decref);
 
 #define ELAPSED_MAX_S 1e10
 
-/* One object that is written or read. A member that the JSON does not have, or has in another type, stays as it is. */
-typedef struct Fields {
-    Str *out; /* NULL: it is read */
-    const json_t *in;
-} Fields;
-
-/* "" is null. */
-static void convert_text(const Fields *f, const char *name, char *text, size_t room)
-{
-    const char *read = json_string_value(json_object_get(f->in, name));
-
-    if (f->out)
-        json_add_text(f->out, name, text[0] ? text : NULL);
-    else if (read)
-        snprintf(text, room, "%s", read);
-}
-#define CONVERT_TEXT(f, name, field) convert_text(f, name, field, sizeof(field))
-
-/* An enum by its words; "" is null. */
-static void convert_word(const Fields *f, const char *name, void *value, const WordRow *words, size_t end)
-{
-    const int read = f->out ? -1 : word_find(words, end, json_string_value(json_object_get(f->in, name)));
-
-    if (f->out)
-        json_add_text(f->out, name, words[*(unsigned *)value].key[0] ? words[*(unsigned *)value].key : NULL);
-    else if (read >= 0)
-        *(unsigned *)value = (unsigned)read;
-}
-
-static void convert_real(const Fields *f, const char *name, double *value)
-{
-    const json_t *read = json_object_get(f->in, name);
-
-    if (f->out)
-        json_add_double(f->out, name, *value);
-    else if (json_is_number(read))
-        *value = json_number_value(read);
-}
-
-/* DEVICE_NO_NUMBER is null. */
-static void convert_number(const Fields *f, const char *name, uint32_t *value)
-{
-    const json_t *read = json_object_get(f->in, name);
-    const json_int_t number = json_integer_value(read);
-
-    if (f->out && *value == DEVICE_NO_NUMBER)
-        json_add_null(f->out, name);
-    else if (f->out)
-        json_add_u64(f->out, name, *value);
-    else if (json_is_integer(read) && number >= 0 && number <= UINT32_MAX)
-        *value = (uint32_t)number;
-}
-
-static void convert_bool(const Fields *f, const char *name, bool *value)
-{
-    if (f->out)
-        json_add_bool(f->out, name, *value);
-    else
-        *value = json_is_true(json_object_get(f->in, name));
-}
-
-/* 0 is null. */
-static void convert_time(const Fields *f, const char *name, uint64_t *real_ns)
-{
-    const char *read = json_string_value(json_object_get(f->in, name));
-
-    if (f->out)
-        json_add_time(f->out, name, *real_ns);
-    else if (read)
-        (void)clock_parse(read, real_ns, NULL);
-}
-
-static Fields open_object(const Fields *f, const char *name, const json_t *from)
-{
-    if (f->out)
-        json_open(f->out, name, '{');
-    return (Fields){f->out, from};
-}
-
-static Fields open_member(const Fields *f, const char *name)
-{
-    return open_object(f, name, json_object_get(f->in, name));
-}
-
-static void close_part(const Fields *f, char bracket)
-{
-    if (f->out)
-        json_close(f->out, bracket);
-}
-
-/* How many elements a list has, at most `max`. */
-static size_t open_list(const Fields *f, const char *name, size_t count, size_t max, const json_t **ret_from)
-{
-    *ret_from = json_object_get(f->in, name);
-    if (f->out)
-        json_open(f->out, name, '[');
-    return f->out ? count : number_min_u64(json_array_size(*ret_from), max);
-}
-
 /* --- devices ------------------------------------------------------------------------------------------------------ */
 
-static void convert_place(const Fields *f, UsageDevice *d)
+static void convert_place(const Convert *f, UsageDevice *d)
 {
-    char pci[PCI_TEXT_CAP] = "";
-
     convert_number(f, "gpu", &d->gpu_index);
     if (f->out && d->device.kind != DEVICE_COMPUTE_INSTANCE) {
         json_add_null(f->out, "instance");
     } else if (f->out || json_is_object(json_object_get(f->in, "instance"))) {
-        const Fields own = open_member(f, "instance");
+        const Convert own = convert_open(f, "instance");
 
         if (!f->out)
             device_init(&d->device, DEVICE_COMPUTE_INSTANCE);
         convert_number(&own, "gpu_instance", &d->device.gpu_instance);
         convert_number(&own, "compute_instance", &d->device.compute_instance);
-        close_part(f, '}');
+        convert_close(f, '}');
     }
     if (!f->out && d->device.kind == DEVICE_GPU)
         d->device.index = d->gpu_index;
     CONVERT_TEXT(f, "uuid", d->device.uuid);
     CONVERT_TEXT(f, "gpu_uuid", d->device.parent_uuid);
-    if (f->out && d->device.has_pci)
-        pci_format(d->device.pci, PCI_FORM_NVML, pci);
-    CONVERT_TEXT(f, "pci", pci);
-    if (!f->out)
-        d->device.has_pci = pci_parse(pci, &d->device.pci) == 0;
+    convert_pci(f, &d->device.has_pci, &d->device.pci, PCI_FORM_NVML);
     CONVERT_TEXT(f, "model", d->device.name);
     CONVERT_TEXT(f, "profile", d->profile);
 }
 
 /* Means of the group's part, of the device, and the seconds that they are of. */
-static void convert_means(const Fields *f, UsageDevice *d)
+static void convert_means(const Convert *f, UsageDevice *d)
 {
     double own[USAGE_MEAN_END], all[USAGE_MEAN_END];
 
@@ -158,52 +51,52 @@ static void convert_means(const Fields *f, UsageDevice *d)
         all[m] = usage_mean(d, m);
         convert_real(f, usage_means[m].key, &own[m]);
     }
-    const Fields device = open_member(f, "device");
+    const Convert device = convert_open(f, "device");
     for (UsageMean m = 0; m < USAGE_MEAN_END; m++)
         convert_real(&device, usage_means[m].key, &all[m]);
     convert_real(&device, "memory_peak_bytes", &d->device_peak_bytes);
-    close_part(f, '}');
-    const Fields known = open_member(f, "known_s");
+    convert_close(f, '}');
+    const Convert known = convert_open(f, "known_s");
     for (UsageMean m = 0; m < USAGE_MEAN_END; m++)
         convert_real(&known, usage_means[m].key, &d->known_s[m]);
-    close_part(f, '}');
+    convert_close(f, '}');
     for (UsageMean m = 0; m < USAGE_MEAN_END && !f->out; m++) {
         d->own[m] = d->known_s[m] > 0 ? own[m] * d->known_s[m] : 0;
         d->sum[m] = d->known_s[m] > 0 ? all[m] * d->known_s[m] : 0;
     }
 }
 
-static void convert_attribution(const Fields *f, UsageDevice *d)
+static void convert_attribution(const Convert *f, UsageDevice *d)
 {
     Attribution most = usage_attribution(d);
     double share = d->held_s > 0 ? d->share_s / d->held_s : 0;
 
     convert_word(f, "attribution", &most, attributions, ATTRIBUTION_END);
     convert_real(f, "share", &share);
-    const Fields own = open_member(f, "attribution_s");
+    const Convert own = convert_open(f, "attribution_s");
     for (Attribution a = 0; a < ATTRIBUTION_END; a++)
         convert_real(&own, attributions[a].key, &d->attribution_s[a]);
-    close_part(f, '}');
+    convert_close(f, '}');
     if (!f->out)
         d->share_s = share * d->held_s;
 }
 
-static void convert_throttling(const Fields *f, UsageDevice *d)
+static void convert_throttling(const Convert *f, UsageDevice *d)
 {
     double any = d->throttle_known ? d->throttled_s : (double)NAN;
 
     convert_real(f, "throttled_s", &any);
-    const Fields own = open_member(f, "throttled_by_s");
+    const Convert own = convert_open(f, "throttled_by_s");
     for (UsageThrottle t = 0; t < USAGE_THROTTLE_END; t++)
         if (t != USAGE_THROTTLE_POWER)
             convert_real(&own, usage_throttles[t].key, &d->throttle_s[t]);
-    close_part(f, '}');
+    convert_close(f, '}');
     convert_real(f, "power_limit_s", &d->throttle_s[USAGE_THROTTLE_POWER]);
     d->throttle_known = isfinite(any);
     d->throttled_s = d->throttle_known ? any : 0;
 }
 
-static void convert_device(const Fields *f, UsageDevice *d)
+static void convert_device(const Convert *f, UsageDevice *d)
 {
     double energy_j = d->energy_basis == USAGE_ENERGY_UNKNOWN ? (double)NAN : d->energy_j;
 
@@ -224,28 +117,28 @@ static void convert_device(const Fields *f, UsageDevice *d)
     d->energy_j = isfinite(energy_j) ? energy_j : 0;
 }
 
-static void convert_devices(const Fields *f, JobReport *r)
+static void convert_devices(const Convert *f, JobReport *r)
 {
     const json_t *from;
-    const size_t count = open_list(f, "gpus", r->devices.len, USAGE_DEVICES_MAX, &from);
+    const size_t count = convert_open_list(f, "gpus", r->devices.len, USAGE_DEVICES_MAX, &from);
     Reading nothing;
 
     for (size_t i = 0; i < count; i++) {
-        const Fields one = open_object(f, NULL, json_array_get(from, i));
+        const Convert one = convert_open_element(f, from, i);
 
         if (!f->out) {
             reading_init(&nothing, DEVICE_GPU);
             usage_device_init(vec_add(&r->devices), &nothing, &nothing);
         }
         convert_device(&one, &r->devices.at[i]);
-        close_part(f, '}');
+        convert_close(f, '}');
     }
-    close_part(f, ']');
+    convert_close(f, ']');
 }
 
 /* --- verdicts by time --------------------------------------------------------------------------------------------- */
 
-static void convert_float(const Fields *f, const char *name, float *value)
+static void convert_float(const Convert *f, const char *name, float *value)
 {
     double wide = (double)*value;
 
@@ -253,33 +146,33 @@ static void convert_float(const Fields *f, const char *name, float *value)
     *value = (float)wide;
 }
 
-static void convert_slice(const Fields *f, JobSlice *slice)
+static void convert_slice(const Convert *f, JobSlice *slice)
 {
     convert_float(f, "held_s", &slice->held);
     convert_float(f, "known_s", &slice->known);
     convert_float(f, "busy_s", &slice->busy);
-    const Fields why = open_member(f, "causes_s");
+    const Convert why = convert_open(f, "causes_s");
     for (size_t w = 0; w < WHY_END; w++)
         if (!f->out || slice->why[w] > 0)
             convert_float(&why, why_causes[w].key, &slice->why[w]);
-    close_part(f, '}');
+    convert_close(f, '}');
 }
 
-static void convert_slices(const Fields *f, JobReport *r)
+static void convert_slices(const Convert *f, JobReport *r)
 {
     const json_t *from;
 
     convert_real(f, "slice_s", &r->slice_s);
     if (!(r->slice_s >= JOB_SLICE_S))
         r->slice_s = JOB_SLICE_S;
-    const size_t count = open_list(f, "slices", job_slice_count(r), JOB_SLICES, &from);
+    const size_t count = convert_open_list(f, "slices", job_slice_count(r), JOB_SLICES, &from);
     for (size_t i = 0; i < count; i++) {
-        const Fields one = open_object(f, NULL, json_array_get(from, i));
+        const Convert one = convert_open_element(f, from, i);
 
         convert_slice(&one, &r->slices[i]);
-        close_part(f, '}');
+        convert_close(f, '}');
     }
-    close_part(f, ']');
+    convert_close(f, ']');
 }
 
 /* The same as sums, longest first; only written. */
@@ -318,7 +211,7 @@ static uint32_t none_or(uint64_t number)
     return number == 0 || number >= UINT32_MAX ? DEVICE_NO_NUMBER : (uint32_t)number;
 }
 
-static void convert_owner(const Fields *f, JobReport *r)
+static void convert_owner(const Convert *f, JobReport *r)
 {
     uint32_t limit_s = none_or(r->info.limit_s), nodes = none_or(r->info.nodes);
 
@@ -333,11 +226,11 @@ static void convert_owner(const Fields *f, JobReport *r)
     CONVERT_TEXT(f, "process", r->owner.process);
     CONVERT_TEXT(f, "name", r->info.name);
     CONVERT_TEXT(f, "partition", r->info.partition);
-    const Fields workload = open_member(f, "workload");
+    const Convert workload = convert_open(f, "workload");
     CONVERT_TEXT(&workload, "kind", r->workload.kind);
     CONVERT_TEXT(&workload, "name", r->workload.name);
     convert_bool(&workload, "derived", &r->workload.derived);
-    close_part(f, '}');
+    convert_close(f, '}');
     convert_number(f, "nodes", &nodes);
     convert_number(f, "limit_s", &limit_s);
     if (f->out)
@@ -346,13 +239,13 @@ static void convert_owner(const Fields *f, JobReport *r)
     r->info.limit_s = limit_s == DEVICE_NO_NUMBER ? 0 : limit_s;
 }
 
-static void convert_problems(const Fields *f, JobReport *r)
+static void convert_problems(const Convert *f, JobReport *r)
 {
     const json_t *from;
-    const size_t count = open_list(f, "incidents", r->problems.len, JOB_PROBLEMS_MAX, &from);
+    const size_t count = convert_open_list(f, "incidents", r->problems.len, JOB_PROBLEMS_MAX, &from);
 
     for (size_t i = 0; i < count; i++) {
-        const Fields one = open_object(f, NULL, json_array_get(from, i));
+        const Convert one = convert_open_element(f, from, i);
         JobProblem *p = f->out ? &r->problems.at[i] : vec_add(&r->problems);
 
         if (!f->out)
@@ -363,24 +256,24 @@ static void convert_problems(const Fields *f, JobReport *r)
         convert_number(&one, "gpu", &p->gpu);
         CONVERT_TEXT(&one, "title", p->title);
         convert_time(&one, "first", &p->first_real_ns);
-        close_part(f, '}');
+        convert_close(f, '}');
     }
-    close_part(f, ']');
+    convert_close(f, ']');
     convert_number(f, "incidents_lost", &r->problems_lost);
 }
 
-static void convert_host(const Fields *f, JobHost *host)
+static void convert_host(const Convert *f, JobHost *host)
 {
-    const Fields own = open_member(f, "host");
+    const Convert own = convert_open(f, "host");
 
     convert_real(&own, "cpu_s", &host->cpu_s);
     convert_real(&own, "cpus", &host->cpus);
     convert_real(&own, "memory_peak_bytes", &host->memory_peak_bytes);
     convert_real(&own, "memory_limit_bytes", &host->memory_limit_bytes);
-    close_part(f, '}');
+    convert_close(f, '}');
 }
 
-static void convert_cost(const Fields *f, JobReport *r)
+static void convert_cost(const Convert *f, JobReport *r)
 {
     double cost = r->priced_s > 0 && r->currency[0] && r->currency[0] != '?' ? r->cost : (double)NAN;
 
@@ -406,7 +299,7 @@ static void add_sums(const JobReport *r, Str *out)
     add_verdicts(r, out);
 }
 
-static void convert_report(const Fields *f, JobReport *r)
+static void convert_report(const Convert *f, JobReport *r)
 {
     CONVERT_TEXT(f, "id", r->id);
     convert_word(f, "kind", &r->kind, job_kinds, JOB_KIND_END);
@@ -443,7 +336,7 @@ void job_json(const JobReport *report, Str *out)
 
     json_open(out, NULL, '{');
     json_add_u64(out, "version", 1);
-    convert_report(&(Fields){.out = out}, &copy);
+    convert_report(&(Convert){.out = out}, &copy);
     json_close(out, '}');
 }
 
@@ -464,7 +357,7 @@ static bool read_report(const json_t *from, JobReports *reports)
 
     job_report_init(r);
     r->kind = JOB_KIND_END;
-    convert_report(&(Fields){.in = from}, r);
+    convert_report(&(Convert){.in = from}, r);
     if (r->id[0] && r->kind != JOB_KIND_END)
         return true;
     job_report_done(r);
