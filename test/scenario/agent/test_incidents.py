@@ -396,6 +396,10 @@ def test_a_class_of_the_site_reaches_every_output_and_none_contradicts(judged, t
         status, health = agent.json("/healthz")
         assert status == 503 and {c["cause"] for c in health["causes"]} >= {"site-warm"}
         assert "warmer than this site likes" in agent.verb("status").stdout and agent.verb("status").returncode == 1
+        for view in ("gpus", "incidents"):
+            screen = agent.verb("top", "--once", "--view", view, "--size", "160x40")
+            assert "warmer than this site likes" in screen.stdout and screen.returncode == 1
+        assert "warmer than this site likes" in agent.verb("incidents").stdout
         checked = json.loads(agent.verb("check", "--json").stdout)
         assert checked["code"] == 1 and {f["class"] for f in checked["findings"]} >= {"site-warm"}
         page = agent.page()
