@@ -18,7 +18,7 @@ enum {
     CLOCK_LEN = 8,
     SEEN_MAX = 3,
     TEXT_ROOM = 8192, /* what does not fit is left out, not cut */
-    SIGNS_MAX = INCIDENT_FIRST + INCIDENT_LAST,
+    EVIDENCE_MAX = INCIDENT_FIRST + INCIDENT_LAST,
     EVIDENCE_TEXT_MAX = 120,
     EVIDENCE_TEXT_MIN = 24
 };
@@ -217,13 +217,13 @@ static void add_evidence(const Incident *incident, const IncidentEvidence *evide
     str_addf(out, " at %.*s UTC", CLOCK_LEN, when + CLOCK_AT);
 }
 
-static bool is_same_sign(const IncidentEvidence *a, const IncidentEvidence *b)
+static bool is_same_evidence(const IncidentEvidence *a, const IncidentEvidence *b)
 {
     return a->code == b->code && (a->code != 0 || a->origin == b->origin);
 }
 
-/* Of evidence of its own class the strongest, and of those as strong the first; of each sign one. */
-static uint32_t pick_signs(const Incident *incident, const IncidentEvidence *out[SIGNS_MAX], uint32_t most)
+/* Of evidence of its own class the strongest, and of those as strong the first; of the same code or origin one. */
+static uint32_t pick_evidence(const Incident *incident, const IncidentEvidence *out[EVIDENCE_MAX], uint32_t most)
 {
     uint32_t count = 0;
 
@@ -234,7 +234,7 @@ static uint32_t pick_signs(const Incident *incident, const IncidentEvidence *out
 
         if (evidence->echo)
             continue;
-        while (at < count && !is_same_sign(out[at], evidence))
+        while (at < count && !is_same_evidence(out[at], evidence))
             at++;
         if (at < count && out[at]->severity >= evidence->severity)
             continue;
@@ -246,10 +246,10 @@ static uint32_t pick_signs(const Incident *incident, const IncidentEvidence *out
     return count < most ? count : most;
 }
 
-static bool is_told(const IncidentEvidence *const *signs, uint32_t count, int32_t code)
+static bool has_code(const IncidentEvidence *const *picked, uint32_t count, int32_t code)
 {
     for (uint32_t i = 0; i < count; i++)
-        if (signs[i]->code == code)
+        if (picked[i]->code == code)
             return true;
     return false;
 }
@@ -268,20 +268,20 @@ static const char *add_other_code(const Incident *incident, int32_t code, const 
 
 static void write_reason(const Incident *incident, uint32_t most, int room, Str *out)
 {
-    const IncidentEvidence *signs[SIGNS_MAX];
-    const uint32_t told = pick_signs(incident, signs, most);
+    const IncidentEvidence *picked[EVIDENCE_MAX];
+    const uint32_t count = pick_evidence(incident, picked, most);
     const char *word = "";
 
-    for (uint32_t i = 0; i < told; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         if (i > 0)
-            str_add(out, signs[i]->real_ns < signs[i - 1]->real_ns ? ", after " : ", then ");
-        add_evidence(incident, signs[i], room, out);
+            str_add(out, picked[i]->real_ns < picked[i - 1]->real_ns ? ", after " : ", then ");
+        add_evidence(incident, picked[i], room, out);
     }
-    if (told > 0 && incident->count > 1)
+    if (count > 0 && incident->count > 1)
         str_addf(out, " (%llu times)", (unsigned long long)incident->count);
     for (uint32_t i = 0; i < incident->code_count; i++)
-        if (incident->codes[i] != incident->code && !is_told(signs, told, incident->codes[i]))
-            word = add_other_code(incident, incident->codes[i], told > 0 ? "; with " : "", word, out);
+        if (incident->codes[i] != incident->code && !has_code(picked, count, incident->codes[i]))
+            word = add_other_code(incident, incident->codes[i], count > 0 ? "; with " : "", word, out);
     if (out->len > 0)
         str_add(out, ". ");
 }

@@ -529,8 +529,8 @@ static void close_recovered(Incidents *incidents, const Evidence *in)
         incidents_close(incidents, entry, INCIDENT_END_GONE);
 }
 
-/* Rules that want many of an event judge beside the one that it has by itself. Lines of an old file that have no times
- * may be of one minute or of a year: they are evidence one by one, and never many within a time. */
+/* Counts the event for rules that want many of it, beside the rule that it has by itself. Lines of an old file that
+ * have no times may be of one minute or of a year: they are evidence one by one, and never many within a time. */
 static void check_counts(Incidents *incidents, const Event *event, const Evidence *of)
 {
     const IncidentGpu *gpu = incidents_find_gpu(incidents, of->key.place);

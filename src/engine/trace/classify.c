@@ -188,7 +188,7 @@ TraceHostClass trace_classify_host(ProfileKind kind, const char *name, size_t le
 /* ---- shapes of matrix products ---- */
 
 /* Multiples: 16 bytes per dimension, as NVIDIA's guide to matrix multiplication for deep learning asks of cuBLAS and
- * cuDNN: 8 elements of 16-bit types, 16 of 8-bit types. 32-bit types are not judged. */
+ * cuDNN: 8 elements of 16-bit types, 16 of 8-bit types. 32-bit types are not checked. */
 
 enum { DIMS_MAX = 8, INPUTS_SEEN = 4, HALF_MULTIPLE = 8, BYTE_MULTIPLE = 16 };
 
@@ -339,7 +339,7 @@ static int matrix_bytes(TraceShapeRule rule, const char *types)
 }
 
 /* The dimensions that tensor cores would like to be multiples: rows, depth and columns of the product. */
-static size_t judged_dimensions(TraceShapeRule rule, const Matrix *a, const Matrix *b, int64_t out[3])
+static size_t read_dimensions(TraceShapeRule rule, const Matrix *a, const Matrix *b, int64_t out[3])
 {
     int64_t rows = 1;
 
@@ -376,7 +376,7 @@ static size_t judged_dimensions(TraceShapeRule rule, const Matrix *a, const Matr
     return 0;
 }
 
-unsigned trace_shape_judge(TraceShapeRule rule, const char *dims, const char *types)
+unsigned trace_shape_check(TraceShapeRule rule, const char *dims, const char *types)
 {
     size_t input = first_input(rule), count;
     int64_t out[3] = {0}, multiple;
@@ -386,7 +386,7 @@ unsigned trace_shape_judge(TraceShapeRule rule, const char *dims, const char *ty
 
     if (rule == TRACE_SHAPE_NONE || bytes == 0 || !parse_matrix(dims, input, &a) || !parse_matrix(dims, input + 1, &b))
         return result;
-    count = judged_dimensions(rule, &a, &b, out);
+    count = read_dimensions(rule, &a, &b, out);
     if (count == 0)
         return result;
     multiple = bytes == 2 ? HALF_MULTIPLE : BYTE_MULTIPLE;

@@ -75,8 +75,8 @@ bool trace_is_float_matrix(const char *name, size_t len);
 TraceShapeRule trace_shape_rule(const char *op, size_t len);
 
 /* TRACE_SHAPE_* of dims ("[[32, 128], [128, 64]]") and types ("[\"float\", \"float\"]"); "" not recorded. Dimensions of
- * 1 are not judged: that is a product with a vector. */
-unsigned trace_shape_judge(TraceShapeRule rule, const char *dims, const char *types);
+ * 1 are not checked: that is a product with a vector. */
+unsigned trace_shape_check(TraceShapeRule rule, const char *dims, const char *types);
 
 /* What the names of collectives mean, whoever wrote them (collectives.c): frameworks ("_allgather_base"), annotations
  * ("nccl:all_gather") or kernels ("ncclDevKernel_AllGather_RING_LL"). Any thread. */

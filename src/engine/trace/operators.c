@@ -119,7 +119,7 @@ static void nest_gather(const Nest *nest, int64_t *values)
 typedef struct Shape {
     int64_t dims_ns;   /* GPU time of misaligned operators with it */
     uint32_t dims_row; /* row of the first of them, + 1 */
-    uint32_t judged;   /* 5 bits per rule: 1 judged, then TRACE_SHAPE_* */
+    uint32_t checked;  /* 5 bits per rule: 1 checked, then TRACE_SHAPE_* */
 } Shape;
 
 typedef struct Operators {
@@ -132,9 +132,9 @@ typedef struct Operators {
     int64_t *device_ns; /* member -> GPU time launched by it */
 } Operators;
 
-enum { JUDGED_BITS = 5 };
+enum { CHECKED_BITS = 5 };
 
-_Static_assert(TRACE_SHAPE_RULE_COUNT *JUDGED_BITS <= 32, "a word per detail");
+_Static_assert(TRACE_SHAPE_RULE_COUNT *CHECKED_BITS <= 32, "a word per detail");
 
 __attribute__((noinline)) static void add_row(Operators *operators, uint32_t name)
 {
@@ -160,19 +160,19 @@ static inline uint32_t row_of(Operators *operators, uint32_t name)
 static unsigned find_shape(Operators *operators, uint32_t row, uint32_t detail)
 {
     const Profile *profile = operators->job->index->profile;
-    unsigned shift = operators->rules.at[row] * (unsigned)JUDGED_BITS;
+    unsigned shift = operators->rules.at[row] * (unsigned)CHECKED_BITS;
 
     if (detail >= profile->ops.len)
         return 0;
-    if (!(operators->shapes[detail].judged >> shift & 1)) {
+    if (!(operators->shapes[detail].checked >> shift & 1)) {
         const ProfileOp *op = &profile->ops.at[detail];
         unsigned result =
-            trace_shape_judge((TraceShapeRule)operators->rules.at[row], profile_text(profile, op->dims, NULL),
+            trace_shape_check((TraceShapeRule)operators->rules.at[row], profile_text(profile, op->dims, NULL),
                               profile_text(profile, op->types, NULL));
 
-        operators->shapes[detail].judged |= (result << 1 | 1u) << shift;
+        operators->shapes[detail].checked |= (result << 1 | 1u) << shift;
     }
-    return operators->shapes[detail].judged >> (shift + 1) & 15u;
+    return operators->shapes[detail].checked >> (shift + 1) & 15u;
 }
 
 static void count_shape(Operators *operators, uint32_t number, uint32_t detail)

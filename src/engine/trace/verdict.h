@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* How verdicts are found: facts measured in a rank's judged steps (verdict.c), and the rules of verdict.def over them
+/* How verdicts are found: facts measured in a rank's measured steps (verdict.c), and the rules of verdict.def over them
  * (verdict_idle.c, verdict_compute.c, verdict_transfer.c, verdict_profile.c). Inside the engine; others call
  * trace_verdicts. */
 
@@ -70,7 +70,7 @@ void verdict_add_time(const TraceFacts *facts, VerdictFinding *finding, const ch
 void verdict_add_cost(const TraceFacts *facts, VerdictFinding *finding, const char *what);
 /* Begins the next name of a list, the first with `first`. False: there are enough. */
 bool verdict_begin_name(Str *out, size_t *said, const char *first);
-/* Where the host was in the gaps of that cause in judged steps; nothing where no gap has a name. */
+/* Where the host was in the gaps of that cause in measured steps; nothing where no gap has a name. */
 void verdict_add_gaps(Str *out, const TraceFacts *facts, TraceCause cause);
 /* The peak of a device whose own totals and capacity are recorded, -1 otherwise. */
 int64_t verdict_memory_peak(const TraceMemoryDevice *memory);

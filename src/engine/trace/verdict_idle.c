@@ -19,7 +19,7 @@ static bool find_idle(const TraceFacts *facts, VerdictFinding *finding, TraceCau
     return true;
 }
 
-static int64_t judged_calls(const TraceFacts *facts, const TraceCall *call)
+static int64_t count_measured_calls(const TraceFacts *facts, const TraceCall *call)
 {
     return facts->steps > 0 ? call->step_count : call->count;
 }
@@ -33,18 +33,19 @@ static void add_calls(Str *out, const TraceFacts *facts, TraceHostClass class)
         const TraceCall *call = &facts->rank->calls.at[i];
         const bool same = strcmp(call->inner, call->outer) == 0;
 
-        if (call->class != class || judged_calls(facts, call) == 0)
+        if (call->class != class || count_measured_calls(facts, call) == 0)
             continue;
         if (!verdict_begin_name(out, &said, "; calls: "))
             return;
         str_addf(out, "%s%s%s%s%s (%lld, %s)", NAME_TEXT(call->name), *call->inner ? " in " : "",
                  NAME_TEXT(call->inner), same ? "" : " of ", same ? "" : NAME_TEXT(call->outer),
-                 (long long)judged_calls(facts, call), TIME_TEXT(facts->steps > 0 ? call->step_ns : call->total_ns));
+                 (long long)count_measured_calls(facts, call),
+                 TIME_TEXT(facts->steps > 0 ? call->step_ns : call->total_ns));
     }
 }
 
-/* Whether a judged call of the class has `name` in its name, and in an operator around it `operator_part` (NULL: there
- * is no operator around it; "": no matter). */
+/* Whether a measured call of the class has `name` in its name, and in an operator around it `operator_part` (NULL:
+ * there is no operator around it; "": no matter). */
 static bool call_has(const TraceFacts *facts, TraceHostClass class, const char *name, const char *operator_part)
 {
     for (size_t i = 0; i < facts->rank->calls.len; i++) {

@@ -67,7 +67,7 @@ static int by_time(const void *a, const void *b)
     return trace_compare(keys, ARRAY_LEN(keys));
 }
 
-static bool is_judged_step(const TraceFacts *facts, int32_t step)
+static bool is_measured_step(const TraceFacts *facts, int32_t step)
 {
     return facts->steps == 0 || (step >= 0 && (size_t)step >= facts->first_step);
 }
@@ -82,7 +82,7 @@ void verdict_add_gaps(Str *out, const TraceFacts *facts, TraceCause cause)
     for (size_t i = 0; i < facts->rank->gaps.len; i++) {
         const TraceGap *gap = &facts->rank->gaps.at[i];
 
-        if (gap->cause != cause || !*gap->host || !is_judged_step(facts, gap->step))
+        if (gap->cause != cause || !*gap->host || !is_measured_step(facts, gap->step))
             continue;
         const size_t row = trace_number_of(&rows, gap->host);
 

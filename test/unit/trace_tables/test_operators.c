@@ -168,7 +168,7 @@ static void shapes_are_judged_by_the_operator(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         unsigned got =
-            trace_shape_judge(trace_shape_rule(cases[i].op, strlen(cases[i].op)), cases[i].dims, cases[i].types);
+            trace_shape_check(trace_shape_rule(cases[i].op, strlen(cases[i].op)), cases[i].dims, cases[i].types);
 
         if (got != cases[i].want)
             fail_msg("%s %s %s: %u instead of %u", cases[i].op, cases[i].dims, cases[i].types, got, cases[i].want);

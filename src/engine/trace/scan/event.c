@@ -103,7 +103,7 @@ static uint32_t usual_launch(TraceScan *scan, ProfileLaunch *launch)
     const bool in_graph = launch->in_graph;
     LaunchEntry *entry = &scan->caches->launch[(text.hash >> 32) % LAUNCH_CACHE];
 
-    if (entry->turn == scan->caches->turn && entry->len == text.len && entry->forms == text.forms &&
+    if (entry->generation == scan->caches->generation && entry->len == text.len && entry->forms == text.forms &&
         entry->in_graph == in_graph && memcmp(entry->text, text.at, text.len) == 0)
         return entry->launch;
     read_launch(scan, launch);
@@ -112,7 +112,7 @@ static uint32_t usual_launch(TraceScan *scan, ProfileLaunch *launch)
     if (text.len <= LAUNCH_BYTES) {
         *entry = (LaunchEntry){.launch = index,
                                .forms = text.forms,
-                               .turn = scan->caches->turn,
+                               .generation = scan->caches->generation,
                                .len = (uint16_t)text.len,
                                .in_graph = in_graph};
         memcpy(entry->text, text.at, text.len);

@@ -67,7 +67,7 @@ typedef struct NameEntry {
     const char *raw; /* as in the file; lives as long as the profile or the cache */
     uint32_t len, name;
     SliceKind kind;
-    uint32_t turn; /* an entry of an earlier one is none */
+    uint32_t generation; /* an entry of an earlier one is none */
 } NameEntry;
 
 /* --- ids -------------------------------------------------------------------------------------------------------- */
@@ -165,8 +165,8 @@ typedef struct PlaceEntry {
 /* A launch: the part of the event that holds all its values, as bytes of the file. Longer ones are not cached. */
 typedef struct LaunchEntry {
     uint32_t launch;
-    uint32_t forms; /* kinds of the values, with a bit on top of each one present */
-    uint32_t turn;  /* as in NameEntry */
+    uint32_t forms;      /* kinds of the values, with a bit on top of each one present */
+    uint32_t generation; /* as in NameEntry */
     uint16_t len;
     bool in_graph;
     char text[LAUNCH_BYTES];
@@ -179,7 +179,7 @@ typedef struct OpEntry {
 
 /* What stands before the profile's own tables: a trace repeats few texts millions of times. */
 typedef struct Caches {
-    uint32_t turn; /* grows with each profile; an entry of an earlier one is none */
+    uint32_t generation; /* grows with each profile; an entry of an earlier one is none */
     NameEntry name[NAME_CACHE];
     Arena raw;  /* of those names that are not in the profile as they stand in the file */
     char *room; /* to take escapes off in */

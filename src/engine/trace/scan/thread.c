@@ -46,7 +46,7 @@ const KnownHalf *half_known(const TraceScan *scan, uint64_t byte)
 void caches_init(Caches *caches)
 {
     arena_init(&caches->raw, 64 << 10);
-    caches->turn = 1;
+    caches->generation = 1;
     caches->copy_name = PROFILE_NONE;
 }
 
@@ -60,7 +60,7 @@ void caches_forget(Caches *caches)
 {
     arena_reset(&caches->raw);
     memset(&caches->own, 0, sizeof caches->own);
-    caches->turn++;
+    caches->generation++;
     caches->copy_name = PROFILE_NONE;
 }
 
@@ -88,7 +88,7 @@ static void put_entry(Caches *caches, const Slice *slice, const char *raw, uint3
 
     caches->name[place ^ 1] = caches->name[place];
     caches->name[place] =
-        (NameEntry){.raw = raw, .len = slice->len, .name = name, .kind = slice->kind, .turn = caches->turn};
+        (NameEntry){.raw = raw, .len = slice->len, .name = name, .kind = slice->kind, .generation = caches->generation};
 }
 
 static uint32_t put_name(Caches *caches, Profile *profile, const Slice *slice, bool *ret_cut)
@@ -113,7 +113,7 @@ static uint32_t put_name(Caches *caches, Profile *profile, const Slice *slice, b
 
 static inline bool is_entry_of(const Caches *caches, const NameEntry *entry, const Slice *slice)
 {
-    return entry->turn == caches->turn && entry->len == slice->len && entry->kind == slice->kind &&
+    return entry->generation == caches->generation && entry->len == slice->len && entry->kind == slice->kind &&
            memcmp(entry->raw, slice->at, slice->len) == 0;
 }
 
