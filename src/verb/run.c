@@ -47,12 +47,11 @@ static const OptSpec run_opts[] = {
     OPT_ROW("mlflow", OPT_STRING, RunOptions, mlflow, .metavar = "URI",
             .help = "log the readings as system metrics to this MLflow tracking server (docs/run.md)"),
     OPT_ROW("gpus", OPT_LIST, RunOptions, gpus, .short_flag = 'g', .metavar = "LIST",
-            .help = "report these GPUs (index, UUID, PCI address), whoever works on them; without: those that the "
+            .help = "report these GPUs (index, UUID, PCI address), even if others use them; without: those that the "
                     "command's processes use"),
     OPT_ROW("prices", OPT_STRING, RunOptions, prices, .metavar = "FILE",
-            .help =
-                "what the GPUs cost: 'prices' of an agent's configuration (docs/cost.md); without: as a running agent "
-                "has it"),
+            .help = "what the GPUs cost: 'prices' of an agent's configuration (docs/cost.md); without: those of the "
+                    "running agent"),
     LOOK_OPTS(RunOptions),
 };
 
@@ -300,13 +299,13 @@ static void find_notes(Run *run, const Observed *seen)
     else if (usage->last_ns == 0)
         add_note(run, arena_printf(arena, "nothing was measured: the driver had not answered after %.2f s", wall_s));
     else if (missing_s > WORTH_SAYING_S)
-        add_note(run, arena_printf(arena, "%.1f s of %.1f s are not in these numbers: the driver did not answer then",
+        add_note(run, arena_printf(arena, "%.1f s of %.1f s are missing in these numbers: the driver did not answer",
                                    missing_s, wall_s));
     if (usage->last_ns && !seen->ended)
-        add_note(run, "the driver did not answer at the end: the numbers are those of some time before");
+        add_note(run, "the driver did not answer at the end: the numbers end some time before");
     if (seen->strangers && run->o->gpus.len == 0)
         add_note(run, "in a container the driver's list of processes cannot be matched with the command's: all GPUs "
-                      "of the container are reported, whoever worked on them");
+                      "of the container are reported, even if others used them");
     if (seen->left_count > 0)
         add_note(run, describe_left(arena, seen));
     for (size_t i = 0; i < run->o->gpus.len && usage->last_ns; i++)
@@ -314,7 +313,7 @@ static void find_notes(Run *run, const Observed *seen)
             add_note(run, arena_printf(arena, "--gpus: no GPU '%s' was read; 'stoker status' lists the GPUs",
                                        run->o->gpus.items[i]));
     if (usage->lost_devices)
-        add_note(run, "the node has more GPUs and MIG instances than can be counted");
+        add_note(run, "the node has more GPUs and MIG instances than a report can have");
     if (seen->mlflow_why[0])
         add_note(run, seen->mlflow_why);
     if (seen->series_errno)
@@ -426,19 +425,16 @@ static int run_run(VerbCall *call, const void *options)
 
 const Verb verb_run = {
     .name = "run",
-    .summary = "run a command, and say at its end what its GPUs did",
+    .summary = "run a command, and report at its end what its GPUs did",
     .usage = "[OPTION...] [--] COMMAND [ARG...]",
     .description =
-        "Runs the command and, at its end, prints to standard error what the GPUs did that it used, as time(1) does "
-        "for "
-        "the processor: what took their time and what to change, SM and tensor core use, memory, energy, cost, "
-        "temperature, throttling, and what went wrong with them. Needs neither an agent nor root, and no change to the "
-        "program.\n"
+        "Runs the command and, at its end, prints to standard error what its GPUs did, as time(1) does for the "
+        "processor: what took their time and what to change, use of SMs and tensor cores, memory, energy, cost, "
+        "temperature, throttling and incidents. Needs neither an agent nor root, and no change to the program.\n"
         "\n"
-        "The command's processes are all that it starts, detached ones too, and tasks that srun starts on this node. "
-        "On a GPU that others use too only the command's part is counted, and the report says how that was found. "
-        "Input, outputs, terminal, signals and exit status are the command's own; a driver that hangs or is missing "
-        "does not delay it.",
+        "The command's processes are all that it starts, also detached ones, and tasks that srun starts on this "
+        "node. On a shared GPU only the command's part counts, and the report says how it was found. The command "
+        "keeps its input, outputs, terminal, signals and exit status; a missing or hanging driver does not delay it.",
     .examples = "stoker run -- python3 train.py --epochs 3\n"
                 "stoker run --report run.json torchrun --nproc-per-node 8 train.py\n"
                 "stoker run --jsonl series.jsonl -i 10s -- srun ./simulation",

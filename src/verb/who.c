@@ -29,9 +29,9 @@ static const OptSpec who_opts[] = {
     OPT_ROW("gpu", OPT_STRING, WhoOptions, gpu, .short_flag = 'g', .metavar = "GPU",
             .help = "only this GPU or MIG device: an index, a UUID or a PCI address"),
     OPT_ROW("since", OPT_STRING, WhoOptions, since, .metavar = "TIME",
-            .help = "who held them since then, by the ledger: 24h, or 2026-01-31T08:00:00Z"),
+            .help = "who held the GPUs since then, from the ledger: 24h, or 2026-01-31T08:00:00Z"),
     OPT_ROW("journal", OPT_STRING, WhoOptions, journal, .env = "STOKER_JOURNAL", .metavar = "FILE",
-            .help = "with --since: the agent's journal; without: the one that the agent names"),
+            .help = "with --since: the agent's journal; without: the running agent's"),
     OPT_ROW("json", OPT_BOOL, WhoOptions, json, .help = "as JSON"),
     LOOK_OPTS(WhoOptions),
 };
@@ -144,22 +144,23 @@ static int who_run(VerbCall *call, const void *options)
 
 const Verb verb_who = {
     .name = "who",
-    .summary = "who holds each GPU, who uses it, and who only sits on it",
+    .summary = "who holds each GPU, and who uses it or holds it idle",
     .usage = "[--by KEY] [--gpu GPU] [--since TIME] [--json]",
     .description =
-        "Joins what was declared (pods of the kubelet, jobs of a workload manager) with what is observed (processes on "
-        "each GPU with their user, container, pod and job). States: used; idle_held: there, and nothing runs; "
-        "unmanaged: on a GPU that it was not given; reserved: given, and no process yet. Owners of one GPU or MIG "
-        "instance share it; the column BY says how each share was found: exclusive, mig, sampled, even or unknown. "
-        "Asks the running agent; where none runs it looks for itself, and then knows processes alone. With --since it "
-        "sums up the ledger in the agent's journal instead: GPU hours that each owner held of each device.",
+        "Combines what was declared (pods of the kubelet, jobs of a workload manager) with what is observed (the "
+        "processes on each GPU with user, container, pod and job). States: used; idle_held: it has processes there, "
+        "and nothing runs; unmanaged: it uses a GPU that was not given to it; reserved: the GPU was given to it, and "
+        "it has no process there yet. Several owners of a GPU or MIG instance share it; the column BY says how each "
+        "share was found: exclusive, mig, sampled, even or unknown. Asks the running agent. Without an agent it reads "
+        "the driver itself and knows only processes. With --since it sums up the ledger in the agent's journal "
+        "instead: the GPU hours that each owner held of each device.",
     .examples = "stoker who\n"
                 "stoker who --by user\n"
                 "stoker who --by user --since 24h\n"
                 "stoker who --gpu 3 --json | jq '.allocations[].owner'",
     .exit_codes = "0  it is shown\n"
                   "2  the command line is wrong, or there is no such GPU\n"
-                  "3  could not tell: neither an agent nor the driver answers, or not for these GPUs",
+                  "3  unknown: neither an agent nor the driver answers, or not for these GPUs",
     VERB_OPTS(who_opts, WhoOptions),
     .no_args = "",
     .run = who_run,

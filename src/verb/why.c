@@ -27,7 +27,7 @@ typedef struct WhyOptions {
 static const OptSpec why_opts[] = {
     OPT_ROW("json", OPT_BOOL, WhyOptions, json, .help = "as JSON, with every number"),
     OPT_ROW("for", OPT_DURATION, WhyOptions, for_ns, .def = "12s", .min = 2e9, .max = 120e9,
-            .help = "without an agent: how long to look, of which the last minute counts"),
+            .help = "without an agent: how long to sample; the last minute of it counts"),
     LOOK_OPTS(WhyOptions),
 };
 
@@ -115,25 +115,20 @@ const Verb verb_why = {
     .name = "why",
     .summary = "what takes the time of each GPU, with the numbers and what to change",
     .usage = "[GPU | PID | JOB] [--json]",
-    .description = "Says for each GPU and MIG instance what takes its time: whether it computes and on what, or what "
-                   "it waits for; "
-                   "with the share of the last minute, how sure that is, the counters it is read from, what to change, "
-                   "and where to "
-                   "look next. From counters alone: no profile, no change to the program. Where the counters of a "
-                   "board cannot tell "
-                   "two causes apart, it says which and what would. GPU is an index, a UUID or a PCI address; a number "
-                   "that is none "
-                   "is the pid of a process or the number of a job; a pod (POD or NAMESPACE/POD) or a container's id "
-                   "names its GPUs too. Asks the "
-                   "running agent. "
-                   "Where none runs it samples for some seconds itself.",
+    .description =
+        "Shows what takes the time of each GPU and MIG instance: what it computes on, or what it waits for. With the "
+        "share of the last minute, the confidence, the counters behind the answer, what to change and where to look "
+        "next. It uses counters only: no profile, no change to the program. If the counters of a board cannot "
+        "distinguish two causes, it names both and what would. GPU is an index, a UUID or a PCI address. Another "
+        "number is a pid or the number of a job; a pod (POD or NAMESPACE/POD) or the id of a container selects its "
+        "GPUs too. Asks the running agent. Without an agent it samples the GPUs itself for some seconds.",
     .examples = "stoker why\n"
                 "stoker why 3\n"
                 "stoker why 4711 --json | jq '.gpus[].cause'\n"
                 "stoker why --alone --for 60s",
-    .exit_codes = "0  said\n"
+    .exit_codes = "0  it is shown\n"
                   "2  the command line is wrong\n"
-                  "3  could not tell: neither an agent nor the driver answers, or nothing has this name",
+                  "3  unknown: neither an agent nor the driver answers, or nothing has this name",
     VERB_OPTS(why_opts, WhyOptions),
     .run = why_run,
 };

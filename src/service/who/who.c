@@ -361,8 +361,7 @@ void who_text(const Snapshot *snapshot, const WhoQuery *query, Str *out)
     print_unheld(snapshot, query, false, out);
     print_unheld(snapshot, query, true, out);
     if (snapshot->holders_why && snapshot->holders_why[0])
-        str_addf(out,
-                 "A GPU is held without a process that the driver lists, and not all others could be looked at: %s\n",
+        str_addf(out, "The driver lists no process for a held GPU, and not all other processes could be searched: %s\n",
                  snapshot->holders_why);
 }
 

@@ -155,8 +155,8 @@ int why_find_subject(const Snapshot *seen, const char *name, WhyAsk *ret, Err *e
         return err_set(err, -EIO, "'%.100s' is not found, and not all GPUs can be read: %s", name, unread);
     return err_set(
         err, -ENOENT,
-        "there is no GPU '%.100s', no process on a GPU with this pid and none of a job, pod or container of this "
-        "name; stoker status lists the GPUs, stoker top their processes",
+        "'%.100s' is no GPU, no pid of a process on a GPU, and no job, pod or container with a process on a GPU; "
+        "stoker status lists the GPUs, stoker top their processes",
         name);
 }
 

@@ -204,7 +204,7 @@ static void who_is_not_listed(void **state)
     (void)state;
     who_text(&seen, &query, &out);
     assert_non_null(strstr(out.text, "python (300) of bob, has it open\n"));
-    assert_non_null(strstr(out.text, "not all others could be looked at: that needs root\n"));
+    assert_non_null(strstr(out.text, "not all other processes could be searched: that needs root\n"));
     str_clear(&out);
     who_json(&seen, &query, &out);
     assert_non_null(strstr(out.text, "\"basis\":\"open_file\",\"grant\":\"none\""));
