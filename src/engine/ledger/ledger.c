@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A tick splits the time of each GPU into parts (an owner on a device, or nobody), whole nanoseconds that add up, and
- * adds each part to the open row of its owner. A row is closed when its owner left, at the full hour of the wall clock
- * and when that clock was set. */
+/* A tick splits the time and the energy of each GPU into parts (an owner on a device, or nobody), whole numbers that
+ * add up, and adds each part to its row (rows.c). */
 #include "engine/ledger/ledger.h"
 
 #include <math.h>
@@ -14,34 +13,13 @@
 #include "base/duration.h"
 #include "base/number.h"
 #include "base/vec.h"
+#include "engine/ledger/rows.h"
 
-#define LEFT_NS NS_PER_MIN        /* an owner that comes back sooner continues its row */
-#define STEP_NS (2 * NS_PER_S)    /* between the clocks over a row: the wall clock was set */
 #define RESUME_NS NS_PER_MIN      /* after the start: a GPU that comes later was plugged in */
-#define LEARN_NS (2 * NS_PER_S)   /* and two ticks: whose a new process is is known by then */
 #define SETTLE_NS (10 * NS_PER_S) /* clocks and power come down in it after the last work */
 #define MIB 1048576.0
-#define SHARE_MIN 1e-9 /* of a GPU: less is an error of rounding */
 
 enum { IDLE_WEIGHT = 16 };
-
-enum { LATE_ROWS = 64 }; /* of a GPU: rows that are over, and wait until they can be kept */
-enum { NEW_PIDS = 32 };  /* of a row */
-
-typedef struct OpenRow {
-    LedgerRow row;
-    uint32_t gpu_instance, compute_instance;
-    uint64_t from_ns;            /* monotonic */
-    uint32_t new_pids[NEW_PIDS]; /* it is of these processes, whose owners are not known (yet); [0] 0: none */
-    size_t new_count;            /* of so many in all */
-    uint64_t run_ns;             /* since when it grew without a break, as held or free time */
-    uint64_t tick_ns;            /* the length of the first tick of that */
-    bool begun;                  /* that begins when the workload manager says */
-    bool touched;                /* in this tick */
-    bool known;                  /* it was kept once; it may have grown since */
-    bool late;                   /* as it is now, it is not kept */
-    bool over;                   /* nothing is added any more */
-} OpenRow;
 
 /* Why nothing runs on a GPU. */
 typedef enum Quiet { QUIET_NOT, QUIET_FREE, QUIET_HELD } Quiet;
@@ -56,20 +34,8 @@ typedef struct Slot {
     LedgerIdle idle;
     Quiet quiet;
     uint64_t quiet_ns; /* for so long before this tick */
-    VEC(OpenRow) rows;
+    OpenRows rows;
 } Slot;
-
-/* An owner's, or nobody's, part of a GPU in this tick. */
-typedef struct Part {
-    const Reading *reading; /* of the GPU or instance */
-    const Activity *activity;
-    const Holding *holding; /* NULL: nobody */
-    double share;           /* of the whole GPU */
-    double of_device;       /* of the device */
-    double slices;          /* share of the whole GPU that the device is */
-    double weight;          /* of the total that is split now */
-    uint64_t ns, idle_mj, active_mj;
-} Part;
 
 /* Of a GPU that has no slot. */
 typedef struct KnownIdle {
@@ -80,7 +46,7 @@ typedef struct KnownIdle {
 struct Ledger {
     VEC(Slot) slots;
     VEC(KnownIdle) idles;
-    VEC(Part) parts;
+    VEC(LedgerPart) parts;
     VEC(LedgerCharge) charges;
     LedgerRows last; /* of the journal */
     char boot_id[LEDGER_BOOT_CAP];
@@ -218,7 +184,7 @@ static bool read_share(const Reading *reading, MetricId id, double scale, double
     return true;
 }
 
-static LedgerQuality read_activity(const Part *part, bool gpm, double *ret)
+static LedgerQuality read_activity(const LedgerPart *part, bool gpm, double *ret)
 {
     for (size_t i = 0; i < ARRAY_LEN(sources); i++)
         if (read_share(part->reading, sources[i].metric, sources[i].scale, ret))
@@ -227,18 +193,13 @@ static LedgerQuality read_activity(const Part *part, bool gpm, double *ret)
     return LEDGER_QUALITY_NONE;
 }
 
-static uint64_t scale_ns(uint64_t ns, double share)
-{
-    return (uint64_t)llround((double)ns * share);
-}
-
-static bool is_idle(const Part *part)
+static bool is_idle(const LedgerPart *part)
 {
     return part->holding->state == HOLDING_IDLE_HELD || part->holding->state == HOLDING_RESERVED ||
            (part->activity && part->activity->word == ACTIVITY_IDLE_HELD);
 }
 
-static double find_memory(const Part *part)
+static double find_memory(const LedgerPart *part)
 {
     double mib;
 
@@ -248,19 +209,19 @@ static double find_memory(const Part *part)
 }
 
 /* What its owner did in the part's time. */
-static void measure_part(const Tick *t, const Part *part, LedgerQuality quality, double sm,
+static void measure_part(const Tick *t, const LedgerPart *part, LedgerQuality quality, double sm,
                          uint64_t add[LEDGER_AMOUNT_END])
 {
     double busy = 0, tensor;
     int64_t reasons;
 
     add[LEDGER_MEASURED_NS] = quality == LEDGER_QUALITY_NONE ? 0 : part->ns;
-    add[LEDGER_EFF_NS] = scale_ns(part->ns, sm);
+    add[LEDGER_EFF_NS] = rows_scale(part->ns, sm);
     if (read_share(part->reading, METRIC_PROF_GR_ENGINE_ACTIVE, 1, &busy) ||
         read_share(part->reading, METRIC_GPU_UTIL, 0.01, &busy))
-        add[LEDGER_BUSY_NS] = scale_ns(part->ns, busy);
+        add[LEDGER_BUSY_NS] = rows_scale(part->ns, busy);
     if (read_share(part->reading, METRIC_PROF_PIPE_TENSOR_ACTIVE, 1, &tensor))
-        add[LEDGER_TENSOR_NS] = scale_ns(part->ns, tensor);
+        add[LEDGER_TENSOR_NS] = rows_scale(part->ns, tensor);
     if (is_idle(part))
         add[LEDGER_IDLE_NS] = part->ns;
     if (sample_int64(&t->gpu->reading.sample[METRIC_CLOCKS_EVENT_REASONS], &reasons) &&
@@ -270,7 +231,7 @@ static void measure_part(const Tick *t, const Part *part, LedgerQuality quality,
 }
 
 /* Which of the three kinds of time the part is. */
-static LedgerAmount find_kind(const Tick *t, const Part *part)
+static LedgerAmount find_kind(const Tick *t, const LedgerPart *part)
 {
     if (t->gap)
         return LEDGER_GAPS_NS;
@@ -281,310 +242,7 @@ static LedgerAmount find_kind(const Tick *t, const Part *part)
     return LEDGER_ALLOC_NS;
 }
 
-/* --- rows --------------------------------------------------------------------------------------------------------- */
-
-/* The process of a part whose owner is not known, as /proc was not read yet or does not show it; 0: none. */
-static uint32_t find_new_pid(const Part *part)
-{
-    const Owner *owner = part->holding ? &part->holding->owner : NULL;
-
-    return owner && owner->pid > 0 && !owner_is_known(owner) ? (uint32_t)owner->pid : 0;
-}
-
-/* The same owner, of whom the row may know less: user and account of a job come from the workload manager some seconds
- * after its start. */
-static bool is_owner_of(const LedgerRow *row, const Owner *owner)
-{
-    if (owner_is_same(&row->owner, owner) && strcmp(row->owner.account, owner->account) == 0)
-        return true;
-    Owner known = row->owner;
-    if (!known.job[0])
-        return false;
-    if (!known.user[0])
-        memcpy(known.user, owner->user, sizeof known.user);
-    return owner_is_same(&known, owner) && (!known.account[0] || strcmp(known.account, owner->account) == 0);
-}
-
-static bool is_row_of(const OpenRow *open, const Part *part, LedgerQuality quality, const char *price)
-{
-    static const Owner nobody;
-    const LedgerRow *row = &open->row;
-    const Device *device = &part->reading->device;
-    const Owner *owner = part->holding ? &part->holding->owner : &nobody;
-
-    return !open->over && open->gpu_instance == device->gpu_instance &&
-           open->compute_instance == device->compute_instance && open->new_pids[0] == find_new_pid(part) &&
-           row->share_kind == (part->holding ? part->holding->attribution : ATTRIBUTION_UNKNOWN) &&
-           (row->quality == quality || quality == LEDGER_QUALITY_NONE || row->quality == LEDGER_QUALITY_NONE) &&
-           row->held == (part->holding != NULL) && is_owner_of(row, owner) && strcmp(row->price, price) == 0;
-}
-
-static void set_owner(Owner *owner, const Owner *from)
-{
-    *owner = *from;
-    owner->process[0] = '\0';
-    owner->pid = -1;
-    owner->start_ns = 0;
-}
-
-static OpenRow *find_row(const Tick *t, const Part *part, LedgerQuality quality)
-{
-    const Device *device = &part->reading->device;
-    const uint64_t from_real_ns = t->node->real_ns > t->dt_ns ? t->node->real_ns - t->dt_ns : 0;
-    char price[PRICE_TEXT_CAP];
-    OpenRow *open = NULL;
-
-    prices_find(t->ledger->prices, t->gpu->reading.device.name, part->reading->profile, part->slices, from_real_ns,
-                price);
-    for (size_t i = 0; i < t->slot->rows.len && !open; i++)
-        if (is_row_of(&t->slot->rows.at[i], part, quality, price))
-            open = &t->slot->rows.at[i];
-    if (!open) {
-        open = vec_add(&t->slot->rows);
-        open->gpu_instance = device->gpu_instance;
-        open->compute_instance = device->compute_instance;
-        open->from_ns = t->node->time_ns - t->dt_ns;
-        open->new_pids[0] = find_new_pid(part);
-        open->row.id = t->ledger->next_id++;
-        open->row.from_real_ns = from_real_ns;
-        open->row.owner.pid = -1;
-        if (part->holding) {
-            open->row.held = true;
-            set_owner(&open->row.owner, &part->holding->owner);
-            open->row.share_kind = part->holding->attribution;
-        }
-        memcpy(open->row.boot_id, t->ledger->boot_id, sizeof open->row.boot_id);
-        memcpy(open->row.name, t->gpu->reading.device.name, sizeof open->row.name);
-        memcpy(open->row.profile, part->reading->profile, sizeof open->row.profile);
-        memcpy(open->row.price, price, sizeof open->row.price);
-        (void)device_key(device, open->row.device);
-    }
-    if (open->row.owner.job[0] && (!open->row.owner.user[0] || !open->row.owner.account[0]))
-        set_owner(&open->row.owner, &part->holding->owner);
-    if (quality != LEDGER_QUALITY_NONE)
-        open->row.quality = quality;
-    return open;
-}
-
-static bool has_new_pid(const OpenRow *open, uint32_t pid)
-{
-    const size_t count = number_min_u64(open->new_count, NEW_PIDS);
-    size_t i = 0;
-
-    while (i < count && open->new_pids[i] != pid)
-        i++;
-    return i < count;
-}
-
-/* The processes of a part whose owner is not known. */
-static void add_new_pids(OpenRow *open, const Holding *holding)
-{
-    for (size_t i = 0; i < holding->process_count; i++) {
-        if (has_new_pid(open, holding->processes[i].pid))
-            continue;
-        if (open->new_count < NEW_PIDS)
-            open->new_pids[open->new_count] = holding->processes[i].pid;
-        open->new_count++;
-    }
-}
-
-/* How many of the row's new processes are the part's, whose owner is known. */
-static size_t count_new_pids(const OpenRow *open, const Part *part)
-{
-    const Device *device = &part->reading->device;
-    size_t count = 0;
-
-    if (!part->holding || find_new_pid(part) != 0 || device->gpu_instance != open->gpu_instance ||
-        device->compute_instance != open->compute_instance)
-        return 0;
-    for (size_t i = 0; i < part->holding->process_count; i++)
-        count += has_new_pid(open, part->holding->processes[i].pid);
-    return count;
-}
-
-/* The shares of those to whom the row's processes belong; 0: one of these has ended, or is not known yet. */
-static double sum_new_owners(const Tick *t, const OpenRow *open)
-{
-    size_t found = 0, processes = 0;
-    double sum = 0;
-
-    for (size_t i = 0; i < t->ledger->parts.len; i++) {
-        const Part *part = &t->ledger->parts.at[i];
-        const size_t count = count_new_pids(open, part);
-
-        found += count;
-        processes += count > 0 ? part->holding->process_count : 0;
-        sum += count > 0 ? part->share : 0;
-    }
-    return found == number_min_u64(open->new_count, NEW_PIDS) && processes >= open->new_count ? sum : 0;
-}
-
-static void learn_owner(OpenRow *open, const Holding *holding)
-{
-    set_owner(&open->row.owner, &holding->owner);
-    open->row.share_kind = holding->attribution;
-    open->new_pids[0] = 0;
-    open->new_count = 0;
-    open->touched = true;
-}
-
-/* Takes `share` of a row away, as a row of the same time. */
-static OpenRow split_row(Ledger *l, OpenRow *open, double share)
-{
-    OpenRow part = *open;
-
-    part.row.id = l->next_id++;
-    part.known = part.late = false;
-    for (size_t i = 0; i < LEDGER_AMOUNT_END; i++) {
-        part.row.amounts[i] = number_min_u64(scale_ns(open->row.amounts[i], share), open->row.amounts[i]);
-        open->row.amounts[i] -= part.row.amounts[i];
-    }
-    return part;
-}
-
-/* Gives each owner of the row's processes the part of it that he has of the device now. */
-static void share_row(const Tick *t, size_t i)
-{
-    const OpenRow row = t->slot->rows.at[i];
-    double left = sum_new_owners(t, &row);
-
-    for (size_t k = 0; k < t->ledger->parts.len && left > 0; k++) {
-        const Part *part = &t->ledger->parts.at[k];
-
-        if (count_new_pids(&row, part) == 0)
-            continue;
-        if (left - part->share > SHARE_MIN) {
-            OpenRow split = split_row(t->ledger, &t->slot->rows.at[i], part->share / left);
-
-            learn_owner(&split, part->holding);
-            vec_push(&t->slot->rows, split);
-        } else {
-            learn_owner(&t->slot->rows.at[i], part->holding);
-        }
-        left -= part->share;
-    }
-}
-
-/* A process is on the GPU a tick or two before its owner is known: the row of that time becomes the owner's. */
-static void learn_owners(const Tick *t)
-{
-    const size_t count = t->slot->rows.len;
-
-    for (size_t i = 0; i < count; i++) {
-        const OpenRow *open = &t->slot->rows.at[i];
-
-        if (!open->over && open->new_pids[0] != 0 && t->node->time_ns - open->from_ns <= LEARN_NS + 2 * t->dt_ns)
-            share_row(t, i);
-    }
-}
-
-/* --- the start of a job ------------------------------------------------------------------------------------------- */
-
-/* A job is seen by a tick, and its workload manager says later when it began: what nobody held since then, up to where
- * the job's row begins, becomes the job's, and what the first tick counted too early becomes nobody's. Time that
- * another owner had stays with that one. */
-
-static LedgerCharge *find_charge(const Tick *t, const Part *part)
-{
-    return &t->ledger->charges.at[part->holding - t->all];
-}
-
-/* The row of nobody's time that ends where the run of `open` begins; NULL: there is none. */
-static OpenRow *find_free_before(const Tick *t, const OpenRow *open)
-{
-    for (size_t i = 0; i < t->slot->rows.len; i++) {
-        OpenRow *free_row = &t->slot->rows.at[i];
-
-        if (!free_row->over && !free_row->row.held && free_row->gpu_instance == open->gpu_instance &&
-            free_row->compute_instance == open->compute_instance && free_row->row.until_ns == open->run_ns &&
-            strcmp(free_row->row.price, open->row.price) == 0)
-            return free_row;
-    }
-    return NULL;
-}
-
-/* Returns how much it was. */
-static uint64_t move_amount(LedgerRow *from, LedgerRow *to, LedgerAmount amount, uint64_t most)
-{
-    const uint64_t moved = number_min_u64(most, from->amounts[amount]);
-
-    from->amounts[amount] -= moved;
-    to->amounts[amount] += moved;
-    return moved;
-}
-
-/* The end of nobody's time, `ns` long: nothing ran in it. */
-static void begin_earlier(const Tick *t, const Part *part, OpenRow *open, OpenRow *free_row, uint64_t ns)
-{
-    LedgerCharge *charge = find_charge(t, part);
-    const uint64_t part_ns = move_amount(&free_row->row, &open->row, LEDGER_ALLOC_NS, scale_ns(ns, part->share));
-
-    open->row.amounts[LEDGER_IDLE_NS] += part_ns;
-    charge->gpu_ns += (int64_t)part_ns;
-    charge->begin_ns = (int64_t)ns;
-    charge->energy_mj += move_amount(&free_row->row, &open->row, LEDGER_IDLE_MJ,
-                                     (uint64_t)llround(t->slot->idle.mw * part->share * ((double)ns / NS_PER_S)));
-    free_row->row.until_ns -= ns;
-    free_row->row.until_real_ns -= ns;
-    open->run_ns -= ns;
-    if (open->from_ns == open->run_ns + ns) {
-        open->from_ns -= ns;
-        open->row.from_real_ns -= ns;
-    }
-}
-
-/* The begin of the run, within its first tick. The parts of the row's time stay within it. */
-static void begin_later(const Tick *t, const Part *part, OpenRow *open, OpenRow *free_row, uint64_t ns)
-{
-    LedgerCharge *charge = find_charge(t, part);
-
-    charge->gpu_ns -= (int64_t)move_amount(&open->row, &free_row->row, LEDGER_ALLOC_NS, scale_ns(ns, part->share));
-    charge->begin_ns = -(int64_t)ns;
-    for (LedgerAmount i = LEDGER_BUSY_NS; i <= LEDGER_THROTTLED_NS; i++)
-        open->row.amounts[i] = number_min_u64(open->row.amounts[i], open->row.amounts[LEDGER_ALLOC_NS]);
-    free_row->row.until_ns += ns;
-    free_row->row.until_real_ns += ns;
-    if (open->from_ns == open->run_ns) {
-        open->from_ns += ns;
-        open->row.from_real_ns += ns;
-    }
-    open->run_ns += ns;
-}
-
-/* Once for each run of a job that has the device alone. */
-static void set_begin(const Tick *t, const Part *part, OpenRow *open)
-{
-    const uint64_t given_real_ns = part->holding ? part->holding->given_real_ns : 0;
-
-    if (given_real_ns == 0 || given_real_ns > t->node->real_ns || open->begun || part->of_device < 1)
-        return;
-    open->begun = true;
-    const uint64_t ago_ns = t->node->real_ns - given_real_ns;
-    const uint64_t given_ns = t->node->time_ns > ago_ns ? t->node->time_ns - ago_ns : 0;
-    OpenRow *free_row = find_free_before(t, open);
-    if (!free_row)
-        return;
-    if (given_ns < open->run_ns)
-        begin_earlier(t, part, open, free_row, open->run_ns - number_max_u64(given_ns, free_row->run_ns));
-    else if (given_ns - open->run_ns < open->tick_ns)
-        begin_later(t, part, open, free_row, given_ns - open->run_ns);
-    free_row->touched = true;
-    find_charge(t, part)->begin_real_ns = t->node->real_ns - (t->node->time_ns - open->run_ns);
-}
-
-/* Before a tick is added. Time that is not known, or in which the device could not be used, is no part of a run. */
-static void note_run(const Tick *t, OpenRow *open, LedgerAmount kind)
-{
-    const uint64_t start_ns = t->node->time_ns - t->dt_ns;
-
-    if (open->row.until_ns == start_ns && kind == LEDGER_ALLOC_NS)
-        return;
-    open->run_ns = kind == LEDGER_ALLOC_NS ? start_ns : t->node->time_ns;
-    open->tick_ns = t->dt_ns;
-    open->begun = kind != LEDGER_ALLOC_NS;
-}
-
-static void add_part(const Tick *t, const Part *part)
+static void add_part(const Tick *t, const RowsTick *rows, const LedgerPart *part)
 {
     uint64_t add[LEDGER_AMOUNT_END] = {0};
     const LedgerAmount kind = find_kind(t, part);
@@ -598,85 +256,7 @@ static void add_part(const Tick *t, const Part *part)
     add[kind] = part->ns;
     add[LEDGER_IDLE_MJ] = part->idle_mj;
     add[LEDGER_ACTIVE_MJ] = part->active_mj;
-    OpenRow *open = find_row(t, part, quality);
-    if (open->new_pids[0] != 0)
-        add_new_pids(open, part->holding);
-    note_run(t, open, kind);
-    for (size_t i = 0; i < LEDGER_AMOUNT_END; i++)
-        open->row.amounts[i] += add[i];
-    open->touched = true;
-    open->row.until_ns = t->node->time_ns;
-    open->row.until_real_ns = open->row.from_real_ns + (t->node->time_ns - open->from_ns);
-    if (part->holding) {
-        find_charge(t, part)->gpu_ns += (int64_t)add[LEDGER_ALLOC_NS];
-        find_charge(t, part)->energy_mj += part->idle_mj + part->active_mj;
-    }
-    set_begin(t, part, open);
-}
-
-/* Before the tick is added: rows whose owner left, of an hour that is over, or of a clock that was set. One that is not
- * kept yet stays until it is. */
-static void close_rows(const Tick *t)
-{
-    const uint64_t start_ns = t->node->time_ns - t->dt_ns;
-    const uint64_t start_real_ns = t->node->real_ns > t->dt_ns ? t->node->real_ns - t->dt_ns : 0;
-
-    for (size_t i = t->slot->rows.len; i-- > 0;) {
-        OpenRow *open = &t->slot->rows.at[i];
-        const uint64_t expected_ns = open->row.from_real_ns + (start_ns - open->from_ns);
-        const uint64_t off_ns = expected_ns > start_real_ns ? expected_ns - start_real_ns : start_real_ns - expected_ns;
-
-        open->over |= off_ns > STEP_NS || start_real_ns / NS_PER_H != open->row.from_real_ns / NS_PER_H ||
-                      open->row.until_ns + LEFT_NS < start_ns;
-        if (open->over && !open->late)
-            vec_remove(&t->slot->rows, i);
-    }
-}
-
-/* So that time is not lost where too many rows cannot be kept: that of `from` is added to `into`, whose owner is not
- * known then. */
-static void join_rows(LedgerRow *into, const LedgerRow *from)
-{
-    uint64_t amounts[LEDGER_AMOUNT_END] = {0};
-    const LedgerRow *const rows[] = {into, from};
-
-    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        const uint64_t *a = rows[i]->amounts;
-
-        amounts[LEDGER_GAPS_NS] += a[LEDGER_ALLOC_NS] + a[LEDGER_UNHEALTHY_NS] + a[LEDGER_GAPS_NS];
-        amounts[LEDGER_IDLE_MJ] += a[LEDGER_IDLE_MJ];
-        amounts[LEDGER_ACTIVE_MJ] += a[LEDGER_ACTIVE_MJ];
-    }
-    memcpy(into->amounts, amounts, sizeof amounts);
-    into->owner = (Owner){.pid = -1};
-    into->held = false;
-    into->share_kind = ATTRIBUTION_UNKNOWN;
-    into->quality = LEDGER_QUALITY_NONE;
-    into->until_real_ns = number_max_u64(into->until_real_ns, from->until_real_ns);
-    into->until_ns = number_max_u64(into->until_ns, from->until_ns);
-}
-
-static void put_rows(Slot *slot, LedgerPut put, void *self)
-{
-    OpenRow *first = NULL;
-    size_t count = 0;
-
-    for (size_t i = 0; i < slot->rows.len; i++) {
-        OpenRow *open = &slot->rows.at[i];
-
-        if (open->touched || open->late)
-            open->late = !put(self, &open->row);
-        open->known |= !open->late;
-        open->touched = false;
-        if (!open->over || open->known || !open->late)
-            continue;
-        if (!first) {
-            first = open;
-        } else if (++count >= LATE_ROWS) {
-            join_rows(&first->row, &open->row);
-            vec_remove(&slot->rows, i--);
-        }
-    }
+    rows_add(rows, part, kind, quality, add);
 }
 
 /* --- parts -------------------------------------------------------------------------------------------------------- */
@@ -710,16 +290,17 @@ static void split_device(const Tick *t, const Reading *instance, const Activity 
         const double part = sum > 0 ? h->share / sum : 1 / (double)count;
 
         if (whole || is_on(h, instance))
-            vec_push(&l->parts, ((Part){.reading = reading,
-                                        .activity = activity,
-                                        .holding = h,
-                                        .share = share * part,
-                                        .of_device = part,
-                                        .slices = share}));
+            vec_push(&l->parts, ((LedgerPart){.reading = reading,
+                                              .activity = activity,
+                                              .holding = h,
+                                              .share = share * part,
+                                              .of_device = part,
+                                              .slices = share}));
     }
     if (count == 0)
-        vec_push(&l->parts,
-                 ((Part){.reading = reading, .activity = activity, .share = share, .of_device = 1, .slices = share}));
+        vec_push(
+            &l->parts,
+            ((LedgerPart){.reading = reading, .activity = activity, .share = share, .of_device = 1, .slices = share}));
 }
 
 static void split_gpu(const Tick *t)
@@ -729,7 +310,7 @@ static void split_gpu(const Tick *t)
 
     vec_clear(&t->ledger->parts);
     if (t->gap) {
-        vec_push(&t->ledger->parts, ((Part){.reading = &gpu->reading, .share = 1, .of_device = 1, .slices = 1}));
+        vec_push(&t->ledger->parts, ((LedgerPart){.reading = &gpu->reading, .share = 1, .of_device = 1, .slices = 1}));
         return;
     }
     for (size_t i = 0; i < gpu->instance_count; i++)
@@ -737,7 +318,7 @@ static void split_gpu(const Tick *t)
     for (size_t i = 0; i < gpu->instance_count; i++)
         split_device(t, &gpu->instances[i], gpu->instance_activity ? &gpu->instance_activity[i] : &gpu->activity,
                      reading_mig_share(&gpu->reading, &gpu->instances[i]));
-    if (gpu->instance_count == 0 || sum < 1 - SHARE_MIN)
+    if (gpu->instance_count == 0 || sum < 1 - ROWS_SHARE_MIN)
         split_device(t, NULL, &gpu->activity, gpu->instance_count ? 1 - sum : 1);
 }
 
@@ -752,7 +333,7 @@ static void split_total(Ledger *l, uint64_t total, size_t offset)
         sum += l->parts.at[i].weight;
     for (size_t i = 0; i < l->parts.len; i++) {
         before += l->parts.at[i].weight;
-        const uint64_t upto = i + 1 == l->parts.len ? total : scale_ns(total, sum > 0 ? before / sum : 0);
+        const uint64_t upto = i + 1 == l->parts.len ? total : rows_scale(total, sum > 0 ? before / sum : 0);
         const uint64_t part = upto > given ? number_min_u64(upto, total) - given : 0;
 
         memcpy((char *)&l->parts.at[i] + offset, &part, sizeof part);
@@ -794,7 +375,7 @@ static void weigh_by_activity(Ledger *l, bool held)
     double sum = 0;
 
     for (size_t i = 0; i < l->parts.len; i++) {
-        Part *part = &l->parts.at[i];
+        LedgerPart *part = &l->parts.at[i];
         double sm = 0;
 
         (void)read_activity(part, false, &sm);
@@ -813,7 +394,7 @@ static Quiet find_quiet(const Tick *t, bool held)
     if (t->gap || t->gpu->state != GPU_UP || !t->gpu->process_list.valid)
         return QUIET_NOT;
     for (size_t i = 0; i < t->ledger->parts.len; i++) {
-        const Part *part = &t->ledger->parts.at[i];
+        const LedgerPart *part = &t->ledger->parts.at[i];
 
         if (part->holding && (!is_idle(part) || read_activity(part, false, &sm) == LEDGER_QUALITY_NONE || sm > 0))
             return QUIET_NOT;
@@ -853,9 +434,9 @@ static void split_energy(const Tick *t)
     const uint64_t idle_mj =
         held ? number_min_u64(energy_mj, (uint64_t)llround(t->slot->idle.mw * seconds)) : energy_mj;
     weigh_by_share(l);
-    split_total(l, idle_mj, offsetof(Part, idle_mj));
+    split_total(l, idle_mj, offsetof(LedgerPart, idle_mj));
     weigh_by_activity(l, held);
-    split_total(l, energy_mj - idle_mj, offsetof(Part, active_mj));
+    split_total(l, energy_mj - idle_mj, offsetof(LedgerPart, active_mj));
 }
 
 /* --- GPUs --------------------------------------------------------------------------------------------------------- */
@@ -925,16 +506,6 @@ static void add_away(Ledger *l, const Node *node, const LedgerRow *last, Slot *s
     vec_push(&slot->rows, ((OpenRow){.row = row, .touched = true, .over = true}));
 }
 
-/* Nothing is added to its rows any more. Those that are not kept yet stay until they are. */
-static void end_rows(Slot *slot)
-{
-    for (size_t i = slot->rows.len; i-- > 0;) {
-        slot->rows.at[i].over = true;
-        if (!slot->rows.at[i].late)
-            vec_remove(&slot->rows, i);
-    }
-}
-
 static void set_device(const Ledger *l, Slot *slot, const Device *device)
 {
     const KnownIdle *known = find_idle(l, device->uuid);
@@ -962,7 +533,7 @@ static Slot *find_slot(Ledger *l, const Node *node, const Device *device)
         if (is_same_gpu(&l->slots.at[i], device)) {
             slot = &l->slots.at[i];
             if (device->uuid[0] && !slot->device.uuid[0]) {
-                end_rows(slot); /* they were under its address */
+                rows_end(&slot->rows); /* they were under its address */
                 set_device(l, slot, device);
             }
             if (slot->away)
@@ -998,12 +569,24 @@ static void add_time(Tick *t)
     t->slot->last_ns = t->node->time_ns;
     split_gpu(t);
     weigh_by_share(l);
-    split_total(l, t->dt_ns, offsetof(Part, ns));
+    split_total(l, t->dt_ns, offsetof(LedgerPart, ns));
     split_energy(t);
-    close_rows(t);
-    learn_owners(t);
+    const RowsTick rows = {.node = t->node,
+                           .gpu = t->gpu,
+                           .dt_ns = t->dt_ns,
+                           .rows = &t->slot->rows,
+                           .parts = l->parts.at,
+                           .part_count = l->parts.len,
+                           .holdings = t->all,
+                           .charges = l->charges.at,
+                           .prices = l->prices,
+                           .boot_id = l->boot_id,
+                           .next_id = &l->next_id,
+                           .idle_mw = t->slot->idle.mw};
+    rows_close(&rows);
+    rows_learn_owners(&rows);
     for (size_t i = 0; i < l->parts.len; i++)
-        add_part(t, &l->parts.at[i]);
+        add_part(t, &rows, &l->parts.at[i]);
 }
 
 static void update_gpu(Tick *t, LedgerPut put, void *self)
@@ -1011,7 +594,7 @@ static void update_gpu(Tick *t, LedgerPut put, void *self)
     t->dt_ns = t->node->time_ns > t->slot->last_ns ? t->node->time_ns - t->slot->last_ns : 0;
     if (t->dt_ns > 0)
         add_time(t);
-    put_rows(t->slot, put, self);
+    rows_put(&t->slot->rows, put, self);
 }
 
 /* A GPU that was taken out is dropped as soon as all of its rows are kept. */
@@ -1025,9 +608,9 @@ static void end_unseen(Ledger *l, LedgerPut put, void *self)
             continue;
         }
         slot->away = true;
-        end_rows(slot);
-        put_rows(slot, put, self);
-        end_rows(slot);
+        rows_end(&slot->rows);
+        rows_put(&slot->rows, put, self);
+        rows_end(&slot->rows);
         if (slot->rows.len > 0)
             continue;
         ledger_set_idle(l, slot->device.uuid, slot->idle);
