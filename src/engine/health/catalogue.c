@@ -520,16 +520,15 @@ static int read_on(Reader *reader, const YamlNode *on, void *into, Err *err)
     for (size_t i = 0; i < ON_CONTAINS; i++)
         subjects += yaml_get(on, on_keys[i].name) != NULL;
     if (subjects > 1)
-        return yaml_fail(on, err, "'on' has one of xid, sxid, event, detector and repeat, not more");
+        return yaml_fail(on, err, "'on' may have only one of xid, sxid, event, detector and repeat");
     if (subjects == 0 && !rule->contains[0])
         return yaml_fail(on, err, "'on' has none of xid, sxid, event, detector, repeat and contains");
     if (!rule->many != !rule->within_ns || (rule->many && rule->within_ns < NS_PER_S))
-        return yaml_fail(on, err, "'count' and 'repeat' need 'within', a second at least, and it needs one of them");
+        return yaml_fail(on, err, "'count' and 'repeat' need 'within', at least a second; 'within' needs one of them");
     if (!rule->remedies != !yaml_get(on, "repeat"))
-        return yaml_fail(on, err,
-                         "'repeat' needs 'remedy', the actions that were done about it, and nothing else does");
+        return yaml_fail(on, err, "'repeat' needs 'remedy', a list of actions; no other key may have it");
     if (rule->detector && on->len > 1)
-        return yaml_fail(on, err, "nothing stands beside 'detector' in 'on'; parameters go into 'with'");
+        return yaml_fail(on, err, "'detector' must be the only key of 'on'; parameters go into 'with'");
     return 0;
 }
 
@@ -628,9 +627,9 @@ static int read_class(Reader *reader, const YamlPair *entry, FaultClass *class, 
     TRY(read_map(reader, class_keys, ARRAY_LEN(class_keys), "key", entry->value, class, err));
     for (size_t i = 0; i < ARRAY_LEN(class_keys); i++)
         if (class_keys[i].required && !yaml_get(entry->value, class_keys[i].name))
-            return yaml_fail(entry->key, err, "class '%s' says nothing of its '%s'", class->id, class_keys[i].name);
+            return yaml_fail(entry->key, err, "class '%s' has no '%s'", class->id, class_keys[i].name);
     if (class->clear == CLEAR_QUIET && !class->quiet_ns)
-        return yaml_fail(entry->key, err, "class '%s' clears when it is quiet, and has no time 'quiet'", class->id);
+        return yaml_fail(entry->key, err, "class '%s' has 'clear: quiet', but no time 'quiet'", class->id);
     return 0;
 }
 
@@ -725,9 +724,9 @@ static int read_rule(Reader *reader, const YamlPair *entry, size_t number, Fault
                         .number = number};
     TRY(read_map(reader, rule_keys, ARRAY_LEN(rule_keys), "key", entry->value, rule, err));
     if (!yaml_get(entry->value, "on"))
-        return yaml_fail(entry->key, err, "rule '%s' has no 'on': what it looks at", rule->id);
+        return yaml_fail(entry->key, err, "rule '%s' has no 'on'", rule->id);
     if (!yaml_get(entry->value, "class"))
-        return yaml_fail(entry->key, err, "rule '%s' has no 'class'; 'none' where it is no fault", rule->id);
+        return yaml_fail(entry->key, err, "rule '%s' has no 'class'; use 'none' for no fault", rule->id);
     if (rule->any_class && !rule->remedies)
         return yaml_fail(entry->key, err, "rule '%s': the class 'any' is for rules on 'repeat'", rule->id);
     if (!rule->name)
