@@ -96,6 +96,11 @@ static bool same_whole(const Device *a, const Device *b)
     return a->has_pci && b->has_pci && pci_compare(a->pci, b->pci) == 0;
 }
 
+bool device_is_gpu(const Device *device, const char *uuid, PciAddress pci)
+{
+    return uuid[0] && device->uuid[0] ? strcmp(uuid, device->uuid) == 0 : pci_compare(pci, device->pci) == 0;
+}
+
 bool device_equal(const Device *a, const Device *b)
 {
     if (a->kind != b->kind)

@@ -93,18 +93,12 @@ void activities_add_wanted(uint64_t wanted[METRIC_SET_WORDS])
     metric_set_add(wanted, METRIC_FB_TOTAL);
 }
 
-static bool is_same_gpu(const GpuSlot *slot, const Device *device)
-{
-    return slot->uuid[0] && device->uuid[0] ? strcmp(slot->uuid, device->uuid) == 0
-                                            : pci_compare(slot->pci, device->pci) == 0;
-}
-
 static GpuSlot *find_slot(Activities *activities, const Device *device)
 {
     GpuSlot *slot;
 
     for (size_t i = 0; i < activities->count; i++)
-        if (is_same_gpu(activities->gpus[i], device))
+        if (device_is_gpu(device, activities->gpus[i]->uuid, activities->gpus[i]->pci))
             return activities->gpus[i];
     slot = activities->count < NODE_GPUS_MAX ? xcalloc(1, sizeof *slot) : activities->gpus[NODE_GPUS_MAX - 1];
     if (activities->count < NODE_GPUS_MAX)

@@ -83,18 +83,12 @@ void holdings_free(Holdings *holdings)
 
 /* --- observed ----------------------------------------------------------------------------------------------------- */
 
-static bool is_same_gpu(const GpuSlot *slot, const Device *device)
-{
-    return slot->uuid[0] && device->uuid[0] ? strcmp(slot->uuid, device->uuid) == 0
-                                            : pci_compare(slot->pci, device->pci) == 0;
-}
-
 static GpuSlot *find_slot(Holdings *holdings, const Device *device)
 {
     GpuSlot *slot;
 
     for (size_t i = 0; i < holdings->slot_count; i++)
-        if (is_same_gpu(&holdings->slots[i], device))
+        if (device_is_gpu(device, holdings->slots[i].uuid, holdings->slots[i].pci))
             return &holdings->slots[i];
     slot = &holdings->slots[holdings->slot_count < NODE_GPUS_MAX ? holdings->slot_count++ : NODE_GPUS_MAX - 1];
     slot->pci = device->pci;
@@ -156,7 +150,7 @@ bool holdings_want_holders(const Holdings *holdings, const Node *node)
 {
     for (size_t i = 0; i < node->gpu_count; i++)
         for (size_t k = 0; k < holdings->slot_count; k++)
-            if (is_same_gpu(&holdings->slots[k], &node->gpus[i].reading.device) &&
+            if (device_is_gpu(&node->gpus[i].reading.device, holdings->slots[k].uuid, holdings->slots[k].pci) &&
                 may_be_held_unlisted(&holdings->slots[k], &node->gpus[i]))
                 return true;
     return false;

@@ -466,29 +466,32 @@ static const char *text_at(sqlite3_stmt *statement, int column)
     return text ? text : "";
 }
 
-int db_read_rows(Db *db, const char *sql, const uint64_t *numbers, DbAdd add, void *self, Err *err)
+static int add_rows(Db *db, sqlite3_stmt *statement, DbAdd add, void *self, Err *err)
 {
-    CLEANUP(sqlite3_finalize_at) sqlite3_stmt *statement = NULL;
     int rc;
 
-    TRY(prepare_sql(db, sql, &statement, err));
-    for (int i = 0; i < sqlite3_bind_parameter_count(statement); i++)
-        sqlite3_bind_int64(statement, i + 1, (sqlite3_int64)numbers[i]);
     while ((rc = sqlite3_step(statement)) == SQLITE_ROW)
         add(self, statement);
     return rc == SQLITE_DONE ? 0 : fail_sql(db, rc, err);
 }
 
+int db_read_rows(Db *db, const char *sql, const uint64_t *numbers, DbAdd add, void *self, Err *err)
+{
+    CLEANUP(sqlite3_finalize_at) sqlite3_stmt *statement = NULL;
+
+    TRY(prepare_sql(db, sql, &statement, err));
+    for (int i = 0; i < sqlite3_bind_parameter_count(statement); i++)
+        sqlite3_bind_int64(statement, i + 1, (sqlite3_int64)numbers[i]);
+    return add_rows(db, statement, add, self, err);
+}
+
 int db_read_text(Db *db, const char *sql, const char *text, DbAdd add, void *self, Err *err)
 {
     CLEANUP(sqlite3_finalize_at) sqlite3_stmt *statement = NULL;
-    int rc;
 
     TRY(prepare_sql(db, sql, &statement, err));
     sqlite3_bind_text(statement, 1, text, -1, SQLITE_STATIC);
-    while ((rc = sqlite3_step(statement)) == SQLITE_ROW)
-        add(self, statement);
-    return rc == SQLITE_DONE ? 0 : fail_sql(db, rc, err);
+    return add_rows(db, statement, add, self, err);
 }
 
 /* Leaves out what is no incident: another program's row. */
