@@ -716,6 +716,23 @@ static void add_gpu_notes(const AlertTree *tree, uint32_t gpus, Str *out)
         }
 }
 
+/* Whether `first` ends the search for everything that `later` matches. */
+static bool takes_all_of(const RouteConfig *first, const RouteConfig *later)
+{
+    return !first->go_on && !first->classes.len && !first->gpus.len && !first->match.len &&
+           !(later->routes & ~first->routes) && !(later->causes & ~first->causes) && first->severity <= later->severity;
+}
+
+static void add_order_notes(const AlertTree *tree, Str *out)
+{
+    for (size_t i = 1; i < tree->route_count; i++)
+        for (size_t k = 0; k < i; k++)
+            if (takes_all_of(&tree->routes[k], &tree->routes[i])) {
+                str_addf(out, "alerts: route %zu gets nothing: route %zu takes all that it matches\n", i + 1, k + 1);
+                break;
+            }
+}
+
 void alert_tree_add_notes(const AlertTree *tree, const Catalogue *catalogue, uint32_t gpus, Str *out)
 {
     for (size_t i = 0; i < tree->receiver_count; i++) {
@@ -726,6 +743,7 @@ void alert_tree_add_notes(const AlertTree *tree, const Catalogue *catalogue, uin
         if (receiver->kind == RECEIVER_COMMAND && strchr(receiver->argv[0], '/') && access(receiver->argv[0], X_OK) < 0)
             str_addf(out, "alerts: receiver '%s': '%s': %s\n", receiver->name, receiver->argv[0], strerror(errno));
     }
+    add_order_notes(tree, out);
     for (FaultRoute route = ROUTE_NONE + 1; catalogue && tree->receiver_count && route < ROUTE_END; route++)
         add_route_notes(tree, catalogue, route, out);
     if (gpus > 0)

@@ -112,9 +112,9 @@ typedef struct AlertTree {
 /* NULL gives an empty one: no receivers. Classes must be of the catalogue (borrowed for the call; NULL: any may be).
  * The error names file, line and column. Files of secrets are read too, those of TLS must be there. */
 int alert_tree_new(const YamlNode *node, const Catalogue *catalogue, AlertTree **ret, Err *err);
-/* Appends what is allowed and hardly meant, a line each: receivers that no route leads to, routes of incidents that
- * reach nobody, by class and severity of the catalogue (NULL: none), commands that are not there, indices of GPUs that
- * a node of so many does not have (0: not known). */
+/* Appends what is allowed and hardly meant, a line each: receivers that no route leads to, commands that are not
+ * there, routes behind one that takes all they match, incidents that reach nobody, by class and severity of the
+ * catalogue (NULL: none), indices of GPUs that a node of so many does not have (0: not known). */
 void alert_tree_add_notes(const AlertTree *tree, const Catalogue *catalogue, uint32_t gpus, Str *out);
 void alert_tree_free(AlertTree *tree);
 

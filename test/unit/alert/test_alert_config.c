@@ -391,6 +391,22 @@ static void test_notes_say_which_incidents_reach_nobody(void **state)
          "alerts: of the incidents of route 'page' these reach nobody: gpu-lost (fatal); a last route {match: {route: "
          "page}} "
          "with a receiver catches them\n"},
+        {"receivers: {a: {journald: }}\nroutes: [{match: {severity: info}, receiver: a}]", 8, ""}, /* this or worse */
+        {"receivers: {a: {journald: }, b: {journald: }}\n"
+         "routes: [{match: {severity: info}, receiver: a}, {match: {route: page}, receiver: b}]",
+         8, "alerts: route 2 gets nothing: route 1 takes all that it matches\n"},
+        {"receivers: {a: {journald: }, b: {journald: }}\n"
+         "routes: [{match: {severity: info}, continue: yes, receiver: a}, {match: {route: page}, receiver: b}, "
+         "{match: {class: x*}, receivers: []}, {receiver: a}]",
+         8, ""},
+        {"receivers: {a: {journald: }, b: {journald: }}\n"
+         "routes: [{match: {severity: error}, receiver: a}, {match: {severity: fatal}, receiver: b}, {receiver: a}, "
+         "{match: {route: none}, receiver: b}]",
+         8, "alerts: route 2 gets nothing: route 1 takes all that it matches\n"},
+        {"receivers: {a: {journald: }, b: {journald: }}\n"
+         "routes: [{match: {cause: bus}, receiver: a}, {match: {route: page}, receiver: b}, {match: {route: [page, "
+         "ticket]}, receiver: b}, {receiver: a}]",
+         8, ""},
         {"receivers: {a: {journald: }}\nroutes: [{match: {route: page}, receiver: a}, {receivers: []}]", 8,
          "alerts: incidents of route 'user' reach nobody\nalerts: incidents of route 'ticket' reach nobody\n"},
     };
