@@ -5,6 +5,8 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -207,6 +209,33 @@ static void note_missing_files(AgentConfig *config)
         (void)opt_add_place(&config->set, keys[i], 0, &note);
         add_note(config, note.text);
     }
+}
+
+/* The agent makes the folder of its journal, below one that is there. */
+static void note_journal(AgentConfig *config)
+{
+    static const char key[] = "journal.path";
+    const char *path = config->o.journal;
+    char *folder;
+    int fd;
+    Err note;
+
+    if (!config->set.places[opt_find(agent_opts, agent_opt_count, key) - agent_opts].row || !path || !path[0] ||
+        strcmp(path, "none") == 0)
+        return;
+    for (folder = arena_strdup(&config->arena, path);;) {
+        folder = dirname(folder);
+        fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (fd >= 0 || errno != ENOENT || strlen(folder) <= 1)
+            break;
+    }
+    if (fd < 0 || faccessat(fd, ".", W_OK | X_OK, AT_EACCESS) < 0) {
+        (void)err_errno(&note, "the journal cannot be written in '%s'", folder);
+        (void)opt_add_place(&config->set, key, 0, &note);
+        add_note(config, note.text);
+    }
+    if (fd >= 0)
+        close(fd);
 }
 
 static AgentConfig *make_config(void)
@@ -542,6 +571,7 @@ int agent_config_load(int argc, char **argv, const char *configmap, AgentConfig 
     TRY(fill_exporter(config, err));
     note_without_effect(config);
     note_missing_files(config);
+    note_journal(config);
     *ret = TAKE(config);
     return 0;
 }

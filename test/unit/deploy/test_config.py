@@ -82,6 +82,23 @@ def test_devices_that_the_node_lacks_are_said(run_agent, tmp_path):
     assert "lacks" not in run_agent(*args, "g:0-7").stdout
 
 
+def test_a_journal_that_cannot_be_written_is_said(run_agent, tmp_path):
+    (tmp_path / "file").write_text("")
+    config = tmp_path / "c.yaml"
+    for path, said in ((tmp_path / "new/deeper/j.db", None), (tmp_path / "j.db", None), ("none", None),
+                       (tmp_path / "file/j.db", f"'{tmp_path}/file': Not a directory"),
+                       (tmp_path / "file/deeper/j.db", f"'{tmp_path}/file/deeper': Not a directory")):
+        config.write_text(f"journal: {{path: {path}}}\n")
+        done = run_agent("--check-config", "--config", config)
+        assert done.returncode == 0, done.stdout + done.stderr
+        notes = [line for line in done.stdout.splitlines() if "journal" in line and line.startswith("note")]
+        if said:
+            assert notes == [f"note: {config}:1:17: 'journal.path': the journal cannot be written in {said}"], done.stdout
+        else:
+            assert not notes, done.stdout
+    assert not (tmp_path / "new").exists()
+
+
 def settings(text):
     """The example with its settings uncommented: a '#' with no blank behind it."""
     return re.sub(r"^( *)#(?=\w)", r"\1", text, flags=re.M)
