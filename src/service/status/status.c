@@ -11,6 +11,7 @@
 #include "base/duration.h"
 #include "base/human.h"
 #include "base/number.h"
+#include "base/utf8.h"
 #include "engine/health/incidents.h"
 #include "engine/owner/holdings.h"
 #include "service/incident/incident.h"
@@ -26,6 +27,7 @@ enum {
     ACTIVITY_WIDTH = 9,
     INDENT = 9, /* as of an incident's card */
     OWNERS_MAX = 4096,
+    WINDOW_MAX = 4096,
     OWNERS_ALIGNED = 100, /* columns of a screen from which on sharers stand below the owner column */
 };
 
@@ -85,26 +87,45 @@ static size_t escape_len(const char *text)
     return len + (text[len] == 'm');
 }
 
-/* Ends the line that began at byte `start`: cut to the screen, no blanks at its end. */
-static void end_line(const StatusScreen *s, size_t start)
+static bool begins_column(const char *text)
 {
-    size_t at = start, columns = 0;
-    bool coloured = false;
+    return ((unsigned char)*text & 0xc0) != 0x80;
+}
 
-    while (at < s->out->len) {
-        const size_t escape = escape_len(s->out->text + at);
-
-        coloured |= escape > 0;
-        if (escape == 0 && ((unsigned char)s->out->text[at] & 0xc0) != 0x80 && columns++ == screen_width(s))
-            break;
-        at += escape ? escape : 1;
-    }
-    const bool cut = at < s->out->len;
-    str_cut(s->out, at);
+static void cut_blanks(const StatusScreen *s, size_t start)
+{
     while (s->out->len > start && s->out->text[s->out->len - 1] == ' ')
         str_cut(s->out, s->out->len - 1);
-    if (cut && coloured)
-        set_colour(s, "0");
+}
+
+/* Ends the line that began at byte `start`, without blanks at its end. One that the screen does not hold is cut behind
+ * a word, if that leaves a quarter of the line empty at most, and ends with an ellipsis. */
+static void end_line(const StatusScreen *s, size_t start)
+{
+    const size_t width = screen_width(s), room = width - (s->style->utf8 ? 1 : 3);
+    size_t at, escape, columns = 0, word = 0, cut = start;
+    bool coloured = false;
+
+    cut_blanks(s, start);
+    for (at = start; at < s->out->len; at += escape ? escape : 1) {
+        escape = escape_len(s->out->text + at);
+        coloured |= escape > 0;
+        if (escape > 0 || !begins_column(s->out->text + at))
+            continue;
+        if (columns <= room) {
+            cut = at;
+            word = s->out->text[at] == ' ' && columns >= room * 3 / 4 ? at : word;
+        }
+        if (columns++ == width)
+            break;
+    }
+    if (at < s->out->len) {
+        str_cut(s->out, word > 0 ? word : cut);
+        cut_blanks(s, start);
+        if (coloured)
+            set_colour(s, "0");
+        str_add(s->out, s->style->utf8 ? "…" : "...");
+    }
     str_addc(s->out, '\n');
 }
 
@@ -165,12 +186,16 @@ static void verdict_line(const StatusScreen *s, const Incident *const *urgent, s
 
     if (code != 1) {
         set_colour(s, code == 0 ? "1;32" : "1;33");
-        str_add(s->out, code == 0 ? "All healthy" : explain_unknown(s->node, why));
+        if (code == 0)
+            str_add(s->out, "All healthy");
+        else if (s->node->gpu_count == 0) /* it holds a command that must not be broken */
+            str_add(s->out, explain_unknown(s->node, why));
+        else {
+            str_add_wrapped(s->out, explain_unknown(s->node, why), 0, INDENT, screen_width(s));
+            str_cut(s->out, s->out->len - 1);
+        }
         set_colour(s, "0");
-        if (s->node->gpu_count == 0)
-            str_addc(s->out, '\n'); /* it holds a command that must not be cut */
-        else
-            end_line(s, start);
+        str_addc(s->out, '\n');
         return;
     }
     const StatusNames names = status_name_problems(urgent, count);
@@ -245,7 +270,7 @@ static size_t count_columns(const StatusScreen *s, size_t start)
     for (size_t at = start; at < s->out->len;) {
         const size_t escape = escape_len(s->out->text + at);
 
-        columns += escape == 0 && ((unsigned char)s->out->text[at] & 0xc0) != 0x80;
+        columns += escape == 0 && begins_column(s->out->text + at);
         at += escape ? escape : 1;
     }
     return columns;
@@ -425,21 +450,21 @@ static void window_lines(const StatusScreen *s)
 
     for (size_t i = 0; maintenance && i < maintenance_count(maintenance); i++) {
         const MaintenanceWindow *window = maintenance_at(maintenance, i);
+        CLEANUP(str_done) Str text = str_limited(WINDOW_MAX);
         char until[CLOCK_TEXT_MAX];
-        size_t start = s->out->len;
 
         if (!window->active)
             continue;
         clock_format(until, window->until_real_ns);
-        str_add(s->out, "maintenance ");
-        status_add_scope(window, s->out);
-        str_addf(s->out, " until %.10s %.8sZ: %s (%s, %s)", until, until + 11, window->reason, window->who, window->id);
-        end_line(s, start);
+        str_add(&text, "maintenance ");
+        status_add_scope(window, &text);
+        str_addf(&text, " until %.10s %.8sZ: %s (%s, %s)", until, until + 11, window->reason, window->who, window->id);
+        str_add_wrapped(s->out, text.text, 0, INDENT, screen_width(s));
     }
 }
 
 /* "5 working, 1 waiting, 2 free" */
-static void count_activities(const StatusScreen *s)
+static void count_activities(const StatusScreen *s, Str *out)
 {
     static const ActivityWord order[] = {ACTIVITY_UNUSABLE,  ACTIVITY_WORKING, ACTIVITY_WAITING,
                                          ACTIVITY_IDLE_HELD, ACTIVITY_FREE,    ACTIVITY_UNKNOWN};
@@ -452,26 +477,30 @@ static void count_activities(const StatusScreen *s)
             count += s->node->gpus[i].activity.word == order[k];
         if (count == 0)
             continue;
-        str_addf(s->out, "%s%zu %s", between, count, activity_words[order[k]].key);
+        str_addf(out, "%s%zu %s", between, count, activity_words[order[k]].key);
         between = ", ";
     }
 }
 
 static void head_lines(const StatusScreen *s)
 {
-    const size_t start = s->out->len, count = s->node->gpu_count;
+    const size_t count = s->node->gpu_count;
+    CLEANUP(str_done) Str text = str_limited(OWNERS_MAX);
     char now[CLOCK_TEXT_MAX];
 
     clock_format(now, s->node->real_ns);
-    str_addf(s->out, "%s  %.10s %.8sZ  ", s->node->hostname, now, now + 11);
+    str_addf(&text, "%s  %.10s %.8sZ  ", s->node->hostname, now, now + 11);
     if (s->node->driver_version[0])
-        str_addf(s->out, "driver %s  ", s->node->driver_version);
+        str_addf(&text, "driver %s  ", s->node->driver_version);
     if (s->node->gpus_expected > count)
-        str_addf(s->out, "%zu of %" PRIu32 " GPUs", count, s->node->gpus_expected);
+        str_addf(&text, "%zu of %" PRIu32 " GPUs", count, s->node->gpus_expected);
     else
-        str_addf(s->out, "%zu GPU%s", count, count == 1 ? "" : "s");
-    count_activities(s);
-    end_line(s, start);
+        str_addf(&text, "%zu GPU%s", count, count == 1 ? "" : "s");
+    count_activities(s, &text);
+    if (utf8_count(text.text, text.len) <= screen_width(s))
+        str_addf(s->out, "%s\n", text.text);
+    else
+        str_add_wrapped(s->out, text.text, 0, INDENT, screen_width(s));
 }
 
 /* A GPU or a MIG instance that is told of; those of one cause and owner together. */

@@ -429,6 +429,34 @@ static void no_line_is_wider_than_the_screen(void **state)
             assert_true(strcspn(at, "\n") <= width);
 }
 
+/* Nothing ends inside a word, and no number of the verdict is lost. */
+static void what_is_cut_ends_behind_a_word(void **state)
+{
+    Rig *rig = *state;
+    StatusStyle style = {.width = 70, .utf8 = true};
+
+    rig->gpus[1].state = GPU_HUNG;
+    rig->gpus[1].activity.word = ACTIVITY_UNKNOWN;
+    rig->gpus[1].state_since_ns = (NOW_S - 42) * NS_PER_S;
+    rig->gpus[1].reading.device.index = DEVICE_NO_NUMBER;
+    snprintf(rig->gpus[1].why, NODE_WHY_CAP, "nvmlDeviceGetHandleByPciBusId_v2 has not returned for 42 s");
+    assert_non_null(strstr(screen(rig, 80, false),
+                           "\nUnknown: GPU 0000:1c:00.0: nvmlDeviceGetHandleByPciBusId_v2 has not returned for\n"
+                           "         42 s\n"));
+    assert_non_null(strstr(screen(rig, 62, false), "node-7 2026-01-01 00:00:00Z driver 590.48.01 2 GPUs: 1\n"
+                                                   "         working, 1 unknown\n"));
+    assert_non_null(strstr(rig->out.text, "  0  H100 80GB HBM3 working     97%   42%    60/80G...\n"));
+    const Snapshot seen = seen_of(rig);
+    str_clear(&rig->out);
+    status_text(&seen, &style, &rig->out);
+    assert_non_null(strstr(rig->out.text, "   0  H100 80GB HBM3 working     97%   42%    60/80G  612/700W  63C\n"));
+    style.width = 66;
+    str_clear(&rig->out);
+    status_text(&seen, &style, &rig->out);
+    assert_non_null(strstr(rig->out.text, "   0  H100 80GB HBM3 working     97%   42%    60/80G  612/700W…\n"));
+    rig->gpus[1].state = GPU_UP;
+}
+
 static void absent_values_are_dashes(void **state)
 {
     Rig *rig = *state;
@@ -734,6 +762,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_hung_gpu_says_what_and_since_when, set_up, tear_down),
         cmocka_unit_test_setup_teardown(no_driver_and_no_gpu_is_one_sentence, set_up, tear_down),
         cmocka_unit_test_setup_teardown(no_line_is_wider_than_the_screen, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_cut_ends_behind_a_word, set_up, tear_down),
         cmocka_unit_test_setup_teardown(absent_values_are_dashes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(readings_alone_are_no_problem, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_the_probes_say, set_up, tear_down),
