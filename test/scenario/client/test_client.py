@@ -35,8 +35,7 @@ def scenario(board, mig, driver):
 class Node:
     def __init__(self, build, folder, generation, text):
         self.client = build / "test" / "scenario" / "client" / "client"
-        if not self.client.exists():
-            pytest.skip(f"{self.client} has not been built")
+        assert self.client.exists()
         self.strict = folder / "strict.log"
         self.image = folder / "node.img"
         self.scenario = folder / "node.yaml"

@@ -8,8 +8,7 @@ import pytest
 @pytest.fixture
 def scan(build, stoker, tmp_path):
     lister = build / "test/unit/supervisor/list_gpus"
-    if not lister.exists():
-        pytest.skip(f"{lister} is not built")
+    assert lister.exists()
 
     def run(scenario, minutes, change=True):
         """The GPUs at the start of the scenario, and when they have changed after `minutes`: lists of lines."""
