@@ -39,6 +39,7 @@ enum {
 
 /* The age of an old line that has no time. */
 #define AGE_UNKNOWN UINT64_MAX
+#define FRESH_NS (60 * NS_PER_S) /* a file written since is one that grows: its newest line is of now */
 
 /* In LogPosition.next: it is of systemd's journal, microseconds since boot. The kernel's own numbers start at 0. */
 #define JOURNAL_SEQUENCE (1ULL << 62)
@@ -62,6 +63,7 @@ struct Kmsg {
     LineReader *reader;
     KmsgState state;
     uint64_t newest_ns[STAMP_KIND_END]; /* of a file as it is opened: its newest times */
+    uint64_t unwritten_ns;              /* how long ago the file was written then */
     uint64_t last_age_ns;               /* of the line of a file before */
     bool last_is_older;                 /* that is the least: of the newest line it is not known */
     uint64_t given[GIVEN_KEPT]; /* of a file: hashes of records that had events or were processed before, by sequence */
@@ -286,6 +288,14 @@ static Stamp find_stamp(const Kmsg *k, const char *line, size_t len)
     return stamp_read(line, len, k->config.real_ns(k->config.clock));
 }
 
+static uint64_t find_unwritten(const struct stat *st)
+{
+    const uint64_t now_ns = clock_read(CLOCK_REALTIME),
+                   then_ns = (uint64_t)st->st_mtim.tv_sec * NS_PER_S + (uint64_t)st->st_mtim.tv_nsec;
+
+    return st->st_mtim.tv_sec > 0 && now_ns > then_ns + FRESH_NS ? now_ns - then_ns : 0;
+}
+
 /* The newest times that the file has now: its clock since boot may be another one than this machine's, or one that a
  * simulation pushes, so that only differences count. */
 static void find_newest(Kmsg *k)
@@ -295,8 +305,10 @@ static void find_newest(Kmsg *k)
     struct stat st;
 
     memset(k->newest_ns, 0, sizeof k->newest_ns);
+    k->unwritten_ns = 0;
     if (fd < 0 || fstat(fd, &st) < 0)
         return;
+    k->unwritten_ns = find_unwritten(&st);
     const ssize_t n = pread(fd, tail, TAIL_BYTES, st.st_size > TAIL_BYTES ? st.st_size - TAIL_BYTES : 0);
     const char *end = tail + (n > 0 ? n : 0), *newline;
     for (const char *at = tail; (newline = memchr(at, '\n', (size_t)(end - at))); at = newline + 1) {
@@ -306,9 +318,9 @@ static void find_newest(Kmsg *k)
     }
 }
 
-/* How old an old line of a file is: by the wall clock, or beside the newest line. One without a time belongs to the
- * line before it (a message of several lines); if that has none either its age is not known, nor is that of one that is
- * newer than the newest (of another boot). */
+/* How old an old line of a file is: by the wall clock, or beside the newest line, which is as old as the file. One
+ * without a time belongs to the line before it (a message of several lines); if that has none either its age is not
+ * known, nor is that of one that is newer than the newest (of another boot). */
 static uint64_t find_line_age(Kmsg *k, const char *line, size_t len)
 {
     const Stamp stamp = find_stamp(k, line, len);
@@ -319,6 +331,8 @@ static uint64_t find_line_age(Kmsg *k, const char *line, size_t len)
         return k->last_age_ns;
     if (stamp.kind == STAMP_REAL && real > newest)
         newest = real;
+    else if (stamp.kind == STAMP_BOOT && newest >= stamp.ns)
+        newest += k->unwritten_ns;
     k->last_is_older = stamp.kind == STAMP_BOOT;
     k->last_age_ns = newest >= stamp.ns ? newest - stamp.ns : AGE_UNKNOWN;
     return k->last_age_ns;

@@ -237,6 +237,17 @@ def test_old_lines_of_a_file_are_as_old_as_they_say(watch, tmp_path, prefix):
     w.end()
 
 
+def test_old_lines_are_as_old_as_a_file_that_nobody_writes(watch, tmp_path):
+    log = tmp_path / "log"
+    write_lines(log, lambda age: f"[{9000 - age:5d}.000000] ")
+    day = 86400
+    os.utime(log, (time.time() - 90 * day,) * 2)
+    w = watch(log, "", "", tmp_path)
+    ages = [time.time() - w.next()["real"] / S - 90 * day for _ in AGES]
+    assert all(abs(a - age) < 600 for a, age in zip(ages, AGES)), ages
+    w.end()
+
+
 def test_an_old_line_without_a_time_is_undated(watch, tmp_path):
     log = tmp_path / "log"
     log.write_text(XID.format(40) + "\n[ 5000.000000] nothing\n" + XID.format(41) + "\n[ 9000.000000] " + XID.format(42) + "\n")
