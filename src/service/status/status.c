@@ -92,6 +92,11 @@ static bool begins_column(const char *text)
     return ((unsigned char)*text & 0xc0) != 0x80;
 }
 
+static const char *choose_ellipsis(const StatusScreen *s)
+{
+    return s->style->utf8 ? "…" : "...";
+}
+
 static void cut_blanks(const StatusScreen *s, size_t start)
 {
     while (s->out->len > start && s->out->text[s->out->len - 1] == ' ')
@@ -102,7 +107,7 @@ static void cut_blanks(const StatusScreen *s, size_t start)
  * a word, if that leaves a quarter of the line empty at most, and ends with an ellipsis. */
 static void end_line(const StatusScreen *s, size_t start)
 {
-    const size_t width = screen_width(s), room = width - (s->style->utf8 ? 1 : 3);
+    const size_t width = screen_width(s), room = width - utf8_count(choose_ellipsis(s), strlen(choose_ellipsis(s)));
     size_t at, escape, columns = 0, word = 0, cut = start;
     bool coloured = false;
 
@@ -124,7 +129,7 @@ static void end_line(const StatusScreen *s, size_t start)
         cut_blanks(s, start);
         if (coloured)
             set_colour(s, "0");
-        str_add(s->out, s->style->utf8 ? "…" : "...");
+        str_add(s->out, choose_ellipsis(s));
     }
     str_addc(s->out, '\n');
 }
@@ -281,15 +286,27 @@ static void owner_cell(const StatusScreen *s, size_t start, const NodeGpu *gpu, 
 {
     size_t count;
     const Holding *list = who_list(s->seen, gpu, instance, &count);
-    const size_t columns = count_columns(s, start) + 2, width = screen_width(s);
+    const char *mark = choose_ellipsis(s);
+    const size_t columns = count_columns(s, start) + 2, width = screen_width(s),
+                 marked = utf8_count(mark, strlen(mark));
+    CLEANUP(str_done) Str name = str_limited(OWNERS_MAX);
 
-    if (count == 0)
+    if (count == 0 || columns + marked > width)
         return;
-    str_add(s->out, "  ");
+    const size_t room = width - columns;
     if (count > 1)
-        str_addf(s->out, "%zu owners", count);
+        str_addf(&name, "%zu owners", count);
     else
-        who_add_holders(list, count, width > columns ? width - columns : 0, s->out);
+        who_add_holders(list, count, room, &name);
+    if (utf8_count(name.text, name.len) > room) {
+        size_t at = 0;
+
+        for (size_t kept = 0; !begins_column(&name.text[at]) || kept < room - marked; at++)
+            kept += begins_column(&name.text[at]);
+        str_cut(&name, at);
+        str_add(&name, mark);
+    }
+    str_addf(s->out, "  %s", name.text);
 }
 
 /* Those who share a device, each with its part of it and how that was found. */

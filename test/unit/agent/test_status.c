@@ -429,6 +429,29 @@ static void no_line_is_wider_than_the_screen(void **state)
             assert_true(strcspn(at, "\n") <= width);
 }
 
+static void an_owner_that_does_not_fit_is_shortened(void **state)
+{
+    Rig *rig = *state;
+    StatusStyle style = {.width = 80, .utf8 = true};
+    Holding *holding = add_holding(rig, 0, "", 1);
+
+    snprintf(holding->owner.pod, sizeof holding->owner.pod, "chat-décode-0");
+    snprintf(holding->owner.namespace, sizeof holding->owner.namespace, "serving");
+    assert_non_null(strstr(screen(rig, 78, false), "  63C  chat-d...\n"));
+    const Snapshot seen = seen_of(rig);
+    for (size_t i = 0; i < 5; i++) {
+        static const char *const names[] = {"chat…", "chat-…", "chat-d…", "chat-dé…", "chat-déc…"};
+        char line[64];
+
+        style.width = 74 + i;
+        str_clear(&rig->out);
+        status_text(&seen, &style, &rig->out);
+        snprintf(line, sizeof line, "  63C  %s\n", names[i]);
+        assert_non_null(strstr(rig->out.text, line));
+    }
+    assert_null(strstr(screen(rig, 71, false), "63C ")); /* no room */
+}
+
 /* Nothing ends inside a word, and no number of the verdict is lost. */
 static void what_is_cut_ends_behind_a_word(void **state)
 {
@@ -762,6 +785,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_hung_gpu_says_what_and_since_when, set_up, tear_down),
         cmocka_unit_test_setup_teardown(no_driver_and_no_gpu_is_one_sentence, set_up, tear_down),
         cmocka_unit_test_setup_teardown(no_line_is_wider_than_the_screen, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_owner_that_does_not_fit_is_shortened, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_cut_ends_behind_a_word, set_up, tear_down),
         cmocka_unit_test_setup_teardown(absent_values_are_dashes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(readings_alone_are_no_problem, set_up, tear_down),
