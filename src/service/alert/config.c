@@ -3,7 +3,9 @@
 
 #include <errno.h>
 #include <fnmatch.h>
+#include <limits.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -716,6 +718,24 @@ static void add_gpu_notes(const AlertTree *tree, uint32_t gpus, Str *out)
         }
 }
 
+/* As execvpe finds it; `false` with errno. */
+static bool is_there(const char *program)
+{
+    const char *path = getenv("PATH");
+    char file[PATH_MAX];
+
+    if (strchr(program, '/'))
+        return access(program, X_OK) == 0;
+    for (const char *at = path ? path : "/bin:/usr/bin", *end; *at; at = *end ? end + 1 : end) {
+        end = strchrnul(at, ':');
+        snprintf(file, sizeof file, "%.*s%s%s", (int)(end - at), at, end > at ? "/" : "", program);
+        if (access(file, X_OK) == 0)
+            return true;
+    }
+    errno = ENOENT;
+    return false;
+}
+
 /* Whether `first` ends the search for everything that `later` matches. */
 static bool takes_all_of(const RouteConfig *first, const RouteConfig *later)
 {
@@ -740,7 +760,7 @@ void alert_tree_add_notes(const AlertTree *tree, const Catalogue *catalogue, uin
 
         if (!is_routed(tree, i) && !receiver->gets_reports)
             str_addf(out, "alerts: no route leads to receiver '%s'\n", receiver->name);
-        if (receiver->kind == RECEIVER_COMMAND && strchr(receiver->argv[0], '/') && access(receiver->argv[0], X_OK) < 0)
+        if (receiver->kind == RECEIVER_COMMAND && !is_there(receiver->argv[0]))
             str_addf(out, "alerts: receiver '%s': '%s': %s\n", receiver->name, receiver->argv[0], strerror(errno));
     }
     add_order_notes(tree, out);

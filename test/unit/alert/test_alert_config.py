@@ -108,11 +108,12 @@ NO_SCRIPT = "alerts: receiver '{}': '{}': No such file or directory\n"
 
 def test_what_is_hardly_meant_is_said(exe, tmp_path):
     assert check(exe, tmp_path, """\
-receivers: {a: {journald: }, b: {journald: }, c: {command: [/nowhere/page]}, d: {command: [found-in-path]}}
+receivers: {a: {journald: }, b: {journald: }, c: {command: [/nowhere/page]}, d: {command: [env]}, e: {command: [no-such-program]}}
 routes:
-  - {receivers: [a, c, d], match: {route: page}}
+  - {receivers: [a, c, d, e], match: {route: page}}
   - {receivers: [], match: {route: ticket, gpu: [0, 7, 8, GPU-8]}}
 """) == ("alerts: no route leads to receiver 'b'\n" + NO_SCRIPT.format("c", "/nowhere/page") +
+         NO_SCRIPT.format("e", "no-such-program") +
          "alerts: incidents of route 'user' reach nobody\nalerts: incidents of route 'ticket' reach nobody\n"
          "alerts: a route names GPU 8, this node has 8 GPUs")
 
