@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * MIG layouts: which instances fit beside each other on one GPU, and how to get from one layout to another while as
+ * little as possible is destroyed. Pure: what the driver reports about profiles and placements goes in, a plan comes
+ * out; nothing here calls a driver. Any thread.
+ *
+ * A placement is a range of memory slices, the axis on which the driver places GPU instances (8 slices on A100, H100,
+ * H200 and B200, 4 on A30, 12 on RTX PRO 6000).
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/str.h"
+#include "base/yaml.h"
+
+enum {
+    MIG_PROFILE_MAX = 32,  /* profiles of a board; drivers know 18 */
+    MIG_INSTANCE_MAX = 16, /* GPU instances on a GPU; boards have at most 7 */
+    MIG_COMPUTE_MAX = 8,   /* compute instances in a GPU instance */
+    MIG_GRID_MAX = 31,     /* memory slices of a board: placements are bit masks */
+    MIG_NAME_SIZE = 32,
+    MIG_START_ANY = 0xff,
+};
+
+/* Engines of which a board has few: an instance owns its share of them. */
+typedef enum MigEngine { MIG_DECODER, MIG_ENCODER, MIG_JPEG, MIG_OFA, MIG_ENGINE_END } MigEngine;
+
+typedef struct MigProfile {
+    char name[MIG_NAME_SIZE]; /* "1g.10gb", "1g.10gb+me" */
+    uint32_t id;              /* the number that nvidia-smi shows and the driver's calls take */
+    uint32_t index;           /* NVML's enumerator, which only nvmlDeviceGetGpuInstanceProfileInfo takes */
+    uint8_t slices;           /* of compute: the 3 of 3g.40gb */
+    uint8_t max;              /* instances of it on one GPU */
+    uint8_t size;             /* memory slices of a placement */
+    uint32_t starts;          /* bit s: a placement may begin at memory slice s; 0: not known */
+    uint32_t memory_mib;      /* 0: not known */
+    uint32_t sm_count;        /* 0: not known */
+    uint8_t engines[MIG_ENGINE_END];
+    uint32_t compute_slices; /* bit c: compute instances of c slices can be made in it */
+} MigProfile;
+
+typedef struct MigBoard {
+    char name[96];
+    uint8_t slices; /* of compute, in all */
+    uint8_t grid;   /* memory slices */
+    uint8_t engines[MIG_ENGINE_END];
+    MigProfile profiles[MIG_PROFILE_MAX];
+    size_t profile_count;
+} MigBoard;
+
+/* A GPU instance with its compute instances, wanted or there. */
+typedef struct MigInstance {
+    uint8_t profile; /* index into the board's profiles */
+    uint8_t start;   /* memory slice, or MIG_START_ANY where it is only wanted */
+    uint8_t compute_count;
+    uint8_t compute[MIG_COMPUTE_MAX]; /* slices of each compute instance, the largest first */
+    bool used;                        /* there: a process runs in it */
+    uint32_t id;                      /* there: the driver's id of the GPU instance */
+} MigInstance;
+
+typedef struct MigLayout {
+    bool enabled; /* MIG mode; instances only where it is */
+    size_t count;
+    MigInstance instances[MIG_INSTANCE_MAX];
+} MigLayout;
+
+/* --- board.c: profiles and names ---------------------------------------------------------------------------------- */
+
+/* Totals of a board whose profiles are set: the largest profile has all of it. */
+void mig_board_seal(MigBoard *board);
+
+/* The profile of a name such as "3g.40gb" or "1c.3g.40gb", exactly as the board's driver names it; *ret_compute is the
+ * number of slices of the compute instance (that of the profile without "Nc."). NULL with a reason in *err: the name
+ * has no such form (-EINVAL), or the board has no such profile (-ENOENT, with the names that are nearest). */
+const MigProfile *mig_profile_find(const MigBoard *board, const char *name, uint8_t *ret_compute, Err *err);
+
+/* The name of a compute instance in an instance: "1c.3g.40gb", or "3g.40gb" where it has all slices. */
+void mig_compute_name(const MigBoard *board, const MigInstance *instance, uint8_t slices, Str *to);
+
+/* Adds `count` MIG devices of one name to a wanted layout. Compute instances smaller than their GPU instance share one
+ * while it has slices. -ENOSPC: more than a GPU can have. */
+int mig_layout_add(const MigBoard *board, MigLayout *wanted, const char *name, unsigned count, Err *err);
+
+/* "4 x 1g.10gb, 3g.40gb", by profile, without placements; "no instances"; "MIG disabled". */
+void mig_layout_text(const MigBoard *board, const MigLayout *layout, Str *to);
+
+/* Same instances at the same places; `places` false: wherever they are. */
+bool mig_layout_equal(const MigLayout *a, const MigLayout *b, bool places);
+
+/* --- plan.c ------------------------------------------------------------------------------------------------------- */
+
+typedef enum MigOutcome {
+    MIG_POSSIBLE,
+    MIG_TOO_MANY,     /* more of one profile than the board allows */
+    MIG_NO_ENGINES,   /* more decoders, encoders, JPEG or OFA engines than there are */
+    MIG_NO_SLICES,    /* more compute slices than there are */
+    MIG_NO_PLACEMENT, /* no way to put them beside each other */
+    MIG_NOT_KNOWN,    /* placements of a profile are not known */
+} MigOutcome;
+
+/* What happens to one GPU. Indices are into the current layout, `create` has placements. Order of the work: compute
+ * instances and then instances of `destroy` in its order, then `create` in its order, each followed by its compute
+ * instances, then those of kept instances. */
+typedef struct MigPlan {
+    MigOutcome outcome;
+    bool mode_change; /* MIG mode goes on or off first */
+    size_t keep_count, destroy_count, create_count;
+    uint8_t keep[MIG_INSTANCE_MAX]; /* identical placements: not touched but for compute instances */
+    uint8_t destroy[MIG_INSTANCE_MAX];
+    MigInstance create[MIG_INSTANCE_MAX];
+    uint32_t recompute; /* bit i: the compute instances of current instance i (kept) are made anew ... */
+    MigInstance after[MIG_INSTANCE_MAX]; /* ... as in after[i] */
+    size_t blocked_count;                /* instances that a process uses and that the plan destroys or changes */
+    uint8_t blocked[MIG_INSTANCE_MAX];
+    char reason[160]; /* why it is not possible; "" where it is */
+} MigPlan;
+
+/* Chooses a place for each wanted instance and what of `now` stays. Of all ways the one that destroys the fewest
+ * instances in use, then the fewest instances, then changes the fewest compute instances, then leaves the most
+ * placements of large profiles free; then the lowest starts. Always the same answer to the same question. */
+void mig_plan(const MigBoard *board, const MigLayout *now, const MigLayout *wanted, MigPlan *ret);
+
+/* The layout that stands when the plan was carried out, with placements, by start. */
+void mig_plan_result(const MigLayout *now, const MigPlan *plan, bool enabled, MigLayout *ret);
+
+/* Up to `max` layouts that are possible and as near to `wanted` as can be: with the fewest instances taken away, and
+ * then, of these, with the most compute slices and memory left. Returns how many. */
+size_t mig_nearest(const MigBoard *board, const MigLayout *wanted, MigLayout *ret, size_t max);
+
+/* --- tables.c: profiles of boards, for planning without a GPU (data/mig/boards.yaml) --------------------------------
+ */
+
+enum { MIG_DEVICES_MAX = 8 };
+
+typedef struct MigTable {
+    MigBoard board;
+    const char *verified; /* "measured", "inferred" or "unverified" */
+    size_t device_count;
+    uint32_t devices[MIG_DEVICES_MAX]; /* PCI device and vendor, as 0x233010DE */
+} MigTable;
+
+/* Reads all boards of a document. They lie in the arena, and so does the text of `root`. */
+int mig_tables_read(const YamlNode *root, Arena *arena, const MigTable **ret_tables, size_t *ret_count, Err *err);
+
+/* --- request.c: wanted layouts, from a file or the command line ------------------------------------------------------
+ */
+
+enum { MIG_FILTERS_MAX = 32, MIG_NAMES_MAX = 24 };
+
+/* One line of a request: some GPUs and what they shall have. */
+typedef struct MigEntry {
+    const char *where; /* for messages: "config.yaml:7:5", or the word of the command line */
+    bool all;          /* every GPU, else those of `gpus` (bit i: index i) or the one of `uuid` */
+    uint64_t gpus;
+    const char *uuid;    /* or NULL */
+    size_t filter_count; /* 0: any board */
+    struct {
+        uint32_t device, subsystem; /* 0: any subsystem */
+    } filters[MIG_FILTERS_MAX];
+    bool enabled;
+    bool balanced; /* the layout that has some of each size, instead of names */
+    size_t name_count;
+    struct {
+        const char *name;
+        unsigned count;
+    } names[MIG_NAMES_MAX];
+} MigEntry;
+
+typedef struct MigRequest {
+    const char *name; /* of the configuration in the file; "" without */
+    const MigEntry *entries;
+    size_t count;
+} MigRequest;
+
+/* What an entry is compared with. */
+typedef struct MigTarget {
+    unsigned index;
+    const char *uuid;
+    uint32_t device, subsystem; /* PCI ids as in MigTable.devices */
+} MigTarget;
+
+/* The configuration `name` of a file in mig-parted's format v1; NULL: the only one. Unknown keys, other versions,
+ * counts that are no numbers and everything that mig-parted's own reader refuses are errors with their place. -ENOENT:
+ * the file has no such configuration, and the message lists those it has. The result lies in the arena. */
+int mig_request_read(const YamlNode *root, const char *name, Arena *arena, MigRequest *ret, Err *err);
+
+/* Words such as "gpu0=3g.40gb+4g.40gb", "all=7x1g.10gb", "GPU-...=none", "gpu1=off", "all=balanced". */
+int mig_request_parse(const char *const *words, size_t count, Arena *arena, MigRequest *ret, Err *err);
+
+/* The layout that the request wants of a GPU. 1: it says nothing of this GPU. -EINVAL: two entries speak of it, or a
+ * name is no profile's; -ENOENT: its board has no such profile; -ENOSPC. */
+int mig_request_resolve(const MigRequest *request, const MigTarget *gpu, const MigBoard *board, MigLayout *ret,
+                        Err *err);
