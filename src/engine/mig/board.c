@@ -6,19 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-void mig_board_seal(MigBoard *board)
-{
-    board->slices = board->grid = 0;
-    memset(board->engines, 0, sizeof board->engines);
-    for (size_t i = 0; i < board->profile_count; i++) {
-        const MigProfile *p = &board->profiles[i];
-        board->slices = p->slices > board->slices ? p->slices : board->slices;
-        board->grid = p->size > board->grid ? p->size : board->grid;
-        for (int e = 0; e < MIG_ENGINE_END; e++)
-            board->engines[e] = p->engines[e] > board->engines[e] ? p->engines[e] : board->engines[e];
-    }
-}
-
 /* --- names -------------------------------------------------------------------------------------------------------- */
 
 /* Reads "Nc." or "Ng." at *text; 0 where it is not there. */

@@ -4,9 +4,6 @@
  * MIG layouts: which instances fit beside each other on one GPU, and how to get from one layout to another while as
  * little as possible is destroyed. Pure: what the driver reports about profiles and placements goes in, a plan comes
  * out; nothing here calls a driver. Any thread.
- *
- * A placement is a range of memory slices, the axis on which the driver places GPU instances (8 slices on A100, H100,
- * H200 and B200, 4 on A30, 12 on RTX PRO 6000).
  */
 
 #include <stdbool.h>
@@ -17,62 +14,9 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "base/yaml.h"
-
-enum {
-    MIG_PROFILE_MAX = 32,  /* profiles of a board; drivers know 18 */
-    MIG_INSTANCE_MAX = 16, /* GPU instances on a GPU; boards have at most 7 */
-    MIG_COMPUTE_MAX = 8,   /* compute instances in a GPU instance */
-    MIG_GRID_MAX = 31,     /* memory slices of a board: placements are bit masks */
-    MIG_NAME_SIZE = 32,
-    MIG_START_ANY = 0xff,
-};
-
-/* Engines of which a board has few: an instance owns its share of them. */
-typedef enum MigEngine { MIG_DECODER, MIG_ENCODER, MIG_JPEG, MIG_OFA, MIG_ENGINE_END } MigEngine;
-
-typedef struct MigProfile {
-    char name[MIG_NAME_SIZE]; /* "1g.10gb", "1g.10gb+me" */
-    uint32_t id;              /* the number that nvidia-smi shows and the driver's calls take */
-    uint32_t index;           /* NVML's enumerator, which only nvmlDeviceGetGpuInstanceProfileInfo takes */
-    uint8_t slices;           /* of compute: the 3 of 3g.40gb */
-    uint8_t max;              /* instances of it on one GPU */
-    uint8_t size;             /* memory slices of a placement */
-    uint32_t starts;          /* bit s: a placement may begin at memory slice s; 0: not known */
-    uint32_t memory_mib;      /* 0: not known */
-    uint32_t sm_count;        /* 0: not known */
-    uint8_t engines[MIG_ENGINE_END];
-    uint32_t compute_slices; /* bit c: compute instances of c slices can be made in it */
-} MigProfile;
-
-typedef struct MigBoard {
-    char name[96];
-    uint8_t slices; /* of compute, in all */
-    uint8_t grid;   /* memory slices */
-    uint8_t engines[MIG_ENGINE_END];
-    MigProfile profiles[MIG_PROFILE_MAX];
-    size_t profile_count;
-} MigBoard;
-
-/* A GPU instance with its compute instances, wanted or there. */
-typedef struct MigInstance {
-    uint8_t profile; /* index into the board's profiles */
-    uint8_t start;   /* memory slice, or MIG_START_ANY where it is only wanted */
-    uint8_t compute_count;
-    uint8_t compute[MIG_COMPUTE_MAX]; /* slices of each compute instance, the largest first */
-    bool used;                        /* there: a process runs in it */
-    uint32_t id;                      /* there: the driver's id of the GPU instance */
-} MigInstance;
-
-typedef struct MigLayout {
-    bool enabled; /* MIG mode; instances only where it is */
-    size_t count;
-    MigInstance instances[MIG_INSTANCE_MAX];
-} MigLayout;
+#include "model/mig.h"
 
 /* --- board.c: profiles and names ---------------------------------------------------------------------------------- */
-
-/* Totals of a board whose profiles are set: the largest profile has all of it. */
-void mig_board_seal(MigBoard *board);
 
 /* The profile of a name such as "3g.40gb" or "1c.3g.40gb", exactly as the board's driver names it; *ret_compute is the
  * number of slices of the compute instance (that of the profile without "Nc."). NULL with a reason in *err: the name

@@ -7,17 +7,6 @@
 #include "base/number.h"
 #include "engine/mig/mig.h"
 
-/* Sizes of compute instances that drivers offer; a 3-slice one is not offered in a 4-slice instance. */
-static uint32_t offered_compute(unsigned slices)
-{
-    static const unsigned sizes[] = {1, 2, 3, 4, 7};
-    uint32_t bits = 0;
-    for (size_t i = 0; i < ARRAY_LEN(sizes); i++)
-        if (sizes[i] <= slices && !(sizes[i] == 3 && slices == 4))
-            bits |= 1u << sizes[i];
-    return bits;
-}
-
 static int read_number(const YamlNode *node, uint64_t max, uint64_t *ret, Err *err)
 {
     TRY(yaml_want(node, YAML_SCALAR, "a number", err));
@@ -81,7 +70,7 @@ static int read_profile(const YamlNode *node, MigProfile *ret, Err *err)
     ret->engines[MIG_DECODER] = (uint8_t)engines;
     /* The single engine for optical flow goes with "+me", so that a GPU has one such instance. */
     ret->engines[MIG_OFA] = strstr(ret->name, "+me") != NULL;
-    ret->compute_slices = offered_compute(ret->slices);
+    ret->compute_slices = mig_compute_sizes(ret->slices);
     return 0;
 }
 

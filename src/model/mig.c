@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/mig.h"
+
+#include <string.h>
+
+#include "base/cleanup.h"
+
+void mig_board_seal(MigBoard *board)
+{
+    board->slices = board->grid = 0;
+    memset(board->engines, 0, sizeof board->engines);
+    for (size_t i = 0; i < board->profile_count; i++) {
+        const MigProfile *p = &board->profiles[i];
+        board->slices = p->slices > board->slices ? p->slices : board->slices;
+        board->grid = p->size > board->grid ? p->size : board->grid;
+        for (int e = 0; e < MIG_ENGINE_END; e++)
+            board->engines[e] = p->engines[e] > board->engines[e] ? p->engines[e] : board->engines[e];
+    }
+}
+
+/* A 3-slice compute instance is not offered in a 4-slice GPU instance. */
+uint32_t mig_compute_sizes(unsigned slices)
+{
+    static const unsigned sizes[] = {1, 2, 3, 4, 7};
+    uint32_t bits = 0;
+    for (size_t i = 0; i < ARRAY_LEN(sizes); i++)
+        if (sizes[i] <= slices && !(sizes[i] == 3 && slices == 4))
+            bits |= 1u << sizes[i];
+    return bits;
+}

@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `stoker mig`: plans, applies and keeps MIG layouts. plan, assert, export and checkpoint are here; they change
+ * nothing. */
+#include "verb/mig/mig.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/duration.h"
+#include "base/file.h"
+#include "source/proc/who.h"
+
+enum { FILE_MAX = 1 << 20, REPORT_MAX = 4 << 20 };
+
+const char mig_exit_codes[] = "0  done, or possible\n"
+                              "1  it is not so (assert), or a GPU could not be read\n"
+                              "2  the command line or the file is wrong\n"
+                              "3  the driver does not answer\n"
+                              "4  a board has no such profile\n"
+                              "5  the layout cannot be placed\n"
+                              "6  a process uses what would be changed\n"
+                              "7  a step failed; the layout of before was put back\n"
+                              "8  a step failed, and the layout of before could not be put back";
+
+/* --- the node
+ * --------------------------------------------------------------------------------------------------------- */
+
+int mig_session_read(MigSession *session, Err *err)
+{
+    return mig_driver_read(session->driver, &session->node, err);
+}
+
+int mig_session_open(MigSession *session, VerbCall *call, const MigVerbOptions *options)
+{
+    *session = (MigSession){.call = call, .options = options};
+    int rc = mig_driver_open(options->library ? options->library : "", options->timeout_ns / NS_PER_MS,
+                             &session->driver, &call->err);
+    if (rc == 0)
+        rc = mig_session_read(session, &call->err);
+    return rc < 0 ? verb_fail(call, EXIT_UNKNOWN) : EXIT_FINE;
+}
+
+void mig_session_close(MigSession *session)
+{
+    mig_driver_close(session->driver);
+    session->driver = NULL;
+}
+
+int mig_read_file(const char *path, Str *to, Err *err)
+{
+    return file_read(strcmp(path, "-") == 0 ? "/dev/stdin" : path, FILE_MAX, to, err);
+}
+
+/* --- what is wanted
+ * ----------------------------------------------------------------------------------------------------- */
+
+int mig_read_request(VerbCall *call, const MigVerbOptions *options, MigRequest *ret, Err *err)
+{
+    CLEANUP(str_done) Str text = str_limited(FILE_MAX);
+    const YamlNode *root;
+    if (!options->file && call->args.len == 0)
+        return err_set(err, -EINVAL, "no layout is given: --file FILE, or words such as gpu0=3g.40gb+4g.40gb");
+    if (options->file && call->args.len > 0)
+        return err_set(err, -EINVAL, "a layout comes from --file or from words, not both: %s", call->args.items[0]);
+    if (!options->file)
+        return mig_request_parse(call->args.items, call->args.len, call->arena, ret, err);
+    TRY(mig_read_file(options->file, &text, err));
+    TRY(yaml_load(options->file, text.text, text.len, call->arena, &root, err));
+    return mig_request_read(root, options->config, call->arena, ret, err);
+}
+
+static void identify(const MigVerbOptions *options, const UserNames *names, MigBlocker *blocker)
+{
+    const char *root = options->root ? options->root : "";
+    process_owner_init(&blocker->owner, blocker->pid);
+    (void)process_identify(root, blocker->pid, false, &blocker->owner, NULL);
+    if (blocker->owner.uid != UINT32_MAX)
+        user_name(names, blocker->owner.uid, blocker->owner.user);
+}
+
+/* Position in the layout of now of the instance that a process is in; -1: the whole GPU. */
+static int find_instance(const MigGpu *gpu, uint32_t id)
+{
+    for (size_t i = 0; i < gpu->now.count; i++)
+        if (gpu->now.instances[i].id == id)
+            return (int)i;
+    return -1;
+}
+
+/* A process is in the way where its instance is destroyed or changed, and wherever it is when the mode changes. */
+static void add_blockers(const MigSession *session, const UserNames *names, MigGpuPlan *one)
+{
+    uint32_t blocked = 0;
+    for (size_t i = 0; i < one->plan.blocked_count; i++)
+        blocked |= 1u << one->plan.blocked[i];
+    for (size_t i = 0; i < one->gpu->process_count && one->blocker_count < MIG_BLOCKERS_MAX; i++) {
+        const MigProcess *process = &one->gpu->processes[i];
+        MigBlocker *blocker = &one->blockers[one->blocker_count];
+        *blocker = (MigBlocker){.pid = process->pid, .instance = find_instance(one->gpu, process->gpu_instance)};
+        if (!one->plan.mode_change && (blocker->instance < 0 || !(blocked >> blocker->instance & 1)))
+            continue;
+        identify(session->options, names, blocker);
+        one->blocker_count++;
+    }
+}
+
+static void plan_gpu(const MigSession *session, const UserNames *names, MigGpuPlan *one)
+{
+    const MigGpu *gpu = one->gpu;
+    mig_plan(&gpu->board, &gpu->now, &one->wanted, &one->plan);
+    if (one->plan.outcome == MIG_POSSIBLE)
+        add_blockers(session, names, one);
+    else
+        one->nearest_count = mig_nearest(&gpu->board, &one->wanted, one->nearest, MIG_NEAREST_SHOWN);
+}
+
+void mig_session_plan_layouts(MigSession *session, const MigLayout *wanted, const bool *asked)
+{
+    UserNames *names = user_names_read(session->options->root ? session->options->root : "");
+    session->plan = (MigNodePlan){.count = session->node->count, .gpus = session->gpus};
+    for (size_t i = 0; i < session->node->count; i++) {
+        session->gpus[i] = (MigGpuPlan){.gpu = &session->node->gpus[i], .asked = asked[i]};
+        if (!asked[i])
+            continue;
+        session->gpus[i].wanted = wanted[i];
+        plan_gpu(session, names, &session->gpus[i]);
+    }
+    user_names_free(names);
+}
+
+/* With --mode-only the instances stay as they are, where the mode does. */
+static void keep_instances(const MigGpu *gpu, MigLayout *wanted)
+{
+    if (wanted->enabled == gpu->now.enabled)
+        *wanted = gpu->now;
+    else
+        *wanted = (MigLayout){.enabled = wanted->enabled};
+}
+
+static int resolve(MigSession *session, const MigRequest *request, const MigGpu *gpu, MigLayout *ret, bool *ret_asked)
+{
+    const MigTarget target = {
+        .index = gpu->index, .uuid = gpu->uuid, .device = gpu->device, .subsystem = gpu->subsystem};
+    MigBoard any = {.name = "this board"};
+    Err *err = &session->call->err;
+    int rc = mig_request_resolve(request, &target, gpu->capable ? &gpu->board : &any, ret, err);
+    *ret_asked = rc == 0;
+    if (rc > 0)
+        return EXIT_FINE;
+    if (gpu->why[0])
+        return verb_failf(session->call, EXIT_UNKNOWN, "GPU %u: %s", gpu->index, gpu->why);
+    if (!gpu->capable && (rc == -ENOENT || (rc == 0 && ret->enabled)))
+        return verb_failf(session->call, MIG_EXIT_PROFILE, "GPU %u: its board has no MIG", gpu->index);
+    if (!gpu->capable) /* MIG is off, as it always is */
+        *ret_asked = false;
+    if (rc == -ENOSPC)
+        return verb_fail(session->call, MIG_EXIT_PLACEMENT);
+    if (rc < 0)
+        return verb_fail(session->call, rc == -ENOENT ? MIG_EXIT_PROFILE : EXIT_USAGE);
+    if (session->options->mode_only)
+        keep_instances(gpu, ret);
+    return EXIT_FINE;
+}
+
+int mig_session_plan(MigSession *session, const MigRequest *request)
+{
+    MigLayout wanted[MIG_GPUS_MAX];
+    bool asked[MIG_GPUS_MAX] = {false}, any = false;
+    for (size_t i = 0; i < session->node->count; i++) {
+        const int code = resolve(session, request, &session->node->gpus[i], &wanted[i], &asked[i]);
+        if (code != EXIT_FINE)
+            return code;
+        any |= asked[i];
+    }
+    if (!any)
+        return verb_failf(session->call, EXIT_USAGE, "%s matches none of the %zu GPUs with MIG of this node",
+                          request->name[0] ? request->name : "the layout", session->node->count);
+    mig_session_plan_layouts(session, wanted, asked);
+    return EXIT_FINE;
+}
+
+int mig_session_check(MigSession *session)
+{
+    const MigGpuPlan *wrong = mig_find_impossible(&session->plan);
+    if (!wrong)
+        return EXIT_FINE;
+    CLEANUP(str_done) Str near = str_limited(400);
+    if (wrong->nearest_count) {
+        str_add(&near, "; the nearest that can be had: ");
+        mig_layout_text(&wrong->gpu->board, &wrong->nearest[0], &near);
+    }
+    return verb_failf(session->call, MIG_EXIT_PLACEMENT, "GPU %u: %s%s", wrong->gpu->index, wrong->plan.reason,
+                      near.len ? near.text : "");
+}
+
+const MigGpuPlan *mig_session_blocked(const MigSession *session)
+{
+    for (size_t i = 0; i < session->plan.count; i++)
+        if (session->gpus[i].blocker_count)
+            return &session->gpus[i];
+    return NULL;
+}
+
+/* Opens the driver and plans what the options ask for. */
+static int plan_request(MigSession *session, VerbCall *call, const MigVerbOptions *options)
+{
+    MigRequest request;
+    const int rc = mig_read_request(call, options, &request, &call->err);
+    if (rc < 0)
+        return verb_fail(call, EXIT_USAGE);
+    const int code = mig_session_open(session, call, options);
+    return code == EXIT_FINE ? mig_session_plan(session, &request) : code;
+}
+
+static void print_text(const Str *text)
+{
+    fwrite(text->len ? text->text : "", 1, text->len, stdout);
+}
+
+/* --- plan
+ * --------------------------------------------------------------------------------------------------------------- */
+
+static const OptSpec plan_opts[] = {
+    MIG_REQUEST_OPTS,
+    OPT_ROW("json", OPT_BOOL, MigVerbOptions, json, .help = "as JSON"),
+    MIG_NODE_OPTS,
+};
+
+static int plan_run(VerbCall *call, const void *options)
+{
+    const MigVerbOptions *o = options;
+    CLEANUP(mig_session_close_at) MigSession *session = arena_alloc(call->arena, sizeof *session);
+    CLEANUP(str_done) Str out = str_limited(REPORT_MAX);
+    const int code = plan_request(session, call, o);
+    if (code != EXIT_FINE)
+        return code;
+    (o->json ? mig_plan_json : mig_plan_text)(&session->plan, &out);
+    print_text(&out);
+    if (mig_find_impossible(&session->plan))
+        return MIG_EXIT_PLACEMENT;
+    return mig_session_blocked(session) ? MIG_EXIT_BUSY : EXIT_FINE;
+}
+
+static const Verb verb_mig_plan = {
+    .name = "plan",
+    .summary = "what a layout would change, before anything is touched",
+    .usage = "[--file FILE [--config NAME] | GPU=LAYOUT...]",
+    .description =
+        "Shows for each GPU which instances stay, which are destroyed and created and where, and which processes are "
+        "in "
+        "the way. An instance that is at the same place in both layouts is never destroyed; of all ways to place the "
+        "others the one that destroys the fewest is chosen. Where a layout cannot be had it says why, and the nearest "
+        "that can.\n\n"
+        "A GPU is gpu0, an index, a UUID or all; a layout is names of profiles with '+' between them and numbers "
+        "before "
+        "them, 'balanced', 'none' (MIG without instances) or 'off'.",
+    .examples = "stoker mig plan gpu0=3g.40gb+4g.40gb\n"
+                "stoker mig plan all=7x1g.10gb --json\n"
+                "stoker mig plan -f config.yaml -c all-balanced",
+    .exit_codes = mig_exit_codes,
+    VERB_OPTS(plan_opts, MigVerbOptions),
+    .run = plan_run,
+};
+
+/* --- assert
+ * ------------------------------------------------------------------------------------------------------------- */
+
+static const OptSpec assert_opts[] = {
+    MIG_REQUEST_OPTS,
+    OPT_ROW("valid-config", OPT_BOOL, MigVerbOptions, valid, .short_flag = 'a', .env = "MIG_PARTED_VALID_CONFIG",
+            .help = "only whether it could be applied to the GPUs of this node"),
+    MIG_NODE_OPTS,
+};
+
+static int assert_run(VerbCall *call, const void *options)
+{
+    const MigVerbOptions *o = options;
+    CLEANUP(mig_session_close_at) MigSession *session = arena_alloc(call->arena, sizeof *session);
+    int code = plan_request(session, call, o);
+    if (code == EXIT_FINE)
+        code = mig_session_check(session);
+    if (code != EXIT_FINE)
+        return code;
+    for (size_t i = 0; !o->valid && i < session->plan.count; i++)
+        if (session->gpus[i].asked && mig_plan_changes(&session->gpus[i].plan))
+            return verb_failf(call, EXIT_FINDING,
+                              "Assertion failure: selected configuration not currently applied (GPU %u)",
+                              session->gpus[i].gpu->index);
+    puts(o->valid       ? "Selected MIG configuration is valid"
+         : o->mode_only ? "Selected MIG mode settings from configuration currently applied"
+                        : "Selected MIG configuration currently applied");
+    return EXIT_FINE;
+}
+
+static const Verb verb_mig_assert = {
+    .name = "assert",
+    .summary = "whether a layout is the one that stands",
+    .usage = "[--file FILE [--config NAME] | GPU=LAYOUT...]",
+    .description = "Compares the layout with what the driver reports. GPUs that it does not speak of are not compared.",
+    .examples = "stoker mig assert -f config.yaml -c all-balanced\n"
+                "stoker mig assert --valid-config all=7x1g.10gb",
+    .exit_codes = mig_exit_codes,
+    VERB_OPTS(assert_opts, MigVerbOptions),
+    .run = assert_run,
+};
+
+/* --- export, checkpoint
+ * ---------------------------------------------------------------------------------------------------- */
+
+static const char *const format_names[] = {"yaml", "json", "text", NULL};
+typedef enum ExportFormat { EXPORT_YAML, EXPORT_JSON, EXPORT_TEXT } ExportFormat;
+
+static const OptSpec export_opts[] = {
+    OPT_ROW("output-format", OPT_ENUM, MigVerbOptions, format, .short_flag = 'o', .def = "yaml", .names = format_names,
+            .env = "MIG_PARTED_OUTPUT_FORMAT", .help = "yaml, json, or text: with the places of the instances"),
+    OPT_ROW("config-label", OPT_STRING, MigVerbOptions, label, .short_flag = 'l', .def = "current", .metavar = "NAME",
+            .env = "MIG_PARTED_CONFIG_LABEL", .help = "the configuration's name"),
+    MIG_NODE_OPTS,
+};
+
+/* EXIT_FINDING where a GPU could not be read: it is left out of what was printed. */
+static int name_unread(const MigSession *session)
+{
+    int code = EXIT_FINE;
+    for (size_t i = 0; i < session->node->count; i++)
+        if (session->node->gpus[i].why[0])
+            code = verb_failf(session->call, EXIT_FINDING, "GPU %u is left out: %s", session->node->gpus[i].index,
+                              session->node->gpus[i].why);
+    return code;
+}
+
+static int export_run(VerbCall *call, const void *options)
+{
+    const MigVerbOptions *o = options;
+    CLEANUP(mig_session_close_at) MigSession *session = arena_alloc(call->arena, sizeof *session);
+    CLEANUP(str_done) Str out = str_limited(REPORT_MAX);
+    if (!verb_is_id(o->label, 60))
+        return verb_failf(call, EXIT_USAGE, "--config-label: letters, digits, '-' and '_'");
+    const int code = mig_session_open(session, call, o);
+    if (code != EXIT_FINE)
+        return code;
+    if (o->format == EXPORT_TEXT)
+        mig_node_text(session->node, &out);
+    else
+        (o->format == EXPORT_JSON ? mig_export_json : mig_export_yaml)(session->node, o->label, &out);
+    print_text(&out);
+    return name_unread(session);
+}
+
+static const Verb verb_mig_export = {
+    .name = "export",
+    .summary = "the layout of now as a configuration",
+    .usage = "[-o yaml|json|text]",
+    .description = "Prints how the GPUs are split now, in mig-parted's format v1.",
+    .examples = "stoker mig export > now.yaml\n"
+                "stoker mig export -o text",
+    .exit_codes = mig_exit_codes,
+    VERB_OPTS(export_opts, MigVerbOptions),
+    .no_args = "",
+    .run = export_run,
+};
+
+static const OptSpec checkpoint_opts[] = {
+    OPT_ROW("file", OPT_STRING, MigVerbOptions, file, .short_flag = 'f', .env = "MIG_PARTED_CHECKPOINT_FILE",
+            .metavar = "FILE", .def = "/var/lib/stoker/mig-state.json", .help = "where to write it"),
+    MIG_NODE_OPTS,
+};
+
+static int checkpoint_run(VerbCall *call, const void *options)
+{
+    const MigVerbOptions *o = options;
+    CLEANUP(mig_session_close_at) MigSession *session = arena_alloc(call->arena, sizeof *session);
+    CLEANUP(str_done) Str out = str_limited(REPORT_MAX);
+    int code = mig_session_open(session, call, o);
+    if (code == EXIT_FINE)
+        code = name_unread(session);
+    if (code != EXIT_FINE)
+        return code;
+    mig_state_write(session->node, &out);
+    if (file_write(o->file, out.text, out.len, 0644, &call->err) < 0)
+        return verb_fail(call, EXIT_UNKNOWN);
+    puts("MIG configuration checkpointed successfully");
+    return EXIT_FINE;
+}
+
+static const Verb verb_mig_checkpoint = {
+    .name = "checkpoint",
+    .summary = "keep the layout of now in a file, with places",
+    .usage = "[--file FILE]",
+    .description = "Writes mode, instances and their places of each GPU, as 'stoker mig restore' reads it.",
+    .examples = "stoker mig checkpoint -f before.json",
+    .exit_codes = mig_exit_codes,
+    VERB_OPTS(checkpoint_opts, MigVerbOptions),
+    .no_args = "",
+    .run = checkpoint_run,
+};
+
+extern const Verb verb_mig_apply, verb_mig_restore;
+
+static const Verb *const subs[] = {
+    &verb_mig_plan, &verb_mig_apply, &verb_mig_assert, &verb_mig_export, &verb_mig_checkpoint, &verb_mig_restore, NULL};
+
+const Verb verb_mig = {
+    .name = "mig",
+    .summary = "plan, apply and keep MIG layouts",
+    .examples = "stoker mig plan gpu0=3g.40gb+4g.40gb",
+    .subs = subs,
+};

@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `stoker mig apply` and `restore`: carry a plan out, remember it before the first step, and put back what failed. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/duration.h"
+#include "base/file.h"
+#include "base/subproc.h"
+#include "verb/agent/control.h"
+#include "verb/mig/hooks.h"
+#include "verb/mig/mig.h"
+
+enum {
+    CHANGE_MAX = 4 << 20,
+    RESET_MS = 300 * 1000,
+    RELEASE_S = 600,
+    RELEASE_WAIT_MS = 30 * 1000,
+    ASK_MS = 3000,
+    POLL_MS = 200,
+};
+
+#define CHANGE_FILE "/var/lib/stoker/mig-change.json"
+
+/* What the functions of MigOps are handed. */
+typedef struct Applying {
+    MigSession *session;
+    const char *file; /* the change under way */
+} Applying;
+
+/* --- the driver, for engine/mig/apply.h
+ * -------------------------------------------------------------------------------- */
+
+static MigDriver *driver_of(void *at)
+{
+    return ((Applying *)at)->session->driver;
+}
+
+static int op_read(void *at, const MigNode **ret, Err *err)
+{
+    MigSession *session = ((Applying *)at)->session;
+    TRY(mig_session_read(session, err));
+    *ret = session->node;
+    return 0;
+}
+
+static int op_set_mode(void *at, unsigned gpu, bool on, Err *err)
+{
+    return mig_driver_set_mode(driver_of(at), gpu, on, err);
+}
+
+static int op_destroy(void *at, unsigned gpu, uint32_t id, Err *err)
+{
+    return mig_driver_destroy(driver_of(at), gpu, id, err);
+}
+
+static int op_create(void *at, unsigned gpu, const MigInstance *instance, Err *err)
+{
+    return mig_driver_create(driver_of(at), gpu, instance, err);
+}
+
+static int op_recompute(void *at, unsigned gpu, uint32_t id, const MigInstance *instance, Err *err)
+{
+    return mig_driver_recompute(driver_of(at), gpu, id, instance, err);
+}
+
+static int op_reopen(void *at, Err *err)
+{
+    MigSession *session = ((Applying *)at)->session;
+    const MigVerbOptions *o = session->options;
+    mig_session_close(session);
+    return mig_driver_open(o->library ? o->library : "", o->timeout_ns / NS_PER_MS, &session->driver, err);
+}
+
+static int run_reset(const char *pci, Err *err)
+{
+    const char *const argv[] = {"nvidia-smi", "--gpu-reset", "-i", pci, NULL};
+    const SubprocSpec spec = {.argv = argv};
+    CLEANUP(subproc_done) Subproc child = {0};
+    SubprocEnd end;
+    char text[SUBPROC_TEXT_MAX];
+    TRY(subproc_start(&spec, &child, err));
+    int rc = subproc_wait(&child, RESET_MS, &end, err);
+    if (rc == SUBPROC_RUNNING)
+        rc = subproc_stop(&child, POLL_MS, &end, err);
+    if (rc < 0)
+        return rc;
+    subproc_describe(&end, text);
+    return rc > 0 || !end.exited || end.exit_code ? err_set(err, -EIO, "nvidia-smi --gpu-reset -i %s: %s", pci, text)
+                                                  : 0;
+}
+
+/* Our own handle on the driver would keep the GPU from being reset. */
+static int op_reset(void *at, unsigned gpu, Err *err)
+{
+    MigSession *session = ((Applying *)at)->session;
+    char pci[sizeof session->node->gpus[0].pci];
+    if (session->options->skip_reset)
+        return err_set(err, -EAGAIN, "the mode is in force only after a reset, and --skip-reset forbids it");
+    memcpy(pci, session->node->gpus[gpu].pci, sizeof pci);
+    mig_session_close(session);
+    const int rc = run_reset(pci, err);
+    Err reopened = {0};
+    if (op_reopen(at, &reopened) < 0)
+        return rc < 0 ? rc : err_set(err, reopened.code, "%s", reopened.text);
+    TRY(mig_session_read(session, err));
+    return rc;
+}
+
+static int op_remember(void *at, const MigChange *change, Err *err)
+{
+    const Applying *applying = at;
+    CLEANUP(str_done) Str text = str_limited(CHANGE_MAX);
+    mig_change_write(change, applying->session->node, &text);
+    return file_write(applying->file, text.text, text.len, 0600, err);
+}
+
+static void op_forget(void *at, MigEnd end)
+{
+    (void)end;
+    (void)unlink(((Applying *)at)->file);
+}
+
+static const MigOps driver_ops = {.read = op_read,
+                                  .set_mode = op_set_mode,
+                                  .reset = op_reset,
+                                  .destroy = op_destroy,
+                                  .create = op_create,
+                                  .recompute = op_recompute,
+                                  .reopen = op_reopen,
+                                  .remember = op_remember,
+                                  .forget = op_forget};
+
+/* --- the agent: it lets the driver go while a GPU is reset
+ * ------------------------------------------------------------- */
+
+static bool ask_agent(const Applying *applying, const char *line, Str *out)
+{
+    int code;
+    const VerbCall *call = applying->session->call;
+    Err err = {0};
+    str_clear(out);
+    return control_ask(control_path(applying->session->options->control, call->arena), line, ASK_MS, out, &code,
+                       &err) == 0 &&
+           code == EXIT_FINE;
+}
+
+static void release_agent(const Applying *applying)
+{
+    char line[32];
+    CLEANUP(str_done) Str out = str_limited(CONTROL_REPLY_MAX);
+    Clock *clock = clock_kernel();
+    const uint64_t until = clock_monotonic(clock) + (uint64_t)RELEASE_WAIT_MS * NS_PER_MS;
+    snprintf(line, sizeof line, "release %d", RELEASE_S);
+    if (!ask_agent(applying, line, &out))
+        return;
+    while (ask_agent(applying, "released", &out) && strcmp(out.text, "0\n") != 0 && clock_monotonic(clock) < until)
+        clock_sleep(clock, POLL_MS * NS_PER_MS);
+}
+
+static bool takes_reset(const MigSession *session)
+{
+    for (size_t i = 0; i < session->plan.count; i++)
+        if (session->gpus[i].plan.mode_change && session->gpus[i].gpu->needs_reset)
+            return true;
+    return false;
+}
+
+/* --- one apply
+ * ------------------------------------------------------------------------------------------------------------ */
+
+static void make_change(const MigSession *session, MigChange *ret)
+{
+    *ret = (MigChange){0};
+    for (size_t i = 0; i < session->plan.count; i++) {
+        const MigGpuPlan *one = &session->gpus[i];
+        if (!one->asked || !mig_plan_changes(&one->plan))
+            continue;
+        MigChangeGpu *to = &ret->gpus[ret->count++];
+        *to = (MigChangeGpu){.index = one->gpu->index, .before = one->gpu->now};
+        memcpy(to->uuid, one->gpu->uuid, sizeof to->uuid);
+        mig_plan_result(&one->gpu->now, &one->plan, one->wanted.enabled, &to->after);
+    }
+}
+
+static int report_end(VerbCall *call, MigEnd end, const Err *err)
+{
+    switch (end) {
+    case MIG_END_DONE:
+        return EXIT_FINE;
+    case MIG_END_NOT_BEGUN:
+        return verb_failf(call, EXIT_UNKNOWN, "nothing was changed: %s", err->text);
+    case MIG_END_RESTORED:
+        return verb_failf(call, MIG_EXIT_RESTORED, "%s; the layout of before was put back", err->text);
+    case MIG_END_PARTIAL:
+        break;
+    }
+    return verb_failf(call, MIG_EXIT_PARTIAL, "%s; run 'stoker mig apply' again when the driver answers", err->text);
+}
+
+/* A change that was cut off earlier is ended before anything else. */
+static int end_earlier(Applying *applying)
+{
+    MigSession *session = applying->session;
+    CLEANUP(str_done) Str text = str_limited(CHANGE_MAX);
+    MigChange *change = arena_alloc(session->call->arena, sizeof *change);
+    Err err = {0};
+    int rc = file_read(applying->file, CHANGE_MAX, &text, &err);
+    if (rc == -ENOENT)
+        return EXIT_FINE;
+    if (rc == 0)
+        rc = mig_change_read(text.text, text.len, session->node, change, &err);
+    if (rc < 0)
+        return verb_failf(session->call, EXIT_UNKNOWN, "%s holds a change that was cut off and cannot be read: %s",
+                          applying->file, err.text);
+    const MigEnd end = mig_change_resume(&driver_ops, applying, change, &err);
+    if (end == MIG_END_PARTIAL)
+        return report_end(session->call, end, &err);
+    fprintf(stderr, "%s: a change that was cut off was %s\n", session->call->path,
+            end == MIG_END_DONE ? "complete" : "undone");
+    return mig_session_read(session, &session->call->err) < 0 ? verb_fail(session->call, EXIT_UNKNOWN) : EXIT_FINE;
+}
+
+static int run_hooks(const MigSession *session, const MigHooks *hooks, MigHookPoint point)
+{
+    return mig_hooks_run(hooks, point, &session->call->err) < 0 ? verb_fail(session->call, MIG_EXIT_RESTORED)
+                                                                : EXIT_FINE;
+}
+
+static int change_layouts(Applying *applying, const MigHooks *hooks)
+{
+    MigSession *session = applying->session;
+    MigChange *change = arena_alloc(session->call->arena, sizeof *change);
+    Err err = {0};
+    bool mode = false;
+    make_change(session, change);
+    for (size_t i = 0; i < session->plan.count; i++)
+        mode |= session->gpus[i].plan.mode_change;
+    int code = mode ? run_hooks(session, hooks, MIG_HOOK_MODE) : EXIT_FINE;
+    if (code == EXIT_FINE && change->count)
+        code = run_hooks(session, hooks, MIG_HOOK_CONFIG);
+    if (code != EXIT_FINE || !change->count)
+        return code;
+    const bool reset = takes_reset(session);
+    if (reset)
+        release_agent(applying);
+    code = report_end(session->call, mig_change_apply(&driver_ops, applying, change, &err), &err);
+    CLEANUP(str_done) Str out = str_limited(CONTROL_REPLY_MAX);
+    if (reset)
+        (void)ask_agent(applying, "release 0", &out);
+    return code;
+}
+
+/* Only one apply at a time: two would undo each other. */
+static int take_lock(const char *file, VerbCall *call, int *ret_fd)
+{
+    const char *path = arena_printf(call->arena, "%s.lock", file);
+    char *folder = arena_strdup(call->arena, file);
+    char *slash = strrchr(folder, '/');
+    if (slash && slash != folder) {
+        *slash = '\0';
+        if (file_make_dirs(folder, 0755, &call->err) < 0)
+            return verb_fail(call, EXIT_UNKNOWN);
+    }
+    *ret_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (*ret_fd < 0)
+        return verb_failf(call, EXIT_UNKNOWN, "open '%s': %s", path, strerror(errno));
+    if (flock(*ret_fd, LOCK_EX | LOCK_NB) < 0)
+        return verb_failf(call, MIG_EXIT_BUSY, "another 'stoker mig' is changing layouts (%s)", path);
+    return EXIT_FINE;
+}
+
+/* Refused while a process is in the way, unless it goes in time. `plan` plans anew. */
+static int wait_free(MigSession *session, int (*plan)(MigSession *session, void *request), void *request)
+{
+    Clock *clock = clock_kernel();
+    const uint64_t until = clock_monotonic(clock) + session->options->wait_ns;
+    const MigGpuPlan *blocked;
+    while ((blocked = mig_session_blocked(session)) && clock_monotonic(clock) < until) {
+        clock_sleep(clock, NS_PER_S);
+        if (mig_session_read(session, &session->call->err) < 0)
+            return verb_fail(session->call, EXIT_UNKNOWN);
+        const int code = plan(session, request);
+        if (code != EXIT_FINE)
+            return code;
+    }
+    if (!blocked)
+        return EXIT_FINE;
+    CLEANUP(str_done) Str text = str_limited(CHANGE_MAX);
+    mig_plan_text(&session->plan, &text);
+    fputs(text.text, stderr);
+    return verb_failf(session->call, MIG_EXIT_BUSY, "GPU %u is in use; nothing was changed", blocked->gpu->index);
+}
+
+typedef struct Steps {
+    int (*plan)(MigSession *session, void *request);
+    void *request;
+    const char *done; /* what is printed at the end */
+} Steps;
+
+static int apply_planned(Applying *applying, const Steps *steps, const MigHooks *hooks)
+{
+    MigSession *session = applying->session;
+    int code = end_earlier(applying);
+    if (code == EXIT_FINE)
+        code = steps->plan(session, steps->request);
+    if (code == EXIT_FINE)
+        code = mig_session_check(session);
+    if (code == EXIT_FINE)
+        code = wait_free(session, steps->plan, steps->request);
+    return code == EXIT_FINE ? change_layouts(applying, hooks) : code;
+}
+
+static int apply(VerbCall *call, const MigVerbOptions *o, const Steps *steps)
+{
+    CLEANUP(mig_session_close_at) MigSession *session = arena_alloc(call->arena, sizeof *session);
+    CLEANUP_FD int lock = -1;
+    const MigHooks *hooks = NULL;
+    Applying applying = {.session = session, .file = o->state};
+    if (o->hooks && mig_hooks_read(o->hooks, call->arena, &hooks, &call->err) < 0)
+        return verb_fail(call, EXIT_USAGE);
+    int code = take_lock(o->state, call, &lock);
+    if (code == EXIT_FINE)
+        code = mig_session_open(session, call, o);
+    if (code != EXIT_FINE)
+        return code;
+    code = run_hooks(session, hooks, MIG_HOOK_START);
+    if (code == EXIT_FINE)
+        code = apply_planned(&applying, steps, hooks);
+    Err err = {0};
+    if (mig_hooks_run(hooks, MIG_HOOK_EXIT, &err) < 0)
+        fprintf(stderr, "%s: %s\n", call->path, err.text);
+    if (code == EXIT_FINE)
+        puts(steps->done);
+    return code;
+}
+
+/* Ctrl-C between two steps would leave a change half done, to be undone at the next start. */
+static void ignore_signals(void)
+{
+    signal(SIGINT, SIG_IGN);
+    signal(SIGTERM, SIG_IGN);
+    signal(SIGHUP, SIG_IGN);
+}
+
+/* --- apply
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+#define CHANGE_OPTS                                                                                                    \
+    OPT_ROW("hooks", OPT_STRING, MigVerbOptions, hooks, .short_flag = 'k', .env = "MIG_PARTED_HOOKS_FILE",             \
+            .metavar = "FILE", .help = "programs to run around the steps, in mig-parted's format v1"),                 \
+        OPT_ROW("skip-reset", OPT_BOOL, MigVerbOptions, skip_reset, .short_flag = 's', .env = "MIG_PARTED_SKIP_RESET", \
+                .help = "never reset a GPU"),                                                                          \
+        OPT_ROW("wait", OPT_DURATION, MigVerbOptions, wait_ns, .def = "0s", .max = 86400e9,                            \
+                .help = "how long to wait for processes that are in the way; 0: refuse at once"),                      \
+        OPT_ROW("state", OPT_STRING, MigVerbOptions, state, .def = CHANGE_FILE, .metavar = "FILE",                     \
+                .help = "where a change is remembered until it is complete"),                                          \
+        OPT_ROW("control", OPT_STRING, MigVerbOptions, control, .metavar = "FILE",                                     \
+                .help = "the agent's control socket")
+
+static const OptSpec apply_opts[] = {
+    MIG_REQUEST_OPTS,
+    CHANGE_OPTS,
+    MIG_NODE_OPTS,
+};
+
+static int plan_apply(MigSession *session, void *request)
+{
+    return mig_session_plan(session, request);
+}
+
+static int apply_run(VerbCall *call, const void *options)
+{
+    const MigVerbOptions *o = options;
+    MigRequest request;
+    if (mig_read_request(call, o, &request, &call->err) < 0)
+        return verb_fail(call, EXIT_USAGE);
+    ignore_signals();
+    return apply(call, o, &(Steps){plan_apply, &request, "MIG configuration applied successfully"});
+}
+
+const Verb verb_mig_apply = {
+    .name = "apply",
+    .summary = "carry a layout out, or leave everything as it was",
+    .usage = "[--file FILE [--config NAME] | GPU=LAYOUT...]",
+    .description =
+        "Does what 'stoker mig plan' shows. Nothing is touched where the layout cannot be had or a process is in the "
+        "way. Before the first step the change is written to --state; where a step fails or does not return, the "
+        "layout "
+        "of before is put back; where this program is killed, the next 'stoker mig apply' or 'restore' ends the change "
+        "first. What was made is read back from the driver. A running agent lets the driver go while a GPU is reset.",
+    .examples = "stoker mig apply -f config.yaml -c all-balanced\n"
+                "stoker mig apply gpu0=3g.40gb+4g.40gb --wait 10m",
+    .exit_codes = mig_exit_codes,
+    VERB_OPTS(apply_opts, MigVerbOptions),
+    .run = apply_run,
+};
+
+/* --- restore
+ * ---------------------------------------------------------------------------------------------------------------- */
+
+static const OptSpec restore_opts[] = {
+    OPT_ROW("file", OPT_STRING, MigVerbOptions, file, .short_flag = 'f', .env = "MIG_PARTED_CHECKPOINT_FILE",
+            .metavar = "FILE", .def = "/var/lib/stoker/mig-state.json", .help = "what 'stoker mig checkpoint' wrote"),
+    OPT_ROW("mode-only", OPT_BOOL, MigVerbOptions, mode_only, .short_flag = 'm', .env = "MIG_PARTED_MODE_CHANGE_ONLY",
+            .help = "the MIG mode alone, no instances"),
+    CHANGE_OPTS,
+    MIG_NODE_OPTS,
+};
+
+static int plan_restore(MigSession *session, void *request)
+{
+    const Str *text = request;
+    MigLayout wanted[MIG_GPUS_MAX];
+    bool asked[MIG_GPUS_MAX];
+    Err *err = &session->call->err;
+    const int rc = mig_state_read(text->text, text->len, session->node, wanted, asked, err);
+    if (rc < 0) {
+        err_add(err, "%s", session->options->file);
+        return verb_fail(session->call, rc == -ENOENT ? MIG_EXIT_PROFILE : EXIT_USAGE);
+    }
+    for (size_t i = 0; i < session->node->count; i++)
+        if (asked[i] && session->options->mode_only && wanted[i].enabled == session->node->gpus[i].now.enabled)
+            wanted[i] = session->node->gpus[i].now;
+        else if (session->options->mode_only)
+            wanted[i].count = 0;
+    mig_session_plan_layouts(session, wanted, asked);
+    return EXIT_FINE;
+}
+
+static int restore_run(VerbCall *call, const void *options)
+{
+    const MigVerbOptions *o = options;
+    CLEANUP(str_done) Str text = str_limited(CHANGE_MAX);
+    if (mig_read_file(o->file, &text, &call->err) < 0)
+        return verb_fail(call, EXIT_USAGE);
+    ignore_signals();
+    return apply(call, o, &(Steps){plan_restore, &text, "MIG configuration restored successfully"});
+}
+
+const Verb verb_mig_restore = {
+    .name = "restore",
+    .summary = "bring back the layout that was kept by checkpoint",
+    .usage = "[--file FILE]",
+    .description =
+        "Brings each GPU of the file back to its mode, instances and places. Instances that stand there already "
+        "are not touched.",
+    .examples = "stoker mig restore -f before.json",
+    .exit_codes = mig_exit_codes,
+    VERB_OPTS(restore_opts, MigVerbOptions),
+    .no_args = "",
+    .run = restore_run,
+};

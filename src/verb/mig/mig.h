@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* What the subverbs of `stoker mig` share: options, the node as the driver reports it, and plans for it. One thread. */
+
+#include "base/cleanup.h"
+#include "service/mig/mig_report.h"
+#include "source/mig/mig_driver.h"
+#include "verb/agent/local_node.h"
+#include "verb/verb.h"
+
+/* Exit codes beside the common ones. */
+enum { MIG_EXIT_PROFILE = 4, MIG_EXIT_PLACEMENT = 5, MIG_EXIT_BUSY = 6, MIG_EXIT_RESTORED = 7, MIG_EXIT_PARTIAL = 8 };
+
+extern const char mig_exit_codes[];
+
+typedef struct MigVerbOptions {
+    const char *file, *config, *hooks, *state, *control, *library, *root, *label;
+    uint64_t timeout_ns, wait_ns;
+    bool mode_only, skip_reset, json, valid;
+    int format;
+} MigVerbOptions;
+
+#define MIG_NODE_OPTS                                                                                                  \
+    OPT_ROW("driver-library", OPT_STRING, MigVerbOptions, library, .env = "STOKER_DRIVER_LIBRARY", .metavar = "FILE",  \
+            .help = "the driver's library"),                                                                           \
+        OPT_ROW("timeout", OPT_DURATION, MigVerbOptions, timeout_ns, .def = "60s", .min = 1e9, .max = 3600e9,          \
+                .help = "how long one call of the driver may take"),                                                   \
+        OPT_ROW("root", OPT_STRING, MigVerbOptions, root, .flags = OPT_HIDDEN, .env = "STOKER_ROOT", .metavar = "DIR", \
+                .help = "read /proc below DIR")
+
+#define MIG_REQUEST_OPTS                                                                                               \
+    OPT_ROW("file", OPT_STRING, MigVerbOptions, file, .short_flag = 'f', .env = "MIG_PARTED_CONFIG_FILE",              \
+            .metavar = "FILE", .help = "configurations in mig-parted's format v1; - is the standard input"),           \
+        OPT_ROW("config", OPT_STRING, MigVerbOptions, config, .short_flag = 'c', .env = "MIG_PARTED_SELECTED_CONFIG",  \
+                .metavar = "NAME", .help = "which of them; without: the only one"),                                    \
+        OPT_ROW("mode-only", OPT_BOOL, MigVerbOptions, mode_only, .short_flag = 'm',                                   \
+                .env = "MIG_PARTED_MODE_CHANGE_ONLY", .help = "the MIG mode alone, no instances")
+
+/* A driver, its node and a plan for it. Begins zeroed. */
+typedef struct MigSession {
+    VerbCall *call;
+    const MigVerbOptions *options;
+    MigDriver *driver;
+    const MigNode *node; /* as last read */
+    MigGpuPlan gpus[MIG_GPUS_MAX];
+    MigNodePlan plan;
+} MigSession;
+
+/* Opens the driver and reads the node. An exit code; what is wrong is printed. */
+int mig_session_open(MigSession *session, VerbCall *call, const MigVerbOptions *options);
+void mig_session_close(MigSession *session);
+CLEANUP_POINTER(MigSession, mig_session_close);
+
+/* Reads the node again; -errno as mig_driver_read. */
+int mig_session_read(MigSession *session, Err *err);
+
+/* Reads what is wanted: --file and --config, or words. -errno, of which -ENOENT is a configuration that is not there.
+ */
+int mig_read_request(VerbCall *call, const MigVerbOptions *options, MigRequest *ret, Err *err);
+
+/* Plans the request for every GPU of the node. EXIT_FINE, or what is wrong is printed: the request is wrong, matches no
+ * GPU, or a board has no such profile. A layout that cannot be placed is no error here. */
+int mig_session_plan(MigSession *session, const MigRequest *request);
+/* The same for layouts with places. */
+void mig_session_plan_layouts(MigSession *session, const MigLayout *wanted, const bool *asked);
+
+/* Prints why the plan cannot be had; EXIT_FINE where it can. */
+int mig_session_check(MigSession *session);
+/* The first GPU that a process keeps from being changed; NULL. */
+const MigGpuPlan *mig_session_blocked(const MigSession *session);
+
+/* Reads a file or the standard input, to 1 MiB. */
+int mig_read_file(const char *path, Str *to, Err *err);
