@@ -26,6 +26,11 @@ BY_HAND = {  # in replay.c
 FREE = {"length", "since_us"}  # arguments that another caller may choose otherwise
 
 
+def left_out(param):
+    """Functions of instances, of which a recording has no handles, and lists whose room the caller does not tell: they are not there."""
+    return param.type in ("nvmlGpuInstance_t", "nvmlComputeInstance_t") or (param.kind == "array" and not param.sized_by)
+
+
 def used(path):
     found = re.findall(r'^FN(?:_WAS)?\((\w+)(?:, "(\w+)")?', Path(path).read_text(encoding="utf-8"), re.M)
     return {name for pair in found for name in pair if name} - BY_HAND
@@ -113,7 +118,7 @@ def main(argv):
         return 2
     facts = nvml.fact_files.read(nvml.FACTS)
     names = used(argv[2])
-    chosen = [(f, p) for f, p in nvml.functions(facts) if f.name in names]
+    chosen = [(f, p) for f, p in nvml.functions(facts) if f.name in names and not any(left_out(x) for x in p)]
     text = HEAD + "".join(emit_reader(facts.structs[name], facts) for name in calls.used_structs(chosen, facts))
     text += "".join(emit_function(f, p, facts) for f, p in chosen)
     Path(argv[1]).write_text(text, encoding="utf-8")
