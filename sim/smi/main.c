@@ -7,11 +7,12 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "sim/core/control.h"
 #include "sim/smi/smi.h"
 
 typedef struct Options {
     const char *ids, *format, *fields, *apps, *loop, *mig, *power, *persistence;
-    bool list, log, xml, help, help_gpu, help_apps;
+    bool list, log, xml, reset, help, help_gpu, help_apps;
 } Options;
 
 /* `text` for a flag, NULL for an option with a value. */
@@ -34,6 +35,7 @@ static const struct Option {
     {"--format", "--format", true, offsetof(Options, format), "csv[,noheader][,nounits]"},
     {"-pm", "--persistence-mode", true, offsetof(Options, persistence), "set it: 0 or 1"},
     {"-pl", "--power-limit", true, offsetof(Options, power), "set it: watts"},
+    {"-r", "--gpu-reset", false, offsetof(Options, reset), "reset the GPUs of -i, if no process uses them"},
     {"-mig", "--multi-instance-gpu", true, offsetof(Options, mig), "MIG mode: 0 or 1"},
 };
 
@@ -157,6 +159,35 @@ static nvmlReturn_t set_mig(const Gpu *gpu, const char *value)
     return NVML_SUCCESS;
 }
 
+static nvmlReturn_t reset_one(SimImage *image, const Gpu *gpu)
+{
+    unsigned int count = 0;
+    SimOp op = {.type = SIM_OP_RESET, .gpu = (int32_t)gpu->index, .origin = SIM_FROM_CLIENT};
+
+    if (NV(DeviceGetComputeRunningProcesses_v3, gpu->handle, &count, NULL) == NVML_ERROR_INSUFFICIENT_SIZE) {
+        printf("GPU %s is currently in use by another process.\n", gpu->bus_id);
+        return NVML_ERROR_IN_USE;
+    }
+    const SimOutcome out = sim_op_apply(image, &op, NULL, 0, NULL);
+    if (out == SIM_OK)
+        printf("GPU %s was successfully reset.\n", gpu->bus_id);
+    return (nvmlReturn_t)out;
+}
+
+static nvmlReturn_t reset_gpus(void)
+{
+    const char *path = getenv("STOKER_SIM");
+    SimImage *image = path && geteuid() == 0 ? sim_image_open(path) : NULL;
+    nvmlReturn_t rc = image ? NVML_SUCCESS : NVML_ERROR_NO_PERMISSION;
+
+    for (unsigned int i = 0; rc == NVML_SUCCESS && i < set.count; i++)
+        rc = reset_one(image, &set.gpus[i]);
+    if (image)
+        sim_image_close(image);
+    printf(rc == NVML_SUCCESS ? "All done.\n" : "Unable to reset: %s\n", nvml_error_text(rc));
+    return rc;
+}
+
 static nvmlReturn_t apply_changes(const Options *o)
 {
     const struct {
@@ -204,6 +235,8 @@ static int run_options(const Options *o)
     nvmlReturn_t rc = gpu_set_open(o->ids, &set);
     if (rc != NVML_SUCCESS)
         return nvml_exit_code(rc);
+    if (o->reset)
+        return nvml_exit_code(reset_gpus());
     if (o->persistence || o->power || o->mig)
         return nvml_exit_code(apply_changes(o));
     do

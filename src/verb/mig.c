@@ -16,9 +16,9 @@
 enum { FILE_MAX = 1 << 20, REPORT_MAX = 4 << 20 };
 
 const char mig_exit_codes[] = "0  done, or possible\n"
-                              "1  it is not so (assert), or a GPU could not be read\n"
+                              "1  it is not so (assert), or a GPU is left out (export)\n"
                               "2  the command line or the file is wrong\n"
-                              "3  the driver does not answer\n"
+                              "3  the driver does not answer or refuses, or --state cannot be written\n"
                               "4  a board has no such profile\n"
                               "5  the layout cannot be placed\n"
                               "6  a process uses what would be changed\n"
@@ -100,7 +100,8 @@ static void add_blockers(const MigSession *session, const UserNames *names, MigG
         const MigProcess *process = &one->gpu->processes[i];
         MigBlocker *blocker = &one->blockers[one->blocker_count];
         *blocker = (MigBlocker){.pid = process->pid, .instance = find_instance(one->gpu, process->gpu_instance)};
-        if (!one->plan.mode_change && (blocker->instance < 0 || !(blocked >> blocker->instance & 1)))
+        if (one->wanted.enabled == one->gpu->now.enabled &&
+            (blocker->instance < 0 || !(blocked >> blocker->instance & 1)))
             continue;
         identify(session->options, names, blocker);
         one->blocker_count++;
@@ -110,7 +111,7 @@ static void add_blockers(const MigSession *session, const UserNames *names, MigG
 static void plan_gpu(const MigSession *session, const UserNames *names, MigGpuPlan *one)
 {
     const MigGpu *gpu = one->gpu;
-    mig_plan(&gpu->board, &gpu->now, &one->wanted, &one->plan);
+    mig_plan_gpu(gpu, &one->wanted, &one->plan);
     if (one->plan.outcome == MIG_POSSIBLE)
         add_blockers(session, names, one);
     else

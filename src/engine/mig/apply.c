@@ -27,10 +27,12 @@ static int note_lost(Work *work, int rc)
 /* --- one GPU
  * ---------------------------------------------------------------------------------------------------------- */
 
-static int change_mode(Work *work, unsigned gpu, bool on, Err *err)
+static int change_mode(Work *work, const MigGpu *gpu, bool on, Err *err)
 {
-    int rc = note_lost(work, work->ops->set_mode(work->at, gpu, on, err));
-    return rc == 1 ? note_lost(work, work->ops->reset(work->at, gpu, err)) : rc;
+    int rc = note_lost(work, work->ops->set_mode(work->at, gpu->index, on, err));
+    if (rc == 1 && (work->ops->mode_later || gpu->now.enabled == on))
+        return 0;
+    return rc == 1 ? note_lost(work, work->ops->reset(work->at, gpu->index, err)) : rc;
 }
 
 /* The driver calls of a plan, in its order. */
@@ -38,7 +40,7 @@ static int make_steps(Work *work, const MigGpu *gpu, const MigPlan *plan, bool e
 {
     const MigInstance *now = gpu->now.instances;
     if (plan->mode_change && enabled)
-        TRY(change_mode(work, gpu->index, true, err));
+        TRY(change_mode(work, gpu, true, err));
     for (size_t i = 0; i < plan->destroy_count; i++)
         TRY(note_lost(work, work->ops->destroy(work->at, gpu->index, now[plan->destroy[i]].id, err)));
     for (size_t i = 0; i < plan->create_count; i++)
@@ -47,7 +49,7 @@ static int make_steps(Work *work, const MigGpu *gpu, const MigPlan *plan, bool e
         if (plan->recompute >> i & 1)
             TRY(note_lost(work, work->ops->recompute(work->at, gpu->index, now[i].id, &plan->after[i], err)));
     if (plan->mode_change && !enabled)
-        TRY(change_mode(work, gpu->index, false, err));
+        TRY(change_mode(work, gpu, false, err));
     return 0;
 }
 
@@ -79,7 +81,7 @@ static int bring_gpu(Work *work, const MigChangeGpu *one, Side side, Err *err)
     MigPlan plan;
     if (!gpu)
         return err->code;
-    mig_plan(&gpu->board, &gpu->now, wanted, &plan);
+    mig_plan_gpu(gpu, wanted, &plan);
     if (plan.outcome != MIG_POSSIBLE)
         return err_set(err, -ENOSPC, "%s", plan.reason);
     const MigGpu copy = *gpu; /* what the driver reports may be written over by a step */
@@ -88,10 +90,14 @@ static int bring_gpu(Work *work, const MigChangeGpu *one, Side side, Err *err)
 
 static int check_gpu(Work *work, const MigChangeGpu *one, Side side, Err *err)
 {
+    const MigLayout *wanted = side_of(one, side);
     const MigGpu *gpu = read_gpu(work, one, err);
     if (!gpu)
         return err->code;
-    if (!mig_layout_equal(&gpu->now, side_of(one, side), true))
+    MigLayout now = gpu->now;
+    if (work->ops->mode_later)
+        now.enabled = gpu->pending;
+    if (gpu->pending != wanted->enabled || !mig_layout_equal(&now, wanted, true))
         return err_set(err, -EIO, "the driver reports another layout than was made");
     return 0;
 }

@@ -40,6 +40,7 @@ typedef struct MigOps {
     int (*reopen)(void *at, Err *err);
     int (*remember)(void *at, const MigChange *change, Err *err); /* on the disk when it returns */
     void (*forget)(void *at, MigEnd end);                         /* not called for PARTIAL and NOT_BEGUN */
+    bool mode_later; /* a mode that needs a reset is set and left pending: somebody else resets the GPU */
 } MigOps;
 
 /* Carries out the change. *err says why it is not DONE: what failed, and for PARTIAL what could not be put back. */

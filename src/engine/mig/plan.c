@@ -245,6 +245,12 @@ void mig_plan(const MigBoard *board, const MigLayout *now, const MigLayout *want
              board->grid);
 }
 
+void mig_plan_gpu(const MigGpu *gpu, const MigLayout *wanted, MigPlan *ret)
+{
+    mig_plan(&gpu->board, &gpu->now, wanted, ret);
+    ret->mode_change |= gpu->pending != wanted->enabled;
+}
+
 void mig_plan_result(const MigLayout *now, const MigPlan *plan, bool enabled, MigLayout *ret)
 {
     *ret = (MigLayout){.enabled = enabled};

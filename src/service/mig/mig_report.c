@@ -64,7 +64,9 @@ static void add_steps(const MigGpuPlan *one, Str *to)
 {
     const MigGpu *gpu = one->gpu;
     const MigPlan *plan = &one->plan;
-    if (plan->mode_change)
+    if (plan->mode_change && one->wanted.enabled == gpu->now.enabled)
+        str_addf(to, "  mode    take back that MIG is %s after a reset\n", gpu->pending ? "enabled" : "disabled");
+    else if (plan->mode_change)
         str_addf(to, "  mode    %s MIG%s\n", one->wanted.enabled ? "enable" : "disable",
                  gpu->needs_reset ? ", with a reset of the GPU" : "");
     for (size_t i = 0; i < plan->keep_count; i++)
@@ -81,7 +83,7 @@ static void add_steps(const MigGpuPlan *one, Str *to)
         add_blocker(gpu, &one->blockers[i], to);
 }
 
-static void add_gpu(const MigGpuPlan *one, Str *to)
+void mig_gpu_plan_text(const MigGpuPlan *one, Str *to)
 {
     const MigGpu *gpu = one->gpu;
     str_addf(to, "GPU %u: ", gpu->index);
@@ -116,7 +118,7 @@ static void add_gpu(const MigGpuPlan *one, Str *to)
 void mig_plan_text(const MigNodePlan *plan, Str *to)
 {
     for (size_t i = 0; i < plan->count; i++)
-        add_gpu(&plan->gpus[i], to);
+        mig_gpu_plan_text(&plan->gpus[i], to);
 }
 
 void mig_node_text(const MigNode *node, Str *to)

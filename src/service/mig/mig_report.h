@@ -40,6 +40,7 @@ bool mig_plan_changes(const MigPlan *plan);
 const MigGpuPlan *mig_find_impossible(const MigNodePlan *plan);
 
 void mig_plan_text(const MigNodePlan *plan, Str *to);
+void mig_gpu_plan_text(const MigGpuPlan *one, Str *to);
 /* {"possible":..., "reason":..., "gpus":[...]}, ended by a newline: docs/mig.schema.json. */
 void mig_plan_json(const MigNodePlan *plan, Str *to);
 

@@ -248,6 +248,15 @@ static void read_identity(Target *device, MigGpu *gpu)
     gpu->subsystem = pci.pciSubSystemId;
 }
 
+/* Ampere takes a reset for a change of the mode, Hopper and newer do not (NVIDIA's MIG user guide, "Enable MIG Mode").
+ */
+static bool needs_reset(Target *device)
+{
+    nvmlDeviceArchitecture_t arch = DEVICE_ARCH_UNKNOWN;
+    return DEVICE_CALL(device, nvmlDeviceGetArchitecture, (device->handle, &arch)) == NVML_SUCCESS &&
+           arch <= DEVICE_ARCH_AMPERE;
+}
+
 static void read_gpu(Caller *caller, unsigned index, MigGpu *gpu)
 {
     Target device;
@@ -264,6 +273,7 @@ static void read_gpu(Caller *caller, unsigned index, MigGpu *gpu)
         gpu->capable = true;
         gpu->now.enabled = current == NVML_DEVICE_MIG_ENABLE;
         gpu->pending = pending == NVML_DEVICE_MIG_ENABLE;
+        gpu->needs_reset = needs_reset(&device);
         read_board(&device, gpu);
         if (gpu->now.enabled)
             r = read_instances(&device, gpu);

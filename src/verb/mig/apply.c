@@ -171,6 +171,26 @@ static bool takes_reset(const MigSession *session)
     return false;
 }
 
+/* --- signals
+ * -------------------------------------------------------------------------------------------------------------- */
+
+static volatile sig_atomic_t interrupted;
+
+static void note_signal(int number)
+{
+    (void)number;
+    interrupted = 1;
+}
+
+/* Ctrl-C ends the waiting. Between two steps it does nothing: that would leave a change half done. */
+static void catch_signals(void)
+{
+    const struct sigaction action = {.sa_handler = note_signal};
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGHUP, &action, NULL);
+}
+
 /* --- one apply
  * ------------------------------------------------------------------------------------------------------------ */
 
@@ -216,7 +236,8 @@ static int end_earlier(Applying *applying)
     if (rc == 0)
         rc = mig_change_read(text.text, text.len, session->node, change, &err);
     if (rc < 0)
-        return verb_failf(session->call, EXIT_UNKNOWN, "%s holds a change that was cut off and cannot be read: %s",
+        return verb_failf(session->call, EXIT_UNKNOWN,
+                          "%s holds a change that was cut off and cannot be read: %s; remove it to go on without",
                           applying->file, err.text);
     const MigEnd end = mig_change_resume(&driver_ops, applying, change, &err);
     if (end == MIG_END_PARTIAL)
@@ -246,10 +267,16 @@ static int change_layouts(Applying *applying, const MigHooks *hooks)
         code = run_hooks(session, hooks, MIG_HOOK_CONFIG);
     if (code != EXIT_FINE || !change->count)
         return code;
-    const bool reset = takes_reset(session);
+    const bool reset = takes_reset(session) && !session->options->skip_reset;
     if (reset)
         release_agent(applying);
-    code = report_end(session->call, mig_change_apply(&driver_ops, applying, change, &err), &err);
+    MigOps ops = driver_ops;
+    ops.mode_later = session->options->skip_reset && session->options->mode_only;
+    code = report_end(session->call, mig_change_apply(&ops, applying, change, &err), &err);
+    for (size_t i = 0; code == EXIT_FINE && ops.mode_later && i < session->node->count; i++)
+        if (session->node->gpus[i].pending != session->node->gpus[i].now.enabled)
+            printf("GPU %u: MIG is %s after a reset of the GPU or a reboot\n", session->node->gpus[i].index,
+                   session->node->gpus[i].pending ? "enabled" : "disabled");
     CLEANUP(str_done) Str out = str_limited(CONTROL_REPLY_MAX);
     if (reset)
         (void)ask_agent(applying, "release 0", &out);
@@ -281,7 +308,7 @@ static int wait_free(MigSession *session, int (*plan)(MigSession *session, void 
     Clock *clock = clock_kernel();
     const uint64_t until = clock_monotonic(clock) + session->options->wait_ns;
     const MigGpuPlan *blocked;
-    while ((blocked = mig_session_blocked(session)) && clock_monotonic(clock) < until) {
+    while ((blocked = mig_session_blocked(session)) && clock_monotonic(clock) < until && !interrupted) {
         clock_sleep(clock, NS_PER_S);
         if (mig_session_read(session, &session->call->err) < 0)
             return verb_fail(session->call, EXIT_UNKNOWN);
@@ -292,8 +319,13 @@ static int wait_free(MigSession *session, int (*plan)(MigSession *session, void 
     if (!blocked)
         return EXIT_FINE;
     CLEANUP(str_done) Str text = str_limited(CHANGE_MAX);
-    mig_plan_text(&session->plan, &text);
+    for (size_t i = 0; i < session->plan.count; i++)
+        if (session->gpus[i].blocker_count)
+            mig_gpu_plan_text(&session->gpus[i], &text);
     fputs(text.text, stderr);
+    if (interrupted)
+        return verb_failf(session->call, MIG_EXIT_BUSY, "interrupted while GPU %u was in use; nothing was changed",
+                          blocked->gpu->index);
     return verb_failf(session->call, MIG_EXIT_BUSY, "GPU %u is in use; nothing was changed", blocked->gpu->index);
 }
 
@@ -340,14 +372,6 @@ static int apply(VerbCall *call, const MigVerbOptions *o, const Steps *steps)
     return code;
 }
 
-/* Ctrl-C between two steps would leave a change half done, to be undone at the next start. */
-static void ignore_signals(void)
-{
-    signal(SIGINT, SIG_IGN);
-    signal(SIGTERM, SIG_IGN);
-    signal(SIGHUP, SIG_IGN);
-}
-
 /* --- apply
  * ------------------------------------------------------------------------------------------------------------------ */
 
@@ -380,7 +404,7 @@ static int apply_run(VerbCall *call, const void *options)
     MigRequest request;
     if (mig_read_request(call, o, &request, &call->err) < 0)
         return verb_fail(call, EXIT_USAGE);
-    ignore_signals();
+    catch_signals();
     return apply(call, o, &(Steps){plan_apply, &request, "MIG configuration applied successfully"});
 }
 
@@ -439,7 +463,7 @@ static int restore_run(VerbCall *call, const void *options)
     CLEANUP(str_done) Str text = str_limited(CHANGE_MAX);
     if (mig_read_file(o->file, &text, &call->err) < 0)
         return verb_fail(call, EXIT_USAGE);
-    ignore_signals();
+    catch_signals();
     return apply(call, o, &(Steps){plan_restore, &text, "MIG configuration restored successfully"});
 }
 

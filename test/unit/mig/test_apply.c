@@ -213,7 +213,9 @@ static void stands(const MigChange *change, bool after)
 {
     for (size_t i = 0; i < change->count; i++) {
         const MigChangeGpu *one = &change->gpus[i];
-        assert_true(mig_layout_equal(&fake.node.gpus[one->index].now, after ? &one->after : &one->before, true));
+        const MigGpu *gpu = &fake.node.gpus[one->index];
+        assert_true(mig_layout_equal(&gpu->now, after ? &one->after : &one->before, true));
+        assert_int_equal(gpu->pending, gpu->now.enabled);
     }
 }
 
@@ -277,6 +279,38 @@ static void every_fault(void **state)
                     assert_int_equal(fake.forgotten, end);
                 }
         }
+}
+
+static int refuse_reset(void *at, unsigned gpu, Err *err)
+{
+    (void)at;
+    (void)gpu;
+    return err_set(err, -EIO, "nvidia-smi --gpu-reset: exit code 255");
+}
+
+/* A mode that needs a reset and does not get it is taken back; where it may wait for the reset, that is the end. */
+static void mode_without_reset(void **state)
+{
+    (void)state;
+    static MigChange change;
+    Err err = {0};
+    MigOps no_reset = ops;
+    no_reset.reset = refuse_reset;
+    set_up(true, 1, &change);
+    assert_int_equal(mig_change_apply(&no_reset, NULL, &change, &err), MIG_END_RESTORED);
+    stands(&change, false);
+
+    const MigLayout off = {0}, on = {.enabled = true};
+    for (unsigned enable = 0; enable < 2; enable++) {
+        set_up(true, enable, &change);
+        change.count = 0;
+        add_gpu(&change, 0, enable ? &on : &off);
+        no_reset.mode_later = true;
+        assert_int_equal(mig_change_apply(&no_reset, NULL, &change, &err), MIG_END_DONE);
+        assert_int_equal(fake.node.gpus[0].pending, enable);
+        assert_int_equal(fake.node.gpus[0].now.enabled, !enable);
+        assert_int_equal(fake.node.gpus[0].now.count, 0);
+    }
 }
 
 /* kill -9 again and again, also while what stood before is put back. */
@@ -363,8 +397,8 @@ static void partial(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_fault), cmocka_unit_test(killed_twice), cmocka_unit_test(fewest_calls),
-        cmocka_unit_test(full_disk),   cmocka_unit_test(partial),
+        cmocka_unit_test(every_fault),  cmocka_unit_test(mode_without_reset), cmocka_unit_test(killed_twice),
+        cmocka_unit_test(fewest_calls), cmocka_unit_test(full_disk),          cmocka_unit_test(partial),
     };
     load_tables(argc > 1 ? argv[1] : "data/mig/boards.yaml");
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

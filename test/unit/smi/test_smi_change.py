@@ -89,3 +89,19 @@ def test_mig_list(training):
     assert {len(line) for line in lines} == {59}
     rows = re.findall(r"^\|   2  MIG (\S+) +(\d+) +(\d+) +(\d+:\d) +\|$", "\n".join(lines), re.M)
     assert sorted(row[0] for row in rows) == ["1g.10gb", "3g.40gb"]
+
+
+def test_reset(make_node):
+    node = make_node("""
+about: a job on one of two GPUs whose MIG mode takes a reset
+gpus: {board: a100-sxm4-80gb, count: 2}
+work:
+  - {name: job, kind: train, gpus: 0, process: python}
+truth: []
+""", at=60)
+    node.ok("-mig", "1", "-i", "1")
+    assert (ask(node, "mig.mode.current", 1), ask(node, "mig.mode.pending", 1)) == ("Disabled", "Enabled")
+    done = node.run("--gpu-reset")
+    assert done.returncode == 19 and "is currently in use by another process." in done.stdout
+    assert node.ok("--gpu-reset", "-i", "1").endswith(" was successfully reset.\nAll done.\n")
+    assert ask(node, "mig.mode.current", 1) == "Enabled"
