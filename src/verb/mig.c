@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -47,6 +48,15 @@ void mig_session_close(MigSession *session)
 {
     mig_driver_close(session->driver);
     session->driver = NULL;
+}
+
+int mig_make_folder(const char *file, VerbCall *call)
+{
+    char *folder = arena_strdup(call->arena, file), *slash = strrchr(folder, '/');
+    if (!slash || slash == folder)
+        return 0;
+    *slash = '\0';
+    return file_make_dirs(folder, 0755, &call->err);
 }
 
 int mig_read_file(const char *path, Str *to, Err *err)
@@ -121,7 +131,8 @@ static void plan_gpu(const MigSession *session, const UserNames *names, MigGpuPl
 void mig_session_plan_layouts(MigSession *session, const MigLayout *wanted, const bool *asked)
 {
     UserNames *names = user_names_read(session->options->root ? session->options->root : "");
-    session->plan = (MigNodePlan){.count = session->node->count, .gpus = session->gpus};
+    session->plan.count = session->node->count;
+    session->plan.gpus = session->gpus;
     for (size_t i = 0; i < session->node->count; i++) {
         session->gpus[i] = (MigGpuPlan){.gpu = &session->node->gpus[i], .asked = asked[i]};
         if (!asked[i])
@@ -205,6 +216,35 @@ const MigGpuPlan *mig_session_blocked(const MigSession *session)
     return NULL;
 }
 
+/* A node of one GPU with MIG and without instances, as a table has its board. */
+static int open_board(MigSession *session, VerbCall *call, const MigVerbOptions *options)
+{
+    const YamlNode *root;
+    const MigTable *tables;
+    size_t count;
+    CLEANUP(str_done) Str names = str_limited(1000);
+    *session = (MigSession){.call = call, .options = options};
+    if (yaml_load_file(verb_data_path(call->arena, "mig/boards.yaml"), call->arena, &root, &call->err) < 0 ||
+        mig_tables_read(root, call->arena, &tables, &count, &call->err) < 0)
+        return verb_fail(call, EXIT_UNKNOWN);
+    for (size_t i = 0; i < count; i++) {
+        str_addf(&names, "%s%s", i ? ", " : "", tables[i].board.name);
+        if (strcasecmp(tables[i].board.name, options->board) == 0)
+            session->plan.table = &tables[i];
+    }
+    if (!session->plan.table)
+        return verb_failf(call, EXIT_USAGE, "no table of a board '%s'; there are %s", options->board, names.text);
+    MigNode *node = arena_alloc(call->arena, sizeof *node);
+    *node = (MigNode){.count = 1};
+    node->gpus[0] = (MigGpu){.capable = true,
+                             .pending = true,
+                             .device = session->plan.table->devices[0],
+                             .board = session->plan.table->board,
+                             .now = {.enabled = true}};
+    session->node = node;
+    return EXIT_FINE;
+}
+
 /* Opens the driver and plans what the options ask for. */
 static int plan_request(MigSession *session, VerbCall *call, const MigVerbOptions *options)
 {
@@ -212,7 +252,7 @@ static int plan_request(MigSession *session, VerbCall *call, const MigVerbOption
     const int rc = mig_read_request(call, options, &request, &call->err);
     if (rc < 0)
         return verb_fail(call, EXIT_USAGE);
-    const int code = mig_session_open(session, call, options);
+    const int code = options->board ? open_board(session, call, options) : mig_session_open(session, call, options);
     return code == EXIT_FINE ? mig_session_plan(session, &request) : code;
 }
 
@@ -227,6 +267,8 @@ static void print_text(const Str *text)
 static const OptSpec plan_opts[] = {
     MIG_REQUEST_OPTS,
     OPT_ROW("json", OPT_BOOL, MigVerbOptions, json, .help = "as JSON"),
+    OPT_ROW("board", OPT_STRING, MigVerbOptions, board, .metavar = "NAME",
+            .help = "for an empty GPU of this board, without a driver: H100-80GB"),
     MIG_NODE_OPTS,
 };
 
@@ -260,7 +302,8 @@ static const Verb verb_mig_plan = {
         "them, 'balanced', 'none' (MIG without instances) or 'off'.",
     .examples = "stoker mig plan gpu0=3g.40gb+4g.40gb\n"
                 "stoker mig plan all=7x1g.10gb --json\n"
-                "stoker mig plan -f config.yaml -c all-balanced",
+                "stoker mig plan -f config.yaml -c all-balanced\n"
+                "stoker mig plan --board H200-141GB all=7x1g.18gb",
     .exit_codes = mig_exit_codes,
     VERB_OPTS(plan_opts, MigVerbOptions),
     .run = plan_run,
@@ -381,7 +424,7 @@ static int checkpoint_run(VerbCall *call, const void *options)
     if (code != EXIT_FINE)
         return code;
     mig_state_write(session->node, &out);
-    if (file_write(o->file, out.text, out.len, 0644, &call->err) < 0)
+    if (mig_make_folder(o->file, call) < 0 || file_write(o->file, out.text, out.len, 0644, &call->err) < 0)
         return verb_fail(call, EXIT_UNKNOWN);
     puts("MIG configuration checkpointed successfully");
     return EXIT_FINE;

@@ -117,6 +117,8 @@ void mig_gpu_plan_text(const MigGpuPlan *one, Str *to)
 
 void mig_plan_text(const MigNodePlan *plan, Str *to)
 {
+    if (plan->table)
+        str_addf(to, "By the table of %s (%s), not by a driver.\n", plan->table->board.name, plan->table->verified);
     for (size_t i = 0; i < plan->count; i++)
         mig_gpu_plan_text(&plan->gpus[i], to);
 }
@@ -227,6 +229,10 @@ void mig_plan_json(const MigNodePlan *plan, Str *to)
     json_open(to, NULL, '{');
     json_add_bool(to, "possible", !wrong);
     json_add_text(to, "reason", wrong ? wrong->plan.reason : "");
+    if (plan->table) {
+        json_add_text(to, "board", plan->table->board.name);
+        json_add_text(to, "verified", plan->table->verified);
+    }
     json_open(to, "gpus", '[');
     for (size_t i = 0; i < plan->count; i++)
         add_gpu_json(&plan->gpus[i], to);

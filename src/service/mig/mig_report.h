@@ -30,6 +30,7 @@ typedef struct MigGpuPlan {
 } MigGpuPlan;
 
 typedef struct MigNodePlan {
+    const MigTable *table; /* planned without a GPU, by this table; NULL: by a driver */
     size_t count;
     MigGpuPlan *gpus; /* borrowed */
 } MigNodePlan;

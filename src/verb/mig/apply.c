@@ -287,13 +287,8 @@ static int change_layouts(Applying *applying, const MigHooks *hooks)
 static int take_lock(const char *file, VerbCall *call, int *ret_fd)
 {
     const char *path = arena_printf(call->arena, "%s.lock", file);
-    char *folder = arena_strdup(call->arena, file);
-    char *slash = strrchr(folder, '/');
-    if (slash && slash != folder) {
-        *slash = '\0';
-        if (file_make_dirs(folder, 0755, &call->err) < 0)
-            return verb_fail(call, EXIT_UNKNOWN);
-    }
+    if (mig_make_folder(file, call) < 0)
+        return verb_fail(call, EXIT_UNKNOWN);
     *ret_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (*ret_fd < 0)
         return verb_failf(call, EXIT_UNKNOWN, "open '%s': %s", path, strerror(errno));

@@ -14,7 +14,7 @@ enum { MIG_EXIT_PROFILE = 4, MIG_EXIT_PLACEMENT = 5, MIG_EXIT_BUSY = 6, MIG_EXIT
 extern const char mig_exit_codes[];
 
 typedef struct MigVerbOptions {
-    const char *file, *config, *hooks, *state, *control, *library, *root, *label;
+    const char *board, *file, *config, *hooks, *state, *control, *library, *root, *label;
     uint64_t timeout_ns, wait_ns;
     bool mode_only, skip_reset, json, valid;
     int format;
@@ -69,5 +69,7 @@ int mig_session_check(MigSession *session);
 /* The first GPU that a process keeps from being changed; NULL. */
 const MigGpuPlan *mig_session_blocked(const MigSession *session);
 
+/* Makes the folder that a file is to lie in. */
+int mig_make_folder(const char *file, VerbCall *call);
 /* Reads a file or the standard input, to 1 MiB. */
 int mig_read_file(const char *path, Str *to, Err *err);

@@ -109,6 +109,7 @@ def test_the_agents_package_is_whole(packages):
     found = files(packages["stoker"])
     assert found >= {"/usr/bin/stoker", "/usr/libexec/stoker/stoker-sampler", "/etc/stoker/stoker.yaml",
                      "/lib/systemd/system/stoker.service", "/lib/systemd/system/stoker-sampler@.service",
+                     "/lib/systemd/system/stoker-mig.service", "/usr/share/stoker/mig/boards.yaml",
                      "/lib/systemd/system/stoker-sampler.socket", "/lib/systemd/system/stoker.socket",
                      "/usr/lib/sysusers.d/stoker.conf", "/usr/lib/tmpfiles.d/stoker.conf",
                      "/usr/share/stoker/counters/default-counters.csv", "/usr/share/man/man1/stoker-version.1.gz",
@@ -157,6 +158,7 @@ def test_installing_makes_the_user_and_starts_the_agent(packages, tmp_path):
     steps = [script.index(word) for word in ("systemd-sysusers", "systemd-tmpfiles", "deb-systemd-invoke $_dh_action 'stoker.service'")]
     assert steps == sorted(steps)
     assert "enable 'stoker.service'" in script and "deb-systemd-invoke $_dh_action 'stoker.socket'" not in script
+    assert "deb-systemd-invoke $_dh_action 'stoker-mig.service'" not in script
 
 
 def test_its_programs_run(unpacked, version):

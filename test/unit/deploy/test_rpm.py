@@ -51,7 +51,8 @@ def test_each_has_its_own_files(packages):
     agent, sim = (set(ask(packages[name], "-l").split()) for name in ("stoker", "stoker-sim"))
     assert agent >= {"/usr/bin/stoker", "/usr/libexec/stoker/stoker-sampler", "/etc/stoker/stoker.yaml", "/usr/lib/systemd/system/stoker.service",
                      "/usr/lib/systemd/system/stoker-sampler@.service", "/usr/lib/sysusers.d/stoker.conf", "/usr/share/stoker/runbooks.gz",
-                     "/usr/share/stoker/stoker.spdx.json"}
+                     "/usr/share/stoker/stoker.spdx.json",
+                     "/usr/lib/systemd/system/stoker-mig.service", "/usr/share/stoker/mig/boards.yaml"}
     assert [f for f in agent if f.startswith("/usr/share/man/man1/stoker.1")], "Fedora's rpmbuild packs it, Debian's does not"
     assert "/usr/libexec/stoker/sim/nvidia-smi" in sim and not [f for f in agent if "/sim/" in f]
     assert len([f for f in sim if f.endswith("/libnvidia-ml.so.1")]) == 4 and not [f for f in sim if f.endswith("/libnvidia-ml.so")]
@@ -68,7 +69,7 @@ def test_the_driver_is_neither_needed_nor_given(packages, version):
 def test_the_configuration_is_kept_and_the_service_known(packages):
     assert ask(packages["stoker"], "--configfiles").split() == ["/etc/stoker/stoker.yaml"]
     scripts = ask(packages["stoker"], "--scripts")
-    assert "systemd-tmpfiles --create stoker.conf" in scripts and ": enable by preset stoker.service stoker.socket" in scripts
+    assert "systemd-tmpfiles --create stoker.conf" in scripts and ": enable by preset stoker.service stoker.socket stoker-mig.service" in scripts
 
 
 def test_its_programs_run(packages, version, tmp_path):

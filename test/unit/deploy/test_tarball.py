@@ -79,7 +79,7 @@ def test_each_library_comes_with_its_licence_and_stands_in_the_bill(unpacked):
 def test_units_name_the_folder_that_it_lies_in(unpacked, tmp_path):
     subprocess.run([unpacked / "install-units", tmp_path], check=True, timeout=BUILD_S, capture_output=True)
     units = list((tmp_path / "systemd/system").iterdir())
-    assert {u.name for u in units} == {"stoker.service", "stoker-sampler@.service", "stoker.socket", "stoker-sampler.socket"}
+    assert {u.name for u in units} == {"stoker.service", "stoker-sampler@.service", "stoker-mig.service", "stoker.socket", "stoker-sampler.socket"}
     programs = {line.split("=")[1].split()[0] for u in units for line in u.read_text().splitlines() if line.startswith("ExecStart=")}
     assert programs == {f"{unpacked}/bin/stoker", f"{unpacked}/libexec/stoker/stoker-sampler"}
     (tmp_path / "stoker/stoker.yaml").write_text("mine\n")

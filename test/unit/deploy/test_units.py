@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 SERVICES = {"stoker.service": 2.0, "stoker-sampler@.service": 2.0}  # with the exposure that systemd-analyze may see at most
+AT_BOOT = "stoker-mig.service"
 SOCKETS = ["stoker.socket", "stoker-sampler.socket"]
 HELD = {"NoNewPrivileges": "yes", "ProtectSystem": "strict", "ProtectHome": "yes", "CapabilityBoundingSet": "",
         "AmbientCapabilities": "", "PrivateTmp": "yes", "ReadOnlyPaths": "/run", "ProtectKernelTunables": "yes", "ProtectKernelModules": "yes",
@@ -44,7 +45,7 @@ def rendered(deploy, tmp_path_factory):
         (folder / program).parent.mkdir(parents=True)
         (folder / program).write_text("#!/bin/sh\n")
         (folder / program).chmod(0o755)
-    for name in SERVICES:
+    for name in [*SERVICES, AT_BOOT]:
         text = (deploy / "systemd" / f"{name}.in").read_text()
         text = text.replace("@bindir@", str(folder / "bin")).replace("@libexecdir@", str(folder / "libexec"))
         assert not re.search(r"@\w+@", text)
@@ -56,7 +57,7 @@ def rendered(deploy, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def units(rendered):
-    return {name: Unit((rendered / name).read_text()) for name in [*SERVICES, *SOCKETS]}
+    return {name: Unit((rendered / name).read_text()) for name in [*SERVICES, AT_BOOT, *SOCKETS]}
 
 
 @pytest.mark.parametrize("name", SERVICES)
@@ -123,6 +124,16 @@ def test_the_agent_knows_its_flags(units, agent_words):
     assert {w for w in words if w.startswith("-")} <= agent_words.flags
 
 
+def test_the_layout_comes_back_before_anybody_uses_gpus(units, stoker):
+    unit = units[AT_BOOT]
+    program, *words = unit.one("ExecStart").split()
+    assert program.endswith("/bin/stoker") and words == ["mig", "restore"] and unit.one("Type") == "oneshot"
+    assert {"stoker.service", "kubelet.service"} <= set(unit.one("Before").split())
+    page = subprocess.run([stoker, *words, "--help"], capture_output=True, text=True, check=True).stdout
+    assert unit.one("ConditionPathExists") in page, "the file that is read without --file"
+    assert not unit.all("StateDirectory"), "the folder belongs to the agent's user"
+
+
 def test_the_build_installs_every_unit(deploy):
     listed = (deploy / "meson.build").read_text()
     for file in (deploy / "systemd").iterdir():
@@ -138,7 +149,7 @@ def analyze():
 
 
 def test_systemd_understands_them(analyze, rendered):
-    done = analyze("verify", "--man=no", *(rendered / name for name in [*SERVICES, *SOCKETS]))
+    done = analyze("verify", "--man=no", *(rendered / name for name in [*SERVICES, AT_BOOT, *SOCKETS]))
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
