@@ -82,15 +82,6 @@ int mig_read_request(VerbCall *call, const MigVerbOptions *options, MigRequest *
     return mig_request_read(root, options->config, call->arena, ret, err);
 }
 
-static void identify(const MigVerbOptions *options, const UserNames *names, MigBlocker *blocker)
-{
-    const char *root = options->root ? options->root : "";
-    process_owner_init(&blocker->owner, blocker->pid);
-    (void)process_identify(root, blocker->pid, false, &blocker->owner, NULL);
-    if (blocker->owner.uid != UINT32_MAX)
-        user_name(names, blocker->owner.uid, blocker->owner.user);
-}
-
 /* Position in the layout of now of the instance that a process is in; -1: the whole GPU. */
 static int find_instance(const MigGpu *gpu, uint32_t id)
 {
@@ -101,7 +92,7 @@ static int find_instance(const MigGpu *gpu, uint32_t id)
 }
 
 /* A process is in the way where its instance is destroyed or changed, and wherever it is when the mode changes. */
-static void add_blockers(const MigSession *session, const UserNames *names, MigGpuPlan *one)
+static void add_blockers(const MigSession *session, PodNames *pods, MigGpuPlan *one)
 {
     uint32_t blocked = 0;
     for (size_t i = 0; i < one->plan.blocked_count; i++)
@@ -113,24 +104,25 @@ static void add_blockers(const MigSession *session, const UserNames *names, MigG
         if (one->wanted.enabled == one->gpu->now.enabled &&
             (blocker->instance < 0 || !(blocked >> blocker->instance & 1)))
             continue;
-        identify(session->options, names, blocker);
+        process_owner_init(&blocker->owner, blocker->pid);
+        process_owners_fill(session->options->root ? session->options->root : "", pods, &blocker->owner, 1);
         one->blocker_count++;
     }
 }
 
-static void plan_gpu(const MigSession *session, const UserNames *names, MigGpuPlan *one)
+static void plan_gpu(const MigSession *session, PodNames *pods, MigGpuPlan *one)
 {
     const MigGpu *gpu = one->gpu;
     mig_plan_gpu(gpu, &one->wanted, &one->plan);
     if (one->plan.outcome == MIG_POSSIBLE)
-        add_blockers(session, names, one);
+        add_blockers(session, pods, one);
     else
         one->nearest_count = mig_nearest(&gpu->board, &one->wanted, one->nearest, MIG_NEAREST_SHOWN);
 }
 
 void mig_session_plan_layouts(MigSession *session, const MigLayout *wanted, const bool *asked)
 {
-    UserNames *names = user_names_read(session->options->root ? session->options->root : "");
+    PodNames pods = {0};
     session->plan.count = session->node->count;
     session->plan.gpus = session->gpus;
     for (size_t i = 0; i < session->node->count; i++) {
@@ -138,9 +130,9 @@ void mig_session_plan_layouts(MigSession *session, const MigLayout *wanted, cons
         if (!asked[i])
             continue;
         session->gpus[i].wanted = wanted[i];
-        plan_gpu(session, names, &session->gpus[i]);
+        plan_gpu(session, &pods, &session->gpus[i]);
     }
-    user_names_free(names);
+    pod_names_done(&pods);
 }
 
 /* With --mode-only the instances stay as they are, where the mode does. */
