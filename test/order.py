@@ -30,6 +30,8 @@ SPREAD = (
     "test/scenario/agent/test_dcgm.py",
     "test/scenario/agent/test_clients.py",
     "test/scenario/agent/test_run.py",
+    "test/scenario/mig/test_mig_failures.py",
+    "test/scenario/mig/test_mig.py",
 )
 RANK = {path: rank for rank, path in enumerate(TOGETHER[:1] + SPREAD + TOGETHER[1:])}
 
@@ -53,18 +55,21 @@ E2E = ("test/scenario",)
 # What to test after a change below a folder or of a file; the longest one that fits counts, and one without a row means all.
 SUITES = {
     "src/service/alert": ("test/unit/alert", "test/scenario/alert", "test/scenario/agent/test_kills.py"),
+    "src/service/mig": ("test/scenario/mig",),
     "src/service/report": ("test/unit/trace_report", "test/scenario/trace"),
     "src/service/runbook": ("test/unit/runbook", "test/scenario/agent/test_runbooks.py", "test/unit/alert/test_alert_runbook.py"),
     "src/service/screen": ("test/unit/top", "test/scenario/top"),
     "src/service/top": ("test/unit/top", "test/scenario/top"),
     "src/service/web": ("test/unit/web", "test/scenario/web"),
     "src/service": ("test/unit/exporter", "test/unit/verb", *E2E),
+    "src/engine/mig": ("test/scenario/mig",),
     "src/engine/nccl": ("test/unit/nccl", "test/scenario/trace/test_nccl.py"),
     "src/engine/trace": ("test/unit/trace_scan", "test/unit/trace_report", "test/scenario/trace"),
     "src/engine": ("test/unit/health", "test/unit/verb", *E2E),
     "src/source/dcgm": ("test/unit/sampler", "test/scenario/agent/test_dcgm.py"),
     "src/source/host": ("test/unit/host", "test/scenario/agent"),
     "src/source/kmsg": ("test/unit/kmsg", "test/scenario/agent"),
+    "src/source/mig": ("test/scenario/mig",),
     "src/source/nsys": ("test/unit/nsys", "test/scenario/trace/test_nsys.py"),
     "src/source/nvml": ("test/unit/sampler", "test/scenario/agent"),
     "src/source/pci": ("test/unit/supervisor", "test/scenario/agent"),
@@ -74,6 +79,8 @@ SUITES = {
     "src/wire/fetch": ("test/unit/fetch", "test/unit/alert"),
     "src/wire/grpc": ("test/unit/podresources", "test/scenario/agent/test_kubelet.py"),
     "src/wire/http": ("test/unit/http", "test/scenario/agent/test_doors.py", "test/scenario/agent/test_clients.py"),
+    "src/verb/mig": ("test/scenario/mig", "test/unit/verb"),
+    "src/verb/mig.c": ("test/scenario/mig", "test/unit/verb"),
     "src/verb/top": ("test/unit/top", "test/scenario/top", "test/unit/verb"),
     "src/verb/trace": ("test/unit/trace_report", "test/scenario/trace", "test/unit/verb"),
     "src/verb/xid.c": ("test/unit/verb", "test/unit/health"),
@@ -85,6 +92,7 @@ SUITES = {
     "web/trace": ("test/unit/trace_report",),
     "deploy": ("test/unit/deploy", "test/unit/verb"),
     "data/dashboards": ("test/unit/dashboard", "test/peer/test_dashboard.py", "test/unit/verb"),
+    "data/mig": ("test/scenario/mig",),
     "data/rules": ("test/unit/verb/test_rules.py",),
     "data/faults": ("test/unit/health", "test/unit/runbook", "test/unit/verb", *E2E),
     "docs/runbooks": ("test/unit/runbook", "test/unit/alert/test_alert_runbook.py"),

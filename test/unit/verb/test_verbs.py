@@ -14,7 +14,8 @@ import pytest
 VERBS = [["sim", "run"], ["sim", "env"], ["sim", "list"], ["sim", "show"], ["sim", "inject"], ["sim", "clock"], ["help"],
          ["version"], ["trace"], ["trace", "cut"], ["trace", "diff"], ["nccl"], ["xid"], ["runbook"],
          ["incidents"], ["incidents", "show"], ["incidents", "clear"], ["events"], ["check"], ["maintenance", "start"],
-         ["maintenance", "stop"], ["maintenance", "list"], ["rules"], ["run"]]
+         ["maintenance", "stop"], ["maintenance", "list"], ["rules"], ["run"],
+         ["mig", "plan"], ["mig", "apply"], ["mig", "assert"], ["mig", "export"], ["mig", "checkpoint"], ["mig", "restore"]]
 
 
 @pytest.fixture
