@@ -127,7 +127,7 @@ static int64_t read_number(const json_t *object, const char *key, int64_t max)
     return json_integer_value(value);
 }
 
-static int read_computes(const json_t *list, const char *where, MigInstance *ret, Err *err)
+static int read_computes(const json_t *list, const char *where, unsigned slices, MigInstance *ret, Err *err)
 {
     size_t i;
     json_t *one;
@@ -138,6 +138,9 @@ static int read_computes(const json_t *list, const char *where, MigInstance *ret
         const int64_t index = read_number(one, "ProfileID", ARRAY_LEN(compute_slices) - 1);
         if (index < 0)
             return err_set(err, -EINVAL, "%s: a compute instance has no known 'ProfileID'", where);
+        if (compute_slices[index] > slices)
+            return err_set(err, -EINVAL, "%s: the compute instances are larger than their GPU instance", where);
+        slices -= compute_slices[index];
         size_t at = ret->compute_count++;
         for (; at > 0 && ret->compute[at - 1] < compute_slices[index]; at--)
             ret->compute[at] = ret->compute[at - 1];
@@ -162,7 +165,7 @@ static int read_instance(const json_t *object, const MigGpu *gpu, MigLayout *ret
         return err_set(err, -ENOENT, "%s (%s) has no profile with the number %d", gpu->uuid, board->name, (int)index);
     MigInstance *one = &ret->instances[ret->count++];
     *one = (MigInstance){.profile = (uint8_t)p, .start = (uint8_t)start};
-    return read_computes(json_object_get(object, "ComputeInstances"), gpu->uuid, one, err);
+    return read_computes(json_object_get(object, "ComputeInstances"), gpu->uuid, board->profiles[p].slices, one, err);
 }
 
 static int read_device(const json_t *object, const MigNode *node, MigLayout wanted[MIG_GPUS_MAX],

@@ -190,6 +190,11 @@ def test_checkpoint_and_restore(make_mig, golden, tmp_path):
     assert mig.layout() == before
     mig.ok("restore", "-f", file)
     assert mig.changes() == [], "it stands already"
+    instance = kept["MigState"]["Devices"][0]["GpuInstances"][0]
+    for change, code in (({"Placement": {"Start": 7}}, 5), ({"ComputeInstances": [{"ProfileID": 4}]}, 2), ({"ProfileID": 99}, 4)):
+        kept["MigState"]["Devices"][0]["GpuInstances"][0] = {**instance, **change}
+        file.write_text(json.dumps(kept))
+        mig.refused(code, "restore", "-f", file)
     kept["MigState"]["Devices"][0]["UUID"] = "GPU-of-another-node"
     file.write_text(json.dumps(kept))
     assert "the node has no such GPU" in mig.refused(4, "restore", "-f", file)
