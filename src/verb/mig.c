@@ -144,7 +144,8 @@ static void keep_instances(const MigGpu *gpu, MigLayout *wanted)
         *wanted = (MigLayout){.enabled = wanted->enabled};
 }
 
-static int resolve(MigSession *session, const MigRequest *request, const MigGpu *gpu, MigLayout *ret, bool *ret_asked)
+static int resolve_gpu(MigSession *session, const MigRequest *request, const MigGpu *gpu, MigLayout *ret,
+                       bool *ret_asked)
 {
     const MigTarget target = {
         .index = gpu->index, .uuid = gpu->uuid, .device = gpu->device, .subsystem = gpu->subsystem};
@@ -174,7 +175,7 @@ int mig_session_plan(MigSession *session, const MigRequest *request)
     MigLayout wanted[MIG_GPUS_MAX];
     bool asked[MIG_GPUS_MAX] = {false}, any = false;
     for (size_t i = 0; i < session->node->count; i++) {
-        const int code = resolve(session, request, &session->node->gpus[i], &wanted[i], &asked[i]);
+        const int code = resolve_gpu(session, request, &session->node->gpus[i], &wanted[i], &asked[i]);
         if (code != EXIT_FINE)
             return code;
         any |= asked[i];

@@ -343,7 +343,7 @@ static int apply_planned(Applying *applying, const Steps *steps, const MigHooks 
     return code == EXIT_FINE ? change_layouts(applying, hooks) : code;
 }
 
-static int apply(VerbCall *call, const MigVerbOptions *o, const Steps *steps)
+static int apply_layouts(VerbCall *call, const MigVerbOptions *o, const Steps *steps)
 {
     CLEANUP(mig_session_close_at) MigSession *session = arena_alloc(call->arena, sizeof *session);
     CLEANUP_FD int lock = -1;
@@ -400,7 +400,7 @@ static int apply_run(VerbCall *call, const void *options)
     if (mig_read_request(call, o, &request, &call->err) < 0)
         return verb_fail(call, EXIT_USAGE);
     catch_signals();
-    return apply(call, o, &(Steps){plan_apply, &request, "MIG configuration applied successfully"});
+    return apply_layouts(call, o, &(Steps){plan_apply, &request, "MIG configuration applied successfully"});
 }
 
 const Verb verb_mig_apply = {
@@ -459,7 +459,7 @@ static int restore_run(VerbCall *call, const void *options)
     if (mig_read_file(o->file, &text, &call->err) < 0)
         return verb_fail(call, EXIT_USAGE);
     catch_signals();
-    return apply(call, o, &(Steps){plan_restore, &text, "MIG configuration restored successfully"});
+    return apply_layouts(call, o, &(Steps){plan_restore, &text, "MIG configuration restored successfully"});
 }
 
 const Verb verb_mig_restore = {

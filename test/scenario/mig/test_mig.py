@@ -166,7 +166,7 @@ def test_a_configuration_has_to_be_named(make_mig, config):
 def test_an_export_is_a_configuration(make_mig, golden, tmp_path):
     mig = make_mig()
     mig.ok("apply", "gpu1=1c.4g.40gb+2c.4g.40gb+3g.40gb")
-    golden(mig.ok("export"), "mig/export.yaml")
+    golden(mig.ok("export"), "mig/export_yaml.txt")
     golden(mig.ok("export", "-o", "json", "-l", "mine"), "mig/export.json")
     before = mig.layout()
     golden(before, "mig/export.txt")
