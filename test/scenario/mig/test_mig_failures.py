@@ -8,7 +8,7 @@ import signal
 import subprocess
 
 import pytest
-from agent_rig import until
+from agent_rig import Agent, until
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root may change MIG")
 A100 = "about: boards whose mode takes a reset\ngpus: {board: a100-sxm4-80gb, count: 2}\ntruth: []\n"
@@ -188,3 +188,23 @@ def test_a_mode_may_wait_for_a_reset(ampere):
     assert ampere.refused(1, "assert", "--mode-only", "gpu0=balanced")
     ampere.ok("apply", "gpu0=off")
     assert modes(ampere) == [["Disabled", "Disabled"]] * 2
+
+
+def test_the_agent_lets_the_driver_go_while_a_gpu_is_reset(ampere, tmp_path, stoker):
+    (tmp_path / "agent").mkdir()
+    agent = Agent(stoker, tmp_path / "agent", ampere.env)
+    try:
+        real = shutil.which("nvidia-smi", path=ampere.env["PATH"])
+        (tmp_path / "nvidia-smi").write_text(f"""#!/bin/sh
+for try in $(seq 600); do
+    curl -s http://{agent.address}/api/v1/gpus | grep -q '"state":"released"' && exec {real} "$@"
+    sleep 0.1
+done
+exit 1
+""")
+        (tmp_path / "nvidia-smi").chmod(0o755)
+        ampere.env["PATH"] = f"{tmp_path}:{ampere.env['PATH']}"
+        ampere.ok("apply", "--control", agent.control, "gpu0=balanced")
+        until(lambda: "released" not in {g["state"] for g in agent.gpus()}, "it is taken up again")
+    finally:
+        agent.stop()
