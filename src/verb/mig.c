@@ -26,8 +26,7 @@ const char mig_exit_codes[] = "0  done, or possible\n"
                               "7  a step failed; the layout of before was put back\n"
                               "8  a step failed, and the layout of before could not be put back";
 
-/* --- the node
- * --------------------------------------------------------------------------------------------------------- */
+/* --- the node ----------------------------------------------------------------------------------------------------- */
 
 int mig_session_read(MigSession *session, Err *err)
 {
@@ -64,8 +63,7 @@ int mig_read_file(const char *path, Str *to, Err *err)
     return file_read(strcmp(path, "-") == 0 ? "/dev/stdin" : path, FILE_MAX, to, err);
 }
 
-/* --- what is wanted
- * ----------------------------------------------------------------------------------------------------- */
+/* --- what is wanted ----------------------------------------------------------------------------------------------- */
 
 int mig_read_request(VerbCall *call, const MigVerbOptions *options, MigRequest *ret, Err *err)
 {
@@ -254,8 +252,7 @@ static void print_text(const Str *text)
     fwrite(text->len ? text->text : "", 1, text->len, stdout);
 }
 
-/* --- plan
- * --------------------------------------------------------------------------------------------------------------- */
+/* --- plan --------------------------------------------------------------------------------------------------------- */
 
 static const OptSpec plan_opts[] = {
     MIG_REQUEST_OPTS,
@@ -302,8 +299,7 @@ static const Verb verb_mig_plan = {
     .run = plan_run,
 };
 
-/* --- assert
- * ------------------------------------------------------------------------------------------------------------- */
+/* --- assert ------------------------------------------------------------------------------------------------------- */
 
 static const OptSpec assert_opts[] = {
     MIG_REQUEST_OPTS,
@@ -344,8 +340,7 @@ static const Verb verb_mig_assert = {
     .run = assert_run,
 };
 
-/* --- export, checkpoint
- * ---------------------------------------------------------------------------------------------------- */
+/* --- export, checkpoint ------------------------------------------------------------------------------------------- */
 
 static const char *const format_names[] = {"yaml", "json", "text", NULL};
 typedef enum ExportFormat { EXPORT_YAML, EXPORT_JSON, EXPORT_TEXT } ExportFormat;

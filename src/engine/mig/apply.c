@@ -24,8 +24,7 @@ static int note_lost(Work *work, int rc)
     return rc;
 }
 
-/* --- one GPU
- * ---------------------------------------------------------------------------------------------------------- */
+/* --- one GPU ------------------------------------------------------------------------------------------------------ */
 
 static int change_mode(Work *work, const MigGpu *gpu, bool on, Err *err)
 {
@@ -102,8 +101,7 @@ static int check_gpu(Work *work, const MigChangeGpu *one, Side side, Err *err)
     return 0;
 }
 
-/* --- all of them
- * ------------------------------------------------------------------------------------------------------ */
+/* --- all of them -------------------------------------------------------------------------------------------------- */
 
 /* Brings the GPUs to a side of the change and reads them back. Goes on behind a GPU that fails where `all`. */
 static int bring_all(Work *work, const MigChange *change, Side side, bool all, Err *err)

@@ -178,8 +178,7 @@ static void search_init(Search *search, const MigBoard *board, const MigLayout *
     }
 }
 
-/* --- the plan
- * ---------------------------------------------------------------------------------------------------------- */
+/* --- the plan ----------------------------------------------------------------------------------------------------- */
 
 static void add_destroyed(MigPlan *plan, const MigLayout *now, uint8_t i)
 {

@@ -21,8 +21,7 @@ const MigGpuPlan *mig_find_impossible(const MigNodePlan *plan)
     return NULL;
 }
 
-/* --- text
- * --------------------------------------------------------------------------------------------------------------- */
+/* --- text --------------------------------------------------------------------------------------------------------- */
 
 /* "3g.40gb at 4-7", with its compute instances where these are not the whole. */
 static void add_instance(const MigBoard *board, const MigInstance *one, Str *to)
@@ -140,8 +139,7 @@ void mig_node_text(const MigNode *node, Str *to)
     }
 }
 
-/* --- JSON
- * --------------------------------------------------------------------------------------------------------------- */
+/* --- JSON --------------------------------------------------------------------------------------------------------- */
 
 static void add_instance_json(const MigBoard *board, const MigInstance *one, Str *to)
 {
@@ -241,8 +239,7 @@ void mig_plan_json(const MigNodePlan *plan, Str *to)
     str_addc(to, '\n');
 }
 
-/* --- configurations
- * ----------------------------------------------------------------------------------------------------- */
+/* --- configurations ----------------------------------------------------------------------------------------------- */
 
 static bool is_exported(const MigGpu *gpu)
 {

@@ -53,8 +53,7 @@ void mig_node_text(const MigNode *node, Str *to);
 void mig_export_yaml(const MigNode *node, const char *label, Str *to);
 void mig_export_json(const MigNode *node, const char *label, Str *to);
 
-/* --- mig_state.c
- * ------------------------------------------------------------------------------------------------------ */
+/* --- mig_state.c -------------------------------------------------------------------------------------------------- */
 
 /* The layouts of now, with places, as mig-parted's checkpoint; ended by a newline. */
 void mig_state_write(const MigNode *node, Str *to);

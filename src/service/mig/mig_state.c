@@ -25,8 +25,7 @@ static unsigned compute_index(unsigned slices)
     return i;
 }
 
-/* --- writing
- * ---------------------------------------------------------------------------------------------------------- */
+/* --- writing ------------------------------------------------------------------------------------------------------ */
 
 static void write_instance(const MigBoard *board, const MigInstance *one, Str *to)
 {
@@ -115,8 +114,7 @@ void mig_change_write(const MigChange *change, const MigNode *node, Str *to)
     str_addc(to, '\n');
 }
 
-/* --- reading
- * ---------------------------------------------------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------------------------------------------------ */
 
 /* A whole number from 0 to `max`; -1 for anything else. */
 static int64_t read_number(const json_t *object, const char *key, int64_t max)

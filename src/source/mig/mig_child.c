@@ -59,8 +59,7 @@ static int fail_answer(Caller *caller, nvmlReturn_t answer, const char *what)
     return err_set(&caller->err, code_of(answer), "%s: %s", what, words ? words : "the driver refuses");
 }
 
-/* --- reading
- * ---------------------------------------------------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------------------------------------------------ */
 
 /* The name where the driver gives none: as NVIDIA's tools make it of memory and slices. */
 static void name_profile(const nvmlGpuInstanceProfileInfo_t *info, unsigned index, uint64_t total_mib, char *to,
@@ -299,8 +298,7 @@ static int read_node(Caller *caller)
     return 0;
 }
 
-/* --- changing
- * --------------------------------------------------------------------------------------------------------- */
+/* --- changing ----------------------------------------------------------------------------------------------------- */
 
 static int find_gpu(Caller *caller, Target *ret)
 {
@@ -392,8 +390,7 @@ static int recompute_instance(Caller *caller)
     return create_computes(&device, instance, &caller->shared->instance);
 }
 
-/* --- orders
- * ----------------------------------------------------------------------------------------------------------- */
+/* --- orders ------------------------------------------------------------------------------------------------------- */
 
 static int open_library(Caller *caller, const char *path)
 {

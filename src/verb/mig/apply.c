@@ -33,8 +33,7 @@ typedef struct Applying {
     const char *file; /* the change under way */
 } Applying;
 
-/* --- the driver, for engine/mig/apply.h
- * -------------------------------------------------------------------------------- */
+/* --- the driver, for engine/mig/apply.h --------------------------------------------------------------------------- */
 
 static MigDriver *driver_of(void *at)
 {
@@ -136,8 +135,7 @@ static const MigOps driver_ops = {.read = op_read,
                                   .remember = op_remember,
                                   .forget = op_forget};
 
-/* --- the agent: it lets the driver go while a GPU is reset
- * ------------------------------------------------------------- */
+/* --- the agent: it lets the driver go while a GPU is reset -------------------------------------------------------- */
 
 static bool ask_agent(const Applying *applying, const char *line, Str *out)
 {
@@ -171,8 +169,7 @@ static bool takes_reset(const MigSession *session)
     return false;
 }
 
-/* --- signals
- * -------------------------------------------------------------------------------------------------------------- */
+/* --- signals ------------------------------------------------------------------------------------------------------ */
 
 static volatile sig_atomic_t interrupted;
 
@@ -191,8 +188,7 @@ static void catch_signals(void)
     sigaction(SIGHUP, &action, NULL);
 }
 
-/* --- one apply
- * ------------------------------------------------------------------------------------------------------------ */
+/* --- one apply ---------------------------------------------------------------------------------------------------- */
 
 static void make_change(const MigSession *session, MigChange *ret)
 {
@@ -367,8 +363,7 @@ static int apply_layouts(VerbCall *call, const MigVerbOptions *o, const Steps *s
     return code;
 }
 
-/* --- apply
- * ------------------------------------------------------------------------------------------------------------------ */
+/* --- apply -------------------------------------------------------------------------------------------------------- */
 
 #define CHANGE_OPTS                                                                                                    \
     OPT_ROW("hooks", OPT_STRING, MigVerbOptions, hooks, .short_flag = 'k', .env = "MIG_PARTED_HOOKS_FILE",             \
@@ -420,8 +415,7 @@ const Verb verb_mig_apply = {
     .run = apply_run,
 };
 
-/* --- restore
- * ---------------------------------------------------------------------------------------------------------------- */
+/* --- restore ------------------------------------------------------------------------------------------------------ */
 
 static const OptSpec restore_opts[] = {
     OPT_ROW("file", OPT_STRING, MigVerbOptions, file, .short_flag = 'f', .env = "MIG_PARTED_CHECKPOINT_FILE",

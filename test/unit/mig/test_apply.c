@@ -184,8 +184,7 @@ static const MigOps ops = {.read = fake_read,
                            .remember = fake_remember,
                            .forget = fake_forget};
 
-/* --- changes
- * ---------------------------------------------------------------------------------------------------------- */
+/* --- changes ------------------------------------------------------------------------------------------------------ */
 
 static void set_gpu(unsigned index, const MigBoard *board, const MigLayout *before)
 {
