@@ -11,7 +11,6 @@
 #include "base/clock.h"
 #include "base/duration.h"
 #include "base/file.h"
-#include "base/subproc.h"
 #include "verb/agent/control.h"
 #include "verb/mig/hooks.h"
 #include "verb/mig/mig.h"
@@ -79,19 +78,9 @@ static int op_reopen(void *at, Err *err)
 static int run_reset(const char *pci, Err *err)
 {
     const char *const argv[] = {"nvidia-smi", "--gpu-reset", "-i", pci, NULL};
-    const SubprocSpec spec = {.argv = argv};
-    CLEANUP(subproc_done) Subproc child = {0};
-    SubprocEnd end;
-    char text[SUBPROC_TEXT_MAX];
-    TRY(subproc_start(&spec, &child, err));
-    int rc = subproc_wait(&child, RESET_MS, &end, err);
-    if (rc == SUBPROC_RUNNING)
-        rc = subproc_stop(&child, POLL_MS, &end, err);
-    if (rc < 0)
-        return rc;
-    subproc_describe(&end, text);
-    return rc > 0 || !end.exited || end.exit_code ? err_set(err, -EIO, "nvidia-smi --gpu-reset -i %s: %s", pci, text)
-                                                  : 0;
+    if (mig_run_program(&(SubprocSpec){.argv = argv}, RESET_MS, err) < 0)
+        return err_add(err, "reset of %s", pci);
+    return 0;
 }
 
 /* Our own handle on the driver would keep the GPU from being reset. */

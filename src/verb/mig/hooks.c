@@ -5,10 +5,9 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/subproc.h"
 #include "base/yaml.h"
 
-enum { HOOK_TIMEOUT_MS = 3600 * 1000, HOOK_STOP_MS = 2000 };
+enum { HOOK_TIMEOUT_MS = 3600 * 1000, STOP_MS = 2000 };
 
 typedef struct Hook {
     const char *const *argv, *const *env;
@@ -109,23 +108,29 @@ int mig_hooks_read(const char *path, Arena *arena, const MigHooks **ret, Err *er
     return 0;
 }
 
+int mig_run_program(const SubprocSpec *spec, uint64_t timeout_ms, Err *err)
+{
+    CLEANUP(subproc_done) Subproc child = {0};
+    SubprocEnd end;
+    char text[SUBPROC_TEXT_MAX];
+    TRY(subproc_start(spec, &child, err));
+    int rc = subproc_wait(&child, timeout_ms, &end, err);
+    if (rc == SUBPROC_RUNNING)
+        rc = subproc_stop(&child, STOP_MS, &end, err);
+    if (rc < 0)
+        return rc;
+    if (rc == SUBPROC_STUCK)
+        return err_set(err, -EIO, "%s: it does not end", spec->argv[0]);
+    subproc_describe(&end, text);
+    return end.exited && !end.exit_code ? 0 : err_set(err, -EIO, "%s: %s", spec->argv[0], text);
+}
+
 int mig_hooks_run(const MigHooks *hooks, MigHookPoint point, Err *err)
 {
     for (size_t i = 0; hooks && i < hooks->count[point]; i++) {
         const Hook *hook = &hooks->at[point][i];
-        const SubprocSpec spec = {.argv = hook->argv, .env = hook->env};
-        CLEANUP(subproc_done) Subproc child = {0};
-        SubprocEnd end;
-        char text[SUBPROC_TEXT_MAX];
-        TRY(subproc_start(&spec, &child, err));
-        int rc = subproc_wait(&child, HOOK_TIMEOUT_MS, &end, err);
-        if (rc == SUBPROC_RUNNING)
-            rc = subproc_stop(&child, HOOK_STOP_MS, &end, err);
-        if (rc < 0)
-            return rc;
-        subproc_describe(&end, text);
-        if (rc > 0 || !end.exited || end.exit_code)
-            return err_set(err, -EIO, "hook %s: %s: %s", point_names[point], hook->argv[0], text);
+        if (mig_run_program(&(SubprocSpec){.argv = hook->argv, .env = hook->env}, HOOK_TIMEOUT_MS, err) < 0)
+            return err_add(err, "hook %s", point_names[point]);
     }
     return 0;
 }

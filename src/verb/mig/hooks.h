@@ -4,6 +4,7 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "base/subproc.h"
 
 typedef enum MigHookPoint { MIG_HOOK_START, MIG_HOOK_MODE, MIG_HOOK_CONFIG, MIG_HOOK_EXIT, MIG_HOOK_END } MigHookPoint;
 
@@ -14,3 +15,6 @@ int mig_hooks_read(const char *path, Arena *arena, const MigHooks **ret, Err *er
 
 /* Runs the programs of a point in their order, until one fails: -EIO, with its name. `hooks` NULL: none. */
 int mig_hooks_run(const MigHooks *hooks, MigHookPoint point, Err *err);
+
+/* Runs one program to its end: -EIO where it fails, or takes longer and had to be ended. */
+int mig_run_program(const SubprocSpec *spec, uint64_t timeout_ms, Err *err);

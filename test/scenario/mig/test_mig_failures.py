@@ -173,7 +173,7 @@ def test_a_reset_that_fails_takes_the_mode_back(ampere, tmp_path):
     (tmp_path / "bin/nvidia-smi").chmod(0o755)
     path, ampere.env["PATH"] = ampere.env["PATH"], f"{tmp_path}/bin:{ampere.env['PATH']}"
     done = ampere.run("apply", "gpu0=balanced")
-    assert done.returncode == 7 and "nvidia-smi --gpu-reset -i 00000000:07:00.0: exit" in done.stderr
+    assert done.returncode == 7 and "reset of 00000000:07:00.0: nvidia-smi: exit" in done.stderr
     ampere.env["PATH"] = path
     assert modes(ampere) == [["Disabled", "Disabled"]] * 2
     done = ampere.run("apply", "--skip-reset", "gpu0=balanced")
