@@ -190,6 +190,7 @@ static void make_incident(json_t *from, Incident *ret)
     TEXT("verdict", ret->verdict, "It fell off the bus.");
     TEXT("runbook", ret->runbook, "https://example/runbooks/gpu-lost");
     TEXT("process", ret->process, "");
+    TEXT("job", ret->job, "");
     TEXT("window", ret->window, "");
     set_owners(json_object_get(from, "owners"), ret);
     ret->code = (int32_t)number_of(from, "code", 79);

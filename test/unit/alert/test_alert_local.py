@@ -170,9 +170,9 @@ def test_journal_gets_each_change_with_fields(start, tmp_path, journal):
     driver.tell(id="a", gpu=3, revision=2, route="ticket", state="cleared")
     got = fields_of(journal.recv(1 << 16))
     assert (got["MESSAGE"], got["PRIORITY"]) == ("cleared: GPU 3 is lost", "5")
-    driver.tell(id="c", gpu=1, owners=[{"user": "alice", "job": "4712"}, {"user": "bob", "process": "python", "pid": 7}])
+    driver.tell(id="c", gpu=1, job="4712", owners=[{"user": "alice", "job": "4712"}, {"user": "bob", "process": "python", "pid": 7}])
     got = fields_of(journal.recv(1 << 16))
-    assert (got["STOKER_AFFECTED"], got["STOKER_USER"]) == ("job 4712 of alice, python (7) of bob", "alice")
+    assert (got["STOKER_AFFECTED"], got["STOKER_USER"], got["STOKER_JOB"]) == ("job 4712 of alice, python (7) of bob", "alice", "4712")
     driver.tell(id="b", severity="warning")
     assert fields_of(journal.recv(1 << 16))["PRIORITY"] == "4"
 
