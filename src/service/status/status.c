@@ -499,25 +499,29 @@ static void count_activities(const StatusScreen *s, Str *out)
     }
 }
 
+/* Where the line does not hold both, the GPUs have a line of their own. */
 static void head_lines(const StatusScreen *s)
 {
-    const size_t count = s->node->gpu_count;
-    CLEANUP(str_done) Str text = str_limited(OWNERS_MAX);
+    const size_t count = s->node->gpu_count, start = s->out->len;
+    CLEANUP(str_done) Str gpus = str_limited(OWNERS_MAX);
     char now[CLOCK_TEXT_MAX];
 
     clock_format(now, s->node->real_ns);
-    str_addf(&text, "%s  %.10s %.8sZ  ", s->node->hostname, now, now + 11);
+    str_addf(s->out, "%s  %.10s %.8sZ  ", s->node->hostname, now, now + 11);
     if (s->node->driver_version[0])
-        str_addf(&text, "driver %s  ", s->node->driver_version);
+        str_addf(s->out, "driver %s  ", s->node->driver_version);
     if (s->node->gpus_expected > count)
-        str_addf(&text, "%zu of %" PRIu32 " GPUs", count, s->node->gpus_expected);
+        str_addf(&gpus, "%zu of %" PRIu32 " GPUs", count, s->node->gpus_expected);
     else
-        str_addf(&text, "%zu GPU%s", count, count == 1 ? "" : "s");
-    count_activities(s, &text);
-    if (utf8_count(text.text, text.len) <= screen_width(s))
-        str_addf(s->out, "%s\n", text.text);
-    else
-        str_add_wrapped(s->out, text.text, 0, INDENT, screen_width(s));
+        str_addf(&gpus, "%zu GPU%s", count, count == 1 ? "" : "s");
+    count_activities(s, &gpus);
+    size_t at = count_columns(s, start);
+    if (at + utf8_count(gpus.text, gpus.len) > screen_width(s)) {
+        end_line(s, start);
+        str_addf(s->out, "%*s", INDENT, "");
+        at = INDENT;
+    }
+    str_add_wrapped(s->out, gpus.text, at, INDENT, screen_width(s));
 }
 
 /* A GPU or a MIG instance that is told of; those of one cause and owner together. */

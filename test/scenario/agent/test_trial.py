@@ -33,6 +33,8 @@ def says_it(one, text, size):
     """The screen of a node with a fault, as one reads it from the top."""
     fault, lines = CLASSES[one.fault], trial.plain(text).rstrip("\n").split("\n")
     assert len(lines) < size[1] and max(map(len, lines)) <= size[0], "it scrolls, or its lines are broken"
+    if lines[1].startswith(" " * 9):  # the GPUs have a line of their own where the screen is narrow
+        lines[:2] = [f"{lines[0]}  {lines[1].strip()}"]
     assert "\033[1;37;41m Problem \033[0m" in text or "\033[1;30;43m Problem \033[0m" in text
     blamed = one.thing if fault["cause"] != "application" else "a program on " + one.thing
     assert lines[1] == " Problem  " + blamed.replace(" on the node", "").removeprefix("the ")

@@ -69,7 +69,7 @@ def test_the_agent_says_it_of_gpus_processes_and_jobs(agent_on, works):
 
     settles(found)
     nobody = agent.verb("why", "471")
-    assert nobody.returncode == 3 and "there is no GPU '471'" in nobody.stderr
+    assert nobody.returncode == 3 and "'471' is no GPU" in nobody.stderr
     assert agent.json("/api/v1/why?of=471")[0] == 404
     # as text: GPUs of one cause and one job together
     text = lambda: agent.verb("why").stdout
