@@ -28,3 +28,26 @@ uint32_t mig_compute_sizes(unsigned slices)
             bits |= 1u << sizes[i];
     return bits;
 }
+
+void mig_add_compute(MigInstance *instance, uint8_t slices)
+{
+    size_t at = instance->compute_count++;
+    for (; at > 0 && instance->compute[at - 1] < slices; at--)
+        instance->compute[at] = instance->compute[at - 1];
+    instance->compute[at] = slices;
+}
+
+static const uint8_t compute_slices[] = {1, 2, 3, 4, 7, 8, 6}; /* by enumerator */
+
+unsigned mig_compute_slices(unsigned index)
+{
+    return index < ARRAY_LEN(compute_slices) ? compute_slices[index] : 0;
+}
+
+unsigned mig_compute_index(unsigned slices)
+{
+    for (unsigned i = 0; i < ARRAY_LEN(compute_slices); i++)
+        if (compute_slices[i] == slices)
+            return i;
+    return UINT32_MAX;
+}

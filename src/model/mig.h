@@ -71,6 +71,14 @@ void mig_board_seal(MigBoard *board);
  */
 uint32_t mig_compute_sizes(unsigned slices);
 
+/* Adds a compute instance of so many slices, the largest first. There must be room: MIG_COMPUTE_MAX. */
+void mig_add_compute(MigInstance *instance, uint8_t slices);
+
+/* NVML's enumerators of compute instances, NVML_COMPUTE_INSTANCE_PROFILE_*, and their slices. 0 slices: no such number;
+ * UINT32_MAX: no compute instance of so many slices. */
+unsigned mig_compute_slices(unsigned index);
+unsigned mig_compute_index(unsigned slices);
+
 /* --- the GPUs of a node, as a driver reports them -------------------------------------------------------------------
  */
 

@@ -103,14 +103,6 @@ static unsigned sum_compute(const MigInstance *instance)
     return sum;
 }
 
-static void add_compute(MigInstance *instance, uint8_t slices)
-{
-    size_t at = instance->compute_count++;
-    for (; at > 0 && instance->compute[at - 1] < slices; at--)
-        instance->compute[at] = instance->compute[at - 1];
-    instance->compute[at] = slices;
-}
-
 int mig_layout_add(const MigBoard *board, MigLayout *wanted, const char *name, unsigned count, Err *err)
 {
     uint8_t compute;
@@ -132,7 +124,7 @@ int mig_layout_add(const MigBoard *board, MigLayout *wanted, const char *name, u
             into = &wanted->instances[wanted->count++];
             *into = (MigInstance){.profile = profile, .start = MIG_START_ANY};
         }
-        add_compute(into, compute);
+        mig_add_compute(into, compute);
     }
     return 0;
 }

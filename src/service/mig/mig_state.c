@@ -14,17 +14,6 @@ static void json_decref_at(json_t **at)
     json_decref(*at);
 }
 
-/* NVML's enumerators of compute instances, by slices. */
-static const uint8_t compute_slices[] = {1, 2, 3, 4, 7, 8, 6};
-
-static unsigned compute_index(unsigned slices)
-{
-    unsigned i = 0;
-    while (i < ARRAY_LEN(compute_slices) - 1 && compute_slices[i] != slices)
-        i++;
-    return i;
-}
-
 /* --- writing ------------------------------------------------------------------------------------------------------ */
 
 static void write_instance(const MigBoard *board, const MigInstance *one, Str *to)
@@ -39,7 +28,7 @@ static void write_instance(const MigBoard *board, const MigInstance *one, Str *t
     json_open(to, "ComputeInstances", '[');
     for (size_t i = 0; i < one->compute_count; i++) {
         json_open(to, NULL, '{');
-        json_add_u64(to, "ProfileID", compute_index(one->compute[i]));
+        json_add_u64(to, "ProfileID", mig_compute_index(one->compute[i]));
         json_add_u64(to, "EngProfileID", 0);
         json_close(to, '}');
     }
@@ -133,16 +122,14 @@ static int read_computes(const json_t *list, const char *where, unsigned slices,
         return err_set(err, -EINVAL, "%s: 'ComputeInstances' is no list of at most %d", where, MIG_COMPUTE_MAX);
     json_array_foreach(list, i, one)
     {
-        const int64_t index = read_number(one, "ProfileID", ARRAY_LEN(compute_slices) - 1);
-        if (index < 0)
+        const int64_t index = read_number(one, "ProfileID", UINT8_MAX);
+        const unsigned size = index < 0 ? 0 : mig_compute_slices((unsigned)index);
+        if (!size)
             return err_set(err, -EINVAL, "%s: a compute instance has no known 'ProfileID'", where);
-        if (compute_slices[index] > slices)
+        if (size > slices)
             return err_set(err, -EINVAL, "%s: the compute instances are larger than their GPU instance", where);
-        slices -= compute_slices[index];
-        size_t at = ret->compute_count++;
-        for (; at > 0 && ret->compute[at - 1] < compute_slices[index]; at--)
-            ret->compute[at] = ret->compute[at - 1];
-        ret->compute[at] = compute_slices[index];
+        slices -= size;
+        mig_add_compute(ret, (uint8_t)size);
     }
     return 0;
 }

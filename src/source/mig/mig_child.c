@@ -132,26 +132,6 @@ static void read_board(Target *device, MigGpu *gpu)
     mig_board_seal(board);
 }
 
-static void add_compute(MigInstance *instance, uint32_t slices)
-{
-    if (instance->compute_count == MIG_COMPUTE_MAX)
-        return;
-    size_t at = instance->compute_count++;
-    for (; at > 0 && instance->compute[at - 1] < slices; at--)
-        instance->compute[at] = instance->compute[at - 1];
-    instance->compute[at] = (uint8_t)slices;
-}
-
-/* NVML's enumerator of compute instances of so many slices; UINT32_MAX: there is none. */
-static unsigned compute_index(unsigned slices)
-{
-    static const uint8_t slices_of[] = {1, 2, 3, 4, 7, 8, 6};
-    for (unsigned i = 0; i < ARRAY_LEN(slices_of); i++)
-        if (slices_of[i] == slices)
-            return i;
-    return UINT32_MAX;
-}
-
 typedef struct Computes {
     unsigned int count, slices[MIG_COMPUTE_MAX];
     nvmlComputeInstance_t handles[MIG_COMPUTE_MAX];
@@ -165,7 +145,7 @@ static nvmlReturn_t find_computes(Target *device, nvmlGpuInstance_t instance, Co
         nvmlComputeInstanceProfileInfo_t info = {0};
         nvmlComputeInstance_t handles[2 * MIG_COMPUTE_MAX];
         unsigned int count = 0;
-        const unsigned index = compute_index(slices);
+        const unsigned index = mig_compute_index(slices);
         if (index == UINT32_MAX || DEVICE_CALL(device, nvmlGpuInstanceGetComputeInstanceProfileInfo,
                                                (instance, index, 0, &info)) != NVML_SUCCESS)
             continue;
@@ -191,8 +171,8 @@ static nvmlReturn_t read_instance(Target *device, nvmlGpuInstance_t handle, size
         return r;
     MigInstance *instance = &now->instances[now->count++];
     *instance = (MigInstance){.profile = (uint8_t)profile, .start = (uint8_t)info.placement.start, .id = info.id};
-    for (unsigned int i = 0; i < computes.count; i++)
-        add_compute(instance, computes.slices[i]);
+    for (unsigned int i = 0; i < computes.count; i++) /* at most MIG_COMPUTE_MAX */
+        mig_add_compute(instance, (uint8_t)computes.slices[i]);
     return NVML_SUCCESS;
 }
 
@@ -336,7 +316,7 @@ static int create_computes(Target *device, nvmlGpuInstance_t instance, const Mig
         nvmlComputeInstanceProfileInfo_t info = {0};
         nvmlComputeInstance_t made;
         nvmlReturn_t r = NVML_ERROR_NOT_SUPPORTED;
-        const unsigned index = compute_index(wanted->compute[i]);
+        const unsigned index = mig_compute_index(wanted->compute[i]);
         if (index != UINT32_MAX)
             r = DEVICE_CALL(device, nvmlGpuInstanceGetComputeInstanceProfileInfo, (instance, index, 0, &info));
         if (r == NVML_SUCCESS)
