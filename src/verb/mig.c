@@ -133,8 +133,7 @@ void mig_session_plan_layouts(MigSession *session, const MigLayout *wanted, cons
     pod_names_done(&pods);
 }
 
-/* With --mode-only the instances stay as they are, where the mode does. */
-static void keep_instances(const MigGpu *gpu, MigLayout *wanted)
+void mig_keep_instances(const MigGpu *gpu, MigLayout *wanted)
 {
     if (wanted->enabled == gpu->now.enabled)
         *wanted = gpu->now;
@@ -164,7 +163,7 @@ static int resolve_gpu(MigSession *session, const MigRequest *request, const Mig
     if (rc < 0)
         return verb_fail(session->call, rc == -ENOENT ? MIG_EXIT_PROFILE : EXIT_USAGE);
     if (session->options->mode_only)
-        keep_instances(gpu, ret);
+        mig_keep_instances(gpu, ret);
     return EXIT_FINE;
 }
 

@@ -427,10 +427,8 @@ static int plan_restore(MigSession *session, void *request)
         return verb_fail(session->call, rc == -ENOENT ? MIG_EXIT_PROFILE : EXIT_USAGE);
     }
     for (size_t i = 0; i < session->node->count; i++)
-        if (asked[i] && session->options->mode_only && wanted[i].enabled == session->node->gpus[i].now.enabled)
-            wanted[i] = session->node->gpus[i].now;
-        else if (session->options->mode_only)
-            wanted[i].count = 0;
+        if (asked[i] && session->options->mode_only)
+            mig_keep_instances(&session->node->gpus[i], &wanted[i]);
     mig_session_plan_layouts(session, wanted, asked);
     return EXIT_FINE;
 }

@@ -64,6 +64,9 @@ int mig_session_plan(MigSession *session, const MigRequest *request);
 /* The same for layouts with places. */
 void mig_session_plan_layouts(MigSession *session, const MigLayout *wanted, const bool *asked);
 
+/* For --mode-only: the instances stay as they are where the mode does, else none are wanted. */
+void mig_keep_instances(const MigGpu *gpu, MigLayout *wanted);
+
 /* Prints why the plan cannot be had; EXIT_FINE where it can. */
 int mig_session_check(MigSession *session);
 /* The first GPU that a process keeps from being changed; NULL. */
