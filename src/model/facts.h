@@ -67,7 +67,8 @@ typedef struct FactsAdapter {
 typedef enum FactsLog { FACTS_LOG_OFF, FACTS_LOG_KMSG, FACTS_LOG_JOURNAL, FACTS_LOG_DENIED } FactsLog;
 
 typedef struct Facts {
-    uint64_t time_ns; /* of the look, agent's clock; 0: none yet */
+    uint64_t time_ns; /* when the scan began, agent's clock; 0: none yet */
+    bool scan_hangs;  /* a newer scan has been at it for long */
     size_t gpu_count; /* NVIDIA GPUs on the bus, those that were there at an earlier look and are gone included */
     FactsGpu gpus[NODE_GPUS_MAX];
     bool proc_known;    /* the rest was read */

@@ -15,6 +15,7 @@
 
 #include "base/alloc.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/duration.h"
 #include "base/number.h"
 #include "base/worker.h"
@@ -436,7 +437,8 @@ void host_scan_merge(HostScan *known, HostScan *fresh, uint64_t time_ns)
 
 /* ---- by a worker ---- */
 
-#define SOON_NS NS_PER_S /* between scans that new processes bring forward */
+#define SOON_NS NS_PER_S        /* between scans that new processes bring forward */
+#define HANGS_NS (15 * NS_PER_S) /* machine's clock, as a scan takes it */
 
 enum { ENDED_JOBS_MAX = 256 };
 
@@ -451,7 +453,8 @@ struct Host {
     Worker *worker;
     Look *look;
     bool waiting; /* for a scan */
-    uint64_t begun_ns, due_ns;
+    uint64_t begun_ns, due_ns, wanted_ns;
+    uint64_t begun_machine_ns; /* as begun_ns, by the machine's clock */
     HostScan known;
     bool want_holders;
     char *root;
@@ -602,6 +605,7 @@ static void start_scan(Host *host, uint64_t now_ns)
     }
     host->look->scan.unlisted.wanted = host->want_holders;
     host->begun_ns = now_ns;
+    host->begun_machine_ns = clock_monotonic(clock_kernel());
     host->due_ns = now_ns + host->period_ns;
     host->waiting = true;
     worker_start(host->worker);
@@ -632,6 +636,11 @@ void host_set_processes(Host *host, const uint32_t *pids, size_t count)
 void host_want_holders(Host *host, bool wanted)
 {
     host->want_holders = wanted;
+}
+
+void host_want_scan(Host *host, uint64_t since_ns)
+{
+    host->wanted_ns = since_ns;
 }
 
 HostUnlisted host_unlisted(const Host *host)
@@ -672,8 +681,11 @@ void host_tick(Host *host, uint64_t now_ns, const pid_t *samplers, size_t sample
     look_at_jobs(host); /* before the scan: it forgets tasks that are gone */
     if (host->waiting)
         host->waiting = !merge_scan(host);
-    if (!host->waiting && (now_ns >= host->due_ns || (asks_for_others(host) && now_ns >= host->begun_ns + SOON_NS)))
+    if (!host->waiting && (now_ns >= host->due_ns || host->begun_ns < host->wanted_ns ||
+                           (asks_for_others(host) && now_ns >= host->begun_ns + SOON_NS)))
         start_scan(host, now_ns);
+    host->known.facts.scan_hangs =
+        host->waiting && clock_monotonic(clock_kernel()) - host->begun_machine_ns > HANGS_NS;
     mark_ours(&host->known.facts, samplers, sampler_count);
 }
 

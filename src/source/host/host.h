@@ -63,6 +63,8 @@ typedef struct HostUnlisted {
     bool steps_told;
 } HostUnlisted;
 void host_want_holders(Host *host, bool wanted);
+/* A scan that begins at `since_ns` of the agent's clock or later is wanted at the next tick; 0: none is. */
+void host_want_scan(Host *host, uint64_t since_ns);
 HostUnlisted host_unlisted(const Host *host);
 
 /* Version of the kernel module by /proc/driver/nvidia/version, "" where it is not loaded. Returns whether it is. */

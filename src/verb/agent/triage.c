@@ -406,6 +406,17 @@ static void watch_journal(Triage *triage, Facts *facts)
         log_write(triage->log, LOG_LEVEL_INFO, "the journal is written again");
 }
 
+/* Whether a lost GPU is still on the bus, a scan after its loss tells. */
+static uint64_t find_last_loss(const Node *node)
+{
+    uint64_t last = 0;
+
+    for (size_t i = 0; i < node->gpu_count; i++)
+        if (node->gpus[i].state == GPU_LOST)
+            last = number_max_u64(last, node->gpus[i].state_since_ns);
+    return last;
+}
+
 static void update_host(Triage *triage, const Node *node)
 {
     pid_t samplers[NODE_SAMPLERS_MAX];
@@ -417,6 +428,7 @@ static void update_host(Triage *triage, const Node *node)
             samplers[count++] = node->samplers[i].pid;
     host_set_processes(triage->host, pids, node_pids(node, pids, HOST_PROCESSES_MAX));
     host_want_holders(triage->host, holdings_want_holders(triage->holdings, node));
+    host_want_scan(triage->host, find_last_loss(node));
     host_tick(triage->host, node->time_ns, samplers, count);
     fill_log_facts(triage, host_facts(triage->host));
     watch_journal(triage, host_facts(triage->host));

@@ -61,6 +61,17 @@ static void lose_off_bus(Rig *rig)
     rig_state(rig, 3, GPU_LOST, "the driver says that it is lost, it fell off the bus");
     rig->facts.gpus[3] = (FactsGpu){.pci = rig_pci(3)};
 }
+static void lose_before_a_scan(Rig *rig)
+{
+    rig->facts_stale = true;
+    rig_tick(rig, 1);
+    lose(rig);
+}
+static void lose_while_scans_hang(Rig *rig)
+{
+    lose_before_a_scan(rig);
+    rig->facts.scan_hangs = true;
+}
 static void hang_briefly(Rig *rig)
 {
     for (int i = 0; i < 60; i++) { /* it hangs for two seconds, and is slow in between */
@@ -679,6 +690,8 @@ static const Case cases[] = {
     {"given to a virtual machine", give_to_vm, NULL, 3, 60, NULL, NULL},
     {"off the bus", unplug, "gpu-bus", 3, 1, "no longer on the PCI bus; 7 GPUs are, 8 expected", NULL},
     {"called lost, but off the bus", lose_off_bus, "gpu-bus", 3, 1, "no longer on the PCI bus", NULL},
+    {"lost, and the bus was scanned before", lose_before_a_scan, NULL, 3, 100, NULL, NULL},
+    {"lost while scans hang", lose_while_scans_hang, "gpu-state-lost", 3, 1, "fell off the bus", NULL},
     {"drained and taken out", unplug_drained, "gpu-taken-out", 3, 1, "drained it before it left the PCI bus", NULL},
     {"taken out in a release", unplug_released, "gpu-taken-out", 3, 1, "had the driver let go before", NULL},
     {"another one was drained", drain_another, "gpu-bus", 3, 1, "no longer on the PCI bus", NULL},

@@ -68,6 +68,22 @@ static void looks_come_when_they_are_due(void **state)
     host_close(host);
 }
 
+static void one_that_is_wanted_comes_at_the_next_tick(void **state)
+{
+    Host *host = open_host(*state, NS_PER_H);
+
+    wait_for(host, NS_PER_S, 1);
+    host_want_scan(host, 3 * NS_PER_S);
+    assert_int_equal(wait_for(host, 3 * NS_PER_S, 2 * NS_PER_S)->time_ns, 3 * NS_PER_S);
+    for (uint64_t s = 4; s < 9; s++) { /* it was made */
+        host_tick(host, s * NS_PER_S, NULL, 0);
+        usleep(2000);
+    }
+    assert_int_equal(host_facts(host)->time_ns, 3 * NS_PER_S);
+    assert_false(host_facts(host)->scan_hangs);
+    host_close(host);
+}
+
 static void samplers_are_marked(void **state)
 {
     const pid_t samplers[] = {7, 20};
@@ -127,6 +143,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
     const struct CMUnitTest tests[] = {
         TEST(looks_come_when_they_are_due),
+        TEST(one_that_is_wanted_comes_at_the_next_tick),
         TEST(samplers_are_marked),
         TEST(one_that_hangs_keeps_the_last_and_ends_with_itself),
         TEST(it_can_be_closed_in_the_middle),

@@ -28,20 +28,22 @@ static int find_trouble(const NodeGpu *gpu)
     return -1;
 }
 
-/* The driver calls a GPU lost that was taken from the bus. Whether it was, the next scan of the bus tells; that is
- * waited for, but not for long. */
-#define SCAN_WAIT_NS (15 * NS_PER_S)
+/* The driver calls a GPU lost that was taken from the bus. Whether it was, a scan of the bus after that tells, unless
+ * scans hang. */
+static bool was_scanned(const DetectCase *c)
+{
+    return c->tick->facts->time_ns >= c->gpu->state_since_ns;
+}
 
 static bool waits_for_scan(const DetectCase *c)
 {
-    return c->tick->facts_known && c->tick->facts->time_ns <= c->gpu->state_since_ns &&
-           detect_age(c, c->gpu->state_since_ns) < SCAN_WAIT_NS;
+    return c->tick->facts_known && !was_scanned(c) && !c->tick->facts->scan_hangs;
 }
 
 static bool is_off_bus(const DetectCase *c)
 {
-    return c->gpu->state == GPU_GONE || (c->gpu->state == GPU_LOST && c->facts && !c->facts->present &&
-                                         c->tick->facts->time_ns > c->gpu->state_since_ns);
+    return c->gpu->state == GPU_GONE ||
+           (c->gpu->state == GPU_LOST && c->facts && !c->facts->present && was_scanned(c));
 }
 
 static GpuAway find_away(const DetectCase *c)
