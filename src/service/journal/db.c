@@ -59,7 +59,9 @@ static const struct {
 struct Db {
     sqlite3 *sql;
     sqlite3_stmt *prepared[DB_STATEMENT_END]; /* on first use */
-    bool relaxed;                             /* commits are not synced now */
+    sqlite3_stmt *put_name;
+    Map names;    /* of the ledger: text -> its number, as far as they were put and not pruned */
+    bool relaxed; /* commits are not synced now */
 };
 CLEANUP_POINTER(Db, db_close);
 CLEANUP_POINTER(sqlite3_stmt, sqlite3_finalize);
@@ -70,7 +72,8 @@ enum {
     INCIDENTS_KEPT = 512,
     COUNTS_KEPT = 4096,
     LEDGER_READ = 4096, /* rows among which each GPU's last is */
-    JOBS_READ = 64,     /* running ones; of those that have ended, the last */
+    NAMES_KEPT = 512,
+    JOBS_READ = 64, /* running ones; of those that have ended, the last */
     PRUNE_SHARE = 10,
     PRUNE_ROUNDS = 20,
     RETRY_FIRST_MS = 500,
@@ -241,13 +244,21 @@ static int run_sql(Db *db, const char *sql, Err *err)
     return rc == SQLITE_OK ? 0 : fail_sql(db, rc, err);
 }
 
+static void forget_names(Db *db)
+{
+    map_done(&db->names);
+    map_init(&db->names);
+}
+
 /* Ends a transaction: everything if all went well, else nothing of it. */
 static int end_transaction(Db *db, int rc, Err *err)
 {
     if (rc == 0)
         rc = run_sql(db, "COMMIT", err);
-    if (rc < 0)
-        sqlite3_exec(db->sql, "ROLLBACK", NULL, NULL, NULL);
+    if (rc == 0)
+        return 0;
+    sqlite3_exec(db->sql, "ROLLBACK", NULL, NULL, NULL);
+    forget_names(db);
     return rc;
 }
 
@@ -352,6 +363,7 @@ static int open_database(Db *db, const char *path, bool read_only, Err *err)
 int db_open(const char *path, bool read_only, Db **ret, Err *err)
 {
     Db *db = xcalloc(1, sizeof *db);
+    map_init(&db->names);
     const int rc = open_database(db, path, read_only, err);
 
     if (rc < 0) {
@@ -369,6 +381,8 @@ void db_close(Db *db)
         return;
     for (int i = 0; i < DB_STATEMENT_END; i++)
         sqlite3_finalize(db->prepared[i]);
+    sqlite3_finalize(db->put_name);
+    map_done(&db->names);
     sqlite3_close(db->sql);
     free(db);
 }
@@ -412,6 +426,30 @@ int db_set_aside(const char *path, char aside[256], Err *err)
     return 0;
 }
 
+/* The number of a text of the ledger. Rows are put each second with the same few texts. */
+static int find_name(Db *db, const DbValue *text, sqlite3_int64 *ret, Err *err)
+{
+    const uintptr_t known = (uintptr_t)map_getn(&db->names, text->text, text->len);
+
+    *ret = (sqlite3_int64)known;
+    if (known)
+        return 0;
+    if (!db->put_name)
+        TRY(prepare_sql(db, db_ledger_put_name, &db->put_name, err));
+    sqlite3_bind_text64(db->put_name, 1, text->text, text->len, SQLITE_STATIC, SQLITE_UTF8);
+    const int rc = sqlite3_step(db->put_name);
+    const int result = rc == SQLITE_ROW ? 0 : fail_sql(db, rc, err);
+    *ret = sqlite3_column_int64(db->put_name, 0);
+    sqlite3_reset(db->put_name);
+    sqlite3_clear_bindings(db->put_name);
+    if (result < 0)
+        return result;
+    if (db->names.len == NAMES_KEPT)
+        forget_names(db);
+    map_putn(&db->names, text->text, text->len, (void *)(uintptr_t)*ret);
+    return 0;
+}
+
 static int apply_change(Db *db, const DbChange *change, Err *err)
 {
     sqlite3_stmt **statement = &db->prepared[change->statement];
@@ -420,11 +458,14 @@ static int apply_change(Db *db, const DbChange *change, Err *err)
         TRY(prepare_sql(db, statements[change->statement].sql, statement, err));
     for (int i = 0; i < sqlite3_bind_parameter_count(*statement); i++) {
         const DbValue *value = &change->values[i];
+        sqlite3_int64 number = value->number;
 
-        if (value->text)
+        if (value->text && change->statement == DB_PUT_LEDGER)
+            TRY(find_name(db, value, &number, err));
+        if (value->text && change->statement != DB_PUT_LEDGER)
             sqlite3_bind_text64(*statement, i + 1, value->text, value->len, SQLITE_STATIC, SQLITE_UTF8);
         else
-            sqlite3_bind_int64(*statement, i + 1, value->number);
+            sqlite3_bind_int64(*statement, i + 1, number);
     }
     const int rc = sqlite3_step(*statement);
     const int result = rc == SQLITE_DONE ? 0 : fail_sql(db, rc, err);
@@ -730,6 +771,7 @@ int db_prune(Db *db, const JournalConfig *config, uint64_t *ret_bytes, Err *err)
     char sql[DB_LEDGER_SQL];
     uint64_t bytes = 0;
 
+    forget_names(db); /* those that no row has any more go */
     TRY(prune_older(db, config, err));
     if (config->max_bytes) {
         db_job_prune_oldest(sql, config->max_bytes);

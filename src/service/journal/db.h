@@ -82,7 +82,9 @@ int db_read_text(Db *db, const char *sql, const char *text, DbAdd add, void *sel
 enum { DB_LEDGER_DEVICE, DB_LEDGER_OWNER, DB_LEDGER_PRICE, DB_LEDGER_KIND, DB_LEDGER_NAMES };
 enum { DB_LEDGER_AMOUNTS = 5 + DB_LEDGER_NAMES, DB_LEDGER_NAME = 1024, DB_LEDGER_SQL = 1024 };
 #define DB_LEDGER_AMOUNT(id, key) ", " key
-extern const char db_ledger_tables[], db_ledger_put[];
+extern const char db_ledger_tables[];
+extern const char db_ledger_put[];      /* its texts are given as their numbers */
+extern const char db_ledger_put_name[]; /* returns the number of a text */
 void db_ledger_names(const LedgerRow *row, char names[DB_LEDGER_NAMES][DB_LEDGER_NAME]);
 void db_ledger_set_names(LedgerRow *row, const char *const names[DB_LEDGER_NAMES]);
 /* A row of the view ledger_rows. */

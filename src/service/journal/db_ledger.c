@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The ledger in the journal: a table of numbers, and one of the texts that they name (device, owner, price, ...), which
- * repeat. A view shows both together; rows are put through it. */
+ * repeat. A view shows both together. */
 #include <inttypes.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -15,9 +15,6 @@ enum { ROW_BYTES = 128 };
 /* Columns of amounts, as in LEDGER_AMOUNT_TABLE. */
 #define AMOUNT_COLUMN(id, key) ", " key " INTEGER"
 #define AMOUNT_OLD(id, key) ", l." key
-#define AMOUNT_NEW(id, key) ", NEW." key
-
-#define NAME_OF(column) "(SELECT id FROM ledger_names WHERE text = NEW." column ")"
 
 /* clang-format off */
 const char db_ledger_tables[] =
@@ -29,16 +26,13 @@ const char db_ledger_tables[] =
     LEDGER_AMOUNT_TABLE(AMOUNT_OLD) " FROM ledger l"
     " JOIN ledger_names b ON b.id = l.boot JOIN ledger_names d ON d.id = l.device"
     " JOIN ledger_names o ON o.id = l.owner JOIN ledger_names p ON p.id = l.price"
-    " JOIN ledger_names k ON k.id = l.kind;"
-    "CREATE TRIGGER ledger_put INSTEAD OF INSERT ON ledger_rows BEGIN"
-    " INSERT OR IGNORE INTO ledger_names(text) VALUES(NEW.boot), (NEW.device), (NEW.owner), (NEW.price), (NEW.kind);"
-    " INSERT OR REPLACE INTO ledger(id, from_ns, until_ns, mono_ns, boot, device, owner, price, kind"
-    LEDGER_AMOUNT_TABLE(DB_LEDGER_AMOUNT) ") VALUES(NEW.id, NEW.from_ns, NEW.until_ns, NEW.mono_ns, " NAME_OF("boot") ", "
-    NAME_OF("device") ", " NAME_OF("owner") ", " NAME_OF("price") ", " NAME_OF("kind")
-    LEDGER_AMOUNT_TABLE(AMOUNT_NEW) "); END;";
+    " JOIN ledger_names k ON k.id = l.kind;";
+
+const char db_ledger_put_name[] =
+    "INSERT INTO ledger_names(text) VALUES(?1) ON CONFLICT(text) DO UPDATE SET text = ?1 RETURNING id";
 
 const char db_ledger_put[] =
-    "INSERT INTO ledger_rows(id, from_ns, until_ns, mono_ns, boot, device, owner, price, kind"
+    "INSERT OR REPLACE INTO ledger(id, from_ns, until_ns, mono_ns, boot, device, owner, price, kind"
     LEDGER_AMOUNT_TABLE(DB_LEDGER_AMOUNT) ")"
     " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21)";
 /* clang-format on */

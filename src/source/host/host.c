@@ -437,10 +437,13 @@ void host_scan_merge(HostScan *known, HostScan *fresh, uint64_t time_ns)
 
 /* ---- by a worker ---- */
 
-#define SOON_NS NS_PER_S        /* between scans that new processes bring forward */
+#define SOON_NS NS_PER_S         /* between scans that new processes bring forward */
 #define HANGS_NS (15 * NS_PER_S) /* machine's clock, as a scan takes it */
 
-enum { ENDED_JOBS_MAX = 256 };
+enum {
+    ENDED_JOBS_MAX = 256,
+    FORGET_SCANS = 6, /* in one of so many scans a process is identified anew: it may have changed its cgroup or user */
+};
 
 /* The worker's job. */
 typedef struct Look {
@@ -453,6 +456,7 @@ struct Host {
     Worker *worker;
     Look *look;
     bool waiting; /* for a scan */
+    uint32_t scans;
     uint64_t begun_ns, due_ns, wanted_ns;
     uint64_t begun_machine_ns; /* as begun_ns, by the machine's clock */
     HostScan known;
@@ -599,9 +603,17 @@ static void start_scan(Host *host, uint64_t now_ns)
 
     vec_clear(processes);
     vec_clear(&host->asked);
+    host->scans++;
     for (size_t i = 0; i < host->wanted.len; i++) {
-        process_owner_init(vec_add(processes), host->wanted.at[i]);
-        vec_push(&host->asked, host->wanted.at[i]);
+        const uint32_t pid = host->wanted.at[i];
+        const ProcessList list = {.at = host->known.processes.at, .len = host->known.processes.len};
+        const ProcessOwner *known = (pid + host->scans) % FORGET_SCANS > 0 ? process_list_find(&list, pid) : NULL;
+
+        if (known)
+            vec_push(processes, *known);
+        else
+            process_owner_init(vec_add(processes), pid);
+        vec_push(&host->asked, pid);
     }
     host->look->scan.unlisted.wanted = host->want_holders;
     host->begun_ns = now_ns;
@@ -684,8 +696,7 @@ void host_tick(Host *host, uint64_t now_ns, const pid_t *samplers, size_t sample
     if (!host->waiting && (now_ns >= host->due_ns || host->begun_ns < host->wanted_ns ||
                            (asks_for_others(host) && now_ns >= host->begun_ns + SOON_NS)))
         start_scan(host, now_ns);
-    host->known.facts.scan_hangs =
-        host->waiting && clock_monotonic(clock_kernel()) - host->begun_machine_ns > HANGS_NS;
+    host->known.facts.scan_hangs = host->waiting && clock_monotonic(clock_kernel()) - host->begun_machine_ns > HANGS_NS;
     mark_ours(&host->known.facts, samplers, sampler_count);
 }
 

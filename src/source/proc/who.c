@@ -391,14 +391,6 @@ static void hide_controls(char *text, size_t len)
     }
 }
 
-static void read_name(const char *root, const char *pid, ProcessOwner *owner)
-{
-    if (proc_text(root, pid, "comm", owner->name, sizeof(owner->name), NULL) < 0)
-        owner->name[0] = '\0';
-    owner->name[strcspn(owner->name, "\n")] = '\0';
-    hide_controls(owner->name, strlen(owner->name));
-}
-
 /* "Uid:\t1000\t1000\t1000\t1000": the real one first. */
 static void read_user(const char *root, const char *pid, ProcessOwner *owner)
 {
@@ -442,7 +434,8 @@ static void read_written(const char *root, const char *pid, ProcessOwner *ret)
         ret->written_bytes = strtoull(at + strlen("\nwrite_bytes: "), NULL, 10);
 }
 
-int process_identify(const char *root, uint32_t pid, bool with_command, ProcessOwner *ret, Err *err)
+/* What `known` has of the same program of the same process stays. */
+static int identify(const char *root, uint32_t pid, const ProcessOwner *known, ProcessOwner *ret, Err *err)
 {
     char name[PID_CAP], text[CGROUP_CAP];
     ProcTask stat;
@@ -450,15 +443,32 @@ int process_identify(const char *root, uint32_t pid, bool with_command, ProcessO
     process_owner_init(ret, pid);
     snprintf(name, sizeof(name), "%u", pid);
     TRY(proc_stat(root, name, &stat, err));
-    ret->start_ns = stat.start_ns ? stat.start_ns : 1;
+    hide_controls(stat.name, strlen(stat.name));
+    const uint64_t start_ns = stat.start_ns ? stat.start_ns : 1;
+    if (known && known->start_ns == start_ns && strcmp(known->name, stat.name) == 0) {
+        *ret = *known;
+        ret->children = 0;
+        ret->child_cpu_ns = 0;
+    } else {
+        read_user(root, name, ret);
+        if (proc_text(root, name, "cgroup", text, sizeof(text), NULL) == 0)
+            process_cgroup(text, ret);
+    }
+    memcpy(ret->name, stat.name, sizeof(ret->name));
+    ret->start_ns = start_ns;
     ret->rss_bytes = stat.rss_bytes;
     ret->cpu_ns = stat.cpu_ns;
     ret->state = stat.state;
-    read_name(root, name, ret);
-    read_user(root, name, ret);
     read_written(root, name, ret);
-    if (proc_text(root, name, "cgroup", text, sizeof(text), NULL) == 0)
-        process_cgroup(text, ret);
+    return 0;
+}
+
+int process_identify(const char *root, uint32_t pid, bool with_command, ProcessOwner *ret, Err *err)
+{
+    char name[PID_CAP];
+
+    TRY(identify(root, pid, NULL, ret, err));
+    snprintf(name, sizeof(name), "%u", pid);
     if (with_command)
         read_command(root, name, ret);
     return 0;
@@ -680,7 +690,9 @@ void process_owners_fill(const char *root, PodNames *pods, ProcessOwner *owners,
     UserNames *users = count > 0 ? user_names_read(root) : NULL;
 
     for (size_t i = 0; i < count; i++) {
-        (void)process_identify(root, owners[i].pid, false, &owners[i], NULL);
+        const ProcessOwner known = owners[i];
+
+        (void)identify(root, known.pid, &known, &owners[i], NULL);
         user_name(users, owners[i].uid, owners[i].user);
     }
     user_names_free(users);

@@ -31,8 +31,8 @@ void process_cgroup(const char *text, ProcessOwner *owner);
 size_t process_cgroup_job(const char *path);
 
 /* Whether two processes are in the cgroup of one container or one job of Slurm's, by the texts of their cgroup files:
- * the innermost of each, by its whole path, as a user may name cgroups of his own like another's, in each hierarchy that
- * names one. False where one is in none. */
+ * the innermost of each, by its whole path, as a user may name cgroups of his own like another's, in each hierarchy
+ * that names one. False where one is in none. */
 bool process_cgroup_is_shared(const char *a, const char *b);
 
 /* Names of users, by ROOT/etc/passwd; a number where it has none, as users of a directory service have: that service
@@ -99,5 +99,6 @@ void pod_names_done(PodNames *names);
 void pod_names_fill(PodNames *names, const char *root, ProcessOwner *owners, size_t count);
 
 /* All that there is to know of each of these pids but the command line: process_identify, user_name and pod_names_fill.
+ * Of one whose program is the one that *owners has already, user and cgroup stay as they were.
  */
 void process_owners_fill(const char *root, PodNames *pods, ProcessOwner *owners, size_t count);

@@ -157,10 +157,9 @@ static int begin(void **state)
     static Tree tree;
 
     tree_new(&tree);
-    tree_task(&tree, 20, "train (x)", 'R', "0");
+    tree_task(&tree, 20, "tra\033in (x\xc2\x9b\xff\xc3\xa9", 'R', "0");
     tree_file(&tree, "proc/20/status", "Name:\ttrain\nUmask:\t0022\nUid:\t1000\t1001\t1000\t1000\nGid:\t5\n");
     tree_file(&tree, "proc/20/cgroup", "0::/slurm/uid_1000/job_4711/step_0\n");
-    tree_file(&tree, "proc/20/comm", "tra\033in\xc2\x9b\xff\xc3\xa9\n");
     tree_file(&tree, "proc/20/cmdline", "python%ctrain.py%c--name%ca\033b%c", 0, 0, 0, 0);
     tree_file(&tree, "etc/passwd", "root:x:0:0::/root:/bin/sh\nbroken\nx:y\nalice:x:1000:1000:A:/home/a:/bin/sh\n");
     *state = &tree;
@@ -184,7 +183,7 @@ static void all_of_one_process(void **state)
     assert_true(who.start_ns > 0 && who.rss_bytes > 0 && who.state == 'R');
     assert_int_equal(who.uid, 1000);
     assert_string_equal(who.job, "4711.0");
-    assert_string_equal(who.name, "tra?in???\xc3\xa9"); /* U+009B moves the cursor of some terminals */
+    assert_string_equal(who.name, "tra?in (x???\xc3\xa9"); /* U+009B moves the cursor of some terminals */
     assert_string_equal(who.command, "");
     assert_true(who.written_bytes == UINT64_MAX); /* proc(5): not for other users */
     tree_file(tree, "proc/20/io",
@@ -194,6 +193,32 @@ static void all_of_one_process(void **state)
     assert_int_equal(who.written_bytes, 6000);
     assert_int_equal(process_identify(tree->root, 20, true, &who, &err), 0);
     assert_string_equal(who.command, "python train.py --name a?b");
+}
+
+static void one_that_is_known_keeps_its_owner(void **state)
+{
+    const Tree *tree = *state;
+    PodNames names = {0};
+    ProcessOwner who;
+
+    process_owner_init(&who, 20);
+    process_owners_fill(tree->root, &names, &who, 1);
+    assert_string_equal(who.job, "4711.0");
+    who.children = 3;
+    who.cpu_ns = 1;
+    tree_file(tree, "proc/20/cgroup", "0::/slurm/uid_1000/job_4712/step_0\n");
+    process_owners_fill(tree->root, &names, &who, 1);
+    assert_string_equal(who.job, "4711.0");
+    assert_int_equal(who.children, 0);
+    assert_true(who.cpu_ns > 1);
+    tree_task(tree, 20, "another program", 'R', "0");
+    process_owners_fill(tree->root, &names, &who, 1);
+    assert_string_equal(who.job, "4712.0");
+    tree_file(tree, "proc/20/cgroup", "0::/slurm/uid_1000/job_4713/step_0\n");
+    who.start_ns--; /* another process had this pid */
+    process_owners_fill(tree->root, &names, &who, 1);
+    assert_string_equal(who.job, "4713.0");
+    pod_names_done(&names);
 }
 
 static void the_command_of_a_real_one(void **state)
@@ -249,6 +274,34 @@ static ProcessList wait_for(Host *host, uint64_t now_ns, size_t count)
     return host_processes(host);
 }
 
+/* It may be put into another cgroup. */
+static void a_look_finds_a_new_owner_in_the_end(void **state)
+{
+    const Tree *tree = *state;
+    const HostConfig config = {.root = tree->root, .period_ns = NS_PER_S};
+    const uint32_t pid = 20;
+    unsigned same = 0, looks = 0;
+    Err err = {0};
+    Host *host;
+
+    assert_int_equal(host_open(&config, &host, &err), 0);
+    host_set_processes(host, &pid, 1);
+    (void)wait_for(host, NS_PER_S, 1);
+    tree_file(tree, "proc/20/cgroup", "0::/slurm/uid_1000/job_4712/step_0\n");
+    for (uint64_t s = 2; looks < 12; s++, looks++) {
+        while (host_facts(host)->time_ns < s * NS_PER_S) {
+            host_tick(host, s * NS_PER_S, NULL, 0);
+            usleep(1000);
+        }
+        const ProcessList list = host_processes(host);
+
+        same += strcmp(list.at[0].job, "4711.0") == 0;
+        assert_true(strcmp(list.at[0].job, "4711.0") == 0 || strcmp(list.at[0].job, "4712.0") == 0);
+    }
+    assert_in_range(same, 1, 5);
+    host_close(host);
+}
+
 static void looks_find_out_who_is_wanted(void **state)
 {
     const Tree *tree = *state;
@@ -266,7 +319,6 @@ static void looks_find_out_who_is_wanted(void **state)
     /* the same ones and fewer wait for the next look; one more does not, but for a second after the last look */
     const uint64_t look_ns = host_facts(host)->time_ns;
     tree_task(tree, 22, "late", 'S', "0");
-    tree_file(tree, "proc/22/comm", "late\n");
     host_set_processes(host, first, 1);
     host_tick(host, 3 * NS_PER_S, NULL, 0);
     host_set_processes(host, second, ARRAY_LEN(second));
@@ -375,6 +427,8 @@ int main(void)
         cmocka_unit_test(what_a_cgroup_is_named_after),
         cmocka_unit_test(whose_cgroup_is_that_of_another),
         TEST(all_of_one_process),
+        TEST(one_that_is_known_keeps_its_owner),
+        TEST(a_look_finds_a_new_owner_in_the_end),
         cmocka_unit_test(the_command_of_a_real_one),
         TEST(one_that_is_gone),
         TEST(names_of_users),
