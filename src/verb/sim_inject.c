@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/duration.h"
+#include "base/json.h"
 #include "base/number.h"
 #include "sim/core/control.h"
 #include "sim/scenario/scenario.h"
@@ -129,10 +130,15 @@ static void print_clock(SimImage *image, bool json)
 {
     uint64_t now = sim_clock_now(image);
     double speed = sim_clock_speed(image);
-    if (json)
-        printf("{\"virtual_ns\": %llu, \"speed\": %g, \"wall_us\": %llu}\n", (unsigned long long)now, speed,
-               (unsigned long long)sim_clock_wall_us(image, now));
-    else if (speed > 0)
+    if (json) {
+        CLEANUP(str_done) Str out = str_limited(256);
+        json_open(&out, NULL, '{');
+        json_add_u64(&out, "virtual_ns", now);
+        json_add_double(&out, "speed", speed);
+        json_add_u64(&out, "wall_us", sim_clock_wall_us(image, now));
+        json_close(&out, '}');
+        puts(out.text);
+    } else if (speed > 0)
         printf("%.3f s since the start, running at %gx\n", (double)now / 1e9, speed);
     else
         printf("%.3f s since the start, paused\n", (double)now / 1e9);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/cleanup.h"
+#include "base/json.h"
 #include "sim/scenario/scenario.h"
 #include "verb/sim_place.h"
 #include "verb/verb.h"
@@ -26,15 +27,14 @@ static void write_truths(Str *out, const Scenario *s, bool json)
         CLEANUP(str_done) Str line;
         str_init(&line, 4096);
         truth_write(&s->truths[i], &line);
-        str_add(out, !json ? "    " : i ? ", " : "");
         if (json)
-            str_add_json(out, line.text);
+            json_add_text(out, NULL, line.text);
         else
-            str_addf(out, "%s\n", line.text);
+            str_addf(out, "    %s\n", line.text);
     }
 }
 
-static void write_scenario(Str *out, const Scenario *s, const ListOptions *o, bool first)
+static void write_scenario(Str *out, const Scenario *s, const ListOptions *o)
 {
     if (!o->json) {
         str_addf(out, "%-30s %s\n", s->name, s->about);
@@ -42,13 +42,14 @@ static void write_scenario(Str *out, const Scenario *s, const ListOptions *o, bo
             write_truths(out, s, false);
         return;
     }
-    str_addf(out, "%s\n  {\"name\": ", first ? "" : ",");
-    str_add_json(out, s->name);
-    str_add(out, ", \"about\": ");
-    str_add_json(out, s->about);
-    str_addf(out, ", \"gpus\": %u, \"truth\": [", s->gpu_count);
+    json_open(out, NULL, '{');
+    json_add_text(out, "name", s->name);
+    json_add_text(out, "about", s->about);
+    json_add_u64(out, "gpus", s->gpu_count);
+    json_open(out, "truth", '[');
     write_truths(out, s, true);
-    str_add(out, "]}");
+    json_close(out, ']');
+    json_close(out, '}');
 }
 
 static int list_boards(VerbCall *call, const SimPlace *place, Str *out, bool json)
@@ -64,11 +65,10 @@ static int list_boards(VerbCall *call, const SimPlace *place, Str *out, bool jso
             str_addf(out, "%-30s %s\n", names[i], board->name);
             continue;
         }
-        str_add(out, i ? ",\n  {\"key\": " : "\n  {\"key\": ");
-        str_add_json(out, names[i]);
-        str_add(out, ", \"name\": ");
-        str_add_json(out, board->name);
-        str_add(out, "}");
+        json_open(out, NULL, '{');
+        json_add_text(out, "key", names[i]);
+        json_add_text(out, "name", board->name);
+        json_close(out, '}');
     }
     return EXIT_FINE;
 }
@@ -79,7 +79,6 @@ static int list_scenarios(VerbCall *call, const SimPlace *place, Str *out, const
     board_set_init(&boards, place->board_dirs);
     size_t count;
     int code = EXIT_FINE;
-    bool first = true;
     const char *const *names = library_names(place->scenario_dirs, call->arena, &count);
     for (size_t i = 0; i < count; i++) {
         const Scenario *s;
@@ -87,8 +86,7 @@ static int list_scenarios(VerbCall *call, const SimPlace *place, Str *out, const
             code = verb_fail(call, EXIT_USAGE); /* one bad file does not hide the others */
             continue;
         }
-        write_scenario(out, s, o, first);
-        first = false;
+        write_scenario(out, s, o);
     }
     return code;
 }
@@ -103,7 +101,7 @@ static int list_run(VerbCall *call, const void *options)
     str_init(&out, 16 << 20);
     str_add(&out, o->json ? "[" : "");
     int code = o->boards ? list_boards(call, &place, &out, o->json) : list_scenarios(call, &place, &out, o);
-    str_add(&out, o->json ? "\n]\n" : "");
+    str_add(&out, o->json ? "]\n" : "");
     fputs(out.text, stdout);
     return code;
 }

@@ -7,8 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/file.h"
 #include "base/cleanup.h"
+#include "base/file.h"
+#include "base/json.h"
 #include "sim/core/control.h"
 #include "sim/core/state.h"
 #include "sim/scenario/library.h"
@@ -105,46 +106,59 @@ static void write_table(SimImage *image, uint64_t at, Str *out)
     write_events(image, at, out);
 }
 
-static void json_array(Str *out, const char *name, const double *v, size_t n)
+static void add_array(Str *out, const char *name, const double *v, size_t n)
 {
-    str_addf(out, ", \"%s\": [", name);
+    json_open(out, name, '[');
     for (size_t i = 0; i < n; i++)
-        str_addf(out, "%s%.17g", i ? "," : "", v[i]);
-    str_addc(out, ']');
+        json_add_double(out, NULL, v[i]);
+    json_close(out, ']');
 }
 
-static void json_gpu(SimImage *image, uint32_t gpu, uint64_t at, Str *out)
+static void add_gpu(SimImage *image, uint32_t gpu, uint64_t at, Str *out)
 {
     SimNow now;
     sim_state_at(image, gpu, at, &now);
-    str_addf(out, "%s\n  {\"gpu\": %u, \"board\": ", gpu ? "," : "", gpu);
-    str_add_json(out, image->boards[image->gpus[gpu].board].name);
-    str_addf(out, ", \"uuid\": \"%s\", \"present\": %u, \"lost\": %u, \"reset_required\": %u", image->gpus[gpu].uuid,
-             now.cond.present, now.cond.lost, now.cond.reset_required);
-    str_addf(out, ", \"watt\": %.17g, \"watt_mean\": %.17g, \"energy_mj\": %.17g, \"temp_c\": %.17g", now.watt,
-             now.watt_mean, now.energy_mj, now.temp_c);
-    str_addf(out, ", \"sm_mhz\": %u, \"mem_mhz\": %u, \"reasons\": %" PRIu64 ", \"used_mib\": %.17g", now.sm_mhz,
-             now.mem_mhz, now.reasons, now.used_mib);
-    json_array(out, "window", now.win, SIM_CH_COUNT);
-    json_array(out, "total", now.cum, SIM_CH_COUNT);
-    json_array(out, "throttle_ns", now.throttle_ns, 8);
-    str_add(out, ", \"processes\": [");
+    json_open(out, NULL, '{');
+    json_add_u64(out, "gpu", gpu);
+    json_add_text(out, "board", image->boards[image->gpus[gpu].board].name);
+    json_add_text(out, "uuid", image->gpus[gpu].uuid);
+    json_add_u64(out, "present", now.cond.present);
+    json_add_u64(out, "lost", now.cond.lost);
+    json_add_u64(out, "reset_required", now.cond.reset_required);
+    json_add_double(out, "watt", now.watt);
+    json_add_double(out, "watt_mean", now.watt_mean);
+    json_add_double(out, "energy_mj", now.energy_mj);
+    json_add_double(out, "temp_c", now.temp_c);
+    json_add_u64(out, "sm_mhz", now.sm_mhz);
+    json_add_u64(out, "mem_mhz", now.mem_mhz);
+    json_add_u64(out, "reasons", now.reasons);
+    json_add_double(out, "used_mib", now.used_mib);
+    add_array(out, "window", now.win, SIM_CH_COUNT);
+    add_array(out, "total", now.cum, SIM_CH_COUNT);
+    add_array(out, "throttle_ns", now.throttle_ns, 8);
+    json_open(out, "processes", '[');
     for (uint32_t i = 0; i < now.proc_count; i++) {
-        str_addf(out, "%s{\"pid\": %u, \"name\": ", i ? ", " : "", now.proc[i].pid);
-        str_add_json(out, now.proc[i].name);
-        str_addf(out, ", \"mib\": %.17g}", now.proc[i].mem_mib);
+        json_open(out, NULL, '{');
+        json_add_u64(out, "pid", now.proc[i].pid);
+        json_add_text(out, "name", now.proc[i].name);
+        json_add_double(out, "mib", now.proc[i].mem_mib);
+        json_close(out, '}');
     }
-    str_add(out, "]}");
+    json_close(out, ']');
+    json_close(out, '}');
 }
 
 static void write_json(SimImage *image, uint64_t at, Str *out)
 {
-    str_add(out, "{\"scenario\": ");
-    str_add_json(out, image->scenario);
-    str_addf(out, ", \"virtual_ns\": %" PRIu64 ", \"gpus\": [", at);
+    json_open(out, NULL, '{');
+    json_add_text(out, "scenario", image->scenario);
+    json_add_u64(out, "virtual_ns", at);
+    json_open(out, "gpus", '[');
     for (uint32_t g = 0; g < image->gpu_count; g++)
-        json_gpu(image, g, at, out);
-    str_add(out, "\n]}\n");
+        add_gpu(image, g, at, out);
+    json_close(out, ']');
+    json_close(out, '}');
+    str_addc(out, '\n');
 }
 
 /* The text of a scenario, as it stands in its file. */

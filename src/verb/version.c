@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/cleanup.h"
+#include "base/json.h"
 #include "verb/verb.h"
 #include "version.h"
 
@@ -20,10 +21,16 @@ static int version_run(VerbCall *call, const void *options)
     const VersionOptions *o = options;
 
     (void)call;
-    if (o->json)
-        printf("{\"version\": \"%s\", \"compiler\": \"%s\"}\n", STOKER_VERSION, __VERSION__);
-    else
+    if (!o->json) {
         printf("stoker %s\n", STOKER_VERSION);
+        return EXIT_FINE;
+    }
+    CLEANUP(str_done) Str out = str_limited(1024);
+    json_open(&out, NULL, '{');
+    json_add_text(&out, "version", STOKER_VERSION);
+    json_add_text(&out, "compiler", __VERSION__);
+    json_close(&out, '}');
+    puts(out.text);
     return EXIT_FINE;
 }
 

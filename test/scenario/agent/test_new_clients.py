@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What only shows to those who come, and what somebody announced: new clients that are refused, GPUs that are taken out."""
+import json
 import time
 
 import pytest
@@ -23,7 +24,7 @@ def play(make_node, make_agent):
 
 
 def virtual(node):
-    return float(node.sim("clock", "--json").split('"virtual_ns":')[1].split(",")[0].strip(" }\n")) / 1e9
+    return json.loads(node.sim("clock", "--json"))["virtual_ns"] / 1e9
 
 
 def incidents(agent, **like):

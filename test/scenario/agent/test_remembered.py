@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """GPUs that were here: one that is gone after a restart is missed, and what is no loss is not."""
 import contextlib
+import json
 import os
 import signal
 import sqlite3
@@ -111,7 +112,7 @@ class Place:
 
     def wait(self, seconds):
         """So much of the node's time."""
-        now = lambda: float(self.node.sim("clock", "--json").split('"virtual_ns":')[1].split(",")[0].strip(" }\n")) / 1e9
+        now = lambda: json.loads(self.node.sim("clock", "--json"))["virtual_ns"] / 1e9
         end = now() + seconds
         until(lambda: now() >= end, "the clock stands")
 
