@@ -313,12 +313,9 @@ int board_profile_find(const SimBoard *board, const char *name)
 
 void board_page(Str *out)
 {
-    str_add(out, "| key | takes | default | what |\n|---|---|---|---|\n");
-    for (size_t i = 0; i < ARRAY_LEN(board_fields); i++)
-        field_page(&board_fields[i], out);
-    str_add(out, "\nA MIG profile:\n\n| key | takes | default | what |\n|---|---|---|---|\n");
-    for (size_t i = 0; i < ARRAY_LEN(profile_fields); i++)
-        field_page(&profile_fields[i], out);
+    fields_page(board_fields, ARRAY_LEN(board_fields), out);
+    str_add(out, "\nA MIG profile:\n\n");
+    fields_page(profile_fields, ARRAY_LEN(profile_fields), out);
 }
 
 /* --- sets: boards in directories, each file read once ------------------------------------------------------------ */

@@ -541,9 +541,12 @@ static void takes_page(const Field *f, Str *out)
         str_addf(out, ", %.10g to %.10g%s", f->min, f->max, f->type == FIELD_DURATION ? " s" : "");
 }
 
-void field_page(const Field *f, Str *out)
+void fields_page(const Field *fields, size_t count, Str *out)
 {
-    str_addf(out, "| `%s`%s | ", f->key, f->flags & FIELD_NEEDED ? " (needed)" : "");
-    takes_page(f, out);
-    str_addf(out, " | %s | %s |\n", f->def ? f->def : "", f->help);
+    str_add(out, "| key | takes | default | what |\n|---|---|---|---|\n");
+    for (const Field *f = fields; f < fields + count; f++) {
+        str_addf(out, "| `%s`%s | ", f->key, f->flags & FIELD_NEEDED ? " (needed)" : "");
+        takes_page(f, out);
+        str_addf(out, " | %s | %s |\n", f->def ? f->def : "", f->help);
+    }
 }

@@ -77,8 +77,8 @@ int field_fail(const YamlNode *node, Err *err, const char *fmt, ...) PRINTF_LIKE
 /* Fails with "unknown <what> '<text>' (did you mean 'x'?); allowed: a, b, c". names is NULL-ended. */
 int field_unknown(const YamlNode *node, Err *err, const char *what, const char *text, const char *const *names);
 
-/* Appends one row of the documentation's table: key, what it takes, default, help. */
-void field_page(const Field *field, Str *out);
+/* Appends the documentation's table of some fields: key, what it takes, default, help. */
+void fields_page(const Field *fields, size_t count, Str *out);
 
 /* Texts of single values that the scenario language adds to the numbers, sizes and durations of src/base: signs, units,
  * switches, sets of numbers, points in time. Any thread. All return 0, or -EINVAL and leave the result untouched. */

@@ -201,11 +201,7 @@ int parse_gpus(Parse *parse, const YamlNode *node, Err *err)
 
 void gpus_page(Str *out)
 {
-    str_add(out, "| key | takes | default | what |\n|---|---|---|---|\n");
-    for (size_t i = 0; i < ARRAY_LEN(gpu_fields); i++)
-        field_page(&gpu_fields[i], out);
-    str_add(out, "\nAn entry of `mig` is the name of a profile or a mapping:\n\n"
-                 "| key | takes | default | what |\n|---|---|---|---|\n");
-    for (size_t i = 0; i < ARRAY_LEN(mig_fields); i++)
-        field_page(&mig_fields[i], out);
+    fields_page(gpu_fields, ARRAY_LEN(gpu_fields), out);
+    str_add(out, "\nAn entry of `mig` is the name of a profile or a mapping:\n\n");
+    fields_page(mig_fields, ARRAY_LEN(mig_fields), out);
 }

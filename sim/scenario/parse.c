@@ -336,10 +336,7 @@ int scenario_load(const char *const *dirs, const char *what, BoardSet *boards, A
 
 void scenario_node_page(Str *out)
 {
-    str_add(out, "| key | takes | default | what |\n|---|---|---|---|\n");
-    for (size_t i = 0; i < ARRAY_LEN(top_fields); i++)
-        field_page(&top_fields[i], out);
-    str_add(out, "\n`node`:\n\n| key | takes | default | what |\n|---|---|---|---|\n");
-    for (size_t i = 0; i < ARRAY_LEN(node_fields); i++)
-        field_page(&node_fields[i], out);
+    fields_page(top_fields, ARRAY_LEN(top_fields), out);
+    str_add(out, "\n`node`:\n\n");
+    fields_page(node_fields, ARRAY_LEN(node_fields), out);
 }

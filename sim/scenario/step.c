@@ -193,16 +193,13 @@ static void one_page(const Step *step, Str *out)
     str_addf(out, "    stoker sim inject %s\n\n", step->example);
     if (all.set.count == 0)
         return;
-    str_add(out, "| key | takes | default | what |\n|---|---|---|---|\n");
-    for (size_t i = 0; i < all.set.count; i++)
-        field_page(&all.fields[i], out);
+    fields_page(all.fields, all.set.count, out);
 }
 
 void step_page(Str *out)
 {
-    str_add(out, "Every step has these keys:\n\n| key | takes | default | what |\n|---|---|---|---|\n");
-    for (size_t i = 0; i < TIMES; i++)
-        field_page(&time_fields[i], out);
+    str_add(out, "Every step has these keys:\n\n");
+    fields_page(time_fields, TIMES, out);
     str_add(out, "\nand its own:\n");
     for (size_t i = 0; step_at(i); i++)
         one_page(step_at(i), out);

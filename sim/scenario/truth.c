@@ -297,16 +297,12 @@ static void words_page(const char *title, const Word *words, size_t count, Str *
 
 void truth_owners_page(Str *out)
 {
-    str_add(out, "| key | takes | default | what |\n|---|---|---|---|\n");
-    for (size_t i = 0; i < ARRAY_LEN(owner_fields); i++)
-        field_page(&owner_fields[i], out);
+    fields_page(owner_fields, ARRAY_LEN(owner_fields), out);
 }
 
 void truth_page(Str *out)
 {
-    str_add(out, "| key | takes | default | what |\n|---|---|---|---|\n");
-    for (size_t i = 0; i < ARRAY_LEN(truth_fields); i++)
-        field_page(&truth_fields[i], out);
+    fields_page(truth_fields, ARRAY_LEN(truth_fields), out);
     words_page("class", class_words, ARRAY_LEN(class_words), out);
     words_page("cause", cause_words, ARRAY_LEN(cause_words), out);
     words_page("action", action_words, ARRAY_LEN(action_words), out);

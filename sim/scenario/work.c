@@ -374,13 +374,9 @@ int parse_work_words(Parse *parse, int argc, const char *const *argv, Err *err)
 
 void works_page(Str *out)
 {
-    str_add(out, "| key | takes | default | what |\n|---|---|---|---|\n");
-    for (size_t i = 0; i < ARRAY_LEN(work_fields); i++)
-        field_page(&work_fields[i], out);
-    str_add(out, "\nAn entry of `then` keeps the process and changes what it does:\n\n"
-                 "| key | takes | default | what |\n|---|---|---|---|\n");
-    for (size_t i = 0; i < ARRAY_LEN(then_fields); i++)
-        field_page(&then_fields[i], out);
+    fields_page(work_fields, ARRAY_LEN(work_fields), out);
+    str_add(out, "\nAn entry of `then` keeps the process and changes what it does:\n\n");
+    fields_page(then_fields, ARRAY_LEN(then_fields), out);
     str_add(out, "\n| kind | what it does |\n|---|---|\n");
     for (uint32_t i = 0; sim_kind_name(i); i++)
         str_addf(out, "| `%s` | %s |\n", sim_kind_name(i), sim_kind_about(i));
