@@ -68,6 +68,7 @@ typedef struct Tick {
 
 const WordRow ledger_qualities[] = {LEDGER_QUALITY_TABLE(WORD_ROW)};
 const WordRow ledger_amounts[] = {LEDGER_AMOUNT_TABLE(WORD_ROW)};
+const WordRow ledger_peaks[] = {LEDGER_PEAK_TABLE(WORD_ROW)};
 
 /* SM activity, the best source first. */
 static const struct {

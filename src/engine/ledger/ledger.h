@@ -42,6 +42,13 @@ typedef enum LedgerQuality { LEDGER_QUALITY_TABLE(WORD_ID) LEDGER_QUALITY_END } 
 
 typedef enum LedgerAmount { LEDGER_AMOUNT_TABLE(WORD_ID) LEDGER_AMOUNT_END } LedgerAmount;
 
+/* WORD(id, key): the largest of a row. A peak of 0 beside an amount that is not 0 was not kept (an older Stoker). */
+#define LEDGER_PEAK_TABLE(WORD)                                                                                        \
+    WORD(LEDGER_PEAK_MEMORY, "memory_peak_bytes") /* at one tick */                                                    \
+    WORD(LEDGER_PEAK_SM, "sm_peak_ppm")           /* SM activity of the device, the mean of a minute; millionths */
+
+typedef enum LedgerPeak { LEDGER_PEAK_TABLE(WORD_ID) LEDGER_PEAK_END } LedgerPeak;
+
 enum { LEDGER_BOOT_CAP = 40 };
 
 /* The time of one owner, or of nobody, on one device, [from, until). Texts are "" where not known. */
@@ -59,6 +66,7 @@ typedef struct LedgerRow {
     LedgerQuality quality;
     char price[PRICE_TEXT_CAP]; /* price_text of the price in force, "" none */
     uint64_t amounts[LEDGER_AMOUNT_END];
+    uint64_t peaks[LEDGER_PEAK_END];
 } LedgerRow;
 
 /* Called for each row that changed, at the end of a tick. False: it cannot be kept now; the row is put again at each
@@ -114,4 +122,5 @@ uint64_t ledger_closed_id(const Ledger *ledger);
 /* The GPU of a row's device: the length of its key. */
 size_t ledger_gpu_key_len(const char *device);
 
-extern const WordRow ledger_qualities[LEDGER_QUALITY_END], ledger_amounts[LEDGER_AMOUNT_END];
+extern const WordRow ledger_qualities[LEDGER_QUALITY_END], ledger_amounts[LEDGER_AMOUNT_END],
+    ledger_peaks[LEDGER_PEAK_END];

@@ -14,6 +14,8 @@
 #define STEP_NS (2 * NS_PER_S)  /* between the clocks over a row: the wall clock was set */
 #define LEARN_NS (2 * NS_PER_S) /* and two ticks: the owner of a new process is known by then */
 
+#define PPM UINT64_C(1000000)
+
 enum { LATE_ROWS = 64 }; /* of a GPU: rows that are over, and wait until they can be kept */
 
 /* The process of a part whose owner is not known, as /proc was not read yet or does not show it; 0: none. */
@@ -315,6 +317,31 @@ static void note_run(const RowsTick *t, OpenRow *open, LedgerAmount kind)
     open->begun = kind != LEDGER_ALLOC_NS;
 }
 
+/* Minutes are counted from the row's begin. One that is not over counts from its half on, or where it is the first. */
+static void note_sm(OpenRow *open, double sm, uint64_t dt_ns)
+{
+    open->sm_ns += rows_scale(dt_ns, sm);
+    open->sm_measured_ns += dt_ns;
+    const uint64_t ppm = rows_scale(PPM, (double)open->sm_ns / (double)open->sm_measured_ns);
+    const bool counts = open->sm_peak_ppm == 0 || open->sm_measured_ns >= NS_PER_MIN / 2;
+
+    open->row.peaks[LEDGER_PEAK_SM] = number_max_u64(open->sm_peak_ppm, counts ? ppm : 0);
+    if (open->sm_measured_ns < NS_PER_MIN)
+        return;
+    open->sm_peak_ppm = open->row.peaks[LEDGER_PEAK_SM];
+    open->sm_ns = open->sm_measured_ns = 0;
+}
+
+static void note_peaks(const RowsTick *t, OpenRow *open, const uint64_t amounts[LEDGER_AMOUNT_END])
+{
+    const double seconds = (double)t->dt_ns / NS_PER_S;
+    const uint64_t bytes = (uint64_t)llround((double)amounts[LEDGER_MEMORY_BYTE_S] / seconds);
+
+    open->row.peaks[LEDGER_PEAK_MEMORY] = number_max_u64(open->row.peaks[LEDGER_PEAK_MEMORY], bytes);
+    if (amounts[LEDGER_MEASURED_NS] > 0)
+        note_sm(open, (double)amounts[LEDGER_EFF_NS] / (double)amounts[LEDGER_MEASURED_NS], t->dt_ns);
+}
+
 void rows_add(const RowsTick *t, const LedgerPart *part, LedgerAmount kind, LedgerQuality quality,
               const uint64_t amounts[LEDGER_AMOUNT_END])
 {
@@ -325,6 +352,7 @@ void rows_add(const RowsTick *t, const LedgerPart *part, LedgerAmount kind, Ledg
     note_run(t, open, kind);
     for (size_t i = 0; i < LEDGER_AMOUNT_END; i++)
         open->row.amounts[i] += amounts[i];
+    note_peaks(t, open, amounts);
     open->touched = true;
     open->row.until_ns = t->node->time_ns;
     open->row.until_real_ns = open->row.from_real_ns + (t->node->time_ns - open->from_ns);
@@ -367,6 +395,7 @@ static void join_rows(LedgerRow *into, const LedgerRow *from)
         amounts[LEDGER_ACTIVE_MJ] += a[LEDGER_ACTIVE_MJ];
     }
     memcpy(into->amounts, amounts, sizeof amounts);
+    memset(into->peaks, 0, sizeof into->peaks);
     into->owner = (Owner){.pid = -1};
     into->held = false;
     into->share_kind = ATTRIBUTION_UNKNOWN;

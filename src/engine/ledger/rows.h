@@ -23,6 +23,8 @@ typedef struct OpenRow {
     size_t new_count;                 /* of so many in all */
     uint64_t run_ns;                  /* since when it grew without a break, as held or free time */
     uint64_t tick_ns;                 /* the length of the first tick of that */
+    uint64_t sm_ns, sm_measured_ns;   /* time times SM activity, and time, of the minute that runs */
+    uint64_t sm_peak_ppm;             /* of the minutes before */
     bool begun;                       /* that begins when the workload manager says */
     bool touched;                     /* in this tick */
     bool known;                       /* it was kept once; it may have grown since */

@@ -314,6 +314,8 @@ void cost_row_json(const LedgerRow *row, Str *out)
     add_text(out, "price", row->price);
     for (int i = 0; i < LEDGER_AMOUNT_END; i++)
         json_add_u64(out, ledger_amounts[i].key, row->amounts[i]);
+    for (int i = 0; i < LEDGER_PEAK_END; i++)
+        json_add_u64(out, ledger_peaks[i].key, row->peaks[i]);
     json_close(out, '}');
 }
 

@@ -205,9 +205,10 @@ static const char *const migrations[JOURNAL_SCHEMA][11] = {
     {gpu_energy, gpu_numbers, db_ledger_tables, db_job_tables, db_clock_table, gpu_idle},
     {gpu_numbers, db_ledger_tables, db_job_tables, db_clock_table, gpu_idle},
     {db_ledger_tables, db_job_tables, db_clock_table, gpu_idle},
-    {db_job_tables, db_clock_table, gpu_idle},
-    {db_clock_table, gpu_idle},
-    {gpu_idle},
+    {db_job_tables, db_clock_table, gpu_idle, db_ledger_peaks},
+    {db_clock_table, gpu_idle, db_ledger_peaks},
+    {gpu_idle, db_ledger_peaks},
+    {db_ledger_peaks},
 };
 /* clang-format on */
 

@@ -31,7 +31,7 @@ typedef enum DbStatement {
     DB_STATEMENT_END,
 } DbStatement;
 
-enum { DB_VALUES_MAX = 10 + LEDGER_AMOUNT_END };
+enum { DB_VALUES_MAX = 10 + LEDGER_AMOUNT_END + LEDGER_PEAK_END };
 
 typedef struct DbValue {
     char *text; /* NULL: a number */
@@ -80,9 +80,10 @@ int db_read_text(Db *db, const char *sql, const char *text, DbAdd add, void *sel
 /* db_ledger.c: the ledger's tables and their rows, as SQL and out of it. Knows no Db. A row has five texts; those that
  * it is merged by are its names. */
 enum { DB_LEDGER_DEVICE, DB_LEDGER_OWNER, DB_LEDGER_PRICE, DB_LEDGER_KIND, DB_LEDGER_NAMES };
-enum { DB_LEDGER_AMOUNTS = 5 + DB_LEDGER_NAMES, DB_LEDGER_NAME = 1024, DB_LEDGER_SQL = 1024 };
+enum { DB_LEDGER_AMOUNTS = 5 + DB_LEDGER_NAMES, DB_LEDGER_PEAKS = DB_LEDGER_AMOUNTS + LEDGER_AMOUNT_END };
+enum { DB_LEDGER_NAME = 1024, DB_LEDGER_SQL = 1024 };
 #define DB_LEDGER_AMOUNT(id, key) ", " key
-extern const char db_ledger_tables[];
+extern const char db_ledger_tables[], db_ledger_peaks[];
 extern const char db_ledger_put[];      /* its texts are given as their numbers */
 extern const char db_ledger_put_name[]; /* returns the number of a text */
 void db_ledger_names(const LedgerRow *row, char names[DB_LEDGER_NAMES][DB_LEDGER_NAME]);

@@ -12,32 +12,38 @@
 
 enum { ROW_BYTES = 128 };
 
-/* Columns of amounts, as in LEDGER_AMOUNT_TABLE. */
+/* Columns of amounts and peaks, as in their tables. */
 #define AMOUNT_COLUMN(id, key) ", " key " INTEGER"
+#define PEAK_ADD(id, key) "ALTER TABLE ledger ADD COLUMN " key " INTEGER;"
 #define AMOUNT_OLD(id, key) ", l." key
 
 /* clang-format off */
+#define LEDGER_VIEW                                                                                                    \
+    "CREATE VIEW ledger_rows AS SELECT l.id AS id, l.from_ns AS from_ns, l.until_ns AS until_ns, l.mono_ns AS mono_ns,"\
+    " b.text AS boot, d.text AS device, o.text AS owner, p.text AS price, k.text AS kind"                              \
+    LEDGER_AMOUNT_TABLE(AMOUNT_OLD) LEDGER_PEAK_TABLE(AMOUNT_OLD) " FROM ledger l"                                     \
+    " JOIN ledger_names b ON b.id = l.boot JOIN ledger_names d ON d.id = l.device"                                     \
+    " JOIN ledger_names o ON o.id = l.owner JOIN ledger_names p ON p.id = l.price"                                     \
+    " JOIN ledger_names k ON k.id = l.kind;"
+
 const char db_ledger_tables[] =
     "CREATE TABLE ledger_names(id INTEGER PRIMARY KEY, text TEXT UNIQUE) STRICT;"
     "CREATE TABLE ledger(id INTEGER PRIMARY KEY, from_ns INTEGER, until_ns INTEGER, mono_ns INTEGER, boot INTEGER,"
-    " device INTEGER, owner INTEGER, price INTEGER, kind INTEGER" LEDGER_AMOUNT_TABLE(AMOUNT_COLUMN) ") STRICT;"
-    "CREATE VIEW ledger_rows AS SELECT l.id AS id, l.from_ns AS from_ns, l.until_ns AS until_ns, l.mono_ns AS mono_ns,"
-    " b.text AS boot, d.text AS device, o.text AS owner, p.text AS price, k.text AS kind"
-    LEDGER_AMOUNT_TABLE(AMOUNT_OLD) " FROM ledger l"
-    " JOIN ledger_names b ON b.id = l.boot JOIN ledger_names d ON d.id = l.device"
-    " JOIN ledger_names o ON o.id = l.owner JOIN ledger_names p ON p.id = l.price"
-    " JOIN ledger_names k ON k.id = l.kind;";
+    " device INTEGER, owner INTEGER, price INTEGER, kind INTEGER" LEDGER_AMOUNT_TABLE(AMOUNT_COLUMN)
+    LEDGER_PEAK_TABLE(AMOUNT_COLUMN) ") STRICT;" LEDGER_VIEW;
+
+const char db_ledger_peaks[] = LEDGER_PEAK_TABLE(PEAK_ADD) "DROP VIEW IF EXISTS ledger_rows;" LEDGER_VIEW;
 
 const char db_ledger_put_name[] =
     "INSERT INTO ledger_names(text) VALUES(?1) ON CONFLICT(text) DO UPDATE SET text = ?1 RETURNING id";
 
 const char db_ledger_put[] =
     "INSERT OR REPLACE INTO ledger(id, from_ns, until_ns, mono_ns, boot, device, owner, price, kind"
-    LEDGER_AMOUNT_TABLE(DB_LEDGER_AMOUNT) ")"
-    " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21)";
+    LEDGER_AMOUNT_TABLE(DB_LEDGER_AMOUNT) LEDGER_PEAK_TABLE(DB_LEDGER_AMOUNT) ")"
+    " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23)";
 /* clang-format on */
 
-_Static_assert((int)DB_LEDGER_AMOUNTS + (int)LEDGER_AMOUNT_END == 21, "the values of db_ledger_put");
+_Static_assert((int)DB_LEDGER_PEAKS + (int)LEDGER_PEAK_END == 23, "the values of db_ledger_put");
 
 /* --- texts -------------------------------------------------------------------------------------------------------- */
 
@@ -146,6 +152,8 @@ void db_ledger_read_row(sqlite3_stmt *from, LedgerRow *row)
     db_ledger_set_names(row, names);
     for (int i = 0; i < LEDGER_AMOUNT_END; i++)
         row->amounts[i] = number_at(from, DB_LEDGER_AMOUNTS + i);
+    for (int i = 0; i < LEDGER_PEAK_END; i++)
+        row->peaks[i] = number_at(from, DB_LEDGER_PEAKS + i);
 }
 
 void db_ledger_add_last(void *self, sqlite3_stmt *from)

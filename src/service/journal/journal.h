@@ -27,7 +27,7 @@
 #include "service/incident/incident.h"
 
 enum {
-    JOURNAL_SCHEMA = 9,
+    JOURNAL_SCHEMA = 10,
     JOURNAL_BACKLOG = 8192,
     JOURNAL_KEPT = 256,
     JOURNAL_READ_MAX = 10000,
@@ -151,7 +151,7 @@ int journal_read_bundle(const char *path, const char *incident_id, Str *out, Err
 typedef void (*JournalLedgerAdd)(void *self, const LedgerRow *row);
 /* Calls `add` for the rows of the ledger that overlap [from, to) of the wall clock and have an id from `from_id` on, by
  * id, at most `limit` (0: all). Rows of the same owner, device, kind of share, quality and price are one where `merge`:
- * then each row is cut to [from, to) by the share of its time. */
+ * then each row is cut to [from, to) by the share of its time; its peaks are not. */
 typedef struct JournalLedgerQuery {
     uint64_t from_real_ns, to_real_ns, from_id, limit;
     bool merge;

@@ -26,6 +26,8 @@ DbChange db_ledger_change(const LedgerRow *row)
         change.values[5 + i] = db_text(names[i]);
     for (int i = 0; i < LEDGER_AMOUNT_END; i++)
         change.values[DB_LEDGER_AMOUNTS + i] = db_number(row->amounts[i]);
+    for (int i = 0; i < LEDGER_PEAK_END; i++)
+        change.values[DB_LEDGER_PEAKS + i] = db_number(row->peaks[i]);
     return change;
 }
 
@@ -85,6 +87,8 @@ static void add_merged(void *self, sqlite3_stmt *from)
 
         row->amounts[i] += whole ? amount : (uint64_t)((double)amount * share + 0.5);
     }
+    for (int i = 0; i < LEDGER_PEAK_END; i++)
+        row->peaks[i] = number_max_u64(row->peaks[i], get_number(from, 3 + DB_LEDGER_NAMES + LEDGER_AMOUNT_END + i));
 }
 
 static void copy_text(void *self, sqlite3_stmt *from)
@@ -155,7 +159,8 @@ int journal_read_ledger(const char *path, const JournalLedgerQuery *query, Journ
 {
     static const char where[] = " WHERE until_ns > ?1 AND from_ns < ?2 AND id >= ?3 ORDER BY id LIMIT ?4";
     static const char numbers_of[] =
-        "SELECT id, from_ns, until_ns, device, owner, price, kind" LEDGER_AMOUNT_TABLE(DB_LEDGER_AMOUNT) " FROM ledger";
+        "SELECT id, from_ns, until_ns, device, owner, price, kind" LEDGER_AMOUNT_TABLE(DB_LEDGER_AMOUNT)
+            LEDGER_PEAK_TABLE(DB_LEDGER_AMOUNT) " FROM ledger";
     const uint64_t numbers[] = {query->from_real_ns, number_min_u64(query->to_real_ns, INT64_MAX), query->from_id,
                                 query->limit ? query->limit : (uint64_t)INT64_MAX};
     CLEANUP(db_close_at) Db *db = NULL;

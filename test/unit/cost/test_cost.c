@@ -637,6 +637,7 @@ static void a_row_is_written_whole(void **state UNUSED)
     row.share_kind = ATTRIBUTION_EVEN;
     for (uint64_t i = 0; i < LEDGER_AMOUNT_END; i++)
         row.amounts[i] = 100 + i;
+    row.peaks[LEDGER_PEAK_MEMORY] = 7;
     cost_row_json(&row, &out);
     json_t *root = json_loads(out.text, 0, NULL);
     assert_non_null(root);
@@ -651,6 +652,7 @@ static void a_row_is_written_whole(void **state UNUSED)
                             owners[i].value);
     for (int i = 0; i < LEDGER_AMOUNT_END; i++)
         assert_int_equal(json_integer_value(json_object_get(root, ledger_amounts[i].key)), 100 + i);
+    assert_int_equal(json_integer_value(json_object_get(root, "memory_peak_bytes")), 7);
     json_decref(root);
     row.held = false;
     row.profile[0] = '\0';

@@ -843,9 +843,12 @@ static void old_job_reports_are_deleted(void **state)
 
 /* --- the ledger --------------------------------------------------------------------------------------------------- */
 
-#define IDLE_AWAY "ALTER TABLE gpu_seen DROP COLUMN idle_mw; ALTER TABLE gpu_seen DROP COLUMN idle_held;"
+#define PEAKS_AWAY                                                                                                     \
+    "DROP VIEW ledger_rows; ALTER TABLE ledger DROP COLUMN memory_peak_bytes;"                                         \
+    "ALTER TABLE ledger DROP COLUMN sm_peak_ppm;"
+#define IDLE_AWAY PEAKS_AWAY "ALTER TABLE gpu_seen DROP COLUMN idle_mw; ALTER TABLE gpu_seen DROP COLUMN idle_held;"
 #define JOBS_AWAY IDLE_AWAY "DROP TABLE job_reports; "
-#define LEDGER_AWAY JOBS_AWAY "DROP VIEW ledger_rows; DROP TABLE ledger; DROP TABLE ledger_names;"
+#define LEDGER_AWAY JOBS_AWAY "DROP TABLE ledger; DROP TABLE ledger_names;"
 
 /* An hour of GPU `gpu`, `hour` hours after the first. */
 static LedgerRow ledger_row_of(uint64_t id, int gpu, const char *user, uint64_t hour)
@@ -868,6 +871,8 @@ static LedgerRow ledger_row_of(uint64_t id, int gpu, const char *user, uint64_t 
     snprintf(row.owner.container, sizeof row.owner.container, "main");
     for (int i = 0; i < LEDGER_AMOUNT_END; i++)
         row.amounts[i] = (uint64_t)(i + 1) * 1000000;
+    for (uint64_t i = 0; i < LEDGER_PEAK_END; i++)
+        row.peaks[i] = 1000 * (i + 1) + hour;
     return row;
 }
 
@@ -952,6 +957,8 @@ static void rows_of_the_ledger_are_merged(void **state)
     assert_int_equal(seen.rows.at[0].quality, LEDGER_QUALITY_GPM);
     assert_int_equal(seen.rows.at[0].share_kind, ATTRIBUTION_EVEN);
     assert_int_equal(seen.rows.at[0].amounts[LEDGER_ALLOC_NS], 4000000);
+    assert_int_equal(seen.rows.at[0].peaks[LEDGER_PEAK_MEMORY], 1003);
+    assert_int_equal(seen.rows.at[0].peaks[LEDGER_PEAK_SM], 2003);
     assert_int_equal(seen.rows.at[0].from_real_ns, 1000 * NS_PER_H);
     assert_int_equal(seen.rows.at[0].until_real_ns, 1004 * NS_PER_H);
     vec_clear(&seen.rows);
@@ -1241,6 +1248,21 @@ static void older_files_are_migrated(void **state)
     assert_migrated(rig);
     wait_acked(rig, journal_put_gpu(rig->journal, &gpu, false));
     assert_gpus(rig, &gpu, 1);
+    close_it(rig);
+
+    /* rows of version 9 stay, without peaks */
+    Seen seen = {0};
+    must_open(rig);
+    assert_ledger(rig);
+    close_it(rig);
+    run_sql(rig, PEAKS_AWAY "PRAGMA user_version=9");
+    assert_gpus(rig, &gpu, 1);
+    read_ledger(rig, (JournalLedgerQuery){EVER}, &seen);
+    assert_int_equal(seen.rows.len, 3);
+    assert_int_equal(seen.rows.at[0].amounts[LEDGER_BUSY_NS], 4000000);
+    assert_int_equal(seen.rows.at[0].peaks[LEDGER_PEAK_MEMORY], 0);
+    vec_done(&seen.rows);
+    assert_ledger(rig);
     close_it(rig);
 
     gpu.idle_mw = 0;

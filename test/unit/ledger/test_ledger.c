@@ -154,6 +154,50 @@ static void what_an_owner_did(void **state)
     assert_int_equal(row->amounts[LEDGER_MEMORY_BYTE_S], 10000);
 }
 
+/* The most memory at one tick, and the busiest minute since the row's begin; a minute that is not over counts from its
+ * half on, or where there is no other. */
+static void peaks_of_a_row(void **state)
+{
+    Rig *rig = *state;
+    Holding *h = hold(rig, "ann", 1);
+
+    h->memory_bytes = 1000;
+    tick(rig, 1); /* the first tick of a GPU has no time */
+    set_metric(&rig->gpu.reading, METRIC_PROF_SM_ACTIVE, 1);
+    run_ticks(rig, 6);
+    assert_int_equal(row_of(rig, "ann")->peaks[LEDGER_PEAK_SM], 1000000);
+    h->memory_bytes = 3000;
+    set_metric(&rig->gpu.reading, METRIC_PROF_SM_ACTIVE, 0);
+    run_ticks(rig, 54);
+    assert_int_equal(row_of(rig, "ann")->peaks[LEDGER_PEAK_SM], 100000);
+    h->memory_bytes = 2000;
+    set_metric(&rig->gpu.reading, METRIC_PROF_SM_ACTIVE, 0.5);
+    run_ticks(rig, 29);
+    assert_int_equal(row_of(rig, "ann")->peaks[LEDGER_PEAK_SM], 100000);
+    tick(rig, 1);
+    assert_int_equal(row_of(rig, "ann")->peaks[LEDGER_PEAK_SM], 500000);
+    assert_int_equal(row_of(rig, "ann")->peaks[LEDGER_PEAK_MEMORY], 3000);
+    set_metric(&rig->gpu.reading, METRIC_PROF_SM_ACTIVE, 0);
+    run_ticks(rig, 200);
+    assert_int_equal(row_of(rig, "ann")->peaks[LEDGER_PEAK_SM], 250000);
+    assert_int_equal(row_of(rig, "ann")->peaks[LEDGER_PEAK_MEMORY], 3000);
+}
+
+/* Of those who share a device each has the device's SM activity, and its own memory. */
+static void peaks_of_sharers(void **state)
+{
+    Rig *rig = *state;
+
+    hold(rig, "ann", 0.25)->memory_bytes = 1000;
+    hold(rig, "bob", 0.75)->memory_bytes = 2000;
+    set_metric(&rig->gpu.reading, METRIC_PROF_SM_ACTIVE, 0.5);
+    run_ticks(rig, 11);
+    assert_int_equal(row_of(rig, "ann")->peaks[LEDGER_PEAK_SM], 500000);
+    assert_int_equal(row_of(rig, "bob")->peaks[LEDGER_PEAK_SM], 500000);
+    assert_int_equal(row_of(rig, "ann")->peaks[LEDGER_PEAK_MEMORY], 1000);
+    assert_int_equal(row_of(rig, "bob")->peaks[LEDGER_PEAK_MEMORY], 2000);
+}
+
 /* The best source of SM activity is used and named. */
 static void the_quality_is_said(void **state)
 {
@@ -1055,6 +1099,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(what_an_owner_did, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(peaks_of_a_row, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(peaks_of_sharers, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_quality_is_said, set_up, tear_down),
         cmocka_unit_test_setup_teardown(held_back_and_idle, set_up, tear_down),
         cmocka_unit_test_setup_teardown(when_a_row_ends, set_up, tear_down),
