@@ -69,6 +69,9 @@ typedef struct MigPlan {
  * placements of large profiles free; then the lowest starts. Always the same answer to the same question. */
 void mig_plan(const MigBoard *board, const MigLayout *now, const MigLayout *wanted, MigPlan *ret);
 
+/* Whether there is a way to place all instances of a layout. */
+bool mig_layout_fits(const MigBoard *board, const MigLayout *layout);
+
 /* The same for a GPU as a driver reports it: a mode that waits for a reset and is not the wanted one is set back too.
  */
 void mig_plan_gpu(const MigGpu *gpu, const MigLayout *wanted, MigPlan *ret);

@@ -280,7 +280,7 @@ typedef struct Nearest {
     size_t count, max;
 } Nearest;
 
-static bool is_possible(const MigBoard *board, const MigLayout *layout)
+bool mig_layout_fits(const MigBoard *board, const MigLayout *layout)
 {
     char reason[160];
     Search search;
@@ -305,7 +305,7 @@ static uint64_t sum_worth(const MigBoard *board, const MigLayout *layout)
 
 static void add_near(Nearest *near, const MigLayout *layout)
 {
-    if (!is_possible(near->board, layout))
+    if (!mig_layout_fits(near->board, layout))
         return;
     uint64_t worth = sum_worth(near->board, layout);
     size_t at = near->count < near->max ? near->count++ : near->max;

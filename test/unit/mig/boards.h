@@ -34,7 +34,7 @@ static inline const MigBoard *board_of(const char *name)
         if (strcmp(tables[i].board.name, name) == 0)
             return &tables[i].board;
     fail_msg("no board %s", name);
-    return NULL;
+    abort();
 }
 
 /* A wanted layout of names, as "2 3g.40gb, 1 1c.2g.20gb" in order: count and name in turn, NULL at the end. */
