@@ -206,8 +206,7 @@ const MigGpuPlan *mig_session_blocked(const MigSession *session)
     return NULL;
 }
 
-/* A node of one GPU with MIG and without instances, as a table has its board. */
-static int open_board(MigSession *session, VerbCall *call, const MigVerbOptions *options)
+int mig_session_open_board(MigSession *session, VerbCall *call, const MigVerbOptions *options)
 {
     const YamlNode *root;
     const MigTable *tables;
@@ -242,7 +241,8 @@ static int plan_request(MigSession *session, VerbCall *call, const MigVerbOption
     const int rc = mig_read_request(call, options, &request, &call->err);
     if (rc < 0)
         return verb_fail(call, EXIT_USAGE);
-    const int code = options->board ? open_board(session, call, options) : mig_session_open(session, call, options);
+    const int code =
+        options->board ? mig_session_open_board(session, call, options) : mig_session_open(session, call, options);
     return code == EXIT_FINE ? mig_session_plan(session, &request) : code;
 }
 
@@ -429,10 +429,10 @@ static const Verb verb_mig_checkpoint = {
     .run = checkpoint_run,
 };
 
-extern const Verb verb_mig_apply, verb_mig_restore;
+extern const Verb verb_mig_apply, verb_mig_restore, verb_mig_suggest;
 
-static const Verb *const subs[] = {
-    &verb_mig_plan, &verb_mig_apply, &verb_mig_assert, &verb_mig_export, &verb_mig_checkpoint, &verb_mig_restore, NULL};
+static const Verb *const subs[] = {&verb_mig_plan,   &verb_mig_suggest,    &verb_mig_apply,   &verb_mig_assert,
+                                   &verb_mig_export, &verb_mig_checkpoint, &verb_mig_restore, NULL};
 
 const Verb verb_mig = {
     .name = "mig",

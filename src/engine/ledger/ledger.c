@@ -210,14 +210,17 @@ static double find_memory(const LedgerPart *part)
 }
 
 /* What its owner did in the part's time. */
-static void measure_part(const Tick *t, const LedgerPart *part, LedgerQuality quality, double sm,
-                         uint64_t add[LEDGER_AMOUNT_END])
+static void measure_part(const Tick *t, const LedgerPart *part, RowsAdd *to)
 {
+    const double memory = find_memory(part);
+    uint64_t *add = to->amounts;
     double busy = 0, tensor;
     int64_t reasons;
 
-    add[LEDGER_MEASURED_NS] = quality == LEDGER_QUALITY_NONE ? 0 : part->ns;
-    add[LEDGER_EFF_NS] = rows_scale(part->ns, sm);
+    to->quality = read_activity(part, t->gpu->gpm, &to->sm);
+    to->memory_bytes = (uint64_t)llround(memory);
+    add[LEDGER_MEASURED_NS] = to->quality == LEDGER_QUALITY_NONE ? 0 : part->ns;
+    add[LEDGER_EFF_NS] = rows_scale(part->ns, to->sm);
     if (read_share(part->reading, METRIC_PROF_GR_ENGINE_ACTIVE, 1, &busy) ||
         read_share(part->reading, METRIC_GPU_UTIL, 0.01, &busy))
         add[LEDGER_BUSY_NS] = rows_scale(part->ns, busy);
@@ -228,7 +231,7 @@ static void measure_part(const Tick *t, const LedgerPart *part, LedgerQuality qu
     if (sample_int64(&t->gpu->reading.sample[METRIC_CLOCKS_EVENT_REASONS], &reasons) &&
         (reasons & CLOCK_REASONS_THROTTLED))
         add[LEDGER_THROTTLED_NS] = part->ns;
-    add[LEDGER_MEMORY_BYTE_S] = (uint64_t)llround(find_memory(part) * ((double)t->dt_ns / NS_PER_S));
+    add[LEDGER_MEMORY_BYTE_S] = (uint64_t)llround(memory * ((double)t->dt_ns / NS_PER_S));
 }
 
 /* Which of the three kinds of time the part is. */
@@ -245,19 +248,14 @@ static LedgerAmount find_kind(const Tick *t, const LedgerPart *part)
 
 static void add_part(const Tick *t, const RowsTick *rows, const LedgerPart *part)
 {
-    uint64_t add[LEDGER_AMOUNT_END] = {0};
-    const LedgerAmount kind = find_kind(t, part);
-    LedgerQuality quality = LEDGER_QUALITY_NONE;
-    double sm = 0;
+    RowsAdd add = {.kind = find_kind(t, part), .quality = LEDGER_QUALITY_NONE};
 
-    if (kind == LEDGER_ALLOC_NS && part->holding) {
-        quality = read_activity(part, t->gpu->gpm, &sm);
-        measure_part(t, part, quality, sm, add);
-    }
-    add[kind] = part->ns;
-    add[LEDGER_IDLE_MJ] = part->idle_mj;
-    add[LEDGER_ACTIVE_MJ] = part->active_mj;
-    rows_add(rows, part, kind, quality, add);
+    if (add.kind == LEDGER_ALLOC_NS && part->holding)
+        measure_part(t, part, &add);
+    add.amounts[add.kind] = part->ns;
+    add.amounts[LEDGER_IDLE_MJ] = part->idle_mj;
+    add.amounts[LEDGER_ACTIVE_MJ] = part->active_mj;
+    rows_add(rows, part, &add);
 }
 
 /* --- parts -------------------------------------------------------------------------------------------------------- */

@@ -332,32 +332,28 @@ static void note_sm(OpenRow *open, double sm, uint64_t dt_ns)
     open->sm_ns = open->sm_measured_ns = 0;
 }
 
-static void note_peaks(const RowsTick *t, OpenRow *open, const uint64_t amounts[LEDGER_AMOUNT_END])
+static void note_peaks(const RowsTick *t, OpenRow *open, const RowsAdd *add)
 {
-    const double seconds = (double)t->dt_ns / NS_PER_S;
-    const uint64_t bytes = (uint64_t)llround((double)amounts[LEDGER_MEMORY_BYTE_S] / seconds);
-
-    open->row.peaks[LEDGER_PEAK_MEMORY] = number_max_u64(open->row.peaks[LEDGER_PEAK_MEMORY], bytes);
-    if (amounts[LEDGER_MEASURED_NS] > 0)
-        note_sm(open, (double)amounts[LEDGER_EFF_NS] / (double)amounts[LEDGER_MEASURED_NS], t->dt_ns);
+    open->row.peaks[LEDGER_PEAK_MEMORY] = number_max_u64(open->row.peaks[LEDGER_PEAK_MEMORY], add->memory_bytes);
+    if (add->quality != LEDGER_QUALITY_NONE)
+        note_sm(open, add->sm, t->dt_ns);
 }
 
-void rows_add(const RowsTick *t, const LedgerPart *part, LedgerAmount kind, LedgerQuality quality,
-              const uint64_t amounts[LEDGER_AMOUNT_END])
+void rows_add(const RowsTick *t, const LedgerPart *part, const RowsAdd *add)
 {
-    OpenRow *open = find_row(t, part, quality);
+    OpenRow *open = find_row(t, part, add->quality);
 
     if (open->new_pids[0] != 0)
         add_new_pids(open, part->holding);
-    note_run(t, open, kind);
+    note_run(t, open, add->kind);
     for (size_t i = 0; i < LEDGER_AMOUNT_END; i++)
-        open->row.amounts[i] += amounts[i];
-    note_peaks(t, open, amounts);
+        open->row.amounts[i] += add->amounts[i];
+    note_peaks(t, open, add);
     open->touched = true;
     open->row.until_ns = t->node->time_ns;
     open->row.until_real_ns = open->row.from_real_ns + (t->node->time_ns - open->from_ns);
     if (part->holding) {
-        find_charge(t, part)->gpu_ns += (int64_t)amounts[LEDGER_ALLOC_NS];
+        find_charge(t, part)->gpu_ns += (int64_t)add->amounts[LEDGER_ALLOC_NS];
         find_charge(t, part)->energy_mj += part->idle_mj + part->active_mj;
     }
     set_begin(t, part, open);

@@ -69,9 +69,17 @@ void rows_close(const RowsTick *t);
 /* A process is on the GPU a tick or two before its owner is known: the row of that time becomes the owner's. */
 void rows_learn_owners(const RowsTick *t);
 
-/* Adds the amounts of a part to its row, a new one if need be, and to the charge of its holding. */
-void rows_add(const RowsTick *t, const LedgerPart *part, LedgerAmount kind, LedgerQuality quality,
-              const uint64_t amounts[LEDGER_AMOUNT_END]);
+/* What a tick adds to a row. */
+typedef struct RowsAdd {
+    LedgerAmount kind;
+    LedgerQuality quality; /* NONE: SM activity is not known */
+    uint64_t amounts[LEDGER_AMOUNT_END];
+    uint64_t memory_bytes;
+    double sm;
+} RowsAdd;
+
+/* Adds to the row of a part, a new one if need be, and to the charge of its holding. */
+void rows_add(const RowsTick *t, const LedgerPart *part, const RowsAdd *add);
 
 /* Gives the rows that have changed, or could not be kept before, to `put`. */
 void rows_put(OpenRows *rows, LedgerPut put, void *self);

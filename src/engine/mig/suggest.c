@@ -147,7 +147,7 @@ static int compare_edges(const void *a, const void *b)
 }
 
 /* Times of one demand that touch are one. */
-static Edges sort_edges(MigUse *uses, size_t count, Arena *arena)
+static Edges sort_edges(MigUse *uses, size_t count, MigDemand *demands, Arena *arena)
 {
     Edges edges = {.at = arena_calloc(arena, 2 * count + 1, sizeof(Edge))};
     if (count > 1)
@@ -163,6 +163,8 @@ static Edges sort_edges(MigUse *uses, size_t count, Arena *arena)
         edges.at[edges.count++] = (Edge){uses[i].from_ns, uses[i].demand, true};
         edges.at[edges.count++] = (Edge){uses[i].until_ns, uses[i].demand, false};
     }
+    for (size_t i = 0; i < edges.count; i += 2)
+        demands[edges.at[i].demand].held_ns += edges.at[i + 1].ns - edges.at[i].ns;
     if (edges.count > 1)
         qsort(edges.at, edges.count, sizeof *edges.at, compare_edges);
     return edges;
@@ -537,7 +539,7 @@ static void find_busiest(const MigDemand *demands, const Edges *edges, MigSugges
 void mig_suggest(const MigNode *node, const bool *asked, MigDemand *demands, size_t demand_count, MigUse *uses,
                  size_t use_count, Arena *arena, MigSuggestion *ret)
 {
-    const Edges edges = sort_edges(uses, use_count, arena);
+    const Edges edges = sort_edges(uses, use_count, demands, arena);
     bool grouped[MIG_GPUS_MAX] = {false};
     *ret = (MigSuggestion){.used = 0};
     for (size_t i = 0; i < node->count; i++) {

@@ -39,9 +39,10 @@ typedef struct MigDemand {
     uint32_t instance_id;       /* of that instance */
     uint64_t memory_peak_bytes; /* not with MEMORY_UNKNOWN */
     double sm_peak, sm_mean;    /* of its device's SMs, 0 to 1; not with SM_UNKNOWN */
-    uint64_t held_ns, idle_ns;
-    uint32_t risks; /* bit per MigRisk; mig_suggest adds TIGHT ones */
+    double idle;                /* share of its time in which nothing ran */
+    uint32_t risks;             /* bit per MigRisk; mig_suggest adds TIGHT ones */
     /* set by mig_suggest */
+    uint64_t held_ns;
     uint32_t need_mib, need_sms; /* with margins, at most those of its device but for SHORTAGE */
     int profile;                 /* the smallest that holds it; MIG_WHOLE_GPU */
 } MigDemand;

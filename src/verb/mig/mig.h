@@ -48,6 +48,8 @@ typedef struct MigSession {
 
 /* Opens the driver and reads the node. An exit code; what is wrong is printed. */
 int mig_session_open(MigSession *session, VerbCall *call, const MigVerbOptions *options);
+/* The same without a driver, by the table of --board: one GPU with MIG and without instances. */
+int mig_session_open_board(MigSession *session, VerbCall *call, const MigVerbOptions *options);
 void mig_session_close(MigSession *session);
 CLEANUP_POINTER(MigSession, mig_session_close);
 
