@@ -214,26 +214,33 @@ static void add_works(const MigPast *past, const MigSuggestion *s, Str *to)
         str_addf(to, "  and %zu more: --json has all\n", more);
 }
 
+/* The first owner, and how many more demands are of others. */
+static void add_risk(const MigPast *past, const MigSuggestion *s, MigRisk risk, Str *to)
+{
+    const char *who = NULL;
+    unsigned others = 0;
+    for (size_t i = 0; i < past->demands.len; i++) {
+        const MigDemand *d = &past->demands.at[i];
+        if (!is_considered(s, d) || !(d->risks >> risk & 1))
+            continue;
+        others += who && strcmp(who, d->owner) != 0;
+        who = who ? who : d->owner;
+    }
+    if (!who)
+        return;
+    str_addf(to, "  %s", who);
+    if (others)
+        str_addf(to, " and %u more", others);
+    str_addf(to, ": %s\n", mig_risks[risk].text);
+}
+
 static void add_risks(const MigPast *past, const MigSuggestion *s, Str *to)
 {
-    bool any = false;
-    for (int r = 0; r < MIG_RISK_END; r++) {
-        const char *who = NULL;
-        unsigned count = 0;
-        for (size_t i = 0; i < past->demands.len; i++)
-            if (is_considered(s, &past->demands.at[i]) && past->demands.at[i].risks >> r & 1) {
-                who = who ? who : past->demands.at[i].owner;
-                count++;
-            }
-        if (!who)
-            continue;
-        str_add(to, any ? "" : "\nRisks\n");
-        any = true;
-        str_addf(to, "  %s", who);
-        if (count > 1)
-            str_addf(to, " and %u more", count - 1);
-        str_addf(to, ": %s\n", mig_risks[r].text);
-    }
+    CLEANUP(str_done) Str risks = str_limited(20000);
+    for (MigRisk risk = 0; risk < MIG_RISK_END; risk++)
+        add_risk(past, s, risk, &risks);
+    if (risks.len)
+        str_addf(to, "\nRisks\n%s", risks.text);
 }
 
 static void add_note_line(const char *note, Str *to)
