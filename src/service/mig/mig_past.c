@@ -223,11 +223,13 @@ static void find_several(MigPast *past)
 
 void mig_past_add_shortage(MigPast *past, const char *device, const Owner *owners, size_t owner_count)
 {
+    const size_t len = strlen(device);
     for (size_t i = 0; i < past->works.len; i++) {
         bool hit = owner_count == 0;
         for (size_t k = 0; k < owner_count; k++)
             hit |= owner_is_same(&owners[k], &past->works.at[i].owner);
-        if (hit && strcmp(device, past->works.at[i].device) == 0)
+        const char *key = past->works.at[i].device; /* of an instance it has the compute instance too */
+        if (hit && strncmp(device, key, len) == 0 && (key[len] == '\0' || key[len] == '/'))
             past->demands.at[i].risks |= 1u << MIG_RISK_SHORTAGE;
     }
 }

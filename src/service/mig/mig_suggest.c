@@ -130,13 +130,18 @@ static void list_gpus(const MigPast *past, const MigSuggestion *s, MigAdvice adv
 static void add_answer(const MigPast *past, const MigSuggestion *s, Str *to)
 {
     unsigned before = 0, used = 0, changed = 0;
-    for (size_t i = 0; i < past->node->count; i++)
+    bool considered = past->table != NULL;
+    for (size_t i = 0; i < past->node->count; i++) {
+        considered |= s->gpus[i].advice != MIG_ADVICE_NONE;
         if (s->gpus[i].advice == MIG_ADVICE_CHANGE) {
             before += s->gpus[i].slices_before;
             used += s->gpus[i].slices_used;
             changed++;
         }
-    if (s->used == 0)
+    }
+    if (!considered)
+        str_add(to, "No GPU here can be split: there is nothing to suggest.\n");
+    else if (s->used == 0)
         str_addf(to, "Nobody held a GPU in %s: there is nothing to suggest.\n", past->period);
     else if (s->freed) {
         str_addf(to, "The work of %s fits on %u of the %u GPUs that it held: ", past->period, s->used - s->freed,
@@ -148,7 +153,7 @@ static void add_answer(const MigPast *past, const MigSuggestion *s, Str *to)
         list_gpus(past, s, MIG_ADVICE_CHANGE, to);
         str_add(to, "; no GPU would be free.\n");
     } else if (changed) {
-        str_add(to, "Some work ran short of memory and needs larger instances, on ");
+        str_add(to, "Some work runs short of memory and needs larger instances, on ");
         list_gpus(past, s, MIG_ADVICE_CHANGE, to);
         str_add(to, ".\n");
     } else

@@ -40,7 +40,7 @@ void mig_past_init(MigPast *past);
 void mig_past_done(MigPast *past);
 /* A row of the ledger as it is kept, not merged; `self` is the MigPast. */
 void mig_past_add(void *self, const LedgerRow *row);
-/* An incident of memory shortage on a device, of these owners (0: of all there). */
+/* An incident of memory shortage on a device, or what is on it, of these owners (0: of all there). */
 void mig_past_add_shortage(MigPast *past, const char *device, const Owner *owners, size_t owner_count);
 /* After the last row and before shortages. */
 void mig_past_finish(MigPast *past);

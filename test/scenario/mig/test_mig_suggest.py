@@ -115,6 +115,17 @@ def test_several_gpus_and_idle_instances(make_place):
     assert report["freed_gpus"] == 1 and report["gpus"][0]["idle_instances"] == ["1g.10gb"], report
 
 
+@pytest.mark.slow("a leak is told from other growth after ten minutes of the node's clock")
+def test_a_shortage_of_memory(make_place):
+    work = [{"name": "captions", "kind": "leak", "gpus": "0", "mig": 0, "process": "python", "user": "ann", "memory": "4GiB", "leak": "3MiB"},
+            {"name": "other", "kind": "idle-context", "gpus": "0", "mig": 1, "process": "python", "user": "bob", "memory": "4GiB"}]
+    place = make_place(work, count=1, mig=["1g.10gb", "1g.10gb"])
+    report = until(lambda: (found := place.json())["command"] and found, lambda: place.run())
+    assert [d["profile"] for d in report["demands"]] == ["1g.20gb", "1g.10gb"] and "shortage" in report["demands"][0]["risks"]
+    assert report["gpus"][0]["suggested"] == "1g.20gb, 1g.10gb"
+    assert place.run().startswith("Some work runs short of memory and needs larger instances, on GPU 0.\n")
+
+
 @pytest.mark.parametrize("words, code, error", [
     (["--since", "soon"], 2, "'soon' is neither a duration"),
     (["all"], 2, "takes no argument"),

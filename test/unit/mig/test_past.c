@@ -201,6 +201,12 @@ static void shortage_of_memory(void **state)
     mig_past_add_shortage(&rig->past, "gpu/GPU-0", NULL, 0); /* whose it was is not known */
     assert_int_equal(rig->past.demands.at[0].risks, 1u << MIG_RISK_SHORTAGE);
     assert_int_equal(rig->past.demands.at[2].risks, 0);
+    add_row(rig, row_of("dan", "gpu/GPU-1/gi/1/ci/0", 0, 60));
+    add_row(rig, row_of("dan", "gpu/GPU-1/gi/11/ci/0", 0, 60));
+    rig->past.demands.at[3].risks = rig->past.demands.at[4].risks = 0;
+    mig_past_add_shortage(&rig->past, "gpu/GPU-1/gi/1", NULL, 0);
+    assert_int_equal(rig->past.demands.at[3].risks, 1u << MIG_RISK_SHORTAGE);
+    assert_int_equal(rig->past.demands.at[4].risks, 0);
 }
 
 /* Without a driver GPUs come from the ledger. */
@@ -262,6 +268,27 @@ static void the_answer(void **state)
         "stoker mig plan gpu0=2x3g.40gb\n");
 }
 
+static void without_mig(void **state)
+{
+    Rig *rig = *state;
+    CLEANUP(str_done) Str out = str_limited(100000);
+    bool asked[MIG_GPUS_MAX] = {true};
+    MigSuggestion s;
+    rig->node.count = 1;
+    rig->node.gpus[0].capable = false;
+    add_row(rig, row_of("ann", "gpu/GPU-0", 0, 60));
+    rig->past.agent = true;
+    mig_past_finish(&rig->past);
+    mig_suggest(&rig->node, asked, rig->past.demands.at, rig->past.demands.len, rig->past.uses.at, rig->past.uses.len,
+                &rig->arena, &s);
+    mig_suggest_text(&rig->past, &s, &out);
+    assert_string_equal(out.text,
+                        "No GPU here can be split: there is nothing to suggest.\n\n"
+                        "GPU 0: its board has no MIG\n\n"
+                        "Not known\n"
+                        "  Not seen: bursts shorter than a minute, peer access over PCIe, use of media engines.\n");
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -273,6 +300,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(shortage_of_memory, set_up, tear_down),
         cmocka_unit_test_setup_teardown(gpus_of_a_table, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_answer, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(without_mig, set_up, tear_down),
     };
     load_tables(argc > 1 ? argv[1] : "data/mig/boards.yaml");
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
