@@ -69,12 +69,12 @@ typedef struct MigPlan {
  * placements of large profiles free; then the lowest starts. Always the same answer to the same question. */
 void mig_plan(const MigBoard *board, const MigLayout *now, const MigLayout *wanted, MigPlan *ret);
 
-/* Whether there is a way to place all instances of a layout. */
-bool mig_layout_fits(const MigBoard *board, const MigLayout *layout);
-
 /* The same for a GPU as a driver reports it: a mode that waits for a reset and is not the wanted one is set back too.
  */
 void mig_plan_gpu(const MigGpu *gpu, const MigLayout *wanted, MigPlan *ret);
+
+/* Whether there is a way to place all instances of a layout. */
+bool mig_layout_fits(const MigBoard *board, const MigLayout *layout);
 
 /* The layout that stands when the plan was carried out, with placements, by start. */
 void mig_plan_result(const MigLayout *now, const MigPlan *plan, bool enabled, MigLayout *ret);
