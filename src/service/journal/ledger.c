@@ -137,7 +137,7 @@ static void free_merged(Map *merged)
     map_done(merged);
 }
 
-static void note_table(void *self, sqlite3_stmt *from UNUSED)
+static void note_found(void *self, sqlite3_stmt *from UNUSED)
 {
     *(bool *)self = true;
 }
@@ -148,10 +148,12 @@ static int begin_reading(Db *db, Err *err)
     bool found = false;
 
     TRY(db_read_rows(db, "BEGIN", NULL, NULL, NULL, err));
-    TRY(db_read_rows(db, "SELECT 1 FROM sqlite_master WHERE name = 'ledger'", NULL, note_table, &found, err));
+    TRY(db_read_rows(db, "SELECT 1 FROM pragma_table_info('ledger') WHERE name = 'memory_peak_bytes'", NULL, note_found,
+                     &found, err));
     if (!found)
         return err_set(err, -ENODATA,
-                       "no ledger in it; an agent that is started with a journal of an older Stoker adds one");
+                       "no ledger in it, or that of an older Stoker; an agent that is started with it adds what is "
+                       "missing");
     return 0;
 }
 

@@ -231,7 +231,7 @@ def test_without_a_journal(stoker, tmp_path):
     assert done.returncode == 3 and "there is no journal" in done.stderr, done.stderr
 
 
-@pytest.mark.parametrize("content, error", [("no database", "file is not a database"), ("", "no ledger in it; an agent that is started")])
+@pytest.mark.parametrize("content, error", [("no database", "file is not a database"), ("", "no ledger in it, or that of an older Stoker; an agent that is started")])
 def test_files_that_are_no_ledger(stoker, tmp_path, content, error):
     path = tmp_path / "other.db"
     path.write_text(content)
