@@ -55,6 +55,7 @@ E2E = ("test/scenario",)
 # What to test after a change below a folder or of a file; the longest one that fits counts, and one without a row means all.
 SUITES = {
     "src/service/alert": ("test/unit/alert", "test/scenario/alert", "test/scenario/agent/test_kills.py"),
+    "src/service/gres": ("test/scenario/slurm",),
     "src/service/mig": ("test/scenario/mig",),
     "src/service/report": ("test/unit/trace_report", "test/scenario/trace"),
     "src/service/runbook": ("test/unit/runbook", "test/scenario/agent/test_runbooks.py", "test/unit/alert/test_alert_runbook.py"),
@@ -62,6 +63,7 @@ SUITES = {
     "src/service/top": ("test/unit/top", "test/scenario/top"),
     "src/service/web": ("test/unit/web", "test/scenario/web"),
     "src/service": ("test/unit/exporter", "test/unit/verb", *E2E),
+    "src/engine/gres": ("test/scenario/slurm",),
     "src/engine/mig": ("test/scenario/mig",),
     "src/engine/nccl": ("test/unit/nccl", "test/scenario/trace/test_nccl.py"),
     "src/engine/trace": ("test/unit/trace_scan", "test/unit/trace_report", "test/scenario/trace"),
@@ -79,6 +81,7 @@ SUITES = {
     "src/wire/fetch": ("test/unit/fetch", "test/unit/alert"),
     "src/wire/grpc": ("test/unit/podresources", "test/scenario/agent/test_kubelet.py"),
     "src/wire/http": ("test/unit/http", "test/scenario/agent/test_doors.py", "test/scenario/agent/test_clients.py"),
+    "src/verb/slurm.c": ("test/scenario/slurm", "test/unit/verb"),
     "src/verb/mig": ("test/scenario/mig", "test/unit/verb"),
     "src/verb/mig.c": ("test/scenario/mig", "test/unit/verb"),
     "src/verb/top": ("test/unit/top", "test/scenario/top", "test/unit/verb"),

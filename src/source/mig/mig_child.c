@@ -264,17 +264,123 @@ static void read_gpu(Caller *caller, unsigned index, MigGpu *gpu)
     snprintf(gpu->why, sizeof gpu->why, "%.*s", MIG_WHY_SIZE - 1, caller->err.text);
 }
 
-static int read_node(Caller *caller)
+/* At most MIG_GPUS_MAX. */
+static int read_count(Caller *caller, size_t *ret)
 {
     NvmlTarget nobody = {.index = UINT32_MAX};
-    MigNode *node = &caller->shared->node;
     unsigned int count = 0;
     nvmlReturn_t r = NVML_CALL(&caller->library, &nobody, nvmlDeviceGetCount_v2, (&count));
     if (r != NVML_SUCCESS)
         return fail_answer(caller, r, "the driver does not say how many GPUs there are");
-    node->count = count < MIG_GPUS_MAX ? count : MIG_GPUS_MAX;
+    *ret = count < MIG_GPUS_MAX ? count : MIG_GPUS_MAX;
+    return 0;
+}
+
+static int read_node(Caller *caller)
+{
+    MigNode *node = &caller->shared->node;
+    TRY(read_count(caller, &node->count));
     for (unsigned i = 0; i < node->count; i++)
         read_gpu(caller, i, &node->gpus[i]);
+    return 0;
+}
+
+/* --- as Slurm counts ---------------------------------------------------------------------------------------------- */
+
+/* False where there is no device at this place. */
+static bool read_device(Target *gpu, unsigned place, GresInstance *ret)
+{
+    nvmlDevice_t device;
+    nvmlDeviceAttributes_t attributes = {0};
+    char name[GRES_NAME_MAX] = "";
+    *ret = (GresInstance){0};
+    if (DEVICE_CALL(gpu, nvmlDeviceGetMigDeviceHandleByIndex, (gpu->handle, place, &device)) != NVML_SUCCESS ||
+        DEVICE_CALL(gpu, nvmlDeviceGetGpuInstanceId, (device, &ret->gpu_instance)) != NVML_SUCCESS ||
+        DEVICE_CALL(gpu, nvmlDeviceGetComputeInstanceId, (device, &ret->compute_instance)) != NVML_SUCCESS)
+        return false;
+    if (DEVICE_CALL(gpu, nvmlDeviceGetName, (device, name, sizeof name)) == NVML_SUCCESS)
+        nvml_profile_from_name(name, ret->profile, sizeof ret->profile);
+    if (!ret->profile[0] && DEVICE_CALL(gpu, nvmlDeviceGetAttributes_v2, (device, &attributes)) == NVML_SUCCESS)
+        nvml_profile_from_attributes(&attributes, ret->profile, sizeof ret->profile);
+    return true;
+}
+
+static nvmlReturn_t read_devices(Target *device, GresGpu *gpu)
+{
+    unsigned int places = 0;
+    nvmlReturn_t r = DEVICE_CALL(device, nvmlDeviceGetMaxMigDeviceCount, (device->handle, &places));
+    for (unsigned int i = 0; r == NVML_SUCCESS && i < places && gpu->instance_count < GRES_INSTANCES_MAX; i++)
+        if (read_device(device, i, &gpu->instances[gpu->instance_count]))
+            gpu->instance_count++;
+    return r;
+}
+
+/* Index of the GPU at an address; -1: no GPU of this node, an NVSwitch mostly. */
+static int find_by_pci(const GresNode *node, const nvmlPciInfo_t *pci)
+{
+    const PciAddress wanted = {.domain = pci->domain, .bus = (uint8_t)pci->bus, .device = (uint8_t)pci->device};
+    PciAddress at;
+    for (size_t i = 0; i < node->count; i++)
+        if (pci_parse(node->gpus[i].pci, &at) == 0 && pci_compare(at, wanted) == 0)
+            return (int)i;
+    return -1;
+}
+
+static void count_links(Target *device, const GresNode *node, GresGpu *gpu)
+{
+    for (unsigned int link = 0; link < NVML_NVLINK_MAX_LINKS; link++) {
+        nvmlEnableState_t active = NVML_FEATURE_DISABLED;
+        nvmlPciInfo_t pci = {0};
+        nvmlReturn_t r = DEVICE_CALL(device, nvmlDeviceGetNvLinkState, (device->handle, link, &active));
+        if (r == NVML_ERROR_NOT_SUPPORTED)
+            return;
+        if (r != NVML_SUCCESS || active != NVML_FEATURE_ENABLED ||
+            DEVICE_CALL(device, nvmlDeviceGetNvLinkRemotePciInfo_v2, (device->handle, link, &pci)) != NVML_SUCCESS)
+            continue;
+        const int other = find_by_pci(node, &pci);
+        if (other >= 0 && (unsigned)other != gpu->index)
+            gpu->links[other]++;
+    }
+}
+
+static void read_gres_gpu(Caller *caller, unsigned index, GresGpu *gpu)
+{
+    Target device;
+    nvmlPciInfo_t pci = {0};
+    unsigned int current = 0, pending = 0;
+    *gpu = (GresGpu){.index = index};
+    nvmlReturn_t r = find_device(caller, index, &device);
+    if (r == NVML_SUCCESS)
+        r = DEVICE_CALL(&device, nvmlDeviceGetMinorNumber, (device.handle, &gpu->minor));
+    if (r == NVML_SUCCESS)
+        r = DEVICE_CALL(&device, nvmlDeviceGetName, (device.handle, gpu->name, sizeof gpu->name));
+    if (r == NVML_SUCCESS)
+        r = DEVICE_CALL(&device, nvmlDeviceGetPciInfo_v3, (device.handle, &pci));
+    snprintf(gpu->pci, sizeof gpu->pci, "%.23s", pci.busId);
+    if (r == NVML_SUCCESS) {
+        r = DEVICE_CALL(&device, nvmlDeviceGetMigMode, (device.handle, &current, &pending));
+        gpu->mig = r == NVML_SUCCESS && current == NVML_DEVICE_MIG_ENABLE;
+        if (r == NVML_ERROR_NOT_SUPPORTED || r == NVML_ERROR_FUNCTION_NOT_FOUND)
+            r = NVML_SUCCESS;
+    }
+    if (r == NVML_SUCCESS && gpu->mig)
+        r = read_devices(&device, gpu);
+    if (r == NVML_SUCCESS)
+        return;
+    fail_answer(caller, r, "it cannot be read");
+    snprintf(gpu->why, sizeof gpu->why, "%.*s", MIG_WHY_SIZE - 1, caller->err.text);
+}
+
+static int read_gres(Caller *caller)
+{
+    GresNode *node = &caller->shared->gres;
+    Target device;
+    TRY(read_count(caller, &node->count));
+    for (unsigned i = 0; i < node->count; i++)
+        read_gres_gpu(caller, i, &node->gpus[i]);
+    for (unsigned i = 0; i < node->count; i++)
+        if (!node->gpus[i].why[0] && !node->gpus[i].mig && find_device(caller, i, &device) == NVML_SUCCESS)
+            count_links(&device, node, &node->gpus[i]);
     return 0;
 }
 
@@ -390,6 +496,8 @@ static int carry_out(Caller *caller, const char *library)
         return open_library(caller, library);
     case MIG_READ:
         return read_node(caller);
+    case MIG_READ_GRES:
+        return read_gres(caller);
     case MIG_SET_MODE:
         return set_mode(caller);
     case MIG_DESTROY:

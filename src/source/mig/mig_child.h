@@ -1,10 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* What the child of mig_driver.h and its parent share: memory for orders and answers, and which call is under way. */
+#include "model/gres.h"
 #include "source/board/board.h"
 #include "source/mig/mig_driver.h"
 
-typedef enum MigOrder { MIG_OPEN, MIG_READ, MIG_SET_MODE, MIG_DESTROY, MIG_CREATE, MIG_RECOMPUTE } MigOrder;
+typedef enum MigOrder {
+    MIG_OPEN,
+    MIG_READ,
+    MIG_READ_GRES,
+    MIG_SET_MODE,
+    MIG_DESTROY,
+    MIG_CREATE,
+    MIG_RECOMPUTE
+} MigOrder;
 
 typedef struct MigShared {
     BoardSampler call; /* announces each call of the driver */
@@ -15,6 +24,7 @@ typedef struct MigShared {
     int rc; /* as the functions of mig_driver.h return */
     char text[ERR_TEXT_MAX];
     MigNode node;
+    GresNode gres;
 } MigShared;
 
 /* The child: carries out an order for each byte that comes, and answers with a byte. Returns when `fd` ends. */

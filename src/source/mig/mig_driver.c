@@ -145,6 +145,13 @@ int mig_driver_read(MigDriver *driver, const MigNode **ret, Err *err)
     return 0;
 }
 
+int mig_driver_read_gres(MigDriver *driver, const GresNode **ret, Err *err)
+{
+    TRY(send_order(driver, MIG_READ_GRES, err));
+    *ret = &driver->shared->gres;
+    return 0;
+}
+
 int mig_driver_set_mode(MigDriver *driver, unsigned gpu, bool on, Err *err)
 {
     driver->shared->gpu = gpu;

@@ -11,6 +11,7 @@
  */
 
 #include "base/err.h"
+#include "model/gres.h"
 #include "model/mig.h"
 
 typedef struct MigDriver MigDriver;
@@ -22,6 +23,10 @@ void mig_driver_close(MigDriver *driver);
 
 /* All GPUs of the node. What cannot be read of one GPU is said in its `why`. Valid until the next read or close. */
 int mig_driver_read(MigDriver *driver, const MigNode **ret, Err *err);
+
+/* All GPUs and MIG devices of the node as Slurm counts them; needs no root. Device minors of instances and cores are
+ * not filled (source/slurm/gres_node.h). Valid until the next read or close. */
+int mig_driver_read_gres(MigDriver *driver, const GresNode **ret, Err *err);
 
 /* Turns the mode of a GPU on or off. 1: it is so after a reset. */
 int mig_driver_set_mode(MigDriver *driver, unsigned gpu, bool on, Err *err);
