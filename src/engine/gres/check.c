@@ -170,7 +170,7 @@ static bool find_profile(const char *type, unsigned *slices, unsigned *gb)
     return false;
 }
 
-/* Older Slurm makes the name of the instance's memory: 1g.16gb of an H200's 1g.18gb. */
+/* Slurm before 23.11 makes the name of the instance's memory: 1g.16gb of an H200's 1g.18gb. */
 static bool same_profile(const char *a, const char *b)
 {
     unsigned slices[2], gb[2];
@@ -275,7 +275,7 @@ static void check_links(Check *check, const GresRecord *record, size_t device)
 static void check_place(Check *check, const GresRecord *record, size_t device)
 {
     if (check->listed[device])
-        add_problem(check, GRES_DUPLICATE, record, name_files(check, device), "");
+        add_problem(check, record->multiple ? GRES_SHARED : GRES_DUPLICATE, record, name_files(check, device), "");
     else if (!check->detects && device < check->last && !check->disordered) {
         check->disordered = true;
         add_problem(check, GRES_ORDER, record, name_files(check, device),
@@ -314,7 +314,10 @@ static bool parse_count(const char *text, uint64_t *ret)
     const char *suffixes = "KMGTP", *suffix = *end ? strchr(suffixes, toupper((unsigned char)*end)) : NULL;
     if (end == text || number < 0 || (*end && (!suffix || end[1])))
         return false;
-    *ret = (uint64_t)number << (suffix ? 10 * (suffix - suffixes + 1) : 0);
+    const int shift = suffix ? 10 * (int)(suffix - suffixes + 1) : 0;
+    if (number > INT64_MAX >> shift)
+        return false;
+    *ret = (uint64_t)number << shift;
     return true;
 }
 
@@ -416,10 +419,13 @@ static void add_unlisted(Check *check)
                       arena_printf(check->arena, "%zu devices", check->device_count));
         return;
     }
+    Str missing = str_limited(64 << 10);
     for (size_t i = 0; i < check->device_count; i++)
         if (!check->listed[i])
-            gres_conf_add(conf, GRES_NOT_LISTED, conf->path, 0, "",
-                          arena_printf(check->arena, "%s %s", name_type(check, i), name_files(check, i)));
+            str_addf(&missing, "%s%s", missing.len ? "; " : "", name_files(check, i));
+    if (missing.len)
+        gres_conf_add(conf, GRES_NOT_LISTED, conf->path, 0, "", keep_text(check, &missing));
+    str_done(&missing);
 }
 
 void gres_check(const GresNode *node, Arena *arena, GresConf *conf)

@@ -101,8 +101,20 @@ def test_slurm_without_its_nvml_plugin(make_gres):
     node.gres(0, "--check", path)
 
 
+def test_a_gpu_that_is_lost_and_one_that_hangs(make_gres):
+    node = make_gres("default")
+    node.node.inject("hang", "gpu=2")
+    assert "has not returned for 1000 ms" in node.gres(3, "--timeout", "1s")[1]
+    node.node.inject("hang", "clear=on")
+    path = node.keep(node.gres(0)[0])
+    node.node.inject("xid", "79", "gpu=3")
+    text, said = node.gres(3)
+    assert len(lines_of(text)) == 7 and "# GPU 3 is left out: " in text and said.startswith("stoker slurm gres: GPU 3: ")
+    assert node.gres(3, "--check", path), "its line may be right"
+
+
 def test_exit_codes(make_gres):
-    node = make_gres("gpu-lost-silently")
+    node = make_gres("default")
     assert "No such file" in node.gres(2, "--check", node.folder / "none.conf")[1]
     assert node.gres(2, "more")[1]
     assert node.gres(3, env={"STOKER_DRIVER_LIBRARY": str(node.folder / "none.so")})[1]

@@ -206,7 +206,7 @@ static void what_misleads_slurm(void **state)
     (void)state;
     make_two();
     expect("# nothing\n", "0 no_line");
-    expect("Name=gpu Type=h100 Count=2\n", "1 no_file, 0 not_listed, 0 not_listed");
+    expect("Name=gpu Type=h100 Count=2\n", "1 no_file, 0 not_listed");
     expect("Name=gpu File=/dev/nvidia0\n", "0 not_listed");
     expect("Name=gpu File=/dev/nvidia0,/dev/nvidia[0-1]\n", "1 duplicate");
     expect("Name=gpu File=/dev/nvidia1\nName=gpu File=/dev/nvidia0\n", "2 order");
@@ -239,7 +239,7 @@ static void instances(void **state)
 #define LARGE "Name=gpu Type=3g.40gb MultipleFiles=/dev/nvidia1," CAPS "210," CAPS "211\n"
 #define SMALL "Name=gpu Type=1g.10gb MultipleFiles=" CAPS "[220-221],/dev/nvidia1\n"
     expect(WHOLE LARGE SMALL, "");
-    expect("Name=gpu Type=h100 File=/dev/nvidia[0-1]\n", "1 whole_of_mig, 0 not_listed, 0 not_listed");
+    expect("Name=gpu Type=h100 File=/dev/nvidia[0-1]\n", "1 whole_of_mig, 0 not_listed");
     expect(WHOLE LARGE SMALL "Name=gpu Type=1g.10gb MultipleFiles=/dev/nvidia1," CAPS "230," CAPS "231\n",
            "4 instance_gone");
     expect(WHOLE LARGE "Name=gpu Type=1g.10gb MultipleFiles=/dev/nvidia0," CAPS "220," CAPS "221\n",
@@ -251,14 +251,14 @@ static void instances(void **state)
     expect(WHOLE LARGE "Name=gpu Type=1g.10gb File=" CAPS "221\n", "3 not_a_gpu, 0 not_listed");
     expect(WHOLE LARGE "Name=gpu Type=2g.20gb MultipleFiles=/dev/nvidia1," CAPS "[220-221]\n", "3 type");
     expect(WHOLE SMALL LARGE, "3 order");
-    expect(WHOLE LARGE SMALL SMALL, "4 duplicate");
+    expect(WHOLE LARGE SMALL SMALL, "4 instance_twice");
     expect("AutoDetect=nvml\n" LARGE, "2 autodetect_mig_lines");
     expect("AutoDetect=nvidia\n", "1 autodetect_whole");
     node.gpus[1].instance_count = 0;
     expect("AutoDetect=nvml\n", "1 autodetect_empty");
 }
 
-/* Slurm before 23.02 makes the name of a profile of its memory. */
+/* Slurm before 23.11 makes the name of a profile of its memory. */
 static void types_of_older_slurm(void **state)
 {
     (void)state;
