@@ -46,7 +46,7 @@ SelectTypeParameters=CR_Core
 Prolog={folder}/prolog
 Epilog={folder}/epilog
 EpilogSlurmctld={folder}/comment
-NodeName={node} NodeAddr={address} CPUs=32 Gres=gpu:h100:{gpus}
+NodeName={node} NodeAddr={address} CPUs=32 Gres={gres}
 PartitionName=all Nodes=ALL Default=YES MaxTime=2-00:00:00
 """
 ACCOUNTING = """AccountingStorageType=accounting_storage/slurmdbd
@@ -106,6 +106,7 @@ accounts() {{
         sacctmgr -i add user daemon account=chem
 }}
 munged --force --key-file=munge/key --pid-file=munge/pid --log-file=munge/log --seed-file=munge/seed 3>&- 4<&- || failed munged does not start
+{prepare}
 cp slurm.conf plain.conf
 if accounts; then echo accounts >&3; else cp plain.conf slurm.conf; fi
 slurmctld 3>&- 4<&- || failed slurmctld does not start
@@ -138,9 +139,10 @@ STEP = "srun -n1 --gpus=1 sh -c 'until [ -e /run/released/$SLURM_JOB_ID ]; do sl
 class Cluster:
     """Slurm of one node, in namespaces of its own."""
 
-    def __init__(self, stoker, root, folder):
-        self.stoker, self.folder, self.accounts, self.why = stoker, folder, False, None
-        words = {"folder": folder, "root": root, "stoker": stoker, "node": NODE, "address": ADDRESS, "gpus": GPUS}
+    def __init__(self, stoker, root, folder, scene=SCENE, node=NODE, gres=f"gpu:h100:{GPUS}", prepare=":", cgroup=""):
+        """`prepare`: a line of shell on the entered node, before the daemons start."""
+        self.stoker, self.folder, self.accounts, self.why, self.node = stoker, folder, False, None, node
+        words = {"folder": folder, "root": root, "stoker": stoker, "node": node, "address": ADDRESS, "gres": gres, "prepare": prepare}
         for name in ("state", "db", "jobs", "names/bin", "names/sbin"):
             (folder / name).mkdir(parents=True)
         (folder / "munge").mkdir(mode=0o700)
@@ -148,11 +150,11 @@ class Cluster:
             (folder / "names/sbin" / name).symlink_to(f"{name}-wlm")  # as dpkg's alternatives would
         (folder / "names/bin/stoker").symlink_to(stoker)  # as its package would
         unified = pathlib.Path("/sys/fs/cgroup/cgroup.controllers").exists()
-        for name, text, mode in (("scene.yaml", json.dumps(SCENE), 0o644), ("slurm.conf", CONF, 0o644), ("accounting", ACCOUNTING, 0o644),
+        for name, text, mode in (("scene.yaml", json.dumps(scene), 0o644), ("slurm.conf", CONF, 0o644), ("accounting", ACCOUNTING, 0o644),
                                  ("slurmdbd.conf", DBD, 0o600), ("prolog", PROLOG, 0o755), ("epilog", EPILOG, 0o755),
                                  ("gres.conf", "Name=gpu Type=h100 File=/dev/nvidia[0-5]\n", 0o644), ("server.py", SERVER, 0o644),
-                                 ("cgroup.conf", "IgnoreSystemd=yes\n" if unified else "CgroupPlugin=cgroup/v1\n", 0o644),
-                                 ("hosts", f"127.0.0.1 localhost\n{ADDRESS} {NODE}\n", 0o644), ("begin", BEGIN, 0o644),
+                                 ("cgroup.conf", ("IgnoreSystemd=yes\n" if unified else "CgroupPlugin=cgroup/v1\n") + cgroup, 0o644),
+                                 ("hosts", f"127.0.0.1 localhost\n{ADDRESS} {node}\n", 0o644), ("begin", BEGIN, 0o644),
                                  ("daemons", DAEMONS, 0o644),
                                  ("comment", COMMENT.replace("\n    ", f"\nexport SLURM_CONF={folder}/slurm.conf\n", 1).replace("\n    ", "\n"), 0o755)):
             (folder / name).write_text(text if name in ("server.py", "scene.yaml", "comment") else text.format(**words))
@@ -181,6 +183,14 @@ class Cluster:
                 return
         said = (self.folder / "begin.log").read_text().strip().splitlines() or ["no message"]
         self.why = self.why or f"{'the daemons' if entered else 'namespaces or an overlay'} cannot run here: {said[-1]}"
+
+    def until_idle(self):
+        """Until slurmctld knows the node; skips the test where slurmd does not run."""
+        if self.why:
+            pytest.skip(f"Slurm's daemons: {self.why}")
+        self.until(lambda: self.try_run("sinfo", "-h", "-o", "%t")[1].strip() == "idle" or "fatal: " in self.log("slurmd.log"), "an idle node")
+        if "fatal: " in self.log("slurmd.log"):
+            pytest.skip(f"slurmd does not run here: {self.log('slurmd.log').partition('fatal: ')[2].splitlines()[0]}")
 
     def ask(self, log, *command):
         self.popen.stdin.write(json.dumps({"command": list(map(str, command)), "log": log and str(log)}) + "\n")
@@ -249,10 +259,9 @@ class Cluster:
         while not self.remove_cgroups() and time.monotonic() < end:  # its processes are killed, and may not be gone yet
             time.sleep(0.1)
 
-    @staticmethod
-    def remove_cgroups():
+    def remove_cgroups(self):
         try:
-            for folder in sorted(pathlib.Path("/sys/fs/cgroup").glob(f"*/slurm_{NODE}")):
+            for folder in sorted(pathlib.Path("/sys/fs/cgroup").glob(f"*/slurm_{self.node}")):
                 for below, _, _ in os.walk(folder, topdown=False):
                     os.rmdir(below)
         except OSError:
@@ -266,11 +275,7 @@ def cluster(stoker, fetched, may_enter, tmp_path_factory):
         pytest.skip(may_enter)
     made = Cluster(stoker, fetched("slurm-cluster"), tmp_path_factory.mktemp("slurm"))
     try:
-        if made.why:
-            pytest.skip(f"Slurm's daemons: {made.why}")
-        made.until(lambda: made.try_run("sinfo", "-h", "-o", "%t")[1].strip() == "idle" or "fatal: " in made.log("slurmd.log"), "an idle node")
-        if "fatal: " in made.log("slurmd.log"):
-            pytest.skip(f"slurmd does not run here: {made.log('slurmd.log').partition('fatal: ')[2].splitlines()[0]}")
+        made.until_idle()
         made.start(made.folder / "agent.log", stoker, "agent", "--listen", f"{ADDRESS}:9400", "--control", "/run/stoker.sock", "--journal",
                    made.folder / "journal.db", "--hpc-job-mapping-dir", made.folder / "jobs")
         made.until(lambda: made.try_run("curl", "-sf", f"http://{ADDRESS}:9400/readyz")[0] == 0, "an agent that is ready")
