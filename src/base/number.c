@@ -98,6 +98,32 @@ static int hex_digit(char c)
     return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
+/* Digits at *at, which goes on behind them. */
+static bool take_number(const char **at, uint64_t min, uint64_t max, uint64_t *ret)
+{
+    const size_t len = strspn(*at, "0123456789");
+    const bool fine = number_parsen_u64(*at, len, min, max, ret, NULL) == 0;
+    *at += len;
+    return fine;
+}
+
+bool number_walk_list(const char *list, uint64_t max, void (*each)(void *at, uint64_t number), void *at)
+{
+    while (*list && *list != '\n') {
+        uint64_t first, last;
+        if (!take_number(&list, 0, max, &first))
+            return false;
+        last = first;
+        if (*list == '-' && (list++, !take_number(&list, first, max, &last)))
+            return false;
+        if (*list && *list != '\n' && *list++ != ',')
+            return false;
+        for (uint64_t number = first; number <= last; number++)
+            each(at, number);
+    }
+    return true;
+}
+
 int number_parsen_hex(const char *text, size_t len, uint64_t max, uint64_t *ret, Err *err)
 {
     const size_t front = len > 1 && text[0] == '0' && (text[1] == 'x' || text[1] == 'X') ? 2 : 0;

@@ -4,6 +4,7 @@
  * the length. Any thread. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -29,6 +30,10 @@ int number_parse_double(const char *text, double min, double max, double *ret, E
 /* As their namesakes for the first `len` bytes of `text`, which needs no NUL. */
 int number_parsen_u64(const char *text, size_t len, uint64_t min, uint64_t max, uint64_t *ret, Err *err);
 int number_parsen_double(const char *text, size_t len, double min, double max, double *ret, Err *err);
+
+/* Calls for each number of a list such as "0-3,8", the kernel's form of processors, up to its end or a newline. False:
+ * it is no such list, or a number is over `max`; calls may have been made. An empty list is fine. */
+bool number_walk_list(const char *list, uint64_t max, void (*each)(void *at, uint64_t number), void *at);
 
 /* Hexadecimal digits, either case, with or without "0x". -EINVAL, -ERANGE over max. */
 int number_parsen_hex(const char *text, size_t len, uint64_t max, uint64_t *ret, Err *err);

@@ -198,25 +198,9 @@ static void check_type(Check *check, const GresRecord *record, size_t device)
         add_problem(check, GRES_TYPE, record, record->type, real);
 }
 
-/* False where it is no list of cores, or one of more than the node has. */
-static bool parse_cores(const char *text, unsigned limit, CoreSet *ret)
+static void add_core(void *at, uint64_t core)
 {
-    for (char *end; *text; text = *end ? end + 1 : end) {
-        if (!isdigit((unsigned char)*text))
-            return false;
-        const unsigned long first = strtoul(text, &end, 10);
-        unsigned long last = first;
-        if (*end == '-') {
-            if (!isdigit((unsigned char)end[1]))
-                return false;
-            last = strtoul(end + 1, &end, 10);
-        }
-        if ((*end && *end != ',') || first > last || last >= limit)
-            return false;
-        for (unsigned long core = first; core <= last; core++)
-            core_set_add(ret, (unsigned)core);
-    }
-    return true;
+    core_set_add(at, (unsigned)core);
 }
 
 static void check_cores(Check *check, const GresRecord *record, size_t device)
@@ -225,7 +209,7 @@ static void check_cores(Check *check, const GresRecord *record, size_t device)
     const unsigned limit = check->node->core_count ? check->node->core_count : GRES_CORES_MAX;
     CoreSet cores = {0};
     Str real = str_limited(8 * GRES_CORES_MAX);
-    if (!parse_cores(record->cores, limit, &cores)) {
+    if (!number_walk_list(record->cores, limit - 1, add_core, &cores)) {
         str_addf(&real, "%u cores", check->node->core_count);
         add_problem(check, GRES_CORES_INVALID, record, record->cores, keep_text(check, &real));
     } else if (gpu->cores_known && memcmp(&cores, &gpu->cores, sizeof cores) != 0) {

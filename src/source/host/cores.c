@@ -24,32 +24,10 @@ static int read_text(Str *to, const char *root, const char *path)
     str_addf(&full, "%s%s", root, path);
     str_clear(to);
     TRY(file_read(full.text, LIST_MAX, to, NULL));
-    if (to->len)
-        to->text[strcspn(to->text, "\n")] = '\0';
     return to->len ? 0 : -ENODATA;
 }
 
-/* Calls for each processor of a kernel's list such as "0-3,8". False where it is no such list. */
-static bool walk_cpus(const char *list, void (*each)(void *at, unsigned cpu), void *at)
-{
-    for (char *end; *list; list = *end == ',' ? end + 1 : end) {
-        const unsigned long first = strtoul(list, &end, 10);
-        unsigned long last = first;
-        if (end == list)
-            return false;
-        if (*end == '-') {
-            list = end + 1;
-            last = strtoul(list, &end, 10);
-        }
-        if (end == list || (*end && *end != ',') || first > last || last >= CORES_CPUS_MAX)
-            return false;
-        for (unsigned long cpu = first; cpu <= last; cpu++)
-            each(at, (unsigned)cpu);
-    }
-    return true;
-}
-
-static void keep_first(void *at, unsigned cpu)
+static void keep_first(void *at, uint64_t cpu)
 {
     uint16_t *first = at;
     if (cpu < *first)
@@ -60,7 +38,7 @@ static void keep_first(void *at, unsigned cpu)
 static uint16_t read_first(const char *root, const char *path, Str *text)
 {
     uint16_t first = NO_CPU;
-    if (read_text(text, root, path) < 0 || !walk_cpus(text->text, keep_first, &first))
+    if (read_text(text, root, path) < 0 || !number_walk_list(text->text, CORES_CPUS_MAX - 1, keep_first, &first))
         return NO_CPU;
     return first;
 }
@@ -73,7 +51,7 @@ static uint16_t find_cache(const char *root, unsigned cpu, Str *text)
         snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%u/cache/index%u/level", cpu, i);
         if (read_text(text, root, path) < 0)
             break;
-        if (strcmp(text->text, "3") != 0)
+        if (text->text[0] != '3')
             continue;
         snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%u/cache/index%u/shared_cpu_list", cpu, i);
         return read_first(root, path, text);
@@ -95,7 +73,7 @@ typedef struct Cpus {
     uint16_t node_of[CORES_CPUS_MAX]; /* first processor of its NUMA node */
 } Cpus;
 
-static void add_cpu(void *at, unsigned cpu)
+static void add_cpu(void *at, uint64_t cpu)
 {
     Cpus *cpus = at;
     if (cpus->count < CORES_CPUS_MAX)
@@ -107,7 +85,7 @@ typedef struct Node {
     uint16_t first;
 } Node;
 
-static void set_node(void *at, unsigned cpu)
+static void set_node(void *at, uint64_t cpu)
 {
     const Node *node = at;
     node->cpus->node_of[cpu] = node->first;
@@ -119,8 +97,9 @@ static void read_nodes(const char *root, Cpus *cpus, Str *text)
     for (unsigned i = 0; i < NODES_MAX; i++) {
         Node node = {.cpus = cpus, .first = NO_CPU};
         snprintf(path, sizeof path, "/sys/devices/system/node/node%u/cpulist", i);
-        if (read_text(text, root, path) == 0 && walk_cpus(text->text, keep_first, &node.first))
-            walk_cpus(text->text, set_node, &node);
+        if (read_text(text, root, path) == 0 &&
+            number_walk_list(text->text, CORES_CPUS_MAX - 1, keep_first, &node.first))
+            number_walk_list(text->text, CORES_CPUS_MAX - 1, set_node, &node);
     }
 }
 
@@ -155,8 +134,8 @@ int cores_read(const char *root, CoreMap *ret, Err *err)
 {
     CLEANUP(str_done) Str text = str_limited(LIST_MAX);
     CLEANUP_FREE Cpus *cpus = xcalloc(1, sizeof *cpus);
-    if (read_text(&text, root, "/sys/devices/system/cpu/online") < 0 || !walk_cpus(text.text, add_cpu, cpus) ||
-        !cpus->count)
+    if (read_text(&text, root, "/sys/devices/system/cpu/online") < 0 ||
+        !number_walk_list(text.text, CORES_CPUS_MAX - 1, add_cpu, cpus) || !cpus->count)
         return err_set(err, -ENOENT, "the kernel does not tell the processors (%s/sys/devices/system/cpu/online)",
                        root);
     memset(cpus->node_of, 0xff, sizeof cpus->node_of);
@@ -178,7 +157,7 @@ typedef struct Near {
     CoreSet *set;
 } Near;
 
-static void add_near(void *at, unsigned cpu)
+static void add_near(void *at, uint64_t cpu)
 {
     const Near *near = at;
     if (near->map->core[cpu] >= 0)
@@ -193,7 +172,7 @@ int cores_near(const char *root, const char *address, const CoreMap *map, CoreSe
     Near near = {.map = map, .set = &set};
     snprintf(path, sizeof path, "/sys/bus/pci/devices/%s/local_cpulist", address);
     TRY(read_text(&text, root, path));
-    if (!walk_cpus(text.text, add_near, &near))
+    if (!number_walk_list(text.text, CORES_CPUS_MAX - 1, add_near, &near))
         return -EBADMSG;
     *ret = set;
     return 0;

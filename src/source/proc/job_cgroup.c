@@ -157,30 +157,18 @@ static double read_number(const char *root, const char *path, const char *name, 
     return read_file(root, path, name, text) ? find_number(text, key) : (double)NAN;
 }
 
+static void count_one(void *at, uint64_t cpu)
+{
+    (void)cpu;
+    ++*(double *)at;
+}
+
 /* "0-3,8": 5; NaN for an empty list, or another text. */
 static double count_cpus(const char *list)
 {
     double count = 0;
 
-    while (*list && *list != '\n') {
-        const size_t len = strspn(list, "0123456789");
-        uint64_t first, last;
-
-        if (number_parsen_u64(list, len, 0, CPU_MAX, &first, NULL) < 0)
-            return NAN;
-        list += len;
-        last = first;
-        if (*list == '-') {
-            const size_t more = strspn(++list, "0123456789");
-
-            if (number_parsen_u64(list, more, first, CPU_MAX, &last, NULL) < 0)
-                return NAN;
-            list += more;
-        }
-        count += (double)(last - first + 1);
-        list += *list == ',';
-    }
-    return count > 0 ? count : (double)NAN;
+    return number_walk_list(list, CPU_MAX, count_one, &count) && count > 0 ? count : (double)NAN;
 }
 
 static double read_cpu(const JobCgroup *cgroup, const char *root, char text[FILE_MAX])

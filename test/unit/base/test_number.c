@@ -307,11 +307,36 @@ static void test_double_edges(void **state)
     }
 }
 
+static void add_number(void *at, uint64_t number)
+{
+    char *text = at;
+    sprintf(text + strlen(text), "%d ", (int)number);
+}
+
+static void test_lists(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *list, *numbers; /* NULL: it is none */
+    } rows[] = {{"", ""},      {"\n", ""},          {"0-3,8\n", "0 1 2 3 8 "},
+                {"7", "7 "},   {"2,1,1", "2 1 1 "}, {"9", "9 "},
+                {"10", NULL},  {"0-10", NULL},      {"3-1", NULL},
+                {"a", NULL},   {"1-", NULL},        {"-1", NULL},
+                {"1 2", NULL}, {"+1", NULL},        {",1", NULL}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char found[100] = "";
+        assert_int_equal(number_walk_list(rows[i].list, 9, add_number, found), rows[i].numbers != NULL);
+        if (rows[i].numbers)
+            assert_string_equal(found, rows[i].numbers);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_u64),
         cmocka_unit_test(test_ranges),
+        cmocka_unit_test(test_lists),
         cmocka_unit_test(test_i64),
         cmocka_unit_test(test_hex),
         cmocka_unit_test(test_write_whole),
