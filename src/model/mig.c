@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/mig.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/str.h"
 
 void mig_board_seal(MigBoard *board)
 {
@@ -50,4 +52,26 @@ unsigned mig_compute_index(unsigned slices)
         if (compute_slices[i] == slices)
             return i;
     return UINT32_MAX;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)b, *(const char *const *)a);
+}
+
+void mig_layout_word(bool enabled, const char **names, size_t count, char to[MIG_LAYOUT_CAP])
+{
+    Str out;
+    str_init_room(&out, to, MIG_LAYOUT_CAP);
+    if (!enabled || count == 0)
+        str_add(&out, enabled ? "none" : "off");
+    qsort(names, count, sizeof *names, by_name);
+    for (size_t i = 0, same; enabled && i < count; i += same) {
+        for (same = 1; i + same < count && strcmp(names[i], names[i + same]) == 0;)
+            same++;
+        str_add(&out, i ? "+" : "");
+        if (same > 1)
+            str_addf(&out, "%zux", same);
+        str_add(&out, names[i]);
+    }
 }

@@ -19,6 +19,7 @@ enum {
     MIG_COMPUTE_MAX = 8,   /* compute instances in a GPU instance */
     MIG_GRID_MAX = 31,     /* memory slices of a board: placements are bit masks */
     MIG_NAME_SIZE = 32,
+    MIG_LAYOUT_CAP = 128, /* a layout as a word */
     MIG_START_ANY = 0xff,
 };
 
@@ -73,6 +74,10 @@ uint32_t mig_compute_sizes(unsigned slices);
 
 /* Adds a compute instance of so many slices, the largest first. There must be room: MIG_COMPUTE_MAX. */
 void mig_add_compute(MigInstance *instance, uint8_t slices);
+
+/* The layout of a GPU with these MIG devices as one word, which `stoker mig apply GPU=` takes: the largest first, equal
+ * ones counted: "3g.40gb+2x1g.10gb", "3x1c.3g.40gb"; without any "none", with MIG disabled "off". Sorts `names`. */
+void mig_layout_word(bool enabled, const char **names, size_t count, char to[MIG_LAYOUT_CAP]);
 
 /* NVML's enumerators of compute instances, NVML_COMPUTE_INSTANCE_PROFILE_*, and their slices. 0 slices: no such number;
  * UINT32_MAX: no compute instance of so many slices. */

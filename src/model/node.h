@@ -11,11 +11,20 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/clock.h"
 #include "model/activity.h"
+#include "model/mig.h"
 #include "model/reading.h"
 #include "model/why.h"
 
-enum { NODE_GPUS_MAX = 64, NODE_INSTANCES_MAX = 15, NODE_SAMPLERS_MAX = 96, NODE_WHY_CAP = 160, NODE_WCHAN_CAP = 64 };
+enum {
+    NODE_GPUS_MAX = 64,
+    NODE_INSTANCES_MAX = 15,
+    NODE_SAMPLERS_MAX = 96,
+    NODE_WHY_CAP = 160,
+    NODE_WCHAN_CAP = 64,
+    NODE_CHANGE_CAP = 240, /* as EVENT_TEXT_CAP */
+};
 
 /* What happened in a longer time without a tick is not known: it is nobody's, and nothing ran or was idle in it. */
 #define NODE_GAP_NS (UINT64_C(10) * 1000000000)
@@ -95,8 +104,11 @@ typedef enum GpuTrouble {
 typedef struct NodeGpu {
     Reading reading; /* values of a GPU that is not UP are absent, each with its reason */
     size_t instance_count;
-    Reading *instances;          /* instance_count MIG devices by (GI, CI); borrowed from the node */
-    Activity *instance_activity; /* of each instance, or NULL: not decided; borrowed from the one who decides */
+    Reading *instances;               /* instance_count MIG devices by (GI, CI); borrowed from the node */
+    Activity *instance_activity;      /* of each instance, or NULL: not decided; borrowed from the one who decides */
+    char mig_layout[MIG_LAYOUT_CAP];  /* mig_layout_word of its MIG devices; "" not known, or a board without MIG */
+    char mig_changed[CLOCK_TEXT_MAX]; /* when its layout was last changed (RFC 3339), and the text of that event; */
+    char mig_change[NODE_CHANGE_CAP]; /* "" not known */
     Activity activity;
     const Why *verdicts, *instance_verdicts; /* what takes its time, and that of each instance; NULL: not decided */
     GpuState state;

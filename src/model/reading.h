@@ -35,6 +35,7 @@ typedef struct Reading {
     Device device;                                 /* kind DEVICE_GPU, or DEVICE_COMPUTE_INSTANCE for a MIG device */
     char profile[READING_PROFILE_CAP];             /* of a MIG device: "1g.10gb"; else "" */
     bool mig;                                      /* of a GPU: MIG mode is on */
+    bool mig_known;                                /* of a GPU with MIG: its mode and all MIG devices were read */
     bool instance_head;                            /* of a MIG device: the first one of its GPU instance */
     char text[READING_TEXT_END][READING_TEXT_CAP]; /* "" where unknown */
     Sample sample[METRIC_END];                     /* metrics of type LABEL stay absent here */

@@ -52,6 +52,7 @@ static bool mode_is_on(NvmlGpu *gpu)
     }
     if (r == NVML_ERROR_NOT_SUPPORTED || r == NVML_ERROR_FUNCTION_NOT_FOUND)
         gpu->no_mig = true;
+    gpu->reading.mig_known = r == NVML_SUCCESS;
     number = r == NVML_SUCCESS ? nvml_whole(current) : nvml_lacking(why);
     if (nvml_gpu_wants(gpu, METRIC_MIG_MODE))
         nvml_sample_set(metric_get(METRIC_MIG_MODE), number, nvml_gpu_now(gpu), &gpu->reading.sample[METRIC_MIG_MODE]);
@@ -67,10 +68,13 @@ static void find_one(NvmlGpu *gpu, uint32_t index, FoundList *list)
     if (list->count == NODE_INSTANCES_MAX)
         return;
     *found = (Found){.index = index};
-    if (NVML_GPU_CALL(gpu, nvmlDeviceGetMigDeviceHandleByIndex, (gpu->handle, index, &found->handle)) != NVML_SUCCESS)
-        return;
-    if (NVML_GPU_CALL(gpu, nvmlDeviceGetUUID, (found->handle, found->uuid, sizeof found->uuid)) == NVML_SUCCESS)
+    const nvmlReturn_t r =
+        NVML_GPU_CALL(gpu, nvmlDeviceGetMigDeviceHandleByIndex, (gpu->handle, index, &found->handle));
+    if (r == NVML_SUCCESS &&
+        NVML_GPU_CALL(gpu, nvmlDeviceGetUUID, (found->handle, found->uuid, sizeof found->uuid)) == NVML_SUCCESS)
         list->count++;
+    else if (r != NVML_ERROR_NOT_FOUND) /* that is a place without a device */
+        gpu->reading.mig_known = false;
 }
 
 static void find_all(NvmlGpu *gpu, FoundList *list)
@@ -78,8 +82,10 @@ static void find_all(NvmlGpu *gpu, FoundList *list)
     unsigned int places = 0;
 
     list->count = 0;
-    if (NVML_GPU_CALL(gpu, nvmlDeviceGetMaxMigDeviceCount, (gpu->handle, &places)) != NVML_SUCCESS)
+    if (NVML_GPU_CALL(gpu, nvmlDeviceGetMaxMigDeviceCount, (gpu->handle, &places)) != NVML_SUCCESS) {
+        gpu->reading.mig_known = false;
         return;
+    }
     for (unsigned int i = 0; i < places && i < NODE_INSTANCES_MAX && !gpu->target.trouble; i++)
         find_one(gpu, i, list);
 }
@@ -117,6 +123,7 @@ static void ask_numbers(NvmlGpu *gpu, FoundList *list)
             continue;
         list->items[kept++] = *found;
     }
+    gpu->reading.mig_known &= kept == list->count;
     list->count = kept;
 }
 
@@ -220,8 +227,10 @@ void nvml_mig_find(NvmlGpu *gpu)
     gpu->reading.mig = mode_is_on(gpu);
     if (gpu->reading.mig)
         find_all(gpu, &list);
-    if (gpu->target.trouble)
+    if (gpu->target.trouble) {
+        gpu->reading.mig_known = false;
         return;
+    }
     if (gpu->reading.mig != was) {
         gpu->links = nvml_fields_links(gpu);
         gpu->gpm.seeded = false;

@@ -196,6 +196,25 @@ static void check_lists(BoardReader *reader, Kept *kept)
     gpu->process_count = kept->processes.count.valid ? kept->processes.len : 0;
 }
 
+/* The MIG devices as one word; "" where they are not known. A torn copy may be half of one layout and half of the next:
+ * the word before stays. */
+static void describe_layout(Kept *kept)
+{
+    const char *names[NODE_INSTANCES_MAX];
+    NodeGpu *gpu = &kept->gpu;
+    bool known = gpu->reading.mig_known && gpu->state == GPU_UP;
+
+    if (kept->torn)
+        return;
+    for (size_t i = 0; i < gpu->instance_count; i++) {
+        names[i] = kept->instances[i].profile;
+        known &= names[i][0] != '\0';
+    }
+    gpu->mig_layout[0] = '\0';
+    if (known)
+        mig_layout_word(gpu->reading.mig, names, gpu->instance_count, gpu->mig_layout);
+}
+
 static void check_values(BoardReader *reader, Kept *kept)
 {
     Absence why = absence_of(kept->gpu.state);
@@ -311,6 +330,7 @@ static void take_gpu(BoardReader *reader, size_t i)
     kept->gpu.fast_count = board_read_fast(&from->gpu, &kept->fast_head, kept->fast, &lost);
     kept->gpu.fast = kept->fast;
     kept->gpu.fast_lost += lost;
+    describe_layout(kept);
     check_values(reader, kept);
     check_lists(reader, kept);
 }

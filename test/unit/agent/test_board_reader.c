@@ -262,6 +262,46 @@ static void a_torn_list_leaves_the_one_before(void **state)
     assert_lists(look(2), 18, 2);
 }
 
+/* ---- MIG ---- */
+
+static void write_layout(uint32_t gpu, bool known, bool mig, uint32_t count, const char *last)
+{
+    static Reading reading;
+
+    for (uint32_t i = 0; i < count; i++) {
+        reading_init(&reading, DEVICE_COMPUTE_INSTANCE);
+        reading.device.uuid[0] = (char)('A' + i);
+        snprintf(reading.profile, sizeof reading.profile, "%s", i + 1 < count ? "1g.10gb" : last);
+        board_set_row(&w.board->gpus[gpu].instances[i], &reading);
+    }
+    atomic_store(&w.board->gpus[gpu].instance_count, count);
+    reading_init(&reading, DEVICE_GPU);
+    reading.device.uuid[0] = (char)('a' + gpu);
+    reading.device.index = GPUS - 1 - gpu;
+    reading.mig = mig;
+    reading.mig_known = known;
+    board_set_row(&w.board->gpus[gpu].gpu, &reading);
+}
+
+static void a_layout_is_a_word_where_it_is_known(void **state)
+{
+    (void)state;
+    assert_string_equal(look(2)->mig_layout, "");
+    write_layout(0, true, false, 0, "");
+    assert_string_equal(look(2)->mig_layout, "off");
+    write_layout(0, true, true, 3, "3g.40gb");
+    assert_string_equal(look(2)->mig_layout, "3g.40gb+2x1g.10gb");
+    write_layout(0, true, true, 3, ""); /* a device that does not say its profile */
+    assert_string_equal(look(2)->mig_layout, "");
+    write_layout(0, false, true, 0, "");
+    assert_string_equal(look(2)->mig_layout, "");
+    write_layout(0, true, true, 0, "");
+    assert_string_equal(look(2)->mig_layout, "none");
+    w.gpus[0].hangs = true;
+    world_until(&w, 0, GPU_HUNG, 5 * NS_PER_S);
+    assert_string_equal(look(2)->mig_layout, "");
+}
+
 /* ---- what stands behind a state ---- */
 
 static void drained_is_the_last_word(void **state)
@@ -400,6 +440,7 @@ int main(void)
 #define PEERS(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         PEERS(one_that_cannot_say_who_it_is_is_who_it_was),
+        PEERS(a_layout_is_a_word_where_it_is_known),
         PEERS(drained_is_the_last_word),
         PEERS(numbers_come_with_the_texts),
         PEERS(by_the_drivers_index),
