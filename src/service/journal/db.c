@@ -36,8 +36,8 @@ static const struct {
                        "windows", 1},
     [DB_END_WINDOW] = {"DELETE FROM windows WHERE id = ?1", "windows", 1},
     [DB_PUT_GPU] = {"INSERT OR REPLACE INTO gpu_seen(uuid, serial, name, first_real_ns, last_real_ns, drained, pci,"
-                    " energy_mj, gpu_index, minor, idle_mw, idle_held)"
-                    " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+                    " energy_mj, gpu_index, minor, idle_mw, idle_held, mig_layout, mig_changed, mig_change)"
+                    " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
                     "gpu_seen", 1},
     [DB_END_GPU] = {"DELETE FROM gpu_seen WHERE uuid = ?1", "gpu_seen", 1},
     [DB_PUT_POSITION] = {"INSERT OR REPLACE INTO meta(key, value)"
@@ -164,6 +164,9 @@ static const char gpu_numbers[] =
     "CREATE TABLE counts(key TEXT PRIMARY KEY, value INTEGER, changed_ns INTEGER) STRICT;";
 static const char gpu_idle[] = "ALTER TABLE gpu_seen ADD COLUMN idle_mw INTEGER;"
                                "ALTER TABLE gpu_seen ADD COLUMN idle_held INTEGER;";
+static const char gpu_mig[] = "ALTER TABLE gpu_seen ADD COLUMN mig_layout TEXT;"
+                              "ALTER TABLE gpu_seen ADD COLUMN mig_changed TEXT;"
+                              "ALTER TABLE gpu_seen ADD COLUMN mig_change TEXT;";
 
 /* Until version 2 incidents and events were a column per member. */
 #define TIME_OF(ns) "iif(" ns ", strftime('%Y-%m-%dT%H:%M:%fZ', " ns " / 1e9, 'unixepoch'), NULL)"
@@ -196,19 +199,19 @@ static const char columns_to_json[] =
     "DROP TABLE old_events;";
 
 /* What leads from a version to the present one. */
-static const char *const migrations[JOURNAL_SCHEMA][11] = {
-    {json_tables, other_tables, gpu_table, gpu_energy, gpu_numbers, db_ledger_tables, db_job_tables, db_clock_table, gpu_idle},
+static const char *const migrations[JOURNAL_SCHEMA][12] = {
+    {json_tables, other_tables, gpu_table, gpu_energy, gpu_numbers, db_ledger_tables, db_job_tables, db_clock_table, gpu_idle, gpu_mig},
     {gpu_table, gpu_energy, gpu_numbers, columns_away, json_tables, columns_to_json, db_ledger_tables, db_job_tables,
-     db_clock_table, gpu_idle},
+     db_clock_table, gpu_idle, gpu_mig},
     {gpu_energy, gpu_numbers, columns_away, json_tables, columns_to_json, db_ledger_tables, db_job_tables,
-     db_clock_table, gpu_idle},
-    {gpu_energy, gpu_numbers, db_ledger_tables, db_job_tables, db_clock_table, gpu_idle},
-    {gpu_numbers, db_ledger_tables, db_job_tables, db_clock_table, gpu_idle},
-    {db_ledger_tables, db_job_tables, db_clock_table, gpu_idle},
-    {db_job_tables, db_clock_table, gpu_idle, db_ledger_peaks},
-    {db_clock_table, gpu_idle, db_ledger_peaks},
-    {gpu_idle, db_ledger_peaks},
-    {db_ledger_peaks},
+     db_clock_table, gpu_idle, gpu_mig},
+    {gpu_energy, gpu_numbers, db_ledger_tables, db_job_tables, db_clock_table, gpu_idle, gpu_mig},
+    {gpu_numbers, db_ledger_tables, db_job_tables, db_clock_table, gpu_idle, gpu_mig},
+    {db_ledger_tables, db_job_tables, db_clock_table, gpu_idle, gpu_mig},
+    {db_job_tables, db_clock_table, gpu_idle, db_ledger_peaks, gpu_mig},
+    {db_clock_table, gpu_idle, db_ledger_peaks, gpu_mig},
+    {gpu_idle, db_ledger_peaks, gpu_mig},
+    {db_ledger_peaks, gpu_mig},
 };
 /* clang-format on */
 
@@ -625,6 +628,9 @@ static void add_gpu(void *self, sqlite3_stmt *row)
     snprintf(gpu.device.uuid, sizeof gpu.device.uuid, "%s", text_at(row, 0));
     snprintf(gpu.device.serial, sizeof gpu.device.serial, "%s", text_at(row, 1));
     snprintf(gpu.device.name, sizeof gpu.device.name, "%s", text_at(row, 2));
+    snprintf(gpu.mig_layout, sizeof gpu.mig_layout, "%s", text_at(row, 12));
+    snprintf(gpu.mig_changed, sizeof gpu.mig_changed, "%s", text_at(row, 13));
+    snprintf(gpu.mig_change, sizeof gpu.mig_change, "%s", text_at(row, 14));
     gpu.device.index = device_number_at(row, 8);
     gpu.device.minor = device_number_at(row, 9);
     gpu.device.has_pci = pci_parse(text_at(row, 6), &gpu.device.pci) == 0;
@@ -642,11 +648,11 @@ int db_read_kept(Db *db, JournalKept *ret, Err *err)
                      add_incident, &ret->incidents, err));
     TRY(db_read_rows(db, "SELECT id, reason, who, gpus, from_ns, until_ns, uuids FROM windows ORDER BY from_ns", NULL,
                      add_window, ret, err));
-    TRY(db_read_rows(
-        db,
-        "SELECT * FROM (SELECT uuid, serial, name, first_real_ns, last_real_ns, drained, pci, energy_mj,"
-        " gpu_index, minor, idle_mw, idle_held FROM gpu_seen ORDER BY last_real_ns DESC LIMIT ?1) ORDER BY pci",
-        limit, add_gpu, ret, err));
+    TRY(db_read_rows(db,
+                     "SELECT * FROM (SELECT uuid, serial, name, first_real_ns, last_real_ns, drained, pci, energy_mj,"
+                     " gpu_index, minor, idle_mw, idle_held, mig_layout, mig_changed, mig_change FROM gpu_seen ORDER "
+                     "BY last_real_ns DESC LIMIT ?1) ORDER BY pci",
+                     limit, add_gpu, ret, err));
     TRY(db_read_rows(db, "SELECT key, value, changed_ns FROM counts ORDER BY changed_ns DESC LIMIT ?1",
                      (uint64_t[]){COUNTS_KEPT}, add_count, ret, err));
     TRY(db_read_rows(db, "SELECT receiver, key, text FROM outbox ORDER BY seq", NULL, add_news, ret, err));

@@ -702,7 +702,8 @@ uint64_t journal_put_gpu(Journal *j, const JournalGpu *gpu, bool forgotten)
                                   db_number(gpu->first_real_ns), db_number(gpu->last_real_ns), db_number(gpu->drained),
                                   db_text(device->has_pci ? pci_format(device->pci, PCI_FORM_SYSFS, pci) : ""),
                                   db_number(gpu->energy_mj), db_number(device->index), db_number(device->minor),
-                                  db_number(gpu->idle_mw), db_number(gpu->idle_held)}});
+                                  db_number(gpu->idle_mw), db_number(gpu->idle_held), db_text(gpu->mig_layout),
+                                  db_text(gpu->mig_changed), db_text(gpu->mig_change)}});
 }
 
 uint64_t journal_put_count(Journal *j, const char *key, uint64_t value, uint64_t real_ns)

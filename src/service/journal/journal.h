@@ -24,6 +24,7 @@
 #include "engine/ledger/ledger.h"
 #include "model/device.h"
 #include "model/facts.h"
+#include "model/node.h"
 #include "service/incident/incident.h"
 
 enum {
@@ -63,9 +64,12 @@ typedef struct JournalGpu {
     Device device;
     uint64_t first_real_ns, last_real_ns; /* when it was seen, to about an hour */
     bool drained;                         /* by an operator, at the last sight */
-    uint64_t energy_mj; /* its energy counter at last_real_ns, which a reset begins anew; 0: not known */
-    uint64_t idle_mw;   /* what it takes while nothing runs on it; 0: not known */
-    bool idle_held;     /* as was measured while it was held */
+    uint64_t energy_mj;               /* its energy counter at last_real_ns, which a reset begins anew; 0: not known */
+    uint64_t idle_mw;                 /* what it takes while nothing runs on it; 0: not known */
+    bool idle_held;                   /* as was measured while it was held */
+    char mig_layout[MIG_LAYOUT_CAP];  /* the last one that was known; "" none */
+    char mig_changed[CLOCK_TEXT_MAX]; /* when that was changed, RFC 3339, and the text of the event; "" not known */
+    char mig_change[NODE_CHANGE_CAP];
 } JournalGpu;
 
 /* A counter, which a restart does not end. */

@@ -526,6 +526,11 @@ static JournalGpu gpu_of(int n)
     snprintf(gpu.device.uuid, sizeof gpu.device.uuid, "GPU-%d", n);
     snprintf(gpu.device.serial, sizeof gpu.device.serial, "165%d", n);
     snprintf(gpu.device.name, sizeof gpu.device.name, "NVIDIA %d", n);
+    if (n == 4) {
+        snprintf(gpu.mig_layout, sizeof gpu.mig_layout, "7x1g.10gb");
+        snprintf(gpu.mig_changed, sizeof gpu.mig_changed, "2026-01-05T08:00:03.000Z");
+        snprintf(gpu.mig_change, sizeof gpu.mig_change, "off -> 7x1g.10gb, not by stoker");
+    }
     return gpu;
 }
 
@@ -550,6 +555,9 @@ static void assert_gpus(Rig *rig, const JournalGpu *expected, size_t count)
         assert_int_equal(a->energy_mj, b->energy_mj);
         assert_int_equal(a->idle_mw, b->idle_mw);
         assert_int_equal(a->idle_held, b->idle_held);
+        assert_string_equal(a->mig_layout, b->mig_layout);
+        assert_string_equal(a->mig_changed, b->mig_changed);
+        assert_string_equal(a->mig_change, b->mig_change);
     }
     journal_kept_done(&kept);
 }
@@ -843,10 +851,11 @@ static void old_job_reports_are_deleted(void **state)
 
 /* --- the ledger --------------------------------------------------------------------------------------------------- */
 
-#define PEAKS_AWAY                                                                                                     \
+#define NEW_AWAY                                                                                                       \
     "DROP VIEW ledger_rows; ALTER TABLE ledger DROP COLUMN memory_peak_bytes;"                                         \
-    "ALTER TABLE ledger DROP COLUMN sm_peak_ppm;"
-#define IDLE_AWAY PEAKS_AWAY "ALTER TABLE gpu_seen DROP COLUMN idle_mw; ALTER TABLE gpu_seen DROP COLUMN idle_held;"
+    "ALTER TABLE ledger DROP COLUMN sm_peak_ppm; ALTER TABLE gpu_seen DROP COLUMN mig_layout;"                         \
+    "ALTER TABLE gpu_seen DROP COLUMN mig_changed; ALTER TABLE gpu_seen DROP COLUMN mig_change;"
+#define IDLE_AWAY NEW_AWAY "ALTER TABLE gpu_seen DROP COLUMN idle_mw; ALTER TABLE gpu_seen DROP COLUMN idle_held;"
 #define JOBS_AWAY IDLE_AWAY "DROP TABLE job_reports; "
 #define LEDGER_AWAY JOBS_AWAY "DROP TABLE ledger; DROP TABLE ledger_names;"
 
@@ -1255,7 +1264,7 @@ static void older_files_are_migrated(void **state)
     must_open(rig);
     assert_ledger(rig);
     close_it(rig);
-    run_sql(rig, PEAKS_AWAY "PRAGMA user_version=9");
+    run_sql(rig, NEW_AWAY "PRAGMA user_version=9");
     assert_gpus(rig, &gpu, 1);
     read_ledger(rig, (JournalLedgerQuery){EVER}, &seen);
     assert_int_equal(seen.rows.len, 3);
