@@ -23,7 +23,7 @@ enum { POLL_MS = 250, TOLD_MAX = 4096, BEFORE_FOLLOW = 10, LINE_MAX_BYTES = 1638
 typedef struct EventsOptions {
     PastOptions past;
     bool follow, json;
-    const char *device, *since;
+    const char *device, *since, *kind;
 } EventsOptions;
 
 static const OptSpec events_opts[] = {
@@ -33,6 +33,8 @@ static const OptSpec events_opts[] = {
             .help = "start of the time: 1h, or 2026-01-05T08:00:00Z (without: 1d; with --follow the last ten)"),
     OPT_ROW("device", OPT_STRING, EventsOptions, device, .short_flag = 'd', .metavar = "GPU",
             .help = "only events of this GPU (index, UUID, PCI address), or of the 'node' itself"),
+    OPT_ROW("kind", OPT_STRING, EventsOptions, kind, .metavar = "KIND",
+            .help = "only events of this kind: xid, reset, mig-layout, ..."),
     OPT_ROW("json", OPT_BOOL, EventsOptions, json, .help = "a JSON object per line"),
     PAST_OPTS(EventsOptions),
 };
@@ -81,7 +83,8 @@ static void print_event(Reader *reader, const EventSeen *seen)
 {
     CLEANUP(str_done) Str line = {0};
 
-    if (reader->broken || (reader->o->device && !event_is_about(seen, reader->o->device)))
+    if (reader->broken || (reader->o->device && !event_is_about(seen, reader->o->device)) ||
+        (reader->o->kind && strcmp(reader->o->kind, event_kinds[seen->event.kind].key) != 0))
         return;
     str_init(&line, LINE_MAX_BYTES);
     if (reader->o->json)
@@ -238,6 +241,9 @@ static int read_all(VerbCall *call, Reader *reader)
     EventSeenList list = {0};
     uint64_t since;
 
+    if (reader->o->kind && word_find(event_kinds, EVENT_KIND_END, reader->o->kind) < 0)
+        return verb_failf(call, EXIT_USAGE, "--kind: there is no kind '%s'; 'stoker xid --list' names them",
+                          reader->o->kind);
     if (past_since(reader->o->since ? reader->o->since : "1d", now, &since, &call->err) < 0)
         return verb_failf(call, EXIT_USAGE, "--since: '%s' is neither a duration (1h) nor an instant",
                           reader->o->since);
@@ -272,12 +278,13 @@ static int events_run(VerbCall *call, const void *options)
 const Verb verb_events = {
     .name = "events",
     .summary = "list events: XIDs, resets, lines of the kernel log",
-    .usage = "[--follow] [--since TIME] [--device GPU] [--json]",
+    .usage = "[--follow] [--since TIME] [--device GPU] [--kind KIND] [--json]",
     .description =
         "Lists events, oldest first: XIDs, SXids, resets, lines of the kernel log, and what the agent itself "
         "noticed. The incident that an event belongs to stands in brackets. --follow continues when the agent is "
         "restarted. Asks the running agent; older events are read from its journal, and all of them if no agent runs.",
     .examples = "stoker events --since 1h\n"
+                "stoker events --since 1w --kind mig-layout\n"
                 "stoker events --follow --device 3\n"
                 "stoker events --json | jq -c 'select(.kind == \"xid\")'",
     .exit_codes = "0  fine, also when interrupted\n"
