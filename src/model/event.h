@@ -45,6 +45,7 @@
     WORD(EVENT_REBOOT, "reboot", "the node was started")                                                               \
     WORD(EVENT_RESET, "reset", "a GPU was reset")                                                                      \
     WORD(EVENT_REPLACED, "replaced", "another GPU is in the place of one")                                             \
+    WORD(EVENT_MIG_LAYOUT, "mig-layout", "the MIG layout of a GPU was changed")                                        \
     WORD(EVENT_AGENT_START, "agent-start", "this agent was started")
 
 typedef enum EventKind { EVENT_TABLE(WORD_ID) EVENT_KIND_END } EventKind;

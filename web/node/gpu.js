@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One GPU, or one MIG device of it: what it does, what is wrong with it, who has it, its curves down to tenths of a
 // second, and every reading there is.
-import { keyOf, number, seen, unitOf } from "./agent.js";
+import { keyOf, number, seen, unitOf, when } from "./agent.js";
 import { Chart, lineOf, toolbar } from "./charts.js";
 import { absent, each, fill, h, mark, say, table } from "./element.js";
 import { ever, inMinutes } from "./history.js";
@@ -153,7 +153,8 @@ export function gpuView({ speak, id }) {
     events.update();
     if (what !== "tick" || seen.tick % 5 === 0) {
       fill(facts, [["Model", modelOf(gpu.name)], ["UUID", gpu.uuid], ["PCI address", gpu.pci], ["Serial", gpu.serial], ["VBIOS", gpu.metrics?.DCGM_FI_DEV_VBIOS_VERSION?.value ?? gpu.DCGM_FI_DEV_VBIOS_VERSION], ["State", `${gpu.state}, for ${sinceOf(gpu.since)}`],
-        ["MIG", gpu.mig ? `on, ${gpu.instances.length} devices` : "off"], ["Late calls", gpu.missed_calls === undefined ? "" : String(gpu.missed_calls)], ["Drained", gpu.drained && "yes"]].filter(([, v]) => v).map(([name, v]) => h("div", { class: "fact" }, h("dt", {}, name), h("dd", {}, v))));
+        ["MIG", gpu.mig ? `on, ${gpu.mig_layout ?? `${gpu.instances.length} devices`}` : "off"], ["MIG layout changed", gpu.mig_change && `${when(Date.parse(gpu.mig_changed))}: ${gpu.mig_change}`],
+        ["Late calls", gpu.missed_calls === undefined ? "" : String(gpu.missed_calls)], ["Drained", gpu.drained && "yes"]].filter(([, v]) => v).map(([name, v]) => h("div", { class: "fact" }, h("dt", {}, name), h("dd", {}, v))));
       all.update();
     }
   }

@@ -174,6 +174,22 @@ void mig_layout_text(const MigBoard *board, const MigLayout *layout, Str *to)
     }
 }
 
+void mig_layout_devices(const MigBoard *board, const MigLayout *layout, char to[MIG_LAYOUT_CAP])
+{
+    enum { DEVICES_MAX = MIG_INSTANCE_MAX * MIG_COMPUTE_MAX };
+    char room[DEVICES_MAX][MIG_NAME_SIZE];
+    const char *names[DEVICES_MAX];
+    size_t count = 0;
+    for (size_t i = 0; i < layout->count; i++)
+        for (size_t k = 0; k < layout->instances[i].compute_count; k++, count++) {
+            Str name;
+            str_init_room(&name, room[count], sizeof room[count]);
+            mig_compute_name(board, &layout->instances[i], layout->instances[i].compute[k], &name);
+            names[count] = room[count];
+        }
+    mig_layout_word(layout->enabled, names, count, to);
+}
+
 bool mig_layout_equal(const MigLayout *a, const MigLayout *b, bool places)
 {
     if (a->enabled != b->enabled || a->count != b->count)

@@ -32,6 +32,8 @@ int mig_layout_add(const MigBoard *board, MigLayout *wanted, const char *name, u
 
 /* "4 x 1g.10gb, 3g.40gb", by profile, without placements; "no instances"; "MIG disabled". */
 void mig_layout_text(const MigBoard *board, const MigLayout *layout, Str *to);
+/* Its compute instances as mig_layout_word has them. */
+void mig_layout_devices(const MigBoard *board, const MigLayout *layout, char to[MIG_LAYOUT_CAP]);
 
 /* Same instances at the same places; `places` false: wherever they are. */
 bool mig_layout_equal(const MigLayout *a, const MigLayout *b, bool places);

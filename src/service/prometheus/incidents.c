@@ -230,6 +230,7 @@ static bool is_expected(const Page *page, EventKind kind, EventOrigin origin)
     case EVENT_REBOOT:
     case EVENT_RESET:
     case EVENT_REPLACED:
+    case EVENT_MIG_LAYOUT:
     case EVENT_AGENT_START:
         return origin == EVENT_FROM_AGENT;
     case EVENT_FABRIC_LOG:

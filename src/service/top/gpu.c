@@ -131,8 +131,10 @@ static void draw_identity(const Top *top, Pen *pen, Grid *grid, const GpuRow *ro
 {
     const Reading *gpu = &row->gpu->reading, *own = row->reading;
     const uint64_t now = top->snapshot->node->time_ns, last = row->gpu->last_sample_ns;
-    char pci[PCI_TEXT_CAP], sampled[64], age[HUMAN_MAX];
+    char pci[PCI_TEXT_CAP], sampled[64], age[HUMAN_MAX], changed[CLOCK_TEXT_MAX + 2 + NODE_CHANGE_CAP] = "";
 
+    if (row->gpu->mig_change[0])
+        snprintf(changed, sizeof changed, "%s: %s", row->gpu->mig_changed, row->gpu->mig_change);
     snprintf(sampled, sizeof sampled, "%s", last == 0 ? "never" : "just now");
     if (last > 0 && now >= last)
         snprintf(sampled, sizeof sampled, "%s ago", human_age(age, now - last));
@@ -149,6 +151,8 @@ static void draw_identity(const Top *top, Pen *pen, Grid *grid, const GpuRow *ro
         {"VBIOS", gpu->text[READING_VBIOS_VERSION]},
         {"InfoROM", gpu->text[READING_INFOROM_IMAGE_VER]},
         {"driver", top->snapshot->node->driver_version},
+        {"MIG layout", row->gpu->mig_layout},
+        {"MIG layout changed", changed},
         {"state", gpu_states[row->gpu->state].text},
         {"sampled", sampled},
         {"GPU performance mon.", !row->gpu->gpm_known ? ""

@@ -342,6 +342,36 @@ void remembered_set_idle(Remembered *r, const char *uuid, uint64_t idle_mw, bool
         journal_put_gpu(r->journal, &gpu->row, false);
 }
 
+void remembered_set_layout(Remembered *r, const char *uuid, const char *layout, const char *change, uint64_t real_ns)
+{
+    RememberedGpu *gpu = find_gpu(r, uuid);
+
+    if (!gpu)
+        return;
+    snprintf(gpu->row.mig_layout, sizeof gpu->row.mig_layout, "%s", layout);
+    if (change) {
+        clock_format(gpu->row.mig_changed, real_ns);
+        snprintf(gpu->row.mig_change, sizeof gpu->row.mig_change, "%s", change);
+    }
+    journal_put_gpu(r->journal, &gpu->row, false);
+}
+
+void remembered_show_changes(const Remembered *r, const Node *node)
+{
+    for (size_t i = 0; i < r->gpus.len; i++) {
+        const JournalGpu *row = &r->gpus.at[i].row;
+
+        for (size_t k = 0; row->mig_change[0] && k < node->gpu_count; k++) {
+            NodeGpu *gpu = &node->gpus[k];
+
+            if (strcmp(gpu->reading.device.uuid, row->device.uuid) != 0)
+                continue;
+            memcpy(gpu->mig_changed, row->mig_changed, sizeof gpu->mig_changed);
+            memcpy(gpu->mig_change, row->mig_change, sizeof gpu->mig_change);
+        }
+    }
+}
+
 void remembered_refill(Remembered *r)
 {
     for (size_t i = 0; i < r->gpus.len; i++)

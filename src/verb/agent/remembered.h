@@ -52,6 +52,12 @@ void remembered_tick(Remembered *remembered, const Node *node);
 void remembered_put(Remembered *remembered, const Node *node, const Device *device, uint64_t real_ns);
 /* What it takes while nothing runs on it: put now where that was not known, else with the next change. */
 void remembered_set_idle(Remembered *remembered, const char *uuid, uint64_t idle_mw, bool held);
+/* The MIG layout that is known of it now, put at once; `change`: the text of the event about it, NULL where it is none.
+ */
+void remembered_set_layout(Remembered *remembered, const char *uuid, const char *layout, const char *change,
+                           uint64_t real_ns);
+/* Puts into each GPU of the node when and how its MIG layout was last changed. */
+void remembered_show_changes(const Remembered *remembered, const Node *node);
 /* The journal was begun anew: writes all of them into it. */
 void remembered_refill(Remembered *remembered);
 /* By hand: forgets this missing GPU or, for a device without PCI address, all missing ones. Returns how many; a GPU

@@ -19,6 +19,7 @@
  *   maintenance start SECONDS GPUS WHO REASON...   GPUS: "all" or indexes with commas
  *   maintenance stop ID|all WHO
  *   maintenance list
+ *   mig KIND UUID BEFORE AFTER WHO PID VERB WHY...   see mig_notice_write
  *   journal                     the file
  *   prices                      a line per GPU and MIG instance that has one: UUID and the price in force
  *   clock SECONDS               step the wall clock, of an agent whose clock is a test's
@@ -417,6 +418,18 @@ static int answer_windows(const Request *r)
     return EXIT_FINE;
 }
 
+static int answer_mig(const Request *r)
+{
+    MigNotice notice;
+    const char *uuid;
+    Err err;
+
+    if (mig_notice_read(r->words + 1, r->count - 1, &notice, &uuid, &err) < 0)
+        return refuse_request(r, EXIT_USAGE, "%s", err.text);
+    triage_tell_layout(&r->agent->triage, uuid, &notice);
+    return EXIT_FINE;
+}
+
 static int answer_journal(const Request *r)
 {
     str_addf(r->out, "%s\n", agent_journal_path(r->agent->started));
@@ -469,6 +482,7 @@ static const struct {
     {"maintenance", "list", 2, 3, false, answer_windows},
     {"maintenance", NULL, 2, CONTROL_WORDS_MAX, true, answer_maintenance},
     {"clear", NULL, 3, 3, true, answer_clear},
+    {"mig", NULL, 2, CONTROL_WORDS_MAX, true, answer_mig},
     {"release", NULL, 2, 2, true, answer_release},
     {"reload", NULL, 1, 1, true, answer_reload},
     {"clock", NULL, 2, 2, true, answer_clock},

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <malloc.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -138,8 +139,8 @@ static const char *find_incident_of(const Triage *triage, const Event *event)
         const Incident *incident = incidents_at(triage->incidents, i);
         const Device *device = &incident->device;
 
-        if (incident->state == INCIDENT_CLEARED || event->time_ns < incident->first_ns ||
-            event->time_ns > incident->last_evidence_ns)
+        if (event->kind == EVENT_MIG_LAYOUT || incident->state == INCIDENT_CLEARED ||
+            event->time_ns < incident->first_ns || event->time_ns > incident->last_evidence_ns)
             continue;
         if (device->has_pci && event->has_pci && pci_compare(device->pci, event->pci) != 0)
             continue;
@@ -348,6 +349,43 @@ static void handle_past_reset(void *self, const NodeGpu *gpu, uint64_t since_rea
     add_event(self, &event);
 }
 
+/* MigWatchSink.known: the layout goes to the journal, a change of it is an event. */
+static void handle_layout(void *self, const char *uuid, const char *layout, const char *change, uint32_t pid)
+{
+    Triage *triage = self;
+    const Node *node = board_reader_node(triage->sampling->reader);
+
+    remembered_set_layout(&triage->remembered, uuid, layout, change, get_real_ns(triage));
+    if (!change)
+        return;
+    Event event = make_own_event(triage, EVENT_MIG_LAYOUT, change);
+    snprintf(event.uuid, sizeof event.uuid, "%s", uuid);
+    if (pid > 0)
+        event.pid = (int32_t)pid;
+    for (size_t i = 0; i < node->gpu_count; i++) {
+        const Device *device = &node->gpus[i].reading.device;
+
+        if (strcmp(device->uuid, uuid) == 0 && device->has_pci) {
+            event.has_pci = true;
+            event.pci = device->pci;
+        }
+    }
+    log_write(triage->log, LOG_LEVEL_INFO, "MIG layout of %s: %s", uuid, change);
+    add_event(triage, &event);
+}
+
+/* MigWatchSink.runs */
+static bool is_running(void *self UNUSED, uint32_t pid)
+{
+    return kill((pid_t)pid, 0) == 0 || errno != ESRCH;
+}
+
+void triage_tell_layout(Triage *triage, const char *uuid, const MigNotice *notice)
+{
+    mig_watch_tell(triage->layouts, uuid, notice);
+    triage_advance(triage);
+}
+
 /* Evidence of a detector, with the name of its process. */
 static void handle_evidence(void *self, const Evidence *evidence)
 {
@@ -495,9 +533,11 @@ void triage_tick(Triage *triage, const Node *node)
     }
     detectors_tick(triage->detectors, node, host_facts(triage->host),
                    &(DetectorSink){.evidence = handle_evidence, .reset = handle_reset, .self = triage});
+    mig_watch_tick(triage->layouts, node);
     triage_advance(triage);
     save_position(triage);
     remembered_tick(&triage->remembered, node);
+    remembered_show_changes(&triage->remembered, node);
     put_late_bundles(triage, node->time_ns);
     refill_journal(triage);
 }
@@ -715,6 +755,9 @@ int triage_open(Triage *triage, uv_loop_t *loop, AgentConfig *config, Sampling *
     TRY(open_journal(triage, loop, err));
     restore_from_journal(triage, &kept);
     remembered_open(&triage->remembered, &kept, triage->journal, sampling, log, handle_past_reset, triage);
+    triage->layouts = mig_watch_new(&(MigWatchSink){.known = handle_layout, .runs = is_running, .self = triage});
+    for (size_t i = 0; i < kept.gpus.len; i++)
+        mig_watch_recall(triage->layouts, kept.gpus.at[i].device.uuid, kept.gpus.at[i].mig_layout);
     const HostConfig host = {.root = config->o.root ? config->o.root : "", .period_ns = config->o.slow_ns};
     int rc = host_open(&host, &triage->host, err);
     if (rc == 0) {
@@ -778,6 +821,7 @@ static void handle_alerts_closed(void *self)
     maintenance_free(TAKE(triage->maintenance));
     catalogue_free(TAKE(triage->catalogue));
     remembered_done(&triage->remembered);
+    mig_watch_free(TAKE(triage->layouts));
     vec_done(&triage->counts);
     vec_done(&triage->ledger);
     for (size_t i = 0; i < triage->jobs.len; i++)

@@ -21,6 +21,7 @@
 #include "engine/health/detect.h"
 #include "engine/health/incidents.h"
 #include "engine/health/xid_merge.h"
+#include "engine/mig/watch.h"
 #include "engine/owner/holdings.h"
 #include "engine/store/store.h"
 #include "service/alert/alert.h"
@@ -68,6 +69,7 @@ typedef struct Triage {
     Kmsg *kmsg;
     Journal *journal;
     Remembered remembered;
+    MigWatch *layouts;
     JournalCounts counts; /* as the journal had them, for the exporter */
     LedgerRows ledger;    /* the last rows of it, for the ledger */
     uint64_t ledger_id;   /* the largest of its rows */
@@ -120,6 +122,9 @@ void triage_put_count(void *self, const char *key, uint64_t value);
 /* Tries to deliver due alerts, writes the queue of the journal and ends; then calls `closed`, from within or from the
  * loop. The sampling and the store must last until then. Accepts a zeroed one. */
 void triage_close(Triage *triage, void (*closed)(void *self), void *self);
+
+/* What `stoker mig` says of a change of a GPU's layout. */
+void triage_tell_layout(Triage *triage, const char *uuid, const MigNotice *notice);
 
 /* A "GPU missing" incident was cleared by hand: forgets its GPUs. Returns how many. */
 size_t triage_forget_missing(Triage *triage, const Incident *incident, const char *who);

@@ -11,9 +11,11 @@
 #include "base/clock.h"
 #include "base/duration.h"
 #include "base/file.h"
+#include "engine/mig/watch.h"
 #include "verb/agent/control.h"
 #include "verb/mig/hooks.h"
 #include "verb/mig/mig.h"
+#include "verb/past.h"
 
 enum {
     CHANGE_MAX = 4 << 20,
@@ -30,6 +32,7 @@ enum {
 typedef struct Applying {
     MigSession *session;
     const char *file; /* the change under way */
+    bool alone;       /* no agent answers */
 } Applying;
 
 /* --- the driver, for engine/mig/apply.h --------------------------------------------------------------------------- */
@@ -124,7 +127,7 @@ static const MigOps driver_ops = {.read = op_read,
                                   .remember = op_remember,
                                   .forget = op_forget};
 
-/* --- the agent: it lets the driver go while a GPU is reset -------------------------------------------------------- */
+/* --- the agent: it lets the driver go while a GPU is reset, and keeps who changed what ---------------------------- */
 
 static bool ask_agent(const Applying *applying, const char *line, Str *out)
 {
@@ -148,6 +151,74 @@ static void release_agent(const Applying *applying)
         return;
     while (ask_agent(applying, "released", &out) && strcmp(out.text, "0\n") != 0 && clock_monotonic(clock) < until)
         clock_sleep(clock, POLL_MS * NS_PER_MS);
+}
+
+/* What the agent is told of each GPU of a change. */
+typedef struct Notices {
+    const MigChange *change;
+    MigNotice gpus[MIG_GPUS_MAX];
+} Notices;
+
+/* The reason that was given, else the configuration or the file. */
+static const char *find_reason(const MigSession *session)
+{
+    const MigVerbOptions *o = session->options;
+    Arena *arena = session->call->arena;
+
+    if (o->reason)
+        return o->reason;
+    if (o->config && o->file)
+        return arena_printf(arena, "%s of %s", o->config, o->file);
+    return o->file ? o->file : "";
+}
+
+/* From the layouts of now; `undone`: of a change that was cut off. */
+static Notices *make_notices(const MigSession *session, const MigChange *change, bool undone)
+{
+    const VerbCall *call = session->call;
+    Notices *ret = arena_calloc(call->arena, 1, sizeof *ret);
+
+    ret->change = change;
+    for (size_t i = 0; i < change->count; i++) {
+        MigNotice *notice = &ret->gpus[i];
+        const MigGpu *gpu = &session->node->gpus[change->gpus[i].index];
+
+        *notice = (MigNotice){.pid = (uint32_t)getpid()};
+        snprintf(notice->who, sizeof notice->who, "%s", past_who(call->arena));
+        snprintf(notice->verb, sizeof notice->verb, "%s", strrchr(call->path, ' ') + 1);
+        snprintf(notice->why, sizeof notice->why, "%s", find_reason(session));
+        mig_layout_devices(&gpu->board, undone ? &gpu->now : &change->gpus[i].before, notice->before);
+        mig_layout_devices(&gpu->board, undone ? &change->gpus[i].before : &change->gpus[i].after, notice->after);
+    }
+    return ret;
+}
+
+/* An agent that does not answer once is not asked again. */
+static void tell_agent(Applying *applying, Notices *notices, MigNoticeKind kind, const char *failed)
+{
+    CLEANUP(str_done) Str line = str_limited(CONTROL_LINE_MAX), out = str_limited(CONTROL_REPLY_MAX);
+
+    for (size_t i = 0; i < notices->change->count && !applying->alone; i++) {
+        MigNotice notice = notices->gpus[i];
+        const size_t len = strlen(notice.why);
+
+        notice.kind = kind;
+        snprintf(notice.why + len, sizeof notice.why - len, "%s%s", len && failed[0] ? "; " : "", failed);
+        str_clear(&line);
+        str_add(&line, "mig ");
+        mig_notice_write(&notice, notices->change->gpus[i].uuid, &line);
+        applying->alone = !ask_agent(applying, line.text, &out);
+    }
+}
+
+static void tell_end(Applying *applying, Notices *notices, MigEnd end, const char *failed)
+{
+    static const MigNoticeKind kinds[] = {[MIG_END_DONE] = MIG_NOTICE_APPLIED,
+                                          [MIG_END_RESTORED] = MIG_NOTICE_PUT_BACK,
+                                          [MIG_END_PARTIAL] = MIG_NOTICE_PARTIAL};
+
+    if (end != MIG_END_NOT_BEGUN)
+        tell_agent(applying, notices, kinds[end], end == MIG_END_DONE ? "" : failed);
 }
 
 static bool takes_reset(const MigSession *session)
@@ -224,7 +295,10 @@ static int end_earlier(Applying *applying)
         return verb_failf(session->call, EXIT_UNKNOWN,
                           "%s holds a change that was cut off and cannot be read: %s; remove it to go on without",
                           applying->file, err.text);
+    Notices *notices = make_notices(session, change, true);
     const MigEnd end = mig_change_resume(&driver_ops, applying, change, &err);
+    if (end == MIG_END_RESTORED)
+        tell_agent(applying, notices, MIG_NOTICE_UNDONE, "");
     if (end == MIG_END_PARTIAL)
         return report_end(session->call, end, &err);
     fprintf(stderr, "%s: a change that was cut off was %s\n", session->call->path,
@@ -257,7 +331,11 @@ static int change_layouts(Applying *applying, const MigHooks *hooks)
         release_agent(applying);
     MigOps ops = driver_ops;
     ops.mode_later = session->options->skip_reset && session->options->mode_only;
-    code = report_end(session->call, mig_change_apply(&ops, applying, change, &err), &err);
+    Notices *notices = make_notices(session, change, false);
+    tell_agent(applying, notices, MIG_NOTICE_BEGUN, "");
+    const MigEnd end = mig_change_apply(&ops, applying, change, &err);
+    tell_end(applying, notices, end, err.text);
+    code = report_end(session->call, end, &err);
     for (size_t i = 0; code == EXIT_FINE && ops.mode_later && i < session->node->count; i++)
         if (session->node->gpus[i].pending != session->node->gpus[i].now.enabled)
             printf("GPU %u: MIG is %s after a reset of the GPU or a reboot\n", session->node->gpus[i].index,
@@ -363,6 +441,8 @@ static int apply_layouts(VerbCall *call, const MigVerbOptions *o, const Steps *s
                 .help = "how long to wait for processes that are in the way; 0: refuse at once"),                      \
         OPT_ROW("state", OPT_STRING, MigVerbOptions, state, .def = CHANGE_FILE, .metavar = "FILE",                     \
                 .help = "where a change is remembered until it is complete"),                                          \
+        OPT_ROW("reason", OPT_STRING, MigVerbOptions, reason, .metavar = "TEXT",                                       \
+                .help = "why, for 'stoker events' (without: the configuration's name and file)"),                      \
         OPT_ROW("control", OPT_STRING, MigVerbOptions, control, .metavar = "FILE",                                     \
                 .help = "the agent's control socket")
 

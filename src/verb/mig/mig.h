@@ -14,7 +14,7 @@ enum { MIG_EXIT_PROFILE = 4, MIG_EXIT_PLACEMENT = 5, MIG_EXIT_BUSY = 6, MIG_EXIT
 extern const char mig_exit_codes[];
 
 typedef struct MigVerbOptions {
-    const char *board, *file, *config, *hooks, *state, *control, *library, *root, *label;
+    const char *board, *file, *config, *hooks, *state, *control, *library, *root, *label, *reason;
     uint64_t timeout_ns, wait_ns;
     bool mode_only, skip_reset, json, valid;
     int format;

@@ -128,6 +128,7 @@ def test_the_way_down_to_an_instance_and_a_process(visit, played):
     page.until("document.querySelectorAll('#view .chart canvas').length > 0")
     gpu = page.js("location.hash.split('/mig/')[0]")
     page.go(gpu)
+    page.until("[...document.querySelectorAll('.fact')].some((fact) => fact.textContent === 'MIGon, 3g.40gb+2g.20gb+2x1g.10gb')")
     page.until("document.querySelector('#view td a[href^=\"#/process/\"], #view th a[href^=\"#/process/\"]') !== null")
     page.click("#view th a[href^='#/process/']")
     page.until("document.querySelector('#process-h') !== null && document.querySelector('#view table a[href^=\"#/gpu/\"]') !== null")
