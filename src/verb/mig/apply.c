@@ -81,7 +81,7 @@ static int op_reopen(void *at, Err *err)
 static int run_reset(const char *pci, Err *err)
 {
     const char *const argv[] = {"nvidia-smi", "--gpu-reset", "-i", pci, NULL};
-    if (mig_run_program(&(SubprocSpec){.argv = argv}, RESET_MS, err) < 0)
+    if (mig_run_program(&(SubprocSpec){.argv = argv, .pipe_out = true}, RESET_MS, err) < 0)
         return err_add(err, "reset of %s", pci);
     return 0;
 }

@@ -2,12 +2,17 @@
 #include "verb/mig/hooks.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/duration.h"
+#include "base/str.h"
 #include "base/yaml.h"
 
-enum { HOOK_TIMEOUT_MS = 3600 * 1000, STOP_MS = 2000 };
+enum { HOOK_TIMEOUT_MS = 3600 * 1000, STOP_MS = 2000, POLL_MS = 100, OUTPUT_MAX = 64 << 10 };
 
 typedef struct Hook {
     const char *const *argv, *const *env;
@@ -108,13 +113,27 @@ int mig_hooks_read(const char *path, Arena *arena, const MigHooks **ret, Err *er
     return 0;
 }
 
-int mig_run_program(const SubprocSpec *spec, uint64_t timeout_ms, Err *err)
+/* Reads what there is. What is more than `to` takes is dropped, so that the program never waits for us. */
+static void read_output(int fd, Str *to)
+{
+    char room[4096];
+    ssize_t n;
+    while (fd >= 0 && (n = read(fd, room, sizeof room)) > 0)
+        str_addn(to, room, (size_t)n);
+}
+
+static int run_to_end(const SubprocSpec *spec, uint64_t timeout_ms, Str *output, Err *err)
 {
     CLEANUP(subproc_done) Subproc child = {0};
     SubprocEnd end;
     char text[SUBPROC_TEXT_MAX];
+    const uint64_t until = clock_monotonic(clock_kernel()) + timeout_ms * NS_PER_MS;
     TRY(subproc_start(spec, &child, err));
-    int rc = subproc_wait(&child, timeout_ms, &end, err);
+    int rc;
+    do {
+        rc = subproc_wait(&child, POLL_MS, &end, err);
+        read_output(child.out_fd, output);
+    } while (rc == SUBPROC_RUNNING && clock_monotonic(clock_kernel()) < until);
     if (rc == SUBPROC_RUNNING)
         rc = subproc_stop(&child, STOP_MS, &end, err);
     if (rc < 0)
@@ -123,6 +142,15 @@ int mig_run_program(const SubprocSpec *spec, uint64_t timeout_ms, Err *err)
         return err_set(err, -EIO, "%s: it does not end", spec->argv[0]);
     subproc_describe(&end, text);
     return end.exited && !end.exit_code ? 0 : err_set(err, -EIO, "%s: %s", spec->argv[0], text);
+}
+
+int mig_run_program(const SubprocSpec *spec, uint64_t timeout_ms, Err *err)
+{
+    CLEANUP(str_done) Str output = str_limited(OUTPUT_MAX);
+    const int rc = run_to_end(spec, timeout_ms, &output, err);
+    if (rc < 0 && output.len)
+        fwrite(output.text, 1, output.len, stderr);
+    return rc;
 }
 
 int mig_hooks_run(const MigHooks *hooks, MigHookPoint point, Err *err)

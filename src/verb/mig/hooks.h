@@ -16,5 +16,6 @@ int mig_hooks_read(const char *path, Arena *arena, const MigHooks **ret, Err *er
 /* Runs the programs of a point in their order, until one fails: -EIO, with its name. `hooks` NULL: none. */
 int mig_hooks_run(const MigHooks *hooks, MigHookPoint point, Err *err);
 
-/* Runs one program to its end: -EIO where it fails, or takes longer and had to be ended. */
+/* Runs one program to its end: -EIO where it fails, or takes longer and had to be ended. With spec->pipe_out its output
+ * goes to stderr where it fails, else nowhere. */
 int mig_run_program(const SubprocSpec *spec, uint64_t timeout_ms, Err *err);

@@ -157,7 +157,7 @@ def ampere(make_mig):
 
 def test_a_mode_change_resets_where_the_board_needs_it(ampere):
     assert "mode    enable MIG, with a reset of the GPU" in ampere.ok("plan", "gpu1=balanced")
-    assert ampere.ok("apply", "gpu1=balanced").endswith("MIG configuration applied successfully\n")
+    assert ampere.ok("apply", "gpu1=balanced") == "MIG configuration applied successfully\n", "not what nvidia-smi says"
     assert ampere.layout() == "GPU 0: MIG disabled\nGPU 1: 1g.10gb at 2, 1g.10gb at 3, 2g.20gb at 0-1, 3g.40gb at 4-7\n"
     ampere.ok("apply", "all=off")
     assert ampere.layout() == "GPU 0: MIG disabled\nGPU 1: MIG disabled\n"
@@ -169,11 +169,12 @@ def modes(mig):
 
 def test_a_reset_that_fails_takes_the_mode_back(ampere, tmp_path):
     (tmp_path / "bin").mkdir()
-    (tmp_path / "bin/nvidia-smi").write_text("#!/bin/sh\nexit 255\n")
+    (tmp_path / "bin/nvidia-smi").write_text("#!/bin/sh\nseq 40000\necho Unable to reset\nexit 255\n")
     (tmp_path / "bin/nvidia-smi").chmod(0o755)
     path, ampere.env["PATH"] = ampere.env["PATH"], f"{tmp_path}/bin:{ampere.env['PATH']}"
     done = ampere.run("apply", "gpu0=balanced")
     assert done.returncode == 7 and "reset of 00000000:07:00.0: nvidia-smi: exit" in done.stderr
+    assert done.stdout == "" and done.stderr.startswith("1\n2\n")
     ampere.env["PATH"] = path
     assert modes(ampere) == [["Disabled", "Disabled"]] * 2
     done = ampere.run("apply", "--skip-reset", "gpu0=balanced")
