@@ -14,7 +14,7 @@
 #include "source/nvml/convert.h"
 #include "source/nvml/library.h"
 
-enum { PLACEMENTS_MAX = 64, OLD_PROCESS_LISTS = 535 };
+enum { PLACEMENTS_MAX = 64, OLD_PROCESS_LISTS = 535, PROCESSES_READ = 1024 };
 
 typedef struct Caller {
     MigShared *shared;
@@ -191,22 +191,38 @@ static nvmlReturn_t read_instances(Target *device, MigGpu *gpu)
     return NVML_SUCCESS;
 }
 
-/* Marks the instances that a process uses. Without the list nothing is marked: the driver itself refuses then. */
+/* A process in several lists is kept once. */
+static void add_process(const nvmlProcessInfo_t *info, MigGpu *gpu)
+{
+    for (size_t k = 0; k < gpu->now.count; k++)
+        gpu->now.instances[k].used |= gpu->now.instances[k].id == info->gpuInstanceId;
+    for (size_t i = 0; i < gpu->process_count; i++)
+        if (gpu->processes[i].pid == info->pid && gpu->processes[i].gpu_instance == info->gpuInstanceId)
+            return;
+    if (gpu->process_count < MIG_PROCESSES_MAX)
+        gpu->processes[gpu->process_count++] = (MigProcess){.pid = info->pid, .gpu_instance = info->gpuInstanceId};
+}
+
+/* Marks the instances that a process uses: for compute, as a client of MPS, or for graphics. Without a list nothing is
+ * marked: the driver itself refuses then. */
 static void read_processes(Target *device, MigGpu *gpu)
 {
-    nvmlProcessInfo_t infos[MIG_PROCESSES_MAX];
-    unsigned int count = MIG_PROCESSES_MAX;
     /* entries of the newest list are larger in drivers of 535 */
-    nvmlReturn_t r =
-        device->caller->library.driver_major == OLD_PROCESS_LISTS
-            ? DEVICE_CALL(device, nvmlDeviceGetComputeRunningProcesses_v2, (device->handle, &count, infos))
-            : DEVICE_CALL(device, nvmlDeviceGetComputeRunningProcesses_v3, (device->handle, &count, infos));
-    for (unsigned int i = 0; r == NVML_SUCCESS && i < count && i < MIG_PROCESSES_MAX; i++) {
-        gpu->processes[gpu->process_count++] =
-            (MigProcess){.pid = infos[i].pid, .gpu_instance = infos[i].gpuInstanceId};
-        for (size_t k = 0; k < gpu->now.count; k++)
-            gpu->now.instances[k].used |= gpu->now.instances[k].id == infos[i].gpuInstanceId;
-    }
+    const bool older = device->caller->library.driver_major == OLD_PROCESS_LISTS;
+
+#define ADD_LIST(fn)                                                                                                   \
+    do {                                                                                                               \
+        nvmlProcessInfo_t infos[PROCESSES_READ];                                                                       \
+        unsigned int count = PROCESSES_READ;                                                                           \
+        const nvmlReturn_t r = older ? DEVICE_CALL(device, fn##_v2, (device->handle, &count, infos))                   \
+                                     : DEVICE_CALL(device, fn##_v3, (device->handle, &count, infos));                  \
+        for (unsigned int i = 0; r == NVML_SUCCESS && i < count && i < PROCESSES_READ; i++)                            \
+            add_process(&infos[i], gpu);                                                                               \
+    } while (0)
+    ADD_LIST(nvmlDeviceGetComputeRunningProcesses);
+    ADD_LIST(nvmlDeviceGetMPSComputeRunningProcesses);
+    ADD_LIST(nvmlDeviceGetGraphicsRunningProcesses);
+#undef ADD_LIST
 }
 
 static nvmlReturn_t find_device(Caller *caller, unsigned index, Target *ret)

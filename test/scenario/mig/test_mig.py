@@ -216,6 +216,27 @@ def test_a_process_in_the_way_is_named_and_nothing_is_touched(make_mig, golden):
     assert mig.changes() == [], "what is in use stays"
 
 
+OTHERS = """about: what runs on the GPUs is no compute process
+gpus: {board: h100-sxm-80gb, count: 3, mig: [3g.40gb, 2g.20gb]}
+work:
+- {name: client, kind: inference, gpus: 0, mig: 1, process: left, memory: 4GiB, mps: yes}
+- {name: screen, kind: desktop, gpus: 1, mig: 0, process: Xorg}
+truth: []
+"""
+
+
+def test_clients_of_mps_and_graphics_are_in_the_way(make_mig):
+    mig = make_mig(OTHERS)
+    mig.node.sim("clock", "step", "1m")
+    told = plan(mig, "all=7g.80gb", code=6)
+    assert [[b["process"] for b in gpu["blocked_by"]] for gpu in told["gpus"]] == [["left"], ["Xorg"], []]
+    for gpu in (0, 1):
+        mig.refused(6, "apply", f"gpu{gpu}=7g.80gb")
+    told = plan(mig, "gpu0=3g.40gb+4g.40gb", "gpu1=7x1g.10gb", code=6)
+    assert {i["profile"] for i in told["gpus"][0]["destroy"]} == {"2g.20gb"} and told["gpus"][0]["blocked_by"]
+    mig.ok("apply", "gpu2=7g.80gb")
+
+
 def test_apply_waits_for_a_process(make_mig):
     mig = make_mig("mig-balanced")
     mig.node.sim("clock", "step", "1m")
