@@ -17,7 +17,7 @@
 enum { FILE_MAX = 1 << 20, REPORT_MAX = 4 << 20 };
 
 const char mig_exit_codes[] = "0  done, or possible\n"
-                              "1  it is not so (assert), or a GPU is left out (export)\n"
+                              "1  it is not so (assert), or a GPU that could not be read is left out\n"
                               "2  the command line or the file is wrong\n"
                               "3  the driver does not answer or refuses, or --state cannot be written\n"
                               "4  a board has no such profile\n"
@@ -141,19 +141,60 @@ void mig_keep_instances(const MigGpu *gpu, MigLayout *wanted)
         *wanted = (MigLayout){.enabled = wanted->enabled};
 }
 
+static MigTarget target_of(const MigGpu *gpu)
+{
+    return (MigTarget){.index = gpu->index, .uuid = gpu->uuid, .device = gpu->device, .subsystem = gpu->subsystem};
+}
+
+/* One that could not be read: refused where it is named, else left out. One that hangs before it says its UUID may be a
+ * named one that no other GPU is. */
+static int resolve_unread(MigSession *session, const MigRequest *request, const MigGpu *gpu)
+{
+    MigTarget targets[MIG_GPUS_MAX];
+    const MigTarget target = target_of(gpu);
+    const MigMeant meant = mig_request_means(request, &target);
+    for (size_t i = 0; i < session->node->count; i++)
+        targets[i] = target_of(&session->node->gpus[i]);
+    const char *stranger = gpu->uuid[0] ? NULL : mig_request_stranger(request, targets, session->node->count);
+    if (meant == MIG_MEANT_BY_NAME || stranger)
+        return verb_failf(session->call, EXIT_UNKNOWN, "GPU %u%s%s: %s", gpu->index, stranger ? ", which may be " : "",
+                          stranger ? stranger : "", gpu->why);
+    session->left_out[gpu - session->node->gpus] = meant == MIG_MEANT_AS_ANY;
+    return EXIT_FINE;
+}
+
+int mig_session_check_any(const MigSession *session)
+{
+    bool any = false;
+    for (size_t i = 0; i < session->plan.count; i++)
+        any |= session->gpus[i].asked;
+    for (size_t i = 0; i < session->node->count && !any; i++)
+        if (session->left_out[i])
+            return verb_failf(session->call, EXIT_UNKNOWN, "GPU %u: %s", session->node->gpus[i].index,
+                              session->node->gpus[i].why);
+    return EXIT_FINE;
+}
+
+int mig_session_name_left_out(const MigSession *session)
+{
+    int code = EXIT_FINE;
+    for (size_t i = 0; i < session->node->count; i++)
+        if (session->left_out[i])
+            code = verb_failf(session->call, EXIT_FINDING, "GPU %u is left out: %s", session->node->gpus[i].index,
+                              session->node->gpus[i].why);
+    return code;
+}
+
 static int resolve_gpu(MigSession *session, const MigRequest *request, const MigGpu *gpu, MigLayout *ret,
                        bool *ret_asked)
 {
-    const MigTarget target = {
-        .index = gpu->index, .uuid = gpu->uuid, .device = gpu->device, .subsystem = gpu->subsystem};
+    const MigTarget target = target_of(gpu);
     MigBoard any = {.name = "this board"};
     Err *err = &session->call->err;
     int rc = mig_request_resolve(request, &target, gpu->capable ? &gpu->board : &any, ret, err);
     *ret_asked = rc == 0;
     if (rc > 0)
         return EXIT_FINE;
-    if (gpu->why[0])
-        return verb_failf(session->call, EXIT_UNKNOWN, "GPU %u: %s", gpu->index, gpu->why);
     if (!gpu->capable && (rc == -ENOENT || (rc == 0 && ret->enabled)))
         return verb_failf(session->call, MIG_EXIT_PROFILE, "GPU %u: its board has no MIG", gpu->index);
     if (!gpu->capable) /* MIG is off, as it always is */
@@ -171,17 +212,20 @@ int mig_session_plan(MigSession *session, const MigRequest *request)
 {
     MigLayout wanted[MIG_GPUS_MAX];
     bool asked[MIG_GPUS_MAX] = {false}, any = false;
+    memset(session->left_out, 0, sizeof session->left_out);
     for (size_t i = 0; i < session->node->count; i++) {
-        const int code = resolve_gpu(session, request, &session->node->gpus[i], &wanted[i], &asked[i]);
+        const MigGpu *gpu = &session->node->gpus[i];
+        const int code = gpu->why[0] ? resolve_unread(session, request, gpu)
+                                     : resolve_gpu(session, request, gpu, &wanted[i], &asked[i]);
         if (code != EXIT_FINE)
             return code;
-        any |= asked[i];
+        any |= asked[i] || session->left_out[i];
     }
     if (!any)
         return verb_failf(session->call, EXIT_USAGE, "%s matches none of the %zu GPUs with MIG of this node",
                           request->name[0] ? request->name : "the layout", session->node->count);
     mig_session_plan_layouts(session, wanted, asked);
-    return EXIT_FINE;
+    return mig_session_check_any(session);
 }
 
 int mig_session_check(MigSession *session)
@@ -273,7 +317,7 @@ static int plan_run(VerbCall *call, const void *options)
     print_text(&out);
     if (mig_find_impossible(&session->plan))
         return MIG_EXIT_PLACEMENT;
-    return mig_session_blocked(session) ? MIG_EXIT_BUSY : EXIT_FINE;
+    return mig_session_blocked(session) ? MIG_EXIT_BUSY : mig_session_name_left_out(session);
 }
 
 static const Verb verb_mig_plan = {
@@ -321,6 +365,9 @@ static int assert_run(VerbCall *call, const void *options)
             return verb_failf(call, EXIT_FINDING,
                               "Assertion failure: selected configuration not currently applied (GPU %u)",
                               session->gpus[i].gpu->index);
+    code = mig_session_name_left_out(session);
+    if (code != EXIT_FINE)
+        return code;
     puts(o->valid       ? "Selected MIG configuration is valid"
          : o->mode_only ? "Selected MIG mode settings from configuration currently applied"
                         : "Selected MIG configuration currently applied");
@@ -353,14 +400,11 @@ static const OptSpec export_opts[] = {
 };
 
 /* EXIT_FINDING where a GPU could not be read: it is left out of what was printed. */
-static int name_unread(const MigSession *session)
+static int name_unread(MigSession *session)
 {
-    int code = EXIT_FINE;
     for (size_t i = 0; i < session->node->count; i++)
-        if (session->node->gpus[i].why[0])
-            code = verb_failf(session->call, EXIT_FINDING, "GPU %u is left out: %s", session->node->gpus[i].index,
-                              session->node->gpus[i].why);
-    return code;
+        session->left_out[i] = session->node->gpus[i].why[0] != '\0';
+    return mig_session_name_left_out(session);
 }
 
 static int export_run(VerbCall *call, const void *options)

@@ -145,6 +145,17 @@ int mig_request_read(const YamlNode *root, const char *name, Arena *arena, MigRe
 /* Words such as "gpu0=3g.40gb+4g.40gb", "all=7x1g.10gb", "GPU-...=none", "gpu1=off", "all=balanced". */
 int mig_request_parse(const char *const *words, size_t count, Arena *arena, MigRequest *ret, Err *err);
 
+typedef enum MigMeant {
+    MIG_NOT_MEANT,
+    MIG_MEANT_AS_ANY,  /* as one of all, or of all of a board */
+    MIG_MEANT_BY_NAME, /* by its index or UUID */
+} MigMeant;
+
+/* How the request means a GPU that could not be read: one whose board is not known (device 0) may be of any board. */
+MigMeant mig_request_means(const MigRequest *request, const MigTarget *gpu);
+/* The UUID of an entry that is none of these GPUs'; NULL. */
+const char *mig_request_stranger(const MigRequest *request, const MigTarget *gpus, size_t count);
+
 /* The layout that the request wants of a GPU. 1: it says nothing of this GPU. -EINVAL: two entries speak of it, or a
  * name is no profile's; -ENOENT: its board has no such profile; -ENOSPC. */
 int mig_request_resolve(const MigRequest *request, const MigTarget *gpu, const MigBoard *board, MigLayout *ret,

@@ -245,17 +245,52 @@ int mig_request_parse(const char *const *words, size_t count, Arena *arena, MigR
 
 /* --- for one GPU -------------------------------------------------------------------------------------------------- */
 
-static bool is_meant(const MigEntry *entry, const MigTarget *gpu)
+static bool is_board_meant(const MigEntry *entry, const MigTarget *gpu)
 {
     bool board = entry->filter_count == 0;
     for (size_t i = 0; i < entry->filter_count; i++)
         board |= entry->filters[i].device == gpu->device &&
                  (!entry->filters[i].subsystem || entry->filters[i].subsystem == gpu->subsystem);
-    if (!board || entry->all)
-        return board;
-    if (entry->uuid)
-        return strcasecmp(entry->uuid, gpu->uuid) == 0;
+    return board;
+}
+
+static bool is_named(const MigEntry *entry, const MigTarget *gpu)
+{
+    if (entry->all || entry->uuid)
+        return !entry->all && strcasecmp(entry->uuid, gpu->uuid) == 0;
     return gpu->index <= GPU_INDEX_MAX && entry->gpus >> gpu->index & 1;
+}
+
+static bool is_meant(const MigEntry *entry, const MigTarget *gpu)
+{
+    return is_board_meant(entry, gpu) && (entry->all || is_named(entry, gpu));
+}
+
+MigMeant mig_request_means(const MigRequest *request, const MigTarget *gpu)
+{
+    MigMeant meant = MIG_NOT_MEANT;
+    for (size_t i = 0; i < request->count; i++) {
+        const MigEntry *entry = &request->entries[i];
+        if (gpu->device && !is_board_meant(entry, gpu))
+            continue;
+        if (is_named(entry, gpu))
+            return MIG_MEANT_BY_NAME;
+        if (entry->all)
+            meant = MIG_MEANT_AS_ANY;
+    }
+    return meant;
+}
+
+const char *mig_request_stranger(const MigRequest *request, const MigTarget *gpus, size_t count)
+{
+    for (size_t i = 0; i < request->count; i++) {
+        bool found = !request->entries[i].uuid;
+        for (size_t k = 0; k < count && !found; k++)
+            found = is_named(&request->entries[i], &gpus[k]);
+        if (!found)
+            return request->entries[i].uuid;
+    }
+    return NULL;
 }
 
 /* The smallest plain profile of so many slices: the one that NVML's first enumerators name. */

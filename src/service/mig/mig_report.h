@@ -57,11 +57,13 @@ void mig_export_json(const MigNode *node, const char *label, Str *to);
 
 /* The layouts of now, with places, as mig-parted's checkpoint; ended by a newline. */
 void mig_state_write(const MigNode *node, Str *to);
-/* The layouts of such a text, for the GPUs of the node by UUID: wanted[i] and asked[i] are of node->gpus[i]. -EINVAL:
- * no such text; -ENOENT: a GPU or a profile that the node does not have. */
+/* The layouts of such a text, for the GPUs of the node by UUID: wanted[i] and asked[i] are of node->gpus[i]; of one
+ * that could not be read (`why`) asked[i] alone is set. -EINVAL: no such text; -ENOENT: a GPU or a profile that the
+ * node does not have. */
 int mig_state_read(const char *text, size_t len, const MigNode *node, MigLayout wanted[MIG_GPUS_MAX],
                    bool asked[MIG_GPUS_MAX], Err *err);
 
 /* A change under way: {"version":1,"before":...,"after":...}, both as above. */
 void mig_change_write(const MigChange *change, const MigNode *node, Str *to);
+/* -ENODEV beside the above: one of its GPUs cannot be read now. */
 int mig_change_read(const char *text, size_t len, const MigNode *node, MigChange *ret, Err *err);

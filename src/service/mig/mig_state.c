@@ -162,11 +162,19 @@ static int read_device(const json_t *object, const MigNode *node, MigLayout want
     const MigGpu *gpu = uuid ? find_gpu(node, uuid) : NULL;
     size_t i;
     json_t *one;
+    if (uuid && !gpu)
+        gpu = find_gpu(node, ""); /* it may be one that hangs before it says who it is */
+    if (gpu && !gpu->uuid[0] && !gpu->why[0])
+        gpu = NULL;
     if (!uuid || mode < 0 || (list && !json_is_array(list) && !json_is_null(list)))
         return err_set(err, -EINVAL, "a device needs 'UUID', 'MigMode' (0 or 1) and 'GpuInstances' (a list)");
+    const size_t at = gpu ? (size_t)(gpu - node->gpus) : 0;
+    if (gpu && gpu->why[0]) {
+        asked[at] = true;
+        return 0;
+    }
     if (!gpu || !gpu->capable)
         return err_set(err, -ENOENT, "%.60s: %s", uuid, gpu ? "it has no MIG" : "the node has no such GPU");
-    const size_t at = (size_t)(gpu - node->gpus);
     wanted[at] = (MigLayout){.enabled = mode == 1};
     asked[at] = true;
     json_array_foreach(list, i, one) TRY(read_instance(one, gpu, &wanted[at], err));
@@ -222,6 +230,8 @@ int mig_change_read(const char *text, size_t len, const MigNode *node, MigChange
             return err_set(err, -EINVAL, "%s is in only one of 'before' and 'after'", node->gpus[i].uuid);
         if (!in_before[i])
             continue;
+        if (node->gpus[i].why[0])
+            return err_set(err, -ENODEV, "GPU %u: %s", node->gpus[i].index, node->gpus[i].why);
         MigChangeGpu *one = &ret->gpus[ret->count++];
         *one = (MigChangeGpu){.index = node->gpus[i].index, .before = before[i], .after = after[i]};
         memcpy(one->uuid, node->gpus[i].uuid, sizeof one->uuid);

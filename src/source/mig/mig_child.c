@@ -252,11 +252,20 @@ static bool needs_reset(Target *device)
            arch <= DEVICE_ARCH_AMPERE;
 }
 
+/* Which GPU it is stays known from the read before, for it may not say so any more. */
+static void begin_gpu(unsigned index, MigGpu *gpu)
+{
+    const MigGpu old = *gpu;
+    *gpu = (MigGpu){.index = index, .device = old.device, .subsystem = old.subsystem};
+    memcpy(gpu->uuid, old.uuid, sizeof gpu->uuid);
+    memcpy(gpu->pci, old.pci, sizeof gpu->pci);
+}
+
 static void read_gpu(Caller *caller, unsigned index, MigGpu *gpu)
 {
     Target device;
     unsigned int current = 0, pending = 0;
-    *gpu = (MigGpu){.index = index};
+    begin_gpu(index, gpu);
     nvmlReturn_t r = find_device(caller, index, &device);
     if (r == NVML_SUCCESS) {
         read_identity(&device, gpu);
@@ -297,7 +306,8 @@ static int read_node(Caller *caller)
     MigNode *node = &caller->shared->node;
     TRY(read_count(caller, &node->count));
     for (unsigned i = 0; i < node->count; i++)
-        read_gpu(caller, i, &node->gpus[i]);
+        if (!caller->shared->hung[i])
+            read_gpu(caller, i, &node->gpus[i]);
     return 0;
 }
 
@@ -497,7 +507,7 @@ static int recompute_instance(Caller *caller)
 static int open_library(Caller *caller, const char *path)
 {
     TRY(nvml_library_open(&caller->library, path, &caller->err));
-    nvmlReturn_t r = nvml_library_start(&caller->library, false);
+    nvmlReturn_t r = nvml_library_start(&caller->library, caller->shared->no_attach);
     if (r == NVML_SUCCESS)
         return 0;
     char why[ERR_TEXT_MAX];

@@ -20,6 +20,8 @@ typedef struct MigShared {
     MigOrder order;
     uint32_t gpu, instance_id;
     bool on;
+    bool no_attach;          /* MIG_OPEN: attach no GPU before it is asked for */
+    bool hung[MIG_GPUS_MAX]; /* MIG_READ: the entry stays as the parent set it, the GPU is not asked */
     MigInstance instance;
     int rc; /* as the functions of mig_driver.h return */
     char text[ERR_TEXT_MAX];

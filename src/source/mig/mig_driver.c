@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -24,6 +25,7 @@ enum { POLL_MS = 50, STUCK_MS = 500 };
 
 struct MigDriver {
     MigShared *shared;
+    char *library;
     pid_t pid;
     int fd;
     uint64_t limit_ms;
@@ -38,6 +40,8 @@ static void end_child(MigDriver *driver)
     for (int waited = 0; waitpid(driver->pid, NULL, WNOHANG) == 0 && waited < STUCK_MS; waited += POLL_MS)
         nanosleep(&(struct timespec){.tv_nsec = POLL_MS * 1000000L}, NULL);
     driver->pid = 0;
+    close(driver->fd);
+    driver->fd = -1;
 }
 
 void mig_driver_close(MigDriver *driver)
@@ -45,8 +49,8 @@ void mig_driver_close(MigDriver *driver)
     if (!driver)
         return;
     end_child(driver);
-    close(driver->fd);
     munmap(driver->shared, sizeof *driver->shared);
+    free(driver->library);
     free(driver);
 }
 
@@ -62,12 +66,8 @@ static int fail_timeout(MigDriver *driver, Err *err)
 {
     const BoardSampler *call = &driver->shared->call;
     const char *name = sampler_function_name(atomic_load_explicit(&call->call_function, memory_order_relaxed));
-    uint32_t gpu = atomic_load_explicit(&call->call_gpu, memory_order_relaxed);
     end_child(driver);
-    if (gpu == UINT32_MAX)
-        return err_set(err, -ETIMEDOUT, "the driver's %s has not returned for %llu ms", name ? name : "call",
-                       (unsigned long long)driver->limit_ms);
-    return err_set(err, -ETIMEDOUT, "GPU %u: the driver's %s has not returned for %llu ms", gpu, name ? name : "call",
+    return err_set(err, -ETIMEDOUT, "the driver's %s has not returned for %llu ms", name ? name : "call",
                    (unsigned long long)driver->limit_ms);
 }
 
@@ -111,25 +111,39 @@ static void run_child(MigShared *shared, const char *library, int fd)
     _exit(0);
 }
 
-int mig_driver_open(const char *library, uint64_t limit_ms, MigDriver **ret, Err *err)
+/* Starts a child, which opens the library. */
+static int start_child(MigDriver *driver, bool no_attach, Err *err)
 {
     int pair[2];
+    MigShared *shared = driver->shared;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        return err_errno(err, "socketpair");
+    shared->no_attach = no_attach;
+    atomic_store(&shared->call.call_start_ns, 0); /* a child that was ended left its call behind */
+    driver->fd = pair[0];
+    driver->pid = fork();
+    if (driver->pid == 0) {
+        close(pair[0]);
+        run_child(shared, driver->library, pair[1]);
+    }
+    close(pair[1]);
+    if (driver->pid > 0)
+        return send_order(driver, MIG_OPEN, err);
+    err_errno(err, "fork");
+    close(driver->fd);
+    return err->code;
+}
+
+int mig_driver_open(const char *library, uint64_t limit_ms, MigDriver **ret, Err *err)
+{
     MigShared *shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED)
         return err_errno(err, "memory for the driver's answers");
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
-        munmap(shared, sizeof *shared);
-        return err_errno(err, "socketpair");
-    }
-    pid_t pid = fork();
-    if (pid == 0) {
-        close(pair[0]);
-        run_child(shared, library, pair[1]);
-    }
-    close(pair[1]);
     MigDriver *driver = xcalloc(1, sizeof *driver);
-    *driver = (MigDriver){.shared = shared, .pid = pid, .fd = pair[0], .limit_ms = limit_ms};
-    int rc = pid < 0 ? err_errno(err, "fork") : send_order(driver, MIG_OPEN, err);
+    *driver = (MigDriver){.shared = shared, .library = xstrdup(library), .fd = -1, .limit_ms = limit_ms};
+    int rc = start_child(driver, false, err);
+    if (rc == -ETIMEDOUT) /* attaching touches all GPUs: one may hang */
+        rc = start_child(driver, true, err);
     if (rc < 0) {
         mig_driver_close(driver);
         return rc;
@@ -138,9 +152,28 @@ int mig_driver_open(const char *library, uint64_t limit_ms, MigDriver **ret, Err
     return 0;
 }
 
+/* Leaves the GPU out whose call did not return; false where the call was about none. */
+static bool leave_out(MigDriver *driver, const char *why)
+{
+    MigShared *shared = driver->shared;
+    const uint32_t at = atomic_load_explicit(&shared->call.call_gpu, memory_order_relaxed);
+    if (at >= MIG_GPUS_MAX || shared->hung[at])
+        return false;
+    MigGpu *gpu = &shared->node.gpus[at];
+    gpu->capable = false;
+    gpu->process_count = 0;
+    gpu->now = (MigLayout){0};
+    snprintf(gpu->why, sizeof gpu->why, "%.*s", MIG_WHY_SIZE - 1, why);
+    shared->hung[at] = true;
+    return true;
+}
+
 int mig_driver_read(MigDriver *driver, const MigNode **ret, Err *err)
 {
-    TRY(send_order(driver, MIG_READ, err));
+    int rc;
+    while ((rc = send_order(driver, MIG_READ, err)) == -ETIMEDOUT && leave_out(driver, err->text))
+        TRY(start_child(driver, true, err));
+    TRY(rc);
     *ret = &driver->shared->node;
     return 0;
 }

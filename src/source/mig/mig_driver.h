@@ -21,7 +21,8 @@ int mig_driver_open(const char *library, uint64_t limit_ms, MigDriver **ret, Err
 /* Ends the child, at once; accepts NULL. */
 void mig_driver_close(MigDriver *driver);
 
-/* All GPUs of the node. What cannot be read of one GPU is said in its `why`. Valid until the next read or close. */
+/* All GPUs of the node. What cannot be read of one GPU is said in its `why`; one whose call does not return is left out
+ * from then on, the child is started anew. Valid until the next read or close. */
 int mig_driver_read(MigDriver *driver, const MigNode **ret, Err *err);
 
 /* All GPUs and MIG devices of the node as Slurm counts them; needs no root. Device minors of instances and cores are

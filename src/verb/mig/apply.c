@@ -291,6 +291,9 @@ static int end_earlier(Applying *applying)
         return EXIT_FINE;
     if (rc == 0)
         rc = mig_change_read(text.text, text.len, session->node, change, &err);
+    if (rc == -ENODEV)
+        return verb_failf(session->call, EXIT_UNKNOWN, "%s holds a change that was cut off and cannot be ended yet: %s",
+                          applying->file, err.text);
     if (rc < 0)
         return verb_failf(session->call, EXIT_UNKNOWN,
                           "%s holds a change that was cut off and cannot be read: %s; remove it to go on without",
@@ -426,6 +429,8 @@ static int apply_layouts(VerbCall *call, const MigVerbOptions *o, const Steps *s
     if (mig_hooks_run(hooks, MIG_HOOK_EXIT, &err) < 0)
         fprintf(stderr, "%s: %s\n", call->path, err.text);
     if (code == EXIT_FINE)
+        code = mig_session_name_left_out(session);
+    if (code == EXIT_FINE)
         puts(steps->done);
     return code;
 }
@@ -506,11 +511,15 @@ static int plan_restore(MigSession *session, void *request)
         err_add(err, "%s", session->options->file);
         return verb_fail(session->call, rc == -ENOENT ? MIG_EXIT_PROFILE : EXIT_USAGE);
     }
-    for (size_t i = 0; i < session->node->count; i++)
+    for (size_t i = 0; i < session->node->count; i++) {
+        const MigGpu *gpu = &session->node->gpus[i];
+        session->left_out[i] = asked[i] && gpu->why[0];
+        asked[i] &= !gpu->why[0];
         if (asked[i] && session->options->mode_only)
-            mig_keep_instances(&session->node->gpus[i], &wanted[i]);
+            mig_keep_instances(gpu, &wanted[i]);
+    }
     mig_session_plan_layouts(session, wanted, asked);
-    return EXIT_FINE;
+    return mig_session_check_any(session);
 }
 
 static int restore_run(VerbCall *call, const void *options)

@@ -44,6 +44,7 @@ typedef struct MigSession {
     const MigNode *node; /* as last read */
     MigGpuPlan gpus[MIG_GPUS_MAX];
     MigNodePlan plan;
+    bool left_out[MIG_GPUS_MAX]; /* something is wanted of it, but it could not be read: it is not in the plan */
 } MigSession;
 
 /* Opens the driver and reads the node. An exit code; what is wrong is printed. */
@@ -61,7 +62,8 @@ int mig_session_read(MigSession *session, Err *err);
 int mig_read_request(VerbCall *call, const MigVerbOptions *options, MigRequest *ret, Err *err);
 
 /* Plans the request for every GPU of the node. EXIT_FINE, or what is wrong is printed: the request is wrong, matches no
- * GPU, or a board has no such profile. A layout that cannot be placed is no error here. */
+ * GPU, names one that could not be read, or a board has no such profile. A layout that cannot be placed is no error
+ * here; one of all GPUs that could not be read is left out. */
 int mig_session_plan(MigSession *session, const MigRequest *request);
 /* The same for layouts with places. */
 void mig_session_plan_layouts(MigSession *session, const MigLayout *wanted, const bool *asked);
@@ -69,6 +71,10 @@ void mig_session_plan_layouts(MigSession *session, const MigLayout *wanted, cons
 /* For --mode-only: the instances stay as they are where the mode does, else none are wanted. */
 void mig_keep_instances(const MigGpu *gpu, MigLayout *wanted);
 
+/* Prints which GPUs are left out: EXIT_FINDING; EXIT_FINE where none is. */
+int mig_session_name_left_out(const MigSession *session);
+/* EXIT_UNKNOWN, and says why, where GPUs are left out and nothing else is planned. */
+int mig_session_check_any(const MigSession *session);
 /* Prints why the plan cannot be had; EXIT_FINE where it can. */
 int mig_session_check(MigSession *session);
 /* The first GPU that a process keeps from being changed; NULL. */

@@ -65,18 +65,48 @@ def test_a_call_that_hangs_is_given_up_and_the_next_apply_puts_back(make_mig, fu
     assert mig.layout() == old and not mig.state.exists()
 
 
-def test_a_gpu_that_cannot_be_read_leaves_all_as_it_is(make_mig):
+@pytest.mark.parametrize("function", ["nvmlDeviceGetMigMode", "nvmlDeviceGetHandleByIndex_v2", "all"])
+def test_a_gpu_that_hangs_is_left_out(make_mig, function, tmp_path):
+    """`all`: even the driver's start hangs unless it attaches no GPU."""
+    mig = make_mig()
+    mig.ok("checkpoint", "-f", tmp_path / "before.json")
+    uuid = mig.node.smi("uuid")[0][0]
+    old = mig.layout().splitlines()
+    hang(mig, function, gpu=0)
+    for verb in ("plan", "assert"):
+        done = mig.run(verb, "--timeout", "1s", NEW)
+        assert done.returncode == 1 and not mig.changes()
+        assert verb == "assert" or ("GPU 0 is left out: the driver's nvml" in done.stderr and "GPU 1: 2 x 1g.10gb" in done.stdout)
+    for words in (("gpu0=7g.80gb", "gpu1=7g.80gb"), (f"{uuid}=7g.80gb", "gpu1=7g.80gb"), ("gpu0=off",)):
+        done = mig.run("apply", "--timeout", "1s", *words)
+        assert done.returncode == 3 and "GPU 0" in done.stderr and "has not returned for 1000 ms" in done.stderr
+        assert not mig.changes() and not mig.state.exists()
+    done = mig.run("apply", "--timeout", "1s", NEW)
+    assert done.returncode == 1 and done.stdout == "" and "GPU 0 is left out: the driver's nvml" in done.stderr
+    assert mig.changes() and not mig.state.exists()
+    assert mig.run("assert", "--timeout", "1s", "gpu1=7x1g.10gb").returncode == 0
+    assert mig.run("restore", "--timeout", "1s", "-f", tmp_path / "before.json").returncode == 1
+    unhang(mig)
+    assert mig.layout().splitlines() == old
+
+
+def test_where_every_gpu_hangs_nothing_is_changed(make_mig):
     mig = make_mig()
     hang(mig, "nvmlDeviceGetMigMode")
     for verb in ("plan", "apply", "assert"):
         done = mig.run(verb, "--timeout", "1s", NEW)
         assert done.returncode == 3 and "GPU 0: the driver's nvmlDeviceGetMigMode has not returned for 1000 ms" in done.stderr
         assert not mig.changes()
-    unhang(mig)
+
+
+def test_a_gpu_that_cannot_be_read(make_mig):
+    mig = make_mig()
     mig.node.inject("xid", "79", "gpu=1")
     assert mig.run("apply", "gpu1=7g.80gb").returncode == 3 and not mig.changes()
     assert mig.run("export").returncode == 1
     mig.ok("apply", "gpu0=7g.80gb")
+    assert mig.run("apply", NEW).returncode == 1
+    assert mig.run("export", "-o", "text").stdout.count("1g.10gb at") == 7
 
 
 def test_where_the_change_cannot_be_kept_nothing_is_changed(make_mig, tmp_path):

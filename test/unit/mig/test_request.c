@@ -184,6 +184,30 @@ static void words(void **state)
     }
 }
 
+static void how_an_unread_gpu_is_meant(void **state)
+{
+    (void)state;
+    const MigTarget nameless = {.index = 1, .uuid = ""};
+    const MigTarget gpus[] = {h100_0, nameless};
+    MigRequest request;
+    Err err = {0};
+    assert_int_equal(parse_words(&request, &err, "all=balanced", NULL), 0);
+    assert_int_equal(mig_request_means(&request, &h100_1), MIG_MEANT_AS_ANY);
+    assert_int_equal(mig_request_means(&request, &nameless), MIG_MEANT_AS_ANY);
+    assert_int_equal(parse_words(&request, &err, "gpu1=balanced", "GPU-bb=none"), 0);
+    assert_int_equal(mig_request_means(&request, &h100_0), MIG_NOT_MEANT);
+    assert_int_equal(mig_request_means(&request, &h100_1), MIG_MEANT_BY_NAME);
+    assert_int_equal(mig_request_means(&request, &nameless), MIG_MEANT_BY_NAME);
+    assert_string_equal(mig_request_stranger(&request, gpus, 2), "GPU-bb");
+    assert_null(mig_request_stranger(&request, &h100_1, 1));
+    static const char filtered[] =
+        "version: v1\nmig-configs:\n  a: [{device-filter: '0x20B010DE', devices: all, mig-enabled: false}]\n";
+    assert_int_equal(read_text(filtered, NULL, &request, &err), 0);
+    assert_int_equal(mig_request_means(&request, &h100_1), MIG_NOT_MEANT);
+    assert_int_equal(mig_request_means(&request, &nameless), MIG_MEANT_AS_ANY);
+    assert_null(mig_request_stranger(&request, gpus, 2));
+}
+
 static void every_board_is_whole(void **state)
 {
     (void)state;
@@ -205,6 +229,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(files),
         cmocka_unit_test(wrong_files),
         cmocka_unit_test(words),
+        cmocka_unit_test(how_an_unread_gpu_is_meant),
         cmocka_unit_test(every_board_is_whole),
     };
     load_tables(argc > 1 ? argv[1] : "data/mig/boards.yaml");
