@@ -163,13 +163,13 @@ typedef struct Notices {
 static const char *find_reason(const MigSession *session)
 {
     const MigVerbOptions *o = session->options;
-    Arena *arena = session->call->arena;
+    const char *file = o->file && strcmp(o->file, "-") != 0 ? o->file : "the standard input";
 
     if (o->reason)
         return o->reason;
     if (o->config && o->file)
-        return arena_printf(arena, "%s of %s", o->config, o->file);
-    return o->file ? o->file : "";
+        return arena_printf(session->call->arena, "%s of %s", o->config, file);
+    return o->file ? file : "";
 }
 
 /* From the layouts of now; `undone`: of a change that was cut off. */

@@ -78,6 +78,7 @@ def test_who_changed_what_and_why(watched, tmp_path):
     assert gpu["mig_change"].startswith(f"{LARGE} -> 7g.80gb, applied by ") and gpu["mig_changed"].endswith("Z")
     line = watched.agent.verb("events", "--kind", "mig-layout", check=True).stdout.splitlines()[0]
     assert re.search(r"Z  GPU 1 +mig-layout +3g.40gb\+2g", line)
+    assert watched.agent.verb("events", "--kind", "mig").returncode == 2
     watched.stop()
     watched.start()  # the journal has them, and the change that was last
     assert len(watched.texts(3)) == 3
