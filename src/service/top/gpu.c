@@ -131,10 +131,8 @@ static void draw_identity(const Top *top, Pen *pen, Grid *grid, const GpuRow *ro
 {
     const Reading *gpu = &row->gpu->reading, *own = row->reading;
     const uint64_t now = top->snapshot->node->time_ns, last = row->gpu->last_sample_ns;
-    char pci[PCI_TEXT_CAP], sampled[64], age[HUMAN_MAX], changed[CLOCK_TEXT_MAX + 2 + NODE_CHANGE_CAP] = "";
+    char pci[PCI_TEXT_CAP], sampled[64], age[HUMAN_MAX];
 
-    if (row->gpu->mig_change[0])
-        snprintf(changed, sizeof changed, "%s: %s", row->gpu->mig_changed, row->gpu->mig_change);
     snprintf(sampled, sizeof sampled, "%s", last == 0 ? "never" : "just now");
     if (last > 0 && now >= last)
         snprintf(sampled, sizeof sampled, "%s ago", human_age(age, now - last));
@@ -152,7 +150,7 @@ static void draw_identity(const Top *top, Pen *pen, Grid *grid, const GpuRow *ro
         {"InfoROM", gpu->text[READING_INFOROM_IMAGE_VER]},
         {"driver", top->snapshot->node->driver_version},
         {"MIG layout", row->gpu->mig_layout},
-        {"MIG layout changed", changed},
+        {"MIG layout changed", row->gpu->mig_changed},
         {"state", gpu_states[row->gpu->state].text},
         {"sampled", sampled},
         {"GPU performance mon.", !row->gpu->gpm_known ? ""
@@ -339,6 +337,7 @@ void view_gpu_draw(Top *top, Grid *grid, Area area)
         if (status_incident_on(top->incidents.at[i], row->gpu))
             incident_draw(top, grid, &area, top->incidents.at[i]);
     draw_why(grid, &area, row);
+    draw_passage(grid, &area, INK_DIM, "MIG layout:", row->gpu->mig_change);
     draw_sharers(top, grid, &area, row);
     const bool wide = area.width >= SIDE_BY_SIDE, plotted = plots_there(top, row), large = area.height >= 20;
     const int users = row->gpu->process_count < USERS_MAX ? (int)row->gpu->process_count : USERS_MAX;

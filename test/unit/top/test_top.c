@@ -646,6 +646,21 @@ static void an_instance_that_wastes_is_named(void **state UNUSED)
     assert_shows(line);
 }
 
+static void the_layout_of_a_gpu_and_its_last_change_are_shown(void **state UNUSED)
+{
+    open_with(RECORDING("mig-balanced"), &(TopOptions){.gpu = "0"});
+    NodeGpu *gpu = &rig.kit.top->snapshot->node->gpus[0];
+
+    snprintf(gpu->mig_layout, sizeof gpu->mig_layout, "3g.40gb+4g.40gb");
+    snprintf(gpu->mig_changed, sizeof gpu->mig_changed, "2026-01-05T08:00:03.000Z");
+    snprintf(gpu->mig_change, sizeof gpu->mig_change, "off -> 3g.40gb+4g.40gb, not by stoker");
+    kit_show(&rig.kit);
+    grid_resize(&rig.kit.grid, 120, 150);
+    assert_shows("MIG layout           3g.40gb+4g.40gb");
+    assert_shows("MIG layout changed   2026-01-05T08:00:03.000Z");
+    assert_shows("\nMIG layout: off -> 3g.40gb+4g.40gb, not by stoker");
+}
+
 /* A reading is coloured by what incidents say of its GPU, not by limits of this screen; a class that nobody knows here
  * too. */
 static void readings_have_the_colour_of_their_incident(void **state UNUSED)
@@ -708,6 +723,7 @@ int main(void)
         CASE(keys_wish),
         CASE(a_rank_that_others_wait_for_is_told_of),
         CASE(an_instance_that_wastes_is_named),
+        CASE(the_layout_of_a_gpu_and_its_last_change_are_shown),
         CASE(readings_have_the_colour_of_their_incident),
         cmocka_unit_test(no_key_is_hidden),
     };
