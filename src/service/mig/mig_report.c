@@ -41,10 +41,10 @@ static void add_line(const char *word, const MigBoard *board, const MigInstance 
     str_addc(to, '\n');
 }
 
-static void add_blocker(const MigGpu *gpu, const MigBlocker *blocker, Str *to)
+void mig_blocker_text(const MigBlocker *blocker, Str *to)
 {
     const ProcessOwner *owner = &blocker->owner;
-    str_addf(to, "  in use  %s (pid %u", owner->name[0] ? owner->name : "a process", blocker->pid);
+    str_addf(to, "%s (pid %u", owner->name[0] ? owner->name : "a process", blocker->pid);
     if (owner->job[0])
         str_addf(to, ", job %s", owner->job);
     if (owner->pod[0])
@@ -52,6 +52,12 @@ static void add_blocker(const MigGpu *gpu, const MigBlocker *blocker, Str *to)
     if (owner->user[0])
         str_addf(to, ", user %s", owner->user);
     str_add(to, ")");
+}
+
+static void add_blocker(const MigGpu *gpu, const MigBlocker *blocker, Str *to)
+{
+    str_add(to, "  in use  ");
+    mig_blocker_text(blocker, to);
     if (blocker->instance >= 0) {
         str_add(to, " in ");
         add_instance(&gpu->board, &gpu->now.instances[blocker->instance], to);

@@ -42,6 +42,8 @@ const MigGpuPlan *mig_find_impossible(const MigNodePlan *plan);
 
 void mig_plan_text(const MigNodePlan *plan, Str *to);
 void mig_gpu_plan_text(const MigGpuPlan *one, Str *to);
+/* "vllm (pid 4711, pod serving/chat-1, user root)" */
+void mig_blocker_text(const MigBlocker *blocker, Str *to);
 /* {"possible":..., "reason":..., "gpus":[...]}, ended by a newline: docs/mig.schema.json. */
 void mig_plan_json(const MigNodePlan *plan, Str *to);
 

@@ -26,8 +26,6 @@ enum {
     POLL_MS = 200,
 };
 
-#define CHANGE_FILE "/var/lib/stoker/mig-change.json"
-
 /* What the functions of MigOps are handed. */
 typedef struct Applying {
     MigSession *session;
@@ -239,13 +237,18 @@ static void note_signal(int number)
     interrupted = 1;
 }
 
-/* Ctrl-C ends the waiting. Between two steps it does nothing: that would leave a change half done. */
-static void catch_signals(void)
+/* Between two steps of a change a signal does nothing: that would leave the change half done. */
+void mig_catch_signals(void)
 {
     const struct sigaction action = {.sa_handler = note_signal};
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGHUP, &action, NULL);
+}
+
+bool mig_interrupted(void)
+{
+    return interrupted;
 }
 
 /* --- one apply ---------------------------------------------------------------------------------------------------- */
@@ -363,23 +366,9 @@ static int take_lock(const char *file, VerbCall *call, int *ret_fd)
     return EXIT_FINE;
 }
 
-/* Refused while a process is in the way, unless it goes in time. `plan` plans anew. */
-static int wait_free(MigSession *session, int (*plan)(MigSession *session, void *request), void *request)
+static int fail_busy(MigSession *session, const MigGpuPlan *blocked)
 {
-    Clock *clock = clock_kernel();
-    const uint64_t until = clock_monotonic(clock) + session->options->wait_ns;
-    const MigGpuPlan *blocked;
-    while ((blocked = mig_session_blocked(session)) && clock_monotonic(clock) < until && !interrupted) {
-        clock_sleep(clock, NS_PER_S);
-        if (mig_session_read(session, &session->call->err) < 0)
-            return verb_fail(session->call, EXIT_UNKNOWN);
-        const int code = plan(session, request);
-        if (code != EXIT_FINE)
-            return code;
-    }
-    if (!blocked)
-        return EXIT_FINE;
-    CLEANUP(str_done) Str text = str_limited(CHANGE_MAX);
+    CLEANUP(str_done) Str text = str_limited(CHANGE_MAX), who = str_limited(300);
     for (size_t i = 0; i < session->plan.count; i++)
         if (session->gpus[i].blocker_count)
             mig_gpu_plan_text(&session->gpus[i], &text);
@@ -387,29 +376,63 @@ static int wait_free(MigSession *session, int (*plan)(MigSession *session, void 
     if (interrupted)
         return verb_failf(session->call, MIG_EXIT_BUSY, "interrupted while GPU %u was in use; nothing was changed",
                           blocked->gpu->index);
-    return verb_failf(session->call, MIG_EXIT_BUSY, "GPU %u is in use; nothing was changed", blocked->gpu->index);
+    mig_blocker_text(&blocked->blockers[0], &who);
+    if (blocked->blocker_count > 1)
+        str_addf(&who, " and %zu more", blocked->blocker_count - 1);
+    return verb_failf(session->call, MIG_EXIT_BUSY, "GPU %u is in use by %s; nothing was changed", blocked->gpu->index,
+                      who.text);
 }
 
-typedef struct Steps {
-    int (*plan)(MigSession *session, void *request);
-    void *request;
-    const char *done; /* what is printed at the end */
-} Steps;
+static int read_and_plan(MigSession *session, const MigSteps *steps)
+{
+    return mig_session_read(session, &session->call->err) < 0 ? verb_fail(session->call, EXIT_UNKNOWN)
+                                                              : steps->plan(session, steps->at);
+}
 
-static int apply_planned(Applying *applying, const Steps *steps, const MigHooks *hooks)
+/* Refused while a process is in the way, unless it goes in time. */
+static int wait_free(MigSession *session, const MigSteps *steps)
+{
+    Clock *clock = clock_kernel();
+    const uint64_t until = clock_monotonic(clock) + session->options->wait_ns;
+    const MigGpuPlan *blocked;
+    while ((blocked = mig_session_blocked(session)) && clock_monotonic(clock) < until && !interrupted) {
+        clock_sleep(clock, NS_PER_S);
+        const int code = read_and_plan(session, steps);
+        if (code != EXIT_FINE)
+            return code;
+    }
+    return blocked ? fail_busy(session, blocked) : EXIT_FINE;
+}
+
+static bool changes_anything(const MigSession *session)
+{
+    bool changes = false;
+    for (size_t i = 0; i < session->plan.count; i++)
+        changes |= session->gpus[i].asked && mig_plan_changes(&session->gpus[i].plan);
+    return changes;
+}
+
+static int apply_planned(Applying *applying, const MigSteps *steps, const MigHooks *hooks)
 {
     MigSession *session = applying->session;
     int code = end_earlier(applying);
     if (code == EXIT_FINE)
-        code = steps->plan(session, steps->request);
+        code = steps->plan(session, steps->at);
     if (code == EXIT_FINE)
         code = mig_session_check(session);
+    if (code == EXIT_FINE && steps->before && changes_anything(session)) {
+        code = steps->before(session, steps->at);
+        if (code == EXIT_FINE)
+            code = read_and_plan(session, steps);
+        if (code == EXIT_FINE)
+            code = mig_session_check(session);
+    }
     if (code == EXIT_FINE)
-        code = wait_free(session, steps->plan, steps->request);
+        code = wait_free(session, steps);
     return code == EXIT_FINE ? change_layouts(applying, hooks) : code;
 }
 
-static int apply_layouts(VerbCall *call, const MigVerbOptions *o, const Steps *steps)
+int mig_apply(VerbCall *call, const MigVerbOptions *o, const MigSteps *steps)
 {
     CLEANUP(mig_session_close_at) MigSession *session = arena_alloc(call->arena, sizeof *session);
     CLEANUP_FD int lock = -1;
@@ -428,32 +451,23 @@ static int apply_layouts(VerbCall *call, const MigVerbOptions *o, const Steps *s
     Err err = {0};
     if (mig_hooks_run(hooks, MIG_HOOK_EXIT, &err) < 0)
         fprintf(stderr, "%s: %s\n", call->path, err.text);
+    return code == EXIT_FINE ? mig_session_name_left_out(session) : code;
+}
+
+static int apply_once(VerbCall *call, const MigVerbOptions *o, const MigSteps *steps, const char *done)
+{
+    mig_catch_signals();
+    const int code = mig_apply(call, o, steps);
     if (code == EXIT_FINE)
-        code = mig_session_name_left_out(session);
-    if (code == EXIT_FINE)
-        puts(steps->done);
+        puts(done);
     return code;
 }
 
 /* --- apply -------------------------------------------------------------------------------------------------------- */
 
-#define CHANGE_OPTS                                                                                                    \
-    OPT_ROW("hooks", OPT_STRING, MigVerbOptions, hooks, .short_flag = 'k', .env = "MIG_PARTED_HOOKS_FILE",             \
-            .metavar = "FILE", .help = "programs to run around the steps, in mig-parted's format v1"),                 \
-        OPT_ROW("skip-reset", OPT_BOOL, MigVerbOptions, skip_reset, .short_flag = 's', .env = "MIG_PARTED_SKIP_RESET", \
-                .help = "never reset a GPU"),                                                                          \
-        OPT_ROW("wait", OPT_DURATION, MigVerbOptions, wait_ns, .def = "0s", .max = 86400e9,                            \
-                .help = "how long to wait for processes that are in the way; 0: refuse at once"),                      \
-        OPT_ROW("state", OPT_STRING, MigVerbOptions, state, .def = CHANGE_FILE, .metavar = "FILE",                     \
-                .help = "where a change is remembered until it is complete"),                                          \
-        OPT_ROW("reason", OPT_STRING, MigVerbOptions, reason, .metavar = "TEXT",                                       \
-                .help = "why, for 'stoker events' (without: the configuration's name and file)"),                      \
-        OPT_ROW("control", OPT_STRING, MigVerbOptions, control, .metavar = "FILE",                                     \
-                .help = "the agent's control socket")
-
 static const OptSpec apply_opts[] = {
     MIG_REQUEST_OPTS,
-    CHANGE_OPTS,
+    MIG_CHANGE_OPTS("0s"),
     MIG_NODE_OPTS,
 };
 
@@ -468,8 +482,8 @@ static int apply_run(VerbCall *call, const void *options)
     MigRequest request;
     if (mig_read_request(call, o, &request, &call->err) < 0)
         return verb_fail(call, EXIT_USAGE);
-    catch_signals();
-    return apply_layouts(call, o, &(Steps){plan_apply, &request, "MIG configuration applied successfully"});
+    return apply_once(call, o, &(MigSteps){.plan = plan_apply, .at = &request},
+                      "MIG configuration applied successfully");
 }
 
 const Verb verb_mig_apply = {
@@ -496,7 +510,7 @@ static const OptSpec restore_opts[] = {
             .metavar = "FILE", .def = "/var/lib/stoker/mig-state.json", .help = "what 'stoker mig checkpoint' wrote"),
     OPT_ROW("mode-only", OPT_BOOL, MigVerbOptions, mode_only, .short_flag = 'm', .env = "MIG_PARTED_MODE_CHANGE_ONLY",
             .help = "the MIG mode alone, no instances"),
-    CHANGE_OPTS,
+    MIG_CHANGE_OPTS("0s"),
     MIG_NODE_OPTS,
 };
 
@@ -528,8 +542,8 @@ static int restore_run(VerbCall *call, const void *options)
     CLEANUP(str_done) Str text = str_limited(CHANGE_MAX);
     if (mig_read_file(o->file, &text, &call->err) < 0)
         return verb_fail(call, EXIT_USAGE);
-    catch_signals();
-    return apply_layouts(call, o, &(Steps){plan_restore, &text, "MIG configuration restored successfully"});
+    return apply_once(call, o, &(MigSteps){.plan = plan_restore, .at = &text},
+                      "MIG configuration restored successfully");
 }
 
 const Verb verb_mig_restore = {

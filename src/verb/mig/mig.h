@@ -36,6 +36,20 @@ typedef struct MigVerbOptions {
         OPT_ROW("mode-only", OPT_BOOL, MigVerbOptions, mode_only, .short_flag = 'm',                                   \
                 .env = "MIG_PARTED_MODE_CHANGE_ONLY", .help = "the MIG mode alone, no instances")
 
+#define MIG_CHANGE_OPTS(wait_default)                                                                                  \
+    OPT_ROW("hooks", OPT_STRING, MigVerbOptions, hooks, .short_flag = 'k', .env = "MIG_PARTED_HOOKS_FILE",             \
+            .metavar = "FILE", .help = "programs to run around the steps, in mig-parted's format v1"),                 \
+        OPT_ROW("skip-reset", OPT_BOOL, MigVerbOptions, skip_reset, .short_flag = 's', .env = "MIG_PARTED_SKIP_RESET", \
+                .help = "never reset a GPU"),                                                                          \
+        OPT_ROW("wait", OPT_DURATION, MigVerbOptions, wait_ns, .def = wait_default, .max = 86400e9,                    \
+                .help = "how long to wait for processes that are in the way; 0: refuse at once"),                      \
+        OPT_ROW("state", OPT_STRING, MigVerbOptions, state, .def = "/var/lib/stoker/mig-change.json",                  \
+                .metavar = "FILE", .help = "where a change is remembered until it is complete"),                       \
+        OPT_ROW("reason", OPT_STRING, MigVerbOptions, reason, .metavar = "TEXT",                                       \
+                .help = "why, for 'stoker events' (without: the configuration's name and file)"),                      \
+        OPT_ROW("control", OPT_STRING, MigVerbOptions, control, .metavar = "FILE",                                     \
+                .help = "the agent's control socket")
+
 /* A driver, its node and a plan for it. Begins zeroed. */
 typedef struct MigSession {
     VerbCall *call;
@@ -79,6 +93,25 @@ int mig_session_check_any(const MigSession *session);
 int mig_session_check(MigSession *session);
 /* The first GPU that a process keeps from being changed; NULL. */
 const MigGpuPlan *mig_session_blocked(const MigSession *session);
+
+/* --- apply.c ------------------------------------------------------------------------------------------------------ */
+
+/* What mig_apply carries out. Both functions return an exit code and are handed `at`. */
+typedef struct MigSteps {
+    int (*plan)(MigSession *session, void *at);
+    /* Called once where the plan changes something, before the wait for processes; the plan is then made anew. NULL:
+     * nothing to do. */
+    int (*before)(MigSession *session, void *at);
+    void *at;
+} MigSteps;
+
+/* Ends a change that was cut off, then plans and applies. An exit code; what is wrong is printed and in call->err.
+ * EXIT_FINE: the planned layout was read back from the driver. EXIT_FINDING: so it was, but a GPU is left out. */
+int mig_apply(VerbCall *call, const MigVerbOptions *options, const MigSteps *steps);
+
+/* SIGINT, SIGTERM and SIGHUP end the waiting from now on, but no change that is under way. */
+void mig_catch_signals(void);
+bool mig_interrupted(void);
 
 /* Makes the folder that a file is to lie in. */
 int mig_make_folder(const char *file, VerbCall *call);
