@@ -31,6 +31,7 @@ typedef struct Reader {
     KubeRead read;
     FetchCall *call; /* under way, or NULL */
     bool older;      /* `path` was not found */
+    bool patching;   /* the last request was a patch */
     KubeState state;
     uint64_t due_ns;
     uint32_t tries; /* since all was read */
@@ -170,14 +171,20 @@ static void ask_next(Reader *reader);
 
 static void set_state(Reader *reader, KubeState state, const char *text)
 {
-    const bool changed = reader->state != state;
+    const bool changed = reader->state != state && !(reader->state == KUBE_CONFLICT && state == KUBE_OK);
     uint64_t held = 0;
 
     reader->state = state;
     if (!changed || !log_limit(&reader->limit, uv_hrtime(), &held))
         return;
-    if (state == KUBE_OK)
-        log_write(reader->api->config.log, LOG_LEVEL_INFO, "API server: %s can be read", reader->read.what);
+    if (state == KUBE_CONFLICT)
+        log_write(reader->api->config.log, LOG_LEVEL_DEBUG, "API server: %s: %s", reader->read.what, text);
+    else if (state == KUBE_OK)
+        log_write(reader->api->config.log, LOG_LEVEL_INFO, "API server: %s can be %s", reader->read.what,
+                  reader->patching ? "changed" : "read");
+    else if (reader->patching)
+        log_write(reader->api->config.log, LOG_LEVEL_WARN, "API server: %s cannot be changed: %s; it is tried again",
+                  reader->read.what, text);
     else
         log_write(reader->api->config.log, LOG_LEVEL_WARN,
                   "API server: %s cannot be read: %s; what was read last stays, all else goes on", reader->read.what,
@@ -194,7 +201,7 @@ static void schedule_reader(Reader *reader, bool complete, uint64_t wait_ns)
         delay = number_min_u64(delay, config->soon_ns << number_min_u64(reader->tries++, DOUBLINGS_MAX));
     else
         reader->tries = 0;
-    reader->due_ns = uv_hrtime() + number_max_u64(delay, wait_ns);
+    reader->due_ns = complete && reader->read.on_demand ? UINT64_MAX : uv_hrtime() + number_max_u64(delay, wait_ns);
     reader->pages = 0;
     str_clear(&reader->token);
 }
@@ -212,6 +219,7 @@ static void refuse_answer(Reader *reader, const FetchAnswer *answer)
     const char *message = json_string_value(json_object_get(status, "message"));
     const KubeState state = answer->status == 401 || answer->status == 403   ? KUBE_DENIED
                             : answer->status == 404                          ? KUBE_NOT_FOUND
+                            : answer->status == 409 && reader->patching      ? KUBE_CONFLICT
                             : answer->status == 429 || answer->status >= 500 ? KUBE_UNREACHABLE
                                                                              : KUBE_BAD_REPLY;
     Err err;
@@ -264,17 +272,25 @@ static void ask_next(Reader *reader)
     const KubeApi *api = reader->api;
     const KubeRead *read = &reader->read;
     const char *const headers[] = {
-        read->metadata_alone
-            ? "Accept: application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
-            : "Accept: application/json"};
+        !read->metadata_alone ? "Accept: application/json"
+        : read->list ? "Accept: application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+                     : "Accept: application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json",
+        "Content-Type: application/merge-patch+json"};
     CLEANUP(str_done) Str token = str_limited(TOKEN_BYTES_MAX), url = str_limited(2 * CONTINUE_MAX);
     FetchRequest request = {.headers = headers,
-                            .header_count = ARRAY_LEN(headers),
+                            .header_count = 1,
                             .tls = {.ca_file = api->ca_file},
                             .timeout_ms = api->config.timeout_ns / NS_PER_MS,
                             .answer_max = KUBE_PAGE_MAX};
     Err err = {0};
 
+    request.body = read->patch && reader->state != KUBE_CONFLICT ? read->patch(read->self) : NULL;
+    reader->patching = request.body;
+    if (reader->patching) {
+        request.body_len = strlen(request.body);
+        request.method = "PATCH";
+        request.header_count = ARRAY_LEN(headers);
+    }
     if (!api->url) {
         fail_reader(reader, KUBE_NO_ACCOUNT, 0, "KUBERNETES_SERVICE_HOST is not set: this is no pod of a cluster");
         return;
@@ -341,6 +357,8 @@ int kube_api_new(uv_loop_t *loop, const KubeApiConfig *config, const KubeRead *r
 
         *reader = (Reader){.api = api, .read = reads[api->count]};
         reader->limit = (LogLimit){.window_ns = LOG_WINDOW_NS, .burst = LOG_BURST};
+        if (reader->read.on_demand)
+            reader->due_ns = UINT64_MAX;
         str_init(&reader->token, CONTINUE_MAX);
     }
     uv_timer_init(loop, &api->tick); /* cannot fail */

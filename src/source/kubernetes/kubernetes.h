@@ -2,10 +2,11 @@
 #pragma once
 
 /*
- * What the cluster's API server knows: the labels of this node's pods, which GPU a device of DRA is, a ConfigMap.
- * Each is read whole, again and again, by GET: nothing is written, no watch is held open. On the loop's thread; nothing
- * blocks but the reading of the service account's small files. A failure leaves what was read last in force and is
- * said once. Memory: one page of an answer (KUBE_PAGE_MAX) at a time, of which one object is decoded at a time.
+ * What the cluster's API server knows: the labels of this node and its pods, which GPU a device of DRA is, a ConfigMap.
+ * Each is read whole, again and again or on demand, by GET; no watch is held open. One object can be changed by a merge
+ * patch. On the loop's thread; nothing blocks but the reading of the service account's small files. A failure leaves
+ * what was read last in force, is logged once, and the request is repeated. Memory: one page of an answer
+ * (KUBE_PAGE_MAX) at a time, of which one object is decoded at a time.
  */
 
 #include <jansson.h>
@@ -26,6 +27,7 @@ enum { KUBE_PAGE_MAX = 4 << 20, KUBE_PAGES_MAX = 64, KUBE_READS_MAX = 3 };
     WORD(KUBE_UNREACHABLE, "unreachable") /* no answer, a server that is too busy, or one that is broken */            \
     WORD(KUBE_DENIED, "denied")           /* 401, 403 */                                                               \
     WORD(KUBE_NOT_FOUND, "not_found")     /* 404 */                                                                    \
+    WORD(KUBE_CONFLICT, "conflict")       /* 409: the object was changed since the version that a patch names */       \
     WORD(KUBE_BAD_REPLY, "bad_reply")     /* anything else; too large; not to be used */
 
 typedef enum KubeState { KUBE_STATE_TABLE(WORD_ID) KUBE_STATE_END } KubeState;
@@ -38,6 +40,12 @@ typedef struct KubeRead {
     /* The same in an older version of the API, asked where `path` is not found; NULL: none. */
     const char *older_path;
     bool list, metadata_alone;
+    /* Not again and again, but once after each kube_api_ask, repeated until it succeeds. */
+    bool on_demand;
+    /* The body of a merge patch of the object, valid until the next call, which is sent instead of a reading; `add` is
+     * called with the object as it is after it. NULL: read. Called before each attempt; after a conflict the object is
+     * read first. So what comes to `add` never goes back in time. NULL: nothing is ever changed. */
+    const char *(*patch)(void *self);
     /* begin, then add for each object, then end, where all of it could be read: it is to be used now. An object may be
      * refused with -errno, which refuses the answer. end: false where something was missing, and it is read again
      * soon. */
@@ -62,7 +70,7 @@ typedef struct KubeApi KubeApi;
 int kube_api_new(uv_loop_t *loop, const KubeApiConfig *config, const KubeRead *reads, size_t count, KubeApi **ret,
                  Err *err);
 void kube_api_close(KubeApi *api); /* frees it when the loop has closed its handles; accepts NULL */
-/* Reads it now; nothing where a request is under way already. */
+/* Reads or patches it now; nothing where a request is under way already. */
 void kube_api_ask(KubeApi *api, size_t read);
 KubeState kube_api_state(const KubeApi *api, size_t read);
 

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * An HTTP client for a single loop (libcurl's multi interface inside libuv, TLS by GnuTLS): POST and GET requests with
- * a deadline and a ceiling for the answer. http and https, and unix sockets. Redirects are not followed, proxies only
- * as the environment says (http_proxy, https_proxy, no_proxy). Knows nothing of what it carries. One thread.
+ * An HTTP client for a single loop (libcurl's multi interface inside libuv, TLS by GnuTLS): requests with a deadline
+ * and a ceiling for the answer. http and https, and unix sockets. Redirects are not followed, proxies only as the
+ * environment says (http_proxy, https_proxy, no_proxy). Knows nothing of what it carries. One thread.
  */
 
 #include <stdbool.h>
@@ -26,8 +26,9 @@ typedef struct FetchRequest {
     const char *unix_socket;    /* connect here instead; NULL */
     const char *const *headers; /* "Content-Type: application/json" */
     size_t header_count;
-    const char *body; /* of a POST; NULL: a GET */
+    const char *body; /* NULL: a GET */
     size_t body_len;
+    const char *method;          /* of a request with a body, "PATCH"; NULL: POST */
     const char *user, *password; /* basic auth; NULL none */
     const char *bearer;          /* token; NULL none */
     FetchTls tls;
