@@ -473,10 +473,11 @@ static const Verb verb_mig_checkpoint = {
     .run = checkpoint_run,
 };
 
-extern const Verb verb_mig_apply, verb_mig_restore, verb_mig_suggest;
+extern const Verb verb_mig_apply, verb_mig_restore, verb_mig_suggest, verb_mig_manage;
 
-static const Verb *const subs[] = {&verb_mig_plan,   &verb_mig_suggest,    &verb_mig_apply,   &verb_mig_assert,
-                                   &verb_mig_export, &verb_mig_checkpoint, &verb_mig_restore, NULL};
+static const Verb *const subs[] = {&verb_mig_plan,    &verb_mig_suggest, &verb_mig_apply,
+                                   &verb_mig_assert,  &verb_mig_export,  &verb_mig_checkpoint,
+                                   &verb_mig_restore, &verb_mig_manage,  NULL};
 
 const Verb verb_mig = {
     .name = "mig",

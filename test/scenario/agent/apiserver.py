@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A stand-in for a cluster's API server: TLS with a certificate of its own authority, a service account's folder, pods,
-resource slices and a ConfigMap, and the ways in which a server fails."""
+resource slices, a ConfigMap and a node that can be patched, and the ways in which a server fails."""
 import http.server
 import json
 import socketserver
@@ -29,9 +29,20 @@ def resource_slice(devices, pool="worker-7", generation=1, driver="gpu.nvidia.co
                      "pool": {"name": pool, "generation": generation, "resourceSliceCount": 1}}}
 
 
+def merge(into, patch):
+    """RFC 7386."""
+    for key, value in patch.items():
+        if value is None:
+            into.pop(key, None)
+        elif isinstance(value, dict):
+            merge(into.setdefault(key, {}), value)
+        else:
+            into[key] = value
+
+
 class Server:
     """`lists` by path; `objects` by path; `fail` may answer a request itself: a (status, body) or a function of the
-    handler. `asked` has every (path, query, headers)."""
+    handler. `asked` has every (path, query, headers), `patches` every body of a patch that was carried out."""
 
     def __init__(self, folder):
         self.account = folder / "account"
@@ -40,6 +51,7 @@ class Server:
                         "-subj", "/CN=kubernetes", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", folder / "key.pem",
                         "-out", self.account / "ca.crt"], check=True, capture_output=True)
         self.tokens, self.lists, self.objects, self.asked, self.fail, self.page = {TOKEN}, {}, {}, [], None, None
+        self.patches, self.version, self.lock = [], 100, threading.Lock()
         (self.account / "token").write_text(TOKEN + "\n")
         self.held = threading.Event()  # lets go of those who hang
         outer = self
@@ -49,6 +61,8 @@ class Server:
 
             def do_GET(self):
                 outer.answer(self)
+
+            do_PATCH = do_GET
 
             def log_message(self, *args):
                 pass
@@ -77,17 +91,45 @@ class Server:
         failed = self.fail(request) if callable(self.fail) else self.fail
         if failed == "done":
             return
+        data = request.rfile.read(int(request.headers.get("Content-Length", 0)))  # a connection is used again
         if failed:
             status, body = failed
         elif request.headers.get("Authorization", "")[7:] not in self.tokens:
             status, body = 401, {**STATUS, "message": "Unauthorized", "code": 401}
+        elif url.path in self.objects and request.command == "PATCH":
+            status, body = self.patch(self.objects[url.path], request.headers, json.loads(data))
         elif url.path in self.objects:
-            status, body = 200, self.objects[url.path]
+            status, body = 200, self.partial(self.objects[url.path], request.headers)
         elif url.path in self.lists and not (query.get("resourceVersion") and query.get("continue")):
             status, body = 200, self.list(self.lists[url.path], query)
         else:
             status, body = 404, {**STATUS, "message": "the server could not find the requested resource", "code": 404}
         self.send(request, status, body)
+
+    def change(self, path, **metadata):
+        """What somebody else changes of an object: change(path, labels={...})."""
+        with self.lock:
+            merge(self.objects[path]["metadata"], metadata)
+            self.version += 1
+            self.objects[path]["metadata"]["resourceVersion"] = str(self.version)
+
+    def patch(self, item, headers, patch):
+        assert headers["Content-Type"] == "application/merge-patch+json"
+        with self.lock:
+            if patch["metadata"].get("resourceVersion", item["metadata"]["resourceVersion"]) != item["metadata"]["resourceVersion"]:
+                return 409, {**STATUS, "message": "the object has been modified; please apply your changes to the latest version",
+                             "reason": "Conflict", "code": 409}
+            self.patches.append(patch["metadata"])
+            merge(item, patch)
+            self.version += 1
+            item["metadata"]["resourceVersion"] = str(self.version)
+            return 200, self.partial(item, headers)
+
+    @staticmethod
+    def partial(item, headers):
+        if "as=PartialObjectMetadata;" not in headers.get("Accept", ""):
+            return item
+        return json.loads(json.dumps({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": item["metadata"]}))
 
     def list(self, items, query):
         start, size = int(query.get("continue", "0")), self.page or len(items)
