@@ -62,6 +62,21 @@ def agent_words(run_agent, stoker):
     return words
 
 
+@pytest.fixture
+def check_manager(stoker):
+    """check_manager(container): `stoker mig manage` knows its variables, and its files are where it looks."""
+    def check(manager):
+        man = subprocess.run([stoker, "help", "--man", "mig", "manage"], capture_output=True, text=True, timeout=120, check=True).stdout
+        names = {e["name"] for e in manager["env"]} - {"NVIDIA_VISIBLE_DEVICES", "NVIDIA_MIG_CONFIG_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"}
+        assert names >= {"NODE_NAME", "CONFIG_FILE"} and all(name in man for name in names)
+        env = {e["name"]: e.get("value") for e in manager["env"]}
+        mounts = {m["mountPath"] for m in manager["volumeMounts"]}
+        assert {env[n].rsplit("/", 1)[0] for n in ("CONFIG_FILE", "GPU_CLIENTS_FILE") if n in env} <= mounts
+        assert "/var/run/secrets/kubernetes.io/serviceaccount" in mounts and "/var/run/secrets/kubernetes.io/serviceaccount" in man
+
+    return check
+
+
 def copy_tree(source, to):
     """What git knows of the tree; a file that has not changed keeps its time."""
     listed = subprocess.run(["git", "ls-files", "-coz", "--exclude-standard"], cwd=source, capture_output=True, text=True, check=True).stdout

@@ -173,11 +173,11 @@ def render(try_rendering):
         done = try_rendering(values_, apis)
         assert done.returncode == 0, done.stderr
         found = Rendered(done.stdout)
-        container, volumes = found.container(), {v["name"]: v for v in found.pod()["volumes"]}
+        volumes = {v["name"]: v for v in found.pod()["volumes"]}
         assert len(volumes) == len(found.pod()["volumes"])
-        assert {m["name"] for m in container["volumeMounts"]} == set(volumes), "each is mounted, and nothing else is"
+        assert {m["name"] for c in found.pod()["containers"] for m in c["volumeMounts"]} == set(volumes), "each is mounted, and nothing else is"
         for volume in volumes.values():
-            if "configMap" in volume:
+            if "configMap" in volume and not volume["configMap"]["name"].startswith("their-"):
                 assert ("ConfigMap", volume["configMap"]["name"]) in found.names
             if "secret" in volume and volume["secret"]["secretName"] != "theirs":
                 assert ("Secret", volume["secret"]["secretName"]) in found.names
@@ -377,3 +377,26 @@ def test_a_token_is_mounted_only_for_what_asks_the_api_server(render, given, kin
     assert [k for k in found.kinds() if "Role" in k] == kinds
     assert found.pod()["automountServiceAccountToken"] is bool(kinds)
     assert found.one("ServiceAccount")["automountServiceAccountToken"] is False
+
+
+@slow
+def test_the_mig_manager_stands_beside_an_agent_that_gets_nothing_by_it(render, try_rendering, check_manager):
+    done = try_rendering({"migManager": {"enabled": True}})
+    assert done.returncode and "migManager.config.name is needed" in done.stderr
+    given = {"enabled": True, "config": {"name": "their-config"}, "gpuClientsNamespace": "nvidia",
+             "env": [{"name": "STOKER_DRIVER_LIBRARY", "value": "/driver/libnvidia-ml.so.1"}]}
+    plain, found = render(), render({"migManager": given})
+    assert found.container() == plain.container() and found.pod()["automountServiceAccountToken"] is False
+    assert found.pod()["hostPID"] is True and "hostPID" not in plain.pod()
+    (_, manager) = found.pod()["containers"]
+    check_manager(manager)
+    env = {e["name"]: e.get("value") for e in manager["env"]}
+    assert env["DEFAULT_GPU_CLIENTS_NAMESPACE"] == "nvidia" and env["STOKER_DRIVER_LIBRARY"] and "GPU_CLIENTS_FILE" not in env
+    rules = {one["kind"]: one["rules"] for one in found.all if one["kind"] in ("ClusterRole", "Role")}
+    assert rules == {"ClusterRole": [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "patch"]}],
+                     "Role": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}]}
+    assert found.names["Role", "stoker-mig-manager"]["metadata"]["namespace"] == "nvidia"
+    (_, manager) = render({"migManager": {**given, "gpuClientsConfig": {"name": "their-clients"}}, "journal": {"enabled": False}}).pod()["containers"]
+    check_manager(manager)
+    env = {e["name"]: e.get("value") for e in manager["env"]}
+    assert env["WITH_SHUTDOWN_HOST_GPU_CLIENTS"] == "true" and env["HOST_ROOT_MOUNT"] in {m["mountPath"] for m in manager["volumeMounts"]}

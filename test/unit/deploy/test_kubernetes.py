@@ -186,9 +186,24 @@ def test_only_what_needs_the_api_server_gets_a_token(deploy, pod, container, age
 
 @pytest.mark.skipif(not shutil.which("kubectl"), reason="no kubectl on this machine")
 def test_all_components_go_together(deploy, tmp_path):
-    objects = built_with(deploy / "kubernetes", tmp_path, ["kernel-log", "incidents", "pod-uid", "pod-labels", "dra", "counters"])
-    assert len(pod_of(objects)["containers"]) == 1
-    assert sum(d["kind"] == "ClusterRole" for d in objects) == 2
+    objects = built_with(deploy / "kubernetes", tmp_path, ["kernel-log", "incidents", "pod-uid", "pod-labels", "dra", "counters", "mig-manager"])
+    assert [c["name"] for c in pod_of(objects)["containers"]] == ["stoker", "mig-manager"]
+    assert sum(d["kind"] == "ClusterRole" for d in objects) == 3
+
+
+@pytest.mark.skipif(not shutil.which("kubectl"), reason="no kubectl on this machine")
+def test_the_mig_manager_stands_beside_an_agent_that_gets_nothing_by_it(deploy, pod, container, tmp_path, version, check_manager):
+    objects = built_with(deploy / "kubernetes", tmp_path, ["mig-manager"])
+    built = pod_of(objects)
+    agent, manager = built["containers"]
+    assert agent == container and built["automountServiceAccountToken"] is False and built["hostPID"] is True
+    assert manager["image"] == f"stoker:{version}" and manager["command"] == ["/usr/bin/stoker", "mig", "manage"]
+    mounts = {m["mountPath"]: m["name"] for m in manager["volumeMounts"]}
+    volumes = {v["name"]: v for v in built["volumes"]}
+    assert set(mounts.values()) <= set(volumes) and mounts["/var/lib/stoker"] == "mig-state" and mounts["/run/stoker"] == "run"
+    check_manager(manager)
+    (role,) = [d for d in objects if d["kind"] == "ClusterRole"]
+    assert {rule["resources"][0]: rule["verbs"] for rule in role["rules"]} == {"nodes": ["get", "patch"], "pods": ["list"]}
 
 
 def test_what_no_component_gives_is_off_and_no_ticket(container):
