@@ -265,12 +265,34 @@ static int apply_config(Work *work, VerbCall *call, const char *config)
     return mig_apply(call, &o, &steps);
 }
 
-/* A driver that does not answer, or another apply that runs: all that was not the configuration's fault. */
+/* A driver that does not answer, or another apply that runs: not the configuration's fault. */
 static void schedule_retry(Manage *manage, const Work *work, int code)
 {
-    const bool again = !work->begun && (code == EXIT_UNKNOWN || code == MIG_EXIT_PARTIAL || code == MIG_EXIT_BUSY);
+    const bool again = code == MIG_EXIT_PARTIAL || (!work->begun && (code == EXIT_UNKNOWN || code == MIG_EXIT_BUSY));
     manage->retry_at_ns = again ? uv_hrtime() + manage->retry_ns : 0;
     manage->retry_ns = again ? number_min_u64(2 * manage->retry_ns, RETRY_NS_MAX) : manage->options->retry_ns;
+}
+
+/* The name of a process or of a profile may be any bytes, cut anywhere; what is written to the node has to come back as
+ * it was. */
+static void make_plain(char *text)
+{
+    for (; *text; text++)
+        if (*text < ' ' || *text > '~')
+            *text = '?';
+}
+
+static int run_work(Work *work, VerbCall *call, const char *config)
+{
+    Manage *manage = work->manage;
+    Err err = {0};
+    int code = apply_config(work, call, config);
+    if (code == EXIT_FINE && !config[0])
+        code = verb_failf(call, MIG_EXIT_RESTORED, "the label was removed while its configuration was applied");
+    if (mig_units_start(&manage->units, &err) < 0 && code == EXIT_FINE)
+        code = verb_failf(call, EXIT_UNKNOWN, "the layout stands, but a unit of the host does not start: %s", err.text);
+    make_plain(call->err.text);
+    return code;
 }
 
 static void follow_config(Manage *manage, const char *config)
@@ -278,20 +300,15 @@ static void follow_config(Manage *manage, const char *config)
     Arena arena = {0};
     VerbCall *call = &(VerbCall){.path = manage->call->path, .arena = &arena};
     Work work = {.manage = manage};
-    Err err = {0};
-    int code = apply_config(&work, call, config);
-    const bool cut_off = code != EXIT_FINE && mig_interrupted();
-    if (code == EXIT_FINE && !config[0])
-        code = verb_failf(call, MIG_EXIT_RESTORED, "the label was removed while its configuration was applied");
-    if (mig_units_start(&manage->units, &err) < 0 && code == EXIT_FINE)
-        code = verb_failf(call, EXIT_UNKNOWN, "the layout stands, but a unit of the host does not start: %s", err.text);
-    if (cut_off) /* the next start goes on with it */
+    const int code = run_work(&work, call, config);
+    if (code == EXIT_FINE) {
+        log_write(&manage->log, LOG_LEVEL_INFO, "%s=%s: success", CONFIG_LABEL, config);
+        (void)write_node(manage, false, "success", "");
+    } else if (mig_interrupted()) { /* the next start goes on with it */
         (void)write_node(manage, false, work.begun ? "pending" : NULL, NULL);
-    else {
-        log_write(&manage->log, code == EXIT_FINE ? LOG_LEVEL_INFO : LOG_LEVEL_ERROR, "%s=%s: %s%s", CONFIG_LABEL,
-                  config, code == EXIT_FINE ? "success" : "failed: ", code == EXIT_FINE ? "" : call->err.text);
-        (void)write_node(manage, false, code == EXIT_FINE ? "success" : "failed",
-                         code == EXIT_FINE ? "" : call->err.text);
+    } else {
+        log_write(&manage->log, LOG_LEVEL_ERROR, "%s=%s: failed: %s", CONFIG_LABEL, config, call->err.text);
+        (void)write_node(manage, false, "failed", call->err.text);
     }
     schedule_retry(manage, &work, code);
     arena_done(&arena);

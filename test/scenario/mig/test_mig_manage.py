@@ -382,6 +382,30 @@ def test_a_driver_that_does_not_answer_is_tried_again(manage, api):
     m.becomes(SMALL)
 
 
+def test_a_layout_that_could_not_be_put_back_is_tried_again(manage, api):
+    m = manage()
+    m.mig.node.inject("hang", "gpu=1", "function=nvmlDeviceCreateGpuInstanceWithPlacement", "after=2")
+    m.want("all-1g.10gb")
+    m.start("--timeout", "1s", "--retry", "100ms")
+    m.until("failed")
+    assert "could not be put back" in api.message() and m.mig.state.exists()
+    assert {k: api.labels().get(k) for k in RUNNING} == RUNNING
+    m.mig.node.inject("hang", "gpu=1", "clear=on")
+    m.becomes(SMALL)
+
+
+def test_a_name_that_is_cut_within_a_character(manage, api):
+    """What is written to the node is compared with what it then has: it is written once."""
+    m = manage()
+    m.config.write_text(CONFIGS + "  odd:\n  - {devices: all, " + "x" * 39 + "\u00e9: 1}\n")
+    m.want("odd")
+    m.start()
+    m.until("failed")
+    before = api.count(NODE)
+    until(lambda: api.count(NODE) > before + 10, "it reads on")
+    assert api.sequence() == [{STATE: "failed"}] and f"unknown key '{'x' * 39}?'" in api.message()
+
+
 # --- units of the host
 
 CHROOT = """#!/bin/sh
