@@ -435,7 +435,7 @@ static void read_written(const char *root, const char *pid, ProcessOwner *ret)
 }
 
 /* What `known` has of the same program of the same process stays. */
-static int identify(const char *root, uint32_t pid, const ProcessOwner *known, ProcessOwner *ret, Err *err)
+static int read_owner(const char *root, uint32_t pid, const ProcessOwner *known, ProcessOwner *ret, Err *err)
 {
     char name[PID_CAP], text[CGROUP_CAP];
     ProcTask stat;
@@ -467,7 +467,7 @@ int process_identify(const char *root, uint32_t pid, bool with_command, ProcessO
 {
     char name[PID_CAP];
 
-    TRY(identify(root, pid, NULL, ret, err));
+    TRY(read_owner(root, pid, NULL, ret, err));
     snprintf(name, sizeof(name), "%u", pid);
     if (with_command)
         read_command(root, name, ret);
@@ -692,7 +692,7 @@ void process_owners_fill(const char *root, PodNames *pods, ProcessOwner *owners,
     for (size_t i = 0; i < count; i++) {
         const ProcessOwner known = owners[i];
 
-        (void)identify(root, known.pid, &known, &owners[i], NULL);
+        (void)read_owner(root, known.pid, &known, &owners[i], NULL);
         user_name(users, owners[i].uid, owners[i].user);
     }
     user_names_free(users);
