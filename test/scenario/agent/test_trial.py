@@ -61,8 +61,7 @@ def above_table(lines):
     return re.sub(r"\n why .*?(?=\n more )", "", text, flags=re.DOTALL).rstrip("\n")
 
 
-QUICK = ("xid-79-lost", "xid-48-dbe-remap", "xid-119-gsp", "remap-failure", "nvlink-down", "oom-kill", "driver-unloaded",
-         "hung-driver-call", "healthy-training", "mig-56-devices")
+QUICK = ("xid-79-lost", "driver-unloaded", "hung-driver-call", "healthy-training", "mig-56-devices")
 
 
 @pytest.mark.parametrize("one", [pytest.param(t, id=t.name, marks=() if t.name in QUICK else pytest.mark.slow("one more first screen"))

@@ -99,6 +99,7 @@ def test_without_an_agent_it_looks_for_itself(make_node, works):
     assert (lost.returncode, lost.stderr) == (3, "stoker why: the output could not be written: it is incomplete\n")
 
 
+@pytest.mark.slow("a whole job; the scenarios' truths hold the verdict too")
 def test_checkpoints_are_told_by_why_and_the_jobs_report(agent_on, tmp_path):
     """And the same pauses without writes are not one."""
     journal = tmp_path / "journal.db"

@@ -145,6 +145,7 @@ def test_what_was_yesterday_says_so(visit, day):
     assert page.texts(".events li time")[-1].startswith(f"{before.day} {before:%b} ") and " " not in page.texts(".events li time")[0]
 
 
+@pytest.mark.slow("a day of 72 GPUs")
 def test_seventy_two_gpus(visit, training, proxied):
     proxy = proxied(training.address)
     crowd = site_day.Crowd(proxy, 72)

@@ -4,6 +4,7 @@ import datetime
 import json
 import http.client
 
+import pytest
 import agent_rig as rig
 from agent_rig import until
 
@@ -130,6 +131,7 @@ def a_day(tick, incident, clock):
             yield "incident", {"change": "cleared", "incident": {**incident, "id": f"1day{i - 6:05d}", "revision": 2, "state": "cleared", "opened": now, "first": now, "cleared": now, "ended_by": "quiet"}}
 
 
+@pytest.mark.slow("a day of events")
 def test_a_day_of_events_does_not_make_it_grow(visit, training, proxied):
     proxy, tick, clock, sizes = proxied(training.address), first_tick(training), {}, []
     tick["gpus"] = tick["gpus"][:2]
@@ -174,6 +176,7 @@ WAYS = ("#/gpu/1", "#/executive", "#/debug", "#/")
 ROUNDS, CUTS = 7, 4
 
 
+@pytest.mark.slow("hundreds of views, and lost connections")
 def test_going_to_and_fro_and_lost_connections_leave_nothing_behind(visit, training, proxied):
     proxy = proxied(training.address)
     page = visit(proxy.url, may_be_cut=True)
