@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Nodes as a driver reports them: two sockets of 16 cores, the first half of the GPUs near the first. */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -31,6 +32,8 @@ static void split_gpu(GresNode *node, size_t index, const char *profiles)
         GresInstance *one = &gpu->instances[gpu->instance_count++];
         *one = (GresInstance){.gpu_instance = number, .gi_minor = (uint32_t)(100 * (index + 1) + 10 * number)};
         one->ci_minor = one->gi_minor + 1;
-        snprintf(one->profile, sizeof one->profile, "%.*s", (int)strcspn(at, " "), at);
+        const size_t len = strcspn(at, " ");
+        assert(len < sizeof one->profile);
+        memcpy(one->profile, at, len);
     }
 }
