@@ -1,24 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `stoker slurm gres`: prints Slurm's gres.conf of this node, or checks one against the hardware. */
-#include "verb/verb.h"
-
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/duration.h"
-#include "base/file.h"
 #include "service/gres/gres_report.h"
-#include "source/mig/mig_driver.h"
 #include "source/slurm/gres_node.h"
+#include "verb/mig/mig.h"
 
-enum { CONF_MAX = 1 << 20, REPORT_MAX = 4 << 20 };
+enum { REPORT_MAX = 4 << 20 };
 
 typedef struct GresOptions {
-    const char *check, *node, *library, *root;
-    uint64_t timeout_ns;
-    bool json;
+    MigVerbOptions mig; /* first, for MIG_NODE_OPTS */
+    const char *check, *node;
 } GresOptions;
 
 static const OptSpec gres_opts[] = {
@@ -27,13 +23,8 @@ static const OptSpec gres_opts[] = {
             .help =
                 "the node's name in Slurm: lines begin with NodeName=NAME; with --check, which lines count (without: "
                 "the host's name)"),
-    OPT_ROW("json", OPT_BOOL, GresOptions, json, .help = "as JSON"),
-    OPT_ROW("driver-library", OPT_STRING, GresOptions, library, .env = "STOKER_DRIVER_LIBRARY", .metavar = "FILE",
-            .help = "the driver's library"),
-    OPT_ROW("timeout", OPT_DURATION, GresOptions, timeout_ns, .def = "60s", .min = 1e9, .max = 3600e9,
-            .help = "how long one call of the driver may take"),
-    OPT_ROW("root", OPT_STRING, GresOptions, root, .flags = OPT_HIDDEN, .env = "STOKER_ROOT", .metavar = "DIR",
-            .help = "read /proc, /sys and Slurm's plugins below DIR"),
+    OPT_ROW("json", OPT_BOOL, GresOptions, mig.json, .help = "as JSON"),
+    MIG_NODE_OPTS,
 };
 
 CLEANUP_POINTER(MigDriver, mig_driver_close);
@@ -42,15 +33,10 @@ static int read_node(VerbCall *call, const GresOptions *o, GresNode *ret)
 {
     CLEANUP(mig_driver_close_at) MigDriver *driver = NULL;
     const GresNode *read;
-    TRY(mig_driver_open(o->library ? o->library : "", o->timeout_ns / NS_PER_MS, &driver, &call->err));
+    TRY(mig_driver_open(o->mig.library ? o->mig.library : "", o->mig.timeout_ns / NS_PER_MS, &driver, &call->err));
     TRY(mig_driver_read_gres(driver, &read, &call->err));
     *ret = *read;
-    return gres_node_complete(o->root ? o->root : "", ret, &call->err);
-}
-
-static int read_conf(const char *path, Str *to, Err *err)
-{
-    return file_read(strcmp(path, "-") == 0 ? "/dev/stdin" : path, CONF_MAX, to, err);
+    return gres_node_complete(o->mig.root ? o->mig.root : "", ret, &call->err);
 }
 
 /* The host's name up to the first dot, as slurmd takes it. */
@@ -66,11 +52,11 @@ static int check_file(VerbCall *call, const GresOptions *o, const GresNode *node
 {
     GresConf *conf;
     const char *name = o->node ? o->node : find_host(call->arena);
-    if (gres_conf_read(o->check, name, read_conf, call->arena, &conf, &call->err) < 0)
+    if (gres_conf_read(o->check, name, mig_read_file, call->arena, &conf, &call->err) < 0)
         return verb_fail(call, EXIT_USAGE);
     gres_check(node, call->arena, conf);
-    (o->json ? gres_problems_json : gres_problems_text)(conf, out);
-    if (!conf->problem_count && !o->json)
+    (o->mig.json ? gres_problems_json : gres_problems_text)(conf, out);
+    if (!conf->problem_count && !o->mig.json)
         str_addf(out, "%s fits this node\n", o->check);
     return conf->problem_count ? EXIT_FINDING : EXIT_FINE;
 }
@@ -85,7 +71,7 @@ static int gres_run(VerbCall *call, const void *options)
         return verb_fail(call, EXIT_UNKNOWN);
     if (o->check)
         code = check_file(call, o, node, &out);
-    else if (o->json)
+    else if (o->mig.json)
         gres_conf_json(node, &out);
     else
         gres_conf_text(node, o->node, &out);

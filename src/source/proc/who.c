@@ -449,6 +449,7 @@ static int read_owner(const char *root, uint32_t pid, const ProcessOwner *known,
         *ret = *known;
         ret->children = 0;
         ret->child_cpu_ns = 0;
+        ret->written_bytes = UINT64_MAX;
     } else {
         read_user(root, name, ret);
         if (proc_text(root, name, "cgroup", text, sizeof(text), NULL) == 0)

@@ -99,6 +99,5 @@ void pod_names_done(PodNames *names);
 void pod_names_fill(PodNames *names, const char *root, ProcessOwner *owners, size_t count);
 
 /* All that there is to know of each of these pids but the command line: process_identify, user_name and pod_names_fill.
- * Of one whose program is the one that *owners has already, user and cgroup stay as they were.
- */
+ * Of one whose program is the one that *owners has already, user and cgroup stay as they were. */
 void process_owners_fill(const char *root, PodNames *pods, ProcessOwner *owners, size_t count);

@@ -102,7 +102,7 @@ static int add_node(void *self, const json_t *object, Err *err)
 static size_t add_client_labels(Manage *manage)
 {
     size_t count = 0;
-    for (size_t i = 0; i < sizeof clients / sizeof *clients; i++) {
+    for (size_t i = 0; i < ARRAY_LEN(clients); i++) {
         const bool runs = strcmp(read_label(manage, clients[i].label), "true") == 0;
         if (!(manage->pause ? runs : is_paused(manage, i)))
             continue;
@@ -188,7 +188,7 @@ static int add_pod(void *self, const json_t *object, Err *err)
     const char *app = json_string_value(json_object_get(json_object_get(metadata, "labels"), "app"));
     if (!name)
         return err_set(err, -EBADMSG, "an object of the list is no pod: it has no name");
-    for (size_t i = 0; app && i < sizeof clients / sizeof *clients; i++)
+    for (size_t i = 0; app && i < ARRAY_LEN(clients); i++)
         if (clients[i].app && strcmp(app, clients[i].app) == 0 && is_paused(manage, i))
             str_addf(&manage->pods, "%s%s", manage->pods.len ? ", " : "", name);
     return 0;
@@ -318,7 +318,7 @@ static void follow_config(Manage *manage, const char *config)
 static bool was_cut_off(const Manage *manage)
 {
     bool paused = false;
-    for (size_t i = 0; i < sizeof clients / sizeof *clients; i++)
+    for (size_t i = 0; i < ARRAY_LEN(clients); i++)
         paused |= is_paused(manage, i);
     return paused || strcmp(read_label(manage, STATE_LABEL), "pending") == 0 ||
            access(manage->options->mig.state, F_OK) == 0 || access(manage->units.file, F_OK) == 0;

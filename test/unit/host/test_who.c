@@ -206,11 +206,13 @@ static void one_that_is_known_keeps_its_owner(void **state)
     assert_string_equal(who.job, "4711.0");
     who.children = 3;
     who.cpu_ns = 1;
+    who.written_bytes = 6000;
     tree_file(tree, "proc/20/cgroup", "0::/slurm/uid_1000/job_4712/step_0\n");
     process_owners_fill(tree->root, &names, &who, 1);
     assert_string_equal(who.job, "4711.0");
     assert_int_equal(who.children, 0);
     assert_true(who.cpu_ns > 1);
+    assert_true(who.written_bytes == UINT64_MAX); /* it cannot be read now */
     tree_task(tree, 20, "another program", 'R', "0");
     process_owners_fill(tree->root, &names, &who, 1);
     assert_string_equal(who.job, "4712.0");
