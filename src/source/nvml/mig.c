@@ -110,6 +110,22 @@ static bool renew_handles(NvmlGpu *gpu, const FoundList *list)
     return list->count == gpu->mig.count;
 }
 
+/* Whether a second look finds the same devices. Who changes a layout moves the rest to other places, so that a look in
+ * between finds one device twice, or misses one. */
+static bool is_confirmed(NvmlGpu *gpu, const FoundList *list)
+{
+    FoundList again = {.count = 0};
+
+    if (gpu->reading.mig)
+        find_all(gpu, &again);
+    if (again.count != list->count)
+        return false;
+    for (uint32_t i = 0; i < list->count; i++)
+        if (strcmp(again.items[i].uuid, list->items[i].uuid) != 0)
+            return false;
+    return true;
+}
+
 /* Those that vanish between two questions are left out. */
 static void ask_numbers(NvmlGpu *gpu, FoundList *list)
 {
@@ -235,8 +251,12 @@ void nvml_mig_find(NvmlGpu *gpu)
         gpu->links = nvml_fields_links(gpu);
         gpu->gpm.seeded = false;
     }
-    if (!renew_handles(gpu, &list))
-        rebuild_instances(gpu, &list);
+    if (!renew_handles(gpu, &list)) {
+        if (is_confirmed(gpu, &list))
+            rebuild_instances(gpu, &list);
+        else
+            gpu->reading.mig_known = false; /* the next pass finds them */
+    }
     refresh_instances(gpu);
 }
 

@@ -4,8 +4,10 @@
  * be unloaded, keeps a descriptor open between init and shutdown, loses its init when the driver is reloaded, and gives
  * odd values. The file named by FAKE_PROCESSES holds how many compute processes there are, how many more come each time
  * that the list did not fit, and what graphics processes answer. FAKE_P2P holds what a call about two GPUs answers, and
- * a status. The file named by FAKE_DRIVER holds two numbers: the driver's load (another one: the driver was reloaded)
- * and what calls about the GPU answer. Each init and shutdown adds a line to that file's name with ".log".
+ * a status. The file named by FAKE_MIG holds the MIG devices in their places, a letter each; a second word is the
+ * layout that comes into force behind the first place, in every second look. The file named by FAKE_DRIVER holds two
+ * numbers: the driver's load (another one: the driver was reloaded) and what calls about the GPU answer. Each init and
+ * shutdown adds a line to that file's name with ".log".
  */
 
 #include <fcntl.h>
@@ -18,7 +20,7 @@
 #include "nvml_abi.h"
 
 static int device_fd = -1, load_at_init = -1;
-static char one_device, other_device, samples[2], event_set;
+static char one_device, other_device, samples[2], event_set, mig_devices[26];
 static int next_sample, told_event;
 
 static void read_control(int *ret_load, int *ret_answer)
@@ -134,7 +136,13 @@ nvmlReturn_t nvmlDeviceGetPciInfo(nvmlDevice_t device, nvmlPciInfo_v1_t *pci)
 
 nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char *uuid, unsigned int length)
 {
-    (void)device;
+    const char *mig = (const char *)(void *)device;
+    char name[] = "MIG-x";
+
+    if (mig >= mig_devices && mig < mig_devices + sizeof mig_devices) {
+        name[4] = (char)('a' + (mig - mig_devices));
+        return text(about_gpu(), name, uuid, length);
+    }
     return text(about_gpu(), "GPU-11111111-2222-3333-4444-555555555555", uuid, length);
 }
 
@@ -210,6 +218,53 @@ nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t first, nvmlDevice_t second, nvm
         return NVML_ERROR_INVALID_ARGUMENT;
     *status = (nvmlGpuP2PStatus_t)(text ? strtol(end, NULL, 10) : 0);
     return ready() == NVML_SUCCESS ? (nvmlReturn_t)answer : ready();
+}
+
+/* ---- MIG ---- */
+
+nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned int *current, unsigned int *pending)
+{
+    (void)device;
+    *current = *pending = 1;
+    return getenv("FAKE_MIG") ? about_gpu() : NVML_ERROR_NOT_SUPPORTED;
+}
+
+nvmlReturn_t nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t device, unsigned int *count)
+{
+    (void)device;
+    *count = 7;
+    return about_gpu();
+}
+
+nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t device, unsigned int index, nvmlDevice_t *mig)
+{
+    static unsigned int looks;
+    char first[8] = "", second[8] = "";
+    FILE *file = fopen(getenv("FAKE_MIG"), "re");
+    const int words = file ? fscanf(file, "%7s %7s", first, second) : 0;
+    const char *places = words == 2 && (index > 0 || looks % 2) ? second : first;
+
+    (void)device;
+    if (file)
+        fclose(file);
+    looks += index == 6;
+    if (index >= strlen(places))
+        return NVML_ERROR_NOT_FOUND;
+    *mig = (nvmlDevice_t)(void *)&mig_devices[places[index] - 'a'];
+    return about_gpu();
+}
+
+nvmlReturn_t nvmlDeviceGetGpuInstanceId(nvmlDevice_t device, unsigned int *id)
+{
+    *id = (unsigned int)((const char *)(void *)device - mig_devices);
+    return about_gpu();
+}
+
+nvmlReturn_t nvmlDeviceGetComputeInstanceId(nvmlDevice_t device, unsigned int *id)
+{
+    (void)device;
+    *id = 0;
+    return about_gpu();
 }
 
 /* ---- events: one XID, once ---- */

@@ -246,6 +246,31 @@ def test_half_a_list_is_none(fake, answer, shown):
     p.until("the list", lambda b: b["gpus"][0]["process_count"] == shown)
 
 
+def test_mig_devices_that_move_while_they_are_listed(build, tmp_path, puppet):
+    """A new one comes in front: who lists them meanwhile finds the first one twice."""
+    library, control, layout = build / "test/unit/sampler/libfake_driver.so", tmp_path / "driver", tmp_path / "layout"
+    control.write_text("1 0\n", encoding="utf-8")
+
+    def say(text):
+        fresh = layout.with_suffix(".new")
+        fresh.write_text(text, encoding="utf-8")
+        fresh.rename(layout)
+
+    def devices(board):
+        return [i["uuid"] for i in board["gpus"][0]["instances"]]
+    say("ab\n")
+    p = puppet(dict(os.environ, FAKE_DRIVER=str(control), FAKE_MIG=str(layout)))
+    p.plan("none", slow_ms=20)
+    p.start(library=library)
+    p.gpus(["00000000:3B:00.0"])
+    p.until("two", lambda b: devices(b) == ["MIG-a", "MIG-b"])
+    say("ab cab\n")
+    for _ in range(10):
+        assert devices(p.settle(passes=4)) == ["MIG-a", "MIG-b"]
+    say("cab\n")
+    p.until("three", lambda b: devices(b) == ["MIG-a", "MIG-b", "MIG-c"])
+
+
 # ---- values ----
 
 def test_sram_and_repairs(node, puppet):
