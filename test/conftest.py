@@ -5,6 +5,7 @@ import difflib
 import importlib.util
 import os
 import secrets
+import shutil
 import signal
 import string
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).resolve().parents[1]
+FAILED = pytest.StashKey()
 
 
 @pytest.fixture(scope="session")
@@ -80,6 +82,15 @@ def pytest_collection_modifyitems(items):
         if item.path.is_relative_to(SOURCE / "test/peer"):
             item.add_marker(pytest.mark.slow("other people's programs"))
     load(SOURCE / "test/order.py").longest_first(items)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Removes the folder of a test that has passed."""
+    report = (yield).get_result()
+    item.stash[FAILED] = item.stash.get(FAILED, False) or report.failed
+    if call.when == "teardown" and not item.stash[FAILED] and "tmp_path" in item.funcargs:
+        shutil.rmtree(item.funcargs["tmp_path"], ignore_errors=True)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -42,6 +42,9 @@ int put_end(Put *put)
 
 static int open_dir(int root_fd, char *path)
 {
+    const int fd = openat(root_fd, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0 || errno != ENOENT)
+        return fd;
     for (char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
         int rc = mkdirat(root_fd, path, 0755);
@@ -90,13 +93,22 @@ static bool write_fresh(Put *put, const char *name, const void *data, size_t len
     return true;
 }
 
+static int create_fresh(const Put *put, const char *fresh)
+{
+    const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+    const int fd = openat(put->dir_fd, fresh, flags, 0600);
+    if (fd >= 0 || errno != EEXIST)
+        return fd;
+    unlinkat(put->dir_fd, fresh, 0); /* left by one that was killed: may be read-only */
+    return openat(put->dir_fd, fresh, flags, 0600);
+}
+
 void put_bytes(Put *put, const char *name, const void *data, size_t len, mode_t mode)
 {
     char fresh[NAME_MAX + 1];
     if (put->rc < 0 || (put->fresh && write_fresh(put, name, data, len, mode)) || !fresh_name(put, name, fresh))
         return;
-    unlinkat(put->dir_fd, fresh, 0); /* left by one that was killed: may be read-only */
-    CLEANUP_FD int fd = openat(put->dir_fd, fresh, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    CLEANUP_FD int fd = create_fresh(put, fresh);
     if (fd < 0 || file_write_all(fd, data, len) < 0 || fchmod(fd, mode) < 0 ||
         renameat(put->dir_fd, fresh, put->dir_fd, name) < 0) {
         fail_put(put, "write", name);

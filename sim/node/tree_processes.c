@@ -100,6 +100,18 @@ static void put_stat(const NodeTree *tree, Put *put, const NodeTreeProcess *proc
              (unsigned long long)(VIRTUAL_BYTES + pages * 4096), (unsigned long long)pages);
 }
 
+/* The work, or an earlier stage of it. */
+static bool writes_files(const SimImage *image, int32_t work)
+{
+    while (image->works[work].owner.writes_mib <= 0) {
+        const int32_t before = image->works[work].before;
+        if (before < 0 || before >= work)
+            return false;
+        work = before;
+    }
+    return true;
+}
+
 /* What is not simulated is 0. */
 static void put_io(const NodeTree *tree, Put *put, const NodeTreeProcess *process, uint64_t t_ns)
 {
@@ -237,7 +249,8 @@ void tree_processes(NodeTree *tree, Put *put, const NodeTreeProcesses *old, uint
         }
         put_in(put, "proc/%u", process->pid);
         put_stat(tree, put, process, t_ns);
-        put_io(tree, put, process, t_ns);
+        if (writes_files(tree->image, process->work))
+            put_io(tree, put, process, t_ns);
     }
     tree->counted_ns = t_ns;
 }
