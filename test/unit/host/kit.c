@@ -28,7 +28,8 @@ static void make_folders(char *full)
 
 void tree_new(Tree *tree)
 {
-    snprintf(tree->root, sizeof(tree->root), "%s/stoker-host-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
+    snprintf(tree->root, sizeof(tree->root), "%s/stoker-host-XXXXXX",
+             access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
     if (!mkdtemp(tree->root))
         abort();
 }

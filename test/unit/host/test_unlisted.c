@@ -265,15 +265,26 @@ static void tick_until(Host *host, uint64_t now_ns)
     }
 }
 
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* `wanted` in the order of their names. */
 static void expect_ended(Host *host, uint64_t now_ns, const char *wanted)
 {
+    const char *names[20];
     char text[200] = "";
     size_t len = 0;
 
     host_tick(host, now_ns, NULL, 0);
     const HostUnlisted seen = host_unlisted(host);
+    assert_in_range(seen.ended_count, 0, ARRAY_LEN(names));
     for (size_t i = 0; i < seen.ended_count; i++)
-        len += (size_t)snprintf(text + len, sizeof text - len, "%s ", seen.ended[i].job);
+        names[i] = seen.ended[i].job;
+    qsort(names, seen.ended_count, sizeof names[0], by_name);
+    for (size_t i = 0; i < seen.ended_count; i++)
+        len += (size_t)snprintf(text + len, sizeof text - len, "%s ", names[i]);
     assert_string_equal(text, wanted);
 }
 
@@ -308,9 +319,9 @@ static void the_end_of_a_job(void **state)
     tree_gone(&tree, "proc/33"); /* a step: the job goes on */
     expect_ended(host, 1003 * NS_PER_S, "4711 ");
     start(32, "other", 1, 5); /* the pid is used again */
-    expect_ended(host, 1004 * NS_PER_S, "4712 4711 ");
+    expect_ended(host, 1004 * NS_PER_S, "4711 4712 ");
     tick_until(host, 2002 * NS_PER_S); /* what was seen of the tasks is forgotten, their end is not */
-    expect_ended(host, 2003 * NS_PER_S, "4712 4711 ");
+    expect_ended(host, 2003 * NS_PER_S, "4711 4712 ");
     start_task(34, 9, "4711", "step_batch");
     tick_until(host, 3003 * NS_PER_S);
     expect_ended(host, 3004 * NS_PER_S, "4712 ");

@@ -209,7 +209,7 @@ static void fill_gpus(SimImage *image)
 
 SimImage *node_new(unsigned int generation)
 {
-    snprintf(node_path, sizeof node_path, "/tmp/nvml-lib-XXXXXX");
+    snprintf(node_path, sizeof node_path, "%s/nvml-lib-XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
     const int fd = mkstemp(node_path);
     assert_true(fd >= 0);
     close(fd);

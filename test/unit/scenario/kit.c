@@ -41,8 +41,9 @@ const char *kit_error(Kit *kit, const char *text)
 
 SimImage *kit_build(Kit *kit, const Scenario *scenario)
 {
-    char path[] = "/tmp/stoker-scenario-XXXXXX";
+    char path[40];
     SimImage *image = NULL;
+    snprintf(path, sizeof path, "%s/stoker-scenario-XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
     int fd = mkstemp(path);
     assert_true(fd >= 0);
     close(fd);

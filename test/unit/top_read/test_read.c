@@ -103,7 +103,7 @@ static void any_instance(World *w, const Device *gpu, uint32_t k, Reading *insta
     d->pci = gpu->pci;
     d->gpu_instance = 7 + k / 2;
     d->compute_instance = k % 2;
-    snprintf(d->uuid, sizeof d->uuid, "MIG-%s-%u", gpu->uuid, k);
+    snprintf(d->uuid, sizeof d->uuid, "MIG-%.64s-%u", gpu->uuid, k);
     TEXT(w, instance->profile, "%ug.10gb", 1 + k);
     any_samples(w, instance);
 }
