@@ -25,8 +25,8 @@ SPEC = importlib.util.spec_from_file_location("order", ROOT / "test/order.py")
 order = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(order)
 
-# Most of the Python tests wait for something rather than compute, so that a core serves three of them.
-WORKERS = 3 * len(os.sched_getaffinity(0))
+# Most of the Python tests wait for something rather than compute, so that a core serves four of them.
+WORKERS = 4 * len(os.sched_getaffinity(0))
 # Options of sanitizers beside the file for their reports.
 SANITIZERS = {"ASAN": "", "UBSAN": "halt_on_error=1:print_stacktrace=1", "TSAN": ""}
 

@@ -23,9 +23,10 @@ MACHINES = {"Advanced Micro Devices X86-64": "x86_64-linux-gnu", "AArch64": "aar
 LICENCE = "Apache-2.0"
 
 
-def read_words(*command):
+def read_words(*command, partly=False):
+    """`partly`: also what a command says that does not know all that it was asked."""
     done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "LC_ALL": "C"})
-    return done.stdout if done.returncode == 0 else ""
+    return done.stdout if done.returncode == 0 or partly else ""
 
 
 def needed(path):
@@ -55,17 +56,19 @@ def find_libraries(programs, opened):
     return found
 
 
-def package_of(path):
-    """(kind, source package, version) from the machine's package manager, or None."""
-    if shutil.which("dpkg-query"):
-        for one in (path, str(path).removeprefix("/usr"), f"/usr{path}"):
-            owner = read_words("dpkg-query", "-S", str(one)).split(": ")[0]
-            if owner:
-                return ("deb/debian", *read_words("dpkg-query", "-W", "-f", "${source:Package} ${source:Version}", owner).split())
-    if shutil.which("rpm"):
-        name = read_words("rpm", "-qf", "--qf", "%{NAME} %{VERSION}-%{RELEASE}", str(path)).split()
-        return ("rpm", *name) if len(name) == 2 else None
-    return None
+def packages_of(paths):
+    """{path: (kind, source package, version)} from the machine's package manager. Each start of dpkg-query reads its whole data."""
+    if not shutil.which("dpkg-query"):
+        asked = paths if shutil.which("rpm") else []
+        rows = {path: read_words("rpm", "-qf", "--qf", "%{NAME} %{VERSION}-%{RELEASE}", str(path)).split() for path in asked}
+        return {path: ("rpm", *row) for path, row in rows.items() if len(row) == 2}
+    spelled = {word: path for path in paths for word in (f"/usr{path}", str(path).removeprefix("/usr"), str(path))}
+    owners = {spelled[word]: names.split(", ")[0] for names, word in
+              (line.split(": ", 1) for line in read_words("dpkg-query", "-S", *spelled, partly=True).splitlines()) if word in spelled}
+    rows = [line.split() for line in read_words("dpkg-query", "-W", "-f", "${binary:Package} ${source:Package} ${source:Version}\n",
+                                                *sorted(set(owners.values()))).splitlines()]
+    sources = {row[0]: row[1:] for row in rows}
+    return {path: ("deb/debian", *sources[owner]) for path, owner in owners.items() if owner in sources}
 
 
 def spdx_id(*words):
@@ -82,9 +85,9 @@ def package(name, version, licence="NOASSERTION", purl=None, **more):
 
 def library_packages(libraries, by_hand):
     """{package: [package, sonames]}"""
-    found = {}
+    found, packages = {}, packages_of([path for path in libraries.values() if path])
     for soname, path in sorted(libraries.items()):
-        kind, name, version = by_hand.get(soname) or (path and package_of(path)) or ("generic", soname, "NOASSERTION")
+        kind, name, version = by_hand.get(soname) or packages.get(path) or ("generic", soname, "NOASSERTION")
         purl = None if version == "NOASSERTION" else f"pkg:{kind}/{name}@{version.replace(':', '%3A').replace('+', '%2B')}"
         row = found.setdefault(name, [package(name, version, purl=purl), []])
         row[1].append(soname)

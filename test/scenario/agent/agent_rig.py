@@ -3,6 +3,7 @@
 `until` and `settles` look again and again and give up after a generous limit. What two answers say of one thing, and what is
 read after something was done, is read by one of them: on a busy machine a GPU has no reading for a tick, and a tick comes late."""
 import contextlib
+import functools
 import http.client
 import json
 import os
@@ -34,11 +35,16 @@ def told(what):
         return repr(error)
 
 
+def again(began):
+    """A pause before the next look: half of the time at most goes to looking."""
+    time.sleep(max(0.02, time.monotonic() - began))
+
+
 def until(condition, what, patience=PATIENCE):
     """What the condition gives, once it is true. What it looks for and does not find is waited for too."""
     end = time.monotonic() + patience
     while True:
-        missing = None
+        missing, began = None, time.monotonic()
         try:
             if found := condition():
                 return found
@@ -46,34 +52,41 @@ def until(condition, what, patience=PATIENCE):
             missing = error
         if time.monotonic() > end:
             raise AssertionError(f"never happened: {told(what)}") from missing
-        time.sleep(0.02)
+        again(began)
 
 
 def settles(check, patience=PATIENCE):
     """Makes a check until nothing in it fails, and gives what it gives; the last failure is the test's."""
     end = time.monotonic() + patience
     while True:
+        began = time.monotonic()
         try:
             return check()
         except (AssertionError, *NOT_YET):
             if time.monotonic() > end:
                 raise
-        time.sleep(0.02)
+        again(began)
+
+
+def parse(line):
+    name, labels, value = SAMPLE.match(line).groups()
+    return name, dict(LABEL.findall(labels or "")), float(value)
 
 
 class Page:
-    """A parsed /metrics page."""
+    """A /metrics page."""
 
     def __init__(self, text):
         self.text = text
-        self.series = []
-        for line in text.splitlines():
-            if line and not line.startswith("#"):
-                name, labels, value = SAMPLE.match(line).groups()
-                self.series.append((name, dict(LABEL.findall(labels or "")), float(value)))
+
+    @functools.cached_property
+    def series(self):
+        return [parse(line) for line in self.text.splitlines() if line and not line.startswith("#")]
 
     def all(self, name, **labels):
-        return [(l, v) for n, l, v in self.series if n == name and labels.items() <= l.items()]
+        """Parses the lines of this metric alone: a page that is waited for is read many times."""
+        found = [parse(line) for line in re.findall(rf"^{name}[{{ ].*", self.text, re.M)]
+        return [(l, v) for _, l, v in found if labels.items() <= l.items()]
 
     def one(self, name, **labels):
         found = self.all(name, **labels)

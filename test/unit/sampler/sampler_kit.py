@@ -130,6 +130,7 @@ class Puppet:
         """The first dump in which the condition holds."""
         end = time.monotonic() + PATIENCE_S
         while True:
+            began = time.monotonic()
             board = self.dump()
             try:
                 if condition(board):
@@ -138,7 +139,7 @@ class Puppet:
                 pass
             if time.monotonic() > end:
                 raise AssertionError(f"never: {what}\n{json.dumps(board)[:6000]}")
-            time.sleep(0.01)
+            time.sleep(max(0.01, time.monotonic() - began))
 
     def settle(self, slot=0, passes=30):
         """After so many more turns of a sampler: all of its paces have come by since."""
