@@ -56,6 +56,7 @@ tidy: all
 
 fuzz: deps
 	@tools/deps.sh clang
+	@tools/deps.sh fuzz
 	@tools/fuzz.sh $(FUZZ_FLAGS)
 bench: all
 	@/usr/bin/python3 test/bench/run.py $(BUILD)

@@ -77,7 +77,7 @@ def scratch_folder():
     memory = "/dev/shm"
     if os.access(memory, os.W_OK):
         state = os.statvfs(memory)
-        if not state.f_flag & (os.ST_NOEXEC | os.ST_NODEV) and state.f_bavail * state.f_frsize >= 4 << 30:
+        if not state.f_flag & (os.ST_NOEXEC | os.ST_NODEV) and state.f_bavail * state.f_frsize >= 2 << 30:
             return tempfile.TemporaryDirectory(prefix="stoker-", dir=memory, ignore_cleanup_errors=True)
     return tempfile.TemporaryDirectory(prefix="stoker-", ignore_cleanup_errors=True)
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Installs the Debian packages that are missing for what is named, and says which: build, arm64 (a build for that), test, peer (for
-# the slow tests), deb (the packages), clang (the other compiler and the fuzzers), lint.
+# the slow tests), deb (the packages), clang (the other compiler), fuzz (its fuzzers), lint.
 set -eu
 packages=
 tools="gcc libc6-dev meson ninja-build pkg-config python3 python3-yaml protobuf-c-compiler cmark"
@@ -19,11 +19,12 @@ for what in "${@:-build}"; do
         ;;
     test) packages="$packages binutils python3-pytest python3-pytest-xdist python3-grpcio python3-protobuf python3-jsonschema openssl curl tmux" ;;
     peer) packages="$packages python3-prometheus-client zsh fish debootstrap rpm cpio golang-go golang-github-masterminds-sprig-dev golang-k8s-sigs-yaml-dev" ;;
-    clang) packages="$packages clang libclang-rt-14-dev" ;;
+    clang) packages="$packages clang" ;;
+    fuzz) packages="$packages libclang-rt-$(clang -dumpversion | cut -d. -f1)-dev" ;; # once clang is there
     deb) packages="$packages build-essential debhelper dpkg-dev fakeroot lintian" ;;
     lint) packages="$packages clang-tidy clang-format" ;;
     *)
-        echo "deps: no such set '$what'; there are build, arm64, test, peer, deb, clang, lint" >&2
+        echo "deps: no such set '$what'; there are build, arm64, test, peer, deb, clang, fuzz, lint" >&2
         exit 2
         ;;
     esac

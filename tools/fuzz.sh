@@ -21,7 +21,7 @@ esac
 clang=${CC:-clang}
 if ! echo 'int LLVMFuzzerTestOneInput(const char *d, unsigned long n){(void)d;(void)n;return 0;}' |
     "$clang" -x c -fsanitize=fuzzer,address - -o /dev/null 2>/dev/null; then
-    echo "fuzz: $clang cannot link libFuzzer; install clang and libclang-rt-14-dev (Debian), or name another in CC" >&2
+    echo "fuzz: $clang cannot link libFuzzer; install clang and its libclang-rt-N-dev (Debian), or name another in CC" >&2
     exit 1
 fi
 if [ ! -f "$build/build.ninja" ]; then
