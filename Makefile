@@ -43,7 +43,7 @@ asan: deps-test
 	@[ -f build-asan/build.ninja ] || meson setup build-asan -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1 -Dc_args=-g1 --werror
 	@/usr/bin/python3 test/run.py build-asan --name "ASan and UBSan" --bytes
 tsan: deps-test
-	@[ -f build-tsan/build.ninja ] || meson setup build-tsan -Db_sanitize=thread -Db_lundef=false -Doptimization=0 -Dc_args=-g1 --werror
+	@[ -f build-tsan/build.ninja ] || meson setup build-tsan -Db_sanitize=thread -Db_lundef=false -Doptimization=1 -Dc_args=-g1 --werror
 	@/usr/bin/python3 test/run.py build-tsan --name TSan --threads
 # The other compiler, and clang-tidy over what has changed since the commit SINCE.
 clang:
