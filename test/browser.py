@@ -112,12 +112,10 @@ class Browser:
         return done["result"].get("value")
 
     def until(self, text):
-        """What it gives, once it is true."""
         end = time.monotonic() + LIMIT_S
-        while not (found := self.js(text)):
+        while not self.js(text):
             assert time.monotonic() < end, f"never true: {text}"
             time.sleep(0.05)
-        return found
 
     def frame(self):
         """Waits until what was asked for is drawn."""

@@ -146,11 +146,13 @@ class Visitor:
         self.browser.frame()
 
     def until(self, text, limit=rig.PATIENCE):
+        """What it gives, once it is true."""
         end = time.monotonic() + limit
-        while not self.js(text):
+        while not (found := self.js(text)):
             if time.monotonic() > end:
                 raise AssertionError(f"never true: {text}\n{self.text('main')[:2000]}")
             time.sleep(0.05)
+        return found
 
     def text(self, what):
         return self.js(f"document.querySelector({json.dumps(what)})?.innerText ?? ''")
