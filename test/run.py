@@ -74,12 +74,11 @@ def meson_tests(build, words, tally):
 def scratch_folder():
     """For the files of the Python tests. In memory, if programs and devices there can be used: each simulated node has thousands of
     small files, which cost a disk ten times as much."""
-    memory = "/dev/shm"
+    memory, fits = "/dev/shm", False
     if os.access(memory, os.W_OK):
         state = os.statvfs(memory)
-        if not state.f_flag & (os.ST_NOEXEC | os.ST_NODEV) and state.f_bavail * state.f_frsize >= 2 << 30:
-            return tempfile.TemporaryDirectory(prefix="stoker-", dir=memory, ignore_cleanup_errors=True)
-    return tempfile.TemporaryDirectory(prefix="stoker-", ignore_cleanup_errors=True)
+        fits = not state.f_flag & (os.ST_NOEXEC | os.ST_NODEV) and state.f_bavail * state.f_frsize >= 2 << 30
+    return tempfile.TemporaryDirectory(prefix="stoker-", dir=memory if fits else None, ignore_cleanup_errors=True)
 
 
 def python_tests(build, paths, slow, tally):

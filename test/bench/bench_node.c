@@ -18,6 +18,7 @@
 #include "sim/core/control.h"
 #include "sim/core/state.h"
 #include "sim/scenario/scenario.h"
+#include "test/unit/memory_folder.h"
 
 extern char **environ;
 
@@ -187,7 +188,7 @@ int main(int argc, char **argv)
         return 2;
     data_dir = argv[1];
     stoker = argv[2];
-    const char *tmp = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
+    const char *tmp = memory_folder();
     snprintf(image_path, sizeof image_path, "%s/bench-node-%ld.img", tmp, (long)getpid());
     snprintf(other_path, sizeof other_path, "%s/bench-node-%ld.new", tmp, (long)getpid());
     snprintf(text_path, sizeof text_path, "%s/bench-node-%ld.txt", tmp, (long)getpid());

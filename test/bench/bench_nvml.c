@@ -17,6 +17,7 @@
 #include "nvml_abi.h"
 #include "sim/core/control.h"
 #include "sim/scenario/scenario.h"
+#include "test/unit/memory_folder.h"
 
 enum { GPUS = 8, FIELDS = 40 };
 
@@ -278,8 +279,7 @@ static void make_node(const char *data)
     Err err = {0};
     snprintf(boards, sizeof boards, "%s/boards", data);
     snprintf(scenarios, sizeof scenarios, "%s/scenarios", data);
-    snprintf(image_path, sizeof image_path, "%s/bench-nvml-%ld.img",
-             access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp", (long)getpid());
+    snprintf(image_path, sizeof image_path, "%s/bench-nvml-%ld.img", memory_folder(), (long)getpid());
     if (scenario_compile(scenario_dirs, board_dirs, "default", &how, image_path, &image, &err) < 0) {
         fprintf(stderr, "bench_nvml: %s\n", err.text);
         exit(1);

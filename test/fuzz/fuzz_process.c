@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "source/proc/who.h"
 #include "test/fuzz/share.h"
+#include "test/unit/memory_folder.h"
 
 enum { PID = 7, PARTS = 6, STAT_PART = 4 };
 
@@ -48,7 +49,7 @@ static void remove_root(void)
 
 static void make_root(void)
 {
-    snprintf(root, sizeof root, "%s/stoker-fuzz-XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
+    snprintf(root, sizeof root, "%s/stoker-fuzz-XXXXXX", memory_folder());
     must(mkdtemp(root) != NULL && atexit(remove_root) == 0);
     for (size_t i = 1; i < ARRAY_LEN(folders); i++)
         must(mkdir(path_of(folders[i]), 0700) == 0);

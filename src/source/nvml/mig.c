@@ -82,6 +82,8 @@ static void find_all(NvmlGpu *gpu, FoundList *list)
     unsigned int places = 0;
 
     list->count = 0;
+    if (!gpu->reading.mig)
+        return;
     if (NVML_GPU_CALL(gpu, nvmlDeviceGetMaxMigDeviceCount, (gpu->handle, &places)) != NVML_SUCCESS) {
         gpu->reading.mig_known = false;
         return;
@@ -114,10 +116,9 @@ static bool renew_handles(NvmlGpu *gpu, const FoundList *list)
  * between finds one device twice, or misses one. */
 static bool is_confirmed(NvmlGpu *gpu, const FoundList *list)
 {
-    FoundList again = {.count = 0};
+    FoundList again;
 
-    if (gpu->reading.mig)
-        find_all(gpu, &again);
+    find_all(gpu, &again);
     if (again.count != list->count)
         return false;
     for (uint32_t i = 0; i < list->count; i++)
@@ -238,11 +239,10 @@ static void refresh_instances(NvmlGpu *gpu)
 void nvml_mig_find(NvmlGpu *gpu)
 {
     const bool was = gpu->reading.mig;
-    FoundList list = {.count = 0};
+    FoundList list;
 
     gpu->reading.mig = mode_is_on(gpu);
-    if (gpu->reading.mig)
-        find_all(gpu, &list);
+    find_all(gpu, &list);
     if (gpu->target.trouble) {
         gpu->reading.mig_known = false;
         return;

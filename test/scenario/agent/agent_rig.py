@@ -16,6 +16,7 @@ import threading
 import time
 
 PATIENCE = 120  # seconds after which a condition is taken to be never met
+NAME = re.compile(r'[a-zA-Z_:][a-zA-Z0-9_:]*')
 SAMPLE = re.compile(r'^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? (\S+)$')
 LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
 
@@ -80,13 +81,20 @@ class Page:
         self.text = text
 
     @functools.cached_property
+    def lines(self):
+        """By metric. They are parsed where they are asked for: a page that is waited for is read many times."""
+        lines = {}
+        for line in self.text.splitlines():
+            if line and not line.startswith("#"):
+                lines.setdefault(NAME.match(line)[0], []).append(line)
+        return lines
+
+    @functools.cached_property
     def series(self):
-        return [parse(line) for line in self.text.splitlines() if line and not line.startswith("#")]
+        return [parse(line) for lines in self.lines.values() for line in lines]
 
     def all(self, name, **labels):
-        """Parses the lines of this metric alone: a page that is waited for is read many times."""
-        found = [parse(line) for line in re.findall(rf"^{name}[{{ ].*", self.text, re.M)]
-        return [(l, v) for _, l, v in found if labels.items() <= l.items()]
+        return [(l, v) for _, l, v in map(parse, self.lines.get(name, ())) if labels.items() <= l.items()]
 
     def one(self, name, **labels):
         found = self.all(name, **labels)
@@ -95,7 +103,7 @@ class Page:
         return found[0][1]
 
     def names(self):
-        return {n for n, _, _ in self.series}
+        return set(self.lines)
 
 
 class Node:

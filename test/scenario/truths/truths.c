@@ -43,6 +43,7 @@
 #include "test/scenario/truths/clock.h"
 #include "test/scenario/truths/samplers.h"
 #include "test/scenario/truths/whose.h"
+#include "test/unit/memory_folder.h"
 #include "engine/activity/activity.h"
 #include "engine/why/why.h"
 #include "verb/agent/triage.h"
@@ -138,8 +139,9 @@ typedef struct Play {
 
 typedef struct Paths {
     const char *scenarios[2], *boards[2], *libraries, *sampler, *save;
-    bool restarts, late_loop, soon;
+    bool restarts, late_loop;
     uint64_t seed;
+    size_t soon; /* the N of --soon; 0: not given */
 } Paths;
 
 /* --- a scenario's run --- */
@@ -449,6 +451,11 @@ static bool is_held(const Play *play, const ScenarioTruth *truth)
     return catalogue_class(play->catalogue, truth_class_name(truth->fault)) != NULL;
 }
 
+static bool is_missing(const Play *play, size_t k)
+{
+    return is_held(play, &play->scenario->truths[k]) && !play->met[k];
+}
+
 /* Returns how many complaints were printed. */
 static int check_truths(const Play *play)
 {
@@ -457,7 +464,7 @@ static int check_truths(const Play *play)
     for (size_t k = 0; k < play->scenario->truth_count; k++) {
         const ScenarioTruth *truth = &play->scenario->truths[k];
 
-        if (is_held(play, truth) && !play->met[k]) {
+        if (is_missing(play, k)) {
             printf("  not found: %s, %s, %s, route %s\n", truth_class_name(truth->fault),
                    truth_cause_name(truth->cause), truth_action_name(truth->action), truth_route_name(truth->route));
             wrong++;
@@ -796,7 +803,7 @@ static int play_and_check_restarts(Play *play, const Paths *paths, const char *n
 static bool is_all_met(const Play *play)
 {
     for (size_t k = 0; k < play->scenario->truth_count; k++)
-        if (is_held(play, &play->scenario->truths[k]) && !play->met[k])
+        if (is_missing(play, k))
             return false;
     return true;
 }
@@ -851,7 +858,7 @@ typedef struct Job {
 static void start_job(Job *job, const Paths *paths, const char *name)
 {
     *job = (Job){.name = name};
-    snprintf(job->folder, sizeof job->folder, "%s/truths.XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
+    snprintf(job->folder, sizeof job->folder, "%s/truths.XXXXXX", memory_folder());
     if (!mkdtemp(job->folder))
         fail("make '%s': %s", job->folder, strerror(errno));
     job->output = tmpfile();
@@ -967,7 +974,7 @@ int main(int argc, char **argv)
 {
     CLEANUP(arena_done) Arena arena;
     Paths paths = {0};
-    size_t count, each = 1;
+    size_t count;
 
     arena_init(&arena, 64 << 10);
     if (argc < 5) {
@@ -994,8 +1001,7 @@ int main(int argc, char **argv)
         argc -= 2;
         argv += 2;
     } else if (argc >= 2 && strcmp(argv[0], "--soon") == 0) {
-        paths.soon = true;
-        each = strtoul(argv[1], NULL, 10);
+        paths.soon = strtoul(argv[1], NULL, 10);
         argc -= 2;
         argv += 2;
     } else if (argc >= 1 && strcmp(argv[0], "--late-loop") == 0) {
@@ -1008,7 +1014,7 @@ int main(int argc, char **argv)
     const char *const *names = library_names(paths.scenarios, &arena, &count);
     const char **played = arena_alloc(&arena, count * sizeof *played);
     size_t kept = 0;
-    for (size_t i = 0; i < count; i += each)
+    for (size_t i = 0; i < count; i += paths.soon ? paths.soon : 1)
         played[kept++] = names[i];
     return play_all(&paths, played, kept);
 }

@@ -38,10 +38,10 @@ def test_what_is_planted_stands_first(visit, played, tmp_path, stoker, one):
     fault = CLASSES[one.fault]
     title = one.thing if fault["cause"] != "application" else "a program on " + one.thing
     page.until(f"document.getElementById('verdict-text').innerText.startsWith('Problem: {title.replace(' on the node', '').removeprefix('the ')}')")
-    first = page.until("((i) => i?.querySelector('.links a[href*=\"runbooks/\"]')?.getAttribute('href') === "
-                       f"'runbooks/{one.fault}' && i.innerText)(document.querySelector('.incident'))")
+    first, top = page.until("((i) => i?.querySelector('.links a[href*=\"runbooks/\"]')?.getAttribute('href') === "
+                            f"'runbooks/{one.fault}' && [i.innerText, i.getBoundingClientRect().top])(document.querySelector('.incident'))")
     assert first.startswith(fault["severity"]) and fault["advice"][:40] in " ".join(first.split())
-    page.until("document.querySelector('.incident')?.getBoundingClientRect().top < 500")
+    assert top < 500
     thing, action = page.text("#todo-text").split(": ", 1)
     assert thing.split()[0] in one.thing + "a" and action in " ".join(first.split()).replace("Do ", "").lower() or action.lower() in first.lower()
     wrong = page.js("[...document.querySelectorAll('.card[data-severity]')].map((e) => e.getAttribute('aria-label'))")

@@ -81,7 +81,7 @@ static void setup_texts(Str *text, Str *packed, Str *out)
 
 static void any_size_of_pieces(void **state)
 {
-    static const size_t pieces[] = {7, 4096, INFLATE_INPUT * 2}, steps[] = {1000, 65536, INFLATE_OUTPUT * 3 + 1};
+    static const size_t pieces[] = {1, 7, 4096, INFLATE_INPUT * 2}, steps[] = {1000, 65536, INFLATE_OUTPUT * 3 + 1};
     CLEANUP(str_done) Str text = {0}, packed = {0}, out = {0};
 
     (void)state;

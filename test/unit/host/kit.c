@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "../memory_folder.h"
 
 static void path_of(const Tree *tree, const char *path, char full[2 * TREE_PATH_CAP])
 {
@@ -28,8 +29,7 @@ static void make_folders(char *full)
 
 void tree_new(Tree *tree)
 {
-    snprintf(tree->root, sizeof(tree->root), "%s/stoker-host-XXXXXX",
-             access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
+    snprintf(tree->root, sizeof(tree->root), "%s/stoker-host-XXXXXX", memory_folder());
     if (!mkdtemp(tree->root))
         abort();
 }

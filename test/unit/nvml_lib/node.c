@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "sim/core/state.h"
+#include "test/unit/memory_folder.h"
 
 static char node_path[64];
 
@@ -209,7 +210,7 @@ static void fill_gpus(SimImage *image)
 
 SimImage *node_new(unsigned int generation)
 {
-    snprintf(node_path, sizeof node_path, "%s/nvml-lib-XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
+    snprintf(node_path, sizeof node_path, "%s/nvml-lib-XXXXXX", memory_folder());
     const int fd = mkstemp(node_path);
     assert_true(fd >= 0);
     close(fd);

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """The lists beside the readings: each NVLink, and who runs on a GPU. And the values that only faults change."""
-import os
-
 import pytest
 
 import sampler_kit as kit
@@ -200,20 +198,13 @@ def test_a_list_that_hangs_names_its_gpu(node, puppet):
 
 
 @pytest.fixture
-def fake(build, tmp_path, puppet):
+def fake(tmp_path, on_fake_driver):
     """A driver with as many processes as are written, in the second form of the function alone."""
-    library, control, count = build / "test/unit/sampler/libfake_driver.so", tmp_path / "driver", tmp_path / "count"
-    assert library.exists()
-    control.write_text("1 0\n", encoding="utf-8")
+    count = tmp_path / "count"
 
     def run(text):
         count.write_text(text, encoding="utf-8")
-        p = puppet(dict(os.environ, FAKE_DRIVER=str(control), FAKE_PROCESSES=str(count)))
-        p.do("wish", "processes", "on")
-        p.plan("none", slow_ms=60)
-        p.start(library=library)
-        p.gpus(["00000000:3B:00.0"])
-        return p, count
+        return on_fake_driver("none", wish=["processes"], FAKE_PROCESSES=str(count)), count
     return run
 
 
@@ -246,10 +237,9 @@ def test_half_a_list_is_none(fake, answer, shown):
     p.until("the list", lambda b: b["gpus"][0]["process_count"] == shown)
 
 
-def test_mig_devices_that_move_while_they_are_listed(build, tmp_path, puppet):
+def test_mig_devices_that_move_while_they_are_listed(tmp_path, on_fake_driver):
     """A new one comes in front: who lists them meanwhile finds the first one twice."""
-    library, control, layout = build / "test/unit/sampler/libfake_driver.so", tmp_path / "driver", tmp_path / "layout"
-    control.write_text("1 0\n", encoding="utf-8")
+    layout = tmp_path / "layout"
 
     def say(text):
         fresh = layout.with_suffix(".new")
@@ -258,11 +248,9 @@ def test_mig_devices_that_move_while_they_are_listed(build, tmp_path, puppet):
 
     def devices(board):
         return [i["uuid"] for i in board["gpus"][0]["instances"]]
+
     say("ab\n")
-    p = puppet(dict(os.environ, FAKE_DRIVER=str(control), FAKE_MIG=str(layout)))
-    p.plan("none", slow_ms=20)
-    p.start(library=library)
-    p.gpus(["00000000:3B:00.0"])
+    p = on_fake_driver("none", FAKE_MIG=str(layout))
     p.until("two", lambda b: devices(b) == ["MIG-a", "MIG-b"])
     say("ab cab\n")
     for _ in range(10):

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the sampler says of NVLink between GPUs: what nvidia-smi says, and nothing where nobody can know."""
-import os
 import subprocess
 
 import pytest
@@ -106,15 +105,9 @@ def test_a_lost_peer_is_unknown_and_takes_nobody_along(node, puppet, fault, code
     (15, 0, UNKNOWN), (16, 0, UNKNOWN),  # one of the two is lost, or wants a reset
     (2, 0, "not_supported"), (3, 0, "not_supported"), (4, 0, "no_permission"), (13, 0, "driver_lacks"), (10, 0, "timed_out"),
     (999, 0, "failed")])
-def test_what_the_driver_answers(build, tmp_path, puppet, answer, status, shown):
+def test_what_the_driver_answers(on_fake_driver, answer, status, shown):
     """An answer about two GPUs says nothing of either: both stay fine."""
-    library, control = build / "test" / "unit" / "sampler" / "libfake_driver.so", tmp_path / "driver"
-    assert library.exists()
-    control.write_text("1 0\n", encoding="utf-8")
-    p = puppet(dict(os.environ, FAKE_DRIVER=str(control), FAKE_P2P=f"{answer} {status}"))
-    p.plan(P2P, slow_ms=60)
-    p.start(library=library)
-    p.gpus(["00000000:3B:00.0", "00000000:3C:00.0"])
+    p = on_fake_driver(P2P, buses=["00000000:3B:00.0", "00000000:3C:00.0"], FAKE_P2P=f"{answer} {status}")
     shows(p, [[SELF, shown], [shown, SELF]])
     board = p.settle()
     assert [(g["outcome"], g["failed"]) for g in board["gpus"]] == [(kit.FINE, 0)] * 2

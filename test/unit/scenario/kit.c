@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "sim/core/control.h"
+#include "test/unit/memory_folder.h"
 
 const char *const kit_boards[] = {SIM_DATA_DIR "/boards", NULL};
 const char *const kit_scenarios[] = {SIM_DATA_DIR "/scenarios", NULL};
@@ -43,7 +44,7 @@ SimImage *kit_build(Kit *kit, const Scenario *scenario)
 {
     char path[40];
     SimImage *image = NULL;
-    snprintf(path, sizeof path, "%s/stoker-scenario-XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
+    snprintf(path, sizeof path, "%s/stoker-scenario-XXXXXX", memory_folder());
     int fd = mkstemp(path);
     assert_true(fd >= 0);
     close(fd);

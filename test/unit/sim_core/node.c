@@ -9,6 +9,7 @@
 #include "base/arena.h"
 #include "sim/core/num.h"
 #include "sim/scenario/board.h"
+#include "test/unit/memory_folder.h"
 
 static BoardSet *boards(void)
 {
@@ -42,7 +43,7 @@ const char *const *node_boards(void)
 static SimImage *create(uint32_t gpu_count)
 {
     char path[32];
-    snprintf(path, sizeof path, "%s/stoker-core-XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
+    snprintf(path, sizeof path, "%s/stoker-core-XXXXXX", memory_folder());
     int fd = mkstemp(path);
     assert_true(fd >= 0);
     close(fd);

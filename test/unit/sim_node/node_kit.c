@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "sim/core/control.h"
+#include "test/unit/memory_folder.h"
 
 static const char *const boards[] = {SIM_DATA_DIR "/boards", NULL};
 
@@ -19,11 +20,8 @@ Kit *kit_new_driver(const char *yaml, const char *driver)
     Kit *kit = xcalloc(1, sizeof *kit);
     const Scenario *scenario = NULL;
     ScenarioBuild how = {.now_us = 1767600000000000, .driver = driver};
-    strcpy(kit->dir, "/dev/shm/stoker-node-XXXXXX"); /* thousands of small files */
-    if (!mkdtemp(kit->dir)) {
-        strcpy(kit->dir, "/tmp/stoker-node-XXXXXX");
-        assert_non_null(mkdtemp(kit->dir));
-    }
+    snprintf(kit->dir, sizeof kit->dir, "%s/stoker-node-XXXXXX", memory_folder());
+    assert_non_null(mkdtemp(kit->dir));
     board_set_init(&kit->boards, boards);
     kit_ok(scenario_parse("t.yaml", yaml, strlen(yaml), &kit->boards, &kit->arena, &scenario, &kit->err), kit);
     kit_ok(scenario_build(scenario, &how, kit_path(kit, "image"), &kit->image, &kit->err), kit);
