@@ -205,7 +205,8 @@ export class Chart {
       return;
     const zoom = [u.posToVal(left, "x"), u.posToVal(left + width, "x")];
     u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
-    setZoom(zoom);
+    if (u.cursor.event) // the chart that was dragged over: the others follow it, and lose their place when values come meanwhile
+      setZoom(zoom);
   }
 
   /* Incidents: from when to when, in the colour of their severity. */
