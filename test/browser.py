@@ -33,21 +33,29 @@ def program(root=None):
 
 
 class Browser:
-    """One page of a fresh browser. `complaints`: console errors, exceptions, refused loads. `asked`: addresses."""
+    """A browser with one page. `complaints`: console errors, exceptions, refused loads. `asked`: addresses."""
 
     def __init__(self, path, env, folder):
         to_read, self.write_fd = os.pipe()
         self.read_fd, to_write = os.pipe()
         command = [str(path), "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars", "--no-first-run",
-                   "--remote-debugging-pipe", f"--user-data-dir={folder}", "about:blank"]
+                   "--remote-debugging-pipe", f"--user-data-dir={folder}", "--no-startup-window"]
         self.process = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                         stderr=subprocess.DEVNULL, pass_fds=(), preexec_fn=lambda: self._child(to_read, to_write),
                                         close_fds=False)
         os.close(to_read)
         os.close(to_write)
-        self.rest, self.number, self.session = b"", 0, None
+        self.rest, self.number, self.session, self.context = b"", 0, None, None
+        self.fresh()
+
+    def fresh(self):
+        """Takes a new page, which knows nothing of what the one before has stored."""
+        self.session, old = None, self.context
+        self.context = self.call("Target.createBrowserContext")["browserContextId"]
+        target = self.call("Target.createTarget", url="about:blank", browserContextId=self.context)["targetId"]
+        if old:
+            self.call("Target.disposeBrowserContext", browserContextId=old)
         self.complaints, self.asked = [], []
-        target = self.call("Target.createTarget", url="about:blank")["targetId"]
         self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(domain + ".enable")
@@ -74,6 +82,8 @@ class Browser:
         return json.loads(text)
 
     def _note(self, message):
+        if message.get("sessionId") != self.session:
+            return
         method, params = message.get("method"), message.get("params", {})
         if method == "Runtime.exceptionThrown":
             self.complaints.append(params["exceptionDetails"].get("exception", {}).get("description", str(params)))

@@ -127,9 +127,16 @@ def chromium(request):
     return browser, found
 
 
-@pytest.fixture
-def browser(chromium, tmp_path):
+@pytest.fixture(scope="session")
+def one_browser(chromium, tmp_path_factory):
     module, (path, env) = chromium
-    made = module.Browser(path, env, tmp_path / "profile")
+    made = module.Browser(path, env, tmp_path_factory.mktemp("browser"))
     yield made
     made.end()
+
+
+@pytest.fixture
+def browser(one_browser):
+    """The browser of all tests, with a page that is new."""
+    one_browser.fresh()
+    return one_browser

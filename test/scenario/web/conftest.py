@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent's page on simulated nodes. One browser serves all tests; each test has nodes and agents of its own, but for those that
-only look."""
+"""The agent's page on simulated nodes. Each test has nodes and agents of its own, but for those that only look."""
 import pathlib
 import sys
 
@@ -9,14 +8,6 @@ import pytest
 sys.path[:0] = [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).parents[1] / "agent")]
 import agent_rig as rig  # noqa: E402
 import site_rig  # noqa: E402
-
-
-@pytest.fixture(scope="session")
-def one_browser(chromium, tmp_path_factory):
-    module, (path, env) = chromium
-    made = module.Browser(path, env, tmp_path_factory.mktemp("browser"))
-    yield made
-    made.end()
 
 
 @pytest.fixture
@@ -63,20 +54,18 @@ def proxied():
 
 
 @pytest.fixture
-def visit(one_browser, played, proxied):  # which are there for as long as the page is
+def visit(browser, played, proxied):  # which are there for as long as the page is
     """visit(url, way="", ...): the page there, opened; at the end nothing may have been complained about."""
     visitors, cut = [], []
-    one_browser.complaints.clear()
-    one_browser.asked.clear()
 
     def open_page(url, way="", may_be_cut=False, **how):
-        visitors.append(site_rig.Visitor(one_browser, url))
+        visitors.append(site_rig.Visitor(browser, url))
         cut.append(may_be_cut)
         return visitors[-1].open(way, **how)
 
     yield open_page
-    one_browser.js("1")  # what was said until now has been heard
-    one_browser.open("about:blank")
+    browser.js("1")  # what was said until now has been heard
+    browser.open("about:blank")
     for visitor, was_cut in zip(visitors, cut, strict=True):
         assert visitor.complaints(was_cut) == []
-    assert site_rig.foreign(one_browser.asked, [visitor.url for visitor in visitors]) == []
+    assert site_rig.foreign(browser.asked, [visitor.url for visitor in visitors]) == []
