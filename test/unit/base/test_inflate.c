@@ -16,8 +16,9 @@
 #include "base/alloc.h"
 #include "base/gzip.h"
 #include "base/cleanup.h"
+#include "../slow.h"
 
-enum { TEXT_BYTES = 1 << 20, ROOM = 4 << 20 };
+enum { TEXT_BYTES = (1 << 20) / TEST_SLOW, ROOM = 4 << 20 };
 
 /* Packed bytes that come in pieces of `piece`; at `fail_at` the source fails. */
 typedef struct Feed {

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "rig.h"
+#include "../slow.h"
 
 static uint64_t seed = 1;
 
@@ -26,7 +27,7 @@ static void holes(void **state)
         Rig *rig = rig_new(8, NULL);
 
         rig_run_quiet(rig, 100, NULL);
-        for (int i = 0; i < 1500; i++) {
+        for (int i = 0; i < 1500 / TEST_SLOW; i++) {
             const int gpu = (int)draw(8);
             const MetricId id = (MetricId)draw(METRIC_END);
 
@@ -99,7 +100,7 @@ static void order(void **state)
 
     (void)state;
     seed = 99;
-    for (int i = 0; i < 400; i++) {
+    for (int i = 0; i < 400 / TEST_SLOW; i++) {
         const int gpu = (int)draw(8);
         const uint64_t kind = draw(12), before = seed;
 
@@ -167,7 +168,7 @@ static void cost(void **state)
 {
     Rig *rig = rig_new(8, NULL);
     struct timespec from, to;
-    enum { TICKS = 3000 };
+    enum { TICKS = 3000 / TEST_SLOW };
 
     (void)state;
     for (int gpu = 0; gpu < 8; gpu++) {

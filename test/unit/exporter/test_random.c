@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "check.h"
 #include "kit.h"
+#include "../slow.h"
 
 static uint64_t seed;
 
@@ -151,7 +152,7 @@ static char *any_csv(void)
 static void any_page(void **state)
 {
     (void)state;
-    for (seed = 1; seed < 120; seed++) {
+    for (seed = 1; seed < 120 / TEST_SLOW; seed++) {
         uint64_t begin = seed;
         JobAllocation jobs[2] = {{(uint32_t)any(8), DEVICE_NO_NUMBER, "1"}, {(uint32_t)any(8), 8, "2\n"}};
         WindowGpu window = {.gpu = {.bus = 0x1a}};

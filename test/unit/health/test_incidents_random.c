@@ -7,6 +7,7 @@
 
 #include "engine/health/xid_merge.h"
 #include "stream.h"
+#include "../slow.h"
 
 static uint64_t draw(uint64_t *seed)
 {
@@ -23,7 +24,7 @@ static void promises_hold_over_random_streams(void **state)
     uint64_t seed = 88172645463325252u;
 
     (void)state;
-    for (int run = 0; run < 60; run++) {
+    for (int run = 0; run < 60 / TEST_SLOW; run++) {
         for (size_t i = 0; i < BYTES; i++)
             data[i] = (uint8_t)(draw(&seed) >> 24);
         stream_run(data, BYTES);
@@ -124,7 +125,7 @@ static void log_and_library_are_as_the_log_alone(void **state)
     XidMerge *merge = calloc(1, sizeof *merge);
 
     (void)state;
-    for (uint64_t run = 1; run <= 60; run++) {
+    for (uint64_t run = 1; run <= 60 / TEST_SLOW; run++) {
         Kit both, alone;
         uint64_t seed = run * 7919;
         Event late;
@@ -168,7 +169,7 @@ static void a_restart_changes_nothing(void **state)
     static const int32_t codes[] = {48, 63, 64, 94, 95, 119, 74, 149, 46}; /* a GPU that answers is not lost */
 
     (void)state;
-    for (uint64_t run = 1; run <= 60; run++) {
+    for (uint64_t run = 1; run <= 60 / TEST_SLOW; run++) {
         Kit one, two;
         uint64_t seed = run * 15485863;
 
@@ -212,7 +213,7 @@ static void a_restart_changes_nothing(void **state)
 static void a_jumping_wall_clock_does_no_harm(void **state)
 {
     (void)state;
-    for (uint64_t run = 1; run <= 30; run++) {
+    for (uint64_t run = 1; run <= 30 / TEST_SLOW; run++) {
         Kit steady, jumping;
         uint64_t seed = run * 32452843, coin = run;
 

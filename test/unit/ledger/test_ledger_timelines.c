@@ -11,8 +11,9 @@
 #include "base/cleanup.h"
 #include "base/duration.h"
 #include "engine/ledger/ledger.h"
+#include "../slow.h"
 
-enum { TIMELINES = 10000, GPUS = 3, OWNERS = 5, DEVICES = 4, TICKS = 60, ROWS = 8192, KINDS = 4 };
+enum { TIMELINES = 10000 / TEST_SLOW, GPUS = 3, OWNERS = 5, DEVICES = 4, TICKS = 60, ROWS = 8192, KINDS = 4 };
 
 /* --- what is played ----------------------------------------------------------------------------------------------- */
 

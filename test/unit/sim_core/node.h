@@ -14,15 +14,7 @@
 #include "sim/core/control.h"
 #include "sim/core/kinds.h"
 #include "sim/core/state.h"
-
-/* A thread sanitizer slows these tests down twentyfold: loops are shorter then. */
-#ifdef __SANITIZE_THREAD__
-enum { NODE_SLOW = 10 };
-#elif defined(__SANITIZE_ADDRESS__)
-enum { NODE_SLOW = 3 };
-#else
-enum { NODE_SLOW = 1 };
-#endif
+#include "../slow.h"
 
 /* The boards of the tree. The pointer lives as long as the process. */
 const SimBoard *node_board(const char *key);

@@ -193,7 +193,7 @@ static void nonsense_is_harmless(void **state)
     sim_plan_build(image);
     uint64_t seed = 6;
     static const int32_t odd[] = {-1, -2, 0, 1, 7, 8, 36, 99, 255, 256, 1 << 20, INT32_MAX, INT32_MIN};
-    for (uint32_t i = 0; i < 4000 / NODE_SLOW; i++) {
+    for (uint32_t i = 0; i < 4000 / TEST_SLOW; i++) {
         SimOp op = {.type = node_pick(&seed, SIM_OP_COUNT + 2), .gpu = (int32_t)node_pick(&seed, 5) - 1};
         for (int a = 0; a < 4; a++)
             op.a[a] = odd[node_pick(&seed, sizeof odd / sizeof *odd)];

@@ -95,7 +95,7 @@ static void only_forward_whatever_is_done_to_it(void **state)
     for (int i = 0; i < WATCHERS; i++)
         assert_int_equal(pthread_create(&thread[i], NULL, watch, NULL), 0);
     uint64_t seed = 3;
-    for (int i = 0; i < 20000 / NODE_SLOW; i++) {
+    for (int i = 0; i < 20000 / TEST_SLOW; i++) {
         if (node_pick(&seed, 8) == 0)
             sim_clock_advance(shared, node_pick(&seed, 1000));
         sim_clock_set_speed(shared, i % 2 ? 0 : 1e6); /* a nanosecond seen too much is a millisecond */

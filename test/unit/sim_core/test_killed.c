@@ -14,7 +14,7 @@
 #include "sim/core/plan.h"
 #include "sim/core/seq.h"
 
-enum { KILLS = 200 / NODE_SLOW, KILLS_PER_NODE = 10 };
+enum { KILLS = 200 / TEST_SLOW, KILLS_PER_NODE = 10 };
 
 static void nap_ns(long ns)
 {

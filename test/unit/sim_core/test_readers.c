@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { READERS = 4, CHANGES = 1500 / NODE_SLOW };
+enum { READERS = 4, CHANGES = 1500 / TEST_SLOW };
 
 static SimImage *shared;
 static int32_t pair[2];

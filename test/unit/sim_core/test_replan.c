@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { ROUNDS = 60 / NODE_SLOW, OPS = 40, LOOKS = 60 };
+enum { ROUNDS = 60 / TEST_SLOW, OPS = 40, LOOKS = 60 };
 
 static void state_bytes(SimImage *image, uint32_t gpu, uint64_t t_ns, SimNow *now)
 {

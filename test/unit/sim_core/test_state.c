@@ -45,7 +45,7 @@ static void alone_never_decrease(SimImage *image, const char *board, const char 
 {
     (void)board, (void)kind;
     uint64_t seed = 5;
-    never_decrease(image, 0, 20, 300 / NODE_SLOW, &seed);
+    never_decrease(image, 0, 20, 300 / TEST_SLOW, &seed);
 }
 
 static void integrals_never_decrease(void **state)
@@ -58,7 +58,7 @@ static void integrals_never_decrease_across_segments(void **state)
 {
     (void)state;
     uint64_t seed = 99;
-    for (int round = 0; round < 40 / NODE_SLOW; round++) {
+    for (int round = 0; round < 40 / TEST_SLOW; round++) {
         SimImage *image = random_node();
         for (int i = 0; i < 40; i++)
             node_op(image, 60 * node_rand(&seed), random_op(&seed));
@@ -75,7 +75,7 @@ static void sensors_never_go_back(void **state)
 {
     (void)state;
     uint64_t seed = 100;
-    for (int round = 0; round < 20 / NODE_SLOW; round++) {
+    for (int round = 0; round < 20 / TEST_SLOW; round++) {
         SimImage *image = random_node();
         for (int i = 0; i < 30; i++)
             node_op(image, 20 * node_rand(&seed), random_op(&seed));
@@ -111,7 +111,7 @@ static double worst;
 
 static void energy_of(SimImage *image, const char *board, const char *kind)
 {
-    const int ticks = 2500 / NODE_SLOW;
+    const int ticks = 2500 / TEST_SLOW;
     double joule = 0, first = node_at(image, 0, 0)->energy_mj / 1000;
     for (int i = 0; i < ticks; i++) {
         const SimNow *now = node_at(image, 0, i * TICK_S);
@@ -137,7 +137,7 @@ static void readings_stay_in_range(void **state)
 {
     (void)state;
     uint64_t seed = 31;
-    for (int round = 0; round < 30 / NODE_SLOW; round++) {
+    for (int round = 0; round < 30 / TEST_SLOW; round++) {
         SimImage *image = random_node();
         for (int i = 0; i < 40; i++)
             node_op(image, 30 * node_rand(&seed), random_op(&seed));
@@ -170,7 +170,7 @@ static void readings_stay_in_range(void **state)
 static void window_of(SimImage *image, const char *board, const char *kind)
 {
     uint64_t seed = 8;
-    for (int i = 0; i < 40 / NODE_SLOW; i++) {
+    for (int i = 0; i < 40 / TEST_SLOW; i++) {
         const SimNow *now = node_at(image, 0, 1 + 20 * node_rand(&seed));
         double after[SIM_CH_COUNT], before[SIM_CH_COUNT];
         sim_cum_at(image, 0, now->t_ns, after);

@@ -111,7 +111,7 @@ static void every_air_settles(void **state)
             SimImage *image = node_of(*board, 1);
             node_run(image, kinds[k], 0);
             node_op(image, 1, (SimOp){.type = SIM_OP_SET, .a = {SIM_KEY_AMBIENT_MC}});
-            for (uint32_t mk = 0; mk < 90000; mk += 200 * NODE_SLOW)
+            for (uint32_t mk = 0; mk < 90000; mk += 200 * TEST_SLOW)
                 settle(image, *board, mk, &throttled, &lost);
             sim_image_close(image);
         }

@@ -10,8 +10,9 @@
 #include "base/duration.h"
 #include "naive.h"
 #include "random.h"
+#include "../slow.h"
 
-enum { ROUNDS = 12, STEPS = 6000, MOOD_STEPS = 150, REST_BYTES = 300 };
+enum { ROUNDS = 12 / TEST_SLOW, STEPS = 6000, MOOD_STEPS = 150, REST_BYTES = 300 };
 
 /* What the values are like for a while. */
 typedef enum Mood { MOOD_ANY, MOOD_SAME, MOOD_ABSENT, MOOD_SMALL, MOOD_FRACTION, MOOD_END } Mood;

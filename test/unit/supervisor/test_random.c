@@ -14,8 +14,9 @@
 #include <string.h>
 
 #include "world.h"
+#include "../slow.h"
 
-enum { GPUS = 6, ROUNDS = 40, STEPS = 8000 };
+enum { GPUS = 6, ROUNDS = 40 / TEST_SLOW, STEPS = 8000 };
 
 static World w;
 static unsigned seed;

@@ -15,8 +15,9 @@
 #include "base/duration.h"
 #include "kit.h"
 #include "service/top/inside.h"
+#include "../slow.h"
 
-enum { STEPS = 400, RECORDINGS_MAX = 64, PATH_CAP = 512 };
+enum { STEPS = 400 / TEST_SLOW, RECORDINGS_MAX = 64, PATH_CAP = 512 };
 
 static size_t allocations;
 

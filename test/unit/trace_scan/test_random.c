@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "engine/trace/scan/inside.h"
 #include "kit.h"
+#include "../slow.h"
 
 static uint32_t seed;
 
@@ -222,7 +223,7 @@ static void all_ways_are_one(const Str *text, const TraceScanOptions *options)
 static void sound_traces(void **state)
 {
     (void)state;
-    for (uint32_t round = 0; round < 200; round++) {
+    for (uint32_t round = 0; round < 200 / TEST_SLOW; round++) {
         seed = round;
         Str text = random_trace();
 
@@ -234,7 +235,7 @@ static void sound_traces(void **state)
 static void damaged_traces(void **state)
 {
     (void)state;
-    for (uint32_t round = 0; round < 600; round++) {
+    for (uint32_t round = 0; round < 600 / TEST_SLOW; round++) {
         seed = round * 7919 + 1;
         Str text = random_trace();
 
@@ -247,7 +248,7 @@ static void damaged_traces(void **state)
 static void with_options(void **state)
 {
     (void)state;
-    for (uint32_t round = 0; round < 100; round++) {
+    for (uint32_t round = 0; round < 100 / TEST_SLOW; round++) {
         seed = round * 104729 + 3;
         const TraceScanOptions options = {
             .skip_host = below(2), .skip_python = below(2), .from = 1000, .to = below(5000000)};
@@ -263,7 +264,7 @@ static void with_options(void **state)
 static void with_knowledge(void **state)
 {
     (void)state;
-    for (uint32_t round = 0; round < 200; round++) {
+    for (uint32_t round = 0; round < 200 / TEST_SLOW; round++) {
         TraceKnown *known = trace_known_new();
         const TraceScanOptions look = {.learn = known}, options = {.known = known};
         const KitWay parts = {.threads = 3, .part_bytes = 1 + round * 7};
