@@ -187,15 +187,13 @@ def main():
     tally = Tally()
     if args.since:
         run_since(build, args.since, tally)
-    elif part := order.BYTES if args.bytes else order.THREADS if args.threads else ():
-        meson_tests(build, ["--suite", "threads"] if args.threads else [], tally)
-        tally.failed += not build_programs(build, part)
-        python_tests(build, part, False, tally)
-    elif subprocess.call(["ninja", "-C", str(build)]):
-        tally.failed += 1
     else:
+        part = order.BYTES if args.bytes else order.THREADS if args.threads else ()
+        if not (build_programs(build, part) if part else subprocess.call(["ninja", "-C", str(build)]) == 0):
+            tally.failed += 1
         # The Python tests wait for much of their time, which is enough for the C tests.
-        meson_tests(build, ["--no-rebuild"], tally, lambda: python_tests(build, ["test"], args.all, tally))
+        meson_tests(build, ["--suite", "threads"] if args.threads else [], tally,
+                    lambda: python_tests(build, part or ["test"], args.all, tally))
     for reason in sorted(tally.reasons):
         print(reason)
     print(f"{tally.passed} passed, {tally.failed} failed, {tally.skipped} skipped")
