@@ -36,6 +36,9 @@ bool api_health_json(const Snapshot *snapshot, bool ready, Str *out);
 
 /* /api/v1/gpus: the node, its devices, who has them and where they are. */
 void api_gpus(const Snapshot *snapshot, Str *out);
+/* The member "node" with nothing in it that changes by itself but the time, if that is wanted, as snapshot_read does:
+ * who the devices are, where, and whether they are there. */
+void api_devices(const Snapshot *snapshot, bool time, Str *out);
 
 /* "owner":{...} of a holding. */
 void api_owner(const Owner *owner, Str *out);

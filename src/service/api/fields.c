@@ -30,6 +30,7 @@ const Field device_fields[] = {
     {"name", TEXT(Device, name)},
     {"serial", TEXT(Device, serial)},
     {"board", TEXT(Device, board)},
+    {"minor", NUMBER(Device, minor, NUMBER_MAX)},
     {"gpu_instance", NUMBER(Device, gpu_instance, NUMBER_MAX)},
     {"compute_instance", NUMBER(Device, compute_instance, NUMBER_MAX)},
     {.name = NULL},

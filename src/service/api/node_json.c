@@ -537,6 +537,50 @@ void api_gpus(const Snapshot *snapshot, Str *out)
     str_add(out, "}\n");
 }
 
+/* ---- devices alone ---- */
+
+static void add_device_alone(Str *out, const Snapshot *snapshot, const NodeGpu *gpu)
+{
+    const Device *device = &gpu->reading.device;
+    const Place *place = device->has_pci ? place_list_gpu(&snapshot->places, device->pci) : NULL;
+
+    json_open(out, NULL, '{');
+    json_add_device(out, device);
+    if (place)
+        add_place(out, place);
+    json_add_text(out, "state", gpu_states[gpu->state].key);
+    json_add_bool(out, "mig", gpu->reading.mig);
+    json_add_bool(out, "drained", gpu->drained);
+    add_links(out, gpu);
+    json_open(out, "instances", '[');
+    for (size_t i = 0; i < gpu->instance_count; i++) {
+        json_open(out, NULL, '{');
+        json_add_device(out, &gpu->instances[i].device);
+        add_text(out, "profile", gpu->instances[i].profile);
+        json_close(out, '}');
+    }
+    json_close(out, ']');
+    json_close(out, '}');
+}
+
+void api_devices(const Snapshot *snapshot, bool time, Str *out)
+{
+    const Node *node = snapshot->node;
+
+    json_open(out, "node", '{');
+    if (time)
+        json_add_time(out, "time", node->real_ns);
+    json_open(out, "node", '{');
+    json_add_text(out, "hostname", node->hostname);
+    add_text(out, "driver_version", node->driver_version);
+    json_close(out, '}');
+    json_open(out, "gpus", '[');
+    for (size_t i = 0; i < node->gpu_count; i++)
+        add_device_alone(out, snapshot, &node->gpus[i]);
+    json_close(out, ']');
+    json_close(out, '}');
+}
+
 /* ---- a tick ---- */
 
 static void add_values(Str *out, const Reading *reading)

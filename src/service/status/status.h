@@ -26,6 +26,8 @@ void status_text(const Snapshot *seen, const StatusStyle *style, Str *out);
 /* status_json.c: the same as JSON: {"status":"ok"|"failing"|"unknown","incidents":[...],"causes":[...],
  * "maintenance":[...],"boot_id":...,"boot":...,"node":...}, ended by a newline. */
 void status_json(const Snapshot *seen, Str *out);
+/* Of it the open incidents, and the devices as api_devices: what `stoker kubelet` goes by. */
+void status_devices_json(const Snapshot *seen, bool time, Str *out);
 
 /* Exit code of the verb: 0 all healthy, 1 an open incident of WARNING or worse, 3 unknown (nothing was sampled, or a
  * GPU gives no data and no incident explains it yet). */

@@ -81,3 +81,14 @@ void status_json(const Snapshot *seen, Str *out)
         str_cut(out, out->len - 1);
     str_add(out, "}\n");
 }
+
+void status_devices_json(const Snapshot *seen, bool time, Str *out)
+{
+    json_open(out, NULL, '{');
+    json_open(out, "incidents", '[');
+    for (size_t i = 0; i < seen->incident_count; i++)
+        incident_json(seen->incidents[i], out);
+    json_close(out, ']');
+    api_devices(seen, time, out);
+    json_close(out, '}');
+}

@@ -9,36 +9,20 @@
 
 #include "base/alloc.h"
 #include "base/cleanup.h"
-#include "base/file.h"
 #include "source/host/cores.h"
-
-enum { MINORS_MAX = 4 << 20 };
+#include "source/host/minors.h"
 
 /* --- device minors of MIG instances ------------------------------------------------------------------------------- */
 
-/* The number behind a name in the driver's list, whose lines are "gpu0/gi3/ci0/access 31"; 0: it is not there. */
-static uint32_t find_minor(const char *list, const char *name)
-{
-    const size_t len = strlen(name);
-    for (const char *line = list; line; line = strchr(line, '\n')) {
-        line += *line == '\n';
-        if (strncmp(line, name, len) == 0 && line[len] == ' ')
-            return (uint32_t)strtoul(line + len, NULL, 10);
-    }
-    return 0;
-}
-
 static int fill_minors(const char *list, GresGpu *gpu, Err *err)
 {
-    char name[64];
     for (size_t i = 0; i < gpu->instance_count; i++) {
         GresInstance *one = &gpu->instances[i];
-        snprintf(name, sizeof name, "gpu%u/gi%u/access", gpu->minor, one->gpu_instance);
-        one->gi_minor = find_minor(list, name);
-        snprintf(name, sizeof name, "gpu%u/gi%u/ci%u/access", gpu->minor, one->gpu_instance, one->compute_instance);
-        one->ci_minor = find_minor(list, name);
+        one->gi_minor = minors_find(list, gpu->minor, one->gpu_instance, DEVICE_NO_NUMBER);
+        one->ci_minor = minors_find(list, gpu->minor, one->gpu_instance, one->compute_instance);
         if (!one->gi_minor || !one->ci_minor)
-            return err_set(err, -ENOENT, "the driver's list of device minors has no %s", name);
+            return err_set(err, -ENOENT, "the driver's list of device minors has no gpu%u/gi%u/ci%u", gpu->minor,
+                           one->gpu_instance, one->compute_instance);
     }
     return 0;
 }
@@ -46,14 +30,12 @@ static int fill_minors(const char *list, GresGpu *gpu, Err *err)
 static int read_minors(const char *root, GresNode *node, Err *err)
 {
     CLEANUP(str_done) Str list = str_limited(MINORS_MAX);
-    CLEANUP(str_done) Str path = str_limited(4096);
     size_t instances = 0;
     for (size_t i = 0; i < node->count; i++)
         instances += node->gpus[i].instance_count;
     if (!instances)
         return 0;
-    str_addf(&path, "%s/proc/driver/nvidia-caps/mig-minors", root);
-    TRY(file_read(path.text, MINORS_MAX, &list, err));
+    TRY(minors_read(root, &list, err));
     for (size_t i = 0; i < node->count; i++)
         TRY(fill_minors(list.text, &node->gpus[i], err));
     return 0;

@@ -346,3 +346,97 @@ int control_ask(const char *path, const char *line, int timeout_ms, Str *out, in
     TRY(read_all(fd, path, deadline_ns, &all, err));
     return take_head(&all, out, ret_code, err);
 }
+
+/* --- the other side, in a loop ------------------------------------------------------------------------------------ */
+
+enum { CONNECT_MS = 100 };
+
+struct ControlCall {
+    uv_pipe_t pipe;
+    uv_timer_t timer;
+    ControlDone done;
+    void *self;
+    Str all;
+    unsigned handles; /* the loop has not closed yet */
+};
+
+static void on_call_closed(uv_handle_t *handle)
+{
+    ControlCall *call = handle->data;
+
+    if (--call->handles > 0)
+        return;
+    str_done(&call->all);
+    free(call);
+}
+
+void control_call_cancel(ControlCall *call)
+{
+    uv_close((uv_handle_t *)&call->pipe, on_call_closed);
+    uv_close((uv_handle_t *)&call->timer, on_call_closed);
+}
+
+static void end_call(ControlCall *call, int rc, Err *err)
+{
+    CLEANUP(str_done) Str out = str_limited(CONTROL_REPLY_MAX);
+    int code;
+
+    if (rc == 0)
+        rc = take_head(&call->all, &out, &code, err);
+    call->done(call->self, rc, &out, err);
+    control_call_cancel(call);
+}
+
+static void on_call_timer(uv_timer_t *timer)
+{
+    Err err;
+
+    end_call(timer->data, err_set(&err, -ETIMEDOUT, "the agent does not answer"), &err);
+}
+
+static void give_call_room(uv_handle_t *handle, size_t wanted UNUSED, uv_buf_t *buf)
+{
+    ControlCall *call = handle->data;
+    const bool room = str_reserve(&call->all, 65536);
+
+    *buf = uv_buf_init(room ? call->all.text + call->all.len : NULL, room ? 65536 : 0);
+}
+
+static void on_call_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf UNUSED)
+{
+    ControlCall *call = stream->data;
+    Err err = {0};
+
+    if (n > 0) {
+        call->all.len += (size_t)n;
+        call->all.text[call->all.len] = '\0';
+    } else if (n < 0) {
+        end_call(call, n == UV_EOF ? 0 : err_set(&err, (int)n, "the agent's answer: %s", uv_strerror((int)n)), &err);
+    }
+}
+
+int control_call_new(uv_loop_t *loop, const char *path, const char *line, uint64_t timeout_ms, ControlDone done,
+                     void *self, ControlCall **ret, Err *err)
+{
+    CLEANUP_FD int fd = -1;
+
+    TRY(send_line(path, line, clock_monotonic(clock_kernel()) + CONNECT_MS * NS_PER_MS, &fd, err));
+    ControlCall *call = xcalloc(1, sizeof *call);
+    call->done = done;
+    call->self = self;
+    str_init(&call->all, CONTROL_REPLY_MAX + HEAD_MAX + 65536);
+    uv_pipe_init(loop, &call->pipe, 0);
+    uv_timer_init(loop, &call->timer);
+    call->pipe.data = call->timer.data = call;
+    call->handles = 2;
+    uv_timer_start(&call->timer, on_call_timer, timeout_ms, 0);
+    const int rc = uv_pipe_open(&call->pipe, fd);
+    if (rc < 0) {
+        control_call_cancel(call);
+        return err_set(err, rc, "read from '%s': %s", path, uv_strerror(rc));
+    }
+    (void)fd_take(&fd);
+    uv_read_start((uv_stream_t *)&call->pipe, give_call_room, on_call_read);
+    *ret = call;
+    return 0;
+}

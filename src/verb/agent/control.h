@@ -34,6 +34,14 @@ void control_close(Control *control);
  * -ETIMEDOUT where it does not answer in timeout_ms. */
 int control_ask(const char *path, const char *line, int timeout_ms, Str *out, int *ret_code, Err *err);
 
+/* The same without waiting, in a loop: `done` comes once, later, with the answer or -errno, unless the call is
+ * cancelled; the call is valid until then. */
+typedef struct ControlCall ControlCall;
+typedef void (*ControlDone)(void *self, int rc, const Str *answer, const Err *err);
+int control_call_new(uv_loop_t *loop, const char *path, const char *line, uint64_t timeout_ms, ControlDone done,
+                     void *self, ControlCall **ret, Err *err);
+void control_call_cancel(ControlCall *call);
+
 /* What was said (NULL or "": nothing), else $STOKER_CONTROL, /run/stoker/control.sock for root and wherever it is
  * there, else below $XDG_RUNTIME_DIR, else in /tmp by user id. */
 const char *control_path(const char *said, Arena *arena);

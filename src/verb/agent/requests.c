@@ -4,6 +4,8 @@
  *                               the screen of `stoker status`; STYLE: 1 colour, 2 UTF-8, 3 both, 0 neither; HEIGHT:
  *                               what it has to fit into, 0 or none: any
  *   status json
+ *   devices [REVISION]          a line with the revision, then the devices and the open incidents as JSON; nothing where
+ *                               that is the revision still
  *   why text WIDTH STYLE [NAME]  why json [NAME]
  *                               as `stoker why NAME`
  *   history DEVICE METRICS RESOLUTION FROM TO   as /api/v1/gpus/DEVICE/history
@@ -25,6 +27,7 @@
  *   clock SECONDS               step the wall clock, of an agent whose clock is a test's
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -176,6 +179,32 @@ static int answer_status(const Request *r)
         return refuse_request(r, EXIT_USAGE, "status: 'text WIDTH STYLE [HEIGHT]' or 'json' is needed");
     }
     return status_code(&seen);
+}
+
+/* FNV-1a. */
+static uint64_t hash_text(const Str *text)
+{
+    uint64_t hash = 0xcbf29ce484222325;
+
+    for (size_t i = 0; i < text->len; i++)
+        hash = (hash ^ (unsigned char)text->text[i]) * 0x100000001b3;
+    return hash;
+}
+
+static int answer_devices(const Request *request)
+{
+    const Incident *incidents[INCIDENTS_MAX];
+    const Snapshot snapshot = agent_snapshot(request->agent, incidents);
+    uint64_t known = 0;
+
+    status_devices_json(&snapshot, false, request->out);
+    const uint64_t revision = hash_text(request->out);
+    str_clear(request->out);
+    if (request->count == 2 && number_parse_u64(request->words[1], 0, UINT64_MAX, &known, NULL) == 0 && known == revision)
+        return EXIT_FINE;
+    str_addf(request->out, "%" PRIu64 "\n", revision);
+    status_devices_json(&snapshot, true, request->out);
+    return EXIT_FINE;
 }
 
 static int answer_why(const Request *r)
@@ -468,6 +497,7 @@ static const struct {
     int (*answer)(const Request *request);
 } requests[] = {
     {"status", NULL, 1, 5, false, answer_status},
+    {"devices", NULL, 1, 2, false, answer_devices},
     {"why", NULL, 2, 5, false, answer_why},
     {"history", NULL, 1, CONTROL_WORDS_MAX, false, answer_history},
     {"check", NULL, 1, CONTROL_WORDS_MAX, false, answer_check},

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The kubelet's device plugin API v1beta1: a server per resource, the registration of each with the kubelet, and what a
+ * container gets. What is offered and whether it is healthy, engine/kubelet decides. On the loop's thread; nothing
+ * blocks.
+ */
+
+#include <uv.h>
+
+#include "base/arena.h"
+#include "base/log.h"
+#include "base/opt.h"
+#include "base/yaml.h"
+#include "engine/kubelet/offer.h"
+
+/* ---- sharing, as the device plugin's configuration says it (sharing.c) ---- */
+
+/* Reads the mapping `sharing` (NULL: none): timeSlicing or mps. Texts lie in `arena`. -EINVAL: file, line and key. */
+int kubelet_read_sharing(const YamlNode *sharing, Arena *arena, OfferConfig *ret, Err *err);
+
+/* ---- what a container gets (grant.c) ---- */
+
+typedef struct GrantConfig {
+    bool envvar, volume_mounts, cdi_annotations, cdi_cri; /* how devices are named to the container's runtime */
+    bool by_index;                                        /* by index instead of UUID */
+    bool device_nodes;                                    /* device files are passed too */
+    bool gdrcopy, gds, mofed;
+    const char *cdi_prefix; /* of the annotation's name */
+    const char *dev_root;   /* the host's folder in which its /dev lies */
+    const char *root;       /* where this process sees that folder; "": at "/" */
+    const char *mps_root;   /* the host's folder of the MPS daemons; NULL: none */
+} GrantConfig;
+
+typedef struct Deviceplugin__Grant Deviceplugin__Grant;
+
+/* What a container gets with these devices, packed by `arena`. -EINVAL or -EBUSY: a text for the pod's owner. */
+int grant_devices(const GrantConfig *config, const OfferResource *resource, bool one_each, char *const *ids,
+                  size_t count, Arena *arena, Deviceplugin__Grant **ret, Err *err);
+
+/* ---- the servers (plugin.c) ---- */
+
+typedef struct KubeletConfig {
+    const char *dir;    /* of the sockets */
+    const char *socket; /* the kubelet's; "": nothing is registered */
+    GrantConfig grant;
+    OfferSpread spread;
+    bool one_each; /* of a shared resource a container gets one replica */
+    const Log *log;
+} KubeletConfig;
+
+typedef struct Kubelet Kubelet;
+
+/* Nothing is served until something is offered. */
+Kubelet *kubelet_new(uv_loop_t *loop, const KubeletConfig *config);
+/* Takes another configuration over; `dir` and `socket` stay as they were. */
+void kubelet_configure(Kubelet *kubelet, const KubeletConfig *config);
+/* Serves this from now on; both are borrowed until the next call. A resource that is not in it any more is served
+ * without devices. */
+void kubelet_offer(Kubelet *kubelet, const Offer *offer, const Snapshot *snapshot);
+/* Removes the sockets and frees when the loop has closed its handles. */
+void kubelet_close(Kubelet *kubelet);

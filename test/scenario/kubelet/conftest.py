@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A node, its agent, `stoker kubelet` on it, and a kubelet of the tests."""
+import contextlib
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "agent"))
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import agent_rig as rig  # noqa: E402
+import device_kubelet  # noqa: E402
+
+
+class Side:
+    """`stoker kubelet`, with the agent it asks and the kubelet it serves."""
+
+    def __init__(self, stoker, tmp, node, agent, options, environ):
+        self.stoker, self.tmp, self.node, self.agent, self.options = stoker, tmp, node, agent, options
+        self.kubelet = device_kubelet.Kubelet(tmp / "dp")
+        self.environ, self.log_path = environ, tmp / "kubelet.log"
+        self.process = None
+        self.start()
+
+    def start(self):
+        command = [self.stoker, "kubelet", "--device-plugin-path", self.tmp / "dp", "--control", self.agent.control,
+                   "--healthy-after", "1s", *self.options]
+        self.process = subprocess.Popen(list(map(str, command)), env=self.node.env | self.environ,
+                                        stderr=open(self.log_path, "ab"), start_new_session=True)
+
+    def log_text(self):
+        return self.log_path.read_text()
+
+    def plugin(self, resource="nvidia.com/gpu"):
+        """The plugin of a resource, once it has told its devices."""
+        return rig.until(lambda: (p := self.kubelet.plugins[resource]).lists and p, self.log_text)
+
+    def unhealthy(self, resource="nvidia.com/gpu"):
+        return [d.id for d in self.plugin(resource).devices if d.health != "Healthy"]
+
+    def uuid(self, index):
+        return self.agent.gpus()[index]["uuid"]
+
+    def stop(self):
+        self.process.terminate()
+        assert self.process.wait(60) == 0, self.log_text()
+        self.kubelet.stop()
+
+
+@pytest.fixture
+def make_side(stoker, tmp_path):
+    """`side = make_side("default", options=[...], environ={...})`"""
+    with contextlib.ExitStack() as ends:
+
+        def make(scenario="default", options=(), environ=None, **of_node):
+            node = rig.Node(stoker, tmp_path, scenario, **of_node)
+            ends.callback(node.stop)
+            agent = rig.Agent(stoker, tmp_path, node.env)
+            ends.callback(agent.stop)
+            side = Side(stoker, tmp_path, node, agent, options, environ or {})
+            ends.callback(side.stop)
+            return side
+
+        yield make
