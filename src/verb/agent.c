@@ -135,6 +135,8 @@ static void make_tick(Agent *agent)
     exporter_tick(agent->exporter, node);
     pages_clear(&agent->pages);
     agent_stream_tick(agent);
+    if (agent->control)
+        control_wake(agent->control);
 }
 
 /* Once for each configuration, when all GPUs are known. */

@@ -24,7 +24,7 @@
 #include "verb/agent/control.h"
 #include "verb/verb.h"
 
-enum { ASK_MS = 100, ANSWER_MS = 3000, SILENT_ASKS = 50 };
+enum { ASK_MS = 100, ANSWER_MS = 30000, SILENT_ASKS = 50 }; /* an answer waits for a change, 20 s at most */
 #define SOCKET_NAME "kubelet.sock"
 
 typedef struct KubeletOptions {
@@ -319,6 +319,8 @@ static void count_failure(Kube *kube, const char *text)
               kube->known ? "what it said last stays in force" : "nothing is offered until it answers");
 }
 
+static void ask(Kube *kube);
+
 static void on_answer(void *self, int rc, const Str *answer, const Err *err)
 {
     Kube *kube = self;
@@ -336,21 +338,27 @@ static void on_answer(void *self, int rc, const Str *answer, const Err *err)
         log_write(&kube->log, LOG_LEVEL_INFO, "the agent answers again");
     kube->failures = 0;
     kube->warned = false;
+    ask(kube);
+}
+
+static void ask(Kube *kube)
+{
+    char line[64];
+    Err err = {0};
+
+    snprintf(line, sizeof line, "devices %" PRIu64, kube->revision);
+    if (control_call_new(&kube->loop, kube->control, line, ANSWER_MS, on_answer, kube, &kube->asking, &err) < 0)
+        count_failure(kube, err.text);
 }
 
 static void on_timer(uv_timer_t *timer)
 {
     Kube *kube = timer->data;
-    char line[64];
-    Err err = {0};
 
     if (kube->known && uv_hrtime() >= offer_due(&kube->offer, kube->settings->offer.hold_ns))
         offer_again(kube);
-    if (kube->asking)
-        return;
-    snprintf(line, sizeof line, "devices %" PRIu64, kube->revision);
-    if (control_call_new(&kube->loop, kube->control, line, ANSWER_MS, on_answer, kube, &kube->asking, &err) < 0)
-        count_failure(kube, err.text);
+    if (!kube->asking)
+        ask(kube);
 }
 
 static void reload(Kube *kube)

@@ -539,6 +539,8 @@ void agent_incident_changed(void *self, const Incident *incident, IncidentChange
 
     pages_clear(&agent->pages);
     exporter_incident(agent->exporter, incident, change);
+    if (agent->control)
+        control_wake(agent->control);
     if (agent->stream_count == 0)
         return;
     str_init(&text, ANSWER_MAX);

@@ -19,18 +19,21 @@
 
 /* --- the agent's side --------------------------------------------------------------------------------------------- */
 
-enum { CLIENTS_MAX = 16, CLIENT_MS = 5000, BACKLOG = 16 };
+enum { CLIENTS_MAX = 16, CLIENT_MS = 5000, HOLD_MS = 20000, BACKLOG = 16 };
 
 struct Control {
     uv_pipe_t listener;
     ControlHandler handler;
     void *self;
     char *path;
+    struct Client *held; /* whose answer waits for a change */
     unsigned clients;
     unsigned refs; /* the listener and each client: the last to go frees */
 };
 
 typedef struct Client {
+    struct Client *next; /* of the held ones */
+    bool is_held;
     uv_pipe_t pipe;
     uv_timer_t timer;
     uv_write_t write;
@@ -68,9 +71,16 @@ static void client_close(Client *client)
     uv_close((uv_handle_t *)&client->timer, client_closed);
 }
 
+static void send_reply(Client *client, int code, Str *out);
+
 static void timed_out(uv_timer_t *timer)
 {
-    client_close(timer->data);
+    Client *client = timer->data;
+
+    if (client->is_held)
+        send_reply(client, 0, &(Str){0});
+    else
+        client_close(client);
 }
 
 static void on_written(uv_write_t *write, int status)
@@ -91,11 +101,48 @@ static bool is_owner(const Client *client)
     return peer.uid == 0 || peer.uid == geteuid();
 }
 
+static void release_held(Client *client)
+{
+    Client **link = &client->control->held;
+
+    while (*link && *link != client)
+        link = &(*link)->next;
+    if (*link)
+        *link = client->next;
+    client->is_held = false;
+}
+
+static void send_reply(Client *client, int code, Str *out)
+{
+    const size_t len = out->len;
+    const int head = snprintf(client->head, sizeof client->head, "%d %zu\n", code, len);
+
+    if (client->is_held)
+        release_held(client);
+    uv_timer_start(&client->timer, timed_out, CLIENT_MS, 0);
+    client->reply = str_take(out);
+    uv_buf_t bufs[2] = {uv_buf_init(client->head, (unsigned)head), uv_buf_init(client->reply, (unsigned)len)};
+    client->write.data = client;
+    if (uv_write(&client->write, (uv_stream_t *)&client->pipe, bufs, 2, on_written) < 0)
+        client_close(client);
+}
+
+static void hold_client(Client *client)
+{
+    if (client->is_held)
+        return;
+    client->is_held = true;
+    client->next = client->control->held;
+    client->control->held = client;
+    uv_timer_start(&client->timer, timed_out, HOLD_MS, 0);
+}
+
 static void send_answer(Client *client)
 {
     const char *words[CONTROL_WORDS_MAX];
+    char line[CONTROL_LINE_MAX];
     size_t count = 0;
-    char *rest = client->line;
+    char *rest = memcpy(line, client->line, sizeof line);
     Str out;
 
     for (char *word; count < CONTROL_WORDS_MAX && (word = strsep(&rest, " "));)
@@ -103,13 +150,19 @@ static void send_answer(Client *client)
             words[count++] = word;
     str_init(&out, CONTROL_REPLY_MAX);
     int code = client->control->handler(client->control->self, words, count, is_owner(client), &out);
-    size_t len = out.len;
-    int head = snprintf(client->head, sizeof client->head, "%d %zu\n", code, len);
-    client->reply = str_take(&out);
-    uv_buf_t bufs[2] = {uv_buf_init(client->head, (unsigned)head), uv_buf_init(client->reply, (unsigned)len)};
-    client->write.data = client;
-    if (uv_write(&client->write, (uv_stream_t *)&client->pipe, bufs, 2, on_written) < 0)
-        client_close(client);
+    if (code == CONTROL_HOLD)
+        hold_client(client);
+    else
+        send_reply(client, code, &out);
+    str_done(&out);
+}
+
+void control_wake(Control *control)
+{
+    for (Client *client = control->held, *next; client; client = next) {
+        next = client->next;
+        send_answer(client);
+    }
 }
 
 static void give_room(uv_handle_t *handle, size_t wanted, uv_buf_t *buf)
@@ -234,6 +287,12 @@ void control_close(Control *control)
 {
     if (!control)
         return;
+    while (control->held) {
+        Client *client = control->held;
+
+        release_held(client);
+        client_close(client);
+    }
     free(TAKE(control->path)); /* libuv removes the file of a pipe that it bound */
     uv_close((uv_handle_t *)&control->listener, listener_closed);
 }

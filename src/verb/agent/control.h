@@ -22,6 +22,10 @@ enum { CONTROL_WORDS_MAX = 40, CONTROL_LINE_MAX = 1024, CONTROL_REPLY_MAX = 64 <
 /* Answers a request: appends to `out`, returns the code (an exit code). `owner`: root or the agent's user asks. */
 typedef int (*ControlHandler)(void *self, const char *const *words, size_t count, bool owner, Str *out);
 
+/* What a handler returns whose answer waits until control_wake: it is asked again then, and after 20 s the answer is
+ * empty. */
+enum { CONTROL_HOLD = -1 };
+
 typedef struct Control Control;
 
 /* Listens at `path`, whose folder is made where it is missing. A socket that nobody listens on is replaced. -EADDRINUSE
@@ -29,6 +33,9 @@ typedef struct Control Control;
 int control_listen(uv_loop_t *loop, const char *path, ControlHandler handler, void *self, Control **ret, Err *err);
 /* Removes the socket and frees when the loop has closed its handles. Accepts NULL. */
 void control_close(Control *control);
+
+/* Something has changed for those whose answer waits. */
+void control_wake(Control *control);
 
 /* Asks the agent at `path`: 0 and its answer in *out, its code in *ret_code. -ENOENT or -ECONNREFUSED where none runs,
  * -ETIMEDOUT where it does not answer in timeout_ms. */

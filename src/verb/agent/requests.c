@@ -4,8 +4,8 @@
  *                               the screen of `stoker status`; STYLE: 1 colour, 2 UTF-8, 3 both, 0 neither; HEIGHT:
  *                               what it has to fit into, 0 or none: any
  *   status json
- *   devices [REVISION]          a line with the revision, then the devices and the open incidents as JSON; nothing where
- *                               that is the revision still
+ *   devices [REVISION]          a line with the revision, then the devices and the open incidents as JSON; waits while
+ *                               that is the revision
  *   why text WIDTH STYLE [NAME]  why json [NAME]
  *                               as `stoker why NAME`
  *   history DEVICE METRICS RESOLUTION FROM TO   as /api/v1/gpus/DEVICE/history
@@ -201,7 +201,7 @@ static int answer_devices(const Request *request)
     const uint64_t revision = hash_text(request->out);
     str_clear(request->out);
     if (request->count == 2 && number_parse_u64(request->words[1], 0, UINT64_MAX, &known, NULL) == 0 && known == revision)
-        return EXIT_FINE;
+        return CONTROL_HOLD;
     str_addf(request->out, "%" PRIu64 "\n", revision);
     status_devices_json(&snapshot, true, request->out);
     return EXIT_FINE;

@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is offered and which devices go together: the choice against every set there is, on boxes with switches, bridges and
+ * nothing but PCIe. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "engine/kubelet/offer.h"
+
+enum { GPUS_MAX = 16, LINKS = 6, INSTANCES = 7 };
+
+/* A node whose links are drawn by a seed. */
+typedef struct Box {
+    Node node;
+    NodeGpu gpus[GPUS_MAX];
+    NodeLink links[GPUS_MAX][LINKS];
+    Reading instances[GPUS_MAX][INSTANCES];
+    Place places[GPUS_MAX];
+    Incident incident;
+    const Incident *incidents[1];
+    Snapshot snapshot;
+} Box;
+
+static PciAddress address(unsigned bus)
+{
+    return (PciAddress){.bus = (uint8_t)bus};
+}
+
+static Box *make_box(size_t count)
+{
+    Box *box = calloc(1, sizeof *box);
+
+    assert_non_null(box);
+    box->node.gpus = box->gpus;
+    box->node.gpu_count = count;
+    for (size_t i = 0; i < count; i++) {
+        Device *d = &box->gpus[i].reading.device;
+
+        reading_init(&box->gpus[i].reading, DEVICE_GPU);
+        d->index = (uint32_t)i;
+        d->has_pci = true;
+        d->pci = address((unsigned)i + 1);
+        snprintf(d->uuid, sizeof d->uuid, "GPU-%zu", i);
+        box->places[i] = (Place){.pci = d->pci, .numa_node = i < count / 2 ? 0 : 1};
+        snprintf(box->places[i].path, sizeof box->places[i].path, "pci0000:%02zx/0000:%02zx:00.0", i / 2, i + 1);
+    }
+    box->snapshot = (Snapshot){.node = &box->node, .places = {box->places, count}, .incidents = box->incidents};
+    return box;
+}
+
+static void link_up(Box *box, size_t gpu, PciAddress to)
+{
+    NodeLink *link = &box->links[gpu][box->gpus[gpu].link_count];
+
+    if (box->gpus[gpu].link_count == LINKS)
+        return;
+    sample_set_int64(&link->active, 1, 1);
+    sample_set_int64(&link->remote, 1, pci_pack(to));
+    box->gpus[gpu].links = box->links[gpu];
+    box->gpus[gpu].link_count++;
+}
+
+static void split(Box *box, size_t gpu, size_t count, const char *profile)
+{
+    box->gpus[gpu].reading.mig = true;
+    box->gpus[gpu].instances = box->instances[gpu];
+    box->gpus[gpu].instance_count = count;
+    for (size_t i = 0; i < count; i++) {
+        Reading *one = &box->instances[gpu][i];
+
+        reading_init(one, DEVICE_COMPUTE_INSTANCE);
+        one->device.gpu_instance = (uint32_t)i + 7;
+        one->device.compute_instance = 0;
+        snprintf(one->device.uuid, sizeof one->device.uuid, "MIG-%zu-%zu", gpu, i);
+        snprintf(one->profile, sizeof one->profile, "%s", profile);
+    }
+}
+
+static Offer offer_of(const Box *box, const OfferConfig *config)
+{
+    Offer offer = {0};
+
+    offer_make(&box->snapshot, config, NULL, 0, &offer);
+    return offer;
+}
+
+/* --- the best set ------------------------------------------------------------------------------------------------- */
+
+static unsigned score_set(const Snapshot *snapshot, size_t count, uint32_t set)
+{
+    unsigned sum = 0;
+
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; k < i; k++)
+            if (set >> i & 1 && set >> k & 1)
+                sum += offer_link_score(snapshot, i, k);
+    return sum;
+}
+
+static uint32_t set_of(const char *const *ids, size_t size)
+{
+    uint32_t set = 0;
+
+    for (size_t i = 0; i < size; i++)
+        set |= UINT32_C(1) << atoi(ids[i] + strlen("GPU-"));
+    return set;
+}
+
+/* No set of free GPUs that holds those that must be in it is better. */
+static void check_choice(const Box *box, const OfferResource *resource, uint32_t open, uint32_t must, size_t size)
+{
+    const size_t count = box->node.gpu_count;
+    const char *free_ids[GPUS_MAX], *must_ids[GPUS_MAX], *chosen[GPUS_MAX];
+    size_t free_count = 0, must_count = 0;
+
+    for (size_t i = count; i-- > 0;) {
+        if (open >> i & 1)
+            free_ids[free_count++] = resource->units.at[i].device.uuid;
+        if (must >> i & 1)
+            must_ids[must_count++] = resource->units.at[i].device.uuid;
+    }
+    assert_int_equal(offer_prefer(resource, &box->snapshot, OFFER_SPREAD_DISTRIBUTED, free_ids, free_count, must_ids,
+                                  must_count, size, chosen, NULL),
+                     0);
+    const uint32_t set = set_of(chosen, size);
+    const unsigned in = score_set(&box->snapshot, count, set), left = score_set(&box->snapshot, count, open & ~set);
+    assert_int_equal(__builtin_popcount(set), size);
+    assert_int_equal(set & ~open, 0);
+    assert_int_equal(set & must, must);
+    for (uint32_t other = 0; other < UINT32_C(1) << count; other++) {
+        if (other & ~open || (other & must) != must || (size_t)__builtin_popcount(other) != size)
+            continue;
+        const unsigned other_in = score_set(&box->snapshot, count, other);
+        assert_true(other_in <= in);
+        assert_false(other_in == in && score_set(&box->snapshot, count, open & ~other) > left);
+    }
+}
+
+static void test_best_sets(void **state)
+{
+    (void)state;
+    srandom(20261129);
+    for (int round = 0; round < 40; round++) {
+        const size_t count = 2 + (size_t)random() % 7;
+        Box *box = make_box(count);
+        const int kind = round % 4;
+
+        for (size_t i = 0; i < count && kind > 0; i++)
+            for (int k = 0; k < LINKS; k++) {
+                const size_t other = (size_t)random() % count;
+
+                if (kind == 1) /* all to a switch */
+                    link_up(box, i, address(200));
+                else if (other != i) { /* bridges, sometimes seen from one end alone */
+                    link_up(box, i, address((unsigned)other + 1));
+                    if (kind == 2)
+                        link_up(box, other, address((unsigned)i + 1));
+                }
+            }
+        Offer offer = offer_of(box, &(OfferConfig){0});
+        for (size_t size = 1; size <= count; size++) {
+            const uint32_t all = (UINT32_C(1) << count) - 1;
+            uint32_t open = all & ((uint32_t)random() | (uint32_t)random());
+
+            while ((size_t)__builtin_popcount(open) < size)
+                open |= UINT32_C(1) << ((size_t)random() % count);
+            check_choice(box, &offer.resources.at[0], open, 0, size);
+            check_choice(box, &offer.resources.at[0], all, UINT32_C(1) << ((size_t)random() % count), size);
+        }
+        offer_done(&offer);
+        free(box);
+    }
+}
+
+static void test_switch_and_bridge(void **state)
+{
+    Box *box = make_box(8);
+
+    (void)state;
+    for (size_t i = 0; i < 8; i++)
+        link_up(box, i, address(200));
+    assert_int_equal(offer_link_score(&box->snapshot, 0, 1), 100 + 20 + 10); /* one link, and one host bridge */
+    assert_int_equal(offer_link_score(&box->snapshot, 0, 7), 100 + 10);      /* the same link, the other socket */
+    free(box);
+}
+
+/* More GPUs than all sets of which are compared: the neighbours still come together. */
+static void test_more_than_are_compared(void **state)
+{
+    enum { COUNT = 24 };
+    static NodeGpu gpus[COUNT];
+    static Place places[COUNT];
+    Node node = {.gpus = gpus, .gpu_count = COUNT};
+    const Snapshot snapshot = {.node = &node, .places = {places, COUNT}};
+    const char *ids[COUNT], *chosen[2];
+    Offer offer = {0};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT; i++) {
+        reading_init(&gpus[i].reading, DEVICE_GPU);
+        gpus[i].reading.device.has_pci = true;
+        gpus[i].reading.device.pci = address((unsigned)i + 1);
+        snprintf(gpus[i].reading.device.uuid, DEVICE_UUID_CAP, "GPU-%zu", i);
+        places[i] = (Place){.pci = address((unsigned)i + 1), .numa_node = (int32_t)(i / 12)};
+        snprintf(places[i].path, sizeof places[i].path, "pci0000:%02zx/0000:%02zx:00.0", i / 2, i + 1);
+    }
+    offer_make(&snapshot, &(OfferConfig){0}, NULL, 0, &offer);
+    for (size_t i = 0; i < COUNT; i++)
+        ids[i] = offer.resources.at[0].units.at[i].device.uuid;
+    assert_int_equal(offer_prefer(&offer.resources.at[0], &snapshot, OFFER_SPREAD_DISTRIBUTED, ids, COUNT, &ids[13], 1, 2,
+                                  chosen, NULL),
+                     0);
+    assert_int_equal(set_of(chosen, 2), 1 << 12 | 1 << 13);
+    offer_done(&offer);
+}
+
+/* --- MIG and replicas --------------------------------------------------------------------------------------------- */
+
+static void test_mig_devices_are_packed(void **state)
+{
+    Box *box = make_box(2);
+    const char *open[] = {"MIG-0-0", "MIG-0-1", "MIG-0-2", "MIG-1-1", "MIG-1-2"}, *chosen[3];
+
+    (void)state;
+    split(box, 0, 4, "1g.10gb");
+    split(box, 1, 4, "1g.10gb");
+    Offer offer = offer_of(box, &(OfferConfig){.mig = OFFER_MIG_MIXED});
+    assert_int_equal(offer.resources.len, 1);
+    assert_string_equal(offer.resources.at[0].name, "nvidia.com/mig-1g.10gb");
+    assert_int_equal(offer_prefer(&offer.resources.at[0], &box->snapshot, 0, open, 5, NULL, 0, 3, chosen, NULL), 0);
+    assert_string_equal(chosen[0], "MIG-1-1"); /* of the GPU of which fewer are free, */
+    assert_string_equal(chosen[1], "MIG-1-2");
+    assert_string_equal(chosen[2], "MIG-0-0");
+    offer_done(&offer);
+    free(box);
+}
+
+static void test_a_part_of_an_instance_costs_only_itself(void **state) /* G8 */
+{
+    Box *box = make_box(2);
+
+    (void)state;
+    split(box, 0, 3, "1g.10gb+me");
+    snprintf(box->instances[0][1].profile, READING_PROFILE_CAP, "1c.3g.40gb");
+    Offer offer = offer_of(box, &(OfferConfig){.mig = OFFER_MIG_MIXED});
+    assert_int_equal(offer.resources.len, 2);
+    assert_string_equal(offer.resources.at[0].name, "nvidia.com/gpu");
+    assert_string_equal(offer.resources.at[1].name, "nvidia.com/mig-1g.10gb.me");
+    assert_int_equal(offer.resources.at[1].units.len, 2);
+    assert_non_null(strstr(offer.why, "1c.3g.40gb"));
+    offer_done(&offer);
+    free(box);
+}
+
+static void test_replicas(void **state)
+{
+    const OfferShare share = {"nvidia.com/gpu", 3};
+    const OfferConfig config = {.sharing = OFFER_SHARING_TIME, .shares = &share, .share_count = 1};
+    const char *open[] = {"GPU-0::0", "GPU-1::1", "GPU-1::2", "GPU-1::0"}, *chosen[4], *one = "GPU-0::0";
+    Box *box = make_box(2);
+    Err err;
+
+    (void)state;
+    Offer offer = offer_of(box, &config);
+    const OfferResource *gpus = &offer.resources.at[0];
+    assert_int_equal(offer_prefer(gpus, &box->snapshot, OFFER_SPREAD_DISTRIBUTED, open, 4, NULL, 0, 2, chosen, NULL), 0);
+    assert_string_equal(chosen[0], "GPU-1::1");
+    assert_string_equal(chosen[1], "GPU-1::2");
+    assert_int_equal(offer_prefer(gpus, &box->snapshot, OFFER_SPREAD_PACKED, open, 4, NULL, 0, 2, chosen, NULL), 0);
+    assert_string_equal(chosen[0], "GPU-0::0");
+    assert_int_equal(offer_prefer(gpus, &box->snapshot, OFFER_SPREAD_DISTRIBUTED, open, 4, &one, 1, 4, chosen, NULL), 0);
+    assert_string_equal(chosen[0], "GPU-0::0");
+    assert_int_equal(offer_prefer(gpus, &box->snapshot, 0, open, 4, NULL, 0, 5, chosen, &err), -EINVAL);
+    assert_null(offer_unit(gpus, "GPU-0::3"));
+    assert_null(offer_unit(gpus, "GPU-0"));
+    assert_null(offer_unit(gpus, "GPU-0::"));
+    assert_ptr_equal(offer_unit(gpus, "GPU-1::2"), &gpus->units.at[1]);
+    offer_done(&offer);
+    free(box);
+}
+
+/* --- health ------------------------------------------------------------------------------------------------------- */
+
+static void open_incident(Box *box, size_t gpu, uint32_t gpu_instance, int32_t code)
+{
+    Incident *incident = &box->incident;
+
+    *incident = (Incident){.state = INCIDENT_OPEN, .cause = CAUSE_MEMORY, .severity = SEVERITY_FATAL,
+                           .action = ACTION_DRAIN_AND_RESET, .code = code, .code_count = 1, .codes = {code}};
+    incident->device = box->gpus[gpu].reading.device;
+    incident->device.gpu_instance = gpu_instance;
+    snprintf(incident->title, sizeof incident->title, "a fault");
+    snprintf(incident->id, sizeof incident->id, "1abc");
+    box->incidents[0] = incident;
+    box->snapshot.incident_count = 1;
+}
+
+static size_t count_healthy(const Offer *offer)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < offer->resources.len; i++)
+        for (size_t k = 0; k < offer->resources.at[i].units.len; k++)
+            count += offer->resources.at[i].units.at[k].healthy;
+    return count;
+}
+
+static void test_a_fault_hits_what_it_names(void **state) /* G5 */
+{
+    Box *box = make_box(2);
+    const OfferConfig config = {.mig = OFFER_MIG_MIXED};
+
+    (void)state;
+    split(box, 0, 2, "1g.10gb");
+    open_incident(box, 0, 8, 94);
+    Offer offer = offer_of(box, &config);
+    assert_int_equal(count_healthy(&offer), 2); /* one instance is out, its neighbour and the other GPU are not */
+    assert_false(offer.resources.at[1].units.at[1].healthy);
+    assert_string_equal(offer.resources.at[1].units.at[1].incident, "1abc");
+    open_incident(box, 0, DEVICE_NO_NUMBER, 79);
+    offer_make(&box->snapshot, &config, NULL, 0, &offer);
+    assert_int_equal(count_healthy(&offer), 1); /* both of the lost GPU */
+    offer_done(&offer);
+    free(box);
+}
+
+static void test_healthy_again_after_a_while(void **state)
+{
+    Box *box = make_box(1);
+    const OfferConfig config = {.hold_ns = 100};
+    Offer offer = {0};
+
+    (void)state;
+    open_incident(box, 0, DEVICE_NO_NUMBER, 79);
+    for (int round = 0; round < 1000; round++) { /* flaps never make it healthy */
+        const uint64_t now = 1000 + 60 * (uint64_t)round;
+        Offer next = {0};
+
+        box->snapshot.incident_count = round % 2 == 0;
+        offer_make(&box->snapshot, &config, &offer, now, &next);
+        offer_done(&offer);
+        offer = next;
+        assert_int_equal(count_healthy(&offer), 0);
+        assert_int_equal(offer_due(&offer, 100), round % 2 ? now + 100 : UINT64_MAX);
+    }
+    Offer last = {0};
+    offer_make(&box->snapshot, &config, &offer, offer_due(&offer, 100), &last);
+    assert_int_equal(count_healthy(&last), 1);
+    assert_int_equal(offer_due(&last, 100), UINT64_MAX);
+    offer_done(&offer);
+    offer_done(&last);
+    free(box);
+}
+
+static void test_codes(void **state)
+{
+    OfferCodes codes;
+    Err err;
+
+    (void)state;
+    assert_int_equal(offer_read_codes(NULL, NULL, &codes, &err), 0);
+    assert_false(codes.ignore_all || codes.ignored_count || codes.heed_all || codes.heeded_count);
+    assert_int_equal(offer_read_codes("all, 31", "48,  79,", &codes, &err), 0);
+    assert_true(codes.ignore_all && codes.ignored_count == 1 && codes.heeded_count == 2 && codes.heeded[1] == 79);
+    assert_int_equal(offer_read_codes("x31", NULL, &codes, &err), -EINVAL);
+    assert_non_null(strstr(err.text, "'x31'"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_best_sets),
+        cmocka_unit_test(test_switch_and_bridge),
+        cmocka_unit_test(test_more_than_are_compared),
+        cmocka_unit_test(test_mig_devices_are_packed),
+        cmocka_unit_test(test_a_part_of_an_instance_costs_only_itself),
+        cmocka_unit_test(test_replicas),
+        cmocka_unit_test(test_a_fault_hits_what_it_names),
+        cmocka_unit_test(test_healthy_again_after_a_while),
+        cmocka_unit_test(test_codes),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
