@@ -193,6 +193,8 @@ int node_tree_add_libraries(const NodeTree *tree, const char *library, Err *err)
     put_link(&put, "libnvidia-ml.so.1", name);
     snprintf(name, sizeof name, "libcuda.so.%s", tree->image->driver);
     put_bytes(&put, name, "", 0, 0755);
+    put_link(&put, "libcuda.so.1", name);
+    put_link(&put, "libcuda.so", "libcuda.so.1");
     return put_end(&put);
 }
 

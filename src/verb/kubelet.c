@@ -15,20 +15,22 @@
 
 #include "base/cleanup.h"
 #include "base/duration.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/number.h"
 #include "base/yaml.h"
 #include "service/api/snapshot_read.h"
 #include "service/kubelet/kubelet.h"
+#include "source/host/driver_files.h"
 #include "source/host/minors.h"
 #include "verb/agent/control.h"
 #include "verb/verb.h"
 
-enum { ASK_MS = 100, ANSWER_MS = 30000, SILENT_ASKS = 50 }; /* an answer waits for a change, 20 s at most */
+enum { ASK_MS = 100, ANSWER_MS = 30000, SILENT_ASKS = 50, CDI_MS = 5000, CDI_MAX = 4 << 20 }; /* an answer waits for a change, 20 s at most */
 #define SOCKET_NAME "kubelet.sock"
 
 typedef struct KubeletOptions {
-    const char *config_file, *dir, *socket, *control, *root;
+    const char *config_file, *dir, *socket, *cdi_root, *control, *root;
     int mig, id_strategy, discovery, spread, log_level, log_format;
     bool fail_on_init, device_nodes, gdrcopy, gds, mofed, use_node_features;
     OptList list_strategies;
@@ -53,6 +55,8 @@ static const OptSpec kubelet_opts[] = {
         .metavar = "DIR", .help = "the kubelet's folder of device plugins"),
     ROW("kubelet-socket", OPT_STRING, socket, .flags = OPT_CLI_ONLY, .env = "KUBELET_SOCKET", .metavar = "FILE",
         .help = "where to register; without: " SOCKET_NAME " in --device-plugin-path"),
+    ROW("cdi-root", OPT_STRING, cdi_root, .flags = OPT_CLI_ONLY, .def = "/var/run/cdi", .metavar = "DIR",
+        .help = "where the CDI specification is kept, with cdi-annotations or cdi-cri"),
     ROW("control", OPT_STRING, control, .flags = OPT_CLI_ONLY, .metavar = "FILE", .help = "the agent's control socket"),
     ROW("root", OPT_STRING, root, .flags = OPT_CLI_ONLY | OPT_HIDDEN, .env = "STOKER_ROOT", .def = "", .metavar = "DIR",
         .help = "where the host's /dev and /proc lie"),
@@ -214,7 +218,7 @@ typedef struct Kube {
     Settings *settings;
     Log log;
     uv_loop_t loop;
-    uv_timer_t timer;
+    uv_timer_t timer, cdi_timer;
     uv_signal_t signals[3];
     const char *control;
     ControlCall *asking;
@@ -225,6 +229,7 @@ typedef struct Kube {
     bool known; /* `now` holds what the agent said */
     Offer offer;
     char why[OFFER_WHY_CAP]; /* as it was logged last */
+    char missing[OFFER_WHY_CAP], cdi_error[ERR_TEXT_MAX];
     Kubelet *kubelet;
 } Kube;
 
@@ -274,6 +279,50 @@ static void log_health(const Kube *kube, const Offer *before, const Offer *now)
     }
 }
 
+static bool has_cdi(const Kube *kube)
+{
+    return kube->settings->kubelet.grant.cdi_annotations || kube->settings->kubelet.grant.cdi_cri;
+}
+
+/* Where this process sees the host's folder of the driver: in a container it is mounted there. */
+static const char *see_driver_root(const KubeletOptions *o)
+{
+    if (strcmp(o->driver_root, "/") == 0 && access(o->container_driver_root, F_OK) < 0)
+        return o->root;
+    return access(o->container_driver_root, F_OK) == 0 ? o->container_driver_root : o->driver_root;
+}
+
+/* Writes the specification where it is not yet what it has to be, whoever changed it. */
+static void keep_cdi(Kube *kube)
+{
+    const KubeletOptions *o = &kube->settings->o;
+    const DriverFilesPlace place = {.root = see_driver_root(o),
+                                    .driver_root = o->driver_root,
+                                    .dev = o->root,
+                                    .version = kube->now->node.driver_version};
+    CLEANUP(str_done) Str spec = str_limited(CDI_MAX), there = str_limited(CDI_MAX);
+    CLEANUP(arena_done) Arena arena = {0};
+    char path[4096];
+    DriverFiles files;
+    Err err = {0};
+
+    if (!has_cdi(kube) || !kube->known)
+        return;
+    snprintf(path, sizeof path, "%s/" CDI_FILE, o->cdi_root);
+    driver_files_find(&place, &arena, &files);
+    if (strcmp(kube->missing, files.missing) != 0 && files.missing[0])
+        log_write(&kube->log, LOG_LEVEL_WARN, "CDI: containers will not find all of the driver: %s", files.missing);
+    snprintf(kube->missing, sizeof kube->missing, "%s", files.missing);
+    cdi_spec(&kube->offer, &kube->settings->kubelet.grant, &files, &spec);
+    if (file_read(path, CDI_MAX, &there, NULL) == 0 && there.len == spec.len && memcmp(there.text, spec.text, spec.len) == 0)
+        return;
+    if (file_make_dirs(o->cdi_root, 0755, &err) == 0 && file_write(path, spec.text, spec.len, 0644, &err) == 0)
+        log_write(&kube->log, LOG_LEVEL_INFO, "CDI: '%s' is written", path);
+    else if (strcmp(kube->cdi_error, err.text) != 0)
+        log_write(&kube->log, LOG_LEVEL_ERROR, "CDI: %s; it is tried again", err.text);
+    memcpy(kube->cdi_error, err.text, sizeof kube->cdi_error);
+}
+
 /* What is offered, by what is known now. */
 static void offer_again(Kube *kube)
 {
@@ -287,6 +336,7 @@ static void offer_again(Kube *kube)
     memcpy(kube->why, made.why, sizeof kube->why);
     Offer before = kube->offer;
     kube->offer = made;
+    keep_cdi(kube); /* before a container can ask for what is new */
     kubelet_offer(kube->kubelet, &kube->offer, &kube->now->snapshot);
     offer_done(&before);
 }
@@ -361,6 +411,11 @@ static void on_timer(uv_timer_t *timer)
         ask(kube);
 }
 
+static void on_cdi_timer(uv_timer_t *timer)
+{
+    keep_cdi(timer->data);
+}
+
 static void reload(Kube *kube)
 {
     Settings *fresh = NULL;
@@ -388,6 +443,7 @@ static void stop(Kube *kube)
         control_call_cancel(TAKE(kube->asking));
     kubelet_close(TAKE(kube->kubelet));
     uv_close((uv_handle_t *)&kube->timer, NULL);
+    uv_close((uv_handle_t *)&kube->cdi_timer, NULL);
     for (size_t i = 0; i < ARRAY_LEN(kube->signals); i++)
         uv_close((uv_handle_t *)&kube->signals[i], NULL);
 }
@@ -419,6 +475,9 @@ static int kubelet_run(VerbCall *call, const void *options UNUSED)
     uv_timer_init(&kube->loop, &kube->timer);
     kube->timer.data = kube;
     uv_timer_start(&kube->timer, on_timer, 0, ASK_MS);
+    uv_timer_init(&kube->loop, &kube->cdi_timer);
+    kube->cdi_timer.data = kube;
+    uv_timer_start(&kube->cdi_timer, on_cdi_timer, CDI_MS, CDI_MS);
     for (size_t i = 0; i < ARRAY_LEN(kube->signals); i++) {
         uv_signal_init(&kube->loop, &kube->signals[i]);
         kube->signals[i].data = kube;

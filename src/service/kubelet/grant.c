@@ -82,13 +82,20 @@ static void add_node(Making *m, const char *path, bool if_there)
 
 /* --- the parts of an answer --------------------------------------------------------------------------------------- */
 
-/* What a device is called in the container's environment: its UUID, or "3" and "3:1" by index. */
+const char *grant_name(const GrantConfig *config, const OfferUnit *unit, char to[GRANT_NAME_CAP])
+{
+    if (!config->by_index)
+        snprintf(to, GRANT_NAME_CAP, "%s", unit->device.uuid);
+    else if (unit->profile[0])
+        snprintf(to, GRANT_NAME_CAP, "%" PRIu32 ":%" PRIu32, unit->gpu_index, unit->device.index);
+    else
+        snprintf(to, GRANT_NAME_CAP, "%" PRIu32, unit->device.index);
+    return to;
+}
+
 static const char *name_unit(const Making *m, const OfferUnit *unit)
 {
-    if (!m->config->by_index)
-        return unit->device.uuid;
-    return unit->profile[0] ? arena_printf(m->arena, "%" PRIu32 ":%" PRIu32, unit->gpu_index, unit->device.index)
-                            : arena_printf(m->arena, "%" PRIu32, unit->device.index);
+    return grant_name(m->config, unit, arena_alloc(m->arena, GRANT_NAME_CAP));
 }
 
 static char *list_names(const Making *m)

@@ -14,6 +14,7 @@
 #include "base/opt.h"
 #include "base/yaml.h"
 #include "engine/kubelet/offer.h"
+#include "model/driver_files.h"
 
 /* ---- sharing, as the device plugin's configuration says it (sharing.c) ---- */
 
@@ -38,6 +39,17 @@ typedef struct Deviceplugin__Grant Deviceplugin__Grant;
 /* What a container gets with these devices, packed by `arena`. -EINVAL or -EBUSY: a text for the pod's owner. */
 int grant_devices(const GrantConfig *config, const OfferResource *resource, bool one_each, char *const *ids,
                   size_t count, Arena *arena, Deviceplugin__Grant **ret, Err *err);
+
+/* What a device is called there: its UUID, or "3" and "3:1" by index. Returns `to`. */
+enum { GRANT_NAME_CAP = OFFER_ID_CAP };
+const char *grant_name(const GrantConfig *config, const OfferUnit *unit, char to[GRANT_NAME_CAP]);
+
+/* ---- the Container Device Interface (cdi.c) ---- */
+
+/* The specification of all that is offered: kind k8s.device-plugin.nvidia.com/gpu, a device for each GPU and MIG device.
+ * The same offer and files give the same text. */
+#define CDI_FILE "k8s.device-plugin.nvidia.com-gpu.json" /* as the device plugin calls it */
+void cdi_spec(const Offer *offer, const GrantConfig *config, const DriverFiles *files, Str *out);
 
 /* ---- the servers (plugin.c) ---- */
 

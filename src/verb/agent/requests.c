@@ -5,7 +5,7 @@
  *                               what it has to fit into, 0 or none: any
  *   status json
  *   devices [REVISION]          a line with the revision, then the devices and the open incidents as JSON; waits while
- *                               that is the revision
+ *                               that is the revision, and for the first look at the host
  *   why text WIDTH STYLE [NAME]  why json [NAME]
  *                               as `stoker why NAME`
  *   history DEVICE METRICS RESOLUTION FROM TO   as /api/v1/gpus/DEVICE/history
@@ -35,6 +35,7 @@
 #include "base/duration.h"
 #include "base/json.h"
 #include "base/number.h"
+#include "model/facts.h"
 #include "service/incident/incident.h"
 #include "service/status/status.h"
 #include "service/why/why.h"
@@ -197,6 +198,8 @@ static int answer_devices(const Request *request)
     const Snapshot snapshot = agent_snapshot(request->agent, incidents);
     uint64_t known = 0;
 
+    if (snapshot.facts->time_ns == 0) /* nobody has looked yet where the devices are */
+        return CONTROL_HOLD;
     status_devices_json(&snapshot, false, request->out);
     const uint64_t revision = hash_text(request->out);
     str_clear(request->out);
