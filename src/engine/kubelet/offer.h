@@ -10,6 +10,7 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "model/activity.h"
+#include "model/make.h"
 #include "model/mig.h"
 #include "model/snapshot.h"
 
@@ -105,6 +106,23 @@ const OfferResource *offer_find(const Offer *offer, const char *name); /* NULL *
 void offer_id(const OfferResource *resource, size_t unit, uint32_t replica, char to[OFFER_ID_CAP]);
 /* The unit that an id means; NULL: none of this resource. */
 const OfferUnit *offer_unit(const OfferResource *resource, const char *id);
+
+/* ---- labels of the node (labels.c) ---- */
+
+/* What the kernel says of the node. */
+typedef struct LabelHost {
+    const char *machine;         /* the product's name by its firmware; "" not known */
+    const char *mode;            /* "compute", "graphics", or "unknown": the PCI class of all its GPUs */
+    uint64_t real_s;             /* Unix time; 0: no timestamp */
+    bool physical;               /* gpu.count and gpu.replicas as gpu-feature-discovery has them: of all GPUs, whatever of
+                                    them is offered */
+} LabelHost;
+
+/* gpu-feature-discovery's labels, a line "KEY=VALUE" each, by key; where those would not agree with what is offered,
+ * what is offered. Of several models the one with the most GPUs counts, then the first by index; each has a label
+ * stoker.dev/gpu.PRODUCT.count. */
+void offer_labels(const Snapshot *snapshot, const MakeNode *make, const OfferConfig *config, const Offer *offer,
+                  const LabelHost *host, Str *out);
 
 /* ---- which devices are best together (prefer.c) ---- */
 

@@ -410,6 +410,98 @@ static int read_gres(Caller *caller)
     return 0;
 }
 
+/* --- for labels --------------------------------------------------------------------------------------------------- */
+
+static void read_attributes(Target *gpu, nvmlDevice_t device, MakeInstance *ret)
+{
+    nvmlDeviceAttributes_t a = {0};
+
+    if (DEVICE_CALL(gpu, nvmlDeviceGetAttributes_v2, (device, &a)) != NVML_SUCCESS)
+        return;
+    ret->multiprocessors = a.multiprocessorCount;
+    ret->gpu_slices = a.gpuInstanceSliceCount;
+    ret->compute_slices = a.computeInstanceSliceCount;
+    ret->copy_engines = a.sharedCopyEngineCount;
+    ret->decoders = a.sharedDecoderCount;
+    ret->encoders = a.sharedEncoderCount;
+    ret->jpeg_engines = a.sharedJpegCount;
+    ret->ofa_engines = a.sharedOfaCount;
+    ret->memory_mib = a.memorySizeMB;
+}
+
+static void read_make_instances(Target *gpu, MakeGpu *ret)
+{
+    unsigned int places = 0;
+    nvmlDevice_t device;
+
+    if (DEVICE_CALL(gpu, nvmlDeviceGetMaxMigDeviceCount, (gpu->handle, &places)) != NVML_SUCCESS)
+        return;
+    for (unsigned int i = 0; i < places && ret->instance_count < MAKE_INSTANCES_MAX; i++) {
+        MakeInstance *one = &ret->instances[ret->instance_count];
+
+        *one = (MakeInstance){0};
+        if (DEVICE_CALL(gpu, nvmlDeviceGetMigDeviceHandleByIndex, (gpu->handle, i, &device)) != NVML_SUCCESS ||
+            DEVICE_CALL(gpu, nvmlDeviceGetUUID, (device, one->uuid, sizeof one->uuid)) != NVML_SUCCESS)
+            continue;
+        read_attributes(gpu, device, one);
+        ret->instance_count++;
+    }
+}
+
+static void read_clique(Target *gpu, char to[MAKE_FABRIC_CAP])
+{
+    nvmlGpuFabricInfoV_t fabric = {.version = nvmlGpuFabricInfo_v2};
+    nvmlReturn_t r = DEVICE_CALL(gpu, nvmlDeviceGetGpuFabricInfoV, (gpu->handle, &fabric));
+    const uint8_t *id = (const uint8_t *)fabric.clusterUuid;
+    int len = 0;
+
+    if (r != NVML_SUCCESS || fabric.state != NVML_GPU_FABRIC_STATE_COMPLETED || fabric.status != NVML_SUCCESS)
+        return;
+    for (int i = 0; i < 16; i++)
+        len += snprintf(to + len, MAKE_FABRIC_CAP - (size_t)len, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
+                        id[i]);
+    snprintf(to + len, MAKE_FABRIC_CAP - (size_t)len, ".%u", fabric.cliqueId);
+}
+
+static bool read_make_gpu(Caller *caller, unsigned index, MakeGpu *gpu)
+{
+    unsigned int current = 0, pending = 0;
+    nvmlMemory_t memory = {0};
+    Target device;
+
+    *gpu = (MakeGpu){0};
+    if (find_device(caller, index, &device) != NVML_SUCCESS ||
+        DEVICE_CALL(&device, nvmlDeviceGetUUID, (device.handle, gpu->uuid, sizeof gpu->uuid)) != NVML_SUCCESS)
+        return false;
+    if (DEVICE_CALL(&device, nvmlDeviceGetCudaComputeCapability,
+                    (device.handle, &gpu->compute_major, &gpu->compute_minor)) != NVML_SUCCESS)
+        gpu->compute_major = gpu->compute_minor = 0;
+    if (DEVICE_CALL(&device, nvmlDeviceGetMemoryInfo, (device.handle, &memory)) == NVML_SUCCESS)
+        gpu->memory_mib = memory.total >> 20;
+    gpu->mig_capable =
+        DEVICE_CALL(&device, nvmlDeviceGetMigMode, (device.handle, &current, &pending)) == NVML_SUCCESS;
+    if (gpu->mig_capable && current == NVML_DEVICE_MIG_ENABLE)
+        read_make_instances(&device, gpu);
+    read_clique(&device, gpu->fabric);
+    return true;
+}
+
+static int read_make(Caller *caller)
+{
+    MakeNode *node = &caller->shared->make;
+    NvmlTarget nobody = {.index = UINT32_MAX};
+    size_t count;
+
+    TRY(read_count(caller, &count));
+    *node = (MakeNode){0};
+    if (NVML_CALL(&caller->library, &nobody, nvmlSystemGetCudaDriverVersion_v2, (&node->cuda_version)) != NVML_SUCCESS)
+        node->cuda_version = 0;
+    snprintf(node->driver_version, sizeof node->driver_version, "%s", caller->library.driver_version);
+    for (unsigned i = 0; i < count; i++)
+        node->count += read_make_gpu(caller, i, &node->gpus[node->count]);
+    return 0;
+}
+
 /* --- changing ----------------------------------------------------------------------------------------------------- */
 
 static int find_gpu(Caller *caller, Target *ret)
@@ -524,6 +616,8 @@ static int carry_out(Caller *caller, const char *library)
         return read_node(caller);
     case MIG_READ_GRES:
         return read_gres(caller);
+    case MIG_READ_MAKE:
+        return read_make(caller);
     case MIG_SET_MODE:
         return set_mode(caller);
     case MIG_DESTROY:

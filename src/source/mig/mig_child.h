@@ -2,6 +2,7 @@
 #pragma once
 /* What the child of mig_driver.h and its parent share: memory for orders and answers, and which call is under way. */
 #include "model/gres.h"
+#include "model/make.h"
 #include "source/board/board.h"
 #include "source/mig/mig_driver.h"
 
@@ -9,6 +10,7 @@ typedef enum MigOrder {
     MIG_OPEN,
     MIG_READ,
     MIG_READ_GRES,
+    MIG_READ_MAKE,
     MIG_SET_MODE,
     MIG_DESTROY,
     MIG_CREATE,
@@ -27,6 +29,7 @@ typedef struct MigShared {
     char text[ERR_TEXT_MAX];
     MigNode node;
     GresNode gres;
+    MakeNode make;
 } MigShared;
 
 /* The child: carries out an order for each byte that comes, and answers with a byte. Returns when `fd` ends. */

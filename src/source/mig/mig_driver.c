@@ -185,6 +185,13 @@ int mig_driver_read_gres(MigDriver *driver, const GresNode **ret, Err *err)
     return 0;
 }
 
+int mig_driver_read_make(MigDriver *driver, const MakeNode **ret, Err *err)
+{
+    TRY(send_order(driver, MIG_READ_MAKE, err));
+    *ret = &driver->shared->make;
+    return 0;
+}
+
 int mig_driver_set_mode(MigDriver *driver, unsigned gpu, bool on, Err *err)
 {
     driver->shared->gpu = gpu;

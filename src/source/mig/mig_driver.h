@@ -12,6 +12,7 @@
 
 #include "base/err.h"
 #include "model/gres.h"
+#include "model/make.h"
 #include "model/mig.h"
 
 typedef struct MigDriver MigDriver;
@@ -28,6 +29,10 @@ int mig_driver_read(MigDriver *driver, const MigNode **ret, Err *err);
 /* All GPUs and MIG devices of the node as Slurm counts them; needs no root. Device minors of instances and cores are
  * not filled (source/slurm/gres_node.h). Valid until the next read or close. */
 int mig_driver_read_gres(MigDriver *driver, const GresNode **ret, Err *err);
+
+/* What all GPUs and MIG devices of the node are made of; needs no root. A GPU that cannot be read is left out. Valid
+ * until the next read or close. */
+int mig_driver_read_make(MigDriver *driver, const MakeNode **ret, Err *err);
 
 /* Turns the mode of a GPU on or off. 1: it is so after a reset. */
 int mig_driver_set_mode(MigDriver *driver, unsigned gpu, bool on, Err *err);

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Labels in the words of gpu-feature-discovery, from what is offered. */
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/cleanup.h"
+#include "engine/kubelet/offer.h"
+
+enum { LABELS_MAX = 1024, LABEL_CAP = 192, VALUE_MAX = 63, MODELS_MAX = 16 };
+#define PREFIX "nvidia.com/"
+#define WHOLE "nvidia.com/gpu"
+
+typedef struct Labels {
+    size_t count;
+    char lines[LABELS_MAX][LABEL_CAP];
+} Labels;
+
+/* A value holds at most 63 letters, digits, '-', '_' and '.', and begins and ends with a letter or digit. */
+static void clean_value(char *value)
+{
+    size_t n = 0;
+
+    for (const char *at = value; *at && n < VALUE_MAX; at++)
+        if (isalnum((unsigned char)*at) || strchr("-_.", *at))
+            value[n++] = *at;
+        else if (*at == ' ')
+            value[n++] = '-';
+    while (n > 0 && !isalnum((unsigned char)value[n - 1]))
+        n--;
+    value[n] = '\0';
+    const size_t skip = strcspn(value, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789");
+    memmove(value, value + skip, strlen(value + skip) + 1);
+}
+
+PRINTF_LIKE(3, 4)
+static void add(Labels *labels, const char *key, const char *fmt, ...)
+{
+    char value[256];
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(value, sizeof value, fmt, args);
+    va_end(args);
+    clean_value(value);
+    if (labels->count < LABELS_MAX)
+        snprintf(labels->lines[labels->count++], LABEL_CAP, "%.100s=%.63s", key, value);
+}
+
+PRINTF_LIKE(4, 5)
+static void add_under(Labels *labels, const char *group, const char *name, const char *fmt, ...)
+{
+    char key[128], value[256];
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(value, sizeof value, fmt, args);
+    va_end(args);
+    snprintf(key, sizeof key, PREFIX "%.63s.%s", group, name);
+    add(labels, key, "%s", value);
+}
+
+/* --- the driver --------------------------------------------------------------------------------------------------- */
+
+/* "580.65.06" has three parts, "570.1" two. */
+static void add_versions(Labels *labels, const MakeNode *make)
+{
+    char parts[3][32] = {"", "", ""};
+    const int major = make->cuda_version / 1000, minor = make->cuda_version % 1000 / 10;
+
+    if (sscanf(make->driver_version, "%31[^.].%31[^.].%31[^.]", parts[0], parts[1], parts[2]) >= 2) {
+        add(labels, PREFIX "cuda.driver.major", "%s", parts[0]);
+        add(labels, PREFIX "cuda.driver.minor", "%s", parts[1]);
+        add(labels, PREFIX "cuda.driver.rev", "%s", parts[2]);
+        add(labels, PREFIX "cuda.driver-version.major", "%s", parts[0]);
+        add(labels, PREFIX "cuda.driver-version.minor", "%s", parts[1]);
+        add(labels, PREFIX "cuda.driver-version.revision", "%s", parts[2]);
+        add(labels, PREFIX "cuda.driver-version.full", "%s", make->driver_version);
+    }
+    if (make->cuda_version <= 0)
+        return;
+    add(labels, PREFIX "cuda.runtime.major", "%d", major);
+    add(labels, PREFIX "cuda.runtime.minor", "%d", minor);
+    add(labels, PREFIX "cuda.runtime-version.major", "%d", major);
+    add(labels, PREFIX "cuda.runtime-version.minor", "%d", minor);
+    add(labels, PREFIX "cuda.runtime-version.full", "%d.%d", major, minor);
+}
+
+/* --- GPUs --------------------------------------------------------------------------------------------------------- */
+
+static const MakeGpu *find_make(const MakeNode *make, const char *uuid)
+{
+    for (size_t i = 0; i < make->count; i++)
+        if (strcmp(make->gpus[i].uuid, uuid) == 0)
+            return &make->gpus[i];
+    return NULL;
+}
+
+static const MakeInstance *find_instance(const MakeNode *make, const char *uuid)
+{
+    for (size_t i = 0; i < make->count; i++)
+        for (size_t k = 0; k < make->gpus[i].instance_count; k++)
+            if (strcmp(make->gpus[i].instances[k].uuid, uuid) == 0)
+                return &make->gpus[i].instances[k];
+    return NULL;
+}
+
+static const char *family_of(const MakeGpu *make)
+{
+    static const struct {
+        int major, minor;
+        const char *name;
+    } families[] = {{13, 0, "rubin"},  {10, 0, "blackwell"}, {9, 0, "hopper"}, {8, 9, "ada-lovelace"},
+                    {8, 0, "ampere"},  {7, 5, "turing"},     {7, 0, "volta"},  {6, 0, "pascal"},
+                    {5, 0, "maxwell"}, {3, 0, "kepler"},     {2, 0, "fermi"},  {1, 0, "tesla"}};
+
+    for (size_t i = 0; i < sizeof families / sizeof families[0] && make->compute_major <= 13; i++)
+        if (make->compute_major > families[i].major ||
+            (make->compute_major == families[i].major && make->compute_minor >= families[i].minor))
+            return families[i].name;
+    return "undefined";
+}
+
+/* The models of the node, each with the first GPU of it; the primary one in *ret_primary. */
+static size_t find_models(const Node *node, size_t firsts[MODELS_MAX], size_t counts[MODELS_MAX], size_t *ret_primary)
+{
+    size_t count = 0;
+
+    *ret_primary = 0;
+    for (size_t i = 0; i < node->gpu_count; i++) {
+        size_t at = 0;
+
+        if (!node->gpus[i].reading.device.uuid[0])
+            continue;
+        while (at < count &&
+               strcmp(node->gpus[firsts[at]].reading.device.name, node->gpus[i].reading.device.name) != 0)
+            at++;
+        if (at == MODELS_MAX)
+            continue;
+        if (at == count) {
+            firsts[count] = i;
+            counts[count++] = 0;
+        }
+        counts[at]++;
+    }
+    for (size_t i = 1; i < count; i++)
+        if (counts[i] > counts[*ret_primary])
+            *ret_primary = i;
+    return count;
+}
+
+static void add_instance(Labels *labels, const char *group, const MakeInstance *make)
+{
+    if (!make)
+        return;
+    add_under(labels, group, "multiprocessors", "%" PRIu32, make->multiprocessors);
+    add_under(labels, group, "slices.gi", "%" PRIu32, make->gpu_slices);
+    add_under(labels, group, "slices.ci", "%" PRIu32, make->compute_slices);
+    add_under(labels, group, "engines.copy", "%" PRIu32, make->copy_engines);
+    add_under(labels, group, "engines.decoder", "%" PRIu32, make->decoders);
+    add_under(labels, group, "engines.encoder", "%" PRIu32, make->encoders);
+    add_under(labels, group, "engines.jpeg", "%" PRIu32, make->jpeg_engines);
+    add_under(labels, group, "engines.ofa", "%" PRIu32, make->ofa_engines);
+}
+
+/* How often each device is offered, and the model's name, which says that it is shared where the resource does not. */
+static void add_sharing(Labels *labels, const char *group, const char *model, const OfferResource *resource)
+{
+    const bool shared = resource->replicas > 1;
+    const bool renamed = shared && strstr(resource->name, ".shared");
+
+    add_under(labels, group, "product", "%s%s", model, shared && !renamed ? "-SHARED" : "");
+    add_under(labels, group, "replicas", "%" PRIu32, resource->replicas);
+    add_under(labels, group, "sharing-strategy", "%s", offer_sharings[resource->sharing].key);
+}
+
+static const OfferResource *find_whole(const Offer *offer)
+{
+    const OfferResource *found = offer_find(offer, WHOLE);
+
+    return found ? found : offer_find(offer, WHOLE ".shared");
+}
+
+/* The part that is the same whatever is offered of the GPU. */
+static void add_model(Labels *labels, const MakeGpu *make)
+{
+    add_under(labels, "gpu", "family", "%s", family_of(make));
+    add_under(labels, "gpu", "compute.major", "%d", make->compute_major);
+    add_under(labels, "gpu", "compute.minor", "%d", make->compute_minor);
+}
+
+static void add_whole(Labels *labels, const Snapshot *snapshot, const MakeNode *make, const OfferConfig *config,
+                      const Offer *offer, const LabelHost *host, const Device *model)
+{
+    const OfferResource *resource = find_whole(offer);
+    const MakeGpu *made = find_make(make, model->uuid);
+    const OfferUnit *first = resource ? &resource->units.at[0] : NULL;
+    bool split = false;
+
+    for (size_t i = 0; i < snapshot->node->gpu_count; i++)
+        split |= snapshot->node->gpus[i].reading.mig;
+    if (made)
+        add_model(labels, made);
+    if (config->mig == OFFER_MIG_SINGLE && split && !resource) {
+        add_under(labels, "gpu", "product", "%s-MIG-INVALID", model->name);
+        add_under(labels, "gpu", "count", "0");
+        add_under(labels, "gpu", "replicas", "0");
+        add_under(labels, "gpu", "memory", "0");
+        add_under(labels, "gpu", "sharing-strategy", "%s", "");
+        return;
+    }
+    if (first && first->profile[0]) {
+        const MakeInstance *instance = find_instance(make, first->device.uuid);
+        char name[DEVICE_NAME_CAP + MIG_NAME_SIZE + 8];
+
+        snprintf(name, sizeof name, "%s-MIG-%s", model->name, first->profile);
+        add_sharing(labels, "gpu", name, resource);
+        add_under(labels, "gpu", "count", "%zu", resource->units.len);
+        if (instance)
+            add_under(labels, "gpu", "memory", "%" PRIu64, instance->memory_mib);
+        add_instance(labels, "gpu", instance);
+        return;
+    }
+    const OfferResource none = {.replicas = 0};
+    add_sharing(labels, "gpu", model->name, resource && !(host->physical && split) ? resource : &none);
+    add_under(labels, "gpu", "count", "%zu",
+              host->physical ? snapshot->node->gpu_count
+              : resource     ? resource->units.len
+                             : 0);
+    if (made)
+        add_under(labels, "gpu", "memory", "%" PRIu64, made->memory_mib);
+}
+
+/* The resources of MIG devices, each with labels of its own. */
+static void add_mixed(Labels *labels, const MakeNode *make, const Offer *offer, const Snapshot *snapshot)
+{
+    for (size_t i = 0; i < offer->resources.len; i++) {
+        const OfferResource *resource = &offer->resources.at[i];
+        const char *slash = strchr(resource->name, '/') + 1, *shared = strstr(slash, ".shared");
+        const OfferUnit *first = &resource->units.at[0];
+        char group[OFFER_NAME_CAP], model[DEVICE_NAME_CAP + MIG_NAME_SIZE + 8];
+
+        if (strncmp(slash, "mig-", 4) != 0)
+            continue;
+        const MakeInstance *instance = find_instance(make, first->device.uuid);
+        snprintf(group, sizeof group, "%.*s", shared ? (int)(shared - slash) : (int)strlen(slash), slash);
+        snprintf(model, sizeof model, "%s-MIG-%.*s", snapshot->node->gpus[first->gpu].reading.device.name,
+                 (int)strlen(group) - 4, group + 4);
+        add_sharing(labels, group, model, resource);
+        add_under(labels, group, "count", "%zu", resource->units.len);
+        if (instance)
+            add_under(labels, group, "memory", "%" PRIu64, instance->memory_mib);
+        add_instance(labels, group, instance);
+    }
+}
+
+/* --- the node ----------------------------------------------------------------------------------------------------- */
+
+static void add_clique(Labels *labels, const MakeNode *make)
+{
+    const char *fabric = "";
+
+    for (size_t i = 0; i < make->count; i++) {
+        if (!make->gpus[i].fabric[0] || (fabric[0] && strcmp(fabric, make->gpus[i].fabric) != 0))
+            return; /* one that is in none, or in another */
+        fabric = make->gpus[i].fabric;
+    }
+    if (fabric[0])
+        add_under(labels, "gpu", "clique", "%s", fabric);
+}
+
+static void add_health(Labels *labels, const Offer *offer)
+{
+    size_t all = 0, healthy = 0;
+
+    for (size_t i = 0; i < offer->resources.len; i++)
+        for (size_t k = 0; k < offer->resources.at[i].units.len; k++) {
+            all++;
+            healthy += offer->resources.at[i].units.at[k].healthy;
+        }
+    add(labels, "stoker.dev/gpu.devices", "%zu", all);
+    add(labels, "stoker.dev/gpu.devices.healthy", "%zu", healthy);
+}
+
+static int compare_lines(const void *a, const void *b)
+{
+    return strcmp(a, b);
+}
+
+void offer_labels(const Snapshot *snapshot, const MakeNode *make, const OfferConfig *config, const Offer *offer,
+                  const LabelHost *host, Str *out)
+{
+    CLEANUP_FREE Labels *labels = xcalloc(1, sizeof *labels);
+    size_t firsts[MODELS_MAX], counts[MODELS_MAX], primary;
+    const size_t models = find_models(snapshot->node, firsts, counts, &primary);
+    bool capable = false;
+
+    if (host->real_s)
+        add(labels, PREFIX "gfd.timestamp", "%" PRIu64, host->real_s);
+    add(labels, PREFIX "vgpu.present", "false");
+    if (models > 0) {
+        for (size_t i = 0; i < make->count; i++)
+            capable |= make->gpus[i].mig_capable;
+        add_versions(labels, make);
+        add(labels, PREFIX "gpu.machine", "%s", host->machine[0] ? host->machine : "unknown");
+        add(labels, PREFIX "gpu.mode", "%s", host->mode);
+        add(labels, PREFIX "mig.capable", "%s", capable ? "true" : "false");
+        add(labels, PREFIX "mps.capable", "%s", config->sharing == OFFER_SHARING_MPS ? "true" : "false");
+        if (config->mig != OFFER_MIG_NONE)
+            add(labels, PREFIX "mig.strategy", "%s", offer_migs[config->mig].key);
+        add_whole(labels, snapshot, make, config, offer, host,
+                  &snapshot->node->gpus[firsts[primary]].reading.device);
+        add_mixed(labels, make, offer, snapshot);
+        add_clique(labels, make);
+        add_health(labels, offer);
+        for (size_t i = 0; i < models; i++) {
+            char name[DEVICE_NAME_CAP], key[LABEL_CAP];
+
+            snprintf(name, sizeof name, "%s", snapshot->node->gpus[firsts[i]].reading.device.name);
+            clean_value(name);
+            snprintf(key, sizeof key, "stoker.dev/gpu.%.40s.count", name);
+            add(labels, key, "%zu", counts[i]);
+        }
+    }
+    qsort(labels->lines, labels->count, LABEL_CAP, compare_lines);
+    for (size_t i = 0; i < labels->count; i++)
+        str_addf(out, "%s\n", labels->lines[i]);
+}

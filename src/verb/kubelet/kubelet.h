@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The options of `stoker kubelet` and its sub verbs, and what is made of them.
+ */
+
+#include "base/cleanup.h"
+#include "base/yaml.h"
+#include "model/driver_files.h"
+#include "service/api/snapshot_read.h"
+#include "service/kubelet/kubelet.h"
+#include "source/host/driver_files.h"
+#include "verb/verb.h"
+
+typedef struct KubeletOptions {
+    const char *config_file, *dir, *socket, *cdi_root, *features_file, *machine_file, *library, *control, *root;
+    int mig, id_strategy, discovery, spread, log_level, log_format;
+    bool fail_on_init, device_nodes, gdrcopy, gds, mofed, use_node_features, no_timestamp, physical;
+    OptList list_strategies;
+    const char *version, *mps_root, *driver_root, *dev_root, *container_driver_root, *cdi_prefix, *ctk_path;
+    const YamlNode *sharing, *resources, *imex, *gfd;
+    uint64_t hold_ns;
+} KubeletOptions;
+
+typedef struct KubeletSettings {
+    Arena arena; /* of the options' texts */
+    KubeletOptions o;
+    OfferConfig offer;
+    KubeletConfig kubelet; /* without its log */
+} KubeletSettings;
+
+/* Command line over environment over file. -errno says what is wrong, and where. */
+int kubelet_settings_load(VerbCall *call, KubeletSettings **ret, Err *err);
+void kubelet_settings_free(KubeletSettings *settings);
+CLEANUP_POINTER(KubeletSettings, kubelet_settings_free);
+
+/* Reads an answer to `devices`: its revision and the snapshot. -errno. */
+int kubelet_read_answer(const Str *answer, SnapshotBuffer *ret, uint64_t *ret_revision, Err *err);
+
+int kubelet_run(VerbCall *call, const void *options);
+int kubelet_labels_run(VerbCall *call, const void *options);
