@@ -39,7 +39,7 @@ typedef struct Kube {
     bool known; /* `now` holds what the agent said */
     Offer offer;
     char why[OFFER_WHY_CAP]; /* as it was logged last */
-    char missing[OFFER_WHY_CAP], cdi_error[ERR_TEXT_MAX];
+    char missing[OFFER_WHY_CAP], cdi_error[ERR_TEXT_MAX], link_error[ERR_TEXT_MAX];
     Kubelet *kubelet;
     uv_process_t labels; /* the process that makes labels, while labels_run */
     uv_timer_t labels_timer;
@@ -106,27 +106,18 @@ static const char *see_driver_root(const KubeletOptions *o)
 }
 
 /* Writes the specification where it is not yet what it has to be, whoever changed it. */
-static void keep_cdi(Kube *kube)
+static void keep_cdi(Kube *kube, const DriverFiles *files)
 {
     const KubeletOptions *o = &kube->settings->o;
-    const DriverFilesPlace place = {.root = see_driver_root(o),
-                                    .driver_root = o->driver_root,
-                                    .dev = o->root,
-                                    .version = kube->now->node.driver_version};
     CLEANUP(str_done) Str spec = str_limited(CDI_MAX), there = str_limited(CDI_MAX);
-    CLEANUP(arena_done) Arena arena = {0};
     char path[4096];
-    DriverFiles files;
     Err err = {0};
 
-    if (!has_cdi(kube) || !kube->known)
-        return;
+    if (strcmp(kube->missing, files->missing) != 0 && files->missing[0])
+        log_write(&kube->log, LOG_LEVEL_WARN, "CDI: containers will not find all of the driver: %s", files->missing);
+    snprintf(kube->missing, sizeof kube->missing, "%s", files->missing);
     snprintf(path, sizeof path, "%s/" CDI_FILE, o->cdi_root);
-    driver_files_find(&place, &arena, &files);
-    if (strcmp(kube->missing, files.missing) != 0 && files.missing[0])
-        log_write(&kube->log, LOG_LEVEL_WARN, "CDI: containers will not find all of the driver: %s", files.missing);
-    snprintf(kube->missing, sizeof kube->missing, "%s", files.missing);
-    cdi_spec(&kube->offer, &kube->settings->kubelet.grant, &files, &spec);
+    cdi_spec(&kube->offer, &kube->settings->kubelet.grant, files, &spec);
     if (file_read(path, CDI_MAX, &there, NULL) == 0 && there.len == spec.len && memcmp(there.text, spec.text, spec.len) == 0)
         return;
     if (file_make_dirs(o->cdi_root, 0755, &err) == 0 && file_write(path, spec.text, spec.len, 0644, &err) == 0)
@@ -134,6 +125,53 @@ static void keep_cdi(Kube *kube)
     else if (strcmp(kube->cdi_error, err.text) != 0)
         log_write(&kube->log, LOG_LEVEL_ERROR, "CDI: %s; it is tried again", err.text);
     memcpy(kube->cdi_error, err.text, sizeof kube->cdi_error);
+}
+
+/* The device files of all that is offered, for systemd. */
+static void keep_links(Kube *kube, const DriverFilesPlace *place, const DriverFiles *files, Arena *arena)
+{
+    CLEANUP_VEC VEC(DriverNode) nodes = {0};
+    Err err = {0};
+
+    for (size_t i = 0; i < files->node_count; i++)
+        vec_push(&nodes, files->nodes[i]);
+    for (size_t i = 0; i < files->gpu_count; i++)
+        vec_push(&nodes, files->gpus[i]);
+    for (size_t i = 0; i < kube->offer.resources.len && files->caps_major; i++)
+        for (size_t k = 0; k < kube->offer.resources.at[i].units.len; k++) {
+            const OfferUnit *unit = &kube->offer.resources.at[i].units.at[k];
+            const uint32_t minors[] = {unit->gi_minor, unit->ci_minor};
+
+            for (size_t m = 0; m < ARRAY_LEN(minors) && minors[m]; m++)
+                vec_push(&nodes, ((DriverNode){arena_printf(arena, "/dev/nvidia-caps/nvidia-cap%" PRIu32, minors[m]),
+                                               files->caps_major, minors[m]}));
+        }
+    const int made = driver_files_link(place, nodes.at, nodes.len, &err);
+    if (made > 0)
+        log_write(&kube->log, LOG_LEVEL_INFO,
+                  "%d links are made in /dev/char: without them a reload of systemd takes GPUs from containers", made);
+    if (made < 0 && strcmp(kube->link_error, err.text) != 0)
+        log_write(&kube->log, LOG_LEVEL_WARN, "a reload of systemd may take GPUs from containers: %s", err.text);
+    memcpy(kube->link_error, err.text, sizeof kube->link_error);
+}
+
+/* What has to lie on the host for the devices that are offered. */
+static void keep_files(Kube *kube)
+{
+    const KubeletOptions *o = &kube->settings->o;
+    const DriverFilesPlace place = {.root = see_driver_root(o),
+                                    .driver_root = o->driver_root,
+                                    .dev = o->root,
+                                    .version = kube->now->node.driver_version};
+    CLEANUP(arena_done) Arena arena = {0};
+    DriverFiles files;
+
+    if (!kube->known)
+        return;
+    driver_files_find(&place, &arena, &files);
+    if (has_cdi(kube))
+        keep_cdi(kube, &files);
+    keep_links(kube, &place, &files, &arena);
 }
 
 /* --- labels ------------------------------------------------------------------------------------------------------- */
@@ -199,7 +237,7 @@ static void offer_again(Kube *kube)
     memcpy(kube->why, made.why, sizeof kube->why);
     Offer before = kube->offer;
     kube->offer = made;
-    keep_cdi(kube); /* before a container can ask for what is new */
+    keep_files(kube); /* before a container can ask for what is new */
     kubelet_offer(kube->kubelet, &kube->offer, &kube->now->snapshot);
     kube->labels_due = true;
     offer_done(&before);
@@ -275,7 +313,7 @@ static void on_files_timer(uv_timer_t *timer)
 {
     Kube *kube = timer->data;
 
-    keep_cdi(kube);
+    keep_files(kube);
     if (kube->labels_due && !kube->labels_run && kube->settings->o.features_file && kube->settings->o.features_file[0])
         make_labels(kube);
 }

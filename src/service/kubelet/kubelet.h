@@ -51,6 +51,12 @@ const char *grant_name(const GrantConfig *config, const OfferUnit *unit, char to
 #define CDI_FILE "k8s.device-plugin.nvidia.com-gpu.json" /* as the device plugin calls it */
 void cdi_spec(const Offer *offer, const GrantConfig *config, const DriverFiles *files, Str *out);
 
+/* ---- for people (explain.c) ---- */
+
+/* What is offered, who has it, what is unhealthy and why; with `pod` ("NAME" or "NAMESPACE/NAME") what that one has, in
+ * text alone. False: the pod has nothing here. */
+bool kubelet_explain(const Offer *offer, const Snapshot *snapshot, const char *pod, bool json, Str *out);
+
 /* ---- the servers (plugin.c) ---- */
 
 typedef struct KubeletConfig {

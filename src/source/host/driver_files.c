@@ -2,6 +2,8 @@
 #include "source/host/driver_files.h"
 
 #include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +32,7 @@ static const char *const programs[] = {"nvidia-smi",         "nvidia-debugdump",
                                        "nvidia-cuda-mps-control", "nvidia-cuda-mps-server"};
 static const char *const sockets[] = {"/run/nvidia-persistenced/socket", "/run/nvidia-fabricmanager/socket",
                                       "/tmp/nvidia-mps"};
-static const char *const nodes[] = {"/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset"};
+static const char *const common_nodes[] = {"/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset"};
 
 typedef struct Finding {
     const DriverFilesPlace *place;
@@ -149,13 +151,13 @@ static uint32_t find_major(const char *seen, const char *name)
 static void find_nodes(const DriverFilesPlace *place, Arena *arena, DriverFiles *ret)
 {
     enum { GPUS_MAX = 256 };
-    DriverNode *common = arena_calloc(arena, ARRAY_LEN(nodes), sizeof *common);
+    DriverNode *common = arena_calloc(arena, ARRAY_LEN(common_nodes), sizeof *common);
     DriverNode *gpus = arena_calloc(arena, GPUS_MAX, sizeof *gpus);
 
     ret->nodes = common;
     ret->gpus = gpus;
-    for (size_t i = 0; i < ARRAY_LEN(nodes); i++)
-        ret->node_count += find_node(place->dev, nodes[i], &common[ret->node_count]);
+    for (size_t i = 0; i < ARRAY_LEN(common_nodes); i++)
+        ret->node_count += find_node(place->dev, common_nodes[i], &common[ret->node_count]);
     for (unsigned i = 0; i < GPUS_MAX; i++)
         ret->gpu_count += find_node(place->dev, arena_printf(arena, "/dev/nvidia%u", i), &gpus[ret->gpu_count]);
     ret->caps_major = find_major(place->dev, "nvidia-caps");
@@ -181,4 +183,23 @@ void driver_files_find(const DriverFilesPlace *place, Arena *arena, DriverFiles 
                                     place->driver_root);
     else if (ret->node_count == 0)
         ret->missing = "there is no /dev/nvidiactl: nvidia-modprobe -u -c 0 makes it";
+}
+
+int driver_files_link(const DriverFilesPlace *place, const DriverNode *nodes, size_t count, Err *err)
+{
+    char link[PATH_MAX_BYTES], target[PATH_MAX_BYTES];
+    int made = 0;
+
+    snprintf(link, sizeof link, "%s/dev/char", place->dev);
+    if (access(link, F_OK) < 0)
+        return 0;
+    for (size_t i = 0; i < count; i++) {
+        snprintf(link, sizeof link, "%s/dev/char/%" PRIu32 ":%" PRIu32, place->dev, nodes[i].major, nodes[i].minor);
+        snprintf(target, sizeof target, "..%s", nodes[i].path + strlen("/dev"));
+        if (symlink(target, link) == 0)
+            made++;
+        else if (errno != EEXIST)
+            return err_errno(err, "make '%s'", link);
+    }
+    return made;
 }

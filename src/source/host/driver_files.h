@@ -5,6 +5,7 @@
  */
 
 #include "base/arena.h"
+#include "base/err.h"
 #include "model/driver_files.h"
 
 typedef struct DriverFilesPlace {
@@ -17,3 +18,10 @@ typedef struct DriverFilesPlace {
 /* Libraries are all files NAME.so.VERSION, under their own name and those of the links to them, in the folders where
  * loaders of Debian's and Red Hat's kind look. Texts lie in `arena`. */
 void driver_files_find(const DriverFilesPlace *place, Arena *arena, DriverFiles *ret);
+
+/*
+ * Makes the links /dev/char/MAJOR:MINOR to these device files that are missing. By them systemd knows a device when it
+ * writes the device lists of cgroups anew at a reload; without them running containers lose their GPUs then
+ * (nvidia-container-toolkit's issue 48). Returns how many were made; nothing where there is no /dev/char. -errno.
+ */
+int driver_files_link(const DriverFilesPlace *place, const DriverNode *nodes, size_t count, Err *err);

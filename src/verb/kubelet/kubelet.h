@@ -16,7 +16,7 @@
 typedef struct KubeletOptions {
     const char *config_file, *dir, *socket, *cdi_root, *features_file, *machine_file, *library, *control, *root;
     int mig, id_strategy, discovery, spread, log_level, log_format;
-    bool fail_on_init, device_nodes, gdrcopy, gds, mofed, use_node_features, no_timestamp, physical;
+    bool json, fail_on_init, device_nodes, gdrcopy, gds, mofed, use_node_features, no_timestamp, physical;
     OptList list_strategies;
     const char *version, *mps_root, *driver_root, *dev_root, *container_driver_root, *cdi_prefix, *ctk_path;
     const YamlNode *sharing, *resources, *imex, *gfd;
@@ -39,4 +39,5 @@ CLEANUP_POINTER(KubeletSettings, kubelet_settings_free);
 int kubelet_read_answer(const Str *answer, SnapshotBuffer *ret, uint64_t *ret_revision, Err *err);
 
 int kubelet_run(VerbCall *call, const void *options);
+int kubelet_explain_run(VerbCall *call, const void *options);
 int kubelet_labels_run(VerbCall *call, const void *options);

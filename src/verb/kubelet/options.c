@@ -22,76 +22,78 @@ static const char *const spread_names[] = {"distributed", "packed", NULL};
 
 #define ROW(name, kind, member, ...) OPT_ROW(name, kind, KubeletOptions, member, __VA_ARGS__)
 
-static const OptSpec kubelet_opts[] = {
-    ROW("config-file", OPT_STRING, config_file, .flags = OPT_CLI_ONLY, .env = "CONFIG_FILE", .metavar = "FILE",
-        .help = "a configuration of NVIDIA's device plugin, v1; read again on SIGHUP"),
-    ROW("device-plugin-path", OPT_STRING, dir, .flags = OPT_CLI_ONLY, .def = "/var/lib/kubelet/device-plugins",
-        .metavar = "DIR", .help = "the kubelet's folder of device plugins"),
-    ROW("kubelet-socket", OPT_STRING, socket, .flags = OPT_CLI_ONLY, .env = "KUBELET_SOCKET", .metavar = "FILE",
-        .help = "where to register; without: " SOCKET_NAME " in --device-plugin-path"),
-    ROW("cdi-root", OPT_STRING, cdi_root, .flags = OPT_CLI_ONLY, .def = "/var/run/cdi", .metavar = "DIR",
-        .help = "where the CDI specification is kept, with cdi-annotations or cdi-cri"),
-    ROW("features-file", OPT_STRING, features_file, .flags = OPT_CLI_ONLY, .env = "GFD_OUTPUT_FILE", .metavar = "FILE",
-        .help = "keep labels of the node there, for node-feature-discovery: its features.d/gfd"),
-    ROW("machine-type-file", OPT_STRING, machine_file, .flags = OPT_CLI_ONLY, .env = "GFD_MACHINE_TYPE_FILE",
-        .def = "/sys/class/dmi/id/product_name", .metavar = "FILE", .help = "what kind of machine it is"),
-    ROW("no-timestamp", OPT_BOOL, no_timestamp, .flags = OPT_CLI_ONLY, .env = "GFD_NO_TIMESTAMP",
-        .help = "no label with the time"),
-    ROW("physical-counts", OPT_BOOL, physical, .flags = OPT_CLI_ONLY,
-        .help = "gpu.count and gpu.replicas as gpu-feature-discovery has them, whatever is offered"),
-    ROW("driver-library", OPT_STRING, library, .flags = OPT_CLI_ONLY, .env = "STOKER_DRIVER_LIBRARY", .metavar = "FILE",
-        .help = "the driver's library, for labels"),
-    ROW("control", OPT_STRING, control, .flags = OPT_CLI_ONLY, .metavar = "FILE", .help = "the agent's control socket"),
-    ROW("root", OPT_STRING, root, .flags = OPT_CLI_ONLY | OPT_HIDDEN, .env = "STOKER_ROOT", .def = "", .metavar = "DIR",
-        .help = "where the host's /dev and /proc lie"),
-    ROW("version", OPT_STRING, version, .flags = OPT_CONFIG_ONLY, .help = "v1"),
-    ROW("flags.migStrategy", OPT_ENUM, mig, .flag = "mig-strategy", .env = "MIG_STRATEGY", .def = "none",
-        .names = mig_names, .help = "how MIG devices are offered"),
-    ROW("flags.failOnInitError", OPT_BOOL, fail_on_init, .flag = "fail-on-init-error", .flags = OPT_HIDDEN,
-        .env = "FAIL_ON_INIT_ERROR", .def = "true", .help = "taken and not needed: what is missing is waited for"),
-    ROW("flags.mpsRoot", OPT_STRING, mps_root, .flag = "mps-root", .env = "MPS_ROOT", .metavar = "DIR",
-        .help = "the host's folder of the MPS daemons"),
-    ROW("flags.nvidiaDriverRoot", OPT_STRING, driver_root, .flag = "nvidia-driver-root", .env = "NVIDIA_DRIVER_ROOT",
-        .def = "/", .metavar = "DIR", .help = "the host's folder below which the driver is installed"),
-    ROW("flags.nvidiaDevRoot", OPT_STRING, dev_root, .flag = "nvidia-dev-root", .env = "NVIDIA_DEV_ROOT",
-        .metavar = "DIR", .help = "the host's folder in which /dev lies; without: --nvidia-driver-root"),
-    ROW("flags.gdrcopyEnabled", OPT_BOOL, gdrcopy, .flag = "gdrcopy-enabled", .env = "GDRCOPY_ENABLED",
-        .help = "containers get GDRCopy"),
-    ROW("flags.gdsEnabled", OPT_BOOL, gds, .flag = "gds-enabled", .env = "GDS_ENABLED",
-        .help = "containers get GPUDirect Storage"),
-    ROW("flags.mofedEnabled", OPT_BOOL, mofed, .flag = "mofed-enabled", .env = "MOFED_ENABLED",
-        .help = "containers get the devices of Mellanox's drivers"),
-    ROW("flags.useNodeFeatureAPI", OPT_BOOL, use_node_features, .flag = "use-node-feature-api", .flags = OPT_CONFIG_ONLY),
-    ROW("flags.deviceDiscoveryStrategy", OPT_ENUM, discovery, .flag = "device-discovery-strategy",
-        .env = "DEVICE_DISCOVERY_STRATEGY", .def = "auto", .names = discovery_names, .help = "by NVML, both"),
-    ROW("flags.plugin.passDeviceSpecs", OPT_BOOL, device_nodes, .flag = "pass-device-specs", .env = "PASS_DEVICE_SPECS",
-        .help = "pass device files, so that a container keeps them when systemd reloads"),
-    ROW("flags.plugin.deviceListStrategy", OPT_LIST, list_strategies, .flag = "device-list-strategy",
-        .env = "DEVICE_LIST_STRATEGY", .def = "envvar", .metavar = "LIST",
-        .help = "how devices are named to the runtime: envvar, volume-mounts, cdi-annotations, cdi-cri"),
-    ROW("flags.plugin.deviceIDStrategy", OPT_ENUM, id_strategy, .flag = "device-id-strategy",
-        .env = "DEVICE_ID_STRATEGY", .def = "uuid", .names = id_names, .help = "what devices are called there"),
-    ROW("flags.plugin.cdiAnnotationPrefix", OPT_STRING, cdi_prefix, .flag = "cdi-annotation-prefix",
-        .env = "CDI_ANNOTATION_PREFIX", .def = "cdi.k8s.io/", .help = "what the annotation of cdi-annotations begins with"),
-    ROW("flags.plugin.nvidiaCTKPath", OPT_STRING, ctk_path, .flag = "nvidia-cdi-hook-path", .flags = OPT_HIDDEN,
-        .env = "NVIDIA_CDI_HOOK_PATH", .help = "taken and not needed: no program runs in containers"),
-    ROW("flags.plugin.containerDriverRoot", OPT_STRING, container_driver_root, .flag = "driver-root-ctr-path",
-        .env = "DRIVER_ROOT_CTR_PATH", .def = "/driver-root", .metavar = "DIR",
-        .help = "where --nvidia-driver-root is in this container"),
-    ROW("flags.plugin.sharedDevicesAllocationPolicy", OPT_ENUM, spread, .flag = "shared-devices-allocation-policy",
-        .env = "SHARED_DEVICES_ALLOCATION_POLICY", .def = "distributed", .names = spread_names,
-        .help = "of which shared devices replicas are taken: those with the fewest taken, or the most"),
-    ROW("flags.gfd", OPT_NODE, gfd, .flags = OPT_CONFIG_ONLY, .help = "read by gpu-feature-discovery"),
-    ROW("sharing", OPT_NODE, sharing, .flags = OPT_CONFIG_ONLY, .help = "timeSlicing or mps"),
-    ROW("resources", OPT_NODE, resources, .flags = OPT_CONFIG_ONLY, .help = "ignored, as by the device plugin"),
-    ROW("imex", OPT_NODE, imex, .flags = OPT_CONFIG_ONLY, .help = "IMEX channels"),
-    ROW("healthy-after", OPT_DURATION, hold_ns, .flags = OPT_CLI_ONLY, .def = "10s", .max = 86400e9,
-        .help = "a device is healthy again when nothing was against it for so long"),
-    ROW("log-level", OPT_ENUM, log_level, .flags = OPT_CLI_ONLY, .env = "STOKER_LOG_LEVEL", .def = "info",
-        .names = log_level_names, .help = "the least important message that is written"),
-    ROW("log-format", OPT_ENUM, log_format, .flags = OPT_CLI_ONLY, .def = "text", .names = log_format_names,
-        .help = "how messages are written"),
-};
+#define KUBELET_ROWS \
+    ROW("config-file", OPT_STRING, config_file, .flags = OPT_CLI_ONLY, .env = "CONFIG_FILE", .metavar = "FILE",        \
+        .help = "a configuration of NVIDIA's device plugin, v1; read again on SIGHUP"),                                \
+    ROW("device-plugin-path", OPT_STRING, dir, .flags = OPT_CLI_ONLY, .def = "/var/lib/kubelet/device-plugins",        \
+        .metavar = "DIR", .help = "the kubelet's folder of device plugins"),                                           \
+    ROW("kubelet-socket", OPT_STRING, socket, .flags = OPT_CLI_ONLY, .env = "KUBELET_SOCKET", .metavar = "FILE",       \
+        .help = "where to register; without: " SOCKET_NAME " in --device-plugin-path"),                                \
+    ROW("cdi-root", OPT_STRING, cdi_root, .flags = OPT_CLI_ONLY, .def = "/var/run/cdi", .metavar = "DIR",              \
+        .help = "where the CDI specification is kept, with cdi-annotations or cdi-cri"),                               \
+    ROW("features-file", OPT_STRING, features_file, .flags = OPT_CLI_ONLY, .env = "GFD_OUTPUT_FILE", .metavar = "FILE", \
+        .help = "keep labels of the node there, for node-feature-discovery: its features.d/gfd"),                      \
+    ROW("machine-type-file", OPT_STRING, machine_file, .flags = OPT_CLI_ONLY, .env = "GFD_MACHINE_TYPE_FILE",          \
+        .def = "/sys/class/dmi/id/product_name", .metavar = "FILE", .help = "what kind of machine it is"),             \
+    ROW("no-timestamp", OPT_BOOL, no_timestamp, .flags = OPT_CLI_ONLY, .env = "GFD_NO_TIMESTAMP",                      \
+        .help = "no label with the time"),                                                                             \
+    ROW("physical-counts", OPT_BOOL, physical, .flags = OPT_CLI_ONLY,                                                  \
+        .help = "gpu.count and gpu.replicas as gpu-feature-discovery has them, whatever is offered"),                  \
+    ROW("driver-library", OPT_STRING, library, .flags = OPT_CLI_ONLY, .env = "STOKER_DRIVER_LIBRARY", .metavar = "FILE", \
+        .help = "the driver's library, for labels"),                                                                   \
+    ROW("control", OPT_STRING, control, .flags = OPT_CLI_ONLY, .metavar = "FILE", .help = "the agent's control socket"), \
+    ROW("root", OPT_STRING, root, .flags = OPT_CLI_ONLY | OPT_HIDDEN, .env = "STOKER_ROOT", .def = "", .metavar = "DIR", \
+        .help = "where the host's /dev and /proc lie"),                                                                \
+    ROW("version", OPT_STRING, version, .flags = OPT_CONFIG_ONLY, .help = "v1"),                                       \
+    ROW("flags.migStrategy", OPT_ENUM, mig, .flag = "mig-strategy", .env = "MIG_STRATEGY", .def = "none",              \
+        .names = mig_names, .help = "how MIG devices are offered"),                                                    \
+    ROW("flags.failOnInitError", OPT_BOOL, fail_on_init, .flag = "fail-on-init-error", .flags = OPT_HIDDEN,            \
+        .env = "FAIL_ON_INIT_ERROR", .def = "true", .help = "taken and not needed: what is missing is waited for"),    \
+    ROW("flags.mpsRoot", OPT_STRING, mps_root, .flag = "mps-root", .env = "MPS_ROOT", .metavar = "DIR",                \
+        .help = "the host's folder of the MPS daemons"),                                                               \
+    ROW("flags.nvidiaDriverRoot", OPT_STRING, driver_root, .flag = "nvidia-driver-root", .env = "NVIDIA_DRIVER_ROOT",  \
+        .def = "/", .metavar = "DIR", .help = "the host's folder below which the driver is installed"),                \
+    ROW("flags.nvidiaDevRoot", OPT_STRING, dev_root, .flag = "nvidia-dev-root", .env = "NVIDIA_DEV_ROOT",              \
+        .metavar = "DIR", .help = "the host's folder in which /dev lies; without: --nvidia-driver-root"),              \
+    ROW("flags.gdrcopyEnabled", OPT_BOOL, gdrcopy, .flag = "gdrcopy-enabled", .env = "GDRCOPY_ENABLED",                \
+        .help = "containers get GDRCopy"),                                                                             \
+    ROW("flags.gdsEnabled", OPT_BOOL, gds, .flag = "gds-enabled", .env = "GDS_ENABLED",                                \
+        .help = "containers get GPUDirect Storage"),                                                                   \
+    ROW("flags.mofedEnabled", OPT_BOOL, mofed, .flag = "mofed-enabled", .env = "MOFED_ENABLED",                        \
+        .help = "containers get the devices of Mellanox's drivers"),                                                   \
+    ROW("flags.useNodeFeatureAPI", OPT_BOOL, use_node_features, .flag = "use-node-feature-api", .flags = OPT_CONFIG_ONLY), \
+    ROW("flags.deviceDiscoveryStrategy", OPT_ENUM, discovery, .flag = "device-discovery-strategy",                     \
+        .env = "DEVICE_DISCOVERY_STRATEGY", .def = "auto", .names = discovery_names, .help = "by NVML, both"),         \
+    ROW("flags.plugin.passDeviceSpecs", OPT_BOOL, device_nodes, .flag = "pass-device-specs", .env = "PASS_DEVICE_SPECS", \
+        .help = "pass device files, so that a container keeps them when systemd reloads"),                             \
+    ROW("flags.plugin.deviceListStrategy", OPT_LIST, list_strategies, .flag = "device-list-strategy",                  \
+        .env = "DEVICE_LIST_STRATEGY", .def = "envvar", .metavar = "LIST",                                             \
+        .help = "how devices are named to the runtime: envvar, volume-mounts, cdi-annotations, cdi-cri"),              \
+    ROW("flags.plugin.deviceIDStrategy", OPT_ENUM, id_strategy, .flag = "device-id-strategy",                          \
+        .env = "DEVICE_ID_STRATEGY", .def = "uuid", .names = id_names, .help = "what devices are called there"),       \
+    ROW("flags.plugin.cdiAnnotationPrefix", OPT_STRING, cdi_prefix, .flag = "cdi-annotation-prefix",                   \
+        .env = "CDI_ANNOTATION_PREFIX", .def = "cdi.k8s.io/", .help = "what the annotation of cdi-annotations begins with"), \
+    ROW("flags.plugin.nvidiaCTKPath", OPT_STRING, ctk_path, .flag = "nvidia-cdi-hook-path", .flags = OPT_HIDDEN,       \
+        .env = "NVIDIA_CDI_HOOK_PATH", .help = "taken and not needed: no program runs in containers"),                 \
+    ROW("flags.plugin.containerDriverRoot", OPT_STRING, container_driver_root, .flag = "driver-root-ctr-path",         \
+        .env = "DRIVER_ROOT_CTR_PATH", .def = "/driver-root", .metavar = "DIR",                                        \
+        .help = "where --nvidia-driver-root is in this container"),                                                    \
+    ROW("flags.plugin.sharedDevicesAllocationPolicy", OPT_ENUM, spread, .flag = "shared-devices-allocation-policy",    \
+        .env = "SHARED_DEVICES_ALLOCATION_POLICY", .def = "distributed", .names = spread_names,                        \
+        .help = "of which shared devices replicas are taken: those with the fewest taken, or the most"),               \
+    ROW("flags.gfd", OPT_NODE, gfd, .flags = OPT_CONFIG_ONLY, .help = "read by gpu-feature-discovery"),                \
+    ROW("sharing", OPT_NODE, sharing, .flags = OPT_CONFIG_ONLY, .help = "timeSlicing or mps"),                         \
+    ROW("resources", OPT_NODE, resources, .flags = OPT_CONFIG_ONLY, .help = "ignored, as by the device plugin"),       \
+    ROW("imex", OPT_NODE, imex, .flags = OPT_CONFIG_ONLY, .help = "IMEX channels"),                                    \
+    ROW("healthy-after", OPT_DURATION, hold_ns, .flags = OPT_CLI_ONLY, .def = "10s", .max = 86400e9,                   \
+        .help = "a device is healthy again when nothing was against it for so long"),                                  \
+    ROW("log-level", OPT_ENUM, log_level, .flags = OPT_CLI_ONLY, .env = "STOKER_LOG_LEVEL", .def = "info",             \
+        .names = log_level_names, .help = "the least important message that is written"),                              \
+    ROW("log-format", OPT_ENUM, log_format, .flags = OPT_CLI_ONLY, .def = "text", .names = log_format_names,           \
+        .help = "how messages are written")
+
+static const OptSpec kubelet_opts[] = {KUBELET_ROWS};
+static const OptSpec explain_opts[] = {ROW("json", OPT_BOOL, json, .flags = OPT_CLI_ONLY, .help = "as JSON"), KUBELET_ROWS};
 
 static int read_strategies(const OptSet *set, const KubeletOptions *o, GrantConfig *ret, Err *err)
 {
@@ -164,8 +166,8 @@ void kubelet_settings_free(KubeletSettings *s)
 int kubelet_settings_load(VerbCall *call, KubeletSettings **ret, Err *err)
 {
     CLEANUP(kubelet_settings_free_at) KubeletSettings *s = calloc(1, sizeof *s);
-    OptPlace places[ARRAY_LEN(kubelet_opts)] = {0};
-    const OptSet set = {.opts = kubelet_opts, .count = ARRAY_LEN(kubelet_opts), .into = &s->o, .arena = &s->arena,
+    OptPlace places[ARRAY_LEN(explain_opts)] = {0};
+    const OptSet set = {.opts = explain_opts, .count = ARRAY_LEN(explain_opts), .into = &s->o, .arena = &s->arena,
                         .places = places};
     const YamlNode *file = NULL;
     OptArgs args;
@@ -212,7 +214,25 @@ static const Verb verb_labels = {
     .run = kubelet_labels_run,
 };
 
-static const Verb *const kubelet_subs[] = {&verb_labels, NULL};
+static const Verb verb_explain = {
+    .name = "explain",
+    .summary = "show what this node offers to pods, who has it and what is unhealthy",
+    .usage = "[--json] [POD]",
+    .description =
+        "Shows each resource that 'stoker kubelet' offers with the same options: its devices, which of them are free, "
+        "which pod has which, and which are unhealthy and why. With POD, as NAME or NAMESPACE/NAME: what that pod has.",
+    .examples = "stoker kubelet explain\n"
+                "stoker kubelet explain training/llm-0\n"
+                "stoker kubelet explain --json | jq '.resources[] | {name, free}'",
+    .exit_codes = "0  shown\n"
+                  "1  that pod has no device here\n"
+                  "2  the command line or the configuration is wrong\n"
+                  "3  unknown: the agent does not answer",
+    VERB_OPTS(explain_opts, KubeletOptions),
+    .run = kubelet_explain_run,
+};
+
+static const Verb *const kubelet_subs[] = {&verb_explain, &verb_labels, NULL};
 
 const Verb verb_kubelet = {
     .name = "kubelet",

@@ -101,3 +101,21 @@ def test_without_the_drivers_libraries(make_side, tmp_path):
     assert "there is no libcuda.so.1 of driver 590.48.01" in side.log_text()
     assert len(spec["devices"]) == 8
     assert not [m for m in spec["containerEdits"]["mounts"] if "/lib" in m["containerPath"]]
+
+
+def test_links_by_which_systemd_knows_the_devices(make_side, tmp_path):
+    side = make_side("mig-balanced", options=["--mig-strategy", "mixed"])
+    folder = side.node.tree / "dev/char"
+    assert not folder.exists()  # as long as there is none, none is made
+    side.plugin("nvidia.com/mig-3g.40gb")
+    folder.mkdir()
+
+    def linked():
+        return {p.name: os.readlink(p) for p in folder.iterdir()}
+
+    until(lambda: linked().get("195:3") == "../nvidia3", side.log_text)
+    caps = [n for n in linked() if n.startswith("403:")]
+    assert linked()["195:255"] == "../nvidiactl" and len(caps) == 32  # two of each of 16 devices
+    (folder / caps[0]).unlink()
+    until(lambda: caps[0] in linked(), side.log_text)
+    assert all((folder / n).exists() for n in linked() if n.startswith("195:"))
