@@ -18,7 +18,7 @@
 #include "verb/agent/control.h"
 #include "verb/past.h"
 
-enum { POLL_MS = 250, TOLD_MAX = 4096, BEFORE_FOLLOW = 10, LINE_MAX_BYTES = 16384 };
+enum { POLL_MS = 250, TOLD_MAX = 4096, BEFORE_FOLLOW = 10, LINE_MAX_BYTES = 16384, SAME_MS = 1000 };
 
 typedef struct EventsOptions {
     PastOptions past;
@@ -47,36 +47,54 @@ static void handle_signal(int number)
     stopped = 1;
 }
 
+/* By which an event is recognised when it comes again, from the journal or after a restart. An agent that reads the
+ * kernel log anew gives a line's time anew, by its own measure of when the kernel was started. */
+typedef struct Mark {
+    uint64_t hash, ms;
+    bool before; /* from before the start of the agent that tells it */
+    unsigned round; /* of Reader, in which it came again last */
+} Mark;
+
 typedef struct Reader {
     const EventsOptions *o;
     Past past;
     IncidentStyle style;
     EventsHead head;         /* of the agent's last answer */
-    uint64_t told[TOLD_MAX]; /* hashes of those that were printed last */
+    Mark told[TOLD_MAX];     /* those that were printed last */
     size_t told_len;
+    unsigned round; /* counts how often all of the agent's events came again */
     bool broken; /* nobody reads on */
 } Reader;
 
-/* A mark by which an event is recognised when it comes again, from the journal or after a restart. */
-static uint64_t mark_of(const EventSeen *seen)
+static Mark mark_of(const EventSeen *seen)
 {
     const Event *e = &seen->event;
     char text[LINE_MAX_BYTES];
 
-    const int len = snprintf(text, sizeof text, "%" PRIu64 " %d %d %d %x:%x:%x.%x %s", e->real_ns / NS_PER_MS,
-                             (int)e->kind, (int)e->origin, e->code, e->has_pci ? e->pci.domain : UINT32_MAX, e->pci.bus,
+    const int len = snprintf(text, sizeof text, "%d %d %d %x:%x:%x.%x %s", (int)e->kind, (int)e->origin, e->code, e->has_pci ? e->pci.domain : UINT32_MAX, e->pci.bus,
                              e->pci.device, e->pci.function, e->text);
-    return map_hash(text, len > 0 ? (size_t)len : 0, 0);
+    return (Mark){.hash = map_hash(text, len > 0 ? (size_t)len : 0, 0), .ms = e->real_ns / NS_PER_MS, .before = e->before};
 }
 
-static bool was_told(const Reader *reader, uint64_t mark)
+/* Finds among `count` marks one of the same event that has not come again in this round, and takes it for that. */
+static bool take_mark(Mark *marks, size_t count, const Mark *mark, unsigned round)
 {
-    const size_t kept = reader->told_len < TOLD_MAX ? reader->told_len : TOLD_MAX;
+    for (size_t i = 0; i < count; i++) {
+        const uint64_t apart = marks[i].ms > mark->ms ? marks[i].ms - mark->ms : mark->ms - marks[i].ms;
 
-    for (size_t i = 0; i < kept; i++)
-        if (reader->told[i] == mark)
-            return true;
+        if (marks[i].hash != mark->hash || marks[i].round == round ||
+            apart > (marks[i].before || mark->before ? SAME_MS : 0))
+            continue;
+        marks[i].round = round;
+        return true;
+    }
     return false;
+}
+
+static void keep_mark(Reader *reader, Mark mark)
+{
+    mark.round = reader->round;
+    reader->told[reader->told_len++ % TOLD_MAX] = mark;
 }
 
 static void print_event(Reader *reader, const EventSeen *seen)
@@ -122,20 +140,15 @@ static int by_time(const void *a, const void *b)
 /* Leaves one of each pair that agent and journal both have; `agents` of them at the front are the agent's. */
 static void drop_doubles(EventSeenList *list, size_t agents)
 {
-    CLEANUP_FREE uint64_t *marks = xcalloc(agents + 1, sizeof *marks);
+    CLEANUP_FREE Mark *marks = xcalloc(agents + 1, sizeof *marks);
     size_t kept = agents;
 
     for (size_t i = 0; i < agents; i++)
         marks[i] = mark_of(&list->at[i]);
     for (size_t i = agents; i < list->len; i++) {
-        const uint64_t mark = mark_of(&list->at[i]);
-        size_t k = 0;
+        const Mark mark = mark_of(&list->at[i]);
 
-        while (k < agents && marks[k] != mark)
-            k++;
-        if (k < agents)
-            marks[k] = 0;
-        else
+        if (!take_mark(marks, agents, &mark, 1))
             list->at[kept++] = list->at[i];
     }
     list->len = kept;
@@ -169,7 +182,7 @@ static void tell_past(Reader *reader, const EventSeenList *list, uint64_t since)
     if (reader->o->follow && !reader->o->since && list->len - first > BEFORE_FOLLOW)
         first = list->len - BEFORE_FOLLOW;
     for (size_t i = 0; i < list->len; i++) {
-        reader->told[reader->told_len++ % TOLD_MAX] = mark_of(&list->at[i]);
+        keep_mark(reader, mark_of(&list->at[i]));
         if (i >= first)
             print_event(reader, &list->at[i]);
     }
@@ -179,12 +192,14 @@ static void tell_past(Reader *reader, const EventSeenList *list, uint64_t since)
 
 static void tell_new(Reader *reader, const EventSeenList *list, bool again)
 {
+    reader->round += again;
     for (size_t i = 0; i < list->len; i++) {
-        const uint64_t mark = mark_of(&list->at[i]);
+        const Mark mark = mark_of(&list->at[i]);
+        const size_t kept = reader->told_len < TOLD_MAX ? reader->told_len : TOLD_MAX;
 
-        if (again && was_told(reader, mark))
+        if (again && take_mark(reader->told, kept, &mark, reader->round))
             continue;
-        reader->told[reader->told_len++ % TOLD_MAX] = mark;
+        keep_mark(reader, mark);
         print_event(reader, &list->at[i]);
     }
 }
