@@ -1,0 +1,103 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""What `stoker kubelet` costs and how soon it tells a kubelet: beside an agent on a simulated node, with a kubelet of the tests.
+
+usage: kubelet.py BUILD
+
+Nothing here passes or fails: limits stand beside the figures for a reader to judge."""
+import argparse
+import pathlib
+import statistics
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+for part in ("test/scenario/agent", "test/scenario/kubelet"):
+    sys.path.insert(0, str(ROOT / part))
+import agent_rig as rig  # noqa: E402
+import conftest  # noqa: E402
+
+ROUNDS = 51
+
+
+def status(process, name):
+    line = next(line for line in pathlib.Path(f"/proc/{process.pid}/status").read_text().splitlines() if line.startswith(name))
+    return int(line.split()[1])
+
+
+def start(build, folder, scenario, *options):
+    node = rig.Node(build / "stoker", folder, scenario)
+    agent = rig.Agent(build / "stoker", folder, node.env)
+    return conftest.Side(build / "stoker", folder, node, agent, options, {})
+
+
+def stop(side):
+    side.stop()
+    side.agent.stop()
+    side.node.stop()
+
+
+def median_ms(call):
+    times = []
+    for _ in range(ROUNDS):
+        began = time.monotonic()
+        call()
+        times.append((time.monotonic() - began) * 1000)
+    return statistics.median(times)
+
+
+def faults(build, folder):
+    side = start(build, folder, "default")
+    plugin, times = side.plugin(), []
+    empty = median_ms(lambda: plugin.call("GetDevicePluginOptions", b""))
+    ids = [d.id for d in plugin.devices]
+    for size in (1, 2, 4, 8):
+        print(f"preferred set of {size} of 8 GPUs: {median_ms(lambda: plugin.prefer(ids, size)):.2f} ms, "
+              f"a call without any work {empty:.2f} ms (limit 1 ms)")
+    spawn = median_ms(lambda: side.node.sim("show"))
+    for gpu in range(8):
+        known, began = len(plugin.lists), time.monotonic()
+        side.node.inject("xid", "79", f"gpu={gpu}")
+        while len(plugin.lists) == known:
+            time.sleep(0.001)
+        times.append((time.monotonic() - began) * 1000)
+    print(f"XID 79 to Unhealthy at the kubelet: {statistics.median(times):.0f} ms, longest {max(times):.0f} ms, of these "
+          f"{spawn:.0f} ms to start the command that injects it (limit 200 ms)")
+    print(f"memory: {status(side.process, 'RssAnon') / 1024:.1f} MiB of its own, {status(side.process, 'VmRSS') / 1024:.1f} MiB with "
+          f"the pages of files that it shares with the agent (limit 6 MiB)")
+    stop(side)
+
+
+def many(build, folder):
+    scenario, config = folder / "node.yaml", folder / "config.yaml"
+    layout = ", ".join(['"1g.10gb"'] * 7)
+    scenario.write_text("about: eight times seven\nnode: {seed: 3}\n"
+                        f"gpus: {{board: h100-sxm-80gb, count: 8, mig: [{layout}]}}\nwork: []\ntruth: []\n")
+    config.write_text("version: v1\nsharing:\n  timeSlicing:\n    resources: [{name: nvidia.com/mig-1g.10gb, replicas: 10}]\n")
+    side = start(build, folder, scenario, "--mig-strategy", "mixed", "--config-file", config)
+    plugin = side.plugin("nvidia.com/mig-1g.10gb")
+    assert len(plugin.devices) == 560
+
+    def listed():
+        stream = plugin.channel.unary_stream("/v1beta1.DevicePlugin/ListAndWatch")(b"")
+        next(iter(stream))
+        stream.cancel()
+
+    empty = median_ms(lambda: plugin.call("GetDevicePluginOptions", b""))
+    print(f"ListAndWatch of 8 x 7 instances x 10 replicas: {median_ms(listed):.2f} ms to the first list, a call without any work "
+          f"{empty:.2f} ms (limit 5 ms)")
+    print(f"memory then: {status(side.process, 'RssAnon') / 1024:.1f} MiB of its own (limit 6 MiB)")
+    stop(side)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("build", type=pathlib.Path)
+    build = parser.parse_args().build.resolve()
+    for part in faults, many:
+        with tempfile.TemporaryDirectory() as folder:
+            part(build, pathlib.Path(folder))
+
+
+main()
