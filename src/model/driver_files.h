@@ -27,6 +27,6 @@ typedef struct DriverFiles {
     size_t node_count;
     const DriverNode *gpus; /* /dev/nvidiaN */
     size_t gpu_count;
-    uint32_t caps_major;  /* of /dev/nvidia-caps/nvidia-capN; 0: not known */
-    const char *missing;  /* what containers will lack, a sentence; "" nothing */
+    uint32_t caps_major; /* of /dev/nvidia-caps/nvidia-capN; 0: not known */
+    const char *missing; /* what containers will lack, a sentence; "" nothing */
 } DriverFiles;

@@ -51,7 +51,7 @@ static void handle_signal(int number)
  * kernel log anew gives a line's time anew, by its own measure of when the kernel was started. */
 typedef struct Mark {
     uint64_t hash, ms;
-    bool before; /* from before the start of the agent that tells it */
+    bool before;    /* from before the start of the agent that tells it */
     unsigned round; /* of Reader, in which it came again last */
 } Mark;
 
@@ -59,11 +59,11 @@ typedef struct Reader {
     const EventsOptions *o;
     Past past;
     IncidentStyle style;
-    EventsHead head;         /* of the agent's last answer */
-    Mark told[TOLD_MAX];     /* those that were printed last */
+    EventsHead head;     /* of the agent's last answer */
+    Mark told[TOLD_MAX]; /* those that were printed last */
     size_t told_len;
     unsigned round; /* counts how often all of the agent's events came again */
-    bool broken; /* nobody reads on */
+    bool broken;    /* nobody reads on */
 } Reader;
 
 static Mark mark_of(const EventSeen *seen)
@@ -71,9 +71,11 @@ static Mark mark_of(const EventSeen *seen)
     const Event *e = &seen->event;
     char text[LINE_MAX_BYTES];
 
-    const int len = snprintf(text, sizeof text, "%d %d %d %x:%x:%x.%x %s", (int)e->kind, (int)e->origin, e->code, e->has_pci ? e->pci.domain : UINT32_MAX, e->pci.bus,
-                             e->pci.device, e->pci.function, e->text);
-    return (Mark){.hash = map_hash(text, len > 0 ? (size_t)len : 0, 0), .ms = e->real_ns / NS_PER_MS, .before = e->before};
+    const int len =
+        snprintf(text, sizeof text, "%d %d %d %x:%x:%x.%x %s", (int)e->kind, (int)e->origin, e->code,
+                 e->has_pci ? e->pci.domain : UINT32_MAX, e->pci.bus, e->pci.device, e->pci.function, e->text);
+    return (Mark){
+        .hash = map_hash(text, len > 0 ? (size_t)len : 0, 0), .ms = e->real_ns / NS_PER_MS, .before = e->before};
 }
 
 /* Finds among `count` marks one of the same event that has not come again in this round, and takes it for that. */

@@ -19,9 +19,17 @@
 #include "verb/agent/control.h"
 #include "verb/kubelet/kubelet.h"
 
-enum { ASK_MS = 100, ANSWER_MS = 30000, SILENT_ASKS = 50, FILES_MS = 2000, LABELS_MS = 60000, CDI_MAX = 4 << 20 }; /* an answer waits for a change, 20 s at most */
+enum {
+    ASK_MS = 100,
+    ANSWER_MS = 30000,
+    SILENT_ASKS = 50,
+    FILES_MS = 2000,
+    LABELS_MS = 60000,
+    CDI_MAX = 4 << 20
+}; /* an answer waits for a change, 20 s at most */
 
-/* --- the process --------------------------------------------------------------------------------------------------- */
+/* --- the process ---------------------------------------------------------------------------------------------------
+ */
 
 typedef struct Kube {
     VerbCall *call;
@@ -61,7 +69,7 @@ static void find_minors(const Kube *kube, Offer *offer)
 
             if (!unit->profile[0])
                 continue;
-            if (!read && minors_read(kube->settings->o.root, &list, NULL) < 0)
+            if (!read && minors_read(kubelet_dev_root(&kube->settings->o), &list, NULL) < 0)
                 return;
             read = true;
             unit->gi_minor = minors_find(list.text, d->minor, d->gpu_instance, DEVICE_NO_NUMBER);
@@ -97,14 +105,6 @@ static bool has_cdi(const Kube *kube)
     return kube->settings->kubelet.grant.cdi_annotations || kube->settings->kubelet.grant.cdi_cri;
 }
 
-/* Where this process sees the host's folder of the driver: in a container it is mounted there. */
-static const char *see_driver_root(const KubeletOptions *o)
-{
-    if (strcmp(o->driver_root, "/") == 0 && access(o->container_driver_root, F_OK) < 0)
-        return o->root;
-    return access(o->container_driver_root, F_OK) == 0 ? o->container_driver_root : o->driver_root;
-}
-
 /* Writes the specification where it is not yet what it has to be, whoever changed it. */
 static void keep_cdi(Kube *kube, const DriverFiles *files)
 {
@@ -118,7 +118,8 @@ static void keep_cdi(Kube *kube, const DriverFiles *files)
     snprintf(kube->missing, sizeof kube->missing, "%s", files->missing);
     snprintf(path, sizeof path, "%s/" CDI_FILE, o->cdi_root);
     cdi_spec(&kube->offer, &kube->settings->kubelet.grant, files, &spec);
-    if (file_read(path, CDI_MAX, &there, NULL) == 0 && there.len == spec.len && memcmp(there.text, spec.text, spec.len) == 0)
+    if (file_read(path, CDI_MAX, &there, NULL) == 0 && there.len == spec.len &&
+        memcmp(there.text, spec.text, spec.len) == 0)
         return;
     if (file_make_dirs(o->cdi_root, 0755, &err) == 0 && file_write(path, spec.text, spec.len, 0644, &err) == 0)
         log_write(&kube->log, LOG_LEVEL_INFO, "CDI: '%s' is written", path);
@@ -159,9 +160,9 @@ static void keep_links(Kube *kube, const DriverFilesPlace *place, const DriverFi
 static void keep_files(Kube *kube)
 {
     const KubeletOptions *o = &kube->settings->o;
-    const DriverFilesPlace place = {.root = see_driver_root(o),
+    const DriverFilesPlace place = {.root = kubelet_driver_root(o),
                                     .driver_root = o->driver_root,
-                                    .dev = o->root,
+                                    .dev = kubelet_dev_root(o),
                                     .version = kube->now->node.driver_version};
     CLEANUP(arena_done) Arena arena = {0};
     DriverFiles files;
@@ -202,8 +203,8 @@ static void make_labels(Kube *kube)
     const VerbCall *call = kube->call;
     char program[] = "/proc/self/exe", verb[] = "kubelet", sub[] = "labels";
     char **args = arena_calloc(call->arena, (size_t)call->argc + 3, sizeof *args);
-    uv_stdio_container_t stdio[] = {{.flags = UV_IGNORE}, {.flags = UV_IGNORE},
-                                    {.flags = UV_INHERIT_FD, .data.fd = STDERR_FILENO}};
+    uv_stdio_container_t stdio[] = {
+        {.flags = UV_IGNORE}, {.flags = UV_IGNORE}, {.flags = UV_INHERIT_FD, .data.fd = STDERR_FILENO}};
     const uv_process_options_t options = {
         .exit_cb = on_labels_end, .file = program, .args = args, .stdio_count = 3, .stdio = stdio};
 
@@ -266,7 +267,7 @@ static void count_failure(Kube *kube, const char *text)
               kube->known ? "what it said last stays in force" : "nothing is offered until it answers");
 }
 
-static void ask(Kube *kube);
+static void ask_agent(Kube *kube);
 
 static void on_answer(void *self, int rc, const Str *answer, const Err *err)
 {
@@ -285,10 +286,10 @@ static void on_answer(void *self, int rc, const Str *answer, const Err *err)
         log_write(&kube->log, LOG_LEVEL_INFO, "the agent answers again");
     kube->failures = 0;
     kube->warned = false;
-    ask(kube);
+    ask_agent(kube);
 }
 
-static void ask(Kube *kube)
+static void ask_agent(Kube *kube)
 {
     char line[64];
     Err err = {0};
@@ -305,7 +306,7 @@ static void on_timer(uv_timer_t *timer)
     if (kube->known && uv_hrtime() >= offer_due(&kube->offer, kube->settings->offer.hold_ns))
         offer_again(kube);
     if (!kube->asking)
-        ask(kube);
+        ask_agent(kube);
 }
 
 /* Every few seconds: what lies in files. */
@@ -318,7 +319,7 @@ static void on_files_timer(uv_timer_t *timer)
         make_labels(kube);
 }
 
-static void reload(Kube *kube)
+static void reload_settings(Kube *kube)
 {
     KubeletSettings *fresh = NULL;
     Err err = {0};
@@ -337,7 +338,7 @@ static void reload(Kube *kube)
     kubelet_settings_free(before);
 }
 
-static void stop(Kube *kube)
+static void stop_all(Kube *kube)
 {
     if (uv_is_closing((uv_handle_t *)&kube->timer))
         return;
@@ -358,9 +359,9 @@ static void stop(Kube *kube)
 static void on_signal(uv_signal_t *handle, int signum)
 {
     if (signum == SIGHUP)
-        reload(handle->data);
+        reload_settings(handle->data);
     else
-        stop(handle->data);
+        stop_all(handle->data);
 }
 
 int kubelet_run(VerbCall *call, const void *options UNUSED)
@@ -401,4 +402,3 @@ int kubelet_run(VerbCall *call, const void *options UNUSED)
     log_done(&kube->log);
     return EXIT_FINE;
 }
-

@@ -38,7 +38,7 @@ static void clean_value(char *value)
 }
 
 PRINTF_LIKE(3, 4)
-static void add(Labels *labels, const char *key, const char *fmt, ...)
+static void add_label(Labels *labels, const char *key, const char *fmt, ...)
 {
     char value[256];
     va_list args;
@@ -61,7 +61,7 @@ static void add_under(Labels *labels, const char *group, const char *name, const
     vsnprintf(value, sizeof value, fmt, args);
     va_end(args);
     snprintf(key, sizeof key, PREFIX "%.63s.%s", group, name);
-    add(labels, key, "%s", value);
+    add_label(labels, key, "%s", value);
 }
 
 /* --- the driver --------------------------------------------------------------------------------------------------- */
@@ -73,21 +73,21 @@ static void add_versions(Labels *labels, const MakeNode *make)
     const int major = make->cuda_version / 1000, minor = make->cuda_version % 1000 / 10;
 
     if (sscanf(make->driver_version, "%31[^.].%31[^.].%31[^.]", parts[0], parts[1], parts[2]) >= 2) {
-        add(labels, PREFIX "cuda.driver.major", "%s", parts[0]);
-        add(labels, PREFIX "cuda.driver.minor", "%s", parts[1]);
-        add(labels, PREFIX "cuda.driver.rev", "%s", parts[2]);
-        add(labels, PREFIX "cuda.driver-version.major", "%s", parts[0]);
-        add(labels, PREFIX "cuda.driver-version.minor", "%s", parts[1]);
-        add(labels, PREFIX "cuda.driver-version.revision", "%s", parts[2]);
-        add(labels, PREFIX "cuda.driver-version.full", "%s", make->driver_version);
+        add_label(labels, PREFIX "cuda.driver.major", "%s", parts[0]);
+        add_label(labels, PREFIX "cuda.driver.minor", "%s", parts[1]);
+        add_label(labels, PREFIX "cuda.driver.rev", "%s", parts[2]);
+        add_label(labels, PREFIX "cuda.driver-version.major", "%s", parts[0]);
+        add_label(labels, PREFIX "cuda.driver-version.minor", "%s", parts[1]);
+        add_label(labels, PREFIX "cuda.driver-version.revision", "%s", parts[2]);
+        add_label(labels, PREFIX "cuda.driver-version.full", "%s", make->driver_version);
     }
     if (make->cuda_version <= 0)
         return;
-    add(labels, PREFIX "cuda.runtime.major", "%d", major);
-    add(labels, PREFIX "cuda.runtime.minor", "%d", minor);
-    add(labels, PREFIX "cuda.runtime-version.major", "%d", major);
-    add(labels, PREFIX "cuda.runtime-version.minor", "%d", minor);
-    add(labels, PREFIX "cuda.runtime-version.full", "%d.%d", major, minor);
+    add_label(labels, PREFIX "cuda.runtime.major", "%d", major);
+    add_label(labels, PREFIX "cuda.runtime.minor", "%d", minor);
+    add_label(labels, PREFIX "cuda.runtime-version.major", "%d", major);
+    add_label(labels, PREFIX "cuda.runtime-version.minor", "%d", minor);
+    add_label(labels, PREFIX "cuda.runtime-version.full", "%d.%d", major, minor);
 }
 
 /* --- GPUs --------------------------------------------------------------------------------------------------------- */
@@ -136,8 +136,7 @@ static size_t find_models(const Node *node, size_t firsts[MODELS_MAX], size_t co
 
         if (!node->gpus[i].reading.device.uuid[0])
             continue;
-        while (at < count &&
-               strcmp(node->gpus[firsts[at]].reading.device.name, node->gpus[i].reading.device.name) != 0)
+        while (at < count && strcmp(node->gpus[firsts[at]].reading.device.name, node->gpus[i].reading.device.name) != 0)
             at++;
         if (at == MODELS_MAX)
             continue;
@@ -282,8 +281,8 @@ static void add_health(Labels *labels, const Offer *offer)
             all++;
             healthy += offer->resources.at[i].units.at[k].healthy;
         }
-    add(labels, "stoker.dev/gpu.devices", "%zu", all);
-    add(labels, "stoker.dev/gpu.devices.healthy", "%zu", healthy);
+    add_label(labels, "stoker.dev/gpu.devices", "%zu", all);
+    add_label(labels, "stoker.dev/gpu.devices.healthy", "%zu", healthy);
 }
 
 static int compare_lines(const void *a, const void *b)
@@ -300,20 +299,19 @@ void offer_labels(const Snapshot *snapshot, const MakeNode *make, const OfferCon
     bool capable = false;
 
     if (host->real_s)
-        add(labels, PREFIX "gfd.timestamp", "%" PRIu64, host->real_s);
-    add(labels, PREFIX "vgpu.present", "false");
+        add_label(labels, PREFIX "gfd.timestamp", "%" PRIu64, host->real_s);
+    add_label(labels, PREFIX "vgpu.present", "false");
     if (models > 0) {
         for (size_t i = 0; i < make->count; i++)
             capable |= make->gpus[i].mig_capable;
         add_versions(labels, make);
-        add(labels, PREFIX "gpu.machine", "%s", host->machine[0] ? host->machine : "unknown");
-        add(labels, PREFIX "gpu.mode", "%s", host->mode);
-        add(labels, PREFIX "mig.capable", "%s", capable ? "true" : "false");
-        add(labels, PREFIX "mps.capable", "%s", config->sharing == OFFER_SHARING_MPS ? "true" : "false");
+        add_label(labels, PREFIX "gpu.machine", "%s", host->machine[0] ? host->machine : "unknown");
+        add_label(labels, PREFIX "gpu.mode", "%s", host->mode);
+        add_label(labels, PREFIX "mig.capable", "%s", capable ? "true" : "false");
+        add_label(labels, PREFIX "mps.capable", "%s", config->sharing == OFFER_SHARING_MPS ? "true" : "false");
         if (config->mig != OFFER_MIG_NONE)
-            add(labels, PREFIX "mig.strategy", "%s", offer_migs[config->mig].key);
-        add_whole(labels, snapshot, make, config, offer, host,
-                  &snapshot->node->gpus[firsts[primary]].reading.device);
+            add_label(labels, PREFIX "mig.strategy", "%s", offer_migs[config->mig].key);
+        add_whole(labels, snapshot, make, config, offer, host, &snapshot->node->gpus[firsts[primary]].reading.device);
         add_mixed(labels, make, offer, snapshot);
         add_clique(labels, make);
         add_health(labels, offer);
@@ -323,7 +321,7 @@ void offer_labels(const Snapshot *snapshot, const MakeNode *make, const OfferCon
             snprintf(name, sizeof name, "%s", snapshot->node->gpus[firsts[i]].reading.device.name);
             clean_value(name);
             snprintf(key, sizeof key, "stoker.dev/gpu.%.40s.count", name);
-            add(labels, key, "%zu", counts[i]);
+            add_label(labels, key, "%zu", counts[i]);
         }
     }
     qsort(labels->lines, labels->count, LABEL_CAP, compare_lines);

@@ -29,8 +29,8 @@ static int read_code_list(const char *text, bool *all, int32_t codes[OFFER_CODES
 
         if ((word == 3 && memcmp(text + blanks, "all", 3) == 0) || (word == 4 && memcmp(text + blanks, "xids", 4) == 0))
             *all = true;
-        else if (word > 0 && (*count == OFFER_CODES_MAX ||
-                              number_parsen_u64(text + blanks, word, 0, INT32_MAX, &code, NULL) < 0))
+        else if (word > 0 &&
+                 (*count == OFFER_CODES_MAX || number_parsen_u64(text + blanks, word, 0, INT32_MAX, &code, NULL) < 0))
             return err_set(err, -EINVAL, "'%.*s' is neither 'all', 'xids' nor an XID, or one too many", (int)word,
                            text + blanks);
         else if (word > 0)
@@ -64,7 +64,7 @@ static bool is_ignored(const Incident *incident, const OfferCodes *codes)
 }
 
 /* Whether an open incident takes what it is about out of use, by this configuration. */
-static bool counts(const Incident *incident, const OfferCodes *codes)
+static bool is_counted(const Incident *incident, const OfferCodes *codes)
 {
     if (has_code(incident, codes->heeded, codes->heeded_count) || (codes->heed_all && incident->code_count > 0))
         return incident->state == INCIDENT_OPEN;
@@ -81,7 +81,8 @@ static const Incident *find_against(const Snapshot *snapshot, const OfferCodes *
         const bool elsewhere = unit->kind != DEVICE_GPU && one->device.gpu_instance != DEVICE_NO_NUMBER &&
                                one->device.gpu_instance != unit->gpu_instance;
 
-        if (incident_hits(one, gpu) && !elsewhere && counts(one, codes) && (!worst || one->severity > worst->severity))
+        if (incident_hits(one, gpu) && !elsewhere && is_counted(one, codes) &&
+            (!worst || one->severity > worst->severity))
             worst = one;
     }
     return worst;

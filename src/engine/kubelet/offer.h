@@ -15,8 +15,8 @@
 #include "model/snapshot.h"
 
 enum {
-    OFFER_NAME_CAP = 80,                  /* a resource: "nvidia.com/" and 63 characters */
-    OFFER_ID_CAP = DEVICE_UUID_CAP + 8,   /* "GPU-...::12" */
+    OFFER_NAME_CAP = 80,                /* a resource: "nvidia.com/" and 63 characters */
+    OFFER_ID_CAP = DEVICE_UUID_CAP + 8, /* "GPU-...::12" */
     OFFER_WHY_CAP = 512,
     OFFER_REPLICAS_MAX = 1024,
     OFFER_CODES_MAX = 64,
@@ -68,11 +68,11 @@ typedef struct OfferConfig {
 
 /* A GPU or MIG device, offered once or in replicas. */
 typedef struct OfferUnit {
-    Device device;              /* its own identity */
+    Device device;               /* its own identity */
     char profile[MIG_NAME_SIZE]; /* "" of a GPU */
-    size_t gpu;                 /* its position among the snapshot's GPUs */
-    uint32_t gpu_index;         /* NVML's, of that GPU */
-    int32_t numa_node;          /* below 0: not known */
+    size_t gpu;                  /* its position among the snapshot's GPUs */
+    uint32_t gpu_index;          /* NVML's, of that GPU */
+    int32_t numa_node;           /* below 0: not known */
     uint32_t gi_minor, ci_minor; /* of /dev/nvidia-caps/nvidia-capN; 0: none, or not known */
     bool healthy;
     char incident[ACTIVITY_INCIDENT_CAP]; /* the one that is against it; "" none */
@@ -111,11 +111,11 @@ const OfferUnit *offer_unit(const OfferResource *resource, const char *id);
 
 /* What the kernel says of the node. */
 typedef struct LabelHost {
-    const char *machine;         /* the product's name by its firmware; "" not known */
-    const char *mode;            /* "compute", "graphics", or "unknown": the PCI class of all its GPUs */
-    uint64_t real_s;             /* Unix time; 0: no timestamp */
-    bool physical;               /* gpu.count and gpu.replicas as gpu-feature-discovery has them: of all GPUs, whatever of
-                                    them is offered */
+    const char *machine; /* the product's name by its firmware; "" not known */
+    const char *mode;    /* "compute", "graphics", or "unknown": the PCI class of all its GPUs */
+    uint64_t real_s;     /* Unix time; 0: no timestamp */
+    bool physical;       /* gpu.count and gpu.replicas as gpu-feature-discovery has them: of all GPUs, whatever of
+                            them is offered */
 } LabelHost;
 
 /* gpu-feature-discovery's labels, a line "KEY=VALUE" each, by key; where those would not agree with what is offered,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which devices of a resource a container should get. Scores follow the order of NVIDIA's allocator: any NVLink is worth
- * more than any path over PCIe, and more links more. */
+/* Which devices of a resource a container should get. Scores follow the order of NVIDIA's allocator: any NVLink is
+ * worth more than any path over PCIe, and more links more. */
 #include "engine/kubelet/offer.h"
 
 #include <errno.h>
@@ -41,13 +41,14 @@ static unsigned count_links(const Node *node, const NodeGpu *gpu, const PciAddre
 unsigned offer_link_score(const Snapshot *snapshot, size_t a, size_t b)
 {
     static const unsigned paths[TOPOLOGY_PATH_END] = {
-        [TOPOLOGY_SELF] = 60, [TOPOLOGY_PIX] = 50, [TOPOLOGY_PXB] = 40, [TOPOLOGY_PHB] = 30,
-        [TOPOLOGY_NODE] = 20, [TOPOLOGY_SYS] = 10,
+        [TOPOLOGY_SELF] = 60, [TOPOLOGY_PIX] = 50,  [TOPOLOGY_PXB] = 40,
+        [TOPOLOGY_PHB] = 30,  [TOPOLOGY_NODE] = 20, [TOPOLOGY_SYS] = 10,
     };
     const NodeGpu *left = &snapshot->node->gpus[a], *right = &snapshot->node->gpus[b];
     const Device *l = &left->reading.device, *r = &right->reading.device;
     const Place *from = place_list_gpu(&snapshot->places, l->pci), *to = place_list_gpu(&snapshot->places, r->pci);
-    const unsigned direct = count_links(snapshot->node, left, &r->pci), back = count_links(snapshot->node, right, &l->pci);
+    const unsigned direct = count_links(snapshot->node, left, &r->pci),
+                   back = count_links(snapshot->node, right, &l->pci);
     const unsigned out = count_links(snapshot->node, left, NULL), in = count_links(snapshot->node, right, NULL);
 
     return LINK_SCORE * ((direct < back ? direct : back) + (out < in ? out : in)) +
@@ -57,7 +58,7 @@ unsigned offer_link_score(const Snapshot *snapshot, size_t a, size_t b)
 /* --- whole GPUs --------------------------------------------------------------------------------------------------- */
 
 typedef struct Search {
-    size_t count;                                     /* free GPUs, of which `size` are chosen */
+    size_t count; /* free GPUs, of which `size` are chosen */
     size_t size;
     unsigned score[OFFER_EXACT_MAX][OFFER_EXACT_MAX]; /* of each pair */
     uint32_t must;
@@ -75,7 +76,8 @@ static unsigned sum_pairs(const Search *search, uint32_t set)
     return sum;
 }
 
-/* All sets that hold those chosen and `size` in all: GPUs from `from` on are open; `in` is the score of those chosen. */
+/* All sets that hold those chosen and `size` in all: GPUs from `from` on are open; `in` is the score of those chosen.
+ */
 static void search_sets(Search *search, uint32_t chosen, size_t from, size_t missing, unsigned in)
 {
     if (missing == 0) {
@@ -101,8 +103,8 @@ static void search_sets(Search *search, uint32_t chosen, size_t from, size_t mis
 }
 
 /* Of more GPUs than can be searched: the one that goes best with those chosen, again and again. */
-static void choose_greedily(const Snapshot *snapshot, const OfferResource *resource, const bool *free_units, bool *chosen,
-                            size_t missing)
+static void choose_greedily(const Snapshot *snapshot, const OfferResource *resource, const bool *free_units,
+                            bool *chosen, size_t missing)
 {
     for (; missing > 0; missing--) {
         size_t best = SIZE_MAX;
@@ -114,7 +116,8 @@ static void choose_greedily(const Snapshot *snapshot, const OfferResource *resou
             if (!free_units[i] || chosen[i])
                 continue;
             for (size_t k = 0; k < resource->units.len; k++)
-                score += chosen[k] ? offer_link_score(snapshot, resource->units.at[i].gpu, resource->units.at[k].gpu) : 0;
+                score +=
+                    chosen[k] ? offer_link_score(snapshot, resource->units.at[i].gpu, resource->units.at[k].gpu) : 0;
             if (score > best_score) {
                 best = i;
                 best_score = score;
@@ -262,8 +265,8 @@ int offer_prefer(const OfferResource *resource, const Snapshot *snapshot, OfferS
                  const char *const *available, size_t available_count, const char *const *must, size_t must_count,
                  size_t size, const char **ret, Err *err)
 {
-    const bool whole = resource->sharing == OFFER_SHARING_NONE && resource->units.len > 0 &&
-                       !resource->units.at[0].profile[0];
+    const bool whole =
+        resource->sharing == OFFER_SHARING_NONE && resource->units.len > 0 && !resource->units.at[0].profile[0];
 
     if (must_count > size || size > available_count || available_count > IDS_MAX)
         return err_set(err, -EINVAL, "%zu devices of %zu are asked for, %zu of them given", size, available_count,
@@ -275,8 +278,8 @@ int offer_prefer(const OfferResource *resource, const Snapshot *snapshot, OfferS
             return err_set(err, -EINVAL, "device '%.100s' must be given and is not free", must[i]);
         ret[i] = must[i];
     }
-    const size_t done =
-        whole ? choose_whole(resource, snapshot, available, units, available_count, ret, must_count, size)
-              : choose_parts(resource, spread, available, units, available_count, ret, must_count, size);
+    const size_t done = whole
+                            ? choose_whole(resource, snapshot, available, units, available_count, ret, must_count, size)
+                            : choose_parts(resource, spread, available, units, available_count, ret, must_count, size);
     return done == size ? 0 : err_set(err, -EINVAL, "only %zu of %zu devices can be given", done, size);
 }

@@ -72,8 +72,8 @@ static void add_node(Making *m, const char *path, bool if_there)
     if (if_there && access(here, F_OK) < 0)
         return;
     if (!m->grant->devices)
-        m->grant->devices = arena_calloc(m->arena, FIXED_NODES + NODES_PER_UNIT * m->unit_count,
-                                         sizeof(Deviceplugin__DeviceNode *));
+        m->grant->devices =
+            arena_calloc(m->arena, FIXED_NODES + NODES_PER_UNIT * m->unit_count, sizeof(Deviceplugin__DeviceNode *));
     node->container_path = arena_strdup(m->arena, path);
     node->host_path = arena_printf(m->arena, "%s%s", dev_root, path);
     node->permissions = arena_strdup(m->arena, "rw");
@@ -134,7 +134,8 @@ static int add_cdi(Making *m, Err *err)
     if (m->config->cdi_cri) {
         m->grant->cdi_devices = arena_calloc(m->arena, count, sizeof(Deviceplugin__CdiDevice *));
         for (size_t i = 0; i < count; i++) {
-            Deviceplugin__CdiDevice *one = NEW_MESSAGE(m->arena, Deviceplugin__CdiDevice, deviceplugin__cdi_device__init);
+            Deviceplugin__CdiDevice *one =
+                NEW_MESSAGE(m->arena, Deviceplugin__CdiDevice, deviceplugin__cdi_device__init);
 
             one->name = arena_strdup(m->arena, names[i]);
             m->grant->cdi_devices[m->grant->n_cdi_devices++] = one;
@@ -185,7 +186,8 @@ static void add_extras(Making *m)
     const struct {
         bool on;
         const char *name;
-    } extras[] = {{m->config->gdrcopy, "NVIDIA_GDRCOPY"}, {m->config->gds, "NVIDIA_GDS"}, {m->config->mofed, "NVIDIA_MOFED"}};
+    } extras[] = {
+        {m->config->gdrcopy, "NVIDIA_GDRCOPY"}, {m->config->gds, "NVIDIA_GDS"}, {m->config->mofed, "NVIDIA_MOFED"}};
 
     for (size_t i = 0; i < ARRAY_LEN(extras); i++)
         if (extras[i].on)
@@ -199,9 +201,8 @@ static int add_unit(Making *m, const char *id, Err *err)
     const OfferUnit *unit = offer_unit(m->resource, id);
 
     if (!unit)
-        return err_set(err, -EINVAL,
-                       "this node has no device '%.100s' of %s any more: the pod can be created again", id,
-                       m->resource->name);
+        return err_set(err, -EINVAL, "this node has no device '%.100s' of %s any more: the pod can be created again",
+                       id, m->resource->name);
     if (!unit->healthy)
         return err_set(err, -EBUSY, "%s cannot be used now: %s; the pod can be created again on another device",
                        unit->device.uuid, unit->why);
@@ -218,10 +219,11 @@ int grant_devices(const GrantConfig *config, const OfferResource *resource, bool
     Making m = {.config = config, .resource = resource, .arena = arena};
 
     if (resource->sharing != OFFER_SHARING_NONE && one_each && count > 1)
-        return err_set(err, -EINVAL,
-                       "%zu of %s are asked for, and its devices are shared: the most of one container is 1, since more "
-                       "give no larger part of a GPU",
-                       count, resource->name);
+        return err_set(
+            err, -EINVAL,
+            "%zu of %s are asked for, and its devices are shared: the most of one container is 1, since more "
+            "give no larger part of a GPU",
+            count, resource->name);
     m.grant = NEW_MESSAGE(arena, Deviceplugin__Grant, deviceplugin__grant__init);
     m.units = arena_calloc(arena, count + 1, sizeof *m.units);
     for (size_t i = 0; i < count; i++)

@@ -46,8 +46,8 @@ const char *grant_name(const GrantConfig *config, const OfferUnit *unit, char to
 
 /* ---- the Container Device Interface (cdi.c) ---- */
 
-/* The specification of all that is offered: kind k8s.device-plugin.nvidia.com/gpu, a device for each GPU and MIG device.
- * The same offer and files give the same text. */
+/* The specification of all that is offered: kind k8s.device-plugin.nvidia.com/gpu, a device for each GPU and MIG
+ * device. The same offer and files give the same text. */
 #define CDI_FILE "k8s.device-plugin.nvidia.com-gpu.json" /* as the device plugin calls it */
 void cdi_spec(const Offer *offer, const GrantConfig *config, const DriverFiles *files, Str *out);
 

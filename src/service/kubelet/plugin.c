@@ -21,7 +21,7 @@
 
 enum { LOOK_MS = 500, WATCHERS_MAX = 8, REPLY_MAX = 4096, CONTAINERS_MAX = 256, DOUBLINGS_MAX = 6, LOG_BURST = 4 };
 #define REGISTER_NS (5 * NS_PER_S)
-#define RETRY_NS NS_PER_S           /* after a failure, then twice as long each time, */
+#define RETRY_NS NS_PER_S             /* after a failure, then twice as long each time, */
 #define LIST_WANTED_NS (5 * NS_PER_S) /* a kubelet that took a registration asks for the list within */
 #define LOG_WINDOW_NS (10 * NS_PER_MIN)
 
@@ -42,7 +42,7 @@ typedef struct Plugin {
     GrpcStream *watchers[WATCHERS_MAX];
     uint8_t *list; /* as it was sent last */
     size_t list_len;
-    GrpcCall *call; /* a registration under way */
+    GrpcCall *call;  /* a registration under way */
     SocketFile told; /* the kubelet that took it */
     uint64_t told_ns, retry_ns;
     uint32_t tries;
@@ -75,7 +75,7 @@ static bool is_same(const SocketFile *a, const SocketFile *b)
 }
 
 PRINTF_LIKE(3, 4)
-static void say(Plugin *plugin, LogLevel level, const char *fmt, ...)
+static void log_plugin(Plugin *plugin, LogLevel level, const char *fmt, ...)
 {
     char text[LOG_TEXT_MAX];
     va_list args;
@@ -99,7 +99,7 @@ static void send_message(GrpcStream *stream, const ProtobufCMessage *message)
     grpc_stream_send(stream, bytes, len);
 }
 
-static void answer(GrpcStream *stream, const ProtobufCMessage *message)
+static void answer_call(GrpcStream *stream, const ProtobufCMessage *message)
 {
     send_message(stream, message);
     grpc_stream_end(stream, GRPC_OK, "");
@@ -111,7 +111,7 @@ static void tell_options(void *self UNUSED, GrpcStream *stream, const uint8_t *b
 
     deviceplugin__options__init(&options);
     options.get_preferred_allocation_available = true;
-    answer(stream, &options.base);
+    answer_call(stream, &options.base);
 }
 
 static void prepare_start(void *self UNUSED, GrpcStream *stream, const uint8_t *bytes UNUSED, size_t len UNUSED)
@@ -202,9 +202,9 @@ static bool is_watched(const Plugin *plugin)
 
 /* --- devices for a container -------------------------------------------------------------------------------------- */
 
-static void refuse(Plugin *plugin, GrpcStream *stream, const char *what, const Err *err)
+static void refuse_call(Plugin *plugin, GrpcStream *stream, const char *what, const Err *err)
 {
-    say(plugin, LOG_LEVEL_WARN, "%s: %s", what, err->text);
+    log_plugin(plugin, LOG_LEVEL_WARN, "%s: %s", what, err->text);
     grpc_stream_end(stream, GRPC_INVALID_ARGUMENT, err->text);
 }
 
@@ -226,14 +226,15 @@ static int prefer_devices(const Plugin *plugin, const Deviceplugin__PreferContai
     return 0;
 }
 
-static void prefer(void *self, GrpcStream *stream, const uint8_t *bytes, size_t len)
+static void answer_prefer(void *self, GrpcStream *stream, const uint8_t *bytes, size_t len)
 {
     Plugin *plugin = self;
     Deviceplugin__PreferRequest *request = deviceplugin__prefer_request__unpack(NULL, len, bytes);
     Deviceplugin__PreferReply reply;
     CLEANUP(arena_done) Arena arena = {0};
     Err err = {0};
-    int rc = request && request->n_containers <= CONTAINERS_MAX ? 0 : err_set(&err, -EINVAL, "the request cannot be read");
+    int rc =
+        request && request->n_containers <= CONTAINERS_MAX ? 0 : err_set(&err, -EINVAL, "the request cannot be read");
 
     deviceplugin__prefer_reply__init(&reply);
     if (rc == 0)
@@ -244,14 +245,14 @@ static void prefer(void *self, GrpcStream *stream, const uint8_t *bytes, size_t 
         reply.n_containers += rc == 0;
     }
     if (rc == 0)
-        answer(stream, &reply.base);
+        answer_call(stream, &reply.base);
     else
-        refuse(plugin, stream, "no devices can be preferred", &err);
+        refuse_call(plugin, stream, "no devices can be preferred", &err);
     if (request)
         deviceplugin__prefer_request__free_unpacked(request, NULL);
 }
 
-static void allocate(void *self, GrpcStream *stream, const uint8_t *bytes, size_t len)
+static void answer_allocate(void *self, GrpcStream *stream, const uint8_t *bytes, size_t len)
 {
     Plugin *plugin = self;
     const KubeletConfig *config = &plugin->kubelet->config;
@@ -259,7 +260,8 @@ static void allocate(void *self, GrpcStream *stream, const uint8_t *bytes, size_
     Deviceplugin__AllocateReply reply;
     CLEANUP(arena_done) Arena arena = {0};
     Err err = {0};
-    int rc = request && request->n_containers <= CONTAINERS_MAX ? 0 : err_set(&err, -EINVAL, "the request cannot be read");
+    int rc =
+        request && request->n_containers <= CONTAINERS_MAX ? 0 : err_set(&err, -EINVAL, "the request cannot be read");
 
     deviceplugin__allocate_reply__init(&reply);
     if (rc == 0 && !plugin->resource)
@@ -272,9 +274,9 @@ static void allocate(void *self, GrpcStream *stream, const uint8_t *bytes, size_
         reply.n_containers += rc == 0;
     }
     if (rc == 0)
-        answer(stream, &reply.base);
+        answer_call(stream, &reply.base);
     else
-        refuse(plugin, stream, "a container gets no devices", &err);
+        refuse_call(plugin, stream, "a container gets no devices", &err);
     if (request)
         deviceplugin__allocate_request__free_unpacked(request, NULL);
 }
@@ -282,8 +284,8 @@ static void allocate(void *self, GrpcStream *stream, const uint8_t *bytes, size_
 static const GrpcMethod methods[] = {
     {"/v1beta1.DevicePlugin/GetDevicePluginOptions", tell_options, NULL},
     {"/v1beta1.DevicePlugin/ListAndWatch", watch_list, forget_watcher},
-    {"/v1beta1.DevicePlugin/GetPreferredAllocation", prefer, NULL},
-    {"/v1beta1.DevicePlugin/Allocate", allocate, NULL},
+    {"/v1beta1.DevicePlugin/GetPreferredAllocation", answer_prefer, NULL},
+    {"/v1beta1.DevicePlugin/Allocate", answer_allocate, NULL},
     {"/v1beta1.DevicePlugin/PreStartContainer", prepare_start, NULL},
 };
 
@@ -301,12 +303,12 @@ static void on_registered(void *self, const GrpcReply *reply)
     plugin->call = NULL;
     if (reply->outcome != GRPC_ANSWERED || reply->status != GRPC_OK) {
         plugin->told = (SocketFile){0};
-        say(plugin, LOG_LEVEL_WARN, "the kubelet does not take it: %s; it is tried again", reply->text);
+        log_plugin(plugin, LOG_LEVEL_WARN, "the kubelet does not take it: %s; it is tried again", reply->text);
         count_failure(plugin);
         return;
     }
     plugin->told_ns = uv_hrtime();
-    say(plugin, LOG_LEVEL_INFO, "registered with the kubelet");
+    log_plugin(plugin, LOG_LEVEL_INFO, "registered with the kubelet");
 }
 
 static void register_plugin(Plugin *plugin, const SocketFile *kubelet)
@@ -349,7 +351,7 @@ static bool keep_server(Plugin *plugin)
     if (grpc_server_new(plugin->kubelet->loop, plugin->socket, methods, ARRAY_LEN(methods), plugin, &plugin->server,
                         &err) == 0)
         return true;
-    say(plugin, LOG_LEVEL_ERROR, "%s; it is tried again", err.text);
+    log_plugin(plugin, LOG_LEVEL_ERROR, "%s; it is tried again", err.text);
     count_failure(plugin);
     return false;
 }

@@ -92,6 +92,5 @@ int kubelet_read_sharing(const YamlNode *sharing, Arena *arena, OfferConfig *ret
     TRY(opt_yaml(&set, sharing, err));
     if (!yaml_is_null(kinds.mps)) /* which wins in the device plugin too */
         return read_kind(kinds.mps, OFFER_SHARING_MPS, arena, ret, err);
-    return yaml_is_null(kinds.time_slicing) ? 0
-                                            : read_kind(kinds.time_slicing, OFFER_SHARING_TIME, arena, ret, err);
+    return yaml_is_null(kinds.time_slicing) ? 0 : read_kind(kinds.time_slicing, OFFER_SHARING_TIME, arena, ret, err);
 }

@@ -28,11 +28,12 @@ enum { PATH_MAX_BYTES = 4096, DEVICES_MAX = 64 << 10, FILES_MAX = 2048 };
 /* Where drivers are installed, and where a container's loader looks whatever its distribution is. */
 static const char *const library_dirs[] = {"/usr/lib/" TRIPLET, "/usr/lib64", "/lib/" TRIPLET, "/lib64"};
 static const char *const container_dirs[] = {"/usr/lib/" TRIPLET, "/usr/lib64"};
-static const char *const programs[] = {"nvidia-smi",         "nvidia-debugdump",        "nvidia-persistenced",
+static const char *const programs[] = {"nvidia-smi", "nvidia-debugdump", "nvidia-persistenced",
                                        "nvidia-cuda-mps-control", "nvidia-cuda-mps-server"};
 static const char *const sockets[] = {"/run/nvidia-persistenced/socket", "/run/nvidia-fabricmanager/socket",
                                       "/tmp/nvidia-mps"};
-static const char *const common_nodes[] = {"/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset"};
+static const char *const common_nodes[] = {"/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools",
+                                           "/dev/nvidia-modeset"};
 
 typedef struct Finding {
     const DriverFilesPlace *place;
@@ -179,8 +180,8 @@ void driver_files_find(const DriverFilesPlace *place, Arena *arena, DriverFiles 
     ret->file_count = f.files.len;
     vec_done(&f.files);
     if (!f.has_cuda)
-        ret->missing = arena_printf(arena, "there is no libcuda.so.1 of driver %s below %s", place->version,
-                                    place->driver_root);
+        ret->missing =
+            arena_printf(arena, "there is no libcuda.so.1 of driver %s below %s", place->version, place->driver_root);
     else if (ret->node_count == 0)
         ret->missing = "there is no /dev/nvidiactl: nvidia-modprobe -u -c 0 makes it";
 }

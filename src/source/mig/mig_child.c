@@ -458,8 +458,8 @@ static void read_clique(Target *gpu, char to[MAKE_FABRIC_CAP])
     if (r != NVML_SUCCESS || fabric.state != NVML_GPU_FABRIC_STATE_COMPLETED || fabric.status != NVML_SUCCESS)
         return;
     for (int i = 0; i < 16; i++)
-        len += snprintf(to + len, MAKE_FABRIC_CAP - (size_t)len, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
-                        id[i]);
+        len += snprintf(to + len, MAKE_FABRIC_CAP - (size_t)len, "%s%02x",
+                        i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", id[i]);
     snprintf(to + len, MAKE_FABRIC_CAP - (size_t)len, ".%u", fabric.cliqueId);
 }
 
@@ -478,8 +478,7 @@ static bool read_make_gpu(Caller *caller, unsigned index, MakeGpu *gpu)
         gpu->compute_major = gpu->compute_minor = 0;
     if (DEVICE_CALL(&device, nvmlDeviceGetMemoryInfo, (device.handle, &memory)) == NVML_SUCCESS)
         gpu->memory_mib = memory.total >> 20;
-    gpu->mig_capable =
-        DEVICE_CALL(&device, nvmlDeviceGetMigMode, (device.handle, &current, &pending)) == NVML_SUCCESS;
+    gpu->mig_capable = DEVICE_CALL(&device, nvmlDeviceGetMigMode, (device.handle, &current, &pending)) == NVML_SUCCESS;
     if (gpu->mig_capable && current == NVML_DEVICE_MIG_ENABLE)
         read_make_instances(&device, gpu);
     read_clique(&device, gpu->fabric);

@@ -203,7 +203,8 @@ static int answer_devices(const Request *request)
     status_devices_json(&snapshot, false, request->out);
     const uint64_t revision = hash_text(request->out);
     str_clear(request->out);
-    if (request->count == 2 && number_parse_u64(request->words[1], 0, UINT64_MAX, &known, NULL) == 0 && known == revision)
+    if (request->count == 2 && number_parse_u64(request->words[1], 0, UINT64_MAX, &known, NULL) == 0 &&
+        known == revision)
         return CONTROL_HOLD;
     str_addf(request->out, "%" PRIu64 "\n", revision);
     status_devices_json(&snapshot, true, request->out);

@@ -23,6 +23,12 @@ typedef struct KubeletOptions {
     uint64_t hold_ns;
 } KubeletOptions;
 
+#define KUBELET_SOCKET_NAME "kubelet.sock"
+
+/* The rows of all of them. */
+extern const OptSpec kubelet_all_opts[];
+extern const size_t kubelet_all_count;
+
 typedef struct KubeletSettings {
     Arena arena; /* of the options' texts */
     KubeletOptions o;
@@ -34,6 +40,11 @@ typedef struct KubeletSettings {
 int kubelet_settings_load(VerbCall *call, KubeletSettings **ret, Err *err);
 void kubelet_settings_free(KubeletSettings *settings);
 CLEANUP_POINTER(KubeletSettings, kubelet_settings_free);
+
+/* Where this process sees the host's folder of the driver, and that in which /dev and /proc lie: a container has both
+ * mounted at --driver-root-ctr-path. */
+const char *kubelet_driver_root(const KubeletOptions *o);
+const char *kubelet_dev_root(const KubeletOptions *o);
 
 /* Reads an answer to `devices`: its revision and the snapshot. -errno. */
 int kubelet_read_answer(const Str *answer, SnapshotBuffer *ret, uint64_t *ret_revision, Err *err);

@@ -38,7 +38,8 @@ static const char *find_mode(const Node *node, const char *root, Arena *arena)
         const Device *gpu = &node->gpus[i].reading.device;
         char pci[PCI_TEXT_CAP];
         const char *class = read_line(
-            root, arena_printf(arena, "/sys/bus/pci/devices/%s/class", pci_format(gpu->pci, PCI_FORM_SYSFS, pci)), arena);
+            root, arena_printf(arena, "/sys/bus/pci/devices/%s/class", pci_format(gpu->pci, PCI_FORM_SYSFS, pci)),
+            arena);
         const char *here = strncmp(class, "0x0300", 6) == 0   ? "graphics"
                            : strncmp(class, "0x0302", 6) == 0 ? "compute"
                                                               : "unknown";
@@ -88,8 +89,9 @@ static void add_timeless(const Str *text, Str *out)
 /* Writes the file if it says anything else than before, but for the time. */
 static int keep_file(const char *path, const Str *labels, Err *err)
 {
-    CLEANUP(str_done) Str there = str_limited(LABELS_MAX_BYTES), before = str_limited(LABELS_MAX_BYTES),
-                          now = str_limited(LABELS_MAX_BYTES);
+    CLEANUP(str_done)
+    Str there = str_limited(LABELS_MAX_BYTES), before = str_limited(LABELS_MAX_BYTES),
+        now = str_limited(LABELS_MAX_BYTES);
 
     if (file_read(path, LABELS_MAX_BYTES, &there, NULL) == 0) {
         add_timeless(&there, &before);

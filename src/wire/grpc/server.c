@@ -269,7 +269,8 @@ static int on_data(nghttp2_session *http2, uint8_t flags UNUSED, int32_t id, con
 
     if (!stream || stream->called || stream->refused)
         return 0;
-    if (stream->request.len + len > PREFIX_BYTES + GRPC_SERVER_REQUEST_MAX || *peer->held + len > GRPC_SERVER_HELD_MAX) {
+    if (stream->request.len + len > PREFIX_BYTES + GRPC_SERVER_REQUEST_MAX ||
+        *peer->held + len > GRPC_SERVER_HELD_MAX) {
         refuse_call(stream, GRPC_RESOURCE_EXHAUSTED, "the request is too large");
         return 0;
     }
@@ -300,11 +301,10 @@ static int on_stream_close(nghttp2_session *http2, int32_t id, uint32_t error UN
 /* -- a connection ----------------------------------------------------------------------------------------------------
  */
 
-GrpcPeer *grpc_peer_new(const GrpcMethod *methods, size_t count, void *self, size_t *held,
-                        void (*wake)(void *waker), void *waker)
+GrpcPeer *grpc_peer_new(const GrpcMethod *methods, size_t count, void *self, size_t *held, void (*wake)(void *waker),
+                        void *waker)
 {
-    static const nghttp2_settings_entry settings[] = {
-        {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, GRPC_SERVER_CALLS}};
+    static const nghttp2_settings_entry settings[] = {{NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, GRPC_SERVER_CALLS}};
     GrpcPeer *peer = xcalloc(1, sizeof *peer);
     nghttp2_session_callbacks *callbacks = NULL;
     nghttp2_option *option = NULL;
@@ -473,8 +473,7 @@ static void on_connection(uv_stream_t *listener, int status)
         return;
     }
     server->clients[place] = client;
-    client->peer =
-        grpc_peer_new(server->methods, server->count, server->self, &server->held, wake_client, client);
+    client->peer = grpc_peer_new(server->methods, server->count, server->self, &server->held, wake_client, client);
     server->clients[place] = client;
     uv_read_start((uv_stream_t *)&client->pipe, give_room, on_read);
     if (!send_piece(client))

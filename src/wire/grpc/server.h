@@ -53,8 +53,8 @@ bool grpc_server_is_there(const GrpcServer *server);
 typedef struct GrpcPeer GrpcPeer;
 
 /* `held` counts the bytes of requests over all connections. `wake` is called when there is something to send. */
-GrpcPeer *grpc_peer_new(const GrpcMethod *methods, size_t count, void *self, size_t *held,
-                        void (*wake)(void *waker), void *waker);
+GrpcPeer *grpc_peer_new(const GrpcMethod *methods, size_t count, void *self, size_t *held, void (*wake)(void *waker),
+                        void *waker);
 void grpc_peer_free(GrpcPeer *peer); /* calls `gone` of what was not ended; accepts NULL */
 /* The same without a word to the methods. */
 void grpc_peer_drop(GrpcPeer *peer);

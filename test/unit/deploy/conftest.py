@@ -77,6 +77,28 @@ def check_manager(stoker):
     return check
 
 
+@pytest.fixture
+def check_device_plugin(stoker):
+    """check_device_plugin(container, volumes): `stoker kubelet` knows its variables, its folders are mounted, and it has no privileges.
+    Gives its variables."""
+    def check(plugin, volumes):
+        man = subprocess.run([stoker, "help", "--man", "kubelet"], capture_output=True, text=True, timeout=120, check=True).stdout
+        man = man.replace("\\-", "-")
+        env = {e["name"]: e.get("value") for e in plugin["env"]}
+        given = env.keys() - {"NVIDIA_VISIBLE_DEVICES", "NVIDIA_MIG_MONITOR_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"}
+        assert "MIG_STRATEGY" in given and all(name in man for name in given)
+        assert plugin["command"] == ["/usr/bin/stoker", "kubelet"]
+        mounts = {m["mountPath"]: m["name"] for m in plugin["volumeMounts"]}
+        assert {"/var/lib/kubelet/device-plugins", "/run/stoker", "/driver-root", "/driver-root/dev"} <= mounts.keys()
+        assert "/var/lib/kubelet/device-plugins" in man and "/driver-root" in man
+        assert set(mounts.values()) <= {v["name"] for v in volumes}
+        security = plugin["securityContext"]
+        assert security["privileged"] is False and security["capabilities"] == {"drop": ["ALL"]}
+        return env
+
+    return check
+
+
 def copy_tree(source, to):
     """What git knows of the tree; a file that has not changed keeps its time."""
     listed = subprocess.run(["git", "ls-files", "-coz", "--exclude-standard"], cwd=source, capture_output=True, text=True, check=True).stdout

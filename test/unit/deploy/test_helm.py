@@ -400,3 +400,25 @@ def test_the_mig_manager_stands_beside_an_agent_that_gets_nothing_by_it(render, 
     check_manager(manager)
     env = {e["name"]: e.get("value") for e in manager["env"]}
     assert env["WITH_SHUTDOWN_HOST_GPU_CLIENTS"] == "true" and env["HOST_ROOT_MOUNT"] in {m["mountPath"] for m in manager["volumeMounts"]}
+
+
+@slow
+def test_the_device_plugin(render, try_rendering, check_device_plugin):
+    done = try_rendering({"gfd": {"enabled": True}})
+    assert done.returncode and "gfd.enabled needs devicePlugin.enabled" in done.stderr
+    plain = render()
+    found = render({"devicePlugin": {"enabled": True}})
+    assert found.container() == plain.container() and found.pod()["automountServiceAccountToken"] is False
+    (_, plugin) = found.pod()["containers"]
+    check_device_plugin(plugin, found.pod()["volumes"])
+    found = render({"devicePlugin": {"enabled": True, "config": {"name": "theirs", "default": "any"}, "args": ["--pass-device-specs"]},
+                    "mig": {"strategy": "mixed"}, "cdi": {"enabled": True}, "gfd": {"enabled": True},
+                    "hostPaths": {"driverInstallDir": "/run/nvidia/driver"}})
+    (_, plugin) = found.pod()["containers"]
+    env = check_device_plugin(plugin, found.pod()["volumes"])
+    assert (env["MIG_STRATEGY"], env["CONFIG_FILE"], env["DEVICE_LIST_STRATEGY"]) == ("mixed", "/config/any", "cdi-annotations,cdi-cri")
+    assert env["NVIDIA_DRIVER_ROOT"] == "/run/nvidia/driver" and plugin["args"] == ["--pass-device-specs"]
+    volumes = {v["name"]: v for v in found.pod()["volumes"]}
+    assert volumes["driver-dev"]["hostPath"]["path"] == "/run/nvidia/driver/dev"
+    mounts = {m["mountPath"]: m for m in plugin["volumeMounts"]}
+    assert env["GFD_OUTPUT_FILE"].rpartition("/")[0] in mounts and "/var/run/cdi" in mounts and volumes["device-plugin-config"]["configMap"] == {"name": "theirs"}

@@ -186,8 +186,9 @@ def test_only_what_needs_the_api_server_gets_a_token(deploy, pod, container, age
 
 @pytest.mark.skipif(not shutil.which("kubectl"), reason="no kubectl on this machine")
 def test_all_components_go_together(deploy, tmp_path):
-    objects = built_with(deploy / "kubernetes", tmp_path, ["kernel-log", "incidents", "pod-uid", "pod-labels", "dra", "counters", "mig-manager"])
-    assert [c["name"] for c in pod_of(objects)["containers"]] == ["stoker", "mig-manager"]
+    objects = built_with(deploy / "kubernetes", tmp_path, ["kernel-log", "incidents", "pod-uid", "pod-labels", "dra", "counters", "mig-manager", "device-plugin"])
+    containers = [c["name"] for c in pod_of(objects)["containers"]]
+    assert containers[0] == "stoker" and set(containers[1:]) == {"mig-manager", "device-plugin"}
     assert sum(d["kind"] == "ClusterRole" for d in objects) == 3
 
 
@@ -204,6 +205,16 @@ def test_the_mig_manager_stands_beside_an_agent_that_gets_nothing_by_it(deploy, 
     check_manager(manager)
     (role,) = [d for d in objects if d["kind"] == "ClusterRole"]
     assert {rule["resources"][0]: rule["verbs"] for rule in role["rules"]} == {"nodes": ["get", "patch"], "pods": ["list"]}
+
+
+@pytest.mark.skipif(not shutil.which("kubectl"), reason="no kubectl on this machine")
+def test_the_device_plugin_needs_no_privileges(deploy, container, tmp_path, check_device_plugin):
+    objects = built_with(deploy / "kubernetes", tmp_path, ["device-plugin"])
+    built = pod_of(objects)
+    agent, plugin = built["containers"]
+    assert agent == container and built["automountServiceAccountToken"] is False and "hostPID" not in built
+    check_device_plugin(plugin, built["volumes"])
+    assert not [d for d in objects if "Role" in d["kind"]]
 
 
 def test_what_no_component_gives_is_off_and_no_ticket(container):
