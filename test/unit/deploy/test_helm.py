@@ -411,7 +411,7 @@ def test_the_device_plugin(render, try_rendering, check_device_plugin):
     assert found.container() == plain.container() and found.pod()["automountServiceAccountToken"] is False
     (_, plugin) = found.pod()["containers"]
     check_device_plugin(plugin, found.pod()["volumes"])
-    found = render({"devicePlugin": {"enabled": True, "config": {"name": "theirs", "default": "any"}, "args": ["--pass-device-specs"]},
+    found = render({"devicePlugin": {"enabled": True, "config": {"name": "their-plugin", "default": "any"}, "args": ["--pass-device-specs"]},
                     "mig": {"strategy": "mixed"}, "cdi": {"enabled": True}, "gfd": {"enabled": True},
                     "hostPaths": {"driverInstallDir": "/run/nvidia/driver"}})
     (_, plugin) = found.pod()["containers"]
@@ -421,4 +421,4 @@ def test_the_device_plugin(render, try_rendering, check_device_plugin):
     volumes = {v["name"]: v for v in found.pod()["volumes"]}
     assert volumes["driver-dev"]["hostPath"]["path"] == "/run/nvidia/driver/dev"
     mounts = {m["mountPath"]: m for m in plugin["volumeMounts"]}
-    assert env["GFD_OUTPUT_FILE"].rpartition("/")[0] in mounts and "/var/run/cdi" in mounts and volumes["device-plugin-config"]["configMap"] == {"name": "theirs"}
+    assert env["GFD_OUTPUT_FILE"].rpartition("/")[0] in mounts and "/var/run/cdi" in mounts and volumes["device-plugin-config"]["configMap"] == {"name": "their-plugin"}
