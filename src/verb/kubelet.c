@@ -18,6 +18,7 @@
 #include "source/host/minors.h"
 #include "verb/agent/control.h"
 #include "verb/kubelet/kubelet.h"
+#include "verb/kubelet/node.h"
 
 enum {
     ASK_MS = 100,
@@ -25,6 +26,7 @@ enum {
     SILENT_ASKS = 50,
     FILES_MS = 2000,
     LABELS_MS = 60000,
+    LABELS_MAX = 256 << 10,
     CDI_MAX = 4 << 20
 }; /* an answer waits for a change, 20 s at most */
 
@@ -52,6 +54,7 @@ typedef struct Kube {
     uv_process_t labels; /* the process that makes labels, while labels_run */
     uv_timer_t labels_timer;
     bool labels_run, labels_due;
+    NodeKeeper *node; /* NULL: the node is left alone */
 } Kube;
 
 static const int signals_taken[] = {SIGHUP, SIGINT, SIGTERM};
@@ -177,6 +180,18 @@ static void keep_files(Kube *kube)
 
 /* --- labels ------------------------------------------------------------------------------------------------------- */
 
+/* What the process has written, to the node. */
+static void pass_labels(Kube *kube)
+{
+    CLEANUP(str_done) Str labels = str_limited(LABELS_MAX);
+    Err err;
+
+    if (file_read(kube->settings->o.features_file, LABELS_MAX, &labels, &err) < 0)
+        log_write(&kube->log, LOG_LEVEL_WARN, "labels: %s", err.text);
+    else
+        node_keeper_set_labels(kube->node, &labels);
+}
+
 static void on_labels_end(uv_process_t *process, int64_t status, int term_signal)
 {
     Kube *kube = process->data;
@@ -188,6 +203,8 @@ static void on_labels_end(uv_process_t *process, int64_t status, int term_signal
         log_write(&kube->log, LOG_LEVEL_WARN, "labels: not made%s; it is tried again",
                   term_signal ? ", as the driver did not answer" : "");
     kube->labels_due |= status != 0 || term_signal;
+    if (kube->node && !kube->labels_due)
+        pass_labels(kube);
 }
 
 static void on_labels_late(uv_timer_t *timer)
@@ -241,6 +258,8 @@ static void offer_again(Kube *kube)
     keep_files(kube); /* before a container can ask for what is new */
     kubelet_offer(kube->kubelet, &kube->offer, &kube->now->snapshot);
     kube->labels_due = true;
+    if (kube->node)
+        node_keeper_set_health(kube->node, &kube->offer, &kube->now->snapshot);
     offer_done(&before);
 }
 
@@ -345,6 +364,7 @@ static void stop_all(Kube *kube)
     if (kube->asking)
         control_call_cancel(TAKE(kube->asking));
     kubelet_close(TAKE(kube->kubelet));
+    node_keeper_close(TAKE(kube->node));
     uv_close((uv_handle_t *)&kube->timer, NULL);
     uv_close((uv_handle_t *)&kube->files_timer, NULL);
     uv_close((uv_handle_t *)&kube->labels_timer, NULL);
@@ -364,6 +384,15 @@ static void on_signal(uv_signal_t *handle, int signum)
         stop_all(handle->data);
 }
 
+static int open_node(Kube *kube, Err *err)
+{
+    const KubeletOptions *o = &kube->settings->o;
+    const NodeKeeperConfig config = {
+        .node = o->node, .account = o->account, .period_ns = o->node_period_ns, .log = &kube->log};
+
+    return o->update_node ? node_keeper_new(&kube->loop, &config, &kube->node, err) : 0;
+}
+
 int kubelet_run(VerbCall *call, const void *options UNUSED)
 {
     Kube *kube = arena_calloc(call->arena, 1, sizeof *kube);
@@ -380,6 +409,8 @@ int kubelet_run(VerbCall *call, const void *options UNUSED)
     kube->settings->kubelet.log = &kube->log;
     uv_loop_init(&kube->loop);
     kube->kubelet = kubelet_new(&kube->loop, &kube->settings->kubelet);
+    if (open_node(kube, &call->err) < 0)
+        log_write(&kube->log, LOG_LEVEL_ERROR, "the node is left alone: %s", call->err.text);
     uv_timer_init(&kube->loop, &kube->timer);
     kube->timer.data = kube;
     uv_timer_start(&kube->timer, on_timer, 0, ASK_MS);

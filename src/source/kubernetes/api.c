@@ -275,7 +275,8 @@ static void ask_next(Reader *reader)
         !read->metadata_alone ? "Accept: application/json"
         : read->list ? "Accept: application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
                      : "Accept: application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json",
-        "Content-Type: application/merge-patch+json"};
+        read->strategic ? "Content-Type: application/strategic-merge-patch+json"
+                        : "Content-Type: application/merge-patch+json"};
     CLEANUP(str_done) Str token = str_limited(TOKEN_BYTES_MAX), url = str_limited(2 * CONTINUE_MAX);
     FetchRequest request = {.headers = headers,
                             .header_count = 1,

@@ -46,6 +46,7 @@ typedef struct KubeRead {
      * called with the object as it is after it. NULL: read. Called before each attempt; after a conflict the object is
      * read first. So what comes to `add` never goes back in time. NULL: nothing is ever changed. */
     const char *(*patch)(void *self);
+    bool strategic; /* the patch is a strategic merge patch, by which a list is merged by its key */
     /* begin, then add for each object, then end, where all of it could be read: it is to be used now. An object may be
      * refused with -errno, which refuses the answer. end: false where something was missing, and it is read again
      * soon. */

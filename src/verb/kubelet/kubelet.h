@@ -14,13 +14,14 @@
 #include "verb/verb.h"
 
 typedef struct KubeletOptions {
-    const char *config_file, *dir, *socket, *cdi_root, *features_file, *machine_file, *library, *control, *root;
+    const char *config_file, *dir, *socket, *cdi_root, *features_file, *machine_file, *library, *node, *account,
+        *control, *root;
     int mig, id_strategy, discovery, spread, log_level, log_format;
-    bool json, fail_on_init, device_nodes, gdrcopy, gds, mofed, use_node_features, no_timestamp, physical;
+    bool json, fail_on_init, device_nodes, gdrcopy, gds, mofed, use_node_features, no_timestamp, physical, update_node;
     OptList list_strategies;
     const char *version, *mps_root, *driver_root, *dev_root, *container_driver_root, *cdi_prefix, *ctk_path;
     const YamlNode *sharing, *resources, *imex, *gfd;
-    uint64_t hold_ns;
+    uint64_t hold_ns, node_period_ns;
 } KubeletOptions;
 
 #define KUBELET_SOCKET_NAME "kubelet.sock"

@@ -44,6 +44,12 @@ static int check_settings(const OptSet *set, KubeletSettings *s, Err *err)
     TRY(offer_read_codes(getenv("DP_DISABLE_HEALTHCHECKS"), getenv("DP_ENABLE_HEALTHCHECKS"), &s->offer.codes, err));
     TRY(kubelet_read_sharing(o->sharing, &s->arena, &s->offer, err));
     TRY(read_strategies(set, o, &s->kubelet.grant, err));
+    if (o->update_node &&
+        (!o->node || !o->node[0] || o->node[strspn(o->node, "abcdefghijklmnopqrstuvwxyz0123456789-.")]))
+        return err_set(err, -EINVAL,
+                       "--update-node needs --node-name (NODE_NAME), the name of this node in the cluster");
+    if (o->update_node && (!o->features_file || !o->features_file[0]))
+        return err_set(err, -EINVAL, "--update-node needs --features-file, in which the labels are made");
     if (s->offer.sharing == OFFER_SHARING_MPS && o->mig != OFFER_MIG_NONE)
         return err_set(err, -EINVAL, "sharing by MPS needs migStrategy none: MIG devices cannot be shared so");
     if (s->offer.sharing == OFFER_SHARING_MPS && !o->mps_root)

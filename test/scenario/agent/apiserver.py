@@ -114,6 +114,8 @@ class Server:
             self.objects[path]["metadata"]["resourceVersion"] = str(self.version)
 
     def patch(self, item, headers, patch):
+        if headers["Content-Type"] == "application/strategic-merge-patch+json":
+            return self.patch_status(item, headers, patch)
         assert headers["Content-Type"] == "application/merge-patch+json"
         with self.lock:
             if patch["metadata"].get("resourceVersion", item["metadata"]["resourceVersion"]) != item["metadata"]["resourceVersion"]:
@@ -121,6 +123,21 @@ class Server:
                              "reason": "Conflict", "code": 409}
             self.patches.append(patch["metadata"])
             merge(item, patch)
+            self.version += 1
+            item["metadata"]["resourceVersion"] = str(self.version)
+            return 200, self.partial(item, headers)
+
+    def patch_status(self, item, headers, patch):
+        """Conditions are merged by their type."""
+        with self.lock:
+            (wanted,) = patch["status"]["conditions"]
+            there = item.setdefault("status", {}).setdefault("conditions", [])
+            for one in there:
+                if one["type"] == wanted["type"]:
+                    one.update(wanted)
+                    break
+            else:
+                there.append(wanted)
             self.version += 1
             item["metadata"]["resourceVersion"] = str(self.version)
             return 200, self.partial(item, headers)

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Labels and the condition GPUsHealthy of the node, by an API server of the tests."""
+import json
+
+import pytest
+from agent_rig import until
+from apiserver import STATUS, Server
+
+NODE = "/api/v1/nodes/worker-7"
+OTHERS = {"team": "blue", "nvidia.com/gpu.deploy.dcgm": "true", "nvidia.com/gpu.present": "true"}
+READY = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
+
+
+@pytest.fixture
+def api(tmp_path):
+    server = Server(tmp_path)
+    node = {"kind": "Node", "metadata": {"name": "worker-7", "resourceVersion": "100", "labels": dict(OTHERS)},
+            "status": {"conditions": [dict(READY)]}}
+    server.objects[NODE] = server.objects[NODE + "/status"] = node
+    server.node = node
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def kept(make_side, api, tmp_path):
+    def make(*words):
+        return make_side(options=["--update-node", "--features-file", tmp_path / "gfd", "--kubernetes-account", api.account,
+                                  "--node-period", "200ms", *words], environ=api.env)
+
+    return make
+
+
+def labels(api):
+    return api.node["metadata"]["labels"]
+
+
+def condition(api):
+    return next((c for c in api.node["status"]["conditions"] if c["type"] == "GPUsHealthy"), {})
+
+
+def test_what_is_offered_is_on_the_node(kept, api):
+    side = kept()
+    until(lambda: labels(api).get("nvidia.com/gpu.count") == "8" and condition(api), lambda: f"{api.node} {side.log_text()}")
+    assert OTHERS.items() <= labels(api).items() and READY in api.node["status"]["conditions"]
+    assert "nvidia.com/gfd.timestamp" not in labels(api)  # it alone is no reason to change a node
+    assert (condition(api)["status"], condition(api)["reason"], condition(api)["message"]) == ("True", "AllHealthy", "8 devices")
+    since = condition(api)["lastTransitionTime"]
+    writes = len(api.patches)
+    side.node.inject("xid", "79", "gpu=3")
+    until(lambda: condition(api)["status"] == "False", lambda: f"{api.node} {side.log_text()}")
+    assert condition(api)["reason"] == "GpuLost" and condition(api)["message"].startswith("1 of 8 devices unhealthy: GPU 3")
+    assert condition(api)["lastTransitionTime"] >= since
+    until(lambda: labels(api)["stoker.dev/gpu.devices.healthy"] == "7", lambda: f"{labels(api)}")
+    (changed,) = api.patches[writes:]
+    assert changed["labels"] == {"stoker.dev/gpu.devices.healthy": "7"}  # only what has changed
+
+
+def test_labels_of_before_go_and_others_stay(kept, api):
+    old = "nvidia.com/mig-1g.10gb.count"
+    api.change(NODE, labels={old: "7", "stoker.dev/theirs": "yes"}, annotations={"stoker.dev/labels": f"{old},team,kubernetes.io/x"})
+    side = kept()
+    until(lambda: old not in labels(api) and "nvidia.com/gpu.count" in labels(api), lambda: f"{labels(api)} {side.log_text()}")
+    assert OTHERS.items() <= labels(api).items() and labels(api)["stoker.dev/theirs"] == "yes"
+    listed = api.node["metadata"]["annotations"]["stoker.dev/labels"].split(",")
+    assert set(listed) == labels(api).keys() - OTHERS.keys() - {"stoker.dev/theirs"}
+    api.change(NODE, labels={"nvidia.com/gpu.count": "3"})  # somebody else sets one
+    until(lambda: labels(api)["nvidia.com/gpu.count"] == "8", side.log_text)
+
+
+@pytest.mark.parametrize("status", [403, 429, 500])
+def test_a_server_that_refuses_holds_up_no_device(kept, api, status):
+    api.fail = (status, {**STATUS, "message": "not now, says the server", "code": status})
+    side = kept()
+    assert len(side.plugin().devices) == 8
+    until(lambda: "not now, says the server" in side.log_text(), side.log_text)
+    api.fail = None
+    until(lambda: "nvidia.com/gpu.count" in labels(api) and condition(api), lambda: f"{api.node} {side.log_text()}")
+    assert json.dumps(side.log_text()).count("not now") <= 4  # once for each thing, not for each try
