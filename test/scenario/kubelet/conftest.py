@@ -24,8 +24,8 @@ class Side:
         self.start()
 
     def start(self):
-        command = [self.stoker, "kubelet", "--device-plugin-path", self.tmp / "dp", "--control", self.agent.control,
-                   "--healthy-after", "1s", *self.options]
+        command = [self.stoker, "kubelet", "--healthy-after", "1s", "--device-plugin-path", self.tmp / "dp", "--control", self.agent.control,
+                   *self.options]
         self.process = subprocess.Popen(list(map(str, command)), env=self.node.env | self.environ,
                                         stderr=open(self.log_path, "ab"), start_new_session=True)
 

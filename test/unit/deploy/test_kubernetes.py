@@ -215,6 +215,13 @@ def test_the_device_plugin_needs_no_privileges(deploy, container, tmp_path, chec
     assert agent == container and built["automountServiceAccountToken"] is False and "hostPID" not in built
     check_device_plugin(plugin, built["volumes"])
     assert not [d for d in objects if "Role" in d["kind"]]
+    objects = built_with(deploy / "kubernetes", tmp_path / "more", ["device-plugin", "update-node"])
+    built = pod_of(objects)
+    plugin = next(c for c in built["containers"] if c["name"] == "device-plugin")
+    env = check_device_plugin(plugin, built["volumes"])
+    assert env["STOKER_UPDATE_NODE"] == "true" and "NODE_NAME" in env and built["automountServiceAccountToken"] is False
+    (role,) = [d for d in objects if d["kind"] == "ClusterRole"]
+    assert role["rules"] == [{"apiGroups": [""], "resources": ["nodes", "nodes/status"], "verbs": ["get", "patch"]}]
 
 
 def test_what_no_component_gives_is_off_and_no_ticket(container):
