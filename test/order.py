@@ -47,6 +47,7 @@ BYTES = (
     "test/unit/sampler",
     "test/unit/kmsg",
     "test/unit/trace_scan",
+    "test/scenario/kubelet/test_flaps.py",
     "test/scenario/trace/test_input.py",
     "test/scenario/trace/test_properties.py",
 )
