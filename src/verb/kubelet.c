@@ -11,6 +11,7 @@
 #include <unistd.h>
 #include <uv.h>
 
+#include "base/alloc.h"
 #include "base/cleanup.h"
 #include "base/duration.h"
 #include "base/file.h"
@@ -20,15 +21,8 @@
 #include "verb/kubelet/kubelet.h"
 #include "verb/kubelet/node.h"
 
-enum {
-    ASK_MS = 100,
-    ANSWER_MS = 30000,
-    SILENT_ASKS = 50,
-    FILES_MS = 2000,
-    LABELS_MS = 60000,
-    LABELS_MAX = 256 << 10,
-    CDI_MAX = 4 << 20
-}; /* an answer waits for a change, 20 s at most */
+enum { ASK_MS = 100, ANSWER_MS = 30000, SILENT_ASKS = 50 }; /* an answer waits for a change, 20 s at most */
+enum { FILES_MS = 2000, CDI_MAX = 4 << 20, LABELS_MS = 60000, LABELS_MAX = 256 << 10 };
 
 /* --- the process ---------------------------------------------------------------------------------------------------
  */
@@ -54,7 +48,8 @@ typedef struct Kube {
     uv_process_t labels; /* the process that makes labels, while labels_run */
     uv_timer_t labels_timer;
     bool labels_run, labels_due;
-    NodeKeeper *node; /* NULL: the node is left alone */
+    uint64_t labels_after_ns; /* not before; 0: at once */
+    NodeKeeper *node;         /* NULL: the node is left alone */
 } Kube;
 
 static const int signals_taken[] = {SIGHUP, SIGINT, SIGTERM};
@@ -172,7 +167,7 @@ static void keep_files(Kube *kube)
 
     if (!kube->known)
         return;
-    driver_files_find(&place, &arena, &files);
+    driver_files_find(&place, has_cdi(kube), &arena, &files);
     if (has_cdi(kube))
         keep_cdi(kube, &files);
     keep_links(kube, &place, &files, &arena);
@@ -199,12 +194,16 @@ static void on_labels_end(uv_process_t *process, int64_t status, int term_signal
     kube->labels_run = false;
     uv_timer_stop(&kube->labels_timer);
     uv_close((uv_handle_t *)process, NULL);
-    if (status != 0 || term_signal)
-        log_write(&kube->log, LOG_LEVEL_WARN, "labels: not made%s; it is tried again",
-                  term_signal ? ", as the driver did not answer" : "");
-    kube->labels_due |= status != 0 || term_signal;
-    if (kube->node && !kube->labels_due)
-        pass_labels(kube);
+    if (status == 0 && !term_signal) {
+        kube->labels_after_ns = 0;
+        if (kube->node)
+            pass_labels(kube);
+        return;
+    }
+    log_write(&kube->log, LOG_LEVEL_WARN, "labels: not made%s; in a minute it is tried again",
+              term_signal ? ", as the driver did not answer" : "");
+    kube->labels_due = true;
+    kube->labels_after_ns = uv_hrtime() + NS_PER_MIN;
 }
 
 static void on_labels_late(uv_timer_t *timer)
@@ -219,7 +218,7 @@ static void make_labels(Kube *kube)
 {
     const VerbCall *call = kube->call;
     char program[] = "/proc/self/exe", verb[] = "kubelet", sub[] = "labels";
-    char **args = arena_calloc(call->arena, (size_t)call->argc + 3, sizeof *args);
+    CLEANUP_FREE char **args = xcalloc((size_t)call->argc + 3, sizeof *args);
     uv_stdio_container_t stdio[] = {
         {.flags = UV_IGNORE}, {.flags = UV_IGNORE}, {.flags = UV_INHERIT_FD, .data.fd = STDERR_FILENO}};
     const uv_process_options_t options = {
@@ -291,7 +290,6 @@ static void ask_agent(Kube *kube);
 static void on_answer(void *self, int rc, const Str *answer, const Err *err)
 {
     Kube *kube = self;
-
     Err unread = {0};
 
     kube->asking = NULL;
@@ -334,7 +332,8 @@ static void on_files_timer(uv_timer_t *timer)
     Kube *kube = timer->data;
 
     keep_files(kube);
-    if (kube->labels_due && !kube->labels_run && kube->settings->o.features_file && kube->settings->o.features_file[0])
+    if (kube->labels_due && !kube->labels_run && uv_hrtime() >= kube->labels_after_ns &&
+        kube->settings->o.features_file && kube->settings->o.features_file[0])
         make_labels(kube);
 }
 
@@ -403,7 +402,7 @@ int kubelet_run(VerbCall *call, const void *options UNUSED)
     kube->call = call;
     log_init(&kube->log, (LogLevel)kube->settings->o.log_level, (LogFormat)kube->settings->o.log_format, "stoker",
              clock_kernel());
-    kube->control = control_path(kube->settings->o.control, call->arena);
+    kube->control = arena_strdup(call->arena, control_path(kube->settings->o.control, call->arena));
     kube->now = snapshot_buffer_new();
     kube->spare = snapshot_buffer_new();
     kube->settings->kubelet.log = &kube->log;

@@ -60,7 +60,7 @@ bool kubelet_explain(const Offer *offer, const Snapshot *snapshot, const char *p
 /* ---- the servers (plugin.c) ---- */
 
 typedef struct KubeletConfig {
-    const char *dir;    /* of the sockets */
+    const char *dir;    /* of the sockets; copied, as the next */
     const char *socket; /* the kubelet's; "": nothing is registered */
     GrantConfig grant;
     OfferSpread spread;

@@ -43,8 +43,8 @@ typedef struct Plugin {
     uint8_t *list; /* as it was sent last */
     size_t list_len;
     GrpcCall *call;  /* a registration under way */
-    SocketFile told; /* the kubelet that took it */
-    uint64_t told_ns, retry_ns;
+    SocketFile told; /* the kubelet that was told of it last */
+    uint64_t retry_ns;
     uint32_t tries;
     LogLimit limit;
     struct Plugin *next;
@@ -52,6 +52,7 @@ typedef struct Plugin {
 
 struct Kubelet {
     KubeletConfig config;
+    char *dir, *socket;
     uv_loop_t *loop;
     uv_timer_t timer;
     Plugin *plugins;
@@ -189,7 +190,7 @@ static void forget_watcher(void *self, GrpcStream *stream)
     for (size_t i = 0; i < WATCHERS_MAX; i++)
         if (plugin->watchers[i] == stream)
             plugin->watchers[i] = NULL;
-    plugin->told_ns = uv_hrtime(); /* the kubelet has so long to ask again */
+    plugin->retry_ns = uv_hrtime() + LIST_WANTED_NS; /* the kubelet has so long to ask again */
 }
 
 static bool is_watched(const Plugin *plugin)
@@ -291,24 +292,23 @@ static const GrpcMethod methods[] = {
 
 /* --- registration ------------------------------------------------------------------------------------------------- */
 
-static void count_failure(Plugin *plugin)
+/* The next try comes after `wait_ns`, then after twice as long each time. */
+static void wait_longer(Plugin *plugin, uint64_t wait_ns)
 {
-    plugin->retry_ns = uv_hrtime() + (RETRY_NS << number_min_u64(plugin->tries++, DOUBLINGS_MAX));
+    plugin->retry_ns = uv_hrtime() + (wait_ns << number_min_u64(plugin->tries++, DOUBLINGS_MAX));
 }
 
 static void on_registered(void *self, const GrpcReply *reply)
 {
     Plugin *plugin = self;
+    const bool taken = reply->outcome == GRPC_ANSWERED && reply->status == GRPC_OK;
 
     plugin->call = NULL;
-    if (reply->outcome != GRPC_ANSWERED || reply->status != GRPC_OK) {
-        plugin->told = (SocketFile){0};
+    wait_longer(plugin, taken ? LIST_WANTED_NS : RETRY_NS);
+    if (taken)
+        log_plugin(plugin, LOG_LEVEL_INFO, "registered with the kubelet");
+    else
         log_plugin(plugin, LOG_LEVEL_WARN, "the kubelet does not take it: %s; it is tried again", reply->text);
-        count_failure(plugin);
-        return;
-    }
-    plugin->told_ns = uv_hrtime();
-    log_plugin(plugin, LOG_LEVEL_INFO, "registered with the kubelet");
 }
 
 static void register_plugin(Plugin *plugin, const SocketFile *kubelet)
@@ -328,7 +328,7 @@ static void register_plugin(Plugin *plugin, const SocketFile *kubelet)
     CLEANUP_FREE uint8_t *bytes = xcalloc(len, 1);
     deviceplugin__register_request__pack(&request, bytes);
     plugin->told = *kubelet;
-    plugin->call = grpc_call_new(plugin->kubelet->loop, plugin->kubelet->config.socket,
+    plugin->call = grpc_call_new(plugin->kubelet->loop, plugin->kubelet->socket,
                                  &(GrpcRequest){.method = "/v1beta1.Registration/Register",
                                                 .bytes = bytes,
                                                 .len = (uint32_t)len,
@@ -352,34 +352,24 @@ static bool keep_server(Plugin *plugin)
                         &err) == 0)
         return true;
     log_plugin(plugin, LOG_LEVEL_ERROR, "%s; it is tried again", err.text);
-    count_failure(plugin);
     return false;
 }
 
 static void look_after(Plugin *plugin, const SocketFile *kubelet, uint64_t now)
 {
-    const bool same = is_same(&plugin->told, kubelet);
+    if (plugin->call || !keep_server(plugin) || !kubelet->there || plugin->kubelet->socket[0] == '\0')
+        return;
+    const bool known = is_same(&plugin->told, kubelet);
 
-    if (plugin->call || (now < plugin->retry_ns && !same) || !keep_server(plugin))
-        return;
-    if (!kubelet->there || plugin->kubelet->config.socket[0] == '\0')
-        return;
-    if (same && is_watched(plugin)) {
+    if (!known || is_watched(plugin)) /* another kubelet is told at once */
         plugin->tries = 0;
-        return;
-    }
-    if (same && now - plugin->told_ns < LIST_WANTED_NS)
-        return;
-    if (same && now < plugin->retry_ns)
-        return;
-    if (same)
-        count_failure(plugin);
-    register_plugin(plugin, kubelet);
+    if (!known || (!is_watched(plugin) && now >= plugin->retry_ns))
+        register_plugin(plugin, kubelet);
 }
 
 static void look_after_all(Kubelet *kubelet)
 {
-    const SocketFile there = look_at(kubelet->config.socket);
+    const SocketFile there = look_at(kubelet->socket);
     const uint64_t now = uv_hrtime();
 
     for (Plugin *plugin = kubelet->plugins; plugin; plugin = plugin->next)
@@ -398,6 +388,8 @@ Kubelet *kubelet_new(uv_loop_t *loop, const KubeletConfig *config)
     Kubelet *kubelet = xcalloc(1, sizeof *kubelet);
 
     kubelet->config = *config;
+    kubelet->dir = xstrdup(config->dir);
+    kubelet->socket = xstrdup(config->socket);
     kubelet->loop = loop;
     uv_timer_init(loop, &kubelet->timer);
     kubelet->timer.data = kubelet;
@@ -407,11 +399,7 @@ Kubelet *kubelet_new(uv_loop_t *loop, const KubeletConfig *config)
 
 void kubelet_configure(Kubelet *kubelet, const KubeletConfig *config)
 {
-    const char *dir = kubelet->config.dir, *socket = kubelet->config.socket;
-
     kubelet->config = *config;
-    kubelet->config.dir = dir;
-    kubelet->config.socket = socket;
 }
 
 static Plugin *add_plugin(Kubelet *kubelet, const char *resource)
@@ -422,7 +410,7 @@ static Plugin *add_plugin(Kubelet *kubelet, const char *resource)
     plugin->kubelet = kubelet;
     snprintf(plugin->name, sizeof plugin->name, "%s", resource);
     snprintf(plugin->endpoint, sizeof plugin->endpoint, "nvidia-%s.sock", slash ? slash + 1 : resource);
-    snprintf(plugin->socket, sizeof plugin->socket, "%s/%s", kubelet->config.dir, plugin->endpoint);
+    snprintf(plugin->socket, sizeof plugin->socket, "%s/%s", kubelet->dir, plugin->endpoint);
     plugin->limit = (LogLimit){.window_ns = LOG_WINDOW_NS, .burst = LOG_BURST};
     plugin->next = kubelet->plugins;
     kubelet->plugins = plugin;
@@ -461,6 +449,8 @@ static void on_timer_closed(uv_handle_t *handle)
         free(plugin->list);
         free(plugin);
     }
+    free(kubelet->dir);
+    free(kubelet->socket);
     free(kubelet);
 }
 

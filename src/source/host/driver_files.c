@@ -92,18 +92,39 @@ static int compare_names(const struct dirent **a, const struct dirent **b)
     return strcmp((*a)->d_name, (*b)->d_name);
 }
 
+static bool has_stem(struct dirent *const *entries, int count, const char *version, const char *name)
+{
+    const char *so = strstr(name, ".so");
+    const size_t len = so ? (size_t)(so - name) + strlen(".so") : 0;
+
+    for (int i = 0; so && i < count; i++)
+        if (is_of_version(entries[i]->d_name, version) && strncmp(entries[i]->d_name, name, len) == 0 &&
+            entries[i]->d_name[len] == '.')
+            return true;
+    return false;
+}
+
+/* Of thousands of names in such a folder only those of the driver are looked at. */
+static int is_library(const struct dirent *entry)
+{
+    const char *name = entry->d_name;
+
+    return strncmp(name, "libnv", 5) == 0 || strncmp(name, "libcuda", 7) == 0 ||
+           (strncmp(name, "lib", 3) == 0 && strstr(name, "nvidia"));
+}
+
 static void add_libraries(Finding *f, const char *dir)
 {
     char path[PATH_MAX_BYTES];
     struct dirent **entries = NULL;
 
     snprintf(path, sizeof path, "%s%s", f->place->root, dir);
-    const int count = scandir(path, &entries, NULL, compare_names);
-    for (int i = 0; i < count; i++) {
-        if (strstr(entries[i]->d_name, ".so"))
+    const int count = scandir(path, &entries, is_library, compare_names);
+    for (int i = 0; i < count; i++)
+        if (has_stem(entries, count, f->place->version, entries[i]->d_name))
             add_name(f, dir, entries[i]->d_name);
+    for (int i = 0; i < count; i++)
         free(entries[i]);
-    }
     free(entries);
 }
 
@@ -151,7 +172,7 @@ static uint32_t find_major(const char *seen, const char *name)
 
 static void find_nodes(const DriverFilesPlace *place, Arena *arena, DriverFiles *ret)
 {
-    enum { GPUS_MAX = 256 };
+    enum { GPUS_MAX = 64 };
     DriverNode *common = arena_calloc(arena, ARRAY_LEN(common_nodes), sizeof *common);
     DriverNode *gpus = arena_calloc(arena, GPUS_MAX, sizeof *gpus);
 
@@ -164,18 +185,20 @@ static void find_nodes(const DriverFilesPlace *place, Arena *arena, DriverFiles 
     ret->caps_major = find_major(place->dev, "nvidia-caps");
 }
 
-void driver_files_find(const DriverFilesPlace *place, Arena *arena, DriverFiles *ret)
+void driver_files_find(const DriverFilesPlace *place, bool libraries, Arena *arena, DriverFiles *ret)
 {
     Finding f = {.place = place, .arena = arena};
 
     *ret = (DriverFiles){.missing = ""};
+    find_nodes(place, arena, ret);
+    if (!libraries)
+        return;
     for (size_t i = 0; i < ARRAY_LEN(library_dirs); i++)
         add_libraries(&f, library_dirs[i]);
     for (size_t i = 0; i < ARRAY_LEN(programs); i++)
         add_if_there(&f, place->root, arena_printf(arena, "/usr/bin/%s", programs[i]), false);
     for (size_t i = 0; i < ARRAY_LEN(sockets); i++)
         add_if_there(&f, place->dev, sockets[i], true);
-    find_nodes(place, arena, ret);
     ret->files = arena_memdup(arena, f.files.at, f.files.len * sizeof *f.files.at);
     ret->file_count = f.files.len;
     vec_done(&f.files);

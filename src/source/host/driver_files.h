@@ -15,9 +15,10 @@ typedef struct DriverFilesPlace {
     const char *version;     /* of the driver: "590.48.01" */
 } DriverFilesPlace;
 
-/* Libraries are all files NAME.so.VERSION, under their own name and those of the links to them, in the folders where
- * loaders of Debian's and Red Hat's kind look. Texts lie in `arena`. */
-void driver_files_find(const DriverFilesPlace *place, Arena *arena, DriverFiles *ret);
+/* Device files, and with `libraries` what is mounted: all files NAME.so.VERSION, under their own name and those of the
+ * links to them, in the folders where loaders of Debian's and Red Hat's kind look, programs and sockets. Texts lie in
+ * `arena`. */
+void driver_files_find(const DriverFilesPlace *place, bool libraries, Arena *arena, DriverFiles *ret);
 
 /*
  * Makes the links /dev/char/MAJOR:MINOR to these device files that are missing. By them systemd knows a device when it

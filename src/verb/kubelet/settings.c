@@ -102,7 +102,7 @@ void kubelet_settings_free(KubeletSettings *s)
 
 int kubelet_settings_load(VerbCall *call, KubeletSettings **ret, Err *err)
 {
-    CLEANUP(kubelet_settings_free_at) KubeletSettings *s = calloc(1, sizeof *s);
+    CLEANUP(kubelet_settings_free_at) KubeletSettings *s = xcalloc(1, sizeof *s);
     CLEANUP_FREE OptPlace *places = xcalloc(kubelet_all_count, sizeof *places);
     const OptSet set = {
         .opts = kubelet_all_opts, .count = kubelet_all_count, .into = &s->o, .arena = &s->arena, .places = places};
