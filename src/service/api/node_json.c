@@ -478,9 +478,9 @@ static void add_adapters(Str *out, const PlaceList *places)
         json_close(out, ']');
 }
 
-static void add_gpu(Str *out, const Snapshot *snapshot, const NodeGpu *gpu)
+/* Opens the object of a GPU: who it is, where, and whether it is there. */
+static void open_gpu(Str *out, const Snapshot *snapshot, const NodeGpu *gpu)
 {
-    const Node *node = snapshot->node;
     const Device *device = &gpu->reading.device;
     const Place *place = device->has_pci ? place_list_gpu(&snapshot->places, device->pci) : NULL;
 
@@ -489,6 +489,13 @@ static void add_gpu(Str *out, const Snapshot *snapshot, const NodeGpu *gpu)
     if (place)
         add_place(out, place);
     json_add_text(out, "state", gpu_states[gpu->state].key);
+}
+
+static void add_gpu(Str *out, const Snapshot *snapshot, const NodeGpu *gpu)
+{
+    const Node *node = snapshot->node;
+
+    open_gpu(out, snapshot, gpu);
     add_activity(out, node, &gpu->activity);
     add_verdict(out, gpu, NULL);
     if (gpu->last_sample_ns)
@@ -541,14 +548,7 @@ void api_gpus(const Snapshot *snapshot, Str *out)
 
 static void add_device_alone(Str *out, const Snapshot *snapshot, const NodeGpu *gpu)
 {
-    const Device *device = &gpu->reading.device;
-    const Place *place = device->has_pci ? place_list_gpu(&snapshot->places, device->pci) : NULL;
-
-    json_open(out, NULL, '{');
-    json_add_device(out, device);
-    if (place)
-        add_place(out, place);
-    json_add_text(out, "state", gpu_states[gpu->state].key);
+    open_gpu(out, snapshot, gpu);
     json_add_bool(out, "mig", gpu->reading.mig);
     json_add_bool(out, "drained", gpu->drained);
     add_links(out, gpu);

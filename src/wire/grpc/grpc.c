@@ -20,9 +20,9 @@
 #include "base/duration.h"
 #include "base/number.h"
 #include "base/str.h"
+#include "wire/grpc/message.h"
 
 enum {
-    PREFIX_BYTES = 5,              /* before a message: a flag for compression, the length, big-endian */
     WINDOW_BYTES = 1 << 20,        /* in flight to us */
     HEADER_LIST_BYTES = 16 * 1024, /* what we tell the server it may send */
     TIMEOUT_MS_MAX = 99999999,     /* a timeout has eight digits */
@@ -137,13 +137,6 @@ void grpc_exchange_closed(GrpcExchange *exchange, const char *why)
                 exchange->farewell);
 }
 
-static size_t announced_length(const GrpcExchange *exchange)
-{
-    const uint8_t *prefix = (const uint8_t *)exchange->message.text;
-
-    return (size_t)prefix[1] << 24 | (size_t)prefix[2] << 16 | (size_t)prefix[3] << 8 | prefix[4];
-}
-
 /* What is known of the message as soon as its prefix is there. */
 static void check_message(GrpcExchange *exchange)
 {
@@ -152,7 +145,7 @@ static void check_message(GrpcExchange *exchange)
 
     if (message->len < PREFIX_BYTES)
         return;
-    len = announced_length(exchange);
+    len = announced_length(&exchange->message);
     if (message->text[0] == 1)
         finish_badly(exchange, "the message is compressed");
     else if (message->text[0])
@@ -195,7 +188,8 @@ static void finish_stream(GrpcExchange *exchange)
                     grpc_status_name(exchange->trailer_status), exchange->trailer_text);
     else if (!exchange->message.len)
         finish_badly(exchange, "status OK, but no message");
-    else if (exchange->message.len < PREFIX_BYTES || exchange->message.len - PREFIX_BYTES != announced_length(exchange))
+    else if (exchange->message.len < PREFIX_BYTES ||
+             exchange->message.len - PREFIX_BYTES != announced_length(&exchange->message))
         finish_badly(exchange, "the message is cut short");
     else
         finish_with(exchange, GRPC_ANSWERED, GRPC_OK, "%s", "");
@@ -203,11 +197,6 @@ static void finish_stream(GrpcExchange *exchange)
 
 /* -- nghttp2 calls these --------------------------------------------------------------------------------------------
  */
-
-static bool is_word(const uint8_t *text, size_t len, const char *word)
-{
-    return len == strlen(word) && memcmp(text, word, len) == 0;
-}
 
 static int on_header(nghttp2_session *http2 UNUSED, const nghttp2_frame *frame UNUSED, const uint8_t *name,
                      size_t name_len, const uint8_t *value, size_t value_len, uint8_t flags UNUSED, void *self)
@@ -316,13 +305,6 @@ static ssize_t read_request(nghttp2_session *http2 UNUSED, int32_t stream UNUSED
 /* -- the header's functions -----------------------------------------------------------------------------------------
  */
 
-/* nghttp2 fails here only for want of memory. */
-static void check_memory(int rc)
-{
-    if (rc < 0)
-        (void)xcalloc(SIZE_MAX, SIZE_MAX);
-}
-
 static void open_session(GrpcExchange *exchange)
 {
     static const nghttp2_settings_entry settings[] = {
@@ -345,30 +327,16 @@ static void open_session(GrpcExchange *exchange)
     check_memory(nghttp2_session_set_local_window_size(exchange->http2, NGHTTP2_FLAG_NONE, 0, WINDOW_BYTES));
 }
 
-/* nghttp2 copies names and values, and does not write to them. */
-static nghttp2_nv make_field(const char *name, const char *value, size_t len)
-{
-    return (nghttp2_nv){.name = (uint8_t *)(uintptr_t)name,
-                        .value = (uint8_t *)(uintptr_t)value,
-                        .namelen = strlen(name),
-                        .valuelen = len};
-}
-
 static void submit_request(GrpcExchange *exchange, const GrpcRequest *request)
 {
     const uint64_t timeout_ms = request->timeout_ns / NS_PER_MS + 1; /* never sooner than ours */
     char timeout[NUMBER_U64_MAX + sizeof "m"];
-    const int timeout_len =
-        snprintf(timeout, sizeof(timeout), "%" PRIu64 "m", number_min_u64(timeout_ms, TIMEOUT_MS_MAX));
+    snprintf(timeout, sizeof(timeout), "%" PRIu64 "m", number_min_u64(timeout_ms, TIMEOUT_MS_MAX));
     const nghttp2_nv fields[] = {
-        make_field(":method", "POST", 4),
-        make_field(":scheme", "http", 4),
-        make_field(":path", request->method, strlen(request->method)),
-        make_field(":authority", "localhost", 9), /* gRPC's for a unix socket */
-        make_field("te", "trailers", 8),
-        make_field("content-type", "application/grpc", 16),
-        make_field("user-agent", "stoker", 6),
-        make_field("grpc-timeout", timeout, (size_t)timeout_len),
+        make_field(":method", "POST"),        make_field(":scheme", "http"),
+        make_field(":path", request->method), make_field(":authority", "localhost"), /* gRPC's for a unix socket */
+        make_field("te", "trailers"),         make_field("content-type", "application/grpc"),
+        make_field("user-agent", "stoker"),   make_field("grpc-timeout", timeout),
     };
     const nghttp2_data_provider body = {.read_callback = read_request};
 

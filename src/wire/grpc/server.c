@@ -17,8 +17,9 @@
 #include "base/cleanup.h"
 #include "base/number.h"
 #include "base/str.h"
+#include "wire/grpc/message.h"
 
-enum { PREFIX_BYTES = 5, TEXT_MAX = 1024, ESCAPED_MAX = 3 * TEXT_MAX, BACKLOG = 16, READ_BYTES = 16 * 1024 };
+enum { TEXT_MAX = 1024, ESCAPED_MAX = 3 * TEXT_MAX, BACKLOG = 16, READ_BYTES = 16 * 1024 };
 
 struct GrpcStream {
     GrpcPeer *peer;
@@ -45,21 +46,6 @@ struct GrpcPeer {
     GrpcStream *streams;
     bool silent; /* the methods are told nothing any more */
 };
-
-/* nghttp2 fails in these calls only for want of memory. */
-static void check_memory(int rc)
-{
-    if (rc < 0)
-        (void)xcalloc(SIZE_MAX, SIZE_MAX);
-}
-
-static nghttp2_nv make_field(const char *name, const char *value)
-{
-    return (nghttp2_nv){.name = (uint8_t *)(uintptr_t)name,
-                        .value = (uint8_t *)(uintptr_t)value,
-                        .namelen = strlen(name),
-                        .valuelen = strlen(value)};
-}
 
 /* -- one call --------------------------------------------------------------------------------------------------------
  */
@@ -202,13 +188,6 @@ static void refuse_call(GrpcStream *stream, GrpcStatus status, const char *text)
     grpc_stream_end(stream, status, text);
 }
 
-static size_t announced_length(const Str *message)
-{
-    const uint8_t *prefix = (const uint8_t *)message->text;
-
-    return (size_t)prefix[1] << 24 | (size_t)prefix[2] << 16 | (size_t)prefix[3] << 8 | prefix[4];
-}
-
 static void call_method(GrpcStream *stream)
 {
     const Str *request = &stream->request;
@@ -235,11 +214,6 @@ static int on_begin(nghttp2_session *http2, const nghttp2_frame *frame, void *se
     if (frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST)
         nghttp2_session_set_stream_user_data(http2, frame->hd.stream_id, add_stream(self, frame->hd.stream_id));
     return 0;
-}
-
-static bool is_word(const uint8_t *text, size_t len, const char *word)
-{
-    return len == strlen(word) && memcmp(text, word, len) == 0;
 }
 
 static int on_header(nghttp2_session *http2, const nghttp2_frame *frame, const uint8_t *name, size_t name_len,

@@ -3,31 +3,21 @@
 and come back as a real one does."""
 import contextlib
 import os
+import pathlib
+import sys
 import threading
 from concurrent import futures
 
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 import grpc  # noqa: E402
 
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "unit/podresources"))
+from kubelet import field  # noqa: E402
+
 SERVICE = "/v1beta1.DevicePlugin/"
 
 
 # -- protobuf ---------------------------------------------------------------------------------------------------------
-
-def varint(n):
-    out = b""
-    while n > 0x7f:
-        out += bytes([n & 0x7f | 0x80])
-        n >>= 7
-    return out + bytes([n])
-
-
-def field(number, payload):
-    if isinstance(payload, int):
-        return varint(number << 3) + varint(payload)
-    payload = payload.encode() if isinstance(payload, str) else payload
-    return varint(number << 3 | 2) + varint(len(payload)) + payload
-
 
 def fields(message):
     """{number: [value]} of a message: int, or bytes."""

@@ -24,6 +24,8 @@ def varint(n):
 
 
 def field(number, payload):
+    if isinstance(payload, int):
+        return varint(number << 3) + varint(payload)
     if isinstance(payload, str):
         payload = payload.encode()
     return varint(number << 3 | 2) + varint(len(payload)) + payload
