@@ -22,7 +22,9 @@
 #include "verb/kubelet/node.h"
 
 enum { ASK_MS = 100, ANSWER_MS = 30000, SILENT_ASKS = 50 }; /* an answer waits for a change, 20 s at most */
-enum { FILES_MS = 2000, CDI_MAX = 4 << 20, LABELS_MS = 60000, LABELS_MAX = 256 << 10 };
+enum { CONFIG_CAP = 256, FILES_MS = 2000, CDI_MAX = 4 << 20, LABELS_MS = 60000, LABELS_MAX = 256 << 10 };
+
+#define CONFIG_LABEL "nvidia.com/device-plugin.config"
 
 /* --- the process ---------------------------------------------------------------------------------------------------
  */
@@ -50,6 +52,7 @@ typedef struct Kube {
     bool labels_run, labels_due;
     uint64_t labels_after_ns; /* not before; 0: at once */
     NodeKeeper *node;         /* NULL: the node is left alone */
+    char config[CONFIG_CAP];  /* the configuration that the node's label names; "" none */
 } Kube;
 
 static const int signals_taken[] = {SIGHUP, SIGINT, SIGTERM};
@@ -342,7 +345,7 @@ static void reload_settings(Kube *kube)
     KubeletSettings *fresh = NULL;
     Err err = {0};
 
-    if (kubelet_settings_load(kube->call, &fresh, &err) < 0) {
+    if (kubelet_settings_load(kube->call, kube->config, &fresh, &err) < 0) {
         log_write(&kube->log, LOG_LEVEL_ERROR, "%s; the configuration stays as it was", err.text);
         return;
     }
@@ -383,20 +386,40 @@ static void on_signal(uv_signal_t *handle, int signum)
         stop_all(handle->data);
 }
 
+/* The node's label names this configuration. */
+static void follow_label(void *self, const char *value)
+{
+    Kube *kube = self;
+
+    if (!kube->settings->o.config_dir || !kube->settings->o.config_dir[0] || strcmp(kube->config, value) == 0)
+        return;
+    snprintf(kube->config, sizeof kube->config, "%s", value);
+    log_write(&kube->log, LOG_LEVEL_INFO, "the label " CONFIG_LABEL " is '%s'", value);
+    reload_settings(kube);
+}
+
 static int open_node(Kube *kube, Err *err)
 {
     const KubeletOptions *o = &kube->settings->o;
-    const NodeKeeperConfig config = {
-        .node = o->node, .account = o->account, .period_ns = o->node_period_ns, .log = &kube->log};
+    const NodeKeeperConfig config = {.node = o->node,
+                                     .account = o->account,
+                                     .period_ns = o->node_period_ns,
+                                     .write = o->update_node,
+                                     .label = CONFIG_LABEL,
+                                     .labelled = follow_label,
+                                     .self = kube,
+                                     .log = &kube->log};
 
-    return o->update_node ? node_keeper_new(&kube->loop, &config, &kube->node, err) : 0;
+    return o->update_node || (o->config_dir && o->config_dir[0])
+               ? node_keeper_new(&kube->loop, &config, &kube->node, err)
+               : 0;
 }
 
 int kubelet_run(VerbCall *call, const void *options UNUSED)
 {
     Kube *kube = arena_calloc(call->arena, 1, sizeof *kube);
 
-    if (kubelet_settings_load(call, &kube->settings, &call->err) < 0)
+    if (kubelet_settings_load(call, NULL, &kube->settings, &call->err) < 0)
         return verb_fail(call, EXIT_USAGE);
     (void)signal(SIGPIPE, SIG_IGN);
     kube->call = call;

@@ -18,7 +18,7 @@ int kubelet_explain_run(VerbCall *call, const void *options UNUSED)
     Offer offer = {0};
     int code;
 
-    if (kubelet_settings_load(call, &settings, &call->err) < 0)
+    if (kubelet_settings_load(call, NULL, &settings, &call->err) < 0)
         return verb_fail(call, EXIT_USAGE);
     if (call->args.len > 1)
         return verb_failf(call, EXIT_USAGE, "one pod at most: NAME or NAMESPACE/NAME");

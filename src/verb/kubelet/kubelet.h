@@ -14,8 +14,8 @@
 #include "verb/verb.h"
 
 typedef struct KubeletOptions {
-    const char *config_file, *dir, *socket, *cdi_root, *features_file, *machine_file, *library, *node, *account,
-        *control, *root;
+    const char *config_file, *config_dir, *default_config, *dir, *socket, *cdi_root, *features_file, *machine_file,
+        *library, *node, *account, *control, *root;
     int mig, id_strategy, discovery, spread, log_level, log_format;
     bool json, fail_on_init, device_nodes, gdrcopy, gds, mofed, use_node_features, no_timestamp, physical, update_node;
     OptList list_strategies;
@@ -37,8 +37,9 @@ typedef struct KubeletSettings {
     KubeletConfig kubelet; /* without its log */
 } KubeletSettings;
 
-/* Command line over environment over file. -errno says what is wrong, and where. */
-int kubelet_settings_load(VerbCall *call, KubeletSettings **ret, Err *err);
+/* Command line over environment over file; `name` (NULL or "": the default one) of --config-dir, where that is given.
+ * -errno says what is wrong, and where. */
+int kubelet_settings_load(VerbCall *call, const char *name, KubeletSettings **ret, Err *err);
 void kubelet_settings_free(KubeletSettings *settings);
 CLEANUP_POINTER(KubeletSettings, kubelet_settings_free);
 

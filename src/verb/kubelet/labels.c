@@ -107,7 +107,7 @@ int kubelet_labels_run(VerbCall *call, const void *options UNUSED)
     CLEANUP(kubelet_settings_free_at) KubeletSettings *settings = NULL;
     CLEANUP(str_done) Str labels = str_limited(LABELS_MAX_BYTES);
 
-    if (kubelet_settings_load(call, &settings, &call->err) < 0)
+    if (kubelet_settings_load(call, NULL, &settings, &call->err) < 0)
         return verb_fail(call, EXIT_USAGE);
     if (make_labels(call, settings, &labels) < 0)
         return verb_fail(call, EXIT_UNKNOWN);

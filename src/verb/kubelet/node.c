@@ -23,7 +23,9 @@ enum { LABELS_MAX_BYTES = 256 << 10, PATCH_MAX = 512 << 10, MESSAGE_CAP = 1024, 
 enum { READ_LABELS, READ_STATUS, READ_COUNT };
 
 struct NodeKeeper {
+    NodeKeeperConfig config;
     Arena arena;
+    char *label; /* its value as it was told; NULL: not yet */
     KubeApi *api;
     Str labels;       /* wanted; lines */
     bool labels_told; /* they are known */
@@ -140,6 +142,18 @@ static const char *patch_labels(void *self)
     return changes ? patch->text : NULL;
 }
 
+static void tell_label(NodeKeeper *keeper)
+{
+    const char *value = read_label(keeper, keeper->config.label);
+
+    value = value ? value : "";
+    if (keeper->label && strcmp(keeper->label, value) == 0)
+        return;
+    free(keeper->label);
+    keeper->label = xstrdup(value);
+    keeper->config.labelled(keeper->config.self, keeper->label);
+}
+
 static int add_metadata(void *self, const json_t *object, Err *err)
 {
     NodeKeeper *keeper = self;
@@ -149,6 +163,7 @@ static int add_metadata(void *self, const json_t *object, Err *err)
         return err_set(err, -EBADMSG, "the answer is no node: it has no metadata");
     json_decref(keeper->metadata);
     keeper->metadata = json_incref(metadata);
+    tell_label(keeper);
     return 0;
 }
 
@@ -258,6 +273,8 @@ void node_keeper_set_health(NodeKeeper *keeper, const Offer *offer, const Snapsh
             bad += !unit->healthy;
             first = first || unit->healthy ? first : unit;
         }
+    if (!keeper->config.write)
+        return;
     keeper->health_told = true;
     keeper->healthy = bad == 0;
     if (first) {
@@ -274,7 +291,7 @@ void node_keeper_set_labels(NodeKeeper *keeper, const Str *labels)
 {
     str_clear(&keeper->labels);
     str_addn(&keeper->labels, labels->text, labels->len);
-    keeper->labels_told = true;
+    keeper->labels_told = keeper->config.write;
     kube_api_ask(keeper->api, READ_LABELS);
 }
 
@@ -303,11 +320,12 @@ int node_keeper_new(uv_loop_t *loop, const NodeKeeperConfig *config, NodeKeeper 
                          .self = keeper},
     };
 
+    keeper->config = *config;
     str_init(&keeper->labels, LABELS_MAX_BYTES);
     str_init(&keeper->label_patch, PATCH_MAX);
     str_init(&keeper->keys, PATCH_MAX);
     str_init(&keeper->status_patch, PATCH_MAX);
-    const int rc = kube_api_new(loop, &api, reads, READ_COUNT, &keeper->api, err);
+    const int rc = kube_api_new(loop, &api, reads, config->write ? READ_COUNT : READ_STATUS, &keeper->api, err);
     if (rc < 0)
         node_keeper_close(keeper);
     else
@@ -322,6 +340,7 @@ void node_keeper_close(NodeKeeper *keeper)
     kube_api_close(keeper->api);
     json_decref(keeper->metadata);
     json_decref(keeper->condition);
+    free(keeper->label);
     str_done(&keeper->labels);
     str_done(&keeper->label_patch);
     str_done(&keeper->keys);

@@ -19,6 +19,11 @@ static const char *const spread_names[] = {"distributed", "packed", NULL};
 #define KUBELET_ROWS                                                                                                   \
     ROW("config-file", OPT_STRING, config_file, .flags = OPT_CLI_ONLY, .env = "CONFIG_FILE", .metavar = "FILE",        \
         .help = "a configuration of NVIDIA's device plugin, v1; read again on SIGHUP"),                                \
+        ROW("config-dir", OPT_STRING, config_dir, .flags = OPT_CLI_ONLY, .env = "CONFIG_FILE_SRCDIR",                  \
+            .metavar = "DIR",                                                                                          \
+            .help = "configurations, of which the node's label nvidia.com/device-plugin.config names one"),            \
+        ROW("default-config", OPT_STRING, default_config, .flags = OPT_CLI_ONLY, .env = "DEFAULT_CONFIG",              \
+            .metavar = "NAME", .help = "the one where the label names none"),                                          \
         ROW("device-plugin-path", OPT_STRING, dir, .flags = OPT_CLI_ONLY, .def = "/var/lib/kubelet/device-plugins",    \
             .metavar = "DIR", .help = "the kubelet's folder of device plugins"),                                       \
         ROW("kubelet-socket", OPT_STRING, socket, .flags = OPT_CLI_ONLY, .env = "KUBELET_SOCKET", .metavar = "FILE",   \

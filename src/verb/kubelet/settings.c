@@ -44,10 +44,11 @@ static int check_settings(const OptSet *set, KubeletSettings *s, Err *err)
     TRY(offer_read_codes(getenv("DP_DISABLE_HEALTHCHECKS"), getenv("DP_ENABLE_HEALTHCHECKS"), &s->offer.codes, err));
     TRY(kubelet_read_sharing(o->sharing, &s->arena, &s->offer, err));
     TRY(read_strategies(set, o, &s->kubelet.grant, err));
-    if (o->update_node &&
+    if ((o->update_node || (o->config_dir && o->config_dir[0])) &&
         (!o->node || !o->node[0] || o->node[strspn(o->node, "abcdefghijklmnopqrstuvwxyz0123456789-.")]))
-        return err_set(err, -EINVAL,
-                       "--update-node needs --node-name (NODE_NAME), the name of this node in the cluster");
+        return err_set(
+            err, -EINVAL,
+            "--update-node and --config-dir need --node-name (NODE_NAME), the name of this node in the cluster");
     if (o->update_node && (!o->features_file || !o->features_file[0]))
         return err_set(err, -EINVAL, "--update-node needs --features-file, in which the labels are made");
     if (s->offer.sharing == OFFER_SHARING_MPS && o->mig != OFFER_MIG_NONE)
@@ -100,20 +101,41 @@ void kubelet_settings_free(KubeletSettings *s)
     free(s);
 }
 
-int kubelet_settings_load(VerbCall *call, KubeletSettings **ret, Err *err)
+/* The file that counts; NULL: none. */
+static int find_config(KubeletSettings *s, const char *name, const char **ret, Err *err)
+{
+    const KubeletOptions *o = &s->o;
+
+    *ret = o->config_file && o->config_file[0] ? o->config_file : NULL;
+    if (!o->config_dir || !o->config_dir[0])
+        return 0;
+    if (*ret)
+        return err_set(err, -EINVAL, "--config-file and --config-dir are given: one of them is needed");
+    name = name && name[0] ? name : o->default_config;
+    if (!name || !name[0])
+        return 0;
+    if (strchr(name, '/') || name[0] == '.')
+        return err_set(err, -EINVAL, "'%.80s' is not the name of a configuration", name);
+    *ret = arena_printf(&s->arena, "%s/%s", o->config_dir, name);
+    return 0;
+}
+
+int kubelet_settings_load(VerbCall *call, const char *name, KubeletSettings **ret, Err *err)
 {
     CLEANUP(kubelet_settings_free_at) KubeletSettings *s = xcalloc(1, sizeof *s);
     CLEANUP_FREE OptPlace *places = xcalloc(kubelet_all_count, sizeof *places);
     const OptSet set = {
         .opts = kubelet_all_opts, .count = kubelet_all_count, .into = &s->o, .arena = &s->arena, .places = places};
     const YamlNode *file = NULL;
+    const char *path;
     OptArgs args;
 
     TRY(opt_defaults(&set, err));
     TRY(opt_env(&set, environ, err));
     TRY(opt_args(&set, call->argc, call->argv, &args, err));
-    if (s->o.config_file && s->o.config_file[0]) {
-        TRY(yaml_load_file(s->o.config_file, &s->arena, &file, err));
+    TRY(find_config(s, name, &path, err));
+    if (path) {
+        TRY(yaml_load_file(path, &s->arena, &file, err));
         TRY(opt_yaml(&set, file, err));
         TRY(opt_env(&set, environ, err));
         TRY(opt_args(&set, call->argc, call->argv, &args, err));

@@ -190,9 +190,11 @@ def test_sockets_are_removed_at_the_end(make_side, tmp_path):
     ("version: v1\nsharing:\n  timeSlicing:\n    resources: []\n", "at least one entry"),
     ("version: v1\nsharing:\n  mps:\n    resources: [{name: nvidia.com/gpu, replicas: 2}]\n", "--mps-root"),
     ("version: v1\nflag: {}\n", "flag"),
+    ("version: v1\n", "one of them is needed"),
 ])
 def test_wrong_configurations(stoker, tmp_path, text, says):
     config = tmp_path / "config.yaml"
     config.write_text(text)
-    result = subprocess.run([stoker, "kubelet", "--config-file", config], capture_output=True, text=True)
+    more = ["--config-dir", tmp_path, "--node-name", "n"] if "needed" in says else []
+    result = subprocess.run([stoker, "kubelet", "--config-file", config, *more], capture_output=True, text=True)
     assert result.returncode == 2 and says in result.stderr, result.stderr

@@ -77,3 +77,20 @@ def test_a_server_that_refuses_holds_up_no_device(kept, api, status):
     api.fail = None
     until(lambda: "nvidia.com/gpu.count" in labels(api) and condition(api), lambda: f"{api.node} {side.log_text()}")
     assert json.dumps(side.log_text()).count("not now") <= 4  # once for each thing, not for each try
+
+
+def test_a_configuration_by_the_nodes_label(make_side, api, tmp_path):
+    folder = tmp_path / "configs"
+    folder.mkdir()
+    for name, replicas in (("any", 2), ("busy", 4)):
+        (folder / name).write_text("version: v1\nsharing:\n  timeSlicing:\n    resources: "
+                                   f"[{{name: nvidia.com/gpu, replicas: {replicas}}}]\n")
+    side = make_side(options=["--config-dir", folder, "--default-config", "any", "--kubernetes-account", api.account,
+                              "--node-period", "200ms"], environ=api.env)
+    until(lambda: len(side.plugin().devices) == 16, side.log_text)
+    for value, count in (("busy", 32), ("none-such", 32), ("../any", 32), (None, 16)):
+        api.change(NODE, labels={"nvidia.com/device-plugin.config": value})
+        until(lambda: f"is '{value or ''}'" in side.log_text(), side.log_text)
+        until(lambda: len(side.plugin().devices) == count, side.log_text)
+    assert side.log_text().count("stays as it was") == 2
+    assert not api.patches and "GPUsHealthy" not in json.dumps(api.node)  # the node was only read

@@ -421,8 +421,9 @@ def test_the_device_plugin(render, try_rendering, check_device_plugin):
     volumes = {v["name"]: v for v in found.pod()["volumes"]}
     assert volumes["driver-dev"]["hostPath"]["path"] == "/run/nvidia/driver/dev"
     mounts = {m["mountPath"]: m for m in plugin["volumeMounts"]}
-    updating = render({"devicePlugin": {"enabled": True, "updateNode": True}})
+    updating = render({"devicePlugin": {"enabled": True, "updateNode": True, "config": {"name": "their-plugin"}}})
     env_of = check_device_plugin(updating.pod()["containers"][1], updating.pod()["volumes"])
+    assert (env_of["CONFIG_FILE_SRCDIR"], env_of["DEFAULT_CONFIG"]) == ("/config", "config.yaml") and "CONFIG_FILE" not in env_of
     assert env_of["STOKER_UPDATE_NODE"] == "true" and env_of["GFD_OUTPUT_FILE"] == "/run/stoker/labels"
     assert updating.one("ClusterRole")["rules"][0]["resources"] == ["nodes", "nodes/status"]
     assert updating.pod()["automountServiceAccountToken"] is False
