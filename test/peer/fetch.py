@@ -34,6 +34,7 @@ CLIENTS = {
     "slurm-cluster": (["slurmctld", "slurmd", "slurm-client", "slurmdbd", "mariadb-server-core", "mariadb-client-core", "munge"],
                       ["mariadb-server"]),
     "netdata": (["netdata-plugins-python"], []),
+    "container": (["runc", "busybox-static"], []),
     "prometheus": ([], ["prometheus"]),  # and promtool
     "node-exporter": ([], ["prometheus-node-exporter"]),
     "alertmanager": ([], ["prometheus-alertmanager"]),  # to be started in usr/share/prometheus/alertmanager
