@@ -27,7 +27,11 @@ def scenario(tmp_path, gpus):
     return path
 
 
-@pytest.mark.parametrize("board", sorted(b.stem for b in BOARDS.glob("*.yaml")))
+OFTEN = ("a30-24gb", "h100-sxm-80gb", "l40s")
+
+
+@pytest.mark.parametrize("board", [b if b in OFTEN else pytest.param(b, marks=pytest.mark.slow("seven more boards"))
+                                   for b in sorted(b.stem for b in BOARDS.glob("*.yaml"))])
 def test_each_board(make_side, tmp_path, golden, board):
     gpus = [f"{{board: {board}, count: 1}}"]
     if board in SMALL:
