@@ -13,10 +13,10 @@ typedef struct SharedRow {
 } SharedRow;
 
 static const OptSpec shared_opts[] = {
-    OPT_ROW("name", OPT_STRING, SharedRow, name),
-    OPT_ROW("rename", OPT_STRING, SharedRow, rename),
+    OPT_ROW("name", OPT_STRING, SharedRow, name, .help = "the resource"),
+    OPT_ROW("rename", OPT_STRING, SharedRow, rename, .help = "ignored, as by the device plugin"),
     OPT_ROW("replicas", OPT_UINT, SharedRow, replicas, .min = 2, .max = OFFER_REPLICAS_MAX),
-    OPT_ROW("devices", OPT_NODE, SharedRow, devices),
+    OPT_ROW("devices", OPT_NODE, SharedRow, devices, .help = "ignored, as by the device plugin: all"),
 };
 
 typedef struct SharedRows {
@@ -25,9 +25,9 @@ typedef struct SharedRows {
 } SharedRows;
 
 static const OptSpec kind_opts[] = {
-    OPT_ROW("renameByDefault", OPT_BOOL, SharedRows, rename),
-    OPT_ROW("failRequestsGreaterThanOne", OPT_BOOL, SharedRows, one_each),
-    OPT_ROW("resources", OPT_NODE, SharedRows, resources),
+    OPT_ROW("renameByDefault", OPT_BOOL, SharedRows, rename, .help = "offered as NAME.shared"),
+    OPT_ROW("failRequestsGreaterThanOne", OPT_BOOL, SharedRows, one_each, .help = "one replica for a container"),
+    OPT_ROW("resources", OPT_NODE, SharedRows, resources, .help = "what is shared"),
 };
 
 static int read_row(const YamlNode *node, Arena *arena, OfferShare *ret, Err *err)
