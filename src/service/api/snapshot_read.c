@@ -738,10 +738,11 @@ void snapshot_list_open(SnapshotBuffer *buffer)
     buffer->snapshot.incident_count = buffer->open.len;
 }
 
-static void point_snapshot(SnapshotBuffer *buffer, uint64_t boot_real_ns)
+static void point_snapshot(SnapshotBuffer *buffer, bool pods_told, uint64_t boot_real_ns)
 {
     buffer->snapshot = (Snapshot){.node = &buffer->node,
                                   .allocations = &buffer->allocations,
+                                  .pods_told = pods_told,
                                   .processes = {.at = buffer->processes.at, .len = buffer->processes.len},
                                   .places = {buffer->places.at, buffer->places.len},
                                   .holdings = buffer->holdings.at,
@@ -760,6 +761,7 @@ static int read_tree(SnapshotBuffer *buffer, const char *text, size_t len, Err *
     json_error_t error;
     const json_t *root = json_loadb(text, len, 0, &error); /* in the arena: not freed */
     uint64_t boot_real_ns = 0;
+    bool pods_told = false;
 
     if (!root)
         return err_set(err, -EINVAL, "byte %d of the JSON: %s", error.position, error.text);
@@ -767,10 +769,11 @@ static int read_tree(SnapshotBuffer *buffer, const char *text, size_t len, Err *
     read_node(&r, json_is_array(json_object_get(root, "gpus")) ? root : json_object_get(root, "node"));
     read_incidents(&r, root);
     read_maintenance(&r, root);
+    member_bool(&r.in, root, "pods_told", &pods_told);
     member_time(&r.in, root, "boot", &boot_real_ns);
     MEMBER_COPY_TEXT(&r.in, root, "boot_id", buffer->boot_id);
     if (r.in.rc == 0)
-        point_snapshot(buffer, boot_real_ns);
+        point_snapshot(buffer, pods_told, boot_real_ns);
     return r.in.rc;
 }
 

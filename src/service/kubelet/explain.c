@@ -14,6 +14,7 @@ typedef struct Explaining {
     const char *pod; /* "NAME" or "NAMESPACE/NAME"; NULL: all */
     bool json;
     Str *out;
+    bool told;    /* it is known which pods have which devices */
     size_t shown; /* allocations */
 } Explaining;
 
@@ -83,6 +84,8 @@ static void explain_unit_text(Explaining *e, const OfferResource *resource, cons
     str_addf(e->out, "  %s  ", unit->device.uuid);
     if (!unit->healthy)
         str_addf(e->out, "unhealthy: %s", unit->why);
+    else if (!e->told)
+        str_add(e->out, "healthy");
     else if (resource->replicas > 1)
         str_addf(e->out, "%" PRIu32 " of %" PRIu32 " replicas free", left, resource->replicas);
     else
@@ -93,6 +96,14 @@ static void explain_unit_text(Explaining *e, const OfferResource *resource, cons
                  table->at[i].container);
         e->shown++;
     }
+}
+
+static void add_free(Explaining *e, size_t count)
+{
+    if (e->told)
+        json_add_u64(e->out, "free", count);
+    else
+        json_add_null(e->out, "free");
 }
 
 static void explain_unit_json(Explaining *e, const OfferResource *resource, const OfferUnit *unit)
@@ -107,7 +118,7 @@ static void explain_unit_json(Explaining *e, const OfferResource *resource, cons
     json_add_bool(e->out, "healthy", unit->healthy);
     json_add_text(e->out, "why", unit->why[0] ? unit->why : NULL);
     json_add_text(e->out, "incident", unit->incident[0] ? unit->incident : NULL);
-    json_add_u64(e->out, "free", count_free(e, resource, unit));
+    add_free(e, count_free(e, resource, unit));
     json_open(e->out, "owners", '[');
     for (size_t i = next_owner(e, unit, 0); i < len; i = next_owner(e, unit, i + 1)) {
         json_open(e->out, NULL, '{');
@@ -135,7 +146,7 @@ static void explain_resource(Explaining *e, const OfferResource *resource)
         json_add_text(e->out, "sharing", offer_sharings[resource->sharing].key);
         json_add_u64(e->out, "devices", resource->units.len);
         json_add_u64(e->out, "healthy", healthy);
-        json_add_u64(e->out, "free", left);
+        add_free(e, left);
         json_open(e->out, "units", '[');
         for (size_t i = 0; i < resource->units.len; i++)
             explain_unit_json(e, resource, &resource->units.at[i]);
@@ -143,11 +154,17 @@ static void explain_resource(Explaining *e, const OfferResource *resource)
         json_close(e->out, '}');
         return;
     }
-    str_addf(e->out, "%s: %zu device%s, %zu healthy, %zu free\n", resource->name, resource->units.len,
-             resource->units.len == 1 ? "" : "s", healthy, left);
+    str_addf(e->out, "%s: %zu device%s, %zu healthy", resource->name, resource->units.len,
+             resource->units.len == 1 ? "" : "s", healthy);
+    if (e->told)
+        str_addf(e->out, ", %zu free", left);
+    str_addc(e->out, '\n');
     for (size_t i = 0; i < resource->units.len; i++)
         explain_unit_text(e, resource, &resource->units.at[i]);
-    if (left == 0)
+    if (!e->told)
+        str_add(e->out, "  Which of them are free is not known: the agent does not read the kubelet's pod-resources "
+                        "(stoker agent --kubernetes).\n");
+    else if (left == 0)
         str_add(e->out, "  A pod that asks for it stays Pending: nothing is free.\n");
     else if (resource->sharing == OFFER_SHARING_NONE)
         str_addf(e->out, "  A pod can ask for up to %zu.\n", left);
@@ -181,7 +198,8 @@ static void explain_pod(Explaining *e)
 
 bool kubelet_explain(const Offer *offer, const Snapshot *snapshot, const char *pod, bool json, Str *out)
 {
-    Explaining e = {.snapshot = snapshot, .offer = offer, .pod = pod, .json = json, .out = out};
+    Explaining e = {
+        .snapshot = snapshot, .offer = offer, .pod = pod, .json = json, .out = out, .told = snapshot->pods_told};
 
     if (pod && !json) {
         explain_pod(&e);

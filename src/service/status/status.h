@@ -24,7 +24,7 @@ typedef struct StatusStyle {
 /* The screen. */
 void status_text(const Snapshot *seen, const StatusStyle *style, Str *out);
 /* status_json.c: the same as JSON: {"status":"ok"|"failing"|"unknown","incidents":[...],"causes":[...],
- * "maintenance":[...],"boot_id":...,"boot":...,"node":...}, ended by a newline. */
+ * "maintenance":[...],"pods_told":...,"boot_id":...,"boot":...,"node":...}, ended by a newline. */
 void status_json(const Snapshot *seen, Str *out);
 /* Of it the open incidents, and the devices as api_devices: what `stoker kubelet` goes by. */
 void status_devices_json(const Snapshot *seen, bool time, Str *out);

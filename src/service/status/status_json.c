@@ -71,6 +71,7 @@ void status_json(const Snapshot *seen, Str *out)
     for (size_t i = 0; maintenance && i < maintenance_count(maintenance); i++)
         maintenance_window_json(maintenance_at(maintenance, i), out);
     json_close(out, ']');
+    json_add_bool(out, "pods_told", seen->pods_told);
     if (seen->boot_id && seen->boot_id[0])
         json_add_text(out, "boot_id", seen->boot_id);
     if (seen->boot_real_ns)

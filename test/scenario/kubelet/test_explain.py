@@ -48,6 +48,15 @@ def test_who_has_what_and_why_not(make_side, tmp_path):
         assert resource["units"][6]["incident"] and not resource["units"][6]["healthy"]
 
 
+def test_what_nobody_tells_is_not_free(make_side):
+    side = make_side()  # an agent that does not ask the kubelet
+    code, text, _ = explain(side)
+    assert code == 0 and text.startswith("nvidia.com/gpu: 8 devices, 8 healthy\n") and "  free" not in text
+    assert "not known: the agent does not read the kubelet's pod-resources" in text
+    resource, = json.loads(explain(side, "--json")[1])["resources"]
+    assert resource["free"] is None and resource["units"][0]["free"] is None
+
+
 def test_wrong_words(stoker, tmp_path):
     for words, code, says in (["a", "b"], 2, "one pod at most"), ([], 3, "none.sock"):
         done = subprocess.run([stoker, "kubelet", "explain", "--control", tmp_path / "none.sock", *words],
