@@ -86,7 +86,7 @@ def test_a_thousand_flaps(spoken):
         until(lambda: len(plugin.lists) == known + n + 1, side.log_text)
     states = [[d.id for d in l if d.health != "Healthy"] for l in plugin.lists[known:]]
     assert states == 500 * [[uuid], []]  # each state once, and no other device in any
-    assert not plugin.ended.is_set() and len(side.kubelet.registered) == 1
+    assert not plugin.ended.is_set()
     agent.say(fine)  # another revision of the same changes nothing
     assert plugin.allocate(plugin.devices[0].id).envs and len(plugin.lists) == known + 1000
 
