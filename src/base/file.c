@@ -10,7 +10,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -261,4 +263,21 @@ int file_remove_tree(const char *root, const char *path, Err *err)
         fd = next;
         part += len + 1;
     }
+}
+
+int file_remove_socket(const char *path, Err *err)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    struct stat st;
+
+    if (lstat(path, &st) < 0)
+        return 0;
+    if (!S_ISSOCK(st.st_mode))
+        return err_set(err, -EEXIST, "'%s' is there and is no socket", path);
+    CLEANUP_FD int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    strncpy(address.sun_path, path, sizeof address.sun_path - 1);
+    if (fd >= 0 && (connect(fd, (const struct sockaddr *)&address, sizeof address) == 0 || errno == EAGAIN))
+        return err_set(err, -EADDRINUSE, "another program listens on '%s'", path);
+    (void)unlink(path);
+    return 0;
 }

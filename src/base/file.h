@@ -18,6 +18,10 @@ int file_read(const char *path, size_t max, Str *out, Err *err);
  * directory synced. On an error the old content stays and nothing is left beside it. -errno. */
 int file_write(const char *path, const void *data, size_t len, mode_t mode, Err *err);
 
+/* Removes a unix socket that nobody listens on; fine where there is nothing. -EADDRINUSE where somebody does, -EEXIST
+ * where it is no socket. */
+int file_remove_socket(const char *path, Err *err);
+
 /* Writes `len` bytes to a descriptor, in as many calls as it takes. -1 and errno. May be called by a signal handler. */
 int file_write_all(int fd, const void *data, size_t len);
 

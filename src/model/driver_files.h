@@ -9,6 +9,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Device files that every container with a GPU gets, where the node has them. */
+#define DRIVER_COMMON_NODES "/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset"
+
 typedef struct DriverFile {
     const char *host;      /* on the host */
     const char *container; /* where a container looks for it */

@@ -88,10 +88,8 @@ static void log_health(const Kube *kube, const Offer *before, const Offer *now)
                       resource->units.len, (unsigned)resource->replicas);
         for (size_t k = 0; k < resource->units.len; k++) {
             const OfferUnit *unit = &resource->units.at[k];
-            const OfferUnit *old = NULL;
+            const OfferUnit *old = was ? offer_find_unit(before, unit->device.uuid) : NULL;
 
-            for (size_t m = 0; was && m < was->units.len && !old; m++)
-                old = strcmp(was->units.at[m].device.uuid, unit->device.uuid) == 0 ? &was->units.at[m] : NULL;
             if (!unit->healthy && (!old || old->healthy))
                 log_write(&kube->log, LOG_LEVEL_WARN, "%s: %s is unhealthy: %s", resource->name, unit->device.uuid,
                           unit->why);
@@ -336,7 +334,7 @@ static void on_files_timer(uv_timer_t *timer)
 
     keep_files(kube);
     if (kube->labels_due && !kube->labels_run && uv_hrtime() >= kube->labels_after_ns &&
-        kube->settings->o.features_file && kube->settings->o.features_file[0])
+        kube->settings->o.features_file)
         make_labels(kube);
 }
 
@@ -372,7 +370,7 @@ static void stop_all(Kube *kube)
     uv_close((uv_handle_t *)&kube->labels_timer, NULL);
     if (kube->labels_run)
         (void)uv_process_kill(&kube->labels, SIGKILL);
-    if (kube->settings->o.features_file && kube->settings->o.features_file[0])
+    if (kube->settings->o.features_file)
         (void)unlink(kube->settings->o.features_file); /* as gpu-feature-discovery: what nobody keeps true any more */
     for (size_t i = 0; i < ARRAY_LEN(kube->signals); i++)
         uv_close((uv_handle_t *)&kube->signals[i], NULL);
@@ -391,7 +389,7 @@ static void follow_label(void *self, const char *value)
 {
     Kube *kube = self;
 
-    if (!kube->settings->o.config_dir || !kube->settings->o.config_dir[0] || strcmp(kube->config, value) == 0)
+    if (!kube->settings->o.config_dir || strcmp(kube->config, value) == 0)
         return;
     snprintf(kube->config, sizeof kube->config, "%s", value);
     log_write(&kube->log, LOG_LEVEL_INFO, "the label " CONFIG_LABEL " is '%s'", value);

@@ -164,15 +164,10 @@ __attribute__((format(printf, 2, 3))) static Activity make_unknown(bool held, co
     return a;
 }
 
-static bool is_of_instance(const Incident *incident, const Subject *s)
-{
-    return !s->instance || incident->device.gpu_instance == DEVICE_NO_NUMBER ||
-           incident->device.gpu_instance == s->instance->device.gpu_instance;
-}
-
 /* The incident that takes the device out of use: the worst kind first. */
 static const Incident *find_block(const Subject *s, IncidentUse *ret_use)
 {
+    const uint32_t instance = s->instance ? s->instance->device.gpu_instance : DEVICE_NO_NUMBER;
     const Incident *found = NULL;
 
     *ret_use = INCIDENT_USE_GOES_ON;
@@ -180,7 +175,7 @@ static const Incident *find_block(const Subject *s, IncidentUse *ret_use)
         const Incident *incident = s->snapshot->incidents[i];
         const IncidentUse use = incident_use(incident);
 
-        if (use <= *ret_use || !incident_hits(incident, &s->gpu->reading.device) || !is_of_instance(incident, s))
+        if (use <= *ret_use || !incident_hits_instance(incident, &s->gpu->reading.device, instance))
             continue;
         *ret_use = use;
         found = incident;

@@ -727,3 +727,11 @@ bool incident_hits(const Incident *incident, const Device *gpu)
         return true;
     return incident->device.has_pci && gpu->has_pci && pci_compare(incident->device.pci, gpu->pci) == 0;
 }
+
+bool incident_hits_instance(const Incident *incident, const Device *gpu, uint32_t gpu_instance)
+{
+    const bool elsewhere = gpu_instance != DEVICE_NO_NUMBER && incident->device.gpu_instance != DEVICE_NO_NUMBER &&
+                           incident->device.gpu_instance != gpu_instance;
+
+    return incident_hits(incident, gpu) && !elsewhere;
+}

@@ -104,6 +104,8 @@ bool incident_has_code(const Incident *incident, int32_t code);
 /* Whether this GPU is the one, or part of the thing, that the incident is about: the node, the fabric, itself, its
  * links and instances. */
 bool incident_hits(const Incident *incident, const Device *gpu);
+/* The same for a GPU instance of it (DEVICE_NO_NUMBER: the GPU itself): not where it is about another instance. */
+bool incident_hits_instance(const Incident *incident, const Device *gpu, uint32_t gpu_instance);
 
 /* --- incident_text.c --- */
 

@@ -152,20 +152,6 @@ static size_t find_models(const Node *node, size_t firsts[MODELS_MAX], size_t co
     return count;
 }
 
-static void add_instance(Labels *labels, const char *group, const MakeInstance *make)
-{
-    if (!make)
-        return;
-    add_under(labels, group, "multiprocessors", "%" PRIu32, make->multiprocessors);
-    add_under(labels, group, "slices.gi", "%" PRIu32, make->gpu_slices);
-    add_under(labels, group, "slices.ci", "%" PRIu32, make->compute_slices);
-    add_under(labels, group, "engines.copy", "%" PRIu32, make->copy_engines);
-    add_under(labels, group, "engines.decoder", "%" PRIu32, make->decoders);
-    add_under(labels, group, "engines.encoder", "%" PRIu32, make->encoders);
-    add_under(labels, group, "engines.jpeg", "%" PRIu32, make->jpeg_engines);
-    add_under(labels, group, "engines.ofa", "%" PRIu32, make->ofa_engines);
-}
-
 /* How often each device is offered, and the model's name, which says that it is shared where the resource does not. */
 static void add_sharing(Labels *labels, const char *group, const char *model, const OfferResource *resource)
 {
@@ -175,6 +161,27 @@ static void add_sharing(Labels *labels, const char *group, const char *model, co
     add_under(labels, group, "product", "%s%s", model, shared && !renamed ? "-SHARED" : "");
     add_under(labels, group, "replicas", "%" PRIu32, resource->replicas);
     add_under(labels, group, "sharing-strategy", "%s", offer_sharings[resource->sharing].key);
+}
+
+/* The labels of a resource whose devices are MIG devices; `product`: the model with the profile. */
+static void add_parts(Labels *labels, const char *group, const char *product, const MakeNode *make,
+                      const OfferResource *resource)
+{
+    const MakeInstance *made = find_instance(make, resource->units.at[0].device.uuid);
+
+    add_sharing(labels, group, product, resource);
+    add_under(labels, group, "count", "%zu", resource->units.len);
+    if (!made)
+        return;
+    add_under(labels, group, "memory", "%" PRIu64, made->memory_mib);
+    add_under(labels, group, "multiprocessors", "%" PRIu32, made->multiprocessors);
+    add_under(labels, group, "slices.gi", "%" PRIu32, made->gpu_slices);
+    add_under(labels, group, "slices.ci", "%" PRIu32, made->compute_slices);
+    add_under(labels, group, "engines.copy", "%" PRIu32, made->copy_engines);
+    add_under(labels, group, "engines.decoder", "%" PRIu32, made->decoders);
+    add_under(labels, group, "engines.encoder", "%" PRIu32, made->encoders);
+    add_under(labels, group, "engines.jpeg", "%" PRIu32, made->jpeg_engines);
+    add_under(labels, group, "engines.ofa", "%" PRIu32, made->ofa_engines);
 }
 
 static const OfferResource *find_whole(const Offer *offer)
@@ -213,15 +220,10 @@ static void add_whole(Labels *labels, const Snapshot *snapshot, const MakeNode *
         return;
     }
     if (first && first->profile[0]) {
-        const MakeInstance *instance = find_instance(make, first->device.uuid);
         char name[DEVICE_NAME_CAP + MIG_NAME_SIZE + 8];
 
         snprintf(name, sizeof name, "%s-MIG-%s", model->name, first->profile);
-        add_sharing(labels, "gpu", name, resource);
-        add_under(labels, "gpu", "count", "%zu", resource->units.len);
-        if (instance)
-            add_under(labels, "gpu", "memory", "%" PRIu64, instance->memory_mib);
-        add_instance(labels, "gpu", instance);
+        add_parts(labels, "gpu", name, make, resource);
         return;
     }
     const OfferResource none = {.replicas = 0};
@@ -245,15 +247,10 @@ static void add_mixed(Labels *labels, const MakeNode *make, const Offer *offer, 
 
         if (strncmp(slash, "mig-", 4) != 0)
             continue;
-        const MakeInstance *instance = find_instance(make, first->device.uuid);
         snprintf(group, sizeof group, "%.*s", shared ? (int)(shared - slash) : (int)strlen(slash), slash);
         snprintf(model, sizeof model, "%s-MIG-%.*s", snapshot->node->gpus[first->gpu].reading.device.name,
                  (int)strlen(group) - 4, group + 4);
-        add_sharing(labels, group, model, resource);
-        add_under(labels, group, "count", "%zu", resource->units.len);
-        if (instance)
-            add_under(labels, group, "memory", "%" PRIu64, instance->memory_mib);
-        add_instance(labels, group, instance);
+        add_parts(labels, group, model, make, resource);
     }
 }
 
@@ -272,19 +269,6 @@ static void add_clique(Labels *labels, const MakeNode *make)
         add_under(labels, "gpu", "clique", "%s", fabric);
 }
 
-static void add_health(Labels *labels, const Offer *offer)
-{
-    size_t all = 0, healthy = 0;
-
-    for (size_t i = 0; i < offer->resources.len; i++)
-        for (size_t k = 0; k < offer->resources.at[i].units.len; k++) {
-            all++;
-            healthy += offer->resources.at[i].units.at[k].healthy;
-        }
-    add_label(labels, "stoker.dev/gpu.devices", "%zu", all);
-    add_label(labels, "stoker.dev/gpu.devices.healthy", "%zu", healthy);
-}
-
 static int compare_lines(const void *a, const void *b)
 {
     return strcmp(a, b);
@@ -294,7 +278,7 @@ void offer_labels(const Snapshot *snapshot, const MakeNode *make, const OfferCon
                   const LabelHost *host, Str *out)
 {
     CLEANUP_FREE Labels *labels = xcalloc(1, sizeof *labels);
-    size_t firsts[MODELS_MAX], counts[MODELS_MAX], primary;
+    size_t firsts[MODELS_MAX], counts[MODELS_MAX], primary, healthy;
     const size_t models = find_models(snapshot->node, firsts, counts, &primary);
     bool capable = false;
 
@@ -314,7 +298,8 @@ void offer_labels(const Snapshot *snapshot, const MakeNode *make, const OfferCon
         add_whole(labels, snapshot, make, config, offer, host, &snapshot->node->gpus[firsts[primary]].reading.device);
         add_mixed(labels, make, offer, snapshot);
         add_clique(labels, make);
-        add_health(labels, offer);
+        add_label(labels, "stoker.dev/gpu.devices", "%zu", offer_count(offer, &healthy));
+        add_label(labels, "stoker.dev/gpu.devices.healthy", "%zu", healthy);
         for (size_t i = 0; i < models; i++) {
             char name[DEVICE_NAME_CAP], key[LABEL_CAP];
 

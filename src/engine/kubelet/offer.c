@@ -72,16 +72,14 @@ static bool is_counted(const Incident *incident, const OfferCodes *codes)
 }
 
 static const Incident *find_against(const Snapshot *snapshot, const OfferCodes *codes, const Device *gpu,
-                                    const Device *unit)
+                                    uint32_t gpu_instance)
 {
     const Incident *worst = NULL;
 
     for (size_t i = 0; i < snapshot->incident_count; i++) {
         const Incident *one = snapshot->incidents[i];
-        const bool elsewhere = unit->kind != DEVICE_GPU && one->device.gpu_instance != DEVICE_NO_NUMBER &&
-                               one->device.gpu_instance != unit->gpu_instance;
 
-        if (incident_hits(one, gpu) && !elsewhere && is_counted(one, codes) &&
+        if (incident_hits_instance(one, gpu, gpu_instance) && is_counted(one, codes) &&
             (!worst || one->severity > worst->severity))
             worst = one;
     }
@@ -91,7 +89,7 @@ static const Incident *find_against(const Snapshot *snapshot, const OfferCodes *
 static void judge_unit(const Snapshot *snapshot, const OfferCodes *codes, OfferUnit *unit)
 {
     const NodeGpu *gpu = &snapshot->node->gpus[unit->gpu];
-    const Incident *against = find_against(snapshot, codes, &gpu->reading.device, &unit->device);
+    const Incident *against = find_against(snapshot, codes, &gpu->reading.device, unit->device.gpu_instance);
 
     unit->healthy = !against && !node_is_taken_out(gpu);
     if (against) {
@@ -226,22 +224,10 @@ static int compare_resources(const void *a, const void *b)
 
 /* --- time --------------------------------------------------------------------------------------------------------- */
 
-static const OfferUnit *find_before(const Offer *before, const OfferUnit *unit)
-{
-    for (size_t i = 0; before && i < before->resources.len; i++) {
-        const OfferUnits *units = &before->resources.at[i].units;
-
-        for (size_t k = 0; k < units->len; k++)
-            if (strcmp(units->at[k].device.uuid, unit->device.uuid) == 0)
-                return &units->at[k];
-    }
-    return NULL;
-}
-
 /* A device that was unhealthy stays so until nothing was against it for a while. */
 static void hold_back(const Offer *before, uint64_t hold_ns, uint64_t now_ns, OfferUnit *unit)
 {
-    const OfferUnit *was = unit->healthy ? find_before(before, unit) : NULL;
+    const OfferUnit *was = unit->healthy && before ? offer_find_unit(before, unit->device.uuid) : NULL;
 
     if (!was || was->healthy)
         return;
@@ -313,6 +299,33 @@ const OfferResource *offer_find(const Offer *offer, const char *name)
         if (strcmp(offer->resources.at[i].name, name) == 0)
             return &offer->resources.at[i];
     return NULL;
+}
+
+const OfferUnit *offer_find_unit(const Offer *offer, const char *uuid)
+{
+    for (size_t i = 0; i < offer->resources.len; i++) {
+        const OfferUnits *units = &offer->resources.at[i].units;
+
+        for (size_t k = 0; k < units->len; k++)
+            if (strcmp(units->at[k].device.uuid, uuid) == 0)
+                return &units->at[k];
+    }
+    return NULL;
+}
+
+size_t offer_count(const Offer *offer, size_t *ret_healthy)
+{
+    size_t count = 0;
+
+    *ret_healthy = 0;
+    for (size_t i = 0; i < offer->resources.len; i++) {
+        const OfferUnits *units = &offer->resources.at[i].units;
+
+        count += units->len;
+        for (size_t k = 0; k < units->len; k++)
+            *ret_healthy += units->at[k].healthy;
+    }
+    return count;
 }
 
 void offer_id(const OfferResource *resource, size_t unit, uint32_t replica, char to[OFFER_ID_CAP])

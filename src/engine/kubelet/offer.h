@@ -100,7 +100,10 @@ void offer_make(const Snapshot *snapshot, const OfferConfig *config, const Offer
 void offer_done(Offer *offer);
 /* When (by offer_make's clock) a device that is held back becomes healthy; UINT64_MAX: none is. */
 uint64_t offer_due(const Offer *offer, uint64_t hold_ns);
-const OfferResource *offer_find(const Offer *offer, const char *name); /* NULL */
+const OfferResource *offer_find(const Offer *offer, const char *name);  /* NULL */
+const OfferUnit *offer_find_unit(const Offer *offer, const char *uuid); /* NULL */
+/* How many devices are offered, and how many of them are healthy. */
+size_t offer_count(const Offer *offer, size_t *ret_healthy);
 
 /* Ids are those of NVIDIA's device plugin: the UUID, of a shared device "UUID::N" from 0. */
 void offer_id(const OfferResource *resource, size_t unit, uint32_t replica, char to[OFFER_ID_CAP]);
@@ -128,12 +131,11 @@ void offer_labels(const Snapshot *snapshot, const MakeNode *make, const OfferCon
 
 enum { OFFER_EXACT_MAX = 16 }; /* of so many free GPUs all sets are compared */
 
-/* WORD(id, key): of which devices the replicas are taken. */
-#define OFFER_SPREAD_TABLE(WORD)                                                                                       \
-    WORD(OFFER_SPREAD_DISTRIBUTED, "distributed") /* those with the fewest taken */                                    \
-    WORD(OFFER_SPREAD_PACKED, "packed")           /* those with the most taken */
-typedef enum OfferSpread { OFFER_SPREAD_TABLE(WORD_ID) OFFER_SPREAD_END } OfferSpread;
-extern const WordRow offer_spreads[OFFER_SPREAD_END];
+/* Of which devices replicas are taken. */
+typedef enum OfferSpread {
+    OFFER_SPREAD_DISTRIBUTED, /* those with the fewest taken */
+    OFFER_SPREAD_PACKED,      /* those with the most taken */
+} OfferSpread;
 
 /*
  * Chooses `size` of the ids in `available`, those of `must` among them, into `ret` (room for size), in the order of the

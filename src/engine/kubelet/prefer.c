@@ -12,14 +12,7 @@
 
 enum { LINK_SCORE = 100, IDS_MAX = 65536 };
 
-const WordRow offer_spreads[OFFER_SPREAD_END] = {OFFER_SPREAD_TABLE(WORD_ROW)};
-
 /* --- how near two GPUs are ---------------------------------------------------------------------------------------- */
-
-static bool is_gpu(const Node *node, PciAddress pci)
-{
-    return node_find_gpu(node, pci) != NULL;
-}
 
 /* Links of a GPU that are up and lead to that address, or, without one, to a switch, which all GPUs behind it share. */
 static unsigned count_links(const Node *node, const NodeGpu *gpu, const PciAddress *to)
@@ -33,7 +26,7 @@ static unsigned count_links(const Node *node, const NodeGpu *gpu, const PciAddre
         if (!sample_int64(&gpu->links[i].active, &up) || !up || !sample_int64(&gpu->links[i].remote, &remote) ||
             !pci_unpack(remote, &at))
             continue;
-        count += to ? pci_compare(at, *to) == 0 : !is_gpu(node, at);
+        count += to ? pci_compare(at, *to) == 0 : !node_find_gpu(node, at);
     }
     return count;
 }
@@ -58,8 +51,7 @@ unsigned offer_link_score(const Snapshot *snapshot, size_t a, size_t b)
 /* --- whole GPUs --------------------------------------------------------------------------------------------------- */
 
 typedef struct Search {
-    size_t count; /* free GPUs, of which `size` are chosen */
-    size_t size;
+    size_t count;                                     /* free GPUs */
     unsigned score[OFFER_EXACT_MAX][OFFER_EXACT_MAX]; /* of each pair */
     uint32_t must;
     uint32_t best;
@@ -81,7 +73,7 @@ static unsigned sum_pairs(const Search *search, uint32_t set)
 static void search_sets(Search *search, uint32_t chosen, size_t from, size_t missing, unsigned in)
 {
     if (missing == 0) {
-        const uint32_t all = search->count == 32 ? UINT32_MAX : (UINT32_C(1) << search->count) - 1;
+        const uint32_t all = (UINT32_C(1) << search->count) - 1;
 
         if ((chosen & search->must) != search->must || (search->best && in < search->best_in))
             return;
@@ -131,7 +123,7 @@ static void choose_gpus(const Snapshot *snapshot, const OfferResource *resource,
                         size_t size)
 {
     size_t at[OFFER_EXACT_MAX], count = 0, taken = 0;
-    Search search = {.size = size};
+    Search search = {0};
 
     for (size_t i = 0; i < resource->units.len; i++) {
         taken += chosen[i];

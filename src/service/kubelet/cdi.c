@@ -16,7 +16,7 @@ static void add_node(Str *out, const GrantConfig *config, const char *path, uint
 
     json_open(out, NULL, '{');
     json_add_text(out, "path", path);
-    if (strcmp(config->dev_root, "/") != 0) {
+    if (config->dev_root[0]) {
         snprintf(host, sizeof host, "%s%s", config->dev_root, path);
         json_add_text(out, "hostPath", host);
     }

@@ -67,7 +67,6 @@ static void add_node(Making *m, const char *path, bool if_there)
 {
     Deviceplugin__DeviceNode *node = NEW_MESSAGE(m->arena, Deviceplugin__DeviceNode, deviceplugin__device_node__init);
     const char *here = arena_printf(m->arena, "%s%s", m->config->root, path);
-    const char *dev_root = strcmp(m->config->dev_root, "/") == 0 ? "" : m->config->dev_root;
 
     if (if_there && access(here, F_OK) < 0)
         return;
@@ -75,7 +74,7 @@ static void add_node(Making *m, const char *path, bool if_there)
         m->grant->devices =
             arena_calloc(m->arena, FIXED_NODES + NODES_PER_UNIT * m->unit_count, sizeof(Deviceplugin__DeviceNode *));
     node->container_path = arena_strdup(m->arena, path);
-    node->host_path = arena_printf(m->arena, "%s%s", dev_root, path);
+    node->host_path = arena_printf(m->arena, "%s%s", m->config->dev_root, path);
     node->permissions = arena_strdup(m->arena, "rw");
     m->grant->devices[m->grant->n_devices++] = node;
 }
@@ -156,8 +155,7 @@ static int add_cdi(Making *m, Err *err)
 
 static void add_nodes(Making *m)
 {
-    static const char *const common[] = {"/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools",
-                                         "/dev/nvidia-modeset"};
+    static const char *const common[] = {DRIVER_COMMON_NODES};
 
     for (size_t i = 0; i < ARRAY_LEN(common); i++)
         add_node(m, common[i], true);

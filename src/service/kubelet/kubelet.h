@@ -29,7 +29,7 @@ typedef struct GrantConfig {
     bool device_nodes;                                    /* device files are passed too */
     bool gdrcopy, gds, mofed;
     const char *cdi_prefix; /* of the annotation's name */
-    const char *dev_root;   /* the host's folder in which its /dev lies */
+    const char *dev_root;   /* the host's folder in which its /dev lies; "": "/" */
     const char *root;       /* where this process sees that folder; "": at "/" */
     const char *mps_root;   /* the host's folder of the MPS daemons; NULL: none */
 } GrantConfig;

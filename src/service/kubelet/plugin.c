@@ -56,7 +56,6 @@ struct Kubelet {
     uv_loop_t *loop;
     uv_timer_t timer;
     Plugin *plugins;
-    const Offer *offer;
     const Snapshot *snapshot;
 };
 
@@ -419,7 +418,6 @@ static Plugin *add_plugin(Kubelet *kubelet, const char *resource)
 
 void kubelet_offer(Kubelet *kubelet, const Offer *offer, const Snapshot *snapshot)
 {
-    kubelet->offer = offer;
     kubelet->snapshot = snapshot;
     for (size_t i = 0; i < offer->resources.len; i++) {
         bool known = false;

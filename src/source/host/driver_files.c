@@ -32,8 +32,7 @@ static const char *const programs[] = {"nvidia-smi", "nvidia-debugdump", "nvidia
                                        "nvidia-cuda-mps-control", "nvidia-cuda-mps-server"};
 static const char *const sockets[] = {"/run/nvidia-persistenced/socket", "/run/nvidia-fabricmanager/socket",
                                       "/tmp/nvidia-mps"};
-static const char *const common_nodes[] = {"/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools",
-                                           "/dev/nvidia-modeset"};
+static const char *const common_nodes[] = {DRIVER_COMMON_NODES};
 
 typedef struct Finding {
     const DriverFilesPlace *place;

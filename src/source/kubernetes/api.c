@@ -395,6 +395,11 @@ KubeState kube_api_state(const KubeApi *api, size_t read)
     return api->readers[read].state;
 }
 
+bool kube_is_node_name(const char *text)
+{
+    return text && text[0] && !text[strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789-.")];
+}
+
 /* A node's name is a DNS name: nothing in it needs an escape. */
 const char *kube_node_path(Arena *arena, const char *collection, const char *field, const char *node)
 {

@@ -75,6 +75,9 @@ void kube_api_close(KubeApi *api); /* frees it when the loop has closed its hand
 void kube_api_ask(KubeApi *api, size_t read);
 KubeState kube_api_state(const KubeApi *api, size_t read);
 
+/* A node's name is a DNS name. */
+bool kube_is_node_name(const char *text); /* accepts NULL */
+
 /* The path of a list of objects of this node; in `arena`. */
 const char *kube_node_path(Arena *arena, const char *collection, const char *field, const char *node);
 

@@ -222,20 +222,13 @@ static void somebody_came(uv_stream_t *listener, int status)
 /* Removes a socket file that nobody listens on. -EADDRINUSE where somebody does. */
 static int make_way(const char *path, Err *err)
 {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    struct stat st;
+    const int rc = file_remove_socket(path, err);
 
-    if (lstat(path, &st) < 0)
-        return 0;
-    if (!S_ISSOCK(st.st_mode))
-        return err_set(err, -EEXIST, "'%s' is there and is no socket; remove it or choose another with --control",
-                       path);
-    CLEANUP_FD int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    strncpy(address.sun_path, path, sizeof address.sun_path - 1);
-    if (fd >= 0 && (connect(fd, (struct sockaddr *)&address, sizeof address) == 0 || errno == EAGAIN))
-        return err_set(err, -EADDRINUSE, "another agent listens on '%s'; choose another with --control", path);
-    unlink(path);
-    return 0;
+    if (rc == -EEXIST)
+        return err_set(err, rc, "'%s' is there and is no socket; remove it or choose another with --control", path);
+    if (rc == -EADDRINUSE)
+        return err_set(err, rc, "another agent listens on '%s'; choose another with --control", path);
+    return rc;
 }
 
 static void make_folder(const char *path)

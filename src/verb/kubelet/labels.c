@@ -111,7 +111,7 @@ int kubelet_labels_run(VerbCall *call, const void *options UNUSED)
         return verb_fail(call, EXIT_USAGE);
     if (make_labels(call, settings, &labels) < 0)
         return verb_fail(call, EXIT_UNKNOWN);
-    if (!settings->o.features_file || !settings->o.features_file[0]) {
+    if (!settings->o.features_file) {
         fwrite(labels.text, 1, labels.len, stdout);
         return verb_end(call, EXIT_FINE);
     }

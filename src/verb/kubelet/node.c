@@ -263,23 +263,20 @@ static const char *find_class(const Snapshot *snapshot, const char *incident)
 void node_keeper_set_health(NodeKeeper *keeper, const Offer *offer, const Snapshot *snapshot)
 {
     const OfferUnit *first = NULL;
-    size_t all = 0, bad = 0;
+    size_t healthy;
+    const size_t all = offer_count(offer, &healthy);
 
-    for (size_t i = 0; i < offer->resources.len; i++)
-        for (size_t k = 0; k < offer->resources.at[i].units.len; k++) {
-            const OfferUnit *unit = &offer->resources.at[i].units.at[k];
-
-            all++;
-            bad += !unit->healthy;
-            first = first || unit->healthy ? first : unit;
-        }
+    for (size_t i = 0; i < offer->resources.len && !first; i++)
+        for (size_t k = 0; k < offer->resources.at[i].units.len && !first; k++)
+            first = offer->resources.at[i].units.at[k].healthy ? NULL : &offer->resources.at[i].units.at[k];
     if (!keeper->config.write)
         return;
     keeper->health_told = true;
-    keeper->healthy = bad == 0;
+    keeper->healthy = !first;
     if (first) {
         set_reason(find_class(snapshot, first->incident), keeper->reason);
-        snprintf(keeper->message, sizeof keeper->message, "%zu of %zu devices unhealthy: %s", bad, all, first->why);
+        snprintf(keeper->message, sizeof keeper->message, "%zu of %zu devices unhealthy: %s", all - healthy, all,
+                 first->why);
     } else {
         snprintf(keeper->reason, sizeof keeper->reason, "AllHealthy");
         snprintf(keeper->message, sizeof keeper->message, "%zu devices", all);

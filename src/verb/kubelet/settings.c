@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/cleanup.h"
 #include "base/number.h"
+#include "source/kubernetes/kubernetes.h"
 #include "verb/kubelet/kubelet.h"
 
 static int read_strategies(const OptSet *set, const KubeletOptions *o, GrantConfig *ret, Err *err)
@@ -44,12 +45,11 @@ static int check_settings(const OptSet *set, KubeletSettings *s, Err *err)
     TRY(offer_read_codes(getenv("DP_DISABLE_HEALTHCHECKS"), getenv("DP_ENABLE_HEALTHCHECKS"), &s->offer.codes, err));
     TRY(kubelet_read_sharing(o->sharing, &s->arena, &s->offer, err));
     TRY(read_strategies(set, o, &s->kubelet.grant, err));
-    if ((o->update_node || (o->config_dir && o->config_dir[0])) &&
-        (!o->node || !o->node[0] || o->node[strspn(o->node, "abcdefghijklmnopqrstuvwxyz0123456789-.")]))
+    if ((o->update_node || o->config_dir) && !kube_is_node_name(o->node))
         return err_set(
             err, -EINVAL,
             "--update-node and --config-dir need --node-name (NODE_NAME), the name of this node in the cluster");
-    if (o->update_node && (!o->features_file || !o->features_file[0]))
+    if (o->update_node && !o->features_file)
         return err_set(err, -EINVAL, "--update-node needs --features-file, in which the labels are made");
     if (s->offer.sharing == OFFER_SHARING_MPS && o->mig != OFFER_MIG_NONE)
         return err_set(err, -EINVAL, "sharing by MPS needs migStrategy none: MIG devices cannot be shared so");
@@ -87,6 +87,8 @@ static void use_settings(KubeletSettings *s)
     grant->mofed = o->mofed;
     grant->cdi_prefix = o->cdi_prefix;
     grant->dev_root = o->dev_root ? o->dev_root : o->driver_root;
+    if (strcmp(grant->dev_root, "/") == 0)
+        grant->dev_root = "";
     grant->root = kubelet_dev_root(o);
     grant->mps_root = o->mps_root;
     s->kubelet.dir = o->dir;
@@ -101,18 +103,28 @@ void kubelet_settings_free(KubeletSettings *s)
     free(s);
 }
 
+/* An empty text is as none. */
+static void drop_empty_texts(KubeletOptions *o)
+{
+    const char **const texts[] = {&o->config_file, &o->config_dir, &o->default_config, &o->features_file};
+
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++)
+        if (*texts[i] && !(*texts[i])[0])
+            *texts[i] = NULL;
+}
+
 /* The file that counts; NULL: none. */
 static int find_config(KubeletSettings *s, const char *name, const char **ret, Err *err)
 {
     const KubeletOptions *o = &s->o;
 
-    *ret = o->config_file && o->config_file[0] ? o->config_file : NULL;
-    if (!o->config_dir || !o->config_dir[0])
+    *ret = o->config_file;
+    if (!o->config_dir)
         return 0;
     if (*ret)
         return err_set(err, -EINVAL, "--config-file and --config-dir are given: one of them is needed");
     name = name && name[0] ? name : o->default_config;
-    if (!name || !name[0])
+    if (!name)
         return 0;
     if (strchr(name, '/') || name[0] == '.')
         return err_set(err, -EINVAL, "'%.80s' is not the name of a configuration", name);
@@ -133,6 +145,7 @@ int kubelet_settings_load(VerbCall *call, const char *name, KubeletSettings **re
     TRY(opt_defaults(&set, err));
     TRY(opt_env(&set, environ, err));
     TRY(opt_args(&set, call->argc, call->argv, &args, err));
+    drop_empty_texts(&s->o);
     TRY(find_config(s, name, &path, err));
     if (path) {
         TRY(yaml_load_file(path, &s->arena, &file, err));
@@ -140,6 +153,7 @@ int kubelet_settings_load(VerbCall *call, const char *name, KubeletSettings **re
         TRY(opt_env(&set, environ, err));
         TRY(opt_args(&set, call->argc, call->argv, &args, err));
     }
+    drop_empty_texts(&s->o);
     TRY(check_settings(&set, s, err));
     use_settings(s);
     *ret = TAKE(s);

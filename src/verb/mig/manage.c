@@ -397,7 +397,7 @@ static int check_options(VerbCall *call, const ManageOptions *o)
 {
     if (!o->mig.file || strcmp(o->mig.file, "-") == 0)
         return verb_failf(call, EXIT_USAGE, "--config-file is needed: it is read for each change");
-    if (!o->node || !o->node[0] || o->node[strspn(o->node, "abcdefghijklmnopqrstuvwxyz0123456789-.")])
+    if (!kube_is_node_name(o->node))
         return verb_failf(call, EXIT_USAGE, "--node-name (NODE_NAME) is needed: the name of this node in the cluster");
     if (!verb_is_id(o->namespace, 63))
         return verb_failf(call, EXIT_USAGE, "--default-gpu-clients-namespace is not the name of a namespace");

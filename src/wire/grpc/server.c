@@ -15,6 +15,7 @@
 
 #include "base/alloc.h"
 #include "base/cleanup.h"
+#include "base/file.h"
 #include "base/number.h"
 #include "base/str.h"
 #include "wire/grpc/message.h"
@@ -454,22 +455,6 @@ static void on_connection(uv_stream_t *listener, int status)
         close_client(client, grpc_peer_free);
 }
 
-/* Removes a socket file that nobody listens on. */
-static int make_way(const struct sockaddr_un *address, Err *err)
-{
-    struct stat st;
-
-    if (lstat(address->sun_path, &st) < 0)
-        return 0;
-    if (!S_ISSOCK(st.st_mode))
-        return err_set(err, -EEXIST, "'%s' is there and is no socket", address->sun_path);
-    CLEANUP_FD int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd >= 0 && (connect(fd, (const struct sockaddr *)address, sizeof *address) == 0 || errno == EAGAIN))
-        return err_set(err, -EADDRINUSE, "another program listens on '%s'", address->sun_path);
-    (void)unlink(address->sun_path);
-    return 0;
-}
-
 /* Not uv_pipe_bind: at its close libuv removes whatever file has the name then. */
 static int open_listener(GrpcServer *server, uv_loop_t *loop, Err *err)
 {
@@ -479,7 +464,7 @@ static int open_listener(GrpcServer *server, uv_loop_t *loop, Err *err)
 
     if (fd < 0)
         return err_errno(err, "socket");
-    TRY(make_way(&server->address, err));
+    TRY(file_remove_socket(path, err));
     if (bind(fd, (const struct sockaddr *)&server->address, sizeof server->address) < 0 || lstat(path, &st) < 0)
         return err_errno(err, "listen on '%s'", path);
     server->device = st.st_dev;
