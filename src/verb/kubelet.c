@@ -70,7 +70,7 @@ static void find_minors(const Kube *kube, Offer *offer)
 
             if (!unit->profile[0])
                 continue;
-            if (!read && minors_read(kubelet_dev_root(&kube->settings->o), &list, NULL) < 0)
+            if (!read && minors_read(kube->settings->o.root, &list, NULL) < 0)
                 return;
             read = true;
             unit->gi_minor = minors_find(list.text, d->minor, d->gpu_instance, DEVICE_NO_NUMBER);
@@ -162,6 +162,7 @@ static void keep_files(Kube *kube)
     const DriverFilesPlace place = {.root = kubelet_driver_root(o),
                                     .driver_root = o->driver_root,
                                     .dev = kubelet_dev_root(o),
+                                    .proc = o->root,
                                     .version = kube->now->node.driver_version};
     CLEANUP(arena_done) Arena arena = {0};
     DriverFiles files;

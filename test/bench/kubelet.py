@@ -6,6 +6,7 @@ usage: kubelet.py BUILD
 
 Nothing here passes or fails: limits stand beside the figures for a reader to judge."""
 import argparse
+import os
 import pathlib
 import statistics
 import sys
@@ -18,12 +19,22 @@ for part in ("test/scenario/agent", "test/scenario/kubelet"):
 import agent_rig as rig  # noqa: E402
 import conftest  # noqa: E402
 
-ROUNDS = 51
+ROUNDS, IDLE_S = 51, 60
 
 
 def status(process, name):
     line = next(line for line in pathlib.Path(f"/proc/{process.pid}/status").read_text().splitlines() if line.startswith(name))
     return int(line.split()[1])
+
+
+def cpu_percent(processes, seconds):
+    """Of a core, each, over these seconds."""
+    def ticks(process):
+        return sum(map(int, pathlib.Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]))
+
+    before = [ticks(p) for p in processes]
+    time.sleep(seconds)
+    return [(ticks(p) - b) / os.sysconf("SC_CLK_TCK") / seconds * 100 for p, b in zip(processes, before)]
 
 
 def start(build, folder, scenario, *options):
@@ -45,6 +56,19 @@ def median_ms(call):
         call()
         times.append((time.monotonic() - began) * 1000)
     return statistics.median(times)
+
+
+def idle(build, folder):
+    side = start(build, folder, "mig-balanced", "--mig-strategy", "mixed")
+    side.plugin("nvidia.com/mig-1g.10gb")
+    own, agent = cpu_percent([side.process, side.agent.process], IDLE_S)
+    side.process.terminate()
+    side.process.wait()
+    (alone,) = cpu_percent([side.agent.process], IDLE_S)
+    print(f"processor time while nothing changes: {own:.2f} % of a core; the agent {agent:.2f} %, and {alone:.2f} % without it")
+    side.kubelet.stop()
+    side.agent.stop()
+    side.node.stop()
 
 
 def faults(build, folder):
@@ -95,7 +119,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("build", type=pathlib.Path)
     build = parser.parse_args().build.resolve()
-    for part in faults, many:
+    for part in idle, faults, many:
         with tempfile.TemporaryDirectory() as folder:
             part(build, pathlib.Path(folder))
 

@@ -181,7 +181,7 @@ static void find_nodes(const DriverFilesPlace *place, Arena *arena, DriverFiles 
         ret->node_count += find_node(place->dev, common_nodes[i], &common[ret->node_count]);
     for (unsigned i = 0; i < GPUS_MAX; i++)
         ret->gpu_count += find_node(place->dev, arena_printf(arena, "/dev/nvidia%u", i), &gpus[ret->gpu_count]);
-    ret->caps_major = find_major(place->dev, "nvidia-caps");
+    ret->caps_major = find_major(place->proc, "nvidia-caps");
 }
 
 void driver_files_find(const DriverFilesPlace *place, bool libraries, Arena *arena, DriverFiles *ret)

@@ -11,7 +11,8 @@
 typedef struct DriverFilesPlace {
     const char *root;        /* where this process sees the host's folder `driver_root`; "": it is "/" */
     const char *driver_root; /* on the host, below which the driver is installed: "/" */
-    const char *dev;         /* where this process sees the folder in which /dev and /proc lie; "": "/" */
+    const char *dev;         /* where this process sees the folder in which /dev lies; "": "/" */
+    const char *proc;        /* and /proc, which a container has of the same kernel; "": "/" */
     const char *version;     /* of the driver: "590.48.01" */
 } DriverFilesPlace;
 

@@ -43,7 +43,7 @@ int kubelet_settings_load(VerbCall *call, const char *name, KubeletSettings **re
 void kubelet_settings_free(KubeletSettings *settings);
 CLEANUP_POINTER(KubeletSettings, kubelet_settings_free);
 
-/* Where this process sees the host's folder of the driver, and that in which /dev and /proc lie: a container has both
+/* Where this process sees the host's folder of the driver, and that in which /dev lies: a container has both
  * mounted at --driver-root-ctr-path. */
 const char *kubelet_driver_root(const KubeletOptions *o);
 const char *kubelet_dev_root(const KubeletOptions *o);

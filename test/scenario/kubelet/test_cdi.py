@@ -119,3 +119,14 @@ def test_links_by_which_systemd_knows_the_devices(make_side, tmp_path):
     (folder / caps[0]).unlink()
     until(lambda: caps[0] in linked(), side.log_text)
     assert all((folder / n).exists() for n in linked() if n.startswith("195:"))
+
+
+def test_in_a_container_with_the_driver_of_the_host(make_side, tmp_path):
+    """Of the host's folder of the driver a container may see no /proc; its own is of the same kernel."""
+    (tmp_path / "driver").mkdir()
+    for name in ("dev", "usr"):
+        (tmp_path / "driver" / name).symlink_to(tmp_path / "tree" / name)
+    side = cdi_side(make_side, tmp_path, "mig-balanced", options=["--mig-strategy", "mixed", "--driver-root-ctr-path", tmp_path / "driver"])
+    spec = spec_of(side)
+    check(side, spec)
+    assert all(sum("/nvidia-cap" in n["path"] for n in d["containerEdits"]["deviceNodes"]) == 2 for d in spec["devices"])
