@@ -13,7 +13,7 @@ from agent_rig import Agent, Node, until
 
 SCHEMA = json.loads((pathlib.Path(__file__).resolve().parents[3] / "docs" / "mig.schema.json").read_text())
 SMALL = [{"name": "notebook", "kind": "idle-context", "gpus": "0", "process": "ipykernel", "user": "ann", "memory": "4GiB"},
-         {"name": "search", "kind": "inference", "gpus": "1", "process": "tritonserver", "user": "bob", "load": 0.05, "memory": "6GiB"},
+         {"name": "search", "kind": "inference", "gpus": "1", "process": "tritonserver", "user": "bob", "load": 0.02, "memory": "6GiB"},
          {"name": "pretrain", "kind": "train", "gpus": "2", "process": "python", "user": "cid", "job": "4711.0"},
          {"name": "batch", "kind": "idle-context", "gpus": "3", "process": "python", "user": "dan", "job": "4712.0", "memory": "30GiB"}]
 BOTH = [{"name": "both", "kind": "idle-context", "gpus": "0-1", "process": "python", "user": "eve", "job": "4713.0", "memory": "4GiB"}]
@@ -79,7 +79,7 @@ def test_small_work_is_packed(make_place, stoker):
     assert "job 4711 of cid needs " in report["gpus"][2]["why"]
     work = {d["owner"]: d for d in report["demands"]}
     assert work["ann"]["memory_peak_bytes"] == 4 << 30 and work["ann"]["idle_share"] > 0.9 and work["ann"]["sm_peak"] == 0
-    assert 0.03 < work["bob"]["sm_peak"] < 0.12 and work["bob"]["profile"] == "1g.10gb"
+    assert 0.01 < work["bob"]["sm_peak"] < 0.1 and work["bob"]["profile"] == "1g.10gb"
     assert work["job 4712 of dan"]["profile"] == "3g.40gb" and work["job 4711 of cid"]["profile"] is None
     assert report["command"] == "stoker mig plan gpu0=2x1g.10gb+3g.40gb"
     plan = subprocess.run([stoker, *report["command"].split()[1:], "--json"], env=place.node.env, capture_output=True, text=True)
