@@ -77,7 +77,7 @@ SUITES = {
     "src/source/dcgm": ("test/unit/sampler", "test/scenario/agent/test_dcgm.py"),
     "src/source/host": ("test/unit/host", "test/scenario/agent"),
     "src/source/kmsg": ("test/unit/kmsg", "test/scenario/agent"),
-    "src/source/kubernetes": ("test/scenario/agent/test_cluster.py", "test/scenario/mig/test_mig_manage.py"),
+    "src/source/kubernetes": ("test/unit/kubernetes", "test/scenario/agent/test_cluster.py", "test/scenario/mig/test_mig_manage.py"),
     "src/source/mig": ("test/scenario/mig",),
     "src/source/nsys": ("test/unit/nsys", "test/scenario/trace/test_nsys.py"),
     "src/source/nvml": ("test/unit/sampler", "test/scenario/agent"),

@@ -40,6 +40,15 @@ typedef struct Reader {
     LogLimit limit;
 } Reader;
 
+struct KubeCall {
+    KubeApi *api;
+    KubeCall *next, **at; /* in the API's list */
+    char *method, *path, *body;
+    FetchCall *call; /* under way; NULL: not sent yet */
+    void (*done)(void *self, const KubeReply *reply);
+    void *self;
+};
+
 struct KubeApi {
     KubeApiConfig config;
     Arena arena;
@@ -48,6 +57,7 @@ struct KubeApi {
     const char *url, *account, *token_file, *ca_file;
     Reader readers[KUBE_READS_MAX];
     size_t count;
+    KubeCall *calls;
 };
 
 /* -- an answer, object by object -------------------------------------------------------------------------------------
@@ -212,16 +222,31 @@ static void fail_reader(Reader *reader, KubeState state, uint64_t wait_ns, const
     schedule_reader(reader, false, wait_ns);
 }
 
-/* What the server says of a refusal, in one line. */
+static KubeState state_of_status(unsigned int status)
+{
+    return status >= 200 && status < 300    ? KUBE_OK
+           : status == 401 || status == 403 ? KUBE_DENIED
+           : status == 404                  ? KUBE_NOT_FOUND
+           : status == 409                  ? KUBE_CONFLICT
+           : status == 429 || status >= 500 ? KUBE_UNREACHABLE
+                                            : KUBE_BAD_REPLY;
+}
+
+/* What the server says of a refusal, in one line; `object` is its Status, or NULL. */
+static void set_refusal(Err *err, unsigned int status, const json_t *object)
+{
+    const char *message = json_string_value(json_object_get(object, "message"));
+
+    (void)err_set(err, -EPROTO, "HTTP %u%s%.150s", status, message ? ": " : "", message ? message : "");
+    for (char *at = err->text; *at; at++)
+        if ((unsigned char)*at < ' ')
+            *at = ' ';
+}
+
 static void refuse_answer(Reader *reader, const FetchAnswer *answer)
 {
     CLEANUP(json_decref_at) json_t *status = json_loadb(answer->body, answer->body_len, 0, NULL);
-    const char *message = json_string_value(json_object_get(status, "message"));
-    const KubeState state = answer->status == 401 || answer->status == 403   ? KUBE_DENIED
-                            : answer->status == 404                          ? KUBE_NOT_FOUND
-                            : answer->status == 409 && reader->patching      ? KUBE_CONFLICT
-                            : answer->status == 429 || answer->status >= 500 ? KUBE_UNREACHABLE
-                                                                             : KUBE_BAD_REPLY;
+    const KubeState state = state_of_status(answer->status);
     Err err;
 
     if (state == KUBE_NOT_FOUND && reader->read.older_path && !reader->older && reader->pages == 0) {
@@ -230,11 +255,9 @@ static void refuse_answer(Reader *reader, const FetchAnswer *answer)
         return;
     }
     reader->older = false;
-    (void)err_set(&err, -EPROTO, "HTTP %u%s%.150s", answer->status, message ? ": " : "", message ? message : "");
-    for (char *at = err.text; *at; at++)
-        if ((unsigned char)*at < ' ')
-            *at = ' ';
-    fail_reader(reader, state, answer->retry_after_ms * NS_PER_MS, err.text);
+    set_refusal(&err, answer->status, status);
+    fail_reader(reader, state == KUBE_OK || (state == KUBE_CONFLICT && !reader->patching) ? KUBE_BAD_REPLY : state,
+                answer->retry_after_ms * NS_PER_MS, err.text);
 }
 
 static void on_answer(void *self, const FetchAnswer *answer)
@@ -267,9 +290,30 @@ static int read_token(const KubeApi *api, Str *out, Err *err)
     return out->len ? 0 : err_set(err, -EINVAL, "'%s' is empty", api->token_file);
 }
 
+/* Sends a request with the account's token to `path`. A failure leaves *ret_state and `err` to be said. */
+static int send_request(KubeApi *api, const char *path, FetchRequest *request, FetchDone done, void *self,
+                        FetchCall **ret, KubeState *ret_state, Err *err)
+{
+    CLEANUP(str_done) Str token = str_limited(TOKEN_BYTES_MAX), url = str_limited(4 * CONTINUE_MAX);
+
+    *ret_state = KUBE_NO_ACCOUNT;
+    if (!api->url)
+        return err_set(err, -ENOENT, "KUBERNETES_SERVICE_HOST is not set: this is no pod of a cluster");
+    TRY(read_token(api, &token, err));
+    *ret_state = KUBE_UNREACHABLE;
+    str_addf(&url, "%s%s", api->url, path);
+    TRY(str_check(&url, "the URL", err));
+    request->url = url.text;
+    request->bearer = token.text;
+    request->tls.ca_file = api->ca_file;
+    request->timeout_ms = api->config.timeout_ns / NS_PER_MS;
+    request->answer_max = KUBE_PAGE_MAX;
+    return fetch_send(api->fetch, request, done, self, ret, err);
+}
+
 static void ask_next(Reader *reader)
 {
-    const KubeApi *api = reader->api;
+    KubeApi *api = reader->api;
     const KubeRead *read = &reader->read;
     const char *const headers[] = {
         !read->metadata_alone ? "Accept: application/json"
@@ -277,12 +321,9 @@ static void ask_next(Reader *reader)
                      : "Accept: application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json",
         read->strategic ? "Content-Type: application/strategic-merge-patch+json"
                         : "Content-Type: application/merge-patch+json"};
-    CLEANUP(str_done) Str token = str_limited(TOKEN_BYTES_MAX), url = str_limited(2 * CONTINUE_MAX);
-    FetchRequest request = {.headers = headers,
-                            .header_count = 1,
-                            .tls = {.ca_file = api->ca_file},
-                            .timeout_ms = api->config.timeout_ns / NS_PER_MS,
-                            .answer_max = KUBE_PAGE_MAX};
+    CLEANUP(str_done) Str path = str_limited(2 * CONTINUE_MAX);
+    FetchRequest request = {.headers = headers, .header_count = 1};
+    KubeState state;
     Err err = {0};
 
     request.body = read->patch && reader->state != KUBE_CONFLICT ? read->patch(read->self) : NULL;
@@ -292,28 +333,92 @@ static void ask_next(Reader *reader)
         request.method = "PATCH";
         request.header_count = ARRAY_LEN(headers);
     }
-    if (!api->url) {
-        fail_reader(reader, KUBE_NO_ACCOUNT, 0, "KUBERNETES_SERVICE_HOST is not set: this is no pod of a cluster");
-        return;
-    }
-    if (read_token(api, &token, &err) < 0) {
-        fail_reader(reader, KUBE_NO_ACCOUNT, 0, err.text);
-        return;
-    }
-    str_addf(&url, "%s%s", api->url, reader->older ? read->older_path : read->path);
+    str_add(&path, reader->older ? read->older_path : read->path);
     if (read->list)
-        str_addf(&url, "&limit=%d&%s%s", LIST_LIMIT, reader->token.len ? "continue=" : "resourceVersion=0",
+        str_addf(&path, "&limit=%d&%s%s", LIST_LIMIT, reader->token.len ? "continue=" : "resourceVersion=0",
                  reader->token.text);
-    request.url = url.text;
-    request.bearer = token.text;
-    if (fetch_send(api->fetch, &request, on_answer, reader, &reader->call, &err) < 0)
-        fail_reader(reader, KUBE_UNREACHABLE, 0, err.text);
+    if (send_request(api, path.text, &request, on_answer, reader, &reader->call, &state, &err) < 0)
+        fail_reader(reader, state, 0, err.text);
+}
+
+/* -- single requests -------------------------------------------------------------------------------------------------
+ */
+
+static void free_call(KubeCall *call)
+{
+    free(call->method);
+    free(call->path);
+    free(call->body);
+    free(call);
+}
+
+static void finish_call(KubeCall *call, const KubeReply *reply)
+{
+    call->call = NULL;
+    *call->at = call->next;
+    if (call->next)
+        call->next->at = call->at;
+    call->done(call->self, reply);
+    free_call(call);
+}
+
+static void on_reply(void *self, const FetchAnswer *answer)
+{
+    CLEANUP(json_decref_at) json_t *object = json_loadb(answer->body, answer->body_len, 0, NULL);
+    Err err = {.text = ""};
+    KubeReply reply = {.state = answer->status ? state_of_status(answer->status) : KUBE_UNREACHABLE,
+                       .object = json_is_object(object) ? object : NULL,
+                       .text = answer->status ? err.text : answer->text,
+                       .wait_ns = answer->retry_after_ms * NS_PER_MS};
+
+    if (answer->body_len >= KUBE_PAGE_MAX) {
+        reply.state = KUBE_BAD_REPLY;
+        (void)err_set(&err, -E2BIG, "the answer is larger than %d MiB", KUBE_PAGE_MAX >> 20);
+    } else if (reply.state == KUBE_OK && answer->body_len && !reply.object) {
+        reply.state = KUBE_BAD_REPLY;
+        (void)err_set(&err, -EBADMSG, "the answer is no JSON object");
+    } else if (answer->status && reply.state != KUBE_OK) {
+        set_refusal(&err, answer->status, object);
+    }
+    finish_call(self, &reply);
+}
+
+static void send_call(KubeCall *call)
+{
+    static const char *const headers[] = {"Accept: application/json", "Content-Type: application/json"};
+    FetchRequest request = {.headers = headers,
+                            .header_count = call->body ? ARRAY_LEN(headers) : 1,
+                            .method = call->method,
+                            .body = call->body,
+                            .body_len = call->body ? strlen(call->body) : 0};
+    KubeReply reply = {.state = KUBE_OK};
+    Err err = {0};
+
+    if (send_request(call->api, call->path, &request, on_reply, call, &call->call, &reply.state, &err) < 0) {
+        reply.text = err.text;
+        finish_call(call, &reply);
+    }
+}
+
+/* One that is called back may add, cancel and close: look from the start again. */
+static void send_calls(KubeApi *api)
+{
+    KubeCall *call = api->calls;
+
+    while (call) {
+        if (!call->call)
+            send_call(call);
+        call = call->call ? call->next : api->calls;
+    }
 }
 
 static void on_tick(uv_timer_t *tick)
 {
     KubeApi *api = tick->data;
 
+    send_calls(api);
+    if (uv_is_closing((const uv_handle_t *)tick))
+        return;
     for (size_t i = 0; i < api->count; i++)
         if (!api->readers[i].call && uv_hrtime() >= api->readers[i].due_ns)
             ask_next(&api->readers[i]);
@@ -369,6 +474,35 @@ int kube_api_new(uv_loop_t *loop, const KubeApiConfig *config, const KubeRead *r
     return 0;
 }
 
+void kube_call_new(KubeApi *api, const KubeRequest *request, void (*done)(void *self, const KubeReply *reply),
+                   void *self, KubeCall **ret)
+{
+    KubeCall *call = xcalloc(1, sizeof *call);
+
+    call->api = api;
+    call->method = xstrdup(request->method);
+    call->path = xstrdup(request->path);
+    call->body = request->body ? xstrdup(request->body) : NULL;
+    call->done = done;
+    call->self = self;
+    for (call->at = &api->calls; *call->at; call->at = &(*call->at)->next)
+        ;
+    *call->at = call;
+    *ret = call;
+    uv_timer_start(&api->tick, on_tick, 0, uv_timer_get_repeat(&api->tick));
+}
+
+void kube_call_cancel(KubeCall *call)
+{
+    if (!call)
+        return;
+    fetch_cancel(call->call);
+    *call->at = call->next;
+    if (call->next)
+        call->next->at = call->at;
+    free_call(call);
+}
+
 static void on_tick_closed(uv_handle_t *handle)
 {
     free_api(handle->data);
@@ -380,6 +514,8 @@ void kube_api_close(KubeApi *api)
         return;
     for (size_t i = 0; i < api->count; i++)
         fetch_cancel(TAKE(api->readers[i].call));
+    while (api->calls)
+        kube_call_cancel(api->calls);
     fetch_close(api->fetch);
     uv_close((uv_handle_t *)&api->tick, on_tick_closed);
 }

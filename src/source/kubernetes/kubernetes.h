@@ -66,14 +66,39 @@ typedef struct KubeApiConfig {
 
 typedef struct KubeApi KubeApi;
 
-/* The server is where KUBERNETES_SERVICE_HOST and _PORT say; without them every state is NO_ACCOUNT. -ENOENT where
- * there is no libcurl. */
+/* `count` may be 0: for calls alone. The server is where KUBERNETES_SERVICE_HOST and _PORT say; without them every
+ * state is NO_ACCOUNT. -ENOENT where there is no libcurl. */
 int kube_api_new(uv_loop_t *loop, const KubeApiConfig *config, const KubeRead *reads, size_t count, KubeApi **ret,
                  Err *err);
-void kube_api_close(KubeApi *api); /* frees it when the loop has closed its handles; accepts NULL */
+/* Cancels what is under way, calls too, and frees it when the loop has closed its handles. Accepts NULL. */
+void kube_api_close(KubeApi *api);
 /* Reads or patches it now; nothing where a request is under way already. */
 void kube_api_ask(KubeApi *api, size_t read);
 KubeState kube_api_state(const KubeApi *api, size_t read);
+
+/* ---- single requests (api.c) ---- */
+
+/* One request, once; nothing is repeated, and nothing of it is logged. */
+typedef struct KubeCall KubeCall;
+
+typedef struct KubeRequest {
+    const char *method; /* "GET", "POST", "PUT", "DELETE" */
+    const char *path;   /* "/apis/resource.k8s.io/v1/..."; copied, as the others */
+    const char *body;   /* JSON; NULL none */
+} KubeRequest;
+
+typedef struct KubeReply {
+    KubeState state;      /* KUBE_OK: 2xx */
+    const json_t *object; /* the answer's JSON object, valid for the call back; NULL where there is none */
+    const char *text;     /* what the server, or the client, says of a state that is not KUBE_OK; "" */
+    uint64_t wait_ns;     /* the server wants no other request for so long (Retry-After); 0 */
+} KubeReply;
+
+/* `done` is called once, later and from the loop, unless the call is cancelled or the API is closed first. *ret is
+ * valid until then. */
+void kube_call_new(KubeApi *api, const KubeRequest *request, void (*done)(void *self, const KubeReply *reply),
+                   void *self, KubeCall **ret);
+void kube_call_cancel(KubeCall *call); /* accepts NULL */
 
 /* A node's name is a DNS name. */
 bool kube_is_node_name(const char *text); /* accepts NULL */

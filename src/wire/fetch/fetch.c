@@ -203,11 +203,11 @@ static int set_url(FetchCall *call, const FetchRequest *request, Err *err)
 
 static void set_body(FetchCall *call, const FetchRequest *request)
 {
+    if (request->method)
+        lib->easy_setopt(call->easy, CURLOPT_CUSTOMREQUEST, request->method);
     if (!request->body)
         return; /* libcurl's own is a GET */
     lib->easy_setopt(call->easy, CURLOPT_POST, 1L);
-    if (request->method)
-        lib->easy_setopt(call->easy, CURLOPT_CUSTOMREQUEST, request->method);
     lib->easy_setopt(call->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body_len);
     lib->easy_setopt(call->easy, CURLOPT_COPYPOSTFIELDS, request->body);
 }

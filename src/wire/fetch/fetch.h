@@ -26,9 +26,9 @@ typedef struct FetchRequest {
     const char *unix_socket;    /* connect here instead; NULL */
     const char *const *headers; /* "Content-Type: application/json" */
     size_t header_count;
-    const char *body; /* NULL: a GET */
+    const char *body; /* NULL: none */
     size_t body_len;
-    const char *method;          /* of a request with a body, "PATCH"; NULL: POST */
+    const char *method;          /* "PATCH"; NULL: POST with a body, GET without */
     const char *user, *password; /* basic auth; NULL none */
     const char *bearer;          /* token; NULL none */
     FetchTls tls;

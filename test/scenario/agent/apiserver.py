@@ -62,7 +62,7 @@ class Server:
             def do_GET(self):
                 outer.answer(self)
 
-            do_PATCH = do_GET
+            do_PATCH = do_POST = do_PUT = do_DELETE = do_GET
 
             def log_message(self, *args):
                 pass
@@ -98,6 +98,8 @@ class Server:
             status, body = 401, {**STATUS, "message": "Unauthorized", "code": 401}
         elif url.path in self.objects and request.command == "PATCH":
             status, body = self.patch(self.objects[url.path], request.headers, json.loads(data))
+        elif request.command in ("POST", "PUT", "DELETE"):
+            status, body = self.write(request.command, url.path, data)
         elif url.path in self.objects:
             status, body = 200, self.partial(self.objects[url.path], request.headers)
         elif url.path in self.lists and not (query.get("resourceVersion") and query.get("continue")):
@@ -126,6 +128,20 @@ class Server:
             self.version += 1
             item["metadata"]["resourceVersion"] = str(self.version)
             return 200, self.partial(item, headers)
+
+    def write(self, method, path, data):
+        """A POST to a collection, a PUT or DELETE of an object."""
+        with self.lock:
+            item = json.loads(data) if data else None
+            if method == "POST":
+                path += "/" + item["metadata"]["name"]
+            if (path in self.objects) == (method == "POST"):
+                status = 409 if method == "POST" else 404
+                return status, {**STATUS, "message": "already exists" if method == "POST" else "not found", "code": status}
+            if method == "DELETE":
+                return 200, self.objects.pop(path)
+            self.objects[path] = item
+            return 201 if method == "POST" else 200, item
 
     def patch_status(self, item, headers, patch):
         """Conditions are merged by their type."""
