@@ -18,11 +18,13 @@
 #include "base/log.h"
 #include "source/host/minors.h"
 #include "verb/agent/control.h"
+#include "verb/kubelet/child.h"
+#include "verb/kubelet/claims.h"
 #include "verb/kubelet/kubelet.h"
 #include "verb/kubelet/node.h"
 
 enum { ASK_MS = 100, ANSWER_MS = 30000, SILENT_ASKS = 50 }; /* an answer waits for a change, 20 s at most */
-enum { CONFIG_CAP = 256, FILES_MS = 2000, CDI_MAX = 4 << 20, LABELS_MS = 60000, LABELS_MAX = 256 << 10 };
+enum { CONFIG_CAP = 256, FILES_MS = 2000, CDI_MAX = 4 << 20, LABELS_MAX = 256 << 10 };
 
 #define CONFIG_LABEL "nvidia.com/device-plugin.config"
 
@@ -47,12 +49,10 @@ typedef struct Kube {
     char why[OFFER_WHY_CAP]; /* as it was logged last */
     char missing[OFFER_WHY_CAP], cdi_error[ERR_TEXT_MAX], link_error[ERR_TEXT_MAX];
     Kubelet *kubelet;
-    uv_process_t labels; /* the process that makes labels, while labels_run */
-    uv_timer_t labels_timer;
-    bool labels_run, labels_due;
-    uint64_t labels_after_ns; /* not before; 0: at once */
-    NodeKeeper *node;         /* NULL: the node is left alone */
-    char config[CONFIG_CAP];  /* the configuration that the node's label names; "" none */
+    Child labels;
+    Claims *claims;          /* NULL: devices are offered by the device plugin */
+    NodeKeeper *node;        /* NULL: the node is left alone */
+    char config[CONFIG_CAP]; /* the configuration that the node's label names; "" none */
 } Kube;
 
 static const int signals_taken[] = {SIGHUP, SIGINT, SIGTERM};
@@ -155,15 +155,28 @@ static void keep_links(Kube *kube, const DriverFilesPlace *place, const DriverFi
     memcpy(kube->link_error, err.text, sizeof kube->link_error);
 }
 
+static DriverFilesPlace find_place(const Kube *kube)
+{
+    const KubeletOptions *o = &kube->settings->o;
+
+    return (DriverFilesPlace){.root = kubelet_driver_root(o),
+                              .driver_root = o->driver_root,
+                              .dev = kubelet_dev_root(o),
+                              .proc = o->root,
+                              .version = kube->now->node.driver_version};
+}
+
+static void find_files(void *self, Arena *arena, DriverFiles *ret)
+{
+    const DriverFilesPlace place = find_place(self);
+
+    driver_files_find(&place, true, arena, ret);
+}
+
 /* What has to lie on the host for the devices that are offered. */
 static void keep_files(Kube *kube)
 {
-    const KubeletOptions *o = &kube->settings->o;
-    const DriverFilesPlace place = {.root = kubelet_driver_root(o),
-                                    .driver_root = o->driver_root,
-                                    .dev = kubelet_dev_root(o),
-                                    .proc = o->root,
-                                    .version = kube->now->node.driver_version};
+    const DriverFilesPlace place = find_place(kube);
     CLEANUP(arena_done) Arena arena = {0};
     DriverFiles files;
 
@@ -178,69 +191,19 @@ static void keep_files(Kube *kube)
 /* --- labels ------------------------------------------------------------------------------------------------------- */
 
 /* What the process has written, to the node. */
-static void pass_labels(Kube *kube)
+static void pass_labels(void *self, const Str *out UNUSED)
 {
+    Kube *kube = self;
     CLEANUP(str_done) Str labels = str_limited(LABELS_MAX);
     Err err;
 
+    kube->labels.after_ns = 0;
+    if (!kube->node)
+        return;
     if (file_read(kube->settings->o.features_file, LABELS_MAX, &labels, &err) < 0)
         log_write(&kube->log, LOG_LEVEL_WARN, "labels: %s", err.text);
     else
         node_keeper_set_labels(kube->node, &labels);
-}
-
-static void on_labels_end(uv_process_t *process, int64_t status, int term_signal)
-{
-    Kube *kube = process->data;
-
-    kube->labels_run = false;
-    uv_timer_stop(&kube->labels_timer);
-    uv_close((uv_handle_t *)process, NULL);
-    if (status == 0 && !term_signal) {
-        kube->labels_after_ns = 0;
-        if (kube->node)
-            pass_labels(kube);
-        return;
-    }
-    log_write(&kube->log, LOG_LEVEL_WARN, "labels: not made%s; in a minute it is tried again",
-              term_signal ? ", as the driver did not answer" : "");
-    kube->labels_due = true;
-    kube->labels_after_ns = uv_hrtime() + NS_PER_MIN;
-}
-
-static void on_labels_late(uv_timer_t *timer)
-{
-    Kube *kube = timer->data;
-
-    (void)uv_process_kill(&kube->labels, SIGKILL);
-}
-
-/* Starts this program as `stoker kubelet labels` with the same options. */
-static void make_labels(Kube *kube)
-{
-    const VerbCall *call = kube->call;
-    char program[] = "/proc/self/exe", verb[] = "kubelet", sub[] = "labels";
-    CLEANUP_FREE char **args = xcalloc((size_t)call->argc + 3, sizeof *args);
-    uv_stdio_container_t stdio[] = {
-        {.flags = UV_IGNORE}, {.flags = UV_IGNORE}, {.flags = UV_INHERIT_FD, .data.fd = STDERR_FILENO}};
-    const uv_process_options_t options = {
-        .exit_cb = on_labels_end, .file = program, .args = args, .stdio_count = 3, .stdio = stdio};
-
-    kube->labels_due = false;
-    args[0] = program;
-    args[1] = verb;
-    args[2] = sub;
-    for (int i = 1; i < call->argc; i++)
-        args[2 + i] = call->argv[i];
-    kube->labels.data = kube;
-    const int rc = uv_spawn(&kube->loop, &kube->labels, &options);
-    if (rc < 0) {
-        uv_close((uv_handle_t *)&kube->labels, NULL);
-        log_write(&kube->log, LOG_LEVEL_WARN, "labels: %s", uv_strerror(rc));
-        return;
-    }
-    kube->labels_run = true;
-    uv_timer_start(&kube->labels_timer, on_labels_late, LABELS_MS, 0);
 }
 
 /* What is offered, by what is known now. */
@@ -257,8 +220,11 @@ static void offer_again(Kube *kube)
     Offer before = kube->offer;
     kube->offer = made;
     keep_files(kube); /* before a container can ask for what is new */
-    kubelet_offer(kube->kubelet, &kube->offer, &kube->now->snapshot);
-    kube->labels_due = true;
+    if (kube->claims)
+        claims_offer(kube->claims, &kube->offer);
+    else
+        kubelet_offer(kube->kubelet, &kube->offer, &kube->now->snapshot);
+    child_want(&kube->labels);
     if (kube->node)
         node_keeper_set_health(kube->node, &kube->offer, &kube->now->snapshot);
     offer_done(&before);
@@ -334,9 +300,10 @@ static void on_files_timer(uv_timer_t *timer)
     Kube *kube = timer->data;
 
     keep_files(kube);
-    if (kube->labels_due && !kube->labels_run && uv_hrtime() >= kube->labels_after_ns &&
-        kube->settings->o.features_file)
-        make_labels(kube);
+    if (kube->settings->o.features_file)
+        child_tick(&kube->labels);
+    if (kube->claims)
+        claims_tick(kube->claims);
 }
 
 static void reload_settings(Kube *kube)
@@ -352,6 +319,8 @@ static void reload_settings(Kube *kube)
     KubeletSettings *before = kube->settings;
     kube->settings = fresh;
     kubelet_configure(kube->kubelet, &fresh->kubelet);
+    if (kube->claims)
+        claims_configure(kube->claims, &fresh->kubelet.grant);
     log_write(&kube->log, LOG_LEVEL_INFO, "the configuration was read again");
     if (kube->known)
         offer_again(kube);
@@ -368,9 +337,8 @@ static void stop_all(Kube *kube)
     node_keeper_close(TAKE(kube->node));
     uv_close((uv_handle_t *)&kube->timer, NULL);
     uv_close((uv_handle_t *)&kube->files_timer, NULL);
-    uv_close((uv_handle_t *)&kube->labels_timer, NULL);
-    if (kube->labels_run)
-        (void)uv_process_kill(&kube->labels, SIGKILL);
+    child_close(&kube->labels);
+    claims_close(kube->claims);
     if (kube->settings->o.features_file)
         (void)unlink(kube->settings->o.features_file); /* as gpu-feature-discovery: what nobody keeps true any more */
     for (size_t i = 0; i < ARRAY_LEN(kube->signals); i++)
@@ -432,11 +400,18 @@ int kubelet_run(VerbCall *call, const void *options UNUSED)
     kube->kubelet = kubelet_new(&kube->loop, &kube->settings->kubelet);
     if (open_node(kube, &call->err) < 0)
         log_write(&kube->log, LOG_LEVEL_ERROR, "the node is left alone: %s", call->err.text);
+    if (kube->settings->o.dra_driver &&
+        claims_new(&kube->loop, call, kube->settings, &kube->log, find_files, kube, &kube->claims, &call->err) < 0)
+        return verb_fail(call, EXIT_UNKNOWN);
     uv_timer_init(&kube->loop, &kube->timer);
     kube->timer.data = kube;
     uv_timer_start(&kube->timer, on_timer, 0, ASK_MS);
-    uv_timer_init(&kube->loop, &kube->labels_timer);
-    kube->labels_timer.data = kube;
+    kube->labels.call = call;
+    kube->labels.sub = "labels";
+    kube->labels.done = pass_labels;
+    kube->labels.self = kube;
+    kube->labels.log = &kube->log;
+    child_init(&kube->labels, &kube->loop);
     uv_timer_init(&kube->loop, &kube->files_timer);
     kube->files_timer.data = kube;
     uv_timer_start(&kube->files_timer, on_files_timer, FILES_MS, FILES_MS);

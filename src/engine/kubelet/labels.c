@@ -109,7 +109,7 @@ static const MakeInstance *find_instance(const MakeNode *make, const char *uuid)
     return NULL;
 }
 
-static const char *family_of(const MakeGpu *make)
+const char *offer_family(const MakeGpu *make)
 {
     static const struct {
         int major, minor;
@@ -194,7 +194,7 @@ static const OfferResource *find_whole(const Offer *offer)
 /* The part that is the same whatever is offered of the GPU. */
 static void add_model(Labels *labels, const MakeGpu *make)
 {
-    add_under(labels, "gpu", "family", "%s", family_of(make));
+    add_under(labels, "gpu", "family", "%s", offer_family(make));
     add_under(labels, "gpu", "compute.major", "%d", make->compute_major);
     add_under(labels, "gpu", "compute.minor", "%d", make->compute_minor);
 }

@@ -127,6 +127,9 @@ typedef struct LabelHost {
 void offer_labels(const Snapshot *snapshot, const MakeNode *make, const OfferConfig *config, const Offer *offer,
                   const LabelHost *host, Str *out);
 
+/* The architecture by the compute capability, "hopper"; "undefined" where it is not known. */
+const char *offer_family(const MakeGpu *make);
+
 /* ---- which devices are best together (prefer.c) ---- */
 
 enum { OFFER_EXACT_MAX = 16 }; /* of so many free GPUs all sets are compared */

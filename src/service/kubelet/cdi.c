@@ -77,6 +77,8 @@ static void add_unit_nodes(Str *out, const GrantConfig *config, const DriverFile
 static void add_device(Str *out, const GrantConfig *config, const DriverFiles *files, const char *name,
                        const OfferUnit *unit)
 {
+    if (unit->device.minor == DEVICE_NO_NUMBER) /* a device without edits would make the whole file invalid */
+        return;
     json_open(out, NULL, '{');
     json_add_text(out, "name", name);
     json_open(out, "containerEdits", '{');
@@ -87,26 +89,17 @@ static void add_device(Str *out, const GrantConfig *config, const DriverFiles *f
     json_close(out, '}');
 }
 
-/* A device without edits would make the whole file invalid. */
-static bool can_be_named(const OfferUnit *unit)
-{
-    return unit->device.minor != DEVICE_NO_NUMBER;
-}
-
-void cdi_spec(const Offer *offer, const GrantConfig *config, const DriverFiles *files, Str *out)
+static void begin_spec(Str *out, const char *kind)
 {
     json_open(out, NULL, '{');
     json_add_text(out, "cdiVersion", "0.5.0");
-    json_add_text(out, "kind", KIND);
+    json_add_text(out, "kind", kind);
     json_open(out, "devices", '[');
-    for (size_t i = 0; i < offer->resources.len; i++)
-        for (size_t k = 0; k < offer->resources.at[i].units.len; k++) {
-            const OfferUnit *unit = &offer->resources.at[i].units.at[k];
-            char name[GRANT_NAME_CAP];
+}
 
-            if (can_be_named(unit))
-                add_device(out, config, files, grant_name(config, unit, name), unit);
-        }
+/* What every container gets. */
+static void end_spec(Str *out, const GrantConfig *config, const DriverFiles *files)
+{
     json_close(out, ']');
     json_open(out, "containerEdits", '{');
     json_open(out, "env", '[');
@@ -123,4 +116,26 @@ void cdi_spec(const Offer *offer, const GrantConfig *config, const DriverFiles *
     json_close(out, '}');
     json_close(out, '}');
     str_addc(out, '\n');
+}
+
+void cdi_spec(const Offer *offer, const GrantConfig *config, const DriverFiles *files, Str *out)
+{
+    begin_spec(out, KIND);
+    for (size_t i = 0; i < offer->resources.len; i++)
+        for (size_t k = 0; k < offer->resources.at[i].units.len; k++) {
+            const OfferUnit *unit = &offer->resources.at[i].units.at[k];
+            char name[GRANT_NAME_CAP];
+
+            add_device(out, config, files, grant_name(config, unit, name), unit);
+        }
+    end_spec(out, config, files);
+}
+
+void cdi_claim_spec(const char *kind, const CdiDevice *devices, size_t count, const GrantConfig *config,
+                    const DriverFiles *files, Str *out)
+{
+    begin_spec(out, kind);
+    for (size_t i = 0; i < count; i++)
+        add_device(out, config, files, devices[i].name, devices[i].unit);
+    end_spec(out, config, files);
 }

@@ -11,6 +11,7 @@
 #include "base/str.h"
 #include "service/kubelet/deviceplugin.pb-c.h"
 #include "service/kubelet/kubelet.h"
+#include "service/kubelet/message.h"
 
 #define VISIBLE "NVIDIA_VISIBLE_DEVICES"
 #define VOLUMES "/var/run/nvidia-container-devices"
@@ -29,13 +30,6 @@ typedef struct Making {
 } Making;
 
 /* --- lists of the message: room is made for all that can come ----------------------------------------------------- */
-
-#define NEW_MESSAGE(arena, Type, init)                                                                                 \
-    __extension__({                                                                                                    \
-        Type *new_ = arena_alloc(arena, sizeof *new_);                                                                 \
-        init(new_);                                                                                                    \
-        new_;                                                                                                          \
-    })
 
 static void add_pair(Arena *arena, Deviceplugin__Pair ***list, size_t *count, const char *key, const char *value)
 {

@@ -51,6 +51,16 @@ const char *grant_name(const GrantConfig *config, const OfferUnit *unit, char to
 #define CDI_FILE "k8s.device-plugin.nvidia.com-gpu.json" /* as the device plugin calls it */
 void cdi_spec(const Offer *offer, const GrantConfig *config, const DriverFiles *files, Str *out);
 
+/* A device under a name of its own. */
+typedef struct CdiDevice {
+    const char *name;
+    const OfferUnit *unit;
+} CdiDevice;
+
+/* The specification of the devices of a claim. */
+void cdi_claim_spec(const char *kind, const CdiDevice *devices, size_t count, const GrantConfig *config,
+                    const DriverFiles *files, Str *out);
+
 /* ---- for people (explain.c) ---- */
 
 /* What is offered, who has it, what is unhealthy and why; with `pod` ("NAME" or "NAMESPACE/NAME") what that one has, in

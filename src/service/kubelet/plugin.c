@@ -17,6 +17,7 @@
 #include "base/number.h"
 #include "service/kubelet/deviceplugin.pb-c.h"
 #include "service/kubelet/kubelet.h"
+#include "service/kubelet/message.h"
 #include "wire/grpc/server.h"
 
 enum { LOOK_MS = 500, WATCHERS_MAX = 8, REPLY_MAX = 4096, CONTAINERS_MAX = 256, DOUBLINGS_MAX = 6, LOG_BURST = 4 };
@@ -90,21 +91,6 @@ static void log_plugin(Plugin *plugin, LogLevel level, const char *fmt, ...)
 
 /* --- answers ------------------------------------------------------------------------------------------------------ */
 
-static void send_message(GrpcStream *stream, const ProtobufCMessage *message)
-{
-    const size_t len = protobuf_c_message_get_packed_size(message);
-    CLEANUP_FREE uint8_t *bytes = xcalloc(len + 1, 1);
-
-    protobuf_c_message_pack(message, bytes);
-    grpc_stream_send(stream, bytes, len);
-}
-
-static void answer_call(GrpcStream *stream, const ProtobufCMessage *message)
-{
-    send_message(stream, message);
-    grpc_stream_end(stream, GRPC_OK, "");
-}
-
 static void tell_options(void *self UNUSED, GrpcStream *stream, const uint8_t *bytes UNUSED, size_t len UNUSED)
 {
     Deviceplugin__Options options;
@@ -116,8 +102,7 @@ static void tell_options(void *self UNUSED, GrpcStream *stream, const uint8_t *b
 
 static void prepare_start(void *self UNUSED, GrpcStream *stream, const uint8_t *bytes UNUSED, size_t len UNUSED)
 {
-    grpc_stream_send(stream, NULL, 0);
-    grpc_stream_end(stream, GRPC_OK, "");
+    answer_nothing(stream);
 }
 
 /* --- the list of devices ------------------------------------------------------------------------------------------ */

@@ -20,6 +20,7 @@
 
 CLEANUP_POINTER(json_t, json_decref);
 
+enum { KUBE_DRIVER_MAX = 63 };
 enum { TOKEN_BYTES_MAX = 64 << 10, CONTINUE_MAX = 8192, LIST_LIMIT = 500, DOUBLINGS_MAX = 16, LOG_BURST = 6 };
 #define TICK_NS_MAX NS_PER_S
 #define LOG_WINDOW_NS (10 * NS_PER_MIN)
@@ -34,6 +35,7 @@ typedef struct Reader {
     bool patching;   /* the last request was a patch */
     KubeState state;
     uint64_t due_ns;
+    bool asked;     /* for another one, while a request is under way */
     uint32_t tries; /* since all was read */
     size_t pages;   /* of the answer that is being read */
     Str token;      /* of the next page */
@@ -211,7 +213,11 @@ static void schedule_reader(Reader *reader, bool complete, uint64_t wait_ns)
         delay = number_min_u64(delay, config->soon_ns << number_min_u64(reader->tries++, DOUBLINGS_MAX));
     else
         reader->tries = 0;
-    reader->due_ns = complete && reader->read.on_demand ? UINT64_MAX : uv_hrtime() + number_max_u64(delay, wait_ns);
+    if (reader->asked && complete)
+        reader->due_ns = 0;
+    else
+        reader->due_ns = complete && reader->read.on_demand ? UINT64_MAX : uv_hrtime() + number_max_u64(delay, wait_ns);
+    reader->asked = false;
     reader->pages = 0;
     str_clear(&reader->token);
 }
@@ -523,6 +529,7 @@ void kube_api_close(KubeApi *api)
 void kube_api_ask(KubeApi *api, size_t read)
 {
     api->readers[read].due_ns = 0;
+    api->readers[read].asked = api->readers[read].call;
     api->readers[read].tries = 0;
 }
 
@@ -534,6 +541,11 @@ KubeState kube_api_state(const KubeApi *api, size_t read)
 bool kube_is_node_name(const char *text)
 {
     return text && text[0] && !text[strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789-.")];
+}
+
+bool kube_is_driver_name(const char *text)
+{
+    return kube_is_node_name(text) && strlen(text) <= KUBE_DRIVER_MAX && text[0] != '.' && text[0] != '-';
 }
 
 /* A node's name is a DNS name: nothing in it needs an escape. */

@@ -72,7 +72,7 @@ int kube_api_new(uv_loop_t *loop, const KubeApiConfig *config, const KubeRead *r
                  Err *err);
 /* Cancels what is under way, calls too, and frees it when the loop has closed its handles. Accepts NULL. */
 void kube_api_close(KubeApi *api);
-/* Reads or patches it now; nothing where a request is under way already. */
+/* Reads or patches it now, or once more behind a request that is under way: its answer may be of before. */
 void kube_api_ask(KubeApi *api, size_t read);
 KubeState kube_api_state(const KubeApi *api, size_t read);
 
@@ -102,6 +102,8 @@ void kube_call_cancel(KubeCall *call); /* accepts NULL */
 
 /* A node's name is a DNS name. */
 bool kube_is_node_name(const char *text); /* accepts NULL */
+/* So is that of a driver, of at most 63 characters. */
+bool kube_is_driver_name(const char *text);
 
 /* The path of a list of objects of this node; in `arena`. */
 const char *kube_node_path(Arena *arena, const char *collection, const char *field, const char *node);

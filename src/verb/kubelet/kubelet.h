@@ -15,7 +15,7 @@
 
 typedef struct KubeletOptions {
     const char *config_file, *config_dir, *default_config, *dir, *socket, *cdi_root, *features_file, *machine_file,
-        *library, *node, *account, *control, *root;
+        *library, *node, *account, *control, *root, *dra_driver, *plugins, *registry;
     int mig, id_strategy, discovery, spread, log_level, log_format;
     bool json, fail_on_init, device_nodes, gdrcopy, gds, mofed, use_node_features, no_timestamp, physical, update_node;
     OptList list_strategies;
@@ -54,3 +54,4 @@ int kubelet_read_answer(const Str *answer, SnapshotBuffer *ret, uint64_t *ret_re
 int kubelet_run(VerbCall *call, const void *options);
 int kubelet_explain_run(VerbCall *call, const void *options);
 int kubelet_labels_run(VerbCall *call, const void *options);
+int kubelet_devices_run(VerbCall *call, const void *options);

@@ -28,6 +28,15 @@ static const char *const spread_names[] = {"distributed", "packed", NULL};
             .metavar = "DIR", .help = "the kubelet's folder of device plugins"),                                       \
         ROW("kubelet-socket", OPT_STRING, socket, .flags = OPT_CLI_ONLY, .env = "KUBELET_SOCKET", .metavar = "FILE",   \
             .help = "where to register; without: " KUBELET_SOCKET_NAME " in --device-plugin-path"),                    \
+        ROW("dra-driver", OPT_STRING, dra_driver, .flags = OPT_CLI_ONLY, .env = "STOKER_DRA_DRIVER",                   \
+            .metavar = "NAME",                                                                                         \
+            .help = "offer devices by dynamic resource allocation under this driver's name, as gpu.nvidia.com, and "   \
+                    "not by the device plugin; needs --node-name"),                                                    \
+        ROW("plugins-path", OPT_STRING, plugins, .flags = OPT_CLI_ONLY, .def = "/var/lib/kubelet/plugins",             \
+            .metavar = "DIR", .help = "the kubelet's folder in which plugins keep what is theirs"),                    \
+        ROW("plugins-registry", OPT_STRING, registry, .flags = OPT_CLI_ONLY,                                           \
+            .def = "/var/lib/kubelet/plugins_registry", .metavar = "DIR",                                              \
+            .help = "the kubelet's folder in which it looks for plugins"),                                             \
         ROW("cdi-root", OPT_STRING, cdi_root, .flags = OPT_CLI_ONLY, .def = "/var/run/cdi", .metavar = "DIR",          \
             .help = "where the CDI specification is kept, with cdi-annotations or cdi-cri"),                           \
         ROW("features-file", OPT_STRING, features_file, .flags = OPT_CLI_ONLY, .env = "GFD_OUTPUT_FILE",               \
@@ -150,7 +159,21 @@ static const Verb verb_explain = {
     .run = kubelet_explain_run,
 };
 
-static const Verb *const kubelet_subs[] = {&verb_explain, &verb_labels, NULL};
+static const Verb verb_devices = {
+    .name = "devices",
+    .summary = "print the devices of this node as a ResourceSlice names them",
+    .usage = "[--dra-driver NAME]",
+    .description =
+        "Prints a JSON array of the node's GPUs and MIG devices with the names, attributes and capacities that "
+        "'stoker kubelet --dra-driver' publishes. The agent says what there is; what it is made of is read from the "
+        "driver, in a process of its own.",
+    .examples = "stoker kubelet devices | jq -r '.[] | .name, .attributes'",
+    VERB_OPTS(kubelet_opts, KubeletOptions),
+    .no_args = "",
+    .run = kubelet_devices_run,
+};
+
+static const Verb *const kubelet_subs[] = {&verb_devices, &verb_explain, &verb_labels, NULL};
 
 const Verb verb_kubelet = {
     .name = "kubelet",

@@ -45,10 +45,15 @@ static int check_settings(const OptSet *set, KubeletSettings *s, Err *err)
     TRY(offer_read_codes(getenv("DP_DISABLE_HEALTHCHECKS"), getenv("DP_ENABLE_HEALTHCHECKS"), &s->offer.codes, err));
     TRY(kubelet_read_sharing(o->sharing, &s->arena, &s->offer, err));
     TRY(read_strategies(set, o, &s->kubelet.grant, err));
-    if ((o->update_node || o->config_dir) && !kube_is_node_name(o->node))
-        return err_set(
-            err, -EINVAL,
-            "--update-node and --config-dir need --node-name (NODE_NAME), the name of this node in the cluster");
+    if ((o->update_node || o->config_dir || o->dra_driver) && !kube_is_node_name(o->node))
+        return err_set(err, -EINVAL,
+                       "--update-node, --config-dir and --dra-driver need --node-name (NODE_NAME), the name of this "
+                       "node in the cluster");
+    if (o->dra_driver && !kube_is_driver_name(o->dra_driver))
+        return err_set(err, -EINVAL, "--dra-driver: '%.80s' is no name of a driver, such as gpu.nvidia.com",
+                       o->dra_driver);
+    if (o->dra_driver && s->offer.sharing != OFFER_SHARING_NONE)
+        return err_set(err, -EINVAL, "--dra-driver: sharing is asked for by claims, not by this configuration");
     if (o->update_node && !o->features_file)
         return err_set(err, -EINVAL, "--update-node needs --features-file, in which the labels are made");
     if (s->offer.sharing == OFFER_SHARING_MPS && o->mig != OFFER_MIG_NONE)
@@ -78,7 +83,7 @@ static void use_settings(KubeletSettings *s)
     const KubeletOptions *o = &s->o;
     GrantConfig *grant = &s->kubelet.grant;
 
-    s->offer.mig = (OfferMig)o->mig;
+    s->offer.mig = o->dra_driver ? OFFER_MIG_MIXED : (OfferMig)o->mig;
     s->offer.hold_ns = o->hold_ns;
     grant->by_index = o->id_strategy == 1;
     grant->device_nodes = o->device_nodes;
@@ -106,7 +111,8 @@ void kubelet_settings_free(KubeletSettings *s)
 /* An empty text is as none. */
 static void drop_empty_texts(KubeletOptions *o)
 {
-    const char **const texts[] = {&o->config_file, &o->config_dir, &o->default_config, &o->features_file};
+    const char **const texts[] = {&o->config_file, &o->config_dir, &o->default_config, &o->features_file,
+                                  &o->dra_driver};
 
     for (size_t i = 0; i < ARRAY_LEN(texts); i++)
         if (*texts[i] && !(*texts[i])[0])

@@ -1,0 +1,757 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The kubelet finds the registration socket, asks there for the service's socket, and calls that. Its calls may come
+ * twice, late, or after it has given them up: a claim that is prepared is answered alike each time, and a claim is in
+ * the file before anything of it is made on the host.
+ */
+#include "service/kubelet/dra.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/duration.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "service/kubelet/dra.pb-c.h"
+#include "service/kubelet/message.h"
+
+enum { LOOK_MS = 500, CLAIMS_MAX = 64, UID_MAX = 64, PATH_CAP = 4096, SPEC_MAX = 4 << 20, WATCHERS_MAX = 8 };
+enum { HEALTH_TICKS = 16, HEALTH_TIMEOUT_S = 30, HEALTHY = 1, UNHEALTHY = 2, MESSAGE_CAP = 1024 };
+
+CLEANUP_POINTER(json_t, json_decref);
+
+typedef struct Preparing Preparing;
+
+/* One claim of a call. */
+typedef struct Item {
+    Preparing *call;
+    const Dra__Claim *claim;
+    void *reading; /* the claim is being read from the API server; the port's */
+    const Prepared *prepared;
+    Err err;
+    bool done;
+} Item;
+
+/* A NodePrepareResources that is not answered yet. */
+struct Preparing {
+    Dra *dra;
+    GrpcStream *stream;
+    Dra__Claims *request;
+    size_t left;
+    Preparing *next;
+    Item items[];
+};
+
+struct Dra {
+    const DraConfig *config;
+    uv_loop_t *loop;
+    uv_timer_t timer;
+    char folder[PATH_CAP], socket[PATH_CAP], registration[PATH_CAP], claims[PATH_CAP], kind[128];
+    GrpcServer *server, *registrar;
+    char serve_error[ERR_TEXT_MAX];
+    const Offer *offer;
+    json_t *devices; /* of claim_devices */
+    Prepared *prepared;
+    Preparing *preparing;
+    GrpcStream *watchers[WATCHERS_MAX];
+    unsigned ticks;
+    char file_error[ERR_TEXT_MAX];
+};
+
+/* --- registration ------------------------------------------------------------------------------------------------- */
+
+static void tell_info(void *self, GrpcStream *stream, const uint8_t *bytes UNUSED, size_t len UNUSED)
+{
+    Dra *dra = self;
+    char type[] = "DRAPlugin", one[] = "v1.DRAPlugin", two[] = "v1beta1.DRAPlugin",
+         three[] = "v1alpha1.DRAResourceHealth";
+    char *versions[] = {one, two, three};
+    Dra__PluginInfo info;
+
+    dra__plugin_info__init(&info);
+    info.type = type;
+    info.name = (char *)(uintptr_t)dra->config->driver;
+    info.endpoint = dra->socket;
+    info.n_supported_versions = ARRAY_LEN(versions);
+    info.supported_versions = versions;
+    answer_call(stream, &info.base);
+}
+
+/* A kubelet that registers has just removed the slices, where it has started. */
+static void take_status(void *self, GrpcStream *stream, const uint8_t *bytes, size_t len)
+{
+    Dra *dra = self;
+    Dra__RegistrationStatus *status = dra__registration_status__unpack(NULL, len, bytes);
+
+    if (status && status->plugin_registered)
+        log_write(dra->config->log, LOG_LEVEL_INFO, "claims: registered with the kubelet as %s", dra->config->driver);
+    else
+        log_write(dra->config->log, LOG_LEVEL_WARN, "claims: the kubelet does not take %s: %s", dra->config->driver,
+                  status ? status->error : "its word cannot be read");
+    if (status)
+        dra__registration_status__free_unpacked(status, NULL);
+    answer_nothing(stream);
+    dra->config->port.look(dra->config->self);
+}
+
+/* --- devices by name ---------------------------------------------------------------------------------------------- */
+
+static const char *uuid_of(const json_t *device)
+{
+    const json_t *uuid = json_object_get(json_object_get(device, "attributes"), "uuid");
+    const char *text = json_string_value(json_object_get(uuid, "string"));
+
+    return text ? text : "";
+}
+
+static const char *find_uuid(const Dra *dra, const char *name)
+{
+    const json_t *device;
+    size_t i;
+
+    json_array_foreach(dra->devices, i, device)
+    {
+        const char *own = json_string_value(json_object_get(device, "name"));
+
+        if (own && strcmp(own, name) == 0)
+            return uuid_of(device);
+    }
+    return NULL;
+}
+
+static const OfferUnit *find_unit(const Dra *dra, const char *uuid)
+{
+    return dra->offer ? offer_find_unit(dra->offer, uuid) : NULL;
+}
+
+/* --- the files of a claim ----------------------------------------------------------------------------------------- */
+
+static void name_spec(const Dra *dra, const char *uid, char to[PATH_CAP])
+{
+    snprintf(to, PATH_CAP, "%s/k8s.%s-claim_%s.json", dra->config->cdi_root, dra->config->driver, uid);
+}
+
+static const char *name_device(const Prepared *prepared, size_t i, Arena *arena)
+{
+    return arena_printf(arena, "%s-%s", prepared->claim.uid, prepared->claim.devices[i].name);
+}
+
+/* What a container cannot do without. */
+static int check_nodes(const DriverFiles *files, const OfferUnit *unit, Err *err)
+{
+    static const char *const needed[] = {"/dev/nvidiactl", "/dev/nvidia-uvm"};
+    bool found = false;
+
+    for (size_t i = 0; i < ARRAY_LEN(needed); i++) {
+        bool there = false;
+
+        for (size_t k = 0; k < files->node_count; k++)
+            there |= strcmp(files->nodes[k].path, needed[i]) == 0;
+        if (!there)
+            return err_set(err, -ENOENT, "%s is not on this node: the driver's modules are not loaded", needed[i]);
+    }
+    for (size_t i = 0; i < files->gpu_count; i++)
+        found |= files->gpus[i].minor == unit->device.minor;
+    if (!found)
+        return err_set(err, -ENOENT, "/dev/nvidia%" PRIu32 " is not on this node", unit->device.minor);
+    if (unit->profile[0] && (!unit->gi_minor || !unit->ci_minor))
+        return err_set(err, -ENOENT, "the driver does not list the device files of %s", unit->device.uuid);
+    return 0;
+}
+
+/* Writes the specification where it is not there as it should be. A device that is not offered now keeps its file. */
+static int keep_spec(const Dra *dra, const Prepared *prepared, const DriverFiles *files, Err *err)
+{
+    CLEANUP(str_done) Str spec = str_limited(SPEC_MAX), there = str_limited(SPEC_MAX);
+    CLEANUP(arena_done) Arena arena = {0};
+    CdiDevice devices[CLAIM_DEVICES_MAX];
+    char path[PATH_CAP];
+
+    if (prepared->claim.count == 0) /* all of it is other drivers' */
+        return 0;
+    for (size_t i = 0; i < prepared->claim.count; i++) {
+        devices[i] = (CdiDevice){name_device(prepared, i, &arena), find_unit(dra, prepared->uuids[i])};
+        if (!devices[i].unit)
+            return 0;
+        TRY(check_nodes(files, devices[i].unit, err));
+    }
+    cdi_claim_spec(dra->kind, devices, prepared->claim.count, &dra->config->grant, files, &spec);
+    name_spec(dra, prepared->claim.uid, path);
+    if (file_read(path, SPEC_MAX, &there, NULL) == 0 && there.len == spec.len &&
+        memcmp(there.text, spec.text, spec.len) == 0)
+        return 0;
+    TRY(file_make_dirs(dra->config->cdi_root, 0755, err));
+    return file_write(path, spec.text, spec.len, 0644, err);
+}
+
+void dra_keep_files(Dra *dra)
+{
+    CLEANUP(arena_done) Arena arena = {0};
+    DriverFiles files;
+    Err err = {0};
+
+    if (!dra->prepared || !dra->offer)
+        return;
+    dra->config->port.find_files(dra->config->self, &arena, &files);
+    for (const Prepared *one = dra->prepared; one; one = one->next) {
+        Err failed = {0};
+
+        if (keep_spec(dra, one, &files, &failed) < 0)
+            err = failed;
+    }
+    if (err.code && strcmp(dra->file_error, err.text) != 0)
+        log_write(dra->config->log, LOG_LEVEL_ERROR, "claims: %s; it is tried again", err.text);
+    memcpy(dra->file_error, err.text, sizeof dra->file_error);
+}
+
+/* --- preparing ---------------------------------------------------------------------------------------------------- */
+
+static const Prepared *find_prepared(const Dra *dra, const char *uid)
+{
+    for (const Prepared *one = dra->prepared; one; one = one->next)
+        if (strcmp(one->claim.uid, uid) == 0)
+            return one;
+    return NULL;
+}
+
+/* The claim that holds a device, other than for looking at it. */
+static const Prepared *find_holder(const Dra *dra, const char *uuid)
+{
+    for (const Prepared *one = dra->prepared; one; one = one->next)
+        for (size_t i = 0; i < one->claim.count; i++)
+            if (!one->claim.devices[i].admin && strcmp(one->uuids[i], uuid) == 0)
+                return one;
+    return NULL;
+}
+
+static int check_device(const Dra *dra, Prepared *prepared, size_t i, const DriverFiles *files, Err *err)
+{
+    const ClaimDevice *device = &prepared->claim.devices[i];
+    const char *uuid = find_uuid(dra, device->name);
+    const OfferUnit *unit = uuid ? find_unit(dra, uuid) : NULL;
+    const Prepared *holder = uuid && !device->admin ? find_holder(dra, uuid) : NULL;
+
+    if (!unit)
+        return err_set(err, -ENODEV, "this node has no device %.60s any more: the pod can be created again",
+                       device->name);
+    if (holder)
+        return err_set(err, -EBUSY, "%.60s is held by claim %s/%s (%s), which is still prepared", device->name,
+                       holder->claim.namespace, holder->claim.name, holder->claim.uid);
+    if (!unit->healthy && !device->tolerates)
+        return err_set(err, -EBUSY, "%.60s cannot be used now: %s; the pod can be created again on another device",
+                       device->name, unit->why);
+    prepared->uuids[i] = arena_strdup(&prepared->arena, uuid);
+    return check_nodes(files, unit, err);
+}
+
+static int save_claims(const Dra *dra, Err *err)
+{
+    return prepared_save(dra->claims, dra->config->boot_id, dra->prepared, err);
+}
+
+static int prepare_claim(Dra *dra, const Dra__Claim *asked, const json_t *object, const Prepared **ret, Err *err)
+{
+    CLEANUP(prepared_free_at) Prepared *prepared = NULL;
+    CLEANUP(arena_done) Arena arena = {0};
+    DriverFiles files;
+
+    TRY(prepared_new(object, dra->config->driver, &prepared, err));
+    if (strcmp(prepared->claim.uid, asked->uid) != 0)
+        return err_set(err, -ESTALE, "the claim of this name is another one now (%s)", prepared->claim.uid);
+    dra->config->port.find_files(dra->config->self, &arena, &files);
+    for (size_t i = 0; i < prepared->claim.count; i++)
+        TRY(check_device(dra, prepared, i, &files, err));
+    prepared->next = dra->prepared;
+    dra->prepared = prepared;
+    int rc = save_claims(dra, err);
+    if (rc == 0)
+        rc = keep_spec(dra, prepared, &files, err);
+    if (rc < 0) {
+        dra->prepared = prepared->next;
+        (void)save_claims(dra, NULL);
+        return rc;
+    }
+    *ret = TAKE(prepared);
+    return 0;
+}
+
+static Dra__PreparedDevice *make_device(const Dra *dra, const Prepared *prepared, size_t i, Arena *arena)
+{
+    const ClaimDevice *device = &prepared->claim.devices[i];
+    Dra__PreparedDevice *made = NEW_MESSAGE(arena, Dra__PreparedDevice, dra__prepared_device__init);
+
+    made->n_request_names = made->n_cdi_device_ids = 1;
+    made->request_names = arena_calloc(arena, 1, sizeof *made->request_names);
+    made->cdi_device_ids = arena_calloc(arena, 1, sizeof *made->cdi_device_ids);
+    made->request_names[0] = arena_strdup(arena, device->request);
+    made->cdi_device_ids[0] = arena_printf(arena, "%s=%s", dra->kind, name_device(prepared, i, arena));
+    made->pool_name = arena_strdup(arena, device->pool);
+    made->device_name = arena_strdup(arena, device->name);
+    made->share_id = arena_strdup(arena, device->share_id);
+    return made;
+}
+
+static Dra__PreparedEntry *make_entry(const Dra *dra, const Item *item, Arena *arena)
+{
+    Dra__PreparedEntry *entry = NEW_MESSAGE(arena, Dra__PreparedEntry, dra__prepared_entry__init);
+    Dra__Prepared *value = NEW_MESSAGE(arena, Dra__Prepared, dra__prepared__init);
+
+    entry->key = item->claim->uid;
+    entry->value = value;
+    if (item->err.code) {
+        value->error = arena_strdup(arena, item->err.text);
+        return entry;
+    }
+    value->devices = arena_calloc(arena, item->prepared->claim.count + 1, sizeof *value->devices);
+    for (size_t i = 0; i < item->prepared->claim.count; i++)
+        value->devices[value->n_devices++] = make_device(dra, item->prepared, i, arena);
+    return entry;
+}
+
+static void stop_reading(Item *item)
+{
+    const DraConfig *config = item->call->dra->config;
+
+    if (item->reading)
+        config->port.cancel(config->self, TAKE(item->reading));
+}
+
+static void free_preparing(Preparing *call)
+{
+    Preparing **at = &call->dra->preparing;
+
+    while (*at != call)
+        at = &(*at)->next;
+    *at = call->next;
+    for (size_t i = 0; i < call->request->n_claims; i++)
+        stop_reading(&call->items[i]);
+    dra__claims__free_unpacked(call->request, NULL);
+    free(call);
+}
+
+static void answer_preparing(Preparing *call)
+{
+    CLEANUP(arena_done) Arena arena = {0};
+    Dra__PrepareReply reply;
+
+    dra__prepare_reply__init(&reply);
+    reply.claims = arena_calloc(&arena, call->request->n_claims + 1, sizeof *reply.claims);
+    for (size_t i = 0; i < call->request->n_claims; i++)
+        reply.claims[reply.n_claims++] = make_entry(call->dra, &call->items[i], &arena);
+    answer_call(call->stream, &reply.base);
+    free_preparing(call);
+}
+
+/* The call is gone behind this if it was the last one. */
+static void finish_item(Item *item)
+{
+    const Dra *dra = item->call->dra;
+    const Dra__Claim *claim = item->claim;
+
+    if (item->err.code)
+        log_write(dra->config->log, LOG_LEVEL_WARN, "claim %s/%s: %s", claim->namespace_, claim->name, item->err.text);
+    item->done = true;
+    if (--item->call->left == 0)
+        answer_preparing(item->call);
+}
+
+static void on_claim(void *reader, const json_t *object, const char *why)
+{
+    Item *item = reader;
+
+    item->reading = NULL;
+    if (!object)
+        (void)err_set(&item->err, -EIO, "the API server does not give it: %s", why);
+    else
+        (void)prepare_claim(item->call->dra, item->claim, object, &item->prepared, &item->err);
+    finish_item(item);
+}
+
+/* Parts of names of files and paths. */
+static bool is_name(const char *text)
+{
+    return text[0] && text[0] != '.' && strlen(text) < UID_MAX * 4 &&
+           !text[strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.")];
+}
+
+static void start_item(Item *item)
+{
+    Dra *dra = item->call->dra;
+    const Dra__Claim *claim = item->claim;
+    CLEANUP(arena_done) Arena arena = {0};
+
+    item->prepared = find_prepared(dra, claim->uid);
+    if (item->prepared) {
+        DriverFiles files;
+
+        dra->config->port.find_files(dra->config->self, &arena, &files);
+        (void)keep_spec(dra, item->prepared, &files, &item->err);
+        finish_item(item);
+    } else if (!is_name(claim->uid) || strlen(claim->uid) > UID_MAX || !is_name(claim->name) ||
+               !is_name(claim->namespace_)) {
+        (void)err_set(&item->err, -EINVAL, "its name, namespace or uid is none");
+        finish_item(item);
+    } else {
+        const char *path = arena_printf(&arena, "/apis/resource.k8s.io/v1/namespaces/%s/resourceclaims/%s",
+                                        claim->namespace_, claim->name);
+
+        item->reading = dra->config->port.read(dra->config->self, path, on_claim, item);
+    }
+}
+
+static void prepare_claims(void *self, GrpcStream *stream, const uint8_t *bytes, size_t len)
+{
+    Dra *dra = self;
+    Dra__Claims *request = dra__claims__unpack(NULL, len, bytes);
+
+    if (!request || request->n_claims > CLAIMS_MAX) {
+        if (request)
+            dra__claims__free_unpacked(request, NULL);
+        grpc_stream_end(stream, GRPC_INVALID_ARGUMENT, "the request cannot be read");
+        return;
+    }
+    const size_t count = request->n_claims;
+    Preparing *call = xcalloc(1, sizeof *call + count * sizeof call->items[0]);
+    call->dra = dra;
+    call->stream = stream;
+    call->request = request;
+    call->left = count + 1; /* so that it is not answered before all were begun */
+    call->next = dra->preparing;
+    dra->preparing = call;
+    for (size_t i = 0; i < count; i++) {
+        call->items[i] = (Item){.call = call, .claim = request->claims[i]};
+        start_item(&call->items[i]);
+    }
+    if (--call->left == 0)
+        answer_preparing(call);
+}
+
+static void forget_preparing(void *self, GrpcStream *stream)
+{
+    Dra *dra = self;
+    Preparing *next;
+
+    for (Preparing *call = dra->preparing; call; call = next) {
+        next = call->next;
+        if (call->stream == stream)
+            free_preparing(call);
+    }
+}
+
+/* --- unpreparing -------------------------------------------------------------------------------------------------- */
+
+/* A claim that is still being prepared for somebody who has given up must not be prepared behind this. */
+static void stop_preparing(Dra *dra, const char *uid)
+{
+    Preparing *next;
+
+    for (Preparing *call = dra->preparing; call; call = next) {
+        Item *found = NULL;
+
+        next = call->next;
+        for (size_t i = 0; i < call->request->n_claims; i++)
+            if (!call->items[i].done && strcmp(call->items[i].claim->uid, uid) == 0)
+                found = &call->items[i];
+        if (!found)
+            continue;
+        stop_reading(found);
+        (void)err_set(&found->err, -ECANCELED, "it was unprepared meanwhile");
+        finish_item(found);
+    }
+}
+
+static int unprepare_claim(Dra *dra, const char *uid, Err *err)
+{
+    Prepared **at = &dra->prepared;
+    char path[PATH_CAP];
+
+    stop_preparing(dra, uid);
+    while (*at && strcmp((*at)->claim.uid, uid) != 0)
+        at = &(*at)->next;
+    if (!*at)
+        return 0;
+    Prepared *gone = *at;
+    name_spec(dra, uid, path);
+    if (unlink(path) < 0 && errno != ENOENT)
+        return err_errno(err, "remove '%s'", path);
+    *at = gone->next;
+    const int rc = save_claims(dra, err);
+    if (rc < 0) {
+        *at = gone;
+        return rc;
+    }
+    prepared_free(gone);
+    return 0;
+}
+
+static void unprepare_claims(void *self, GrpcStream *stream, const uint8_t *bytes, size_t len)
+{
+    Dra *dra = self;
+    Dra__Claims *request = dra__claims__unpack(NULL, len, bytes);
+    CLEANUP(arena_done) Arena arena = {0};
+    Dra__UnprepareReply reply;
+
+    if (!request) {
+        grpc_stream_end(stream, GRPC_INVALID_ARGUMENT, "the request cannot be read");
+        return;
+    }
+    dra__unprepare_reply__init(&reply);
+    reply.claims = arena_calloc(&arena, request->n_claims + 1, sizeof *reply.claims);
+    for (size_t i = 0; i < request->n_claims; i++) {
+        Dra__UnpreparedEntry *entry = NEW_MESSAGE(&arena, Dra__UnpreparedEntry, dra__unprepared_entry__init);
+        Err err = {0};
+
+        entry->key = request->claims[i]->uid;
+        entry->value = NEW_MESSAGE(&arena, Dra__Unprepared, dra__unprepared__init);
+        if (unprepare_claim(dra, request->claims[i]->uid, &err) < 0)
+            entry->value->error = arena_strdup(&arena, err.text);
+        reply.claims[reply.n_claims++] = entry;
+    }
+    answer_call(stream, &reply.base);
+    dra__claims__free_unpacked(request, NULL);
+}
+
+/* --- health ------------------------------------------------------------------------------------------------------- */
+
+static Dra__DeviceHealth *make_health(const Dra *dra, const json_t *device, Arena *arena)
+{
+    const OfferUnit *unit = find_unit(dra, uuid_of(device));
+    Dra__DeviceHealth *made = NEW_MESSAGE(arena, Dra__DeviceHealth, dra__device_health__init);
+
+    made->device = NEW_MESSAGE(arena, Dra__DeviceName, dra__device_name__init);
+    made->device->pool_name = (char *)(uintptr_t)dra->config->node;
+    made->device->device_name = (char *)(uintptr_t)json_string_value(json_object_get(device, "name"));
+    made->health = unit && unit->healthy ? HEALTHY : UNHEALTHY;
+    made->last_updated_time = (int64_t)(clock_real(clock_kernel()) / NS_PER_S);
+    made->health_check_timeout_seconds = HEALTH_TIMEOUT_S;
+    made->message = arena_printf(arena, "%.*s", MESSAGE_CAP, unit ? unit->why : "it is not there any more");
+    return made;
+}
+
+/* The kubelet wants all of them each time, and forgets what it was not told for a while. */
+static void send_health(const Dra *dra, GrpcStream *stream)
+{
+    CLEANUP(arena_done) Arena arena = {0};
+    Dra__HealthList list;
+    const json_t *device;
+    size_t i;
+
+    dra__health_list__init(&list);
+    list.devices = arena_calloc(&arena, json_array_size(dra->devices) + 1, sizeof *list.devices);
+    json_array_foreach(dra->devices, i, device)
+    {
+        list.devices[list.n_devices++] = make_health(dra, device, &arena);
+    }
+    send_message(stream, &list.base);
+}
+
+static void send_health_to_all(const Dra *dra)
+{
+    for (size_t i = 0; i < WATCHERS_MAX; i++)
+        if (dra->watchers[i])
+            send_health(dra, dra->watchers[i]);
+}
+
+static void watch_health(void *self, GrpcStream *stream, const uint8_t *bytes UNUSED, size_t len UNUSED)
+{
+    Dra *dra = self;
+
+    for (size_t i = 0; i < WATCHERS_MAX; i++)
+        if (!dra->watchers[i]) {
+            dra->watchers[i] = stream;
+            send_health(dra, stream);
+            return;
+        }
+    grpc_stream_end(stream, GRPC_RESOURCE_EXHAUSTED, "too many watch the health of devices already");
+}
+
+static void forget_watcher(void *self, GrpcStream *stream)
+{
+    Dra *dra = self;
+
+    for (size_t i = 0; i < WATCHERS_MAX; i++)
+        if (dra->watchers[i] == stream)
+            dra->watchers[i] = NULL;
+}
+
+/* --- servers ------------------------------------------------------------------------------------------------------ */
+
+static const GrpcMethod registration_methods[] = {
+    {"/pluginregistration.Registration/GetInfo", tell_info, NULL},
+    {"/pluginregistration.Registration/NotifyRegistrationStatus", take_status, NULL},
+};
+
+static const GrpcMethod service_methods[] = {
+    {"/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/NodePrepareResources", prepare_claims, forget_preparing},
+    {"/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/NodeUnprepareResources", unprepare_claims, NULL},
+    {"/k8s.io.kubelet.pkg.apis.dra.v1beta1.DRAPlugin/NodePrepareResources", prepare_claims, forget_preparing},
+    {"/k8s.io.kubelet.pkg.apis.dra.v1beta1.DRAPlugin/NodeUnprepareResources", unprepare_claims, NULL},
+    {"/v1alpha1.DRAResourceHealth/NodeWatchResources", watch_health, forget_watcher},
+};
+
+static int open_server(const Dra *dra, const char *socket, const GrpcMethod *methods, size_t count, GrpcServer **server,
+                       Err *err)
+{
+    if (*server && grpc_server_is_there(*server))
+        return 0;
+    grpc_server_close(TAKE(*server));
+    return grpc_server_new(dra->loop, socket, methods, count, (void *)(uintptr_t)dra, server, err);
+}
+
+/* Before it is known what is here, nothing can be prepared, and the kubelet finds nobody. */
+static void keep_servers(Dra *dra)
+{
+    const bool lost = dra->server && !grpc_server_is_there(dra->server);
+    Err err = {0};
+
+    if (!dra->devices || !dra->offer)
+        return;
+    if (lost) { /* its calls end without a word */
+        memset(dra->watchers, 0, sizeof dra->watchers);
+        while (dra->preparing)
+            free_preparing(dra->preparing);
+    }
+    if (file_make_dirs(dra->folder, 0750, &err) == 0 &&
+        open_server(dra, dra->socket, service_methods, ARRAY_LEN(service_methods), &dra->server, &err) == 0)
+        (void)open_server(dra, dra->registration, registration_methods, ARRAY_LEN(registration_methods),
+                          &dra->registrar, &err);
+    if (err.code && strcmp(dra->serve_error, err.text) != 0)
+        log_write(dra->config->log, LOG_LEVEL_ERROR, "claims: %s; it is tried again", err.text);
+    memcpy(dra->serve_error, err.text, sizeof dra->serve_error);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    Dra *dra = timer->data;
+
+    keep_servers(dra);
+    if (++dra->ticks % HEALTH_TICKS == 0)
+        send_health_to_all(dra);
+}
+
+/* --- the header's functions --------------------------------------------------------------------------------------- */
+
+/* Incidents as taints, for new pods alone: what runs is not taken from a device. */
+static json_t *make_tainted(const Dra *dra)
+{
+    json_t *tainted = json_object(), *device;
+    char key[128];
+    size_t i;
+
+    snprintf(key, sizeof key, "%.80s/unhealthy", dra->config->driver);
+    json_array_foreach(dra->devices, i, device)
+    {
+        const OfferUnit *unit = find_unit(dra, uuid_of(device));
+
+        if (!unit || !unit->healthy)
+            json_object_set_new(tainted, json_string_value(json_object_get(device, "name")),
+                                json_pack("{s:s,s:s}", "key", key, "value", unit ? unit->incident : ""));
+    }
+    return tainted;
+}
+
+static void publish_devices(Dra *dra)
+{
+    if (!dra->devices || !dra->offer)
+        return;
+    dra->config->port.publish(dra->config->self, json_incref(dra->devices), make_tainted(dra));
+    send_health_to_all(dra);
+    keep_servers(dra);
+}
+
+void dra_offer(Dra *dra, const Offer *offer)
+{
+    dra->offer = offer;
+    dra_keep_files(dra);
+    publish_devices(dra);
+}
+
+int dra_set_devices(Dra *dra, const Str *devices, Err *err)
+{
+    json_t *read = json_loadb(devices->text, devices->len, 0, NULL);
+
+    if (!json_is_array(read)) {
+        json_decref(read);
+        return err_set(err, -EBADMSG, "the list of devices cannot be read");
+    }
+    json_decref(dra->devices);
+    dra->devices = read;
+    publish_devices(dra);
+    return 0;
+}
+
+/* Files of claims that are not prepared: of a reboot, or of an end between two steps. */
+static void remove_old_files(const Dra *dra)
+{
+    CLEANUP(closedir_at) DIR *folder = opendir(dra->config->cdi_root);
+    const struct dirent *entry;
+    char prefix[PATH_CAP];
+
+    const int len = snprintf(prefix, sizeof prefix, "k8s.%s-claim_", dra->config->driver);
+    while (folder && (entry = readdir(folder))) {
+        const char *dot = strrchr(entry->d_name, '.');
+        char uid[UID_MAX + 1], path[PATH_CAP];
+
+        if (strncmp(entry->d_name, prefix, (size_t)len) != 0 || !dot || dot <= entry->d_name + len)
+            continue;
+        snprintf(uid, sizeof uid, "%.*s", (int)(dot - entry->d_name) - len, entry->d_name + len);
+        if (find_prepared(dra, uid) && strcmp(dot, ".json") == 0)
+            continue;
+        snprintf(path, sizeof path, "%s/%s", dra->config->cdi_root, entry->d_name);
+        (void)unlink(path);
+    }
+}
+
+int dra_new(uv_loop_t *loop, const DraConfig *config, Dra **ret, Err *err)
+{
+    Dra *dra = xcalloc(1, sizeof *dra);
+
+    dra->config = config;
+    dra->loop = loop;
+    snprintf(dra->folder, sizeof dra->folder, "%s/%s", config->plugins, config->driver);
+    snprintf(dra->socket, sizeof dra->socket, "%s/%s/dra.sock", config->plugins, config->driver);
+    snprintf(dra->claims, sizeof dra->claims, "%s/%s/claims.json", config->plugins, config->driver);
+    snprintf(dra->registration, sizeof dra->registration, "%s/%s-reg.sock", config->registry, config->driver);
+    snprintf(dra->kind, sizeof dra->kind, "k8s.%.80s/claim", config->driver);
+    uv_timer_init(loop, &dra->timer);
+    dra->timer.data = dra;
+    uv_timer_start(&dra->timer, on_timer, LOOK_MS, LOOK_MS);
+    const int rc = prepared_load(dra->claims, config->driver, config->boot_id, &dra->prepared, err);
+    if (rc < 0) {
+        dra_close(dra);
+        return rc;
+    }
+    remove_old_files(dra);
+    *ret = dra;
+    return 0;
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    Dra *dra = handle->data;
+    Prepared *next;
+
+    for (Prepared *one = dra->prepared; one; one = next) {
+        next = one->next;
+        prepared_free(one);
+    }
+    json_decref(dra->devices);
+    free(dra);
+}
+
+void dra_close(Dra *dra)
+{
+    if (!dra)
+        return;
+    grpc_server_close(TAKE(dra->registrar));
+    grpc_server_close(TAKE(dra->server));
+    while (dra->preparing)
+        free_preparing(dra->preparing);
+    uv_close((uv_handle_t *)&dra->timer, on_timer_closed);
+}

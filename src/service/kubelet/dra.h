@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Dynamic resource allocation (resource.k8s.io/v1): the devices of this node as ResourceSlices, claims prepared for the
+ * kubelet with CDI, and health. What is there and whether it is healthy, engine/kubelet decides. On the loop's thread;
+ * nothing blocks but small files.
+ */
+
+#include "base/cleanup.h"
+#include "engine/kubelet/claim.h"
+#include "service/kubelet/kubelet.h"
+
+/* What it needs of others. */
+typedef struct DraPort {
+    /* Reads an object of the API server. `done` is called once, later, unless it is cancelled; object NULL: `why`. */
+    void *(*read)(void *self, const char *path, void (*done)(void *reader, const json_t *object, const char *why),
+                  void *reader);
+    void (*cancel)(void *self, void *reading);
+    /* The devices of the node's pool from now on, an array; those in `tainted` (name -> {"key", "value"}) are not for
+     * new pods. Both are taken over. */
+    void (*publish)(void *self, json_t *devices, json_t *tainted);
+    /* The kubelet may have removed what is published. */
+    void (*look)(void *self);
+    /* What of the driver lies on the host now, in `arena`. */
+    void (*find_files)(void *self, Arena *arena, DriverFiles *ret);
+} DraPort;
+
+typedef struct DraConfig {
+    const char *driver;   /* "gpu.nvidia.com" */
+    const char *node;     /* its name, which is the pool's too */
+    const char *plugins;  /* the kubelet's folder for plugins: sockets and the file of prepared claims lie below */
+    const char *registry; /* the kubelet's folder in which plugins are found */
+    const char *cdi_root;
+    const char *boot_id; /* of the running kernel: claims prepared before a reboot are not */
+    GrantConfig grant;
+    DraPort port;
+    void *self; /* the port's */
+    const Log *log;
+} DraConfig;
+
+typedef struct Dra Dra;
+
+/* All texts of `config` are borrowed. Nothing is published before dra_offer and dra_set_devices. -errno. */
+int dra_new(uv_loop_t *loop, const DraConfig *config, Dra **ret, Err *err);
+/* What is offered, and its health; borrowed until the next call. */
+void dra_offer(Dra *dra, const Offer *offer);
+/* The list of claim_devices, as JSON. -EBADMSG: it is none, and the one before stays. */
+int dra_set_devices(Dra *dra, const Str *devices, Err *err);
+/* Writes files of prepared claims that are not there as they should be. */
+void dra_keep_files(Dra *dra);
+/* Removes the sockets and frees when the loop has closed its handles; accepts NULL. Claims stay prepared, and slices
+ * published: the kubelet removes them if nobody comes back. */
+void dra_close(Dra *dra);
+
+/* ---- prepared claims (prepared.c) ---- */
+
+typedef struct Prepared {
+    json_t *object; /* what is kept of the ResourceClaim */
+    Arena arena;
+    Claim claim;
+    const char *uuids[CLAIM_DEVICES_MAX]; /* of its devices */
+    struct Prepared *next;
+} Prepared;
+
+/* Reads a ResourceClaim. `uuids` is to be filled. -EINVAL. */
+int prepared_new(const json_t *object, const char *driver, Prepared **ret, Err *err);
+void prepared_free(Prepared *prepared); /* accepts NULL */
+CLEANUP_POINTER(Prepared, prepared_free);
+/* The file's claims, in their order. None, and 0, where there is no file or it is of another boot. A file that cannot
+ * be read is an error: what it holds is not to be lost. */
+int prepared_load(const char *path, const char *driver, const char *boot_id, Prepared **ret, Err *err);
+int prepared_save(const char *path, const char *boot_id, const Prepared *first, Err *err);

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The file of prepared claims holds of each what the scheduler decided, as the API server had it, and which device each
+ * name was: everything else is read from that again. Members that are not known are left alone. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "service/kubelet/dra.h"
+
+enum { FILE_MAX = 16 << 20, FILE_VERSION = 1 };
+
+CLEANUP_POINTER(json_t, json_decref);
+
+/* What is needed to read the claim again. */
+static json_t *trim_claim(const json_t *object)
+{
+    const json_t *metadata = json_object_get(object, "metadata"), *status = json_object_get(object, "status");
+
+    return json_pack("{s:{s:O?,s:O?,s:O?},s:{s:O?}}", "metadata", "uid", json_object_get(metadata, "uid"), "namespace",
+                     json_object_get(metadata, "namespace"), "name", json_object_get(metadata, "name"), "status",
+                     "allocation", json_object_get(status, "allocation"));
+}
+
+int prepared_new(const json_t *object, const char *driver, Prepared **ret, Err *err)
+{
+    CLEANUP(prepared_free_at) Prepared *prepared = xcalloc(1, sizeof *prepared);
+
+    prepared->object = trim_claim(object);
+    TRY(claim_read(prepared->object, driver, &prepared->arena, &prepared->claim, err));
+    *ret = TAKE(prepared);
+    return 0;
+}
+
+void prepared_free(Prepared *prepared)
+{
+    if (!prepared)
+        return;
+    json_decref(prepared->object);
+    arena_done(&prepared->arena);
+    free(prepared);
+}
+
+static int read_entry(const json_t *entry, const char *driver, Prepared **ret, Err *err)
+{
+    const json_t *uuids = json_object_get(entry, "uuids");
+
+    TRY(prepared_new(json_object_get(entry, "claim"), driver, ret, err));
+    for (size_t i = 0; i < (*ret)->claim.count; i++) {
+        const char *uuid = json_string_value(json_array_get(uuids, i));
+
+        if (!uuid)
+            return err_set(err, -EBADMSG, "claim '%.60s' has no UUID for %.60s", (*ret)->claim.name,
+                           (*ret)->claim.devices[i].name);
+        (*ret)->uuids[i] = arena_strdup(&(*ret)->arena, uuid);
+    }
+    return 0;
+}
+
+int prepared_load(const char *path, const char *driver, const char *boot_id, Prepared **ret, Err *err)
+{
+    CLEANUP(str_done) Str text = str_limited(FILE_MAX);
+    const json_t *entry;
+    size_t i;
+    int rc = file_read(path, FILE_MAX, &text, err);
+
+    *ret = NULL;
+    if (rc == -ENOENT)
+        return 0;
+    if (rc < 0)
+        return rc;
+    CLEANUP(json_decref_at) json_t *root = json_loadb(text.text, text.len, 0, NULL);
+    const char *boot = json_string_value(json_object_get(root, "boot_id"));
+    if (!boot)
+        return err_set(err, -EBADMSG, "'%s' is no file of prepared claims; where no pod has a claim, it can be removed",
+                       path);
+    if (strcmp(boot, boot_id) != 0)
+        return 0;
+    Prepared **end = ret;
+    json_array_foreach(json_object_get(root, "claims"), i, entry)
+    {
+        rc = read_entry(entry, driver, end, err);
+        if (rc < 0)
+            return err_add(err, "%s", path);
+        end = &(*end)->next;
+    }
+    return 0;
+}
+
+int prepared_save(const char *path, const char *boot_id, const Prepared *first, Err *err)
+{
+    CLEANUP(json_decref_at)
+    json_t *root = json_pack("{s:i,s:s,s:[]}", "version", FILE_VERSION, "boot_id", boot_id, "claims");
+
+    for (const Prepared *one = first; one; one = one->next) {
+        json_t *uuids = json_array();
+
+        for (size_t i = 0; i < one->claim.count; i++)
+            json_array_append_new(uuids, json_string(one->uuids[i]));
+        json_array_append_new(json_object_get(root, "claims"),
+                              json_pack("{s:O,s:o}", "claim", one->object, "uuids", uuids));
+    }
+    CLEANUP_FREE char *text = json_dumps(root, JSON_INDENT(1));
+    return file_write(path, text, strlen(text), 0600, err);
+}
