@@ -56,7 +56,8 @@ struct Dra {
     GrpcServer *server, *registrar;
     char serve_error[ERR_TEXT_MAX];
     const Offer *offer;
-    json_t *devices; /* of claim_devices */
+    json_t *devices;   /* of claim_devices, with what is described alone */
+    json_t *described; /* by UUID: devices as they were when they were healthy */
     Prepared *prepared;
     Preparing *preparing;
     GrpcStream *watchers[WATCHERS_MAX];
@@ -672,16 +673,42 @@ void dra_offer(Dra *dra, const Offer *offer)
     publish_devices(dra);
 }
 
+/* The driver says little or nothing of a GPU that is lost: it stays as it was described before. */
+static json_t *complete_devices(Dra *dra, json_t *fresh)
+{
+    json_t *all = json_array(), *kept = json_object(), *device;
+    const char *uuid;
+    size_t i;
+
+    json_array_foreach(fresh, i, device)
+    {
+        const OfferUnit *unit = find_unit(dra, uuid_of(device));
+        json_t *before = json_object_get(dra->described, uuid_of(device));
+
+        device = before && unit && !unit->healthy ? before : device;
+        json_object_set(kept, uuid_of(device), device);
+        json_array_append(all, device);
+    }
+    json_object_foreach(dra->described, uuid, device)
+    {
+        if (json_object_get(kept, uuid) || !find_unit(dra, uuid))
+            continue;
+        json_object_set(kept, uuid, device);
+        json_array_append(all, device);
+    }
+    json_decref(dra->described);
+    dra->described = kept;
+    return all;
+}
+
 int dra_set_devices(Dra *dra, const Str *devices, Err *err)
 {
-    json_t *read = json_loadb(devices->text, devices->len, 0, NULL);
+    CLEANUP(json_decref_at) json_t *read = json_loadb(devices->text, devices->len, 0, NULL);
 
-    if (!json_is_array(read)) {
-        json_decref(read);
+    if (!json_is_array(read))
         return err_set(err, -EBADMSG, "the list of devices cannot be read");
-    }
     json_decref(dra->devices);
-    dra->devices = read;
+    dra->devices = complete_devices(dra, read);
     publish_devices(dra);
     return 0;
 }
@@ -742,6 +769,7 @@ static void on_timer_closed(uv_handle_t *handle)
         prepared_free(one);
     }
     json_decref(dra->devices);
+    json_decref(dra->described);
     free(dra);
 }
 
