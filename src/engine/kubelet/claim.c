@@ -35,12 +35,12 @@ static int check_names(const json_t *object, const char *where, const char *know
         return err_set(err, -EINVAL, "%s is no mapping", where);
     json_object_foreach((json_t *)(uintptr_t)object, name, value)
     {
-        const char *at = strstr(known, name);
         const size_t len = strlen(name);
+        const char *at = len ? strstr(known, name) : NULL;
 
         while (at && !((at == known || at[-1] == ' ') && at[len] == ' '))
             at = strstr(at + 1, name);
-        if (!at || !len)
+        if (!at)
             return err_set(err, -EINVAL, "%s has no '%.60s'", where, name);
     }
     return 0;

@@ -427,4 +427,15 @@ def test_the_device_plugin(render, try_rendering, check_device_plugin):
     assert env_of["STOKER_UPDATE_NODE"] == "true" and env_of["GFD_OUTPUT_FILE"] == "/run/stoker/labels"
     assert updating.one("ClusterRole")["rules"][0]["resources"] == ["nodes", "nodes/status"]
     assert updating.pod()["automountServiceAccountToken"] is False
+    assert "DeviceClass" not in updating.kinds()
+    claims = render({"devicePlugin": {"enabled": True}, "dra": {"enabled": True, "driver": "gpu.example.com"}})
+    env_of = check_device_plugin(claims.pod()["containers"][1], claims.pod()["volumes"])
+    assert env_of["STOKER_DRA_DRIVER"] == "gpu.example.com" and "NODE_NAME" in env_of and claims.pod()["automountServiceAccountToken"] is False
+    assert claims.names["DeviceClass", "gpu.example.com"]["spec"]["selectors"][0]["cel"]["expression"] == (
+        "device.driver == 'gpu.example.com' && device.attributes['gpu.example.com'].type == 'gpu'")
+    assert ("DeviceClass", "mig.nvidia.com") in claims.names
+    assert {tuple(r["resources"]): r["verbs"] for r in claims.one("ClusterRole")["rules"]} == {
+        ("resourceslices",): ["list", "watch", "create", "update", "delete"], ("resourceclaims",): ["get"], ("nodes",): ["get"]}
+    done = try_rendering({"dra": {"enabled": True}})
+    assert done.returncode and "dra.enabled needs devicePlugin.enabled" in done.stderr
     assert env["GFD_OUTPUT_FILE"].rpartition("/")[0] in mounts and "/var/run/cdi" in mounts and volumes["device-plugin-config"]["configMap"] == {"name": "their-plugin"}

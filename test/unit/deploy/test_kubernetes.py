@@ -222,6 +222,13 @@ def test_the_device_plugin_needs_no_privileges(deploy, container, tmp_path, chec
     assert env["STOKER_UPDATE_NODE"] == "true" and "NODE_NAME" in env and built["automountServiceAccountToken"] is False
     (role,) = [d for d in objects if d["kind"] == "ClusterRole"]
     assert role["rules"] == [{"apiGroups": [""], "resources": ["nodes", "nodes/status"], "verbs": ["get", "patch"]}]
+    objects = built_with(deploy / "kubernetes", tmp_path / "claims", ["device-plugin", "claims"])
+    built = pod_of(objects)
+    plugin = next(c for c in built["containers"] if c["name"] == "device-plugin")
+    env = check_device_plugin(plugin, built["volumes"])
+    assert env["STOKER_DRA_DRIVER"] == "gpu.nvidia.com" and "NODE_NAME" in env and built["automountServiceAccountToken"] is False
+    assert {m["mountPath"] for m in plugin["volumeMounts"]} >= {"/var/lib/kubelet/plugins", "/var/lib/kubelet/plugins_registry", "/var/run/cdi"}
+    assert sorted(d["metadata"]["name"] for d in objects if d["kind"] == "DeviceClass") == ["gpu.nvidia.com", "mig.nvidia.com"]
 
 
 def test_what_no_component_gives_is_off_and_no_ticket(container):
