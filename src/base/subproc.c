@@ -127,6 +127,9 @@ static _Noreturn void run_child(Plan *plan)
         (plan->err_fd >= 0 && dup2(plan->err_fd, STDERR_FILENO) < 0))
         child_fail(plan, "redirect");
     place_fds(plan);
+    const char *failed = spec->prepare ? spec->prepare(spec->self) : NULL;
+    if (failed)
+        child_fail(plan, failed);
     close_later(FDS_FIRST + (unsigned)spec->pass_count);
     /* execvpe takes char *const *; it does not write to them. */
     union {

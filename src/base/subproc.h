@@ -20,6 +20,10 @@ typedef struct SubprocSpec {
     size_t pass_count;       /* at most SUBPROC_FDS_MAX */
     bool pipe_out, pipe_err; /* pipes to read from; otherwise ours */
     bool die_with_us;        /* SIGKILL when the thread that started it ends (prctl PR_SET_PDEATHSIG) */
+    /* Called in the child before exec with `self`, NULL: nothing. System calls alone. NULL: go on; otherwise the step
+     * that failed ("mount /dev/shm for", at most 27 bytes), with errno. */
+    const char *(*prepare)(void *self);
+    void *self;
 } SubprocSpec;
 
 typedef struct Subproc {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is offered and which devices go together: the choice against every set there is, on boxes with switches, bridges and
- * nothing but PCIe. */
+/* What is offered and which devices go together: the choice against every set there is, on boxes with switches, bridges
+ * and nothing but PCIe. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -214,8 +214,8 @@ static void test_more_than_are_compared(void **state)
     offer_make(&snapshot, &(OfferConfig){0}, NULL, 0, &offer);
     for (size_t i = 0; i < COUNT; i++)
         ids[i] = offer.resources.at[0].units.at[i].device.uuid;
-    assert_int_equal(offer_prefer(&offer.resources.at[0], &snapshot, OFFER_SPREAD_DISTRIBUTED, ids, COUNT, &ids[13], 1, 2,
-                                  chosen, NULL),
+    assert_int_equal(offer_prefer(&offer.resources.at[0], &snapshot, OFFER_SPREAD_DISTRIBUTED, ids, COUNT, &ids[13], 1,
+                                  2, chosen, NULL),
                      0);
     assert_int_equal(set_of(chosen, 2), 1 << 12 | 1 << 13);
     offer_done(&offer);
@@ -270,12 +270,14 @@ static void test_replicas(void **state)
     (void)state;
     Offer offer = offer_of(box, &config);
     const OfferResource *gpus = &offer.resources.at[0];
-    assert_int_equal(offer_prefer(gpus, &box->snapshot, OFFER_SPREAD_DISTRIBUTED, open, 4, NULL, 0, 2, chosen, NULL), 0);
+    assert_int_equal(offer_prefer(gpus, &box->snapshot, OFFER_SPREAD_DISTRIBUTED, open, 4, NULL, 0, 2, chosen, NULL),
+                     0);
     assert_string_equal(chosen[0], "GPU-1::1");
     assert_string_equal(chosen[1], "GPU-1::2");
     assert_int_equal(offer_prefer(gpus, &box->snapshot, OFFER_SPREAD_PACKED, open, 4, NULL, 0, 2, chosen, NULL), 0);
     assert_string_equal(chosen[0], "GPU-0::0");
-    assert_int_equal(offer_prefer(gpus, &box->snapshot, OFFER_SPREAD_DISTRIBUTED, open, 4, &one, 1, 4, chosen, NULL), 0);
+    assert_int_equal(offer_prefer(gpus, &box->snapshot, OFFER_SPREAD_DISTRIBUTED, open, 4, &one, 1, 4, chosen, NULL),
+                     0);
     assert_string_equal(chosen[0], "GPU-0::0");
     assert_int_equal(offer_prefer(gpus, &box->snapshot, 0, open, 4, NULL, 0, 5, chosen, &err), -EINVAL);
     assert_null(offer_unit(gpus, "GPU-0::3"));
@@ -292,8 +294,13 @@ static void open_incident(Box *box, size_t gpu, uint32_t gpu_instance, int32_t c
 {
     Incident *incident = &box->incident;
 
-    *incident = (Incident){.state = INCIDENT_OPEN, .cause = CAUSE_MEMORY, .severity = SEVERITY_FATAL,
-                           .action = ACTION_DRAIN_AND_RESET, .code = code, .code_count = 1, .codes = {code}};
+    *incident = (Incident){.state = INCIDENT_OPEN,
+                           .cause = CAUSE_MEMORY,
+                           .severity = SEVERITY_FATAL,
+                           .action = ACTION_DRAIN_AND_RESET,
+                           .code = code,
+                           .code_count = 1,
+                           .codes = {code}};
     incident->device = box->gpus[gpu].reading.device;
     incident->device.gpu_instance = gpu_instance;
     snprintf(incident->title, sizeof incident->title, "a fault");
