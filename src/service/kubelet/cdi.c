@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/json.h"
 #include "service/kubelet/kubelet.h"
 
@@ -74,8 +75,32 @@ static void add_unit_nodes(Str *out, const GrantConfig *config, const DriverFile
     add_cap(out, config, files, unit->ci_minor);
 }
 
+/* What a client of an MPS daemon needs. */
+static void add_mps(Str *out, const char *folder)
+{
+    static const char *const parts[][2] = {{"pipe", "/tmp/nvidia-mps"}, {"shm", "/dev/shm"}};
+    char host[4096];
+
+    json_open(out, "env", '[');
+    json_add_text(out, NULL, "CUDA_MPS_PIPE_DIRECTORY=/tmp/nvidia-mps");
+    json_close(out, ']');
+    json_open(out, "mounts", '[');
+    for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
+        snprintf(host, sizeof host, "%s/%s", folder, parts[i][0]);
+        json_open(out, NULL, '{');
+        json_add_text(out, "hostPath", host);
+        json_add_text(out, "containerPath", parts[i][1]);
+        json_open(out, "options", '[');
+        json_add_text(out, NULL, "rw");
+        json_add_text(out, NULL, "rbind");
+        json_close(out, ']');
+        json_close(out, '}');
+    }
+    json_close(out, ']');
+}
+
 static void add_device(Str *out, const GrantConfig *config, const DriverFiles *files, const char *name,
-                       const OfferUnit *unit)
+                       const OfferUnit *unit, const char *mps)
 {
     if (unit->device.minor == DEVICE_NO_NUMBER) /* a device without edits would make the whole file invalid */
         return;
@@ -85,6 +110,8 @@ static void add_device(Str *out, const GrantConfig *config, const DriverFiles *f
     json_open(out, "deviceNodes", '[');
     add_unit_nodes(out, config, files, unit);
     json_close(out, ']');
+    if (mps)
+        add_mps(out, mps);
     json_close(out, '}');
     json_close(out, '}');
 }
@@ -126,7 +153,7 @@ void cdi_spec(const Offer *offer, const GrantConfig *config, const DriverFiles *
             const OfferUnit *unit = &offer->resources.at[i].units.at[k];
             char name[GRANT_NAME_CAP];
 
-            add_device(out, config, files, grant_name(config, unit, name), unit);
+            add_device(out, config, files, grant_name(config, unit, name), unit, NULL);
         }
     end_spec(out, config, files);
 }
@@ -136,6 +163,6 @@ void cdi_claim_spec(const char *kind, const CdiDevice *devices, size_t count, co
 {
     begin_spec(out, kind);
     for (size_t i = 0; i < count; i++)
-        add_device(out, config, files, devices[i].name, devices[i].unit);
+        add_device(out, config, files, devices[i].name, devices[i].unit, devices[i].mps);
     end_spec(out, config, files);
 }

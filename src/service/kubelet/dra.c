@@ -20,9 +20,12 @@
 #include "base/json.h"
 #include "service/kubelet/dra.pb-c.h"
 #include "service/kubelet/message.h"
+#include "service/kubelet/slicer.h"
 
 enum { LOOK_MS = 500, CLAIMS_MAX = 64, UID_MAX = 64, PATH_CAP = 4096, SPEC_MAX = 4 << 20, WATCHERS_MAX = 8 };
 enum { HEALTH_TICKS = 16, HEALTH_TIMEOUT_S = 30, HEALTHY = 1, UNHEALTHY = 2, MESSAGE_CAP = 1024 };
+
+#define SHARE_NS (30 * NS_PER_S) /* a kubelet waits 45 s for a claim */
 
 CLEANUP_POINTER(json_t, json_decref);
 
@@ -34,6 +37,8 @@ typedef struct Item {
     const Dra__Claim *claim;
     void *reading; /* the claim is being read from the API server; the port's */
     const Prepared *prepared;
+    unsigned slices;      /* time slices that are being set for it */
+    uint64_t deadline_ns; /* by then its MPS daemons are ready; 0: it is not so far */
     Err err;
     bool done;
 } Item;
@@ -59,6 +64,7 @@ struct Dra {
     json_t *devices;   /* of claim_devices, with what is described alone */
     json_t *described; /* by UUID: devices as they were when they were healthy */
     Prepared *prepared;
+    Slicer *slicer;
     Preparing *preparing;
     GrpcStream *watchers[WATCHERS_MAX];
     unsigned ticks;
@@ -143,6 +149,30 @@ static const char *name_device(const Prepared *prepared, size_t i, Arena *arena)
     return arena_printf(arena, "%s-%s", prepared->claim.uid, prepared->claim.devices[i].name);
 }
 
+/* Whether this claim decides how the device is shared, and does so in this way. */
+static bool is_shared_by(const Prepared *prepared, size_t i, OfferSharing way)
+{
+    const ClaimDevice *device = &prepared->claim.devices[i];
+
+    return !device->admin && device->config && device->config->sharing == way;
+}
+
+/* The first device with the same configuration, which gives their MPS daemon its name. */
+static size_t find_leader(const Prepared *prepared, size_t i)
+{
+    size_t first = 0;
+
+    while (prepared->claim.devices[first].admin ||
+           prepared->claim.devices[first].config != prepared->claim.devices[i].config)
+        first++;
+    return first;
+}
+
+static const char *name_daemon(const Prepared *prepared, size_t i, Arena *arena)
+{
+    return arena_printf(arena, "%s-%zu", prepared->claim.uid, find_leader(prepared, i));
+}
+
 /* What a container cannot do without. */
 static int check_nodes(const DriverFiles *files, const OfferUnit *unit, Err *err)
 {
@@ -177,7 +207,9 @@ static int keep_spec(const Dra *dra, const Prepared *prepared, const DriverFiles
     if (prepared->claim.count == 0) /* all of it is other drivers' */
         return 0;
     for (size_t i = 0; i < prepared->claim.count; i++) {
-        devices[i] = (CdiDevice){name_device(prepared, i, &arena), find_unit(dra, prepared->uuids[i])};
+        devices[i] = (CdiDevice){name_device(prepared, i, &arena), find_unit(dra, prepared->uuids[i]), NULL};
+        if (is_shared_by(prepared, i, OFFER_SHARING_MPS))
+            devices[i].mps = arena_printf(&arena, "%s/%s", dra->config->mps_root, name_daemon(prepared, i, &arena));
         if (!devices[i].unit)
             return 0;
         TRY(check_nodes(files, devices[i].unit, err));
@@ -203,7 +235,7 @@ void dra_keep_files(Dra *dra)
     for (const Prepared *one = dra->prepared; one; one = one->next) {
         Err failed = {0};
 
-        if (keep_spec(dra, one, &files, &failed) < 0)
+        if (!one->leaving && keep_spec(dra, one, &files, &failed) < 0)
             err = failed;
     }
     if (err.code && strcmp(dra->file_error, err.text) != 0)
@@ -211,12 +243,65 @@ void dra_keep_files(Dra *dra)
     memcpy(dra->file_error, err.text, sizeof dra->file_error);
 }
 
+/* --- sharing ------------------------------------------------------------------------------------------------------ */
+
+static uint64_t find_limit(const Prepared *prepared, size_t i, size_t position)
+{
+    const ClaimConfig *config = prepared->claim.devices[i].config;
+    char index[32];
+
+    snprintf(index, sizeof index, "%zu", position);
+    for (size_t k = 0; k < config->limit_count; k++)
+        if (strcmp(config->limits[k].device, prepared->uuids[i]) == 0 || strcmp(config->limits[k].device, index) == 0)
+            return config->limits[k].bytes;
+    return config->limit_bytes;
+}
+
+typedef VEC(MpsDaemonConfig) DaemonConfigs;
+
+/* The daemon of all devices with the configuration of device `leader`. */
+static void add_daemon(const Prepared *prepared, size_t leader, Arena *arena, DaemonConfigs *to)
+{
+    const char **uuids = arena_calloc(arena, CLAIM_DEVICES_MAX, sizeof *uuids);
+    uint64_t *limits = arena_calloc(arena, CLAIM_DEVICES_MAX, sizeof *limits);
+    size_t count = 0;
+
+    for (size_t i = leader; i < prepared->claim.count; i++)
+        if (is_shared_by(prepared, i, OFFER_SHARING_MPS) && find_leader(prepared, i) == leader) {
+            limits[count] = find_limit(prepared, i, count);
+            uuids[count++] = prepared->uuids[i];
+        }
+    vec_push(to, ((MpsDaemonConfig){.name = name_daemon(prepared, leader, arena),
+                                    .uuids = uuids,
+                                    .uuid_count = count,
+                                    .limit_bytes = limits,
+                                    .thread_percent = prepared->claim.devices[leader].config->thread_percent}));
+}
+
+static void want_daemons(const Dra *dra)
+{
+    CLEANUP(arena_done) Arena arena = {0};
+    CLEANUP_VEC DaemonConfigs wanted = {0};
+
+    for (const Prepared *one = dra->prepared; one; one = one->next)
+        for (size_t i = 0; i < one->claim.count && !one->leaving; i++)
+            if (is_shared_by(one, i, OFFER_SHARING_MPS) && find_leader(one, i) == i)
+                add_daemon(one, i, &arena, &wanted);
+    mps_keeper_want(dra->config->mps, wanted.at, wanted.len);
+}
+
+static bool has_slice(const Prepared *prepared, size_t i)
+{
+    return is_shared_by(prepared, i, OFFER_SHARING_TIME) &&
+           prepared->claim.devices[i].config->slice != CLAIM_SLICE_DEFAULT;
+}
+
 /* --- preparing ---------------------------------------------------------------------------------------------------- */
 
 static const Prepared *find_prepared(const Dra *dra, const char *uid)
 {
     for (const Prepared *one = dra->prepared; one; one = one->next)
-        if (strcmp(one->claim.uid, uid) == 0)
+        if (!one->leaving && strcmp(one->claim.uid, uid) == 0)
             return one;
     return NULL;
 }
@@ -226,7 +311,7 @@ static const Prepared *find_holder(const Dra *dra, const char *uuid)
 {
     for (const Prepared *one = dra->prepared; one; one = one->next)
         for (size_t i = 0; i < one->claim.count; i++)
-            if (!one->claim.devices[i].admin && strcmp(one->uuids[i], uuid) == 0)
+            if (!one->leaving && !one->claim.devices[i].admin && strcmp(one->uuids[i], uuid) == 0)
                 return one;
     return NULL;
 }
@@ -315,12 +400,14 @@ static Dra__PreparedEntry *make_entry(const Dra *dra, const Item *item, Arena *a
     return entry;
 }
 
-static void stop_reading(Item *item)
+/* What is under way for it tells it nothing any more. */
+static void stop_item(Item *item)
 {
-    const DraConfig *config = item->call->dra->config;
+    const Dra *dra = item->call->dra;
 
     if (item->reading)
-        config->port.cancel(config->self, TAKE(item->reading));
+        dra->config->port.cancel(dra->config->self, TAKE(item->reading));
+    slicer_forget(dra->slicer, item);
 }
 
 static void free_preparing(Preparing *call)
@@ -331,7 +418,7 @@ static void free_preparing(Preparing *call)
         at = &(*at)->next;
     *at = call->next;
     for (size_t i = 0; i < call->request->n_claims; i++)
-        stop_reading(&call->items[i]);
+        stop_item(&call->items[i]);
     dra__claims__free_unpacked(call->request, NULL);
     free(call);
 }
@@ -362,6 +449,72 @@ static void finish_item(Item *item)
         answer_preparing(item->call);
 }
 
+/* Ends it when its time slices are set and its MPS daemons are ready, or cannot be. */
+static void look_at_item(Item *item)
+{
+    const Prepared *prepared = item->prepared;
+    CLEANUP(arena_done) Arena arena = {0};
+
+    if (item->slices)
+        return;
+    for (size_t i = 0; i < prepared->claim.count && !item->err.code; i++) {
+        char why[MPS_WHY_CAP] = "";
+
+        if (!is_shared_by(prepared, i, OFFER_SHARING_MPS))
+            continue;
+        const MpsState state =
+            mps_keeper_state(item->call->dra->config->mps, name_daemon(prepared, i, &arena), prepared->uuids[i], why);
+        if (state == MPS_READY)
+            continue;
+        if (state != MPS_FAILED && uv_hrtime() < item->deadline_ns)
+            return;
+        (void)err_set(&item->err, -EAGAIN, "MPS on %.60s: %.300s", prepared->claim.devices[i].name,
+                      why[0] ? why : "its daemon is not ready");
+    }
+    finish_item(item);
+}
+
+static void on_slice(void *self, const Err *err)
+{
+    Item *item = self;
+
+    item->slices--;
+    if (err && !item->err.code)
+        item->err = *err;
+    look_at_item(item);
+}
+
+static void share_item(Item *item)
+{
+    const Dra *dra = item->call->dra;
+
+    for (size_t i = 0; i < item->prepared->claim.count; i++)
+        if (has_slice(item->prepared, i)) {
+            item->slices++;
+            slicer_set(dra->slicer, item->prepared->uuids[i], item->prepared->claim.devices[i].config->slice, on_slice,
+                       item);
+        }
+    want_daemons(dra);
+    item->deadline_ns = uv_hrtime() + SHARE_NS;
+    look_at_item(item);
+}
+
+static void look_at_items(Dra *dra)
+{
+    Preparing *next;
+
+    for (Preparing *call = dra->preparing; call; call = next) {
+        const size_t count = call->request->n_claims;
+
+        next = call->next;
+        for (size_t i = 0, left = call->left; i < count && left; i++)
+            if (!call->items[i].done && call->items[i].deadline_ns) {
+                left--; /* the call is gone behind the last one */
+                look_at_item(&call->items[i]);
+            }
+    }
+}
+
 static void on_claim(void *reader, const json_t *object, const char *why)
 {
     Item *item = reader;
@@ -371,7 +524,10 @@ static void on_claim(void *reader, const json_t *object, const char *why)
         (void)err_set(&item->err, -EIO, "the API server does not give it: %s", why);
     else
         (void)prepare_claim(item->call->dra, item->claim, object, &item->prepared, &item->err);
-    finish_item(item);
+    if (item->err.code)
+        finish_item(item);
+    else
+        share_item(item);
 }
 
 /* Parts of names of files and paths. */
@@ -392,8 +548,10 @@ static void start_item(Item *item)
         DriverFiles files;
 
         dra->config->port.find_files(dra->config->self, &arena, &files);
-        (void)keep_spec(dra, item->prepared, &files, &item->err);
-        finish_item(item);
+        if (keep_spec(dra, item->prepared, &files, &item->err) < 0)
+            finish_item(item);
+        else
+            share_item(item);
     } else if (!is_name(claim->uid) || strlen(claim->uid) > UID_MAX || !is_name(claim->name) ||
                !is_name(claim->namespace_)) {
         (void)err_set(&item->err, -EINVAL, "its name, namespace or uid is none");
@@ -461,33 +619,84 @@ static void stop_preparing(Dra *dra, const char *uid)
                 found = &call->items[i];
         if (!found)
             continue;
-        stop_reading(found);
+        stop_item(found);
         (void)err_set(&found->err, -ECANCELED, "it was unprepared meanwhile");
         finish_item(found);
     }
 }
 
-static int unprepare_claim(Dra *dra, const char *uid, Err *err)
+static void remove_prepared(Dra *dra, Prepared *gone)
 {
     Prepared **at = &dra->prepared;
+
+    while (*at != gone)
+        at = &(*at)->next;
+    *at = gone->next;
+}
+
+/* The claim has left when its GPUs have the default again. */
+static void on_reset(void *self, const Err *err)
+{
+    Prepared *prepared = self;
+    Dra *dra = prepared->dra;
+
+    if (err)
+        log_write(dra->config->log, LOG_LEVEL_WARN, "claim %s/%s: %s", prepared->claim.namespace, prepared->claim.name,
+                  err->text);
+    if (--prepared->resets > 0)
+        return;
+    remove_prepared(dra, prepared);
+    (void)save_claims(dra, NULL); /* it leaves again in the next process */
+    prepared_free(prepared);
+}
+
+static void reset_slices(Dra *dra, Prepared *prepared)
+{
+    prepared->dra = dra;
+    for (size_t i = 0; i < prepared->claim.count; i++)
+        if (has_slice(prepared, i)) {
+            prepared->resets++;
+            slicer_set(dra->slicer, prepared->uuids[i], CLAIM_SLICE_DEFAULT, on_reset, prepared);
+        }
+}
+
+static bool has_slices(const Prepared *prepared)
+{
+    for (size_t i = 0; i < prepared->claim.count; i++)
+        if (has_slice(prepared, i))
+            return true;
+    return false;
+}
+
+static int unprepare_claim(Dra *dra, const char *uid, Err *err)
+{
     char path[PATH_CAP];
 
     stop_preparing(dra, uid);
-    while (*at && strcmp((*at)->claim.uid, uid) != 0)
-        at = &(*at)->next;
-    if (!*at)
+    Prepared *gone = (Prepared *)(uintptr_t)find_prepared(dra, uid);
+    if (!gone)
         return 0;
-    Prepared *gone = *at;
     name_spec(dra, uid, path);
     if (unlink(path) < 0 && errno != ENOENT)
         return err_errno(err, "remove '%s'", path);
-    *at = gone->next;
+    gone->leaving = true;
+    const bool stays = has_slices(gone);
+    if (!stays)
+        remove_prepared(dra, gone);
     const int rc = save_claims(dra, err);
     if (rc < 0) {
-        *at = gone;
+        if (!stays) {
+            gone->next = dra->prepared;
+            dra->prepared = gone;
+        }
+        gone->leaving = false;
         return rc;
     }
-    prepared_free(gone);
+    want_daemons(dra);
+    if (stays)
+        reset_slices(dra, gone);
+    else
+        prepared_free(gone);
     return 0;
 }
 
@@ -632,6 +841,7 @@ static void on_timer(uv_timer_t *timer)
     Dra *dra = timer->data;
 
     keep_servers(dra);
+    look_at_items(dra);
     if (++dra->ticks % HEALTH_TICKS == 0)
         send_health_to_all(dra);
 }
@@ -746,6 +956,7 @@ int dra_new(uv_loop_t *loop, const DraConfig *config, Dra **ret, Err *err)
     snprintf(dra->claims, sizeof dra->claims, "%s/%s/claims.json", config->plugins, config->driver);
     snprintf(dra->registration, sizeof dra->registration, "%s/%s-reg.sock", config->registry, config->driver);
     snprintf(dra->kind, sizeof dra->kind, "k8s.%.80s/claim", config->driver);
+    dra->slicer = slicer_new(loop, config->driver_root);
     uv_timer_init(loop, &dra->timer);
     dra->timer.data = dra;
     uv_timer_start(&dra->timer, on_timer, LOOK_MS, LOOK_MS);
@@ -755,6 +966,10 @@ int dra_new(uv_loop_t *loop, const DraConfig *config, Dra **ret, Err *err)
         return rc;
     }
     remove_old_files(dra);
+    for (Prepared *one = dra->prepared; one; one = one->next)
+        if (one->leaving)
+            reset_slices(dra, one);
+    want_daemons(dra);
     *ret = dra;
     return 0;
 }
@@ -781,5 +996,6 @@ void dra_close(Dra *dra)
     grpc_server_close(TAKE(dra->server));
     while (dra->preparing)
         free_preparing(dra->preparing);
+    slicer_close(TAKE(dra->slicer));
     uv_close((uv_handle_t *)&dra->timer, on_timer_closed);
 }

@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "engine/kubelet/claim.h"
 #include "service/kubelet/kubelet.h"
+#include "service/kubelet/mps.h"
 
 /* What it needs of others. */
 typedef struct DraPort {
@@ -32,7 +33,10 @@ typedef struct DraConfig {
     const char *plugins;  /* the kubelet's folder for plugins: sockets and the file of prepared claims lie below */
     const char *registry; /* the kubelet's folder in which plugins are found */
     const char *cdi_root;
-    const char *boot_id; /* of the running kernel: claims prepared before a reboot are not */
+    const char *boot_id;     /* of the running kernel: claims prepared before a reboot are not */
+    const char *driver_root; /* where this process sees the root in which NVIDIA's programs lie; "": "/" */
+    MpsKeeper *mps;          /* for the daemons of claims; its root is mps_root */
+    const char *mps_root;
     GrantConfig grant;
     DraPort port;
     void *self; /* the port's */
@@ -60,6 +64,9 @@ typedef struct Prepared {
     Arena arena;
     Claim claim;
     const char *uuids[CLAIM_DEVICES_MAX]; /* of its devices */
+    bool leaving;                         /* it is unprepared, and time slices of its GPUs are not yet as they were */
+    unsigned resets;                      /* of those, how many are under way */
+    struct Dra *dra;                      /* of which it leaves */
     struct Prepared *next;
 } Prepared;
 

@@ -55,6 +55,7 @@ void cdi_spec(const Offer *offer, const GrantConfig *config, const DriverFiles *
 typedef struct CdiDevice {
     const char *name;
     const OfferUnit *unit;
+    const char *mps; /* the host's folder of its MPS daemon; NULL: it has none */
 } CdiDevice;
 
 /* The specification of the devices of a claim. */

@@ -47,6 +47,7 @@ static int read_entry(const json_t *entry, const char *driver, Prepared **ret, E
     const json_t *uuids = json_object_get(entry, "uuids");
 
     TRY(prepared_new(json_object_get(entry, "claim"), driver, ret, err));
+    (*ret)->leaving = json_is_true(json_object_get(entry, "leaving"));
     for (size_t i = 0; i < (*ret)->claim.count; i++) {
         const char *uuid = json_string_value(json_array_get(uuids, i));
 
@@ -98,8 +99,8 @@ int prepared_save(const char *path, const char *boot_id, const Prepared *first, 
 
         for (size_t i = 0; i < one->claim.count; i++)
             json_array_append_new(uuids, json_string(one->uuids[i]));
-        json_array_append_new(json_object_get(root, "claims"),
-                              json_pack("{s:O,s:o}", "claim", one->object, "uuids", uuids));
+        json_array_append_new(json_object_get(root, "claims"), json_pack("{s:O,s:o,s:b}", "claim", one->object, "uuids",
+                                                                         uuids, "leaving", (int)one->leaving));
     }
     CLEANUP_FREE char *text = json_dumps(root, JSON_INDENT(1));
     return file_write(path, text, strlen(text), 0600, err);

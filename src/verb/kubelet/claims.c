@@ -9,7 +9,7 @@
 #include "verb/kubelet/child.h"
 #include "verb/kubelet/publish.h"
 
-enum { TIMEOUT_S = 10, AGAIN_S = 30, BOOT_CAP = 64 };
+enum { TIMEOUT_S = 10, AGAIN_S = 30, BOOT_CAP = 64, PERIOD_S = 5, LIMIT_S = 10 };
 
 struct Claims {
     Arena arena; /* of the configuration's texts */
@@ -19,6 +19,7 @@ struct Claims {
     void *self;
     Dra *dra;
     Publisher *publisher;
+    MpsKeeper *mps;
     Child devices;
 };
 
@@ -99,6 +100,8 @@ int claims_new(uv_loop_t *loop, const VerbCall *call, const KubeletSettings *set
                                  .registry = arena_strdup(&claims->arena, o->registry),
                                  .cdi_root = arena_strdup(&claims->arena, o->cdi_root),
                                  .boot_id = arena_strdup(&claims->arena, boot),
+                                 .driver_root = arena_strdup(&claims->arena, kubelet_driver_root(o)),
+                                 .mps_root = arena_printf(&claims->arena, "%s/%s/mps", o->plugins, o->dra_driver),
                                  .grant = settings->kubelet.grant,
                                  .port = {read_object, cancel_reading, publish_devices, look_again, find_driver},
                                  .self = claims,
@@ -115,6 +118,15 @@ int claims_new(uv_loop_t *loop, const VerbCall *call, const KubeletSettings *set
     claims->self = self;
     claims->devices = (Child){.call = call, .sub = "devices", .done = take_devices, .self = claims, .log = log};
     TRY(publisher_new(loop, &claims->publishing, &claims->publisher, err));
+    claims->config.mps = claims->mps =
+        mps_keeper_new(loop, &(MpsKeeperConfig){.root = claims->config.mps_root,
+                                                .driver_root = claims->config.driver_root,
+                                                .cgroup_root = "/sys/fs/cgroup",
+                                                .own_shm = true,
+                                                .period_ns = PERIOD_S * NS_PER_S,
+                                                .retry_ns = NS_PER_S,
+                                                .limit_ns = LIMIT_S * NS_PER_S,
+                                                .log = log});
     TRY(dra_new(loop, &claims->config, &claims->dra, err));
     child_init(&claims->devices, loop);
     *ret = claims;
@@ -145,5 +157,6 @@ void claims_close(Claims *claims)
         return;
     child_close(&claims->devices);
     dra_close(claims->dra);
+    mps_keeper_close(claims->mps);
     publisher_close(claims->publisher);
 }
