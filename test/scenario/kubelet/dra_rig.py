@@ -130,6 +130,11 @@ def config(kind="GpuConfig", source="FromClaim", requests=(), driver=DRIVER, ver
 
 # -- the kubelet ------------------------------------------------------------------------------------------------------
 
+def connect(socket):
+    """A connection of its own: one that failed keeps others to the same place waiting."""
+    return grpc.insecure_channel(f"unix:{socket}", options=[("grpc.use_local_subchannel_pool", 1)])
+
+
 class Prepared:
     def __init__(self, message):
         parsed = fields(message)
@@ -145,14 +150,14 @@ class DraKubelet:
         self.registry, self.api, self.channel, self.health = registry, api, None, []
 
     def register(self, registered=True, error=""):
-        with grpc.insecure_channel(f"unix:{self.registry / (DRIVER + '-reg.sock')}") as channel:
+        with connect(self.registry / f"{DRIVER}-reg.sock") as channel:
             info = fields(channel.unary_unary("/pluginregistration.Registration/GetInfo")(b"", timeout=10))
             status = (field(1, 1) if registered else b"") + field(2, error)
             channel.unary_unary("/pluginregistration.Registration/NotifyRegistrationStatus")(status, timeout=10)
         assert (text(info, 1), text(info, 2)) == ("DRAPlugin", DRIVER)
         self.versions, self.endpoint = [v.decode() for v in info[4]], text(info, 3)
         self.close()
-        self.channel = grpc.insecure_channel(f"unix:{self.endpoint}")
+        self.channel = connect(self.endpoint)
 
     def call(self, method, claims, timeout=45):
         """`claims`: (namespace, uid, name)."""

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dynamic resource allocation: what is published, claims prepared and unprepared, health; and what happens when the parties die,
 lie and come back."""
+import contextlib
 import json
+import random
 import signal
+import threading
 
 import pytest
 from agent_rig import until
-from dra_rig import DRIVER, SLICES, Api, DraKubelet, config
+from dra_rig import DRIVER, SLICES, Api, DraKubelet, config, grpc
 
 KIND = f"k8s.{DRIVER}/claim"
 
@@ -295,6 +298,37 @@ def test_a_file_of_claims_that_cannot_be_read_is_not_thrown_away(make_claims, ap
     path.unlink()
     side.start()
     until(lambda: registered(side), side.log_text)
+
+
+@pytest.mark.parametrize("rounds", [6, pytest.param(60, marks=pytest.mark.slow("kills at many more instants"))])
+def test_killed_at_any_step(make_claims, api, tmp_path, rounds):
+    side = make_claims()
+    claims = [api.claim(f"c{n}", f"gpu-{n % 4}") for n in range(8)]  # two for each of four devices
+    chance = random.Random(rounds)
+    done = {}
+    for _ in range(rounds):
+        timer = threading.Timer(chance.uniform(0, 0.03), side.process.kill)
+        timer.start()
+        with contextlib.suppress(grpc.RpcError):
+            while True:
+                claim = chance.choice(claims)
+                if claim["metadata"]["name"] in done and chance.random() < 0.5:
+                    done.pop(claim["metadata"]["name"])
+                    side.claims.unprepare(claim)
+                elif not (prepared := next(iter(side.claims.prepare(claim).values()))).error:
+                    done[claim["metadata"]["name"]] = prepared.devices
+        timer.join()
+        side.process.wait()
+        side.start()
+        until(lambda: registered(side), side.log_text)
+        path = tmp_path / f"plugins/{DRIVER}/claims.json"
+        kept = json.loads(path.read_text())["claims"] if path.exists() else []
+        names = {k["claim"]["metadata"]["name"] for k in kept}
+        assert names >= done.keys()  # what the kubelet was told is prepared
+        assert len({k["uuids"][0] for k in kept}) == len(kept)  # no device twice
+        until(lambda: files(tmp_path) == sorted(f"k8s.{DRIVER}-claim_uid-{n}.json" for n in names), side.log_text)
+        for name, devices in done.items():
+            assert next(iter(side.claims.prepare(claims[int(name[1:])]).values())).devices == devices
 
 
 def test_sockets_that_are_removed_come_back(make_claims, api, tmp_path):
