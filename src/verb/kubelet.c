@@ -52,6 +52,8 @@ typedef struct Kube {
     bool labels_run, labels_due;
     uint64_t labels_after_ns; /* not before; 0: at once */
     NodeKeeper *node;         /* NULL: the node is left alone */
+    MpsKeeper *mps;           /* NULL: no folder for MPS is given */
+    bool mps_changed;         /* a daemon's state, since the devices were offered */
     char config[CONFIG_CAP];  /* the configuration that the node's label names; "" none */
 } Kube;
 
@@ -83,17 +85,23 @@ static void log_health(const Kube *kube, const Offer *before, const Offer *now)
     for (size_t i = 0; i < now->resources.len; i++) {
         const OfferResource *resource = &now->resources.at[i], *was = offer_find(before, resource->name);
 
-        if (!was)
+        const bool fresh = !was || was->replicas != resource->replicas;
+
+        if (fresh)
             log_write(&kube->log, LOG_LEVEL_INFO, "%s: %zu devices, in %u replicas each", resource->name,
                       resource->units.len, (unsigned)resource->replicas);
+        if (fresh && resource->clients_max && resource->replicas > resource->clients_max)
+            log_write(&kube->log, LOG_LEVEL_WARN,
+                      "%s: MPS serves %u processes on a GPU, fewer than its %u replicas: in the others CUDA will fail",
+                      resource->name, (unsigned)resource->clients_max, (unsigned)resource->replicas);
         for (size_t k = 0; k < resource->units.len; k++) {
             const OfferUnit *unit = &resource->units.at[k];
             const OfferUnit *old = was ? offer_find_unit(before, unit->device.uuid) : NULL;
 
-            if (!unit->healthy && (!old || old->healthy))
+            if (!unit->healthy && !unit->unserved && (!old || old->healthy || old->unserved))
                 log_write(&kube->log, LOG_LEVEL_WARN, "%s: %s is unhealthy: %s", resource->name, unit->device.uuid,
                           unit->why);
-            else if (unit->healthy && old && !old->healthy)
+            else if (unit->healthy && old && !old->healthy && !old->unserved)
                 log_write(&kube->log, LOG_LEVEL_INFO, "%s: %s is healthy again", resource->name, unit->device.uuid);
         }
     }
@@ -243,6 +251,20 @@ static void make_labels(Kube *kube)
     uv_timer_start(&kube->labels_timer, on_labels_late, LABELS_MS, 0);
 }
 
+/* The daemons that share devices by MPS; what they do not serve is unhealthy. */
+static void keep_mps(Kube *kube, Offer *offer)
+{
+    const KubeletSettings *s = kube->settings;
+
+    if (!kube->mps && s->o.mps_root)
+        kube->mps = kubelet_open_mps(&kube->loop, &s->o, &kube->mps_changed, &kube->log);
+    if (!kube->mps)
+        return;
+    kube->mps_changed = false;
+    kubelet_want_mps(kube->mps, &s->offer, offer, &kube->now->snapshot);
+    kubelet_judge_mps(kube->mps, NULL, &kube->now->snapshot, offer);
+}
+
 /* What is offered, by what is known now. */
 static void offer_again(Kube *kube)
 {
@@ -250,6 +272,7 @@ static void offer_again(Kube *kube)
 
     offer_make(&kube->now->snapshot, &kube->settings->offer, &kube->offer, uv_hrtime(), &made);
     find_minors(kube, &made);
+    keep_mps(kube, &made);
     log_health(kube, &kube->offer, &made);
     if (strcmp(kube->why, made.why) != 0 && made.why[0])
         log_write(&kube->log, LOG_LEVEL_WARN, "less is offered than there is: %s", made.why);
@@ -322,7 +345,7 @@ static void on_timer(uv_timer_t *timer)
 {
     Kube *kube = timer->data;
 
-    if (kube->known && uv_hrtime() >= offer_due(&kube->offer, kube->settings->offer.hold_ns))
+    if (kube->known && (kube->mps_changed || uv_hrtime() >= offer_due(&kube->offer, kube->settings->offer.hold_ns)))
         offer_again(kube);
     if (!kube->asking)
         ask_agent(kube);
@@ -348,6 +371,12 @@ static void reload_settings(Kube *kube)
         log_write(&kube->log, LOG_LEVEL_ERROR, "%s; the configuration stays as it was", err.text);
         return;
     }
+    if (kube->settings->o.mps_root && fresh->o.mps_root && strcmp(kube->settings->o.mps_root, fresh->o.mps_root) != 0) {
+        log_write(&kube->log, LOG_LEVEL_ERROR,
+                  "flags.mpsRoot can be another one after a restart only; the configuration stays as it was");
+        kubelet_settings_free(fresh);
+        return;
+    }
     fresh->kubelet.log = &kube->log;
     KubeletSettings *before = kube->settings;
     kube->settings = fresh;
@@ -366,6 +395,7 @@ static void stop_all(Kube *kube)
         control_call_cancel(TAKE(kube->asking));
     kubelet_close(TAKE(kube->kubelet));
     node_keeper_close(TAKE(kube->node));
+    mps_keeper_close(TAKE(kube->mps)); /* the daemons go on, as their clients do */
     uv_close((uv_handle_t *)&kube->timer, NULL);
     uv_close((uv_handle_t *)&kube->files_timer, NULL);
     uv_close((uv_handle_t *)&kube->labels_timer, NULL);

@@ -131,6 +131,31 @@ static void explain_unit_json(Explaining *e, const OfferResource *resource, cons
     json_close(e->out, '}');
 }
 
+/* null where it is not shared by MPS. */
+static void add_mps_json(Explaining *e, const OfferResource *resource)
+{
+    if (!resource->daemon) {
+        json_add_null(e->out, "mps");
+        return;
+    }
+    json_open(e->out, "mps", '{');
+    json_add_text(e->out, "state", resource->daemon);
+    json_add_text(e->out, "why", resource->daemon_why[0] ? resource->daemon_why : NULL);
+    json_add_u64(e->out, "clients_max", resource->clients_max);
+    json_close(e->out, '}');
+}
+
+static void add_mps_text(Explaining *e, const OfferResource *resource)
+{
+    if (!resource->daemon)
+        return;
+    str_addf(e->out, "  MPS daemon: %s%s%s\n", resource->daemon, resource->daemon_why[0] ? ": " : "",
+             resource->daemon_why);
+    if (resource->replicas > resource->clients_max)
+        str_addf(e->out, "  MPS serves %" PRIu32 " processes on a GPU, fewer than its %" PRIu32 " replicas.\n",
+                 resource->clients_max, resource->replicas);
+}
+
 static void explain_resource(Explaining *e, const OfferResource *resource)
 {
     size_t healthy = 0, left = 0;
@@ -144,6 +169,7 @@ static void explain_resource(Explaining *e, const OfferResource *resource)
         json_add_text(e->out, "name", resource->name);
         json_add_u64(e->out, "replicas", resource->replicas);
         json_add_text(e->out, "sharing", offer_sharings[resource->sharing].key);
+        add_mps_json(e, resource);
         json_add_u64(e->out, "devices", resource->units.len);
         json_add_u64(e->out, "healthy", healthy);
         add_free(e, left);
@@ -159,6 +185,7 @@ static void explain_resource(Explaining *e, const OfferResource *resource)
     if (e->told)
         str_addf(e->out, ", %zu free", left);
     str_addc(e->out, '\n');
+    add_mps_text(e, resource);
     for (size_t i = 0; i < resource->units.len; i++)
         explain_unit_text(e, resource, &resource->units.at[i]);
     if (!e->told)

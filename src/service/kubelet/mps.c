@@ -256,7 +256,7 @@ static void set_state(Daemon *d, MpsState state, const char *why)
         (void)write_record(d, NULL);
     log_state(d);
     if (d->keeper->config.changed)
-        d->keeper->config.changed(d->keeper->config.self);
+        *d->keeper->config.changed = true;
 }
 
 static void start_timer(Daemon *d, uint64_t ns)
@@ -798,6 +798,8 @@ static void want_daemon(MpsKeeper *k, const MpsDaemonConfig *config)
     if (!d->wanted || !is_same(&settings, &d->settings)) {
         d->wanted = true;
         copy_settings(&d->settings, &settings);
+        if (d->record.state == MPS_READY && !has_settings(&d->record.settings, &d->settings))
+            set_state(d, MPS_STARTING, "");
         look_again(d);
     }
     vec_done(&settings.gpus);
@@ -833,6 +835,7 @@ void mps_keeper_want(MpsKeeper *k, const MpsDaemonConfig *configs, size_t count)
     for (Daemon *d = k->daemons; d; d = d->next)
         if (d->wanted && !d->named) {
             d->wanted = false;
+            set_state(d, MPS_ENDING, "");
             look_again(d);
         }
 }

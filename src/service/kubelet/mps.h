@@ -45,15 +45,14 @@ typedef enum MpsState { MPS_STATE_TABLE(WORD_ID) MPS_STATE_END } MpsState;
 extern const WordRow mps_states[MPS_STATE_END];
 
 typedef struct MpsKeeperConfig {
-    const char *root;            /* the keeper's folder; absolute. Texts are copied */
-    const char *driver_root;     /* where this process sees the root in which NVIDIA's programs lie; "": "/" */
-    const char *cgroup_root;     /* of cgroups 2: daemons are put into its cgroup stoker-mps */
-    bool own_shm;                /* each daemon has a folder shm of its own; else all have ROOT/shm */
-    uint64_t period_ns;          /* between two questions to a daemon that is ready */
-    uint64_t retry_ns;           /* after a failure, then twice as long each time */
-    uint64_t limit_ns;           /* a program of the driver that takes longer is killed */
-    void (*changed)(void *self); /* a state is another one than before; NULL: nobody is told */
-    void *self;
+    const char *root;        /* the keeper's folder; absolute. Texts are copied */
+    const char *driver_root; /* where this process sees the root in which NVIDIA's programs lie; "": "/" */
+    const char *cgroup_root; /* of cgroups 2: daemons are put into its cgroup stoker-mps */
+    bool own_shm;            /* each daemon has a folder shm of its own; else all have ROOT/shm */
+    uint64_t period_ns;      /* between two questions to a daemon that is ready */
+    uint64_t retry_ns;       /* after a failure, then twice as long each time */
+    uint64_t limit_ns;       /* a program of the driver that takes longer is killed */
+    bool *changed;           /* set when a state is another one than before */
     const Log *log;
 } MpsKeeperConfig;
 

@@ -189,6 +189,7 @@ def test_sockets_are_removed_at_the_end(make_side, tmp_path):
     ("version: v1\nflags:\n  plugin:\n    deviceListStrategy: [envvar, envvars]\n", "'envvars'"),
     ("version: v1\nsharing:\n  timeSlicing:\n    resources: []\n", "at least one entry"),
     ("version: v1\nsharing:\n  mps:\n    resources: [{name: nvidia.com/gpu, replicas: 2}]\n", "--mps-root"),
+    ("version: v1\nflags:\n  mpsRoot: run/mps\n", "not an absolute path"),
     ("version: v1\nflag: {}\n", "flag"),
     ("version: v1\n", "one of them is needed"),
 ])
