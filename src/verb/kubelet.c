@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `stoker kubelet`: this node's GPUs for its kubelet. The agent says what there is and what is wrong with it; while it
- * says nothing, what it said last stays in force. One loop; nothing in it calls a driver.
+ * says nothing, what it said last stays in force. One loop; nothing in it calls a driver, what does is a process of
+ * its own.
  */
 #include <errno.h>
 #include <inttypes.h>

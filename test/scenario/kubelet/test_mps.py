@@ -135,22 +135,23 @@ def test_devices_need_their_daemon(make_side, driver):
 
 def test_killed_while_the_daemon_starts(make_side, driver):
     side = make_side(options=driver.options)
-    for lines in (1, 9, 10, 18):  # the first mode, the start, the first limit, the percentage: all of its commands
-        until(lambda: len(driver.log()) >= lines, side.log_text)
+
+    def restart():
         side.process.kill()
         side.process.wait()
         count = len(side.kubelet.registered)
         side.start()
         until(lambda: len(side.kubelet.registered) > count, side.log_text)
+
+    for lines in (1, 9, 10, 18):  # the first mode, the start, the first limit, the percentage: all of its commands
+        until(lambda: len(driver.log()) >= lines, side.log_text)
+        restart()
         plugin = healthy(side, 32)
         daemon, = driver.lives()
         assert plugin.allocate(plugin.devices[0].id).mounts and driver.log()[-1] == "set_default_active_thread_percentage 25"
-        side.process.kill()
-        side.process.wait()
-        os.kill(daemon, signal.SIGKILL)
         (driver.state / "log").unlink()
-        side.start()
-    healthy(side, 32)
+        os.kill(daemon, signal.SIGKILL)
+        restart()
 
 
 def test_the_folder_stays(make_side, driver, tmp_path):
