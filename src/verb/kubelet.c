@@ -60,8 +60,23 @@ typedef struct Kube {
 
 static const int signals_taken[] = {SIGHUP, SIGINT, SIGTERM};
 
-/* Device files of MIG devices; without the driver's list they stay unknown. */
-static void find_minors(const Kube *kube, Offer *offer)
+static bool has_cdi(const KubeletSettings *s)
+{
+    return s->kubelet.grant.cdi_annotations || s->kubelet.grant.cdi_cri;
+}
+
+/* A container would get a MIG device without its device files. */
+static void refuse_unlisted(Offer *offer, OfferUnit *unit)
+{
+    snprintf(offer->why, sizeof offer->why,
+             "GPU %" PRIu32
+             ": /proc/driver/nvidia-caps/mig-minors has no device files of MIG device %s: check that the "
+             "NVIDIA kernel module is loaded and that this process sees the node's /proc/driver",
+             unit->gpu_index, unit->profile);
+    offer_unserve(unit, offer->why);
+}
+
+void kubelet_find_minors(const KubeletSettings *s, Offer *offer)
 {
     CLEANUP(str_done) Str list = str_limited(MINORS_MAX);
     bool read = false;
@@ -73,11 +88,13 @@ static void find_minors(const Kube *kube, Offer *offer)
 
             if (!unit->profile[0])
                 continue;
-            if (!read && minors_read(kube->settings->o.root, &list, NULL) < 0)
-                return;
+            if (!read)
+                (void)minors_read(s->o.root, &list, NULL); /* without it none is listed */
             read = true;
             unit->gi_minor = minors_find(list.text, d->minor, d->gpu_instance, DEVICE_NO_NUMBER);
             unit->ci_minor = minors_find(list.text, d->minor, d->gpu_instance, d->compute_instance);
+            if ((!unit->gi_minor || !unit->ci_minor) && (s->kubelet.grant.device_nodes || has_cdi(s)))
+                refuse_unlisted(offer, unit);
         }
 }
 
@@ -106,11 +123,6 @@ static void log_health(const Kube *kube, const Offer *before, const Offer *now)
                 log_write(&kube->log, LOG_LEVEL_INFO, "%s: %s is healthy again", resource->name, unit->device.uuid);
         }
     }
-}
-
-static bool has_cdi(const Kube *kube)
-{
-    return kube->settings->kubelet.grant.cdi_annotations || kube->settings->kubelet.grant.cdi_cri;
 }
 
 /* Writes the specification where it is not yet what it has to be, whoever changed it. */
@@ -178,8 +190,8 @@ static void keep_files(Kube *kube)
 
     if (!kube->known)
         return;
-    driver_files_find(&place, has_cdi(kube), &arena, &files);
-    if (has_cdi(kube))
+    driver_files_find(&place, has_cdi(kube->settings), &arena, &files);
+    if (has_cdi(kube->settings))
         keep_cdi(kube, &files);
     keep_links(kube, &place, &files, &arena);
 }
@@ -272,7 +284,7 @@ static void offer_again(Kube *kube)
     Offer made = {0};
 
     offer_make(&kube->now->snapshot, &kube->settings->offer, &kube->offer, uv_hrtime(), &made);
-    find_minors(kube, &made);
+    kubelet_find_minors(kube->settings, &made);
     keep_mps(kube, &made);
     log_health(kube, &kube->offer, &made);
     if (strcmp(kube->why, made.why) != 0 && made.why[0])

@@ -49,6 +49,9 @@ CLEANUP_POINTER(KubeletSettings, kubelet_settings_free);
 const char *kubelet_driver_root(const KubeletOptions *o);
 const char *kubelet_dev_root(const KubeletOptions *o);
 
+/* Device files of MIG devices. Without them a device is not healthy where containers get device files from us. */
+void kubelet_find_minors(const KubeletSettings *settings, Offer *offer);
+
 /* The keeper of the daemons below --mps-root, which sets *changed when a state is another one. */
 MpsKeeper *kubelet_open_mps(uv_loop_t *loop, const KubeletOptions *o, bool *changed, const Log *log);
 /* What is offered says which daemons have to run. */
