@@ -11,6 +11,7 @@ import pytest
 from agent_rig import settles, until
 from test_device_plugin import refused
 from test_explain import explain
+from test_node import api, condition, kept  # noqa: F401
 
 NAME = "nvidia.com/gpu"
 CONFIG = "version: v1\nsharing:\n  mps:\n    resources: [{name: nvidia.com/gpu, replicas: %d}]\n"
@@ -152,6 +153,20 @@ def test_killed_while_the_daemon_starts(make_side, driver):
         (driver.state / "log").unlink()
         os.kill(daemon, signal.SIGKILL)
         restart()
+
+
+def test_the_condition_of_the_node(kept, api, driver):  # noqa: F811
+    (driver.state / "hang-smi").touch()
+    side = kept(*driver.options)
+    assert not side.plugin().healthy
+    until(lambda: condition(api).get("status") == "True", lambda: f"{api.node} {side.log_text()}")  # a start is no fault
+    assert not side.plugin().healthy
+    (driver.state / "hang-smi").unlink()
+    healthy(side, 32)
+    (driver.state / "refuse-start").touch()
+    os.kill(*driver.lives(), signal.SIGKILL)
+    until(lambda: condition(api)["status"] == "False", lambda: f"{api.node} {side.log_text()}")
+    assert "its MPS daemon is not ready (failed)" in condition(api)["message"]
 
 
 def test_the_folder_stays(make_side, driver, tmp_path):
