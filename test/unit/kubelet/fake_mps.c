@@ -131,6 +131,7 @@ static int start_daemon(void)
     signal(SIGPIPE, SIG_IGN);
     snprintf(pid, sizeof pid, "%d", (int)getpid());
     write_text("/state/lives/", pid, gpus);
+    write_text("/dev/shm/", "server", "");
     serve_clients(listener);
     return 0;
 }
