@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `stoker kubelet`: this node's GPUs for its kubelet. The agent says what there is and what is wrong with it; while it
- * says nothing, what it said last stays in force. One loop; nothing in it calls a driver.
+ * says nothing, what it said last stays in force. One loop; nothing in it calls a driver, what does is a process of
+ * its own.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -52,13 +53,30 @@ typedef struct Kube {
     Child labels;
     Claims *claims;          /* NULL: devices are offered by the device plugin */
     NodeKeeper *node;        /* NULL: the node is left alone */
+    MpsKeeper *mps;          /* NULL: no folder for MPS is given */
+    bool mps_changed;        /* a daemon's state, since the devices were offered */
     char config[CONFIG_CAP]; /* the configuration that the node's label names; "" none */
 } Kube;
 
 static const int signals_taken[] = {SIGHUP, SIGINT, SIGTERM};
 
-/* Device files of MIG devices; without the driver's list they stay unknown. */
-static void find_minors(const Kube *kube, Offer *offer)
+static bool has_cdi(const KubeletSettings *s)
+{
+    return s->kubelet.grant.cdi_annotations || s->kubelet.grant.cdi_cri;
+}
+
+/* A container would get a MIG device without its device files. */
+static void refuse_unlisted(Offer *offer, OfferUnit *unit)
+{
+    snprintf(offer->why, sizeof offer->why,
+             "GPU %" PRIu32
+             ": /proc/driver/nvidia-caps/mig-minors has no device files of MIG device %s: check that the "
+             "NVIDIA kernel module is loaded and that this process sees the node's /proc/driver",
+             unit->gpu_index, unit->profile);
+    offer_unserve(unit, offer->why);
+}
+
+void kubelet_find_minors(const KubeletSettings *s, Offer *offer)
 {
     CLEANUP(str_done) Str list = str_limited(MINORS_MAX);
     bool read = false;
@@ -70,11 +88,13 @@ static void find_minors(const Kube *kube, Offer *offer)
 
             if (!unit->profile[0])
                 continue;
-            if (!read && minors_read(kube->settings->o.root, &list, NULL) < 0)
-                return;
+            if (!read)
+                (void)minors_read(s->o.root, &list, NULL); /* without it none is listed */
             read = true;
             unit->gi_minor = minors_find(list.text, d->minor, d->gpu_instance, DEVICE_NO_NUMBER);
             unit->ci_minor = minors_find(list.text, d->minor, d->gpu_instance, d->compute_instance);
+            if ((!unit->gi_minor || !unit->ci_minor) && (s->kubelet.grant.device_nodes || has_cdi(s)))
+                refuse_unlisted(offer, unit);
         }
 }
 
@@ -83,25 +103,26 @@ static void log_health(const Kube *kube, const Offer *before, const Offer *now)
     for (size_t i = 0; i < now->resources.len; i++) {
         const OfferResource *resource = &now->resources.at[i], *was = offer_find(before, resource->name);
 
-        if (!was)
+        const bool fresh = !was || was->replicas != resource->replicas;
+
+        if (fresh)
             log_write(&kube->log, LOG_LEVEL_INFO, "%s: %zu devices, in %u replicas each", resource->name,
                       resource->units.len, (unsigned)resource->replicas);
+        if (fresh && resource->clients_max && resource->replicas > resource->clients_max)
+            log_write(&kube->log, LOG_LEVEL_WARN,
+                      "%s: MPS serves %u processes on a GPU, fewer than its %u replicas: in the others CUDA will fail",
+                      resource->name, (unsigned)resource->clients_max, (unsigned)resource->replicas);
         for (size_t k = 0; k < resource->units.len; k++) {
             const OfferUnit *unit = &resource->units.at[k];
             const OfferUnit *old = was ? offer_find_unit(before, unit->device.uuid) : NULL;
 
-            if (!unit->healthy && (!old || old->healthy))
+            if (!unit->healthy && !unit->unserved && (!old || old->healthy || old->unserved))
                 log_write(&kube->log, LOG_LEVEL_WARN, "%s: %s is unhealthy: %s", resource->name, unit->device.uuid,
                           unit->why);
-            else if (unit->healthy && old && !old->healthy)
+            else if (unit->healthy && old && !old->healthy && !old->unserved)
                 log_write(&kube->log, LOG_LEVEL_INFO, "%s: %s is healthy again", resource->name, unit->device.uuid);
         }
     }
-}
-
-static bool has_cdi(const Kube *kube)
-{
-    return kube->settings->kubelet.grant.cdi_annotations || kube->settings->kubelet.grant.cdi_cri;
 }
 
 /* Writes the specification where it is not yet what it has to be, whoever changed it. */
@@ -182,8 +203,8 @@ static void keep_files(Kube *kube)
 
     if (!kube->known)
         return;
-    driver_files_find(&place, has_cdi(kube), &arena, &files);
-    if (has_cdi(kube))
+    driver_files_find(&place, has_cdi(kube->settings), &arena, &files);
+    if (has_cdi(kube->settings))
         keep_cdi(kube, &files);
     keep_links(kube, &place, &files, &arena);
 }
@@ -206,13 +227,28 @@ static void pass_labels(void *self, const Str *out UNUSED)
         node_keeper_set_labels(kube->node, &labels);
 }
 
+/* The daemons that share devices by MPS; what they do not serve is unhealthy. */
+static void keep_mps(Kube *kube, Offer *offer)
+{
+    const KubeletSettings *s = kube->settings;
+
+    if (!kube->mps && s->o.mps_root)
+        kube->mps = kubelet_open_mps(&kube->loop, &s->o, s->o.mps_root, false, &kube->mps_changed, &kube->log);
+    if (!kube->mps)
+        return;
+    kube->mps_changed = false;
+    kubelet_want_mps(kube->mps, &s->offer, offer, &kube->now->snapshot);
+    kubelet_judge_mps(kube->mps, NULL, &kube->now->snapshot, offer);
+}
+
 /* What is offered, by what is known now. */
 static void offer_again(Kube *kube)
 {
     Offer made = {0};
 
     offer_make(&kube->now->snapshot, &kube->settings->offer, &kube->offer, uv_hrtime(), &made);
-    find_minors(kube, &made);
+    kubelet_find_minors(kube->settings, &made);
+    keep_mps(kube, &made);
     log_health(kube, &kube->offer, &made);
     if (strcmp(kube->why, made.why) != 0 && made.why[0])
         log_write(&kube->log, LOG_LEVEL_WARN, "less is offered than there is: %s", made.why);
@@ -288,7 +324,7 @@ static void on_timer(uv_timer_t *timer)
 {
     Kube *kube = timer->data;
 
-    if (kube->known && uv_hrtime() >= offer_due(&kube->offer, kube->settings->offer.hold_ns))
+    if (kube->known && (kube->mps_changed || uv_hrtime() >= offer_due(&kube->offer, kube->settings->offer.hold_ns)))
         offer_again(kube);
     if (!kube->asking)
         ask_agent(kube);
@@ -315,6 +351,12 @@ static void reload_settings(Kube *kube)
         log_write(&kube->log, LOG_LEVEL_ERROR, "%s; the configuration stays as it was", err.text);
         return;
     }
+    if (kube->settings->o.mps_root && fresh->o.mps_root && strcmp(kube->settings->o.mps_root, fresh->o.mps_root) != 0) {
+        log_write(&kube->log, LOG_LEVEL_ERROR,
+                  "flags.mpsRoot can be another one after a restart only; the configuration stays as it was");
+        kubelet_settings_free(fresh);
+        return;
+    }
     fresh->kubelet.log = &kube->log;
     KubeletSettings *before = kube->settings;
     kube->settings = fresh;
@@ -335,6 +377,7 @@ static void stop_all(Kube *kube)
         control_call_cancel(TAKE(kube->asking));
     kubelet_close(TAKE(kube->kubelet));
     node_keeper_close(TAKE(kube->node));
+    mps_keeper_close(TAKE(kube->mps)); /* the daemons go on, as their clients do */
     uv_close((uv_handle_t *)&kube->timer, NULL);
     uv_close((uv_handle_t *)&kube->files_timer, NULL);
     child_close(&kube->labels);

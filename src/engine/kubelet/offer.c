@@ -229,7 +229,7 @@ static void hold_back(const Offer *before, uint64_t hold_ns, uint64_t now_ns, Of
 {
     const OfferUnit *was = unit->healthy && before ? offer_find_unit(before, unit->device.uuid) : NULL;
 
-    if (!was || was->healthy)
+    if (!was || was->healthy || was->unserved)
         return;
     unit->fine_ns = was->fine_ns ? was->fine_ns : now_ns;
     if (now_ns - unit->fine_ns >= hold_ns) {
@@ -311,6 +311,15 @@ const OfferUnit *offer_find_unit(const Offer *offer, const char *uuid)
                 return &units->at[k];
     }
     return NULL;
+}
+
+void offer_unserve(OfferUnit *unit, const char *why)
+{
+    if (!unit->healthy)
+        return;
+    unit->healthy = false;
+    unit->unserved = true;
+    snprintf(unit->why, sizeof unit->why, "%s", why);
 }
 
 size_t offer_count(const Offer *offer, size_t *ret_healthy)

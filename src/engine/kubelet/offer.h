@@ -75,6 +75,7 @@ typedef struct OfferUnit {
     int32_t numa_node;           /* below 0: not known */
     uint32_t gi_minor, ci_minor; /* of /dev/nvidia-caps/nvidia-capN; 0: none, or not known */
     bool healthy;
+    bool unserved; /* not healthy for what the node lacks alone, as its MPS daemon; no incident is against it */
     char incident[ACTIVITY_INCIDENT_CAP]; /* the one that is against it; "" none */
     char why[OFFER_WHY_CAP];              /* not healthy: what is wrong and what to do */
     uint64_t fine_ns;                     /* since when nothing is against it, while it is held back; 0: not so */
@@ -86,7 +87,10 @@ typedef struct OfferResource {
     char name[OFFER_NAME_CAP]; /* as it is offered: "nvidia.com/mig-1g.10gb.shared" */
     uint32_t replicas;         /* of each unit; 1: it is not shared */
     OfferSharing sharing;
-    OfferUnits units; /* by GPU, then by instance */
+    uint32_t clients_max;           /* processes that MPS serves on a GPU; 0: not shared by MPS */
+    const char *daemon;             /* state of its MPS daemon; NULL: there is none */
+    char daemon_why[OFFER_WHY_CAP]; /* where that is not ready */
+    OfferUnits units;               /* by GPU, then by instance */
 } OfferResource;
 
 typedef struct Offer {
@@ -102,6 +106,8 @@ void offer_done(Offer *offer);
 uint64_t offer_due(const Offer *offer, uint64_t hold_ns);
 const OfferResource *offer_find(const Offer *offer, const char *name);  /* NULL */
 const OfferUnit *offer_find_unit(const Offer *offer, const char *uuid); /* NULL */
+/* Makes a unit that is healthy unhealthy for what the node lacks, as `why` says; nothing is held back after. */
+void offer_unserve(OfferUnit *unit, const char *why);
 /* How many devices are offered, and how many of them are healthy. */
 size_t offer_count(const Offer *offer, size_t *ret_healthy);
 

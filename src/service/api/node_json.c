@@ -546,11 +546,30 @@ void api_gpus(const Snapshot *snapshot, Str *out)
 
 /* ---- devices alone ---- */
 
+/* The one metric that `stoker kubelet` needs; its age would make each answer another one. */
+static void add_memory_size(Str *out, const Reading *reading)
+{
+    const Sample *sample = &reading->sample[METRIC_FB_TOTAL];
+    int64_t mebibytes;
+
+    json_open(out, "metrics", '{');
+    if (was_asked(sample)) {
+        json_open(out, metric_get(METRIC_FB_TOTAL)->name, '{');
+        if (sample_int64(sample, &mebibytes))
+            json_add_i64(out, "value", mebibytes);
+        else
+            json_add_text(out, "absent", absences[sample->absence].key);
+        json_close(out, '}');
+    }
+    json_close(out, '}');
+}
+
 static void add_device_alone(Str *out, const Snapshot *snapshot, const NodeGpu *gpu)
 {
     open_gpu(out, snapshot, gpu);
     json_add_bool(out, "mig", gpu->reading.mig);
     json_add_bool(out, "drained", gpu->drained);
+    add_memory_size(out, &gpu->reading);
     add_links(out, gpu);
     json_open(out, "instances", '[');
     for (size_t i = 0; i < gpu->instance_count; i++) {

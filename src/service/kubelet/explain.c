@@ -29,23 +29,25 @@ static bool is_of(const Explaining *e, const OfferUnit *unit, const Allocation *
     return allocation_device_is(&allocation->device, &gpu->reading, instance);
 }
 
-/* The next allocation of a unit from `from` on; the table's length behind the last. */
-static size_t next_owner(const Explaining *e, const OfferUnit *unit, size_t from)
+/* The next allocation of a unit, from *at on, which is 0 at first; NULL: there is no further one. */
+static const Allocation *next_owner(const Explaining *e, const OfferUnit *unit, size_t *at)
 {
     const AllocationTable *table = e->snapshot->allocations;
-    const size_t len = table ? table->len : 0;
 
-    while (from < len && !is_of(e, unit, &table->at[from]))
-        from++;
-    return from;
+    while (table && *at < table->len) {
+        const Allocation *one = &table->at[(*at)++];
+
+        if (is_of(e, unit, one))
+            return one;
+    }
+    return NULL;
 }
 
 static size_t count_owners(const Explaining *e, const OfferUnit *unit)
 {
-    const size_t len = e->snapshot->allocations ? e->snapshot->allocations->len : 0;
-    size_t count = 0;
+    size_t count = 0, at = 0;
 
-    for (size_t i = next_owner(e, unit, 0); i < len; i = next_owner(e, unit, i + 1))
+    while (next_owner(e, unit, &at))
         count++;
     return count;
 }
@@ -75,9 +77,9 @@ static void add_name(Str *out, const OfferUnit *unit)
 
 static void explain_unit_text(Explaining *e, const OfferResource *resource, const OfferUnit *unit)
 {
-    const AllocationTable *table = e->snapshot->allocations;
     const uint32_t left = count_free(e, resource, unit);
-    const size_t len = table ? table->len : 0;
+    const Allocation *owner;
+    size_t at = 0;
 
     str_add(e->out, "  ");
     add_name(e->out, unit);
@@ -91,9 +93,8 @@ static void explain_unit_text(Explaining *e, const OfferResource *resource, cons
     else
         str_add(e->out, left ? "free" : "taken");
     str_addc(e->out, '\n');
-    for (size_t i = next_owner(e, unit, 0); i < len; i = next_owner(e, unit, i + 1)) {
-        str_addf(e->out, "      %s/%s, container %s\n", table->at[i].namespace, table->at[i].pod,
-                 table->at[i].container);
+    while ((owner = next_owner(e, unit, &at))) {
+        str_addf(e->out, "      %s/%s, container %s\n", owner->namespace, owner->pod, owner->container);
         e->shown++;
     }
 }
@@ -108,8 +109,8 @@ static void add_free(Explaining *e, size_t count)
 
 static void explain_unit_json(Explaining *e, const OfferResource *resource, const OfferUnit *unit)
 {
-    const AllocationTable *table = e->snapshot->allocations;
-    const size_t len = table ? table->len : 0;
+    const Allocation *owner;
+    size_t at = 0;
 
     json_open(e->out, NULL, '{');
     json_add_u64(e->out, "gpu", unit->gpu_index);
@@ -120,15 +121,40 @@ static void explain_unit_json(Explaining *e, const OfferResource *resource, cons
     json_add_text(e->out, "incident", unit->incident[0] ? unit->incident : NULL);
     add_free(e, count_free(e, resource, unit));
     json_open(e->out, "owners", '[');
-    for (size_t i = next_owner(e, unit, 0); i < len; i = next_owner(e, unit, i + 1)) {
+    while ((owner = next_owner(e, unit, &at))) {
         json_open(e->out, NULL, '{');
-        json_add_text(e->out, "namespace", table->at[i].namespace);
-        json_add_text(e->out, "pod", table->at[i].pod);
-        json_add_text(e->out, "container", table->at[i].container);
+        json_add_text(e->out, "namespace", owner->namespace);
+        json_add_text(e->out, "pod", owner->pod);
+        json_add_text(e->out, "container", owner->container);
         json_close(e->out, '}');
     }
     json_close(e->out, ']');
     json_close(e->out, '}');
+}
+
+/* null where it is not shared by MPS. */
+static void add_mps_json(Explaining *e, const OfferResource *resource)
+{
+    if (!resource->daemon) {
+        json_add_null(e->out, "mps");
+        return;
+    }
+    json_open(e->out, "mps", '{');
+    json_add_text(e->out, "state", resource->daemon);
+    json_add_text(e->out, "why", resource->daemon_why[0] ? resource->daemon_why : NULL);
+    json_add_u64(e->out, "clients_max", resource->clients_max);
+    json_close(e->out, '}');
+}
+
+static void add_mps_text(Explaining *e, const OfferResource *resource)
+{
+    if (!resource->daemon)
+        return;
+    str_addf(e->out, "  MPS daemon: %s%s%s\n", resource->daemon, resource->daemon_why[0] ? ": " : "",
+             resource->daemon_why);
+    if (resource->replicas > resource->clients_max)
+        str_addf(e->out, "  MPS serves %" PRIu32 " processes on a GPU, fewer than its %" PRIu32 " replicas.\n",
+                 resource->clients_max, resource->replicas);
 }
 
 static void explain_resource(Explaining *e, const OfferResource *resource)
@@ -144,6 +170,7 @@ static void explain_resource(Explaining *e, const OfferResource *resource)
         json_add_text(e->out, "name", resource->name);
         json_add_u64(e->out, "replicas", resource->replicas);
         json_add_text(e->out, "sharing", offer_sharings[resource->sharing].key);
+        add_mps_json(e, resource);
         json_add_u64(e->out, "devices", resource->units.len);
         json_add_u64(e->out, "healthy", healthy);
         add_free(e, left);
@@ -159,6 +186,7 @@ static void explain_resource(Explaining *e, const OfferResource *resource)
     if (e->told)
         str_addf(e->out, ", %zu free", left);
     str_addc(e->out, '\n');
+    add_mps_text(e, resource);
     for (size_t i = 0; i < resource->units.len; i++)
         explain_unit_text(e, resource, &resource->units.at[i]);
     if (!e->told)
@@ -172,28 +200,27 @@ static void explain_resource(Explaining *e, const OfferResource *resource)
 
 /* --- one pod ------------------------------------------------------------------------------------------------------ */
 
+static void explain_unit_of_pod(Explaining *e, const OfferResource *resource, const OfferUnit *unit)
+{
+    const Allocation *owner;
+    size_t at = 0;
+
+    while ((owner = next_owner(e, unit, &at))) {
+        if (!is_named(e, owner))
+            continue;
+        str_addf(e->out, "%s/%s, container %s: ", owner->namespace, owner->pod, owner->container);
+        add_name(e->out, unit);
+        str_addf(e->out, "  %s (%s)%s%s\n", unit->device.uuid, resource->name,
+                 unit->healthy ? "" : ", unhealthy: ", unit->healthy ? "" : unit->why);
+        e->shown++;
+    }
+}
+
 static void explain_pod(Explaining *e)
 {
-    const AllocationTable *table = e->snapshot->allocations;
-
-    for (size_t i = 0; i < e->offer->resources.len; i++) {
-        const OfferResource *resource = &e->offer->resources.at[i];
-
-        for (size_t k = 0; k < resource->units.len; k++)
-            for (size_t o = next_owner(e, &resource->units.at[k], 0); table && o < table->len;
-                 o = next_owner(e, &resource->units.at[k], o + 1)) {
-                const OfferUnit *unit = &resource->units.at[k];
-
-                if (!is_named(e, &table->at[o]))
-                    continue;
-                str_addf(e->out, "%s/%s, container %s: ", table->at[o].namespace, table->at[o].pod,
-                         table->at[o].container);
-                add_name(e->out, unit);
-                str_addf(e->out, "  %s (%s)%s%s\n", unit->device.uuid, resource->name,
-                         unit->healthy ? "" : ", unhealthy: ", unit->healthy ? "" : unit->why);
-                e->shown++;
-            }
-    }
+    for (size_t i = 0; i < e->offer->resources.len; i++)
+        for (size_t k = 0; k < e->offer->resources.at[i].units.len; k++)
+            explain_unit_of_pod(e, &e->offer->resources.at[i], &e->offer->resources.at[i].units.at[k]);
 }
 
 bool kubelet_explain(const Offer *offer, const Snapshot *snapshot, const char *pod, bool json, Str *out)

@@ -9,6 +9,7 @@
  */
 #include "service/kubelet/mps.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -42,6 +43,7 @@
 #define MODE_BEFORE "DEFAULT"
 #define CONTROL "nvidia-cuda-mps-control"
 #define QUIT_NS (100 * NS_PER_MS)   /* between two questions to one that ends, at first */
+#define STUCK_NS NS_PER_S           /* who does not end so long after SIGKILL waits in the driver */
 #define LASTING_NS (2 * NS_PER_MIN) /* who is ready for so long has had no failure */
 
 enum { TICK_MS = 10, OUTPUT_MAX = 400, RECORD_MAX = 256 << 10, DOUBLINGS_MAX = 6, GPUS_MAX = 1024 };
@@ -256,7 +258,7 @@ static void set_state(Daemon *d, MpsState state, const char *why)
         (void)write_record(d, NULL);
     log_state(d);
     if (d->keeper->config.changed)
-        d->keeper->config.changed(d->keeper->config.self);
+        *d->keeper->config.changed = true;
 }
 
 static void start_timer(Daemon *d, uint64_t ns)
@@ -281,14 +283,14 @@ static void fail_daemon(Daemon *d, const char *why)
 /* What a program sees, made ready before the fork. */
 typedef struct View {
     const char *folder, *mnt, *shm, *dev_shm, *root;
-    const char *cgroup; /* its cgroup.procs; NULL: it stays in ours */
+    const char *cgroup; /* its cgroup.procs; where there is none, it stays in ours */
     int in, out;
 } View;
 
 static const char *enter_view(void *self)
 {
     const View *v = self;
-    const int procs = v->cgroup ? open(v->cgroup, O_WRONLY | O_CLOEXEC) : -1;
+    const int procs = open(v->cgroup, O_WRONLY | O_CLOEXEC);
 
     if (procs >= 0 && write(procs, "0", 1) < 0)
         return "move to the cgroup for";
@@ -320,7 +322,7 @@ static const char *shm_folder(const Daemon *d, Arena *arena)
                                      : arena_printf(arena, "%s/shm", d->keeper->root);
 }
 
-static int start_program(Daemon *d, const char *const *argv, const char *input, bool detach, Err *err)
+static int start_program(Daemon *d, const char *const *argv, const char *input, Err *err)
 {
     const MpsKeeper *k = d->keeper;
     CLEANUP(arena_done) Arena arena = {0};
@@ -337,7 +339,7 @@ static int start_program(Daemon *d, const char *const *argv, const char *input, 
                  .shm = shm_folder(d, &arena),
                  .dev_shm = arena_printf(&arena, "%s/dev/shm", k->driver_root),
                  .root = k->driver_root[0] ? k->driver_root : "/",
-                 .cgroup = detach ? arena_printf(&arena, "%s/stoker-mps/cgroup.procs", k->cgroup_root) : NULL,
+                 .cgroup = arena_printf(&arena, "%s/stoker-mps/cgroup.procs", k->cgroup_root),
                  .in = in,
                  .out = out};
     const char *env[] = {"CUDA_MPS_PIPE_DIRECTORY=/mnt/pipe", "CUDA_MPS_LOG_DIRECTORY=/mnt/log",
@@ -358,22 +360,23 @@ static void describe_start(const Daemon *d, Result *ret)
     str_init_room(&text, ret->text, sizeof ret->text);
     ret->not_run = true;
     str_addf(&text, "%.200s", d->start_error.text);
-    if (d->start_rc == -ENOENT)
+    if (d->start_rc == -ENOENT && strncmp(d->start_error.text, "mount ", strlen("mount ")) == 0)
+        str_addf(&text, ": the driver's root '%s' needs that folder", k->driver_root[0] ? k->driver_root : "/");
+    else if (d->start_rc == -ENOENT)
         str_addf(&text, ": NVIDIA's programs are looked for in PATH below '%s', where the driver has to be installed",
                  k->driver_root[0] ? k->driver_root : "/");
     else if (d->start_rc == -EPERM || d->start_rc == -EACCES)
         str_add(&text, ": MPS needs a privileged container (devicePlugin.mps.root of the chart)");
 }
 
-/* Runs a program of the driver; `then` comes when it has ended, in each case later. `detach`: what it leaves behind
- * outlives this process's cgroup. */
-static void run_program(Daemon *d, const char *const *argv, const char *input, bool detach, Then *then)
+/* Runs a program of the driver; `then` comes when it has ended, in each case later. */
+static void run_program(Daemon *d, const char *const *argv, const char *input, Then *then)
 {
     d->then = then;
     d->program = argv[0];
     d->killed = false;
     d->deadline_ns = uv_hrtime() + d->keeper->config.limit_ns;
-    d->start_rc = start_program(d, argv, input, detach, &d->start_error);
+    d->start_rc = start_program(d, argv, input, &d->start_error);
     start_timer(d, TICK_MS * NS_PER_MS);
 }
 
@@ -381,7 +384,7 @@ static void run_control(Daemon *d, const char *input, Then *then)
 {
     static const char *const argv[] = {CONTROL, NULL};
 
-    run_program(d, argv, input, false, then);
+    run_program(d, argv, input, then);
 }
 
 /* Its output in one line. */
@@ -431,18 +434,6 @@ static void mount_shm(MpsKeeper *k, const char *shm)
               strerror(errno));
 }
 
-static int make_folders(Daemon *d, Err *err)
-{
-    CLEANUP(arena_done) Arena arena = {0};
-    const char *folder = arena_printf(&arena, "%s/%s", d->keeper->root, d->name), *shm = shm_folder(d, &arena);
-
-    TRY(file_make_dirs(arena_printf(&arena, "%s/pipe", folder), 0755, err));
-    TRY(file_make_dirs(arena_printf(&arena, "%s/log", folder), 0755, err));
-    TRY(file_make_dirs(shm, 01777, err));
-    mount_shm(d->keeper, shm);
-    return 0;
-}
-
 /* A cgroup of their own for daemons: that of a container ends with it. */
 static void make_cgroup(MpsKeeper *k)
 {
@@ -455,6 +446,19 @@ static void make_cgroup(MpsKeeper *k)
     k->cgroup_warned = true;
     log_write(k->config.log, LOG_LEVEL_WARN, "MPS: write '%s': %s; daemons and their clients end with this container",
               path, strerror(errno));
+}
+
+static int make_folders(Daemon *d, Err *err)
+{
+    CLEANUP(arena_done) Arena arena = {0};
+    const char *folder = arena_printf(&arena, "%s/%s", d->keeper->root, d->name), *shm = shm_folder(d, &arena);
+
+    TRY(file_make_dirs(arena_printf(&arena, "%s/pipe", folder), 0755, err));
+    TRY(file_make_dirs(arena_printf(&arena, "%s/log", folder), 0755, err));
+    TRY(file_make_dirs(shm, 01777, err));
+    mount_shm(d->keeper, shm);
+    make_cgroup(d->keeper);
+    return 0;
 }
 
 /* Another daemon that was started with one of the GPUs; it is `d` that waits. */
@@ -509,8 +513,7 @@ static void launch_daemon(Daemon *d)
         fail_daemon(d, "nvidia-smi could set the compute mode of none of its GPUs, the log says why");
         return;
     }
-    make_cgroup(d->keeper);
-    run_program(d, argv, "", true, configure_daemon);
+    run_program(d, argv, "", configure_daemon);
 }
 
 /* No daemon of these settings runs any more, and their GPUs are as they were before. */
@@ -563,7 +566,7 @@ static void set_next_mode(Daemon *d)
     if (d->gpu < settings->gpus.len) {
         const char *argv[] = {"nvidia-smi", "-i", settings->gpus.at[d->gpu].uuid, "-c", d->mode, NULL};
 
-        run_program(d, argv, "", false, on_mode_set);
+        run_program(d, argv, "", on_mode_set);
     } else if (strcmp(d->mode, MODE_MPS) != 0) {
         drop_record(d);
     } else {
@@ -608,7 +611,7 @@ static void on_quit(Daemon *d, const Result *result UNUSED)
 static void quit_daemon(Daemon *d)
 {
     set_state(d, d->wanted ? MPS_STARTING : MPS_ENDING,
-              d->wanted ? "one with other settings runs, and ends when its clients have ended"
+              d->wanted ? "the one that runs lacks settings, and ends when its clients have ended"
                         : "it is not wanted any more, and ends when its clients have ended");
     run_control(d, "quit\n", on_quit);
 }
@@ -706,6 +709,8 @@ static void on_timer(uv_timer_t *timer)
             d->killed = true;
             (void)kill(-d->child.pid, SIGKILL);
         }
+        if (uv_hrtime() >= d->deadline_ns + STUCK_NS)
+            set_state(d, MPS_FAILED, "a program of the driver hangs and cannot be killed: drain and reboot this node");
         start_timer(d, TICK_MS * NS_PER_MS);
         return;
     } else {
@@ -748,6 +753,7 @@ static Daemon *add_daemon(MpsKeeper *k, const char *name)
 {
     Daemon *d = xcalloc(1, sizeof *d);
 
+    assert(strlen(name) < sizeof d->name);
     d->keeper = k;
     snprintf(d->name, sizeof d->name, "%s", name);
     d->out_fd = -1;
@@ -798,6 +804,8 @@ static void want_daemon(MpsKeeper *k, const MpsDaemonConfig *config)
     if (!d->wanted || !is_same(&settings, &d->settings)) {
         d->wanted = true;
         copy_settings(&d->settings, &settings);
+        if (d->record.state == MPS_READY && !has_settings(&d->record.settings, &d->settings))
+            set_state(d, MPS_STARTING, "");
         look_again(d);
     }
     vec_done(&settings.gpus);
@@ -808,14 +816,17 @@ static void load_daemons(MpsKeeper *k)
 {
     CLEANUP(arena_done) Arena arena = {0};
     const char *depths[] = {"*", "*/*"};
-    glob_t found;
+    glob_t found = {0};
 
     for (size_t i = 0; i < ARRAY_LEN(depths); i++) {
         if (glob(arena_printf(&arena, "%s/%s/" RECORD, k->root, depths[i]), GLOB_NOSORT, NULL, &found) == 0)
             for (size_t at = 0; at < found.gl_pathc; at++) {
                 const char *name = found.gl_pathv[at] + strlen(k->root) + 1;
 
-                (void)add_daemon(k, arena_strndup(&arena, name, strlen(name) - strlen("/" RECORD)));
+                const size_t len = strlen(name) - strlen("/" RECORD);
+
+                if (len < MPS_NAME_CAP)
+                    (void)add_daemon(k, arena_strndup(&arena, name, len));
             }
         globfree(&found);
     }
@@ -833,6 +844,7 @@ void mps_keeper_want(MpsKeeper *k, const MpsDaemonConfig *configs, size_t count)
     for (Daemon *d = k->daemons; d; d = d->next)
         if (d->wanted && !d->named) {
             d->wanted = false;
+            set_state(d, MPS_ENDING, "");
             look_again(d);
         }
 }

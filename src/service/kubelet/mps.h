@@ -26,7 +26,7 @@ enum {
 #define MPS_LIMIT_UNKNOWN UINT64_MAX
 
 typedef struct MpsDaemonConfig {
-    const char *name;         /* of its folder below the root, and in messages; "nvidia.com/gpu" */
+    const char *name; /* of its folder below the root, and in messages: "nvidia.com/gpu"; shorter than MPS_NAME_CAP */
     const char *const *uuids; /* GPUs; one that is not known to the driver is left out, the others are served */
     size_t uuid_count;
     const uint64_t *limit_bytes; /* of device memory that a client can allocate, for each UUID; 0: none;
@@ -45,15 +45,15 @@ typedef enum MpsState { MPS_STATE_TABLE(WORD_ID) MPS_STATE_END } MpsState;
 extern const WordRow mps_states[MPS_STATE_END];
 
 typedef struct MpsKeeperConfig {
-    const char *root;            /* the keeper's folder; absolute. Texts are copied */
-    const char *driver_root;     /* where this process sees the root in which NVIDIA's programs lie; "": "/" */
-    const char *cgroup_root;     /* of cgroups 2: daemons are put into its cgroup stoker-mps */
-    bool own_shm;                /* each daemon has a folder shm of its own; else all have ROOT/shm */
-    uint64_t period_ns;          /* between two questions to a daemon that is ready */
-    uint64_t retry_ns;           /* after a failure, then twice as long each time */
-    uint64_t limit_ns;           /* a program of the driver that takes longer is killed */
-    void (*changed)(void *self); /* a state is another one than before; NULL: nobody is told */
-    void *self;
+    const char *root;        /* the keeper's folder; absolute. Texts are copied */
+    const char *driver_root; /* where this process sees the root in which NVIDIA's programs lie; "": "/" */
+    const char *cgroup_root; /* of cgroups 2: what is run is put into its cgroup stoker-mps, since that of a container
+                                ends with it and has its limits */
+    bool own_shm;            /* each daemon has a folder shm of its own; else all have ROOT/shm */
+    uint64_t period_ns;      /* between two questions to a daemon that is ready */
+    uint64_t retry_ns;       /* after a failure, then twice as long each time */
+    uint64_t limit_ns;       /* a program of the driver that takes longer is killed */
+    bool *changed;           /* set when a state is another one than before */
     const Log *log;
 } MpsKeeperConfig;
 

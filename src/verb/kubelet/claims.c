@@ -9,7 +9,7 @@
 #include "verb/kubelet/child.h"
 #include "verb/kubelet/publish.h"
 
-enum { TIMEOUT_S = 10, AGAIN_S = 30, BOOT_CAP = 64, PERIOD_S = 5, LIMIT_S = 10 };
+enum { TIMEOUT_S = 10, AGAIN_S = 30, BOOT_CAP = 64 };
 
 struct Claims {
     Arena arena; /* of the configuration's texts */
@@ -118,15 +118,7 @@ int claims_new(uv_loop_t *loop, const VerbCall *call, const KubeletSettings *set
     claims->self = self;
     claims->devices = (Child){.call = call, .sub = "devices", .done = take_devices, .self = claims, .log = log};
     TRY(publisher_new(loop, &claims->publishing, &claims->publisher, err));
-    claims->config.mps = claims->mps =
-        mps_keeper_new(loop, &(MpsKeeperConfig){.root = claims->config.mps_root,
-                                                .driver_root = claims->config.driver_root,
-                                                .cgroup_root = "/sys/fs/cgroup",
-                                                .own_shm = true,
-                                                .period_ns = PERIOD_S * NS_PER_S,
-                                                .retry_ns = NS_PER_S,
-                                                .limit_ns = LIMIT_S * NS_PER_S,
-                                                .log = log});
+    claims->config.mps = claims->mps = kubelet_open_mps(loop, o, claims->config.mps_root, true, NULL, log);
     TRY(dra_new(loop, &claims->config, &claims->dra, err));
     child_init(&claims->devices, loop);
     *ret = claims;

@@ -28,6 +28,8 @@ int kubelet_explain_run(VerbCall *call, const void *options UNUSED)
         snapshot_read(now, answer.text, answer.len, &call->err) < 0)
         return verb_fail(call, EXIT_UNKNOWN);
     offer_make(&now->snapshot, &settings->offer, NULL, 0, &offer);
+    kubelet_find_minors(settings, &offer);
+    kubelet_judge_mps(NULL, settings->o.mps_root, &now->snapshot, &offer);
     const bool found = kubelet_explain(&offer, &now->snapshot, pod, settings->o.json, &out);
     offer_done(&offer);
     fwrite(out.text, 1, out.len, stdout);

@@ -10,6 +10,7 @@
 #include "model/driver_files.h"
 #include "service/api/snapshot_read.h"
 #include "service/kubelet/kubelet.h"
+#include "service/kubelet/mps.h"
 #include "source/host/driver_files.h"
 #include "verb/verb.h"
 
@@ -47,6 +48,17 @@ CLEANUP_POINTER(KubeletSettings, kubelet_settings_free);
  * mounted at --driver-root-ctr-path. */
 const char *kubelet_driver_root(const KubeletOptions *o);
 const char *kubelet_dev_root(const KubeletOptions *o);
+
+/* Device files of MIG devices. Without them a device is not healthy where containers get device files from us. */
+void kubelet_find_minors(const KubeletSettings *settings, Offer *offer);
+
+/* A keeper of MPS daemons below `root`, which sets *changed (NULL: nothing) when a state is another one. */
+MpsKeeper *kubelet_open_mps(uv_loop_t *loop, const KubeletOptions *o, const char *root, bool own_shm, bool *changed,
+                            const Log *log);
+/* What is offered says which daemons have to run. */
+void kubelet_want_mps(MpsKeeper *keeper, const OfferConfig *config, const Offer *offer, const Snapshot *snapshot);
+/* Devices that no daemon serves are unhealthy. Without a keeper what another process has noted below `root` counts. */
+void kubelet_judge_mps(const MpsKeeper *keeper, const char *root, const Snapshot *snapshot, Offer *offer);
 
 /* Reads an answer to `devices`: its revision and the snapshot. -errno. */
 int kubelet_read_answer(const Str *answer, SnapshotBuffer *ret, uint64_t *ret_revision, Err *err);

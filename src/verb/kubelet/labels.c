@@ -67,6 +67,7 @@ static int make_labels(VerbCall *call, const KubeletSettings *settings, Str *out
     TRY(mig_driver_open(o->library ? o->library : "", CALL_MS, &driver, &call->err));
     TRY(mig_driver_read_make(driver, &make, &call->err));
     offer_make(&now->snapshot, &settings->offer, NULL, 0, &offer);
+    kubelet_judge_mps(NULL, o->mps_root, &now->snapshot, &offer);
     const LabelHost host = {.machine = read_line(o->root, o->machine_file, call->arena),
                             .mode = find_mode(&now->node, o->root, call->arena),
                             .real_s = o->no_timestamp ? 0 : clock_real(clock_kernel()) / NS_PER_S,

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/duration.h"
 #include "base/json.h"
+#include "service/kubelet/mps.h"
 #include "source/kubernetes/kubernetes.h"
 
 enum { LABELS_MAX_BYTES = 256 << 10, PATCH_MAX = 512 << 10, MESSAGE_CAP = 1024, REASON_CAP = 64, TIMEOUT_S = 10 };
@@ -260,15 +261,30 @@ static const char *find_class(const Snapshot *snapshot, const char *incident)
     return "unhealthy";
 }
 
+/* A daemon that starts, or is taken over, is no fault of the node. */
+static bool is_at_fault(const OfferResource *resource, const OfferUnit *unit)
+{
+    return !unit->healthy && !(unit->unserved && resource->daemon == mps_states[MPS_STARTING].key);
+}
+
+static const OfferUnit *find_fault(const Offer *offer)
+{
+    for (size_t i = 0; i < offer->resources.len; i++) {
+        const OfferResource *resource = &offer->resources.at[i];
+
+        for (size_t k = 0; k < resource->units.len; k++)
+            if (is_at_fault(resource, &resource->units.at[k]))
+                return &resource->units.at[k];
+    }
+    return NULL;
+}
+
 void node_keeper_set_health(NodeKeeper *keeper, const Offer *offer, const Snapshot *snapshot)
 {
-    const OfferUnit *first = NULL;
+    const OfferUnit *first = find_fault(offer);
     size_t healthy;
     const size_t all = offer_count(offer, &healthy);
 
-    for (size_t i = 0; i < offer->resources.len && !first; i++)
-        for (size_t k = 0; k < offer->resources.at[i].units.len && !first; k++)
-            first = offer->resources.at[i].units.at[k].healthy ? NULL : &offer->resources.at[i].units.at[k];
     if (!keeper->config.write)
         return;
     keeper->health_told = true;

@@ -60,6 +60,8 @@ static int check_settings(const OptSet *set, KubeletSettings *s, Err *err)
         return err_set(err, -EINVAL, "sharing by MPS needs migStrategy none: MIG devices cannot be shared so");
     if (s->offer.sharing == OFFER_SHARING_MPS && !o->mps_root)
         return err_set(err, -EINVAL, "sharing by MPS needs --mps-root, the host's folder of the MPS daemons");
+    if (o->mps_root && o->mps_root[0] != '/')
+        return opt_fail(set, "flags.mpsRoot", 0, err, "'%s' is not an absolute path", o->mps_root);
     return 0;
 }
 
@@ -111,8 +113,8 @@ void kubelet_settings_free(KubeletSettings *s)
 /* An empty text is as none. */
 static void drop_empty_texts(KubeletOptions *o)
 {
-    const char **const texts[] = {&o->config_file, &o->config_dir, &o->default_config, &o->features_file,
-                                  &o->dra_driver};
+    const char **const texts[] = {&o->config_file,   &o->config_dir, &o->default_config,
+                                  &o->features_file, &o->mps_root,   &o->dra_driver};
 
     for (size_t i = 0; i < ARRAY_LEN(texts); i++)
         if (*texts[i] && !(*texts[i])[0])

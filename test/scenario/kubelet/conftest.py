@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A node, its agent, `stoker kubelet` on it, and a kubelet of the tests."""
 import contextlib
+import os
 import pathlib
+import shutil
+import signal
 import subprocess
 import sys
 
@@ -63,3 +66,48 @@ def make_side(stoker, tmp_path):
             return side
 
         yield make
+
+
+class Driver:
+    """A root with stand-ins of NVIDIA's programs (test/unit/kubelet/fake_mps.c), a folder for daemons and a configuration."""
+
+    def __init__(self, build, tmp):
+        self.root, self.state, self.mps, self.config = tmp / "driver", tmp / "driver/state", tmp / "mps", tmp / "config.yaml"
+        for folder in ("usr/bin", "mnt", "dev/shm", "state/lives"):
+            (self.root / folder).mkdir(parents=True)
+        for name in ("nvidia-smi", "nvidia-cuda-mps-control"):
+            shutil.copy(build / "test/unit/kubelet/fake_mps", self.root / "usr/bin" / name)
+        self.configure(4)
+        self.options = ["--config-file", self.config, "--mps-root", self.mps, "--driver-root-ctr-path", self.root]
+
+    def configure(self, replicas, more=""):
+        self.config.write_text(f"version: v1\nsharing:\n  mps:\n    resources: [{{name: nvidia.com/gpu, replicas: {replicas}}}]\n{more}")
+
+    def log(self):
+        path = self.state / "log"
+        return path.read_text().splitlines() if path.exists() else []
+
+    def lives(self):
+        found = []
+        for path in (self.state / "lives").iterdir():
+            with contextlib.suppress(OSError):  # a zombie has no program
+                os.readlink(f"/proc/{path.name}/exe")
+                found.append(int(path.name))
+        return found
+
+    def modes(self):
+        return {path.read_text() for path in self.state.glob("mode-*")}
+
+    def stop(self):
+        for pid in self.lives():
+            os.kill(pid, signal.SIGKILL)
+        subprocess.run(["umount", "-q", self.mps / "shm"], check=False, capture_output=True)  # where tmp_path is no tmpfs itself
+
+
+@pytest.fixture
+def driver(build, tmp_path):
+    if subprocess.run(["unshare", "-m", "true"], check=False, capture_output=True).returncode:
+        pytest.skip("mount namespaces need root")
+    made = Driver(build, tmp_path)
+    yield made
+    made.stop()

@@ -27,15 +27,14 @@ def make_claims(make_side, api, tmp_path):
     """A side that offers by claims, with its kubelet registered."""
     made = []
 
-    def make(*scenario, calls="v1", register=True, **of_node):
-        side = make_side(*scenario, options=["--dra-driver", DRIVER, "--node-name", "worker-7", "--plugins-path", tmp_path / "plugins",
+    def make(*scenario, calls="v1", options=(), **of_node):
+        side = make_side(*scenario, options=[*options, "--dra-driver", DRIVER, "--node-name", "worker-7", "--plugins-path", tmp_path / "plugins",
                                              "--plugins-registry", tmp_path, "--cdi-root", tmp_path / "cdi",
                                              "--kubernetes-account", api.account], environ=api.env, **of_node)
         side.claims = DraKubelet(tmp_path, calls)
         made.append(side.claims)
         until((tmp_path / f"{DRIVER}-reg.sock").exists, side.log_text)
-        if register:
-            side.claims.register()
+        side.claims.register()
         return side
 
     yield make
@@ -241,6 +240,76 @@ def test_a_missing_device_file_is_no_success(make_claims, api, tmp_path):
     assert not side.claims.prepare(claim)["uid-a"].error
 
 
+# -- sharing ----------------------------------------------------------------------------------------------------------
+
+TIME = {"strategy": "TimeSlicing", "timeSlicingConfig": {"interval": "Long"}}
+MPS = {"strategy": "MPS", "mpsConfig": {"defaultActiveThreadPercentage": 30, "defaultPinnedDeviceMemoryLimit": "10Gi",
+                                        "defaultPerDevicePinnedMemoryLimit": {"1": "4Gi"}}}
+
+
+def sharing_side(make_claims, driver):
+    return make_claims(options=["--driver-root-ctr-path", driver.root])
+
+
+def test_a_time_slice_is_set_and_taken_back(make_claims, api, driver):
+    side = sharing_side(make_claims, driver)
+    uuids = {n: d["attributes"]["uuid"]["string"] for n, d in published(side, api, 8).items()}
+    claim = api.claim("a", "gpu-2", {"request": "other", "device": "gpu-3"}, config=[config(requests=["gpu"], sharing=TIME)])
+    watcher = api.claim("watcher", {"request": "gpu", "device": "gpu-2", "adminAccess": True}, config=[config(sharing=TIME)])
+    assert not side.claims.prepare(claim)["uid-a"].error
+    assert driver.log() == [f"slice {uuids['gpu-2']} 3"]
+    side.claims.prepare(watcher)
+    side.claims.unprepare(watcher)
+    assert driver.log() == [f"slice {uuids['gpu-2']} 3"]  # whoever looks on changes nothing
+    (driver.state / f"refuse-{uuids['gpu-4']}").touch()
+    refused = api.claim("r", "gpu-4", config=[config(sharing=TIME)])
+    assert f"the time slice of {uuids['gpu-4']} cannot be set" in side.claims.prepare(refused)["uid-r"].error
+    (driver.state / f"refuse-{uuids['gpu-4']}").unlink()
+    assert not side.claims.prepare(refused)["uid-r"].error
+    # killed before it is taken back
+    (driver.state / f"hang-{uuids['gpu-2']}").touch()
+    assert side.claims.unprepare(claim) == {"uid-a": ""}
+    side.process.kill()
+    side.process.wait()
+    (driver.state / f"hang-{uuids['gpu-2']}").unlink()
+    before = len(driver.log())
+    side.start()
+    until(lambda: f"slice {uuids['gpu-2']} 0" in driver.log()[before:], side.log_text)
+    until(lambda: registered(side), side.log_text)
+    until(lambda: "uid-a" not in (side.tmp / f"plugins/{DRIVER}/claims.json").read_text(), side.log_text)
+    assert not side.claims.prepare(api.claim("b", "gpu-2"))["uid-b"].error
+
+
+def test_a_claim_shared_by_mps_has_a_daemon(make_claims, api, tmp_path, driver):
+    side = sharing_side(make_claims, driver)
+    uuids = {n: d["attributes"]["uuid"]["string"] for n, d in published(side, api, 8).items()}
+    claim = api.claim("a", "gpu-5", "gpu-1", config=[config("GpuConfig", requests=["gpu"], sharing=MPS)])
+    claim["status"]["allocation"]["devices"]["results"][1]["request"] = "gpu/big"
+    prepared = side.claims.prepare(claim)["uid-a"]
+    assert not prepared.error and [d["requests"] for d in prepared.devices] == [["gpu"], ["gpu"]]
+    daemon, = driver.lives()
+    log = driver.log()
+    assert f"start {uuids['gpu-5']},{uuids['gpu-1']}"[:100] in log and "set_default_active_thread_percentage 30" in log
+    assert {f"set_default_device_pinned_mem_limit {uuids['gpu-5']} 10240M", f"set_default_device_pinned_mem_limit {uuids['gpu-1']} 4096M"} <= set(log)
+    folder = tmp_path / f"plugins/{DRIVER}/mps/uid-a-0"
+    for device in spec_of(tmp_path, claim)["devices"]:
+        assert device["containerEdits"]["env"] == ["CUDA_MPS_PIPE_DIRECTORY=/tmp/nvidia-mps"]
+        assert [(m["hostPath"], m["containerPath"]) for m in device["containerEdits"]["mounts"]] == [
+            (f"{folder}/pipe", "/tmp/nvidia-mps"), (f"{folder}/shm", "/dev/shm")]
+    assert (folder / "pipe/control").is_socket() and (folder / "shm").is_dir()
+    side.process.kill()
+    side.process.wait()
+    side.start()
+    until(lambda: registered(side), side.log_text)
+    assert not side.claims.prepare(claim)["uid-a"].error and driver.lives() == [daemon] and driver.log() == log
+    assert side.claims.unprepare(claim) == {"uid-a": ""}
+    until(lambda: not driver.lives() and driver.modes() == {"DEFAULT"}, side.log_text)
+    (driver.state / "refuse-start").touch()
+    assert "MPS on gpu-5: " in side.claims.prepare(claim)["uid-a"].error
+    (driver.state / "refuse-start").unlink()
+    until(lambda: not side.claims.prepare(claim)["uid-a"].error, side.log_text)
+
+
 # -- ends and beginnings ----------------------------------------------------------------------------------------------
 
 def test_claims_outlive_the_process(make_claims, api, tmp_path):
@@ -344,6 +413,7 @@ def test_sockets_that_are_removed_come_back(make_claims, api, tmp_path):
     assert not (tmp_path / f"plugins/{DRIVER}/dra.sock").exists() and not (tmp_path / f"{DRIVER}-reg.sock").exists()
     assert files(tmp_path) and api.slices  # pods go on, and the next process goes on from here
     side.start()
+    until(lambda: registered(side), side.log_text)
 
 
 def test_what_is_unprepared_is_not_prepared_behind_it(make_claims, api, tmp_path):

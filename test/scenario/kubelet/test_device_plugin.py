@@ -56,6 +56,20 @@ def test_mig_devices_are_resources_of_their_own(make_side):
     assert chosen == [first[1], first[2]] or {chosen[0], chosen[1]} <= set(first[2:]) and chosen[0] == first[1]
 
 
+def test_mig_devices_without_device_files(make_side):
+    side = make_side("mig-balanced", options=["--mig-strategy", "mixed"])
+    assert side.plugin("nvidia.com/mig-3g.40gb").healthy  # where NVIDIA's runtime finds the files itself
+    side.process.terminate()
+    side.process.wait(60)
+    (side.node.tree / "proc/driver/nvidia-caps/mig-minors").unlink()
+    side.options = [*side.options, "--pass-device-specs"]
+    side.start()
+    until(lambda: "mig-minors has no device files" in side.log_text(), side.log_text)
+    until(lambda: not side.plugin("nvidia.com/mig-3g.40gb").healthy, side.log_text)
+    plugin = side.plugin("nvidia.com/mig-3g.40gb")
+    assert "mig-minors" in refused(lambda: plugin.allocate(plugin.devices[0].id))
+
+
 def test_single_strategy_needs_one_profile(make_side):
     side = make_side("mig-balanced", options=["--mig-strategy", "single"])
     until(lambda: "more than one profile" in side.log_text(), side.log_text)
@@ -189,6 +203,7 @@ def test_sockets_are_removed_at_the_end(make_side, tmp_path):
     ("version: v1\nflags:\n  plugin:\n    deviceListStrategy: [envvar, envvars]\n", "'envvars'"),
     ("version: v1\nsharing:\n  timeSlicing:\n    resources: []\n", "at least one entry"),
     ("version: v1\nsharing:\n  mps:\n    resources: [{name: nvidia.com/gpu, replicas: 2}]\n", "--mps-root"),
+    ("version: v1\nflags:\n  mpsRoot: run/mps\n", "not an absolute path"),
     ("version: v1\nflag: {}\n", "flag"),
     ("version: v1\n", "one of them is needed"),
 ])

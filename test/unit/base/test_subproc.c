@@ -164,6 +164,28 @@ static void test_descriptors(void **state)
     close(leak);
 }
 
+static const char *enter_root(void *self)
+{
+    return chdir(self) < 0 ? "enter a folder for" : NULL;
+}
+
+static void test_prepared(void **state)
+{
+    char there[] = "/", not_there[] = "/none/such";
+    SubprocSpec spec = {.argv = SHELL("pwd"), .prepare = enter_root, .self = there};
+    CLEANUP(str_done) Str out = str_limited(100);
+    SubprocEnd end;
+    Subproc child;
+    Err err;
+
+    (void)state;
+    assert_int_equal(run_command(&spec, LONG_MS, &out, NULL, &end, NULL), 0);
+    assert_string_equal(out.text, "/\n");
+    spec.self = not_there;
+    assert_int_equal(subproc_start(&spec, &child, &err), -ENOENT);
+    assert_string_equal(err.text, "enter a folder for 'sh': No such file or directory");
+}
+
 static void test_background(void **state)
 {
     SubprocSpec spec = {.argv = SHELL("echo ready; exec sleep 1000"), .pipe_out = true, .die_with_us = true};
@@ -217,10 +239,11 @@ static void test_signals_are_reset(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_output_and_code), cmocka_unit_test(test_output_is_capped),
-        cmocka_unit_test(test_not_started),     cmocka_unit_test(test_deadline),
-        cmocka_unit_test(test_environment),     cmocka_unit_test(test_descriptors),
-        cmocka_unit_test(test_background),      cmocka_unit_test(test_signals_are_reset),
+        cmocka_unit_test(test_output_and_code),   cmocka_unit_test(test_output_is_capped),
+        cmocka_unit_test(test_not_started),       cmocka_unit_test(test_deadline),
+        cmocka_unit_test(test_environment),       cmocka_unit_test(test_descriptors),
+        cmocka_unit_test(test_prepared),          cmocka_unit_test(test_background),
+        cmocka_unit_test(test_signals_are_reset),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -93,7 +93,11 @@ def check_device_plugin(stoker):
         assert "/var/lib/kubelet/device-plugins" in man and "/driver-root" in man
         assert set(mounts.values()) <= {v["name"] for v in volumes}
         security = plugin["securityContext"]
-        assert security["privileged"] is False and security["capabilities"] == {"drop": ["ALL"]}
+        if "MPS_ROOT" in env:  # a privileged container that may not escalate is refused
+            assert security["privileged"] is True and not security.keys() & {"allowPrivilegeEscalation", "capabilities"}
+            assert env["MPS_ROOT"] in mounts
+        else:
+            assert security["privileged"] is False and security["capabilities"] == {"drop": ["ALL"]}
         return env
 
     return check

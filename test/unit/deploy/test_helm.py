@@ -421,6 +421,11 @@ def test_the_device_plugin(render, try_rendering, check_device_plugin):
     volumes = {v["name"]: v for v in found.pod()["volumes"]}
     assert volumes["driver-dev"]["hostPath"]["path"] == "/run/nvidia/driver/dev"
     mounts = {m["mountPath"]: m for m in plugin["volumeMounts"]}
+    sharing = render({"devicePlugin": {"enabled": True, "mps": {"root": "/run/nvidia/mps"}}})
+    env_of = check_device_plugin(sharing.pod()["containers"][1], sharing.pod()["volumes"])
+    assert env_of["MPS_ROOT"] == "/run/nvidia/mps" and sharing.pod()["hostPID"] is True and "hostPID" not in found.pod()
+    propagation = {m["name"]: m.get("mountPropagation") for m in sharing.pod()["containers"][1]["volumeMounts"]}
+    assert propagation["mps-root"] == "Bidirectional" and render({"devicePlugin": {"mps": {"root": "/m"}}}).pod() == plain.pod()
     updating = render({"devicePlugin": {"enabled": True, "updateNode": True, "config": {"name": "their-plugin"}}})
     env_of = check_device_plugin(updating.pod()["containers"][1], updating.pod()["volumes"])
     assert (env_of["CONFIG_FILE_SRCDIR"], env_of["DEFAULT_CONFIG"]) == ("/config", "config.yaml") and "CONFIG_FILE" not in env_of

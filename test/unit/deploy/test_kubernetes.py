@@ -220,6 +220,9 @@ def test_the_device_plugin_needs_no_privileges(deploy, container, tmp_path, chec
     plugin = next(c for c in built["containers"] if c["name"] == "device-plugin")
     env = check_device_plugin(plugin, built["volumes"])
     assert env["STOKER_UPDATE_NODE"] == "true" and "NODE_NAME" in env and built["automountServiceAccountToken"] is False
+    sharing = pod_of(built_with(deploy / "kubernetes", tmp_path / "mps", ["device-plugin", "mps"]))
+    plugin = next(c for c in sharing["containers"] if c["name"] == "device-plugin")
+    assert check_device_plugin(plugin, sharing["volumes"])["MPS_ROOT"] and sharing["hostPID"] is True
     (role,) = [d for d in objects if d["kind"] == "ClusterRole"]
     assert role["rules"] == [{"apiGroups": [""], "resources": ["nodes", "nodes/status"], "verbs": ["get", "patch"]}]
     objects = built_with(deploy / "kubernetes", tmp_path / "claims", ["device-plugin", "claims"])

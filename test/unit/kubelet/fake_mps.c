@@ -70,6 +70,17 @@ static int run_smi(char **argv)
     return 0;
 }
 
+/* compute-policy -i UUID --set-timeslice N */
+static int set_slice(char **argv)
+{
+    char line[200];
+
+    snprintf(line, sizeof line, "slice %s %s", argv[3], argv[5]);
+    log_command(line);
+    obey_knobs(argv[3]);
+    return 0;
+}
+
 /* --- the daemon --------------------------------------------------------------------------------------------------- */
 
 static void answer_line(int fd, const char *line)
@@ -131,6 +142,7 @@ static int start_daemon(void)
     signal(SIGPIPE, SIG_IGN);
     snprintf(pid, sizeof pid, "%d", (int)getpid());
     write_text("/state/lives/", pid, gpus);
+    write_text("/dev/shm/", "server", "");
     serve_clients(listener);
     return 0;
 }
@@ -158,6 +170,6 @@ static int ask_daemon(void)
 int main(int argc, char **argv)
 {
     if (strstr(argv[0], "nvidia-smi"))
-        return argc == 5 ? run_smi(argv) : 1;
+        return argc == 5 ? run_smi(argv) : argc == 6 ? set_slice(argv) : 1;
     return argc == 2 && strcmp(argv[1], "-d") == 0 ? start_daemon() : ask_daemon();
 }

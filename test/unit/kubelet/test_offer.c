@@ -362,6 +362,11 @@ static void test_healthy_again_after_a_while(void **state)
     assert_int_equal(count_healthy(&last), 1);
     assert_int_equal(offer_due(&last, 100), UINT64_MAX);
     offer_done(&offer);
+    offer_unserve(&last.resources.at[0].units.at[0], "no daemon"); /* which no incident is, and nothing is waited for */
+    assert_int_equal(count_healthy(&last), 0);
+    offer_make(&box->snapshot, &config, &last, 1, &offer);
+    assert_int_equal(count_healthy(&offer), 1);
+    offer_done(&offer);
     offer_done(&last);
     free(box);
 }
