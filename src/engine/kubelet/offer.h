@@ -137,13 +137,19 @@ typedef enum OfferSpread {
     OFFER_SPREAD_PACKED,      /* those with the most taken */
 } OfferSpread;
 
+typedef struct OfferPolicy {
+    OfferSpread spread;
+    bool apart; /* of sets of whole GPUs with equally fast links that whose GPUs are far from each other and from those
+                   in use, by PCIe and NUMA; the PCIe path between GPUs that have NVLink is no link then */
+} OfferPolicy;
+
 /*
  * Chooses `size` of the ids in `available`, those of `must` among them, into `ret` (room for size), in the order of the
  * units. Whole GPUs: the set with the fastest links among its members, of equal ones that which leaves the fastest
- * among the others, then the first. MIG devices: those of the GPU with the fewest that are free, so that others stay
- * whole. Replicas: by `spread`. -EINVAL: an id is not known, or there are not enough.
+ * among the others (or `policy.apart`), then the first. MIG devices: those of the GPU with the fewest that are free, so
+ * that others stay whole. Replicas: by `policy.spread`. -EINVAL: an id is not known, or there are not enough.
  */
-int offer_prefer(const OfferResource *resource, const Snapshot *snapshot, OfferSpread spread,
+int offer_prefer(const OfferResource *resource, const Snapshot *snapshot, OfferPolicy policy,
                  const char *const *available, size_t available_count, const char *const *must, size_t must_count,
                  size_t size, const char **ret, Err *err);
 /* How well two GPUs of a snapshot reach each other; more is better. */

@@ -56,6 +56,13 @@ def test_mig_devices_are_resources_of_their_own(make_side):
     assert chosen == [first[1], first[2]] or {chosen[0], chosen[1]} <= set(first[2:]) and chosen[0] == first[1]
 
 
+def test_heat_is_spread(make_side):
+    side = make_side(options=["--spread-heat"])
+    ids = [d.id for d in side.plugin().devices]
+    assert side.plugin().prefer(ids[1:], 1) == [ids[4]]  # GPU 0 is in use: the first of the other socket
+    assert {side.plugin().prefer(ids, 2)[1]} <= set(ids[4:])
+
+
 def test_single_strategy_needs_one_profile(make_side):
     side = make_side("mig-balanced", options=["--mig-strategy", "single"])
     until(lambda: "more than one profile" in side.log_text(), side.log_text)
