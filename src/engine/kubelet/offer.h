@@ -112,18 +112,19 @@ const OfferUnit *offer_unit(const OfferResource *resource, const char *id);
 
 /* ---- labels of the node (labels.c) ---- */
 
-/* What the kernel says of the node. */
+/* What else is known of the node. */
 typedef struct LabelHost {
     const char *machine; /* the product's name by its firmware; "" not known */
     const char *mode;    /* "compute", "graphics", or "unknown": the PCI class of all its GPUs */
     uint64_t real_s;     /* Unix time; 0: no timestamp */
     bool physical;       /* gpu.count and gpu.replicas as gpu-feature-discovery has them: of all GPUs, whatever of
                             them is offered */
+    const MigNode *mig;  /* how its GPUs are split; NULL: not read */
 } LabelHost;
 
 /* gpu-feature-discovery's labels, a line "KEY=VALUE" each, by key; where those would not agree with what is offered,
  * what is offered. Of several models the one with the most GPUs counts, then the first by index; each has a label
- * stoker.dev/gpu.PRODUCT.count. */
+ * stoker.dev/gpu.PRODUCT.count. And those for schedulers, stoker.dev/...: docs/kubelet.md lists them. */
 void offer_labels(const Snapshot *snapshot, const MakeNode *make, const OfferConfig *config, const Offer *offer,
                   const LabelHost *host, Str *out);
 
