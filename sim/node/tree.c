@@ -195,6 +195,8 @@ int node_tree_write(SimImage *image, const char *root, uint64_t t_ns, uint32_t f
     put.fresh = true;
     put_in(&put, ".");
     put_text(&put, MARK, "Made by stoker sim; everything in this folder is replaced at the next start.\n");
+    put_in(&put, "sys/class/dmi/id");
+    put_line(&put, "product_name", "Stoker simulated node"); /* boards are real, the machine around them is none */
     tree_pci_drivers(&tree, &put);
     for (uint32_t i = 0; i < tree.layout.count; i++)
         if (tree.layout.fn[i].kind != PCI_GPU)

@@ -8,9 +8,9 @@
  *
  * Written: proc/driver/nvidia, nvidia-caps, nvidia-nvlink, nvidia-nvswitch; proc/modules, proc/devices;
  * sys/devices/pciDDDD:BB/... with GPUs, network adapters, NVSwitches and the ports above them; sys/bus/pci;
- * sys/class/infiniband; sys/module/nvidia*; dev/nvidia*; proc/PID of the processes on GPUs with etc/passwd and
- * var/log/pods, from which it follows whose they are; usr/lib64 if asked. A lost GPU's config reads as all ones.
- * InfiniBand ports are up and count what the image says that each carries.
+ * sys/class/infiniband; sys/class/dmi/id/product_name; sys/module/nvidia*; dev/nvidia*; proc/PID of the processes on
+ * GPUs with etc/passwd and var/log/pods, from which it follows whose they are; usr/lib64 if asked. A lost GPU's config
+ * reads as all ones. InfiniBand ports are up and count what the image says that each carries.
  */
 #include <stdbool.h>
 #include <stdint.h>

@@ -19,6 +19,7 @@ typedef struct MakeGpu {
     char uuid[DEVICE_UUID_CAP];
     int compute_major, compute_minor; /* compute capability; 0: not known */
     uint64_t memory_mib;
+    uint32_t memory_bus_bits, memory_max_mhz; /* 0: not known */
     bool mig_capable;
     char fabric[MAKE_FABRIC_CAP]; /* "UUID.CLIQUE" of its NVLink fabric, once it is registered there; "" none */
     size_t instance_count;

@@ -39,6 +39,8 @@ CLIENTS = {
     "node-exporter": ([], ["prometheus-node-exporter"]),
     "alertmanager": ([], ["prometheus-alertmanager"]),  # to be started in usr/share/prometheus/alertmanager
 }
+# Packages that are too old in Debian 12 (no CDI) and come from Debian 13 there; they need the C library alone, and none newer.
+NEWER = {"container": ["containerd"]}
 # Packages that are the machine's own.
 OWN = re.compile(r"(libc6|libc-bin|python3(\.\d+)?(-minimal)?)_")
 
@@ -118,7 +120,7 @@ def lines_with_contrib(text):
             yield found[1] + " main contrib"
 
 
-def write_sources(root, etc=pathlib.Path("/etc/apt")):
+def write_sources(root, suite, etc=pathlib.Path("/etc/apt")):
     parts = sorted((etc / "sources.list.d").glob("*.sources"))
     lists = [etc / "sources.list", *sorted((etc / "sources.list.d").glob("*.list"))]
     stanzas = [s for p in parts for s in stanzas_with_contrib(p.read_text())]
@@ -126,15 +128,15 @@ def write_sources(root, etc=pathlib.Path("/etc/apt")):
     if not stanzas and not lines:
         raise Unavailable("apt has no source of Debian's archive")
     (root / "sources").mkdir(exist_ok=True)
-    (root / "sources" / "peer.sources").write_text("\n\n".join(stanzas) + "\n")
-    (root / "sources.list").write_text("".join(line + "\n" for line in lines))
+    (root / "sources" / "peer.sources").write_text("\n\n".join(stanzas).replace(codename(), suite) + "\n")
+    (root / "sources.list").write_text("".join(line + "\n" for line in lines).replace(codename(), suite))
 
 
 class Apt:
-    """apt-get with a state of its own below `root`."""
+    """apt-get with a state of its own below `root`, for this machine's Debian, or with `suites` that which they give for it."""
 
-    def __init__(self, root):
-        self.root, self.fresh, self.out_of_reach = root, False, None
+    def __init__(self, root, suites=None):
+        self.root, self.suites, self.fresh, self.out_of_reach = root, suites or {}, False, None
         for folder in ("state/lists/partial", "cache/archives/partial"):
             (root / folder).mkdir(parents=True, exist_ok=True)
 
@@ -148,7 +150,7 @@ class Apt:
             raise self.out_of_reach
         if self.fresh:
             return
-        write_sources(self.root)
+        write_sources(self.root, self.suites.get(codename(), codename()))
         (self.root / "apt.conf").write_text(CONFIG.format(root=self.root))
         (self.root / "status").write_text(STAND_IN.lstrip())
         try:
@@ -189,7 +191,7 @@ class Peers:
     def __init__(self, folder):
         self.folder = pathlib.Path(folder).resolve()
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.apt = Apt(self.folder / "apt")
+        self.apt, self.newer = Apt(self.folder / "apt"), Apt(self.folder / "apt-newer", {"bookworm": "trixie"})
         self.failed = {}
 
     def get(self, name):
@@ -213,6 +215,9 @@ class Peers:
         self.apt.update()
         root.mkdir(parents=True)
         unpack(self.apt.download(*CLIENTS[name], home / "debs"), root)
+        if name in NEWER:
+            self.newer.update()
+            unpack(self.newer.download([], NEWER[name], home / "newer"), root)
         stamp.write_text(wanted)
         return root
 

@@ -9,10 +9,13 @@
 
 #include "base/alloc.h"
 #include "base/cleanup.h"
+#include "engine/health/incidents.h"
 #include "engine/kubelet/offer.h"
+#include "engine/mig/mig.h"
 
-enum { LABELS_MAX = 1024, LABEL_CAP = 192, VALUE_MAX = 63, MODELS_MAX = 16 };
+enum { LABELS_MAX = 1024, LABEL_CAP = 192, VALUE_MAX = 63, MODELS_MAX = 16, ROOMS_MAX = 64 };
 #define PREFIX "nvidia.com/"
+#define OWN_PREFIX "stoker.dev/"
 #define WHOLE "nvidia.com/gpu"
 
 typedef struct Labels {
@@ -191,12 +194,22 @@ static const OfferResource *find_whole(const Offer *offer)
     return found ? found : offer_find(offer, WHOLE ".shared");
 }
 
+/* Memory moves twice in a clock, whatever its kind: the driver gives the clock of GDDR6X and HBM alike so. */
+static void add_peaks(Labels *labels, const MakeGpu *make)
+{
+    const uint64_t peak_mb_s = (uint64_t)make->memory_max_mhz * 2 * make->memory_bus_bits / 8;
+
+    if (peak_mb_s)
+        add_label(labels, OWN_PREFIX "gpu.peak.memory-gb-s", "%" PRIu64, peak_mb_s / 1000);
+}
+
 /* The part that is the same whatever is offered of the GPU. */
 static void add_model(Labels *labels, const MakeGpu *make)
 {
     add_under(labels, "gpu", "family", "%s", offer_family(make));
     add_under(labels, "gpu", "compute.major", "%d", make->compute_major);
     add_under(labels, "gpu", "compute.minor", "%d", make->compute_minor);
+    add_peaks(labels, make);
 }
 
 static void add_whole(Labels *labels, const Snapshot *snapshot, const MakeNode *make, const OfferConfig *config,
@@ -256,6 +269,33 @@ static void add_mixed(Labels *labels, const MakeNode *make, const Offer *offer, 
 
 /* --- the node ----------------------------------------------------------------------------------------------------- */
 
+/* The worst open problem, but for faults of programs and of the monitoring itself. */
+static void add_health(Labels *labels, const Snapshot *snapshot)
+{
+    FaultSeverity worst = SEVERITY_INFO;
+
+    for (size_t i = 0; i < snapshot->incident_count; i++) {
+        const Incident *one = snapshot->incidents[i];
+
+        if (incident_is_problem(one) && one->cause != CAUSE_APPLICATION && one->action != ACTION_CHECK_MONITOR &&
+            one->severity > worst)
+            worst = one->severity;
+    }
+    add_label(labels, OWN_PREFIX "gpu.health", "%s", worst > SEVERITY_INFO ? fault_severities[worst].key : "ok");
+}
+
+/* The NVLink domain, where all GPUs are in the same: "UUID.CLIQUE". One whose NVLinks do not leave the node has zeros
+ * for a UUID, which would make one domain of all such nodes. */
+static void add_domain(Labels *labels, const char *fabric)
+{
+    const size_t len = strcspn(fabric, ".");
+
+    if (strspn(fabric, "0-") == len)
+        return;
+    add_label(labels, OWN_PREFIX "nvlink.domain", "%.*s", (int)len, fabric);
+    add_label(labels, OWN_PREFIX "nvlink.clique", "%s", fabric + len + 1);
+}
+
 static void add_clique(Labels *labels, const MakeNode *make)
 {
     const char *fabric = "";
@@ -265,8 +305,68 @@ static void add_clique(Labels *labels, const MakeNode *make)
             return; /* one that is in none, or in another */
         fabric = make->gpus[i].fabric;
     }
-    if (fabric[0])
-        add_under(labels, "gpu", "clique", "%s", fabric);
+    if (!fabric[0])
+        return;
+    add_under(labels, "gpu", "clique", "%s", fabric);
+    add_domain(labels, fabric);
+}
+
+/* --- what MIG has room for ---------------------------------------------------------------------------------------- */
+
+typedef struct Room {
+    const char *profile;
+    unsigned count;
+} Room;
+
+/* Whether MIG devices can be made on it: it was read, is in MIG mode, and nobody and no incident has it out of use. */
+static bool has_room(const Snapshot *snapshot, const MigGpu *gpu)
+{
+    const NodeGpu *seen = NULL;
+
+    for (size_t i = 0; i < snapshot->node->gpu_count; i++)
+        if (strcmp(snapshot->node->gpus[i].reading.device.uuid, gpu->uuid) == 0)
+            seen = &snapshot->node->gpus[i];
+    if (!seen || gpu->why[0] || !gpu->now.enabled || node_is_taken_out(seen))
+        return false;
+    for (size_t i = 0; i < snapshot->incident_count; i++)
+        if (incident_use(snapshot->incidents[i]) != INCIDENT_USE_GOES_ON &&
+            snapshot->incidents[i]->device.gpu_instance == DEVICE_NO_NUMBER &&
+            incident_hits(snapshot->incidents[i], &seen->reading.device))
+            return false;
+    return true;
+}
+
+static void count_room(const MigGpu *gpu, Room rooms[ROOMS_MAX])
+{
+    for (uint8_t i = 0; i < gpu->board.profile_count; i++) {
+        const char *name = gpu->board.profiles[i].name;
+        size_t at = 0;
+
+        while (at < ROOMS_MAX && rooms[at].profile && strcmp(rooms[at].profile, name) != 0)
+            at++;
+        if (at == ROOMS_MAX)
+            return;
+        rooms[at].profile = name;
+        rooms[at].count += mig_count_free(&gpu->board, &gpu->now, i);
+    }
+}
+
+static void add_rooms(Labels *labels, const Snapshot *snapshot, const MigNode *mig)
+{
+    Room rooms[ROOMS_MAX] = {0};
+    char key[LABEL_CAP];
+
+    for (size_t i = 0; i < mig->count; i++)
+        if (has_room(snapshot, &mig->gpus[i]))
+            count_room(&mig->gpus[i], rooms);
+    for (size_t i = 0; i < ROOMS_MAX && rooms[i].profile; i++) {
+        snprintf(key, sizeof key, OWN_PREFIX "mig.free.%s", rooms[i].profile);
+        for (char *at = key; *at; at++)
+            if (*at == '+')
+                *at = '.';
+        if (rooms[i].count)
+            add_label(labels, key, "%u", rooms[i].count);
+    }
 }
 
 static int compare_lines(const void *a, const void *b)
@@ -298,14 +398,17 @@ void offer_labels(const Snapshot *snapshot, const MakeNode *make, const OfferCon
         add_whole(labels, snapshot, make, config, offer, host, &snapshot->node->gpus[firsts[primary]].reading.device);
         add_mixed(labels, make, offer, snapshot);
         add_clique(labels, make);
-        add_label(labels, "stoker.dev/gpu.devices", "%zu", offer_count(offer, &healthy));
-        add_label(labels, "stoker.dev/gpu.devices.healthy", "%zu", healthy);
+        add_label(labels, OWN_PREFIX "gpu.devices", "%zu", offer_count(offer, &healthy));
+        add_label(labels, OWN_PREFIX "gpu.devices.healthy", "%zu", healthy);
+        add_health(labels, snapshot);
+        if (host->mig)
+            add_rooms(labels, snapshot, host->mig);
         for (size_t i = 0; i < models; i++) {
             char name[DEVICE_NAME_CAP], key[LABEL_CAP];
 
             snprintf(name, sizeof name, "%s", snapshot->node->gpus[firsts[i]].reading.device.name);
             clean_value(name);
-            snprintf(key, sizeof key, "stoker.dev/gpu.%.40s.count", name);
+            snprintf(key, sizeof key, OWN_PREFIX "gpu.%.40s.count", name);
             add_label(labels, key, "%zu", counts[i]);
         }
     }

@@ -118,18 +118,19 @@ const OfferUnit *offer_unit(const OfferResource *resource, const char *id);
 
 /* ---- labels of the node (labels.c) ---- */
 
-/* What the kernel says of the node. */
+/* What else is known of the node. */
 typedef struct LabelHost {
     const char *machine; /* the product's name by its firmware; "" not known */
     const char *mode;    /* "compute", "graphics", or "unknown": the PCI class of all its GPUs */
     uint64_t real_s;     /* Unix time; 0: no timestamp */
     bool physical;       /* gpu.count and gpu.replicas as gpu-feature-discovery has them: of all GPUs, whatever of
                             them is offered */
+    const MigNode *mig;  /* how its GPUs are split; NULL: not read */
 } LabelHost;
 
 /* gpu-feature-discovery's labels, a line "KEY=VALUE" each, by key; where those would not agree with what is offered,
  * what is offered. Of several models the one with the most GPUs counts, then the first by index; each has a label
- * stoker.dev/gpu.PRODUCT.count. */
+ * stoker.dev/gpu.PRODUCT.count. And those for schedulers, stoker.dev/...: docs/kubelet.md lists them. */
 void offer_labels(const Snapshot *snapshot, const MakeNode *make, const OfferConfig *config, const Offer *offer,
                   const LabelHost *host, Str *out);
 
@@ -146,13 +147,19 @@ typedef enum OfferSpread {
     OFFER_SPREAD_PACKED,      /* those with the most taken */
 } OfferSpread;
 
+typedef struct OfferPolicy {
+    OfferSpread spread;
+    bool apart; /* of sets of whole GPUs with equally fast links that whose GPUs are far from each other and from those
+                   in use, by PCIe and NUMA; the PCIe path between GPUs that have NVLink is no link then */
+} OfferPolicy;
+
 /*
  * Chooses `size` of the ids in `available`, those of `must` among them, into `ret` (room for size), in the order of the
  * units. Whole GPUs: the set with the fastest links among its members, of equal ones that which leaves the fastest
- * among the others, then the first. MIG devices: those of the GPU with the fewest that are free, so that others stay
- * whole. Replicas: by `spread`. -EINVAL: an id is not known, or there are not enough.
+ * among the others (or `policy.apart`), then the first. MIG devices: those of the GPU with the fewest that are free, so
+ * that others stay whole. Replicas: by `policy.spread`. -EINVAL: an id is not known, or there are not enough.
  */
-int offer_prefer(const OfferResource *resource, const Snapshot *snapshot, OfferSpread spread,
+int offer_prefer(const OfferResource *resource, const Snapshot *snapshot, OfferPolicy policy,
                  const char *const *available, size_t available_count, const char *const *must, size_t must_count,
                  size_t size, const char **ret, Err *err);
 /* How well two GPUs of a snapshot reach each other; more is better. */

@@ -31,41 +31,97 @@ static unsigned count_links(const Node *node, const NodeGpu *gpu, const PciAddre
     return count;
 }
 
-unsigned offer_link_score(const Snapshot *snapshot, size_t a, size_t b)
+/* By PCIe and NUMA, which is also where they are in the chassis, as far as the kernel knows. */
+static unsigned score_path(const Snapshot *snapshot, size_t a, size_t b)
 {
     static const unsigned paths[TOPOLOGY_PATH_END] = {
         [TOPOLOGY_SELF] = 60, [TOPOLOGY_PIX] = 50,  [TOPOLOGY_PXB] = 40,
         [TOPOLOGY_PHB] = 30,  [TOPOLOGY_NODE] = 20, [TOPOLOGY_SYS] = 10,
     };
+    const Place *from = place_list_gpu(&snapshot->places, snapshot->node->gpus[a].reading.device.pci),
+                *to = place_list_gpu(&snapshot->places, snapshot->node->gpus[b].reading.device.pci);
+
+    return from && to ? paths[place_between(from, to)] : 0;
+}
+
+/* NVLinks between them, those by switches included. */
+static unsigned count_nvlinks(const Snapshot *snapshot, size_t a, size_t b)
+{
     const NodeGpu *left = &snapshot->node->gpus[a], *right = &snapshot->node->gpus[b];
     const Device *l = &left->reading.device, *r = &right->reading.device;
-    const Place *from = place_list_gpu(&snapshot->places, l->pci), *to = place_list_gpu(&snapshot->places, r->pci);
     const unsigned direct = count_links(snapshot->node, left, &r->pci),
                    back = count_links(snapshot->node, right, &l->pci);
     const unsigned out = count_links(snapshot->node, left, NULL), in = count_links(snapshot->node, right, NULL);
 
-    return LINK_SCORE * ((direct < back ? direct : back) + (out < in ? out : in)) +
-           (from && to ? paths[place_between(from, to)] : 0);
+    return (direct < back ? direct : back) + (out < in ? out : in);
+}
+
+unsigned offer_link_score(const Snapshot *snapshot, size_t a, size_t b)
+{
+    return LINK_SCORE * count_nvlinks(snapshot, a, b) + score_path(snapshot, a, b);
 }
 
 /* --- whole GPUs --------------------------------------------------------------------------------------------------- */
 
-typedef struct Search {
-    size_t count;                                     /* free GPUs */
-    unsigned score[OFFER_EXACT_MAX][OFFER_EXACT_MAX]; /* of each pair */
-    uint32_t must;
-    uint32_t best;
-    unsigned best_in, best_left;
-} Search;
+typedef struct Choice {
+    const Snapshot *snapshot;
+    const OfferUnits *units;
+    const bool *open; /* the free ones */
+    bool apart;
+} Choice;
 
-static unsigned sum_pairs(const Search *search, uint32_t set)
+/* How fast two units reach each other. Where they are to be apart, the PCIe path does not count between GPUs that have
+ * NVLink. */
+static unsigned rate_links(const Choice *c, size_t i, size_t k)
+{
+    const size_t a = c->units->at[i].gpu, b = c->units->at[k].gpu;
+    const unsigned links = c->apart ? count_nvlinks(c->snapshot, a, b) : 0;
+
+    return links ? LINK_SCORE * links : offer_link_score(c->snapshot, a, b);
+}
+
+/* How much two units heat each other, as far as their places tell; 0 where that does not count. */
+static unsigned rate_near(const Choice *c, size_t i, size_t k)
+{
+    return c->apart ? score_path(c->snapshot, c->units->at[i].gpu, c->units->at[k].gpu) : 0;
+}
+
+static unsigned sum_near_in_use(const Choice *c, size_t i)
 {
     unsigned sum = 0;
 
-    for (size_t i = 0; i < search->count; i++)
-        for (size_t k = i + 1; k < search->count && set >> i & 1; k++)
-            sum += set >> k & 1 ? search->score[i][k] : 0;
+    for (size_t k = 0; k < c->units->len; k++)
+        sum += !c->open[k] && c->units->at[k].healthy ? rate_near(c, i, k) : 0;
     return sum;
+}
+
+typedef struct Search {
+    size_t count;                                     /* free GPUs */
+    unsigned score[OFFER_EXACT_MAX][OFFER_EXACT_MAX]; /* of each pair */
+    bool apart;
+    unsigned near[OFFER_EXACT_MAX][OFFER_EXACT_MAX]; /* where they are to be apart; [i][i]: to all GPUs in use */
+    uint32_t must;
+    uint32_t best;
+    uint64_t best_worth;
+} Search;
+
+static unsigned sum_pairs(size_t count, unsigned pairs[OFFER_EXACT_MAX][OFFER_EXACT_MAX], uint32_t set)
+{
+    unsigned sum = 0;
+
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = i; k < count && set >> i & 1; k++)
+            sum += set >> k & 1 ? pairs[i][k] : 0;
+    return sum;
+}
+
+/* The set itself counts first, then what it leaves or how it lies. */
+static uint64_t rate_set(Search *search, uint32_t set, unsigned in)
+{
+    const uint32_t others = ((UINT32_C(1) << search->count) - 1) & ~set;
+
+    return (uint64_t)in << 32 | (search->apart ? UINT32_MAX - sum_pairs(search->count, search->near, set)
+                                               : sum_pairs(search->count, search->score, others));
 }
 
 /* All sets that hold those chosen and `size` in all: GPUs from `from` on are open; `in` is the score of those chosen.
@@ -73,15 +129,12 @@ static unsigned sum_pairs(const Search *search, uint32_t set)
 static void search_sets(Search *search, uint32_t chosen, size_t from, size_t missing, unsigned in)
 {
     if (missing == 0) {
-        const uint32_t all = (UINT32_C(1) << search->count) - 1;
-
-        if ((chosen & search->must) != search->must || (search->best && in < search->best_in))
+        if ((chosen & search->must) != search->must || (search->best && in < search->best_worth >> 32))
             return;
-        const unsigned left = sum_pairs(search, all & ~chosen);
-        if (!search->best || in > search->best_in || left > search->best_left) {
+        const uint64_t worth = rate_set(search, chosen, in);
+        if (!search->best || worth > search->best_worth) {
             search->best = chosen;
-            search->best_in = in;
-            search->best_left = left;
+            search->best_worth = worth;
         }
         return;
     }
@@ -95,39 +148,37 @@ static void search_sets(Search *search, uint32_t chosen, size_t from, size_t mis
 }
 
 /* Of more GPUs than can be searched: the one that goes best with those chosen, again and again. */
-static void choose_greedily(const Snapshot *snapshot, const OfferResource *resource, const bool *free_units,
-                            bool *chosen, size_t missing)
+static void choose_greedily(const Choice *c, bool *chosen, size_t missing)
 {
     for (; missing > 0; missing--) {
         size_t best = SIZE_MAX;
-        unsigned best_score = 0;
+        uint64_t best_worth = 0;
 
-        for (size_t i = 0; i < resource->units.len; i++) {
-            unsigned score = 1;
+        for (size_t i = 0; i < c->units->len; i++) {
+            unsigned fast = 1;
 
-            if (!free_units[i] || chosen[i])
+            if (!c->open[i] || chosen[i])
                 continue;
-            for (size_t k = 0; k < resource->units.len; k++)
-                score +=
-                    chosen[k] ? offer_link_score(snapshot, resource->units.at[i].gpu, resource->units.at[k].gpu) : 0;
-            if (score > best_score) {
+            for (size_t k = 0; k < c->units->len; k++)
+                fast += chosen[k] ? rate_links(c, i, k) : 0;
+            const uint64_t worth = (uint64_t)fast << 32 | (UINT32_MAX - sum_near_in_use(c, i));
+            if (worth > best_worth) {
                 best = i;
-                best_score = score;
+                best_worth = worth;
             }
         }
         chosen[best] = true;
     }
 }
 
-static void choose_gpus(const Snapshot *snapshot, const OfferResource *resource, const bool *free_units, bool *chosen,
-                        size_t size)
+static void choose_gpus(const Choice *c, bool *chosen, size_t size)
 {
     size_t at[OFFER_EXACT_MAX], count = 0, taken = 0;
-    Search search = {0};
+    Search search = {.apart = c->apart};
 
-    for (size_t i = 0; i < resource->units.len; i++) {
+    for (size_t i = 0; i < c->units->len; i++) {
         taken += chosen[i];
-        if (!free_units[i])
+        if (!c->open[i])
             continue;
         if (count < OFFER_EXACT_MAX) {
             at[count] = i;
@@ -136,14 +187,17 @@ static void choose_gpus(const Snapshot *snapshot, const OfferResource *resource,
         count++;
     }
     if (count > OFFER_EXACT_MAX) {
-        choose_greedily(snapshot, resource, free_units, chosen, size - taken);
+        choose_greedily(c, chosen, size - taken);
         return;
     }
     search.count = count;
-    for (size_t i = 0; i < count; i++)
-        for (size_t k = 0; k < i; k++)
-            search.score[i][k] = search.score[k][i] =
-                offer_link_score(snapshot, resource->units.at[at[i]].gpu, resource->units.at[at[k]].gpu);
+    for (size_t i = 0; i < count; i++) {
+        search.near[i][i] = sum_near_in_use(c, at[i]);
+        for (size_t k = 0; k < i; k++) {
+            search.score[i][k] = search.score[k][i] = rate_links(c, at[i], at[k]);
+            search.near[i][k] = search.near[k][i] = rate_near(c, at[i], at[k]);
+        }
+    }
     search_sets(&search, 0, 0, size, 0);
     for (size_t i = 0; i < count; i++)
         chosen[at[i]] = search.best >> i & 1;
@@ -231,7 +285,7 @@ static size_t choose_parts(const OfferResource *resource, OfferSpread spread, co
     return done;
 }
 
-static size_t choose_whole(const OfferResource *resource, const Snapshot *snapshot, const char *const *ids,
+static size_t choose_whole(const OfferResource *resource, const Snapshot *snapshot, bool apart, const char *const *ids,
                            const size_t *units, size_t count, const char **ret, size_t done, size_t size)
 {
     CLEANUP_FREE bool *open = xcalloc(resource->units.len, sizeof *open);
@@ -245,7 +299,7 @@ static size_t choose_whole(const OfferResource *resource, const Snapshot *snapsh
     }
     if (free_count < size)
         return free_count;
-    choose_gpus(snapshot, resource, open, chosen, size);
+    choose_gpus(&(Choice){snapshot, &resource->units, open, apart}, chosen, size);
     done = 0;
     for (size_t i = 0; i < resource->units.len; i++)
         if (chosen[i])
@@ -253,7 +307,7 @@ static size_t choose_whole(const OfferResource *resource, const Snapshot *snapsh
     return done;
 }
 
-int offer_prefer(const OfferResource *resource, const Snapshot *snapshot, OfferSpread spread,
+int offer_prefer(const OfferResource *resource, const Snapshot *snapshot, OfferPolicy policy,
                  const char *const *available, size_t available_count, const char *const *must, size_t must_count,
                  size_t size, const char **ret, Err *err)
 {
@@ -270,8 +324,8 @@ int offer_prefer(const OfferResource *resource, const Snapshot *snapshot, OfferS
             return err_set(err, -EINVAL, "device '%.100s' must be given and is not free", must[i]);
         ret[i] = must[i];
     }
-    const size_t done = whole
-                            ? choose_whole(resource, snapshot, available, units, available_count, ret, must_count, size)
-                            : choose_parts(resource, spread, available, units, available_count, ret, must_count, size);
+    const size_t done =
+        whole ? choose_whole(resource, snapshot, policy.apart, available, units, available_count, ret, must_count, size)
+              : choose_parts(resource, policy.spread, available, units, available_count, ret, must_count, size);
     return done == size ? 0 : err_set(err, -EINVAL, "only %zu of %zu devices can be given", done, size);
 }

@@ -78,6 +78,10 @@ void mig_plan_gpu(const MigGpu *gpu, const MigLayout *wanted, MigPlan *ret);
 /* Whether there is a way to place all instances of a layout. */
 bool mig_layout_fits(const MigBoard *board, const MigLayout *layout);
 
+/* How many more instances of one profile could be made beside those of `now`, which stay where they are. 0 where
+ * placements are not known. */
+unsigned mig_count_free(const MigBoard *board, const MigLayout *now, uint8_t profile);
+
 /* The layout that stands when the plan was carried out, with placements, by start. */
 void mig_plan_result(const MigLayout *now, const MigPlan *plan, bool enabled, MigLayout *ret);
 

@@ -291,6 +291,17 @@ bool mig_layout_fits(const MigBoard *board, const MigLayout *layout)
     return search.found;
 }
 
+unsigned mig_count_free(const MigBoard *board, const MigLayout *now, uint8_t profile)
+{
+    MigLayout more = *now;
+    while (more.count < MIG_INSTANCE_MAX) {
+        more.instances[more.count++] = (MigInstance){.profile = profile, .start = MIG_START_ANY};
+        if (!mig_layout_fits(board, &more))
+            return (unsigned)(more.count - 1 - now->count);
+    }
+    return (unsigned)(more.count - now->count);
+}
+
 /* Compute slices and then memory that are left. */
 static uint64_t sum_worth(const MigBoard *board, const MigLayout *layout)
 {

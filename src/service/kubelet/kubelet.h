@@ -74,7 +74,7 @@ typedef struct KubeletConfig {
     const char *dir;    /* of the sockets; copied, as the next */
     const char *socket; /* the kubelet's; "": nothing is registered */
     GrantConfig grant;
-    OfferSpread spread;
+    OfferPolicy policy;
     bool one_each; /* of a shared resource a container gets one replica */
     const Log *log;
 } KubeletConfig;

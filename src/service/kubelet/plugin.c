@@ -202,7 +202,7 @@ static int prefer_devices(const Plugin *plugin, const Deviceplugin__PreferContai
     deviceplugin__id_list__init(ret);
     if (!plugin->resource)
         return err_set(err, -EINVAL, "this node does not offer %s any more", plugin->name);
-    TRY(offer_prefer(plugin->resource, plugin->kubelet->snapshot, plugin->kubelet->config.spread,
+    TRY(offer_prefer(plugin->resource, plugin->kubelet->snapshot, plugin->kubelet->config.policy,
                      (const char *const *)request->available_ids, request->n_available_ids,
                      (const char *const *)request->must_include_ids, request->n_must_include_ids, size, ids, err));
     ret->ids = arena_calloc(arena, size + 1, sizeof *ret->ids);

@@ -478,6 +478,10 @@ static bool read_make_gpu(Caller *caller, unsigned index, MakeGpu *gpu)
         gpu->compute_major = gpu->compute_minor = 0;
     if (DEVICE_CALL(&device, nvmlDeviceGetMemoryInfo, (device.handle, &memory)) == NVML_SUCCESS)
         gpu->memory_mib = memory.total >> 20;
+    if (DEVICE_CALL(&device, nvmlDeviceGetMemoryBusWidth, (device.handle, &gpu->memory_bus_bits)) != NVML_SUCCESS ||
+        DEVICE_CALL(&device, nvmlDeviceGetMaxClockInfo, (device.handle, NVML_CLOCK_MEM, &gpu->memory_max_mhz)) !=
+            NVML_SUCCESS)
+        gpu->memory_bus_bits = gpu->memory_max_mhz = 0;
     gpu->mig_capable = DEVICE_CALL(&device, nvmlDeviceGetMigMode, (device.handle, &current, &pending)) == NVML_SUCCESS;
     if (gpu->mig_capable && current == NVML_DEVICE_MIG_ENABLE)
         read_make_instances(&device, gpu);

@@ -51,6 +51,14 @@ static const char *find_mode(const Node *node, const char *root, Arena *arena)
     return mode ? mode : "unknown";
 }
 
+static bool has_mig(const Node *node)
+{
+    for (size_t i = 0; i < node->gpu_count; i++)
+        if (node->gpus[i].reading.mig)
+            return true;
+    return false;
+}
+
 static int make_labels(VerbCall *call, const KubeletSettings *settings, Str *out)
 {
     const KubeletOptions *o = &settings->o;
@@ -58,6 +66,7 @@ static int make_labels(VerbCall *call, const KubeletSettings *settings, Str *out
     CLEANUP(mig_driver_close_at) MigDriver *driver = NULL;
     CLEANUP(str_done) Str answer = str_limited(CONTROL_REPLY_MAX);
     const MakeNode *make;
+    const MigNode *mig = NULL;
     uint64_t revision;
     Offer offer = {0};
     int code;
@@ -66,12 +75,15 @@ static int make_labels(VerbCall *call, const KubeletSettings *settings, Str *out
     TRY(kubelet_read_answer(&answer, now, &revision, &call->err));
     TRY(mig_driver_open(o->library ? o->library : "", CALL_MS, &driver, &call->err));
     TRY(mig_driver_read_make(driver, &make, &call->err));
+    if (has_mig(&now->node))
+        TRY(mig_driver_read(driver, &mig, &call->err));
     offer_make(&now->snapshot, &settings->offer, NULL, 0, &offer);
     kubelet_judge_mps(NULL, o->mps_root, &now->snapshot, &offer);
     const LabelHost host = {.machine = read_line(o->root, o->machine_file, call->arena),
                             .mode = find_mode(&now->node, o->root, call->arena),
                             .real_s = o->no_timestamp ? 0 : clock_real(clock_kernel()) / NS_PER_S,
-                            .physical = o->physical};
+                            .physical = o->physical,
+                            .mig = mig};
     offer_labels(&now->snapshot, make, &settings->offer, &offer, &host, out);
     offer_done(&offer);
     return 0;

@@ -107,6 +107,8 @@ static const char *const spread_names[] = {"distributed", "packed", NULL};
             .flag = "shared-devices-allocation-policy", .env = "SHARED_DEVICES_ALLOCATION_POLICY",                     \
             .def = "distributed", .names = spread_names,                                                               \
             .help = "of which shared devices replicas are taken: those with the fewest taken, or the most"),           \
+        ROW("spread-heat", OPT_BOOL, spread_heat, .flags = OPT_CLI_ONLY, .env = "STOKER_SPREAD_HEAT",                  \
+            .help = "of equally linked GPUs choose those far from each other and from those in use"),                  \
         ROW("flags.gfd", OPT_NODE, gfd, .flags = OPT_CONFIG_ONLY, .help = "read by gpu-feature-discovery"),            \
         ROW("sharing", OPT_NODE, sharing, .flags = OPT_CONFIG_ONLY, .help = "timeSlicing or mps"),                     \
         ROW("resources", OPT_NODE, resources, .flags = OPT_CONFIG_ONLY, .help = "ignored, as by the device plugin"),   \

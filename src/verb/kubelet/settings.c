@@ -100,7 +100,7 @@ static void use_settings(KubeletSettings *s)
     grant->mps_root = o->mps_root;
     s->kubelet.dir = o->dir;
     s->kubelet.socket = o->socket ? o->socket : arena_printf(&s->arena, "%s/" KUBELET_SOCKET_NAME, o->dir);
-    s->kubelet.spread = (OfferSpread)o->spread;
+    s->kubelet.policy = (OfferPolicy){(OfferSpread)o->spread, o->spread_heat};
     s->kubelet.one_each = s->offer.one_each;
 }
 

@@ -70,6 +70,13 @@ def test_mig_devices_without_device_files(make_side):
     assert "mig-minors" in refused(lambda: plugin.allocate(plugin.devices[0].id))
 
 
+def test_heat_is_spread(make_side):
+    side = make_side(options=["--spread-heat"])
+    ids = [d.id for d in side.plugin().devices]
+    assert side.plugin().prefer(ids[1:], 1) == [ids[4]]  # GPU 0 is in use: the first of the other socket
+    assert {side.plugin().prefer(ids, 2)[1]} <= set(ids[4:])
+
+
 def test_single_strategy_needs_one_profile(make_side):
     side = make_side("mig-balanced", options=["--mig-strategy", "single"])
     until(lambda: "more than one profile" in side.log_text(), side.log_text)

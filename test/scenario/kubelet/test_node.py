@@ -52,8 +52,8 @@ def test_what_is_offered_is_on_the_node(kept, api):
     assert condition(api)["reason"] == "GpuLost" and condition(api)["message"].startswith("1 of 8 devices unhealthy: GPU 3")
     assert condition(api)["lastTransitionTime"] >= since
     until(lambda: labels(api)["stoker.dev/gpu.devices.healthy"] == "7", lambda: f"{labels(api)}")
-    (changed,) = api.patches[writes:]
-    assert changed["labels"] == {"stoker.dev/gpu.devices.healthy": "7"}  # only what has changed
+    changed = {key: value for patch in api.patches[writes:] for key, value in patch["labels"].items()}
+    assert changed == {"stoker.dev/gpu.devices.healthy": "7", "stoker.dev/gpu.health": "fatal"}  # only what has changed
 
 
 def test_labels_of_before_go_and_others_stay(kept, api):

@@ -2,94 +2,8 @@
 /* What is offered and which devices go together: the choice against every set there is, on boxes with switches, bridges
  * and nothing but PCIe. */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
-
-#include "engine/kubelet/offer.h"
-
-enum { GPUS_MAX = 16, LINKS = 6, INSTANCES = 7 };
-
-/* A node whose links are drawn by a seed. */
-typedef struct Box {
-    Node node;
-    NodeGpu gpus[GPUS_MAX];
-    NodeLink links[GPUS_MAX][LINKS];
-    Reading instances[GPUS_MAX][INSTANCES];
-    Place places[GPUS_MAX];
-    Incident incident;
-    const Incident *incidents[1];
-    Snapshot snapshot;
-} Box;
-
-static PciAddress address(unsigned bus)
-{
-    return (PciAddress){.bus = (uint8_t)bus};
-}
-
-static Box *make_box(size_t count)
-{
-    Box *box = calloc(1, sizeof *box);
-
-    assert_non_null(box);
-    box->node.gpus = box->gpus;
-    box->node.gpu_count = count;
-    for (size_t i = 0; i < count; i++) {
-        Device *d = &box->gpus[i].reading.device;
-
-        reading_init(&box->gpus[i].reading, DEVICE_GPU);
-        d->index = (uint32_t)i;
-        d->has_pci = true;
-        d->pci = address((unsigned)i + 1);
-        snprintf(d->uuid, sizeof d->uuid, "GPU-%zu", i);
-        box->places[i] = (Place){.pci = d->pci, .numa_node = i < count / 2 ? 0 : 1};
-        snprintf(box->places[i].path, sizeof box->places[i].path, "pci0000:%02zx/0000:%02zx:00.0", i / 2, i + 1);
-    }
-    box->snapshot = (Snapshot){.node = &box->node, .places = {box->places, count}, .incidents = box->incidents};
-    return box;
-}
-
-static void link_up(Box *box, size_t gpu, PciAddress to)
-{
-    NodeLink *link = &box->links[gpu][box->gpus[gpu].link_count];
-
-    if (box->gpus[gpu].link_count == LINKS)
-        return;
-    sample_set_int64(&link->active, 1, 1);
-    sample_set_int64(&link->remote, 1, pci_pack(to));
-    box->gpus[gpu].links = box->links[gpu];
-    box->gpus[gpu].link_count++;
-}
-
-static void split(Box *box, size_t gpu, size_t count, const char *profile)
-{
-    box->gpus[gpu].reading.mig = true;
-    box->gpus[gpu].instances = box->instances[gpu];
-    box->gpus[gpu].instance_count = count;
-    for (size_t i = 0; i < count; i++) {
-        Reading *one = &box->instances[gpu][i];
-
-        reading_init(one, DEVICE_COMPUTE_INSTANCE);
-        one->device.gpu_instance = (uint32_t)i + 7;
-        one->device.compute_instance = 0;
-        snprintf(one->device.uuid, sizeof one->device.uuid, "MIG-%zu-%zu", gpu, i);
-        snprintf(one->profile, sizeof one->profile, "%s", profile);
-    }
-}
-
-static Offer offer_of(const Box *box, const OfferConfig *config)
-{
-    Offer offer = {0};
-
-    offer_make(&box->snapshot, config, NULL, 0, &offer);
-    return offer;
-}
+#include "box.h"
 
 /* --- the best set ------------------------------------------------------------------------------------------------- */
 
@@ -126,7 +40,7 @@ static void check_choice(const Box *box, const OfferResource *resource, uint32_t
         if (must >> i & 1)
             must_ids[must_count++] = resource->units.at[i].device.uuid;
     }
-    assert_int_equal(offer_prefer(resource, &box->snapshot, OFFER_SPREAD_DISTRIBUTED, free_ids, free_count, must_ids,
+    assert_int_equal(offer_prefer(resource, &box->snapshot, (OfferPolicy){0}, free_ids, free_count, must_ids,
                                   must_count, size, chosen, NULL),
                      0);
     const uint32_t set = set_of(chosen, size);
@@ -191,6 +105,56 @@ static void test_switch_and_bridge(void **state)
     free(box);
 }
 
+/* Four hosts of two GPUs, all on one switch: what is apart is on another socket, and not beside one in use. */
+static void test_apart(void **state)
+{
+    static const char *const some[] = {"GPU-1", "GPU-2", "GPU-3", "GPU-4", "GPU-5", "GPU-6", "GPU-7"};
+    const OfferPolicy apart = {.apart = true};
+    Box *box = make_box(8);
+    const char *chosen[4], *must = "GPU-2";
+
+    (void)state;
+    for (size_t i = 0; i < 8; i++)
+        link_up(box, i, address(200));
+    Offer offer = offer_of(box, &(OfferConfig){0});
+    OfferResource *gpus = &offer.resources.at[0];
+    assert_int_equal(offer_prefer(gpus, &box->snapshot, apart, some, 7, NULL, 0, 1, chosen, NULL), 0);
+    assert_string_equal(chosen[0], "GPU-4"); /* GPU-0 is in use */
+    assert_int_equal(offer_prefer(gpus, &box->snapshot, (OfferPolicy){0}, some, 7, NULL, 0, 1, chosen, NULL), 0);
+    assert_string_equal(chosen[0], "GPU-1"); /* leaves the pairs whole */
+    assert_int_equal(offer_prefer(gpus, &box->snapshot, apart, some, 7, &must, 1, 4, chosen, NULL), 0);
+    assert_int_equal(set_of(chosen, 4), 1 << 2 | 1 << 4 | 1 << 6 | 1 << 1); /* one of each host, and none beside it */
+    gpus->units.at[0].healthy = false;                                      /* does not heat */
+    assert_int_equal(offer_prefer(gpus, &box->snapshot, apart, some, 7, NULL, 0, 1, chosen, NULL), 0);
+    assert_string_equal(chosen[0], "GPU-1");
+    offer_done(&offer);
+    free(box);
+}
+
+/* Faster links go before a place apart, be they NVLink or, without it, PCIe. */
+static void test_apart_keeps_links(void **state)
+{
+    Box *box = make_box(4);
+    const char *all[] = {"GPU-0", "GPU-1", "GPU-2", "GPU-3"}, *chosen[2];
+
+    (void)state;
+    Offer offer = offer_of(box, &(OfferConfig){0});
+    const OfferResource *gpus = &offer.resources.at[0];
+    assert_int_equal(offer_prefer(gpus, &box->snapshot, (OfferPolicy){.apart = true}, all, 4, NULL, 0, 2, chosen, NULL),
+                     0);
+    assert_int_equal(set_of(chosen, 2), 1 << 0 | 1 << 1);
+    for (size_t i = 0; i < 4; i++) { /* a bridge over the sockets */
+        link_up(box, i, address((unsigned)(i + 2) % 4 + 1));
+        if (i % 2)
+            link_up(box, i, address((unsigned)(i + 2) % 4 + 1));
+    }
+    assert_int_equal(offer_prefer(gpus, &box->snapshot, (OfferPolicy){.apart = true}, all, 4, NULL, 0, 2, chosen, NULL),
+                     0);
+    assert_int_equal(set_of(chosen, 2), 1 << 1 | 1 << 3);
+    offer_done(&offer);
+    free(box);
+}
+
 /* More GPUs than all sets of which are compared: the neighbours still come together. */
 static void test_more_than_are_compared(void **state)
 {
@@ -214,10 +178,13 @@ static void test_more_than_are_compared(void **state)
     offer_make(&snapshot, &(OfferConfig){0}, NULL, 0, &offer);
     for (size_t i = 0; i < COUNT; i++)
         ids[i] = offer.resources.at[0].units.at[i].device.uuid;
-    assert_int_equal(offer_prefer(&offer.resources.at[0], &snapshot, OFFER_SPREAD_DISTRIBUTED, ids, COUNT, &ids[13], 1,
-                                  2, chosen, NULL),
-                     0);
+    assert_int_equal(
+        offer_prefer(&offer.resources.at[0], &snapshot, (OfferPolicy){0}, ids, COUNT, &ids[13], 1, 2, chosen, NULL), 0);
     assert_int_equal(set_of(chosen, 2), 1 << 12 | 1 << 13);
+    assert_int_equal(offer_prefer(&offer.resources.at[0], &snapshot, (OfferPolicy){.apart = true}, &ids[1], COUNT - 1,
+                                  NULL, 0, 1, chosen, NULL),
+                     0);
+    assert_int_equal(set_of(chosen, 1), 1 << 12); /* on the other socket than the one in use */
     offer_done(&offer);
 }
 
@@ -234,7 +201,8 @@ static void test_mig_devices_are_packed(void **state)
     Offer offer = offer_of(box, &(OfferConfig){.mig = OFFER_MIG_MIXED});
     assert_int_equal(offer.resources.len, 1);
     assert_string_equal(offer.resources.at[0].name, "nvidia.com/mig-1g.10gb");
-    assert_int_equal(offer_prefer(&offer.resources.at[0], &box->snapshot, 0, open, 5, NULL, 0, 3, chosen, NULL), 0);
+    assert_int_equal(
+        offer_prefer(&offer.resources.at[0], &box->snapshot, (OfferPolicy){0}, open, 5, NULL, 0, 3, chosen, NULL), 0);
     assert_string_equal(chosen[0], "MIG-1-1"); /* of the GPU of which fewer are free, */
     assert_string_equal(chosen[1], "MIG-1-2");
     assert_string_equal(chosen[2], "MIG-0-0");
@@ -270,16 +238,16 @@ static void test_replicas(void **state)
     (void)state;
     Offer offer = offer_of(box, &config);
     const OfferResource *gpus = &offer.resources.at[0];
-    assert_int_equal(offer_prefer(gpus, &box->snapshot, OFFER_SPREAD_DISTRIBUTED, open, 4, NULL, 0, 2, chosen, NULL),
-                     0);
+    assert_int_equal(offer_prefer(gpus, &box->snapshot, (OfferPolicy){0}, open, 4, NULL, 0, 2, chosen, NULL), 0);
     assert_string_equal(chosen[0], "GPU-1::1");
     assert_string_equal(chosen[1], "GPU-1::2");
-    assert_int_equal(offer_prefer(gpus, &box->snapshot, OFFER_SPREAD_PACKED, open, 4, NULL, 0, 2, chosen, NULL), 0);
-    assert_string_equal(chosen[0], "GPU-0::0");
-    assert_int_equal(offer_prefer(gpus, &box->snapshot, OFFER_SPREAD_DISTRIBUTED, open, 4, &one, 1, 4, chosen, NULL),
+    assert_int_equal(offer_prefer(gpus, &box->snapshot, (OfferPolicy){.spread = OFFER_SPREAD_PACKED}, open, 4, NULL, 0,
+                                  2, chosen, NULL),
                      0);
     assert_string_equal(chosen[0], "GPU-0::0");
-    assert_int_equal(offer_prefer(gpus, &box->snapshot, 0, open, 4, NULL, 0, 5, chosen, &err), -EINVAL);
+    assert_int_equal(offer_prefer(gpus, &box->snapshot, (OfferPolicy){0}, open, 4, &one, 1, 4, chosen, NULL), 0);
+    assert_string_equal(chosen[0], "GPU-0::0");
+    assert_int_equal(offer_prefer(gpus, &box->snapshot, (OfferPolicy){0}, open, 4, NULL, 0, 5, chosen, &err), -EINVAL);
     assert_null(offer_unit(gpus, "GPU-0::3"));
     assert_null(offer_unit(gpus, "GPU-0"));
     assert_null(offer_unit(gpus, "GPU-0::"));
@@ -289,25 +257,6 @@ static void test_replicas(void **state)
 }
 
 /* --- health ------------------------------------------------------------------------------------------------------- */
-
-static void open_incident(Box *box, size_t gpu, uint32_t gpu_instance, int32_t code)
-{
-    Incident *incident = &box->incident;
-
-    *incident = (Incident){.state = INCIDENT_OPEN,
-                           .cause = CAUSE_MEMORY,
-                           .severity = SEVERITY_FATAL,
-                           .action = ACTION_DRAIN_AND_RESET,
-                           .code = code,
-                           .code_count = 1,
-                           .codes = {code}};
-    incident->device = box->gpus[gpu].reading.device;
-    incident->device.gpu_instance = gpu_instance;
-    snprintf(incident->title, sizeof incident->title, "a fault");
-    snprintf(incident->id, sizeof incident->id, "1abc");
-    box->incidents[0] = incident;
-    box->snapshot.incident_count = 1;
-}
 
 static size_t count_healthy(const Offer *offer)
 {
@@ -390,6 +339,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_best_sets),
         cmocka_unit_test(test_switch_and_bridge),
+        cmocka_unit_test(test_apart),
+        cmocka_unit_test(test_apart_keeps_links),
         cmocka_unit_test(test_more_than_are_compared),
         cmocka_unit_test(test_mig_devices_are_packed),
         cmocka_unit_test(test_a_part_of_an_instance_costs_only_itself),

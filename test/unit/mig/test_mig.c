@@ -323,6 +323,27 @@ static void nearest_layouts(void **state)
     assert_string_equal(text.text, "7g.80gb");
 }
 
+/* So many more fit beside what is there, and not one more. */
+static void room_beside(void **state)
+{
+    (void)state;
+    for (size_t round = 0; round < 400; round++) {
+        const MigBoard *board = &tables[round % table_count].board;
+        if (!board->profiles[0].starts)
+            continue;
+        MigLayout now = draw_layout(board);
+        for (uint8_t profile = 0; profile < board->profile_count; profile++) {
+            const unsigned room = mig_count_free(board, &now, profile);
+            MigLayout wanted = now;
+            for (unsigned k = 0; k <= room; k++) {
+                assert_int_equal(most_kept(board, &wanted, &now), now.count);
+                wanted.instances[wanted.count++] = (MigInstance){.profile = profile, .start = MIG_START_ANY};
+            }
+            assert_true(most_kept(board, &wanted, &now) < (int)now.count);
+        }
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -334,6 +355,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(compute_instances),
         cmocka_unit_test(mode_off),
         cmocka_unit_test(nearest_layouts),
+        cmocka_unit_test(room_beside),
     };
     load_tables(argc > 1 ? argv[1] : "data/mig/boards.yaml");
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
