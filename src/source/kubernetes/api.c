@@ -2,7 +2,7 @@
 /*
  * One request for each thing to read at a time. A list is asked for with resourceVersion=0, which the server answers
  * from its cache by node, without its database; the pages of one that sends pages all the same are read one after the
- * other. A token that lasts for an hour is read anew for each request.
+ * other.
  */
 #include "source/kubernetes/kubernetes.h"
 
@@ -14,24 +14,30 @@
 #include "base/alloc.h"
 #include "base/cleanup.h"
 #include "base/duration.h"
-#include "base/file.h"
 #include "base/number.h"
+#include "base/str.h"
+#include "source/kubernetes/credentials.h"
 #include "wire/fetch/fetch.h"
 
 CLEANUP_POINTER(json_t, json_decref);
 
-enum { TOKEN_BYTES_MAX = 64 << 10, CONTINUE_MAX = 8192, LIST_LIMIT = 500, DOUBLINGS_MAX = 16, LOG_BURST = 6 };
+enum { CONTINUE_MAX = 8192, LIST_LIMIT = 500, DOUBLINGS_MAX = 16, LOG_BURST = 6 };
 #define TICK_NS_MAX NS_PER_S
 #define LOG_WINDOW_NS (10 * NS_PER_MIN)
 
 const WordRow kube_states[KUBE_STATE_END] = {KUBE_STATE_TABLE(WORD_ROW)};
 
+typedef struct Sending {
+    FetchCall *call; /* under way, or NULL */
+    uint32_t ticket; /* of its credentials */
+} Sending;
+
 typedef struct Reader {
     KubeApi *api;
     KubeRead read;
-    FetchCall *call; /* under way, or NULL */
-    bool older;      /* `path` was not found */
-    bool patching;   /* the last request was a patch */
+    Sending sending;
+    bool older;    /* `path` was not found */
+    bool patching; /* the last request was a patch */
     KubeState state;
     uint64_t due_ns;
     uint32_t tries; /* since all was read */
@@ -44,17 +50,16 @@ struct KubeCall {
     KubeApi *api;
     KubeCall *next, **at; /* in the API's list */
     char *method, *path, *body;
-    FetchCall *call; /* under way; NULL: not sent yet */
+    Sending sending; /* without a call: not sent yet */
     void (*done)(void *self, const KubeReply *reply);
     void *self;
 };
 
 struct KubeApi {
     KubeApiConfig config;
-    Arena arena;
+    Credentials *credentials;
     Fetch *fetch;
     uv_timer_t tick;
-    const char *url, *account, *token_file, *ca_file;
     Reader readers[KUBE_READS_MAX];
     size_t count;
     KubeCall *calls;
@@ -178,6 +183,15 @@ static int read_page(Reader *reader, const FetchAnswer *answer, Err *err)
  */
 
 static void ask_next(Reader *reader);
+static void on_tick(uv_timer_t *tick);
+
+/* What is to be sent is sent in the next round of the loop. */
+static void wake_api(void *self)
+{
+    KubeApi *api = self;
+
+    uv_timer_start(&api->tick, on_tick, 0, uv_timer_get_repeat(&api->tick));
+}
 
 static void set_state(Reader *reader, KubeState state, const char *text)
 {
@@ -260,12 +274,23 @@ static void refuse_answer(Reader *reader, const FetchAnswer *answer)
                 answer->retry_after_ms * NS_PER_MS, err.text);
 }
 
+/* True where credentials that the server did not accept are renewed: the request is sent again. */
+static bool is_renewed(KubeApi *api, const Sending *sending, const FetchAnswer *answer)
+{
+    if (answer->status != 401 || !credentials_refused(api->credentials, sending->ticket))
+        return false;
+    wake_api(api);
+    return true;
+}
+
 static void on_answer(void *self, const FetchAnswer *answer)
 {
     Reader *reader = self;
     Err err = {0};
 
-    reader->call = NULL;
+    reader->sending.call = NULL;
+    if (is_renewed(reader->api, &reader->sending, answer))
+        return;
     if (answer->status == 0)
         fail_reader(reader, KUBE_UNREACHABLE, 0, answer->text);
     else if (answer->status != 200)
@@ -282,33 +307,28 @@ static void on_answer(void *self, const FetchAnswer *answer)
     }
 }
 
-static int read_token(const KubeApi *api, Str *out, Err *err)
+/* Sends a request with the credentials to `path`. A failure leaves *ret_state and `err` to be said.
+ * CREDENTIALS_LATER: nothing was sent yet; the next tick tries again. */
+static int send_request(KubeApi *api, const char *path, FetchRequest *request, FetchDone done, void *self, Sending *ret,
+                        KubeState *ret_state, Err *err)
 {
-    TRY(file_read(api->token_file, TOKEN_BYTES_MAX, out, err));
-    while (out->len && strchr(" \t\r\n", out->text[out->len - 1]))
-        str_cut(out, out->len - 1);
-    return out->len ? 0 : err_set(err, -EINVAL, "'%s' is empty", api->token_file);
-}
-
-/* Sends a request with the account's token to `path`. A failure leaves *ret_state and `err` to be said. */
-static int send_request(KubeApi *api, const char *path, FetchRequest *request, FetchDone done, void *self,
-                        FetchCall **ret, KubeState *ret_state, Err *err)
-{
-    CLEANUP(str_done) Str token = str_limited(TOKEN_BYTES_MAX), url = str_limited(4 * CONTINUE_MAX);
+    CLEANUP(str_done) Str url = str_limited(4 * CONTINUE_MAX);
+    KubeAuth auth;
 
     *ret_state = KUBE_NO_ACCOUNT;
-    if (!api->url)
-        return err_set(err, -ENOENT, "KUBERNETES_SERVICE_HOST is not set: this is no pod of a cluster");
-    TRY(read_token(api, &token, err));
+    const int rc = credentials_read(api->credentials, &auth, err);
+    if (rc != 0)
+        return rc;
     *ret_state = KUBE_UNREACHABLE;
-    str_addf(&url, "%s%s", api->url, path);
+    str_addf(&url, "%s%s", auth.url, path);
     TRY(str_check(&url, "the URL", err));
     request->url = url.text;
-    request->bearer = token.text;
-    request->tls.ca_file = api->ca_file;
+    request->bearer = auth.bearer;
+    request->tls = auth.tls;
+    ret->ticket = auth.ticket;
     request->timeout_ms = api->config.timeout_ns / NS_PER_MS;
     request->answer_max = KUBE_PAGE_MAX;
-    return fetch_send(api->fetch, request, done, self, ret, err);
+    return fetch_send(api->fetch, request, done, self, &ret->call, err);
 }
 
 static void ask_next(Reader *reader)
@@ -337,7 +357,7 @@ static void ask_next(Reader *reader)
     if (read->list)
         str_addf(&path, "&limit=%d&%s%s", LIST_LIMIT, reader->token.len ? "continue=" : "resourceVersion=0",
                  reader->token.text);
-    if (send_request(api, path.text, &request, on_answer, reader, &reader->call, &state, &err) < 0)
+    if (send_request(api, path.text, &request, on_answer, reader, &reader->sending, &state, &err) < 0)
         fail_reader(reader, state, 0, err.text);
 }
 
@@ -354,7 +374,6 @@ static void free_call(KubeCall *call)
 
 static void finish_call(KubeCall *call, const KubeReply *reply)
 {
-    call->call = NULL;
     *call->at = call->next;
     if (call->next)
         call->next->at = call->at;
@@ -364,6 +383,7 @@ static void finish_call(KubeCall *call, const KubeReply *reply)
 
 static void on_reply(void *self, const FetchAnswer *answer)
 {
+    KubeCall *call = self;
     CLEANUP(json_decref_at) json_t *object = json_loadb(answer->body, answer->body_len, 0, NULL);
     Err err = {.text = ""};
     KubeReply reply = {.state = answer->status ? state_of_status(answer->status) : KUBE_UNREACHABLE,
@@ -371,6 +391,9 @@ static void on_reply(void *self, const FetchAnswer *answer)
                        .text = answer->status ? err.text : answer->text,
                        .wait_ns = answer->retry_after_ms * NS_PER_MS};
 
+    call->sending.call = NULL;
+    if (is_renewed(call->api, &call->sending, answer))
+        return;
     if (answer->body_len >= KUBE_PAGE_MAX) {
         reply.state = KUBE_BAD_REPLY;
         (void)err_set(&err, -E2BIG, "the answer is larger than %d MiB", KUBE_PAGE_MAX >> 20);
@@ -380,10 +403,11 @@ static void on_reply(void *self, const FetchAnswer *answer)
     } else if (answer->status && reply.state != KUBE_OK) {
         set_refusal(&err, answer->status, object);
     }
-    finish_call(self, &reply);
+    finish_call(call, &reply);
 }
 
-static void send_call(KubeCall *call)
+/* True where it ended at once. */
+static bool send_call(KubeCall *call)
 {
     static const char *const headers[] = {"Accept: application/json", "Content-Type: application/json"};
     FetchRequest request = {.headers = headers,
@@ -394,10 +418,12 @@ static void send_call(KubeCall *call)
     KubeReply reply = {.state = KUBE_OK};
     Err err = {0};
 
-    if (send_request(call->api, call->path, &request, on_reply, call, &call->call, &reply.state, &err) < 0) {
+    if (send_request(call->api, call->path, &request, on_reply, call, &call->sending, &reply.state, &err) < 0) {
         reply.text = err.text;
         finish_call(call, &reply);
+        return true;
     }
+    return false;
 }
 
 /* One that is called back may add, cancel and close: look from the start again. */
@@ -406,9 +432,7 @@ static void send_calls(KubeApi *api)
     KubeCall *call = api->calls;
 
     while (call) {
-        if (!call->call)
-            send_call(call);
-        call = call->call ? call->next : api->calls;
+        call = call->sending.call || !send_call(call) ? call->next : api->calls;
     }
 }
 
@@ -420,29 +444,17 @@ static void on_tick(uv_timer_t *tick)
     if (uv_is_closing((const uv_handle_t *)tick))
         return;
     for (size_t i = 0; i < api->count; i++)
-        if (!api->readers[i].call && uv_hrtime() >= api->readers[i].due_ns)
+        if (!api->readers[i].sending.call && uv_hrtime() >= api->readers[i].due_ns)
             ask_next(&api->readers[i]);
 }
 
 /* -- the header's functions ------------------------------------------------------------------------------------------
  */
 
-/* NULL outside a pod. */
-static const char *server_url(Arena *arena)
-{
-    const char *host = getenv("KUBERNETES_SERVICE_HOST"), *port = getenv("KUBERNETES_SERVICE_PORT");
-    const bool v6 = host && strchr(host, ':');
-
-    return host && *host ? arena_printf(arena, "https://%s%s%s:%s", v6 ? "[" : "", host, v6 ? "]" : "",
-                                        port && *port ? port : "443")
-                         : NULL;
-}
-
 static void free_api(KubeApi *api)
 {
     for (size_t i = 0; i < api->count; i++)
         str_done(&api->readers[i].token);
-    arena_done(&api->arena);
     free(api);
 }
 CLEANUP_POINTER(KubeApi, free_api);
@@ -454,9 +466,6 @@ int kube_api_new(uv_loop_t *loop, const KubeApiConfig *config, const KubeRead *r
     const uint64_t tick_ns = number_min_u64(config->soon_ns, TICK_NS_MAX), tick_ms = tick_ns / NS_PER_MS;
 
     api->config = *config;
-    api->url = server_url(&api->arena);
-    api->token_file = arena_printf(&api->arena, "%s/token", config->account);
-    api->ca_file = arena_printf(&api->arena, "%s/ca.crt", config->account);
     TRY(fetch_new(loop, &api->fetch, err));
     for (; api->count < count && api->count < KUBE_READS_MAX; api->count++) {
         Reader *reader = &api->readers[api->count];
@@ -469,6 +478,7 @@ int kube_api_new(uv_loop_t *loop, const KubeApiConfig *config, const KubeRead *r
     }
     uv_timer_init(loop, &api->tick); /* cannot fail */
     api->tick.data = api;
+    api->credentials = credentials_new(loop, config->account, config->kubeconfig, config->log, wake_api, api);
     uv_timer_start(&api->tick, on_tick, 0, number_max_u64(tick_ms, 1));
     *ret = TAKE(api);
     return 0;
@@ -489,14 +499,14 @@ void kube_call_new(KubeApi *api, const KubeRequest *request, void (*done)(void *
         ;
     *call->at = call;
     *ret = call;
-    uv_timer_start(&api->tick, on_tick, 0, uv_timer_get_repeat(&api->tick));
+    wake_api(api);
 }
 
 void kube_call_cancel(KubeCall *call)
 {
     if (!call)
         return;
-    fetch_cancel(call->call);
+    fetch_cancel(call->sending.call);
     *call->at = call->next;
     if (call->next)
         call->next->at = call->at;
@@ -513,10 +523,11 @@ void kube_api_close(KubeApi *api)
     if (!api)
         return;
     for (size_t i = 0; i < api->count; i++)
-        fetch_cancel(TAKE(api->readers[i].call));
+        fetch_cancel(TAKE(api->readers[i].sending.call));
     while (api->calls)
         kube_call_cancel(api->calls);
     fetch_close(api->fetch);
+    credentials_close(api->credentials);
     uv_close((uv_handle_t *)&api->tick, on_tick_closed);
 }
 

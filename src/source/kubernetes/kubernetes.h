@@ -4,7 +4,7 @@
 /*
  * What the cluster's API server knows: the labels of this node and its pods, which GPU a device of DRA is, a ConfigMap.
  * Each is read whole, again and again or on demand, by GET; no watch is held open. One object can be changed by a merge
- * patch. On the loop's thread; nothing blocks but the reading of the service account's small files. A failure leaves
+ * patch. On the loop's thread; nothing blocks but the reading of the credentials' small files. A failure leaves
  * what was read last in force, is logged once, and the request is repeated. Memory: one page of an answer
  * (KUBE_PAGE_MAX) at a time, of which one object is decoded at a time.
  */
@@ -23,7 +23,7 @@ enum { KUBE_PAGE_MAX = 4 << 20, KUBE_PAGES_MAX = 64, KUBE_READS_MAX = 3 };
 #define KUBE_STATE_TABLE(WORD)                                                                                         \
     WORD(KUBE_WAITING, "waiting") /* no answer yet */                                                                  \
     WORD(KUBE_OK, "ok")                                                                                                \
-    WORD(KUBE_NO_ACCOUNT, "no_account")   /* not in a pod, or a pod without a service account's token */               \
+    WORD(KUBE_NO_ACCOUNT, "no_account")   /* no service account's token, or a kubeconfig that cannot be used */        \
     WORD(KUBE_UNREACHABLE, "unreachable") /* no answer, a server that is too busy, or one that is broken */            \
     WORD(KUBE_DENIED, "denied")           /* 401, 403 */                                                               \
     WORD(KUBE_NOT_FOUND, "not_found")     /* 404 */                                                                    \
@@ -57,10 +57,11 @@ typedef struct KubeRead {
 } KubeRead;
 
 typedef struct KubeApiConfig {
-    const char *account; /* the folder of the service account's token and ca.crt, read for each request; copied */
-    uint64_t soon_ns;    /* after a failure, then twice as long each time */
-    uint64_t again_ns;   /* after a success, and at most after a failure */
-    uint64_t timeout_ns; /* of one request */
+    const char *account;    /* the folder of the service account's token and ca.crt, read for each request; copied */
+    const char *kubeconfig; /* a file that says server and credentials instead; NULL or "": none; copied */
+    uint64_t soon_ns;       /* after a failure, then twice as long each time */
+    uint64_t again_ns;      /* after a success, and at most after a failure */
+    uint64_t timeout_ns;    /* of one request */
     const Log *log;
 } KubeApiConfig;
 

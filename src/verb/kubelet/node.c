@@ -296,6 +296,7 @@ int node_keeper_new(uv_loop_t *loop, const NodeKeeperConfig *config, NodeKeeper 
 {
     NodeKeeper *keeper = xcalloc(1, sizeof *keeper);
     const KubeApiConfig api = {.account = config->account,
+                               .kubeconfig = config->kubeconfig,
                                .soon_ns = NS_PER_S,
                                .again_ns = config->period_ns,
                                .timeout_ns = TIMEOUT_S * NS_PER_S,

@@ -43,6 +43,7 @@ static const char *const spread_names[] = {"distributed", "packed", NULL};
         ROW("kubernetes-account", OPT_STRING, account, .flags = OPT_CLI_ONLY, .env = "STOKER_KUBERNETES_ACCOUNT",      \
             .def = "/var/run/secrets/kubernetes.io/serviceaccount", .metavar = "DIR",                                  \
             .help = "folder of the service account: token and ca.crt for the API server"),                             \
+        ROW("kubeconfig", OPT_STRING, kubeconfig, .flags = OPT_CLI_ONLY, VERB_KUBECONFIG),                            \
         ROW("machine-type-file", OPT_STRING, machine_file, .flags = OPT_CLI_ONLY, .env = "GFD_MACHINE_TYPE_FILE",      \
             .def = "/sys/class/dmi/id/product_name", .metavar = "FILE", .help = "what kind of machine it is"),         \
         ROW("no-timestamp", OPT_BOOL, no_timestamp, .flags = OPT_CLI_ONLY, .env = "GFD_NO_TIMESTAMP",                  \

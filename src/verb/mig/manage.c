@@ -40,7 +40,7 @@ static const struct {
 
 typedef struct ManageOptions {
     MigVerbOptions mig; /* first: rows of its options are used */
-    const char *node, *namespace, *units_file, *host_root, *account;
+    const char *node, *namespace, *units_file, *host_root, *account, *kubeconfig;
     bool stop_units;
     uint64_t period_ns, pods_wait_ns, retry_ns;
 } ManageOptions;
@@ -346,6 +346,7 @@ static int open_api(Manage *manage, Err *err)
     const char *node = arena_printf(arena, "/api/v1/nodes/%s", o->node);
     const char *pods = arena_printf(arena, "/api/v1/namespaces/%s/pods", o->namespace);
     const KubeApiConfig config = {.account = o->account,
+                                  .kubeconfig = o->kubeconfig,
                                   .soon_ns = o->period_ns / SOON_PER_PERIOD,
                                   .again_ns = o->period_ns,
                                   .timeout_ns = TIMEOUT_S * NS_PER_S,
@@ -459,6 +460,7 @@ static const OptSpec manage_opts[] = {
     OPT_ROW("kubernetes-account", OPT_STRING, ManageOptions, account, .env = "STOKER_KUBERNETES_ACCOUNT",
             .def = "/var/run/secrets/kubernetes.io/serviceaccount", .metavar = "DIR",
             .help = "folder of the service account: token and ca.crt for the API server"),
+    OPT_ROW("kubeconfig", OPT_STRING, ManageOptions, kubeconfig, VERB_KUBECONFIG),
     MIG_CHANGE_OPTS("5m"),
     MIG_NODE_OPTS,
 };

@@ -73,7 +73,7 @@ class Server:
             def handle_error(self, request, client_address):
                 pass
 
-        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.tls = tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         tls.load_cert_chain(self.account / "ca.crt", folder / "key.pem")
         self.http = Threads(("127.0.0.1", 0), Handler, bind_and_activate=False)
         self.http.server_bind()

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The client of the API server under test: kube_driver ACCOUNT. One command per line of stdin, one JSON reply per line
- * of stdout: "call METHOD PATH [BODY]", "cancel", "close", and "then close" or "then cancel": what the next reply's
- * call back does. */
+/* The client of the API server under test: kube_driver ACCOUNT [KUBECONFIG]. One command per line of stdin, one JSON
+ * reply per line of stdout: "call METHOD PATH [BODY]", "cancel", "close", and "then close" or "then cancel": what the
+ * next reply's call back does. */
 #include <jansson.h>
 #include <signal.h>
 #include <stdio.h>
@@ -107,10 +107,13 @@ static void on_input(uv_poll_t *poll, int status UNUSED, int events UNUSED)
     }
 }
 
-int main(int argc UNUSED, char **argv)
+int main(int argc, char **argv)
 {
-    const KubeApiConfig config = {
-        .account = argv[1], .soon_ns = 30 * NS_PER_S, .again_ns = 30 * NS_PER_S, .timeout_ns = 30 * NS_PER_S};
+    const KubeApiConfig config = {.account = argv[1],
+                                  .kubeconfig = argc > 2 ? argv[2] : NULL,
+                                  .soon_ns = 30 * NS_PER_S,
+                                  .again_ns = 30 * NS_PER_S,
+                                  .timeout_ns = 30 * NS_PER_S};
     uv_poll_t input;
     Err err = {0};
 
