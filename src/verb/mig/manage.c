@@ -324,10 +324,15 @@ static bool was_cut_off(const Manage *manage)
            access(manage->options->mig.state, F_OK) == 0 || access(manage->units.file, F_OK) == 0;
 }
 
+static bool is_retry_due(const Manage *manage)
+{
+    return manage->retry_at_ns && uv_hrtime() >= manage->retry_at_ns;
+}
+
 static void follow_label(Manage *manage)
 {
     char config[CONFIG_CAP];
-    const bool retry = manage->retry_at_ns && uv_hrtime() >= manage->retry_at_ns;
+    const bool retry = is_retry_due(manage);
     snprintf(config, sizeof config, "%s", read_label(manage, CONFIG_LABEL));
     if (strcmp(config, manage->followed) == 0 && !retry)
         return;
@@ -374,10 +379,12 @@ static int open_api(Manage *manage, Err *err)
 
 static void run_loop(Manage *manage)
 {
+    uint64_t followed = 0;
+
     while (!mig_interrupted()) {
-        const uint64_t before = manage->readings;
-        while (manage->readings == before && !mig_interrupted())
+        while (manage->readings == followed && !is_retry_due(manage) && !mig_interrupted())
             uv_run(&manage->loop, UV_RUN_ONCE);
+        followed = manage->readings; /* what is read while a label is followed comes after it */
         if (!mig_interrupted())
             follow_label(manage);
     }
@@ -454,7 +461,7 @@ static const OptSpec manage_opts[] = {
     OPT_ROW("pods-wait", OPT_DURATION, ManageOptions, pods_wait_ns, .def = "5m", .max = 86400e9,
             .help = "how long to wait until the pods of paused GPU clients are gone"),
     OPT_ROW("period", OPT_DURATION, ManageOptions, period_ns, .def = "5s", .min = 50e6, .max = 3600e9,
-            .help = "time between two readings of the node's labels"),
+            .help = "time between two readings of the node's labels, where the API server lets them not be watched"),
     OPT_ROW("retry", OPT_DURATION, ManageOptions, retry_ns, .flags = OPT_HIDDEN, .def = "1m", .min = 50e6,
             .help = "when to try again after a driver that did not answer; then twice as long each time"),
     OPT_ROW("kubernetes-account", OPT_STRING, ManageOptions, account, .env = "STOKER_KUBERNETES_ACCOUNT",

@@ -393,7 +393,7 @@ def test_the_mig_manager_stands_beside_an_agent_that_gets_nothing_by_it(render, 
     env = {e["name"]: e.get("value") for e in manager["env"]}
     assert env["DEFAULT_GPU_CLIENTS_NAMESPACE"] == "nvidia" and env["STOKER_DRIVER_LIBRARY"] and "GPU_CLIENTS_FILE" not in env
     rules = {one["kind"]: one["rules"] for one in found.all if one["kind"] in ("ClusterRole", "Role")}
-    assert rules == {"ClusterRole": [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "patch"]}],
+    assert rules == {"ClusterRole": [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "watch", "patch"]}],
                      "Role": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}]}
     assert found.names["Role", "stoker-mig-manager"]["metadata"]["namespace"] == "nvidia"
     (_, manager) = render({"migManager": {**given, "gpuClientsConfig": {"name": "their-clients"}}, "journal": {"enabled": False}}).pod()["containers"]

@@ -13,8 +13,12 @@ from apiserver import Server  # noqa: E402
 
 
 class Driver:
-    def __init__(self, exe, account, env, *config):
-        self.process = subprocess.Popen([exe, account, *config], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
+    def __init__(self, exe, account, env, log, *config):
+        self.log_path = log.name
+        self.process = subprocess.Popen([exe, account, *config], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, env=env)
+
+    def log(self):
+        return pathlib.Path(self.log_path).read_text()
 
     def tell(self, *lines):
         self.process.stdin.write("".join(line + "\n" for line in lines))
@@ -44,11 +48,11 @@ def api(tmp_path):
 
 
 @pytest.fixture
-def driver(build, api):
-    made = []
+def driver(build, api, tmp_path):
+    made, log = [], tmp_path / "driver.log"
 
     def make(*config, account=api.account, env=api.env):
-        made.append(Driver(build / "test" / "unit" / "kubernetes" / "kube_driver", account, {**os.environ, **env}, *config))
+        made.append(Driver(build / "test" / "unit" / "kubernetes" / "kube_driver", account, {**os.environ, **env}, open(log, "wb"), *config))
         return made[-1]
 
     yield make

@@ -19,7 +19,7 @@ def test_methods(driver, api):
     assert (again["state"], again["text"]) == ("conflict", "HTTP 409: already exists")
     changed = {**CLAIM, "spec": {"devices": {}}}
     assert one.ask("PUT", f"{CLAIMS}/a", changed)["object"] == changed
-    assert one.ask("GET", f"{CLAIMS}/a")["object"] == changed == api.objects[f"{CLAIMS}/a"]
+    assert one.ask("GET", f"{CLAIMS}/a")["object"]["spec"] == changed["spec"]
     assert one.ask("DELETE", f"{CLAIMS}/a")["state"] == "ok" and not api.objects
     assert one.ask("DELETE", f"{CLAIMS}/a")["state"] == "not_found"
     assert len(api.asked) == 6 and one.end() == []
