@@ -127,10 +127,11 @@ class Server:
             return self.patch_status(item, headers, patch)
         assert headers["Content-Type"] == "application/merge-patch+json"
         with self.lock:
-            if patch["metadata"].get("resourceVersion", item["metadata"]["resourceVersion"]) != item["metadata"]["resourceVersion"]:
+            if patch.get("metadata", {}).get("resourceVersion", item["metadata"]["resourceVersion"]) != item["metadata"]["resourceVersion"]:
                 return 409, {**STATUS, "message": "the object has been modified; please apply your changes to the latest version",
                              "reason": "Conflict", "code": 409}
-            self.patches.append(patch["metadata"])
+            if "metadata" in patch:
+                self.patches.append(patch["metadata"])
             merge(item, patch)
             self.version += 1
             item["metadata"]["resourceVersion"] = str(self.version)

@@ -425,6 +425,6 @@ def test_the_device_plugin(render, try_rendering, check_device_plugin):
     env_of = check_device_plugin(updating.pod()["containers"][1], updating.pod()["volumes"])
     assert (env_of["CONFIG_FILE_SRCDIR"], env_of["DEFAULT_CONFIG"]) == ("/config", "config.yaml") and "CONFIG_FILE" not in env_of
     assert env_of["STOKER_UPDATE_NODE"] == "true" and env_of["GFD_OUTPUT_FILE"] == "/run/stoker/labels"
-    assert updating.one("ClusterRole")["rules"][0]["resources"] == ["nodes", "nodes/status"]
+    assert [rule["resources"] for rule in updating.one("ClusterRole")["rules"]] == [["nodes"], ["nodes/status"], ["events"]]
     assert updating.pod()["automountServiceAccountToken"] is False
     assert env["GFD_OUTPUT_FILE"].rpartition("/")[0] in mounts and "/var/run/cdi" in mounts and volumes["device-plugin-config"]["configMap"] == {"name": "their-plugin"}

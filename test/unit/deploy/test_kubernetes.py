@@ -223,7 +223,8 @@ def test_the_device_plugin_needs_no_privileges(deploy, container, tmp_path, chec
     (role,) = [d for d in objects if d["kind"] == "ClusterRole"]
     assert role["rules"] == [
         {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "watch", "patch"]},
-        {"apiGroups": [""], "resources": ["nodes/status"], "verbs": ["get", "patch"]}]
+        {"apiGroups": [""], "resources": ["nodes/status"], "verbs": ["get", "patch"]},
+        {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]}]
 
 
 def test_what_no_component_gives_is_off_and_no_ticket(container):
