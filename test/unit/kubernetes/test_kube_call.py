@@ -20,9 +20,10 @@ def test_methods(driver, api):
     changed = {**CLAIM, "spec": {"devices": {}}}
     assert one.ask("PUT", f"{CLAIMS}/a", changed)["object"] == changed
     assert one.ask("GET", f"{CLAIMS}/a")["object"]["spec"] == changed["spec"]
+    assert one.ask("PATCH", f"{CLAIMS}/a", {"spec": {"x": "y"}})["object"]["spec"] == {"devices": {}, "x": "y"}
     assert one.ask("DELETE", f"{CLAIMS}/a")["state"] == "ok" and not api.objects
     assert one.ask("DELETE", f"{CLAIMS}/a")["state"] == "not_found"
-    assert len(api.asked) == 6 and one.end() == []
+    assert len(api.asked) == 7 and one.end() == []
 
 
 @pytest.mark.parametrize("answer, state, text", [
