@@ -413,6 +413,7 @@ static int open_node(Kube *kube, Err *err)
     const KubeletOptions *o = &kube->settings->o;
     const NodeKeeperConfig config = {.node = o->node,
                                      .account = o->account,
+                                     .kubeconfig = o->kubeconfig,
                                      .period_ns = o->node_period_ns,
                                      .write = o->update_node,
                                      .label = CONFIG_LABEL,

@@ -40,6 +40,9 @@ typedef struct Verb {
 
 /* Of a Verb: its table of options and the struct that they fill. */
 #define VERB_OPTS(table, Options) .opts = table, .opt_count = ARRAY_LEN(table), .opt_size = sizeof(Options)
+/* The rest of a row of the option kubeconfig, which every verb has that speaks to the API server. */
+#define VERB_KUBECONFIG                                                                                                \
+    .env = "KUBECONFIG", .metavar = "FILE", .help = "server and credentials of a kubeconfig, not the service account's"
 
 extern const Verb *const verbs[]; /* NULL-ended, in the order of the help */
 

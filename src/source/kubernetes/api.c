@@ -1,44 +1,58 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One request for each thing to read at a time. A list is asked for with resourceVersion=0, which the server answers
- * from its cache by node, without its database; the pages of one that sends pages all the same are read one after the
- * other. A token that lasts for an hour is read anew for each request.
+ * One request for each thing to read at a time, which is a watch while nothing else is to be asked: so what comes to
+ * `add` never goes back in time. A list is asked for with resourceVersion=0, which the server answers from its cache by
+ * node, without its database; the pages of one that sends pages all the same are read one after the other. A watch that
+ * the server ends goes on from its last version; after all other ends everything is read again. A connection that has
+ * died is noticed by its deadline, as the server was asked to end the watch before that.
  */
 #include "source/kubernetes/kubernetes.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "base/alloc.h"
 #include "base/cleanup.h"
 #include "base/duration.h"
-#include "base/file.h"
 #include "base/number.h"
+#include "base/str.h"
+#include "source/kubernetes/credentials.h"
+#include "source/kubernetes/objects.h"
 #include "wire/fetch/fetch.h"
 
 CLEANUP_POINTER(json_t, json_decref);
 
 enum { KUBE_DRIVER_MAX = 63 };
-enum { TOKEN_BYTES_MAX = 64 << 10, CONTINUE_MAX = 8192, LIST_LIMIT = 500, DOUBLINGS_MAX = 16, LOG_BURST = 6 };
+enum { PATH_MAX_BYTES = 16 << 10, LIST_LIMIT = 500, DOUBLINGS_MAX = 16, LOG_BURST = 6 };
 #define TICK_NS_MAX NS_PER_S
 #define LOG_WINDOW_NS (10 * NS_PER_MIN)
 
 const WordRow kube_states[KUBE_STATE_END] = {KUBE_STATE_TABLE(WORD_ROW)};
 
+typedef struct Sending {
+    FetchCall *call; /* under way, or NULL */
+    uint32_t ticket; /* of its credentials */
+} Sending;
+
 typedef struct Reader {
     KubeApi *api;
     KubeRead read;
-    FetchCall *call; /* under way, or NULL */
-    bool older;      /* `path` was not found */
-    bool patching;   /* the last request was a patch */
+    Sending sending;
+    bool watching; /* it is a watch */
+    bool whole;    /* all was read: `objects` can be told and watched */
+    bool asked;    /* kube_api_ask, or a patch that is not done */
+    bool refused;  /* the server lets no watch, which was said */
+    bool older;    /* `path` was not found */
+    bool patching; /* the last request was a patch */
     KubeState state;
     uint64_t due_ns;
-    bool asked;     /* for another one, while a request is under way */
-    uint32_t tries; /* since all was read */
-    size_t pages;   /* of the answer that is being read */
-    Str token;      /* of the next page */
+    uint32_t tries;      /* since all was read */
+    uint64_t watched_ns; /* when the watch began */
+    KubeObjects objects;
     LogLimit limit;
 } Reader;
 
@@ -46,140 +60,34 @@ struct KubeCall {
     KubeApi *api;
     KubeCall *next, **at; /* in the API's list */
     char *method, *path, *body;
-    FetchCall *call; /* under way; NULL: not sent yet */
+    Sending sending; /* without a call: not sent yet */
     void (*done)(void *self, const KubeReply *reply);
     void *self;
 };
 
 struct KubeApi {
     KubeApiConfig config;
-    Arena arena;
+    Credentials *credentials;
     Fetch *fetch;
     uv_timer_t tick;
-    const char *url, *account, *token_file, *ca_file;
     Reader readers[KUBE_READS_MAX];
     size_t count;
     KubeCall *calls;
 };
 
-/* -- an answer, object by object -------------------------------------------------------------------------------------
- */
-
-typedef struct Walk {
-    const char *at, *end;
-} Walk;
-
-/* Takes `c` where it is the next byte behind blanks. */
-static bool walk_take(Walk *walk, char c)
-{
-    while (walk->at < walk->end && strchr(" \t\r\n", *walk->at) && *walk->at)
-        walk->at++;
-    if (walk->at == walk->end || *walk->at != c)
-        return false;
-    walk->at++;
-    return true;
-}
-
-static json_t *walk_value(Walk *walk, Err *err)
-{
-    json_error_t error;
-    json_t *value =
-        json_loadb(walk->at, (size_t)(walk->end - walk->at), JSON_DECODE_ANY | JSON_DISABLE_EOF_CHECK, &error);
-
-    if (!value)
-        (void)err_set(err, -EBADMSG, "the answer is no JSON: %.100s", error.text);
-    else
-        walk->at += error.position;
-    return value;
-}
-
-static int walk_items(Reader *reader, Walk *walk, Err *err)
-{
-    bool more = !walk_take(walk, ']');
-
-    while (more) {
-        CLEANUP(json_decref_at) json_t *item = walk_value(walk, err);
-
-        if (!item)
-            return -EBADMSG;
-        TRY(reader->read.add(reader->read.self, item, err));
-        more = walk_take(walk, ',');
-        if (!more && !walk_take(walk, ']'))
-            return err_set(err, -EBADMSG, "the answer is no JSON: its list does not end");
-    }
-    return 0;
-}
-
-/* What stands before another page: a word of letters, digits and a few signs. */
-static int keep_token(Reader *reader, const json_t *metadata, Err *err)
-{
-    const char *token = json_string_value(json_object_get(metadata, "continue"));
-
-    if (!token)
-        return 0;
-    if (token[strspn(token, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~=")])
-        return err_set(err, -EBADMSG, "the answer names no page to go on with");
-    str_add(&reader->token, token);
-    return str_check(&reader->token, "the name of the next page", err);
-}
-
-/* {"kind": ..., "metadata": {"continue": ...}, "items": [...]} */
-static int walk_list(Reader *reader, Walk *walk, Err *err)
-{
-    bool more = true;
-
-    if (!walk_take(walk, '{'))
-        return err_set(err, -EBADMSG, "the answer is no JSON object");
-    while (more) {
-        CLEANUP(json_decref_at) json_t *key = walk_value(walk, err), *value = NULL;
-
-        if (!key)
-            return -EBADMSG;
-        if (!json_is_string(key) || !walk_take(walk, ':'))
-            return err_set(err, -EBADMSG, "the answer is no JSON object");
-        const bool items = strcmp(json_string_value(key), "items") == 0;
-        reader->pages += items;
-        if (items && walk_take(walk, '[')) {
-            TRY(walk_items(reader, walk, err));
-        } else {
-            value = walk_value(walk, err);
-            if (!value)
-                return -EBADMSG;
-            if (strcmp(json_string_value(key), "metadata") == 0)
-                TRY(keep_token(reader, value, err));
-        }
-        more = walk_take(walk, ',');
-    }
-    return walk_take(walk, '}') ? 0 : err_set(err, -EBADMSG, "the answer is no JSON object: it does not end");
-}
-
-static int read_page(Reader *reader, const FetchAnswer *answer, Err *err)
-{
-    Walk walk = {.at = answer->body, .end = answer->body + answer->body_len};
-    const size_t before = reader->pages;
-
-    str_clear(&reader->token);
-    if (answer->body_len >= KUBE_PAGE_MAX)
-        return err_set(err, -E2BIG, "the answer is larger than %d MiB", KUBE_PAGE_MAX >> 20);
-    if (reader->pages == 0 && reader->read.begin)
-        reader->read.begin(reader->read.self);
-    if (!reader->read.list) {
-        CLEANUP(json_decref_at) json_t *object = walk_value(&walk, err);
-
-        return object ? reader->read.add(reader->read.self, object, err) : -EBADMSG;
-    }
-    TRY(walk_list(reader, &walk, err));
-    if (reader->pages == before)
-        return err_set(err, -EBADMSG, "the answer is no list");
-    if (reader->token.len && reader->pages == KUBE_PAGES_MAX)
-        return err_set(err, -E2BIG, "the list has more than %d pages", KUBE_PAGES_MAX);
-    return 0;
-}
-
 /* -- asking ----------------------------------------------------------------------------------------------------------
  */
 
 static void ask_next(Reader *reader);
+static void on_tick(uv_timer_t *tick);
+
+/* What is to be sent is sent in the next round of the loop. */
+static void wake_api(void *self)
+{
+    KubeApi *api = self;
+
+    uv_timer_start(&api->tick, on_tick, 0, uv_timer_get_repeat(&api->tick));
+}
 
 static void set_state(Reader *reader, KubeState state, const char *text)
 {
@@ -203,6 +111,15 @@ static void set_state(Reader *reader, KubeState state, const char *text)
                   text);
 }
 
+/* Between a half and all of it, so that many nodes do not come at once. */
+static uint64_t vary_time(uint64_t ns)
+{
+    uint64_t chance = 0;
+
+    (void)!getrandom(&chance, sizeof chance, GRND_NONBLOCK);
+    return ns - chance % (ns / 2 + 1);
+}
+
 /* The next reading comes in `wait_ns` at least, after a failure in twice the time each time. */
 static void schedule_reader(Reader *reader, bool complete, uint64_t wait_ns)
 {
@@ -210,20 +127,19 @@ static void schedule_reader(Reader *reader, bool complete, uint64_t wait_ns)
     uint64_t delay = config->again_ns;
 
     if (!complete)
-        delay = number_min_u64(delay, config->soon_ns << number_min_u64(reader->tries++, DOUBLINGS_MAX));
+        delay = vary_time(number_min_u64(delay, config->soon_ns << number_min_u64(reader->tries++, DOUBLINGS_MAX)));
     else
         reader->tries = 0;
-    if (reader->asked && complete)
-        reader->due_ns = 0;
-    else
-        reader->due_ns = complete && reader->read.on_demand ? UINT64_MAX : uv_hrtime() + number_max_u64(delay, wait_ns);
-    reader->asked = false;
-    reader->pages = 0;
-    str_clear(&reader->token);
+    reader->due_ns = complete && reader->read.on_demand
+                         ? UINT64_MAX
+                         : uv_hrtime() + number_max_u64(delay, wait_ns + vary_time(wait_ns / 8));
+    reader->objects.pages = 0;
+    str_clear(&reader->objects.next_page);
 }
 
 static void fail_reader(Reader *reader, KubeState state, uint64_t wait_ns, const char *text)
 {
+    reader->whole = false;
     set_state(reader, state, text);
     schedule_reader(reader, false, wait_ns);
 }
@@ -255,7 +171,7 @@ static void refuse_answer(Reader *reader, const FetchAnswer *answer)
     const KubeState state = state_of_status(answer->status);
     Err err;
 
-    if (state == KUBE_NOT_FOUND && reader->read.older_path && !reader->older && reader->pages == 0) {
+    if (state == KUBE_NOT_FOUND && reader->read.older_path && !reader->older && reader->objects.pages == 0) {
         reader->older = true;
         ask_next(reader);
         return;
@@ -266,73 +182,119 @@ static void refuse_answer(Reader *reader, const FetchAnswer *answer)
                 answer->retry_after_ms * NS_PER_MS, err.text);
 }
 
+/* True where credentials that the server did not accept are renewed: the request is sent again. */
+static bool is_renewed(KubeApi *api, const Sending *sending, const FetchAnswer *answer)
+{
+    if (answer->status != 401 || !credentials_refused(api->credentials, sending->ticket))
+        return false;
+    wake_api(api);
+    return true;
+}
+
+static int read_page(Reader *reader, const FetchAnswer *answer, Err *err)
+{
+    const KubeRead *read = &reader->read;
+    KubeObjects *objects = &reader->objects;
+
+    if (answer->body_len >= KUBE_PAGE_MAX)
+        return err_set(err, -E2BIG, "the answer is larger than %d MiB", KUBE_PAGE_MAX >> 20);
+    if (objects->pages == 0) {
+        kube_objects_clear(objects);
+        if (read->begin)
+            read->begin(read->self);
+    }
+    if (!read->list)
+        return kube_objects_read_one(objects, answer->body, answer->body_len, read->add, read->self, err);
+    TRY(kube_objects_read_page(objects, answer->body, answer->body_len, read->add, read->self, err));
+    if (objects->next_page.len && objects->pages == KUBE_PAGES_MAX)
+        return err_set(err, -E2BIG, "the list has more than %d pages", KUBE_PAGES_MAX);
+    return 0;
+}
+
+static void start_watch(Reader *reader);
+
+/* What a list lacks a watch brings; a patch that is left has to be sent. */
+static void finish_reading(Reader *reader)
+{
+    const bool complete = !reader->read.end || reader->read.end(reader->read.self);
+
+    set_state(reader, KUBE_OK, "");
+    schedule_reader(reader, complete, 0);
+    reader->whole = reader->objects.version.len && !reader->read.on_demand;
+    if (reader->whole && (complete || !reader->read.patch))
+        start_watch(reader);
+}
+
 static void on_answer(void *self, const FetchAnswer *answer)
 {
     Reader *reader = self;
     Err err = {0};
 
-    reader->call = NULL;
+    reader->sending.call = NULL;
+    if (is_renewed(reader->api, &reader->sending, answer))
+        return;
     if (answer->status == 0)
         fail_reader(reader, KUBE_UNREACHABLE, 0, answer->text);
     else if (answer->status != 200)
         refuse_answer(reader, answer);
     else if (read_page(reader, answer, &err) < 0)
         fail_reader(reader, KUBE_BAD_REPLY, 0, err.text);
-    else if (reader->token.len)
+    else if (reader->objects.next_page.len)
         ask_next(reader);
-    else {
-        const bool complete = !reader->read.end || reader->read.end(reader->read.self);
-
-        set_state(reader, KUBE_OK, "");
-        schedule_reader(reader, complete, 0);
-    }
+    else
+        finish_reading(reader);
 }
 
-static int read_token(const KubeApi *api, Str *out, Err *err)
+/* Sends a request with the credentials to `path`. A failure leaves *ret_state and `err` to be said.
+ * CREDENTIALS_LATER: nothing was sent yet; the next tick tries again. */
+static int send_request(KubeApi *api, const char *path, FetchRequest *request, FetchDone done, void *self, Sending *ret,
+                        KubeState *ret_state, Err *err)
 {
-    TRY(file_read(api->token_file, TOKEN_BYTES_MAX, out, err));
-    while (out->len && strchr(" \t\r\n", out->text[out->len - 1]))
-        str_cut(out, out->len - 1);
-    return out->len ? 0 : err_set(err, -EINVAL, "'%s' is empty", api->token_file);
-}
-
-/* Sends a request with the account's token to `path`. A failure leaves *ret_state and `err` to be said. */
-static int send_request(KubeApi *api, const char *path, FetchRequest *request, FetchDone done, void *self,
-                        FetchCall **ret, KubeState *ret_state, Err *err)
-{
-    CLEANUP(str_done) Str token = str_limited(TOKEN_BYTES_MAX), url = str_limited(4 * CONTINUE_MAX);
+    CLEANUP(str_done) Str url = str_limited(2 * PATH_MAX_BYTES);
+    KubeAuth auth;
 
     *ret_state = KUBE_NO_ACCOUNT;
-    if (!api->url)
-        return err_set(err, -ENOENT, "KUBERNETES_SERVICE_HOST is not set: this is no pod of a cluster");
-    TRY(read_token(api, &token, err));
+    const int rc = credentials_read(api->credentials, &auth, err);
+    if (rc != 0)
+        return rc;
     *ret_state = KUBE_UNREACHABLE;
-    str_addf(&url, "%s%s", api->url, path);
+    str_addf(&url, "%s%s", auth.url, path);
     TRY(str_check(&url, "the URL", err));
     request->url = url.text;
-    request->bearer = token.text;
-    request->tls.ca_file = api->ca_file;
-    request->timeout_ms = api->config.timeout_ns / NS_PER_MS;
+    request->bearer = auth.bearer;
+    request->tls = auth.tls;
+    ret->ticket = auth.ticket;
+    request->timeout_ms += api->config.timeout_ns / NS_PER_MS;
     request->answer_max = KUBE_PAGE_MAX;
-    return fetch_send(api->fetch, request, done, self, ret, err);
+    return fetch_send(api->fetch, request, done, self, &ret->call, err);
+}
+
+/* Of a list, or of single objects, as those of a watch are. */
+static const char *accept_header(const KubeRead *read, bool list)
+{
+    return !read->metadata_alone ? "Accept: application/json"
+           : list ? "Accept: application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+                  : "Accept: application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 }
 
 static void ask_next(Reader *reader)
 {
     KubeApi *api = reader->api;
     const KubeRead *read = &reader->read;
-    const char *const headers[] = {
-        !read->metadata_alone ? "Accept: application/json"
-        : read->list ? "Accept: application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
-                     : "Accept: application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json",
-        read->strategic ? "Content-Type: application/strategic-merge-patch+json"
-                        : "Content-Type: application/merge-patch+json"};
-    CLEANUP(str_done) Str path = str_limited(2 * CONTINUE_MAX);
+    const char *const headers[] = {accept_header(read, read->list),
+                                   read->strategic ? "Content-Type: application/strategic-merge-patch+json"
+                                                   : "Content-Type: application/merge-patch+json"};
+    CLEANUP(str_done) Str path = str_limited(PATH_MAX_BYTES);
     FetchRequest request = {.headers = headers, .header_count = 1};
     KubeState state;
     Err err = {0};
 
     request.body = read->patch && reader->state != KUBE_CONFLICT ? read->patch(read->self) : NULL;
+    if (!request.body && reader->whole) {
+        start_watch(reader);
+        return;
+    }
+    reader->whole = reader->asked = false;
     reader->patching = request.body;
     if (reader->patching) {
         request.body_len = strlen(request.body);
@@ -341,10 +303,171 @@ static void ask_next(Reader *reader)
     }
     str_add(&path, reader->older ? read->older_path : read->path);
     if (read->list)
-        str_addf(&path, "&limit=%d&%s%s", LIST_LIMIT, reader->token.len ? "continue=" : "resourceVersion=0",
-                 reader->token.text);
-    if (send_request(api, path.text, &request, on_answer, reader, &reader->call, &state, &err) < 0)
+        str_addf(&path, "&limit=%d&%s%s", LIST_LIMIT, reader->objects.next_page.len ? "continue=" : "resourceVersion=0",
+                 reader->objects.next_page.text);
+    if (send_request(api, path.text, &request, on_answer, reader, &reader->sending, &state, &err) < 0)
         fail_reader(reader, state, 0, err.text);
+}
+
+/* -- watching --------------------------------------------------------------------------------------------------------
+ */
+
+static void stop_watch(Reader *reader)
+{
+    if (reader->watching)
+        fetch_cancel(TAKE(reader->sending.call));
+    reader->watching = false;
+}
+
+/* All objects, as if they had been read again. */
+static void tell_objects(Reader *reader)
+{
+    const KubeRead *read = &reader->read;
+    KubeState state = KUBE_OK;
+    Err err = {0};
+
+    if (!read->list && !reader->objects.kept.len) {
+        state = KUBE_NOT_FOUND;
+        (void)err_set(&err, -ENOENT, "it was deleted");
+    } else {
+        if (read->begin)
+            read->begin(read->self);
+        if (kube_objects_tell(&reader->objects, read->add, read->self, &err) < 0)
+            state = KUBE_BAD_REPLY;
+    }
+    if (state != KUBE_OK) {
+        stop_watch(reader);
+        fail_reader(reader, state, 0, err.text);
+    } else if (read->end && !read->end(read->self) && read->patch) {
+        reader->asked = true;
+        reader->due_ns = uv_hrtime() + vary_time(reader->api->config.soon_ns);
+    }
+}
+
+/* Not at once: a server may end each watch as soon as it begins. */
+static void schedule_watch(Reader *reader)
+{
+    reader->due_ns = reader->watched_ns + reader->api->config.soon_ns;
+}
+
+static void on_part(void *self, const char *bytes, size_t len)
+{
+    Reader *reader = self;
+    bool changed = false;
+    Err err = {0};
+    const int rc = kube_objects_watch(&reader->objects, bytes, len, &changed, &err);
+
+    reader->refused = false;
+    if (rc != 0)
+        stop_watch(reader);
+    if (rc < 0) {
+        fail_reader(reader, KUBE_BAD_REPLY, 0, err.text);
+    } else if (rc == KUBE_OBJECTS_GONE) {
+        reader->whole = false;
+        schedule_watch(reader);
+    } else if (changed) {
+        tell_objects(reader);
+    }
+}
+
+/* A server that lets read, but not watch: an older role, or a proxy. It is tried again with each reading. */
+static void refuse_watch(Reader *reader, const FetchAnswer *answer)
+{
+    CLEANUP(json_decref_at) json_t *status = json_loadb(answer->body, answer->body_len, 0, NULL);
+    char period[DURATION_TEXT_MAX];
+    Err err;
+
+    set_refusal(&err, answer->status, status);
+    duration_format(period, reader->api->config.again_ns);
+    if (!reader->refused)
+        log_write(reader->api->config.log, LOG_LEVEL_WARN,
+                  "API server: %s cannot be watched: %s; it is read every %s instead", reader->read.what, err.text,
+                  period);
+    reader->refused = true;
+    reader->whole = false;
+    schedule_reader(reader, true, answer->retry_after_ms * NS_PER_MS);
+}
+
+static void on_watch_end(void *self, const FetchAnswer *answer)
+{
+    Reader *reader = self;
+    const KubeState state = state_of_status(answer->status);
+
+    reader->sending.call = NULL;
+    reader->watching = false;
+    schedule_watch(reader);
+    if (is_renewed(reader->api, &reader->sending, answer))
+        return;
+    if (answer->status == 0)
+        fail_reader(reader, KUBE_UNREACHABLE, 0, answer->text);
+    else if (answer->status == 410)
+        reader->whole = false;
+    else if (answer->status == 401 || state == KUBE_UNREACHABLE)
+        refuse_answer(reader, answer);
+    else if (state != KUBE_OK)
+        refuse_watch(reader, answer);
+    else if (reader->objects.line.len)
+        fail_reader(reader, KUBE_BAD_REPLY, 0, "the watch ended in the midst of an event");
+}
+
+/* That of a list, or of all objects of its kind that have this one's name. */
+static void add_watch_path(const Reader *reader, uint64_t seconds, Str *path)
+{
+    const char *of = reader->older ? reader->read.older_path : reader->read.path, *name = strrchr(of, '/');
+    int len = 0;
+
+    if (strcmp(name, "/status") == 0) {
+        len = (int)strlen("/status");
+        do
+            name--;
+        while (*name != '/');
+    }
+    if (reader->read.list)
+        str_add(path, of);
+    else
+        str_addf(path, "%.*s?fieldSelector=metadata.name%%3D%.*s", (int)(name - of), of, (int)strlen(name + 1) - len,
+                 name + 1);
+    str_addf(path, "&watch=1&allowWatchBookmarks=true&timeoutSeconds=%" PRIu64 "&resourceVersion=%s", seconds,
+             reader->objects.version.text);
+}
+
+static void start_watch(Reader *reader)
+{
+    const KubeApiConfig *config = &reader->api->config;
+    const char *const headers[] = {accept_header(&reader->read, false)};
+    CLEANUP(str_done) Str path = str_limited(PATH_MAX_BYTES);
+    const uint64_t watch_ns = vary_time(config->watch_ns ? config->watch_ns : KUBE_WATCH_NS);
+    const uint64_t seconds = number_max_u64(watch_ns / NS_PER_S, 1);
+    FetchRequest request = {
+        .headers = headers, .header_count = 1, .timeout_ms = seconds * (NS_PER_S / NS_PER_MS), .part = on_part};
+    KubeState state;
+    Err err = {0};
+
+    add_watch_path(reader, seconds, &path);
+    str_clear(&reader->objects.line);
+    reader->patching = false;
+    reader->watched_ns = uv_hrtime();
+    const int rc = send_request(reader->api, path.text, &request, on_watch_end, reader, &reader->sending, &state, &err);
+    reader->watching = rc == 0;
+    if (rc == 0)
+        reader->due_ns = reader->asked ? 0 : UINT64_MAX;
+    else if (rc < 0)
+        fail_reader(reader, state, 0, err.text);
+    else
+        reader->due_ns = 0;
+}
+
+/* Of one that is watched. */
+static void serve_ask(Reader *reader)
+{
+    reader->asked = false;
+    reader->due_ns = reader->watching ? UINT64_MAX : 0;
+    if (!reader->read.patch) {
+        tell_objects(reader);
+    } else if (reader->read.patch(reader->read.self)) {
+        stop_watch(reader);
+        ask_next(reader);
+    }
 }
 
 /* -- single requests -------------------------------------------------------------------------------------------------
@@ -360,7 +483,6 @@ static void free_call(KubeCall *call)
 
 static void finish_call(KubeCall *call, const KubeReply *reply)
 {
-    call->call = NULL;
     *call->at = call->next;
     if (call->next)
         call->next->at = call->at;
@@ -370,6 +492,7 @@ static void finish_call(KubeCall *call, const KubeReply *reply)
 
 static void on_reply(void *self, const FetchAnswer *answer)
 {
+    KubeCall *call = self;
     CLEANUP(json_decref_at) json_t *object = json_loadb(answer->body, answer->body_len, 0, NULL);
     Err err = {.text = ""};
     KubeReply reply = {.state = answer->status ? state_of_status(answer->status) : KUBE_UNREACHABLE,
@@ -377,6 +500,9 @@ static void on_reply(void *self, const FetchAnswer *answer)
                        .text = answer->status ? err.text : answer->text,
                        .wait_ns = answer->retry_after_ms * NS_PER_MS};
 
+    call->sending.call = NULL;
+    if (is_renewed(call->api, &call->sending, answer))
+        return;
     if (answer->body_len >= KUBE_PAGE_MAX) {
         reply.state = KUBE_BAD_REPLY;
         (void)err_set(&err, -E2BIG, "the answer is larger than %d MiB", KUBE_PAGE_MAX >> 20);
@@ -386,12 +512,15 @@ static void on_reply(void *self, const FetchAnswer *answer)
     } else if (answer->status && reply.state != KUBE_OK) {
         set_refusal(&err, answer->status, object);
     }
-    finish_call(self, &reply);
+    finish_call(call, &reply);
 }
 
-static void send_call(KubeCall *call)
+/* True where it ended at once. */
+static bool send_call(KubeCall *call)
 {
-    static const char *const headers[] = {"Accept: application/json", "Content-Type: application/json"};
+    const char *const headers[] = {"Accept: application/json", strcmp(call->method, "PATCH") == 0
+                                                                   ? "Content-Type: application/merge-patch+json"
+                                                                   : "Content-Type: application/json"};
     FetchRequest request = {.headers = headers,
                             .header_count = call->body ? ARRAY_LEN(headers) : 1,
                             .method = call->method,
@@ -400,10 +529,12 @@ static void send_call(KubeCall *call)
     KubeReply reply = {.state = KUBE_OK};
     Err err = {0};
 
-    if (send_request(call->api, call->path, &request, on_reply, call, &call->call, &reply.state, &err) < 0) {
+    if (send_request(call->api, call->path, &request, on_reply, call, &call->sending, &reply.state, &err) < 0) {
         reply.text = err.text;
         finish_call(call, &reply);
+        return true;
     }
+    return false;
 }
 
 /* One that is called back may add, cancel and close: look from the start again. */
@@ -412,9 +543,7 @@ static void send_calls(KubeApi *api)
     KubeCall *call = api->calls;
 
     while (call) {
-        if (!call->call)
-            send_call(call);
-        call = call->call ? call->next : api->calls;
+        call = call->sending.call || !send_call(call) ? call->next : api->calls;
     }
 }
 
@@ -425,30 +554,25 @@ static void on_tick(uv_timer_t *tick)
     send_calls(api);
     if (uv_is_closing((const uv_handle_t *)tick))
         return;
-    for (size_t i = 0; i < api->count; i++)
-        if (!api->readers[i].call && uv_hrtime() >= api->readers[i].due_ns)
-            ask_next(&api->readers[i]);
+    for (size_t i = 0; i < api->count; i++) {
+        Reader *reader = &api->readers[i];
+
+        if (uv_hrtime() < reader->due_ns || (reader->sending.call && !reader->watching))
+            continue;
+        if (reader->whole && reader->asked)
+            serve_ask(reader);
+        else if (!reader->sending.call)
+            ask_next(reader);
+    }
 }
 
 /* -- the header's functions ------------------------------------------------------------------------------------------
  */
 
-/* NULL outside a pod. */
-static const char *server_url(Arena *arena)
-{
-    const char *host = getenv("KUBERNETES_SERVICE_HOST"), *port = getenv("KUBERNETES_SERVICE_PORT");
-    const bool v6 = host && strchr(host, ':');
-
-    return host && *host ? arena_printf(arena, "https://%s%s%s:%s", v6 ? "[" : "", host, v6 ? "]" : "",
-                                        port && *port ? port : "443")
-                         : NULL;
-}
-
 static void free_api(KubeApi *api)
 {
     for (size_t i = 0; i < api->count; i++)
-        str_done(&api->readers[i].token);
-    arena_done(&api->arena);
+        kube_objects_done(&api->readers[i].objects);
     free(api);
 }
 CLEANUP_POINTER(KubeApi, free_api);
@@ -460,9 +584,6 @@ int kube_api_new(uv_loop_t *loop, const KubeApiConfig *config, const KubeRead *r
     const uint64_t tick_ns = number_min_u64(config->soon_ns, TICK_NS_MAX), tick_ms = tick_ns / NS_PER_MS;
 
     api->config = *config;
-    api->url = server_url(&api->arena);
-    api->token_file = arena_printf(&api->arena, "%s/token", config->account);
-    api->ca_file = arena_printf(&api->arena, "%s/ca.crt", config->account);
     TRY(fetch_new(loop, &api->fetch, err));
     for (; api->count < count && api->count < KUBE_READS_MAX; api->count++) {
         Reader *reader = &api->readers[api->count];
@@ -471,10 +592,11 @@ int kube_api_new(uv_loop_t *loop, const KubeApiConfig *config, const KubeRead *r
         reader->limit = (LogLimit){.window_ns = LOG_WINDOW_NS, .burst = LOG_BURST};
         if (reader->read.on_demand)
             reader->due_ns = UINT64_MAX;
-        str_init(&reader->token, CONTINUE_MAX);
+        kube_objects_init(&reader->objects);
     }
     uv_timer_init(loop, &api->tick); /* cannot fail */
     api->tick.data = api;
+    api->credentials = credentials_new(loop, config->account, config->kubeconfig, config->log, wake_api, api);
     uv_timer_start(&api->tick, on_tick, 0, number_max_u64(tick_ms, 1));
     *ret = TAKE(api);
     return 0;
@@ -495,14 +617,14 @@ void kube_call_new(KubeApi *api, const KubeRequest *request, void (*done)(void *
         ;
     *call->at = call;
     *ret = call;
-    uv_timer_start(&api->tick, on_tick, 0, uv_timer_get_repeat(&api->tick));
+    wake_api(api);
 }
 
 void kube_call_cancel(KubeCall *call)
 {
     if (!call)
         return;
-    fetch_cancel(call->call);
+    fetch_cancel(call->sending.call);
     *call->at = call->next;
     if (call->next)
         call->next->at = call->at;
@@ -519,17 +641,18 @@ void kube_api_close(KubeApi *api)
     if (!api)
         return;
     for (size_t i = 0; i < api->count; i++)
-        fetch_cancel(TAKE(api->readers[i].call));
+        fetch_cancel(TAKE(api->readers[i].sending.call));
     while (api->calls)
         kube_call_cancel(api->calls);
     fetch_close(api->fetch);
+    credentials_close(api->credentials);
     uv_close((uv_handle_t *)&api->tick, on_tick_closed);
 }
 
 void kube_api_ask(KubeApi *api, size_t read)
 {
+    api->readers[read].asked = true;
     api->readers[read].due_ns = 0;
-    api->readers[read].asked = api->readers[read].call;
     api->readers[read].tries = 0;
 }
 

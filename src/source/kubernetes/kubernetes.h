@@ -3,27 +3,30 @@
 
 /*
  * What the cluster's API server knows: the labels of this node and its pods, which GPU a device of DRA is, a ConfigMap.
- * Each is read whole, again and again or on demand, by GET; no watch is held open. One object can be changed by a merge
- * patch. On the loop's thread; nothing blocks but the reading of the service account's small files. A failure leaves
- * what was read last in force, is logged once, and the request is repeated. Memory: one page of an answer
- * (KUBE_PAGE_MAX) at a time, of which one object is decoded at a time.
+ * Each is read whole once and then watched, or read on demand. One object can be changed by a merge patch. On the
+ * loop's thread; nothing blocks but the reading of the credentials' small files. A failure leaves what was read last in
+ * force, is logged once, and the request is repeated. A server that lets no watch is asked again and again. Memory: one
+ * page of an answer (KUBE_PAGE_MAX) at a time, of which one object is decoded at a time, and the text of what is
+ * watched.
  */
 
 #include <jansson.h>
 #include <uv.h>
 
+#include "base/duration.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "model/allocation.h"
 
 enum { KUBE_PAGE_MAX = 4 << 20, KUBE_PAGES_MAX = 64, KUBE_READS_MAX = 3 };
+#define KUBE_WATCH_NS (4 * NS_PER_MIN)
 
 /* ---- the client (api.c) ---- */
 
 #define KUBE_STATE_TABLE(WORD)                                                                                         \
     WORD(KUBE_WAITING, "waiting") /* no answer yet */                                                                  \
     WORD(KUBE_OK, "ok")                                                                                                \
-    WORD(KUBE_NO_ACCOUNT, "no_account")   /* not in a pod, or a pod without a service account's token */               \
+    WORD(KUBE_NO_ACCOUNT, "no_account")   /* no service account's token, or a kubeconfig that cannot be used */        \
     WORD(KUBE_UNREACHABLE, "unreachable") /* no answer, a server that is too busy, or one that is broken */            \
     WORD(KUBE_DENIED, "denied")           /* 401, 403 */                                                               \
     WORD(KUBE_NOT_FOUND, "not_found")     /* 404 */                                                                    \
@@ -40,7 +43,7 @@ typedef struct KubeRead {
     /* The same in an older version of the API, asked where `path` is not found; NULL: none. */
     const char *older_path;
     bool list, metadata_alone;
-    /* Not again and again, but once after each kube_api_ask, repeated until it succeeds. */
+    /* Not watched, but read once after each kube_api_ask, repeated until it succeeds. */
     bool on_demand;
     /* The body of a merge patch of the object, valid until the next call, which is sent instead of a reading; `add` is
      * called with the object as it is after it. NULL: read. Called before each attempt; after a conflict the object is
@@ -48,8 +51,8 @@ typedef struct KubeRead {
     const char *(*patch)(void *self);
     bool strategic; /* the patch is a strategic merge patch, by which a list is merged by its key */
     /* begin, then add for each object, then end, where all of it could be read: it is to be used now. An object may be
-     * refused with -errno, which refuses the answer. end: false where something was missing, and it is read again
-     * soon. */
+     * refused with -errno, which refuses the answer. end: false where something was missing: it is read again soon, or
+     * the watch brings it. After each change all objects come again. */
     void (*begin)(void *self);
     int (*add)(void *self, const json_t *object, Err *err);
     bool (*end)(void *self);
@@ -57,10 +60,13 @@ typedef struct KubeRead {
 } KubeRead;
 
 typedef struct KubeApiConfig {
-    const char *account; /* the folder of the service account's token and ca.crt, read for each request; copied */
-    uint64_t soon_ns;    /* after a failure, then twice as long each time */
-    uint64_t again_ns;   /* after a success, and at most after a failure */
-    uint64_t timeout_ns; /* of one request */
+    const char *account;    /* the folder of the service account's token and ca.crt, read for each request; copied */
+    const char *kubeconfig; /* a file that says server and credentials instead; NULL or "": none; copied */
+    uint64_t soon_ns;       /* after a failure, then twice as long each time */
+    uint64_t again_ns;      /* after a success where there is no watch, and at most after a failure */
+    uint64_t timeout_ns;    /* of one request */
+    uint64_t
+        watch_ns; /* a watch ends after a half to all of it, and is given up `timeout_ns` later; 0: as KUBE_WATCH_NS */
     const Log *log;
 } KubeApiConfig;
 
@@ -72,7 +78,7 @@ int kube_api_new(uv_loop_t *loop, const KubeApiConfig *config, const KubeRead *r
                  Err *err);
 /* Cancels what is under way, calls too, and frees it when the loop has closed its handles. Accepts NULL. */
 void kube_api_close(KubeApi *api);
-/* Reads or patches it now, or once more behind a request that is under way: its answer may be of before. */
+/* Reads or patches it now, or tells again what is watched; nothing where a request is under way already. */
 void kube_api_ask(KubeApi *api, size_t read);
 KubeState kube_api_state(const KubeApi *api, size_t read);
 
@@ -82,7 +88,7 @@ KubeState kube_api_state(const KubeApi *api, size_t read);
 typedef struct KubeCall KubeCall;
 
 typedef struct KubeRequest {
-    const char *method; /* "GET", "POST", "PUT", "DELETE" */
+    const char *method; /* "GET", "POST", "PUT", "DELETE", "PATCH": a merge patch */
     const char *path;   /* "/apis/resource.k8s.io/v1/..."; copied, as the others */
     const char *body;   /* JSON; NULL none */
 } KubeRequest;

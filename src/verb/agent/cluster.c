@@ -144,6 +144,7 @@ int cluster_open(Agent *agent, void (*use_counters)(Agent *agent, const char *te
     const char *node = board_reader_node(agent->sampling.reader)->hostname;
     Cluster *cluster = &agent->cluster;
     const KubeApiConfig config = {.account = o->account,
+                                  .kubeconfig = o->kubeconfig,
                                   .soon_ns = o->pods_period_ns,
                                   .again_ns = AGAIN * o->pods_period_ns,
                                   .timeout_ns = TIMEOUT_S * NS_PER_S,

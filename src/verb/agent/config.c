@@ -194,9 +194,9 @@ static void note_without_effect(AgentConfig *config)
 /* Files that were named and are not there; they may come, and the agent works without. */
 static void note_missing_files(AgentConfig *config)
 {
-    static const char *const keys[] = {"faults.kernel_log", "faults.journalctl", "driver.library",
-                                       "dcgm.library",      "sampler.socket",    "hpc_job_mapping_dir",
-                                       "kubernetes.socket", "kubernetes.account"};
+    static const char *const keys[] = {"faults.kernel_log", "faults.journalctl",  "driver.library",
+                                       "dcgm.library",      "sampler.socket",     "hpc_job_mapping_dir",
+                                       "kubernetes.socket", "kubernetes.account", "kubernetes.kubeconfig"};
     Err note;
 
     for (size_t i = 0; i < ARRAY_LEN(keys); i++) {

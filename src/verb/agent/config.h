@@ -39,7 +39,7 @@ typedef struct AgentOptions {
     /* Kubernetes */
     bool kubernetes, pod_labels, pod_uid, virtual_gpus, dra, container_labels;
     int gpu_id_type;
-    const char *kubelet_socket, *pod_logs, *account, *runtime_socket;
+    const char *kubelet_socket, *pod_logs, *account, *kubeconfig, *runtime_socket;
     OptList resource_names, pod_label_regex;
     uint64_t pods_period_ns;
     /* sampling */

@@ -125,6 +125,7 @@ const OptSpec agent_opts[] = {
     OPT_ROW("kubernetes.account", OPT_STRING, AgentOptions, account, .env = "STOKER_KUBERNETES_ACCOUNT",
             .def = "/var/run/secrets/kubernetes.io/serviceaccount", .metavar = "DIR",
             .help = "folder of the service account: token and ca.crt for the API server"),
+    OPT_ROW("kubernetes.kubeconfig", OPT_STRING, AgentOptions, kubeconfig, .flag = "kubeconfig", VERB_KUBECONFIG),
     /* sampling */
     OPT_ROW("sample.fast", OPT_DURATION, AgentOptions, fast_ns, .env = "STOKER_SAMPLE_FAST", .def = "100ms",
             .min = 20 * NS_PER_MS, .max = 10 * NS_PER_S,

@@ -70,6 +70,7 @@ static int apply_cluster(Agent *agent, const AgentOptions *before, Err *err)
     static const char *const keys[] = {"kubernetes.enabled",
                                        "kubernetes.period",
                                        "kubernetes.account",
+                                       "kubernetes.kubeconfig",
                                        "kubernetes.enable_pod_labels",
                                        "kubernetes.pod_label_allowlist_regex",
                                        "kubernetes.enable_dra",

@@ -108,7 +108,8 @@ int claims_new(uv_loop_t *loop, const VerbCall *call, const KubeletSettings *set
                                  .log = log};
     claims->publishing = (PublisherConfig){.driver = claims->config.driver,
                                            .node = claims->config.node,
-                                           .api = {.account = arena_strdup(&claims->arena, o->account),
+                                           .api = {.account = o->account,
+                                                   .kubeconfig = o->kubeconfig,
                                                    .soon_ns = NS_PER_S,
                                                    .again_ns = AGAIN_S * NS_PER_S,
                                                    .timeout_ns = TIMEOUT_S * NS_PER_S,

@@ -16,7 +16,7 @@
 
 typedef struct KubeletOptions {
     const char *config_file, *config_dir, *default_config, *dir, *socket, *cdi_root, *features_file, *machine_file,
-        *library, *node, *account, *control, *root, *dra_driver, *plugins, *registry;
+        *library, *node, *account, *kubeconfig, *control, *root, *dra_driver, *plugins, *registry;
     int mig, id_strategy, discovery, spread, log_level, log_format;
     bool json, fail_on_init, device_nodes, gdrcopy, gds, mofed, use_node_features, no_timestamp, physical, update_node,
         spread_heat;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "verb/kubelet/node.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -15,8 +14,9 @@
 #include "base/json.h"
 #include "service/kubelet/mps.h"
 #include "source/kubernetes/kubernetes.h"
+#include "verb/kubelet/events.h"
 
-enum { LABELS_MAX_BYTES = 256 << 10, PATCH_MAX = 512 << 10, MESSAGE_CAP = 1024, REASON_CAP = 64, TIMEOUT_S = 10 };
+enum { LABELS_MAX_BYTES = 256 << 10, PATCH_MAX = 512 << 10, MESSAGE_CAP = 1024, TIMEOUT_S = 10 };
 #define ANNOTATION "stoker.dev/labels"
 #define TIMESTAMP "nvidia.com/gfd.timestamp"
 #define CONDITION "GPUsHealthy"
@@ -28,13 +28,14 @@ struct NodeKeeper {
     Arena arena;
     char *label; /* its value as it was told; NULL: not yet */
     KubeApi *api;
+    NodeEvents *events;
     Str labels;       /* wanted; lines */
     bool labels_told; /* they are known */
     json_t *metadata; /* of the node, as it was read or written last */
     Str label_patch, keys;
     /* the condition that is wanted, and the one that the node has */
     bool health_told, healthy;
-    char reason[REASON_CAP], message[MESSAGE_CAP];
+    char reason[NODE_REASON_CAP], message[MESSAGE_CAP];
     json_t *condition;
     Str status_patch;
 };
@@ -237,20 +238,6 @@ static bool end_status(void *self)
     return patch_status(self) == NULL;
 }
 
-/* "gpu-lost" as "GpuLost": a reason is one word. */
-static void set_reason(const char *class, char to[REASON_CAP])
-{
-    size_t n = 0;
-    bool up = true;
-
-    for (const char *at = class; *at && n + 1 < REASON_CAP; at++) {
-        if (isalnum((unsigned char)*at))
-            to[n++] = up ? (char)toupper((unsigned char)*at) : *at;
-        up = !isalnum((unsigned char)*at);
-    }
-    to[n] = '\0';
-}
-
 /* --- the header's functions --------------------------------------------------------------------------------------- */
 
 static const char *find_class(const Snapshot *snapshot, const char *incident)
@@ -290,7 +277,7 @@ void node_keeper_set_health(NodeKeeper *keeper, const Offer *offer, const Snapsh
     keeper->health_told = true;
     keeper->healthy = !first;
     if (first) {
-        set_reason(find_class(snapshot, first->incident), keeper->reason);
+        node_reason(find_class(snapshot, first->incident), keeper->reason);
         snprintf(keeper->message, sizeof keeper->message, "%zu of %zu devices unhealthy: %s", all - healthy, all,
                  first->why);
     } else {
@@ -298,6 +285,7 @@ void node_keeper_set_health(NodeKeeper *keeper, const Offer *offer, const Snapsh
         snprintf(keeper->message, sizeof keeper->message, "%zu devices", all);
     }
     kube_api_ask(keeper->api, READ_STATUS);
+    node_events_set(keeper->events, snapshot);
 }
 
 void node_keeper_set_labels(NodeKeeper *keeper, const Str *labels)
@@ -312,6 +300,7 @@ int node_keeper_new(uv_loop_t *loop, const NodeKeeperConfig *config, NodeKeeper 
 {
     NodeKeeper *keeper = xcalloc(1, sizeof *keeper);
     const KubeApiConfig api = {.account = config->account,
+                               .kubeconfig = config->kubeconfig,
                                .soon_ns = NS_PER_S,
                                .again_ns = config->period_ns,
                                .timeout_ns = TIMEOUT_S * NS_PER_S,
@@ -339,17 +328,20 @@ int node_keeper_new(uv_loop_t *loop, const NodeKeeperConfig *config, NodeKeeper 
     str_init(&keeper->keys, PATCH_MAX);
     str_init(&keeper->status_patch, PATCH_MAX);
     const int rc = kube_api_new(loop, &api, reads, config->write ? READ_COUNT : READ_STATUS, &keeper->api, err);
-    if (rc < 0)
+    if (rc < 0) {
         node_keeper_close(keeper);
-    else
-        *ret = keeper;
-    return rc;
+        return rc;
+    }
+    keeper->events = node_events_new(loop, keeper->api, keeper->config.node, config->log);
+    *ret = keeper;
+    return 0;
 }
 
 void node_keeper_close(NodeKeeper *keeper)
 {
     if (!keeper)
         return;
+    node_events_close(keeper->events);
     kube_api_close(keeper->api);
     json_decref(keeper->metadata);
     json_decref(keeper->condition);

@@ -15,11 +15,12 @@
 typedef struct NodeKeeper NodeKeeper;
 
 typedef struct NodeKeeperConfig {
-    const char *node;    /* its name in the cluster */
-    const char *account; /* the folder of the service account */
-    uint64_t period_ns;  /* between two looks at the node */
-    bool write;          /* labels and condition are written; else the node is only read */
-    const char *label;   /* whose value `labelled` is told, at first and when it changes; "" where it is absent */
+    const char *node;       /* its name in the cluster */
+    const char *account;    /* the folder of the service account */
+    const char *kubeconfig; /* instead; NULL: none */
+    uint64_t period_ns;     /* between two looks at the node */
+    bool write;             /* labels and condition are written; else the node is only read */
+    const char *label;      /* whose value `labelled` is told, at first and when it changes; "" where it is absent */
     void (*labelled)(void *self, const char *value);
     void *self;
     const Log *log;

@@ -43,15 +43,16 @@ static const char *const spread_names[] = {"distributed", "packed", NULL};
             .metavar = "FILE",                                                                                         \
             .help = "keep labels of the node there, for node-feature-discovery: its features.d/gfd"),                  \
         ROW("update-node", OPT_BOOL, update_node, .flags = OPT_CLI_ONLY, .env = "STOKER_UPDATE_NODE",                  \
-            .help = "write the labels, and the condition GPUsHealthy, to the node by the API server; needs "           \
+            .help = "write labels, the condition GPUsHealthy and events of the node by the API server; needs "         \
                     "--features-file"),                                                                                \
         ROW("node-name", OPT_STRING, node, .flags = OPT_CLI_ONLY, .env = "NODE_NAME",                                  \
             .help = "the name of this node in the cluster"),                                                           \
         ROW("node-period", OPT_DURATION, node_period_ns, .flags = OPT_CLI_ONLY, .def = "1m", .min = 50e6,              \
-            .max = 86400e9, .help = "time between two looks at the node, which others may have changed"),              \
+            .max = 86400e9, .help = "time between two looks at the node where it cannot be watched"),                  \
         ROW("kubernetes-account", OPT_STRING, account, .flags = OPT_CLI_ONLY, .env = "STOKER_KUBERNETES_ACCOUNT",      \
             .def = "/var/run/secrets/kubernetes.io/serviceaccount", .metavar = "DIR",                                  \
             .help = "folder of the service account: token and ca.crt for the API server"),                             \
+        ROW("kubeconfig", OPT_STRING, kubeconfig, .flags = OPT_CLI_ONLY, VERB_KUBECONFIG),                             \
         ROW("machine-type-file", OPT_STRING, machine_file, .flags = OPT_CLI_ONLY, .env = "GFD_MACHINE_TYPE_FILE",      \
             .def = "/sys/class/dmi/id/product_name", .metavar = "FILE", .help = "what kind of machine it is"),         \
         ROW("no-timestamp", OPT_BOOL, no_timestamp, .flags = OPT_CLI_ONLY, .env = "GFD_NO_TIMESTAMP",                  \

@@ -40,7 +40,7 @@ static const struct {
 
 typedef struct ManageOptions {
     MigVerbOptions mig; /* first: rows of its options are used */
-    const char *node, *namespace, *units_file, *host_root, *account;
+    const char *node, *namespace, *units_file, *host_root, *account, *kubeconfig;
     bool stop_units;
     uint64_t period_ns, pods_wait_ns, retry_ns;
 } ManageOptions;
@@ -324,10 +324,15 @@ static bool was_cut_off(const Manage *manage)
            access(manage->options->mig.state, F_OK) == 0 || access(manage->units.file, F_OK) == 0;
 }
 
+static bool is_retry_due(const Manage *manage)
+{
+    return manage->retry_at_ns && uv_hrtime() >= manage->retry_at_ns;
+}
+
 static void follow_label(Manage *manage)
 {
     char config[CONFIG_CAP];
-    const bool retry = manage->retry_at_ns && uv_hrtime() >= manage->retry_at_ns;
+    const bool retry = is_retry_due(manage);
     snprintf(config, sizeof config, "%s", read_label(manage, CONFIG_LABEL));
     if (strcmp(config, manage->followed) == 0 && !retry)
         return;
@@ -346,6 +351,7 @@ static int open_api(Manage *manage, Err *err)
     const char *node = arena_printf(arena, "/api/v1/nodes/%s", o->node);
     const char *pods = arena_printf(arena, "/api/v1/namespaces/%s/pods", o->namespace);
     const KubeApiConfig config = {.account = o->account,
+                                  .kubeconfig = o->kubeconfig,
                                   .soon_ns = o->period_ns / SOON_PER_PERIOD,
                                   .again_ns = o->period_ns,
                                   .timeout_ns = TIMEOUT_S * NS_PER_S,
@@ -373,10 +379,12 @@ static int open_api(Manage *manage, Err *err)
 
 static void run_loop(Manage *manage)
 {
+    uint64_t followed = 0;
+
     while (!mig_interrupted()) {
-        const uint64_t before = manage->readings;
-        while (manage->readings == before && !mig_interrupted())
+        while (manage->readings == followed && !is_retry_due(manage) && !mig_interrupted())
             uv_run(&manage->loop, UV_RUN_ONCE);
+        followed = manage->readings; /* what is read while a label is followed comes after it */
         if (!mig_interrupted())
             follow_label(manage);
     }
@@ -453,12 +461,13 @@ static const OptSpec manage_opts[] = {
     OPT_ROW("pods-wait", OPT_DURATION, ManageOptions, pods_wait_ns, .def = "5m", .max = 86400e9,
             .help = "how long to wait until the pods of paused GPU clients are gone"),
     OPT_ROW("period", OPT_DURATION, ManageOptions, period_ns, .def = "5s", .min = 50e6, .max = 3600e9,
-            .help = "time between two readings of the node's labels"),
+            .help = "time between two readings of the node's labels, where the API server lets them not be watched"),
     OPT_ROW("retry", OPT_DURATION, ManageOptions, retry_ns, .flags = OPT_HIDDEN, .def = "1m", .min = 50e6,
             .help = "when to try again after a driver that did not answer; then twice as long each time"),
     OPT_ROW("kubernetes-account", OPT_STRING, ManageOptions, account, .env = "STOKER_KUBERNETES_ACCOUNT",
             .def = "/var/run/secrets/kubernetes.io/serviceaccount", .metavar = "DIR",
             .help = "folder of the service account: token and ca.crt for the API server"),
+    OPT_ROW("kubeconfig", OPT_STRING, ManageOptions, kubeconfig, VERB_KUBECONFIG),
     MIG_CHANGE_OPTS("5m"),
     MIG_NODE_OPTS,
 };

@@ -102,6 +102,7 @@ struct FetchCall {
     Str answer; /* what is kept of it */
     size_t answer_max;
     FetchDone done;
+    void (*part)(void *self, const char *bytes, size_t len);
     void *self;
     char why[CURL_ERROR_SIZE];
 };
@@ -117,6 +118,8 @@ static size_t take_body(char *data, size_t size, size_t count, void *self)
     FetchCall *call = self;
     size_t len = size * count, room = call->answer_max - call->answer.len;
 
+    if (call->part && len > room)
+        return 0; /* which is an error */
     str_addn(&call->answer, data, len < room ? len : room);
     return len;
 }
@@ -268,6 +271,8 @@ static void set_manners(FetchCall *call, const FetchRequest *request)
     lib->easy_setopt(call->easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     lib->easy_setopt(call->easy, CURLOPT_BUFFERSIZE, 16384L);
     lib->easy_setopt(call->easy, CURLOPT_USERAGENT, "stoker");
+    /* A peer that is gone without a word is noticed where an answer comes in parts, with long pauses. */
+    lib->easy_setopt(call->easy, CURLOPT_TCP_KEEPALIVE, request->part ? 1L : 0L);
     if (request->unix_socket) {
         lib->easy_setopt(call->easy, CURLOPT_UNIX_SOCKET_PATH, request->unix_socket);
         lib->easy_setopt(call->easy, CURLOPT_PROXY, "");
@@ -404,6 +409,27 @@ static void collect_finished(Fetch *fetch)
     }
 }
 
+/* One that is called back may send, cancel and close: look from the start again. */
+static void deliver_parts(Fetch *fetch)
+{
+    FetchCall *call = fetch->calls;
+
+    while (call && !fetch->closing) {
+        long status = 0;
+
+        if (call->part && call->answer.len)
+            lib->easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &status);
+        if (status != 200) {
+            call = call->next;
+            continue;
+        }
+        CLEANUP(str_done) Str part = call->answer;
+        str_init(&call->answer, call->answer_max);
+        call->part(call->self, part.text, part.len);
+        call = fetch->calls;
+    }
+}
+
 static void on_timer(uv_timer_t *timer);
 
 /* libcurl's own reckoning is asked after each step: a timer that fires a little early would otherwise never come again
@@ -428,6 +454,7 @@ static void advance_multi(Fetch *fetch, curl_socket_t fd, int events)
     int running;
 
     lib->multi_socket_action(fetch->multi, fd, events, &running);
+    deliver_parts(fetch);
     collect_finished(fetch);
     set_timer(fetch);
 }
@@ -528,6 +555,7 @@ int fetch_send(Fetch *fetch, const FetchRequest *request, FetchDone done, void *
         return rc;
     call->fetch = fetch;
     call->done = done;
+    call->part = request->part;
     call->self = self;
     code = lib->multi_add_handle(fetch->multi, call->easy);
     if (code != CURLM_OK) {

@@ -33,7 +33,10 @@ typedef struct FetchRequest {
     const char *bearer;          /* token; NULL none */
     FetchTls tls;
     uint64_t timeout_ms; /* over all */
-    size_t answer_max;   /* bytes of the answer that are kept; what is more is read and dropped */
+    /* The body of an answer with status 200 in parts as it comes, not kept for `done`; NULL: kept. From the loop; may
+     * send, cancel and close, as `done` may. answer_max is then what may wait for one call of it: more is an error. */
+    void (*part)(void *self, const char *bytes, size_t len);
+    size_t answer_max; /* bytes of the answer that are kept; what is more is read and dropped */
 } FetchRequest;
 
 typedef struct FetchAnswer {

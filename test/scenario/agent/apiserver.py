@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """A stand-in for a cluster's API server: TLS with a certificate of its own authority, a service account's folder, pods,
 resource slices, a ConfigMap and a node that can be patched, and the ways in which a server fails."""
+import contextlib
 import http.server
 import json
 import socketserver
 import ssl
 import subprocess
 import threading
+import time
 import urllib.parse
 
 TOKEN = "first.token"
+FIRST_VERSION = 100
 STATUS = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
 
 
@@ -51,7 +54,9 @@ class Server:
                         "-subj", "/CN=kubernetes", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", folder / "key.pem",
                         "-out", self.account / "ca.crt"], check=True, capture_output=True)
         self.tokens, self.lists, self.objects, self.asked, self.fail, self.page = {TOKEN}, {}, {}, [], None, None
-        self.patches, self.version, self.lock = [], 100, threading.Lock()
+        self.patches, self.version, self.lock = [], FIRST_VERSION, threading.RLock()
+        self.no_watch = False  # refused, as by a role without that verb
+        self.sent = {}  # what a client has seen, by path and version: a watch begins there
         (self.account / "token").write_text(TOKEN + "\n")
         self.held = threading.Event()  # lets go of those who hang
         outer = self
@@ -73,7 +78,7 @@ class Server:
             def handle_error(self, request, client_address):
                 pass
 
-        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.tls = tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         tls.load_cert_chain(self.account / "ca.crt", folder / "key.pem")
         self.http = Threads(("127.0.0.1", 0), Handler, bind_and_activate=False)
         self.http.server_bind()
@@ -101,9 +106,12 @@ class Server:
         elif request.command in ("POST", "PUT", "DELETE"):
             status, body = self.write(request.command, url.path, data)
         elif url.path in self.objects:
-            status, body = 200, self.partial(self.objects[url.path], request.headers)
+            status, body = 200, self.partial(self.remember(url.path), request.headers)
+        elif query.get("watch"):
+            self.watch(request, url.path, query)
+            return
         elif url.path in self.lists and not (query.get("resourceVersion") and query.get("continue")):
-            status, body = 200, self.list(self.lists[url.path], query)
+            status, body = 200, self.list(url.path, query)
         else:
             status, body = 404, {**STATUS, "message": "the server could not find the requested resource", "code": 404}
         self.send(request, status, body)
@@ -120,13 +128,15 @@ class Server:
             return self.patch_status(item, headers, patch)
         assert headers["Content-Type"] == "application/merge-patch+json"
         with self.lock:
-            if patch["metadata"].get("resourceVersion", item["metadata"]["resourceVersion"]) != item["metadata"]["resourceVersion"]:
+            if patch.get("metadata", {}).get("resourceVersion", item["metadata"]["resourceVersion"]) != item["metadata"]["resourceVersion"]:
                 return 409, {**STATUS, "message": "the object has been modified; please apply your changes to the latest version",
                              "reason": "Conflict", "code": 409}
-            self.patches.append(patch["metadata"])
+            if "metadata" in patch:
+                self.patches.append(patch["metadata"])
             merge(item, patch)
             self.version += 1
             item["metadata"]["resourceVersion"] = str(self.version)
+            self.remember_all()
             return 200, self.partial(item, headers)
 
     def write(self, method, path, data):
@@ -156,7 +166,71 @@ class Server:
                 there.append(wanted)
             self.version += 1
             item["metadata"]["resourceVersion"] = str(self.version)
+            self.remember_all()
             return 200, self.partial(item, headers)
+
+    def now(self, path, name=None):
+        """{name: (object, its text)} of a list, or of the one object."""
+        found = self.lists.get(path) or [] if name is None else [o for o in [self.objects.get(f"{path}/{name}")] if o]
+        return {(o["metadata"].get("namespace"), o["metadata"].get("name", name)): (o, json.dumps(o)) for o in found}
+
+    def remember(self, path):
+        with self.lock:
+            item = self.objects[path]
+            collection, name = path.removesuffix("/status").rsplit("/", 1)
+            if "resourceVersion" not in item["metadata"]:
+                self.version += 1
+                item["metadata"].update({"name": name, "resourceVersion": str(self.version)})
+            self.sent[collection, name, item["metadata"]["resourceVersion"]] = self.now(collection, name)
+            return item
+
+    def remember_all(self):
+        for path in self.objects:
+            self.remember(path)
+
+    def watch(self, request, path, query):
+        name = query["fieldSelector"].removeprefix("metadata.name=") if "metadata.name" in query.get("fieldSelector", "") else None
+        if self.no_watch:
+            return self.send(request, 403, {**STATUS, "message": "cannot watch", "code": 403})
+        known = self.sent.get((path, name, query["resourceVersion"]))
+        if known is None:
+            return self.send(request, 410, {**STATUS, "message": "too old resource version", "code": 410})
+        request.send_response(200)
+        request.send_header("Transfer-Encoding", "chunked")
+        request.end_headers()
+        end = time.monotonic() + int(query["timeoutSeconds"])
+        with contextlib.suppress(OSError):
+            while time.monotonic() < end and not self.fail and not self.held.wait(0.01):
+                known = self.send_events(request, path, name, known)
+            if not self.fail:  # one that fails ends in the midst
+                self.send_chunk(request, b"")
+        request.close_connection = True
+
+    def send_events(self, request, path, name, known):
+        with self.lock:
+            now, events = self.now(path, name), []
+            for key in known.keys() | now.keys():
+                before, item = known.get(key), now.get(key)
+                if before and item and before[1] == item[1]:
+                    continue
+                if name is None or not item or "resourceVersion" not in item[0]["metadata"]:
+                    self.version += 1  # an object that can be patched has its own
+                    version = str(self.version)
+                else:
+                    version = item[0]["metadata"]["resourceVersion"]
+                shown = json.loads((item or before)[1])
+                shown["metadata"].update({"name": key[1], "resourceVersion": version})
+                events.append({"type": "DELETED" if not item else "MODIFIED" if before else "ADDED",
+                               "object": self.partial(shown, request.headers)})
+                self.sent[path, name, version] = now
+        for event in events:
+            self.send_chunk(request, json.dumps(event).encode() + b"\n")
+        return now
+
+    @staticmethod
+    def send_chunk(request, data):
+        request.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
+        request.wfile.flush()
 
     @staticmethod
     def partial(item, headers):
@@ -164,9 +238,13 @@ class Server:
             return item
         return json.loads(json.dumps({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": item["metadata"]}))
 
-    def list(self, items, query):
+    def list(self, path, query):
+        items = self.lists[path]
         start, size = int(query.get("continue", "0")), self.page or len(items)
-        metadata = {"resourceVersion": "12"}
+        with self.lock:
+            self.version += 1
+            metadata = {"resourceVersion": str(self.version)}
+            self.sent[path, None, str(self.version)] = self.now(path)
         if start + size < len(items):
             metadata.update({"continue": str(start + size), "remainingItemCount": len(items) - start - size})
         return {"kind": "List", "apiVersion": "v1", "metadata": metadata, "items": items[start:start + size] or None}

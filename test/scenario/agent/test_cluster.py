@@ -208,6 +208,7 @@ def test_a_server_that_hangs(start, api, path):
 
 
 def test_a_token_that_is_renewed(start, api, path):
+    api.no_watch = True  # one that runs goes on whatever happens to its token
     agent = start("--kubernetes-enable-pod-labels")
     api.lists[PODS] = [pod("pod-0", {"team": "blue"})]
     with kubelet.Kubelet(path, one_pod_per_gpu(agent)):
@@ -367,6 +368,7 @@ def test_the_configmap_stands_above_the_file(start_counting, api):
     ({"other": "DCGM_FI_DEV_SM_CLOCK, gauge, help\n"}, "it has no key 'metrics'"),
 ], ids=["no-data", "empty", "comments", "unknown", "other-key"])
 def test_a_configmap_that_is_refused(start_counting, api, data, said):
+    api.no_watch = True  # so that it is read again and again
     agent = start_counting()
     until(lambda: "stays" in agent.log_text(), agent.log_text)  # the first answer: there is no ConfigMap yet
     api.objects[MAP] = counters("DCGM_FI_DEV_SM_CLOCK")

@@ -94,3 +94,59 @@ def test_a_configuration_by_the_nodes_label(make_side, api, tmp_path):
         until(lambda: len(side.plugin().devices) == count, side.log_text)
     assert side.log_text().count("stays as it was") == 2
     assert not api.patches and "GPUsHealthy" not in json.dumps(api.node)  # the node was only read
+
+
+EVENTS = "/api/v1/namespaces/default/events"
+
+
+def events(api, end):
+    return [o for path, o in api.objects.items() if path.startswith(EVENTS) and path.endswith(".end") == end]
+
+
+def posts(api):
+    return api.count(EVENTS)
+
+
+def test_an_incident_is_an_event_of_the_node(kept, api):
+    side = kept()
+    until(lambda: condition(api), side.log_text)
+    side.node.inject("xid", "79", "gpu=3")
+    (event,) = until(lambda: events(api, False), side.log_text)
+    assert (event["type"], event["reason"]) == ("Warning", "GpuLost") and event["count"] >= 1
+    assert event["message"].startswith("GPU 3") and "reboot" in event["message"] and f"(incident {event['metadata']['name'].split('.')[-1]})" in event["message"]
+    assert event["involvedObject"] == {"apiVersion": "v1", "kind": "Node", "name": "worker-7", "uid": "worker-7"}
+    assert event["source"] == {"component": "stoker", "host": "worker-7"} and event["firstTimestamp"].endswith("Z") and "." not in event["firstTimestamp"]
+    side.process.terminate()
+    assert side.process.wait(60) == 0
+    told = posts(api)
+    side.start()
+    until(lambda: posts(api) > told, side.log_text)  # which the server refuses: it is there
+    side.node.inject("reset", "gpu=3")
+    (end,) = until(lambda: events(api, True), side.log_text)
+    assert (end["type"], end["reason"]) == ("Normal", "GpuLost") and ": over (incident " in end["message"]
+    assert len(events(api, False)) == 1 and posts(api) == told + 2
+
+
+def test_events_that_are_refused_hold_up_nothing(kept, api):
+    api.fail = lambda request: (403, {**STATUS, "message": "no events here"}) if "/events" in request.path else None
+    api.no_watch = True
+    side = kept()
+    until(lambda: condition(api), side.log_text)
+    side.node.inject("xid", "79", "gpu=3")
+    until(lambda: "events of the node cannot be written: HTTP 403: no events here" in side.log_text(), side.log_text)
+    until(lambda: condition(api)["status"] == "False", side.log_text)
+    api.fail = None
+    until(lambda: events(api, False), side.log_text)
+    assert side.log_text().count("no events here") == 1
+
+
+def test_many_incidents_are_few_requests(kept, api):
+    side = kept()
+    until(lambda: condition(api), side.log_text)
+    for gpu in range(8):
+        side.node.inject("xid", "79", f"gpu={gpu}")
+    until(lambda: posts(api) == 8, lambda: f"{posts(api)} {side.log_text()}")
+    for gpu in range(4):
+        side.node.inject("reset", f"gpu={gpu}")
+    until(lambda: condition(api)["message"].startswith("4 of 8"), side.log_text)
+    assert posts(api) == 10 and len(events(api, True)) == 2  # the others wait for the next minute

@@ -140,6 +140,7 @@ def test_a_label_is_followed(manage, api):
 
 
 def test_a_layout_that_stands_pauses_nothing(manage, api):
+    api.no_watch = True
     m = manage()
     m.want("all-balanced")
     m.start()
@@ -249,6 +250,7 @@ def kill_before_success(m, api):
 @pytest.mark.parametrize("wanted", ["all-1g.10gb", "all-7g.80gb", None])
 def test_killed_at_any_step_the_next_start_ends_it(manage, api, step, wanted):
     """`wanted`: the label as the next start finds it."""
+    api.no_watch = True
     m = manage()
     before = m.mig.layout()
     m.want("all-1g.10gb")
@@ -294,6 +296,7 @@ def test_a_signal_while_it_waits(manage, api):
 @pytest.mark.parametrize("status", [401, 403, 404, 409, 429, 500, 503, 0])
 def test_an_api_server_that_fails_is_asked_again(manage, api, status):
     """For every request; and only for patches. 0: it closes the connection."""
+    api.no_watch = True
     m = manage()
     failed = []
 
@@ -317,6 +320,7 @@ def test_an_api_server_that_fails_is_asked_again(manage, api, status):
 
 
 def test_a_server_that_is_away_for_long(manage, api):
+    api.no_watch = True
     m = manage()
     m.start()
     until(lambda: api.count(NODE) > 1, "it reads")
@@ -396,6 +400,7 @@ def test_a_layout_that_could_not_be_put_back_is_tried_again(manage, api):
 
 def test_a_name_that_is_cut_within_a_character(manage, api):
     """What is written to the node is compared with what it then has: it is written once."""
+    api.no_watch = True
     m = manage()
     m.config.write_text(CONFIGS + "  odd:\n  - {devices: all, " + "x" * 39 + "\u00e9: 1}\n")
     m.want("odd")

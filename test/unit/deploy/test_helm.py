@@ -393,7 +393,7 @@ def test_the_mig_manager_stands_beside_an_agent_that_gets_nothing_by_it(render, 
     env = {e["name"]: e.get("value") for e in manager["env"]}
     assert env["DEFAULT_GPU_CLIENTS_NAMESPACE"] == "nvidia" and env["STOKER_DRIVER_LIBRARY"] and "GPU_CLIENTS_FILE" not in env
     rules = {one["kind"]: one["rules"] for one in found.all if one["kind"] in ("ClusterRole", "Role")}
-    assert rules == {"ClusterRole": [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "patch"]}],
+    assert rules == {"ClusterRole": [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "watch", "patch"]}],
                      "Role": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}]}
     assert found.names["Role", "stoker-mig-manager"]["metadata"]["namespace"] == "nvidia"
     (_, manager) = render({"migManager": {**given, "gpuClientsConfig": {"name": "their-clients"}}, "journal": {"enabled": False}}).pod()["containers"]
@@ -430,7 +430,7 @@ def test_the_device_plugin(render, try_rendering, check_device_plugin):
     env_of = check_device_plugin(updating.pod()["containers"][1], updating.pod()["volumes"])
     assert (env_of["CONFIG_FILE_SRCDIR"], env_of["DEFAULT_CONFIG"]) == ("/config", "config.yaml") and "CONFIG_FILE" not in env_of
     assert env_of["STOKER_UPDATE_NODE"] == "true" and env_of["GFD_OUTPUT_FILE"] == "/run/stoker/labels"
-    assert updating.one("ClusterRole")["rules"][0]["resources"] == ["nodes", "nodes/status"]
+    assert [rule["resources"] for rule in updating.one("ClusterRole")["rules"]] == [["nodes"], ["nodes/status"], ["events"]]
     assert updating.pod()["automountServiceAccountToken"] is False
     assert "DeviceClass" not in updating.kinds()
     claims = render({"devicePlugin": {"enabled": True}, "dra": {"enabled": True, "driver": "gpu.example.com"}})

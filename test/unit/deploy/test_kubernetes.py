@@ -164,11 +164,11 @@ def test_kubectl_builds_it_with_components(deploy, pod, container, agent_words, 
 
 @pytest.mark.skipif(not shutil.which("kubectl"), reason="no kubectl on this machine")
 @pytest.mark.parametrize("component, role, rule, variable", [
-    ("pod-labels", "ClusterRole", {"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]},
+    ("pod-labels", "ClusterRole", {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]},
      {"DCGM_EXPORTER_KUBERNETES_ENABLE_POD_LABELS": "true"}),
-    ("dra", "ClusterRole", {"apiGroups": ["resource.k8s.io"], "resources": ["resourceslices"], "verbs": ["list"]},
+    ("dra", "ClusterRole", {"apiGroups": ["resource.k8s.io"], "resources": ["resourceslices"], "verbs": ["list", "watch"]},
      {"KUBERNETES_ENABLE_DRA": "true"}),
-    ("counters", "Role", {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["stoker-counters"], "verbs": ["get"]},
+    ("counters", "Role", {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["stoker-counters"], "verbs": ["get", "watch"]},
      {"DCGM_EXPORTER_CONFIGMAP_DATA": "stoker:stoker-counters"}),
 ])
 def test_only_what_needs_the_api_server_gets_a_token(deploy, pod, container, agent_words, tmp_path, component, role, rule, variable):
@@ -204,7 +204,7 @@ def test_the_mig_manager_stands_beside_an_agent_that_gets_nothing_by_it(deploy, 
     assert set(mounts.values()) <= set(volumes) and mounts["/var/lib/stoker"] == "mig-state" and mounts["/run/stoker"] == "run"
     check_manager(manager)
     (role,) = [d for d in objects if d["kind"] == "ClusterRole"]
-    assert {rule["resources"][0]: rule["verbs"] for rule in role["rules"]} == {"nodes": ["get", "patch"], "pods": ["list"]}
+    assert {rule["resources"][0]: rule["verbs"] for rule in role["rules"]} == {"nodes": ["get", "watch", "patch"], "pods": ["list"]}
 
 
 @pytest.mark.skipif(not shutil.which("kubectl"), reason="no kubectl on this machine")
@@ -224,7 +224,10 @@ def test_the_device_plugin_needs_no_privileges(deploy, container, tmp_path, chec
     plugin = next(c for c in sharing["containers"] if c["name"] == "device-plugin")
     assert check_device_plugin(plugin, sharing["volumes"])["MPS_ROOT"] and sharing["hostPID"] is True
     (role,) = [d for d in objects if d["kind"] == "ClusterRole"]
-    assert role["rules"] == [{"apiGroups": [""], "resources": ["nodes", "nodes/status"], "verbs": ["get", "patch"]}]
+    assert role["rules"] == [
+        {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "watch", "patch"]},
+        {"apiGroups": [""], "resources": ["nodes/status"], "verbs": ["get", "patch"]},
+        {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]}]
     objects = built_with(deploy / "kubernetes", tmp_path / "claims", ["device-plugin", "claims"])
     built = pod_of(objects)
     plugin = next(c for c in built["containers"] if c["name"] == "device-plugin")

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The client of the API server under test: kube_driver ACCOUNT. One command per line of stdin, one JSON reply per line
- * of stdout: "call METHOD PATH [BODY]", "cancel", "close", and "then close" or "then cancel": what the next reply's
- * call back does. */
+/* The client of the API server under test: kube_driver ACCOUNT [KUBECONFIG [PATH]]. PATH is
+ * read and watched, a list where it has a '?'; what comes is a line of names and versions. One command per line of
+ * stdin, one JSON reply per line of stdout: "call METHOD PATH [BODY]", "cancel", "close", and "then close" or "then
+ * cancel": what the next reply's call back does. */
 #include <jansson.h>
 #include <signal.h>
 #include <stdio.h>
@@ -85,6 +86,33 @@ static void run_command(char *line)
         abort();
 }
 
+/* --- what is read ------------------------------------------------------------------------------------------------- */
+
+static json_t *names;
+
+static void begin_names(void *self UNUSED)
+{
+    json_decref(names);
+    names = json_array();
+}
+
+static int add_name(void *self UNUSED, const json_t *object, Err *err UNUSED)
+{
+    json_t *name = json_object_get(json_object_get(object, "metadata"), "name");
+
+    return json_array_append(names, name);
+}
+
+static bool print_names(void *self UNUSED)
+{
+    char *text = json_dumps(names, JSON_COMPACT);
+
+    puts(text);
+    fflush(stdout);
+    free(text);
+    return true;
+}
+
 static void on_input(uv_poll_t *poll, int status UNUSED, int events UNUSED)
 {
     static char room[LINE_ROOM];
@@ -107,21 +135,35 @@ static void on_input(uv_poll_t *poll, int status UNUSED, int events UNUSED)
     }
 }
 
-int main(int argc UNUSED, char **argv)
+int main(int argc, char **argv)
 {
-    const KubeApiConfig config = {
-        .account = argv[1], .soon_ns = 30 * NS_PER_S, .again_ns = 30 * NS_PER_S, .timeout_ns = 30 * NS_PER_S};
+    Log log;
+    const KubeApiConfig config = {.account = argv[1],
+                                  .kubeconfig = argc > 2 ? argv[2] : NULL,
+                                  .soon_ns = 20 * NS_PER_MS,
+                                  .again_ns = NS_PER_H,
+                                  .timeout_ns = (argc > 3 ? 3 : 30) * NS_PER_S,
+                                  .watch_ns = 2 * NS_PER_S,
+                                  .log = &log};
+    const KubeRead thing = {.what = "things",
+                            .path = argv[argc - 1],
+                            .list = strchr(argv[argc - 1], '?'),
+                            .begin = begin_names,
+                            .add = add_name,
+                            .end = print_names};
     uv_poll_t input;
     Err err = {0};
 
+    log_init(&log, LOG_LEVEL_INFO, LOG_FORMAT_TEXT, "kube_driver", clock_kernel());
     signal(SIGPIPE, SIG_IGN);
     uv_loop_init(&loop);
-    if (kube_api_new(&loop, &config, NULL, 0, &api, &err) < 0) {
+    if (kube_api_new(&loop, &config, &thing, argc > 3, &api, &err) < 0) {
         fprintf(stderr, "%s\n", err.text);
         return 1;
     }
     uv_poll_init(&loop, &input, STDIN_FILENO);
     uv_poll_start(&input, UV_READABLE, on_input);
     uv_run(&loop, UV_RUN_DEFAULT);
+    json_decref(names);
     return uv_loop_close(&loop) == 0 ? 0 : 2;
 }
