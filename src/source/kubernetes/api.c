@@ -133,6 +133,8 @@ static void schedule_reader(Reader *reader, bool complete, uint64_t wait_ns)
     reader->due_ns = complete && reader->read.on_demand
                          ? UINT64_MAX
                          : uv_hrtime() + number_max_u64(delay, wait_ns + vary_time(wait_ns / 8));
+    if (complete && reader->refused && reader->asked) /* its answer may be of before */
+        reader->due_ns = 0;
     reader->objects.pages = 0;
     str_clear(&reader->objects.next_page);
 }

@@ -78,7 +78,7 @@ int kube_api_new(uv_loop_t *loop, const KubeApiConfig *config, const KubeRead *r
                  Err *err);
 /* Cancels what is under way, calls too, and frees it when the loop has closed its handles. Accepts NULL. */
 void kube_api_close(KubeApi *api);
-/* Reads or patches it now, or tells again what is watched; nothing where a request is under way already. */
+/* Reads or patches it now, or tells again what is watched; behind a request that is under way. */
 void kube_api_ask(KubeApi *api, size_t read);
 KubeState kube_api_state(const KubeApi *api, size_t read);
 
