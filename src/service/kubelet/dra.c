@@ -22,7 +22,7 @@
 #include "service/kubelet/message.h"
 #include "service/kubelet/slicer.h"
 
-enum { LOOK_MS = 500, CLAIMS_MAX = 64, UID_MAX = 64, PATH_CAP = 4096, SPEC_MAX = 4 << 20, WATCHERS_MAX = 8 };
+enum { LOOK_MS = 500, CLAIMS_MAX = 64, PATH_CAP = 4096, WATCHERS_MAX = 8, NAME_MAX_BYTES = 256 };
 enum { HEALTH_TICKS = 16, HEALTH_TIMEOUT_S = 30, HEALTHY = 1, UNHEALTHY = 2, MESSAGE_CAP = 1024 };
 
 #define SHARE_NS (30 * NS_PER_S) /* a kubelet waits 45 s for a claim */
@@ -57,7 +57,7 @@ struct Dra {
     const DraConfig *config;
     uv_loop_t *loop;
     uv_timer_t timer;
-    char folder[PATH_CAP], socket[PATH_CAP], registration[PATH_CAP], claims[PATH_CAP], kind[128];
+    char folder[PATH_CAP], socket[PATH_CAP], registration[PATH_CAP], claims[PATH_CAP];
     GrpcServer *server, *registrar;
     char serve_error[ERR_TEXT_MAX];
     const Offer *offer;
@@ -137,92 +137,6 @@ static const OfferUnit *find_unit(const Dra *dra, const char *uuid)
     return dra->offer ? offer_find_unit(dra->offer, uuid) : NULL;
 }
 
-/* --- the files of a claim ----------------------------------------------------------------------------------------- */
-
-static void name_spec(const Dra *dra, const char *uid, char to[PATH_CAP])
-{
-    snprintf(to, PATH_CAP, "%s/k8s.%s-claim_%s.json", dra->config->cdi_root, dra->config->driver, uid);
-}
-
-static const char *name_device(const Prepared *prepared, size_t i, Arena *arena)
-{
-    return arena_printf(arena, "%s-%s", prepared->claim.uid, prepared->claim.devices[i].name);
-}
-
-/* Whether this claim decides how the device is shared, and does so in this way. */
-static bool is_shared_by(const Prepared *prepared, size_t i, OfferSharing way)
-{
-    const ClaimDevice *device = &prepared->claim.devices[i];
-
-    return !device->admin && device->config && device->config->sharing == way;
-}
-
-/* The first device with the same configuration, which gives their MPS daemon its name. */
-static size_t find_leader(const Prepared *prepared, size_t i)
-{
-    size_t first = 0;
-
-    while (prepared->claim.devices[first].admin ||
-           prepared->claim.devices[first].config != prepared->claim.devices[i].config)
-        first++;
-    return first;
-}
-
-static const char *name_daemon(const Prepared *prepared, size_t i, Arena *arena)
-{
-    return arena_printf(arena, "%s-%zu", prepared->claim.uid, find_leader(prepared, i));
-}
-
-/* What a container cannot do without. */
-static int check_nodes(const DriverFiles *files, const OfferUnit *unit, Err *err)
-{
-    static const char *const needed[] = {"/dev/nvidiactl", "/dev/nvidia-uvm"};
-    bool found = false;
-
-    for (size_t i = 0; i < ARRAY_LEN(needed); i++) {
-        bool there = false;
-
-        for (size_t k = 0; k < files->node_count; k++)
-            there |= strcmp(files->nodes[k].path, needed[i]) == 0;
-        if (!there)
-            return err_set(err, -ENOENT, "%s is not on this node: the driver's modules are not loaded", needed[i]);
-    }
-    for (size_t i = 0; i < files->gpu_count; i++)
-        found |= files->gpus[i].minor == unit->device.minor;
-    if (!found)
-        return err_set(err, -ENOENT, "/dev/nvidia%" PRIu32 " is not on this node", unit->device.minor);
-    if (unit->profile[0] && (!unit->gi_minor || !unit->ci_minor))
-        return err_set(err, -ENOENT, "the driver does not list the device files of %s", unit->device.uuid);
-    return 0;
-}
-
-/* Writes the specification where it is not there as it should be. A device that is not offered now keeps its file. */
-static int keep_spec(const Dra *dra, const Prepared *prepared, const DriverFiles *files, Err *err)
-{
-    CLEANUP(str_done) Str spec = str_limited(SPEC_MAX), there = str_limited(SPEC_MAX);
-    CLEANUP(arena_done) Arena arena = {0};
-    CdiDevice devices[CLAIM_DEVICES_MAX];
-    char path[PATH_CAP];
-
-    if (prepared->claim.count == 0) /* all of it is other drivers' */
-        return 0;
-    for (size_t i = 0; i < prepared->claim.count; i++) {
-        devices[i] = (CdiDevice){name_device(prepared, i, &arena), find_unit(dra, prepared->uuids[i]), NULL};
-        if (is_shared_by(prepared, i, OFFER_SHARING_MPS))
-            devices[i].mps = arena_printf(&arena, "%s/%s", dra->config->mps_root, name_daemon(prepared, i, &arena));
-        if (!devices[i].unit)
-            return 0;
-        TRY(check_nodes(files, devices[i].unit, err));
-    }
-    cdi_claim_spec(dra->kind, devices, prepared->claim.count, &dra->config->grant, files, &spec);
-    name_spec(dra, prepared->claim.uid, path);
-    if (file_read(path, SPEC_MAX, &there, NULL) == 0 && there.len == spec.len &&
-        memcmp(there.text, spec.text, spec.len) == 0)
-        return 0;
-    TRY(file_make_dirs(dra->config->cdi_root, 0755, err));
-    return file_write(path, spec.text, spec.len, 0644, err);
-}
-
 void dra_keep_files(Dra *dra)
 {
     CLEANUP(arena_done) Arena arena = {0};
@@ -235,7 +149,7 @@ void dra_keep_files(Dra *dra)
     for (const Prepared *one = dra->prepared; one; one = one->next) {
         Err failed = {0};
 
-        if (!one->leaving && keep_spec(dra, one, &files, &failed) < 0)
+        if (!one->leaving && claim_spec_keep(dra->config, one, dra->offer, &files, &failed) < 0)
             err = failed;
     }
     if (err.code && strcmp(dra->file_error, err.text) != 0)
@@ -243,85 +157,14 @@ void dra_keep_files(Dra *dra)
     memcpy(dra->file_error, err.text, sizeof dra->file_error);
 }
 
-/* --- sharing ------------------------------------------------------------------------------------------------------ */
-
-static uint64_t find_limit(const Prepared *prepared, size_t i, size_t position)
-{
-    const ClaimConfig *config = prepared->claim.devices[i].config;
-    char index[32];
-
-    snprintf(index, sizeof index, "%zu", position);
-    for (size_t k = 0; k < config->limit_count; k++)
-        if (strcmp(config->limits[k].device, prepared->uuids[i]) == 0 || strcmp(config->limits[k].device, index) == 0)
-            return config->limits[k].bytes;
-    return config->limit_bytes;
-}
-
-typedef VEC(MpsDaemonConfig) DaemonConfigs;
-
-/* The daemon of all devices with the configuration of device `leader`. */
-static void add_daemon(const Prepared *prepared, size_t leader, Arena *arena, DaemonConfigs *to)
-{
-    const char **uuids = arena_calloc(arena, CLAIM_DEVICES_MAX, sizeof *uuids);
-    uint64_t *limits = arena_calloc(arena, CLAIM_DEVICES_MAX, sizeof *limits);
-    size_t count = 0;
-
-    for (size_t i = leader; i < prepared->claim.count; i++)
-        if (is_shared_by(prepared, i, OFFER_SHARING_MPS) && find_leader(prepared, i) == leader) {
-            limits[count] = find_limit(prepared, i, count);
-            uuids[count++] = prepared->uuids[i];
-        }
-    vec_push(to, ((MpsDaemonConfig){.name = name_daemon(prepared, leader, arena),
-                                    .uuids = uuids,
-                                    .uuid_count = count,
-                                    .limit_bytes = limits,
-                                    .thread_percent = prepared->claim.devices[leader].config->thread_percent}));
-}
-
-static void want_daemons(const Dra *dra)
-{
-    CLEANUP(arena_done) Arena arena = {0};
-    CLEANUP_VEC DaemonConfigs wanted = {0};
-
-    for (const Prepared *one = dra->prepared; one; one = one->next)
-        for (size_t i = 0; i < one->claim.count && !one->leaving; i++)
-            if (is_shared_by(one, i, OFFER_SHARING_MPS) && find_leader(one, i) == i)
-                add_daemon(one, i, &arena, &wanted);
-    mps_keeper_want(dra->config->mps, wanted.at, wanted.len);
-}
-
-static bool has_slice(const Prepared *prepared, size_t i)
-{
-    return is_shared_by(prepared, i, OFFER_SHARING_TIME) &&
-           prepared->claim.devices[i].config->slice != CLAIM_SLICE_DEFAULT;
-}
-
 /* --- preparing ---------------------------------------------------------------------------------------------------- */
-
-static const Prepared *find_prepared(const Dra *dra, const char *uid)
-{
-    for (const Prepared *one = dra->prepared; one; one = one->next)
-        if (!one->leaving && strcmp(one->claim.uid, uid) == 0)
-            return one;
-    return NULL;
-}
-
-/* The claim that holds a device, other than for looking at it. */
-static const Prepared *find_holder(const Dra *dra, const char *uuid)
-{
-    for (const Prepared *one = dra->prepared; one; one = one->next)
-        for (size_t i = 0; i < one->claim.count; i++)
-            if (!one->leaving && !one->claim.devices[i].admin && strcmp(one->uuids[i], uuid) == 0)
-                return one;
-    return NULL;
-}
 
 static int check_device(const Dra *dra, Prepared *prepared, size_t i, const DriverFiles *files, Err *err)
 {
     const ClaimDevice *device = &prepared->claim.devices[i];
     const char *uuid = find_uuid(dra, device->name);
     const OfferUnit *unit = uuid ? find_unit(dra, uuid) : NULL;
-    const Prepared *holder = uuid && !device->admin ? find_holder(dra, uuid) : NULL;
+    const Prepared *holder = uuid && !device->admin ? prepared_holder(dra->prepared, uuid) : NULL;
 
     if (!unit)
         return err_set(err, -ENODEV, "this node has no device %.60s any more: the pod can be created again",
@@ -333,7 +176,7 @@ static int check_device(const Dra *dra, Prepared *prepared, size_t i, const Driv
         return err_set(err, -EBUSY, "%.60s cannot be used now: %s; the pod can be created again on another device",
                        device->name, unit->why);
     prepared->uuids[i] = arena_strdup(&prepared->arena, uuid);
-    return check_nodes(files, unit, err);
+    return claim_spec_check(files, unit, err);
 }
 
 static int save_claims(const Dra *dra, Err *err)
@@ -357,7 +200,7 @@ static int prepare_claim(Dra *dra, const Dra__Claim *asked, const json_t *object
     dra->prepared = prepared;
     int rc = save_claims(dra, err);
     if (rc == 0)
-        rc = keep_spec(dra, prepared, &files, err);
+        rc = claim_spec_keep(dra->config, prepared, dra->offer, &files, err);
     if (rc < 0) {
         dra->prepared = prepared->next;
         (void)save_claims(dra, NULL);
@@ -376,7 +219,7 @@ static Dra__PreparedDevice *make_device(const Dra *dra, const Prepared *prepared
     made->request_names = arena_calloc(arena, 1, sizeof *made->request_names);
     made->cdi_device_ids = arena_calloc(arena, 1, sizeof *made->cdi_device_ids);
     made->request_names[0] = arena_strdup(arena, device->request);
-    made->cdi_device_ids[0] = arena_printf(arena, "%s=%s", dra->kind, name_device(prepared, i, arena));
+    made->cdi_device_ids[0] = arena_strdup(arena, claim_spec_device(dra->config, prepared, i, arena));
     made->pool_name = arena_strdup(arena, device->pool);
     made->device_name = arena_strdup(arena, device->name);
     made->share_id = arena_strdup(arena, device->share_id);
@@ -449,6 +292,15 @@ static void finish_item(Item *item)
         answer_preparing(item->call);
 }
 
+static void want_daemons(const Dra *dra)
+{
+    CLEANUP(arena_done) Arena arena = {0};
+    CLEANUP_VEC MpsDaemonConfigs wanted = {0};
+
+    prepared_daemons(dra->prepared, &arena, &wanted);
+    mps_keeper_want(dra->config->mps, wanted.at, wanted.len);
+}
+
 /* Ends it when its time slices are set and its MPS daemons are ready, or cannot be. */
 static void look_at_item(Item *item)
 {
@@ -460,10 +312,10 @@ static void look_at_item(Item *item)
     for (size_t i = 0; i < prepared->claim.count && !item->err.code; i++) {
         char why[MPS_WHY_CAP] = "";
 
-        if (!is_shared_by(prepared, i, OFFER_SHARING_MPS))
+        if (!prepared_shares(prepared, i, OFFER_SHARING_MPS))
             continue;
-        const MpsState state =
-            mps_keeper_state(item->call->dra->config->mps, name_daemon(prepared, i, &arena), prepared->uuids[i], why);
+        const MpsState state = mps_keeper_state(item->call->dra->config->mps, prepared_daemon(prepared, i, &arena),
+                                                prepared->uuids[i], why);
         if (state == MPS_READY)
             continue;
         if (state != MPS_FAILED && uv_hrtime() < item->deadline_ns)
@@ -489,7 +341,7 @@ static void share_item(Item *item)
     const Dra *dra = item->call->dra;
 
     for (size_t i = 0; i < item->prepared->claim.count; i++)
-        if (has_slice(item->prepared, i)) {
+        if (prepared_has_slice(item->prepared, i)) {
             item->slices++;
             slicer_set(dra->slicer, item->prepared->uuids[i], item->prepared->claim.devices[i].config->slice, on_slice,
                        item);
@@ -533,7 +385,7 @@ static void on_claim(void *reader, const json_t *object, const char *why)
 /* Parts of names of files and paths. */
 static bool is_name(const char *text)
 {
-    return text[0] && text[0] != '.' && strlen(text) < UID_MAX * 4 &&
+    return text[0] && text[0] != '.' && strlen(text) < NAME_MAX_BYTES &&
            !text[strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.")];
 }
 
@@ -543,16 +395,16 @@ static void start_item(Item *item)
     const Dra__Claim *claim = item->claim;
     CLEANUP(arena_done) Arena arena = {0};
 
-    item->prepared = find_prepared(dra, claim->uid);
+    item->prepared = prepared_find(dra->prepared, claim->uid);
     if (item->prepared) {
         DriverFiles files;
 
         dra->config->port.find_files(dra->config->self, &arena, &files);
-        if (keep_spec(dra, item->prepared, &files, &item->err) < 0)
+        if (claim_spec_keep(dra->config, item->prepared, dra->offer, &files, &item->err) < 0)
             finish_item(item);
         else
             share_item(item);
-    } else if (!is_name(claim->uid) || strlen(claim->uid) > UID_MAX || !is_name(claim->name) ||
+    } else if (!is_name(claim->uid) || strlen(claim->uid) > CLAIM_UID_MAX || !is_name(claim->name) ||
                !is_name(claim->namespace_)) {
         (void)err_set(&item->err, -EINVAL, "its name, namespace or uid is none");
         finish_item(item);
@@ -654,7 +506,7 @@ static void reset_slices(Dra *dra, Prepared *prepared)
 {
     prepared->dra = dra;
     for (size_t i = 0; i < prepared->claim.count; i++)
-        if (has_slice(prepared, i)) {
+        if (prepared_has_slice(prepared, i)) {
             prepared->resets++;
             slicer_set(dra->slicer, prepared->uuids[i], CLAIM_SLICE_DEFAULT, on_reset, prepared);
         }
@@ -663,22 +515,18 @@ static void reset_slices(Dra *dra, Prepared *prepared)
 static bool has_slices(const Prepared *prepared)
 {
     for (size_t i = 0; i < prepared->claim.count; i++)
-        if (has_slice(prepared, i))
+        if (prepared_has_slice(prepared, i))
             return true;
     return false;
 }
 
 static int unprepare_claim(Dra *dra, const char *uid, Err *err)
 {
-    char path[PATH_CAP];
-
     stop_preparing(dra, uid);
-    Prepared *gone = (Prepared *)(uintptr_t)find_prepared(dra, uid);
+    Prepared *gone = prepared_find(dra->prepared, uid);
     if (!gone)
         return 0;
-    name_spec(dra, uid, path);
-    if (unlink(path) < 0 && errno != ENOENT)
-        return err_errno(err, "remove '%s'", path);
+    TRY(claim_spec_remove(dra->config, uid, err));
     gone->leaving = true;
     const bool stays = has_slices(gone);
     if (!stays)
@@ -923,28 +771,6 @@ int dra_set_devices(Dra *dra, const Str *devices, Err *err)
     return 0;
 }
 
-/* Files of claims that are not prepared: of a reboot, or of an end between two steps. */
-static void remove_old_files(const Dra *dra)
-{
-    CLEANUP(closedir_at) DIR *folder = opendir(dra->config->cdi_root);
-    const struct dirent *entry;
-    char prefix[PATH_CAP];
-
-    const int len = snprintf(prefix, sizeof prefix, "k8s.%s-claim_", dra->config->driver);
-    while (folder && (entry = readdir(folder))) {
-        const char *dot = strrchr(entry->d_name, '.');
-        char uid[UID_MAX + 1], path[PATH_CAP];
-
-        if (strncmp(entry->d_name, prefix, (size_t)len) != 0 || !dot || dot <= entry->d_name + len)
-            continue;
-        snprintf(uid, sizeof uid, "%.*s", (int)(dot - entry->d_name) - len, entry->d_name + len);
-        if (find_prepared(dra, uid) && strcmp(dot, ".json") == 0)
-            continue;
-        snprintf(path, sizeof path, "%s/%s", dra->config->cdi_root, entry->d_name);
-        (void)unlink(path);
-    }
-}
-
 int dra_new(uv_loop_t *loop, const DraConfig *config, Dra **ret, Err *err)
 {
     Dra *dra = xcalloc(1, sizeof *dra);
@@ -955,7 +781,6 @@ int dra_new(uv_loop_t *loop, const DraConfig *config, Dra **ret, Err *err)
     snprintf(dra->socket, sizeof dra->socket, "%s/%s/dra.sock", config->plugins, config->driver);
     snprintf(dra->claims, sizeof dra->claims, "%s/%s/claims.json", config->plugins, config->driver);
     snprintf(dra->registration, sizeof dra->registration, "%s/%s-reg.sock", config->registry, config->driver);
-    snprintf(dra->kind, sizeof dra->kind, "k8s.%.80s/claim", config->driver);
     dra->slicer = slicer_new(loop, config->driver_root);
     uv_timer_init(loop, &dra->timer);
     dra->timer.data = dra;
@@ -965,7 +790,7 @@ int dra_new(uv_loop_t *loop, const DraConfig *config, Dra **ret, Err *err)
         dra_close(dra);
         return rc;
     }
-    remove_old_files(dra);
+    claim_spec_remove_others(dra->config, dra->prepared);
     for (Prepared *one = dra->prepared; one; one = one->next)
         if (one->leaving)
             reset_slices(dra, one);

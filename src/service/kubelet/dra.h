@@ -8,6 +8,7 @@
  */
 
 #include "base/cleanup.h"
+#include "base/vec.h"
 #include "engine/kubelet/claim.h"
 #include "service/kubelet/kubelet.h"
 #include "service/kubelet/mps.h"
@@ -78,3 +79,33 @@ CLEANUP_POINTER(Prepared, prepared_free);
  * be read is an error: what it holds is not to be lost. */
 int prepared_load(const char *path, const char *driver, const char *boot_id, Prepared **ret, Err *err);
 int prepared_save(const char *path, const char *boot_id, const Prepared *first, Err *err);
+
+/* The claim with this uid, and that which holds a device other than for looking at it; NULL: none. Not those that are
+ * leaving. */
+Prepared *prepared_find(const Prepared *first, const char *uid);
+const Prepared *prepared_holder(const Prepared *first, const char *uuid);
+
+/* Whether this claim decides how its device is shared, and does so in this way. */
+bool prepared_shares(const Prepared *prepared, size_t i, OfferSharing way);
+/* Whether it sets a time slice other than the default. */
+bool prepared_has_slice(const Prepared *prepared, size_t i);
+/* The name of the MPS daemon that serves a device: one for all of a claim's with the same configuration. */
+const char *prepared_daemon(const Prepared *prepared, size_t i, Arena *arena);
+typedef VEC(MpsDaemonConfig) MpsDaemonConfigs;
+/* All daemons that these claims need. */
+void prepared_daemons(const Prepared *first, Arena *arena, MpsDaemonConfigs *to);
+
+/* ---- their files for the runtime (claim_spec.c) ---- */
+
+enum { CLAIM_UID_MAX = 64 }; /* a part of the file's name */
+
+/* What the Container Device Interface calls a device of a claim. */
+const char *claim_spec_device(const DraConfig *config, const Prepared *prepared, size_t i, Arena *arena);
+/* -ENOENT: a device file without which a container can do nothing is not there. */
+int claim_spec_check(const DriverFiles *files, const OfferUnit *unit, Err *err);
+/* Writes the file where it is not there as it should be. One with a device that is not offered now stays as it is. */
+int claim_spec_keep(const DraConfig *config, const Prepared *prepared, const Offer *offer, const DriverFiles *files,
+                    Err *err);
+int claim_spec_remove(const DraConfig *config, const char *uid, Err *err);
+/* Removes files of claims that are not prepared: of a reboot, or of an end between two steps. */
+void claim_spec_remove_others(const DraConfig *config, const Prepared *first);

@@ -2,6 +2,7 @@
 /* The file of prepared claims holds of each what the scheduler decided, as the API server had it, and which device each
  * name was: everything else is read from that again. Members that are not known are left alone. */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -104,4 +105,93 @@ int prepared_save(const char *path, const char *boot_id, const Prepared *first, 
     }
     CLEANUP_FREE char *text = json_dumps(root, JSON_INDENT(1));
     return file_write(path, text, strlen(text), 0600, err);
+}
+
+/* --- sharing ------------------------------------------------------------------------------------------------------ */
+
+bool prepared_shares(const Prepared *prepared, size_t i, OfferSharing way)
+{
+    const ClaimDevice *device = &prepared->claim.devices[i];
+
+    return !device->admin && device->config && device->config->sharing == way;
+}
+
+/* The first device with the same configuration, which gives their MPS daemon its name. */
+static size_t find_leader(const Prepared *prepared, size_t i)
+{
+    size_t first = 0;
+
+    while (prepared->claim.devices[first].admin ||
+           prepared->claim.devices[first].config != prepared->claim.devices[i].config)
+        first++;
+    return first;
+}
+
+const char *prepared_daemon(const Prepared *prepared, size_t i, Arena *arena)
+{
+    return arena_printf(arena, "%s-%zu", prepared->claim.uid, find_leader(prepared, i));
+}
+
+static uint64_t find_limit(const Prepared *prepared, size_t i, size_t position)
+{
+    const ClaimConfig *config = prepared->claim.devices[i].config;
+    char index[32];
+
+    snprintf(index, sizeof index, "%zu", position);
+    for (size_t k = 0; k < config->limit_count; k++)
+        if (strcmp(config->limits[k].device, prepared->uuids[i]) == 0 || strcmp(config->limits[k].device, index) == 0)
+            return config->limits[k].bytes;
+    return config->limit_bytes;
+}
+
+/* The daemon of all devices with the configuration of device `leader`. */
+static void add_daemon(const Prepared *prepared, size_t leader, Arena *arena, MpsDaemonConfigs *to)
+{
+    const char **uuids = arena_calloc(arena, CLAIM_DEVICES_MAX, sizeof *uuids);
+    uint64_t *limits = arena_calloc(arena, CLAIM_DEVICES_MAX, sizeof *limits);
+    size_t count = 0;
+
+    for (size_t i = leader; i < prepared->claim.count; i++)
+        if (prepared_shares(prepared, i, OFFER_SHARING_MPS) && find_leader(prepared, i) == leader) {
+            limits[count] = find_limit(prepared, i, count);
+            uuids[count++] = prepared->uuids[i];
+        }
+    vec_push(to, ((MpsDaemonConfig){.name = prepared_daemon(prepared, leader, arena),
+                                    .uuids = uuids,
+                                    .uuid_count = count,
+                                    .limit_bytes = limits,
+                                    .thread_percent = prepared->claim.devices[leader].config->thread_percent}));
+}
+
+void prepared_daemons(const Prepared *first, Arena *arena, MpsDaemonConfigs *to)
+{
+    for (const Prepared *one = first; one; one = one->next)
+        for (size_t i = 0; i < one->claim.count && !one->leaving; i++)
+            if (prepared_shares(one, i, OFFER_SHARING_MPS) && find_leader(one, i) == i)
+                add_daemon(one, i, arena, to);
+}
+
+bool prepared_has_slice(const Prepared *prepared, size_t i)
+{
+    return prepared_shares(prepared, i, OFFER_SHARING_TIME) &&
+           prepared->claim.devices[i].config->slice != CLAIM_SLICE_DEFAULT;
+}
+
+/* --- searches ----------------------------------------------------------------------------------------------------- */
+
+Prepared *prepared_find(const Prepared *first, const char *uid)
+{
+    for (const Prepared *one = first; one; one = one->next)
+        if (!one->leaving && strcmp(one->claim.uid, uid) == 0)
+            return (Prepared *)(uintptr_t)one;
+    return NULL;
+}
+
+const Prepared *prepared_holder(const Prepared *first, const char *uuid)
+{
+    for (const Prepared *one = first; one; one = one->next)
+        for (size_t i = 0; i < one->claim.count; i++)
+            if (!one->leaving && !one->claim.devices[i].admin && strcmp(one->uuids[i], uuid) == 0)
+                return one;
+    return NULL;
 }

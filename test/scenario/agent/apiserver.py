@@ -110,6 +110,8 @@ class Server:
         elif query.get("watch"):
             self.watch(request, url.path, query)
             return
+        elif url.path in self.lists and not query.get("continue", "0").isdigit():
+            status, body = 410, {**STATUS, "message": "The provided continue parameter is too old", "code": 410}
         elif url.path in self.lists and not (query.get("resourceVersion") and query.get("continue")):
             status, body = 200, self.list(url.path, query)
         else:
@@ -213,8 +215,8 @@ class Server:
                 before, item = known.get(key), now.get(key)
                 if before and item and before[1] == item[1]:
                     continue
-                if name is None or not item or "resourceVersion" not in item[0]["metadata"]:
-                    self.version += 1  # an object that can be patched has its own
+                if not item or int(item[0]["metadata"].get("resourceVersion", 0)) < FIRST_VERSION:
+                    self.version += 1  # an object that can be written has its own
                     version = str(self.version)
                 else:
                     version = item[0]["metadata"]["resourceVersion"]

@@ -152,7 +152,7 @@ def gone_behind_the_first_page(request):
 
 def endless(request):
     """A list whose pages never end."""
-    Server.send(request, 200, {"metadata": {"continue": "1"}, "items": []})
+    Server.send(request, 200, {"metadata": {"continue": "more"}, "items": []})
     return "done"
 
 
