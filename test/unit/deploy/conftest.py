@@ -93,11 +93,12 @@ def check_device_plugin(stoker):
         assert "/var/lib/kubelet/device-plugins" in man and "/driver-root" in man
         assert set(mounts.values()) <= {v["name"] for v in volumes}
         security = plugin["securityContext"]
-        if "MPS_ROOT" in env:  # a privileged container that may not escalate is refused
+        shared = [m["mountPath"] for m in plugin["volumeMounts"] if m.get("mountPropagation") == "Bidirectional"]
+        if shared:  # a privileged container that may not escalate is refused
             assert security["privileged"] is True and not security.keys() & {"allowPrivilegeEscalation", "capabilities"}
-            assert env["MPS_ROOT"] in mounts
+            assert set(shared) <= {env.get("MPS_ROOT"), "/var/lib/kubelet/plugins"}
         else:
-            assert security["privileged"] is False and security["capabilities"] == {"drop": ["ALL"]}
+            assert "MPS_ROOT" not in env and security["privileged"] is False and security["capabilities"] == {"drop": ["ALL"]}
         return env
 
     return check

@@ -234,6 +234,10 @@ def test_the_device_plugin_needs_no_privileges(deploy, container, tmp_path, chec
     env = check_device_plugin(plugin, built["volumes"])
     assert env["STOKER_DRA_DRIVER"] == "gpu.nvidia.com" and "NODE_NAME" in env and built["automountServiceAccountToken"] is False
     assert {m["mountPath"] for m in plugin["volumeMounts"]} >= {"/var/lib/kubelet/plugins", "/var/lib/kubelet/plugins_registry", "/var/run/cdi"}
+    sharing = pod_of(built_with(deploy / "kubernetes", tmp_path / "sharing", ["device-plugin", "claims", "claims-sharing"]))
+    plugin = next(c for c in sharing["containers"] if c["name"] == "device-plugin")
+    check_device_plugin(plugin, sharing["volumes"])
+    assert plugin["securityContext"]["privileged"] is True and sharing["hostPID"] is True
     assert sorted(d["metadata"]["name"] for d in objects if d["kind"] == "DeviceClass") == ["gpu.nvidia.com", "mig.nvidia.com"]
 
 
