@@ -18,6 +18,7 @@ for part in ("test/scenario/agent", "test/scenario/kubelet"):
     sys.path.insert(0, str(ROOT / part))
 import agent_rig as rig  # noqa: E402
 import conftest  # noqa: E402
+import dra_rig  # noqa: E402
 
 ROUNDS, IDLE_S = 51, 60
 
@@ -37,10 +38,10 @@ def cpu_percent(processes, seconds):
     return [(ticks(p) - b) / os.sysconf("SC_CLK_TCK") / seconds * 100 for p, b in zip(processes, before)]
 
 
-def start(build, folder, scenario, *options):
+def start(build, folder, scenario, *options, environ=None):
     node = rig.Node(build / "stoker", folder, scenario)
     agent = rig.Agent(build / "stoker", folder, node.env)
-    return conftest.Side(build / "stoker", folder, node, agent, options, {})
+    return conftest.Side(build / "stoker", folder, node, agent, options, environ or {})
 
 
 def stop(side):
@@ -115,11 +116,48 @@ def many(build, folder):
     stop(side)
 
 
+def claims(build, folder):
+    api = dra_rig.Api(folder)
+    side = start(build, folder, "default", "--dra-driver", dra_rig.DRIVER, "--node-name", "worker-7", "--plugins-path", folder / "plugins",
+                 "--plugins-registry", folder, "--cdi-root", folder / "cdi", "--kubernetes-account", api.account, environ=api.env)
+    kubelet = dra_rig.DraKubelet(folder)
+    rig.until((folder / f"{dra_rig.DRIVER}-reg.sock").exists, side.log_text)
+    kubelet.register()
+    rig.until(api.pool, side.log_text)
+    made = [api.claim(f"c{n}", f"gpu-{n % 8}") for n in range(ROUNDS)]
+    asked, times = iter(made), []
+
+    def prepare_next():
+        claim = next(asked)
+        began = time.monotonic()
+        kubelet.prepare(claim)
+        times.append((time.monotonic() - began) * 1000)
+        kubelet.unprepare(claim)
+
+    whole = median_ms(prepare_next)
+    kubelet.prepare(made[0])
+    again = median_ms(lambda: kubelet.prepare(made[0]))
+    empty = median_ms(lambda: kubelet.unprepare(made[1]))
+    print(f"a claim: {statistics.median(times):.1f} ms to prepare, {whole:.1f} ms with its end; {again:.1f} ms when it is "
+          f"prepared already, a call without any work {empty:.2f} ms (a kubelet waits 45 s)")
+    spawn = median_ms(lambda: side.node.sim("show"))
+    began = time.monotonic()
+    side.node.inject("xid", "79", "gpu=3")
+    while "taints" not in api.pool()["gpu-3"]:
+        time.sleep(0.001)
+    print(f"XID 79 to the taint on the API server: {(time.monotonic() - began) * 1000:.0f} ms, of these {spawn:.0f} ms to start the command that "
+          f"injects it (limit 1000 ms)")
+    print(f"memory with claims: {status(side.process, 'RssAnon') / 1024:.1f} MiB of its own, {status(side.process, 'VmRSS') / 1024:.1f} MiB with files")
+    kubelet.close()
+    stop(side)
+    api.stop()
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("build", type=pathlib.Path)
     build = parser.parse_args().build.resolve()
-    for part in idle, faults, many:
+    for part in idle, faults, many, claims:
         with tempfile.TemporaryDirectory() as folder:
             part(build, pathlib.Path(folder))
 
