@@ -12,10 +12,11 @@
 #include "service/kubelet/dra.h"
 
 enum { PATH_CAP = 4096, SPEC_MAX = 4 << 20 };
+#define NVIDIAS ".yaml" /* the end of such a file of NVIDIA's driver, whose claims may still be in use */
 
-static void name_spec(const DraConfig *config, const char *uid, char to[PATH_CAP])
+static void name_spec(const DraConfig *config, const char *uid, const char *end, char to[PATH_CAP])
 {
-    snprintf(to, PATH_CAP, "%s/k8s.%s-claim_%s.json", config->cdi_root, config->driver, uid);
+    snprintf(to, PATH_CAP, "%s/k8s.%s-claim_%s%s", config->cdi_root, config->driver, uid, end);
 }
 
 const char *claim_spec_device(const DraConfig *config, const Prepared *prepared, size_t i, Arena *arena)
@@ -67,19 +68,24 @@ int claim_spec_keep(const DraConfig *config, const Prepared *prepared, const Off
     }
     cdi_claim_spec(arena_printf(&arena, "k8s.%s/claim", config->driver), devices, prepared->claim.count, &config->grant,
                    files, &spec);
-    name_spec(config, prepared->claim.uid, path);
+    name_spec(config, prepared->claim.uid, ".json", path);
     if (file_read(path, SPEC_MAX, &there, NULL) == 0 && there.len == spec.len &&
         memcmp(there.text, spec.text, spec.len) == 0)
         return 0;
     TRY(file_make_dirs(config->cdi_root, 0755, err));
-    return file_write(path, spec.text, spec.len, 0644, err);
+    TRY(file_write(path, spec.text, spec.len, 0644, err));
+    name_spec(config, prepared->claim.uid, NVIDIAS, path); /* the same device in two files is none */
+    (void)unlink(path);
+    return 0;
 }
 
 int claim_spec_remove(const DraConfig *config, const char *uid, Err *err)
 {
     char path[PATH_CAP];
 
-    name_spec(config, uid, path);
+    name_spec(config, uid, NVIDIAS, path);
+    (void)unlink(path);
+    name_spec(config, uid, ".json", path);
     return unlink(path) < 0 && errno != ENOENT ? err_errno(err, "remove '%s'", path) : 0;
 }
 
@@ -94,10 +100,11 @@ void claim_spec_remove_others(const DraConfig *config, const Prepared *first)
         const char *dot = strrchr(entry->d_name, '.');
         char uid[CLAIM_UID_MAX + 1], path[PATH_CAP];
 
-        if (strncmp(entry->d_name, prefix, (size_t)len) != 0 || !dot || dot <= entry->d_name + len)
+        if (strncmp(entry->d_name, prefix, (size_t)len) != 0 || !dot || dot <= entry->d_name + len ||
+            strcmp(dot, ".json") != 0)
             continue;
         snprintf(uid, sizeof uid, "%.*s", (int)(dot - entry->d_name) - len, entry->d_name + len);
-        if (prepared_find(first, uid) && strcmp(dot, ".json") == 0)
+        if (prepared_find(first, uid))
             continue;
         snprintf(path, sizeof path, "%s/%s", config->cdi_root, entry->d_name);
         (void)unlink(path);

@@ -389,6 +389,11 @@ static bool is_name(const char *text)
            !text[strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.")];
 }
 
+static bool is_claim_uid(const char *text)
+{
+    return is_name(text) && strlen(text) <= CLAIM_UID_MAX;
+}
+
 static void start_item(Item *item)
 {
     Dra *dra = item->call->dra;
@@ -404,8 +409,7 @@ static void start_item(Item *item)
             finish_item(item);
         else
             share_item(item);
-    } else if (!is_name(claim->uid) || strlen(claim->uid) > CLAIM_UID_MAX || !is_name(claim->name) ||
-               !is_name(claim->namespace_)) {
+    } else if (!is_claim_uid(claim->uid) || !is_name(claim->name) || !is_name(claim->namespace_)) {
         (void)err_set(&item->err, -EINVAL, "its name, namespace or uid is none");
         finish_item(item);
     } else {
@@ -524,9 +528,11 @@ static int unprepare_claim(Dra *dra, const char *uid, Err *err)
 {
     stop_preparing(dra, uid);
     Prepared *gone = prepared_find(dra->prepared, uid);
+    if (!is_claim_uid(uid))
+        return 0;
+    TRY(claim_spec_remove(dra->config, uid, err)); /* NVIDIA's driver may have prepared what is not known here */
     if (!gone)
         return 0;
-    TRY(claim_spec_remove(dra->config, uid, err));
     gone->leaving = true;
     const bool stays = has_slices(gone);
     if (!stays)

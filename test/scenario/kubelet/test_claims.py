@@ -241,6 +241,19 @@ def test_a_missing_device_file_is_no_success(make_claims, api, tmp_path):
     assert not side.claims.prepare(claim)["uid-a"].error
 
 
+def test_claims_of_nvidias_driver_are_left_alone_until_they_end(make_claims, api, tmp_path):
+    (tmp_path / "cdi").mkdir()
+    for uid in ("uid-a", "uid-b"):
+        (tmp_path / f"cdi/k8s.{DRIVER}-claim_{uid}.yaml").write_text("kind: k8s.gpu.nvidia.com/claim\n")
+    side = make_claims()
+    assert len(files(tmp_path)) == 2
+    claim = api.claim("a", "gpu-1")
+    assert not side.claims.prepare(claim)["uid-a"].error  # again, by this one: a device in two files would be none
+    assert files(tmp_path) == [f"k8s.{DRIVER}-claim_uid-a.json", f"k8s.{DRIVER}-claim_uid-b.yaml"]
+    other = {"metadata": {"name": "b", "namespace": "ns", "uid": "uid-b"}}
+    assert side.claims.unprepare(claim, other) == {"uid-a": "", "uid-b": ""} and not files(tmp_path)
+
+
 # -- sharing ----------------------------------------------------------------------------------------------------------
 
 TIME = {"strategy": "TimeSlicing", "timeSlicingConfig": {"interval": "Long"}}
