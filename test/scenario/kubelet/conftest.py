@@ -101,7 +101,9 @@ class Driver:
     def stop(self):
         for pid in self.lives():
             os.kill(pid, signal.SIGKILL)
-        subprocess.run(["umount", "-q", self.mps / "shm"], check=False, capture_output=True)  # where tmp_path is no tmpfs itself
+        for line in pathlib.Path("/proc/mounts").read_text().splitlines():  # where tmp_path is no tmpfs itself
+            if line.split()[1].startswith(f"{self.root.parent}/"):
+                subprocess.run(["umount", "-q", line.split()[1]], check=False, capture_output=True)
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
  * nothing, old things go. */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
@@ -340,12 +341,15 @@ static void what_was_acknowledged_survives_a_kill(void **state)
     journal_kept_done(&kept);
 }
 
-static volatile sig_atomic_t refused_writes;
+static atomic_int refused_writes; /* the writer's thread is the one that is signalled */
 
 static void count_refused(int signal)
 {
+    const int before = errno;
+
     (void)signal;
     refused_writes++;
+    errno = before;
 }
 
 static void a_full_disk_stops_nothing(void **state)
