@@ -372,9 +372,10 @@ static void on_claim(void *reader, const json_t *object, const char *why)
     Item *item = reader;
 
     item->reading = NULL;
+    item->prepared = prepared_find(item->call->dra->prepared, item->claim->uid); /* by another call meanwhile */
     if (!object)
         (void)err_set(&item->err, -EIO, "the API server does not give it: %s", why);
-    else
+    else if (!item->prepared)
         (void)prepare_claim(item->call->dra, item->claim, object, &item->prepared, &item->err);
     if (item->err.code)
         finish_item(item);

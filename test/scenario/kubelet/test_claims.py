@@ -183,6 +183,9 @@ def test_a_claim_is_prepared_alike_each_time(make_claims, api, tmp_path, calls):
     assert nodes == {"uid-a-gpu-0": ["/dev/nvidia0"], "uid-a-gpu-5": ["/dev/nvidia5"]}
     assert {"/dev/nvidiactl", "/dev/nvidia-uvm"} <= {n["path"] for n in spec["containerEdits"]["deviceNodes"]}
     assert side.claims.unprepare(claim) == {"uid-a": ""} == side.claims.unprepare(claim)
+    twice = api.claim("twice", "gpu-3")
+    assert [p.error for p in side.claims.prepare(twice, twice).values()] == [""]  # both were read before one was prepared
+    side.claims.unprepare(twice)
     assert not files(tmp_path) and json.loads((tmp_path / f"plugins/{DRIVER}/claims.json").read_text())["claims"] == []
 
 
