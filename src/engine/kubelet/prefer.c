@@ -279,7 +279,7 @@ static size_t choose_parts(const OfferResource *resource, OfferSpread spread, co
         if (unit == SIZE_MAX)
             break;
         ret[done] = take_id(ids, units, count, unit, ret, done);
-        done++;
+        done += ret[done] != NULL; /* an id that is named twice is free once */
         open[unit]--;
     }
     return done;
@@ -320,7 +320,7 @@ int offer_prefer(const OfferResource *resource, const Snapshot *snapshot, OfferP
     CLEANUP_FREE size_t *units = xcalloc(available_count + 1, sizeof *units);
     TRY(find_units(resource, available, available_count, units, err));
     for (size_t i = 0; i < must_count; i++) {
-        if (!is_in(must[i], available, available_count))
+        if (!is_in(must[i], available, available_count) || is_in(must[i], must, i))
             return err_set(err, -EINVAL, "device '%.100s' must be given and is not free", must[i]);
         ret[i] = must[i];
     }

@@ -248,6 +248,12 @@ static void test_replicas(void **state)
     assert_int_equal(offer_prefer(gpus, &box->snapshot, (OfferPolicy){0}, open, 4, &one, 1, 4, chosen, NULL), 0);
     assert_string_equal(chosen[0], "GPU-0::0");
     assert_int_equal(offer_prefer(gpus, &box->snapshot, (OfferPolicy){0}, open, 4, NULL, 0, 5, chosen, &err), -EINVAL);
+    const char *const twice[] = {"GPU-0::0", "GPU-0::0", "GPU-0::1"};
+    assert_int_equal(offer_prefer(gpus, &box->snapshot, (OfferPolicy){0}, twice, 3, NULL, 0, 2, chosen, NULL), 0);
+    assert_string_not_equal(chosen[0], chosen[1]);
+    assert_int_equal(offer_prefer(gpus, &box->snapshot, (OfferPolicy){0}, twice, 3, NULL, 0, 3, chosen, &err), -EINVAL);
+    assert_int_equal(offer_prefer(gpus, &box->snapshot, (OfferPolicy){0}, twice, 3, twice, 2, 2, chosen, &err),
+                     -EINVAL);
     assert_null(offer_unit(gpus, "GPU-0::3"));
     assert_null(offer_unit(gpus, "GPU-0"));
     assert_null(offer_unit(gpus, "GPU-0::"));
