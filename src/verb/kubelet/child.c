@@ -18,16 +18,31 @@ static void on_limit(uv_timer_t *timer)
     (void)uv_process_kill(&child->process, SIGKILL);
 }
 
-/* Behind the last byte and the end of the process, whichever is the later. */
+/* Behind the end of the process. */
 static void on_closed(uv_handle_t *handle)
 {
     Child *child = handle->data;
 
     if (--child->open > 0)
         return;
-    if (child->fine && str_check(&child->out, child->sub, NULL) == 0)
+    if (child->done && child->fine && str_check(&child->out, child->sub, NULL) == 0)
         child->done(child->self, &child->out);
     str_clear(&child->out);
+}
+
+/* Takes what the process has written, and waits for nobody else who has the pipe: a call of the driver that hangs in a
+ * process that it has started. */
+static void close_pipe(Child *child)
+{
+    uv_os_fd_t fd;
+    ssize_t len;
+
+    if (uv_is_closing((uv_handle_t *)&child->pipe))
+        return;
+    if (uv_fileno((uv_handle_t *)&child->pipe, &fd) == 0)
+        while ((len = read(fd, child->room, sizeof child->room)) > 0)
+            str_addn(&child->out, child->room, (size_t)len);
+    uv_close((uv_handle_t *)&child->pipe, on_closed);
 }
 
 static void on_end(uv_process_t *process, int64_t status, int term_signal)
@@ -35,8 +50,9 @@ static void on_end(uv_process_t *process, int64_t status, int term_signal)
     Child *child = process->data;
 
     uv_timer_stop(&child->limit);
+    close_pipe(child);
     child->fine = status == 0 && !term_signal;
-    if (!child->fine) {
+    if (child->done && !child->fine) {
         log_write(child->log, LOG_LEVEL_WARN, "%s: not made%s; in a minute it is tried again", child->sub,
                   term_signal ? ", as the driver did not answer" : "");
         child->due = true;
@@ -59,7 +75,7 @@ static void on_read(uv_stream_t *stream, ssize_t len, const uv_buf_t *buf)
     if (len > 0)
         str_addn(&child->out, buf->base, (size_t)len);
     else if (len < 0)
-        uv_close((uv_handle_t *)stream, on_closed);
+        close_pipe(child);
 }
 
 static void start_child(Child *child)
@@ -122,7 +138,7 @@ static void on_limit_closed(uv_handle_t *handle)
 
 void child_close(Child *child)
 {
-    child->fine = false;
+    child->done = NULL; /* who wants it is gone */
     if (uv_is_active((uv_handle_t *)&child->process))
         (void)uv_process_kill(&child->process, SIGKILL);
     uv_close((uv_handle_t *)&child->limit, on_limit_closed);

@@ -47,7 +47,14 @@ class Side:
 
     def stop(self):
         self.process.terminate()
-        assert self.process.wait(60) == 0, self.log_text()
+        try:
+            assert self.process.wait(60) == 0, self.log_text()
+        except subprocess.TimeoutExpired:  # what it waits for
+            folder = pathlib.Path(f"/proc/{self.process.pid}")
+            held = {f.name: os.readlink(f) for f in (folder / "fd").iterdir()}
+            tree = subprocess.run(["ps", "-eo", "pid,ppid,stat,wchan:20,args"], capture_output=True, text=True).stdout
+            ours = [line for line in tree.splitlines() if str(self.tmp) in line]
+            raise AssertionError(f"it does not end: {held} {ours} {(folder / 'wchan').read_text()} {self.log_text()}") from None
         self.kubelet.stop()
 
 
