@@ -218,7 +218,6 @@ static void pass_labels(void *self, const Str *out UNUSED)
     CLEANUP(str_done) Str labels = str_limited(LABELS_MAX);
     Err err;
 
-    kube->labels.after_ns = 0;
     if (!kube->node)
         return;
     if (file_read(kube->settings->o.features_file, LABELS_MAX, &labels, &err) < 0)

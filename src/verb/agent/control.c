@@ -119,6 +119,7 @@ static void send_reply(Client *client, int code, Str *out)
 
     if (client->is_held)
         release_held(client);
+    uv_read_stop((uv_stream_t *)&client->pipe);
     uv_timer_start(&client->timer, timed_out, CLIENT_MS, 0);
     client->reply = str_take(out);
     uv_buf_t bufs[2] = {uv_buf_init(client->head, (unsigned)head), uv_buf_init(client->reply, (unsigned)len)};
@@ -127,10 +128,15 @@ static void send_reply(Client *client, int code, Str *out)
         client_close(client);
 }
 
+static void give_room(uv_handle_t *handle, size_t wanted, uv_buf_t *buf);
+static void bytes_came(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf);
+
+/* It is read on, to learn of its end. */
 static void hold_client(Client *client)
 {
     if (client->is_held)
         return;
+    uv_read_start((uv_stream_t *)&client->pipe, give_room, bytes_came);
     client->is_held = true;
     client->next = client->control->held;
     client->control->held = client;
@@ -180,7 +186,9 @@ static void bytes_came(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
     (void)buf;
     if (n == 0)
         return;
-    if (n < 0) { /* an end of file too: no line came */
+    if (n < 0 || client->is_held) { /* an end of file too; who is held has nothing to say */
+        if (client->is_held)
+            release_held(client);
         client_close(client);
         return;
     }

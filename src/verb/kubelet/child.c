@@ -8,8 +8,9 @@
 #include "base/alloc.h"
 #include "base/cleanup.h"
 #include "base/duration.h"
+#include "base/number.h"
 
-enum { LIMIT_MS = 60000, OUT_MAX = 4 << 20 };
+enum { LIMIT_MS = 60000, OUT_MAX = 4 << 20, DOUBLINGS_MAX = 6 };
 
 static void on_limit(uv_timer_t *timer)
 {
@@ -52,11 +53,13 @@ static void on_end(uv_process_t *process, int64_t status, int term_signal)
     uv_timer_stop(&child->limit);
     close_pipe(child);
     child->fine = status == 0 && !term_signal;
+    child->tries = child->fine ? 0 : child->tries + 1;
+    child->after_ns = 0;
     if (child->done && !child->fine) {
-        log_write(child->log, LOG_LEVEL_WARN, "%s: not made%s; in a minute it is tried again", child->sub,
+        log_write(child->log, LOG_LEVEL_WARN, "%s: not made%s; it is tried again", child->sub,
                   term_signal ? ", as the driver did not answer" : "");
         child->due = true;
-        child->after_ns = uv_hrtime() + NS_PER_MIN;
+        child->after_ns = uv_hrtime() + (NS_PER_S << number_min_u64(child->tries, DOUBLINGS_MAX));
     }
     uv_close((uv_handle_t *)process, on_closed);
 }

@@ -23,6 +23,7 @@ typedef struct Child {
     char room[4096];
     unsigned open; /* handles of a run that are not closed yet */
     bool due, fine;
+    unsigned tries;    /* that failed, since one did not */
     uint64_t after_ns; /* not before */
 } Child;
 

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`stoker kubelet` beside a kubelet: registration, lists, health, allocation; what NVIDIA's device plugin gets wrong (G5 to G11)
 as it must be."""
+import select
 import signal
+import socket
 import subprocess
 
 import grpc
@@ -220,3 +222,15 @@ def test_wrong_configurations(stoker, tmp_path, text, says):
     more = ["--config-dir", tmp_path, "--node-name", "n"] if "needed" in says else []
     result = subprocess.run([stoker, "kubelet", "--config-file", config, *more], capture_output=True, text=True)
     assert result.returncode == 2 and says in result.stderr, result.stderr
+
+
+def test_askers_that_die_make_room(make_side):
+    side = make_side()
+    side.plugin()
+    revision = int(side.agent.ask("devices")[1].split("\n", 1)[0])
+    for _ in range(40):  # more than may ask at a time, each of them held
+        with socket.socket(socket.AF_UNIX) as asker:
+            asker.connect(str(side.agent.control))
+            asker.sendall(f"devices {revision}\n".encode())
+            select.select([asker], [], [], 0.01)
+    assert int(side.agent.ask("devices")[1].split("\n", 1)[0]) >= revision
