@@ -28,8 +28,7 @@ SPEC.loader.exec_module(order)
 # Most of the Python tests wait for something rather than compute, so that a core serves four of them.
 WORKERS = 4 * len(os.sched_getaffinity(0))
 # Options of sanitizers beside the file for their reports.
-SANITIZERS = {"ASAN": "", "UBSAN": "halt_on_error=1:print_stacktrace=1",
-              "TSAN": "die_after_fork=0"}  # a test forks while the thread of the one before may still end
+SANITIZERS = {"ASAN": "", "UBSAN": "halt_on_error=1:print_stacktrace=1", "TSAN": ""}
 
 
 class Tally:
