@@ -25,7 +25,7 @@
 #include "verb/kubelet/node.h"
 
 enum { ASK_MS = 100, ANSWER_MS = 30000, SILENT_ASKS = 50 }; /* an answer waits for a change, 20 s at most */
-enum { CONFIG_CAP = 256, FILES_MS = 2000, CDI_MAX = 4 << 20, LABELS_MAX = 256 << 10 };
+enum { CONFIG_CAP = 256, FILES_MS = 2000, LABELS_MAX = 256 << 10 };
 
 #define CONFIG_LABEL "nvidia.com/device-plugin.config"
 
@@ -125,11 +125,10 @@ static void log_health(const Kube *kube, const Offer *before, const Offer *now)
     }
 }
 
-/* Writes the specification where it is not yet what it has to be, whoever changed it. */
 static void keep_cdi(Kube *kube, const DriverFiles *files)
 {
     const KubeletOptions *o = &kube->settings->o;
-    CLEANUP(str_done) Str spec = str_limited(CDI_MAX), there = str_limited(CDI_MAX);
+    CLEANUP(str_done) Str spec = str_limited(CDI_SPEC_MAX);
     char path[4096];
     Err err = {0};
 
@@ -138,10 +137,10 @@ static void keep_cdi(Kube *kube, const DriverFiles *files)
     snprintf(kube->missing, sizeof kube->missing, "%s", files->missing);
     snprintf(path, sizeof path, "%s/" CDI_FILE, o->cdi_root);
     cdi_spec(&kube->offer, &kube->settings->kubelet.grant, files, &spec);
-    if (file_read(path, CDI_MAX, &there, NULL) == 0 && there.len == spec.len &&
-        memcmp(there.text, spec.text, spec.len) == 0)
+    const int rc = cdi_keep(o->cdi_root, path, &spec, &err);
+    if (rc == 0)
         return;
-    if (file_make_dirs(o->cdi_root, 0755, &err) == 0 && file_write(path, spec.text, spec.len, 0644, &err) == 0)
+    if (rc > 0)
         log_write(&kube->log, LOG_LEVEL_INFO, "CDI: '%s' is written", path);
     else if (strcmp(kube->cdi_error, err.text) != 0)
         log_write(&kube->log, LOG_LEVEL_ERROR, "CDI: %s; it is tried again", err.text);

@@ -95,7 +95,7 @@ static void add_versions(Labels *labels, const MakeNode *make)
 
 /* --- GPUs --------------------------------------------------------------------------------------------------------- */
 
-static const MakeGpu *find_make(const MakeNode *make, const char *uuid)
+const MakeGpu *offer_find_make(const MakeNode *make, const char *uuid)
 {
     for (size_t i = 0; i < make->count; i++)
         if (strcmp(make->gpus[i].uuid, uuid) == 0)
@@ -216,7 +216,7 @@ static void add_whole(Labels *labels, const Snapshot *snapshot, const MakeNode *
                       const Offer *offer, const LabelHost *host, const Device *model)
 {
     const OfferResource *resource = find_whole(offer);
-    const MakeGpu *made = find_make(make, model->uuid);
+    const MakeGpu *made = offer_find_make(make, model->uuid);
     const OfferUnit *first = resource ? &resource->units.at[0] : NULL;
     bool split = false;
 

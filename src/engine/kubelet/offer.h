@@ -134,6 +134,8 @@ typedef struct LabelHost {
 void offer_labels(const Snapshot *snapshot, const MakeNode *make, const OfferConfig *config, const Offer *offer,
                   const LabelHost *host, Str *out);
 
+/* What the GPU with this UUID is made of; NULL: the driver did not say. */
+const MakeGpu *offer_find_make(const MakeNode *make, const char *uuid);
 /* The architecture by the compute capability, "hopper"; "undefined" where it is not known. */
 const char *offer_family(const MakeGpu *make);
 

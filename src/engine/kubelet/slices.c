@@ -64,14 +64,6 @@ static void add_place(Str *out, const Snapshot *snapshot, const Device *gpu)
 
 /* --- what it is --------------------------------------------------------------------------------------------------- */
 
-static const MakeGpu *find_make(const MakeNode *make, const char *uuid)
-{
-    for (size_t i = 0; i < make->count; i++)
-        if (strcmp(make->gpus[i].uuid, uuid) == 0)
-            return &make->gpus[i];
-    return NULL;
-}
-
 static const MakeInstance *find_instance(const MakeGpu *made, const char *uuid)
 {
     for (size_t i = 0; made && i < made->instance_count; i++)
@@ -182,7 +174,7 @@ static void add_device(Str *out, const Snapshot *snapshot, const MakeNode *make,
                        const OfferUnit *unit)
 {
     const Device *gpu = &snapshot->node->gpus[unit->gpu].reading.device;
-    const MakeGpu *made = find_make(make, gpu->uuid);
+    const MakeGpu *made = offer_find_make(make, gpu->uuid);
     const MakeInstance *instance = find_instance(made, unit->device.uuid);
     char name[NAME_CAP];
 
@@ -234,7 +226,7 @@ void claim_devices(const Snapshot *snapshot, const MakeNode *make, const MigNode
     for (size_t i = 0; i < offer->resources.len; i++)
         for (size_t k = 0; k < offer->resources.at[i].units.len; k++) {
             const OfferUnit *unit = &offer->resources.at[i].units.at[k];
-            const MakeGpu *made = find_make(make, snapshot->node->gpus[unit->gpu].reading.device.uuid);
+            const MakeGpu *made = offer_find_make(make, snapshot->node->gpus[unit->gpu].reading.device.uuid);
             const MakeInstance *instance = find_instance(made, unit->device.uuid);
 
             vec_push(&all, ((Ranked){unit, instance ? instance->memory_mib : 0, all.len}));

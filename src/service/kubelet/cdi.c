@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "service/kubelet/kubelet.h"
 
@@ -165,4 +166,16 @@ void cdi_claim_spec(const char *kind, const CdiDevice *devices, size_t count, co
     for (size_t i = 0; i < count; i++)
         add_device(out, config, files, devices[i].name, devices[i].unit, devices[i].mps);
     end_spec(out, config, files);
+}
+
+int cdi_keep(const char *folder, const char *path, const Str *spec, Err *err)
+{
+    CLEANUP(str_done) Str there = str_limited(CDI_SPEC_MAX);
+
+    if (file_read(path, CDI_SPEC_MAX, &there, NULL) == 0 && there.len == spec->len &&
+        memcmp(there.text, spec->text, spec->len) == 0)
+        return 0;
+    TRY(file_make_dirs(folder, 0755, err));
+    TRY(file_write(path, spec->text, spec->len, 0644, err));
+    return 1;
 }

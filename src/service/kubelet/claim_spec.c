@@ -8,10 +8,9 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/file.h"
 #include "service/kubelet/dra.h"
 
-enum { PATH_CAP = 4096, SPEC_MAX = 4 << 20 };
+enum { PATH_CAP = 4096 };
 #define NVIDIAS ".yaml" /* the end of such a file of NVIDIA's driver, whose claims may still be in use */
 
 static void name_spec(const DraConfig *config, const char *uid, const char *end, char to[PATH_CAP])
@@ -50,7 +49,7 @@ int claim_spec_check(const DriverFiles *files, const OfferUnit *unit, Err *err)
 int claim_spec_keep(const DraConfig *config, const Prepared *prepared, const Offer *offer, const DriverFiles *files,
                     Err *err)
 {
-    CLEANUP(str_done) Str spec = str_limited(SPEC_MAX), there = str_limited(SPEC_MAX);
+    CLEANUP(str_done) Str spec = str_limited(CDI_SPEC_MAX);
     CLEANUP(arena_done) Arena arena = {0};
     CdiDevice devices[CLAIM_DEVICES_MAX];
     char path[PATH_CAP];
@@ -69,14 +68,11 @@ int claim_spec_keep(const DraConfig *config, const Prepared *prepared, const Off
     cdi_claim_spec(arena_printf(&arena, "k8s.%s/claim", config->driver), devices, prepared->claim.count, &config->grant,
                    files, &spec);
     name_spec(config, prepared->claim.uid, ".json", path);
-    if (file_read(path, SPEC_MAX, &there, NULL) == 0 && there.len == spec.len &&
-        memcmp(there.text, spec.text, spec.len) == 0)
-        return 0;
-    TRY(file_make_dirs(config->cdi_root, 0755, err));
-    TRY(file_write(path, spec.text, spec.len, 0644, err));
-    name_spec(config, prepared->claim.uid, NVIDIAS, path); /* the same device in two files is none */
-    (void)unlink(path);
-    return 0;
+    const int rc = cdi_keep(config->cdi_root, path, &spec, err);
+    name_spec(config, prepared->claim.uid, NVIDIAS, path);
+    if (rc > 0)
+        (void)unlink(path); /* the same device in two files is none */
+    return rc < 0 ? rc : 0;
 }
 
 int claim_spec_remove(const DraConfig *config, const char *uid, Err *err)

@@ -22,7 +22,7 @@
 #include "service/kubelet/message.h"
 #include "service/kubelet/slicer.h"
 
-enum { LOOK_MS = 500, CLAIMS_MAX = 64, PATH_CAP = 4096, WATCHERS_MAX = 8, NAME_MAX_BYTES = 256 };
+enum { LOOK_MS = 500, CLAIMS_MAX = 64, PATH_CAP = 4096, NAME_MAX_BYTES = 256 };
 enum { HEALTH_TICKS = 16, HEALTH_TIMEOUT_S = 30, HEALTHY = 1, UNHEALTHY = 2, MESSAGE_CAP = 1024 };
 
 #define SHARE_NS (30 * NS_PER_S) /* a kubelet waits 45 s for a claim */
@@ -66,7 +66,7 @@ struct Dra {
     Prepared *prepared;
     Slicer *slicer;
     Preparing *preparing;
-    GrpcStream *watchers[WATCHERS_MAX];
+    Watchers watchers;
     unsigned ticks;
     char file_error[ERR_TEXT_MAX];
 };
@@ -619,30 +619,23 @@ static void send_health(const Dra *dra, GrpcStream *stream)
 static void send_health_to_all(const Dra *dra)
 {
     for (size_t i = 0; i < WATCHERS_MAX; i++)
-        if (dra->watchers[i])
-            send_health(dra, dra->watchers[i]);
+        if (dra->watchers.at[i])
+            send_health(dra, dra->watchers.at[i]);
 }
 
 static void watch_health(void *self, GrpcStream *stream, const uint8_t *bytes UNUSED, size_t len UNUSED)
 {
     Dra *dra = self;
 
-    for (size_t i = 0; i < WATCHERS_MAX; i++)
-        if (!dra->watchers[i]) {
-            dra->watchers[i] = stream;
-            send_health(dra, stream);
-            return;
-        }
-    grpc_stream_end(stream, GRPC_RESOURCE_EXHAUSTED, "too many watch the health of devices already");
+    if (watchers_add(&dra->watchers, stream, "health"))
+        send_health(dra, stream);
 }
 
 static void forget_watcher(void *self, GrpcStream *stream)
 {
     Dra *dra = self;
 
-    for (size_t i = 0; i < WATCHERS_MAX; i++)
-        if (dra->watchers[i] == stream)
-            dra->watchers[i] = NULL;
+    watchers_forget(&dra->watchers, stream);
 }
 
 /* --- servers ------------------------------------------------------------------------------------------------------ */
@@ -678,7 +671,7 @@ static void keep_servers(Dra *dra)
     if (!dra->devices || !dra->offer)
         return;
     if (lost) { /* its calls end without a word */
-        memset(dra->watchers, 0, sizeof dra->watchers);
+        dra->watchers = (Watchers){0};
         while (dra->preparing)
             free_preparing(dra->preparing);
     }

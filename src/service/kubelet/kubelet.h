@@ -58,6 +58,10 @@ typedef struct CdiDevice {
     const char *mps; /* the host's folder of its MPS daemon; NULL: it has none */
 } CdiDevice;
 
+/* Writes a specification where it is not there as it should be, whoever changed it. 1: it was written. -errno. */
+enum { CDI_SPEC_MAX = 4 << 20 };
+int cdi_keep(const char *folder, const char *path, const Str *spec, Err *err);
+
 /* The specification of the devices of a claim. */
 void cdi_claim_spec(const char *kind, const CdiDevice *devices, size_t count, const GrantConfig *config,
                     const DriverFiles *files, Str *out);

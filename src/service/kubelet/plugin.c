@@ -20,7 +20,7 @@
 #include "service/kubelet/message.h"
 #include "wire/grpc/server.h"
 
-enum { LOOK_MS = 500, WATCHERS_MAX = 8, REPLY_MAX = 4096, CONTAINERS_MAX = 256, DOUBLINGS_MAX = 6, LOG_BURST = 4 };
+enum { LOOK_MS = 500, REPLY_MAX = 4096, CONTAINERS_MAX = 256, DOUBLINGS_MAX = 6, LOG_BURST = 4 };
 #define REGISTER_NS (5 * NS_PER_S)
 #define RETRY_NS NS_PER_S             /* after a failure, then twice as long each time, */
 #define LIST_WANTED_NS (5 * NS_PER_S) /* a kubelet that took a registration asks for the list within */
@@ -40,7 +40,7 @@ typedef struct Plugin {
     char endpoint[OFFER_NAME_CAP + 16], socket[4096];
     const OfferResource *resource; /* NULL: not offered any more */
     GrpcServer *server;
-    GrpcStream *watchers[WATCHERS_MAX];
+    Watchers watchers;
     uint8_t *list; /* as it was sent last */
     size_t list_len;
     GrpcCall *call;  /* a registration under way */
@@ -158,29 +158,22 @@ static void watch_list(void *self, GrpcStream *stream, const uint8_t *bytes UNUS
 {
     Plugin *plugin = self;
 
-    for (size_t i = 0; i < WATCHERS_MAX; i++)
-        if (!plugin->watchers[i]) {
-            plugin->watchers[i] = stream;
-            grpc_stream_send(stream, plugin->list, plugin->list_len);
-            return;
-        }
-    grpc_stream_end(stream, GRPC_RESOURCE_EXHAUSTED, "too many watch the list of devices already");
+    if (watchers_add(&plugin->watchers, stream, "list"))
+        grpc_stream_send(stream, plugin->list, plugin->list_len);
 }
 
 static void forget_watcher(void *self, GrpcStream *stream)
 {
     Plugin *plugin = self;
 
-    for (size_t i = 0; i < WATCHERS_MAX; i++)
-        if (plugin->watchers[i] == stream)
-            plugin->watchers[i] = NULL;
+    watchers_forget(&plugin->watchers, stream);
     plugin->retry_ns = uv_hrtime() + LIST_WANTED_NS; /* the kubelet has so long to ask again */
 }
 
 static bool is_watched(const Plugin *plugin)
 {
     for (size_t i = 0; i < WATCHERS_MAX; i++)
-        if (plugin->watchers[i])
+        if (plugin->watchers.at[i])
             return true;
     return false;
 }
@@ -329,7 +322,7 @@ static bool keep_server(Plugin *plugin)
     if (plugin->server && grpc_server_is_there(plugin->server))
         return true;
     if (plugin->server)
-        memset(plugin->watchers, 0, sizeof plugin->watchers);
+        plugin->watchers = (Watchers){0};
     grpc_server_close(TAKE(plugin->server));
     plugin->told = (SocketFile){0};
     if (grpc_server_new(plugin->kubelet->loop, plugin->socket, methods, ARRAY_LEN(methods), plugin, &plugin->server,
@@ -417,8 +410,8 @@ void kubelet_offer(Kubelet *kubelet, const Offer *offer, const Snapshot *snapsho
         if (!pack_list(plugin))
             continue;
         for (size_t i = 0; i < WATCHERS_MAX; i++)
-            if (plugin->watchers[i])
-                grpc_stream_send(plugin->watchers[i], plugin->list, plugin->list_len);
+            if (plugin->watchers.at[i])
+                grpc_stream_send(plugin->watchers.at[i], plugin->list, plugin->list_len);
     }
     look_after_all(kubelet);
 }

@@ -23,15 +23,15 @@ int mig_driver_open(const char *library, uint64_t limit_ms, MigDriver **ret, Err
 void mig_driver_close(MigDriver *driver);
 
 /* All GPUs of the node. What cannot be read of one GPU is said in its `why`; one whose call does not return is left out
- * from then on, the child is started anew. Valid until the next read or close. */
+ * from then on, the child is started anew. Valid until the next read of its kind, or close. */
 int mig_driver_read(MigDriver *driver, const MigNode **ret, Err *err);
 
 /* All GPUs and MIG devices of the node as Slurm counts them; needs no root. Device minors of instances and cores are
- * not filled (source/slurm/gres_node.h). Valid until the next read or close. */
+ * not filled (source/slurm/gres_node.h). Valid until the next read of its kind, or close. */
 int mig_driver_read_gres(MigDriver *driver, const GresNode **ret, Err *err);
 
 /* What all GPUs and MIG devices of the node are made of; needs no root. A GPU that cannot be read is left out. Valid
- * until the next read or close. */
+ * until the next read of its kind, or close. */
 int mig_driver_read_make(MigDriver *driver, const MakeNode **ret, Err *err);
 
 /* Turns the mode of a GPU on or off. 1: it is so after a reset. */

@@ -4,37 +4,49 @@
 
 #include "base/cleanup.h"
 #include "engine/kubelet/claim.h"
-#include "source/mig/mig_driver.h"
 #include "verb/agent/control.h"
 #include "verb/kubelet/kubelet.h"
 
 enum { ANSWER_MS = 25000, CALL_MS = 20000, DEVICES_MAX_BYTES = 4 << 20 };
 
-CLEANUP_POINTER(MigDriver, mig_driver_close);
-CLEANUP_POINTER(SnapshotBuffer, snapshot_buffer_free);
+static bool has_mig(const Node *node)
+{
+    for (size_t i = 0; i < node->gpu_count; i++)
+        if (node->gpus[i].reading.mig)
+            return true;
+    return false;
+}
+
+int kubelet_made_read(VerbCall *call, const KubeletOptions *o, KubeletMade *ret)
+{
+    CLEANUP(str_done) Str answer = str_limited(CONTROL_REPLY_MAX);
+    uint64_t revision;
+    int code;
+
+    *ret = (KubeletMade){.now = snapshot_buffer_new()};
+    TRY(control_ask(control_path(o->control, call->arena), "devices", ANSWER_MS, &answer, &code, &call->err));
+    TRY(kubelet_read_answer(&answer, ret->now, &revision, &call->err));
+    TRY(mig_driver_open(o->library ? o->library : "", CALL_MS, &ret->driver, &call->err));
+    TRY(mig_driver_read_make(ret->driver, &ret->make, &call->err));
+    return has_mig(&ret->now->node) ? mig_driver_read(ret->driver, &ret->mig, &call->err) : 0;
+}
+
+void kubelet_made_done(KubeletMade *made)
+{
+    mig_driver_close(made->driver);
+    snapshot_buffer_free(made->now);
+}
 
 static int list_devices(VerbCall *call, const KubeletSettings *settings, Str *out)
 {
-    const KubeletOptions *o = &settings->o;
-    CLEANUP(snapshot_buffer_free_at) SnapshotBuffer *now = snapshot_buffer_new();
-    CLEANUP(mig_driver_close_at) MigDriver *driver = NULL;
-    CLEANUP(str_done) Str answer = str_limited(CONTROL_REPLY_MAX);
+    CLEANUP(kubelet_made_done) KubeletMade made = {0};
     OfferConfig config = settings->offer;
-    const MakeNode *make;
-    const MigNode *mig;
-    uint64_t revision;
     Offer offer = {0};
-    int code;
 
     config.mig = OFFER_MIG_MIXED;
-    TRY(control_ask(control_path(o->control, call->arena), "devices", ANSWER_MS, &answer, &code, &call->err));
-    TRY(kubelet_read_answer(&answer, now, &revision, &call->err));
-    TRY(mig_driver_open(o->library ? o->library : "", CALL_MS, &driver, &call->err));
-    TRY(mig_driver_read(driver, &mig, &call->err));
-    MigNode *layouts = arena_memdup(call->arena, mig, sizeof *mig); /* the next reading overwrites it */
-    TRY(mig_driver_read_make(driver, &make, &call->err));
-    offer_make(&now->snapshot, &config, NULL, 0, &offer);
-    claim_devices(&now->snapshot, make, layouts, &offer, out);
+    TRY(kubelet_made_read(call, &settings->o, &made));
+    offer_make(&made.now->snapshot, &config, NULL, 0, &offer);
+    claim_devices(&made.now->snapshot, made.make, made.mig, &offer, out);
     str_addc(out, '\n');
     offer_done(&offer);
     return 0;

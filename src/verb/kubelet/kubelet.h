@@ -12,6 +12,7 @@
 #include "service/kubelet/kubelet.h"
 #include "service/kubelet/mps.h"
 #include "source/host/driver_files.h"
+#include "source/mig/mig_driver.h"
 #include "verb/verb.h"
 
 typedef struct KubeletOptions {
@@ -63,6 +64,18 @@ void kubelet_judge_mps(const MpsKeeper *keeper, const char *root, const Snapshot
 
 /* Reads an answer to `devices`: its revision and the snapshot. -errno. */
 int kubelet_read_answer(const Str *answer, SnapshotBuffer *ret, uint64_t *ret_revision, Err *err);
+
+/* What the agent says of the node now, and what the driver says that it is made of (devices.c). */
+typedef struct KubeletMade {
+    SnapshotBuffer *now;
+    MigDriver *driver; /* whose the next two are */
+    const MakeNode *make;
+    const MigNode *mig; /* NULL: no GPU is in MIG mode */
+} KubeletMade;
+
+/* Blocks, for as long as the driver does, up to a limit. -errno, said in call->err; to be ended in each case. */
+int kubelet_made_read(VerbCall *call, const KubeletOptions *o, KubeletMade *ret);
+void kubelet_made_done(KubeletMade *made);
 
 int kubelet_run(VerbCall *call, const void *options);
 int kubelet_explain_run(VerbCall *call, const void *options);

@@ -9,15 +9,10 @@
 #include "base/clock.h"
 #include "base/duration.h"
 #include "base/file.h"
-#include "source/mig/mig_driver.h"
-#include "verb/agent/control.h"
 #include "verb/kubelet/kubelet.h"
 
-enum { ANSWER_MS = 25000, CALL_MS = 20000, LABELS_MAX_BYTES = 256 << 10, LINE_MAX_BYTES = 4096 };
+enum { LABELS_MAX_BYTES = 256 << 10, LINE_MAX_BYTES = 4096 };
 #define TIMESTAMP "nvidia.com/gfd.timestamp="
-
-CLEANUP_POINTER(MigDriver, mig_driver_close);
-CLEANUP_POINTER(SnapshotBuffer, snapshot_buffer_free);
 
 /* The first line of a file below `root`; "" where it cannot be read. */
 static const char *read_line(const char *root, const char *path, Arena *arena)
@@ -51,40 +46,21 @@ static const char *find_mode(const Node *node, const char *root, Arena *arena)
     return mode ? mode : "unknown";
 }
 
-static bool has_mig(const Node *node)
-{
-    for (size_t i = 0; i < node->gpu_count; i++)
-        if (node->gpus[i].reading.mig)
-            return true;
-    return false;
-}
-
 static int make_labels(VerbCall *call, const KubeletSettings *settings, Str *out)
 {
     const KubeletOptions *o = &settings->o;
-    CLEANUP(snapshot_buffer_free_at) SnapshotBuffer *now = snapshot_buffer_new();
-    CLEANUP(mig_driver_close_at) MigDriver *driver = NULL;
-    CLEANUP(str_done) Str answer = str_limited(CONTROL_REPLY_MAX);
-    const MakeNode *make;
-    const MigNode *mig = NULL;
-    uint64_t revision;
+    CLEANUP(kubelet_made_done) KubeletMade made = {0};
     Offer offer = {0};
-    int code;
 
-    TRY(control_ask(control_path(o->control, call->arena), "devices", ANSWER_MS, &answer, &code, &call->err));
-    TRY(kubelet_read_answer(&answer, now, &revision, &call->err));
-    TRY(mig_driver_open(o->library ? o->library : "", CALL_MS, &driver, &call->err));
-    TRY(mig_driver_read_make(driver, &make, &call->err));
-    if (has_mig(&now->node))
-        TRY(mig_driver_read(driver, &mig, &call->err));
-    offer_make(&now->snapshot, &settings->offer, NULL, 0, &offer);
-    kubelet_judge_mps(NULL, o->mps_root, &now->snapshot, &offer);
+    TRY(kubelet_made_read(call, o, &made));
+    offer_make(&made.now->snapshot, &settings->offer, NULL, 0, &offer);
+    kubelet_judge_mps(NULL, o->mps_root, &made.now->snapshot, &offer);
     const LabelHost host = {.machine = read_line(o->root, o->machine_file, call->arena),
-                            .mode = find_mode(&now->node, o->root, call->arena),
+                            .mode = find_mode(&made.now->node, o->root, call->arena),
                             .real_s = o->no_timestamp ? 0 : clock_real(clock_kernel()) / NS_PER_S,
                             .physical = o->physical,
-                            .mig = mig};
-    offer_labels(&now->snapshot, make, &settings->offer, &offer, &host, out);
+                            .mig = made.mig};
+    offer_labels(&made.now->snapshot, made.make, &settings->offer, &offer, &host, out);
     offer_done(&offer);
     return 0;
 }
