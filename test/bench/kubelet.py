@@ -9,6 +9,7 @@ import argparse
 import os
 import pathlib
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -38,8 +39,10 @@ def cpu_percent(processes, seconds):
     return [(ticks(p) - b) / os.sysconf("SC_CLK_TCK") / seconds * 100 for p, b in zip(processes, before)]
 
 
-def start(build, folder, scenario, *options, environ=None):
+def start(build, folder, scenario, *options, environ=None, prepare=None):
     node = rig.Node(build / "stoker", folder, scenario)
+    if prepare:
+        prepare(node)
     agent = rig.Agent(build / "stoker", folder, node.env)
     return conftest.Side(build / "stoker", folder, node, agent, options, environ or {})
 
@@ -153,11 +156,46 @@ def claims(build, folder):
     api.stop()
 
 
+def made(build, folder):
+    api, scene = dra_rig.Api(folder), folder / "scene.yaml"
+    scene.write_text('{about: a GPU to be split, gpus: {board: h100-sxm-80gb, count: 1}, truth: []}')
+
+    def split(node):
+        subprocess.run([build / "stoker", "mig", "apply", "--state", folder / "change.json", "gpu0=none"], env=node.env, check=True, capture_output=True)
+
+    side = start(build, folder, scene, "--dra-driver", dra_rig.DRIVER, "--dra-dynamic-mig", "--node-name", "worker-7", "--plugins-path", folder / "plugins",
+                 "--plugins-registry", folder, "--cdi-root", folder / "cdi", "--kubernetes-account", api.account, environ=api.env, prepare=split)
+    kubelet = dra_rig.DraKubelet(folder)
+    rig.until((folder / f"{dra_rig.DRIVER}-reg.sock").exists, side.log_text)
+    kubelet.register()
+    rig.until(api.pool, side.log_text)
+    asked, times, alone, uuid = iter(range(ROUNDS)), [], [], side.uuid(0)
+    word = [build / "stoker", "kubelet", "mig-device"]
+
+    def prepare_next():
+        claim = api.claim(f"c{next(asked)}", "gpu-0-mig-1g10gb-19-6")
+        began = time.monotonic()
+        rig.until(lambda: not next(iter(kubelet.prepare(claim).values())).error, side.log_text)
+        times.append((time.monotonic() - began) * 1000)
+        kubelet.unprepare(claim)
+
+    median_ms(prepare_next)
+    for way in ("make", "remove") * ROUNDS:
+        began = time.monotonic()
+        subprocess.run([*word, way, uuid, "19", "0"], env=side.node.env, check=True, capture_output=True)
+        alone.append((time.monotonic() - began) * 1000)
+    print(f"a claim for which a MIG device is made: {statistics.median(times):.0f} ms to prepare, of these {statistics.median(alone[::2]):.0f} ms to make "
+          f"it; the rest until the agent lists it (a kubelet waits 45 s). {statistics.median(alone[1::2]):.0f} ms to remove one")
+    kubelet.close()
+    stop(side)
+    api.stop()
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("build", type=pathlib.Path)
     build = parser.parse_args().build.resolve()
-    for part in idle, faults, many, claims:
+    for part in idle, faults, many, claims, made:
         with tempfile.TemporaryDirectory() as folder:
             part(build, pathlib.Path(folder))
 
