@@ -29,6 +29,14 @@ def status(process, name):
     return int(line.split()[1])
 
 
+def memory(process):
+    """Of its own, with its share of the pages that others use too (PSS), and with all of those."""
+    lines = pathlib.Path(f"/proc/{process.pid}/smaps_rollup").read_text().splitlines()
+    share = next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+    own, whole = status(process, "RssAnon"), status(process, "VmRSS")
+    return f"{own / 1024:.1f} MiB of its own, {share / 1024:.1f} MiB with its share of libraries (limit 6 MiB), {whole / 1024:.1f} MiB with all of them"
+
+
 def cpu_percent(processes, seconds):
     """Of a core, each, over these seconds."""
     def ticks(process):
@@ -92,8 +100,7 @@ def faults(build, folder):
         times.append((time.monotonic() - began) * 1000)
     print(f"XID 79 to Unhealthy at the kubelet: {statistics.median(times):.0f} ms, longest {max(times):.0f} ms, of these "
           f"{spawn:.0f} ms to start the command that injects it (limit 200 ms)")
-    print(f"memory: {status(side.process, 'RssAnon') / 1024:.1f} MiB of its own, {status(side.process, 'VmRSS') / 1024:.1f} MiB with "
-          f"the pages of files that it shares with the agent (limit 6 MiB)")
+    print(f"memory: {memory(side.process)}")
     stop(side)
 
 
@@ -115,7 +122,7 @@ def many(build, folder):
     empty = median_ms(lambda: plugin.call("GetDevicePluginOptions", b""))
     print(f"ListAndWatch of 8 x 7 instances x 10 replicas: {median_ms(listed):.2f} ms to the first list, a call without any work "
           f"{empty:.2f} ms (limit 5 ms)")
-    print(f"memory then: {status(side.process, 'RssAnon') / 1024:.1f} MiB of its own (limit 6 MiB)")
+    print(f"memory then: {memory(side.process)}")
     stop(side)
 
 
@@ -150,7 +157,7 @@ def claims(build, folder):
         time.sleep(0.001)
     print(f"XID 79 to the taint on the API server: {(time.monotonic() - began) * 1000:.0f} ms, of these {spawn:.0f} ms to start the command that "
           f"injects it (limit 1000 ms)")
-    print(f"memory with claims: {status(side.process, 'RssAnon') / 1024:.1f} MiB of its own, {status(side.process, 'VmRSS') / 1024:.1f} MiB with files")
+    print(f"memory with claims: {memory(side.process)}")
     kubelet.close()
     stop(side)
     api.stop()
