@@ -193,10 +193,10 @@ static int run_files(Traced *t, const char *const *paths, size_t count, TraceRes
                     .memory = t->o->memory,
                     .progress = t->o->progress};
     *ret = (TraceResult){0};
-    if (files.len > 0)
+    if (files.files.len > 0)
         trace_run(&run, ret);
     ret->failed += missing;
-    vec_done(&files);
+    profile_paths_done(&files);
     return 0;
 }
 

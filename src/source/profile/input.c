@@ -3,7 +3,6 @@
  * into as files can. */
 #include "source/profile/input.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -330,55 +329,4 @@ const char *profile_input_damage(const ProfileInput *input, uint64_t *ret_at)
 uint64_t profile_input_garbage(const ProfileInput *input)
 {
     return input->inflate ? inflate_garbage(input->inflate) : 0;
-}
-
-/* ---- arguments to files ---- */
-
-static const char *const endings[] = {".json", ".json.gz", ".sqlite", ".csv"};
-
-static bool is_profile_name(const char *name)
-{
-    size_t len = strlen(name);
-
-    for (size_t i = 0; i < ARRAY_LEN(endings); i++) {
-        size_t end = strlen(endings[i]);
-        if (name[0] != '.' && len > end && strcmp(name + len - end, endings[i]) == 0)
-            return true;
-    }
-    return false;
-}
-
-static int compare_names(const void *a, const void *b)
-{
-    const char *x = *(const char *const *)a, *y = *(const char *const *)b;
-    int by_number = strverscmp(x, y);
-
-    return by_number ? by_number : strcmp(x, y);
-}
-
-int profile_paths_add(ProfilePaths *paths, const char *path, Arena *arena, Err *err)
-{
-    const size_t before = paths->len;
-    const struct dirent *entry;
-    struct stat st;
-
-    if (strcmp(path, "-") == 0 || stat(path, &st) < 0 || !S_ISDIR(st.st_mode)) {
-        vec_push(paths, arena_strdup(arena, path)); /* a missing file is reported when it is opened */
-        return 0;
-    }
-    CLEANUP(closedir_at) DIR *dir = opendir(path);
-    if (!dir)
-        return err_errno(err, "open folder '%s'", path);
-    while ((entry = readdir(dir))) {
-        size_t len = strlen(path);
-        if (is_profile_name(entry->d_name))
-            vec_push(paths, arena_printf(arena, "%s%s%s", path, len && path[len - 1] == '/' ? "" : "/", entry->d_name));
-    }
-    if (paths->len == before)
-        return err_set(
-            err, -ENOENT,
-            "no profile in folder '%s' (*.json, *.json.gz, *.sqlite, *.csv; folders in it are not searched: name them)",
-            path);
-    qsort(paths->at + before, paths->len - before, sizeof *paths->at, compare_names);
-    return 0;
 }

@@ -9,10 +9,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/err.h"
-#include "base/vec.h"
 
 enum { PROFILE_INPUT_HEAD = 64 * 1024 }; /* bytes of the text that can be looked at before it is read */
 
@@ -46,10 +44,3 @@ uint64_t profile_input_garbage(const ProfileInput *input);
 
 /* Size of the whole text, estimated from the part that was read; 0 unknown (a pipe). */
 uint64_t profile_input_text_size(const ProfileInput *input);
-
-typedef VEC(const char *) ProfilePaths;
-
-/* Appends the files that an argument of the command line means: a file is itself, a folder is every profile in it.
- * Texts lie in the arena; within a folder in the order a person counts (rank_2 before rank_10). -errno; -ENOENT where a
- * folder has no profile. */
-int profile_paths_add(ProfilePaths *paths, const char *path, Arena *arena, Err *err);

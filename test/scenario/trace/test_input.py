@@ -219,3 +219,45 @@ def test_an_event_without_a_name_counts_under_the_empty_one(trace, tmp_path, abs
     rank = trace.report(path)["ranks"][0]
     assert [(row["name"], row["count"]) for row in rank["kernels"] + rank["operators"]] == [("", 1), ("", 1)]
     assert [(row["name"], row["on_gpu"]) for row in rank["annotations"]] == [("", False), ("", True)]
+
+
+NAMELESS = {kind: {"ph": "X", "cat": kind, "ts": 1, "dur": 5, "pid": 0, "tid": 7, "args": {"device": 0, "stream": 7, "correlation": 1}}
+            for kind in ("kernel", "gpu_memcpy", "gpu_memset", "cuda_runtime", "cpu_op", "python_function", "user_annotation",
+                         "gpu_user_annotation", "cuda_sync", "overhead", "unheard_of")}
+NAMELESS["no category"] = {"ph": "X", "ts": 1, "dur": 5, "pid": 1, "tid": 1}
+NAMELESS["a step"] = {"ph": "X", "ts": 1, "dur": 5, "pid": 1, "tid": 1, "args": {"step_num": 3}}
+NAMELESS["a process"] = {"ph": "M", "pid": 1, "args": {"name": None}}
+NAMELESS["memory"] = {"ph": "i", "ts": 2, "pid": 1, "tid": 1, "args": {"Bytes": 8}}
+BEGIN = {"ph": "B", "ts": 1, "pid": 1, "tid": 1}
+WAYS = [[], ["-v"], ["--json"], ["--html", "OUT"], ["--csv", "kernels"], ["--csv", "gaps"], ["--csv", "annotations"], ["--no-cpu"]]
+
+
+@pytest.fixture
+def nameless(tmp_path):
+    path = tmp_path / "nameless.json"
+    path.write_text(json.dumps({"traceEvents": [{**event, **absent} for event in NAMELESS.values() for absent in ({}, {"name": None})]
+                                + [BEGIN, {**BEGIN, "name": None, "ts": 2}, {**BEGIN, "ph": "E", "ts": 4}]}))
+    return path
+
+
+@pytest.mark.parametrize("way", WAYS, ids=" ".join)
+def test_events_of_all_kinds_without_a_name(trace, tmp_path, nameless, way):
+    done = trace(nameless, *(tmp_path / "page.html" if word == "OUT" else word for word in way))
+    assert done.returncode in (0, 1), done.stderr
+
+
+@pytest.mark.parametrize("kind", NAMELESS)
+def test_one_event_without_a_name(trace, tmp_path, kind):
+    path = tmp_path / "one.json"
+    path.write_text(json.dumps({"traceEvents": [NAMELESS[kind]]}))
+    assert trace(path).returncode in (0, 1)
+
+
+def test_events_without_a_name_in_a_difference_a_cut_and_a_folder(trace, tmp_path, nameless):
+    good = busy_profile(1).write(tmp_path / "rank1.json")
+    for pair in ((good, nameless), (nameless, good), (nameless, nameless)):
+        assert trace("diff", *pair).returncode == 0
+    smaller = tmp_path / "smaller.json"
+    assert trace("cut", nameless, "-o", smaller).returncode in (0, 1)
+    assert json.loads(smaller.read_text())["traceEvents"]
+    assert [rank["rank"] for rank in trace.report(tmp_path)["ranks"]] == [0, 1, 2]
