@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* One profile as a stream of text: a file, a gzip file, or standard input. Its first bytes tell what it is, not its
- * name. A file can be read again from the start; a pipe cannot. One thread at a time. */
+/* One profile as a stream of text: a file, plain or packed (gzip, zstd), or standard input. Its first bytes tell what
+ * it is, not its name. A file can be read again from the start; a pipe cannot. One thread at a time. */
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -32,7 +32,7 @@ int profile_input_rewind(ProfileInput *input, Err *err); /* -ESPIPE for a pipe *
 /* The first bytes of the file as it lies on the disk, and of the text in it (up to PROFILE_INPUT_HEAD bytes). Valid as
  * long as the input. */
 const char *profile_input_magic(const ProfileInput *input, size_t *ret_len);
-const char *profile_input_head(ProfileInput *input, size_t *ret_len);
+const char *profile_input_head(const ProfileInput *input, size_t *ret_len);
 
 const char *profile_input_path(const ProfileInput *input); /* "standard input" */
 bool profile_input_is_stdin(const ProfileInput *input);

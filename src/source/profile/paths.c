@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/cleanup.h"
+#include "base/str.h"
 
 enum { DEPTH_MAX = 8, FOLDERS_MAX = 4096 };
 
@@ -40,17 +41,10 @@ static void names_done(Names *names)
     vec_done(names);
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-    const size_t len = strlen(text), want = strlen(end);
-
-    return len >= want && strcmp(text + len - want, end) == 0;
-}
-
 static bool is_profile_name(const char *name)
 {
     for (size_t i = 0; i < ARRAY_LEN(endings); i++)
-        if (strlen(name) > strlen(endings[i]) && ends_with(name, endings[i]))
+        if (strlen(name) > strlen(endings[i]) && str_ends_with(name, endings[i]))
             return true;
     return false;
 }
@@ -92,7 +86,7 @@ static bool is_written_twice(const Search *search, size_t first, const char *pat
 {
     const size_t stem = strlen(path) - strlen(xplane_end);
 
-    for (size_t i = first; ends_with(path, xplane_end) && i < search->paths->files.len; i++)
+    for (size_t i = first; str_ends_with(path, xplane_end) && i < search->paths->files.len; i++)
         if (strncmp(search->paths->files.at[i], path, stem) == 0 &&
             strcmp(search->paths->files.at[i] + stem, json_end) == 0)
             return true;
@@ -111,7 +105,7 @@ static void drop_second_formats(Search *search, size_t first)
 /* Of JAX's sessions, folders named by date and time, the newest. */
 static void choose_session(Search *search, const char *path, Names *folders)
 {
-    if (folders->len < 2 || !ends_with(path, sessions_end))
+    if (folders->len < 2 || !str_ends_with(path, sessions_end))
         return;
     NOTE(search, "%s has %zu sessions: the newest, %s, is shown; name another folder to see that one", path,
          folders->len, strrchr(folders->at[folders->len - 1], '/') + 1);
