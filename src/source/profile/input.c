@@ -17,6 +17,7 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "base/zstd.h"
+#include "source/profile/xplane.h"
 
 enum {
     POLL_MS = 200,
@@ -24,12 +25,16 @@ enum {
     LAYERS_MAX = 3, /* a gzip file in a gzip file happens */
 };
 
-/* A compression, and what it unpacks. */
+typedef enum LayerKind { LAYER_NONE, LAYER_GZIP, LAYER_ZSTD, LAYER_XPLANE } LayerKind;
+
+/* A compression, and what it unpacks; or XLA's format, made into text, which is always the last one. */
 typedef struct Layer {
+    LayerKind kind;
     InflatePull pull; /* of what is below */
     void *below;
-    Inflate *inflate; /* or */
+    Inflate *inflate;
     Unzstd *unzstd;
+    Xplane *xplane;
 } Layer;
 
 struct ProfileInput {
@@ -201,8 +206,10 @@ static ssize_t next_bytes(void *context, void *buffer, size_t len, Err *err)
 
 static ssize_t read_packed(const Layer *layer, void *buffer, size_t len, Err *err)
 {
-    return layer->inflate ? inflate_read(layer->inflate, buffer, len, err)
-                          : unzstd_read(layer->unzstd, buffer, len, err);
+    if (layer->kind == LAYER_XPLANE)
+        return xplane_read(layer->xplane, buffer, len, err);
+    return layer->kind == LAYER_ZSTD ? unzstd_read(layer->unzstd, buffer, len, err)
+                                     : inflate_read(layer->inflate, buffer, len, err);
 }
 
 static ssize_t pull_packed(void *layer, void *buffer, size_t len, Err *err)
@@ -212,23 +219,37 @@ static ssize_t pull_packed(void *layer, void *buffer, size_t len, Err *err)
 
 static uint64_t layer_given(const Layer *layer)
 {
-    return layer->inflate ? inflate_given(layer->inflate) : unzstd_given(layer->unzstd);
+    if (layer->kind == LAYER_XPLANE)
+        return xplane_given(layer->xplane);
+    return layer->kind == LAYER_ZSTD ? unzstd_given(layer->unzstd) : inflate_given(layer->inflate);
 }
 
 static void layer_close(Layer *layer)
 {
     inflate_free(layer->inflate);
     unzstd_free(layer->unzstd);
-    layer->inflate = NULL;
-    layer->unzstd = NULL;
+    xplane_free(layer->xplane);
+    *layer = (Layer){.kind = layer->kind, .pull = layer->pull, .below = layer->below};
 }
 
-static int layer_open(Layer *layer, bool zstd, Err *err)
+static int layer_open(Layer *layer, Err *err)
 {
-    if (zstd)
+    if (layer->kind == LAYER_ZSTD)
         return unzstd_new(layer->pull, layer->below, &layer->unzstd, err);
-    layer->inflate = inflate_new(layer->pull, layer->below);
+    if (layer->kind == LAYER_XPLANE)
+        layer->xplane = xplane_new(layer->pull, layer->below);
+    else
+        layer->inflate = inflate_new(layer->pull, layer->below);
     return 0;
+}
+
+static LayerKind layer_kind(const char *head, size_t len)
+{
+    if (inflate_is_gzip(head, len))
+        return LAYER_GZIP;
+    if (unzstd_is_zstd(head, len))
+        return LAYER_ZSTD;
+    return xplane_is_xspace(head, len) ? LAYER_XPLANE : LAYER_NONE;
 }
 
 /* Where the text comes from. */
@@ -270,11 +291,8 @@ int profile_input_rewind(ProfileInput *input, Err *err)
     input->at = 0;
     input->damage = (Err){0};
     for (size_t i = 0; i < input->layer_count; i++) {
-        Layer *layer = &input->layers[i];
-        const bool zstd = layer->unzstd;
-
-        layer_close(layer);
-        TRY(layer_open(layer, zstd, err));
+        layer_close(&input->layers[i]);
+        TRY(layer_open(&input->layers[i], err));
     }
     return 0;
 }
@@ -349,8 +367,10 @@ static int unpack_head(ProfileInput *input, Err *err)
     int rc = 0;
 
     for (size_t i = 0; i < input->layer_count && rc == 0; i++) {
-        layers[i] = (Layer){.pull = i ? pull_packed : pull_head, .below = i ? (void *)&layers[i - 1] : &feed};
-        rc = layer_open(&layers[i], input->layers[i].unzstd, err);
+        layers[i] = (Layer){.kind = input->layers[i].kind,
+                            .pull = i ? pull_packed : pull_head,
+                            .below = i ? (void *)&layers[i - 1] : &feed};
+        rc = layer_open(&layers[i], err);
     }
     if (rc == 0)
         n = read_packed(&layers[input->layer_count - 1], input->text_head, PROFILE_INPUT_HEAD, NULL);
@@ -360,25 +380,26 @@ static int unpack_head(ProfileInput *input, Err *err)
     return rc;
 }
 
-/* Puts a layer upon the others for as long as what they give is compressed. */
+/* Puts a layer upon the others for as long as what they give is packed. */
 static int open_layers(ProfileInput *input, Err *err)
 {
-    while (input->layer_count < LAYERS_MAX) {
+    for (Layer *layer = input->layers; layer < input->layers + LAYERS_MAX; layer++) {
         size_t len;
         const char *head = profile_input_head(input, &len);
-        const bool zstd = unzstd_is_zstd(head, len);
-        Layer *layer = &input->layers[input->layer_count];
 
-        if (!zstd && !inflate_is_gzip(head, len))
+        layer->kind = layer_kind(head, len);
+        if (layer->kind == LAYER_NONE)
             return 0;
-        *layer = (Layer){.pull = input->layer_count ? pull_packed : next_bytes,
-                         .below = input->layer_count ? (void *)(layer - 1) : input};
-        if (layer_open(layer, zstd, err) < 0)
+        layer->pull = input->layer_count ? pull_packed : next_bytes;
+        layer->below = input->layer_count ? (void *)(layer - 1) : input;
+        if (layer_open(layer, err) < 0)
             return err_add(err, "'%s'", input->path);
         input->layer_count++;
         if (!input->text_head)
             input->text_head = xmalloc(PROFILE_INPUT_HEAD);
         TRY(unpack_head(input, err));
+        if (layer->kind == LAYER_XPLANE)
+            return 0;
     }
     return 0;
 }
