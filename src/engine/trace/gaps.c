@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the host did while a device was idle: every idle time of every device, between operations (gaps), and before the
- * first and after the last as far as steps reach. Idle times of a device come in order of time; each lane of the host
- * is walked once per device, with a cursor that only goes forward: the rows that have begun, and the innermost of them
- * that still runs, found through the parents.
+ * first and after the last as far as the profile reaches (edges). Idle times of a device come in order of time; each
+ * lane of the host is walked once per device, with a cursor that only goes forward: the rows that have begun, and the
+ * innermost of them that still runs, found through the parents.
  *
  * The thread that counts is the one that launched the operation that ended the gap (if unknown: the one that launched
  * the operation before, else the one with most launches on this device, else the one with most launch calls). Each
@@ -73,7 +73,7 @@ static TraceCause decide_cause(const int64_t slice_ns[TRACE_CAUSE_COUNT], bool s
 
 /* ---- the search ---- */
 
-enum { OWNER_CLIMB_MAX = 64 };
+enum { OWNER_CLIMB_MAX = 64, OPEN_ROWS_MAX = 256 };
 #define LANE_UNKNOWN (PROFILE_NONE - 1)
 
 /* An idle time: rows of the operations around it, PROFILE_NONE for none. */
@@ -109,13 +109,15 @@ typedef struct Cursor {
 
 typedef struct Share {
     uint32_t row;
-    int64_t time;
+    int64_t own, time; /* without, and with what lies in it */
 } Share;
 
-/* The event that took most of a gap. Rows come nested, so the open ones lie on a stack by row. */
+/* The event that explains a gap: a stack of the open ones, each in the one below it, and the best of those closed. */
 typedef struct Shares {
     VEC(Share) open;
-    Share best;
+    VEC(uint32_t) climbed;
+    Share most;    /* by own time */
+    Share deepest; /* that took more than half of the gap */
 } Shares;
 
 typedef struct Search {
@@ -129,6 +131,7 @@ typedef struct Search {
     Shares shares[2];  /* of the gap's thread, and of the other */
     TraceTexts texts;
     TraceLongest longest; /* which gaps are kept */
+    int64_t first, last;  /* how far the host's events reach; first > last without any */
     /* of the current device */
     size_t nth;
     uint32_t fallback; /* lane to blame where no launch is known, PROFILE_NONE; LANE_UNKNOWN: not looked for */
@@ -255,25 +258,55 @@ static Cursor *cursor_to(Search *search, uint32_t lane, int64_t time)
 
 /* ---- the event with the largest share ---- */
 
-static void close_shares(Shares *shares, size_t len)
+static void clear_shares(Shares *shares)
 {
-    while (shares->open.len > len) {
-        Share share = shares->open.at[--shares->open.len];
-
-        if (share.time > shares->best.time || (share.time == shares->best.time && share.row < shares->best.row))
-            shares->best = share;
-    }
+    shares->most = shares->deepest = (Share){.row = PROFILE_NONE};
 }
 
-static void add_share(Shares *shares, uint32_t row, int64_t time)
+/* Whether the event names what happened in the gap: no range of the user's such as the step, and no frame that goes on
+ * on both sides of the gap, as the program's outermost do. */
+static bool is_explanation(const Search *search, const Idle *idle, uint32_t row)
 {
-    size_t len = shares->open.len;
+    const ProfileEvents *rows = search->host;
 
-    while (len && shares->open.at[len - 1].row > row)
-        len--;
-    close_shares(shares, len);
-    if (!len || shares->open.at[len - 1].row != row)
-        vec_push(&shares->open, ((Share){.row = row}));
+    return search->index->host_class[row] != TRACE_HOST_MARK &&
+           (rows->start[row] >= idle->start || profile_end(rows, row) <= idle->end);
+}
+
+static void close_share(const Search *search, const Idle *idle, Shares *shares)
+{
+    const Share share = shares->open.at[--shares->open.len];
+
+    if (shares->open.len)
+        shares->open.at[shares->open.len - 1].time += share.time;
+    if (share.own > shares->most.own || (share.own == shares->most.own && share.row < shares->most.row))
+        shares->most = share;
+    if (shares->deepest.row == PROFILE_NONE && share.time > (idle->end - idle->start) / 2 &&
+        is_explanation(search, idle, share.row))
+        shares->deepest = share;
+}
+
+/* Closes what is over, and opens the row and what is around it. */
+static void open_share(const Search *search, const Idle *idle, Shares *shares, uint32_t row)
+{
+    shares->climbed.len = 0;
+    for (uint32_t up = row;; up = search->index->parent[up]) {
+        const bool none = up == PROFILE_NONE || shares->climbed.len == OPEN_ROWS_MAX;
+
+        while (shares->open.len && (none || shares->open.at[shares->open.len - 1].row > up))
+            close_share(search, idle, shares);
+        if (none || (shares->open.len && shares->open.at[shares->open.len - 1].row == up))
+            break;
+        vec_push(&shares->climbed, up);
+    }
+    while (shares->climbed.len)
+        vec_push(&shares->open, ((Share){.row = shares->climbed.at[--shares->climbed.len]}));
+}
+
+static void add_share(const Search *search, const Idle *idle, Shares *shares, uint32_t row, int64_t time)
+{
+    open_share(search, idle, shares, row);
+    shares->open.at[shares->open.len - 1].own += time;
     shares->open.at[shares->open.len - 1].time += time;
 }
 
@@ -288,18 +321,27 @@ static uint32_t owner_of(const TraceIndex *index, uint32_t row)
     return row;
 }
 
-static void find_name(Search *search, Blame *blame)
+/* Of a gap in which Python ran, the deepest event that took more than half of it; else the one with the largest own
+ * time. */
+static void find_name(Search *search, const Idle *idle, Blame *blame)
 {
-    Share best = {.row = PROFILE_NONE};
+    Share most = {.row = PROFILE_NONE}, deepest = most;
 
     for (int i = 0; i < 2; i++) {
-        close_shares(&search->shares[i], 0);
-        if (search->shares[i].best.time > best.time)
-            best = search->shares[i].best;
-        search->shares[i].best = (Share){.row = PROFILE_NONE};
+        Shares *shares = &search->shares[i];
+
+        while (shares->open.len)
+            close_share(search, idle, shares);
+        if (shares->most.own > most.own)
+            most = shares->most;
+        if (shares->deepest.row != PROFILE_NONE)
+            deepest = shares->deepest;
+        clear_shares(shares);
     }
-    blame->host_row = best.row;
-    blame->host_ns = best.time;
+    if (blame->cause != TRACE_CAUSE_PYTHON)
+        deepest.row = PROFILE_NONE;
+    blame->host_row = deepest.row != PROFILE_NONE ? deepest.row : most.row;
+    blame->host_ns = deepest.row != PROFILE_NONE ? deepest.time : most.own;
 }
 
 /* ---- the walk ---- */
@@ -340,7 +382,8 @@ static void count_silence(Search *search, Blame *blame, uint32_t lane, int64_t s
 }
 
 /* Instants [start, end) by what runs on the lane; where nothing does, by `other` (PROFILE_NONE: no other). */
-static void walk_lane(Search *search, Blame *blame, uint32_t lane, uint32_t other, int64_t start, int64_t end)
+static void walk_lane(Search *search, const Idle *idle, Blame *blame, uint32_t lane, uint32_t other, int64_t start,
+                      int64_t end)
 {
     const ProfileEvents *rows = search->host;
 
@@ -354,9 +397,10 @@ static void walk_lane(Search *search, Blame *blame, uint32_t lane, uint32_t othe
             until = trace_smaller(until, profile_end(rows, cursor->now));
             count_time(blame, cause_of(search, lane, cursor->now), start, until);
             if (blame->named)
-                add_share(&search->shares[lane != blame->lane], owner_of(search->index, cursor->now), until - start);
+                add_share(search, idle, &search->shares[lane != blame->lane], owner_of(search->index, cursor->now),
+                          until - start);
         } else if (other != PROFILE_NONE) {
-            walk_lane(search, blame, other, PROFILE_NONE, start, until);
+            walk_lane(search, idle, blame, other, PROFILE_NONE, start, until);
         } else {
             count_silence(search, blame, lane, start, until);
         }
@@ -412,12 +456,12 @@ static void find_blame(Search *search, const Idle *idle, Blame *ret)
     ret->synced = was_synced(search, cursor, idle);
     if (launch != PROFILE_NONE)
         late = trace_larger(trace_smaller(profile_end(search->host, launch), late), idle->start);
-    walk_lane(search, ret, ret->lane, before == ret->lane ? PROFILE_NONE : before, idle->start, late);
+    walk_lane(search, idle, ret, ret->lane, before == ret->lane ? PROFILE_NONE : before, idle->start, late);
     count_time(ret, TRACE_CAUSE_QUEUED, late, idle->end);
     ret->cause = decide_cause(ret->slice_ns, ret->synced);
     if (!ret->named)
         return;
-    find_name(search, ret);
+    find_name(search, idle, ret);
     if (ret->cause == TRACE_CAUSE_SYNCHRONISATION && ret->synced)
         name_synchronisation(search->index, sync, idle, ret);
 }
@@ -461,13 +505,11 @@ static TraceGap gap_of(Search *search, const Idle *idle, const Blame *found)
     return gap;
 }
 
-/* `gap`: between operations. */
-static void add_idle(Search *search, const Idle *idle, bool gap)
+static Blame blame_idle(Search *search, const Idle *idle, bool named)
 {
     const int64_t length = idle->end - idle->start;
-    Blame found = {.lane = PROFILE_NONE, .host_row = PROFILE_NONE};
+    Blame found = {.lane = PROFILE_NONE, .host_row = PROFILE_NONE, .named = named};
 
-    found.named = gap && trace_is_longest(&search->longest, length);
     if ((uint64_t)length < search->job->config->gap_threshold_ns) {
         found.cause = TRACE_CAUSE_SHORT;
         found.slice_ns[TRACE_CAUSE_SHORT] = length;
@@ -475,10 +517,29 @@ static void add_idle(Search *search, const Idle *idle, bool gap)
         find_blame(search, idle, &found);
     }
     trace_steps_add_idle(search->rank, search->nth, &search->step, idle->start, idle->end, found.cause);
-    if (gap)
-        trace_cause_add(search->rank->idle_by_cause, found.cause, length);
-    if (found.named)
+    return found;
+}
+
+static void add_gap(Search *search, const Idle *idle)
+{
+    const int64_t length = idle->end - idle->start;
+    const bool named = trace_is_longest(&search->longest, length);
+    const Blame found = blame_idle(search, idle, named);
+
+    trace_cause_add(search->rank->idle_by_cause, found.cause, length);
+    if (named)
         vec_push(&search->rank->gaps, gap_of(search, idle, &found));
+}
+
+static void add_edge(Search *search, Idle idle, int64_t start, int64_t end)
+{
+    idle.start = start;
+    idle.end = end;
+    if (start >= end)
+        return;
+    const Blame found = blame_idle(search, &idle, true);
+
+    vec_push(&search->rank->edges, gap_of(search, &idle, &found));
 }
 
 /* ---- every idle time of a device ---- */
@@ -533,31 +594,56 @@ static bool next_gap(const TraceIndex *index, GapWalk *walk)
     return false;
 }
 
-/* Idle time in front of the first operation, as far as steps reach. */
+/* Idle time in front of the first operation: before the first step, and in it. */
 static void add_head(Search *search)
 {
     const TraceIndex *index = search->index;
     const size_t first = index->device_first.at[search->nth];
-    Idle idle = {.end = search->gpu->start[first], .before = PROFILE_NONE};
+    const int64_t end = search->gpu->start[first];
+    const int64_t border = index->steps.len ? trace_smaller(index->steps.at[0].start, end) : end;
+    const Idle idle = {.before = PROFILE_NONE,
+                       .after = with_launch(index, first, index->device_first.at[search->nth + 1])};
 
-    if (!index->steps.len || index->steps.at[0].start >= idle.end)
-        return;
-    idle.start = index->steps.at[0].start;
-    idle.after = with_launch(index, first, index->device_first.at[search->nth + 1]);
-    add_idle(search, &idle, false);
+    add_edge(search, idle, trace_smaller(search->first, border), border);
+    add_edge(search, idle, border, end);
 }
 
 /* The same behind the last one, where `idle` starts. */
 static void add_tail(Search *search, Idle idle)
 {
     const TraceIndex *index = search->index;
-    const TraceStep *step = index->steps.len ? &index->steps.at[index->steps.len - 1] : NULL;
+    const int64_t to = index->steps.len ? index->steps.at[index->steps.len - 1].to : INT64_MIN;
+    const int64_t border = trace_larger(to, idle.start);
 
-    if (!step || step->to <= idle.start)
-        return;
-    idle.end = step->to;
     idle.after = PROFILE_NONE;
-    add_idle(search, &idle, false);
+    add_edge(search, idle, idle.start, border);
+    add_edge(search, idle, border, search->last);
+}
+
+/* How far the host's side of the profile reaches: from the start of the event that ended first to the end of the one
+ * that began last. A part that was cut out of a profile has frames that reach further, and launches of its operations:
+ * nothing is known of the time in which only these are. */
+static void find_reach(Search *search)
+{
+    const ProfileEvents *rows = search->host;
+    int64_t first_end = INT64_MAX, last_start = INT64_MIN;
+
+    search->first = INT64_MAX;
+    search->last = INT64_MIN;
+    for (size_t row = 0; row < rows->len; row++) {
+        const int64_t end = profile_end(rows, row);
+
+        if (search->index->host_class[row] == TRACE_HOST_LAUNCH || search->index->host_class[row] == TRACE_HOST_COPY)
+            continue;
+        if (end < first_end || (end == first_end && rows->start[row] < search->first)) {
+            first_end = end;
+            search->first = rows->start[row];
+        }
+        if (rows->start[row] > last_start || (rows->start[row] == last_start && end > search->last)) {
+            last_start = rows->start[row];
+            search->last = end;
+        }
+    }
 }
 
 /* ---- all devices ---- */
@@ -598,6 +684,9 @@ static void search_init(Search *search, const TraceJob *job, TraceRank *rank)
     }
     trace_texts_init(&search->texts, job);
     search->longest = find_longest(job);
+    find_reach(search);
+    clear_shares(&search->shares[0]);
+    clear_shares(&search->shares[1]);
 }
 
 static void search_done(Search *search)
@@ -606,8 +695,10 @@ static void search_done(Search *search)
     free(search->notes);
     free(search->engine_name);
     trace_texts_done(&search->texts);
-    vec_done(&search->shares[0].open);
-    vec_done(&search->shares[1].open);
+    for (int i = 0; i < 2; i++) {
+        vec_done(&search->shares[i].open);
+        vec_done(&search->shares[i].climbed);
+    }
 }
 
 void trace_gaps(const TraceJob *job, TraceRank *rank)
@@ -623,8 +714,9 @@ void trace_gaps(const TraceJob *job, TraceRank *rank)
         search.step = 0;
         add_head(&search);
         while (next_gap(job->index, &walk))
-            add_idle(&search, &walk.idle, true);
+            add_gap(&search, &walk.idle);
         add_tail(&search, walk.idle);
     }
     vec_sort(&rank->gaps, by_length);
+    vec_sort(&rank->edges, by_length);
 }

@@ -66,6 +66,7 @@ typedef struct TraceGap {
     const char *thread; /* "1234" or the thread's name, "" unknown */
     int32_t step;       /* index in steps, -1 */
 } TraceGap;
+typedef VEC(TraceGap) TraceGaps;
 
 typedef struct TraceCauseSum {
     int64_t count, total_ns, max_ns;
@@ -307,8 +308,10 @@ typedef struct TraceRank {
     VEC(TraceDevice) devices;
     VEC(TraceStepRow) steps;
     TraceCauseSum idle_by_cause[TRACE_CAUSE_COUNT]; /* over devices; sums to their idle */
-    VEC(TraceGap) gaps;                             /* the longest, longest first; at most TraceConfig.gaps_kept */
-    VEC(TraceKernel) kernels;                       /* by total, largest first, then name */
+    TraceGaps gaps;                                 /* the longest, longest first; at most TraceConfig.gaps_kept */
+    TraceGaps edges; /* idle before the first and behind the last operation of a device, as far as the host's events
+                        and the steps reach, divided at the first step's start and the last one's end; longest first */
+    VEC(TraceKernel) kernels; /* by total, largest first, then name */
     VEC(TraceCopy) copies;
     VEC(TraceOperator) operators; /* by device_self_ns, then host_self_ns, then name */
     VEC(TraceCall) calls;         /* by total, then name, inner, outer */
@@ -382,6 +385,12 @@ typedef struct TraceReport {
 void trace_report_init(TraceReport *report);
 void trace_report_done(TraceReport *report);
 void trace_rank_done(TraceRank *rank); /* its vectors; texts are the arena's */
+
+/* A rank's gaps and edges together, longest first; a zeroed cursor begins. NULL at the end. */
+typedef struct TraceIdleCursor {
+    size_t gap, edge;
+} TraceIdleCursor;
+const TraceGap *trace_next_idle(const TraceRank *rank, TraceIdleCursor *cursor);
 
 /* Drops each rank that equals an earlier one (a profile given packed and not, or a copy), and notes it. Other files
  * of the same rank stay. Texts go to `arena`. */

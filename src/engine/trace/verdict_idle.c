@@ -62,14 +62,16 @@ static bool call_has(const TraceFacts *facts, TraceHostClass class, const char *
 /* Whether an operator, an annotation or the host event of a gap of the rank has this in its name. */
 static bool has_name(const TraceRank *rank, const char *part)
 {
+    TraceIdleCursor cursor = {0};
+
     for (size_t i = 0; i < rank->operators.len; i++)
         if (strstr(rank->operators.at[i].name, part))
             return true;
     for (size_t i = 0; i < rank->annotations.len; i++)
         if (strstr(rank->annotations.at[i].name, part))
             return true;
-    for (size_t i = 0; i < rank->gaps.len; i++)
-        if (strstr(rank->gaps.at[i].host, part))
+    for (const TraceGap *gap; (gap = trace_next_idle(rank, &cursor));)
+        if (strstr(gap->host, part))
             return true;
     return false;
 }
@@ -223,13 +225,13 @@ static bool has_streams(const TraceRank *rank)
 
 bool rule_queued(const TraceFacts *facts, VerdictFinding *finding)
 {
+    TraceIdleCursor cursor = {0};
+
     finding->cost_ns = facts->idle_by_cause[TRACE_CAUSE_QUEUED];
     if (finding->cost_ns <= 0 || (queue_moves(facts) && count_short(facts->rank).most))
         return false;
     verdict_add_cost(facts, finding, "GPU idle with work launched and not started: ");
-    for (size_t i = 0; i < facts->rank->gaps.len; i++) {
-        const TraceGap *gap = &facts->rank->gaps.at[i];
-
+    for (const TraceGap *gap; (gap = trace_next_idle(facts->rank, &cursor));) {
         if (gap->cause != TRACE_CAUSE_QUEUED)
             continue;
         str_addf(&finding->evidence, "; the longest gap, %s, before %s", TIME_TEXT(gap->end - gap->start),

@@ -76,12 +76,11 @@ void verdict_add_gaps(Str *out, const TraceFacts *facts, TraceCause cause)
 {
     CLEANUP(map_done) Map rows;
     VEC(NameTime) names = {0};
+    TraceIdleCursor cursor = {0};
     size_t said = 0;
 
     map_init(&rows);
-    for (size_t i = 0; i < facts->rank->gaps.len; i++) {
-        const TraceGap *gap = &facts->rank->gaps.at[i];
-
+    for (const TraceGap *gap; (gap = trace_next_idle(facts->rank, &cursor));) {
         if (gap->cause != cause || !*gap->host || !is_measured_step(facts, gap->step))
             continue;
         const size_t row = trace_number_of(&rows, gap->host);

@@ -127,12 +127,12 @@ static bool wanted_step(const Pen *pen, const TraceRank *rank, int32_t index)
 
 static void print_gaps(Pen *pen, const TraceRank *rank)
 {
+    TraceIdleCursor cursor = {0};
     size_t shown = 0;
     Table table;
 
     table_init(&table, pen, gap_columns, ARRAY_LEN(gap_columns));
-    for (size_t i = 0; i < rank->gaps.len && shown < pen->options.top; i++) {
-        const TraceGap *gap = &rank->gaps.at[i];
+    for (const TraceGap *gap; shown < pen->options.top && (gap = trace_next_idle(rank, &cursor));) {
         TableCell *cell;
 
         if (gap->cause == TRACE_CAUSE_SHORT || !wanted_step(pen, rank, gap->step))
@@ -148,7 +148,7 @@ static void print_gaps(Pen *pen, const TraceRank *rank)
         cell[4].text = pen_cause(pen, gap->cause);
         cell[4].style = cause_style(gap->cause);
         cell[5].text = gap->host[0] ? gap->host : NULL;
-        cell[6].text = gap->after[0] ? gap->after : NULL;
+        cell[6].text = gap->after[0] ? gap->after : "(nothing)";
         cell[6].style = STYLE_DIM;
     }
     if (shown)

@@ -281,6 +281,89 @@ static void launch_not_recorded(void **state)
     done(&c);
 }
 
+/* The host read a film before the first kernel, in many small frames, and wrote a file after the last. */
+static void edges_of_a_profile(void **state)
+{
+    const TraceGap *edge;
+    TraceRank rank;
+    Build b;
+
+    (void)state;
+    build_init(&b);
+    build_python(&b, 1, -300 * US, 1500 * US, "train.py(10): main");
+    build_python(&b, 1, -300 * US, 10 * US, "<built-in method enable>");
+    build_python(&b, 1, -250 * US, 220 * US, "film.py(3): read_film");
+    for (int i = 0; i < 10; i++)
+        build_python(&b, 1, (-240 + i * 20) * US, 15 * US, "film.py(9): resize");
+    build_python(&b, 1, -25 * US, 20 * US, "model.py(1): forward");
+    build_launch(&b, 1, -10 * US, 5 * US, 0, 7, 0, 100 * US, "first");
+    build_python(&b, 1, 150 * US, 200 * US, "results.py(5): write");
+    build_seal(&b);
+    build_rank(&b, &rank);
+    assert_int_equal(rank.gaps.len, 0);
+    assert_int_equal(rank.edges.len, 2);
+    edge = &rank.edges.at[0];
+    assert_int_equal(edge->start, -300 * US);
+    assert_int_equal(edge->end, 0);
+    assert_string_equal(edge->before, "");
+    assert_string_equal(edge->after, "first");
+    assert_string_equal(edge->host, "film.py(3): read_film");
+    assert_int_equal(edge->host_ns, 220 * US);
+    edge = &rank.edges.at[1];
+    assert_int_equal(edge->start, 100 * US);
+    assert_int_equal(edge->end, 350 * US);
+    assert_string_equal(edge->after, "");
+    assert_string_equal(edge->host, "results.py(5): write");
+    build_rank_done(&rank);
+    build_done(&b);
+}
+
+/* A part that was cut out of a profile: only frames, and the call that launched, are known before its first moment. */
+static void edges_of_a_part(void **state)
+{
+    TraceRank rank;
+    Build b;
+
+    (void)state;
+    build_init(&b);
+    build_python(&b, 1, -900 * US, 3000 * US, "train.py(10): main");
+    build_launch(&b, 1, -500 * US, 5 * US, 0, 7, 0, 100 * US, "first");
+    build_op(&b, 1, 10 * US, 20 * US, "aten::mm");
+    build_seal(&b);
+    build_rank(&b, &rank);
+    assert_int_equal(rank.edges.len, 0);
+    build_rank_done(&rank);
+    build_done(&b);
+}
+
+/* A step begins inside the idle time before the first kernel: what is before it costs the step nothing. */
+static void edge_around_a_step(void **state)
+{
+    TraceRank rank;
+    Build b;
+
+    (void)state;
+    build_init(&b);
+    build_op(&b, 1, -400 * US, 90 * US, "aten::empty");
+    build_range(&b, 1, -300 * US, 500 * US, "ProfilerStep#1");
+    build_op(&b, 1, -280 * US, 270 * US, "aten::read");
+    build_launch(&b, 1, -10 * US, 5 * US, 0, 7, 0, 100 * US, "first");
+    build_seal(&b);
+    build_rank(&b, &rank);
+    assert_int_equal(rank.edges.len, 3);
+    assert_int_equal(rank.edges.at[0].start, -300 * US);
+    assert_int_equal(rank.edges.at[0].end, 0);
+    assert_int_equal(rank.edges.at[0].step, 0);
+    assert_string_equal(rank.edges.at[0].host, "aten::read");
+    assert_int_equal(rank.edges.at[1].start, -400 * US);
+    assert_int_equal(rank.edges.at[1].end, -300 * US);
+    assert_int_equal(rank.edges.at[1].step, -1);
+    assert_int_equal(rank.edges.at[2].start, 100 * US);
+    assert_int_equal(rank.edges.at[2].end, 200 * US);
+    build_rank_done(&rank);
+    build_done(&b);
+}
+
 static void short_gaps(void **state)
 {
     TraceRank rank;
@@ -318,6 +401,9 @@ int main(void)
         cmocka_unit_test(nothing_but_calls),
         cmocka_unit_test(another_thread_takes_over),
         cmocka_unit_test(launch_not_recorded),
+        cmocka_unit_test(edges_of_a_profile),
+        cmocka_unit_test(edges_of_a_part),
+        cmocka_unit_test(edge_around_a_step),
         cmocka_unit_test(short_gaps),
     };
 

@@ -207,6 +207,24 @@ static void add_gaps(Maker *maker)
     qsort(maker->rank->gaps.at, maker->rank->gaps.len, sizeof(TraceGap), compare_gaps);
 }
 
+/* The host wrote a file behind the last kernel. */
+static void add_edge(Maker *maker)
+{
+    const int64_t end = maker->rank->devices.len ? maker->rank->devices.at[0].last : 0;
+
+    vec_push(&maker->rank->edges, ((TraceGap){.device = (int32_t)maker->rank->rank,
+                                              .start = end,
+                                              .end = end + 150 * US,
+                                              .cause = TRACE_CAUSE_PYTHON,
+                                              .slice_ns[TRACE_CAUSE_PYTHON] = 150 * US,
+                                              .before = kernels[0].name,
+                                              .after = "",
+                                              .host = host_names[0],
+                                              .host_ns = 150 * US,
+                                              .thread = "4711 (pt_main_thread)",
+                                              .step = -1}));
+}
+
 static int compare_kernels(const void *a, const void *b)
 {
     const TraceKernel *left = a, *right = b;
@@ -533,6 +551,7 @@ static void add_rank(TraceReport *report, const SampleSize *size, int64_t number
     add_device(&maker);
     add_steps(&maker);
     add_gaps(&maker);
+    add_edge(&maker);
     add_kernels(&maker);
     add_copies(&maker);
     add_names(&maker);
