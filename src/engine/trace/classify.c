@@ -57,12 +57,24 @@ static uint8_t lower[256];
 const char *const trace_class_words[TRACE_CLASS_COUNT] = {"compute", "communication", "copy"};
 
 const char *const trace_host_words[TRACE_HOST_CLASS_COUNT] = {
-    [TRACE_HOST_OTHER] = "other",     [TRACE_HOST_OP] = "op",
-    [TRACE_HOST_LAUNCH] = "launch",   [TRACE_HOST_SYNC] = "synchronisation",
-    [TRACE_HOST_COPY] = "copy",       [TRACE_HOST_ALLOCATOR] = "allocator",
-    [TRACE_HOST_DATA] = "data",       [TRACE_HOST_COLLECTIVE] = "collective_wait",
-    [TRACE_HOST_COMPILE] = "compile", [TRACE_HOST_RUNTIME] = "runtime",
-    [TRACE_HOST_PYTHON] = "python",   [TRACE_HOST_MARK] = "annotation",
+    [TRACE_HOST_OTHER] = "other",
+    [TRACE_HOST_OP] = "op",
+    [TRACE_HOST_LAUNCH] = "launch",
+    [TRACE_HOST_SYNC] = "synchronisation",
+    [TRACE_HOST_COPY] = "copy",
+    [TRACE_HOST_ALLOCATOR] = "allocator",
+    [TRACE_HOST_DATA] = "data",
+    [TRACE_HOST_COLLECTIVE] = "collective_wait",
+    [TRACE_HOST_COMPILE] = "compile",
+    [TRACE_HOST_RUNTIME] = "runtime",
+    [TRACE_HOST_TOKENISING] = "tokenising",
+    [TRACE_HOST_COLLECTING] = "garbage_collection",
+    [TRACE_HOST_CHECKPOINT] = "checkpoint",
+    [TRACE_HOST_LOGGING] = "logging",
+    [TRACE_HOST_LOADING] = "module_loading",
+    [TRACE_HOST_INITIALISING] = "initialisation",
+    [TRACE_HOST_PYTHON] = "python",
+    [TRACE_HOST_MARK] = "annotation",
 };
 
 static size_t bucket_of(char first, char second)

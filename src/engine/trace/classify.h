@@ -35,10 +35,16 @@ typedef enum TraceHostClass {
     TRACE_HOST_ALLOCATOR,  /* cudaMalloc, cudaFree, host and pool allocation */
     TRACE_HOST_DATA,       /* data loading */
     TRACE_HOST_COLLECTIVE, /* waits for other ranks: barriers, gloo, work wait, store */
-    TRACE_HOST_COMPILE,    /* torch.compile, Inductor, Triton, module loading */
-    TRACE_HOST_RUNTIME,    /* any other call of the runtime or driver */
-    TRACE_HOST_PYTHON,     /* a Python function */
-    TRACE_HOST_MARK,       /* annotations without a kind of work (ProfilerStep, NVTX) */
+    TRACE_HOST_COMPILE,    /* torch.compile, Inductor, Triton */
+    TRACE_HOST_TOKENISING,
+    TRACE_HOST_COLLECTING,   /* Python's garbage collector */
+    TRACE_HOST_CHECKPOINT,   /* saves or loads the model's state */
+    TRACE_HOST_LOGGING,      /* log, TensorBoard and the like */
+    TRACE_HOST_LOADING,      /* loads code to the GPU: modules, and the first launch of a kernel */
+    TRACE_HOST_INITIALISING, /* makes a context or a library's handle */
+    TRACE_HOST_RUNTIME,      /* any other call of the runtime or driver */
+    TRACE_HOST_PYTHON,       /* a Python function */
+    TRACE_HOST_MARK,         /* annotations without a kind of work (ProfilerStep, NVTX) */
     TRACE_HOST_CLASS_COUNT
 } TraceHostClass;
 

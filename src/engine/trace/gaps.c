@@ -30,7 +30,14 @@ const char *const trace_cause_words[TRACE_CAUSE_COUNT] = {
     [TRACE_CAUSE_COLLECTIVE_WAIT] = "collective_wait",
     [TRACE_CAUSE_PYTHON] = "python",
     [TRACE_CAUSE_COMPILE] = "compile",
+    [TRACE_CAUSE_TOKENISING] = "tokenising",
+    [TRACE_CAUSE_COLLECTING] = "garbage_collection",
+    [TRACE_CAUSE_CHECKPOINT] = "checkpoint",
+    [TRACE_CAUSE_LOGGING] = "logging",
+    [TRACE_CAUSE_LOADING] = "module_loading",
+    [TRACE_CAUSE_INITIALISING] = "initialisation",
     [TRACE_CAUSE_QUEUED] = "queued",
+    [TRACE_CAUSE_BEFORE_PROFILE] = "before_profile",
     [TRACE_CAUSE_UNKNOWN] = "unknown",
     [TRACE_CAUSE_SHORT] = "short",
 };
@@ -38,8 +45,8 @@ const char *const trace_cause_words[TRACE_CAUSE_COUNT] = {
 /* Causes that name what to change; they outrank a synchronisation that led into them. */
 static bool is_telling(TraceCause cause)
 {
-    return cause == TRACE_CAUSE_DATA_LOADING || cause == TRACE_CAUSE_ALLOCATOR || cause == TRACE_CAUSE_COMPILE ||
-           cause == TRACE_CAUSE_COPY || cause == TRACE_CAUSE_COLLECTIVE_WAIT;
+    return cause == TRACE_CAUSE_DATA_LOADING || cause == TRACE_CAUSE_ALLOCATOR || cause == TRACE_CAUSE_COPY ||
+           cause == TRACE_CAUSE_COLLECTIVE_WAIT || (cause >= TRACE_CAUSE_COMPILE && cause <= TRACE_CAUSE_INITIALISING);
 }
 
 static TraceCause decide_cause(const int64_t slice_ns[TRACE_CAUSE_COUNT], bool synced)
@@ -54,6 +61,8 @@ static TraceCause decide_cause(const int64_t slice_ns[TRACE_CAUSE_COUNT], bool s
     }
     if (queued == total)
         return TRACE_CAUSE_QUEUED;
+    if (slice_ns[TRACE_CAUSE_BEFORE_PROFILE] == total)
+        return TRACE_CAUSE_BEFORE_PROFILE;
     if (telling != TRACE_CAUSE_COUNT && slice_ns[telling] >= total - slice_ns[telling])
         return telling;
     if (synced)
@@ -134,8 +143,9 @@ typedef struct Search {
     int64_t first, last;  /* how far the host's events reach; first > last without any */
     /* of the current device */
     size_t nth;
-    uint32_t fallback; /* lane to blame where no launch is known, PROFILE_NONE; LANE_UNKNOWN: not looked for */
-    size_t step;       /* cursor */
+    uint32_t fallback;     /* lane to blame where no launch is known, PROFILE_NONE; LANE_UNKNOWN: not looked for */
+    size_t step;           /* cursor */
+    uint32_t first_linked; /* its first operation with a known launch, PROFILE_NONE */
 } Search;
 
 /* ---- lanes ---- */
@@ -349,12 +359,24 @@ static void find_name(Search *search, const Idle *idle, Blame *blame)
 static TraceCause cause_of(Search *search, uint32_t lane, uint32_t row)
 {
     static const uint8_t causes[TRACE_HOST_CLASS_COUNT] = {
-        [TRACE_HOST_OTHER] = TRACE_CAUSE_HOST_BOUND,  [TRACE_HOST_OP] = TRACE_CAUSE_HOST_BOUND,
-        [TRACE_HOST_LAUNCH] = TRACE_CAUSE_HOST_BOUND, [TRACE_HOST_SYNC] = TRACE_CAUSE_SYNCHRONISATION,
-        [TRACE_HOST_COPY] = TRACE_CAUSE_COPY,         [TRACE_HOST_ALLOCATOR] = TRACE_CAUSE_ALLOCATOR,
-        [TRACE_HOST_DATA] = TRACE_CAUSE_DATA_LOADING, [TRACE_HOST_COLLECTIVE] = TRACE_CAUSE_COLLECTIVE_WAIT,
-        [TRACE_HOST_COMPILE] = TRACE_CAUSE_COMPILE,   [TRACE_HOST_RUNTIME] = TRACE_CAUSE_HOST_BOUND,
-        [TRACE_HOST_PYTHON] = TRACE_CAUSE_PYTHON,     [TRACE_HOST_MARK] = TRACE_CAUSE_PYTHON,
+        [TRACE_HOST_OTHER] = TRACE_CAUSE_HOST_BOUND,
+        [TRACE_HOST_OP] = TRACE_CAUSE_HOST_BOUND,
+        [TRACE_HOST_LAUNCH] = TRACE_CAUSE_HOST_BOUND,
+        [TRACE_HOST_SYNC] = TRACE_CAUSE_SYNCHRONISATION,
+        [TRACE_HOST_COPY] = TRACE_CAUSE_COPY,
+        [TRACE_HOST_ALLOCATOR] = TRACE_CAUSE_ALLOCATOR,
+        [TRACE_HOST_DATA] = TRACE_CAUSE_DATA_LOADING,
+        [TRACE_HOST_COLLECTIVE] = TRACE_CAUSE_COLLECTIVE_WAIT,
+        [TRACE_HOST_COMPILE] = TRACE_CAUSE_COMPILE,
+        [TRACE_HOST_RUNTIME] = TRACE_CAUSE_HOST_BOUND,
+        [TRACE_HOST_PYTHON] = TRACE_CAUSE_PYTHON,
+        [TRACE_HOST_MARK] = TRACE_CAUSE_PYTHON,
+        [TRACE_HOST_TOKENISING] = TRACE_CAUSE_TOKENISING,
+        [TRACE_HOST_COLLECTING] = TRACE_CAUSE_COLLECTING,
+        [TRACE_HOST_CHECKPOINT] = TRACE_CAUSE_CHECKPOINT,
+        [TRACE_HOST_LOGGING] = TRACE_CAUSE_LOGGING,
+        [TRACE_HOST_LOADING] = TRACE_CAUSE_LOADING,
+        [TRACE_HOST_INITIALISING] = TRACE_CAUSE_INITIALISING,
     };
     TraceHostClass class = search->index->host_inside[row];
 
@@ -438,6 +460,13 @@ static void name_synchronisation(const TraceIndex *index, uint32_t call, const I
     blame->host_ns = idle->end - idle->start;
 }
 
+/* Whether all that the device did so far was launched before the profile began: it may be at work that is not in it. */
+static bool is_before_profile(const Search *search, const Idle *idle)
+{
+    return search->first_linked != PROFILE_NONE &&
+           (idle->before == PROFILE_NONE || idle->before < search->first_linked);
+}
+
 static void find_blame(Search *search, const Idle *idle, Blame *ret)
 {
     const uint32_t launch = launch_of(search, idle->after), before = launching_lane(search, idle->before);
@@ -450,6 +479,11 @@ static void find_blame(Search *search, const Idle *idle, Blame *ret)
         count_time(ret, TRACE_CAUSE_UNKNOWN, idle->start, idle->end);
         return;
     }
+    if (is_before_profile(search, idle) && idle->before != PROFILE_NONE && launch == PROFILE_NONE) {
+        ret->cause = TRACE_CAUSE_BEFORE_PROFILE;
+        count_time(ret, TRACE_CAUSE_BEFORE_PROFILE, idle->start, idle->end);
+        return;
+    }
     const Cursor *cursor = cursor_to(search, ret->lane, idle->start);
     const uint32_t sync = cursor->sync;
 
@@ -457,7 +491,10 @@ static void find_blame(Search *search, const Idle *idle, Blame *ret)
     if (launch != PROFILE_NONE)
         late = trace_larger(trace_smaller(profile_end(search->host, launch), late), idle->start);
     walk_lane(search, idle, ret, ret->lane, before == ret->lane ? PROFILE_NONE : before, idle->start, late);
-    count_time(ret, TRACE_CAUSE_QUEUED, late, idle->end);
+    if (is_before_profile(search, idle) && idle->end - late > TRACE_LAUNCH_LATENCY_NS)
+        count_time(ret, TRACE_CAUSE_BEFORE_PROFILE, late, idle->end);
+    else
+        count_time(ret, TRACE_CAUSE_QUEUED, late, idle->end);
     ret->cause = decide_cause(ret->slice_ns, ret->synced);
     if (!ret->named)
         return;
@@ -667,6 +704,14 @@ static int by_length(const void *a, const void *b)
     return trace_compare(keys, ARRAY_LEN(keys));
 }
 
+static uint32_t find_first_linked(const TraceIndex *index, size_t nth)
+{
+    for (size_t row = index->device_first.at[nth]; row < index->device_first.at[nth + 1]; row++)
+        if (index->launch[row] != PROFILE_NONE)
+            return (uint32_t)row;
+    return PROFILE_NONE;
+}
+
 static void search_init(Search *search, const TraceJob *job, TraceRank *rank)
 {
     static const char engine[] = "autograd::engine::";
@@ -712,6 +757,7 @@ void trace_gaps(const TraceJob *job, TraceRank *rank)
 
         search.fallback = LANE_UNKNOWN;
         search.step = 0;
+        search.first_linked = find_first_linked(job->index, search.nth);
         add_head(&search);
         while (next_gap(job->index, &walk))
             add_gap(&search, &walk.idle);

@@ -320,7 +320,7 @@ static bool holds_range(int64_t outer_end, int64_t start, int64_t end)
 
 static bool marks_what_is_inside(uint8_t class)
 {
-    return class == TRACE_HOST_DATA || class == TRACE_HOST_COLLECTIVE || class == TRACE_HOST_COMPILE;
+    return class >= TRACE_HOST_DATA && class <= TRACE_HOST_LOGGING;
 }
 
 /* What is open as a row begins is the row before it and what lies around that. *ops counts the operators so far. */
@@ -394,6 +394,7 @@ static void make_links(void *making_, UNUSED size_t place, UNUSED unsigned int t
     link_launches(making->index, &making->calls);
     link_external(making->index);
     trace_index_steps(making->index, &making->step_rows);
+    trace_index_first(making->index);
 }
 
 enum { MAKE_HOST = 1 << 0, MAKE_CALLS = 1 << 1, MAKE_GPU = 1 << 2 };

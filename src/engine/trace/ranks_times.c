@@ -50,6 +50,8 @@ static void add_devices(TraceFacts *facts, const TraceRank *rank)
         const TraceGap *edge = &rank->edges.at[i];
         const double ns = (double)(edge->end - edge->start);
 
+        if (edge->cause == TRACE_CAUSE_BEFORE_PROFILE) /* not known to be idle */
+            continue;
         facts->step_ns += ns;
         facts->idle_ns += ns;
         facts->idle_by_cause[edge->cause] += ns;

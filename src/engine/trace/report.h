@@ -46,10 +46,18 @@ typedef enum TraceCause {
     TRACE_CAUSE_COLLECTIVE_WAIT,
     TRACE_CAUSE_PYTHON,
     TRACE_CAUSE_COMPILE,
-    TRACE_CAUSE_QUEUED,  /* the work had been launched before the gap and started late: launch latency, a wait for
-                            another stream, a full or throttled queue */
-    TRACE_CAUSE_UNKNOWN, /* nothing was recorded of what the host did */
-    TRACE_CAUSE_SHORT,   /* under the threshold: not looked into */
+    TRACE_CAUSE_TOKENISING,
+    TRACE_CAUSE_COLLECTING, /* Python's garbage collector */
+    TRACE_CAUSE_CHECKPOINT,
+    TRACE_CAUSE_LOGGING,
+    TRACE_CAUSE_LOADING,      /* code of the GPU, at its first use */
+    TRACE_CAUSE_INITIALISING, /* a context or a library */
+    TRACE_CAUSE_QUEUED,       /* the work had been launched before the gap and started late: launch latency, a wait for
+                                 another stream, a full or throttled queue */
+    TRACE_CAUSE_BEFORE_PROFILE, /* all that had run was launched before the profile began, and so perhaps work that the
+                                   profile does not show */
+    TRACE_CAUSE_UNKNOWN,        /* nothing was recorded of what the host did */
+    TRACE_CAUSE_SHORT,          /* under the threshold: not looked into */
     TRACE_CAUSE_COUNT
 } TraceCause;
 extern const char *const trace_cause_words[TRACE_CAUSE_COUNT]; /* "data_loading", "host_bound", ... */
@@ -353,6 +361,7 @@ typedef struct TraceVerdict {
     const char *advice;
     int64_t rank;    /* -1: all */
     int64_t cost_ns; /* per step */
+    bool once;       /* most of the cost is one idle time: nothing shows that it comes back */
 } TraceVerdict;
 
 typedef struct TraceDiffRow {

@@ -31,6 +31,7 @@ typedef struct VerdictFinding {
     double cost_ns; /* per step */
     double gain;    /* share of the cost, at most the rule's own */
     int64_t rank;   /* -1, or the rank that a rule over all ranks names */
+    bool once;      /* most of the cost is one idle time */
     Str evidence, advice;
 } VerdictFinding;
 
@@ -70,6 +71,8 @@ void verdict_add_time(const TraceFacts *facts, VerdictFinding *finding, const ch
 void verdict_add_cost(const TraceFacts *facts, VerdictFinding *finding, const char *what);
 /* Begins the next name of a list, the first with `first`. False: there are enough. */
 bool verdict_begin_name(Str *out, size_t *said, const char *first);
+/* Whether the rule looks at that step; -1: none. */
+bool verdict_measures_step(const TraceFacts *facts, int32_t step);
 /* Where the host was in the gaps of that cause in measured steps; nothing where no gap has a name. */
 void verdict_add_gaps(Str *out, const TraceFacts *facts, TraceCause cause);
 /* The peak of a device whose own totals and capacity are recorded, -1 otherwise. */

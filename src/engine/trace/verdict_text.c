@@ -32,7 +32,7 @@ void verdict_add_hint(VerdictFinding *finding, VerdictHint hint)
 #include "engine/trace/verdict.def"
     };
 
-    str_addf(&finding->advice, " %s", texts[hint]);
+    str_addf(&finding->advice, "%s%s", finding->advice.len > 0 ? " " : "", texts[hint]);
 }
 
 void verdict_add_time(const TraceFacts *facts, VerdictFinding *finding, const char *what, double ns)
@@ -67,7 +67,7 @@ static int by_time(const void *a, const void *b)
     return trace_compare(keys, ARRAY_LEN(keys));
 }
 
-static bool is_measured_step(const TraceFacts *facts, int32_t step)
+bool verdict_measures_step(const TraceFacts *facts, int32_t step)
 {
     return facts->steps == 0 || (step >= 0 && (size_t)step >= facts->first_step);
 }
@@ -81,7 +81,7 @@ void verdict_add_gaps(Str *out, const TraceFacts *facts, TraceCause cause)
 
     map_init(&rows);
     for (const TraceGap *gap; (gap = trace_next_idle(facts->rank, &cursor));) {
-        if (gap->cause != cause || !*gap->host || !is_measured_step(facts, gap->step))
+        if (gap->cause != cause || !*gap->host || !verdict_measures_step(facts, gap->step))
             continue;
         const size_t row = trace_number_of(&rows, gap->host);
 

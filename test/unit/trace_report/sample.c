@@ -83,7 +83,11 @@ typedef struct Maker {
 } Maker;
 
 /* Of 1000 ns of idle time, per cause. */
-static const int cause_share[TRACE_CAUSE_COUNT] = {430, 210, 90, 40, 10, 70, 35, 0, 60, 15, 40};
+static const int cause_share[TRACE_CAUSE_COUNT] = {
+    [TRACE_CAUSE_DATA_LOADING] = 430, [TRACE_CAUSE_HOST_BOUND] = 210, [TRACE_CAUSE_SYNCHRONISATION] = 90,
+    [TRACE_CAUSE_COPY] = 40,          [TRACE_CAUSE_ALLOCATOR] = 10,   [TRACE_CAUSE_COLLECTIVE_WAIT] = 70,
+    [TRACE_CAUSE_PYTHON] = 35,        [TRACE_CAUSE_QUEUED] = 60,      [TRACE_CAUSE_UNKNOWN] = 15,
+    [TRACE_CAUSE_SHORT] = 40};
 
 static void causes_of(int64_t idle_ns, int64_t count, TraceCauseSum sums[TRACE_CAUSE_COUNT])
 {

@@ -227,6 +227,41 @@ static void python(TraceReport *report, double x)
     idle(report, TRACE_CAUSE_PYTHON, x);
 }
 
+static void loading(TraceReport *report, double x)
+{
+    idle(report, TRACE_CAUSE_LOADING, x);
+}
+
+static void initialising(TraceReport *report, double x)
+{
+    idle(report, TRACE_CAUSE_INITIALISING, x);
+}
+
+static void tokenising(TraceReport *report, double x)
+{
+    idle(report, TRACE_CAUSE_TOKENISING, x);
+}
+
+static void collecting(TraceReport *report, double x)
+{
+    idle(report, TRACE_CAUSE_COLLECTING, x);
+}
+
+static void checkpoint(TraceReport *report, double x)
+{
+    idle(report, TRACE_CAUSE_CHECKPOINT, x);
+}
+
+static void logging(TraceReport *report, double x)
+{
+    idle(report, TRACE_CAUSE_LOGGING, x);
+}
+
+static void before_profile(TraceReport *report, double x)
+{
+    idle(report, TRACE_CAUSE_BEFORE_PROFILE, x);
+}
+
 static void unknown(TraceReport *report, double x)
 {
     idle(report, TRACE_CAUSE_UNKNOWN, x);
@@ -588,10 +623,45 @@ static const Case cases[] = {
     {"gloo", gloo, 0.9, false, 0, NULL, NULL},
     {"gloo", collective_wait, 50, false, 0, NULL, NULL},
     {"compile", compile, 1.1, true, 1.1,
-     "GPU idle while code is compiled or loaded: 1.10 ms of a step of 100 ms (1.1 %); in the gaps the host was in what "
+     "GPU idle while code is compiled: 1.10 ms of a step of 100 ms (1.1 %); in the gaps the host was in what "
      "the host did (1.10 ms in 1 gap)",
      "TORCH_LOGS=recompiles"},
     {"compile", compile, 0.9, false, 0, NULL, NULL},
+    {"module-loading", loading, 1.1, true, 1.1,
+     "GPU idle while code is loaded to it: 1.10 ms of a step of 100 ms (1.1 %); in the gaps the host was in what the "
+     "host did (1.10 ms in 1 gap)",
+     "CUDA_MODULE_LOADING"},
+    {"module-loading", loading, 0.9, false, 0, NULL, NULL},
+    {"initialisation", initialising, 1.1, true, 1.1,
+     "GPU idle while a context or a library is made ready: 1.10 ms of a step of 100 ms (1.1 %); in the gaps the host "
+     "was in what the host did (1.10 ms in 1 gap)",
+     "once per process"},
+    {"initialisation", initialising, 0.9, false, 0, NULL, NULL},
+    {"tokenising", tokenising, 5.1, true, 5.1,
+     "GPU idle while text is tokenised: 5.10 ms of a step of 100 ms (5.1 %); in the gaps the host was in what the host "
+     "did (5.10 ms in 1 gap)",
+     "tokenise ahead"},
+    {"tokenising", tokenising, 4.9, false, 0, NULL, NULL},
+    {"garbage-collection", collecting, 2.1, true, 2.1,
+     "GPU idle while Python collects garbage: 2.10 ms of a step of 100 ms (2.1 %); in the gaps the host was in what "
+     "the host did (2.10 ms in 1 gap)",
+     "gc.freeze"},
+    {"garbage-collection", collecting, 1.9, false, 0, NULL, NULL},
+    {"checkpoint", checkpoint, 2.1, true, 2.1,
+     "GPU idle while a checkpoint is written or read: 2.10 ms of a step of 100 ms (2.1 %); in the gaps the host was in "
+     "what the host did (2.10 ms in 1 gap)",
+     "async_save"},
+    {"checkpoint", checkpoint, 1.9, false, 0, NULL, NULL},
+    {"logging", logging, 2.1, true, 2.1,
+     "GPU idle while something is logged: 2.10 ms of a step of 100 ms (2.1 %); in the gaps the host was in what the "
+     "host did (2.10 ms in 1 gap)",
+     "every N steps"},
+    {"logging", logging, 1.9, false, 0, NULL, NULL},
+    {"before-profile", before_profile, 5.1, true, 5.1,
+     "GPU idle as far as the profile shows, behind work that was launched before it began: 5.10 ms of a step of 100 ms "
+     "(5.1 %); in the gaps the host was in what the host did (5.10 ms in 1 gap)",
+     "schedule with warmup"},
+    {"before-profile", before_profile, 4.9, false, 0, NULL, NULL},
     {"python", python, 5.1, true, 5.1,
      "GPU idle while Python runs: 5.10 ms of a step of 100 ms (5.1 %); in the gaps the host was in what the host did "
      "(5.10 ms in 1 gap)",
@@ -1004,6 +1074,13 @@ static void late_somehow(TraceReport *report, double x)
     late(report, "unknown");
 }
 
+/* All of it in one idle time, or in two. */
+static void once(TraceReport *report, double x)
+{
+    host_bound(report, 5);
+    only(report)->gaps.at[0].end = (int64_t)(x * MS);
+}
+
 static const struct HintCase {
     VerdictHint hint;
     const char *id;
@@ -1011,6 +1088,9 @@ static const struct HintCase {
     double x;
     bool given;
 } hint_cases[] = {
+    {VERDICT_HINT_ONCE, "launch-bound", once, 10, true},
+    {VERDICT_HINT_ONCE, "launch-bound", once, 9.9, false},
+    {VERDICT_HINT_GRAPHS, "launch-bound", once, 10, false},
     {VERDICT_HINT_LOADER_SINGLE, "data-loading", one_process, 0, true},
     {VERDICT_HINT_LOADER_SINGLE, "data-loading", workers, 0, false},
     {VERDICT_HINT_LOADER_WORKERS, "data-loading", workers, 0, true},
