@@ -61,7 +61,8 @@ enum {
     TRACE_SHAPE_KNOWN = 1,      /* an operator of a known kind, shapes and types recorded */
     TRACE_SHAPE_FLOAT = 2,      /* the matrices are 32-bit float (types are enough) */
     TRACE_SHAPE_TYPED = 4,      /* the matrices' type is recorded and known */
-    TRACE_SHAPE_MISALIGNED = 8, /* a dimension is no multiple of 8 (16-bit types) or 16 (8-bit types) */
+    TRACE_SHAPE_MISALIGNED = 8, /* depth or columns are no multiple of 8 (16-bit types) or 16 (8-bit types). Rows do not
+                                   count: elements of a row lie side by side, not rows */
 };
 
 /* Which inputs of the operator are matrices, and how their dimensions make the product. */
@@ -77,6 +78,10 @@ typedef enum TraceShapeRule {
 
 /* Whether a kernel of this name multiplies matrices in 32-bit float on the ordinary cores. */
 bool trace_is_float_matrix(const char *name, size_t len);
+
+/* Whether a kernel of this name reads 16 bytes at once, so that its matrices are aligned whatever their shapes: by the
+ * elements that the name says ("align8", "ldg8"), or because it is of a kind that cannot do otherwise (nvjet). */
+bool trace_is_aligned(const char *name, size_t len);
 
 TraceShapeRule trace_shape_rule(const char *op, size_t len);
 

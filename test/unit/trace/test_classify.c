@@ -142,6 +142,24 @@ static void tensor_cores(void **state)
             fail_msg("%s", cases[i].name);
 }
 
+static void alignment_of_kernels(void **state)
+{
+    static const Named cases[] = {
+        {0, "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_64x64_64x6_tn_align8>", 1},
+        {0, "void cutlass::Kernel2<cutlass_80_wmma_tensorop_bf16_s161616gemm_bf16_32x32_32x1_nn_align1>", 0},
+        {0, "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_32x5_tn", 1},
+        {0, "sm80_xmma_gemm_bf16bf16_bf16f32_f32_nn_n_tilesize64x64x8_aligna2_alignc8", 0},
+        {0, "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize64x128x64_warpgroupsize1x1x1_bias", 1},
+        {0, "nvjet_tst_128x256_64x4_2x1_v_bz_TNT", 1},
+        {0, "ampere_fp16_s16816gemm_fp16_64x64_nn", 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+        if (trace_is_aligned(cases[i].name, strlen(cases[i].name)) != (bool)cases[i].value)
+            fail_msg("%s", cases[i].name);
+}
+
 static void matrix_operators(void **state)
 {
     static const Named cases[] = {
@@ -185,11 +203,9 @@ static void patterns_are_well_formed(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gpu_classes),
-        cmocka_unit_test(host_classes),
-        cmocka_unit_test(tensor_cores),
-        cmocka_unit_test(matrix_operators),
-        cmocka_unit_test(patterns_are_well_formed),
+        cmocka_unit_test(gpu_classes),      cmocka_unit_test(host_classes),
+        cmocka_unit_test(tensor_cores),     cmocka_unit_test(alignment_of_kernels),
+        cmocka_unit_test(matrix_operators), cmocka_unit_test(patterns_are_well_formed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "engine/trace/verdict.h"
 
 #define MS 1000000
@@ -423,6 +424,14 @@ static void float_on_unnamed(TraceReport *report, double x)
     only(report)->devices.at[0].major = -1;
 }
 
+/* A GPU that the table does not know: how much faster its tensor cores are is not known. */
+static void float_on_new(TraceReport *report, double x)
+{
+    float_work(report, x);
+    only(report)->devices.at[0].name = "NVIDIA X900";
+    only(report)->devices.at[0].major = 19;
+}
+
 static void float_beside_tensor_cores(TraceReport *report, double x)
 {
     float_work(report, x);
@@ -440,6 +449,13 @@ static void misaligned(TraceReport *report, double x)
                                                         .misaligned_count = 10,
                                                         .misaligned_ns = (int64_t)(STEPS * x * MS),
                                                         .misaligned_dims = "[[8, 9], [9, 8]]"}));
+}
+
+static void misaligned_off_tensor_cores(TraceReport *report, double x)
+{
+    misaligned(report, x);
+    only(report)->operators.at[0].tensor_core_ns = 0;
+    only(report)->operators.at[0].misaligned_dims = "[\n  [\n    8,\n    9\n  ],\n  [9, 8]\n]";
 }
 
 /* x: share of the multiprocessors that have a block. */
@@ -703,30 +719,35 @@ static const Case cases[] = {
     {"straggler", perhaps_a_straggler, 50, false, 0, NULL, NULL},
     {"mixed-precision", float_work, 10.1, true, 10.1,
      "matrix work in 32-bit float without tensor cores: 10.1 ms of a step of 100 ms (10.1 %); most in aten::mm (40.4 "
-     "ms); on tensor cores 0 ns; NVIDIA A100-SXM4-80GB has them",
+     "ms); on tensor cores 0 ns; NVIDIA A100-SXM4-80GB has them, 16 times as fast at most",
      NULL},
     {"mixed-precision", float_work, 9.9, false, 0, NULL, NULL},
     {"mixed-precision", float_beside_another, 10.1, true, 10.1,
      "matrix work in 32-bit float without tensor cores: 10.1 ms of a step of 100 ms (10.1 %); most in aten::mm (40.4 "
-     "ms); on tensor cores 1.00 ms; NVIDIA A100-SXM4-80GB has them",
+     "ms); on tensor cores 1.00 ms; NVIDIA A100-SXM4-80GB has them, 16 times as fast at most",
      NULL},
     {"mixed-precision", float_work, 10.1, true, 10.1,
      "matrix work in 32-bit float without tensor cores: 10.1 ms of a step of 100 ms (10.1 %); most in aten::mm (40.4 "
-     "ms); on tensor cores 0 ns; NVIDIA A100-SXM4-80GB has them",
+     "ms); on tensor cores 0 ns; NVIDIA A100-SXM4-80GB has them, 16 times as fast at most",
      "TF32"},
     {"mixed-precision", float_on_volta, 10.1, true, 10.1,
      "matrix work in 32-bit float without tensor cores: 10.1 ms of a step of 100 ms (10.1 %); most in aten::mm (40.4 "
-     "ms); on tensor cores 0 ns; Tesla V100-SXM2-32GB has them",
+     "ms); on tensor cores 0 ns; Tesla V100-SXM2-32GB has them, 8 times as fast at most",
      "no bfloat16"},
+    {"mixed-precision", float_on_new, 20, false, 0, NULL, NULL},
     {"mixed-precision", float_on_old, 50, false, 0, NULL, NULL},
     {"mixed-precision", float_on_unnamed, 50, false, 0, NULL, NULL},
     {"mixed-precision", float_beside_tensor_cores, 40, false, 0, NULL, NULL},
     {"mixed-precision", float_behind_the_last, 30, false, 0, NULL, NULL},
     {"mixed-precision", float_kernels, 30, true, 30,
      "matrix work in 32-bit float without tensor cores: 30.0 ms of a step of 100 ms (30.0 %); most in volta_sgemm (120 "
-     "ms); on tensor cores 0 ns; NVIDIA A100-SXM4-80GB has them",
+     "ms); on tensor cores 0 ns; NVIDIA A100-SXM4-80GB has them, 16 times as fast at most",
      NULL},
     {"misaligned", misaligned, 5.1, true, 5.1,
+     "10 of 40 matrix operators have dimensions that do not suit tensor cores: 5.10 ms of a step of 100 ms (5.1 %); "
+     "most in aten::mm [[8, 9], [9, 8]]",
+     NULL},
+    {"misaligned", misaligned_off_tensor_cores, 5.1, true, 5.1,
      "10 of 40 matrix operators have dimensions that do not suit tensor cores: 5.10 ms of a step of 100 ms (5.1 %); "
      "most in aten::mm [[8, 9], [9, 8]]",
      NULL},
@@ -1191,6 +1212,42 @@ static void hints_are_given_where_they_fit_and_nowhere_else(void **state)
             fail_msg("'%s' is not tested", hints[hint]);
 }
 
+/* Gains are what the GPU can do at most. */
+static void gains_fit_the_gpu(void **state)
+{
+    static const struct {
+        void (*spoil)(TraceReport *report, double x);
+        const char *id, *gpu;
+        int major, minor;
+        double gain;
+    } gains[] = {
+        {float_work, "mixed-precision", "Tesla V100-SXM2-32GB", 7, 0, 20 * 7.0 / 8},
+        {float_work, "mixed-precision", "NVIDIA GeForce RTX 2080 Ti", 7, 5, 20 * 7.0 / 8},
+        {float_work, "mixed-precision", "NVIDIA A100-SXM4-80GB", 8, 0, 20 * 15.0 / 16},
+        {float_work, "mixed-precision", "NVIDIA A10", 8, 6, 20 * 3.0 / 4},
+        {float_work, "mixed-precision", "a name of the cloud's", 9, 0, 20 * 14.0 / 15},
+        {misaligned, "misaligned", "NVIDIA A100-SXM4-80GB", 8, 0, 10},
+        {misaligned_off_tensor_cores, "misaligned", "Tesla V100-SXM2-32GB", 7, 0, 20 * 7.0 / 8},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(gains); i++) {
+        TraceReport report;
+
+        trace_report_init(&report);
+        add_rank(&report, 0);
+        gains[i].spoil(&report, 20);
+        only(&report)->devices.at[0].name = gains[i].gpu;
+        only(&report)->devices.at[0].major = gains[i].major;
+        only(&report)->devices.at[0].minor = gains[i].minor;
+        trace_verdicts(&report);
+        if (fabs(said(&report, gains[i].id)->gain_percent - gains[i].gain) > 1e-9)
+            fail_msg("%s on %s: %g instead of %g", gains[i].id, gains[i].gpu, said(&report, gains[i].id)->gain_percent,
+                     gains[i].gain);
+        trace_report_done(&report);
+    }
+}
+
 static void a_slow_first_step_is_not_judged(void **state)
 {
     TraceStepRow *first;
@@ -1330,6 +1387,7 @@ int main(void)
         cmocka_unit_test(each_rule_has_a_case_and_a_near_miss),
         cmocka_unit_test(idle_verdicts_cost_no_more_than_the_idle),
         cmocka_unit_test(hints_are_given_where_they_fit_and_nowhere_else),
+        cmocka_unit_test(gains_fit_the_gpu),
         cmocka_unit_test(a_slow_first_step_is_not_judged),
         cmocka_unit_test(without_steps_the_span_is_judged),
         cmocka_unit_test(ranks_are_judged_together_or_one_alone),
