@@ -28,6 +28,8 @@ enum {
     ASK_MATRIX = ASK_GPU << 2
 };
 
+enum { TENSOR_NO, TENSOR_YES, TENSOR_MAYBE };
+
 typedef struct WordRow {
     const char *pattern;
     unsigned int asked; /* ASK_* */
@@ -36,7 +38,7 @@ typedef struct WordRow {
 
 static const WordRow word_rows[] = {
 #define GPU(pattern, class) {pattern, ASK_GPU, TRACE_##class},
-#define TENSOR(pattern, yes) {pattern, ASK_TENSOR, yes},
+#define TENSOR(pattern, use) {pattern, ASK_TENSOR, TENSOR_##use},
 #define MATRIX(pattern, yes) {pattern, ASK_MATRIX, yes},
 #define HOST(kinds, pattern, class) {pattern, ASK_##kinds, TRACE_HOST_##class},
 #include "engine/trace/classify.def"
@@ -177,7 +179,12 @@ TraceClass trace_classify(ProfileKind kind, const char *name, size_t len)
 
 bool trace_is_tensor_core(const char *name, size_t len)
 {
-    return look_up(ASK_TENSOR, name, len) > 0;
+    return look_up(ASK_TENSOR, name, len) == TENSOR_YES;
+}
+
+bool trace_may_be_tensor_core(const char *name, size_t len)
+{
+    return look_up(ASK_TENSOR, name, len) == TENSOR_MAYBE;
 }
 
 bool trace_is_matrix_op(const char *name, size_t len)

@@ -23,6 +23,8 @@ TraceClass trace_classify(ProfileKind kind, const char *name, size_t len);
 
 /* Whether a kernel of this name runs on tensor cores (NVIDIA) or matrix cores (AMD), as far as names tell. */
 bool trace_is_tensor_core(const char *name, size_t len);
+/* Whether it multiplies matrices, and its name does not tell on what. */
+bool trace_may_be_tensor_core(const char *name, size_t len);
 /* Whether an operator could use them (matrix products, convolutions, attention). */
 bool trace_is_matrix_op(const char *name, size_t len);
 

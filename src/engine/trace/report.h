@@ -29,6 +29,7 @@ typedef struct TraceDevice {
     int64_t exposed_communication_ns;              /* communication while nothing computed */
     int64_t exposed_copy_ns;                       /* copies while nothing computed or communicated */
     int64_t tensor_core_ns;                        /* sum over kernels on tensor cores */
+    int64_t tensor_unknown_ns;                     /* the same over matrix kernels of which it is not known */
     int64_t kernel_sum_ns;                         /* sum over kernels, overlaps counted each */
     int64_t gap_count, max_gap_ns;                 /* idle times between operations, of any length */
     int64_t operation_count, kernel_count, stream_count;
@@ -105,12 +106,14 @@ typedef struct TraceKernel {
     double mean_ns, sd_ns; /* sample deviation (n - 1), 0 for one */
     int64_t short_count;   /* under the short-kernel threshold */
     bool tensor_core;
+    bool tensor_unknown;             /* the name says a matrix product, and not on what it runs */
     bool float_matrix;               /* the name says: matrix product or convolution in 32-bit float, no tensor core */
     uint32_t grid[3], block[3];      /* of the launch that took most time; 0 unknown */
     int64_t shapes;                  /* how many different launch shapes (grid and block) */
     double occupancy_percent;        /* duration-weighted, NaN unknown */
     double blocks_per_sm;            /* duration-weighted, NaN */
     double sm_efficiency;            /* duration-weighted min(blocks per SM, 1), 0..1, NaN */
+    double empty_ns;                 /* sum of (1 - blocks per SM) x time in which no other kernel ran */
     int64_t registers, shared_bytes; /* of the same launch as grid; -1 */
     int32_t device_count;
     int64_t occupancy_ns, blocks_ns; /* time behind occupancy_percent, and blocks_per_sm and sm_efficiency */

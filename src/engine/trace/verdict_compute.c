@@ -163,16 +163,15 @@ bool rule_misaligned(const TraceFacts *facts, VerdictFinding *finding)
 
 static double empty_ns(const TraceKernel *kernel)
 {
-    const bool few_blocks = kernel->class == TRACE_COMPUTE && kernel->sm_efficiency < 1; /* false for NaN */
-
-    return few_blocks ? (double)kernel->blocks_ns * (1 - kernel->sm_efficiency) : 0;
+    return kernel->class == TRACE_COMPUTE ? kernel->empty_ns : 0;
 }
 
 /* Enough blocks, few warps, and no matrix kernel: those do well with few. */
 static double starved_ns(const TraceKernel *kernel)
 {
-    const bool starved = kernel->class == TRACE_COMPUTE && !kernel->tensor_core && !kernel->float_matrix &&
-                         kernel->occupancy_percent < verdict_limits.OCCUPANCY_LOW && kernel->blocks_per_sm >= 1;
+    const bool starved = kernel->class == TRACE_COMPUTE && !kernel->tensor_core && !kernel->tensor_unknown &&
+                         !kernel->float_matrix && kernel->occupancy_percent < verdict_limits.OCCUPANCY_LOW &&
+                         kernel->blocks_per_sm >= 1;
 
     return starved ? (double)kernel->occupancy_ns * (1 - kernel->occupancy_percent / 100) : 0;
 }

@@ -100,6 +100,8 @@ static void write_facts(Pen *pen, const TraceRank *rank, const TraceDevice *sum)
     if (sum->compute_ns)
         str_addf(&line, "%stensor cores %s of compute", dot,
                  pen_share(pen, (double)sum->tensor_core_ns, (double)sum->compute_ns));
+    if (sum->tensor_unknown_ns)
+        str_addf(&line, " (not known of %s)", pen_share(pen, (double)sum->tensor_unknown_ns, (double)sum->compute_ns));
     if (sum->communication_ns)
         str_addf(&line, "%s%s of communication overlapped", dot,
                  pen_share(pen, (double)sum->communication_overlapped_ns, (double)sum->communication_ns));

@@ -25,6 +25,7 @@ TraceDevice rank_sum(const TraceRank *rank)
         sum.exposed_communication_ns += device->exposed_communication_ns;
         sum.exposed_copy_ns += device->exposed_copy_ns;
         sum.tensor_core_ns += device->tensor_core_ns;
+        sum.tensor_unknown_ns += device->tensor_unknown_ns;
         sum.communication_ns += device->communication_ns;
         sum.communication_overlapped_ns += device->communication_overlapped_ns;
         sum.kernel_sum_ns += device->kernel_sum_ns;
@@ -345,6 +346,8 @@ static void mend_kernel(Pen *pen UNUSED, const void *owner UNUSED, const void *r
 {
     const TraceKernel *kernel = row;
 
+    if (kernel->tensor_unknown)
+        cells[9].text = "?";
     if (kernel->class != TRACE_COMPUTE)
         cells[10].style = kernel->class == TRACE_COMMUNICATION ? STYLE_COMMUNICATION : STYLE_COPY;
 }

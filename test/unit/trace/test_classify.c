@@ -30,6 +30,13 @@ static void gpu_classes(void **state)
         {PROFILE_KERNEL, "void vllm::cross_device_reduce_2stage<nv_bfloat16, 8>", TRACE_COMMUNICATION},
         {PROFILE_KERNEL, "void deep_ep::intranode::dispatch<8, 768, 8192>", TRACE_COMMUNICATION},
         {PROFILE_KERNEL, "nvshmemi_transfer_rma", TRACE_COMMUNICATION},
+        {PROFILE_KERNEL, "void dpsk::ep::internode::cached_notify<false>(int, int)", TRACE_COMMUNICATION},
+        {PROFILE_KERNEL, "void deep_ep::intranode::notify_dispatch<8>", TRACE_COMMUNICATION},
+        {PROFILE_KERNEL, "flashinfer::trtllm_allreduce_fusion::allreduce_fusion_kernel_oneshot_lamport",
+         TRACE_COMMUNICATION},
+        {PROFILE_KERNEL, "multimem_all_reduce_kernel", TRACE_COMMUNICATION},
+        {PROFILE_KERNEL, "two_shot_all_reduce_kernel_inplace", TRACE_COMMUNICATION},
+        {PROFILE_KERNEL, "mscclpp::AllreduceAllpairPacket", TRACE_COMMUNICATION},
         {PROFILE_KERNEL, "triton_red_fused_all_gather_0", TRACE_COMMUNICATION},
         {PROFILE_KERNEL, "void blockAllReduceSoftmax<float>", TRACE_COMPUTE},
         {PROFILE_KERNEL, "void at::native::(anonymous namespace)::CatArrayBatchedCopy<float>", TRACE_COMPUTE},
@@ -142,6 +149,25 @@ static void tensor_cores(void **state)
             fail_msg("%s", cases[i].name);
 }
 
+static void kernels_that_may_use_tensor_cores(void **state)
+{
+    static const Named cases[] = {
+        {0, "_matmul_ogs_NNT_bf16xbf16xmxfp4_16x128x256x1", 0},
+        {0, "kernel_unified_attention_3d", 1},
+        {0, "my_gemm_kernel", 1},
+        {0, "volta_sgemm_128x64_nt", 0},
+        {0, "void gemv2T_kernel_val<int, int, float>", 0},
+        {0, "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_32x5_tn", 0},
+        {0, "vectorized_elementwise_kernel", 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+        if (trace_may_be_tensor_core(cases[i].name, strlen(cases[i].name)) != (bool)cases[i].value)
+            fail_msg("%s", cases[i].name);
+    assert_true(trace_is_tensor_core(cases[0].name, strlen(cases[0].name)));
+}
+
 static void alignment_of_kernels(void **state)
 {
     static const Named cases[] = {
@@ -203,9 +229,13 @@ static void patterns_are_well_formed(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gpu_classes),      cmocka_unit_test(host_classes),
-        cmocka_unit_test(tensor_cores),     cmocka_unit_test(alignment_of_kernels),
-        cmocka_unit_test(matrix_operators), cmocka_unit_test(patterns_are_well_formed),
+        cmocka_unit_test(gpu_classes),
+        cmocka_unit_test(host_classes),
+        cmocka_unit_test(tensor_cores),
+        cmocka_unit_test(alignment_of_kernels),
+        cmocka_unit_test(matrix_operators),
+        cmocka_unit_test(kernels_that_may_use_tensor_cores),
+        cmocka_unit_test(patterns_are_well_formed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -465,6 +465,14 @@ static void few_blocks(TraceReport *report, double x)
 
     kernel->blocks_per_sm = kernel->sm_efficiency = x;
     kernel->blocks_ns = kernel->total_ns;
+    kernel->empty_ns = (1 - x) * (double)kernel->total_ns;
+}
+
+/* The same beside other kernels all the time. */
+static void few_blocks_beside_others(TraceReport *report, double x)
+{
+    few_blocks(report, x);
+    only(report)->kernels.at[0].empty_ns = 0;
 }
 
 static void few_blocks_mostly_idle(TraceReport *report, double x)
@@ -483,6 +491,12 @@ static void few_warps(TraceReport *report, double x)
     kernel->sm_efficiency = 1;
     kernel->blocks_ns = kernel->occupancy_ns = kernel->total_ns;
     kernel->occupancy_percent = x;
+}
+
+static void few_warps_of_a_matrix_kernel(TraceReport *report, double x)
+{
+    few_warps(report, x);
+    only(report)->kernels.at[0].tensor_unknown = true;
 }
 
 static void few_warps_on_tensor_cores(TraceReport *report, double x)
@@ -757,12 +771,14 @@ static const Case cases[] = {
      "ampere_bf16_s16816gemm_bf16_128x128 (0.80 blocks per multiprocessor, 392 ms)",
      NULL},
     {"low-sm-efficiency", few_blocks, 0.95, false, 0, NULL, NULL},
+    {"low-sm-efficiency", few_blocks_beside_others, 0.5, false, 0, NULL, NULL},
     {"low-sm-efficiency", few_blocks_mostly_idle, 0.5, false, 0, NULL, NULL},
     {"low-occupancy", few_warps, 20, true, 78.4,
      "kernels with few warps: 78.4 ms of a step of 100 ms (78.4 %); ampere_bf16_s16816gemm_bf16_128x128 (occupancy 20 "
      "%, 392 ms)",
      NULL},
     {"low-occupancy", few_warps, 26, false, 0, NULL, NULL},
+    {"low-occupancy", few_warps_of_a_matrix_kernel, 10, false, 0, NULL, NULL},
     {"low-occupancy", few_warps_on_tensor_cores, 10, false, 0, NULL, NULL},
     {"memory-full", memory, 91, true, 0, "device 0: peak 910 B reserved of 1000 B (91.0 %) in aten::empty", NULL},
     {"memory-full", memory, 89, false, 0, NULL, NULL},
