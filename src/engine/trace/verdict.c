@@ -65,12 +65,12 @@ static double clamp_percent(double value, double high)
 
 static Found try_rule(TraceReport *report, const VerdictRule *rule, const TraceFacts *facts)
 {
-    VerdictFinding finding = {.gain = rule->gain, .rank = -1};
+    VerdictFinding finding = {.gain = rule->gain, .rank = -1, .platform = verdict_platform(facts->rank)};
     Found found = {.verdict = {.id = rule->id}};
 
     str_init(&finding.evidence, TEXT_BYTES_MAX);
     str_init(&finding.advice, TEXT_BYTES_MAX);
-    str_add(&finding.advice, rule->advice);
+    str_add(&finding.advice, verdict_advice((VerdictId)(rule - verdict_rules), finding.platform));
     found.found = rule->find(facts, &finding);
     if (found.found) {
         TraceVerdict *verdict = &found.verdict;

@@ -1228,6 +1228,47 @@ static void hints_are_given_where_they_fit_and_nowhere_else(void **state)
             fail_msg("'%s' is not tested", hints[hint]);
 }
 
+/* Advice of one platform has no words of another's. */
+static void advice_fits_the_platform(void **state)
+{
+    static const struct {
+        const char *framework, *call; /* a call of the runtime */
+        bool rocm;
+        const char *words[8]; /* of others */
+    } platforms[] = {
+        {"xla", "cuLaunchKernel", false, {"torch", "Torch", "TORCH", "DataLoader", "pin_memory", "DDP", "no_sync"}},
+        {"nsys", "cudaLaunchKernel", false, {"torch", "Torch", "TORCH", "DataLoader", "pin_memory", "DDP", "no_sync"}},
+        {"pytorch", "runFunction", false, {"torch.", "CUDA", "foreach", "GradScaler"}},
+        {"pytorch", "hipLaunchKernel", true, {"CUDA_MODULE_LOADING", "NVLink", "XID", "tensor cores: use"}},
+    };
+    static const VerdictId of_torch[] = {VERDICT_DATA_PARALLEL, VERDICT_GLOO}; /* by names of PyTorch's */
+
+    (void)state;
+    for (size_t p = 0; p < ARRAY_LEN(platforms); p++)
+        for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+            TraceReport report;
+
+            if (!cases[i].fires || strcmp(cases[i].id, verdict_rules[of_torch[0]].id) == 0 ||
+                strcmp(cases[i].id, verdict_rules[of_torch[1]].id) == 0)
+                continue;
+            trace_report_init(&report);
+            add_rank(&report, 0);
+            only(&report)->framework = platforms[p].framework;
+            only(&report)->rocm = platforms[p].rocm;
+            vec_push(&only(&report)->calls,
+                     ((TraceCall){.name = platforms[p].call, .inner = "", .outer = "", .class = TRACE_HOST_OTHER}));
+            cases[i].spoil(&report, cases[i].x);
+            if (cases[i].spoil == synchronisation) /* its call is of CUDA */
+                only(&report)->calls.len = 1;
+            trace_verdicts(&report);
+            for (size_t v = 0; v < report.verdicts.len; v++)
+                for (size_t w = 0; w < ARRAY_LEN(platforms[p].words) && platforms[p].words[w]; w++)
+                    if (strstr(report.verdicts.at[v].advice, platforms[p].words[w]))
+                        fail_msg("%s, %s: %s", platforms[p].framework, platforms[p].call, report.verdicts.at[v].advice);
+            trace_report_done(&report);
+        }
+}
+
 /* Gains are what the GPU can do at most. */
 static void gains_fit_the_gpu(void **state)
 {
@@ -1404,6 +1445,7 @@ int main(void)
         cmocka_unit_test(idle_verdicts_cost_no_more_than_the_idle),
         cmocka_unit_test(hints_are_given_where_they_fit_and_nowhere_else),
         cmocka_unit_test(gains_fit_the_gpu),
+        cmocka_unit_test(advice_fits_the_platform),
         cmocka_unit_test(a_slow_first_step_is_not_judged),
         cmocka_unit_test(without_steps_the_span_is_judged),
         cmocka_unit_test(ranks_are_judged_together_or_one_alone),
