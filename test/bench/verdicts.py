@@ -3,7 +3,7 @@
 """The agent's verdicts against what is planted: every scenario of the simulator played fast, class by class; and two storms,
 of kernel lines and of corrected memory errors, with what they open and what they cost; `stoker why` on labelled
 scenarios (test/unit/why/cases.def); every scenario with an agent that is ended at random moments; and `stoker trace` on jobs
-with planted causes (planted.py).
+with planted causes (test/scenario/trace/planted.py).
 
 usage: verdicts.py BUILD [--only scenarios|restarts|storms|why|trace] [--scenario NAME]... [--seed N] [--write]
                                               --write puts the result into docs/measurements.md
@@ -25,7 +25,7 @@ from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "test/scenario/agent"), str(ROOT / "test/bench")]
+sys.path[:0] = [str(ROOT / "test/scenario/agent"), str(ROOT / "test/bench"), str(ROOT / "test/scenario/trace")]
 import agent_rig as rig  # noqa: E402
 import planted  # noqa: E402
 import run as bench  # noqa: E402
