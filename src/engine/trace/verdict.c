@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "engine/trace/select.h"
 
 enum { TEXT_BYTES_MAX = 4096 };
 
@@ -28,26 +27,6 @@ const VerdictLimits verdict_limits = {
 #define LIMIT(NAME, value, reason) .NAME = (value),
 #include "engine/trace/verdict.def"
 };
-
-static int64_t step_window(const TraceStepRow *step)
-{
-    return step->to - step->start;
-}
-
-/* Whether the first step is so much longer than the others that it must be a warm-up. */
-static bool first_is_outlier(const TraceRank *rank)
-{
-    VEC(int64_t) others = {0};
-    int64_t median;
-
-    if (rank->devices.len == 0 || rank->steps.len < 2 || (double)rank->steps.len < verdict_limits.WARM_UP_STEPS)
-        return false;
-    for (size_t i = 1; i < rank->steps.len; i++)
-        vec_push(&others, step_window(&rank->steps.at[i]));
-    median = trace_select(others.at, others.len, others.len / 2);
-    vec_done(&others);
-    return (double)step_window(&rank->steps.at[0]) > verdict_limits.WARM_UP_FACTOR * (double)median;
-}
 
 /* ---- one rule ---- */
 
@@ -204,15 +183,19 @@ static int compare_verdicts(const void *left, const void *right)
 static void note_warm_up(TraceReport *report, const TraceFacts *facts)
 {
     const TraceStepRow *step = &facts->rank->steps.at[0];
-    double first = (double)(step->to - step->start);
+    const double first = (double)(step->to - step->start);
+    double waited = 0;
 
-    vec_push(
-        &report->notes,
-        arena_printf(&report->arena,
-                     "rank %lld: %s took %.1f times as long as the other steps in the mean (compiling, allocating, "
-                     "warming up): the verdicts are about the other %zu",
-                     (long long)facts->rank->rank, step->name, facts->step_ns > 0 ? first / facts->step_ns : 0,
-                     facts->steps));
+    for (size_t i = 0; i < step->devices.len; i++)
+        waited = fmax(waited, (double)step->devices.at[i].exposed_communication_ns);
+    vec_push(&report->notes,
+             arena_printf(&report->arena,
+                          "rank %lld: %s took %.1f times as long as the other steps in the mean (%s): the verdicts are "
+                          "about the other %zu",
+                          (long long)facts->rank->rank, step->name, facts->step_ns > 0 ? first / facts->step_ns : 0,
+                          waited > (first - facts->step_ns) / 2 ? "waiting for other ranks"
+                                                                : "compiling, allocating, warming up",
+                          facts->steps));
 }
 
 void trace_verdicts(TraceReport *report)
@@ -220,7 +203,7 @@ void trace_verdicts(TraceReport *report)
     TraceFacts *facts = xcalloc(report->ranks.len + 1, sizeof *facts);
 
     for (size_t i = 0; i < report->ranks.len; i++) {
-        const bool outlier = first_is_outlier(&report->ranks.at[i]);
+        const bool outlier = trace_warm_up(&report->ranks.at[i]);
 
         trace_find_facts(report, &report->ranks.at[i], outlier, &facts[i]);
         if (outlier)

@@ -480,11 +480,14 @@ static const TraceRank *rank_of(const TraceReport *report, int64_t number)
 static void write_straggler(Pen *pen, const TraceReport *report)
 {
     const TraceStraggler *found = &report->straggler;
-    static const char *const causes[][2] = {{"computes_late", "it computes longer"},
-                                            {"host_late", "its host or its data come late"},
-                                            {"copies_late", "its copies take longer"},
-                                            {"unknown", "why, the profile does not show"}};
-    const char *why = "", *others;
+    static const char *const causes[][3] = {
+        {"computes_late", "it computes longer", "they compute longer"},
+        {"host_late", "its host or its data come late", "their hosts or their data come late"},
+        {"copies_late", "its copies take longer", "their copies take longer"},
+        {"transfers_late", "its transfers take longer", "transfers among them take longer"},
+        {"unknown", "why, the profile does not show", "why, the profile does not show"}};
+    const bool several = found->ranks.len > 1;
+    const char *why = "", *alone;
 
     if (found->rank < 0) {
         pen_text(pen, STYLE_DIM, "  No straggler: no rank is late again and again.\n");
@@ -492,16 +495,19 @@ static void write_straggler(Pen *pen, const TraceReport *report)
     }
     for (size_t i = 0; i < ARRAY_LEN(causes); i++)
         if (!strcmp(found->cause, causes[i][0]))
-            why = causes[i][1];
+            why = causes[i][1 + several];
     out_add(&pen->out, "  ");
-    pen_wrapf(pen, STYLE_BAD, 2, "Straggler: rank %" PRId64 "%s%s", found->rank, why[0] ? ", " : "", why);
+    pen_wrapf(pen, STYLE_BAD, 2, "Straggler%s: %s%s%s", several ? "s" : "", found->label, why[0] ? ", " : "", why);
     out_add(&pen->out, "  ");
-    others = found->percent_of_step > 0 ? arena_printf(&pen->arena, "%sthe others wait %s of the step", pen_dot(pen),
-                                                       pen_percent(pen, found->percent_of_step))
-                                        : "";
-    pen_wrapf(pen, STYLE_DIM, 2, "%s late per collective%slast in %s of %s%sconfidence %s%s",
-              pen_ns(pen, found->late_ns), pen_dot(pen), pen_percent(pen, 100 * found->share),
-              pen_count(pen, found->matched), pen_dot(pen), pen_percent(pen, 100 * found->confidence), others);
+    alone = several ? arena_printf(&pen->arena, ", rank %" PRId64 " alone %s", found->rank,
+                                   pen_percent(pen, found->alone_percent))
+                    : "";
+    pen_wrapf(
+        pen, STYLE_DIM, 2,
+        "%s late per step%slast in %s of %s collectives%sconfidence %s%sas the others %s would save %s of the step%s",
+        pen_ns(pen, found->late_step_ns), pen_dot(pen), pen_percent(pen, 100 * found->share),
+        pen_count(pen, found->matched), pen_dot(pen), pen_percent(pen, 100 * found->confidence), pen_dot(pen),
+        several ? "they" : "it", pen_percent(pen, found->percent_of_step), alone);
 }
 
 static void print_split(Pen *pen, const TraceReport *report)
@@ -518,7 +524,7 @@ static void print_split(Pen *pen, const TraceReport *report)
         TraceDevice sum = rank_sum(rank);
         BarPart parts[RANK_PARTS];
 
-        pen_textf(pen, rank->rank == report->straggler.rank ? STYLE_BAD : STYLE_PLAIN, "%7" PRId64, rank->rank);
+        pen_textf(pen, trace_is_late(report, rank->rank) ? STYLE_BAD : STYLE_PLAIN, "%7" PRId64, rank->rank);
         pen_textf(pen, STYLE_PLAIN, "%9s%9s  ", pen_share(pen, (double)sum.busy_ns, (double)sum.span_ns),
                   pen_share(pen, (double)sum.idle_ns, (double)sum.span_ns));
         rank_split(&sum, parts);
@@ -551,7 +557,7 @@ static void print_times(Pen *pen, const TraceReport *report)
         const TraceRank *rank = rank_of(report, time->rank);
         TableCell *cell = table_fill(&table, time);
 
-        cell[0].style = time->rank == report->straggler.rank ? STYLE_BAD : STYLE_PLAIN;
+        cell[0].style = trace_is_late(report, time->rank) ? STYLE_BAD : STYLE_PLAIN;
         if (rank && rank->devices.len == 1 && rank->devices.at[0].device >= 0)
             cell[9].text = arena_printf(&pen->arena, "%" PRId32, rank->devices.at[0].device);
         cell[10].text = rank && rank->host[0] ? rank->host : NULL;

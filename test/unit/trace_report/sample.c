@@ -635,12 +635,19 @@ void sample_report(TraceReport *report, const SampleSize *size)
                                                              .wait_ns = 130 * MS}));
     if (size->ranks > 1)
         report->straggler = (TraceStraggler){.rank = 1,
+                                             .group = "rank",
+                                             .label = "rank 1",
                                              .cause = "host_late",
+                                             .host_cause = "data_loading",
                                              .late_ns = 8.1e6,
+                                             .late_step_ns = 12.4e6,
                                              .share = 0.91,
                                              .matched = 64,
                                              .confidence = 0.97,
-                                             .percent_of_step = 6.2};
+                                             .percent_of_step = 6.2,
+                                             .alone_percent = 6.2};
+    if (size->ranks > 1)
+        vec_push(&report->straggler.ranks, 1);
     else
         report->straggler = (TraceStraggler){.rank = -1, .cause = ""};
     add_verdicts(report);

@@ -336,12 +336,15 @@ static void straggler(TraceReport *report, double x)
     add_rank(report, 1);
     communication(report, 9);
     report->straggler = (TraceStraggler){.rank = 1,
+                                         .label = "rank 1",
                                          .cause = "host_late",
-                                         .late_ns = x * MS,
+                                         .host_cause = "data_loading",
+                                         .late_step_ns = x * MS,
                                          .share = 0.9,
                                          .matched = 40,
                                          .confidence = 0.9,
                                          .percent_of_step = x};
+    vec_push(&report->straggler.ranks, 1);
 }
 
 /* x: of the wait, milliseconds in which the others compute nothing. */
@@ -721,13 +724,13 @@ static const Case cases[] = {
     {"low-bus-bandwidth", bus_of_two_hosts, 30, false, 0, NULL, NULL},
     {"low-bus-bandwidth", bus_of_an_unknown_gpu, 30, false, 0, NULL, NULL},
     {"straggler", straggler, 1.1, true, 1.1,
-     "rank 1 comes 1.10 ms late to each collective (host_late), last in 90 % of 40; the others wait with nothing to "
-     "compute 1.10 ms of a step of 100 ms (1.1 %)",
+     "rank 1: 1.10 ms late per step, its host is late (data_loading); last in 90 % of 40 collectives; as the others, it "
+     "would save 1.10 ms of a step of 100 ms (1.1 %)",
      NULL},
     {"straggler", straggler, 0.9, false, 0, NULL, NULL},
     {"straggler", hidden_straggler, 3, true, 3,
-     "rank 1 comes 50.0 ms late to each collective (host_late), last in 90 % of 40; the others wait with nothing to "
-     "compute 3.00 ms of a step of 100 ms (3.0 %)",
+     "rank 1: 50.0 ms late per step, its host is late (data_loading); last in 90 % of 40 collectives; as the others, it "
+     "would save 3.00 ms of a step of 100 ms (3.0 %)",
      NULL},
     {"straggler", hidden_straggler, 0.9, false, 0, NULL, NULL},
     {"straggler", perhaps_a_straggler, 50, false, 0, NULL, NULL},
@@ -1099,6 +1102,12 @@ static void late_host(TraceReport *report, double x)
     late(report, "host_late");
 }
 
+static void late_transfers(TraceReport *report, double x)
+{
+    (void)x;
+    late(report, "transfers_late");
+}
+
 static void late_copies(TraceReport *report, double x)
 {
     (void)x;
@@ -1197,6 +1206,8 @@ static const struct HintCase {
     {VERDICT_HINT_LATE_HOST, "straggler", late_compute, 0, false},
     {VERDICT_HINT_LATE_COPY, "straggler", late_copies, 0, true},
     {VERDICT_HINT_LATE_COPY, "straggler", late_somehow, 0, false},
+    {VERDICT_HINT_LATE_TRANSFER, "straggler", late_transfers, 0, true},
+    {VERDICT_HINT_LATE_TRANSFER, "straggler", late_copies, 0, false},
     {VERDICT_HINT_LATE_UNKNOWN, "straggler", late_somehow, 0, true},
     {VERDICT_HINT_LATE_UNKNOWN, "straggler", late_copies, 0, false},
     {VERDICT_HINT_RECORD_CPU, "idle-unknown", unknown, 20, true},
