@@ -122,9 +122,9 @@ static void text_headline(Pen *pen, const TraceRank *rank)
     if (!rank->devices.len) {
         pen_wrap(pen, STYLE_BOLD, 0,
                  pen->options.also[0] ? "No GPU operation in this part of the profile."
-                 : strcmp(rank->framework, "pytorch") == 0
-                     ? "No GPU operation in this profile. Was the profiler started with ProfilerActivity.CUDA?"
-                     : "No GPU operation in this profile.");
+                 : strcmp(rank->framework, "xla") == 0 || strcmp(rank->framework, "nsys") == 0
+                     ? "No GPU operation in this profile."
+                     : "No GPU operation in this profile. Was the profiler started with ProfilerActivity.CUDA?");
         return;
     }
     write_devices(pen, rank);

@@ -1283,7 +1283,7 @@ static void gains_fit_the_gpu(void **state)
         {float_work, "mixed-precision", "NVIDIA A100-SXM4-80GB", 8, 0, 20 * 15.0 / 16},
         {float_work, "mixed-precision", "NVIDIA A10", 8, 6, 20 * 3.0 / 4},
         {float_work, "mixed-precision", "a name of the cloud's", 9, 0, 20 * 14.0 / 15},
-        {misaligned, "misaligned", "NVIDIA A100-SXM4-80GB", 8, 0, 10},
+        {misaligned, "misaligned", "NVIDIA A100-SXM4-80GB", 8, 0, 15},
         {misaligned_off_tensor_cores, "misaligned", "Tesla V100-SXM2-32GB", 7, 0, 20 * 7.0 / 8},
     };
 
