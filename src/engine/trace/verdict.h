@@ -70,6 +70,10 @@ enum { VERDICT_NAME_BYTES = 80, VERDICT_NAME_ROOM = VERDICT_NAME_BYTES + sizeof 
 #define NAME_TEXT(name) verdict_shorten_name((char[VERDICT_NAME_ROOM]){0}, (name))
 const char *verdict_shorten_name(char out[VERDICT_NAME_ROOM], const char *name);
 
+/* A word of a table as text: "host_bound" is "host bound". */
+#define WORD_TEXT(word) verdict_spell_word((char[VERDICT_NAME_ROOM]){0}, (word))
+const char *verdict_spell_word(char out[VERDICT_NAME_ROOM], const char *word);
+
 /* 0 of nothing. */
 double verdict_percent(double part, double whole);
 /* A hint goes to the advice where it fits the platform. */
