@@ -24,7 +24,7 @@ function showVerdicts() {
     const li = make("li", $("verdicts")), percent = verdict.percent_of_step;
     make("div", li, percent > 0 ? F.percent(percent) : "note", "cost" + (percent >= 10 ? " high" : percent >= 3 ? " some" : percent > 0 ? "" : " note"));
     const text = make("div", li), id = make("div", text, verdict.id.replaceAll("-", " "), "verdict-id");
-    const about = [verdict.gain_percent > 0 ? "gain up to " + F.percent(verdict.gain_percent) : "", verdict.rank !== null ? "rank " + verdict.rank : ""];
+    const about = [verdict.once ? "once" : "", verdict.gain_percent > 0 ? "gain up to " + F.percent(verdict.gain_percent) : "", verdict.rank !== null ? "rank " + verdict.rank : ""];
     make("small", id, about.filter(Boolean).join(" · "));
     make("div", text, verdict.evidence, "evidence");
     make("div", text, verdict.advice, "advice");
@@ -55,7 +55,7 @@ function card(label, value, more, className) {
 }
 
 function meanStep(rank) {
-  const steps = stepsOf(rank);
+  const steps = stepsOf(rank).slice(rank.warm_up ? 1 : 0);
   return steps.length ? steps.reduce((sum, s) => sum + s.duration_ns, 0) / steps.length : null;
 }
 

@@ -316,6 +316,7 @@ typedef struct TraceRank {
     int64_t base_ns;
     int64_t clock_offset_ns; /* to be added to this rank's times to meet the first rank's clock; 0 unless aligned */
     bool clock_aligned;
+    bool warm_up;          /* the first step is one, and the verdicts are about the others */
     uint64_t memory_bytes; /* largest memory of its events */
 
     VEC(TraceDevice) devices;
@@ -401,7 +402,8 @@ typedef struct TraceReport {
     VEC(TraceRankTime) rank_times;
     TraceStraggler straggler;
     VEC(TraceVerdict) verdicts; /* by percent_of_step */
-    double step_ns;             /* mean step over ranks; without steps the span: what percentages are of */
+    double step_ns;             /* mean step over ranks; without steps the whole time */
+    double measured_step_ns;    /* the same without warm-ups: what the verdicts' percentages are of */
     VEC(const char *) notes;    /* what a reader must know: no steps, two files of one rank, ... */
     double seconds;             /* how long the analysis took */
 } TraceReport;

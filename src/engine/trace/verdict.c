@@ -198,6 +198,46 @@ static void note_warm_up(TraceReport *report, const TraceFacts *facts)
                           facts->steps));
 }
 
+/* Says why large collectives of all ranks have no verdict about their bandwidth where one could be expected. */
+static void note_unknown_hosts(TraceReport *report)
+{
+    const TraceRank *nameless = NULL;
+
+    for (size_t i = 0; i < report->ranks.len && !nameless; i++)
+        if (!*report->ranks.at[i].host)
+            nameless = &report->ranks.at[i];
+    for (size_t i = 0; i < report->collectives.len && nameless; i++) {
+        const TraceCollectiveSum *sum = &report->collectives.at[i];
+
+        if (sum->matched == 0 || isnan(sum->bus_gbs) || (double)sum->bytes < verdict_limits.BUS_BYTES)
+            continue;
+        vec_push(&report->notes,
+                 arena_printf(&report->arena,
+                              "the bandwidth of collectives is not judged: the profile of rank %lld does not name its "
+                              "host, so it is not known whether they stay within one",
+                              (long long)nameless->rank));
+        return;
+    }
+}
+
+/* Of ranks with steps, where there are any. */
+static void find_measured_step(TraceReport *report, const TraceFacts *facts)
+{
+    double sum = 0, all = 0;
+    size_t stepping = 0, count = 0;
+
+    for (size_t i = 0; i < report->ranks.len; i++) {
+        stepping += facts[i].steps > 0;
+        sum += facts[i].steps > 0 ? facts[i].step_ns : 0;
+        count += facts[i].step_ns > 0;
+        all += facts[i].step_ns;
+    }
+    if (stepping > 0)
+        report->measured_step_ns = sum / (double)stepping;
+    else
+        report->measured_step_ns = count > 0 ? all / (double)count : 0;
+}
+
 void trace_verdicts(TraceReport *report)
 {
     TraceFacts *facts = xcalloc(report->ranks.len + 1, sizeof *facts);
@@ -205,10 +245,12 @@ void trace_verdicts(TraceReport *report)
     for (size_t i = 0; i < report->ranks.len; i++) {
         const bool outlier = trace_warm_up(&report->ranks.at[i]);
 
+        report->ranks.at[i].warm_up = outlier;
         trace_find_facts(report, &report->ranks.at[i], outlier, &facts[i]);
         if (outlier)
             note_warm_up(report, &facts[i]);
     }
+    find_measured_step(report, facts);
     for (int id = 0; id < VERDICT_IDLE_SPREAD && report->ranks.len > 0; id++) {
         if (is_across((VerdictId)id))
             apply_rule_across(report, (VerdictId)id, facts);
@@ -219,6 +261,7 @@ void trace_verdicts(TraceReport *report)
         apply_rule(report, VERDICT_IDLE_SPREAD, facts);
     if (largest_cost(report) < verdict_limits.WELL_USED_COST)
         apply_rule(report, VERDICT_WELL_USED, facts);
+    note_unknown_hosts(report);
     vec_sort(&report->verdicts, compare_verdicts);
     free(facts);
 }

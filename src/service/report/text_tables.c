@@ -30,7 +30,31 @@ TraceDevice rank_sum(const TraceRank *rank)
         sum.communication_overlapped_ns += device->communication_overlapped_ns;
         sum.kernel_sum_ns += device->kernel_sum_ns;
     }
+    for (size_t i = 0; i < rank->edges.len && rank->steps.len == 0; i++) {
+        const TraceGap *edge = &rank->edges.at[i];
+
+        if (edge->cause == TRACE_CAUSE_BEFORE_PROFILE) /* not known to be idle */
+            continue;
+        sum.span_ns += edge->end - edge->start;
+        sum.idle_ns += edge->end - edge->start;
+    }
     return sum;
+}
+
+/* Idle times of the rank by cause, those around the operations included where the whole time is looked at. */
+static void sum_causes(const TraceRank *rank, TraceCauseSum ret[TRACE_CAUSE_COUNT])
+{
+    memcpy(ret, rank->idle_by_cause, TRACE_CAUSE_COUNT * sizeof *ret);
+    for (size_t i = 0; i < rank->edges.len && rank->steps.len == 0; i++) {
+        const TraceGap *edge = &rank->edges.at[i];
+        TraceCauseSum *sum = &ret[edge->cause];
+
+        if (edge->cause == TRACE_CAUSE_BEFORE_PROFILE)
+            continue;
+        sum->count++;
+        sum->total_ns += edge->end - edge->start;
+        sum->max_ns = edge->end - edge->start > sum->max_ns ? edge->end - edge->start : sum->max_ns;
+    }
 }
 
 const char *pen_of(Pen *pen, size_t shown, size_t all, const char *what)
@@ -92,6 +116,7 @@ static void order_causes(const TraceCauseSum sums[TRACE_CAUSE_COUNT], unsigned o
 static void print_time(Pen *pen, const TraceRank *rank)
 {
     TraceDevice sum = rank_sum(rank);
+    TraceCauseSum sums[TRACE_CAUSE_COUNT];
     unsigned order[TRACE_CAUSE_COUNT];
     BarPart parts[RANK_PARTS];
     Table table;
@@ -104,9 +129,10 @@ static void print_time(Pen *pen, const TraceRank *rank)
     for (size_t i = 0; i < RANK_PARTS - 1; i++) /* the last is idle, below by cause */
         if (i == 0 || parts[i].share != 0)
             time_row(&table, parts[i].word, parts[i].style, parts[i].share, sum.span_ns);
-    order_causes(rank->idle_by_cause, order);
+    sum_causes(rank, sums);
+    order_causes(sums, order);
     for (unsigned i = 0; i < TRACE_CAUSE_COUNT; i++) {
-        const TraceCauseSum *cause = &rank->idle_by_cause[order[i]];
+        const TraceCauseSum *cause = &sums[order[i]];
         TableCell *cell;
 
         if (!cause->total_ns && !cause->count)
@@ -159,6 +185,11 @@ static void print_gaps(Pen *pen, const TraceRank *rank)
 
 /* ---- steps ---- */
 
+static int64_t step_window(const TraceStepRow *step)
+{
+    return step->to - step->start;
+}
+
 /* Indices of the steps to show, in order of time: all where they fit, else the slowest. Returns how many. */
 static size_t choose_steps(const Pen *pen, const TraceRank *rank, size_t *chosen)
 {
@@ -166,11 +197,11 @@ static size_t choose_steps(const Pen *pen, const TraceRank *rank, size_t *chosen
     size_t count = 0;
 
     for (size_t i = 0; i < rank->steps.len; i++)
-        durations[i] = rank->steps.at[i].duration_ns;
+        durations[i] = step_window(&rank->steps.at[i]);
     TraceLongest slowest = trace_find_longest(durations, rank->steps.len, pen->options.top);
     for (size_t i = 0; i < rank->steps.len && count < pen->options.top; i++)
         if (wanted_step(pen, rank, (int32_t)i) &&
-            (pen->options.one_step || trace_is_longest(&slowest, rank->steps.at[i].duration_ns)))
+            (pen->options.one_step || trace_is_longest(&slowest, step_window(&rank->steps.at[i]))))
             chosen[count++] = i;
     return count;
 }
@@ -184,7 +215,7 @@ static const char *main_cause(Pen *pen, const TraceStepDevice *sum)
     return sum->idle_by_cause[order[0]].total_ns ? pen_cause(pen, (TraceCause)order[0]) : NULL;
 }
 
-/* Durations of all steps in eighths of a line, in at most `columns` characters (the longest of neighbours), where they
+/* Windows of all steps in eighths of a line, in at most `columns` characters (the longest of neighbours), where they
  * differ enough to be seen. */
 static void write_sparkline(Pen *pen, const TraceRank *rank, size_t columns)
 {
@@ -196,7 +227,7 @@ static void write_sparkline(Pen *pen, const TraceRank *rank, size_t columns)
     if (count < 3 || !pen->options.utf8)
         return;
     for (size_t i = 0; i < count; i++) {
-        int64_t own = rank->steps.at[i].duration_ns;
+        int64_t own = step_window(&rank->steps.at[i]);
 
         most = own > most ? own : most;
         least = own < least ? own : least;
@@ -208,7 +239,7 @@ static void write_sparkline(Pen *pen, const TraceRank *rank, size_t columns)
         int64_t longest = 0;
 
         for (size_t j = i * count / cells; j < (i + 1) * count / cells; j++)
-            longest = rank->steps.at[j].duration_ns > longest ? rank->steps.at[j].duration_ns : longest;
+            longest = step_window(&rank->steps.at[j]) > longest ? step_window(&rank->steps.at[j]) : longest;
         out_add(&pen->out, levels[(size_t)((double)longest / (double)most * 7.999)]);
     }
     pen_textf(pen, STYLE_DIM, "  each step, the longest %s\n", pen_ns(pen, (double)most));
@@ -220,7 +251,7 @@ static void step_row(Table *table, const TraceStepRow *step)
     TableCell *cell = table_fill(table, &sum);
 
     cell[0].text = step->name;
-    cell[1].text = pen_ns(table->pen, (double)step->duration_ns);
+    cell[1].text = pen_ns(table->pen, (double)step_window(step));
     cell[7].text = main_cause(table->pen, &sum);
 }
 

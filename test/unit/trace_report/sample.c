@@ -652,6 +652,7 @@ void sample_report(TraceReport *report, const SampleSize *size)
         report->straggler = (TraceStraggler){.rank = -1, .cause = ""};
     add_verdicts(report);
     report->step_ns = 182.4e6;
+    report->measured_step_ns = report->step_ns;
     report->seconds = 0.42;
     vec_push(&report->notes, "clocks of 2 ranks were aligned on 64 collectives");
 }
@@ -669,6 +670,7 @@ void sample_empty(TraceReport *report)
     rank->launch.call_median_ns = rank->launch.call_p99_ns = rank->launch.call_max_ns = -1;
     report->straggler = (TraceStraggler){.rank = -1, .cause = "", .late_ns = NAN, .percent_of_step = NAN};
     report->step_ns = NAN;
+    report->measured_step_ns = report->step_ns;
 }
 
 void sample_hostile(TraceReport *report)
