@@ -494,9 +494,11 @@ static void measure_rank_times(const LateSearch *search)
         TraceRankTime *time = &search->report->rank_times.at[i];
         if (isnan(search->typical[i]))
             continue;
-        time->own_ns = 0;
-        for (size_t bin = 0; bin < search->bin_count; bin++)
+        time->own_ns = time->waiting_ns = 0;
+        for (size_t bin = 0; bin < search->bin_count; bin++) {
             time->own_ns += own_ns(own_of(search, i, bin)) / search->step_count;
+            time->waiting_ns += own_of(search, i, bin)->waiting_ns / search->step_count;
+        }
         time->late_compute_ns = find_more(search, i, offsetof(TraceFacts, compute_ns));
         time->late_idle_ns = find_more(search, i, offsetof(TraceFacts, idle_ns));
         time->late_copy_ns = find_more(search, i, offsetof(TraceFacts, exposed_copy_ns));

@@ -20,6 +20,7 @@ typedef struct RankEvent {
     uint32_t rank, row;
     bool waits;
     double work_ns; /* since the event before */
+    double wait_ns; /* of one that waits: from the end of that work */
 } RankEvent;
 
 /* What a rank does until it begins its part: the work of all events since the last beginning. */
@@ -152,7 +153,9 @@ static void measure_work(RankReplay *replay, uint32_t rank)
         if (done == INT64_MIN)
             done = file->steps.len > 0 ? trace_smaller(file->steps.at[0].start, event->time) : event->time;
         event->work_ns = (double)trace_larger(rank_minus(event->time, done), 0);
-        done = trace_larger(done, event->waits ? row->end : event->time);
+        done = trace_larger(done, event->time);
+        event->wait_ns = event->waits ? (double)trace_larger(rank_minus(row->end, done), 0) : 0;
+        done = trace_larger(done, event->waits ? row->end : done);
         leg = replay->bins[event->set] < 0 ? 0 : leg + event->work_ns;
         if (event->waits)
             continue;
@@ -213,10 +216,9 @@ void rank_replay_sum(const RankReplay *replay, RankOwn *own)
         RankOwn *sum = &own[event->rank * replay->bin_count + (size_t)bin];
         sum->parts += !event->waits;
         sum->work_ns += event->work_ns;
-        if (event->waits)
-            sum->transfer_ns +=
-                (double)trace_smaller(replay->match->sets.at[event->set].shortest,
-                                      part_wait_ns(replay->match, &replay->match->parts.at[event->part]));
+        const double transfer = fmin((double)replay->match->sets.at[event->set].shortest, event->wait_ns);
+        sum->transfer_ns += transfer;
+        sum->waiting_ns += event->wait_ns - transfer;
     }
 }
 
