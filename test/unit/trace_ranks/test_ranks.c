@@ -550,6 +550,26 @@ static void two_late_ranks_are_one_group(void **state)
     world_done(&report);
 }
 
+/* One or two steps, or none, of many operations are enough. */
+static void few_steps_are_enough(void **state)
+{
+    (void)state;
+    for (int steps = 1; steps <= 3; steps++) {
+        World world = world_plain(4);
+        TraceReport report;
+        world.steps = steps;
+        world.steps_recorded = steps < 3;
+        world.layers = 16;
+        world.late_rank = 2;
+        world.late_ns = 300 * US;
+        world_make(&world, &report);
+        trace_across(&report);
+        assert_int_equal(report.straggler.rank, 2);
+        assert_near(report.straggler.percent_of_step, 29, 2.5);
+        world_done(&report);
+    }
+}
+
 /* What is hidden by compute beside it makes nobody wait: all of each part but its end is. */
 static void hidden_lateness_costs_nothing(void **state)
 {
@@ -680,6 +700,7 @@ int main(void)
         cmocka_unit_test(chance_is_no_straggler),
         cmocka_unit_test(one_stall_is_no_straggler),
         cmocka_unit_test(two_late_ranks_are_one_group),
+        cmocka_unit_test(few_steps_are_enough),
         cmocka_unit_test(hidden_lateness_costs_nothing),
         cmocka_unit_test(a_late_begin_is_a_note),
         cmocka_unit_test(groups_hand_lateness_on),
