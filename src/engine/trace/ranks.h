@@ -106,6 +106,7 @@ void rank_replay_free(RankReplay *replay);
 typedef struct RankOwn {
     double work_ns;     /* between operations, and beside them while something computes */
     double transfer_ns; /* in operations, as long as their shortest part, while nothing computes */
+    double waiting_ns;  /* the rest of the time in operations while nothing computes: no own time */
     size_t parts;
 } RankOwn;
 

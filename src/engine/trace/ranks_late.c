@@ -86,42 +86,53 @@ static int by_set_time(const void *a, const void *b)
     return trace_compare(keys, ARRAY_LEN(keys));
 }
 
-/* The sets' steps, densely numbered; without steps equal shares of the sets by their ends. */
-static void choose_bins(LateSearch *search)
+/* Measured steps of the sets, densely numbered. Gives how many there are. */
+static size_t bin_by_step(LateSearch *search, SetTime *times)
+{
+    size_t steps = 0, sets = search->match->sets.len;
+    for (size_t i = 0; i < sets; i++)
+        times[i] = (SetTime){.time = step_of_set(search, &search->match->sets.at[i]), .set = i};
+    qsort(times, sets, sizeof(*times), by_set_time);
+    for (size_t i = 0; i < sets; i++) {
+        search->bins[times[i].set] = -1;
+        if (times[i].time <= search->skip || times[i].time < 0)
+            continue;
+        if (steps == 0 || search->steps[steps - 1] != times[i].time)
+            search->steps[steps++] = times[i].time;
+        search->bins[times[i].set] = (int64_t)steps - 1;
+    }
+    for (size_t i = 0; i < sets && steps > BINS_MAX; i++)
+        search->bins[i] = search->bins[i] < 0 ? -1 : search->bins[i] * BINS_MAX / (int64_t)steps;
+    return steps;
+}
+
+/* Equal shares of the sets by their ends; of sets in steps if there are any. */
+static void bin_by_time(LateSearch *search, SetTime *times, bool in_steps)
 {
     const RankMatch *match = search->match;
-    CLEANUP_FREE SetTime *times = xcalloc(match->sets.len, sizeof(*times));
-    size_t steps = 0, first = 0;
-    for (size_t i = 0; i < match->sets.len; i++)
-        times[i] = (SetTime){.time = step_of_set(search, &match->sets.at[i]), .set = i};
-    qsort(times, match->sets.len, sizeof(*times), by_set_time);
-    while (first < match->sets.len && times[first].time < 0)
-        first++;
-    search->stepped = first < match->sets.len && times[first].time != times[match->sets.len - 1].time;
-    for (size_t i = 0; i < match->sets.len && !search->stepped; i++) {
-        const RankPart *part = &match->parts.at[match->sets.at[times[i].set].first];
-        times[i].time = rank_common(&match->ranks[part->rank].clock, rank_row(match, part)->end);
-    }
-    if (!search->stepped)
-        qsort(times, match->sets.len, sizeof(*times), by_set_time);
-    search->steps = xcalloc(match->sets.len, sizeof(*search->steps));
+    size_t count = 0;
     for (size_t i = 0; i < match->sets.len; i++) {
-        int64_t *bin = &search->bins[times[i].set];
-        if (!search->stepped)
-            *bin = (int64_t)(i * TIME_BINS / match->sets.len);
-        else if (times[i].time <= search->skip || times[i].time < 0)
-            *bin = -1;
-        else {
-            if (steps == 0 || search->steps[steps - 1] != times[i].time)
-                search->steps[steps++] = times[i].time;
-            *bin = (int64_t)steps - 1;
-        }
+        const RankPart *part = &match->parts.at[match->sets.at[i].first];
+        if (!in_steps || search->bins[i] >= 0)
+            times[count++] =
+                (SetTime){.time = rank_common(&match->ranks[part->rank].clock, rank_row(match, part)->end), .set = i};
     }
-    search->step_count = search->stepped ? (double)steps : 1;
-    search->bin_count = search->stepped ? steps : TIME_BINS;
-    for (size_t i = 0; i < match->sets.len && steps > BINS_MAX; i++)
-        search->bins[i] = search->bins[i] < 0 ? -1 : search->bins[i] * BINS_MAX / (int64_t)steps;
-    search->bin_count = search->bin_count > BINS_MAX ? BINS_MAX : search->bin_count;
+    qsort(times, count, sizeof(*times), by_set_time);
+    for (size_t i = 0; i < count; i++)
+        search->bins[times[i].set] = (int64_t)(i * TIME_BINS / count);
+}
+
+/* A few steps alone do not show what occurs again and again. */
+static void choose_bins(LateSearch *search)
+{
+    CLEANUP_FREE SetTime *times = xcalloc(search->match->sets.len, sizeof(*times));
+    search->steps = xcalloc(search->match->sets.len, sizeof(*search->steps));
+    const size_t steps = bin_by_step(search, times);
+    search->stepped = steps >= BINS_MIN;
+    if (!search->stepped)
+        bin_by_time(search, times, steps > 0);
+    search->step_count = steps > 0 ? (double)steps : 1;
+    search->bin_count = !search->stepped ? TIME_BINS : steps < BINS_MAX ? steps : BINS_MAX;
     search->live_bins = search->bin_count;
 }
 
@@ -162,9 +173,7 @@ static void drop_bin(LateSearch *search, int64_t bin)
     }
     if (!there)
         return;
-    if (search->stepped)
-        search->step_count *= 1 - 1 / (double)search->live_bins;
-    search->live_bins--;
+    search->step_count *= 1 - 1 / (double)search->live_bins--;
 }
 
 /* How late the last rank came, where that is its first operation of all; else 0. */
@@ -494,9 +503,11 @@ static void measure_rank_times(const LateSearch *search)
         TraceRankTime *time = &search->report->rank_times.at[i];
         if (isnan(search->typical[i]))
             continue;
-        time->own_ns = 0;
-        for (size_t bin = 0; bin < search->bin_count; bin++)
+        time->own_ns = time->waiting_ns = 0;
+        for (size_t bin = 0; bin < search->bin_count; bin++) {
             time->own_ns += own_ns(own_of(search, i, bin)) / search->step_count;
+            time->waiting_ns += own_of(search, i, bin)->waiting_ns / search->step_count;
+        }
         time->late_compute_ns = find_more(search, i, offsetof(TraceFacts, compute_ns));
         time->late_idle_ns = find_more(search, i, offsetof(TraceFacts, idle_ns));
         time->late_copy_ns = find_more(search, i, offsetof(TraceFacts, exposed_copy_ns));

@@ -20,6 +20,7 @@ typedef struct RankEvent {
     uint32_t rank, row;
     bool waits;
     double work_ns; /* since the event before */
+    double wait_ns; /* of one that waits: from the end of that work */
 } RankEvent;
 
 /* What a rank does until it begins its part: the work of all events since the last beginning. */
@@ -62,33 +63,54 @@ static int64_t part_wait_ns(const RankMatch *match, const RankPart *part)
 static int by_rank_time(const void *a, const void *b)
 {
     const RankEvent *x = a, *y = b;
-    const int64_t keys[][2] = {
-        {x->rank, y->rank}, {x->time, y->time}, {x->waits, y->waits}, {x->row, y->row}};
+    const int64_t keys[][2] = {{x->rank, y->rank}, {x->time, y->time}, {x->waits, y->waits}, {x->row, y->row}};
     return trace_compare(keys, ARRAY_LEN(keys));
 }
 
-/* Where the rank could begin its part: one that was in the queue behind another began only as that one ended. */
-static int64_t find_begin(const RankReplay *replay, const RankPart *part)
+/* The last row or set of a stream. Streams of a rank are few. */
+typedef struct Stream {
+    int64_t device, stream;
+    size_t last;
+} Stream;
+typedef VEC(Stream) Streams;
+
+/* Gives the one before, SIZE_MAX none. */
+static size_t exchange_last(Streams *streams, const TraceCollective *row, size_t last)
 {
-    const TraceCollective *row = rank_row(replay->match, part);
-    const TraceRank *rank = &replay->match->report->ranks.at[part->rank];
-    for (size_t i = part->row; i-- > 0;) {
-        const TraceCollective *before = &rank->collectives.at[i];
-        if (before->device == row->device && before->stream == row->stream)
-            return row->start - before->end <= QUEUED_NS ? trace_larger(row->start - row->queued_ns, before->start)
-                                                         : row->start;
+    for (size_t i = 0; i < streams->len; i++) {
+        Stream *stream = &streams->at[i];
+        const size_t before = stream->last;
+        if (stream->device != row->device || stream->stream != row->stream)
+            continue;
+        stream->last = last;
+        return before;
     }
-    return row->start;
+    vec_push(streams, ((Stream){.device = row->device, .stream = row->stream, .last = last}));
+    return SIZE_MAX;
 }
 
-static void add_events(RankReplay *replay, size_t set)
+/* When the rank could begin each of its rows: one that was in the queue behind another began only as that one ended. */
+static void find_begins(const TraceRank *rank, int64_t *begins)
+{
+    Streams streams = {0};
+    for (size_t i = 0; i < rank->collectives.len; i++) {
+        const TraceCollective *row = &rank->collectives.at[i];
+        const size_t before = exchange_last(&streams, row, i);
+        begins[i] = row->start;
+        if (before != SIZE_MAX && rank_minus(row->start, rank->collectives.at[before].end) <= QUEUED_NS)
+            begins[i] = trace_smaller(row->start, trace_larger(rank_minus(row->start, row->queued_ns), begins[before]));
+    }
+    vec_done(&streams);
+}
+
+static void add_events(RankReplay *replay, size_t set, int64_t *const *begins)
 {
     const RankMatch *match = replay->match;
     for (size_t k = match->sets.at[set].first; k < match->sets.at[set].first + match->sets.at[set].count; k++) {
         const RankPart *part = &match->parts.at[k];
         const int64_t wait = part_wait_ns(match, part);
         RankEvent event = {
-            .time = find_begin(replay, part), .part = k, .set = set, .rank = part->rank, .row = part->row};
+            .time = begins[part->rank][part->row], .part = k, .set = set, .rank = part->rank, .row = part->row};
         vec_push(&replay->events, event);
         if (wait == 0)
             continue;
@@ -100,36 +122,22 @@ static void add_events(RankReplay *replay, size_t set)
 
 static void collect_events(RankReplay *replay)
 {
+    const TraceReport *report = replay->match->report;
+    CLEANUP_FREE int64_t **begins = xcalloc(report->ranks.len, sizeof(*begins));
+    for (size_t i = 0; i < report->ranks.len; i++) {
+        begins[i] = xcalloc(report->ranks.at[i].collectives.len + 1, sizeof(**begins));
+        find_begins(&report->ranks.at[i], begins[i]);
+    }
     for (size_t i = 0; i < replay->match->sets.len; i++)
-        add_events(replay, i);
+        add_events(replay, i, begins);
     vec_sort(&replay->events, by_rank_time);
-    for (size_t i = 0, rank = 0; rank <= replay->match->report->ranks.len; rank++) {
+    for (size_t i = 0, rank = 0; rank <= report->ranks.len; rank++) {
         while (i < replay->events.len && replay->events.at[i].rank < rank)
             i++;
         replay->first[rank] = i;
     }
-}
-
-/* The last set of a stream. Streams of a rank are few. */
-typedef struct Stream {
-    int64_t device, stream;
-    size_t set;
-} Stream;
-typedef VEC(Stream) Streams;
-
-/* Gives the one before, SIZE_MAX none. */
-static size_t exchange_set(Streams *streams, const TraceCollective *row, size_t set)
-{
-    for (size_t i = 0; i < streams->len; i++) {
-        Stream *stream = &streams->at[i];
-        const size_t before = stream->set;
-        if (stream->device != row->device || stream->stream != row->stream)
-            continue;
-        stream->set = set;
-        return before;
-    }
-    vec_push(streams, ((Stream){.device = row->device, .stream = row->stream, .set = set}));
-    return SIZE_MAX;
+    for (size_t i = 0; i < report->ranks.len; i++)
+        free(begins[i]);
 }
 
 /* Own work is the time between events that is no waiting. Of sets that are left out nothing is kept but their ends. */
@@ -145,11 +153,13 @@ static void measure_work(RankReplay *replay, uint32_t rank)
         if (done == INT64_MIN)
             done = file->steps.len > 0 ? trace_smaller(file->steps.at[0].start, event->time) : event->time;
         event->work_ns = (double)trace_larger(rank_minus(event->time, done), 0);
-        done = trace_larger(done, event->waits ? row->end : event->time);
+        done = trace_larger(done, event->time);
+        event->wait_ns = event->waits ? (double)trace_larger(rank_minus(row->end, done), 0) : 0;
+        done = trace_larger(done, event->waits ? row->end : done);
         leg = replay->bins[event->set] < 0 ? 0 : leg + event->work_ns;
         if (event->waits)
             continue;
-        replay->legs[event->part] = (RankLeg){.work_ns = leg, .before = exchange_set(&streams, row, event->set)};
+        replay->legs[event->part] = (RankLeg){.work_ns = leg, .before = exchange_last(&streams, row, event->set)};
         leg = 0;
     }
     vec_done(&streams);
@@ -206,10 +216,9 @@ void rank_replay_sum(const RankReplay *replay, RankOwn *own)
         RankOwn *sum = &own[event->rank * replay->bin_count + (size_t)bin];
         sum->parts += !event->waits;
         sum->work_ns += event->work_ns;
-        if (event->waits)
-            sum->transfer_ns +=
-                (double)trace_smaller(replay->match->sets.at[event->set].shortest,
-                                      part_wait_ns(replay->match, &replay->match->parts.at[event->part]));
+        const double transfer = fmin((double)replay->match->sets.at[event->set].shortest, event->wait_ns);
+        sum->transfer_ns += transfer;
+        sum->waiting_ns += event->wait_ns - transfer;
     }
 }
 

@@ -209,6 +209,7 @@ void rank_times(const RankMatch *match)
                                                        .exposed_communication_ns = means->exposed_communication_ns,
                                                        .idle_ns = means->idle_ns,
                                                        .own_ns = NAN,
+                                                       .waiting_ns = NAN,
                                                        .late_compute_ns = NAN,
                                                        .late_idle_ns = NAN,
                                                        .late_copy_ns = NAN,

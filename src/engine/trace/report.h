@@ -347,7 +347,8 @@ typedef struct TraceRankTime { /* of one rank, per step in the mean */
     double last_share;    /* share of matched collectives in which it came last */
     double slowest_share; /* share of steps in which it computed longest */
     /* Per measured step; NaN where unknown. */
-    double own_ns; /* what is no waiting for other ranks */
+    double own_ns;     /* what is no waiting for other ranks */
+    double waiting_ns; /* for other ranks, in operations while nothing computes */
     /* How much more than the median of the ranks that are not late. */
     double late_compute_ns, late_idle_ns, late_copy_ns, late_transfer_ns;
 } TraceRankTime;

@@ -230,13 +230,63 @@ static SlowBus find_slow_bus(const TraceFacts *facts)
     return slow;
 }
 
-/* Of exposed communication: what has a verdict of its own, which is waiting for late ranks, and slow links. */
+static const TraceRankTime *time_of_rank(const TraceFacts *facts)
+{
+    const size_t rank = (size_t)(facts->rank - facts->report->ranks.at);
+
+    return rank < facts->report->rank_times.len ? &facts->report->rank_times.at[rank] : NULL;
+}
+
+/* Of exposed communication: what the rank waits for late ranks, or its own late transfers, as far as they have a
+ * verdict. */
+static double late_ns(const TraceFacts *facts)
+{
+    const TraceStraggler *straggler = &facts->report->straggler;
+    const TraceRankTime *time = time_of_rank(facts);
+
+    if (!is_late(facts->report))
+        return 0;
+    if (!trace_is_late(facts->report, facts->rank->rank))
+        return straggler->percent_of_step / 100 * facts->step_ns;
+    return time && strcmp(straggler->cause, "transfers_late") == 0 && time->late_transfer_ns > 0
+               ? time->late_transfer_ns
+               : 0;
+}
+
+static bool sends_and_receives(const TraceRank *rank)
+{
+    for (size_t i = 0; i < rank->collectives.len; i++)
+        if (rank->collectives.at[i].matched &&
+            (strcmp(rank->collectives.at[i].name, "send") == 0 || strcmp(rank->collectives.at[i].name, "recv") == 0))
+            return true;
+    return false;
+}
+
+/* Waiting for other stages of a pipeline: 0 without one, and where it is not known. */
+static double bubble_ns(const TraceFacts *facts)
+{
+    const TraceRankTime *time = time_of_rank(facts);
+    const bool known = time && time->waiting_ns > 0 && sends_and_receives(facts->rank);
+
+    return known ? fmin(time->waiting_ns, facts->exposed_communication_ns) : 0;
+}
+
+bool rule_pipeline_bubble(const TraceFacts *facts, VerdictFinding *finding)
+{
+    finding->cost_ns = bubble_ns(facts) - late_ns(facts);
+    if (finding->cost_ns <= 0)
+        return false;
+    verdict_add_cost(facts, finding, "waiting for other stages while nothing computes: ");
+    return true;
+}
+
+/* Of exposed communication: what has a verdict of its own, which is waiting for late ranks or other stages, and slow
+ * links. */
 static double explained_ns(const TraceFacts *facts)
 {
     const SlowBus slow = find_slow_bus(facts);
-    const bool waits = is_late(facts->report) && !trace_is_late(facts->report, facts->rank->rank);
 
-    return slow.exposed_ns * slow.gain + (waits ? facts->report->straggler.percent_of_step / 100 * facts->step_ns : 0);
+    return slow.exposed_ns * slow.gain + fmax(bubble_ns(facts), late_ns(facts));
 }
 
 bool rule_exposed_communication(const TraceFacts *facts, VerdictFinding *finding)
@@ -249,8 +299,9 @@ bool rule_exposed_communication(const TraceFacts *facts, VerdictFinding *finding
     if (finding->cost_ns <= 0)
         return false;
     verdict_add_cost(facts, finding,
-                     explained > 0 ? "communication while nothing computes, less late ranks and slow links: "
-                                   : "communication while nothing computes: ");
+                     explained > 0
+                         ? "communication while nothing computes, less late ranks, other stages and slow links: "
+                         : "communication while nothing computes: ");
     str_addf(&finding->evidence, "; %.1f %% of %s overlaps", verdict_percent(all_ns - exposed_ns, all_ns),
              TIME_TEXT(all_ns));
     for (size_t i = 0; i < facts->rank->kernels.len; i++) {

@@ -38,7 +38,6 @@ class Job:
     layers: int = 6
     per_host: int = 8
     stages: int = 1  # of a pipeline
-    batches: int = 24  # of a step of a pipeline
     fsdp: bool = False
     rails: bool = False  # gradients over ranks of equal index of the hosts
     ahead: bool = False  # the host does not wait at the end of a step
@@ -314,7 +313,7 @@ def train(rank):
 def pipeline(rank):
     """Stages of equal numbers of ranks; all forward, then all backward; gradients are reduced in the stage, and a number by all."""
     job, each = rank.job, rank.job.ranks // rank.job.stages
-    stage, lane, batches = rank.number // each, rank.number % each, rank.job.batches
+    stage, lane, batches = rank.number // each, rank.number % each, 4 if rank.planted("few_batches") else 48
     world = Group("0", range(job.ranks), "world")
     peers = Group(f"dp{stage}", range(stage * each, (stage + 1) * each), "data_parallel")
     line = Group(f"pp{lane}", range(lane, job.ranks, each), "pipeline")
@@ -324,8 +323,8 @@ def pipeline(rank):
         rank.begins.append(rank.t)
         with rank.inside("user_annotation", f"ProfilerStep#{step}"):
             begin_step(rank, step)
-            for way, source, target, ns, tid in ((0, before if stage else None, None if last else after, 5600 * US // batches, 1),
-                                                 (1, None if last else after, before if stage else None, 11200 * US // batches, 2)):
+            for way, source, target, ns, tid in ((0, before if stage else None, None if last else after, 20 * MS // batches, 1),
+                                                 (1, None if last else after, before if stage else None, 40 * MS // batches, 2)):
                 for _ in range(batches):
                     if source is not None:
                         yield from rank.meet("recv", line, 2 << 20, source)
@@ -453,13 +452,13 @@ IDLE = {"loader": "data-loading", "collate": "data-loading", "launch_bound": "la
         "exposed_copy": "exposed-copy", "few_blocks": "low-sm-efficiency", "low_occupancy": "low-occupancy"}
 EIGHT = {"ranks": 8}
 NODES = {"ranks": 16}
-PIPE = {"shape": "pipeline", "ranks": 8, "stages": 4, "layers": 1, "steps": 5}
+PIPE = {"shape": "pipeline", "ranks": 8, "stages": 4, "layers": 1, "steps": 4}
 LATE = {  # name: (cause, who, how much, the job)
     "slow-gpu": ("slow_gpu", (3,), 0.25, EIGHT), "slow-gpu-little": ("slow_gpu", (5,), 0.04, EIGHT),
     "two-slow-gpus": ("slow_gpu", (2, 6), 0.25, EIGHT), "slow-gpu-fsdp": ("slow_gpu", (3,), 0.25, {**EIGHT, "fsdp": True}),
     "slow-node": ("slow_gpu", range(8, 16), 0.15, NODES), "slow-node-of-four": ("slow_gpu", range(8, 16), 0.15, {"ranks": 32, "steps": 5}),
     "slow-loader": ("loader", (5,), 1, EIGHT), "slow-loader-node": ("loader", range(8), 1, NODES),
-    "slow-stage": ("slow_gpu", (4, 5), 0.3, PIPE), "slow-pair-of-stages": ("slow_link", (2, 4), 20, PIPE),
+    "slow-stage": ("slow_gpu", (4, 5), 0.3, PIPE), "slow-pair-of-stages": ("slow_link", (2, 4), 60, PIPE),
     "slow-rail": ("slow_link", (3, 11), 20, {**NODES, "fsdp": True, "rails": True}),
     "slow-gpu-rails": ("slow_gpu", (3,), 0.25, {**NODES, "fsdp": True, "rails": True}),
     "slow-decode": ("slow_gpu", (1,), 0.3, {"shape": "decode", "ranks": 4, "layers": 8}),
@@ -488,6 +487,7 @@ def jobs():
         made[f"{name}-xla"] = replace(made[name], shape="xla")
     made["exposed-communication"] = Job(causes=(Cause("exposed_communication"),), truth=("exposed-communication",), **NODES)
     made["exposed-communication-fsdp"] = replace(made["exposed-communication"], fsdp=True)
+    made["few-batches"] = Job(causes=(Cause("few_batches"),), truth=("pipeline-bubble",), **PIPE)
     made["low-bus"] = Job(causes=(Cause("low_bus"),), truth=("low-bus-bandwidth",), **EIGHT)
     for name, (cause, who, amount, more) in LATE.items():
         truth = "straggler|data-loading" if cause == "loader" else "straggler"
@@ -520,7 +520,8 @@ def late_ranks(report):
 
 
 def check_job(stoker, job, folder):
-    """{first: the first verdict, found: causes named, causes: how many, false: verdicts on a clean job, said, true: percent}"""
+    """{first: the first verdict, found: causes named, causes: how many, false: verdicts on a clean job, said and true: gain in
+    percent, ...}"""
     true, report = write_job(job, folder), verdicts_of(stoker, folder)
     ids = [v["id"] for v in report["verdicts"] if v["id"] not in MINOR]
     wanted = {cause: set(words.split("|")) for cause, words in zip(job.causes, job.truth)}
@@ -532,4 +533,4 @@ def check_job(stoker, job, folder):
     said = sum(max(gains.get(i, 0) for i in words) for words in wanted.values())
     return {"first": ids[0] if ids else "none", "ids": ids, "found": sum(bool(words & set(ids)) for words in wanted.values()),
             "causes": len(wanted), "false": [i for i in ids if not wanted], "right": bool(known & set(ids[:1])) if wanted else not ids,
-            "said": said, "true": true if wanted else 0.0, "late": sorted(late_ranks(report))}
+            "said": said, "true": true if wanted else 0.0, "straggler": report["straggler"]}

@@ -4,9 +4,16 @@ import planted
 import pytest
 
 JOBS = planted.jobs()
-FOUND = ("loader", "collate", "item", "allocator", "exposed-copy", "low-occupancy", "python-between", "loader-xla", "low-bus", "slow-gpu",
-         "two-slow-gpus", "slow-node", "slow-rail", "slow-loader")
-CLEAN = ("clean-ddp", "clean-xla", "jitter", "warm-up", "late-start")
+FOUND = ("loader", "collate", "item", "allocator", "exposed-copy", "low-occupancy", "python-between", "loader-xla", "low-bus")
+LATE = {
+    "slow-gpu": ("rank", "rank 3", "computes_late"),
+    "slow-loader": ("rank", "rank 5", "host_late"),
+    "slow-node": ("host", "ranks 8-15 (host node1)", "computes_late"),
+    "slow-rail": ("rail", "ranks 3, 11 (number 3 of each 8: a rail)", "transfers_late"),
+    "slow-stage": ("stage", "ranks 4-5 (a pipeline stage)", "computes_late"),
+    "two-slow-gpus": ("ranks", "ranks 2, 6", "computes_late"),
+}
+CLEAN = ("clean-ddp", "clean-xla", "jitter", "warm-up", "late-start", "clean-pipeline")
 
 
 @pytest.mark.parametrize("name", FOUND)
@@ -14,6 +21,15 @@ def test_the_cause_comes_first_with_its_gain(stoker, tmp_path, name):
     result = planted.check_job(stoker, JOBS[name], tmp_path)
     assert result["right"], result
     assert abs(result["said"] - result["true"]) <= 0.2 * result["true"], result
+
+
+@pytest.mark.parametrize("name", LATE)
+def test_late_ranks_are_named_together_with_their_gain(stoker, tmp_path, name):
+    result = planted.check_job(stoker, JOBS[name], tmp_path)
+    late = result["straggler"]
+    assert result["right"] and (late["group"], late["label"], late["cause"]) == LATE[name], result
+    assert abs(late["percent_of_step"] - result["true"]) <= 0.05 * result["true"], result
+    assert late["group"] == "rank" or late["alone_percent"] < 0.1 * late["percent_of_step"], late
 
 
 @pytest.mark.parametrize("name", CLEAN)
@@ -27,18 +43,9 @@ def test_a_job_is_the_same_by_its_seed():
     assert one == other and one != planted.simulate(planted.replace(JOBS["clean-fsdp"], seed=2))[3].events
 
 
-def test_ranks_that_are_late_together_are_named_together(stoker, tmp_path):
-    found = {}
-    for name in ("slow-node", "slow-rail", "slow-stage", "two-slow-gpus", "slow-decode"):
-        (tmp_path / name).mkdir()
-        planted.write_job(JOBS[name], tmp_path / name)
-        late = planted.verdicts_of(stoker, tmp_path / name)["straggler"]
-        found[name] = late["group"], late["label"], late["cause"]
-        assert late["alone_percent"] < 0.3 * late["percent_of_step"] or late["group"] == "rank"
-    assert found == {"slow-node": ("host", "ranks 8-15 (host node1)", "computes_late"),
-                     "slow-rail": ("rail", "ranks 3, 11 (number 3 of each 8: a rail)", "transfers_late"),
-                     "slow-stage": ("stage", "ranks 4-5 (a pipeline stage)", "computes_late"),
-                     "two-slow-gpus": ("ranks", "ranks 2, 6", "computes_late"), "slow-decode": ("rank", "rank 1", "computes_late")}
+def test_a_pipeline_of_few_batches_waits_for_its_stages(stoker, tmp_path):
+    result = planted.check_job(stoker, JOBS["few-batches"], tmp_path)
+    assert result["ids"] == ["pipeline-bubble"], result
 
 
 def test_what_occurs_once_is_a_note(stoker, tmp_path):

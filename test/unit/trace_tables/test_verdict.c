@@ -355,6 +355,19 @@ static void hidden_straggler(TraceReport *report, double x)
         only(report)->steps.at[i].devices.at[0].exposed_communication_ns = (int64_t)(x * MS);
 }
 
+/* x: milliseconds per step in which the rank waits for others. */
+static void waiting(TraceReport *report, double x)
+{
+    communication(report, x);
+    vec_push(&report->rank_times, ((TraceRankTime){.waiting_ns = x * MS}));
+}
+
+static void bubble(TraceReport *report, double x)
+{
+    waiting(report, x);
+    vec_push(&only(report)->collectives, ((TraceCollective){.name = "send", .matched = true}));
+}
+
 static void perhaps_a_straggler(TraceReport *report, double x)
 {
     straggler(report, x);
@@ -723,13 +736,20 @@ static const Case cases[] = {
     {"low-bus-bandwidth", bus, 80, false, 0, NULL, NULL},
     {"low-bus-bandwidth", bus_of_two_hosts, 30, false, 0, NULL, NULL},
     {"low-bus-bandwidth", bus_of_an_unknown_gpu, 30, false, 0, NULL, NULL},
+    {"pipeline-bubble", bubble, 10.1, true, 10.1,
+     "waiting for other stages while nothing computes: 10.1 ms of a step of 100 ms (10.1 %)", NULL},
+    {"pipeline-bubble", waiting, 20, false, 0, NULL, NULL},
+    {"pipeline-bubble", bubble, 9.9, false, 0, NULL, NULL},
+    {"exposed-communication", bubble, 20, false, 0, NULL, NULL},
     {"straggler", straggler, 1.1, true, 1.1,
-     "rank 1: 1.10 ms late per step, its host is late (data_loading); last in 90 % of 40 collectives; as the others, it "
+     "rank 1: 1.10 ms late per step, its host is late (data_loading); last in 90 % of 40 collectives; as the others, "
+     "it "
      "would save 1.10 ms of a step of 100 ms (1.1 %)",
      NULL},
     {"straggler", straggler, 0.9, false, 0, NULL, NULL},
     {"straggler", hidden_straggler, 3, true, 3,
-     "rank 1: 50.0 ms late per step, its host is late (data_loading); last in 90 % of 40 collectives; as the others, it "
+     "rank 1: 50.0 ms late per step, its host is late (data_loading); last in 90 % of 40 collectives; as the others, "
+     "it "
      "would save 3.00 ms of a step of 100 ms (3.0 %)",
      NULL},
     {"straggler", hidden_straggler, 0.9, false, 0, NULL, NULL},
