@@ -310,6 +310,7 @@ typedef struct TraceRank {
     int64_t world_size; /* -1 */
     const char *framework, *backend, *host;
     uint64_t bytes, events, ignored, lost;
+    uint64_t counter_ranges; /* of the profile: kernels with counters and no times */
     uint64_t lost_by_reason[PROFILE_LOSS_COUNT];
     VEC(TraceLossRow) losses;
     bool with_stack, with_shapes, with_memory, rocm, microseconds;
