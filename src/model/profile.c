@@ -230,7 +230,8 @@ uint32_t profile_copy(Profile *profile, const ProfileCopy *copy)
 
 uint32_t profile_op(Profile *profile, const ProfileOp *op)
 {
-    const int64_t key[] = {(int64_t)((uint64_t)op->dims << 32 | op->types), op->collective, op->sequence};
+    const int64_t key[] = {(int64_t)((uint64_t)op->dims << 32 | op->types),
+                           (int64_t)((uint64_t)op->arguments << 32 | op->collective), op->sequence};
 
     return PUT_ROW(&profile->op_keys, &key, &profile->ops, *op);
 }
@@ -463,6 +464,7 @@ void profile_rename(Profile *profile, const uint32_t *to)
     RENAME(lanes, label)
     RENAME(ops, dims)
     RENAME(ops, types)
+    RENAME(ops, arguments)
     RENAME(collectives, name)
     RENAME(collectives, dtype)
     RENAME(collectives, group)

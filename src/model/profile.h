@@ -118,6 +118,7 @@ typedef struct ProfileCopy {
 /* Arguments of an operator; equal ones are stored once. Texts as in the file ("[[32, 128], [128, 64]]"). */
 typedef struct ProfileOp {
     uint32_t dims, types; /* "Input Dims", "Input type"; PROFILE_NONE: not recorded */
+    uint32_t arguments;   /* "Concrete Inputs", only kept of convolutions and attention; else PROFILE_NONE */
     uint32_t collective;  /* of record_param_comms; PROFILE_NONE */
     int64_t sequence;     /* "Sequence number" (joins forward and backward); only kept with a collective, else -1 */
 } ProfileOp;

@@ -62,6 +62,7 @@ static const Analysis analyses[] = {
     {.run = trace_gaps, .gpu_bytes = 8},
     {.run = trace_operators, .host_bytes = 9},
     {.run = trace_paths, .host_bytes = 17, .gpu_bytes = 4},
+    {.run = trace_shapes, .host_bytes = 10},
     {.run = trace_kernels},
     {.run = trace_queues, .gpu_bytes = 16},
     {.run = trace_launches, .host_bytes = 8, .gpu_bytes = 8},

@@ -93,10 +93,11 @@ void trace_steps(const TraceJob *job, TraceRank *rank);
 /* launches.c, queues.c */
 void trace_launches(const TraceJob *job, TraceRank *rank);
 void trace_queues(const TraceJob *job, TraceRank *rank);
-/* kernels.c, operators.c, launches.c, memory.c */
+/* kernels.c, operators.c, shapes.c, launches.c, memory.c */
 void trace_kernels(const TraceJob *job, TraceRank *rank);
 void trace_copies(const TraceJob *job, TraceRank *rank);
 void trace_operators(const TraceJob *job, TraceRank *rank);
+void trace_shapes(const TraceJob *job, TraceRank *rank); /* shapes, roof, arithmetic of steps */
 void trace_calls(const TraceJob *job, TraceRank *rank);
 void trace_annotations(const TraceJob *job, TraceRank *rank);
 void trace_memory(const TraceJob *job, TraceRank *rank);
@@ -164,6 +165,9 @@ typedef struct TraceFacts {
 
 /* ranks_times.c: of the steps from `first_step` on. */
 void trace_find_facts(const TraceReport *report, const TraceRank *rank, size_t first_step, TraceFacts *ret);
+
+/* verdict.c: whether the first step is so much longer than the others that it must be a warm-up. */
+bool trace_first_is_warm_up(const TraceRank *rank);
 
 /* verdict.c: fills report->verdicts from the table in verdict.def. Last. */
 void trace_verdicts(TraceReport *report);

@@ -21,7 +21,7 @@
 
 enum { TRACE_JITTER_NS = 2000 }; /* start and duration cut to microseconds: an end is up to two of them early */
 
-enum { TRACE_KERNEL_TENSOR = 1, TRACE_KERNEL_FLOAT = 2 }; /* trace_is_tensor_core, trace_is_float_matrix */
+enum { TRACE_KERNEL_TENSOR = 1, TRACE_KERNEL_FLOAT = 2, TRACE_KERNEL_HELPER = 4 }; /* trace_is_... */
 
 typedef struct TraceStep {
     const char *name;   /* "ProfilerStep#5"; of the profile */

@@ -41,6 +41,7 @@ void trace_rank_done(TraceRank *rank)
     vec_done(&rank->kernels);
     vec_done(&rank->copies);
     vec_done(&rank->operators);
+    vec_done(&rank->shapes);
     vec_done(&rank->calls);
     vec_done(&rank->annotations);
     vec_done(&rank->queues);
@@ -140,6 +141,7 @@ void trace_report_filter(TraceReport *report, const regex_t *names)
         TraceRank *rank = &report->ranks.at[r];
         KEEP(&rank->kernels, name);
         KEEP(&rank->operators, name);
+        KEEP(&rank->shapes, op);
         KEEP(&rank->calls, name);
         KEEP(&rank->annotations, name);
     }

@@ -12,6 +12,7 @@
 #include "base/arena.h"
 #include "base/vec.h"
 #include "engine/trace/classify.h"
+#include "model/peak.h"
 #include "model/profile.h"
 
 /* ---- one device: busy + idle = span; busy = compute + exposed communication + exposed copy ---- */
@@ -78,6 +79,7 @@ typedef struct TraceStepDevice {
     int64_t busy_ns, idle_ns, compute_ns, exposed_communication_ns, exposed_copy_ns, communication_ns, copy_ns;
     int64_t operation_count;                        /* that start in the window */
     TraceCauseSum idle_by_cause[TRACE_CAUSE_COUNT]; /* idle before the first and after the last operation included */
+    double flops, mfu_percent;                      /* of the calls whose first operation starts in it; NaN unknown */
 } TraceStepDevice;
 
 typedef struct TraceStepRow {
@@ -140,6 +142,34 @@ typedef struct TraceOperator {
     const char *misaligned_dims; /* the shapes of the one with the most GPU time, "" none */
     int64_t misaligned_dims_ns;  /* its GPU time */
 } TraceOperator;
+
+/* An operator with inputs of one shape and type: a GPU operation belongs to the operator around it whose arithmetic is
+ * known, else to the innermost. Numbers of arithmetic are NaN where it is not known (flops.def). */
+typedef struct TraceShape {
+    const char *op;
+    const char *dims, *types, *arguments; /* as recorded; "" not recorded */
+    int64_t count;                        /* of calls with GPU work */
+    int64_t total_ns, kernel_count;       /* of GPU operations, overlaps counted each */
+    int64_t helper_ns;                    /* of total_ns: copies, transposes, reductions beside the product itself */
+    const char *kernel;                   /* the longest one */
+    const char *type;                     /* of the arithmetic: "bf16", "" unknown */
+    double flops, bytes;                  /* of one call; inputs read once and the result written once */
+    double intensity;                     /* flops / bytes */
+    double tflops;                        /* 10^12 per second of total_ns */
+    double roof_tflops;                   /* the most that board, type and intensity allow */
+    double roof_percent, peak_percent;    /* tflops of that, and of the board's peak for the type */
+    const char *bound;                    /* "memory", "compute": what makes the roof; "" unknown */
+} TraceShape;
+
+/* What the rank's GPUs can do, and what they did of it. NaN: not known. */
+typedef struct TraceRoof {
+    const char *board;              /* as in peak.def, "" unknown */
+    double memory_gbs;              /* 10^9 bytes per second */
+    double tflops[PEAK_TYPE_COUNT]; /* 10^12 per second, dense */
+    int64_t matrix_ns, known_ns;    /* time of matrix kernels, and of those whose arithmetic is known */
+    double flops_per_step;          /* mean over devices and steps but a warm-up; without steps of everything */
+    double mfu_percent;             /* the same, of what the board could have done in that time */
+} TraceRoof;
 
 /* Calls of the runtime or driver, by the operators that they were made from, and by class (an asynchronous copy from or
  * to pageable memory is another class than one of pinned memory). */
@@ -311,7 +341,9 @@ typedef struct TraceRank {
     VEC(TraceKernel) kernels;                       /* by total, largest first, then name */
     VEC(TraceCopy) copies;
     VEC(TraceOperator) operators; /* by device_self_ns, then host_self_ns, then name */
-    VEC(TraceCall) calls;         /* by total, then name, inner, outer */
+    VEC(TraceShape) shapes;       /* by total, then operator, shapes, types, arguments */
+    TraceRoof roof;
+    VEC(TraceCall) calls; /* by total, then name, inner, outer */
     VEC(TraceAnnotation) annotations;
     TraceLaunch launch;
     VEC(TraceQueue) queues;

@@ -34,13 +34,12 @@ static int64_t step_window(const TraceStepRow *step)
     return step->to - step->start;
 }
 
-/* Whether the first step is so much longer than the others that it must be a warm-up. */
-static bool first_is_outlier(const TraceRank *rank)
+bool trace_first_is_warm_up(const TraceRank *rank)
 {
     VEC(int64_t) others = {0};
     int64_t median;
 
-    if (rank->devices.len == 0 || rank->steps.len < 2 || (double)rank->steps.len < verdict_limits.WARM_UP_STEPS)
+    if (rank->steps.len < 2 || (double)rank->steps.len < verdict_limits.WARM_UP_STEPS)
         return false;
     for (size_t i = 1; i < rank->steps.len; i++)
         vec_push(&others, step_window(&rank->steps.at[i]));
@@ -218,7 +217,7 @@ void trace_verdicts(TraceReport *report)
     TraceFacts *facts = xcalloc(report->ranks.len + 1, sizeof *facts);
 
     for (size_t i = 0; i < report->ranks.len; i++) {
-        const bool outlier = first_is_outlier(&report->ranks.at[i]);
+        const bool outlier = report->ranks.at[i].devices.len > 0 && trace_first_is_warm_up(&report->ranks.at[i]);
 
         trace_find_facts(report, &report->ranks.at[i], outlier, &facts[i]);
         if (outlier)

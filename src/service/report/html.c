@@ -515,6 +515,8 @@ static void write_rank(Page *page, const TraceRank *rank)
     write_steps(page, rank);
     TABLE(page, "kernels", field_kernel, rank->kernels, limit, rank);
     TABLE(page, "operators", field_operator, rank->operators, limit, rank);
+    page_table(page, "roof", field_roof, &rank->roof, 1, sizeof(rank->roof), 1, rank);
+    TABLE(page, "shapes", field_shape, rank->shapes, limit, rank);
     TABLE(page, "calls", field_call, rank->calls, limit, rank);
     TABLE(page, "annotations", field_annotation, rank->annotations, limit, rank);
     TABLE(page, "copies", field_copy, rank->copies, limit, rank);

@@ -81,13 +81,12 @@ static const Field column_device[] = {
     {.name = "device", .type = FIELD_KNOWN32, .offset = offsetof(TraceMemoryDevice, device)}, END};
 static const Field column_note[] = {{.name = "note", .type = FIELD_TEXT}, END};
 
-const char *const trace_csv_tables[] = {"verdicts",   "ranks",         "devices",     "steps",
-                                        "causes",     "gaps",          "kernels",     "copies",
-                                        "operators",  "calls",         "annotations", "launches",
-                                        "queues",     "queue_points",  "collectives", "collective_operations",
-                                        "rank_times", "straggler",     "path",        "path_names",
-                                        "memory",     "memory_points", "losses",      "notes",
-                                        NULL};
+const char *const trace_csv_tables[] = {
+    "verdicts",    "ranks",     "devices",   "steps",        "causes",      "gaps",
+    "kernels",     "copies",    "operators", "roof",         "shapes",      "calls",
+    "annotations", "launches",  "queues",    "queue_points", "collectives", "collective_operations",
+    "rank_times",  "straggler", "path",      "path_names",   "memory",      "memory_points",
+    "losses",      "notes",     NULL};
 
 /* In the order of the names above. */
 static const CsvLevel tables[][CSV_LEVELS_MAX] = {
@@ -100,6 +99,8 @@ static const CsvLevel tables[][CSV_LEVELS_MAX] = {
     {RANKS, {field_kernel, AT(TraceRank, kernels)}},
     {RANKS, {field_copy, AT(TraceRank, copies)}},
     {RANKS, {field_operator, AT(TraceRank, operators)}},
+    {RANKS, {field_roof, IN(TraceRank, roof)}},
+    {RANKS, {field_shape, AT(TraceRank, shapes)}},
     {RANKS, {field_call, AT(TraceRank, calls)}},
     {RANKS, {field_annotation, AT(TraceRank, annotations)}},
     {RANKS, {field_launch, IN(TraceRank, launch)}},

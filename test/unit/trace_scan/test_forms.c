@@ -401,6 +401,22 @@ static void collectives(void **state)
     assert_string_equal(name_of(c->ranks), "[0, 1]");
 }
 
+/* Numbers among the inputs are kept where arithmetic needs them; texts that differ in them alone are two details. */
+static void convolutions_have_arguments(void **state)
+{
+    (void)state;
+    scan_events(X("cpu_op", "aten::cudnn_convolution", "1", "1", "1", "2",
+                  "\"Input Dims\": [[8]], \"Concrete Inputs\": [\"\", \"[1, 1]\"]") ","
+                X("cpu_op", "aten::cudnn_convolution", "1", "1", "5", "2",
+                  "\"Input Dims\": [[8]], \"Concrete Inputs\": [\"\", \"[2, 2]\"]") ","
+                X("cpu_op", "aten::mm", "1", "1", "9", "2",
+                  "\"Input Dims\": [[8]], \"Concrete Inputs\": [\"\", \"[2, 2]\"]"));
+    assert_int_equal(profile.ops.len, 3);
+    assert_string_equal(name_of(profile.ops.at[profile.host.extra[0]].arguments), "[\"\", \"[1, 1]\"]");
+    assert_string_equal(name_of(profile.ops.at[profile.host.extra[1]].arguments), "[\"\", \"[2, 2]\"]");
+    assert_int_equal(profile.ops.at[profile.host.extra[2]].arguments, PROFILE_NONE);
+}
+
 static void operators_have_shapes(void **state)
 {
     (void)state;
@@ -1081,6 +1097,7 @@ int main(void)
         cmocka_unit_test(rocm),
         cmocka_unit_test(streams_without_args),
         cmocka_unit_test(collectives),
+        cmocka_unit_test(convolutions_have_arguments),
         cmocka_unit_test(operators_have_shapes),
         cmocka_unit_test(synchronisations),
         cmocka_unit_test(memory_instants),
