@@ -323,7 +323,7 @@ function drawRoofline(panel, rank) {
   const roof = objects(rank.roof)[0], rows = objects(rank.shapes).filter((row) => row.tflops > 0 && row.intensity > 0).slice(0, 400);
   const facts = [];
   if (roof.flops_per_step !== null) facts.push((roof.flops_per_step / 1e12).toPrecision(3) + " TFLOP per step");
-  if (roof.mfu_percent !== null) facts.push("MFU " + F.percent(roof.mfu_percent) + " of " + roof.board + " (data sheet, dense; what clock and power limit allow is not in a profile)");
+  if (roof.mfu_percent !== null) facts.push("MFU " + (roof.known_ns < roof.matrix_ns ? "at least " : "") + F.percent(roof.mfu_percent) + " of " + roof.board + " (data sheet, dense; what clock and power limit allow is not in a profile)");
   if (roof.matrix_ns) facts.push("arithmetic known for " + F.percent(share(roof.known_ns, roof.matrix_ns)) + " of the time of matrix kernels");
   if (facts.length) make("p", panel, facts.join(" · "), "chart-title");
   if (!rows.length) return;

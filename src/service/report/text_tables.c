@@ -357,18 +357,20 @@ static void mend_operator(Pen *pen UNUSED, const void *owner UNUSED, const void 
         cells[6].text = NULL;
 }
 
-/* "[32,128] [128,64]" of "[[32,128],[128,64],[]]". */
+enum { DIMS_SHOWN = 2 };
+
+/* "[32,128] [128,64]" of "[[32,128],[128,64],[]]": the first ones. */
 static const char *write_dims(Pen *pen, const char *dims)
 {
     CLEANUP(str_done) Str line = str_limited((size_t)1 << 20);
     const char *start = dims;
-    int depth = 0;
+    int depth = 0, shown = 0;
 
-    for (const char *at = dims; *at; at++) {
+    for (const char *at = dims; *at && shown < DIMS_SHOWN; at++) {
         if (*at == '[' && ++depth == 2)
             start = at;
         if (*at == ']' && depth-- == 2 && at > start + 1)
-            str_addf(&line, "%s%.*s", line.len ? " " : "", (int)(at + 1 - start), start);
+            str_addf(&line, "%s%.*s", shown++ ? " " : "", (int)(at + 1 - start), start);
     }
     return line.len ? arena_strndup(&pen->arena, line.text, line.len) : NULL;
 }
@@ -450,8 +452,9 @@ static void write_arithmetic(Pen *pen, const TraceRank *rank, Str *line)
     if (isfinite(roof->flops_per_step))
         str_addf(line, "%.3g TFLOP per %s%s", roof->flops_per_step / 1e12, rank->steps.len ? "step" : "GPU", dot);
     if (isfinite(roof->mfu_percent))
-        str_addf(line, "MFU %s of %s (data sheet, dense; what clock and power limit allow is not in a profile)%s",
-                 pen_percent(pen, roof->mfu_percent), roof->board, dot);
+        str_addf(line, "MFU %s%s of %s (data sheet, dense; what clock and power limit allow is not in a profile)%s",
+                 roof->known_ns < roof->matrix_ns ? "at least " : "", pen_percent(pen, roof->mfu_percent), roof->board,
+                 dot);
     else if (!roof->board[0])
         str_addf(line, "no peak is known for %s%s",
                  rank->devices.len && rank->devices.at[0].name[0] ? rank->devices.at[0].name : "this GPU", dot);
