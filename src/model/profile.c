@@ -142,6 +142,7 @@ void profile_done(Profile *profile)
     vec_done(&profile->copies);
     vec_done(&profile->ops);
     vec_done(&profile->collectives);
+    vec_done(&profile->nodes);
     vec_done(&profile->syncs);
     vec_done(&profile->memory);
     vec_done(&profile->devices);
@@ -365,7 +366,7 @@ size_t profile_bytes(const Profile *profile)
            profile->launches.cap * sizeof(*profile->launches.at) + profile->copies.cap * sizeof(*profile->copies.at) +
            profile->ops.cap * sizeof(*profile->ops.at) + profile->syncs.cap * sizeof(*profile->syncs.at) +
            profile->collectives.cap * sizeof(*profile->collectives.at) +
-           profile->memory.cap * sizeof(*profile->memory.at);
+           profile->nodes.cap * sizeof(*profile->nodes.at) + profile->memory.cap * sizeof(*profile->memory.at);
 }
 
 /* ---- words of copies ---- */
@@ -580,6 +581,7 @@ static void append_records(Profile *into, Profile *part, const Renumber *to)
     for (size_t i = 0; i < part->memory.len; i++)
         part->memory.at[i].lane = to->lanes[part->memory.at[i].lane];
     APPEND(memory)
+    APPEND(nodes)
     APPEND(syncs)
     APPEND(devices)
     APPEND(groups)

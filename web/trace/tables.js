@@ -43,6 +43,16 @@ const TABLES = [
       ["kernel", "longest kernel", "text", { name: true }]],
   },
   {
+    id: "modules", title: "Modules", rows: (rank) => objects(rank.modules), left: (rank) => rank.modules.left_out, extra: drawModules,
+    columns: [["total_ns", "GPU", "ns", { bar: true }], ["own_ns", "own", "ns"], ["backward_ns", "backward", "ns"], ["per_step_ns", "per step", "ns"],
+      ["calls", "calls", "count"], ["kernel_count", "operations", "count"], name("module")],
+  },
+  {
+    id: "origins", title: "Kernel to line", rows: (rank) => objects(rank.origins), left: (rank) => rank.origins.left_out,
+    columns: [["total_ns", "time", "ns", { bar: true }], ["count", "count", "count"], name("kernel"), ["operator", "operator", "text"],
+      ["module", "module", "text", { name: true }], ["line", "line", "text"], ["backward", "backward", "yes"], ["dims", "shapes", "text", { name: true }]],
+  },
+  {
     id: "copies", title: "Copies", rows: (rank) => objects(rank.copies),
     columns: [["total_ns", "time", "ns", { bar: true }], ["count", "count", "count"], ["bytes", "bytes", "bytes"], ["bandwidth_gbs", "bandwidth", "rate"],
       ["max_ns", "longest", "ns"], ["exposed_ns", "exposed", "ns"], ["small_count", "under 64 KiB", "count"], ["kind", "kind", "text"], ["where", "memory", "text"]],
@@ -91,13 +101,13 @@ const TABLES = [
 
 const diffColumns = [["difference", "difference", "signed", { delta: true }], ["change", "change", "change", { delta: true }],
   ["before", "before", "ns"], ["after", "after", "ns"], ["count_before", "count before", "count"], ["count_after", "count after", "count"],
-  ["name", "name", "text", { name: true }]];
+  ["name", "name", "text", { name: true }], ["was", "was", "text", { name: true }]];
 function diffFill(row) {
   const per = D.diff.per_step;
   const before = per ? row.per_step_before_ns : row.total_before_ns, after = per ? row.per_step_after_ns : row.total_after_ns;
   return { before, after, difference: after - before, change: before > 0 ? share(after - before, before) : null };
 }
-const DIFF_TABLES = [["kernels", "Kernels"], ["operators", "Operators"]].map(([id, title]) => ({
+const DIFF_TABLES = [["kernels", "Kernels"], ["modules", "Modules"], ["operators", "Operators"]].map(([id, title]) => ({
   id, title, all: true, rows: () => objects(D.diff[id]), left: () => D.diff[id].left_out, columns: diffColumns, fill: diffFill,
   sort: "difference",
 }));
@@ -316,6 +326,35 @@ function drawChart(parent, title, series, format) {
   document.addEventListener("themechange", draw);
   draw();
   if (series.length > 1) swatches(parent, null, series.map((s) => [s.label, s.colour]));
+}
+
+// The tree of modules: each opens to those in it, which are made when it opens first.
+function drawModules(panel, rank) {
+  const rows = objects(rank.modules), sum = objects(rank.origin_sum)[0];
+  if (!rows.length) return;
+  const joined = sum.backward_ns ? F.percent(share(sum.joined_ns, sum.backward_ns)) + " of the backward pass joined with its forward pass" : "no backward pass with sequence numbers was recorded";
+  make("p", panel, F.percent(share(sum.module_ns, sum.total_ns)) + " of GPU time is in a module · " + joined, "chart-title");
+  function endOf(at) {
+    let end = at + 1;
+    while (end < rows.length && rows[end].depth > rows[at].depth) end++;
+    return end;
+  }
+  function fill(parent, from, to) {
+    for (let at = from, end; at < to; at = end) {
+      const row = rows[at], first = at + 1;
+      end = endOf(at);
+      const text = F.ns(row.total_ns) + " · " + F.percent(share(row.total_ns, sum.total_ns)) + " · " + row.name.split("/").pop() +
+        " (own " + F.ns(row.own_ns) + ", backward " + F.ns(row.backward_ns) + ", " + F.count(row.calls) + " calls)";
+      if (end === first) {
+        make("div", parent, text, "leaf");
+        continue;
+      }
+      const last = end, details = make("details", parent);
+      make("summary", details, text);
+      details.addEventListener("toggle", () => details.childElementCount === 1 && fill(details, first, last));
+    }
+  }
+  fill(make("div", panel, null, "tree"), 0, rows.length);
 }
 
 // Arithmetic over arithmetic per byte, both logarithmic; a circle's area is the time. Lines: the board's roof by type.

@@ -106,6 +106,8 @@ typedef struct TraceKernel {
     double sm_efficiency;            /* duration-weighted min(blocks per SM, 1), 0..1, NaN */
     int64_t registers, shared_bytes; /* of the same launch as grid; -1 */
     int32_t device_count;
+    const char *op, *line;           /* the operator, and the innermost line of the user's, that launched most of its
+                                        time (of what has one); "" unknown */
     int64_t occupancy_ns, blocks_ns; /* time behind occupancy_percent, and blocks_per_sm and sm_efficiency */
 } TraceKernel;
 
@@ -160,6 +162,30 @@ typedef struct TraceShape {
     double roof_percent, peak_percent;    /* tflops of that, and of the board's peak for the type */
     const char *bound;                    /* "memory", "compute": what makes the roof; "" unknown */
 } TraceShape;
+
+/* A module ("nn.Module: Linear_3") by the modules around it. GPU time of work launched within it, on its own thread or,
+ * joined by sequence number and thread, in the backward pass of what ran within it. */
+typedef struct TraceModule {
+    const char *path, *name;              /* "Net_0/Linear_3", "Linear_3" */
+    int depth;                            /* 0: in no other */
+    int64_t calls;                        /* of the forward pass */
+    int64_t kernel_count;                 /* GPU operations behind own_ns */
+    int64_t own_ns, total_ns;             /* without and with the modules in it */
+    int64_t own_backward_ns, backward_ns; /* of these: in the backward pass */
+    double per_step_ns;                   /* total_ns, NaN without steps */
+} TraceModule;
+
+/* GPU operations by kernel and all that is known of where they came from. */
+typedef struct TraceOrigin {
+    const char *kernel, *op, *dims, *module, *line; /* "" unknown; dims as recorded */
+    bool backward;                                  /* in the backward pass: module and line are the forward's */
+    int64_t count, total_ns;
+} TraceOrigin;
+
+/* Time of GPU operations: of all, of those in a module, in the backward pass, and of these with a module or line. */
+typedef struct TraceOriginSum {
+    int64_t total_ns, module_ns, backward_ns, joined_ns;
+} TraceOriginSum;
 
 /* What the rank's GPUs can do, and what they did of it. NaN: not known. */
 typedef struct TraceRoof {
@@ -343,6 +369,9 @@ typedef struct TraceRank {
     VEC(TraceOperator) operators; /* by device_self_ns, then host_self_ns, then name */
     VEC(TraceShape) shapes;       /* by total, then operator, shapes, types, arguments */
     TraceRoof roof;
+    VEC(TraceModule) modules; /* each before those in it; of one module the largest first */
+    VEC(TraceOrigin) origins; /* by total */
+    TraceOriginSum origin_sum;
     VEC(TraceCall) calls; /* by total, then name, inner, outer */
     VEC(TraceAnnotation) annotations;
     TraceLaunch launch;
@@ -385,7 +414,7 @@ typedef struct TraceVerdict {
 } TraceVerdict;
 
 typedef struct TraceDiffRow {
-    const char *name;
+    const char *name, *was; /* was: its name before, where that is another one; "" */
     int64_t count_before, count_after, total_before_ns, total_after_ns;
     double per_step_before_ns, per_step_after_ns; /* NaN without steps */
 } TraceDiffRow;
@@ -393,6 +422,7 @@ typedef VEC(TraceDiffRow) TraceDiffRows;
 
 typedef struct TraceDiff {
     TraceDiffRows kernels, operators;     /* by difference, largest loss first */
+    TraceDiffRows modules;                /* the same: GPU time of operators within modules, "PATH: OPERATOR" */
     double step_before_ns, step_after_ns; /* NaN */
     int64_t busy_before_ns, busy_after_ns, idle_before_ns, idle_after_ns;
     bool per_step; /* differences are per step */

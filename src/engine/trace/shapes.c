@@ -259,30 +259,19 @@ static void finish_arithmetic(const TraceRoof *roof, Making *making, TraceShape 
     making->ideal_ns = row->flops / peak / 1000;
 }
 
-/* A recorded list without the white space of its file; "" for PROFILE_NONE. */
-static const char *copy_squeezed(const TraceJob *job, uint32_t name)
-{
-    char *text = arena_strdup(job->arena, profile_text(job->index->profile, name, NULL)), *to = text;
-
-    for (const char *from = text; *from; from++)
-        if (!strchr(" \n\r\t", *from))
-            *to++ = *from;
-    *to = '\0';
-    return text;
-}
-
 static void finish_rows(Shapes *shapes)
 {
-    TraceTexts texts;
+    TraceTexts texts, lists;
 
     trace_texts_init(&texts, shapes->job);
+    trace_texts_init(&lists, shapes->job);
     for (size_t i = 0; i < shapes->making.len; i++) {
         Making *making = &shapes->making.at[i];
         TraceShape *row = &shapes->rank->shapes.at[i];
 
-        row->dims = copy_squeezed(shapes->job, making->op->dims);
-        row->types = copy_squeezed(shapes->job, making->op->types);
-        row->arguments = copy_squeezed(shapes->job, making->op->arguments);
+        row->dims = trace_list_text(&lists, making->op->dims);
+        row->types = trace_list_text(&lists, making->op->types);
+        row->arguments = trace_list_text(&lists, making->op->arguments);
         row->kernel = trace_text(&texts, making->kernel);
         row->type = row->bound = "";
         row->flops = row->bytes = row->intensity = row->tflops = NAN;
@@ -291,6 +280,7 @@ static void finish_rows(Shapes *shapes)
             finish_arithmetic(&shapes->rank->roof, making, row);
     }
     trace_texts_done(&texts);
+    trace_texts_done(&lists);
 }
 
 /* ---- steps ---- */

@@ -485,6 +485,68 @@ static void print_shapes(Pen *pen, const TraceRank *rank)
     print_list(pen, &shapes, rank, (double)rank_sum(rank).kernel_sum_ns);
 }
 
+static int compare_totals(const void *a, const void *b)
+{
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+    return (y > x) - (y < x);
+}
+
+/* The least time of the `top` largest. */
+static int64_t least_shown(const TraceRank *rank, size_t top)
+{
+    VEC(int64_t) totals = {0};
+    int64_t least = 1;
+
+    for (size_t i = 0; i < rank->modules.len; i++)
+        vec_push(&totals, rank->modules.at[i].total_ns);
+    vec_sort(&totals, compare_totals);
+    if (top > 0 && totals.len > top && totals.at[top - 1] > least)
+        least = totals.at[top - 1];
+    vec_done(&totals);
+    return least;
+}
+
+/* How much of the time is in the tree; what the backward pass lacks to be in it. */
+static void write_module_times(Pen *pen, const TraceOriginSum *sum)
+{
+    const char *dot = pen_dot(pen);
+
+    out_add(&pen->out, "  ");
+    pen_wrapf(pen, STYLE_PLAIN, 2, "%s of GPU time is in a module%s%s",
+              pen_share(pen, (double)sum->module_ns, (double)sum->total_ns), dot,
+              sum->backward_ns == 0 ? "no backward pass with sequence numbers was recorded"
+                                    : arena_printf(&pen->arena, "%s of the backward pass joined with its forward pass",
+                                                   pen_share(pen, (double)sum->joined_ns, (double)sum->backward_ns)));
+}
+
+/* The largest of the tree, each below the one that it is in. */
+static void print_modules(Pen *pen, const TraceRank *rank)
+{
+    const int64_t least = least_shown(rank, pen->options.top);
+    size_t shown = 0;
+    Table table;
+
+    for (size_t i = 0; i < rank->modules.len; i++)
+        shown += rank->modules.at[i].total_ns >= least;
+    if (!shown)
+        return;
+    shown = shown < pen->options.top ? shown : pen->options.top;
+    pen_section(pen, "Modules", pen_of(pen, shown, rank->modules.len, "GPU time with the modules inside, both passes"));
+    write_module_times(pen, &rank->origin_sum);
+    table_init(&table, pen, module_columns, ARRAY_LEN(module_columns));
+    table.whole = (double)rank->origin_sum.total_ns;
+    for (size_t i = 0; i < rank->modules.len && shown > 0; i++) {
+        const TraceModule *module = &rank->modules.at[i];
+
+        if (module->total_ns < least)
+            continue;
+        table_fill(&table, module)[6].text = arena_printf(&pen->arena, "%*s%s", 2 * module->depth, "", module->name);
+        shown--;
+    }
+    table_print(&table);
+}
+
 static void print_launches(Pen *pen, const TraceRank *rank)
 {
     const TraceLaunch *launch = &rank->launch;
@@ -525,6 +587,7 @@ void text_details(Pen *pen, const TraceRank *rank)
     print_list(pen, &kernels, rank, (double)rank_sum(rank).kernel_sum_ns);
     print_list(pen, &operators, rank, 0);
     print_shapes(pen, rank);
+    print_modules(pen, rank);
     print_list(pen, &copies, rank, 0);
     print_launches(pen, rank);
     print_list(pen, &calls, rank, 0);

@@ -356,6 +356,14 @@ static void add_gpu(TraceScan *scan, ProfileEvent *event)
     event->extra = event->kind == PROFILE_KERNEL ? detail_launch(scan) : detail_copy(scan, event);
 }
 
+static void add_node(TraceScan *scan, uint32_t op_id)
+{
+    const int64_t sequence = number_of(scan, SLOT_AUTOGRAD, -1), thread = number_of(scan, SLOT_FORWARD_THREAD, -1);
+
+    if (op_id != 0 && sequence >= 0 && sequence <= UINT32_MAX && thread >= 0 && thread <= UINT32_MAX)
+        vec_push(&scan->profile->nodes, ((ProfileNode){op_id, (uint32_t)sequence, (uint32_t)thread}));
+}
+
 static void add_host(TraceScan *scan, ProfileEvent *event)
 {
     const size_t row = scan->profile->host.len;
@@ -368,6 +376,8 @@ static void add_host(TraceScan *scan, ProfileEvent *event)
     } else if (event->kind == PROFILE_OP) {
         event->link = id_of(scan, SLOT_EXTERNAL, WIDE_HOST_LINK, row);
         event->extra = detail_op(scan);
+        if (has_slot(scan, SLOT_AUTOGRAD) && !scan->options.skip_python)
+            add_node(scan, event->link);
     } else if (event->kind == PROFILE_OTHER && !has_slot(scan, SLOT_CATEGORY)) {
         event->link = id_of(scan, SLOT_CORRELATION, WIDE_HOST_LINK, row);
         scan->bare_links |= has_slot(scan, SLOT_CORRELATION);
