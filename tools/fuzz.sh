@@ -52,11 +52,13 @@ for t in $targets; do
     case $t in
     kernel_line | process) longest=700 ;; # a line or a few
     gzip | inflate) longest=1000 ;;
+    trace) longest=260 ;; # thirty events of its grammar
     trace_scan | nccl_* | recording) longest=2000 ;; # a dozen events or lines
     *) longest=5000 ;;
     esac
     dict=
     [ ! -f "test/fuzz/$t.dict" ] || dict=-dict=test/fuzz/$t.dict
+    [ "$t" != trace ] || dict=-entropic=0 # which takes as long as the target, with so many features
     rc=0
     # shellcheck disable=SC2086 # seeds are several folders without blanks, dict may be none
     "$build/test/fuzz/fuzz_$t" "$grown" $seeds $dict "$bound" -timeout=10 -rss_limit_mb=2048 -max_len=$longest \

@@ -211,3 +211,10 @@ void str_add_html(Str *str, const char *text)
 
     str_add_escaped(str, text, NULL, escapes);
 }
+
+bool str_ends_with(const char *text, const char *end)
+{
+    const size_t len = strlen(text), want = strlen(end);
+
+    return len >= want && strcmp(text + len - want, end) == 0;
+}

@@ -35,6 +35,9 @@ void str_done(Str *str);
 /* Length 0 and no overflow; keeps the allocation. */
 void str_clear(Str *str);
 
+/* Whether `text` ends with `end`, in these very bytes. */
+bool str_ends_with(const char *text, const char *end);
+
 /* Makes room for `more` bytes beyond len. False, and overflow set, where that is over the ceiling. */
 bool str_reserve(Str *str, size_t more);
 

@@ -11,6 +11,7 @@ enum { MAKE_INSTANCES_MAX = 16, MAKE_FABRIC_CAP = 64, MAKE_VERSION_CAP = 80 };
 /* Of a MIG device (nvmlDeviceAttributes_t). */
 typedef struct MakeInstance {
     char uuid[DEVICE_UUID_CAP];
+    uint32_t gpu_instance; /* the driver's id of the GPU instance; DEVICE_NO_NUMBER */
     uint32_t multiprocessors, gpu_slices, compute_slices, copy_engines, decoders, encoders, jpeg_engines, ofa_engines;
     uint64_t memory_mib;
 } MakeInstance;

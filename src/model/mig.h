@@ -36,6 +36,7 @@ typedef struct MigProfile {
     uint32_t starts;          /* bit s: a placement may begin at memory slice s; 0: not known */
     uint32_t memory_mib;      /* 0: not known */
     uint32_t sm_count;        /* 0: not known */
+    uint8_t copy_engines;     /* 0: not known */
     uint8_t engines[MIG_ENGINE_END];
     uint32_t compute_slices; /* bit c: compute instances of c slices can be made in it */
 } MigProfile;

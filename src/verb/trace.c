@@ -193,10 +193,10 @@ static int run_files(Traced *t, const char *const *paths, size_t count, TraceRes
                     .memory = t->o->memory,
                     .progress = t->o->progress};
     *ret = (TraceResult){0};
-    if (files.len > 0)
+    if (files.files.len > 0)
         trace_run(&run, ret);
     ret->failed += missing;
-    vec_done(&files);
+    profile_paths_done(&files);
     return 0;
 }
 
@@ -322,7 +322,7 @@ const Verb verb_trace = {
     .summary = "why a profiled job is slow, and what to change",
     .usage = "[OPTION...] FILE...",
     .description =
-        "Reads profiles of PyTorch's profiler (Chrome trace JSON, plain or gzip) and shows where the time of the "
+        "Reads profiles of PyTorch's profiler (Chrome trace JSON, plain, gzip or zstd) and shows where the time of the "
         "GPUs went: what they ran, why they were idle, what limits each step, and what to change. A folder holds all "
         "ranks of a job; - is standard input. It needs no GPU. `stoker trace cut` writes a smaller profile, `stoker "
         "trace diff` compares two.\n"
@@ -333,7 +333,7 @@ const Verb verb_trace = {
                 "stoker trace ranks/ --html report.html     # all ranks, with the timeline\n"
                 "stoker trace profile.json --step 5 -v      # one step, every table\n"
                 "stoker trace profile.json --csv kernels -o kernels.csv\n"
-                "zstd -dc profile.json.zst | stoker trace - --json | jq '.verdicts'\n"
+                "stoker trace profile.json.zst --json | jq '.verdicts'\n"
                 "stoker trace cut profile.json --step last -o small.json.gz\n"
                 "stoker trace diff before.json after.json",
     .exit_codes = "0  analysed, and nothing stands out\n"

@@ -9,6 +9,7 @@ import argparse
 import os
 import pathlib
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -28,6 +29,14 @@ def status(process, name):
     return int(line.split()[1])
 
 
+def memory(process):
+    """Of its own, with its share of the pages that others use too (PSS), and with all of those."""
+    lines = pathlib.Path(f"/proc/{process.pid}/smaps_rollup").read_text().splitlines()
+    share = next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+    own, whole = status(process, "RssAnon"), status(process, "VmRSS")
+    return f"{own / 1024:.1f} MiB of its own, {share / 1024:.1f} MiB with its share of libraries (limit 6 MiB), {whole / 1024:.1f} MiB with all of them"
+
+
 def cpu_percent(processes, seconds):
     """Of a core, each, over these seconds."""
     def ticks(process):
@@ -38,8 +47,10 @@ def cpu_percent(processes, seconds):
     return [(ticks(p) - b) / os.sysconf("SC_CLK_TCK") / seconds * 100 for p, b in zip(processes, before)]
 
 
-def start(build, folder, scenario, *options, environ=None):
+def start(build, folder, scenario, *options, environ=None, prepare=None):
     node = rig.Node(build / "stoker", folder, scenario)
+    if prepare:
+        prepare(node)
     agent = rig.Agent(build / "stoker", folder, node.env)
     return conftest.Side(build / "stoker", folder, node, agent, options, environ or {})
 
@@ -89,8 +100,7 @@ def faults(build, folder):
         times.append((time.monotonic() - began) * 1000)
     print(f"XID 79 to Unhealthy at the kubelet: {statistics.median(times):.0f} ms, longest {max(times):.0f} ms, of these "
           f"{spawn:.0f} ms to start the command that injects it (limit 200 ms)")
-    print(f"memory: {status(side.process, 'RssAnon') / 1024:.1f} MiB of its own, {status(side.process, 'VmRSS') / 1024:.1f} MiB with "
-          f"the pages of files that it shares with the agent (limit 6 MiB)")
+    print(f"memory: {memory(side.process)}")
     stop(side)
 
 
@@ -112,7 +122,7 @@ def many(build, folder):
     empty = median_ms(lambda: plugin.call("GetDevicePluginOptions", b""))
     print(f"ListAndWatch of 8 x 7 instances x 10 replicas: {median_ms(listed):.2f} ms to the first list, a call without any work "
           f"{empty:.2f} ms (limit 5 ms)")
-    print(f"memory then: {status(side.process, 'RssAnon') / 1024:.1f} MiB of its own (limit 6 MiB)")
+    print(f"memory then: {memory(side.process)}")
     stop(side)
 
 
@@ -147,7 +157,42 @@ def claims(build, folder):
         time.sleep(0.001)
     print(f"XID 79 to the taint on the API server: {(time.monotonic() - began) * 1000:.0f} ms, of these {spawn:.0f} ms to start the command that "
           f"injects it (limit 1000 ms)")
-    print(f"memory with claims: {status(side.process, 'RssAnon') / 1024:.1f} MiB of its own, {status(side.process, 'VmRSS') / 1024:.1f} MiB with files")
+    print(f"memory with claims: {memory(side.process)}")
+    kubelet.close()
+    stop(side)
+    api.stop()
+
+
+def made(build, folder):
+    api, scene = dra_rig.Api(folder), folder / "scene.yaml"
+    scene.write_text('{about: a GPU to be split, gpus: {board: h100-sxm-80gb, count: 1}, truth: []}')
+
+    def split(node):
+        subprocess.run([build / "stoker", "mig", "apply", "--state", folder / "change.json", "gpu0=none"], env=node.env, check=True, capture_output=True)
+
+    side = start(build, folder, scene, "--dra-driver", dra_rig.DRIVER, "--dra-dynamic-mig", "--node-name", "worker-7", "--plugins-path", folder / "plugins",
+                 "--plugins-registry", folder, "--cdi-root", folder / "cdi", "--kubernetes-account", api.account, environ=api.env, prepare=split)
+    kubelet = dra_rig.DraKubelet(folder)
+    rig.until((folder / f"{dra_rig.DRIVER}-reg.sock").exists, side.log_text)
+    kubelet.register()
+    rig.until(api.pool, side.log_text)
+    asked, times, alone, uuid = iter(range(ROUNDS)), [], [], side.uuid(0)
+    word = [build / "stoker", "kubelet", "mig-device"]
+
+    def prepare_next():
+        claim = api.claim(f"c{next(asked)}", "gpu-0-mig-1g10gb-19-6")
+        began = time.monotonic()
+        rig.until(lambda: not next(iter(kubelet.prepare(claim).values())).error, side.log_text)
+        times.append((time.monotonic() - began) * 1000)
+        kubelet.unprepare(claim)
+
+    median_ms(prepare_next)
+    for way in ("make", "remove") * ROUNDS:
+        began = time.monotonic()
+        subprocess.run([*word, way, uuid, "19", "0"], env=side.node.env, check=True, capture_output=True)
+        alone.append((time.monotonic() - began) * 1000)
+    print(f"a claim for which a MIG device is made: {statistics.median(times):.0f} ms to prepare, of these {statistics.median(alone[::2]):.0f} ms to make "
+          f"it; the rest until the agent lists it (a kubelet waits 45 s). {statistics.median(alone[1::2]):.0f} ms to remove one")
     kubelet.close()
     stop(side)
     api.stop()
@@ -157,7 +202,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("build", type=pathlib.Path)
     build = parser.parse_args().build.resolve()
-    for part in idle, faults, many, claims:
+    for part in idle, faults, many, claims, made:
         with tempfile.TemporaryDirectory() as folder:
             part(build, pathlib.Path(folder))
 

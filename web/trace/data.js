@@ -178,7 +178,7 @@ function stepsOf(rank) {
 function sumOf(rank) {
   if (rank.sum) return rank.sum;
   const keys = ["span_ns", "busy_ns", "idle_ns", "compute_ns", "communication_ns", "exposed_communication_ns", "exposed_copy_ns",
-    "communication_overlapped_ns", "tensor_core_ns", "kernel_sum_ns", "operation_count"];
+    "communication_overlapped_ns", "tensor_core_ns", "tensor_unknown_ns", "kernel_sum_ns", "operation_count"];
   const sum = Object.fromEntries(keys.map((k) => [k, 0]));
   for (const device of objects(rank.devices)) for (const key of keys) sum[key] += device[key];
   rank.sum = sum;
@@ -190,10 +190,14 @@ function sumOf(rank) {
 const COLOURS = {
   classes: ["#35a271", "#3f83d8", "#d99a2b"], // compute, communication, copy
   idle: "#c9535f",
-  // data loading, host bound, synchronisation, copy, allocator, collective wait, python, compile, queued, unknown, short
-  causes: ["#d1495b", "#e07f3c", "#9a62d9", "#d0a92f", "#97735f", "#3f83d8", "#5f9c56", "#c2479b", "#3fa3a8", "#8a94a3", "#b3bbc6"],
-  // other, op, launch, sync, copy, allocator, data, collective, compile, runtime, python, mark
-  hosts: ["#8a94a3", "#6a8fd8", "#35a271", "#9a62d9", "#d99a2b", "#97735f", "#d1495b", "#3f83d8", "#c2479b", "#5aa7a0", "#b5a53a", "#aab3bf"],
+  // data loading, host bound, synchronisation, copy, allocator, collective wait, python, compile, tokenising, garbage
+  // collection, checkpoint, logging, module loading, initialisation, queued, before profile, unknown, short
+  causes: ["#d1495b", "#e07f3c", "#9a62d9", "#d0a92f", "#97735f", "#3f83d8", "#5f9c56", "#c2479b", "#b8607a", "#7a8f3c", "#4f6fa8", "#a8924f", "#a05fb0",
+    "#b0705f", "#3fa3a8", "#6f7f8f", "#8a94a3", "#b3bbc6"],
+  // other, op, launch, sync, copy, allocator, data, collective, compile, tokenising, garbage collection, checkpoint,
+  // logging, module loading, initialisation, runtime, python, mark
+  hosts: ["#8a94a3", "#6a8fd8", "#35a271", "#9a62d9", "#d99a2b", "#97735f", "#d1495b", "#3f83d8", "#c2479b", "#b8607a", "#7a8f3c", "#4f6fa8", "#a8924f",
+    "#a05fb0", "#b0705f", "#5aa7a0", "#b5a53a", "#aab3bf"],
   busy: ["#6a8fd8", "#5aa7a0", "#8a94a3"], // a thread zoomed out: operators, runtime calls, all else
 };
 const [COMPUTE, COMMUNICATION, COPY] = COLOURS.classes;

@@ -73,7 +73,8 @@ function showNumbers() {
   if (sum.communication_ns)
     card("exposed communication", F.percent(share(sum.exposed_communication_ns, sum.span_ns)),
       F.percent(share(sum.communication_overlapped_ns, sum.communication_ns)) + " overlapped");
-  card("tensor cores", F.percent(share(sum.tensor_core_ns, sum.compute_ns)), "of compute");
+  card("tensor cores", F.percent(share(sum.tensor_core_ns, sum.compute_ns)),
+    sum.tensor_unknown_ns > 0 ? "of compute, not known of " + F.percent(share(sum.tensor_unknown_ns, sum.compute_ns)) : "of compute");
   card("launch to start", F.ns(launch.median_ns), "median");
   if (D.ranks.length > 1) {
     const straggler = objects(D.straggler)[0], why = { computes_late: "computes longer", host_late: "host or data late", copies_late: "copies take longer" };

@@ -56,9 +56,27 @@ typedef struct Claim {
  * has to live as long. -EINVAL: what is wrong with it, for the pod's owner. */
 int claim_read(const json_t *object, const char *driver, Arena *arena, Claim *ret, Err *err);
 
-/*
- * A JSON array of the devices that `offer` has, as a ResourceSlice names them, with NVIDIA's names and attributes;
- * small MIG devices first and whole GPUs last, as the scheduler takes the first that fits. `mig` says where MIG devices
- * begin.
- */
-void claim_devices(const Snapshot *snapshot, const MakeNode *make, const MigNode *mig, const Offer *offer, Str *out);
+/* Where a MIG device lies that is made for a claim. */
+typedef struct ClaimPlace {
+    const char *gpu;     /* its UUID */
+    uint32_t profile_id; /* the driver's number of the profile */
+    unsigned start;      /* memory slice */
+} ClaimPlace;
+
+/* Profile and start as the name of a MIG device tells them, "gpu-0-mig-1g10gb-19-4"; false: it is none. */
+bool claim_read_place(const char *name, ClaimPlace *ret);
+
+/* What a node publishes: a JSON object of `devices` and `sharedCounters`, as ResourceSlices have them. */
+typedef struct ClaimNode {
+    const Snapshot *snapshot;
+    const MakeNode *make;
+    const MigNode *mig; /* where MIG devices lie */
+    const Offer *offer;
+    bool makes_mig;           /* MIG devices are made for claims: on GPUs in MIG mode that have none but those of ... */
+    const ClaimPlace *places; /* ... claims, all that could be made are devices, held apart by counters */
+    size_t place_count;
+} ClaimNode;
+
+/* With NVIDIA's names and attributes; small MIG devices first and whole GPUs last, as the scheduler takes the first
+ * that fits. */
+void claim_devices(const ClaimNode *node, Str *out);

@@ -127,14 +127,12 @@ static OfferResource *find_resource(Offer *offer, const OfferConfig *config, con
     return added;
 }
 
-static void add_unit(Offer *offer, const OfferConfig *config, const Snapshot *snapshot, size_t at,
-                     const Reading *reading, const char *name)
+static void fill_unit(const OfferConfig *config, const Snapshot *snapshot, size_t at, const Reading *reading,
+                      OfferUnit *unit)
 {
     const NodeGpu *gpu = &snapshot->node->gpus[at];
     const Place *place =
         gpu->reading.device.has_pci ? place_list_gpu(&snapshot->places, gpu->reading.device.pci) : NULL;
-    OfferResource *resource = find_resource(offer, config, name);
-    OfferUnit *unit = vec_add(&resource->units);
 
     unit->device = reading->device;
     unit->device.minor = gpu->reading.device.minor;
@@ -143,6 +141,12 @@ static void add_unit(Offer *offer, const OfferConfig *config, const Snapshot *sn
     unit->numa_node = place ? place->numa_node : -1;
     snprintf(unit->profile, sizeof unit->profile, "%s", reading->profile);
     judge_unit(snapshot, &config->codes, unit);
+}
+
+static void add_unit(Offer *offer, const OfferConfig *config, const Snapshot *snapshot, size_t at,
+                     const Reading *reading, const char *name)
+{
+    fill_unit(config, snapshot, at, reading, vec_add(&find_resource(offer, config, name)->units));
 }
 
 /* "nvidia.com/mig-1g.10gb.me" of "1g.10gb+me"; false for a compute instance that is only a part of its GPU instance. */
@@ -162,6 +166,7 @@ static void add_mixed(Offer *offer, const OfferConfig *config, const Snapshot *s
     const NodeGpu *gpu = &snapshot->node->gpus[at];
     char name[OFFER_NAME_CAP];
 
+    fill_unit(config, snapshot, at, &gpu->reading, vec_add(&offer->split));
     for (size_t i = 0; i < gpu->instance_count; i++) {
         const Reading *instance = &gpu->instances[i];
 
@@ -225,11 +230,9 @@ static int compare_resources(const void *a, const void *b)
 /* --- time --------------------------------------------------------------------------------------------------------- */
 
 /* A device that was unhealthy stays so until nothing was against it for a while. */
-static void hold_back(const Offer *before, uint64_t hold_ns, uint64_t now_ns, OfferUnit *unit)
+static void hold_back(const OfferUnit *was, uint64_t hold_ns, uint64_t now_ns, OfferUnit *unit)
 {
-    const OfferUnit *was = unit->healthy && before ? offer_find_unit(before, unit->device.uuid) : NULL;
-
-    if (!was || was->healthy || was->unserved)
+    if (!unit->healthy || !was || was->healthy || was->unserved)
         return;
     unit->fine_ns = was->fine_ns ? was->fine_ns : now_ns;
     if (now_ns - unit->fine_ns >= hold_ns) {
@@ -249,6 +252,9 @@ uint64_t offer_due(const Offer *offer, uint64_t hold_ns)
         for (size_t k = 0; k < offer->resources.at[i].units.len; k++)
             if (offer->resources.at[i].units.at[k].fine_ns)
                 due = number_min_u64(due, offer->resources.at[i].units.at[k].fine_ns + hold_ns);
+    for (size_t i = 0; i < offer->split.len; i++)
+        if (offer->split.at[i].fine_ns)
+            due = number_min_u64(due, offer->split.at[i].fine_ns + hold_ns);
     return due;
 }
 
@@ -259,7 +265,20 @@ void offer_done(Offer *offer)
     for (size_t i = 0; i < offer->resources.len; i++)
         vec_done(&offer->resources.at[i].units);
     vec_done(&offer->resources);
+    vec_done(&offer->split);
     *offer = (Offer){0};
+}
+
+static void hold_back_all(const Offer *before, uint64_t hold_ns, uint64_t now_ns, Offer *made)
+{
+    for (size_t i = 0; i < made->resources.len; i++)
+        for (size_t k = 0; k < made->resources.at[i].units.len; k++) {
+            OfferUnit *unit = &made->resources.at[i].units.at[k];
+
+            hold_back(offer_find_unit(before, unit->device.uuid), hold_ns, now_ns, unit);
+        }
+    for (size_t i = 0; i < made->split.len; i++)
+        hold_back(offer_find_split(before, made->split.at[i].device.uuid), hold_ns, now_ns, &made->split.at[i]);
 }
 
 void offer_make(const Snapshot *snapshot, const OfferConfig *config, const Offer *before, uint64_t now_ns, Offer *ret)
@@ -286,9 +305,8 @@ void offer_make(const Snapshot *snapshot, const OfferConfig *config, const Offer
             add_unit(&made, config, snapshot, i, gpu, WHOLE);
     }
     vec_sort(&made.resources, compare_resources);
-    for (size_t i = 0; i < made.resources.len; i++)
-        for (size_t k = 0; k < made.resources.at[i].units.len; k++)
-            hold_back(before, config->hold_ns, now_ns, &made.resources.at[i].units.at[k]);
+    if (before)
+        hold_back_all(before, config->hold_ns, now_ns, &made);
     offer_done(ret);
     *ret = made;
 }
@@ -301,16 +319,26 @@ const OfferResource *offer_find(const Offer *offer, const char *name)
     return NULL;
 }
 
+static const OfferUnit *find_among(const OfferUnits *units, const char *uuid)
+{
+    for (size_t i = 0; i < units->len; i++)
+        if (strcmp(units->at[i].device.uuid, uuid) == 0)
+            return &units->at[i];
+    return NULL;
+}
+
 const OfferUnit *offer_find_unit(const Offer *offer, const char *uuid)
 {
-    for (size_t i = 0; i < offer->resources.len; i++) {
-        const OfferUnits *units = &offer->resources.at[i].units;
+    const OfferUnit *found = NULL;
 
-        for (size_t k = 0; k < units->len; k++)
-            if (strcmp(units->at[k].device.uuid, uuid) == 0)
-                return &units->at[k];
-    }
-    return NULL;
+    for (size_t i = 0; i < offer->resources.len && !found; i++)
+        found = find_among(&offer->resources.at[i].units, uuid);
+    return found;
+}
+
+const OfferUnit *offer_find_split(const Offer *offer, const char *uuid)
+{
+    return find_among(&offer->split, uuid);
 }
 
 void offer_unserve(OfferUnit *unit, const char *why)

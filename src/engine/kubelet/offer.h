@@ -95,6 +95,7 @@ typedef struct OfferResource {
 
 typedef struct Offer {
     VEC(OfferResource) resources; /* those with units, by name; "nvidia.com/gpu" first */
+    OfferUnits split;             /* GPUs in MIG mode, where their MIG devices are offered in their place */
     char why[OFFER_WHY_CAP];      /* why less is offered than there is; "" */
 } Offer;
 
@@ -104,8 +105,9 @@ void offer_make(const Snapshot *snapshot, const OfferConfig *config, const Offer
 void offer_done(Offer *offer);
 /* When (by offer_make's clock) a device that is held back becomes healthy; UINT64_MAX: none is. */
 uint64_t offer_due(const Offer *offer, uint64_t hold_ns);
-const OfferResource *offer_find(const Offer *offer, const char *name);  /* NULL */
-const OfferUnit *offer_find_unit(const Offer *offer, const char *uuid); /* NULL */
+const OfferResource *offer_find(const Offer *offer, const char *name);   /* NULL */
+const OfferUnit *offer_find_unit(const Offer *offer, const char *uuid);  /* NULL */
+const OfferUnit *offer_find_split(const Offer *offer, const char *uuid); /* NULL */
 /* Makes a unit that is healthy unhealthy for what the node lacks, as `why` says; nothing is held back after. */
 void offer_unserve(OfferUnit *unit, const char *why);
 /* How many devices are offered, and how many of them are healthy. */

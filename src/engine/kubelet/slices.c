@@ -8,9 +8,30 @@
 #include "base/alloc.h"
 #include "base/cleanup.h"
 #include "base/json.h"
+#include "base/number.h"
 #include "engine/kubelet/claim.h"
 
 enum { VERSION_CAP = 64, NAME_CAP = 64, CUDA_MAJOR = 1000, CUDA_MINOR = 10 };
+
+/* One device of the list. */
+typedef struct Listed {
+    const Device *gpu;
+    const MakeGpu *made;       /* NULL: the driver did not say */
+    const OfferUnit *unit;     /* NULL: a MIG device that is made when a claim has it */
+    const MigProfile *profile; /* of a MIG device; NULL: not known */
+    const MigBoard *board;
+    unsigned start; /* MIG_START_ANY: not known */
+    uint64_t memory_mib;
+    unsigned blocked; /* places for MIG devices that it takes */
+    size_t at;
+} Listed;
+
+typedef VEC(Listed) ListedAll;
+
+static bool is_mig(const Listed *one)
+{
+    return !one->unit || one->unit->profile[0];
+}
 
 static void add_attribute(Str *out, const char *name, const char *type, const char *value)
 {
@@ -88,69 +109,89 @@ static void add_architecture(Str *out, const MakeGpu *made)
 }
 
 /* What GPUs and their MIG devices have in common. */
-static void add_common(Str *out, const Snapshot *snapshot, const MakeNode *make, const MakeGpu *made,
-                       const OfferUnit *unit)
+static void add_common(Str *out, const ClaimNode *node, const Listed *one)
 {
-    const Device *gpu = &snapshot->node->gpus[unit->gpu].reading.device;
     char text[VERSION_CAP];
 
-    add_attribute(out, "type", "string", unit->profile[0] ? "mig" : "gpu");
-    add_attribute(out, "uuid", "string", unit->device.uuid);
-    add_attribute(out, "productName", "string", gpu->name);
-    if (made && made->compute_major) {
-        add_architecture(out, made);
-        snprintf(text, sizeof text, "%d.%d", made->compute_major, made->compute_minor);
+    add_attribute(out, "type", "string", is_mig(one) ? "mig" : "gpu");
+    add_attribute(out, "uuid", "string", one->unit ? one->unit->device.uuid : "");
+    add_attribute(out, "productName", "string", one->gpu->name);
+    if (one->made && one->made->compute_major) {
+        add_architecture(out, one->made);
+        snprintf(text, sizeof text, "%d.%d", one->made->compute_major, one->made->compute_minor);
         add_version(out, "cudaComputeCapability", text);
     }
-    add_version(out, "driverVersion", make->driver_version);
-    if (make->cuda_version > 0) {
-        snprintf(text, sizeof text, "%d.%d", make->cuda_version / CUDA_MAJOR,
-                 make->cuda_version % CUDA_MAJOR / CUDA_MINOR);
+    add_version(out, "driverVersion", node->make->driver_version);
+    if (node->make->cuda_version > 0) {
+        snprintf(text, sizeof text, "%d.%d", node->make->cuda_version / CUDA_MAJOR,
+                 node->make->cuda_version % CUDA_MAJOR / CUDA_MINOR);
         add_version(out, "cudaDriverVersion", text);
     }
-    add_place(out, snapshot, gpu);
+    add_place(out, node->snapshot, one->gpu);
 }
 
 /* --- MIG devices -------------------------------------------------------------------------------------------------- */
 
-/* Where the GPU instance lies; NULL: not known. */
-static const MigInstance *find_place(const MigNode *mig, const OfferUnit *unit, const char *gpu,
-                                     const MigProfile **ret_profile)
+static const MigGpu *find_mig(const MigNode *mig, const char *uuid)
 {
-    for (size_t i = 0; i < mig->count; i++)
-        for (size_t k = 0; strcmp(mig->gpus[i].uuid, gpu) == 0 && k < mig->gpus[i].now.count; k++) {
-            const MigInstance *one = &mig->gpus[i].now.instances[k];
-
-            *ret_profile = &mig->gpus[i].board.profiles[one->profile];
-            if (one->id == unit->device.gpu_instance)
-                return one;
-        }
+    for (size_t i = 0; mig && i < mig->count; i++)
+        if (strcmp(mig->gpus[i].uuid, uuid) == 0)
+            return &mig->gpus[i];
     return NULL;
 }
 
-/* "gpu-0-mig-1g10gb-19-4": profile and place stand in it, so that it means the same after MIG devices are made anew. */
-static bool name_mig(const MigNode *mig, const Device *gpu, const OfferUnit *unit, char to[NAME_CAP])
+/* Where its GPU instance lies. */
+static void find_place(const MigNode *mig, Listed *one)
 {
-    const MigProfile *profile;
-    const MigInstance *place = find_place(mig, unit, gpu->uuid, &profile);
+    const MigGpu *gpu = find_mig(mig, one->gpu->uuid);
+
+    one->start = MIG_START_ANY;
+    for (size_t k = 0; gpu && k < gpu->now.count; k++) {
+        const MigInstance *instance = &gpu->now.instances[k];
+
+        if (instance->id != one->unit->device.gpu_instance)
+            continue;
+        one->board = &gpu->board;
+        one->profile = &gpu->board.profiles[instance->profile];
+        one->start = instance->start;
+    }
+}
+
+/* "gpu-0-mig-1g10gb-19-4": profile and place stand in it, so that it means the same after MIG devices are made anew. */
+static bool name_mig(const Listed *one, char to[NAME_CAP])
+{
     char word[MIG_NAME_SIZE];
     size_t n = 0;
 
-    if (!place || place->start == MIG_START_ANY)
+    if (!one->profile || one->start == MIG_START_ANY)
         return false;
-    for (const char *at = unit->profile; *at && n + 1 < sizeof word; at++)
+    for (const char *at = one->unit ? one->unit->profile : one->profile->name; *at && n + 1 < sizeof word; at++)
         if (*at != '.')
             word[n++] = (char)(*at == '+' ? '-' : *at);
     word[n] = '\0';
-    snprintf(to, NAME_CAP, "gpu-%" PRIu32 "-mig-%s-%" PRIu32 "-%u", gpu->minor, word, profile->id, place->start);
+    snprintf(to, NAME_CAP, "gpu-%" PRIu32 "-mig-%s-%" PRIu32 "-%u", one->gpu->minor, word, one->profile->id,
+             one->start);
     return true;
 }
 
-static void add_mig_capacity(Str *out, const MigNode *mig, const Device *gpu, const OfferUnit *unit,
-                             const MakeInstance *made)
+bool claim_read_place(const char *name, ClaimPlace *ret)
 {
-    const MigProfile *profile;
-    const MigInstance *place = find_place(mig, unit, gpu->uuid, &profile);
+    const char *start = strrchr(name, '-'), *id = start;
+    uint64_t numbers[2];
+
+    while (id > name && id[-1] != '-')
+        id--;
+    if (!start || id == name || !strstr(name, "-mig-") ||
+        number_parsen_u64(id, (size_t)(start - id), 0, UINT32_MAX, &numbers[0], NULL) < 0 ||
+        number_parse_u64(start + 1, 0, MIG_GRID_MAX, &numbers[1], NULL) < 0)
+        return false;
+    ret->profile_id = (uint32_t)numbers[0];
+    ret->start = (unsigned)numbers[1];
+    return true;
+}
+
+static void add_made_capacity(Str *out, const Listed *one, const MakeInstance *made)
+{
     char name[NAME_CAP];
 
     if (!made)
@@ -162,78 +203,246 @@ static void add_mig_capacity(Str *out, const MigNode *mig, const Device *gpu, co
     add_capacity(out, "encoders", made->encoders, "");
     add_capacity(out, "jpegEngines", made->jpeg_engines, "");
     add_capacity(out, "ofaEngines", made->ofa_engines, "");
-    for (unsigned i = 0; place && i < profile->size; i++) {
-        snprintf(name, sizeof name, "memorySlice%u", place->start + i);
+    for (unsigned i = 0; one->profile && i < one->profile->size; i++) {
+        snprintf(name, sizeof name, "memorySlice%u", one->start + i);
         add_capacity(out, name, 1, "");
     }
 }
 
-/* --- the list ----------------------------------------------------------------------------------------------------- */
-
-static void add_device(Str *out, const Snapshot *snapshot, const MakeNode *make, const MigNode *mig,
-                       const OfferUnit *unit)
+/* Of one that is not there yet. */
+static void add_profile_capacity(Str *out, const MigProfile *profile)
 {
-    const Device *gpu = &snapshot->node->gpus[unit->gpu].reading.device;
-    const MakeGpu *made = offer_find_make(make, gpu->uuid);
-    const MakeInstance *instance = find_instance(made, unit->device.uuid);
+    add_capacity(out, "memory", profile->memory_mib, "Mi");
+    add_capacity(out, "multiprocessors", profile->sm_count, "");
+    add_capacity(out, "copyEngines", profile->copy_engines, "");
+    add_capacity(out, "decoders", profile->engines[MIG_DECODER], "");
+    add_capacity(out, "encoders", profile->engines[MIG_ENCODER], "");
+    add_capacity(out, "jpegEngines", profile->engines[MIG_JPEG], "");
+    add_capacity(out, "ofaEngines", profile->engines[MIG_OFA], "");
+}
+
+/* --- what MIG devices take of their GPU --------------------------------------------------------------------------- */
+
+static const char *const engine_counters[MIG_ENGINE_END] = {"decoders", "encoders", "jpeg-engines", "ofa-engines"};
+
+static void name_counters(const Device *gpu, char to[NAME_CAP])
+{
+    snprintf(to, NAME_CAP, "gpu-%" PRIu32 "-counter-set", gpu->minor);
+}
+
+/* Fewer of it can be made than have a place. */
+static bool is_limited(const MigProfile *profile)
+{
+    return profile->max < (unsigned)__builtin_popcount(profile->starts);
+}
+
+static void name_limit(const MigProfile *profile, char to[NAME_CAP])
+{
+    snprintf(to, NAME_CAP, "profile-%" PRIu32, profile->id);
+}
+
+static void add_amounts(Str *out, unsigned slices, const uint8_t engines[MIG_ENGINE_END], unsigned start, unsigned size)
+{
     char name[NAME_CAP];
 
-    if (gpu->minor == DEVICE_NO_NUMBER || (unit->profile[0] && !name_mig(mig, gpu, unit, name)))
-        return;
-    if (!unit->profile[0])
-        snprintf(name, sizeof name, "gpu-%" PRIu32, gpu->minor);
+    add_capacity(out, "compute-slices", slices, "");
+    for (size_t i = 0; i < MIG_ENGINE_END; i++)
+        if (engines[i])
+            add_capacity(out, engine_counters[i], engines[i], "");
+    for (unsigned i = start; i < start + size; i++) {
+        snprintf(name, sizeof name, "memory-slice-%u", i);
+        add_capacity(out, name, 1, "");
+    }
+}
+
+static void add_consumed(Str *out, const Listed *one)
+{
+    const MigProfile *profile = one->profile;
+    char name[NAME_CAP];
+
+    name_counters(one->gpu, name);
+    json_open(out, "consumesCounters", '[');
     json_open(out, NULL, '{');
-    json_add_text(out, "name", name);
-    json_open(out, "attributes", '{');
-    add_common(out, snapshot, make, made, unit);
-    if (unit->profile[0]) {
-        add_attribute(out, "parentUUID", "string", gpu->uuid);
-        add_attribute(out, "profile", "string", unit->profile);
+    json_add_text(out, "counterSet", name);
+    json_open(out, "counters", '{');
+    add_amounts(out, profile->slices, profile->engines, one->start, profile->size);
+    if (is_limited(profile)) {
+        name_limit(profile, name);
+        add_capacity(out, name, 1, "");
     }
     json_close(out, '}');
-    json_open(out, "capacity", '{');
-    if (unit->profile[0])
-        add_mig_capacity(out, mig, gpu, unit, instance);
-    else if (made)
-        add_capacity(out, "memory", made->memory_mib, "Mi");
+    json_close(out, '}');
+    json_close(out, ']');
+}
+
+static void add_counter_set(Str *out, const Device *gpu, const MigBoard *board)
+{
+    char name[NAME_CAP];
+
+    name_counters(gpu, name);
+    json_open(out, NULL, '{');
+    json_add_text(out, "name", name);
+    json_open(out, "counters", '{');
+    add_amounts(out, board->slices, board->engines, 0, board->grid);
+    for (size_t i = 0; i < board->profile_count; i++)
+        if (is_limited(&board->profiles[i])) {
+            name_limit(&board->profiles[i], name);
+            add_capacity(out, name, board->profiles[i].max, "");
+        }
     json_close(out, '}');
     json_close(out, '}');
 }
 
-/* Small ones first; of the same memory in the order of the GPUs. */
-typedef struct Ranked {
-    const OfferUnit *unit;
-    uint64_t memory_mib;
-    size_t at;
-} Ranked;
+/* --- what there is to list ---------------------------------------------------------------------------------------- */
 
-static int compare_ranked(const void *a, const void *b)
+static bool is_claimed(const ClaimNode *node, const MigGpu *gpu, const MigInstance *instance)
 {
-    const Ranked *x = a, *y = b;
-    const bool x_whole = !x->unit->profile[0], y_whole = !y->unit->profile[0];
+    for (size_t i = 0; i < node->place_count; i++)
+        if (strcmp(node->places[i].gpu, gpu->uuid) == 0 && node->places[i].start == instance->start &&
+            node->places[i].profile_id == gpu->board.profiles[instance->profile].id)
+            return true;
+    return false;
+}
 
-    if (x_whole != y_whole)
-        return x_whole - y_whole;
-    if (!x_whole && x->memory_mib != y->memory_mib)
+/* Whether MIG devices are made on it; with what an operator made there it is left as it is. */
+static bool is_divided(const ClaimNode *node, const MigGpu *gpu)
+{
+    if (!node->makes_mig || !gpu || !gpu->now.enabled || gpu->why[0])
+        return false;
+    for (size_t i = 0; i < gpu->now.count; i++)
+        if (!is_claimed(node, gpu, &gpu->now.instances[i]))
+            return false;
+    return true;
+}
+
+static unsigned count_blocked(const MigBoard *board, const MigProfile *profile, unsigned start)
+{
+    const uint32_t taken = ((1u << profile->size) - 1) << start;
+    unsigned count = 0;
+
+    for (size_t i = 0; i < board->profile_count; i++)
+        for (unsigned s = 0; s < MIG_GRID_MAX; s++)
+            count += board->profiles[i].starts >> s & 1 && (((1u << board->profiles[i].size) - 1) << s & taken);
+    return count;
+}
+
+static void list_places(const Listed *gpu, const MigBoard *board, ListedAll *to)
+{
+    for (size_t i = 0; i < board->profile_count; i++)
+        for (unsigned start = 0; start < MIG_GRID_MAX; start++)
+            if (board->profiles[i].starts >> start & 1) {
+                Listed one = *gpu;
+
+                one.board = board;
+                one.profile = &board->profiles[i];
+                one.start = start;
+                one.memory_mib = one.profile->memory_mib;
+                one.blocked = count_blocked(board, one.profile, start);
+                one.at = to->len;
+                vec_push(to, one);
+            }
+}
+
+static void list_unit(const ClaimNode *node, const OfferUnit *unit, ListedAll *to)
+{
+    const Device *gpu = &node->snapshot->node->gpus[unit->gpu].reading.device;
+    Listed one = {.gpu = gpu, .made = offer_find_make(node->make, gpu->uuid), .unit = unit, .at = to->len};
+    const MakeInstance *instance = find_instance(one.made, unit->device.uuid);
+
+    if (unit->profile[0] && is_divided(node, find_mig(node->mig, gpu->uuid)))
+        return;
+    if (unit->profile[0])
+        find_place(node->mig, &one);
+    one.memory_mib = instance ? instance->memory_mib : 0;
+    vec_push(to, one);
+}
+
+static void list_all(const ClaimNode *node, ListedAll *to)
+{
+    const Offer *offer = node->offer;
+
+    for (size_t i = 0; i < offer->resources.len; i++)
+        for (size_t k = 0; k < offer->resources.at[i].units.len; k++)
+            list_unit(node, &offer->resources.at[i].units.at[k], to);
+    for (size_t i = 0; i < offer->split.len; i++) {
+        const Device *gpu = &node->snapshot->node->gpus[offer->split.at[i].gpu].reading.device;
+        const MigGpu *mig = find_mig(node->mig, gpu->uuid);
+
+        if (is_divided(node, mig))
+            list_places(&(Listed){.gpu = gpu, .made = offer_find_make(node->make, gpu->uuid)}, &mig->board, to);
+    }
+}
+
+/* Small ones first; of the same memory in the order of the GPUs, there the one first that leaves the most room. */
+static int compare_listed(const void *a, const void *b)
+{
+    const Listed *x = a, *y = b;
+
+    if (is_mig(x) != is_mig(y))
+        return is_mig(x) ? -1 : 1;
+    if (is_mig(x) && x->memory_mib != y->memory_mib)
         return x->memory_mib < y->memory_mib ? -1 : 1;
+    if (x->gpu == y->gpu && x->blocked != y->blocked)
+        return x->blocked < y->blocked ? -1 : 1;
     return x->at < y->at ? -1 : x->at > y->at;
 }
 
-void claim_devices(const Snapshot *snapshot, const MakeNode *make, const MigNode *mig, const Offer *offer, Str *out)
+/* --- the list ----------------------------------------------------------------------------------------------------- */
+
+static void add_device(Str *out, const ClaimNode *node, const Listed *one)
 {
-    CLEANUP_VEC VEC(Ranked) all = {0};
+    char name[NAME_CAP];
 
-    for (size_t i = 0; i < offer->resources.len; i++)
-        for (size_t k = 0; k < offer->resources.at[i].units.len; k++) {
-            const OfferUnit *unit = &offer->resources.at[i].units.at[k];
-            const MakeGpu *made = offer_find_make(make, snapshot->node->gpus[unit->gpu].reading.device.uuid);
-            const MakeInstance *instance = find_instance(made, unit->device.uuid);
+    if (one->gpu->minor == DEVICE_NO_NUMBER || (is_mig(one) && !name_mig(one, name)))
+        return;
+    if (!is_mig(one))
+        snprintf(name, sizeof name, "gpu-%" PRIu32, one->gpu->minor);
+    json_open(out, NULL, '{');
+    json_add_text(out, "name", name);
+    json_open(out, "attributes", '{');
+    add_common(out, node, one);
+    if (is_mig(one)) {
+        add_attribute(out, "parentUUID", "string", one->gpu->uuid);
+        add_attribute(out, "profile", "string", one->unit ? one->unit->profile : one->profile->name);
+    }
+    json_close(out, '}');
+    json_open(out, "capacity", '{');
+    if (!one->unit)
+        add_profile_capacity(out, one->profile);
+    else if (is_mig(one))
+        add_made_capacity(out, one, find_instance(one->made, one->unit->device.uuid));
+    else if (one->made)
+        add_capacity(out, "memory", one->made->memory_mib, "Mi");
+    json_close(out, '}');
+    if (!one->unit)
+        add_consumed(out, one);
+    json_close(out, '}');
+}
 
-            vec_push(&all, ((Ranked){unit, instance ? instance->memory_mib : 0, all.len}));
-        }
-    vec_sort(&all, compare_ranked);
-    json_open(out, NULL, '[');
+static void add_counter_sets(Str *out, const ClaimNode *node)
+{
+    for (size_t i = 0; i < node->offer->split.len; i++) {
+        const Device *gpu = &node->snapshot->node->gpus[node->offer->split.at[i].gpu].reading.device;
+        const MigGpu *mig = find_mig(node->mig, gpu->uuid);
+
+        if (is_divided(node, mig) && gpu->minor != DEVICE_NO_NUMBER)
+            add_counter_set(out, gpu, &mig->board);
+    }
+}
+
+void claim_devices(const ClaimNode *node, Str *out)
+{
+    CLEANUP_VEC ListedAll all = {0};
+
+    list_all(node, &all);
+    vec_sort(&all, compare_listed);
+    json_open(out, NULL, '{');
+    json_open(out, "devices", '[');
     for (size_t i = 0; i < all.len; i++)
-        add_device(out, snapshot, make, mig, all.at[i].unit);
+        add_device(out, node, &all.at[i]);
     json_close(out, ']');
+    json_open(out, "sharedCounters", '[');
+    add_counter_sets(out, node);
+    json_close(out, ']');
+    json_close(out, '}');
 }

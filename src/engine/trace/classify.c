@@ -10,6 +10,7 @@
 #include <ctype.h>
 #include <pthread.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -28,6 +29,8 @@ enum {
     ASK_HELPER = ASK_GPU << 3
 };
 
+enum { TENSOR_NO, TENSOR_YES, TENSOR_MAYBE };
+
 typedef struct WordRow {
     const char *pattern;
     unsigned int asked; /* ASK_* */
@@ -36,7 +39,7 @@ typedef struct WordRow {
 
 static const WordRow word_rows[] = {
 #define GPU(pattern, class) {pattern, ASK_GPU, TRACE_##class},
-#define TENSOR(pattern, yes) {pattern, ASK_TENSOR, yes},
+#define TENSOR(pattern, use) {pattern, ASK_TENSOR, TENSOR_##use},
 #define HELPER(pattern, yes) {pattern, ASK_HELPER, yes},
 #define MATRIX(pattern, yes) {pattern, ASK_MATRIX, yes},
 #define HOST(kinds, pattern, class) {pattern, ASK_##kinds, TRACE_HOST_##class},
@@ -59,12 +62,24 @@ static uint8_t lower[256];
 const char *const trace_class_words[TRACE_CLASS_COUNT] = {"compute", "communication", "copy"};
 
 const char *const trace_host_words[TRACE_HOST_CLASS_COUNT] = {
-    [TRACE_HOST_OTHER] = "other",     [TRACE_HOST_OP] = "op",
-    [TRACE_HOST_LAUNCH] = "launch",   [TRACE_HOST_SYNC] = "synchronisation",
-    [TRACE_HOST_COPY] = "copy",       [TRACE_HOST_ALLOCATOR] = "allocator",
-    [TRACE_HOST_DATA] = "data",       [TRACE_HOST_COLLECTIVE] = "collective_wait",
-    [TRACE_HOST_COMPILE] = "compile", [TRACE_HOST_RUNTIME] = "runtime",
-    [TRACE_HOST_PYTHON] = "python",   [TRACE_HOST_MARK] = "annotation",
+    [TRACE_HOST_OTHER] = "other",
+    [TRACE_HOST_OP] = "op",
+    [TRACE_HOST_LAUNCH] = "launch",
+    [TRACE_HOST_SYNC] = "synchronisation",
+    [TRACE_HOST_COPY] = "copy",
+    [TRACE_HOST_ALLOCATOR] = "allocator",
+    [TRACE_HOST_DATA] = "data",
+    [TRACE_HOST_COLLECTIVE] = "collective_wait",
+    [TRACE_HOST_COMPILE] = "compile",
+    [TRACE_HOST_RUNTIME] = "runtime",
+    [TRACE_HOST_TOKENISING] = "tokenising",
+    [TRACE_HOST_COLLECTING] = "garbage_collection",
+    [TRACE_HOST_CHECKPOINT] = "checkpoint",
+    [TRACE_HOST_LOGGING] = "logging",
+    [TRACE_HOST_LOADING] = "module_loading",
+    [TRACE_HOST_INITIALISING] = "initialisation",
+    [TRACE_HOST_PYTHON] = "python",
+    [TRACE_HOST_MARK] = "annotation",
 };
 
 static size_t bucket_of(char first, char second)
@@ -166,7 +181,12 @@ TraceClass trace_classify(ProfileKind kind, const char *name, size_t len)
 
 bool trace_is_tensor_core(const char *name, size_t len)
 {
-    return look_up(ASK_TENSOR, name, len) > 0;
+    return look_up(ASK_TENSOR, name, len) == TENSOR_YES;
+}
+
+bool trace_may_be_tensor_core(const char *name, size_t len)
+{
+    return look_up(ASK_TENSOR, name, len) == TENSOR_MAYBE;
 }
 
 bool trace_is_helper(const char *name, size_t len)
@@ -239,6 +259,31 @@ bool trace_is_float_matrix(const char *name, size_t len)
 {
     /* cuBLAS's and CUTLASS's sgemm, cuDNN's implicit sgemm and its scudnn */
     return (memmem(name, len, "sgemm", 5) || memmem(name, len, "scudnn", 6)) && !trace_is_tensor_core(name, len);
+}
+
+/* The number right behind the word, of several the smallest; 0 for none. */
+static long number_behind(const char *name, const char *word)
+{
+    long least = 0;
+
+    for (const char *at = name; (at = strstr(at, word));) {
+        at += strlen(word);
+        at += *at >= 'a' && *at <= 'c'; /* "aligna4_alignc4" */
+        if (isdigit((unsigned char)*at) && (least == 0 || strtol(at, NULL, 10) < least))
+            least = strtol(at, NULL, 10);
+    }
+    return least;
+}
+
+bool trace_is_aligned(const char *name, size_t len)
+{
+    const long align = number_behind(name, "align");
+
+    if (align > 0)
+        return align >= HALF_MULTIPLE;
+    /* those two copy tiles by the Tensor Memory Accelerator, which takes rows of 16 bytes alone */
+    return number_behind(name, "ldg") >= HALF_MULTIPLE || memmem(name, len, "nvjet", 5) ||
+           memmem(name, len, "warpgroupsize", 13);
 }
 
 TraceShapeRule trace_shape_rule(const char *op, size_t len)
@@ -339,30 +384,23 @@ static int matrix_bytes(TraceShapeRule rule, const char *types)
     return bytes;
 }
 
-/* The dimensions that tensor cores would like to be multiples: rows, depth and columns of the product. */
-static size_t read_dimensions(TraceShapeRule rule, const TraceDims *a, const TraceDims *b, int64_t out[3])
+/* The dimensions that tensor cores would like to be multiples: depth and columns of the product. */
+static size_t read_dimensions(TraceShapeRule rule, const TraceDims *a, const TraceDims *b, int64_t out[2])
 {
-    int64_t rows = 1;
-
     switch (rule) {
     case TRACE_SHAPE_PRODUCT:
     case TRACE_SHAPE_ADDED:
         if (a->len < 2 || b->len < 2)
             return 0;
-        out[0] = a->at[a->len - 2];
-        out[1] = a->at[a->len - 1];
-        out[2] = b->at[b->len - 1];
-        return 3;
+        out[0] = a->at[a->len - 1];
+        out[1] = b->at[b->len - 1];
+        return 2;
     case TRACE_SHAPE_LINEAR:
         if (a->len < 1 || b->len != 2)
             return 0;
-        for (size_t i = 0; i + 1 < a->len; i++)
-            if (__builtin_mul_overflow(rows, a->at[i], &rows))
-                return 0;
-        out[0] = rows;
-        out[1] = b->at[1];
-        out[2] = b->at[0];
-        return 3;
+        out[0] = b->at[1];
+        out[1] = b->at[0];
+        return 2;
     case TRACE_SHAPE_CONVOLUTION:
     case TRACE_SHAPE_CONV_BACKWARD:
         if (b->len < 3)
@@ -380,7 +418,7 @@ static size_t read_dimensions(TraceShapeRule rule, const TraceDims *a, const Tra
 unsigned trace_shape_check(TraceShapeRule rule, const char *dims, const char *types)
 {
     size_t input = first_input(rule), count;
-    int64_t out[3] = {0}, multiple;
+    int64_t out[2] = {0}, multiple;
     int bytes = matrix_bytes(rule, types);
     unsigned result = (bytes > 0 ? TRACE_SHAPE_TYPED : 0) | (bytes == 4 ? TRACE_SHAPE_FLOAT : 0);
     TraceDims a, b;

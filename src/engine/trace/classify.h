@@ -23,6 +23,8 @@ TraceClass trace_classify(ProfileKind kind, const char *name, size_t len);
 
 /* Whether a kernel of this name runs on tensor cores (NVIDIA) or matrix cores (AMD), as far as names tell. */
 bool trace_is_tensor_core(const char *name, size_t len);
+/* Whether it multiplies matrices, and its name does not tell on what. */
+bool trace_may_be_tensor_core(const char *name, size_t len);
 /* Whether a kernel of this name only prepares or finishes what another one multiplies, as far as names tell. */
 bool trace_is_helper(const char *name, size_t len);
 /* Whether an operator could use them (matrix products, convolutions, attention). */
@@ -37,10 +39,16 @@ typedef enum TraceHostClass {
     TRACE_HOST_ALLOCATOR,  /* cudaMalloc, cudaFree, host and pool allocation */
     TRACE_HOST_DATA,       /* data loading */
     TRACE_HOST_COLLECTIVE, /* waits for other ranks: barriers, gloo, work wait, store */
-    TRACE_HOST_COMPILE,    /* torch.compile, Inductor, Triton, module loading */
-    TRACE_HOST_RUNTIME,    /* any other call of the runtime or driver */
-    TRACE_HOST_PYTHON,     /* a Python function */
-    TRACE_HOST_MARK,       /* annotations without a kind of work (ProfilerStep, NVTX) */
+    TRACE_HOST_COMPILE,    /* torch.compile, Inductor, Triton */
+    TRACE_HOST_TOKENISING,
+    TRACE_HOST_COLLECTING,   /* Python's garbage collector */
+    TRACE_HOST_CHECKPOINT,   /* saves or loads the model's state */
+    TRACE_HOST_LOGGING,      /* log, TensorBoard and the like */
+    TRACE_HOST_LOADING,      /* loads code to the GPU: modules, and the first launch of a kernel */
+    TRACE_HOST_INITIALISING, /* makes a context or a library's handle */
+    TRACE_HOST_RUNTIME,      /* any other call of the runtime or driver */
+    TRACE_HOST_PYTHON,       /* a Python function */
+    TRACE_HOST_MARK,         /* annotations without a kind of work (ProfilerStep, NVTX) */
     TRACE_HOST_CLASS_COUNT
 } TraceHostClass;
 
@@ -57,7 +65,8 @@ enum {
     TRACE_SHAPE_KNOWN = 1,      /* an operator of a known kind, shapes and types recorded */
     TRACE_SHAPE_FLOAT = 2,      /* the matrices are 32-bit float (types are enough) */
     TRACE_SHAPE_TYPED = 4,      /* the matrices' type is recorded and known */
-    TRACE_SHAPE_MISALIGNED = 8, /* a dimension is no multiple of 8 (16-bit types) or 16 (8-bit types) */
+    TRACE_SHAPE_MISALIGNED = 8, /* depth or columns are no multiple of 8 (16-bit types) or 16 (8-bit types). Rows do not
+                                   count: elements of a row lie side by side, not rows */
 };
 
 /* Which inputs of the operator are matrices, and how their dimensions make the product. */
@@ -73,6 +82,10 @@ typedef enum TraceShapeRule {
 
 /* Whether a kernel of this name multiplies matrices in 32-bit float on the ordinary cores. */
 bool trace_is_float_matrix(const char *name, size_t len);
+
+/* Whether a kernel of this name reads 16 bytes at once, so that its matrices are aligned whatever their shapes: by the
+ * elements that the name says ("align8", "ldg8"), or because it is of a kind that cannot do otherwise (nvjet). */
+bool trace_is_aligned(const char *name, size_t len);
 
 TraceShapeRule trace_shape_rule(const char *op, size_t len);
 

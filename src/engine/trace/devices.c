@@ -138,6 +138,8 @@ static void count_kernel(Counting *counting, TraceDevice *device, size_t row, in
     device->kernel_sum_ns = trace_sum(device->kernel_sum_ns, time);
     if (counting->job->index->kernel_name[profile->gpu.name[row]] & TRACE_KERNEL_TENSOR)
         device->tensor_core_ns = trace_sum(device->tensor_core_ns, time);
+    if (counting->job->index->kernel_name[profile->gpu.name[row]] & TRACE_KERNEL_MAYBE)
+        device->tensor_unknown_ns = trace_sum(device->tensor_unknown_ns, time);
     if (launch && launch->blocks_per_sm >= 0) {
         counting->sm += fmin((double)launch->blocks_per_sm, 1) * (double)time;
         counting->sm_ns = trace_sum(counting->sm_ns, time);

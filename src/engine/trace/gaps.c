@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the host did while a device was idle: every idle time of every device, between operations (gaps), and before the
- * first and after the last as far as steps reach. Idle times of a device come in order of time; each lane of the host
- * is walked once per device, with a cursor that only goes forward: the rows that have begun, and the innermost of them
- * that still runs, found through the parents.
+ * first and after the last as far as the profile reaches (edges). Idle times of a device come in order of time; each
+ * lane of the host is walked once per device, with a cursor that only goes forward: the rows that have begun, and the
+ * innermost of them that still runs, found through the parents.
  *
  * The thread that counts is the one that launched the operation that ended the gap (if unknown: the one that launched
  * the operation before, else the one with most launches on this device, else the one with most launch calls). Each
@@ -30,7 +30,14 @@ const char *const trace_cause_words[TRACE_CAUSE_COUNT] = {
     [TRACE_CAUSE_COLLECTIVE_WAIT] = "collective_wait",
     [TRACE_CAUSE_PYTHON] = "python",
     [TRACE_CAUSE_COMPILE] = "compile",
+    [TRACE_CAUSE_TOKENISING] = "tokenising",
+    [TRACE_CAUSE_COLLECTING] = "garbage_collection",
+    [TRACE_CAUSE_CHECKPOINT] = "checkpoint",
+    [TRACE_CAUSE_LOGGING] = "logging",
+    [TRACE_CAUSE_LOADING] = "module_loading",
+    [TRACE_CAUSE_INITIALISING] = "initialisation",
     [TRACE_CAUSE_QUEUED] = "queued",
+    [TRACE_CAUSE_BEFORE_PROFILE] = "before_profile",
     [TRACE_CAUSE_UNKNOWN] = "unknown",
     [TRACE_CAUSE_SHORT] = "short",
 };
@@ -38,8 +45,8 @@ const char *const trace_cause_words[TRACE_CAUSE_COUNT] = {
 /* Causes that name what to change; they outrank a synchronisation that led into them. */
 static bool is_telling(TraceCause cause)
 {
-    return cause == TRACE_CAUSE_DATA_LOADING || cause == TRACE_CAUSE_ALLOCATOR || cause == TRACE_CAUSE_COMPILE ||
-           cause == TRACE_CAUSE_COPY || cause == TRACE_CAUSE_COLLECTIVE_WAIT;
+    return cause == TRACE_CAUSE_DATA_LOADING || cause == TRACE_CAUSE_ALLOCATOR || cause == TRACE_CAUSE_COPY ||
+           cause == TRACE_CAUSE_COLLECTIVE_WAIT || (cause >= TRACE_CAUSE_COMPILE && cause <= TRACE_CAUSE_INITIALISING);
 }
 
 static TraceCause decide_cause(const int64_t slice_ns[TRACE_CAUSE_COUNT], bool synced)
@@ -54,6 +61,8 @@ static TraceCause decide_cause(const int64_t slice_ns[TRACE_CAUSE_COUNT], bool s
     }
     if (queued == total)
         return TRACE_CAUSE_QUEUED;
+    if (slice_ns[TRACE_CAUSE_BEFORE_PROFILE] == total)
+        return TRACE_CAUSE_BEFORE_PROFILE;
     if (telling != TRACE_CAUSE_COUNT && slice_ns[telling] >= total - slice_ns[telling])
         return telling;
     if (synced)
@@ -73,7 +82,7 @@ static TraceCause decide_cause(const int64_t slice_ns[TRACE_CAUSE_COUNT], bool s
 
 /* ---- the search ---- */
 
-enum { OWNER_CLIMB_MAX = 64 };
+enum { OWNER_CLIMB_MAX = 64, OPEN_ROWS_MAX = 256 };
 #define LANE_UNKNOWN (PROFILE_NONE - 1)
 
 /* An idle time: rows of the operations around it, PROFILE_NONE for none. */
@@ -109,13 +118,15 @@ typedef struct Cursor {
 
 typedef struct Share {
     uint32_t row;
-    int64_t time;
+    int64_t own, time; /* without, and with what lies in it */
 } Share;
 
-/* The event that took most of a gap. Rows come nested, so the open ones lie on a stack by row. */
+/* The event that explains a gap: a stack of the open ones, each in the one below it, and the best of those closed. */
 typedef struct Shares {
     VEC(Share) open;
-    Share best;
+    VEC(uint32_t) climbed;
+    Share most;    /* by own time */
+    Share deepest; /* that took more than half of the gap */
 } Shares;
 
 typedef struct Search {
@@ -129,10 +140,12 @@ typedef struct Search {
     Shares shares[2];  /* of the gap's thread, and of the other */
     TraceTexts texts;
     TraceLongest longest; /* which gaps are kept */
+    int64_t first, last;  /* how far the host's events reach; first > last without any */
     /* of the current device */
     size_t nth;
-    uint32_t fallback; /* lane to blame where no launch is known, PROFILE_NONE; LANE_UNKNOWN: not looked for */
-    size_t step;       /* cursor */
+    uint32_t fallback;     /* lane to blame where no launch is known, PROFILE_NONE; LANE_UNKNOWN: not looked for */
+    size_t step;           /* cursor */
+    uint32_t first_linked; /* its first operation with a known launch, PROFILE_NONE */
 } Search;
 
 /* ---- lanes ---- */
@@ -255,25 +268,55 @@ static Cursor *cursor_to(Search *search, uint32_t lane, int64_t time)
 
 /* ---- the event with the largest share ---- */
 
-static void close_shares(Shares *shares, size_t len)
+static void clear_shares(Shares *shares)
 {
-    while (shares->open.len > len) {
-        Share share = shares->open.at[--shares->open.len];
-
-        if (share.time > shares->best.time || (share.time == shares->best.time && share.row < shares->best.row))
-            shares->best = share;
-    }
+    shares->most = shares->deepest = (Share){.row = PROFILE_NONE};
 }
 
-static void add_share(Shares *shares, uint32_t row, int64_t time)
+/* Whether the event names what happened in the gap: no range of the user's such as the step, and no frame that goes on
+ * on both sides of the gap, as the program's outermost do. */
+static bool is_explanation(const Search *search, const Idle *idle, uint32_t row)
 {
-    size_t len = shares->open.len;
+    const ProfileEvents *rows = search->host;
 
-    while (len && shares->open.at[len - 1].row > row)
-        len--;
-    close_shares(shares, len);
-    if (!len || shares->open.at[len - 1].row != row)
-        vec_push(&shares->open, ((Share){.row = row}));
+    return search->index->host_class[row] != TRACE_HOST_MARK &&
+           (rows->start[row] >= idle->start || profile_end(rows, row) <= idle->end);
+}
+
+static void close_share(const Search *search, const Idle *idle, Shares *shares)
+{
+    const Share share = shares->open.at[--shares->open.len];
+
+    if (shares->open.len)
+        shares->open.at[shares->open.len - 1].time += share.time;
+    if (share.own > shares->most.own || (share.own == shares->most.own && share.row < shares->most.row))
+        shares->most = share;
+    if (shares->deepest.row == PROFILE_NONE && share.time > (idle->end - idle->start) / 2 &&
+        is_explanation(search, idle, share.row))
+        shares->deepest = share;
+}
+
+/* Closes what is over, and opens the row and what is around it. */
+static void open_share(const Search *search, const Idle *idle, Shares *shares, uint32_t row)
+{
+    shares->climbed.len = 0;
+    for (uint32_t up = row;; up = search->index->parent[up]) {
+        const bool none = up == PROFILE_NONE || shares->climbed.len == OPEN_ROWS_MAX;
+
+        while (shares->open.len && (none || shares->open.at[shares->open.len - 1].row > up))
+            close_share(search, idle, shares);
+        if (none || (shares->open.len && shares->open.at[shares->open.len - 1].row == up))
+            break;
+        vec_push(&shares->climbed, up);
+    }
+    while (shares->climbed.len)
+        vec_push(&shares->open, ((Share){.row = shares->climbed.at[--shares->climbed.len]}));
+}
+
+static void add_share(const Search *search, const Idle *idle, Shares *shares, uint32_t row, int64_t time)
+{
+    open_share(search, idle, shares, row);
+    shares->open.at[shares->open.len - 1].own += time;
     shares->open.at[shares->open.len - 1].time += time;
 }
 
@@ -288,18 +331,27 @@ static uint32_t owner_of(const TraceIndex *index, uint32_t row)
     return row;
 }
 
-static void find_name(Search *search, Blame *blame)
+/* Of a gap in which Python ran, the deepest event that took more than half of it; else the one with the largest own
+ * time. */
+static void find_name(Search *search, const Idle *idle, Blame *blame)
 {
-    Share best = {.row = PROFILE_NONE};
+    Share most = {.row = PROFILE_NONE}, deepest = most;
 
     for (int i = 0; i < 2; i++) {
-        close_shares(&search->shares[i], 0);
-        if (search->shares[i].best.time > best.time)
-            best = search->shares[i].best;
-        search->shares[i].best = (Share){.row = PROFILE_NONE};
+        Shares *shares = &search->shares[i];
+
+        while (shares->open.len)
+            close_share(search, idle, shares);
+        if (shares->most.own > most.own)
+            most = shares->most;
+        if (shares->deepest.row != PROFILE_NONE)
+            deepest = shares->deepest;
+        clear_shares(shares);
     }
-    blame->host_row = best.row;
-    blame->host_ns = best.time;
+    if (blame->cause != TRACE_CAUSE_PYTHON)
+        deepest.row = PROFILE_NONE;
+    blame->host_row = deepest.row != PROFILE_NONE ? deepest.row : most.row;
+    blame->host_ns = deepest.row != PROFILE_NONE ? deepest.time : most.own;
 }
 
 /* ---- the walk ---- */
@@ -307,12 +359,24 @@ static void find_name(Search *search, Blame *blame)
 static TraceCause cause_of(Search *search, uint32_t lane, uint32_t row)
 {
     static const uint8_t causes[TRACE_HOST_CLASS_COUNT] = {
-        [TRACE_HOST_OTHER] = TRACE_CAUSE_HOST_BOUND,  [TRACE_HOST_OP] = TRACE_CAUSE_HOST_BOUND,
-        [TRACE_HOST_LAUNCH] = TRACE_CAUSE_HOST_BOUND, [TRACE_HOST_SYNC] = TRACE_CAUSE_SYNCHRONISATION,
-        [TRACE_HOST_COPY] = TRACE_CAUSE_COPY,         [TRACE_HOST_ALLOCATOR] = TRACE_CAUSE_ALLOCATOR,
-        [TRACE_HOST_DATA] = TRACE_CAUSE_DATA_LOADING, [TRACE_HOST_COLLECTIVE] = TRACE_CAUSE_COLLECTIVE_WAIT,
-        [TRACE_HOST_COMPILE] = TRACE_CAUSE_COMPILE,   [TRACE_HOST_RUNTIME] = TRACE_CAUSE_HOST_BOUND,
-        [TRACE_HOST_PYTHON] = TRACE_CAUSE_PYTHON,     [TRACE_HOST_MARK] = TRACE_CAUSE_PYTHON,
+        [TRACE_HOST_OTHER] = TRACE_CAUSE_HOST_BOUND,
+        [TRACE_HOST_OP] = TRACE_CAUSE_HOST_BOUND,
+        [TRACE_HOST_LAUNCH] = TRACE_CAUSE_HOST_BOUND,
+        [TRACE_HOST_SYNC] = TRACE_CAUSE_SYNCHRONISATION,
+        [TRACE_HOST_COPY] = TRACE_CAUSE_COPY,
+        [TRACE_HOST_ALLOCATOR] = TRACE_CAUSE_ALLOCATOR,
+        [TRACE_HOST_DATA] = TRACE_CAUSE_DATA_LOADING,
+        [TRACE_HOST_COLLECTIVE] = TRACE_CAUSE_COLLECTIVE_WAIT,
+        [TRACE_HOST_COMPILE] = TRACE_CAUSE_COMPILE,
+        [TRACE_HOST_RUNTIME] = TRACE_CAUSE_HOST_BOUND,
+        [TRACE_HOST_PYTHON] = TRACE_CAUSE_PYTHON,
+        [TRACE_HOST_MARK] = TRACE_CAUSE_PYTHON,
+        [TRACE_HOST_TOKENISING] = TRACE_CAUSE_TOKENISING,
+        [TRACE_HOST_COLLECTING] = TRACE_CAUSE_COLLECTING,
+        [TRACE_HOST_CHECKPOINT] = TRACE_CAUSE_CHECKPOINT,
+        [TRACE_HOST_LOGGING] = TRACE_CAUSE_LOGGING,
+        [TRACE_HOST_LOADING] = TRACE_CAUSE_LOADING,
+        [TRACE_HOST_INITIALISING] = TRACE_CAUSE_INITIALISING,
     };
     TraceHostClass class = search->index->host_inside[row];
 
@@ -340,7 +404,8 @@ static void count_silence(Search *search, Blame *blame, uint32_t lane, int64_t s
 }
 
 /* Instants [start, end) by what runs on the lane; where nothing does, by `other` (PROFILE_NONE: no other). */
-static void walk_lane(Search *search, Blame *blame, uint32_t lane, uint32_t other, int64_t start, int64_t end)
+static void walk_lane(Search *search, const Idle *idle, Blame *blame, uint32_t lane, uint32_t other, int64_t start,
+                      int64_t end)
 {
     const ProfileEvents *rows = search->host;
 
@@ -354,9 +419,10 @@ static void walk_lane(Search *search, Blame *blame, uint32_t lane, uint32_t othe
             until = trace_smaller(until, profile_end(rows, cursor->now));
             count_time(blame, cause_of(search, lane, cursor->now), start, until);
             if (blame->named)
-                add_share(&search->shares[lane != blame->lane], owner_of(search->index, cursor->now), until - start);
+                add_share(search, idle, &search->shares[lane != blame->lane], owner_of(search->index, cursor->now),
+                          until - start);
         } else if (other != PROFILE_NONE) {
-            walk_lane(search, blame, other, PROFILE_NONE, start, until);
+            walk_lane(search, idle, blame, other, PROFILE_NONE, start, until);
         } else {
             count_silence(search, blame, lane, start, until);
         }
@@ -394,6 +460,13 @@ static void name_synchronisation(const TraceIndex *index, uint32_t call, const I
     blame->host_ns = idle->end - idle->start;
 }
 
+/* Whether all that the device did so far was launched before the profile began: it may be at work that is not in it. */
+static bool is_before_profile(const Search *search, const Idle *idle)
+{
+    return search->first_linked != PROFILE_NONE &&
+           (idle->before == PROFILE_NONE || idle->before < search->first_linked);
+}
+
 static void find_blame(Search *search, const Idle *idle, Blame *ret)
 {
     const uint32_t launch = launch_of(search, idle->after), before = launching_lane(search, idle->before);
@@ -406,18 +479,26 @@ static void find_blame(Search *search, const Idle *idle, Blame *ret)
         count_time(ret, TRACE_CAUSE_UNKNOWN, idle->start, idle->end);
         return;
     }
+    if (is_before_profile(search, idle) && idle->before != PROFILE_NONE && launch == PROFILE_NONE) {
+        ret->cause = TRACE_CAUSE_BEFORE_PROFILE;
+        count_time(ret, TRACE_CAUSE_BEFORE_PROFILE, idle->start, idle->end);
+        return;
+    }
     const Cursor *cursor = cursor_to(search, ret->lane, idle->start);
     const uint32_t sync = cursor->sync;
 
     ret->synced = was_synced(search, cursor, idle);
     if (launch != PROFILE_NONE)
         late = trace_larger(trace_smaller(profile_end(search->host, launch), late), idle->start);
-    walk_lane(search, ret, ret->lane, before == ret->lane ? PROFILE_NONE : before, idle->start, late);
-    count_time(ret, TRACE_CAUSE_QUEUED, late, idle->end);
+    walk_lane(search, idle, ret, ret->lane, before == ret->lane ? PROFILE_NONE : before, idle->start, late);
+    if (is_before_profile(search, idle) && idle->end - late > TRACE_LAUNCH_LATENCY_NS)
+        count_time(ret, TRACE_CAUSE_BEFORE_PROFILE, late, idle->end);
+    else
+        count_time(ret, TRACE_CAUSE_QUEUED, late, idle->end);
     ret->cause = decide_cause(ret->slice_ns, ret->synced);
     if (!ret->named)
         return;
-    find_name(search, ret);
+    find_name(search, idle, ret);
     if (ret->cause == TRACE_CAUSE_SYNCHRONISATION && ret->synced)
         name_synchronisation(search->index, sync, idle, ret);
 }
@@ -461,13 +542,11 @@ static TraceGap gap_of(Search *search, const Idle *idle, const Blame *found)
     return gap;
 }
 
-/* `gap`: between operations. */
-static void add_idle(Search *search, const Idle *idle, bool gap)
+static Blame blame_idle(Search *search, const Idle *idle, bool named)
 {
     const int64_t length = idle->end - idle->start;
-    Blame found = {.lane = PROFILE_NONE, .host_row = PROFILE_NONE};
+    Blame found = {.lane = PROFILE_NONE, .host_row = PROFILE_NONE, .named = named};
 
-    found.named = gap && trace_is_longest(&search->longest, length);
     if ((uint64_t)length < search->job->config->gap_threshold_ns) {
         found.cause = TRACE_CAUSE_SHORT;
         found.slice_ns[TRACE_CAUSE_SHORT] = length;
@@ -475,10 +554,29 @@ static void add_idle(Search *search, const Idle *idle, bool gap)
         find_blame(search, idle, &found);
     }
     trace_steps_add_idle(search->rank, search->nth, &search->step, idle->start, idle->end, found.cause);
-    if (gap)
-        trace_cause_add(search->rank->idle_by_cause, found.cause, length);
-    if (found.named)
+    return found;
+}
+
+static void add_gap(Search *search, const Idle *idle)
+{
+    const int64_t length = idle->end - idle->start;
+    const bool named = trace_is_longest(&search->longest, length);
+    const Blame found = blame_idle(search, idle, named);
+
+    trace_cause_add(search->rank->idle_by_cause, found.cause, length);
+    if (named)
         vec_push(&search->rank->gaps, gap_of(search, idle, &found));
+}
+
+static void add_edge(Search *search, Idle idle, int64_t start, int64_t end)
+{
+    idle.start = start;
+    idle.end = end;
+    if (start >= end)
+        return;
+    const Blame found = blame_idle(search, &idle, true);
+
+    vec_push(&search->rank->edges, gap_of(search, &idle, &found));
 }
 
 /* ---- every idle time of a device ---- */
@@ -533,31 +631,56 @@ static bool next_gap(const TraceIndex *index, GapWalk *walk)
     return false;
 }
 
-/* Idle time in front of the first operation, as far as steps reach. */
+/* Idle time in front of the first operation: before the first step, and in it. */
 static void add_head(Search *search)
 {
     const TraceIndex *index = search->index;
     const size_t first = index->device_first.at[search->nth];
-    Idle idle = {.end = search->gpu->start[first], .before = PROFILE_NONE};
+    const int64_t end = search->gpu->start[first];
+    const int64_t border = index->steps.len ? trace_smaller(index->steps.at[0].start, end) : end;
+    const Idle idle = {.before = PROFILE_NONE,
+                       .after = with_launch(index, first, index->device_first.at[search->nth + 1])};
 
-    if (!index->steps.len || index->steps.at[0].start >= idle.end)
-        return;
-    idle.start = index->steps.at[0].start;
-    idle.after = with_launch(index, first, index->device_first.at[search->nth + 1]);
-    add_idle(search, &idle, false);
+    add_edge(search, idle, trace_smaller(search->first, border), border);
+    add_edge(search, idle, border, end);
 }
 
 /* The same behind the last one, where `idle` starts. */
 static void add_tail(Search *search, Idle idle)
 {
     const TraceIndex *index = search->index;
-    const TraceStep *step = index->steps.len ? &index->steps.at[index->steps.len - 1] : NULL;
+    const int64_t to = index->steps.len ? index->steps.at[index->steps.len - 1].to : INT64_MIN;
+    const int64_t border = trace_larger(to, idle.start);
 
-    if (!step || step->to <= idle.start)
-        return;
-    idle.end = step->to;
     idle.after = PROFILE_NONE;
-    add_idle(search, &idle, false);
+    add_edge(search, idle, idle.start, border);
+    add_edge(search, idle, border, search->last);
+}
+
+/* How far the host's side of the profile reaches: from the start of the event that ended first to the end of the one
+ * that began last. A part that was cut out of a profile has frames that reach further, and launches of its operations:
+ * nothing is known of the time in which only these are. */
+static void find_reach(Search *search)
+{
+    const ProfileEvents *rows = search->host;
+    int64_t first_end = INT64_MAX, last_start = INT64_MIN;
+
+    search->first = INT64_MAX;
+    search->last = INT64_MIN;
+    for (size_t row = 0; row < rows->len; row++) {
+        const int64_t end = profile_end(rows, row);
+
+        if (search->index->host_class[row] == TRACE_HOST_LAUNCH || search->index->host_class[row] == TRACE_HOST_COPY)
+            continue;
+        if (end < first_end || (end == first_end && rows->start[row] < search->first)) {
+            first_end = end;
+            search->first = rows->start[row];
+        }
+        if (rows->start[row] > last_start || (rows->start[row] == last_start && end > search->last)) {
+            last_start = rows->start[row];
+            search->last = end;
+        }
+    }
 }
 
 /* ---- all devices ---- */
@@ -581,6 +704,14 @@ static int by_length(const void *a, const void *b)
     return trace_compare(keys, ARRAY_LEN(keys));
 }
 
+static uint32_t find_first_linked(const TraceIndex *index, size_t nth)
+{
+    for (size_t row = index->device_first.at[nth]; row < index->device_first.at[nth + 1]; row++)
+        if (index->launch[row] != PROFILE_NONE)
+            return (uint32_t)row;
+    return PROFILE_NONE;
+}
+
 static void search_init(Search *search, const TraceJob *job, TraceRank *rank)
 {
     static const char engine[] = "autograd::engine::";
@@ -598,6 +729,9 @@ static void search_init(Search *search, const TraceJob *job, TraceRank *rank)
     }
     trace_texts_init(&search->texts, job);
     search->longest = find_longest(job);
+    find_reach(search);
+    clear_shares(&search->shares[0]);
+    clear_shares(&search->shares[1]);
 }
 
 static void search_done(Search *search)
@@ -606,8 +740,10 @@ static void search_done(Search *search)
     free(search->notes);
     free(search->engine_name);
     trace_texts_done(&search->texts);
-    vec_done(&search->shares[0].open);
-    vec_done(&search->shares[1].open);
+    for (int i = 0; i < 2; i++) {
+        vec_done(&search->shares[i].open);
+        vec_done(&search->shares[i].climbed);
+    }
 }
 
 void trace_gaps(const TraceJob *job, TraceRank *rank)
@@ -621,10 +757,12 @@ void trace_gaps(const TraceJob *job, TraceRank *rank)
 
         search.fallback = LANE_UNKNOWN;
         search.step = 0;
+        search.first_linked = find_first_linked(job->index, search.nth);
         add_head(&search);
         while (next_gap(job->index, &walk))
-            add_idle(&search, &walk.idle, true);
+            add_gap(&search, &walk.idle);
         add_tail(&search, walk.idle);
     }
     vec_sort(&rank->gaps, by_length);
+    vec_sort(&rank->edges, by_length);
 }

@@ -225,10 +225,11 @@ static uint8_t new_class(const TraceIndex *index, NameNote *note, ProfileKind ki
     uint8_t class;
 
     if (kind == PROFILE_KERNEL)
-        index->kernel_name[name] = trace_is_tensor_core(text, len)    ? TRACE_KERNEL_TENSOR
-                                   : trace_is_float_matrix(text, len) ? TRACE_KERNEL_FLOAT
-                                   : trace_is_helper(text, len)       ? TRACE_KERNEL_HELPER
-                                                                      : 0;
+        index->kernel_name[name] = (trace_is_tensor_core(text, len) ? TRACE_KERNEL_TENSOR : 0) |
+                                   (trace_is_float_matrix(text, len) ? TRACE_KERNEL_FLOAT : 0) |
+                                   (trace_is_aligned(text, len) ? TRACE_KERNEL_ALIGNED : 0) |
+                                   (trace_may_be_tensor_core(text, len) ? TRACE_KERNEL_MAYBE : 0) |
+                                   (trace_is_helper(text, len) ? TRACE_KERNEL_HELPER : 0);
     if (kind == PROFILE_CALL)
         index->graph_name[name] = strcasestr(text, "graphlaunch") != NULL;
     class = (uint8_t)(kind <= PROFILE_SET ? (int)trace_classify(kind, text, len)
@@ -322,7 +323,7 @@ static bool holds_range(int64_t outer_end, int64_t start, int64_t end)
 
 static bool marks_what_is_inside(uint8_t class)
 {
-    return class == TRACE_HOST_DATA || class == TRACE_HOST_COLLECTIVE || class == TRACE_HOST_COMPILE;
+    return class >= TRACE_HOST_DATA && class <= TRACE_HOST_LOGGING;
 }
 
 /* What is open as a row begins is the row before it and what lies around that. *ops counts the operators so far. */
@@ -396,6 +397,7 @@ static void make_links(void *making_, UNUSED size_t place, UNUSED unsigned int t
     link_launches(making->index, &making->calls);
     link_external(making->index);
     trace_index_steps(making->index, &making->step_rows);
+    trace_index_first(making->index);
 }
 
 enum { MAKE_HOST = 1 << 0, MAKE_CALLS = 1 << 1, MAKE_GPU = 1 << 2 };

@@ -21,7 +21,14 @@
 
 enum { TRACE_JITTER_NS = 2000 }; /* start and duration cut to microseconds: an end is up to two of them early */
 
-enum { TRACE_KERNEL_TENSOR = 1, TRACE_KERNEL_FLOAT = 2, TRACE_KERNEL_HELPER = 4 }; /* trace_is_... */
+/* trace_is_tensor_core, trace_is_float_matrix, trace_is_aligned, trace_may_be_tensor_core, trace_is_helper */
+enum {
+    TRACE_KERNEL_TENSOR = 1,
+    TRACE_KERNEL_FLOAT = 2,
+    TRACE_KERNEL_ALIGNED = 4,
+    TRACE_KERNEL_MAYBE = 8,
+    TRACE_KERNEL_HELPER = 16
+};
 
 typedef struct TraceStep {
     const char *name;   /* "ProfilerStep#5"; of the profile */
@@ -44,8 +51,9 @@ typedef struct TraceIndex {
     bool *graph_name;     /* name -> a call of this name launches a graph */
     uint8_t *gpu_class;   /* gpu row -> TraceClass */
     uint8_t *host_class;  /* host row -> TraceHostClass; an asynchronous copy from or to pageable memory is HOST_COPY */
-    uint8_t *host_inside; /* host row -> DATA, COLLECTIVE or COMPILE where it or something around it is of that class
-                             (the innermost such), else as host_class */
+    uint8_t *host_inside; /* host row -> the class of it or of the innermost event around it that says what the host
+                             does (DATA to LOGGING); INITIALISING or LOADING for a call that was a first use; else as
+                             host_class */
     size_t *lane_first;   /* lane -> first host row; lane_first[lanes.len] == host.len */
     uint32_t *op_at;      /* host row -> number of the innermost operator that it is or lies in, PROFILE_NONE */
     uint32_t *op_rows;    /* number of an operator -> host row, ascending */
@@ -101,6 +109,11 @@ static inline int64_t trace_launch_start(const TraceIndex *index, size_t row)
 {
     return index->launch[row] == PROFILE_NONE ? INT64_MIN : index->profile->host.start[index->launch[row]];
 }
+
+/* ---- index_first.c, for index.c ---- */
+
+/* Marks in host_inside the calls that loaded a kernel's code or made a context. Needs launch, host_inside and steps. */
+void trace_index_first(TraceIndex *index);
 
 /* ---- steps (index_steps.c), for index.c ---- */
 

@@ -13,6 +13,41 @@
 
 enum { SHAPE_SEED = 1 };
 
+/* An operation that has not ended yet, of whose time it is watched how much something covers. */
+typedef struct Open {
+    int64_t end, covered; /* covered: as it began */
+    uint32_t row;
+} Open;
+typedef VEC(Open) Opens; /* a heap, the first to end on top */
+
+static void heap_push(Opens *opens, Open open)
+{
+    size_t i = opens->len;
+
+    vec_push(opens, open);
+    for (; i > 0 && opens->at[(i - 1) / 2].end > open.end; i = (i - 1) / 2)
+        opens->at[i] = opens->at[(i - 1) / 2];
+    opens->at[i] = open;
+}
+
+static Open heap_pop(Opens *opens)
+{
+    Open top = opens->at[0], last = opens->at[--opens->len];
+    size_t i = 0, child;
+
+    while ((child = 2 * i + 1) < opens->len) {
+        if (child + 1 < opens->len && opens->at[child + 1].end < opens->at[child].end)
+            child++;
+        if (opens->at[child].end >= last.end)
+            break;
+        opens->at[i] = opens->at[child];
+        i = child;
+    }
+    if (opens->len > 0)
+        opens->at[i] = last;
+    return top;
+}
+
 /* Of a row while it is made: sums of value x time, and where the last of its kernels ran. */
 typedef struct Making {
     double occupancy, blocks, efficiency;
@@ -29,6 +64,10 @@ typedef struct Kernels {
     VEC(Making) making;
     uint32_t *launch_row; /* launch -> the row that has its shape already, + 1 */
     Map shapes;           /* which were seen with which row */
+    /* of the current device */
+    TraceCover several; /* times in which two kernels or more run */
+    int64_t last_end;   /* of all kernels so far */
+    Opens open;         /* kernels with fewer blocks than multiprocessors; row: of the GPU table */
 } Kernels;
 
 static TraceKernel new_kernel(const TraceJob *job, size_t gpu_row)
@@ -43,6 +82,7 @@ static TraceKernel new_kernel(const TraceJob *job, size_t gpu_row)
                          .line = "",
                          .min_ns = INT64_MAX,
                          .tensor_core = trace_is_tensor_core(name, len),
+                         .tensor_unknown = trace_may_be_tensor_core(name, len),
                          .float_matrix = trace_is_float_matrix(name, len),
                          .occupancy_percent = NAN,
                          .blocks_per_sm = NAN,
@@ -102,6 +142,42 @@ static void add_launch(Kernels *kernels, uint32_t number, uint32_t detail, int64
         making->efficiency += fmin(blocks, 1) * (double)duration;
         row->blocks_ns = trace_sum(row->blocks_ns, duration);
     }
+}
+
+static float blocks_of(const Kernels *kernels, size_t gpu_row)
+{
+    const Profile *profile = kernels->job->index->profile;
+    const uint32_t detail = profile->gpu.extra[gpu_row];
+
+    return detail < profile->launches.len ? profile->launches.at[detail].blocks_per_sm : -1;
+}
+
+/* Counts the multiprocessors that were empty in kernels that end at or before `time`, while they ran alone. */
+static void close_kernels(Kernels *kernels, int64_t time)
+{
+    const ProfileEvents *gpu = &kernels->job->index->profile->gpu;
+
+    while (kernels->open.len > 0 && kernels->open.at[0].end <= time) {
+        const Open open = heap_pop(&kernels->open);
+        const int64_t covered = trace_cover_until(&kernels->several, open.end) - open.covered;
+        TraceKernel *row = &kernels->rank->kernels.at[trace_named_row(&kernels->named, gpu->name[open.row])];
+
+        row->empty_ns += (1 - (double)blocks_of(kernels, open.row)) * (double)(gpu->duration[open.row] - covered);
+    }
+}
+
+static void watch_kernel(Kernels *kernels, size_t gpu_row)
+{
+    const ProfileEvents *gpu = &kernels->job->index->profile->gpu;
+    const int64_t start = gpu->start[gpu_row], end = profile_end(gpu, gpu_row);
+    const float blocks = blocks_of(kernels, gpu_row);
+
+    close_kernels(kernels, start);
+    if (blocks >= 0 && blocks < 1 && end > start)
+        heap_push(&kernels->open,
+                  (Open){.end = end, .covered = trace_cover_until(&kernels->several, start), .row = (uint32_t)gpu_row});
+    trace_cover_add(&kernels->several, start, trace_smaller(end, kernels->last_end));
+    kernels->last_end = trace_larger(kernels->last_end, end);
 }
 
 static void add_kernel(Kernels *kernels, size_t device, size_t gpu_row)
@@ -177,15 +253,22 @@ void trace_kernels(const TraceJob *job, TraceRank *rank)
 
     trace_named_init(&kernels.named, profile);
     map_u64_init(&kernels.shapes);
-    for (size_t device = 0; device < job->index->devices.len; device++)
+    for (size_t device = 0; device < job->index->devices.len; device++) {
+        kernels.several = (TraceCover){0};
+        kernels.last_end = INT64_MIN;
         for (size_t i = job->index->device_first.at[device]; i < job->index->device_first.at[device + 1]; i++)
-            if (profile->gpu.kind[i] == PROFILE_KERNEL)
+            if (profile->gpu.kind[i] == PROFILE_KERNEL) {
+                watch_kernel(&kernels, i);
                 add_kernel(&kernels, device, i);
+            }
+        close_kernels(&kernels, INT64_MAX);
+    }
     finish_kernels(&kernels);
     vec_sort(&rank->kernels, compare_kernels);
     map_done(&kernels.shapes);
     trace_named_done(&kernels.named);
     vec_done(&kernels.making);
+    vec_done(&kernels.open);
     free(kernels.launch_row);
 }
 
@@ -203,18 +286,12 @@ static const char *const memory_words[PROFILE_MEMORY_KIND_COUNT] = {
     [PROFILE_MEMORY_UNKNOWN] = "",      [PROFILE_MEMORY_PAGEABLE] = "pageable", [PROFILE_MEMORY_PINNED] = "pinned",
     [PROFILE_MEMORY_DEVICE] = "device", [PROFILE_MEMORY_ARRAY] = "array",       [PROFILE_MEMORY_MANAGED] = "managed"};
 
-/* A copy that has not ended yet. */
-typedef struct Open {
-    int64_t end, covered; /* covered: as it began */
-    uint32_t row;
-} Open;
-
 typedef struct Copies {
     const TraceJob *job;
     uint32_t row[PROFILE_COPY_KIND_COUNT][PROFILE_MEMORY_KIND_COUNT][PROFILE_MEMORY_KIND_COUNT]; /* number + 1 */
     TraceRank *rank;
     TraceCover cover; /* of everything but copies, on one device */
-    VEC(Open) open;   /* a heap, the first to end on top */
+    Opens open;
 } Copies;
 
 static ProfileCopy copy_detail(const Profile *profile, size_t gpu_row)
@@ -266,39 +343,11 @@ static void add_copy(TraceCopy *row, const ProfileCopy *copy, int64_t duration)
     }
 }
 
-static void heap_push(Copies *copies, Open open)
-{
-    size_t i = copies->open.len;
-
-    vec_push(&copies->open, open);
-    for (; i > 0 && copies->open.at[(i - 1) / 2].end > open.end; i = (i - 1) / 2)
-        copies->open.at[i] = copies->open.at[(i - 1) / 2];
-    copies->open.at[i] = open;
-}
-
-static Open heap_pop(Copies *copies)
-{
-    Open top = copies->open.at[0], last = copies->open.at[--copies->open.len];
-    size_t i = 0, child;
-
-    while ((child = 2 * i + 1) < copies->open.len) {
-        if (child + 1 < copies->open.len && copies->open.at[child + 1].end < copies->open.at[child].end)
-            child++;
-        if (copies->open.at[child].end >= last.end)
-            break;
-        copies->open.at[i] = copies->open.at[child];
-        i = child;
-    }
-    if (copies->open.len > 0)
-        copies->open.at[i] = last;
-    return top;
-}
-
 /* Settles the copies that end at or before `time`: everything that covers them has come. */
 static void close_until(Copies *copies, int64_t time)
 {
     while (copies->open.len > 0 && copies->open.at[0].end <= time) {
-        Open open = heap_pop(copies);
+        Open open = heap_pop(&copies->open);
         int64_t covered = trace_cover_until(&copies->cover, open.end) - open.covered;
         TraceCopy *row = &copies->rank->copies.at[open.row];
 
@@ -312,7 +361,7 @@ static void open_copy(Copies *copies, uint32_t row, int64_t start, int64_t end)
     if (end <= start)
         return;
     copies->rank->copies.at[row].exposed_ns = trace_sum(copies->rank->copies.at[row].exposed_ns, end - start);
-    heap_push(copies, (Open){.end = end, .covered = trace_cover_until(&copies->cover, start), .row = row});
+    heap_push(&copies->open, (Open){.end = end, .covered = trace_cover_until(&copies->cover, start), .row = row});
 }
 
 static void add_row(Copies *copies, size_t gpu_row)

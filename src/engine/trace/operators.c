@@ -230,7 +230,7 @@ static void add_self(Operators *operators, uint32_t number, size_t gpu_row, uint
     if (!(says & TRACE_KERNEL_TENSOR) &&
         (shape & TRACE_SHAPE_TYPED ? shape & TRACE_SHAPE_FLOAT : says & TRACE_KERNEL_FLOAT))
         row->float_ns = trace_sum(row->float_ns, duration);
-    if (shape & TRACE_SHAPE_MISALIGNED) {
+    if ((shape & TRACE_SHAPE_MISALIGNED) && !(says & TRACE_KERNEL_ALIGNED)) {
         row->misaligned_ns = trace_sum(row->misaligned_ns, duration);
         Shape *seen = &operators->shapes[detail];
 

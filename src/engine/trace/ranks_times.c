@@ -28,7 +28,7 @@ static void add_step(TraceFacts *facts, const TraceStepRow *step)
     }
 }
 
-/* All that the rank's devices did. */
+/* All that the rank's devices did, and what was idle around it. */
 static void add_devices(TraceFacts *facts, const TraceRank *rank)
 {
     for (size_t i = 0; i < rank->devices.len; i++) {
@@ -46,6 +46,16 @@ static void add_devices(TraceFacts *facts, const TraceRank *rank)
     facts->queued_gaps = (double)rank->idle_by_cause[TRACE_CAUSE_QUEUED].count;
     for (size_t j = 0; j < TRACE_CAUSE_COUNT; j++)
         facts->idle_by_cause[j] = (double)rank->idle_by_cause[j].total_ns;
+    for (size_t i = 0; i < rank->edges.len; i++) {
+        const TraceGap *edge = &rank->edges.at[i];
+        const double ns = (double)(edge->end - edge->start);
+
+        if (edge->cause == TRACE_CAUSE_BEFORE_PROFILE) /* not known to be idle */
+            continue;
+        facts->step_ns += ns;
+        facts->idle_ns += ns;
+        facts->idle_by_cause[edge->cause] += ns;
+    }
 }
 
 /* From sums to means. Sums are of whole numbers and exact, so each mean is rounded once. */

@@ -38,6 +38,7 @@ void trace_rank_done(TraceRank *rank)
     vec_done(&rank->devices);
     vec_done(&rank->steps);
     vec_done(&rank->gaps);
+    vec_done(&rank->edges);
     vec_done(&rank->kernels);
     vec_done(&rank->copies);
     vec_done(&rank->operators);
@@ -65,6 +66,19 @@ void trace_report_done(TraceReport *report)
     vec_done(&report->verdicts);
     vec_done(&report->notes);
     arena_done(&report->arena);
+}
+
+const TraceGap *trace_next_idle(const TraceRank *rank, TraceIdleCursor *cursor)
+{
+    const TraceGap *gap = cursor->gap < rank->gaps.len ? &rank->gaps.at[cursor->gap] : NULL;
+    const TraceGap *edge = cursor->edge < rank->edges.len ? &rank->edges.at[cursor->edge] : NULL;
+
+    if (edge && (!gap || edge->end - edge->start > gap->end - gap->start)) {
+        cursor->edge++;
+        return edge;
+    }
+    cursor->gap += gap != NULL;
+    return gap;
 }
 
 /* ---- one profile given twice ---- */

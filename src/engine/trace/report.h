@@ -30,6 +30,7 @@ typedef struct TraceDevice {
     int64_t exposed_communication_ns;              /* communication while nothing computed */
     int64_t exposed_copy_ns;                       /* copies while nothing computed or communicated */
     int64_t tensor_core_ns;                        /* sum over kernels on tensor cores */
+    int64_t tensor_unknown_ns;                     /* the same over matrix kernels of which it is not known */
     int64_t kernel_sum_ns;                         /* sum over kernels, overlaps counted each */
     int64_t gap_count, max_gap_ns;                 /* idle times between operations, of any length */
     int64_t operation_count, kernel_count, stream_count;
@@ -47,10 +48,18 @@ typedef enum TraceCause {
     TRACE_CAUSE_COLLECTIVE_WAIT,
     TRACE_CAUSE_PYTHON,
     TRACE_CAUSE_COMPILE,
-    TRACE_CAUSE_QUEUED,  /* the work had been launched before the gap and started late: launch latency, a wait for
-                            another stream, a full or throttled queue */
-    TRACE_CAUSE_UNKNOWN, /* nothing was recorded of what the host did */
-    TRACE_CAUSE_SHORT,   /* under the threshold: not looked into */
+    TRACE_CAUSE_TOKENISING,
+    TRACE_CAUSE_COLLECTING, /* Python's garbage collector */
+    TRACE_CAUSE_CHECKPOINT,
+    TRACE_CAUSE_LOGGING,
+    TRACE_CAUSE_LOADING,      /* code of the GPU, at its first use */
+    TRACE_CAUSE_INITIALISING, /* a context or a library */
+    TRACE_CAUSE_QUEUED,       /* the work had been launched before the gap and started late: launch latency, a wait for
+                                 another stream, a full or throttled queue */
+    TRACE_CAUSE_BEFORE_PROFILE, /* all that had run was launched before the profile began, and so perhaps work that the
+                                   profile does not show */
+    TRACE_CAUSE_UNKNOWN,        /* nothing was recorded of what the host did */
+    TRACE_CAUSE_SHORT,          /* under the threshold: not looked into */
     TRACE_CAUSE_COUNT
 } TraceCause;
 extern const char *const trace_cause_words[TRACE_CAUSE_COUNT]; /* "data_loading", "host_bound", ... */
@@ -67,6 +76,7 @@ typedef struct TraceGap {
     const char *thread; /* "1234" or the thread's name, "" unknown */
     int32_t step;       /* index in steps, -1 */
 } TraceGap;
+typedef VEC(TraceGap) TraceGaps;
 
 typedef struct TraceCauseSum {
     int64_t count, total_ns, max_ns;
@@ -98,12 +108,14 @@ typedef struct TraceKernel {
     double mean_ns, sd_ns; /* sample deviation (n - 1), 0 for one */
     int64_t short_count;   /* under the short-kernel threshold */
     bool tensor_core;
+    bool tensor_unknown;             /* the name says a matrix product, and not on what it runs */
     bool float_matrix;               /* the name says: matrix product or convolution in 32-bit float, no tensor core */
     uint32_t grid[3], block[3];      /* of the launch that took most time; 0 unknown */
     int64_t shapes;                  /* how many different launch shapes (grid and block) */
     double occupancy_percent;        /* duration-weighted, NaN unknown */
     double blocks_per_sm;            /* duration-weighted, NaN */
     double sm_efficiency;            /* duration-weighted min(blocks per SM, 1), 0..1, NaN */
+    double empty_ns;                 /* sum of (1 - blocks per SM) x time in which no other kernel ran */
     int64_t registers, shared_bytes; /* of the same launch as grid; -1 */
     int32_t device_count;
     const char *op, *line;           /* the operator, and the innermost line of the user's, that launched most of its
@@ -363,8 +375,10 @@ typedef struct TraceRank {
     VEC(TraceDevice) devices;
     VEC(TraceStepRow) steps;
     TraceCauseSum idle_by_cause[TRACE_CAUSE_COUNT]; /* over devices; sums to their idle */
-    VEC(TraceGap) gaps;                             /* the longest, longest first; at most TraceConfig.gaps_kept */
-    VEC(TraceKernel) kernels;                       /* by total, largest first, then name */
+    TraceGaps gaps;                                 /* the longest, longest first; at most TraceConfig.gaps_kept */
+    TraceGaps edges; /* idle before the first and behind the last operation of a device, as far as the host's events
+                        and the steps reach, divided at the first step's start and the last one's end; longest first */
+    VEC(TraceKernel) kernels; /* by total, largest first, then name */
     VEC(TraceCopy) copies;
     VEC(TraceOperator) operators; /* by device_self_ns, then host_self_ns, then name */
     VEC(TraceShape) shapes;       /* by total, then operator, shapes, types, arguments */
@@ -411,6 +425,7 @@ typedef struct TraceVerdict {
     const char *advice;
     int64_t rank;    /* -1: all */
     int64_t cost_ns; /* per step */
+    bool once;       /* most of the cost is one idle time: nothing shows that it comes back */
 } TraceVerdict;
 
 typedef struct TraceDiffRow {
@@ -444,6 +459,12 @@ typedef struct TraceReport {
 void trace_report_init(TraceReport *report);
 void trace_report_done(TraceReport *report);
 void trace_rank_done(TraceRank *rank); /* its vectors; texts are the arena's */
+
+/* A rank's gaps and edges together, longest first; a zeroed cursor begins. NULL at the end. */
+typedef struct TraceIdleCursor {
+    size_t gap, edge;
+} TraceIdleCursor;
+const TraceGap *trace_next_idle(const TraceRank *rank, TraceIdleCursor *cursor);
 
 /* Drops each rank that equals an earlier one (a profile given packed and not, or a copy), and notes it. Other files
  * of the same rank stay. Texts go to `arena`. */

@@ -17,8 +17,9 @@
 
 /* What is summed of a row while it is made. */
 typedef struct Making {
-    int64_t tensor_ns, longest_ns; /* of kernels on tensor cores, and of the longest kernel */
-    uint32_t kernel;               /* its name */
+    int64_t tensor_ns, maybe_ns; /* of kernels on tensor cores, and of those of which it is not known */
+    int64_t longest_ns;          /* of the longest kernel */
+    uint32_t kernel;             /* its name */
     const ProfileOp *op;
     bool known;
     Flops flops;
@@ -169,10 +170,13 @@ static void add_time(Shapes *shapes, uint32_t number, size_t gpu_row, unsigned s
 
     row->kernel_count++;
     row->total_ns = trace_sum(row->total_ns, duration);
-    if (making->known && (gpu->kind[gpu_row] != PROFILE_KERNEL || says & TRACE_KERNEL_HELPER))
+    if (making->known && (gpu->kind[gpu_row] != PROFILE_KERNEL ||
+                          (says & (TRACE_KERNEL_HELPER | TRACE_KERNEL_TENSOR)) == TRACE_KERNEL_HELPER))
         row->helper_ns = trace_sum(row->helper_ns, duration);
     if (says & TRACE_KERNEL_TENSOR)
         making->tensor_ns = trace_sum(making->tensor_ns, duration);
+    if (says & TRACE_KERNEL_MAYBE)
+        making->maybe_ns = trace_sum(making->maybe_ns, duration);
     if (making->kernel == PROFILE_NONE || duration > making->longest_ns) {
         making->kernel = gpu->name[gpu_row];
         making->longest_ns = duration;
@@ -188,7 +192,7 @@ static void add_operation(Shapes *shapes, size_t nth, size_t gpu_row)
     const bool known = number != PROFILE_NONE && shapes->making.at[number].known;
     TraceRoof *roof = &shapes->rank->roof;
 
-    if (known || says & (TRACE_KERNEL_TENSOR | TRACE_KERNEL_FLOAT))
+    if (known || says & (TRACE_KERNEL_TENSOR | TRACE_KERNEL_FLOAT | TRACE_KERNEL_MAYBE))
         roof->matrix_ns = trace_sum(roof->matrix_ns, gpu->duration[gpu_row]);
     if (known)
         roof->known_ns = trace_sum(roof->known_ns, gpu->duration[gpu_row]);
@@ -240,7 +244,8 @@ static void finish_arithmetic(const TraceRoof *roof, Making *making, TraceShape 
 
     if (type == PEAK_FP32 && 2 * making->tensor_ns > row->total_ns)
         type = PEAK_TF32;
-    const double peak = roof->tflops[type];
+    const bool known = type != PEAK_FP32 || 2 * trace_sum(making->tensor_ns, making->maybe_ns) <= row->total_ns;
+    const double peak = known ? roof->tflops[type] : (double)NAN;
 
     row->type = peak_type_words[type];
     row->flops = making->flops.flops;

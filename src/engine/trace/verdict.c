@@ -64,12 +64,12 @@ static double clamp_percent(double value, double high)
 
 static Found try_rule(TraceReport *report, const VerdictRule *rule, const TraceFacts *facts)
 {
-    VerdictFinding finding = {.gain = rule->gain, .rank = -1};
+    VerdictFinding finding = {.gain = rule->gain, .rank = -1, .platform = verdict_platform(facts->rank)};
     Found found = {.verdict = {.id = rule->id}};
 
     str_init(&finding.evidence, TEXT_BYTES_MAX);
     str_init(&finding.advice, TEXT_BYTES_MAX);
-    str_add(&finding.advice, rule->advice);
+    str_add(&finding.advice, verdict_advice((VerdictId)(rule - verdict_rules), finding.platform));
     found.found = rule->find(facts, &finding);
     if (found.found) {
         TraceVerdict *verdict = &found.verdict;
@@ -80,6 +80,7 @@ static Found try_rule(TraceReport *report, const VerdictRule *rule, const TraceF
         verdict->evidence = arena_strdup(&report->arena, finding.evidence.text);
         verdict->advice = arena_strdup(&report->arena, finding.advice.text);
         verdict->rank = finding.rank;
+        verdict->once = finding.once;
     }
     str_done(&finding.evidence);
     str_done(&finding.advice);
@@ -149,6 +150,7 @@ static void apply_rule(TraceReport *report, VerdictId id, const TraceFacts *fact
     if (mean->percent_of_step >= rule->threshold_percent && (finds.reach * 2 > report->ranks.len || !alone)) {
         mean->id = worst->id;
         mean->rank = -1;
+        mean->once = worst->once;
         mean->advice = worst->advice;
         mean->evidence = report->ranks.len == 1
                              ? worst->evidence

@@ -26,11 +26,20 @@ typedef enum VerdictHint {
     VERDICT_HINT_COUNT
 } VerdictHint;
 
+/* Whose profile it is: what can be advised depends on it. */
+typedef enum VerdictPlatform { PLATFORM_TORCH, PLATFORM_ROCM, PLATFORM_XLA, PLATFORM_PLAIN } VerdictPlatform;
+
+VerdictPlatform verdict_platform(const TraceRank *rank);
+/* The rule's advice, or what stands in for it on that platform. */
+const char *verdict_advice(VerdictId id, VerdictPlatform platform);
+
 /* What a rule found. */
 typedef struct VerdictFinding {
     double cost_ns; /* per step */
     double gain;    /* share of the cost, at most the rule's own */
     int64_t rank;   /* -1, or the rank that a rule over all ranks names */
+    bool once;      /* most of the cost is one idle time */
+    VerdictPlatform platform;
     Str evidence, advice;
 } VerdictFinding;
 
@@ -63,13 +72,15 @@ const char *verdict_shorten_name(char out[VERDICT_NAME_ROOM], const char *name);
 
 /* 0 of nothing. */
 double verdict_percent(double part, double whole);
-/* A hint goes to the advice. */
+/* A hint goes to the advice where it fits the platform. */
 void verdict_add_hint(VerdictFinding *finding, VerdictHint hint);
 /* `what` and "69.3 ms of a step of 188 ms (36.9 %)". */
 void verdict_add_time(const TraceFacts *facts, VerdictFinding *finding, const char *what, double ns);
 void verdict_add_cost(const TraceFacts *facts, VerdictFinding *finding, const char *what);
 /* Begins the next name of a list, the first with `first`. False: there are enough. */
 bool verdict_begin_name(Str *out, size_t *said, const char *first);
+/* Whether the rule looks at that step; -1: none. */
+bool verdict_measures_step(const TraceFacts *facts, int32_t step);
 /* Where the host was in the gaps of that cause in measured steps; nothing where no gap has a name. */
 void verdict_add_gaps(Str *out, const TraceFacts *facts, TraceCause cause);
 /* The peak of a device whose own totals and capacity are recorded, -1 otherwise. */

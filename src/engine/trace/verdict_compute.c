@@ -2,6 +2,7 @@
 /* Rules of what computes: types, shapes, and how full the GPU is. */
 #include "engine/trace/verdict.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <string.h>
 
@@ -14,29 +15,28 @@ static double of_compute(const TraceFacts *facts, double ns)
     return facts->whole_compute_ns > 0 ? facts->compute_ns * fmin(1, ns / facts->whole_compute_ns) : 0;
 }
 
-static bool name_has_any(const char *name, const char *const *parts, size_t count)
+/* How many times as fast as 32-bit float the tensor cores of the rank's GPU are at most; 0: none, or not known. */
+static double tensor_core_speed(const TraceRank *rank)
 {
-    for (size_t i = 0; i < count; i++)
-        if (strstr(name, parts[i]))
-            return true;
-    return false;
-}
+    static const struct {
+        const char *part;
+        int major, minor;
+        double times;
+    } rows[] = {
+#define TENSOR_CORES(part, major, minor, times, reason) {part, major, minor, times},
+#include "engine/trace/verdict.def"
+    };
+    const TraceDevice *device = rank->devices.at;
 
-static bool has_tensor_cores(const TraceRank *rank)
-{
-    static const char *const nvidia[] = {"V100", "T4",   "A100", "A10",  "A30",  "A40",  "A800", "L4",     "L20",
-                                         "L40",  "H100", "H20",  "H800", "B200", "B300", "RTX",  "TITAN V"};
-    static const char *const amd[] = {"MI100", "MI2", "MI3"};
-    const TraceDevice *device;
-
-    if (rank->devices.len == 0)
-        return false;
-    device = &rank->devices.at[0];
-    if (rank->rocm)
-        return name_has_any(device->name, amd, ARRAY_LEN(amd));
-    if (strstr(device->name, "GTX 16")) /* Turing without tensor cores */
-        return false;
-    return device->major < 0 ? name_has_any(device->name, nvidia, ARRAY_LEN(nvidia)) : device->major >= 7;
+    if (rank->devices.len == 0 || strstr(device->name, "GTX 16")) /* Turing without tensor cores */
+        return 0;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+        if (rank->rocm == (rows[i].major < 0) && strstr(device->name, rows[i].part))
+            return rows[i].times;
+    for (size_t i = 0; i < ARRAY_LEN(rows) && !rank->rocm && device->major >= 0; i++)
+        if (rows[i].major == device->major && rows[i].minor == device->minor)
+            return rows[i].times;
+    return 0;
 }
 
 typedef struct Matrices {
@@ -85,9 +85,10 @@ static void add_float_names(Str *out, const TraceRank *rank, bool by_operator)
 bool rule_mixed_precision(const TraceFacts *facts, VerdictFinding *finding)
 {
     const Matrices work = matrix_work(facts->rank);
+    const double times = tensor_core_speed(facts->rank);
     const TraceDevice *device = facts->rank->devices.at;
 
-    if (work.float_ns <= 0 || !has_tensor_cores(facts->rank) ||
+    if (work.float_ns <= 0 || times <= 1 ||
         work.tensor_ns > verdict_limits.TENSOR_CORE_IDLE * (work.tensor_ns + work.float_ns))
         return false;
     finding->cost_ns = of_compute(facts, work.float_ns);
@@ -95,7 +96,8 @@ bool rule_mixed_precision(const TraceFacts *facts, VerdictFinding *finding)
     add_float_names(&finding->evidence, facts->rank, work.by_operator);
     str_addf(&finding->evidence, "; on tensor cores %s", TIME_TEXT(work.tensor_ns));
     if (*device->name)
-        str_addf(&finding->evidence, "; %s has them", device->name);
+        str_addf(&finding->evidence, "; %s has them, %.3g times as fast at most", device->name, times);
+    finding->gain = 1 - 1 / times;
     if (!facts->rank->rocm && device->major == 7) {
         verdict_add_hint(finding, VERDICT_HINT_FLOAT16);
     } else {
@@ -106,11 +108,31 @@ bool rule_mixed_precision(const TraceFacts *facts, VerdictFinding *finding)
     return finding->cost_ns > 0;
 }
 
+/* Shapes as the file has them, in its own line breaks and blanks: "[[96, 788], []]". */
+static void add_compact(Str *out, const char *shapes)
+{
+    const size_t begin = out->len;
+
+    for (const char *c = shapes; *c && out->len - begin < VERDICT_NAME_BYTES; c++)
+        if (!isspace((unsigned char)*c))
+            str_addf(out, "%c%s", *c, *c == ',' ? " " : "");
+    if (out->len - begin >= VERDICT_NAME_BYTES)
+        str_add(out, "...");
+}
+
+/* What alignment could give: on tensor cores wider loads, off them the tensor cores. */
+static double misaligned_gain(const TraceFacts *facts, double misaligned_ns, double on_tensor_cores_ns)
+{
+    const double share = fmin(1, on_tensor_cores_ns / misaligned_ns);
+
+    return share * verdict_limits.WIDER_LOADS + (1 - share) * (1 - 1 / tensor_core_speed(facts->rank));
+}
+
 bool rule_misaligned(const TraceFacts *facts, VerdictFinding *finding)
 {
     const TraceOperator *worst = NULL;
     int64_t count = 0, shaped = 0;
-    double ns = 0;
+    double ns = 0, tensor_ns = 0;
 
     for (size_t i = 0; i < facts->rank->operators.len; i++) {
         const TraceOperator *row = &facts->rank->operators.at[i];
@@ -118,34 +140,38 @@ bool rule_misaligned(const TraceFacts *facts, VerdictFinding *finding)
         if (row->misaligned_count < 0 || row->device_self_ns <= 0)
             continue;
         shaped += row->shaped_count;
+        if (row->misaligned_ns <= 0) /* the kernels' names say that they are aligned */
+            continue;
         count += row->misaligned_count;
         ns += (double)row->misaligned_ns;
-        if (row->misaligned_ns > 0 && (!worst || row->misaligned_ns > worst->misaligned_ns))
+        tensor_ns += fmin((double)row->misaligned_ns, (double)row->tensor_core_ns);
+        if (!worst || row->misaligned_ns > worst->misaligned_ns)
             worst = row;
     }
-    if (!worst || !has_tensor_cores(facts->rank))
+    if (!worst || tensor_core_speed(facts->rank) <= 1)
         return false;
     finding->cost_ns = of_compute(facts, ns);
+    finding->gain = misaligned_gain(facts, ns, tensor_ns);
     str_addf(&finding->evidence,
              "%lld of %lld matrix operators have dimensions that do not suit tensor cores: ", (long long)count,
              (long long)shaped);
     verdict_add_cost(facts, finding, "");
-    str_addf(&finding->evidence, "; most in %s %s", NAME_TEXT(worst->name), NAME_TEXT(worst->misaligned_dims));
+    str_addf(&finding->evidence, "; most in %s ", NAME_TEXT(worst->name));
+    add_compact(&finding->evidence, worst->misaligned_dims);
     return finding->cost_ns > 0;
 }
 
 static double empty_ns(const TraceKernel *kernel)
 {
-    const bool few_blocks = kernel->class == TRACE_COMPUTE && kernel->sm_efficiency < 1; /* false for NaN */
-
-    return few_blocks ? (double)kernel->blocks_ns * (1 - kernel->sm_efficiency) : 0;
+    return kernel->class == TRACE_COMPUTE ? kernel->empty_ns : 0;
 }
 
 /* Enough blocks, few warps, and no matrix kernel: those do well with few. */
 static double starved_ns(const TraceKernel *kernel)
 {
-    const bool starved = kernel->class == TRACE_COMPUTE && !kernel->tensor_core && !kernel->float_matrix &&
-                         kernel->occupancy_percent < verdict_limits.OCCUPANCY_LOW && kernel->blocks_per_sm >= 1;
+    const bool starved = kernel->class == TRACE_COMPUTE && !kernel->tensor_core && !kernel->tensor_unknown &&
+                         !kernel->float_matrix && kernel->occupancy_percent < verdict_limits.OCCUPANCY_LOW &&
+                         kernel->blocks_per_sm >= 1;
 
     return starved ? (double)kernel->occupancy_ns * (1 - kernel->occupancy_percent / 100) : 0;
 }

@@ -8,6 +8,26 @@
 #include "base/cleanup.h"
 #include "engine/trace/tables.h"
 
+/* Says so where most of the cause's time is one idle time. */
+static void find_once(const TraceFacts *facts, VerdictFinding *finding, TraceCause cause)
+{
+    const double windows = facts->steps > 0 ? (double)facts->steps : 1, devices = (double)facts->rank->devices.len;
+    TraceIdleCursor cursor = {0};
+    const TraceGap *gap;
+
+    while ((gap = trace_next_idle(facts->rank, &cursor)) &&
+           (gap->cause != cause || !verdict_measures_step(facts, gap->step)))
+        ;
+    if (!gap || (double)(gap->end - gap->start) < verdict_limits.ONCE_SHARE * finding->cost_ns * windows * devices)
+        return;
+    finding->once = true;
+    str_addf(&finding->evidence, "; once: one idle time of %s, %s", TIME_TEXT(gap->end - gap->start),
+             *gap->before && *gap->after ? "between two operations"
+             : *gap->after               ? "before the first operation"
+                                         : "behind the last operation");
+    verdict_add_hint(finding, VERDICT_HINT_ONCE);
+}
+
 /* The cost of an idle cause and where the host was. */
 static bool find_idle(const TraceFacts *facts, VerdictFinding *finding, TraceCause cause, const char *what)
 {
@@ -16,6 +36,7 @@ static bool find_idle(const TraceFacts *facts, VerdictFinding *finding, TraceCau
         return false;
     verdict_add_cost(facts, finding, what);
     verdict_add_gaps(&finding->evidence, facts, cause);
+    find_once(facts, finding, cause);
     return true;
 }
 
@@ -62,14 +83,16 @@ static bool call_has(const TraceFacts *facts, TraceHostClass class, const char *
 /* Whether an operator, an annotation or the host event of a gap of the rank has this in its name. */
 static bool has_name(const TraceRank *rank, const char *part)
 {
+    TraceIdleCursor cursor = {0};
+
     for (size_t i = 0; i < rank->operators.len; i++)
         if (strstr(rank->operators.at[i].name, part))
             return true;
     for (size_t i = 0; i < rank->annotations.len; i++)
         if (strstr(rank->annotations.at[i].name, part))
             return true;
-    for (size_t i = 0; i < rank->gaps.len; i++)
-        if (strstr(rank->gaps.at[i].host, part))
+    for (const TraceGap *gap; (gap = trace_next_idle(rank, &cursor));)
+        if (strstr(gap->host, part))
             return true;
     return false;
 }
@@ -188,10 +211,15 @@ bool rule_launch_bound(const TraceFacts *facts, VerdictFinding *finding)
         str_addf(&finding->evidence, ", the GPU works %s per operation", TIME_TEXT(facts->busy_ns / facts->operations));
     if (kernels.most) {
         add_short(&finding->evidence, &kernels);
-        if (!is_compiled(facts->rank))
+        if (!finding->once && !is_compiled(facts->rank))
             verdict_add_hint(finding, VERDICT_HINT_COMPILE);
     }
-    hint_launches(facts, finding);
+    if (finding->once) {
+        str_clear(&finding->advice);
+        verdict_add_hint(finding, VERDICT_HINT_ONCE);
+    } else {
+        hint_launches(facts, finding);
+    }
     return true;
 }
 
@@ -223,20 +251,22 @@ static bool has_streams(const TraceRank *rank)
 
 bool rule_queued(const TraceFacts *facts, VerdictFinding *finding)
 {
+    TraceIdleCursor cursor = {0};
+
     finding->cost_ns = facts->idle_by_cause[TRACE_CAUSE_QUEUED];
     if (finding->cost_ns <= 0 || (queue_moves(facts) && count_short(facts->rank).most))
         return false;
     verdict_add_cost(facts, finding, "GPU idle with work launched and not started: ");
-    for (size_t i = 0; i < facts->rank->gaps.len; i++) {
-        const TraceGap *gap = &facts->rank->gaps.at[i];
-
+    for (const TraceGap *gap; (gap = trace_next_idle(facts->rank, &cursor));) {
         if (gap->cause != TRACE_CAUSE_QUEUED)
             continue;
         str_addf(&finding->evidence, "; the longest gap, %s, before %s", TIME_TEXT(gap->end - gap->start),
                  NAME_TEXT(gap->after));
         break;
     }
-    verdict_add_hint(finding, has_streams(facts->rank) ? VERDICT_HINT_QUEUED_STREAMS : VERDICT_HINT_QUEUED_ALONE);
+    find_once(facts, finding, TRACE_CAUSE_QUEUED);
+    if (!finding->once)
+        verdict_add_hint(finding, has_streams(facts->rank) ? VERDICT_HINT_QUEUED_STREAMS : VERDICT_HINT_QUEUED_ALONE);
     return true;
 }
 
@@ -289,7 +319,43 @@ bool rule_gloo(const TraceFacts *facts, VerdictFinding *finding)
 
 bool rule_compile(const TraceFacts *facts, VerdictFinding *finding)
 {
-    return find_idle(facts, finding, TRACE_CAUSE_COMPILE, "GPU idle while code is compiled or loaded: ");
+    return find_idle(facts, finding, TRACE_CAUSE_COMPILE, "GPU idle while code is compiled: ");
+}
+
+bool rule_loading(const TraceFacts *facts, VerdictFinding *finding)
+{
+    return find_idle(facts, finding, TRACE_CAUSE_LOADING, "GPU idle while code is loaded to it: ");
+}
+
+bool rule_initialising(const TraceFacts *facts, VerdictFinding *finding)
+{
+    return find_idle(facts, finding, TRACE_CAUSE_INITIALISING, "GPU idle while a context or a library is made ready: ");
+}
+
+bool rule_tokenising(const TraceFacts *facts, VerdictFinding *finding)
+{
+    return find_idle(facts, finding, TRACE_CAUSE_TOKENISING, "GPU idle while text is tokenised: ");
+}
+
+bool rule_collecting(const TraceFacts *facts, VerdictFinding *finding)
+{
+    return find_idle(facts, finding, TRACE_CAUSE_COLLECTING, "GPU idle while Python collects garbage: ");
+}
+
+bool rule_checkpoint(const TraceFacts *facts, VerdictFinding *finding)
+{
+    return find_idle(facts, finding, TRACE_CAUSE_CHECKPOINT, "GPU idle while a checkpoint is written or read: ");
+}
+
+bool rule_logging(const TraceFacts *facts, VerdictFinding *finding)
+{
+    return find_idle(facts, finding, TRACE_CAUSE_LOGGING, "GPU idle while something is logged: ");
+}
+
+bool rule_before_profile(const TraceFacts *facts, VerdictFinding *finding)
+{
+    return find_idle(facts, finding, TRACE_CAUSE_BEFORE_PROFILE,
+                     "GPU idle as far as the profile shows, behind work that was launched before it began: ");
 }
 
 bool rule_python(const TraceFacts *facts, VerdictFinding *finding)

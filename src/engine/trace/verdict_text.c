@@ -25,6 +25,41 @@ double verdict_percent(double part, double whole)
     return whole > 0 ? 100 * part / whole : 0;
 }
 
+/* Whether calls are of CUDA's or HIP's runtime or driver; without calls it is not known otherwise. */
+static bool is_cuda_or_hip(const TraceRank *rank)
+{
+    for (size_t i = 0; i < rank->calls.len; i++)
+        if (strncmp(rank->calls.at[i].name, "cu", 2) == 0 || strncmp(rank->calls.at[i].name, "hip", 3) == 0)
+            return true;
+    return rank->calls.len == 0;
+}
+
+VerdictPlatform verdict_platform(const TraceRank *rank)
+{
+    if (strcmp(rank->framework, "xla") == 0)
+        return PLATFORM_XLA;
+    if (strcmp(rank->framework, "nsys") == 0 || !is_cuda_or_hip(rank))
+        return PLATFORM_PLAIN;
+    return rank->rocm ? PLATFORM_ROCM : PLATFORM_TORCH;
+}
+
+const char *verdict_advice(VerdictId id, VerdictPlatform platform)
+{
+    static const struct {
+        VerdictPlatform platform;
+        VerdictId id;
+        const char *text;
+    } others[] = {
+#define ADVICE(platform, NAME, text) {PLATFORM_##platform, VERDICT_##NAME, text},
+#include "engine/trace/verdict.def"
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(others); i++)
+        if (others[i].platform == platform && others[i].id == id)
+            return others[i].text;
+    return verdict_rules[id].advice;
+}
+
 void verdict_add_hint(VerdictFinding *finding, VerdictHint hint)
 {
     static const char *const texts[VERDICT_HINT_COUNT] = {
@@ -32,7 +67,14 @@ void verdict_add_hint(VerdictFinding *finding, VerdictHint hint)
 #include "engine/trace/verdict.def"
     };
 
-    str_addf(&finding->advice, " %s", texts[hint]);
+    static const bool anywhere[VERDICT_HINT_COUNT] = {
+#define ANYWHERE(NAME) [VERDICT_HINT_##NAME] = true,
+#include "engine/trace/verdict.def"
+    };
+
+    if (finding->platform >= PLATFORM_XLA && !anywhere[hint])
+        return;
+    str_addf(&finding->advice, "%s%s", finding->advice.len > 0 ? " " : "", texts[hint]);
 }
 
 void verdict_add_time(const TraceFacts *facts, VerdictFinding *finding, const char *what, double ns)
@@ -67,7 +109,7 @@ static int by_time(const void *a, const void *b)
     return trace_compare(keys, ARRAY_LEN(keys));
 }
 
-static bool is_measured_step(const TraceFacts *facts, int32_t step)
+bool verdict_measures_step(const TraceFacts *facts, int32_t step)
 {
     return facts->steps == 0 || (step >= 0 && (size_t)step >= facts->first_step);
 }
@@ -76,13 +118,12 @@ void verdict_add_gaps(Str *out, const TraceFacts *facts, TraceCause cause)
 {
     CLEANUP(map_done) Map rows;
     VEC(NameTime) names = {0};
+    TraceIdleCursor cursor = {0};
     size_t said = 0;
 
     map_init(&rows);
-    for (size_t i = 0; i < facts->rank->gaps.len; i++) {
-        const TraceGap *gap = &facts->rank->gaps.at[i];
-
-        if (gap->cause != cause || !*gap->host || !is_measured_step(facts, gap->step))
+    for (const TraceGap *gap; (gap = trace_next_idle(facts->rank, &cursor));) {
+        if (gap->cause != cause || !*gap->host || !verdict_measures_step(facts, gap->step))
             continue;
         const size_t row = trace_number_of(&rows, gap->host);
 

@@ -19,9 +19,9 @@ typedef struct DraPort {
     void *(*read)(void *self, const char *path, void (*done)(void *reader, const json_t *object, const char *why),
                   void *reader);
     void (*cancel)(void *self, void *reading);
-    /* The devices of the node's pool from now on, an array; those in `tainted` (name -> {"key", "value"}) are not for
-     * new pods. Both are taken over. */
-    void (*publish)(void *self, json_t *devices, json_t *tainted);
+    /* The node's pool from now on: an array of devices, and one of what they share; devices in `tainted` (name ->
+     * {"key", "value"}) are not for new pods. All are taken over. */
+    void (*publish)(void *self, json_t *devices, json_t *counters, json_t *tainted);
     /* The kubelet may have removed what is published. */
     void (*look)(void *self);
     /* What of the driver lies on the host now, in `arena`. */
@@ -35,6 +35,7 @@ typedef struct DraConfig {
     const char *registry; /* the kubelet's folder in which plugins are found */
     const char *cdi_root;
     const char *boot_id;     /* of the running kernel: claims prepared before a reboot are not */
+    const char *library;     /* of the driver, for MIG devices that are made; "": where it is looked for */
     const char *driver_root; /* where this process sees the root in which NVIDIA's programs lie; "": "/" */
     MpsKeeper *mps;          /* for the daemons of claims; its root is mps_root */
     const char *mps_root;
@@ -50,7 +51,7 @@ typedef struct Dra Dra;
 int dra_new(uv_loop_t *loop, const DraConfig *config, Dra **ret, Err *err);
 /* What is offered, and its health; borrowed until the next call. */
 void dra_offer(Dra *dra, const Offer *offer);
-/* The list of claim_devices, as JSON. -EBADMSG: it is none, and the one before stays. */
+/* What claim_devices wrote. -EBADMSG: it is not that, and what was before stays. */
 int dra_set_devices(Dra *dra, const Str *devices, Err *err);
 /* Writes files of prepared claims that are not there as they should be. */
 void dra_keep_files(Dra *dra);
@@ -64,17 +65,23 @@ typedef struct Prepared {
     json_t *object; /* what is kept of the ResourceClaim */
     Arena arena;
     Claim claim;
-    const char *uuids[CLAIM_DEVICES_MAX]; /* of its devices */
-    bool leaving;                         /* it is unprepared, and time slices of its GPUs are not yet as they were */
-    unsigned resets;                      /* of those, how many are under way */
-    struct Dra *dra;                      /* of which it leaves */
+    const char *uuids[CLAIM_DEVICES_MAX];   /* of its devices; "": it is not made yet */
+    const char *parents[CLAIM_DEVICES_MAX]; /* GPUs of MIG devices that are made for it; "": it was there before */
+    bool leaving;      /* it is unprepared, and what was made or set for it is not yet as it was before */
+    unsigned resets;   /* of that, how many are under way */
+    bool failed;       /* a MIG device could not be removed: it is tried again ... */
+    uint64_t again_ns; /* ... then (uv_hrtime) */
+    struct Dra *dra;   /* of which it leaves */
     struct Prepared *next;
 } Prepared;
 
 /* Reads a ResourceClaim. `uuids` is to be filled. -EINVAL. */
 int prepared_new(const json_t *object, const char *driver, Prepared **ret, Err *err);
-void prepared_free(Prepared *prepared); /* accepts NULL */
+void prepared_free(Prepared *prepared);   /* accepts NULL */
+void prepared_free_all(Prepared **first); /* and those behind it */
 CLEANUP_POINTER(Prepared, prepared_free);
+/* The file of prepared claims of a driver, in the kubelet's folder for plugins. */
+const char *prepared_path(const char *plugins, const char *driver, Arena *arena);
 /* The file's claims, in their order. None, and 0, where there is no file or it is of another boot. A file that cannot
  * be read is an error: what it holds is not to be lost. */
 int prepared_load(const char *path, const char *driver, const char *boot_id, Prepared **ret, Err *err);
@@ -84,6 +91,11 @@ int prepared_save(const char *path, const char *boot_id, const Prepared *first, 
  * leaving. */
 Prepared *prepared_find(const Prepared *first, const char *uid);
 const Prepared *prepared_holder(const Prepared *first, const char *uuid);
+/* The claim for which a MIG device of this name is made, even if it is leaving, and its position there; NULL: none. */
+const Prepared *prepared_maker(const Prepared *first, const char *name, size_t *ret_position);
+typedef VEC(ClaimPlace) ClaimPlaces;
+/* Where the MIG devices lie that are made for these claims. */
+void prepared_places(const Prepared *first, ClaimPlaces *to);
 
 /* Whether this claim decides how its device is shared, and does so in this way. */
 bool prepared_shares(const Prepared *prepared, size_t i, OfferSharing way);

@@ -30,6 +30,8 @@ int prepared_new(const json_t *object, const char *driver, Prepared **ret, Err *
 
     prepared->object = trim_claim(object);
     TRY(claim_read(prepared->object, driver, &prepared->arena, &prepared->claim, err));
+    for (size_t i = 0; i < prepared->claim.count; i++)
+        prepared->uuids[i] = prepared->parents[i] = "";
     *ret = TAKE(prepared);
     return 0;
 }
@@ -43,19 +45,36 @@ void prepared_free(Prepared *prepared)
     free(prepared);
 }
 
+void prepared_free_all(Prepared **first)
+{
+    while (*first) {
+        Prepared *one = *first;
+
+        *first = one->next;
+        prepared_free(one);
+    }
+}
+
+const char *prepared_path(const char *plugins, const char *driver, Arena *arena)
+{
+    return arena_printf(arena, "%s/%s/claims.json", plugins, driver);
+}
+
 static int read_entry(const json_t *entry, const char *driver, Prepared **ret, Err *err)
 {
-    const json_t *uuids = json_object_get(entry, "uuids");
+    const json_t *uuids = json_object_get(entry, "uuids"), *parents = json_object_get(entry, "parents");
 
     TRY(prepared_new(json_object_get(entry, "claim"), driver, ret, err));
     (*ret)->leaving = json_is_true(json_object_get(entry, "leaving"));
     for (size_t i = 0; i < (*ret)->claim.count; i++) {
         const char *uuid = json_string_value(json_array_get(uuids, i));
+        const char *parent = json_string_value(json_array_get(parents, i));
 
         if (!uuid)
             return err_set(err, -EBADMSG, "claim '%.60s' has no UUID for %.60s", (*ret)->claim.name,
                            (*ret)->claim.devices[i].name);
         (*ret)->uuids[i] = arena_strdup(&(*ret)->arena, uuid);
+        (*ret)->parents[i] = arena_strdup(&(*ret)->arena, parent ? parent : "");
     }
     return 0;
 }
@@ -96,12 +115,15 @@ int prepared_save(const char *path, const char *boot_id, const Prepared *first, 
     json_t *root = json_pack("{s:i,s:s,s:[]}", "version", FILE_VERSION, "boot_id", boot_id, "claims");
 
     for (const Prepared *one = first; one; one = one->next) {
-        json_t *uuids = json_array();
+        json_t *uuids = json_array(), *parents = json_array();
 
-        for (size_t i = 0; i < one->claim.count; i++)
+        for (size_t i = 0; i < one->claim.count; i++) {
             json_array_append_new(uuids, json_string(one->uuids[i]));
-        json_array_append_new(json_object_get(root, "claims"), json_pack("{s:O,s:o,s:b}", "claim", one->object, "uuids",
-                                                                         uuids, "leaving", (int)one->leaving));
+            json_array_append_new(parents, json_string(one->parents[i]));
+        }
+        json_array_append_new(json_object_get(root, "claims"),
+                              json_pack("{s:O,s:o,s:o,s:b}", "claim", one->object, "uuids", uuids, "parents", parents,
+                                        "leaving", (int)one->leaving));
     }
     CLEANUP_FREE char *text = json_dumps(root, JSON_INDENT(1));
     return file_write(path, text, strlen(text), 0600, err);
@@ -194,4 +216,26 @@ const Prepared *prepared_holder(const Prepared *first, const char *uuid)
             if (!one->leaving && !one->claim.devices[i].admin && strcmp(one->uuids[i], uuid) == 0)
                 return one;
     return NULL;
+}
+
+const Prepared *prepared_maker(const Prepared *first, const char *name, size_t *ret_position)
+{
+    for (const Prepared *one = first; one; one = one->next)
+        for (size_t i = 0; i < one->claim.count; i++)
+            if (one->parents[i][0] && strcmp(one->claim.devices[i].name, name) == 0) {
+                *ret_position = i;
+                return one;
+            }
+    return NULL;
+}
+
+void prepared_places(const Prepared *first, ClaimPlaces *to)
+{
+    for (const Prepared *one = first; one; one = one->next)
+        for (size_t i = 0; i < one->claim.count; i++) {
+            ClaimPlace place = {.gpu = one->parents[i]};
+
+            if (place.gpu[0] && claim_read_place(one->claim.devices[i].name, &place))
+                vec_push(to, place);
+        }
 }

@@ -253,19 +253,24 @@ static void pack_start(Pack *pack, int64_t start, int64_t *before)
 
 static void page_gaps(Page *page, const TraceRank *rank)
 {
-    size_t limit = PAGE_GAPS / page->ranks + 20, count = rank->gaps.len < limit ? rank->gaps.len : limit;
+    const size_t limit = PAGE_GAPS / page->ranks + 20, all = rank->gaps.len + rank->edges.len;
+    const size_t count = all < limit ? all : limit;
+    TraceIdleCursor cursor = {0};
     CLEANUP_FREE GapOrder *order = xcalloc(count + 1, sizeof(*order));
     int64_t before = 0;
     Pack pack;
 
-    for (size_t i = 0; i < count; i++) /* the longest come first */
-        order[i] = (GapOrder){.start = page_time(page, rank, rank->gaps.at[i].start), .gap = &rank->gaps.at[i]};
+    for (size_t i = 0; i < count; i++) { /* the longest come first */
+        const TraceGap *gap = trace_next_idle(rank, &cursor);
+
+        order[i] = (GapOrder){.start = page_time(page, rank, gap->start), .gap = gap};
+    }
     qsort(order, count, sizeof(*order), by_start);
     before = count ? order[0].start : 0;
     json_open(&page->out.room, "gaps", '{');
     json_add_u64(&page->out.room, "count", count);
     json_add_i64(&page->out.room, "from", before);
-    json_add_u64(&page->out.room, "left_out", rank->gaps.len - count);
+    json_add_u64(&page->out.room, "left_out", all - count);
     pack_begin(&pack, &page->out, "data");
     for (size_t i = 0; i < count; i++) {
         const TraceGap *gap = order[i].gap;

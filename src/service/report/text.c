@@ -21,8 +21,9 @@ static void text_title(Pen *pen, const TraceReport *report)
     pen_wrapf(pen, STYLE_DIM, 14, "%s%s%s events%s%s%s%s",
               report->ranks.len == 1 ? report->ranks.at[0].file
                                      : arena_printf(&pen->arena, "%zu ranks", report->ranks.len),
-              pen_dot(pen), pen_count(pen, (int64_t)(events & INT64_MAX)), pen_dot(pen), pen_bytes(pen, (double)bytes),
-              report->seconds > 0 ? pen_dot(pen) : "", report->seconds > 0 ? pen_ns(pen, report->seconds * 1e9) : "");
+              pen_dot(pen), pen_count(pen, (int64_t)(events & INT64_MAX)), bytes > 0 ? pen_dot(pen) : "",
+              bytes > 0 ? pen_bytes(pen, (double)bytes) : "", report->seconds > 0 ? pen_dot(pen) : "",
+              report->seconds > 0 ? pen_ns(pen, report->seconds * 1e9) : "");
     if (pen->options.also[0])
         pen_wrap(pen, STYLE_PLAIN, 0, pen->options.also);
     arena_reset(&pen->arena);
@@ -100,6 +101,8 @@ static void write_facts(Pen *pen, const TraceRank *rank, const TraceDevice *sum)
     if (sum->compute_ns)
         str_addf(&line, "%stensor cores %s of compute", dot,
                  pen_share(pen, (double)sum->tensor_core_ns, (double)sum->compute_ns));
+    if (sum->tensor_unknown_ns)
+        str_addf(&line, " (not known of %s)", pen_share(pen, (double)sum->tensor_unknown_ns, (double)sum->compute_ns));
     if (sum->communication_ns)
         str_addf(&line, "%s%s of communication overlapped", dot,
                  pen_share(pen, (double)sum->communication_overlapped_ns, (double)sum->communication_ns));
@@ -118,9 +121,10 @@ static void text_headline(Pen *pen, const TraceRank *rank)
     out_add(&pen->out, "\n");
     if (!rank->devices.len) {
         pen_wrap(pen, STYLE_BOLD, 0,
-                 pen->options.also[0]
-                     ? "No GPU operation in this part of the profile."
-                     : "No GPU operation in this profile. Was the profiler started with ProfilerActivity.CUDA?");
+                 pen->options.also[0] ? "No GPU operation in this part of the profile."
+                 : strcmp(rank->framework, "pytorch") == 0
+                     ? "No GPU operation in this profile. Was the profiler started with ProfilerActivity.CUDA?"
+                     : "No GPU operation in this profile.");
         return;
     }
     write_devices(pen, rank);

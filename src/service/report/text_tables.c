@@ -25,6 +25,7 @@ TraceDevice rank_sum(const TraceRank *rank)
         sum.exposed_communication_ns += device->exposed_communication_ns;
         sum.exposed_copy_ns += device->exposed_copy_ns;
         sum.tensor_core_ns += device->tensor_core_ns;
+        sum.tensor_unknown_ns += device->tensor_unknown_ns;
         sum.communication_ns += device->communication_ns;
         sum.communication_overlapped_ns += device->communication_overlapped_ns;
         sum.kernel_sum_ns += device->kernel_sum_ns;
@@ -127,12 +128,12 @@ static bool wanted_step(const Pen *pen, const TraceRank *rank, int32_t index)
 
 static void print_gaps(Pen *pen, const TraceRank *rank)
 {
+    TraceIdleCursor cursor = {0};
     size_t shown = 0;
     Table table;
 
     table_init(&table, pen, gap_columns, ARRAY_LEN(gap_columns));
-    for (size_t i = 0; i < rank->gaps.len && shown < pen->options.top; i++) {
-        const TraceGap *gap = &rank->gaps.at[i];
+    for (const TraceGap *gap; shown < pen->options.top && (gap = trace_next_idle(rank, &cursor));) {
         TableCell *cell;
 
         if (gap->cause == TRACE_CAUSE_SHORT || !wanted_step(pen, rank, gap->step))
@@ -148,7 +149,7 @@ static void print_gaps(Pen *pen, const TraceRank *rank)
         cell[4].text = pen_cause(pen, gap->cause);
         cell[4].style = cause_style(gap->cause);
         cell[5].text = gap->host[0] ? gap->host : NULL;
-        cell[6].text = gap->after[0] ? gap->after : NULL;
+        cell[6].text = gap->after[0] ? gap->after : "(nothing)";
         cell[6].style = STYLE_DIM;
     }
     if (shown)
@@ -345,6 +346,8 @@ static void mend_kernel(Pen *pen UNUSED, const void *owner UNUSED, const void *r
 {
     const TraceKernel *kernel = row;
 
+    if (kernel->tensor_unknown)
+        cells[9].text = "?";
     if (kernel->class != TRACE_COMPUTE)
         cells[10].style = kernel->class == TRACE_COMMUNICATION ? STYLE_COMMUNICATION : STYLE_COPY;
 }

@@ -82,12 +82,11 @@ static const Field column_device[] = {
 static const Field column_note[] = {{.name = "note", .type = FIELD_TEXT}, END};
 
 const char *const trace_csv_tables[] = {
-    "verdicts",      "ranks",     "devices",      "steps",       "causes",
-    "gaps",          "kernels",   "copies",       "operators",   "roof",
-    "shapes",        "modules",   "origins",      "calls",       "annotations",
-    "launches",      "queues",    "queue_points", "collectives", "collective_operations",
-    "rank_times",    "straggler", "path",         "path_names",  "memory",
-    "memory_points", "losses",    "notes",        NULL};
+    "verdicts",   "ranks",       "devices",   "steps",      "causes",       "gaps",          "edges",
+    "kernels",    "copies",      "operators", "roof",       "shapes",       "modules",       "origins",
+    "calls",      "annotations", "launches",  "queues",     "queue_points", "collectives",   "collective_operations",
+    "rank_times", "straggler",   "path",      "path_names", "memory",       "memory_points", "losses",
+    "notes",      NULL};
 
 /* In the order of the names above. */
 static const CsvLevel tables[][CSV_LEVELS_MAX] = {
@@ -97,6 +96,7 @@ static const CsvLevel tables[][CSV_LEVELS_MAX] = {
     {RANKS, {field_step, AT(TraceRank, steps)}, {field_step_device, AT(TraceStepRow, devices)}},
     {{NULL, 0, 0}}, /* write_causes */
     {RANKS, {field_gap, AT(TraceRank, gaps)}},
+    {RANKS, {field_gap, AT(TraceRank, edges)}},
     {RANKS, {field_kernel, AT(TraceRank, kernels)}},
     {RANKS, {field_copy, AT(TraceRank, copies)}},
     {RANKS, {field_operator, AT(TraceRank, operators)}},

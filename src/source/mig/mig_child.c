@@ -110,6 +110,7 @@ static bool read_profile(Target *device, unsigned index, uint64_t total_mib, Mig
                         .max = (uint8_t)info.instanceCount,
                         .memory_mib = (uint32_t)info.memorySizeMB,
                         .sm_count = info.multiprocessorCount,
+                        .copy_engines = (uint8_t)info.copyEngineCount,
                         .engines = {(uint8_t)info.decoderCount, (uint8_t)info.encoderCount, (uint8_t)info.jpegCount,
                                     (uint8_t)info.ofaCount},
                         .compute_slices = mig_compute_sizes(info.sliceCount)};
@@ -443,6 +444,8 @@ static void read_make_instances(Target *gpu, MakeGpu *ret)
         if (DEVICE_CALL(gpu, nvmlDeviceGetMigDeviceHandleByIndex, (gpu->handle, i, &device)) != NVML_SUCCESS ||
             DEVICE_CALL(gpu, nvmlDeviceGetUUID, (device, one->uuid, sizeof one->uuid)) != NVML_SUCCESS)
             continue;
+        if (DEVICE_CALL(gpu, nvmlDeviceGetGpuInstanceId, (device, &one->gpu_instance)) != NVML_SUCCESS)
+            one->gpu_instance = DEVICE_NO_NUMBER;
         read_attributes(gpu, device, one);
         ret->instance_count++;
     }

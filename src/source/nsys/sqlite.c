@@ -489,6 +489,18 @@ static void count_processes(Reader *reader)
     sqlite3_finalize(query);
 }
 
+/* Another profiler's database: its tables are named with a run's id behind. */
+static bool is_rocpd(const Reader *reader)
+{
+    sqlite3_stmt *query = NULL;
+    const bool found = sqlite3_prepare_v2(reader->db, "SELECT 1 FROM sqlite_master WHERE name GLOB 'rocpd_*'", -1,
+                                          &query, NULL) == SQLITE_OK &&
+                       sqlite3_step(query) == SQLITE_ROW;
+
+    sqlite3_finalize(query);
+    return found;
+}
+
 static int read_all(Reader *reader, const char *path, Err *err)
 {
     size_t known = 0;
@@ -502,6 +514,9 @@ static int read_all(Reader *reader, const char *path, Err *err)
         TRY(rc);
         known += rc == 0 && (strncmp(table->name, "CUPTI_", 6) == 0 || strcmp(table->name, "NVTX_EVENTS") == 0);
     }
+    if (!known && is_rocpd(reader))
+        return err_set(err, -EBADMSG,
+                       "a database of rocprofv3 (rocpd), which is not read; profile with PyTorch's profiler");
     return known ? 0
                  : err_set(err, -EBADMSG,
                            "a database, but no export of Nsight Systems: none of its tables of events is in "

@@ -3,7 +3,6 @@
  * into as files can. */
 #include "source/profile/input.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -16,66 +15,114 @@
 #include "base/file.h"
 #include "base/gzip.h"
 #include "base/cleanup.h"
+#include "base/str.h"
+#include "base/zstd.h"
+#include "source/profile/xplane.h"
 
 enum {
     POLL_MS = 200,
     SPOOL_BYTES = 256 * 1024,
+    LAYERS_MAX = 3, /* a gzip file in a gzip file happens */
 };
+
+typedef enum LayerKind { LAYER_NONE, LAYER_GZIP, LAYER_ZSTD, LAYER_XPLANE } LayerKind;
+
+/* A compression, and what it unpacks; or XLA's format, made into text, which is always the last one. */
+typedef struct Layer {
+    LayerKind kind;
+    InflatePull pull; /* of what is below */
+    void *below;
+    Inflate *inflate;
+    Unzstd *unzstd;
+    Xplane *xplane;
+} Layer;
 
 struct ProfileInput {
     char *path;
     int fd;
-    bool standard, regular, gzip;
+    bool standard, regular;
     uint64_t size; /* of a regular file */
     uint64_t at;   /* next packed byte, or next byte of a pipe */
     atomic_uint_fast64_t *read_bytes;
     const bool *stop;
-    Inflate *inflate;
+    Layer layers[LAYERS_MAX]; /* the file's own first */
+    size_t layer_count;
     Err damage;      /* of the compression */
-    char *text_head; /* of a gzip file, made on request */
+    char *text_head; /* of what is compressed */
     size_t text_len;
     size_t head_len;
     char head[PROFILE_INPUT_HEAD]; /* of the file */
 };
 
 typedef struct Magic {
-    const char *bytes;
-    size_t len;
-    const char *what, *advice;
+    size_t at, len;
+    const char *bytes, *what, *advice;
 } Magic;
 
-/* What people hand over by mistake. */
+#define MAGIC(at, bytes) (at), sizeof(bytes) - 1, (bytes)
+#define SNAPSHOT "memory snapshots are no profiles; export the profile as a Chrome trace"
+
+/* What people hand over by mistake. The longer of two beginnings goes first. */
 static const Magic strangers[] = {
-    {"\x28\xb5\x2f\xfd", 4, "compressed with zstd", "unpack it: zstd -dc FILE | stoker trace -"},
-    {"\xfd"
-     "7zXZ",
-     5, "compressed with xz", "unpack it: xz -dc FILE | stoker trace -"},
-    {"BZh", 3, "compressed with bzip2", "unpack it: bzip2 -dc FILE | stoker trace -"},
-    {"PK\x03\x04", 4, "a zip archive", "unpack it and give the profiles in it"},
-    {"\x04\x22\x4d\x18", 4, "compressed with lz4", "unpack it: lz4 -dc FILE | stoker trace -"},
-    {"\x89PNG", 4, "a PNG image", "give the profile itself, not a picture of it"},
-    {"\xff\xd8\xff", 3, "a JPEG image", "give the profile itself, not a picture of it"},
-    {"GIF8", 4, "a GIF image", "give the profile itself, not a picture of it"},
-    {"%PDF", 4, "a PDF document", "give the profile itself"},
-    {"\x7f"
-     "ELF",
-     4, "a program", "give the profile that it wrote"},
-    {"\x80\x02", 2, "a Python pickle", "memory snapshots are no profiles; export the profile as a Chrome trace"},
-    {"\x80\x03", 2, "a Python pickle", "memory snapshots are no profiles; export the profile as a Chrome trace"},
-    {"\x80\x04", 2, "a Python pickle", "memory snapshots are no profiles; export the profile as a Chrome trace"},
-    {"\x80\x05", 2, "a Python pickle", "memory snapshots are no profiles; export the profile as a Chrome trace"},
-    {"<!DOCTYPE", 9, "a web page", "give the profile itself"},
-    {"<html", 5, "a web page", "give the profile itself"},
-    {"version https://git-lfs", 23, "a pointer of git-lfs, not the file", "fetch the file: git lfs pull"},
+    {MAGIC(0, "\xfd"
+              "7zXZ"),
+     "compressed with xz", "unpack it: xz -dc FILE | stoker trace -"},
+    {MAGIC(0, "BZh"), "compressed with bzip2", "unpack it: bzip2 -dc FILE | stoker trace -"},
+    {MAGIC(0, "\x04\x22\x4d\x18"), "compressed with lz4", "unpack it: lz4 -dc FILE | stoker trace -"},
+    {MAGIC(0, "x\x01"), "compressed with zlib", "unpack it: pigz -dz <FILE | stoker trace -"},
+    {MAGIC(0, "x\x5e"), "compressed with zlib", "unpack it: pigz -dz <FILE | stoker trace -"},
+    {MAGIC(0, "x\x9c"), "compressed with zlib", "unpack it: pigz -dz <FILE | stoker trace -"},
+    {MAGIC(0, "x\xda"), "compressed with zlib", "unpack it: pigz -dz <FILE | stoker trace -"},
+    {MAGIC(0, "PK\x03\x04"), "a zip archive", "unpack it and give the profiles in it"},
+    {MAGIC(257, "ustar"), "a tar archive", "unpack it (tar -xf FILE) and give the profiles in it"},
+    {MAGIC(0, "\xff\xfe\0\0"), "in UTF-32", "convert it: iconv -f UTF-32 -t UTF-8 FILE | stoker trace -"},
+    {MAGIC(0, "\0\0\xfe\xff"), "in UTF-32", "convert it: iconv -f UTF-32 -t UTF-8 FILE | stoker trace -"},
+    {MAGIC(0, "\xff\xfe"), "in UTF-16", "convert it: iconv -f UTF-16 -t UTF-8 FILE | stoker trace -"},
+    {MAGIC(0, "\xfe\xff"), "in UTF-16", "convert it: iconv -f UTF-16 -t UTF-8 FILE | stoker trace -"},
+    {MAGIC(0, "{\0"), "in UTF-16", "convert it: iconv -f UTF-16LE -t UTF-8 FILE | stoker trace -"},
+    {MAGIC(0, "[\0"), "in UTF-16", "convert it: iconv -f UTF-16LE -t UTF-8 FILE | stoker trace -"},
+    {MAGIC(0, "\x89PNG"), "a PNG image", "give the profile itself, not a picture of it"},
+    {MAGIC(0, "\xff\xd8\xff"), "a JPEG image", "give the profile itself, not a picture of it"},
+    {MAGIC(0, "GIF8"), "a GIF image", "give the profile itself, not a picture of it"},
+    {MAGIC(0, "%PDF"), "a PDF document", "give the profile itself"},
+    {MAGIC(0, "\x7f"
+              "ELF"),
+     "a program", "give the profile that it wrote"},
+    {MAGIC(0, "\x80\x02"), "a Python pickle", SNAPSHOT},
+    {MAGIC(0, "\x80\x03"), "a Python pickle", SNAPSHOT},
+    {MAGIC(0, "\x80\x04"), "a Python pickle", SNAPSHOT},
+    {MAGIC(0, "\x80\x05"), "a Python pickle", SNAPSHOT},
+    {MAGIC(0, "<!DOCTYPE"), "a web page", "give the profile itself"},
+    {MAGIC(0, "<html"), "a web page", "give the profile itself"},
+    {MAGIC(0, "version https://git-lfs"), "a pointer of git-lfs, not the file", "fetch the file: git lfs pull"},
 };
 
+/* Formats known by their names, where the text is no JSON. */
+static const struct {
+    const char *ending, *what, *advice;
+} foreign[] = {
+    {".nsys-rep", "a report of Nsight Systems", "export it: nsys export --type sqlite -o p.sqlite FILE"},
+    {".qdrep", "a report of Nsight Systems", "export it: nsys export --type sqlite -o p.sqlite FILE"},
+    {".ncu-rep", "a report of Nsight Compute, which has counters of single kernels and no timeline",
+     "record one: nsys profile -o p COMMAND"},
+    {".pftrace", "a Perfetto trace", "convert it: traceconv json FILE p.json"},
+    {".perfetto-trace", "a Perfetto trace", "convert it: traceconv json FILE p.json"},
+};
+
+/* By the beginning of the text, so of what is packed too. */
 static int refuse_stranger(const ProfileInput *input, Err *err)
 {
+    size_t len;
+    const char *head = profile_input_head(input, &len);
+
     for (size_t i = 0; i < ARRAY_LEN(strangers); i++) {
         const Magic *m = &strangers[i];
-        if (input->head_len >= m->len && memcmp(input->head, m->bytes, m->len) == 0)
+        if (len >= m->at + m->len && memcmp(head + m->at, m->bytes, m->len) == 0)
             return err_set(err, -EBADMSG, "'%s' is %s; %s", input->path, m->what, m->advice);
     }
+    for (size_t i = 0; i < ARRAY_LEN(foreign) && head[0] != '{' && head[0] != '['; i++)
+        if (str_ends_with(input->path, foreign[i].ending))
+            return err_set(err, -EBADMSG, "'%s' is %s; %s", input->path, foreign[i].what, foreign[i].advice);
     return 0;
 }
 
@@ -155,15 +202,71 @@ static ssize_t next_bytes(void *context, void *buffer, size_t len, Err *err)
     return n;
 }
 
+/* ---- compression ---- */
+
+static ssize_t read_packed(const Layer *layer, void *buffer, size_t len, Err *err)
+{
+    if (layer->kind == LAYER_XPLANE)
+        return xplane_read(layer->xplane, buffer, len, err);
+    return layer->kind == LAYER_ZSTD ? unzstd_read(layer->unzstd, buffer, len, err)
+                                     : inflate_read(layer->inflate, buffer, len, err);
+}
+
+static ssize_t pull_packed(void *layer, void *buffer, size_t len, Err *err)
+{
+    return read_packed(layer, buffer, len, err);
+}
+
+static uint64_t layer_given(const Layer *layer)
+{
+    if (layer->kind == LAYER_XPLANE)
+        return xplane_given(layer->xplane);
+    return layer->kind == LAYER_ZSTD ? unzstd_given(layer->unzstd) : inflate_given(layer->inflate);
+}
+
+static void layer_close(Layer *layer)
+{
+    inflate_free(layer->inflate);
+    unzstd_free(layer->unzstd);
+    xplane_free(layer->xplane);
+    *layer = (Layer){.kind = layer->kind, .pull = layer->pull, .below = layer->below};
+}
+
+static int layer_open(Layer *layer, Err *err)
+{
+    if (layer->kind == LAYER_ZSTD)
+        return unzstd_new(layer->pull, layer->below, &layer->unzstd, err);
+    if (layer->kind == LAYER_XPLANE)
+        layer->xplane = xplane_new(layer->pull, layer->below);
+    else
+        layer->inflate = inflate_new(layer->pull, layer->below);
+    return 0;
+}
+
+static LayerKind layer_kind(const char *head, size_t len)
+{
+    if (inflate_is_gzip(head, len))
+        return LAYER_GZIP;
+    if (unzstd_is_zstd(head, len))
+        return LAYER_ZSTD;
+    return xplane_is_xspace(head, len) ? LAYER_XPLANE : LAYER_NONE;
+}
+
+/* Where the text comes from. */
+static const Layer *top_layer(const ProfileInput *input)
+{
+    return input->layer_count ? &input->layers[input->layer_count - 1] : NULL;
+}
+
 ssize_t profile_input_read(void *context, void *buffer, size_t len, Err *err)
 {
     ProfileInput *input = context;
 
-    if (!input->gzip)
+    if (!input->layer_count)
         return next_bytes(input, buffer, len, err);
     if (input->damage.code)
         return 0;
-    ssize_t n = inflate_read(input->inflate, buffer, len, &input->damage);
+    ssize_t n = read_packed(top_layer(input), buffer, len, &input->damage);
     if (n == -EBADMSG) /* what came before is analysed; the caller reports the loss */
         return 0;
     return n < 0 ? err_set(err, (int)n, "%s", input->damage.text) : n;
@@ -171,11 +274,13 @@ ssize_t profile_input_read(void *context, void *buffer, size_t len, Err *err)
 
 uint64_t profile_input_text_size(const ProfileInput *input)
 {
+    const Layer *top = top_layer(input);
+
     if (!input->regular)
         return 0;
-    if (!input->gzip || input->at == 0)
-        return input->gzip ? 0 : input->size;
-    return (uint64_t)((double)inflate_given(input->inflate) / (double)input->at * (double)input->size);
+    if (!top || input->at == 0)
+        return top ? 0 : input->size;
+    return (uint64_t)((double)layer_given(top) / (double)input->at * (double)input->size);
 }
 
 int profile_input_rewind(ProfileInput *input, Err *err)
@@ -185,9 +290,9 @@ int profile_input_rewind(ProfileInput *input, Err *err)
                        input->path);
     input->at = 0;
     input->damage = (Err){0};
-    if (input->gzip) {
-        inflate_free(input->inflate);
-        input->inflate = inflate_new(next_bytes, input);
+    for (size_t i = 0; i < input->layer_count; i++) {
+        layer_close(&input->layers[i]);
+        TRY(layer_open(&input->layers[i], err));
     }
     return 0;
 }
@@ -233,9 +338,70 @@ static int open_path(ProfileInput *input, const char *path, Err *err)
     if (n < 0)
         return err_errno(err, "read '%s'", path);
     input->head_len = (size_t)n;
-    if (n == 0)
-        return err_set(err, -ENODATA, "'%s' is empty", path);
-    return refuse_stranger(input, err);
+    return n == 0 ? err_set(err, -ENODATA, "'%s' is empty", path) : 0;
+}
+
+/* The file's head as a source. */
+typedef struct HeadFeed {
+    const ProfileInput *input;
+    size_t at;
+} HeadFeed;
+
+static ssize_t pull_head(void *context, void *buffer, size_t len, Err *err)
+{
+    HeadFeed *feed = context;
+    const size_t left = feed->input->head_len - feed->at, n = left < len ? left : len;
+
+    (void)err;
+    memcpy(buffer, feed->input->head + feed->at, n);
+    feed->at += n;
+    return (ssize_t)n;
+}
+
+/* Unpacks what the head has of the text, through layers of its own. */
+static int unpack_head(ProfileInput *input, Err *err)
+{
+    HeadFeed feed = {.input = input};
+    Layer layers[LAYERS_MAX] = {0};
+    ssize_t n = 0;
+    int rc = 0;
+
+    for (size_t i = 0; i < input->layer_count && rc == 0; i++) {
+        layers[i] = (Layer){.kind = input->layers[i].kind,
+                            .pull = i ? pull_packed : pull_head,
+                            .below = i ? (void *)&layers[i - 1] : &feed};
+        rc = layer_open(&layers[i], err);
+    }
+    if (rc == 0)
+        n = read_packed(&layers[input->layer_count - 1], input->text_head, PROFILE_INPUT_HEAD, NULL);
+    input->text_len = n > 0 ? (size_t)n : 0;
+    for (size_t i = 0; i < input->layer_count; i++)
+        layer_close(&layers[i]);
+    return rc;
+}
+
+/* Puts a layer upon the others for as long as what they give is packed. */
+static int open_layers(ProfileInput *input, Err *err)
+{
+    for (Layer *layer = input->layers; layer < input->layers + LAYERS_MAX; layer++) {
+        size_t len;
+        const char *head = profile_input_head(input, &len);
+
+        layer->kind = layer_kind(head, len);
+        if (layer->kind == LAYER_NONE)
+            return 0;
+        layer->pull = input->layer_count ? pull_packed : next_bytes;
+        layer->below = input->layer_count ? (void *)(layer - 1) : input;
+        if (layer_open(layer, err) < 0)
+            return err_add(err, "'%s'", input->path);
+        input->layer_count++;
+        if (!input->text_head)
+            input->text_head = xmalloc(PROFILE_INPUT_HEAD);
+        TRY(unpack_head(input, err));
+        if (layer->kind == LAYER_XPLANE)
+            return 0;
+    }
+    return 0;
 }
 
 int profile_input_open(const char *path, bool again, atomic_uint_fast64_t *read_bytes, const bool *stop,
@@ -252,9 +418,8 @@ int profile_input_open(const char *path, bool again, atomic_uint_fast64_t *read_
     TRY(open_path(input, path, err));
     if (again && !input->regular)
         TRY(spool_pipe(input, err));
-    input->gzip = inflate_is_gzip(input->head, input->head_len);
-    if (input->gzip)
-        input->inflate = inflate_new(next_bytes, input);
+    TRY(open_layers(input, err));
+    TRY(refuse_stranger(input, err));
     *ret = TAKE(input);
     return 0;
 }
@@ -264,7 +429,8 @@ void profile_input_close(ProfileInput *input)
     if (!input)
         return;
     fd_close(&input->fd);
-    inflate_free(input->inflate);
+    for (size_t i = 0; i < input->layer_count; i++)
+        layer_close(&input->layers[i]);
     free(input->text_head);
     free(input->path);
     free(input);
@@ -276,39 +442,10 @@ const char *profile_input_magic(const ProfileInput *input, size_t *ret_len)
     return input->head;
 }
 
-/* Unpacks the beginning from the head alone. */
-typedef struct HeadFeed {
-    const ProfileInput *input;
-    size_t at;
-} HeadFeed;
-
-static ssize_t pull_head(void *context, void *buffer, size_t len, Err *err)
+const char *profile_input_head(const ProfileInput *input, size_t *ret_len)
 {
-    HeadFeed *feed = context;
-    size_t n = feed->input->head_len - feed->at;
-
-    (void)err;
-    if (n > len)
-        n = len;
-    memcpy(buffer, feed->input->head + feed->at, n);
-    feed->at += n;
-    return (ssize_t)n;
-}
-
-const char *profile_input_head(ProfileInput *input, size_t *ret_len)
-{
-    if (!input->gzip)
-        return profile_input_magic(input, ret_len);
-    if (!input->text_head) {
-        HeadFeed feed = {.input = input};
-        Inflate *inflate = inflate_new(pull_head, &feed);
-        input->text_head = xmalloc(PROFILE_INPUT_HEAD);
-        ssize_t n = inflate_read(inflate, input->text_head, PROFILE_INPUT_HEAD, NULL);
-        input->text_len = n > 0 ? (size_t)n : 0;
-        inflate_free(inflate);
-    }
-    *ret_len = input->text_len;
-    return input->text_head;
+    *ret_len = input->layer_count ? input->text_len : input->head_len;
+    return input->layer_count ? input->text_head : input->head;
 }
 
 const char *profile_input_path(const ProfileInput *input)
@@ -323,62 +460,17 @@ bool profile_input_is_stdin(const ProfileInput *input)
 
 const char *profile_input_damage(const ProfileInput *input, uint64_t *ret_at)
 {
-    *ret_at = input->inflate ? inflate_given(input->inflate) : 0;
+    const Layer *top = top_layer(input);
+
+    *ret_at = top ? layer_given(top) : 0;
     return input->damage.text;
 }
 
 uint64_t profile_input_garbage(const ProfileInput *input)
 {
-    return input->inflate ? inflate_garbage(input->inflate) : 0;
-}
+    uint64_t bytes = 0;
 
-/* ---- arguments to files ---- */
-
-static const char *const endings[] = {".json", ".json.gz", ".sqlite", ".csv"};
-
-static bool is_profile_name(const char *name)
-{
-    size_t len = strlen(name);
-
-    for (size_t i = 0; i < ARRAY_LEN(endings); i++) {
-        size_t end = strlen(endings[i]);
-        if (name[0] != '.' && len > end && strcmp(name + len - end, endings[i]) == 0)
-            return true;
-    }
-    return false;
-}
-
-static int compare_names(const void *a, const void *b)
-{
-    const char *x = *(const char *const *)a, *y = *(const char *const *)b;
-    int by_number = strverscmp(x, y);
-
-    return by_number ? by_number : strcmp(x, y);
-}
-
-int profile_paths_add(ProfilePaths *paths, const char *path, Arena *arena, Err *err)
-{
-    const size_t before = paths->len;
-    const struct dirent *entry;
-    struct stat st;
-
-    if (strcmp(path, "-") == 0 || stat(path, &st) < 0 || !S_ISDIR(st.st_mode)) {
-        vec_push(paths, arena_strdup(arena, path)); /* a missing file is reported when it is opened */
-        return 0;
-    }
-    CLEANUP(closedir_at) DIR *dir = opendir(path);
-    if (!dir)
-        return err_errno(err, "open folder '%s'", path);
-    while ((entry = readdir(dir))) {
-        size_t len = strlen(path);
-        if (is_profile_name(entry->d_name))
-            vec_push(paths, arena_printf(arena, "%s%s%s", path, len && path[len - 1] == '/' ? "" : "/", entry->d_name));
-    }
-    if (paths->len == before)
-        return err_set(
-            err, -ENOENT,
-            "no profile in folder '%s' (*.json, *.json.gz, *.sqlite, *.csv; folders in it are not searched: name them)",
-            path);
-    qsort(paths->at + before, paths->len - before, sizeof *paths->at, compare_names);
-    return 0;
+    for (size_t i = 0; i < input->layer_count; i++)
+        bytes += input->layers[i].inflate ? inflate_garbage(input->layers[i].inflate) : 0;
+    return bytes;
 }

@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* One profile as a stream of text: a file, a gzip file, or standard input. Its first bytes tell what it is, not its
- * name. A file can be read again from the start; a pipe cannot. One thread at a time. */
+/* One profile as a stream of text: a file, plain or packed (gzip, zstd), or standard input. Its first bytes tell what
+ * it is, not its name. A file can be read again from the start; a pipe cannot. One thread at a time. */
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/err.h"
-#include "base/vec.h"
 
 enum { PROFILE_INPUT_HEAD = 64 * 1024 }; /* bytes of the text that can be looked at before it is read */
 
@@ -34,7 +32,7 @@ int profile_input_rewind(ProfileInput *input, Err *err); /* -ESPIPE for a pipe *
 /* The first bytes of the file as it lies on the disk, and of the text in it (up to PROFILE_INPUT_HEAD bytes). Valid as
  * long as the input. */
 const char *profile_input_magic(const ProfileInput *input, size_t *ret_len);
-const char *profile_input_head(ProfileInput *input, size_t *ret_len);
+const char *profile_input_head(const ProfileInput *input, size_t *ret_len);
 
 const char *profile_input_path(const ProfileInput *input); /* "standard input" */
 bool profile_input_is_stdin(const ProfileInput *input);
@@ -46,10 +44,3 @@ uint64_t profile_input_garbage(const ProfileInput *input);
 
 /* Size of the whole text, estimated from the part that was read; 0 unknown (a pipe). */
 uint64_t profile_input_text_size(const ProfileInput *input);
-
-typedef VEC(const char *) ProfilePaths;
-
-/* Appends the files that an argument of the command line means: a file is itself, a folder is every profile in it.
- * Texts lie in the arena; within a folder in the order a person counts (rank_2 before rank_10). -errno; -ENOENT where a
- * folder has no profile. */
-int profile_paths_add(ProfilePaths *paths, const char *path, Arena *arena, Err *err);

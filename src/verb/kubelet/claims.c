@@ -5,11 +5,10 @@
 
 #include "base/alloc.h"
 #include "base/duration.h"
-#include "source/proc/task.h"
 #include "verb/kubelet/child.h"
 #include "verb/kubelet/publish.h"
 
-enum { TIMEOUT_S = 10, AGAIN_S = 30, BOOT_CAP = 64 };
+enum { TIMEOUT_S = 10, AGAIN_S = 30 };
 
 struct Claims {
     Arena arena; /* of the configuration's texts */
@@ -58,9 +57,9 @@ static void cancel_reading(void *self UNUSED, void *reading)
     free(reading);
 }
 
-static void publish_devices(void *self, json_t *devices, json_t *tainted)
+static void publish_devices(void *self, json_t *devices, json_t *counters, json_t *tainted)
 {
-    publisher_set(((Claims *)self)->publisher, devices, tainted);
+    publisher_set(((Claims *)self)->publisher, devices, counters, tainted);
 }
 
 static void look_again(void *self)
@@ -91,15 +90,14 @@ int claims_new(uv_loop_t *loop, const VerbCall *call, const KubeletSettings *set
 {
     const KubeletOptions *o = &settings->o;
     Claims *claims = arena_calloc(call->arena, 1, sizeof *claims);
-    char boot[BOOT_CAP] = "";
 
-    (void)proc_text(o->root, "sys/kernel/random", "boot_id", boot, sizeof boot, NULL);
     claims->config = (DraConfig){.driver = arena_strdup(&claims->arena, o->dra_driver),
                                  .node = arena_strdup(&claims->arena, o->node),
                                  .plugins = arena_strdup(&claims->arena, o->plugins),
                                  .registry = arena_strdup(&claims->arena, o->registry),
                                  .cdi_root = arena_strdup(&claims->arena, o->cdi_root),
-                                 .boot_id = arena_strdup(&claims->arena, boot),
+                                 .boot_id = kubelet_boot_id(o, &claims->arena),
+                                 .library = arena_strdup(&claims->arena, o->library ? o->library : ""),
                                  .driver_root = arena_strdup(&claims->arena, kubelet_driver_root(o)),
                                  .mps_root = arena_printf(&claims->arena, "%s/%s/mps", o->plugins, o->dra_driver),
                                  .grant = settings->kubelet.grant,

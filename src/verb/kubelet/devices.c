@@ -3,11 +3,12 @@
 #include <stdio.h>
 
 #include "base/cleanup.h"
-#include "engine/kubelet/claim.h"
+#include "service/kubelet/dra.h"
+#include "source/proc/task.h"
 #include "verb/agent/control.h"
 #include "verb/kubelet/kubelet.h"
 
-enum { ANSWER_MS = 25000, CALL_MS = 20000, DEVICES_MAX_BYTES = 4 << 20 };
+enum { ANSWER_MS = 25000, CALL_MS = 20000, DEVICES_MAX_BYTES = 4 << 20, BOOT_CAP = 64 };
 
 static bool has_mig(const Node *node)
 {
@@ -37,18 +38,51 @@ void kubelet_made_done(KubeletMade *made)
     snapshot_buffer_free(made->now);
 }
 
+const char *kubelet_boot_id(const KubeletOptions *o, Arena *arena)
+{
+    char boot[BOOT_CAP] = "";
+
+    (void)proc_text(o->root, "sys/kernel/random", "boot_id", boot, sizeof boot, NULL);
+    return arena_strdup(arena, boot);
+}
+
+/* Where MIG devices lie that were made for claims. `node->places` is the arena's. */
+static int find_places(VerbCall *call, const KubeletOptions *o, ClaimNode *node)
+{
+    CLEANUP(prepared_free_all) Prepared *prepared = NULL;
+    CLEANUP_VEC ClaimPlaces places = {0};
+    ClaimPlace *kept;
+
+    TRY(prepared_load(prepared_path(o->plugins, o->dra_driver, call->arena), o->dra_driver,
+                      kubelet_boot_id(o, call->arena), &prepared, &call->err));
+    prepared_places(prepared, &places);
+    kept = arena_calloc(call->arena, places.len + 1, sizeof *kept);
+    for (size_t i = 0; i < places.len; i++) {
+        kept[i] = places.at[i];
+        kept[i].gpu = arena_strdup(call->arena, places.at[i].gpu);
+    }
+    node->places = kept;
+    node->place_count = places.len;
+    return 0;
+}
+
 static int list_devices(VerbCall *call, const KubeletSettings *settings, Str *out)
 {
     CLEANUP(kubelet_made_done) KubeletMade made = {0};
+    CLEANUP(offer_done) Offer offer = {0};
     OfferConfig config = settings->offer;
-    Offer offer = {0};
+    ClaimNode node = {.offer = &offer, .makes_mig = settings->o.make_mig};
 
     config.mig = OFFER_MIG_MIXED;
     TRY(kubelet_made_read(call, &settings->o, &made));
+    if (node.makes_mig)
+        TRY(find_places(call, &settings->o, &node));
     offer_make(&made.now->snapshot, &config, NULL, 0, &offer);
-    claim_devices(&made.now->snapshot, made.make, made.mig, &offer, out);
+    node.snapshot = &made.now->snapshot;
+    node.make = made.make;
+    node.mig = made.mig;
+    claim_devices(&node, out);
     str_addc(out, '\n');
-    offer_done(&offer);
     return 0;
 }
 

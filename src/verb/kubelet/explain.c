@@ -10,6 +10,20 @@ enum { ANSWER_MS = 5000 };
 
 CLEANUP_POINTER(SnapshotBuffer, snapshot_buffer_free);
 
+/* Claims ask for devices by class, and for MIG devices by their profile too. */
+static void name_classes(Offer *offer, const char *driver)
+{
+    for (size_t i = 0; i < offer->resources.len; i++) {
+        OfferResource *resource = &offer->resources.at[i];
+        const char *profile = resource->units.at[0].profile;
+
+        if (profile[0])
+            snprintf(resource->name, sizeof resource->name, "mig.nvidia.com %s", profile);
+        else
+            snprintf(resource->name, sizeof resource->name, "%.63s", driver);
+    }
+}
+
 int kubelet_explain_run(VerbCall *call, const void *options UNUSED)
 {
     CLEANUP(kubelet_settings_free_at) KubeletSettings *settings = NULL;
@@ -28,6 +42,8 @@ int kubelet_explain_run(VerbCall *call, const void *options UNUSED)
         snapshot_read(now, answer.text, answer.len, &call->err) < 0)
         return verb_fail(call, EXIT_UNKNOWN);
     offer_make(&now->snapshot, &settings->offer, NULL, 0, &offer);
+    if (settings->o.dra_driver)
+        name_classes(&offer, settings->o.dra_driver);
     kubelet_find_minors(settings, &offer);
     kubelet_judge_mps(NULL, settings->o.mps_root, &now->snapshot, &offer);
     const bool found = kubelet_explain(&offer, &now->snapshot, pod, settings->o.json, &out);

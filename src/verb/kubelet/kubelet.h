@@ -20,12 +20,16 @@ typedef struct KubeletOptions {
         *library, *node, *account, *kubeconfig, *control, *root, *dra_driver, *plugins, *registry;
     int mig, id_strategy, discovery, spread, log_level, log_format;
     bool json, fail_on_init, device_nodes, gdrcopy, gds, mofed, use_node_features, no_timestamp, physical, update_node,
-        spread_heat;
+        spread_heat, make_mig;
     OptList list_strategies;
     const char *version, *mps_root, *driver_root, *dev_root, *container_driver_root, *cdi_prefix, *ctk_path;
     const YamlNode *sharing, *resources, *imex, *gfd;
     uint64_t hold_ns, node_period_ns;
 } KubeletOptions;
+
+typedef struct KubeletMigOptions {
+    const char *library;
+} KubeletMigOptions;
 
 #define KUBELET_SOCKET_NAME "kubelet.sock"
 
@@ -65,6 +69,9 @@ void kubelet_judge_mps(const MpsKeeper *keeper, const char *root, const Snapshot
 /* Reads an answer to `devices`: its revision and the snapshot. -errno. */
 int kubelet_read_answer(const Str *answer, SnapshotBuffer *ret, uint64_t *ret_revision, Err *err);
 
+/* Which boot of the kernel this is; "" where it does not say. */
+const char *kubelet_boot_id(const KubeletOptions *o, Arena *arena);
+
 /* What the agent says of the node now, and what the driver says that it is made of (devices.c). */
 typedef struct KubeletMade {
     SnapshotBuffer *now;
@@ -81,3 +88,4 @@ int kubelet_run(VerbCall *call, const void *options);
 int kubelet_explain_run(VerbCall *call, const void *options);
 int kubelet_labels_run(VerbCall *call, const void *options);
 int kubelet_devices_run(VerbCall *call, const void *options);
+int kubelet_mig_device_run(VerbCall *call, const void *options);

@@ -32,6 +32,9 @@ static const char *const spread_names[] = {"distributed", "packed", NULL};
             .metavar = "NAME",                                                                                         \
             .help = "offer devices by dynamic resource allocation under this driver's name, as gpu.nvidia.com, and "   \
                     "not by the device plugin; needs --node-name"),                                                    \
+        ROW("dra-dynamic-mig", OPT_BOOL, make_mig, .flags = OPT_CLI_ONLY, .env = "STOKER_DRA_DYNAMIC_MIG",             \
+            .help = "make MIG devices for claims on GPUs in MIG mode that have none, and remove them after; needs an " \
+                    "API server with DRAPartitionableDevices"),                                                        \
         ROW("plugins-path", OPT_STRING, plugins, .flags = OPT_CLI_ONLY, .def = "/var/lib/kubelet/plugins",             \
             .metavar = "DIR", .help = "the kubelet's folder in which plugins keep what is theirs"),                    \
         ROW("plugins-registry", OPT_STRING, registry, .flags = OPT_CLI_ONLY,                                           \
@@ -165,18 +168,39 @@ static const Verb verb_explain = {
 static const Verb verb_devices = {
     .name = "devices",
     .summary = "print the devices of this node as a ResourceSlice names them",
-    .usage = "[--dra-driver NAME]",
+    .usage = "[--dra-driver NAME] [--dra-dynamic-mig]",
     .description =
-        "Prints a JSON array of the node's GPUs and MIG devices with the names, attributes and capacities that "
-        "'stoker kubelet --dra-driver' publishes. The agent says what there is; what it is made of is read from the "
-        "driver, in a process of its own.",
-    .examples = "stoker kubelet devices | jq -r '.[] | .name, .attributes'",
+        "Prints the node's GPUs and MIG devices as JSON, with the names, attributes and capacities that "
+        "'stoker kubelet --dra-driver' publishes, and the counters that they share. The agent says what there is; what "
+        "it is made of is read from the driver, in a process of its own.",
+    .examples = "stoker kubelet devices | jq -r '.devices[] | .name, .attributes'",
     VERB_OPTS(kubelet_opts, KubeletOptions),
     .no_args = "",
     .run = kubelet_devices_run,
 };
 
-static const Verb *const kubelet_subs[] = {&verb_devices, &verb_explain, &verb_labels, NULL};
+static const OptSpec mig_device_opts[] = {
+    OPT_ROW("driver-library", OPT_STRING, KubeletMigOptions, library, .flags = OPT_CLI_ONLY,
+            .env = "STOKER_DRIVER_LIBRARY", .metavar = "FILE", .help = "the driver's library"),
+};
+
+static const Verb verb_mig_device = {
+    .name = "mig-device",
+    .summary = "make or remove the MIG device of a claim",
+    .usage = "make|remove GPU-UUID PROFILE-ID START",
+    .description =
+        "Makes the MIG device with this profile (its number, as nvidia-smi shows it) at this memory slice, and prints "
+        "its UUID; where it is there already, that of it. Or removes it; where it is not there, nothing is done. "
+        "'stoker kubelet --dra-dynamic-mig' runs this for claims.",
+    .examples = "stoker kubelet mig-device remove GPU-55b9b2c6-2b4f-4c5e-9a80-55c3a7a1f5d2 19 4",
+    .exit_codes = "0  it is so\n"
+                  "2  the command line is wrong\n"
+                  "3  the driver refuses, or does not answer",
+    VERB_OPTS(mig_device_opts, KubeletMigOptions),
+    .run = kubelet_mig_device_run,
+};
+
+static const Verb *const kubelet_subs[] = {&verb_devices, &verb_explain, &verb_labels, &verb_mig_device, NULL};
 
 const Verb verb_kubelet = {
     .name = "kubelet",

@@ -17,7 +17,7 @@
 
 #define SLICES "/apis/resource.k8s.io/v1/resourceslices"
 
-enum { SLICE_DEVICES = 64, SLICES_MAX = 32, NAME_CAP = 256, DOUBLINGS_MAX = 6 };
+enum { SLICE_DEVICES = 64, SLICE_SETS = 8, SLICE_COUNTERS = 1024, SLICES_MAX = 32, NAME_CAP = 256, DOUBLINGS_MAX = 6 };
 
 CLEANUP_POINTER(json_t, json_decref);
 
@@ -34,11 +34,11 @@ struct Publisher {
     KubeCall *call; /* under way */
     uv_timer_t timer;
     unsigned failures;
-    json_t *devices, *tainted;
+    json_t *devices, *counters, *tainted;
     json_t *fresh, *there; /* slices of this node, by name: being read, and known */
     bool seen;             /* `there` was read */
     json_t *node_uid;
-    bool no_taints; /* the server keeps none */
+    bool no_taints, no_counters; /* the server keeps none */
     Written written[SLICES_MAX];
     size_t sending; /* which is being written */
 };
@@ -59,22 +59,60 @@ static json_t *make_device(const Publisher *p, json_t *device)
     return marked;
 }
 
-/* The devices of each slice. Where the server keeps no taints, what is not for new pods is not in them. */
+static size_t count_consumed(const json_t *device)
+{
+    const json_t *used;
+    size_t i, count = 0;
+
+    json_array_foreach(json_object_get(device, "consumesCounters"), i, used)
+    {
+        count += json_object_size(json_object_get(used, "counters"));
+    }
+    return count;
+}
+
+static json_t *begin_list(json_t *lists, const char *what)
+{
+    json_t *list = json_array();
+
+    json_array_append_new(lists, json_pack("{s:o}", what, list));
+    return list;
+}
+
+static void add_counters(const Publisher *p, json_t *lists)
+{
+    json_t *set, *list = NULL;
+    size_t i;
+
+    json_array_foreach(p->counters, i, set)
+    {
+        if (!list || json_array_size(list) == SLICE_SETS)
+            list = begin_list(lists, "sharedCounters");
+        json_array_append(list, set);
+    }
+}
+
+/* What is in each slice: counters, or devices. Where the server keeps no taints, what is not for new pods is not in
+ * them, and where it keeps no counters, nothing that shares any. */
 static json_t *make_lists(const Publisher *p)
 {
     json_t *lists = json_array(), *device, *list = NULL;
-    size_t i;
+    size_t i, counters = 0;
 
+    if (!p->no_counters)
+        add_counters(p, lists);
     json_array_foreach(p->devices, i, device)
     {
         const char *name = json_string_value(json_object_get(device, "name"));
+        const size_t consumed = count_consumed(device);
 
-        if (p->no_taints && json_object_get(p->tainted, name))
+        if ((p->no_taints && json_object_get(p->tainted, name)) || (p->no_counters && consumed))
             continue;
-        if (!list || json_array_size(list) == SLICE_DEVICES) {
-            list = json_array();
-            json_array_append_new(lists, list);
+        if (!list || json_array_size(list) == SLICE_DEVICES || counters + consumed > SLICE_COUNTERS) {
+            list = begin_list(lists, "devices");
+            counters = 0;
         }
+        counters += consumed;
         json_array_append_new(list, make_device(p, device));
     }
     return lists;
@@ -82,9 +120,12 @@ static json_t *make_lists(const Publisher *p)
 
 static json_t *make_spec(const Publisher *p, json_t *list, json_int_t generation, size_t count)
 {
-    return json_pack("{s:s,s:s,s:{s:s,s:I,s:I},s:O}", "driver", p->config->driver, "nodeName", p->config->node, "pool",
-                     "name", p->config->node, "generation", generation, "resourceSliceCount", (json_int_t)count,
-                     "devices", list);
+    json_t *spec =
+        json_pack("{s:s,s:s,s:{s:s,s:I,s:I}}", "driver", p->config->driver, "nodeName", p->config->node, "pool", "name",
+                  p->config->node, "generation", generation, "resourceSliceCount", (json_int_t)count);
+
+    json_object_update(spec, list);
+    return spec;
 }
 
 static void name_slice(const Publisher *p, size_t i, char to[NAME_CAP])
@@ -154,6 +195,20 @@ static void fail_step(Publisher *p, const char *what, const KubeReply *reply)
     retry_later(p, reply->wait_ns);
 }
 
+static bool has_counters(const json_t *slice)
+{
+    return json_object_get(json_object_get(slice, "spec"), "sharedCounters") != NULL;
+}
+
+static void drop_counters(Publisher *p, const char *why)
+{
+    p->no_counters = true;
+    log_write(p->config->log, LOG_LEVEL_WARN,
+              "claims: this API server does not take counters of devices (DRAPartitionableDevices), so MIG devices are "
+              "not made for claims%s%s",
+              why[0] ? ": " : "", why);
+}
+
 static bool has_taints(const json_t *slice)
 {
     const json_t *device;
@@ -174,6 +229,11 @@ static void on_written(void *self, const KubeReply *reply)
     char name[NAME_CAP];
 
     p->call = NULL;
+    if (reply->state == KUBE_BAD_REPLY && !p->no_counters && json_array_size(p->counters)) {
+        drop_counters(p, reply->text);
+        take_step(p);
+        return;
+    }
     if (reply->state != KUBE_OK || !reply->object) {
         fail_step(p, "the devices cannot be published", reply);
         return;
@@ -183,6 +243,8 @@ static void on_written(void *self, const KubeReply *reply)
     snprintf(written->version, sizeof written->version, "%s", version_of(reply->object));
     json_object_set(p->there, name, (json_t *)(uintptr_t)reply->object);
     CLEANUP(json_decref_at) json_t *wanted = json_pack("{s:O}", "spec", written->spec);
+    if (!p->no_counters && has_counters(wanted) && !has_counters(reply->object))
+        drop_counters(p, "");
     if (!p->no_taints && has_taints(wanted) && !has_taints(reply->object)) {
         p->no_taints = true;
         log_write(p->config->log, LOG_LEVEL_INFO,
@@ -404,11 +466,13 @@ KubeApi *publisher_api(Publisher *publisher)
     return publisher->api;
 }
 
-void publisher_set(Publisher *p, json_t *devices, json_t *tainted)
+void publisher_set(Publisher *p, json_t *devices, json_t *counters, json_t *tainted)
 {
     json_decref(p->devices);
+    json_decref(p->counters);
     json_decref(p->tainted);
     p->devices = devices;
+    p->counters = counters;
     p->tainted = tainted;
     take_step(p);
 }
@@ -425,6 +489,7 @@ static void on_timer_closed(uv_handle_t *handle)
     for (size_t i = 0; i < SLICES_MAX; i++)
         json_decref(p->written[i].spec);
     json_decref(p->devices);
+    json_decref(p->counters);
     json_decref(p->tainted);
     json_decref(p->fresh);
     json_decref(p->there);

@@ -20,7 +20,7 @@ typedef struct Publisher Publisher;
 int publisher_new(uv_loop_t *loop, const PublisherConfig *config, Publisher **ret, Err *err);
 KubeApi *publisher_api(Publisher *publisher);
 /* As DraPort.publish. */
-void publisher_set(Publisher *publisher, json_t *devices, json_t *tainted);
+void publisher_set(Publisher *publisher, json_t *devices, json_t *counters, json_t *tainted);
 /* Looks at what is published now: somebody may have removed it. */
 void publisher_ask(Publisher *publisher);
 void publisher_close(Publisher *publisher); /* accepts NULL */

@@ -52,6 +52,8 @@ static int check_settings(const OptSet *set, KubeletSettings *s, Err *err)
     if (o->dra_driver && !kube_is_driver_name(o->dra_driver))
         return err_set(err, -EINVAL, "--dra-driver: '%.80s' is no name of a driver, such as gpu.nvidia.com",
                        o->dra_driver);
+    if (o->make_mig && !o->dra_driver)
+        return err_set(err, -EINVAL, "--dra-dynamic-mig is for claims: --dra-driver is needed too");
     if (o->dra_driver && s->offer.sharing != OFFER_SHARING_NONE)
         return err_set(err, -EINVAL, "--dra-driver: sharing is asked for by claims, not by this configuration");
     if (o->update_node && !o->features_file)

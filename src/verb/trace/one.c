@@ -69,6 +69,7 @@ static void add_kernel(TraceRank *rank, const NsysSummaryRow *row)
                                 .mean_ns = row->count ? (double)row->total_ns / (double)row->count : 0,
                                 .sd_ns = isnan(row->sd_ns) ? 0 : row->sd_ns,
                                 .tensor_core = trace_is_tensor_core(row->name, len),
+                                .tensor_unknown = trace_may_be_tensor_core(row->name, len),
                                 .occupancy_percent = (double)NAN,
                                 .blocks_per_sm = (double)NAN,
                                 .sm_efficiency = (double)NAN,

@@ -115,8 +115,8 @@ static uint64_t total_bytes(const ProfilePaths *files)
     uint64_t total = 0;
     struct stat st;
 
-    for (size_t i = 0; i < files->len; i++) {
-        if (stat(files->at[i], &st) < 0 || !S_ISREG(st.st_mode))
+    for (size_t i = 0; i < files->files.len; i++) {
+        if (stat(files->files.at[i], &st) < 0 || !S_ISREG(st.st_mode))
             return 0;
         total += (uint64_t)st.st_size;
     }
@@ -148,6 +148,8 @@ static void collect_ranks(const TraceRun *run, Pool *pool, TraceResult *ret)
         return;
     trace_report_drop_copies(report, pool->jobs[0].one.arena);
     trace_across(report);
+    for (size_t i = 0; i < run->files->notes.len; i++)
+        vec_push(&report->notes, run->files->notes.at[i]);
     for (size_t i = 0; i < pool->count; i++)
         if (pool->jobs[i].rc == 0 && pool->jobs[i].one.note)
             vec_push(&report->notes, pool->jobs[i].one.note);
@@ -156,7 +158,7 @@ static void collect_ranks(const TraceRun *run, Pool *pool, TraceResult *ret)
 
 void trace_run(const TraceRun *run, TraceResult *ret)
 {
-    const size_t count = run->files->len;
+    const size_t count = run->files->files.len;
     uint64_t began = clock_monotonic(clock_kernel());
     Progress progress;
     Pool pool = {.lock = PTHREAD_MUTEX_INITIALIZER,
@@ -172,7 +174,7 @@ void trace_run(const TraceRun *run, TraceResult *ret)
     pool.workers = pool.workers < WORKERS_MAX ? pool.workers : WORKERS_MAX;
     progress_begin(&progress, run->progress, total_bytes(run->files));
     for (size_t i = 0; i < count; i++)
-        pool.jobs[i].one = (TraceOne){.path = run->files->at[i],
+        pool.jobs[i].one = (TraceOne){.path = run->files->files.at[i],
                                       .number = (int64_t)i,
                                       .memory = (run->memory ? run->memory : trace_run_memory()) / pool.workers,
                                       .ask = run->ask,

@@ -9,7 +9,7 @@
 #include "base/opt.h"
 #include "engine/trace/analyse.h"
 #include "engine/trace/pick.h"
-#include "source/profile/input.h"
+#include "source/profile/paths.h"
 
 /* Options shared by the verbs about profiles: rows for their tables, and their parsed form. */
 

@@ -63,9 +63,11 @@ def make_side(stoker, tmp_path):
     """`side = make_side("default", options=[...], environ={...})`"""
     with contextlib.ExitStack() as ends:
 
-        def make(scenario="default", options=(), environ=None, agent_options=(), **of_node):
+        def make(scenario="default", options=(), environ=None, agent_options=(), prepare=None, **of_node):
             node = rig.Node(stoker, tmp_path, scenario, **of_node)
             ends.callback(node.stop)
+            if prepare:
+                prepare(node)
             agent = rig.Agent(stoker, tmp_path, node.env, options=agent_options)
             ends.callback(agent.stop)
             side = Side(stoker, tmp_path, node, agent, options, environ or {})

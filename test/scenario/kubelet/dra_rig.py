@@ -25,6 +25,19 @@ SERVICE = "/k8s.io.kubelet.pkg.apis.dra.{}.DRAPlugin/{}"
 
 # -- the API server ---------------------------------------------------------------------------------------------------
 
+def check_counters(used, name):
+    assert used.keys() == {name, "counters"} and re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", used[name])
+    assert 1 <= len(used["counters"]) <= 32
+    for counter, amount in used["counters"].items():
+        assert re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", counter) and int(amount["value"]) >= 1
+
+
+class Pool(dict):
+    """Devices by name, and the counters that they share."""
+
+    counters = ()
+
+
 def check_slice(item):
     """The rules of resource.k8s.io/v1 that a server of 1.36 holds slices to."""
     spec = item["spec"]
@@ -34,10 +47,19 @@ def check_slice(item):
     assert owner == {"apiVersion": "v1", "kind": "Node", "name": "worker-7", "uid": "node-uid-1", "controller": True}
     assert spec["driver"] == DRIVER and spec["nodeName"] == "worker-7" and spec["pool"]["name"] == "worker-7"
     assert spec["pool"]["generation"] >= 1 and spec["pool"]["resourceSliceCount"] >= 1
+    assert ("devices" in spec) != ("sharedCounters" in spec)
+    if "sharedCounters" in spec:
+        assert 1 <= len(spec["sharedCounters"]) <= 8
+        for used in spec["sharedCounters"]:
+            check_counters(used, "name")
+        return
     assert 1 <= len(spec["devices"]) <= 64
+    assert sum(len(u["counters"]) for d in spec["devices"] for u in d.get("consumesCounters", [])) <= 1024
     for device in spec["devices"]:
         assert re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", device["name"])
-        assert device.keys() <= {"name", "attributes", "capacity", "taints"}
+        assert device.keys() <= {"name", "attributes", "capacity", "taints", "consumesCounters"}
+        for used in device.get("consumesCounters", []):
+            check_counters(used, "counterSet")
         assert len(device["attributes"]) + len(device["capacity"]) <= 32
         for name, value in device["attributes"].items():
             assert re.fullmatch(r"([a-z0-9.]{1,63}/)?[A-Za-z_][A-Za-z0-9_]{0,31}", name)
@@ -51,11 +73,11 @@ def check_slice(item):
 
 
 class Api(Server):
-    """Slices and claims. `keeps_taints` False: a server that does not know them."""
+    """Slices and claims. `keeps_taints`, `keeps_counters` False: a server that does not know them."""
 
     def __init__(self, folder):
         super().__init__(folder)
-        self.keeps_taints, self.writes, self.wrong = True, [], []
+        self.keeps_taints, self.keeps_counters, self.writes, self.wrong = True, True, [], []
         self.lists[SLICES] = []
         self.objects["/api/v1/nodes/worker-7"] = {"kind": "Node", "metadata": {"name": "worker-7", "uid": "node-uid-1", "resourceVersion": "1"}}
 
@@ -83,7 +105,11 @@ class Api(Server):
             return 422, {**STATUS, "message": f"invalid: {error}", "code": 422}
         if method == "PUT" and item["metadata"].get("resourceVersion") != there["metadata"]["resourceVersion"]:
             return 409, {**STATUS, "message": "the object has been modified", "code": 409}
-        for device in item["spec"]["devices"]:
+        if not self.keeps_counters:
+            item["spec"].pop("sharedCounters", None)
+        for device in item["spec"].get("devices", []):
+            if not self.keeps_counters:
+                device.pop("consumesCounters", None)
             if not self.keeps_taints:
                 device.pop("taints", None)
             for taint in device.get("taints", []):
@@ -109,9 +135,12 @@ class Api(Server):
             seen = [s for s in self.slices if s["spec"]["pool"]["generation"] == newest]
             if not seen or any(s["spec"]["pool"]["resourceSliceCount"] != len(seen) for s in seen):
                 return None
-            devices = [d for s in seen for d in s["spec"]["devices"]]
+            devices = [d for s in seen for d in s["spec"].get("devices", [])]
             assert len({d["name"] for d in devices}) == len(devices)
-            return {d["name"]: d for d in devices}
+            pool = Pool({d["name"]: d for d in devices})
+            pool.counters = [c for s in seen for c in s["spec"].get("sharedCounters", [])]
+            assert {u["counterSet"] for d in devices for u in d.get("consumesCounters", [])} <= {c["name"] for c in pool.counters}
+            return pool
 
     def claim(self, name, *devices, uid=None, config=(), namespace="ns", **more):
         """An allocated claim. `devices`: names, or whole results."""

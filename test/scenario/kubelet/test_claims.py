@@ -27,10 +27,10 @@ def make_claims(make_side, api, tmp_path):
     """A side that offers by claims, with its kubelet registered."""
     made = []
 
-    def make(*scenario, calls="v1", options=(), **of_node):
+    def make(*scenario, calls="v1", options=(), **more):
         side = make_side(*scenario, options=[*options, "--dra-driver", DRIVER, "--node-name", "worker-7", "--plugins-path", tmp_path / "plugins",
                                              "--plugins-registry", tmp_path, "--cdi-root", tmp_path / "cdi",
-                                             "--kubernetes-account", api.account], environ=api.env, **of_node)
+                                             "--kubernetes-account", api.account], environ=api.env, **more)
         side.claims = DraKubelet(tmp_path, calls)
         made.append(side.claims)
         until((tmp_path / f"{DRIVER}-reg.sock").exists, side.log_text)

@@ -57,6 +57,15 @@ def test_what_nobody_tells_is_not_free(make_side):
     assert resource["free"] is None and resource["units"][0]["free"] is None
 
 
+def test_for_claims_classes_are_named(make_side):
+    side = make_side("mig-balanced")
+    until(lambda: "nvidia.com/gpu" in side.log_text(), side.log_text)
+    code, text, _ = explain(side, "--dra-driver", "gpu.example.com", "--node-name", "n")
+    assert code == 0 and "mig.nvidia.com 1g.10gb: 8 devices" in text and "nvidia.com/" not in text
+    code, text, _ = explain(side, "--node-name", "n")
+    assert code == 0 and text.startswith("nvidia.com/gpu: 4 devices")
+
+
 def test_wrong_words(stoker, tmp_path):
     for words, code, says in (["a", "b"], 2, "one pod at most"), ([], 3, "none.sock"):
         done = subprocess.run([stoker, "kubelet", "explain", "--control", tmp_path / "none.sock", *words],

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whatever form a profile comes in, the numbers are the same; what is no profile is named as what it is."""
+import contextlib
 import gzip
 import json
 import os
+import sqlite3
 import threading
+import zlib
 
 import pytest
 from trace_kit import OF_THE_FILE, Profile, busy_profile, forget, plain_numbers
@@ -22,11 +25,22 @@ def members(text):
     return gzip.compress(text[:middle], 1) + gzip.compress(b"") + gzip.compress(text[middle:], 9)
 
 
+def zstd(text):
+    """A frame of blocks that are stored (RFC 8878): 4 bytes of content size, one segment."""
+    blocks = [text[i:i + 65536] for i in range(0, len(text), 65536)] or [b""]
+    heads = [(len(block) << 3 | (block is blocks[-1])).to_bytes(3, "little") for block in blocks]
+    return b"\x28\xb5\x2f\xfd\xa0" + len(text).to_bytes(4, "little") + b"".join(map(bytes.__add__, heads, blocks))
+
+
 FORMS = {
     "gzip": gzip.compress(TEXT),
     "members": members(TEXT),
     "padding behind gzip": gzip.compress(TEXT) + bytes(512),
     "stored": gzip.compress(TEXT, 0),
+    "gzip twice": gzip.compress(gzip.compress(TEXT)),
+    "zstd": zstd(TEXT),
+    "zstd frames": zstd(TEXT[:1000]) + zstd(b"") + zstd(TEXT[1000:]),
+    "zstd in gzip": gzip.compress(zstd(TEXT)),
     "indented": PROFILE.dump(indent=4).encode(),
     "blanks around": b"\n\n  " + TEXT + b"\n\n",
     "metadata behind": plain_numbers(json.dumps({"traceEvents": PROFILE.events, **PROFILE.head, **PROFILE.tail})).encode(),
@@ -40,7 +54,7 @@ def test_forms_of_a_file(trace, tmp_path, plain, form):
     assert forget(trace.report(path)) == plain
 
 
-@pytest.mark.parametrize("form", ["gzip", "members", "indented"])
+@pytest.mark.parametrize("form", ["gzip", "members", "indented", "zstd in gzip"])
 @pytest.mark.parametrize("threads", [1, 4])
 def test_standard_input(trace, plain, form, threads):
     assert forget(trace.report("-", "-j", threads, input=FORMS[form])) == plain
@@ -99,7 +113,13 @@ def test_ranks_can_be_chosen(trace, tmp_path):
 WRONG = {
     "empty": (b"", "is empty"),
     "png": (b"\x89PNG\r\n\x1a\n" + bytes(100), "is a PNG image"),
-    "zstd": (b"\x28\xb5\x2f\xfd" + bytes(100), "zstd -dc"),
+    "not zstd": (b"\x28\xb5\x2f\xfd" + bytes(100), "zstd data is damaged"),
+    "zlib": (zlib.compress(TEXT), "pigz -dz"),
+    "tar": (bytes(257) + b"ustar" + bytes(250), "a tar archive"),
+    "tar.gz": (gzip.compress(bytes(257) + b"ustar" + bytes(250)), "a tar archive"),
+    "utf-16": (TEXT.decode().encode("utf-16"), "iconv -f UTF-16 "),
+    "utf-16-le": (TEXT.decode().encode("utf-16-le"), "iconv -f UTF-16LE "),
+    "utf-32": (TEXT.decode().encode("utf-32"), "iconv -f UTF-32 "),
     "pickle": (b"\x80\x04\x95" + bytes(100), "Python pickle"),
     "page": (b"<!DOCTYPE html><html></html>", "a web page"),
     "text": (b"hello, this is a log\n" * 50, None),
@@ -120,6 +140,42 @@ def test_what_is_no_profile(trace, tmp_path, what):
     assert str(path) in done.stderr.decode()
     assert said is None or said in done.stderr.decode()
     assert len(done.stderr.decode().splitlines()) == 1
+
+
+@pytest.mark.parametrize("ending, said", [("nsys-rep", "nsys export --type sqlite"), ("ncu-rep", "Nsight Compute"),
+                                          ("pftrace", "traceconv json")])
+def test_formats_that_are_known_by_name(trace, tmp_path, ending, said):
+    path = tmp_path / f"run.{ending}"
+    path.write_bytes(b"\x0a\x05bytes" * 20)
+    done = trace(path)
+    assert done.returncode == 3 and said in done.stderr.decode()
+    path.write_text(TEXT.decode())  # a name alone refuses nothing
+    assert trace(path).returncode in (0, 1)
+
+
+def test_a_database_of_rocprofv3_is_told(trace, tmp_path):
+    path = tmp_path / "run.db"
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        db.execute("CREATE TABLE rocpd_kernel_dispatch_0000_1 (id INTEGER)")
+        db.commit()
+    done = trace(path)
+    assert done.returncode == 3 and b"rocprofv3 (rocpd)" in done.stderr
+
+
+def test_a_zstd_file_that_was_cut(trace, tmp_path):
+    path = tmp_path / "cut.json.zst"
+    path.write_bytes(zstd(TEXT)[:len(TEXT) // 2])
+    rank = trace.report(path, codes=(1,))["ranks"][0]
+    assert 0 < rank["events"] < len(PROFILE.events)
+    assert any(loss["reason"] == "compression" and "end is missing" in loss["excerpt"] for loss in rank["losses"])
+
+
+def test_a_cut_of_a_file_that_is_packed_twice(trace, tmp_path):
+    twice, cut = tmp_path / "twice.gz", tmp_path / "cut.json"
+    twice.write_bytes(FORMS["zstd in gzip"])
+    assert trace("cut", twice, "--step", "last", "-o", cut).returncode == 0
+    plain = trace.report(PROFILE.write(tmp_path / "plain.json"), "--step", "last")
+    assert forget(trace.report(cut))["ranks"][0]["kernels"] == plain["ranks"][0]["kernels"]
 
 
 def test_what_is_not_there(trace, tmp_path):
@@ -219,3 +275,45 @@ def test_an_event_without_a_name_counts_under_the_empty_one(trace, tmp_path, abs
     rank = trace.report(path)["ranks"][0]
     assert [(row["name"], row["count"]) for row in rank["kernels"] + rank["operators"]] == [("", 1), ("", 1)]
     assert [(row["name"], row["on_gpu"]) for row in rank["annotations"]] == [("", False), ("", True)]
+
+
+NAMELESS = {kind: {"ph": "X", "cat": kind, "ts": 1, "dur": 5, "pid": 0, "tid": 7, "args": {"device": 0, "stream": 7, "correlation": 1}}
+            for kind in ("kernel", "gpu_memcpy", "gpu_memset", "cuda_runtime", "cpu_op", "python_function", "user_annotation",
+                         "gpu_user_annotation", "cuda_sync", "overhead", "unheard_of")}
+NAMELESS["no category"] = {"ph": "X", "ts": 1, "dur": 5, "pid": 1, "tid": 1}
+NAMELESS["a step"] = {"ph": "X", "ts": 1, "dur": 5, "pid": 1, "tid": 1, "args": {"step_num": 3}}
+NAMELESS["a process"] = {"ph": "M", "pid": 1, "args": {"name": None}}
+NAMELESS["memory"] = {"ph": "i", "ts": 2, "pid": 1, "tid": 1, "args": {"Bytes": 8}}
+BEGIN = {"ph": "B", "ts": 1, "pid": 1, "tid": 1}
+WAYS = [[], ["-v"], ["--json"], ["--html", "OUT"], ["--csv", "kernels"], ["--csv", "gaps"], ["--csv", "annotations"], ["--no-cpu"]]
+
+
+@pytest.fixture
+def nameless(tmp_path):
+    path = tmp_path / "nameless.json"
+    path.write_text(json.dumps({"traceEvents": [{**event, **absent} for event in NAMELESS.values() for absent in ({}, {"name": None})]
+                                + [BEGIN, {**BEGIN, "name": None, "ts": 2}, {**BEGIN, "ph": "E", "ts": 4}]}))
+    return path
+
+
+@pytest.mark.parametrize("way", WAYS, ids=" ".join)
+def test_events_of_all_kinds_without_a_name(trace, tmp_path, nameless, way):
+    done = trace(nameless, *(tmp_path / "page.html" if word == "OUT" else word for word in way))
+    assert done.returncode in (0, 1), done.stderr
+
+
+@pytest.mark.parametrize("kind", NAMELESS)
+def test_one_event_without_a_name(trace, tmp_path, kind):
+    path = tmp_path / "one.json"
+    path.write_text(json.dumps({"traceEvents": [NAMELESS[kind]]}))
+    assert trace(path).returncode in (0, 1)
+
+
+def test_events_without_a_name_in_a_difference_a_cut_and_a_folder(trace, tmp_path, nameless):
+    good = busy_profile(1).write(tmp_path / "rank1.json")
+    for pair in ((good, nameless), (nameless, good), (nameless, nameless)):
+        assert trace("diff", *pair).returncode == 0
+    smaller = tmp_path / "smaller.json"
+    assert trace("cut", nameless, "-o", smaller).returncode in (0, 1)
+    assert json.loads(smaller.read_text())["traceEvents"]
+    assert [rank["rank"] for rank in trace.report(tmp_path)["ranks"]] == [0, 1, 2]

@@ -7,6 +7,7 @@ import pytest
 
 import build
 import compare
+import xplane
 from test_properties import told
 from trace_kit import forget, strict_json
 
@@ -130,3 +131,25 @@ def test_steps_of_the_gpu_and_of_the_host(stoker, tmp_path):
     trace.range("train", 30_000, 20_000, tid=9, step_num="2")
     steps = compare.report(stoker, trace.write(tmp_path / "t.json"))["ranks"][0]["steps"]
     assert [(s["name"], s["number"]) for s in steps] == [("train 1", 1), ("train 2", 2)]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_an_xplane_file_says_what_the_json_says(trace, tmp_path, seed):
+    made = build.random_xla(seed)
+    path = tmp_path / "host.xplane.pb"
+    path.write_bytes(xplane.encode(made))
+    told_by_json = forget(trace.report(made.write(tmp_path / "host.trace.json")))
+    assert told_by_json["ranks"][0]["kernels"]
+    assert forget(trace.report(path)) == told_by_json
+    assert trace("cut", path, "-o", tmp_path / "cut.json").returncode == 0
+    assert forget(trace.report(tmp_path / "cut.json")) == told_by_json
+
+
+def test_an_xplane_file_that_is_cut_is_read_up_to_there(trace, tmp_path):
+    whole = xplane.encode(build.random_xla(3))
+    path = tmp_path / "host.xplane.pb"
+    for part in range(1, 10):
+        path.write_bytes(whole[:len(whole) * part // 10])
+        rank = trace.report(path, codes=(1,))["ranks"][0]
+        assert rank["lost_by_reason"]["truncated"] == 1
+    assert rank["events"] > 10

@@ -85,7 +85,7 @@ def check_device_plugin(stoker):
         man = subprocess.run([stoker, "help", "--man", "kubelet"], capture_output=True, text=True, timeout=120, check=True).stdout
         man = man.replace("\\-", "-")
         env = {e["name"]: e.get("value") for e in plugin["env"]}
-        given = env.keys() - {"NVIDIA_VISIBLE_DEVICES", "NVIDIA_MIG_MONITOR_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"}
+        given = env.keys() - {"NVIDIA_VISIBLE_DEVICES", "NVIDIA_MIG_MONITOR_DEVICES", "NVIDIA_MIG_CONFIG_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"}
         assert "MIG_STRATEGY" in given and all(name in man for name in given)
         assert plugin["command"] == ["/usr/bin/stoker", "kubelet"]
         mounts = {m["mountPath"]: m["name"] for m in plugin["volumeMounts"]}
@@ -94,9 +94,11 @@ def check_device_plugin(stoker):
         assert set(mounts.values()) <= {v["name"] for v in volumes}
         security = plugin["securityContext"]
         shared = [m["mountPath"] for m in plugin["volumeMounts"] if m.get("mountPropagation") == "Bidirectional"]
-        if shared:  # a privileged container that may not escalate is refused
+        makes_mig = env.get("STOKER_DRA_DYNAMIC_MIG") == "true"
+        assert makes_mig == (env.get("NVIDIA_MIG_CONFIG_DEVICES") == "all")
+        assert set(shared) <= {env.get("MPS_ROOT"), "/var/lib/kubelet/plugins"}
+        if shared or makes_mig:  # a privileged container that may not escalate is refused
             assert security["privileged"] is True and not security.keys() & {"allowPrivilegeEscalation", "capabilities"}
-            assert set(shared) <= {env.get("MPS_ROOT"), "/var/lib/kubelet/plugins"}
         else:
             assert "MPS_ROOT" not in env and security["privileged"] is False and security["capabilities"] == {"drop": ["ALL"]}
         return env

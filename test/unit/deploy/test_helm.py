@@ -444,6 +444,9 @@ def test_the_device_plugin(render, try_rendering, check_device_plugin):
     sharing = render({"devicePlugin": {"enabled": True}, "dra": {"enabled": True, "sharing": True}})
     check_device_plugin(sharing.pod()["containers"][1], sharing.pod()["volumes"])
     assert sharing.pod()["hostPID"] is True and sharing.pod()["containers"][1]["securityContext"]["privileged"] is True
+    made = render({"devicePlugin": {"enabled": True}, "dra": {"enabled": True, "dynamicMig": True}}).pod()
+    env_of = check_device_plugin(made["containers"][1], made["volumes"])
+    assert env_of["STOKER_DRA_DYNAMIC_MIG"] == "true" and "hostPID" not in made and made["containers"][1]["securityContext"]["privileged"] is True
     done = try_rendering({"dra": {"enabled": True}})
     assert done.returncode and "dra.enabled needs devicePlugin.enabled" in done.stderr
     assert env["GFD_OUTPUT_FILE"].rpartition("/")[0] in mounts and "/var/run/cdi" in mounts and volumes["device-plugin-config"]["configMap"] == {"name": "their-plugin"}

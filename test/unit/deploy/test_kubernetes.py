@@ -238,6 +238,9 @@ def test_the_device_plugin_needs_no_privileges(deploy, container, tmp_path, chec
     plugin = next(c for c in sharing["containers"] if c["name"] == "device-plugin")
     check_device_plugin(plugin, sharing["volumes"])
     assert plugin["securityContext"]["privileged"] is True and sharing["hostPID"] is True
+    made = pod_of(built_with(deploy / "kubernetes", tmp_path / "made", ["device-plugin", "claims", "claims-dynamic-mig"]))
+    plugin = next(c for c in made["containers"] if c["name"] == "device-plugin")
+    assert check_device_plugin(plugin, made["volumes"])["STOKER_DRA_DYNAMIC_MIG"] == "true" and plugin["securityContext"]["privileged"] is True
     assert sorted(d["metadata"]["name"] for d in objects if d["kind"] == "DeviceClass") == ["gpu.nvidia.com", "mig.nvidia.com"]
 
 

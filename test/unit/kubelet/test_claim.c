@@ -117,12 +117,35 @@ static void test_wrong_words_are_named(void **state)
     }
 }
 
+static void test_names_of_mig_devices_say_where_they_lie(void **state)
+{
+    static const char *const wrong[] = {"",
+                                        "gpu-0",
+                                        "gpu-0-mig-1g10gb-19",
+                                        "gpu-0-mig-1g10gb-19-x",
+                                        "gpu-0-mig-1g10gb-19-32",
+                                        "gpu-0-mig-1g10gb--4",
+                                        "-19-4",
+                                        "gpu-0-mig-1g10gb-99999999999-4",
+                                        "gpu-0-mig-1g10gb-19-"};
+    ClaimPlace place = {0};
+    (void)state;
+
+    assert_true(claim_read_place("gpu-11-mig-1g10gb-me-20-6", &place));
+    assert_int_equal(place.profile_id, 20);
+    assert_int_equal(place.start, 6);
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        if (claim_read_place(wrong[i], &place))
+            fail_msg("'%s' is taken as %u at %u", wrong[i], place.profile_id, place.start);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_which_configuration_counts),
         cmocka_unit_test(test_devices_of_one_entry_share_it),
         cmocka_unit_test(test_wrong_words_are_named),
+        cmocka_unit_test(test_names_of_mig_devices_say_where_they_lie),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

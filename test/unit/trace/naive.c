@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "engine/trace/analyse.h"
 
 typedef struct Span {
@@ -111,8 +112,8 @@ static TraceHostClass class_inside(const Build *b, uint32_t row)
         TraceHostClass telling = b->index.host_class[outer];
 
         if (host->lane[outer] == host->lane[row] && host_span(b, outer).end >= host_span(b, row).end &&
-            (outer == row || host_span(b, outer).end > host_span(b, row).start) &&
-            (telling == TRACE_HOST_DATA || telling == TRACE_HOST_COLLECTIVE || telling == TRACE_HOST_COMPILE))
+            (outer == row || host_span(b, outer).end > host_span(b, row).start) && telling >= TRACE_HOST_DATA &&
+            telling <= TRACE_HOST_LOGGING)
             return telling;
     }
     return class;
@@ -161,6 +162,8 @@ static TraceCause row_cause(const Build *b, uint32_t row)
         return TRACE_CAUSE_COLLECTIVE_WAIT;
     case TRACE_HOST_COMPILE:
         return TRACE_CAUSE_COMPILE;
+    case TRACE_HOST_LOADING:
+        return TRACE_CAUSE_LOADING;
     case TRACE_HOST_PYTHON:
         return TRACE_CAUSE_PYTHON;
     case TRACE_HOST_MARK:
@@ -238,8 +241,8 @@ static bool synced(const Build *b, uint32_t lane, int64_t time, uint32_t before,
 
 static TraceCause decide(const int64_t slice[TRACE_CAUSE_COUNT], bool was_synced)
 {
-    static const TraceCause telling[] = {TRACE_CAUSE_DATA_LOADING, TRACE_CAUSE_COPY, TRACE_CAUSE_ALLOCATOR,
-                                         TRACE_CAUSE_COLLECTIVE_WAIT, TRACE_CAUSE_COMPILE};
+    static const TraceCause telling[] = {TRACE_CAUSE_DATA_LOADING,    TRACE_CAUSE_COPY,    TRACE_CAUSE_ALLOCATOR,
+                                         TRACE_CAUSE_COLLECTIVE_WAIT, TRACE_CAUSE_COMPILE, TRACE_CAUSE_LOADING};
     int64_t total = 0, best = 0;
     TraceCause cause = TRACE_CAUSE_UNKNOWN;
 
@@ -247,7 +250,9 @@ static TraceCause decide(const int64_t slice[TRACE_CAUSE_COUNT], bool was_synced
         total += slice[i];
     if (slice[TRACE_CAUSE_QUEUED] == total)
         return TRACE_CAUSE_QUEUED;
-    for (int i = 0; i < 5; i++)
+    if (slice[TRACE_CAUSE_BEFORE_PROFILE] == total)
+        return TRACE_CAUSE_BEFORE_PROFILE;
+    for (size_t i = 0; i < ARRAY_LEN(telling); i++)
         if (slice[telling[i]] > best) {
             best = slice[telling[i]];
             cause = telling[i];
@@ -268,10 +273,24 @@ static TraceCause decide(const int64_t slice[TRACE_CAUSE_COUNT], bool was_synced
     return cause;
 }
 
+/* Whether nothing that ran before has a known launch, and something of the device has. */
+static bool before_profile(const Build *b, size_t nth, uint32_t before)
+{
+    bool some = false, earlier = false;
+
+    for (size_t row = first_row(b, nth); row < last_row(b, nth); row++) {
+        some |= b->index.launch[row] != PROFILE_NONE;
+        earlier |= b->index.launch[row] != PROFILE_NONE && before != PROFILE_NONE && row <= before;
+    }
+    return some && !earlier;
+}
+
 static NaiveGap blame(const Build *b, int64_t unit, size_t nth, Span span, uint32_t before, uint32_t after)
 {
     NaiveGap gap = {.start = span.start, .end = span.end};
     uint32_t launch = launch_of(b, after), other = lane_of(b, launch_of(b, before)), lane = lane_of(b, launch);
+
+    const bool early = before_profile(b, nth, before);
 
     lane = lane == PROFILE_NONE ? other : lane;
     lane = lane == PROFILE_NONE ? most_launching(b, nth) : lane;
@@ -287,8 +306,14 @@ static NaiveGap blame(const Build *b, int64_t unit, size_t nth, Span span, uint3
         row = innermost(b, lane, time);
         if (row == PROFILE_NONE && other != PROFILE_NONE)
             row = innermost(b, other, time);
-        if (launch != PROFILE_NONE && time >= host_span(b, launch).end)
-            cause = TRACE_CAUSE_QUEUED;
+        if (early && before != PROFILE_NONE && launch == PROFILE_NONE)
+            cause = TRACE_CAUSE_BEFORE_PROFILE;
+        else if (launch != PROFILE_NONE && time >= host_span(b, launch).end)
+            cause =
+                early && span.end - (host_span(b, launch).end > span.start ? host_span(b, launch).end : span.start) >
+                             TRACE_LAUNCH_LATENCY_NS
+                    ? TRACE_CAUSE_BEFORE_PROFILE
+                    : TRACE_CAUSE_QUEUED;
         else if (row != PROFILE_NONE)
             cause = row_cause(b, row);
         else

@@ -30,6 +30,13 @@ static void gpu_classes(void **state)
         {PROFILE_KERNEL, "void vllm::cross_device_reduce_2stage<nv_bfloat16, 8>", TRACE_COMMUNICATION},
         {PROFILE_KERNEL, "void deep_ep::intranode::dispatch<8, 768, 8192>", TRACE_COMMUNICATION},
         {PROFILE_KERNEL, "nvshmemi_transfer_rma", TRACE_COMMUNICATION},
+        {PROFILE_KERNEL, "void dpsk::ep::internode::cached_notify<false>(int, int)", TRACE_COMMUNICATION},
+        {PROFILE_KERNEL, "void deep_ep::intranode::notify_dispatch<8>", TRACE_COMMUNICATION},
+        {PROFILE_KERNEL, "flashinfer::trtllm_allreduce_fusion::allreduce_fusion_kernel_oneshot_lamport",
+         TRACE_COMMUNICATION},
+        {PROFILE_KERNEL, "multimem_all_reduce_kernel", TRACE_COMMUNICATION},
+        {PROFILE_KERNEL, "two_shot_all_reduce_kernel_inplace", TRACE_COMMUNICATION},
+        {PROFILE_KERNEL, "mscclpp::AllreduceAllpairPacket", TRACE_COMMUNICATION},
         {PROFILE_KERNEL, "triton_red_fused_all_gather_0", TRACE_COMMUNICATION},
         {PROFILE_KERNEL, "void blockAllReduceSoftmax<float>", TRACE_COMPUTE},
         {PROFILE_KERNEL, "void at::native::(anonymous namespace)::CatArrayBatchedCopy<float>", TRACE_COMPUTE},
@@ -77,8 +84,15 @@ static void host_classes(void **state)
         {PROFILE_CALL, "cudaMalloc", TRACE_HOST_ALLOCATOR},
         {PROFILE_CALL, "cudaHostAlloc", TRACE_HOST_ALLOCATOR},
         {PROFILE_CALL, "cudaFree_v3020", TRACE_HOST_ALLOCATOR},
-        {PROFILE_CALL, "cuModuleLoadData", TRACE_HOST_COMPILE},
-        {PROFILE_CALL, "cuLibraryLoadData", TRACE_HOST_COMPILE},
+        {PROFILE_CALL, "cuModuleLoadData", TRACE_HOST_LOADING},
+        {PROFILE_CALL, "cuLibraryLoadData", TRACE_HOST_LOADING},
+        {PROFILE_CALL, "cuCtxCreate_v2", TRACE_HOST_INITIALISING},
+        {PROFILE_PYTHON, "transformers/pipelines/video_classification.py(9): preprocess", TRACE_HOST_DATA},
+        {PROFILE_PYTHON, "transformers/tokenization_utils_base.py(2): __call__", TRACE_HOST_TOKENISING},
+        {PROFILE_PYTHON, "<built-in function collect>", TRACE_HOST_COLLECTING},
+        {PROFILE_PYTHON, "torch/serialization.py(9): save", TRACE_HOST_CHECKPOINT},
+        {PROFILE_PYTHON, "torch/utils/checkpoint.py(9): checkpoint", TRACE_HOST_PYTHON},
+        {PROFILE_PYTHON, "logging/__init__.py(1): info", TRACE_HOST_LOGGING},
         {PROFILE_OP, "aten::mm", TRACE_HOST_OP},
         {PROFILE_OP, "aten::item", TRACE_HOST_SYNC},
         {PROFILE_OP, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", TRACE_HOST_DATA},
@@ -135,6 +149,43 @@ static void tensor_cores(void **state)
             fail_msg("%s", cases[i].name);
 }
 
+static void kernels_that_may_use_tensor_cores(void **state)
+{
+    static const Named cases[] = {
+        {0, "_matmul_ogs_NNT_bf16xbf16xmxfp4_16x128x256x1", 0},
+        {0, "kernel_unified_attention_3d", 1},
+        {0, "my_gemm_kernel", 1},
+        {0, "volta_sgemm_128x64_nt", 0},
+        {0, "void gemv2T_kernel_val<int, int, float>", 0},
+        {0, "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_32x5_tn", 0},
+        {0, "vectorized_elementwise_kernel", 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+        if (trace_may_be_tensor_core(cases[i].name, strlen(cases[i].name)) != (bool)cases[i].value)
+            fail_msg("%s", cases[i].name);
+    assert_true(trace_is_tensor_core(cases[0].name, strlen(cases[0].name)));
+}
+
+static void alignment_of_kernels(void **state)
+{
+    static const Named cases[] = {
+        {0, "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_64x64_64x6_tn_align8>", 1},
+        {0, "void cutlass::Kernel2<cutlass_80_wmma_tensorop_bf16_s161616gemm_bf16_32x32_32x1_nn_align1>", 0},
+        {0, "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_32x5_tn", 1},
+        {0, "sm80_xmma_gemm_bf16bf16_bf16f32_f32_nn_n_tilesize64x64x8_aligna2_alignc8", 0},
+        {0, "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize64x128x64_warpgroupsize1x1x1_bias", 1},
+        {0, "nvjet_tst_128x256_64x4_2x1_v_bz_TNT", 1},
+        {0, "ampere_fp16_s16816gemm_fp16_64x64_nn", 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+        if (trace_is_aligned(cases[i].name, strlen(cases[i].name)) != (bool)cases[i].value)
+            fail_msg("%s", cases[i].name);
+}
+
 static void matrix_operators(void **state)
 {
     static const Named cases[] = {
@@ -182,7 +233,9 @@ int main(void)
         cmocka_unit_test(gpu_classes),
         cmocka_unit_test(host_classes),
         cmocka_unit_test(tensor_cores),
+        cmocka_unit_test(alignment_of_kernels),
         cmocka_unit_test(matrix_operators),
+        cmocka_unit_test(kernels_that_may_use_tensor_cores),
         cmocka_unit_test(patterns_are_well_formed),
     };
 

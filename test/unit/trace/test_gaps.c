@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "base/cleanup.h"
 #include "build.h"
 
 #define US INT64_C(1000)
@@ -281,6 +282,206 @@ static void launch_not_recorded(void **state)
     done(&c);
 }
 
+/* What the host did is a cause of its own. */
+static void host_work_by_name(void **state)
+{
+    static const struct {
+        const char *name;
+        TraceCause cause;
+    } frames[] = {
+        {"<built-in function collect>", TRACE_CAUSE_COLLECTING},
+        {"transformers/tokenization_utils_base.py(2): __call__", TRACE_CAUSE_TOKENISING},
+        {"torch/serialization.py(9): save", TRACE_CAUSE_CHECKPOINT},
+        {"logging/__init__.py(1): info", TRACE_CAUSE_LOGGING},
+        {"my/video.py(1): read_video_pyav", TRACE_CAUSE_DATA_LOADING},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(frames); i++) {
+        Case c;
+
+        begin(&c);
+        build_python(&c.b, 1, -100 * US, 3000 * US, "train.py(10): main");
+        build_python(&c.b, 1, 150 * US, 700 * US, frames[i].name);
+        build_python(&c.b, 1, 160 * US, 600 * US, "threading.py(7): acquire");
+        end(&c, 990);
+        check_cause(&c, frames[i].cause, 700);
+        assert_string_equal(c.gap->host, frames[i].name);
+        done(&c);
+    }
+}
+
+/* Launches [start_ms, + 5 ms) of a kernel that runs right behind. */
+static void slow_launch(Build *b, int64_t start_ms, const char *kernel)
+{
+    build_launch(b, 1, start_ms * 1000 * US, 5000 * US, 0, 7, (start_ms + 5) * 1000 * US, 1000 * US, kernel);
+}
+
+/* A kernel's first launch loads its code; a later one that is as slow is the host's fault. */
+static void first_launches(void **state)
+{
+    TraceRank rank;
+    Build b;
+
+    (void)state;
+    build_init(&b);
+    build_launch(&b, 1, 0, 5 * US, 0, 7, 10 * US, 100 * US, "a");
+    slow_launch(&b, 1, "a");
+    slow_launch(&b, 10, "b");
+    build_seal(&b);
+    build_rank(&b, &rank);
+    assert_int_equal(rank.idle_by_cause[TRACE_CAUSE_LOADING].total_ns, 8000 * US);
+    assert_int_equal(rank.idle_by_cause[TRACE_CAUSE_LOADING].count, 1);
+    assert_int_equal(rank.idle_by_cause[TRACE_CAUSE_HOST_BOUND].count, 1);
+    build_rank_done(&rank);
+    build_done(&b);
+}
+
+/* Idle time with calls of cudaFree of so many milliseconds each, 100 ms apart; a step is as long where there are any.
+ */
+static TraceCause cause_of_calls(const int64_t *ms, size_t count, bool steps)
+{
+    TraceCause cause;
+    TraceRank rank;
+    Build b;
+
+    build_init(&b);
+    for (size_t i = 0; i < count; i++) {
+        const int64_t at = (int64_t)i * 100000 * US;
+
+        if (steps)
+            build_range(&b, 9, at, 100000 * US,
+                        i == 0   ? "ProfilerStep#0"
+                        : i == 1 ? "ProfilerStep#1"
+                                 : "ProfilerStep#2");
+        build_call(&b, 1, at + 2000 * US, ms[i] * 1000 * US, "cudaFree", 0);
+        build_launch(&b, 1, at + 90000 * US, 5 * US, 0, 7, at + 90010 * US, 100 * US, "a");
+    }
+    build_seal(&b);
+    build_rank(&b, &rank);
+    cause = rank.edges.at[0].cause;
+    for (size_t i = 0; i < rank.edges.len; i++)
+        if (rank.edges.at[i].end == 90010 * US)
+            cause = rank.edges.at[i].cause;
+    build_rank_done(&rank);
+    build_done(&b);
+    return cause;
+}
+
+/* One call of many seconds makes the context; calls that come back in each step are the allocator's. */
+static void context_or_allocator(void **state)
+{
+    (void)state;
+    assert_int_equal(cause_of_calls((int64_t[]){80, 2, 2}, 3, true), TRACE_CAUSE_INITIALISING);
+    assert_int_equal(cause_of_calls((int64_t[]){80}, 1, false), TRACE_CAUSE_INITIALISING);
+    assert_int_equal(cause_of_calls((int64_t[]){80, 70, 75}, 3, true), TRACE_CAUSE_ALLOCATOR);
+    assert_int_equal(cause_of_calls((int64_t[]){80, 70, 75, 70, 70}, 5, false), TRACE_CAUSE_ALLOCATOR);
+}
+
+/* Kernels without a recorded launch, and then those of the profile, the first of which waits in the queue. */
+static void launched_before_the_profile(void **state)
+{
+    TraceRank rank;
+    Build b;
+
+    (void)state;
+    build_init(&b);
+    build_op(&b, 1, 0, 700 * US, "aten::mm");
+    build_kernel(&b, 0, 7, 10 * US, 50 * US, "old", 0);
+    build_kernel(&b, 0, 7, 80 * US, 50 * US, "old", 0);
+    build_launch(&b, 1, 60 * US, 5 * US, 0, 7, 600 * US, 50 * US, "new");
+    build_kernel(&b, 0, 7, 700 * US, 50 * US, "old", 0); /* not known why this one is not linked */
+    build_seal(&b);
+    build_rank(&b, &rank);
+    assert_int_equal(rank.idle_by_cause[TRACE_CAUSE_BEFORE_PROFILE].total_ns, (20 + 470) * US);
+    assert_int_equal(rank.idle_by_cause[TRACE_CAUSE_HOST_BOUND].total_ns, 50 * US);
+    build_rank_done(&rank);
+    build_done(&b);
+}
+
+/* The host read a film before the first kernel, in many small frames, and wrote a file after the last. */
+static void edges_of_a_profile(void **state)
+{
+    const TraceGap *edge;
+    TraceRank rank;
+    Build b;
+
+    (void)state;
+    build_init(&b);
+    build_python(&b, 1, -300 * US, 1500 * US, "train.py(10): main");
+    build_python(&b, 1, -300 * US, 10 * US, "<built-in method enable>");
+    build_python(&b, 1, -250 * US, 220 * US, "film.py(3): read_film");
+    for (int i = 0; i < 10; i++)
+        build_python(&b, 1, (-240 + i * 20) * US, 15 * US, "film.py(9): resize");
+    build_python(&b, 1, -25 * US, 20 * US, "model.py(1): forward");
+    build_launch(&b, 1, -10 * US, 5 * US, 0, 7, 0, 100 * US, "first");
+    build_python(&b, 1, 150 * US, 200 * US, "results.py(5): write");
+    build_seal(&b);
+    build_rank(&b, &rank);
+    assert_int_equal(rank.gaps.len, 0);
+    assert_int_equal(rank.edges.len, 2);
+    edge = &rank.edges.at[0];
+    assert_int_equal(edge->start, -300 * US);
+    assert_int_equal(edge->end, 0);
+    assert_string_equal(edge->before, "");
+    assert_string_equal(edge->after, "first");
+    assert_string_equal(edge->host, "film.py(3): read_film");
+    assert_int_equal(edge->host_ns, 220 * US);
+    edge = &rank.edges.at[1];
+    assert_int_equal(edge->start, 100 * US);
+    assert_int_equal(edge->end, 350 * US);
+    assert_string_equal(edge->after, "");
+    assert_string_equal(edge->host, "results.py(5): write");
+    build_rank_done(&rank);
+    build_done(&b);
+}
+
+/* A part that was cut out of a profile: only frames, and the call that launched, are known before its first moment. */
+static void edges_of_a_part(void **state)
+{
+    TraceRank rank;
+    Build b;
+
+    (void)state;
+    build_init(&b);
+    build_python(&b, 1, -900 * US, 3000 * US, "train.py(10): main");
+    build_launch(&b, 1, -500 * US, 5 * US, 0, 7, 0, 100 * US, "first");
+    build_op(&b, 1, 10 * US, 20 * US, "aten::mm");
+    build_seal(&b);
+    build_rank(&b, &rank);
+    assert_int_equal(rank.edges.len, 0);
+    build_rank_done(&rank);
+    build_done(&b);
+}
+
+/* A step begins inside the idle time before the first kernel: what is before it costs the step nothing. */
+static void edge_around_a_step(void **state)
+{
+    TraceRank rank;
+    Build b;
+
+    (void)state;
+    build_init(&b);
+    build_op(&b, 1, -400 * US, 90 * US, "aten::empty");
+    build_range(&b, 1, -300 * US, 500 * US, "ProfilerStep#1");
+    build_op(&b, 1, -280 * US, 270 * US, "aten::read");
+    build_launch(&b, 1, -10 * US, 5 * US, 0, 7, 0, 100 * US, "first");
+    build_seal(&b);
+    build_rank(&b, &rank);
+    assert_int_equal(rank.edges.len, 3);
+    assert_int_equal(rank.edges.at[0].start, -300 * US);
+    assert_int_equal(rank.edges.at[0].end, 0);
+    assert_int_equal(rank.edges.at[0].step, 0);
+    assert_string_equal(rank.edges.at[0].host, "aten::read");
+    assert_int_equal(rank.edges.at[1].start, -400 * US);
+    assert_int_equal(rank.edges.at[1].end, -300 * US);
+    assert_int_equal(rank.edges.at[1].step, -1);
+    assert_int_equal(rank.edges.at[2].start, 100 * US);
+    assert_int_equal(rank.edges.at[2].end, 200 * US);
+    build_rank_done(&rank);
+    build_done(&b);
+}
+
 static void short_gaps(void **state)
 {
     TraceRank rank;
@@ -318,6 +519,13 @@ int main(void)
         cmocka_unit_test(nothing_but_calls),
         cmocka_unit_test(another_thread_takes_over),
         cmocka_unit_test(launch_not_recorded),
+        cmocka_unit_test(host_work_by_name),
+        cmocka_unit_test(first_launches),
+        cmocka_unit_test(context_or_allocator),
+        cmocka_unit_test(launched_before_the_profile),
+        cmocka_unit_test(edges_of_a_profile),
+        cmocka_unit_test(edges_of_a_part),
+        cmocka_unit_test(edge_around_a_step),
         cmocka_unit_test(short_gaps),
     };
 

@@ -364,9 +364,9 @@ static void order_does_not_matter(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(devices_are_as_naive),      cmocka_unit_test(gaps_are_as_naive),
-        cmocka_unit_test(causes_partition_idle),     cmocka_unit_test(steps_are_as_naive),
-        cmocka_unit_test(queues_are_as_naive),       cmocka_unit_test(order_does_not_matter),
+        cmocka_unit_test(devices_are_as_naive),  cmocka_unit_test(gaps_are_as_naive),
+        cmocka_unit_test(causes_partition_idle), cmocka_unit_test(steps_are_as_naive),
+        cmocka_unit_test(queues_are_as_naive),   cmocka_unit_test(order_does_not_matter),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

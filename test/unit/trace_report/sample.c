@@ -83,7 +83,11 @@ typedef struct Maker {
 } Maker;
 
 /* Of 1000 ns of idle time, per cause. */
-static const int cause_share[TRACE_CAUSE_COUNT] = {430, 210, 90, 40, 10, 70, 35, 0, 60, 15, 40};
+static const int cause_share[TRACE_CAUSE_COUNT] = {
+    [TRACE_CAUSE_DATA_LOADING] = 430, [TRACE_CAUSE_HOST_BOUND] = 210, [TRACE_CAUSE_SYNCHRONISATION] = 90,
+    [TRACE_CAUSE_COPY] = 40,          [TRACE_CAUSE_ALLOCATOR] = 10,   [TRACE_CAUSE_COLLECTIVE_WAIT] = 70,
+    [TRACE_CAUSE_PYTHON] = 35,        [TRACE_CAUSE_QUEUED] = 60,      [TRACE_CAUSE_UNKNOWN] = 15,
+    [TRACE_CAUSE_SHORT] = 40};
 
 static void causes_of(int64_t idle_ns, int64_t count, TraceCauseSum sums[TRACE_CAUSE_COUNT])
 {
@@ -205,6 +209,24 @@ static void add_gaps(Maker *maker)
         }
     }
     qsort(maker->rank->gaps.at, maker->rank->gaps.len, sizeof(TraceGap), compare_gaps);
+}
+
+/* The host wrote a file behind the last kernel. */
+static void add_edge(Maker *maker)
+{
+    const int64_t end = maker->rank->devices.len ? maker->rank->devices.at[0].last : 0;
+
+    vec_push(&maker->rank->edges, ((TraceGap){.device = (int32_t)maker->rank->rank,
+                                              .start = end,
+                                              .end = end + 150 * US,
+                                              .cause = TRACE_CAUSE_PYTHON,
+                                              .slice_ns[TRACE_CAUSE_PYTHON] = 150 * US,
+                                              .before = kernels[0].name,
+                                              .after = "",
+                                              .host = host_names[0],
+                                              .host_ns = 150 * US,
+                                              .thread = "4711 (pt_main_thread)",
+                                              .step = -1}));
 }
 
 static int compare_kernels(const void *a, const void *b)
@@ -584,6 +606,7 @@ static void add_rank(TraceReport *report, const SampleSize *size, int64_t number
     add_device(&maker);
     add_steps(&maker);
     add_gaps(&maker);
+    add_edge(&maker);
     add_kernels(&maker);
     add_copies(&maker);
     add_names(&maker);

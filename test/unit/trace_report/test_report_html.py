@@ -130,10 +130,11 @@ def test_gaps_unpack(page, report, sample):
             length, cause, device = data.number(), made.data["causes"][data.byte()], data.number() - 1
             host, _, before, after = (made.data["texts"][data.number()] for _ in range(4))
             found.append((start, length, cause, device, host, before, after))
-        assert data.ended() and len(found) + rank["gaps"]["left_out"] == len(own["gaps"])
+        idle = own["gaps"] + own["edges"]
+        assert data.ended() and len(found) + rank["gaps"]["left_out"] == len(idle)
         shift = own["clock_offset_ns"]
-        plain = [(g["start_ns"] + shift, g["end_ns"] - g["start_ns"], g["cause"], g["device"], g["host"], g["before"], g["after"])
-                 for g in own["gaps"]]
+        plain = [(g["start_ns"] + shift, g["end_ns"] - g["start_ns"], g["cause"], g["device"], g["host"], g["before"] or "", g["after"] or "")
+                 for g in idle]
         if sample == "small":
             assert sorted(found) == sorted(plain)
         else:

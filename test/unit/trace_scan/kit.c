@@ -80,6 +80,11 @@ int kit_scan(const char *text, size_t len, const TraceScanOptions *options, cons
     return rc;
 }
 
+int kit_load(const char *text, size_t len, const TraceScanOptions *options, Profile *into, Err *err)
+{
+    return feed(text, len, options, &(KitWay){0}, into, err);
+}
+
 static void add_name(const Profile *profile, const char *label, uint32_t name, Str *out)
 {
     size_t len;

@@ -21,5 +21,8 @@ typedef struct KitWay {
 /* Scans `text` into a new, sealed profile (profile_done by the caller, also after an error). */
 int kit_scan(const char *text, size_t len, const TraceScanOptions *options, const KitWay *way, Profile *ret, Err *err);
 
+/* The same in one piece into an initialised profile, which is not sealed. */
+int kit_load(const char *text, size_t len, const TraceScanOptions *options, Profile *into, Err *err);
+
 /* Every column, list and count of a sealed profile, one thing per line. */
 void kit_print(const Profile *profile, Str *out);

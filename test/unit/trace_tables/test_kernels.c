@@ -64,6 +64,29 @@ static void kernels_are_summed_by_name(void **state)
     kit_done(&kit);
 }
 
+/* Half of the multiprocessors are without a block, for 10 us of them alone, for the rest beside another kernel: those
+ * may work on that. */
+static void empty_multiprocessors_beside_another_kernel(void **state)
+{
+    ProfileLaunch half = {.grid = {40, 1, 1}, .block = {256, 1, 1}, .blocks_per_sm = 0.5F, .collective = PROFILE_NONE};
+    ProfileLaunch full = {.grid = {80, 1, 1}, .block = {256, 1, 1}, .blocks_per_sm = 1, .collective = PROFILE_NONE};
+    Kit kit;
+
+    (void)state;
+    kit_init(&kit);
+    kit_kernel(&kit, 0, 7, "gemm", 0, 20, 0, &half);
+    kit_kernel(&kit, 0, 20, "ncclDevKernel_AllReduce", 5, 30, 0, NULL); /* [5, 35) */
+    kit_kernel(&kit, 0, 7, "gemm", 30, 10, 0, &half);                   /* 5 us beside it */
+    kit_kernel(&kit, 0, 7, "wide", 50, 10, 0, &full);
+    kit_kernel(&kit, 1, 7, "ncclDevKernel_AllReduce", 0, 60, 0, NULL); /* another device */
+    kit_seal(&kit);
+    kit_run(&kit, trace_kernels, &kit.rank);
+    near(kit_find_kernel(&kit.rank, "gemm")->empty_ns, (5 + 5) * 0.5 * US);
+    near(kit_find_kernel(&kit.rank, "wide")->empty_ns, 0);
+    near(kit_find_kernel(&kit.rank, "gemm")->sm_efficiency, 0.5);
+    kit_done(&kit);
+}
+
 static void assert_shape_shown(const ProfileLaunch *launches, size_t count, const ProfileLaunch *shown)
 {
     const TraceKernel *row;
@@ -227,6 +250,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kernels_are_summed_by_name),
+        cmocka_unit_test(empty_multiprocessors_beside_another_kernel),
         cmocka_unit_test(of_equally_long_launches_the_smaller_is_shown),
         cmocka_unit_test(one_kernel_has_no_spread),
         cmocka_unit_test(sums_stop_at_the_end_of_numbers),

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "engine/trace/verdict.h"
 
 #define MS 1000000
@@ -227,6 +228,41 @@ static void python(TraceReport *report, double x)
     idle(report, TRACE_CAUSE_PYTHON, x);
 }
 
+static void loading(TraceReport *report, double x)
+{
+    idle(report, TRACE_CAUSE_LOADING, x);
+}
+
+static void initialising(TraceReport *report, double x)
+{
+    idle(report, TRACE_CAUSE_INITIALISING, x);
+}
+
+static void tokenising(TraceReport *report, double x)
+{
+    idle(report, TRACE_CAUSE_TOKENISING, x);
+}
+
+static void collecting(TraceReport *report, double x)
+{
+    idle(report, TRACE_CAUSE_COLLECTING, x);
+}
+
+static void checkpoint(TraceReport *report, double x)
+{
+    idle(report, TRACE_CAUSE_CHECKPOINT, x);
+}
+
+static void logging(TraceReport *report, double x)
+{
+    idle(report, TRACE_CAUSE_LOGGING, x);
+}
+
+static void before_profile(TraceReport *report, double x)
+{
+    idle(report, TRACE_CAUSE_BEFORE_PROFILE, x);
+}
+
 static void unknown(TraceReport *report, double x)
 {
     idle(report, TRACE_CAUSE_UNKNOWN, x);
@@ -388,6 +424,14 @@ static void float_on_unnamed(TraceReport *report, double x)
     only(report)->devices.at[0].major = -1;
 }
 
+/* A GPU that the table does not know: how much faster its tensor cores are is not known. */
+static void float_on_new(TraceReport *report, double x)
+{
+    float_work(report, x);
+    only(report)->devices.at[0].name = "NVIDIA X900";
+    only(report)->devices.at[0].major = 19;
+}
+
 static void float_beside_tensor_cores(TraceReport *report, double x)
 {
     float_work(report, x);
@@ -407,6 +451,13 @@ static void misaligned(TraceReport *report, double x)
                                                         .misaligned_dims = "[[8, 9], [9, 8]]"}));
 }
 
+static void misaligned_off_tensor_cores(TraceReport *report, double x)
+{
+    misaligned(report, x);
+    only(report)->operators.at[0].tensor_core_ns = 0;
+    only(report)->operators.at[0].misaligned_dims = "[\n  [\n    8,\n    9\n  ],\n  [9, 8]\n]";
+}
+
 /* x: share of the multiprocessors that have a block. */
 static void few_blocks(TraceReport *report, double x)
 {
@@ -414,6 +465,14 @@ static void few_blocks(TraceReport *report, double x)
 
     kernel->blocks_per_sm = kernel->sm_efficiency = x;
     kernel->blocks_ns = kernel->total_ns;
+    kernel->empty_ns = (1 - x) * (double)kernel->total_ns;
+}
+
+/* The same beside other kernels all the time. */
+static void few_blocks_beside_others(TraceReport *report, double x)
+{
+    few_blocks(report, x);
+    only(report)->kernels.at[0].empty_ns = 0;
 }
 
 static void few_blocks_mostly_idle(TraceReport *report, double x)
@@ -432,6 +491,12 @@ static void few_warps(TraceReport *report, double x)
     kernel->sm_efficiency = 1;
     kernel->blocks_ns = kernel->occupancy_ns = kernel->total_ns;
     kernel->occupancy_percent = x;
+}
+
+static void few_warps_of_a_matrix_kernel(TraceReport *report, double x)
+{
+    few_warps(report, x);
+    only(report)->kernels.at[0].tensor_unknown = true;
 }
 
 static void few_warps_on_tensor_cores(TraceReport *report, double x)
@@ -588,10 +653,45 @@ static const Case cases[] = {
     {"gloo", gloo, 0.9, false, 0, NULL, NULL},
     {"gloo", collective_wait, 50, false, 0, NULL, NULL},
     {"compile", compile, 1.1, true, 1.1,
-     "GPU idle while code is compiled or loaded: 1.10 ms of a step of 100 ms (1.1 %); in the gaps the host was in what "
+     "GPU idle while code is compiled: 1.10 ms of a step of 100 ms (1.1 %); in the gaps the host was in what "
      "the host did (1.10 ms in 1 gap)",
      "TORCH_LOGS=recompiles"},
     {"compile", compile, 0.9, false, 0, NULL, NULL},
+    {"module-loading", loading, 1.1, true, 1.1,
+     "GPU idle while code is loaded to it: 1.10 ms of a step of 100 ms (1.1 %); in the gaps the host was in what the "
+     "host did (1.10 ms in 1 gap)",
+     "CUDA_MODULE_LOADING"},
+    {"module-loading", loading, 0.9, false, 0, NULL, NULL},
+    {"initialisation", initialising, 1.1, true, 1.1,
+     "GPU idle while a context or a library is made ready: 1.10 ms of a step of 100 ms (1.1 %); in the gaps the host "
+     "was in what the host did (1.10 ms in 1 gap)",
+     "once per process"},
+    {"initialisation", initialising, 0.9, false, 0, NULL, NULL},
+    {"tokenising", tokenising, 5.1, true, 5.1,
+     "GPU idle while text is tokenised: 5.10 ms of a step of 100 ms (5.1 %); in the gaps the host was in what the host "
+     "did (5.10 ms in 1 gap)",
+     "tokenise ahead"},
+    {"tokenising", tokenising, 4.9, false, 0, NULL, NULL},
+    {"garbage-collection", collecting, 2.1, true, 2.1,
+     "GPU idle while Python collects garbage: 2.10 ms of a step of 100 ms (2.1 %); in the gaps the host was in what "
+     "the host did (2.10 ms in 1 gap)",
+     "gc.freeze"},
+    {"garbage-collection", collecting, 1.9, false, 0, NULL, NULL},
+    {"checkpoint", checkpoint, 2.1, true, 2.1,
+     "GPU idle while a checkpoint is written or read: 2.10 ms of a step of 100 ms (2.1 %); in the gaps the host was in "
+     "what the host did (2.10 ms in 1 gap)",
+     "async_save"},
+    {"checkpoint", checkpoint, 1.9, false, 0, NULL, NULL},
+    {"logging", logging, 2.1, true, 2.1,
+     "GPU idle while something is logged: 2.10 ms of a step of 100 ms (2.1 %); in the gaps the host was in what the "
+     "host did (2.10 ms in 1 gap)",
+     "every N steps"},
+    {"logging", logging, 1.9, false, 0, NULL, NULL},
+    {"before-profile", before_profile, 5.1, true, 5.1,
+     "GPU idle as far as the profile shows, behind work that was launched before it began: 5.10 ms of a step of 100 ms "
+     "(5.1 %); in the gaps the host was in what the host did (5.10 ms in 1 gap)",
+     "schedule with warmup"},
+    {"before-profile", before_profile, 4.9, false, 0, NULL, NULL},
     {"python", python, 5.1, true, 5.1,
      "GPU idle while Python runs: 5.10 ms of a step of 100 ms (5.1 %); in the gaps the host was in what the host did "
      "(5.10 ms in 1 gap)",
@@ -633,30 +733,35 @@ static const Case cases[] = {
     {"straggler", perhaps_a_straggler, 50, false, 0, NULL, NULL},
     {"mixed-precision", float_work, 10.1, true, 10.1,
      "matrix work in 32-bit float without tensor cores: 10.1 ms of a step of 100 ms (10.1 %); most in aten::mm (40.4 "
-     "ms); on tensor cores 0 ns; NVIDIA A100-SXM4-80GB has them",
+     "ms); on tensor cores 0 ns; NVIDIA A100-SXM4-80GB has them, 16 times as fast at most",
      NULL},
     {"mixed-precision", float_work, 9.9, false, 0, NULL, NULL},
     {"mixed-precision", float_beside_another, 10.1, true, 10.1,
      "matrix work in 32-bit float without tensor cores: 10.1 ms of a step of 100 ms (10.1 %); most in aten::mm (40.4 "
-     "ms); on tensor cores 1.00 ms; NVIDIA A100-SXM4-80GB has them",
+     "ms); on tensor cores 1.00 ms; NVIDIA A100-SXM4-80GB has them, 16 times as fast at most",
      NULL},
     {"mixed-precision", float_work, 10.1, true, 10.1,
      "matrix work in 32-bit float without tensor cores: 10.1 ms of a step of 100 ms (10.1 %); most in aten::mm (40.4 "
-     "ms); on tensor cores 0 ns; NVIDIA A100-SXM4-80GB has them",
+     "ms); on tensor cores 0 ns; NVIDIA A100-SXM4-80GB has them, 16 times as fast at most",
      "TF32"},
     {"mixed-precision", float_on_volta, 10.1, true, 10.1,
      "matrix work in 32-bit float without tensor cores: 10.1 ms of a step of 100 ms (10.1 %); most in aten::mm (40.4 "
-     "ms); on tensor cores 0 ns; Tesla V100-SXM2-32GB has them",
+     "ms); on tensor cores 0 ns; Tesla V100-SXM2-32GB has them, 8 times as fast at most",
      "no bfloat16"},
+    {"mixed-precision", float_on_new, 20, false, 0, NULL, NULL},
     {"mixed-precision", float_on_old, 50, false, 0, NULL, NULL},
     {"mixed-precision", float_on_unnamed, 50, false, 0, NULL, NULL},
     {"mixed-precision", float_beside_tensor_cores, 40, false, 0, NULL, NULL},
     {"mixed-precision", float_behind_the_last, 30, false, 0, NULL, NULL},
     {"mixed-precision", float_kernels, 30, true, 30,
      "matrix work in 32-bit float without tensor cores: 30.0 ms of a step of 100 ms (30.0 %); most in volta_sgemm (120 "
-     "ms); on tensor cores 0 ns; NVIDIA A100-SXM4-80GB has them",
+     "ms); on tensor cores 0 ns; NVIDIA A100-SXM4-80GB has them, 16 times as fast at most",
      NULL},
     {"misaligned", misaligned, 5.1, true, 5.1,
+     "10 of 40 matrix operators have dimensions that do not suit tensor cores: 5.10 ms of a step of 100 ms (5.1 %); "
+     "most in aten::mm [[8, 9], [9, 8]]",
+     NULL},
+    {"misaligned", misaligned_off_tensor_cores, 5.1, true, 5.1,
      "10 of 40 matrix operators have dimensions that do not suit tensor cores: 5.10 ms of a step of 100 ms (5.1 %); "
      "most in aten::mm [[8, 9], [9, 8]]",
      NULL},
@@ -666,12 +771,14 @@ static const Case cases[] = {
      "ampere_bf16_s16816gemm_bf16_128x128 (0.80 blocks per multiprocessor, 392 ms)",
      NULL},
     {"low-sm-efficiency", few_blocks, 0.95, false, 0, NULL, NULL},
+    {"low-sm-efficiency", few_blocks_beside_others, 0.5, false, 0, NULL, NULL},
     {"low-sm-efficiency", few_blocks_mostly_idle, 0.5, false, 0, NULL, NULL},
     {"low-occupancy", few_warps, 20, true, 78.4,
      "kernels with few warps: 78.4 ms of a step of 100 ms (78.4 %); ampere_bf16_s16816gemm_bf16_128x128 (occupancy 20 "
      "%, 392 ms)",
      NULL},
     {"low-occupancy", few_warps, 26, false, 0, NULL, NULL},
+    {"low-occupancy", few_warps_of_a_matrix_kernel, 10, false, 0, NULL, NULL},
     {"low-occupancy", few_warps_on_tensor_cores, 10, false, 0, NULL, NULL},
     {"memory-full", memory, 91, true, 0, "device 0: peak 910 B reserved of 1000 B (91.0 %) in aten::empty", NULL},
     {"memory-full", memory, 89, false, 0, NULL, NULL},
@@ -1004,6 +1111,13 @@ static void late_somehow(TraceReport *report, double x)
     late(report, "unknown");
 }
 
+/* All of it in one idle time, or in two. */
+static void once(TraceReport *report, double x)
+{
+    host_bound(report, 5);
+    only(report)->gaps.at[0].end = (int64_t)(x * MS);
+}
+
 static const struct HintCase {
     VerdictHint hint;
     const char *id;
@@ -1011,6 +1125,9 @@ static const struct HintCase {
     double x;
     bool given;
 } hint_cases[] = {
+    {VERDICT_HINT_ONCE, "launch-bound", once, 10, true},
+    {VERDICT_HINT_ONCE, "launch-bound", once, 9.9, false},
+    {VERDICT_HINT_GRAPHS, "launch-bound", once, 10, false},
     {VERDICT_HINT_LOADER_SINGLE, "data-loading", one_process, 0, true},
     {VERDICT_HINT_LOADER_SINGLE, "data-loading", workers, 0, false},
     {VERDICT_HINT_LOADER_WORKERS, "data-loading", workers, 0, true},
@@ -1109,6 +1226,83 @@ static void hints_are_given_where_they_fit_and_nowhere_else(void **state)
     for (size_t hint = 0; hint < VERDICT_HINT_COUNT; hint++)
         if (!given[hint] || !kept_back[hint])
             fail_msg("'%s' is not tested", hints[hint]);
+}
+
+/* Advice of one platform has no words of another's. */
+static void advice_fits_the_platform(void **state)
+{
+    static const struct {
+        const char *framework, *call; /* a call of the runtime */
+        bool rocm;
+        const char *words[8]; /* of others */
+    } platforms[] = {
+        {"xla", "cuLaunchKernel", false, {"torch", "Torch", "TORCH", "DataLoader", "pin_memory", "DDP", "no_sync"}},
+        {"nsys", "cudaLaunchKernel", false, {"torch", "Torch", "TORCH", "DataLoader", "pin_memory", "DDP", "no_sync"}},
+        {"pytorch", "runFunction", false, {"torch.", "CUDA", "foreach", "GradScaler"}},
+        {"pytorch", "hipLaunchKernel", true, {"CUDA_MODULE_LOADING", "NVLink", "XID", "tensor cores: use"}},
+    };
+    static const VerdictId of_torch[] = {VERDICT_DATA_PARALLEL, VERDICT_GLOO}; /* by names of PyTorch's */
+
+    (void)state;
+    for (size_t p = 0; p < ARRAY_LEN(platforms); p++)
+        for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+            TraceReport report;
+
+            if (!cases[i].fires || strcmp(cases[i].id, verdict_rules[of_torch[0]].id) == 0 ||
+                strcmp(cases[i].id, verdict_rules[of_torch[1]].id) == 0)
+                continue;
+            trace_report_init(&report);
+            add_rank(&report, 0);
+            only(&report)->framework = platforms[p].framework;
+            only(&report)->rocm = platforms[p].rocm;
+            vec_push(&only(&report)->calls,
+                     ((TraceCall){.name = platforms[p].call, .inner = "", .outer = "", .class = TRACE_HOST_OTHER}));
+            cases[i].spoil(&report, cases[i].x);
+            if (cases[i].spoil == synchronisation) /* its call is of CUDA */
+                only(&report)->calls.len = 1;
+            trace_verdicts(&report);
+            for (size_t v = 0; v < report.verdicts.len; v++)
+                for (size_t w = 0; w < ARRAY_LEN(platforms[p].words) && platforms[p].words[w]; w++)
+                    if (strstr(report.verdicts.at[v].advice, platforms[p].words[w]))
+                        fail_msg("%s, %s: %s", platforms[p].framework, platforms[p].call, report.verdicts.at[v].advice);
+            trace_report_done(&report);
+        }
+}
+
+/* Gains are what the GPU can do at most. */
+static void gains_fit_the_gpu(void **state)
+{
+    static const struct {
+        void (*spoil)(TraceReport *report, double x);
+        const char *id, *gpu;
+        int major, minor;
+        double gain;
+    } gains[] = {
+        {float_work, "mixed-precision", "Tesla V100-SXM2-32GB", 7, 0, 20 * 7.0 / 8},
+        {float_work, "mixed-precision", "NVIDIA GeForce RTX 2080 Ti", 7, 5, 20 * 7.0 / 8},
+        {float_work, "mixed-precision", "NVIDIA A100-SXM4-80GB", 8, 0, 20 * 15.0 / 16},
+        {float_work, "mixed-precision", "NVIDIA A10", 8, 6, 20 * 3.0 / 4},
+        {float_work, "mixed-precision", "a name of the cloud's", 9, 0, 20 * 14.0 / 15},
+        {misaligned, "misaligned", "NVIDIA A100-SXM4-80GB", 8, 0, 10},
+        {misaligned_off_tensor_cores, "misaligned", "Tesla V100-SXM2-32GB", 7, 0, 20 * 7.0 / 8},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(gains); i++) {
+        TraceReport report;
+
+        trace_report_init(&report);
+        add_rank(&report, 0);
+        gains[i].spoil(&report, 20);
+        only(&report)->devices.at[0].name = gains[i].gpu;
+        only(&report)->devices.at[0].major = gains[i].major;
+        only(&report)->devices.at[0].minor = gains[i].minor;
+        trace_verdicts(&report);
+        if (fabs(said(&report, gains[i].id)->gain_percent - gains[i].gain) > 1e-9)
+            fail_msg("%s on %s: %g instead of %g", gains[i].id, gains[i].gpu, said(&report, gains[i].id)->gain_percent,
+                     gains[i].gain);
+        trace_report_done(&report);
+    }
 }
 
 static void a_slow_first_step_is_not_judged(void **state)
@@ -1250,6 +1444,8 @@ int main(void)
         cmocka_unit_test(each_rule_has_a_case_and_a_near_miss),
         cmocka_unit_test(idle_verdicts_cost_no_more_than_the_idle),
         cmocka_unit_test(hints_are_given_where_they_fit_and_nowhere_else),
+        cmocka_unit_test(gains_fit_the_gpu),
+        cmocka_unit_test(advice_fits_the_platform),
         cmocka_unit_test(a_slow_first_step_is_not_judged),
         cmocka_unit_test(without_steps_the_span_is_judged),
         cmocka_unit_test(ranks_are_judged_together_or_one_alone),

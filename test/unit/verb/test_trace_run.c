@@ -64,7 +64,7 @@ static void run_files(size_t count, unsigned int threads, size_t meet)
     watch = (Watch){.lock = PTHREAD_MUTEX_INITIALIZER, .came = PTHREAD_COND_INITIALIZER, .meet = meet};
     for (size_t i = 0; i < count; i++) {
         names[i] = "file.json";
-        vec_push(&files, names[i]);
+        vec_push(&files.files, names[i]);
     }
     trace_run(&(TraceRun){.path = "test",
                           .files = &files,
@@ -79,7 +79,7 @@ static void run_files(size_t count, unsigned int threads, size_t meet)
         for (size_t k = 0; k < i; k++)
             assert_ptr_not_equal(watch.arenas[i], watch.arenas[k]);
     trace_result_done(&result);
-    vec_done(&files);
+    profile_paths_done(&files);
 }
 
 static void one_file_has_all_threads(void **state)

@@ -24,7 +24,7 @@ void bare_note(TraceScan *scan)
 
     bare.kernel = name_of(scan, has_slot(scan, SLOT_KERNEL_DETAILS) ? SLOT_KERNEL_DETAILS : SLOT_GRID);
     bare.copy = name_of(scan, SLOT_COPY_DETAILS);
-    bare.occupancy = occupancy >= 0 && occupancy <= 100 ? (float)occupancy : -1;
+    bare.occupancy = occupancy > 0 && occupancy <= 100 ? (float)occupancy : -1;
     bare.registers = registers > 0 && registers < UINT32_MAX ? (uint32_t)registers : 0;
     vec_push(&scan->bares, bare);
 }
@@ -75,7 +75,7 @@ static uint32_t launch_of(Profile *profile, const Bare *bare)
         const char *at = value_behind(text, "occ_pct");
         const double percent = at && *at >= '0' && *at <= '9' ? strtod(at, NULL) : -1;
 
-        launch.occupancy_percent = percent >= 0 && percent <= 100 ? (float)percent : -1;
+        launch.occupancy_percent = percent > 0 && percent <= 100 ? (float)percent : -1;
     }
     return profile_launch(profile, &launch);
 }
