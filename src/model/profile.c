@@ -142,6 +142,7 @@ void profile_done(Profile *profile)
     vec_done(&profile->copies);
     vec_done(&profile->ops);
     vec_done(&profile->collectives);
+    vec_done(&profile->nodes);
     vec_done(&profile->syncs);
     vec_done(&profile->memory);
     vec_done(&profile->devices);
@@ -230,7 +231,8 @@ uint32_t profile_copy(Profile *profile, const ProfileCopy *copy)
 
 uint32_t profile_op(Profile *profile, const ProfileOp *op)
 {
-    const int64_t key[] = {(int64_t)((uint64_t)op->dims << 32 | op->types), op->collective, op->sequence};
+    const int64_t key[] = {(int64_t)((uint64_t)op->dims << 32 | op->types),
+                           (int64_t)((uint64_t)op->arguments << 32 | op->collective), op->sequence};
 
     return PUT_ROW(&profile->op_keys, &key, &profile->ops, *op);
 }
@@ -364,7 +366,7 @@ size_t profile_bytes(const Profile *profile)
            profile->launches.cap * sizeof(*profile->launches.at) + profile->copies.cap * sizeof(*profile->copies.at) +
            profile->ops.cap * sizeof(*profile->ops.at) + profile->syncs.cap * sizeof(*profile->syncs.at) +
            profile->collectives.cap * sizeof(*profile->collectives.at) +
-           profile->memory.cap * sizeof(*profile->memory.at);
+           profile->nodes.cap * sizeof(*profile->nodes.at) + profile->memory.cap * sizeof(*profile->memory.at);
 }
 
 /* ---- words of copies ---- */
@@ -463,6 +465,7 @@ void profile_rename(Profile *profile, const uint32_t *to)
     RENAME(lanes, label)
     RENAME(ops, dims)
     RENAME(ops, types)
+    RENAME(ops, arguments)
     RENAME(collectives, name)
     RENAME(collectives, dtype)
     RENAME(collectives, group)
@@ -578,6 +581,7 @@ static void append_records(Profile *into, Profile *part, const Renumber *to)
     for (size_t i = 0; i < part->memory.len; i++)
         part->memory.at[i].lane = to->lanes[part->memory.at[i].lane];
     APPEND(memory)
+    APPEND(nodes)
     APPEND(syncs)
     APPEND(devices)
     APPEND(groups)

@@ -118,9 +118,18 @@ typedef struct ProfileCopy {
 /* Arguments of an operator; equal ones are stored once. Texts as in the file ("[[32, 128], [128, 64]]"). */
 typedef struct ProfileOp {
     uint32_t dims, types; /* "Input Dims", "Input type"; PROFILE_NONE: not recorded */
+    uint32_t arguments;   /* "Concrete Inputs", only kept of convolutions and attention; else PROFILE_NONE */
     uint32_t collective;  /* of record_param_comms; PROFILE_NONE */
     int64_t sequence;     /* "Sequence number" (joins forward and backward); only kept with a collective, else -1 */
 } ProfileOp;
+
+/* The step of automatic differentiation that an operator belongs to: its forward pass and its backward pass have the
+ * number and the thread of the forward pass in common. */
+typedef struct ProfileNode {
+    uint32_t op_id;          /* its external id */
+    uint32_t sequence;       /* "Sequence number" */
+    uint32_t forward_thread; /* "Fwd thread id", a number of the framework's; 0: the operator is of the forward pass */
+} ProfileNode;
 
 /* Arguments of one collective or point-to-point transfer. Names: PROFILE_NONE unknown; numbers: -1 unknown. */
 typedef struct ProfileCollective {
@@ -214,6 +223,7 @@ typedef struct Profile {
     VEC(ProfileCopy) copies;
     VEC(ProfileOp) ops;
     VEC(ProfileCollective) collectives;
+    VEC(ProfileNode) nodes;
     VEC(ProfileSync) syncs;
     VEC(ProfileMemory) memory;
     VEC(ProfileDevice) devices;

@@ -36,6 +36,23 @@ const TABLES = [
       ["misaligned_count", "unaligned", "count"], name("operator"), ["misaligned_dims", "unaligned shapes", "text"]],
   },
   {
+    id: "shapes", title: "Operators by shape", rows: (rank) => objects(rank.shapes), left: (rank) => rank.shapes.left_out, extra: drawRoofline,
+    columns: [["total_ns", "time", "ns", { bar: true }], ["count", "count", "count"], ["helper_ns", "of it helpers", "ns"], ["tflops", "TFLOP/s", "mean"],
+      ["peak_percent", "of peak", "percent"], ["roof_percent", "of roof", "percent"], ["intensity", "FLOP per byte", "mean"], ["bound", "bound", "text"],
+      ["type", "type", "text"], name("operator"), ["dims", "shapes", "text", { name: true }], ["arguments", "arguments", "text", { name: true }],
+      ["kernel", "longest kernel", "text", { name: true }]],
+  },
+  {
+    id: "modules", title: "Modules", rows: (rank) => objects(rank.modules), left: (rank) => rank.modules.left_out, extra: drawModules,
+    columns: [["total_ns", "GPU", "ns", { bar: true }], ["own_ns", "own", "ns"], ["backward_ns", "backward", "ns"], ["per_step_ns", "per step", "ns"],
+      ["calls", "calls", "count"], ["kernel_count", "operations", "count"], name("module")],
+  },
+  {
+    id: "origins", title: "Kernel to line", rows: (rank) => objects(rank.origins), left: (rank) => rank.origins.left_out,
+    columns: [["total_ns", "time", "ns", { bar: true }], ["count", "count", "count"], name("kernel"), ["operator", "operator", "text"],
+      ["module", "module", "text", { name: true }], ["line", "line", "text"], ["backward", "backward", "yes"], ["dims", "shapes", "text", { name: true }]],
+  },
+  {
     id: "copies", title: "Copies", rows: (rank) => objects(rank.copies),
     columns: [["total_ns", "time", "ns", { bar: true }], ["count", "count", "count"], ["bytes", "bytes", "bytes"], ["bandwidth_gbs", "bandwidth", "rate"],
       ["max_ns", "longest", "ns"], ["exposed_ns", "exposed", "ns"], ["small_count", "under 64 KiB", "count"], ["kind", "kind", "text"], ["where", "memory", "text"]],
@@ -84,13 +101,13 @@ const TABLES = [
 
 const diffColumns = [["difference", "difference", "signed", { delta: true }], ["change", "change", "change", { delta: true }],
   ["before", "before", "ns"], ["after", "after", "ns"], ["count_before", "count before", "count"], ["count_after", "count after", "count"],
-  ["name", "name", "text", { name: true }]];
+  ["name", "name", "text", { name: true }], ["was", "was", "text", { name: true }]];
 function diffFill(row) {
   const per = D.diff.per_step;
   const before = per ? row.per_step_before_ns : row.total_before_ns, after = per ? row.per_step_after_ns : row.total_after_ns;
   return { before, after, difference: after - before, change: before > 0 ? share(after - before, before) : null };
 }
-const DIFF_TABLES = [["kernels", "Kernels"], ["operators", "Operators"]].map(([id, title]) => ({
+const DIFF_TABLES = [["kernels", "Kernels"], ["modules", "Modules"], ["operators", "Operators"]].map(([id, title]) => ({
   id, title, all: true, rows: () => objects(D.diff[id]), left: () => D.diff[id].left_out, columns: diffColumns, fill: diffFill,
   sort: "difference",
 }));
@@ -309,6 +326,96 @@ function drawChart(parent, title, series, format) {
   document.addEventListener("themechange", draw);
   draw();
   if (series.length > 1) swatches(parent, null, series.map((s) => [s.label, s.colour]));
+}
+
+// The tree of modules: each opens to those in it, which are made when it opens first.
+function drawModules(panel, rank) {
+  const rows = objects(rank.modules), sum = objects(rank.origin_sum)[0];
+  if (!rows.length) return;
+  const joined = sum.backward_ns ? F.percent(share(sum.joined_ns, sum.backward_ns)) + " of the backward pass joined with its forward pass" : "no backward pass with sequence numbers was recorded";
+  make("p", panel, F.percent(share(sum.module_ns, sum.total_ns)) + " of GPU time is in a module · " + joined, "chart-title");
+  function endOf(at) {
+    let end = at + 1;
+    while (end < rows.length && rows[end].depth > rows[at].depth) end++;
+    return end;
+  }
+  function fill(parent, from, to) {
+    for (let at = from, end; at < to; at = end) {
+      const row = rows[at], first = at + 1;
+      end = endOf(at);
+      const text = F.ns(row.total_ns) + " · " + F.percent(share(row.total_ns, sum.total_ns)) + " · " + row.name.split("/").pop() +
+        " (own " + F.ns(row.own_ns) + ", backward " + F.ns(row.backward_ns) + ", " + F.count(row.calls) + " calls)";
+      if (end === first) {
+        make("div", parent, text, "leaf");
+        continue;
+      }
+      const last = end, details = make("details", parent);
+      make("summary", details, text);
+      details.addEventListener("toggle", () => details.childElementCount === 1 && fill(details, first, last));
+    }
+  }
+  fill(make("div", panel, null, "tree"), 0, rows.length);
+}
+
+// Arithmetic over arithmetic per byte, both logarithmic; a circle's area is the time. Lines: the board's roof by type.
+function drawRoofline(panel, rank) {
+  const roof = objects(rank.roof)[0], rows = objects(rank.shapes).filter((row) => row.tflops > 0 && row.intensity > 0).slice(0, 400);
+  const facts = [];
+  if (roof.flops_per_step !== null) facts.push((roof.flops_per_step / 1e12).toPrecision(3) + " TFLOP per step");
+  if (roof.mfu_percent !== null) facts.push("MFU " + (roof.known_ns < roof.matrix_ns ? "at least " : "") + F.percent(roof.mfu_percent) + " of " + roof.board + " (data sheet, dense; what clock and power limit allow is not in a profile)");
+  if (roof.matrix_ns) facts.push("arithmetic known for " + F.percent(share(roof.known_ns, roof.matrix_ns)) + " of the time of matrix kernels");
+  if (facts.length) make("p", panel, facts.join(" · "), "chart-title");
+  if (!rows.length) return;
+  const types = [...new Set(rows.map((row) => row.type))], colours = [COMPUTE, COMMUNICATION, COPY], colour = (type) => colours[types.indexOf(type) % 3];
+  const roofs = types.map((type) => [type, roof[type + "_tflops"]]).filter(([, peak]) => peak && roof.memory_gbs);
+  const xs = rows.map((row) => row.intensity), ys = rows.map((row) => row.tflops).concat(roofs.map(([, peak]) => peak));
+  const low = Math.min(...xs) / 2, high = Math.max(...xs, ...roofs.map(([, peak]) => (2000 * peak) / roof.memory_gbs)) * 2;
+  const least = Math.min(...ys) / 2, most = Math.max(...ys) * 2, longest = Math.max(...rows.map((row) => row.total_ns));
+  const canvas = make("canvas", panel, null, "chart");
+  canvas.setAttribute("role", "img");
+  canvas.setAttribute("aria-label", "Roofline: TFLOP/s over FLOP per byte; the table below has the numbers");
+  function draw() {
+    const ratio = window.devicePixelRatio || 1, w = canvas.clientWidth, h = canvas.clientHeight;
+    if (!w) return;
+    canvas.width = w * ratio;
+    canvas.height = h * ratio;
+    const c = canvas.getContext("2d"), style = getComputedStyle(document.documentElement);
+    const left = 76, bottom = 20, along = (v, from, to) => Math.log(v / from) / Math.log(to / from);
+    const x = (v) => left + (w - left - 8) * along(v, low, high), y = (v) => 8 + (h - bottom - 8) * (1 - along(v, least, most));
+    c.scale(ratio, ratio);
+    c.font = "11px system-ui, 'DejaVu Sans', sans-serif";
+    c.fillStyle = style.getPropertyValue("--quiet");
+    c.strokeStyle = style.getPropertyValue("--line");
+    c.textBaseline = "middle";
+    for (let ten = 10 ** Math.ceil(Math.log10(least)); ten < most; ten *= 10) {
+      c.textAlign = "right";
+      c.fillText(ten.toPrecision(1) * 1 + " TFLOP/s", left - 8, y(ten));
+      c.beginPath();
+      c.moveTo(left, y(ten));
+      c.lineTo(w - 8, y(ten));
+      c.stroke();
+    }
+    c.textAlign = "center";
+    for (let ten = 10 ** Math.ceil(Math.log10(low)); ten < high; ten *= 10) c.fillText(ten.toPrecision(1) * 1 + " FLOP/B", Math.min(x(ten), w - 34), h - 8);
+    for (const [type, peak] of roofs) {
+      c.strokeStyle = colour(type);
+      c.beginPath();
+      c.moveTo(x(Math.max(low, (1000 * least) / roof.memory_gbs)), y(Math.max(least, (low * roof.memory_gbs) / 1000)));
+      c.lineTo(x((1000 * peak) / roof.memory_gbs), y(peak));
+      c.lineTo(x(high), y(peak));
+      c.stroke();
+    }
+    for (const row of rows) {
+      c.fillStyle = colour(row.type) + "99";
+      c.beginPath();
+      c.arc(x(row.intensity), y(row.tflops), 2 + 10 * Math.sqrt(row.total_ns / longest), 0, 2 * Math.PI);
+      c.fill();
+    }
+  }
+  new ResizeObserver(draw).observe(canvas);
+  document.addEventListener("themechange", draw);
+  draw();
+  swatches(panel, null, types.map((type) => [type, colour(type)]));
 }
 
 function drawMemory(panel, rank) {

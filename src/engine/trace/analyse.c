@@ -63,6 +63,8 @@ static const Analysis analyses[] = {
     {.run = trace_gaps, .gpu_bytes = 8},
     {.run = trace_operators, .host_bytes = 9},
     {.run = trace_paths, .host_bytes = 17, .gpu_bytes = 4},
+    {.run = trace_modules, .host_bytes = 12},
+    {.run = trace_shapes, .host_bytes = 10},
     {.run = trace_kernels},
     {.run = trace_queues, .gpu_bytes = 16},
     {.run = trace_launches, .host_bytes = 8, .gpu_bytes = 8},
@@ -110,6 +112,7 @@ void trace_analyse(const TraceJob *job, const char *file, int64_t rank_if_unknow
     copy_losses(job, ret);
     trace_steps_prepare(job, ret);
     run_analyses(job, ret);
+    trace_name_launchers(ret);
 }
 
 /* ---- tasks on several threads ---- */

@@ -93,10 +93,12 @@ void trace_steps(const TraceJob *job, TraceRank *rank);
 /* launches.c, queues.c */
 void trace_launches(const TraceJob *job, TraceRank *rank);
 void trace_queues(const TraceJob *job, TraceRank *rank);
-/* kernels.c, operators.c, launches.c, memory.c */
+/* kernels.c, operators.c, shapes.c, modules.c, launches.c, memory.c */
 void trace_kernels(const TraceJob *job, TraceRank *rank);
 void trace_copies(const TraceJob *job, TraceRank *rank);
 void trace_operators(const TraceJob *job, TraceRank *rank);
+void trace_modules(const TraceJob *job, TraceRank *rank); /* modules, origins */
+void trace_shapes(const TraceJob *job, TraceRank *rank);  /* shapes, roof, arithmetic of steps */
 void trace_calls(const TraceJob *job, TraceRank *rank);
 void trace_annotations(const TraceJob *job, TraceRank *rank);
 void trace_memory(const TraceJob *job, TraceRank *rank);
@@ -143,6 +145,9 @@ int32_t trace_step_at(const TraceRank *rank, int64_t time);
 /* All of the above, as far as the configuration wants them, and the profile's own words (rank, losses, ...). `file` and
  * the rank number for a file that names none are the caller's. The result does not depend on the number of threads. */
 void trace_analyse(const TraceJob *job, const char *file, int64_t rank_if_unknown, TraceRank *ret);
+
+/* modules.c: what launched most of each kernel's time, after trace_kernels and trace_modules. */
+void trace_name_launchers(TraceRank *rank);
 
 /* ranks.c: after all ranks are in report->ranks: sorts them, aligns clocks, matches collectives, finds the straggler.
  * Fills gaps_by_cause, collectives, rank_times, straggler, step_ns and notes. */

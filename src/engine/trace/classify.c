@@ -25,7 +25,8 @@ enum {
     ASK_PYTHON = 1 << PROFILE_PYTHON,
     ASK_GPU = 1 << PROFILE_KIND_COUNT,
     ASK_TENSOR = ASK_GPU << 1,
-    ASK_MATRIX = ASK_GPU << 2
+    ASK_MATRIX = ASK_GPU << 2,
+    ASK_HELPER = ASK_GPU << 3
 };
 
 enum { TENSOR_NO, TENSOR_YES, TENSOR_MAYBE };
@@ -39,6 +40,7 @@ typedef struct WordRow {
 static const WordRow word_rows[] = {
 #define GPU(pattern, class) {pattern, ASK_GPU, TRACE_##class},
 #define TENSOR(pattern, use) {pattern, ASK_TENSOR, TENSOR_##use},
+#define HELPER(pattern, yes) {pattern, ASK_HELPER, yes},
 #define MATRIX(pattern, yes) {pattern, ASK_MATRIX, yes},
 #define HOST(kinds, pattern, class) {pattern, ASK_##kinds, TRACE_HOST_##class},
 #include "engine/trace/classify.def"
@@ -187,6 +189,11 @@ bool trace_may_be_tensor_core(const char *name, size_t len)
     return look_up(ASK_TENSOR, name, len) == TENSOR_MAYBE;
 }
 
+bool trace_is_helper(const char *name, size_t len)
+{
+    return look_up(ASK_HELPER, name, len) > 0;
+}
+
 bool trace_is_matrix_op(const char *name, size_t len)
 {
     return look_up(ASK_MATRIX, name, len) > 0;
@@ -210,12 +217,7 @@ TraceHostClass trace_classify_host(ProfileKind kind, const char *name, size_t le
 /* Multiples: 16 bytes per dimension, as NVIDIA's guide to matrix multiplication for deep learning asks of cuBLAS and
  * cuDNN: 8 elements of 16-bit types, 16 of 8-bit types. 32-bit types are not checked. */
 
-enum { DIMS_MAX = 8, INPUTS_SEEN = 4, HALF_MULTIPLE = 8, BYTE_MULTIPLE = 16 };
-
-typedef struct Matrix {
-    int64_t at[DIMS_MAX];
-    size_t len;
-} Matrix;
+enum { INPUTS_SEEN = 4, HALF_MULTIPLE = 8, BYTE_MULTIPLE = 16 };
 
 static const struct {
     const char *name;
@@ -298,8 +300,7 @@ static size_t first_input(TraceShapeRule rule)
     return rule == TRACE_SHAPE_ADDED || rule == TRACE_SHAPE_CONV_BACKWARD ? 1 : 0;
 }
 
-/* Finds the n-th element of a list in brackets: its first byte and one past its last. False if the list is shorter. */
-static bool find_element(const char *list, size_t n, const char **ret_from, const char **ret_to)
+bool trace_find_element(const char *list, size_t n, const char **ret_from, const char **ret_to)
 {
     const char *from = list;
     int depth = 0;
@@ -326,21 +327,21 @@ static bool find_element(const char *list, size_t n, const char **ret_from, cons
     return false;
 }
 
-static bool parse_matrix(const char *dims, size_t input, Matrix *ret)
+bool trace_read_dims(const char *dims, size_t input, TraceDims *ret)
 {
     const char *from, *to;
 
-    *ret = (Matrix){0};
-    if (!find_element(dims, input, &from, &to))
+    *ret = (TraceDims){0};
+    if (!trace_find_element(dims, input, &from, &to))
         return false;
-    while (from < to && isspace((unsigned char)*from))
+    while (from < to && (isspace((unsigned char)*from) || *from == '"'))
         from++;
     if (from == to || *from++ != '[')
         return false;
     while (from < to && *from != ']') {
         int64_t value = 0;
 
-        if (*from == '[' || ret->len == DIMS_MAX)
+        if (*from == '[' || ret->len == TRACE_DIMS_MAX)
             return false;
         if (!isdigit((unsigned char)*from)) {
             from++;
@@ -359,7 +360,7 @@ static int type_bytes(const char *types, size_t input)
 {
     const char *from, *to, *part;
 
-    if (!find_element(types, input, &from, &to))
+    if (!trace_find_element(types, input, &from, &to))
         return 0;
     part = from + strspn(from, " \t\n\v\f\r\"");
     if (to - part >= 5 && (memcmp(part, "float", 5) == 0 || memcmp(part, "Float", 5) == 0) &&
@@ -384,7 +385,7 @@ static int matrix_bytes(TraceShapeRule rule, const char *types)
 }
 
 /* The dimensions that tensor cores would like to be multiples: depth and columns of the product. */
-static size_t read_dimensions(TraceShapeRule rule, const Matrix *a, const Matrix *b, int64_t out[2])
+static size_t read_dimensions(TraceShapeRule rule, const TraceDims *a, const TraceDims *b, int64_t out[2])
 {
     switch (rule) {
     case TRACE_SHAPE_PRODUCT:
@@ -420,9 +421,10 @@ unsigned trace_shape_check(TraceShapeRule rule, const char *dims, const char *ty
     int64_t out[2] = {0}, multiple;
     int bytes = matrix_bytes(rule, types);
     unsigned result = (bytes > 0 ? TRACE_SHAPE_TYPED : 0) | (bytes == 4 ? TRACE_SHAPE_FLOAT : 0);
-    Matrix a, b;
+    TraceDims a, b;
 
-    if (rule == TRACE_SHAPE_NONE || bytes == 0 || !parse_matrix(dims, input, &a) || !parse_matrix(dims, input + 1, &b))
+    if (rule == TRACE_SHAPE_NONE || bytes == 0 || !trace_read_dims(dims, input, &a) ||
+        !trace_read_dims(dims, input + 1, &b))
         return result;
     count = read_dimensions(rule, &a, &b, out);
     if (count == 0)

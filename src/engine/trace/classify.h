@@ -25,6 +25,8 @@ TraceClass trace_classify(ProfileKind kind, const char *name, size_t len);
 bool trace_is_tensor_core(const char *name, size_t len);
 /* Whether it multiplies matrices, and its name does not tell on what. */
 bool trace_may_be_tensor_core(const char *name, size_t len);
+/* Whether a kernel of this name only prepares or finishes what another one multiplies, as far as names tell. */
+bool trace_is_helper(const char *name, size_t len);
 /* Whether an operator could use them (matrix products, convolutions, attention). */
 bool trace_is_matrix_op(const char *name, size_t len);
 
@@ -90,6 +92,20 @@ TraceShapeRule trace_shape_rule(const char *op, size_t len);
 /* TRACE_SHAPE_* of dims ("[[32, 128], [128, 64]]") and types ("[\"float\", \"float\"]"); "" not recorded. Dimensions of
  * 1 are not checked: that is a product with a vector. */
 unsigned trace_shape_check(TraceShapeRule rule, const char *dims, const char *types);
+
+enum { TRACE_DIMS_MAX = 8 };
+
+typedef struct TraceDims {
+    int64_t at[TRACE_DIMS_MAX];
+    size_t len;
+} TraceDims;
+
+/* The n-th element of a list in brackets: its first byte and one past its last. False if the list is shorter. */
+bool trace_find_element(const char *list, size_t n, const char **ret_from, const char **ret_to);
+
+/* The n-th element where that is a list of numbers, in quotes or not ("[[32, 128], ...]", "[\"[1, 1]\", ...]"): false
+ * for anything else, also for an empty list. */
+bool trace_read_dims(const char *list, size_t n, TraceDims *ret);
 
 /* What the names of collectives mean, whoever wrote them (collectives.c): frameworks ("_allgather_base"), annotations
  * ("nccl:all_gather") or kernels ("ncclDevKernel_AllGather_RING_LL"). Any thread. */

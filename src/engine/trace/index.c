@@ -228,7 +228,8 @@ static uint8_t new_class(const TraceIndex *index, NameNote *note, ProfileKind ki
         index->kernel_name[name] = (trace_is_tensor_core(text, len) ? TRACE_KERNEL_TENSOR : 0) |
                                    (trace_is_float_matrix(text, len) ? TRACE_KERNEL_FLOAT : 0) |
                                    (trace_is_aligned(text, len) ? TRACE_KERNEL_ALIGNED : 0) |
-                                   (trace_may_be_tensor_core(text, len) ? TRACE_KERNEL_MAYBE : 0);
+                                   (trace_may_be_tensor_core(text, len) ? TRACE_KERNEL_MAYBE : 0) |
+                                   (trace_is_helper(text, len) ? TRACE_KERNEL_HELPER : 0);
     if (kind == PROFILE_CALL)
         index->graph_name[name] = strcasestr(text, "graphlaunch") != NULL;
     class = (uint8_t)(kind <= PROFILE_SET ? (int)trace_classify(kind, text, len)

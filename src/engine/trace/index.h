@@ -21,8 +21,14 @@
 
 enum { TRACE_JITTER_NS = 2000 }; /* start and duration cut to microseconds: an end is up to two of them early */
 
-/* trace_is_tensor_core, trace_is_float_matrix, trace_is_aligned, trace_may_be_tensor_core */
-enum { TRACE_KERNEL_TENSOR = 1, TRACE_KERNEL_FLOAT = 2, TRACE_KERNEL_ALIGNED = 4, TRACE_KERNEL_MAYBE = 8 };
+/* trace_is_tensor_core, trace_is_float_matrix, trace_is_aligned, trace_may_be_tensor_core, trace_is_helper */
+enum {
+    TRACE_KERNEL_TENSOR = 1,
+    TRACE_KERNEL_FLOAT = 2,
+    TRACE_KERNEL_ALIGNED = 4,
+    TRACE_KERNEL_MAYBE = 8,
+    TRACE_KERNEL_HELPER = 16
+};
 
 typedef struct TraceStep {
     const char *name;   /* "ProfilerStep#5"; of the profile */

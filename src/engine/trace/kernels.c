@@ -78,6 +78,8 @@ static TraceKernel new_kernel(const TraceJob *job, size_t gpu_row)
 
     return (TraceKernel){.name = arena_strndup(job->arena, name, len),
                          .class = trace_gpu_class(job->index, gpu_row),
+                         .op = "",
+                         .line = "",
                          .min_ns = INT64_MAX,
                          .tensor_core = trace_is_tensor_core(name, len),
                          .tensor_unknown = trace_may_be_tensor_core(name, len),

@@ -42,6 +42,9 @@ void trace_rank_done(TraceRank *rank)
     vec_done(&rank->kernels);
     vec_done(&rank->copies);
     vec_done(&rank->operators);
+    vec_done(&rank->shapes);
+    vec_done(&rank->modules);
+    vec_done(&rank->origins);
     vec_done(&rank->calls);
     vec_done(&rank->annotations);
     vec_done(&rank->queues);
@@ -163,6 +166,9 @@ void trace_report_filter(TraceReport *report, const regex_t *names)
         TraceRank *rank = &report->ranks.at[r];
         KEEP(&rank->kernels, name);
         KEEP(&rank->operators, name);
+        KEEP(&rank->shapes, op);
+        KEEP(&rank->modules, path);
+        KEEP(&rank->origins, kernel);
         KEEP(&rank->calls, name);
         KEEP(&rank->annotations, name);
     }
@@ -173,4 +179,5 @@ void trace_diff_filter(TraceDiff *diff, const regex_t *names)
 {
     KEEP(&diff->kernels, name);
     KEEP(&diff->operators, name);
+    KEEP(&diff->modules, name);
 }

@@ -12,6 +12,7 @@
 #include "base/arena.h"
 #include "base/vec.h"
 #include "engine/trace/classify.h"
+#include "model/peak.h"
 #include "model/profile.h"
 
 /* ---- one device: busy + idle = span; busy = compute + exposed communication + exposed copy ---- */
@@ -88,6 +89,7 @@ typedef struct TraceStepDevice {
     int64_t busy_ns, idle_ns, compute_ns, exposed_communication_ns, exposed_copy_ns, communication_ns, copy_ns;
     int64_t operation_count;                        /* that start in the window */
     TraceCauseSum idle_by_cause[TRACE_CAUSE_COUNT]; /* idle before the first and after the last operation included */
+    double flops, mfu_percent;                      /* of the calls whose first operation starts in it; NaN unknown */
 } TraceStepDevice;
 
 typedef struct TraceStepRow {
@@ -116,6 +118,8 @@ typedef struct TraceKernel {
     double empty_ns;                 /* sum of (1 - blocks per SM) x time in which no other kernel ran */
     int64_t registers, shared_bytes; /* of the same launch as grid; -1 */
     int32_t device_count;
+    const char *op, *line;           /* the operator, and the innermost line of the user's, that launched most of its
+                                        time (of what has one); "" unknown */
     int64_t occupancy_ns, blocks_ns; /* time behind occupancy_percent, and blocks_per_sm and sm_efficiency */
 } TraceKernel;
 
@@ -152,6 +156,58 @@ typedef struct TraceOperator {
     const char *misaligned_dims; /* the shapes of the one with the most GPU time, "" none */
     int64_t misaligned_dims_ns;  /* its GPU time */
 } TraceOperator;
+
+/* An operator with inputs of one shape and type: a GPU operation belongs to the operator around it whose arithmetic is
+ * known, else to the innermost. Numbers of arithmetic are NaN where it is not known (flops.def). */
+typedef struct TraceShape {
+    const char *op;
+    const char *dims, *types, *arguments; /* as recorded; "" not recorded */
+    int64_t count;                        /* of calls with GPU work */
+    int64_t total_ns, kernel_count;       /* of GPU operations, overlaps counted each */
+    int64_t helper_ns;                    /* of total_ns: copies, transposes, reductions beside the product itself */
+    const char *kernel;                   /* the longest one */
+    const char *type;                     /* of the arithmetic: "bf16", "" unknown */
+    double flops, bytes;                  /* of one call; inputs read once and the result written once */
+    double intensity;                     /* flops / bytes */
+    double tflops;                        /* 10^12 per second of total_ns */
+    double roof_tflops;                   /* the most that board, type and intensity allow */
+    double roof_percent, peak_percent;    /* tflops of that, and of the board's peak for the type */
+    const char *bound;                    /* "memory", "compute": what makes the roof; "" unknown */
+} TraceShape;
+
+/* A module ("nn.Module: Linear_3") by the modules around it. GPU time of work launched within it, on its own thread or,
+ * joined by sequence number and thread, in the backward pass of what ran within it. */
+typedef struct TraceModule {
+    const char *path, *name;              /* "Net_0/Linear_3", "Linear_3" */
+    int depth;                            /* 0: in no other */
+    int64_t calls;                        /* of the forward pass */
+    int64_t kernel_count;                 /* GPU operations behind own_ns */
+    int64_t own_ns, total_ns;             /* without and with the modules in it */
+    int64_t own_backward_ns, backward_ns; /* of these: in the backward pass */
+    double per_step_ns;                   /* total_ns, NaN without steps */
+} TraceModule;
+
+/* GPU operations by kernel and all that is known of where they came from. */
+typedef struct TraceOrigin {
+    const char *kernel, *op, *dims, *module, *line; /* "" unknown; dims as recorded */
+    bool backward;                                  /* in the backward pass: module and line are the forward's */
+    int64_t count, total_ns;
+} TraceOrigin;
+
+/* Time of GPU operations: of all, of those in a module, in the backward pass, and of these with a module or line. */
+typedef struct TraceOriginSum {
+    int64_t total_ns, module_ns, backward_ns, joined_ns;
+} TraceOriginSum;
+
+/* What the rank's GPUs can do, and what they did of it. NaN: not known. */
+typedef struct TraceRoof {
+    const char *board;              /* as in peak.def, "" unknown */
+    double memory_gbs;              /* 10^9 bytes per second */
+    double tflops[PEAK_TYPE_COUNT]; /* 10^12 per second, dense */
+    int64_t matrix_ns, known_ns;    /* time of matrix kernels, and of those whose arithmetic is known */
+    double flops_per_step;          /* mean over devices and steps but a warm-up; without steps of everything */
+    double mfu_percent;             /* the same, of what the board could have done in that time */
+} TraceRoof;
 
 /* Calls of the runtime or driver, by the operators that they were made from, and by class (an asynchronous copy from or
  * to pageable memory is another class than one of pinned memory). */
@@ -329,7 +385,12 @@ typedef struct TraceRank {
     VEC(TraceKernel) kernels; /* by total, largest first, then name */
     VEC(TraceCopy) copies;
     VEC(TraceOperator) operators; /* by device_self_ns, then host_self_ns, then name */
-    VEC(TraceCall) calls;         /* by total, then name, inner, outer */
+    VEC(TraceShape) shapes;       /* by total, then operator, shapes, types, arguments */
+    TraceRoof roof;
+    VEC(TraceModule) modules; /* each before those in it; of one module the largest first */
+    VEC(TraceOrigin) origins; /* by total */
+    TraceOriginSum origin_sum;
+    VEC(TraceCall) calls; /* by total, then name, inner, outer */
     VEC(TraceAnnotation) annotations;
     TraceLaunch launch;
     VEC(TraceQueue) queues;
@@ -383,7 +444,7 @@ typedef struct TraceVerdict {
 } TraceVerdict;
 
 typedef struct TraceDiffRow {
-    const char *name;
+    const char *name, *was; /* was: its name before, where that is another one; "" */
     int64_t count_before, count_after, total_before_ns, total_after_ns;
     double per_step_before_ns, per_step_after_ns; /* NaN without steps */
 } TraceDiffRow;
@@ -391,6 +452,7 @@ typedef VEC(TraceDiffRow) TraceDiffRows;
 
 typedef struct TraceDiff {
     TraceDiffRows kernels, operators;     /* by difference, largest loss first */
+    TraceDiffRows modules;                /* the same: GPU time of operators within modules, "PATH: OPERATOR" */
     double step_before_ns, step_after_ns; /* NaN */
     int64_t busy_before_ns, busy_after_ns, idle_before_ns, idle_after_ns;
     bool per_step; /* differences are per step */

@@ -5,6 +5,7 @@
 
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/map.h"
@@ -80,6 +81,24 @@ static inline const char *trace_text(TraceTexts *texts, uint32_t name)
         return "";
     if (!texts->at[name])
         texts->at[name] = trace_copy_text(texts->job, name);
+    return texts->at[name];
+}
+
+/* The same for a recorded list ("Input Dims"), without the white space of its file. Of TraceTexts of its own. */
+static inline const char *trace_list_text(TraceTexts *texts, uint32_t name)
+{
+    char *to;
+
+    if (name == PROFILE_NONE)
+        return "";
+    if (texts->at[name])
+        return texts->at[name];
+    to = arena_strdup(texts->job->arena, profile_text(texts->job->index->profile, name, NULL));
+    texts->at[name] = to;
+    for (const char *from = to; *from; from++)
+        if (!strchr(" \n\r\t", *from))
+            *to++ = *from;
+    *to = '\0';
     return texts->at[name];
 }
 

@@ -520,6 +520,11 @@ static void write_rank(Page *page, const TraceRank *rank)
     write_steps(page, rank);
     TABLE(page, "kernels", field_kernel, rank->kernels, limit, rank);
     TABLE(page, "operators", field_operator, rank->operators, limit, rank);
+    page_table(page, "roof", field_roof, &rank->roof, 1, sizeof(rank->roof), 1, rank);
+    TABLE(page, "shapes", field_shape, rank->shapes, limit, rank);
+    TABLE(page, "modules", field_module, rank->modules, limit, rank);
+    page_table(page, "origin_sum", field_origin_sum, &rank->origin_sum, 1, sizeof(rank->origin_sum), 1, rank);
+    TABLE(page, "origins", field_origin, rank->origins, limit, rank);
     TABLE(page, "calls", field_call, rank->calls, limit, rank);
     TABLE(page, "annotations", field_annotation, rank->annotations, limit, rank);
     TABLE(page, "copies", field_copy, rank->copies, limit, rank);
@@ -615,6 +620,7 @@ int trace_diff_html(const TraceDiff *diff, const char *title, ReportSink sink, E
         field_add_json(&page.out.room, field->name, field, diff);
     TABLE(&page, "kernels", field_diff_row, diff->kernels, PAGE_ROWS, NULL);
     TABLE(&page, "operators", field_diff_row, diff->operators, PAGE_ROWS, NULL);
+    TABLE(&page, "modules", field_diff_row, diff->modules, PAGE_ROWS, NULL);
     json_close(&page.out.room, '}');
     return end_page(&page);
 }

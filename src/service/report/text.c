@@ -329,7 +329,7 @@ static void print_rows(Pen *pen, const char *title, const TraceDiffRow *rows, si
 {
     static const Column columns[] = {HEAD("difference", RIGHT, 0), HEAD("", RIGHT, 1),      HEAD("before", RIGHT, 2),
                                      HEAD("after", RIGHT, 0),      HEAD("count", RIGHT, 4), HEAD("then", RIGHT, 3),
-                                     HEAD("name", NAME, 0)};
+                                     HEAD("name", NAME, 0),        HEAD("was", NAME, 0)};
     size_t shown = len < pen->options.top ? len : pen->options.top;
     Table table;
 
@@ -351,6 +351,7 @@ static void print_rows(Pen *pen, const char *title, const TraceDiffRow *rows, si
         cell[4].text = pen_count(pen, rows[i].count_before);
         cell[5].text = pen_count(pen, rows[i].count_after);
         cell[6].text = rows[i].name;
+        cell[7].text = rows[i].was;
     }
     table_print(&table);
 }
@@ -375,6 +376,7 @@ int trace_diff_text(const TraceDiff *diff, const ReportOptions *options, ReportS
     sum_row(&table, "GPU idle", (double)diff->idle_before_ns, (double)diff->idle_after_ns, !diff->per_step);
     table_print(&table);
     print_rows(&pen, "Kernels", diff->kernels.at, diff->kernels.len, diff->per_step);
+    print_rows(&pen, "Modules", diff->modules.at, diff->modules.len, diff->per_step);
     print_rows(&pen, "Operators", diff->operators.at, diff->operators.len, diff->per_step);
     return pen_done(&pen);
 }

@@ -391,6 +391,35 @@ static void mend_operator(Pen *pen UNUSED, const void *owner UNUSED, const void 
         cells[6].text = NULL;
 }
 
+enum { DIMS_SHOWN = 2 };
+
+/* "[32,128] [128,64]" of "[[32,128],[128,64],[]]": the first ones. */
+static const char *write_dims(Pen *pen, const char *dims)
+{
+    CLEANUP(str_done) Str line = str_limited((size_t)1 << 20);
+    const char *start = dims;
+    int depth = 0, shown = 0;
+
+    for (const char *at = dims; *at && shown < DIMS_SHOWN; at++) {
+        if (*at == '[' && ++depth == 2)
+            start = at;
+        if (*at == ']' && depth-- == 2 && at > start + 1)
+            str_addf(&line, "%s%.*s", shown++ ? " " : "", (int)(at + 1 - start), start);
+    }
+    return line.len ? arena_strndup(&pen->arena, line.text, line.len) : NULL;
+}
+
+static void mend_shape(Pen *pen, const void *owner UNUSED, const void *row, TableCell *cells)
+{
+    const TraceShape *shape = row;
+
+    if (!shape->helper_ns)
+        cells[3].text = NULL;
+    cells[4].text = isfinite(shape->tflops) ? arena_printf(&pen->arena, "%.1f", shape->tflops) : NULL;
+    cells[7].text = isfinite(shape->intensity) ? arena_printf(&pen->arena, "%.0f", shape->intensity) : NULL;
+    cells[11].text = write_dims(pen, shape->dims);
+}
+
 static const char *from_to(Pen *pen, const TraceCopy *copy)
 {
     if (!copy->source[0] && !copy->target[0])
@@ -437,6 +466,7 @@ static const ListTable kernels = LIST_TABLE(TraceRank, kernels, kernel_columns, 
 static const ListTable operators =
     LIST_TABLE(TraceRank, operators, operator_columns, .title = "Operators",
                .about = "by GPU time that they launch themselves", .mend = mend_operator);
+static const ListTable shapes = LIST_TABLE(TraceRank, shapes, shape_columns, .mend = mend_shape);
 static const ListTable calls = LIST_TABLE(TraceRank, calls, call_columns, .title = "Runtime calls",
                                           .about = "time of the host", .most = SHOWN_FEW);
 static const ListTable annotations =
@@ -446,6 +476,110 @@ static const ListTable copies =
 static const ListTable queues = LIST_TABLE(TraceRank, queues, queue_columns, .mend = mend_queue);
 static const ListTable memory = LIST_TABLE(TraceRank, memory, memory_columns, .title = "Memory", .about = "largest",
                                            .most = SHOWN_ALL, .mend = mend_memory);
+
+/* What there is to say of arithmetic before the table; "" nothing. */
+static void write_arithmetic(Pen *pen, const TraceRank *rank, Str *line)
+{
+    const TraceRoof *roof = &rank->roof;
+    const char *dot = pen_dot(pen);
+
+    if (isfinite(roof->flops_per_step))
+        str_addf(line, "%.3g TFLOP per %s%s", roof->flops_per_step / 1e12, rank->steps.len ? "step" : "GPU", dot);
+    if (isfinite(roof->mfu_percent))
+        str_addf(line, "MFU %s%s of %s (data sheet, dense; what clock and power limit allow is not in a profile)%s",
+                 roof->known_ns < roof->matrix_ns ? "at least " : "", pen_percent(pen, roof->mfu_percent), roof->board,
+                 dot);
+    else if (!roof->board[0])
+        str_addf(line, "no peak is known for %s%s",
+                 rank->devices.len && rank->devices.at[0].name[0] ? rank->devices.at[0].name : "this GPU", dot);
+    if (roof->matrix_ns)
+        str_addf(line, "arithmetic known for %s of the time of matrix kernels",
+                 pen_share(pen, (double)roof->known_ns, (double)roof->matrix_ns));
+}
+
+static void print_shapes(Pen *pen, const TraceRank *rank)
+{
+    CLEANUP(str_done) Str line = str_limited(4096);
+
+    if (!rank->shapes.len && !rank->roof.matrix_ns)
+        return;
+    if (!rank->with_shapes) {
+        out_add(&pen->out, "  ");
+        pen_wrap(pen, STYLE_DIM, 2, "FLOPs are not known: shapes were not recorded (record_shapes=True)");
+        return;
+    }
+    pen_section(pen, "Operators by shape",
+                pen_of(pen, rank->shapes.len < pen->options.top ? rank->shapes.len : pen->options.top, rank->shapes.len,
+                       "share of all kernels' time"));
+    write_arithmetic(pen, rank, &line);
+    if (line.len) {
+        out_add(&pen->out, "  ");
+        pen_wrap(pen, STYLE_PLAIN, 2, line.text);
+    }
+    print_list(pen, &shapes, rank, (double)rank_sum(rank).kernel_sum_ns);
+}
+
+static int compare_totals(const void *a, const void *b)
+{
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+    return (y > x) - (y < x);
+}
+
+/* The least time of the `top` largest. */
+static int64_t least_shown(const TraceRank *rank, size_t top)
+{
+    VEC(int64_t) totals = {0};
+    int64_t least = 1;
+
+    for (size_t i = 0; i < rank->modules.len; i++)
+        vec_push(&totals, rank->modules.at[i].total_ns);
+    vec_sort(&totals, compare_totals);
+    if (top > 0 && totals.len > top && totals.at[top - 1] > least)
+        least = totals.at[top - 1];
+    vec_done(&totals);
+    return least;
+}
+
+/* How much of the time is in the tree; what the backward pass lacks to be in it. */
+static void write_module_times(Pen *pen, const TraceOriginSum *sum)
+{
+    const char *dot = pen_dot(pen);
+
+    out_add(&pen->out, "  ");
+    pen_wrapf(pen, STYLE_PLAIN, 2, "%s of GPU time is in a module%s%s",
+              pen_share(pen, (double)sum->module_ns, (double)sum->total_ns), dot,
+              sum->backward_ns == 0 ? "no backward pass with sequence numbers was recorded"
+                                    : arena_printf(&pen->arena, "%s of the backward pass joined with its forward pass",
+                                                   pen_share(pen, (double)sum->joined_ns, (double)sum->backward_ns)));
+}
+
+/* The largest of the tree, each below the one that it is in. */
+static void print_modules(Pen *pen, const TraceRank *rank)
+{
+    const int64_t least = least_shown(rank, pen->options.top);
+    size_t shown = 0;
+    Table table;
+
+    for (size_t i = 0; i < rank->modules.len; i++)
+        shown += rank->modules.at[i].total_ns >= least;
+    if (!shown)
+        return;
+    shown = shown < pen->options.top ? shown : pen->options.top;
+    pen_section(pen, "Modules", pen_of(pen, shown, rank->modules.len, "GPU time with the modules inside, both passes"));
+    write_module_times(pen, &rank->origin_sum);
+    table_init(&table, pen, module_columns, ARRAY_LEN(module_columns));
+    table.whole = (double)rank->origin_sum.total_ns;
+    for (size_t i = 0; i < rank->modules.len && shown > 0; i++) {
+        const TraceModule *module = &rank->modules.at[i];
+
+        if (module->total_ns < least)
+            continue;
+        table_fill(&table, module)[6].text = arena_printf(&pen->arena, "%*s%s", 2 * module->depth, "", module->name);
+        shown--;
+    }
+    table_print(&table);
+}
 
 static void print_launches(Pen *pen, const TraceRank *rank)
 {
@@ -486,6 +620,8 @@ void text_details(Pen *pen, const TraceRank *rank)
     print_path(pen, rank);
     print_list(pen, &kernels, rank, (double)rank_sum(rank).kernel_sum_ns);
     print_list(pen, &operators, rank, 0);
+    print_shapes(pen, rank);
+    print_modules(pen, rank);
     print_list(pen, &copies, rank, 0);
     print_launches(pen, rank);
     print_list(pen, &calls, rank, 0);

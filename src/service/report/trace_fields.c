@@ -81,32 +81,12 @@ static const Field column_device[] = {
     {.name = "device", .type = FIELD_KNOWN32, .offset = offsetof(TraceMemoryDevice, device)}, END};
 static const Field column_note[] = {{.name = "note", .type = FIELD_TEXT}, END};
 
-const char *const trace_csv_tables[] = {"verdicts",
-                                        "ranks",
-                                        "devices",
-                                        "steps",
-                                        "causes",
-                                        "gaps",
-                                        "edges",
-                                        "kernels",
-                                        "copies",
-                                        "operators",
-                                        "calls",
-                                        "annotations",
-                                        "launches",
-                                        "queues",
-                                        "queue_points",
-                                        "collectives",
-                                        "collective_operations",
-                                        "rank_times",
-                                        "straggler",
-                                        "path",
-                                        "path_names",
-                                        "memory",
-                                        "memory_points",
-                                        "losses",
-                                        "notes",
-                                        NULL};
+const char *const trace_csv_tables[] = {
+    "verdicts",   "ranks",       "devices",   "steps",      "causes",       "gaps",          "edges",
+    "kernels",    "copies",      "operators", "roof",       "shapes",       "modules",       "origins",
+    "calls",      "annotations", "launches",  "queues",     "queue_points", "collectives",   "collective_operations",
+    "rank_times", "straggler",   "path",      "path_names", "memory",       "memory_points", "losses",
+    "notes",      NULL};
 
 /* In the order of the names above. */
 static const CsvLevel tables[][CSV_LEVELS_MAX] = {
@@ -120,6 +100,10 @@ static const CsvLevel tables[][CSV_LEVELS_MAX] = {
     {RANKS, {field_kernel, AT(TraceRank, kernels)}},
     {RANKS, {field_copy, AT(TraceRank, copies)}},
     {RANKS, {field_operator, AT(TraceRank, operators)}},
+    {RANKS, {field_roof, IN(TraceRank, roof)}},
+    {RANKS, {field_shape, AT(TraceRank, shapes)}},
+    {RANKS, {field_module, AT(TraceRank, modules)}},
+    {RANKS, {field_origin, AT(TraceRank, origins)}},
     {RANKS, {field_call, AT(TraceRank, calls)}},
     {RANKS, {field_annotation, AT(TraceRank, annotations)}},
     {RANKS, {field_launch, IN(TraceRank, launch)}},
@@ -138,12 +122,13 @@ static const CsvLevel tables[][CSV_LEVELS_MAX] = {
 };
 _Static_assert(ARRAY_LEN(tables) + 1 == ARRAY_LEN(trace_csv_tables), "one name per table");
 
-const char *const trace_diff_csv_tables[] = {"summary", "kernels", "operators", NULL};
+const char *const trace_diff_csv_tables[] = {"summary", "kernels", "operators", "modules", NULL};
 
 static const CsvLevel diff_tables[][CSV_LEVELS_MAX] = {
     {{field_diff, 0, 0}},
     {{field_diff_row, AT(TraceDiff, kernels)}},
     {{field_diff_row, AT(TraceDiff, operators)}},
+    {{field_diff_row, AT(TraceDiff, modules)}},
 };
 _Static_assert(ARRAY_LEN(diff_tables) + 1 == ARRAY_LEN(trace_diff_csv_tables), "one name per table");
 

@@ -62,6 +62,8 @@ static void add_kernel(TraceRank *rank, const NsysSummaryRow *row)
 {
     const size_t len = strlen(row->name);
     const TraceKernel kernel = {.name = row->name,
+                                .op = "",
+                                .line = "",
                                 .class = trace_classify(PROFILE_KERNEL, row->name, len),
                                 ROW_TIMES(row),
                                 .mean_ns = row->count ? (double)row->total_ns / (double)row->count : 0,

@@ -127,7 +127,7 @@ static void put(Profile *p, const Made *m)
         event.lane = m->lane % 2 ? profile_thread(p, 1, PROFILE_NONE, m->lane, PROFILE_NONE)
                                  : profile_thread(p, 0, named(p, "Spans"), 0, name);
         if (m->kind == PROFILE_OP)
-            event.extra = profile_op(p, &(ProfileOp){name, PROFILE_NONE, PROFILE_NONE, -1});
+            event.extra = profile_op(p, &(ProfileOp){name, PROFILE_NONE, PROFILE_NONE, PROFILE_NONE, -1});
     }
     profile_add(p, &event);
     p->events++;

@@ -207,6 +207,7 @@ static void patterns_are_well_formed(void **state)
     static const char *const patterns[] = {
 #define GPU(pattern, class) pattern,
 #define TENSOR(pattern, yes) pattern,
+#define HELPER(pattern, yes) pattern,
 #define MATRIX(pattern, yes) pattern,
 #define HOST(kinds, pattern, class) pattern,
 #include "engine/trace/classify.def"

@@ -87,7 +87,7 @@ void kit_collective_kernel(Kit *kit, int64_t stream, const char *name, int64_t s
 
 void kit_collective_op(Kit *kit, int64_t thread, int64_t start_us, int64_t us, const KitCollective *detail)
 {
-    ProfileOp op = {.dims = PROFILE_NONE, .types = PROFILE_NONE, .sequence = -1};
+    ProfileOp op = {.dims = PROFILE_NONE, .types = PROFILE_NONE, .arguments = PROFILE_NONE, .sequence = -1};
     op.collective = add_collective(kit, detail);
     profile_add(&kit->profile,
                 &(ProfileEvent){.kind = PROFILE_OP,

@@ -120,6 +120,86 @@ static void renamed_kernels(void **state)
     arena_done(&arena);
 }
 
+static void add_origin(TraceRank *rank, const char *kernel, const char *op, const char *dims, const char *module,
+                       int us)
+{
+    vec_push(
+        &rank->origins,
+        ((TraceOrigin){
+            .kernel = kernel, .op = op, .dims = dims, .module = module, .line = "", .count = 1, .total_ns = us * US}));
+}
+
+static const TraceDiffRow *find_module(const TraceDiff *diff, const char *name)
+{
+    for (size_t i = 0; i < diff->modules.len; i++)
+        if (strcmp(diff->modules.at[i].name, name) == 0)
+            return &diff->modules.at[i];
+    fail_msg("no row %s", name);
+    return NULL;
+}
+
+/* A kernel that alone does what another one alone did before is that one renamed; where two could be meant they stay
+ * apart. */
+static void kernels_of_one_call_are_renamed(void **state)
+{
+    (void)state;
+    Arena arena = {0};
+    TraceDiff diff;
+    TraceReport before = report_of(1, 0, 0), after = report_of(1, 0, 0);
+    TraceRank *a = &before.ranks.at[0], *b = &after.ranks.at[0];
+    add_kernel(a, "ampere_gemm", 1, 10);
+    add_kernel(b, "nvjet_tst", 1, 7);
+    add_kernel(a, "two_1", 1, 3);
+    add_kernel(b, "two_2", 1, 4);
+    add_kernel(b, "two_3", 1, 5);
+    add_origin(a, "ampere_gemm", "aten::mm", "[[8,8],[8,8]]", "", 10);
+    add_origin(b, "nvjet_tst", "aten::mm", "[[8,8],[8,8]]", "", 7);
+    add_origin(a, "two_1", "aten::mm", "[[4,4],[4,4]]", "", 3);
+    add_origin(b, "two_2", "aten::mm", "[[4,4],[4,4]]", "", 4);
+    add_origin(b, "two_3", "aten::mm", "[[4,4],[4,4]]", "", 5);
+    trace_diff(&before, &after, &arena, &diff);
+    assert_int_equal(diff.kernels.len, 4);
+    assert_string_equal(row(&diff, "nvjet_tst")->was, "ampere_gemm");
+    assert_int_equal(row(&diff, "nvjet_tst")->total_before_ns, 10 * US);
+    assert_int_equal(row(&diff, "nvjet_tst")->total_after_ns, 7 * US);
+    assert_int_equal(row(&diff, "two_1")->count_after, 0);
+    assert_string_equal(row(&diff, "two_2")->was, "");
+    trace_diff_done(&diff);
+    world_done(&before);
+    world_done(&after);
+    arena_done(&arena);
+}
+
+/* Operators within modules: slower, new, gone, and moved under a wrapper. */
+static void modules_are_aligned(void **state)
+{
+    (void)state;
+    Arena arena = {0};
+    TraceDiff diff;
+    TraceReport before = report_of(1, 0, 0), after = report_of(1, 0, 0);
+    TraceRank *a = &before.ranks.at[0], *b = &after.ranks.at[0];
+    add_origin(a, "gemm_1", "aten::mm", "", "Net_0/Block_0/Linear_0", 10);
+    add_origin(a, "sums", "aten::mm", "", "Net_0/Block_0/Linear_0", 2);
+    add_origin(b, "gemm_2", "aten::mm", "", "Net_0/Block_0/Linear_0", 15);
+    add_origin(a, "gelu", "aten::gelu", "", "Net_0/Block_0/GELU_0", 3);
+    add_origin(b, "gelu", "aten::gelu", "", "Wrapper_0/Net_0/Block_0/GELU_0", 4);
+    add_origin(a, "drop", "aten::dropout", "", "Net_0/Dropout_0", 6);
+    add_origin(b, "norm", "aten::norm", "", "Net_0/Norm_0", 5);
+    add_origin(b, "outside", "aten::add", "", "", 5);
+    trace_diff(&before, &after, &arena, &diff);
+    assert_int_equal(diff.modules.len, 4);
+    assert_string_equal(diff.modules.at[0].name, "Net_0/Norm_0: aten::norm");
+    assert_int_equal(find_module(&diff, "Net_0/Block_0/Linear_0: aten::mm")->total_before_ns, 12 * US);
+    assert_int_equal(find_module(&diff, "Net_0/Block_0/Linear_0: aten::mm")->total_after_ns, 15 * US);
+    assert_string_equal(find_module(&diff, "Wrapper_0/Net_0/Block_0/GELU_0: aten::gelu")->was,
+                        "Net_0/Block_0/GELU_0: aten::gelu");
+    assert_int_equal(find_module(&diff, "Net_0/Dropout_0: aten::dropout")->count_after, 0);
+    trace_diff_done(&diff);
+    world_done(&before);
+    world_done(&after);
+    arena_done(&arena);
+}
+
 /* Operators by GPU time; by host time where neither profile has a GPU. Odd names do no harm. */
 static void operators_and_odd_names(void **state)
 {
@@ -151,6 +231,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(per_step),
         cmocka_unit_test(renamed_kernels),
+        cmocka_unit_test(kernels_of_one_call_are_renamed),
+        cmocka_unit_test(modules_are_aligned),
         cmocka_unit_test(operators_and_odd_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -68,6 +68,7 @@ static int print_diff(const char *what, const ReportOptions *options, ReportSink
         rc = trace_diff_csv(&diff, what + 4, sink, err);
     vec_done(&diff.kernels);
     vec_done(&diff.operators);
+    vec_done(&diff.modules);
     return rc;
 }
 

@@ -331,6 +331,57 @@ static void add_names(Maker *maker)
                                                       : i < 2 ? 0
                                                               : -1,
                                   .misaligned_dims = i ? "" : "[[4096, 1023], [1023, 4096]]"}));
+    for (size_t i = 0; i < 2; i++)
+        vec_push(&maker->rank->shapes, ((TraceShape){.op = ops[i * 2],
+                                                     .dims = i ? "[[4096,1024],[],[]]" : "[[4096,1024],[1024,4096]]",
+                                                     .types = "[\"c10::BFloat16\",\"c10::BFloat16\"]",
+                                                     .arguments = "",
+                                                     .kernel = "nvjet_hsh_128x256_64x4_1x2_h_bz_coopA_TNT",
+                                                     .count = 320,
+                                                     .total_ns = (64 - 40 * (int64_t)i) * MS,
+                                                     .kernel_count = 640,
+                                                     .helper_ns = i ? 0 : 4 * MS,
+                                                     .type = i ? "" : "bf16",
+                                                     .bound = i ? "" : "compute",
+                                                     .flops = i ? NAN : 34359738368,
+                                                     .bytes = i ? NAN : 50331648,
+                                                     .intensity = i ? NAN : 682.6666666666666,
+                                                     .tflops = i ? NAN : 171.79869184,
+                                                     .roof_tflops = i ? NAN : 989,
+                                                     .roof_percent = i ? NAN : 17.4,
+                                                     .peak_percent = i ? NAN : 17.4}));
+    maker->rank->roof = (TraceRoof){.board = "H100 SXM",
+                                    .memory_gbs = 3352,
+                                    .tflops = {67, 67, 495, 989, 989, 1979, 1979, NAN},
+                                    .matrix_ns = 80 * MS,
+                                    .known_ns = 64 * MS,
+                                    .flops_per_step = 1.374e12,
+                                    .mfu_percent = 8.2};
+    for (int i = 0; i < 3; i++)
+        vec_push(&maker->rank->modules, ((TraceModule){.path = i == 0   ? "Net_0"
+                                                               : i == 1 ? "Net_0/Attention_0"
+                                                                        : "Net_0/Linear_0",
+                                                       .name = i == 0   ? "Net_0"
+                                                               : i == 1 ? "Attention_0"
+                                                                        : "Linear_0",
+                                                       .depth = i > 0,
+                                                       .calls = 8 << i,
+                                                       .kernel_count = 640,
+                                                       .own_ns = (10 + 20 * i) * MS,
+                                                       .total_ns = (i ? 10 + 20 * i : 90) * MS,
+                                                       .own_backward_ns = 5 * i * MS,
+                                                       .backward_ns = (i ? 5 * i : 15) * MS,
+                                                       .per_step_ns = (i ? 10 + 20 * i : 90) * 1e6 / 8}));
+    vec_push(&maker->rank->origins, ((TraceOrigin){.kernel = "nvjet_hsh_128x256_64x4_1x2_h_bz_coopA_TNT",
+                                                   .op = ops[0],
+                                                   .dims = "[[4096,1024],[1024,4096]]",
+                                                   .module = "Net_0/Linear_0",
+                                                   .line = "train.py(12): step",
+                                                   .backward = true,
+                                                   .count = 320,
+                                                   .total_ns = 64 * MS}));
+    maker->rank->origin_sum =
+        (TraceOriginSum){.total_ns = 128 * MS, .module_ns = 90 * MS, .backward_ns = 20 * MS, .joined_ns = 15 * MS};
     for (int64_t i = 0; i < 6; i++)
         vec_push(&maker->rank->calls, ((TraceCall){.name = i ? host_names[3] : host_names[2],
                                                    .inner = ops[i],
@@ -727,6 +778,14 @@ void sample_diff(TraceDiff *diff)
                                                  .per_step_before_ns = (double)before / 8,
                                                  .per_step_after_ns = (double)after / 8}));
     }
+    vec_push(&diff->modules, ((TraceDiffRow){.name = "Wrapper_0/Net_0/Linear_0: aten::mm",
+                                             .was = "Net_0/Linear_0: aten::mm",
+                                             .count_before = 320,
+                                             .count_after = 320,
+                                             .total_before_ns = 80 * MS,
+                                             .total_after_ns = 88 * MS,
+                                             .per_step_before_ns = 10e6,
+                                             .per_step_after_ns = 11e6}));
     vec_push(&diff->operators, ((TraceDiffRow){.name = "aten::mm",
                                                .count_before = 640,
                                                .count_after = 640,

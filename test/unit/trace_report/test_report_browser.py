@@ -118,6 +118,24 @@ def test_the_pointer_zooms_moves_and_asks(opened):
     assert "idle: data loading" in page.js("$('tip').textContent")
 
 
+def test_modules_open(opened):
+    page = opened("small")
+    page.js("$('tab-modules').click()")
+    assert page.js("document.querySelectorAll('.tree .leaf').length") == 0
+    page.js("document.querySelector('.tree summary').click()")
+    page.frame()
+    assert page.js("[...document.querySelectorAll('.tree .leaf')].map((l) => l.textContent.split(' · ')[2].split(' ')[0])") == [
+        "Attention_0", "Linear_0"]
+
+
+def test_the_roofline_has_a_circle(opened):
+    page = opened("small")
+    page.js("$('tab-shapes').click()")
+    page.frame()
+    assert page.js("document.querySelector('#panel canvas').getAttribute('aria-label')").startswith("Roofline")
+    assert "MFU at least 8.2 % of H100 SXM" in page.js("$('panel').textContent")
+
+
 def test_tables_sort_and_filter(opened):
     page = opened("small")
     page.js("$('tab-kernels').click()")

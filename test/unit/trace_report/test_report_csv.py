@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[3]
 SOURCE = (ROOT / "src/service/report/trace_fields.c").read_text(encoding="utf-8")
 TABLES = re.findall(r'"(\w+)"', re.search(r"trace_csv_tables\[\] = \{(.*?)NULL", SOURCE, re.S)[1])
-PLAIN = ["devices", "kernels", "copies", "operators", "calls", "annotations", "queues", "queue_points", "losses"]
+PLAIN = ["devices", "kernels", "copies", "operators", "shapes", "modules", "origins", "calls", "annotations", "queues", "queue_points", "losses"]
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +89,7 @@ def test_gaps_are_split_by_cause(table):
         assert parts == int(row["end_ns"]) - int(row["start_ns"])
 
 
-@pytest.mark.parametrize("name", ["summary", "kernels", "operators"])
+@pytest.mark.parametrize("name", ["summary", "kernels", "operators", "modules"])
 def test_a_difference_has_tables_too(table, report, name):
     made = report("diff")["diff"]
     wanted = made[name] if name != "summary" else [{k: v for k, v in made.items() if not isinstance(v, list)}]

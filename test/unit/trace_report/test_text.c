@@ -249,6 +249,7 @@ static void differences_are_signed(void **state)
     str_done(&str);
     vec_done(&diff.kernels);
     vec_done(&diff.operators);
+    vec_done(&diff.modules);
 }
 
 /* More is red and less is green, from one per cent on; what did not change has no colour. */

@@ -401,6 +401,47 @@ static void collectives(void **state)
     assert_string_equal(name_of(c->ranks), "[0, 1]");
 }
 
+/* Numbers among the inputs are kept where arithmetic needs them; texts that differ in them alone are two details. */
+#define CALL_OF(op, at, list)                                                                                          \
+    X("cpu_op", op, "1", "1", at, "2", "\"Input Dims\": [[8]], \"Concrete Inputs\": [\"\", \"" list "\"]")
+
+static void convolutions_have_arguments(void **state)
+{
+    static const char *const conv = CALL_OF("aten::cudnn_convolution", "1", "[1, 1]");
+    static const char *const other = CALL_OF("aten::cudnn_convolution", "5", "[2, 2]");
+    Str text = str_limited(4096);
+
+    (void)state;
+    str_addf(&text, "%s,%s,%s", conv, other, CALL_OF("aten::mm", "9", "[2, 2]"));
+    scan_events(text.text);
+    str_done(&text);
+    assert_int_equal(profile.ops.len, 3);
+    assert_string_equal(name_of(profile.ops.at[profile.host.extra[0]].arguments), "[\"\", \"[1, 1]\"]");
+    assert_string_equal(name_of(profile.ops.at[profile.host.extra[1]].arguments), "[\"\", \"[2, 2]\"]");
+    assert_int_equal(profile.ops.at[profile.host.extra[2]].arguments, PROFILE_NONE);
+}
+
+#define OP_OF(at, numbers) X("cpu_op", "op", "1", "1", at, "2", numbers)
+
+static void operators_have_nodes(void **state)
+{
+    Str text = str_limited(4096);
+
+    (void)state;
+    str_addf(&text, "%s,%s,", OP_OF("1", "\"External id\": 7, \"Sequence number\": 5, \"Fwd thread id\": 0"),
+             OP_OF("5", "\"External id\": 8, \"Sequence number\": 5, \"Fwd thread id\": 1"));
+    str_addf(&text, "%s,%s", OP_OF("9", "\"External id\": 9, \"Fwd thread id\": 0"),
+             OP_OF("12", "\"External id\": 10, \"Sequence number\": -1, \"Fwd thread id\": 0"));
+    scan_events(text.text);
+    str_done(&text);
+    assert_int_equal(profile.nodes.len, 2);
+    assert_int_equal(profile.nodes.at[0].op_id, 7);
+    assert_int_equal(profile.nodes.at[0].forward_thread, 0);
+    assert_int_equal(profile.nodes.at[1].op_id, 8);
+    assert_int_equal(profile.nodes.at[1].sequence, 5);
+    assert_int_equal(profile.nodes.at[1].forward_thread, 1);
+}
+
 static void operators_have_shapes(void **state)
 {
     (void)state;
@@ -1081,6 +1122,8 @@ int main(void)
         cmocka_unit_test(rocm),
         cmocka_unit_test(streams_without_args),
         cmocka_unit_test(collectives),
+        cmocka_unit_test(convolutions_have_arguments),
+        cmocka_unit_test(operators_have_nodes),
         cmocka_unit_test(operators_have_shapes),
         cmocka_unit_test(synchronisations),
         cmocka_unit_test(memory_instants),

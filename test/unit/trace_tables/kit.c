@@ -60,8 +60,15 @@ void kit_host(Kit *kit, ProfileKind kind, int64_t thread, const char *name, int6
 void kit_op(Kit *kit, int64_t thread, const char *name, int64_t start_us, int64_t us, const char *dims,
             const char *types)
 {
+    kit_op_of(kit, thread, name, start_us, us, dims, types, NULL);
+}
+
+void kit_op_of(Kit *kit, int64_t thread, const char *name, int64_t start_us, int64_t us, const char *dims,
+               const char *types, const char *arguments)
+{
     ProfileOp op = {.dims = *dims ? kit_name(kit, dims) : PROFILE_NONE,
                     .types = *types ? kit_name(kit, types) : PROFILE_NONE,
+                    .arguments = arguments && *arguments ? kit_name(kit, arguments) : PROFILE_NONE,
                     .collective = PROFILE_NONE,
                     .sequence = -1};
 

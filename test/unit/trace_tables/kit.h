@@ -31,6 +31,9 @@ void kit_host(Kit *kit, ProfileKind kind, int64_t thread, const char *name, int6
 /* An operator with recorded inputs. */
 void kit_op(Kit *kit, int64_t thread, const char *name, int64_t start_us, int64_t us, const char *dims,
             const char *types);
+/* The same with its "Concrete Inputs", NULL or "" for none. */
+void kit_op_of(Kit *kit, int64_t thread, const char *name, int64_t start_us, int64_t us, const char *dims,
+               const char *types, const char *arguments);
 /* A kernel that the call with this correlation launched; 0: nobody knows. `launch` may be NULL. */
 void kit_kernel(Kit *kit, int32_t device, int64_t stream, const char *name, int64_t start_us, int64_t us, uint32_t link,
                 const ProfileLaunch *launch);

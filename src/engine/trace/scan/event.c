@@ -173,23 +173,36 @@ static uint32_t detail_copy(TraceScan *scan, const ProfileEvent *event)
     return profile_copy(scan->profile, &copy);
 }
 
+/* Whether numbers among the operator's inputs are needed: strides, masks, causal or not. */
+static bool needs_arguments(const Slice *name)
+{
+    return memmem(name->at, name->len, "conv", 4) || memmem(name->at, name->len, "attention", 9) ||
+           memmem(name->at, name->len, "flash_attn", 10);
+}
+
 static uint32_t detail_op(TraceScan *scan)
 {
-    ProfileOp op = {.collective = detail_collective(scan), .sequence = -1};
+    ProfileOp op = {.arguments = PROFILE_NONE, .collective = detail_collective(scan), .sequence = -1};
 
     if (op.collective == PROFILE_NONE && !has_slot(scan, SLOT_DIMS) && !has_slot(scan, SLOT_TYPES))
         return PROFILE_NONE;
     op.dims = name_of(scan, SLOT_DIMS);
     op.types = name_of(scan, SLOT_TYPES);
+    if (has_slot(scan, SLOT_CONCRETE) && has_slot(scan, SLOT_NAME) && needs_arguments(slice_of(scan, SLOT_NAME)))
+        op.arguments = name_of(scan, SLOT_CONCRETE);
     scan->profile->with_shapes = true;
     if (op.collective != PROFILE_NONE) {
         op.sequence = number_of(scan, SLOT_AUTOGRAD, -1);
         return profile_op(scan->profile, &op);
     }
-    OpEntry *entry = &scan->caches->own.op[(op.dims * 31 + op.types) % OP_CACHE];
+    OpEntry *entry = &scan->caches->own.op[((op.dims * 31 + op.types) * 31 + op.arguments) % OP_CACHE];
 
-    if (!entry->used || entry->dims != op.dims || entry->types != op.types)
-        *entry = (OpEntry){.dims = op.dims, .types = op.types, .op = profile_op(scan->profile, &op), .used = true};
+    if (!entry->used || entry->dims != op.dims || entry->types != op.types || entry->arguments != op.arguments)
+        *entry = (OpEntry){.dims = op.dims,
+                           .types = op.types,
+                           .arguments = op.arguments,
+                           .op = profile_op(scan->profile, &op),
+                           .used = true};
     return entry->op;
 }
 
@@ -343,6 +356,14 @@ static void add_gpu(TraceScan *scan, ProfileEvent *event)
     event->extra = event->kind == PROFILE_KERNEL ? detail_launch(scan) : detail_copy(scan, event);
 }
 
+static void add_node(TraceScan *scan, uint32_t op_id)
+{
+    const int64_t sequence = number_of(scan, SLOT_AUTOGRAD, -1), thread = number_of(scan, SLOT_FORWARD_THREAD, -1);
+
+    if (op_id != 0 && sequence >= 0 && sequence <= UINT32_MAX && thread >= 0 && thread <= UINT32_MAX)
+        vec_push(&scan->profile->nodes, ((ProfileNode){op_id, (uint32_t)sequence, (uint32_t)thread}));
+}
+
 static void add_host(TraceScan *scan, ProfileEvent *event)
 {
     const size_t row = scan->profile->host.len;
@@ -355,6 +376,8 @@ static void add_host(TraceScan *scan, ProfileEvent *event)
     } else if (event->kind == PROFILE_OP) {
         event->link = id_of(scan, SLOT_EXTERNAL, WIDE_HOST_LINK, row);
         event->extra = detail_op(scan);
+        if (has_slot(scan, SLOT_AUTOGRAD) && !scan->options.skip_python)
+            add_node(scan, event->link);
     } else if (event->kind == PROFILE_OTHER && !has_slot(scan, SLOT_CATEGORY)) {
         event->link = id_of(scan, SLOT_CORRELATION, WIDE_HOST_LINK, row);
         scan->bare_links |= has_slot(scan, SLOT_CORRELATION);

@@ -173,7 +173,7 @@ typedef struct LaunchEntry {
 } LaunchEntry;
 
 typedef struct OpEntry {
-    uint32_t dims, types, op;
+    uint32_t dims, types, arguments, op;
     bool used;
 } OpEntry;
 

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* What boards do at most, by their data sheets (peak.def): dense arithmetic by type, and memory. Constant. */
+
+typedef enum PeakType {
+    PEAK_FP64,
+    PEAK_FP32,
+    PEAK_TF32,
+    PEAK_FP16,
+    PEAK_BF16,
+    PEAK_FP8,
+    PEAK_INT8,
+    PEAK_FP4,
+    PEAK_TYPE_COUNT
+} PeakType;
+
+extern const char *const peak_type_words[PEAK_TYPE_COUNT]; /* "fp64", ... */
+
+typedef struct Peak {
+    const char *board;
+    const char *word, *also; /* of the GPU's name */
+    int sm_count;
+    double memory_gbs;              /* 10^9 bytes per second */
+    double tflops[PEAK_TYPE_COUNT]; /* 10^12 per second; 0: has none, or not known */
+} Peak;
+
+/* The row for a GPU by its driver's name ("NVIDIA H100 80GB HBM3"); NULL: there is none. */
+const Peak *peak_find(const char *gpu_name);
