@@ -367,6 +367,7 @@ static void test_peaks(void **state)
     free_labels(labels);
     make->gpus[0].memory_bus_bits = 5120;
     make->gpus[0].memory_max_mhz = 2619;
+    snprintf(box->gpus[0].reading.device.name, DEVICE_NAME_CAP, "NVIDIA H100 80GB HBM3");
     labels = label_box(box, make, NULL);
     assert_string_equal(find_value(labels, "stoker.dev/gpu.peak.memory-gb-s"),
                         "3352"); /* data sheet of the H100: 3.35 TB/s */
