@@ -75,7 +75,7 @@ bool rule_lost_records(const TraceFacts *facts, VerdictFinding *finding)
         if (rank->lost_by_reason[reason] == 0)
             continue;
         fires |= is_damage(reason);
-        str_addf(&finding->evidence, "%s%s: %llu", separator, profile_loss_words[reason],
+        str_addf(&finding->evidence, "%s%s: %llu", separator, WORD_TEXT(profile_loss_words[reason]),
                  (unsigned long long)rank->lost_by_reason[reason]);
         separator = ", ";
     }
