@@ -11,6 +11,7 @@
 
 enum {
     COMMS_SHOWN = 4,
+    NETWORKS_SHOWN = 8,
     SETTINGS_SHOWN = 24,
     MATRIX_MAX = 48,
     RING_SHOWN = 900, /* bytes */
@@ -289,21 +290,49 @@ static void add_comms(Screen *s)
     add_left_out(s, r->comms.len - shown);
 }
 
+static bool has_network(const NcclProcess *p)
+{
+    return p->network[0] || p->ib[0] || p->sockets[0];
+}
+
+/* Whether an earlier process has the same network, on its own host or another. */
+static bool is_network_known(const NcclReport *r, size_t process)
+{
+    const NcclProcess *p = &r->processes.at[process];
+
+    for (size_t i = 0; i < process; i++) {
+        const NcclProcess *q = &r->processes.at[i];
+
+        if (has_network(q) &&
+            (strcmp(p->host, q->host) == 0 || (strcmp(p->network, q->network) == 0 && strcmp(p->oob, q->oob) == 0 &&
+                                               strcmp(p->ib, q->ib) == 0 && strcmp(p->sockets, q->sockets) == 0)))
+            return true;
+    }
+    return false;
+}
+
+/* A line for each host that differs; verbose: for each process. */
 static void add_networks(Screen *s)
 {
-    size_t shown = 0;
+    const NcclReport *r = s->r;
+    size_t found = 0;
 
-    for (size_t i = 0; i < s->r->processes.len && (s->pen.options.verbose || shown < 1); i++) {
-        const NcclProcess *p = &s->r->processes.at[i];
-        if (!p->network[0] && !p->ib[0] && !p->sockets[0])
+    for (size_t i = 0; i < r->processes.len; i++) {
+        const NcclProcess *p = &r->processes.at[i];
+
+        if (!has_network(p) || (!s->pen.options.verbose && is_network_known(r, i)))
             continue;
-        if (shown++ == 0)
+        if (found == 0)
             pen_section(&s->pen, "Network", "");
+        if (found++ >= NETWORKS_SHOWN && !s->pen.options.verbose)
+            continue;
         out_add(&s->pen.out, "  ");
         pen_wrapf(&s->pen, STYLE_PLAIN, 2, "%s: network %s; bootstrap over %s; sockets %s; RDMA %s", p->host,
                   text_or_dash(p->network), text_or_dash(p->oob), text_or_dash(p->sockets),
                   !p->ib[0] && p->ib_missing.line ? "none found" : text_or_dash(p->ib));
     }
+    if (found > NETWORKS_SHOWN && !s->pen.options.verbose)
+        add_left_out(s, found - NETWORKS_SHOWN);
 }
 
 static void add_settings(Screen *s)

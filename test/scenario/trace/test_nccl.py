@@ -499,3 +499,15 @@ def test_screens(stoker, golden, tmp_path, name):
         text = json.dumps(json.loads(done.stdout), indent=1) if "--json" in words else done.stdout
         shown += f"== {' '.join(words)}: {done.returncode}\n{text}\n"
     golden(shown, f"nccl/{name}.txt")
+
+
+def test_logs_of_a_folder_are_shown_by_host(run, tmp_path):
+    """A line for each host whose network differs; of many the first."""
+    for host in range(12):
+        (tmp_path / f"{host}.log").write_text(
+            "".join(f"node{host}:{pid}:{pid} [0] NCCL INFO NET/Socket : Using [0]eth0:10.0.0.{max(host, 1)}<0>\n" for pid in (7, 8)))
+    said = run("--width", "100", str(tmp_path))[1].split("Network\n")[1]
+    assert [f"node{host}: network -; bootstrap over -; sockets [0]eth0:10.0.0.{max(host, 1)}<0>" in said for host in range(12)] == \
+        [host == 0 or 1 < host < 9 for host in range(12)]
+    assert "and 3 more (--verbose)" in said
+    assert run("-v", "--width", "100", str(tmp_path))[1].count(": network -;") == 24
