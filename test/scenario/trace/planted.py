@@ -181,7 +181,7 @@ def begin_step(rank, step):
     if rank.planted("compile") and step % 2 == 1:
         rank.python("torch/_dynamo/convert_frame.py(530): _compile", 0.8 * STEP)
     if rank.planted("python"):
-        rank.python("train.py(88): tokenize", 0.3 * STEP * rank.planted("python"))
+        rank.python("train.py(88): update_targets", 0.3 * STEP * rank.planted("python"))
     if rank.planted("gc"):
         rank.python("<built-in function collect>", 0.3 * STEP)
     if rank.planted("logging"):
