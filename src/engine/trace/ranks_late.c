@@ -27,10 +27,11 @@ typedef struct LateSearch {
     const RankMatch *match;
     TraceReport *report;
     size_t ranks;
-    int64_t skip;   /* steps up to this number are a warm-up */
-    bool stepped;   /* bins are steps */
-    int64_t *steps; /* number of the step of each bin, where bins are steps */
-    int64_t *bins;  /* per set */
+    int64_t skip;    /* steps up to this number are a warm-up */
+    bool stepped;    /* bins are steps */
+    bool work_alone; /* own time is without transfers: others' may be exposed only because they wait */
+    int64_t *steps;  /* number of the step of each bin, where bins are steps */
+    int64_t *bins;   /* per set */
     size_t bin_count, live_bins;
     double step_count; /* of live bins; without steps 1 */
     RankReplay *replay;
@@ -141,9 +142,10 @@ static RankOwn *own_of(const LateSearch *search, size_t rank, size_t bin)
     return &search->own[rank * search->bin_count + bin];
 }
 
-static double own_ns(const RankOwn *own)
+static double own_ns(const LateSearch *search, size_t rank, size_t bin)
 {
-    return own->work_ns + own->transfer_ns;
+    const RankOwn *own = own_of(search, rank, bin);
+    return own->work_ns + (search->work_alone ? 0 : own->transfer_ns);
 }
 
 static void measure_own(LateSearch *search)
@@ -157,7 +159,7 @@ static void measure_own(LateSearch *search)
         size_t count = 0;
         for (size_t bin = 0; bin < search->bin_count; bin++)
             if (own_of(search, i, bin)->parts > 0)
-                values[count++] = own_ns(own_of(search, i, bin));
+                values[count++] = own_ns(search, i, bin);
         search->typical[i] = count > 0 ? rank_middle(values, count) : NAN;
     }
 }
@@ -212,8 +214,7 @@ static bool drop_late_begin(LateSearch *search, double usual_ns)
 /* How much longer than usual the bin was for the rank, beyond what it was for most. */
 static double find_excess(const LateSearch *search, size_t rank, size_t bin, double common)
 {
-    const RankOwn *own = own_of(search, rank, bin);
-    return own->parts > 0 ? own_ns(own) - search->typical[rank] - common : 0;
+    return own_of(search, rank, bin)->parts > 0 ? own_ns(search, rank, bin) - search->typical[rank] - common : 0;
 }
 
 static double find_common(const LateSearch *search, size_t bin)
@@ -221,7 +222,7 @@ static double find_common(const LateSearch *search, size_t bin)
     size_t count = 0;
     for (size_t i = 0; i < search->ranks; i++)
         if (own_of(search, i, bin)->parts > 0)
-            search->room[count++] = own_ns(own_of(search, i, bin)) - search->typical[i];
+            search->room[count++] = own_ns(search, i, bin) - search->typical[i];
     return rank_middle(search->room, count);
 }
 
@@ -280,7 +281,7 @@ static void measure_others(LateSearch *search)
         size_t count = 0;
         for (size_t i = 0; i < search->ranks; i++)
             if (!search->late[i] && own_of(search, i, bin)->parts > 0)
-                search->room[count++] = own_ns(own_of(search, i, bin));
+                search->room[count++] = own_ns(search, i, bin);
         search->others[bin] = count > 0 ? rank_middle(search->room, count) : NAN;
     }
 }
@@ -313,7 +314,7 @@ static double measure_again(const LateSearch *search, double late, double *ret_b
             if (own_of(search, i, bin)->parts == 0 || isnan(others))
                 continue;
             bins++;
-            here += own_ns(own_of(search, i, bin)) - others >= GROUP_SHARE * late;
+            here += own_ns(search, i, bin) - others >= GROUP_SHARE * late;
         }
         again += search->late[i] && (double)here >= AGAIN_SHARE * (double)bins;
         late_bins += here;
@@ -333,7 +334,7 @@ static double measure_steadiness(LateSearch *search, size_t *ret_bins)
         for (size_t i = 0; i < search->ranks; i++) {
             if (!search->late[i] || own_of(search, i, bin)->parts == 0)
                 continue;
-            sum += own_ns(own_of(search, i, bin));
+            sum += own_ns(search, i, bin);
             ranks++;
         }
         const double late = sum / ranks - search->others[bin], before = mean;
@@ -505,7 +506,7 @@ static void measure_rank_times(const LateSearch *search)
             continue;
         time->own_ns = time->waiting_ns = 0;
         for (size_t bin = 0; bin < search->bin_count; bin++) {
-            time->own_ns += own_ns(own_of(search, i, bin)) / search->step_count;
+            time->own_ns += own_ns(search, i, bin) / search->step_count;
             time->waiting_ns += own_of(search, i, bin)->waiting_ns / search->step_count;
         }
         time->late_compute_ns = find_more(search, i, offsetof(TraceFacts, compute_ns));
@@ -612,6 +613,12 @@ static void count_last(const LateSearch *search, TraceStraggler *straggler)
     straggler->share = decisive > 0 ? (double)last / (double)decisive : 0;
 }
 
+static void write_lateness(const LateSearch *search, size_t bins, TraceStraggler *straggler)
+{
+    straggler->late_step_ns = search->late_ns * (double)bins / search->step_count;
+    straggler->late_ns = search->late_ns * (double)bins / fmax((double)straggler->matched, 1);
+}
+
 static bool find_straggler(LateSearch *search, TraceStraggler *ret)
 {
     double late, bins_again;
@@ -624,8 +631,7 @@ static bool find_straggler(LateSearch *search, TraceStraggler *ret)
     const double step_ns = mean_step(search);
     TraceStraggler found = {.rank = search->report->ranks.at[search->latest].rank};
     count_last(search, &found);
-    found.late_step_ns = search->late_ns * (double)bins / search->step_count;
-    found.late_ns = search->late_ns * (double)bins / fmax((double)found.matched, 1);
+    write_lateness(search, bins, &found);
     found.confidence = bins_again * (1 - exp2(-(double)bins / 2));
     found.percent_of_step = 100 * find_gain(search, search->late) / step_ns;
     if (again < AGAIN_SHARE || bins < BINS_MIN || t < (bins < FEW_BINS ? STEADY_T_FEW : STEADY_T) ||
@@ -637,6 +643,10 @@ static bool find_straggler(LateSearch *search, TraceStraggler *ret)
     name_group(search, &found);
     measure_rank_times(search);
     find_cause(search, &found);
+    search->work_alone = strcmp(found.cause, "transfers_late") != 0;
+    measure_others(search);
+    measure_steadiness(search, &bins);
+    write_lateness(search, bins, &found);
     for (size_t i = 0; i < search->ranks; i++)
         if (search->late[i])
             vec_push(&found.ranks, search->report->ranks.at[i].rank);

@@ -181,7 +181,7 @@ def begin_step(rank, step):
     if rank.planted("compile") and step % 2 == 1:
         rank.python("torch/_dynamo/convert_frame.py(530): _compile", 0.8 * STEP)
     if rank.planted("python"):
-        rank.python("train.py(88): tokenize", 0.3 * STEP * rank.planted("python"))
+        rank.python("train.py(88): update_targets", 0.3 * STEP * rank.planted("python"))
     if rank.planted("gc"):
         rank.python("<built-in function collect>", 0.3 * STEP)
     if rank.planted("logging"):
@@ -533,4 +533,5 @@ def check_job(stoker, job, folder):
     said = sum(max(gains.get(i, 0) for i in words) for words in wanted.values())
     return {"first": ids[0] if ids else "none", "ids": ids, "found": sum(bool(words & set(ids)) for words in wanted.values()),
             "causes": len(wanted), "false": [i for i in ids if not wanted], "right": bool(known & set(ids[:1])) if wanted else not ids,
-            "said": said, "true": true if wanted else 0.0, "straggler": report["straggler"]}
+            "said": said, "true": true if wanted else 0.0, "straggler": report["straggler"],
+            "saved_ns": report["step_ns"] * true / 100}
