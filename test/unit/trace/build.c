@@ -185,6 +185,7 @@ void build_rank_done(TraceRank *rank)
     vec_done(&rank->steps);
     vec_done(&rank->devices);
     vec_done(&rank->gaps);
+    vec_done(&rank->edges);
     vec_done(&rank->queues);
     vec_done(&rank->queue_points);
 }
