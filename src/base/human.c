@@ -37,9 +37,9 @@ static char *write_scaled(char out[HUMAN_MAX], double value, const Scale *scales
     return out;
 }
 
-char *human_ns(char out[HUMAN_MAX], double ns, bool utf8)
+char *human_ns(char out[HUMAN_MAX], double ns)
 {
-    const Scale scales[] = {{"ns", 1}, {utf8 ? "\xc2\xb5s" : "us", 1e3}, {"ms", 1e6}, {"s", 1e9}};
+    const Scale scales[] = {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}};
 
     return write_scaled(out, ns, scales, 4, 1000);
 }

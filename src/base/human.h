@@ -9,7 +9,7 @@
 
 enum { HUMAN_MAX = 32 };
 
-char *human_ns(char out[HUMAN_MAX], double ns, bool utf8);         /* "845 ns", "1.23 ms", "-4.10 us" */
+char *human_ns(char out[HUMAN_MAX], double ns);                    /* "845 ns", "1.23 ms", "-4.10 us" */
 char *human_age(char out[HUMAN_MAX], uint64_t ns);                 /* "119 s", "4 min", "3 h", "5 d" */
 char *human_bytes(char out[HUMAN_MAX], double bytes);              /* "512 B", "1.50 GiB" */
 char *human_count(char out[HUMAN_MAX], int64_t count);             /* "4,093,241" */

@@ -613,6 +613,7 @@ static void append_words(Profile *into, const Profile *part)
     into->bytes += part->bytes;
     into->events += part->events;
     into->ignored += part->ignored;
+    into->counter_ranges += part->counter_ranges;
 }
 
 void profile_append(Profile *into, Profile *part)

@@ -239,6 +239,7 @@ typedef struct Profile {
     uint64_t bytes;   /* of text read, uncompressed */
     uint64_t events;  /* objects in the event list, used or not */
     uint64_t ignored; /* of those: flows, counters, instants, metadata and the like, which no analysis needs */
+    uint64_t counter_ranges; /* of the ignored ones: kernels measured by CUPTI's range profiler, without times */
     uint64_t lost_by_reason[PROFILE_LOSS_COUNT];
     VEC(ProfileLoss) losses; /* the first PROFILE_LOSSES_KEPT */
     bool sealed;

@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The agent's verdicts against what is planted: every scenario of the simulator played fast, class by class; and two storms,
 of kernel lines and of corrected memory errors, with what they open and what they cost; `stoker why` on labelled
-scenarios (test/unit/why/cases.def); and every scenario with an agent that is ended at random moments.
+scenarios (test/unit/why/cases.def); every scenario with an agent that is ended at random moments; and `stoker trace` on jobs
+with planted causes (test/scenario/trace/planted.py).
 
-usage: verdicts.py BUILD [--only scenarios|restarts|storms|why] [--scenario NAME]... [--seed N] [--write]
+usage: verdicts.py BUILD [--only scenarios|restarts|storms|why|trace] [--scenario NAME]... [--seed N] [--write]
                                               --write puts the result into docs/measurements.md
 
 A finding that differs from the truth is printed with its evidence. Nothing here passes or fails: goals stand beside the
@@ -24,8 +25,9 @@ from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "test/scenario/agent"), str(ROOT / "test/bench")]
+sys.path[:0] = [str(ROOT / "test/scenario/agent"), str(ROOT / "test/bench"), str(ROOT / "test/scenario/trace")]
 import agent_rig as rig  # noqa: E402
+import planted  # noqa: E402
 import run as bench  # noqa: E402
 import truths as library  # noqa: E402
 
@@ -200,19 +202,28 @@ def matrix(results):
     return "\n".join(lines)
 
 
+def oblong(cells):
+    """Rows: planted; columns: what was found first, with names of their own."""
+    rows, columns = ([*sorted({pair[i] for pair in cells} - {NOTHING}), NOTHING] for i in (0, 1))
+    width = max(len(row) for row in rows)
+    lines = [" " * width + "".join(f"{i + 1 if c != NOTHING else '-':>3}" for i, c in enumerate(columns))]
+    lines += [f"{row:<{width}}" + "".join(f"{cells[row, c] or '.':>3}" for c in columns) for row in rows]
+    return "\n".join([*lines, *(f"{i + 1:>3} {c}" for i, c in enumerate(columns[:-1]))])
+
+
 def verdicts(results):
-    planted = sum(r["truths"] for r in results)
+    count = sum(r["truths"] for r in results)
     pairs = [p for r in results for p in r["pairs"]]
     found = sum(a == b != NOTHING for a, b in pairs)
     routes = sum((r["routes"] for r in results), Counter())
     agree = sum((r["agree"] for r in results), Counter())
     healthy = [r for r in results if r["healthy"]]
     quiet = sum(not r["routes"] for r in healthy)
-    text = (f"{len(results)} scenarios, {planted} planted faults. Rows are what was planted, columns what was found, by the "
+    text = (f"{len(results)} scenarios, {count} planted faults. Rows are what was planted, columns what was found, by the "
             f"number of its class;\n`-` is nothing: its row holds what was told without a fault, its column what was missed, and "
             f"where both meet the scenarios\nwithout a fault of which nobody was told anything.\n\n```\n{matrix(results)}\n```\n\n")
     text += table(("what", "is", "goal"), [
-        ("planted faults found", f"{found} of {planted}", "all"),
+        ("planted faults found", f"{found} of {count}", "all"),
         ("false pages", str(sum(r["false_pages"] for r in results)), "0"),
         ("pages taken back as another incident's consequence", str(sum(r["merged"] for r in results)), "0"),
         ("told without a fault", str(sum(a == NOTHING != b for a, b in pairs)), "0"),
@@ -475,6 +486,38 @@ def causes(build):
             f"confidence.\n\n```\n{done.stdout}```{wrong}\n")
 
 
+# -- trace ------------------------------------------------------------------------------------------------------------
+
+def check_planted(stoker, name, job):
+    with tempfile.TemporaryDirectory() as folder:
+        result = planted.check_job(stoker, job, Path(folder))
+    print(f"{name:<28} {result['first']:<22} gain {result['said']:5.1f} %, simulated {result['true']:5.1f} %  "
+          f"{'' if result['right'] else 'not as planted: ' + ', '.join(result['ids'] or ['none'])}", file=sys.stderr)
+    return {**result, "name": name, "job": job}
+
+
+def trace(stoker, names):
+    """The verdicts of `stoker trace` on all planted jobs: rows are the causes, columns the first verdicts."""
+    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+        chosen = [(name, job) for name, job in planted.jobs().items() if not names or name in names]
+        results = list(pool.map(lambda one: check_planted(stoker, *one), chosen))
+    guilty, clean = [r for r in results if r["causes"]], [r for r in results if not r["causes"]]
+    pairs = [("+".join(c.name for c in r["job"].causes) if r["causes"] else NOTHING, r["first"]) for r in results]
+    grid = oblong(Counter((a, NOTHING if b == "none" else b) for a, b in pairs))
+    near = sum(abs(r["said"] - r["true"]) <= 0.2 * r["true"] for r in guilty)
+    share = lambda part, whole: f"{part} of {whole} ({100 * part / max(1, whole):.0f} %)"
+    text = (f"{len(results)} simulated jobs. Rows are the causes that were planted, columns the first verdict, by its number; "
+            f"`-` is none.\n\n```\n{grid}\n```\n\n")
+    text += table(("what", "is", "goal"), [
+        ("first verdict is of a planted cause", share(sum(r["right"] for r in guilty), len(guilty)), "all"),
+        ("planted causes found", share(sum(r["found"] for r in guilty), sum(r["causes"] for r in guilty)), "all"),
+        ("false verdicts on jobs without a cause", f"{sum(len(r['false']) for r in clean)} on {len(clean)} jobs", "0"),
+        ("gain within 20 % of the simulated one", share(near, len(guilty)), "all"),
+    ])
+    wrong = [f"- {r['name']}: {', '.join(r['ids']) or 'none'}" for r in results if not r["right"]]
+    return text + ("\n\nNot as planted:\n\n" + "\n".join(wrong) if wrong else "") + "\n"
+
+
 def table(head, rows):
     lines = [head, ("---",) * len(head), *rows]
     return bench.columns(lines)
@@ -482,7 +525,7 @@ def table(head, rows):
 
 def main():
     parser = bench.parser(__doc__)
-    parser.add_argument("--only", choices=("scenarios", "restarts", "storms", "why"))
+    parser.add_argument("--only", choices=("scenarios", "restarts", "storms", "why", "trace"))
     parser.add_argument("--seed", type=int, help="of the restarts' random moments; default: another one each time")
     parser.add_argument("--scenario", action="append", help="play this one only")
     args = parser.parse_args()
@@ -496,6 +539,8 @@ def main():
         parts.append(f"### Restarts and repaired faults\n\n{restarts(args.build, args.scenario, seed)}")
     if args.only in (None, "why") and not args.scenario:
         parts.append(f"### Why\n\n{causes(args.build)}")
+    if args.only == "trace" or not (args.only or args.scenario):
+        parts.append(f"### Profiles\n\n{trace(stoker, args.scenario)}")
     if args.only in (None, "storms") and not args.scenario:
         parts.append(f"### Storms\n\n{storms(stoker)}")
     bench.tell(args, f"{(time.monotonic() - begun) / 60:.0f} minutes", "\n" + "\n".join(parts), BEGIN, END)

@@ -27,7 +27,7 @@ function scaled(value, units, step) {
   return (value < 0 ? "−" : "") + size.toFixed(i ? digits(size) : 0) + " " + units[i];
 }
 const F = {
-  ns: (v) => scaled(v, ["ns", "µs", "ms", "s"], 1000),
+  ns: (v) => scaled(v, ["ns", "us", "ms", "s"], 1000),
   bytes: (v) => scaled(v, ["B", "KiB", "MiB", "GiB", "TiB"], 1024),
   count: (v) => (v === null ? "–" : Math.round(v).toLocaleString("en-US")),
   number: (v) => (v === null ? "–" : String(v)),

@@ -24,7 +24,7 @@ function showVerdicts() {
     const li = make("li", $("verdicts")), percent = verdict.percent_of_step;
     make("div", li, percent > 0 ? F.percent(percent) : "note", "cost" + (percent >= 10 ? " high" : percent >= 3 ? " some" : percent > 0 ? "" : " note"));
     const text = make("div", li), id = make("div", text, verdict.id.replaceAll("-", " "), "verdict-id");
-    const about = [verdict.gain_percent > 0 ? "gain up to " + F.percent(verdict.gain_percent) : "", verdict.rank !== null ? "rank " + verdict.rank : ""];
+    const about = [verdict.once ? "once" : "", verdict.gain_percent > 0 ? "gain up to " + F.percent(verdict.gain_percent) : "", verdict.rank !== null ? "rank " + verdict.rank : ""];
     make("small", id, about.filter(Boolean).join(" · "));
     make("div", text, verdict.evidence, "evidence");
     make("div", text, verdict.advice, "advice");
@@ -55,7 +55,7 @@ function card(label, value, more, className) {
 }
 
 function meanStep(rank) {
-  const steps = stepsOf(rank);
+  const steps = stepsOf(rank).slice(rank.warm_up ? 1 : 0);
   return steps.length ? steps.reduce((sum, s) => sum + s.duration_ns, 0) / steps.length : null;
 }
 
@@ -77,9 +77,9 @@ function showNumbers() {
     sum.tensor_unknown_ns > 0 ? "of compute, not known of " + F.percent(share(sum.tensor_unknown_ns, sum.compute_ns)) : "of compute");
   card("launch to start", F.ns(launch.median_ns), "median");
   if (D.ranks.length > 1) {
-    const straggler = objects(D.straggler)[0], why = { computes_late: "computes longer", host_late: "host or data late", copies_late: "copies take longer" };
-    card("straggler", straggler.rank === null ? "none" : "rank " + straggler.rank,
-      straggler.rank === null ? "" : (why[straggler.cause] || "cause unknown") + ", " + F.ns(straggler.late_ns) + " late");
+    const straggler = objects(D.straggler)[0], why = { computes_late: "computes longer", host_late: "host or data late", copies_late: "copies take longer", transfers_late: "transfers take longer" };
+    card("straggler", straggler.rank === null ? "none" : straggler.label,
+      straggler.rank === null ? "" : (why[straggler.cause] || "cause unknown") + ", " + F.ns(straggler.late_step_ns) + " late per step; as the others, " + F.percent(straggler.percent_of_step) + " of the step");
   }
 }
 

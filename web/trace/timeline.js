@@ -414,6 +414,6 @@ function nice(least) {
 
 // A time with the digits that its neighbours differ in.
 function tick(t, step) {
-  const [unit, size] = t >= 1e9 || step >= 1e9 ? ["s", 1e9] : t >= 1e6 ? ["ms", 1e6] : t >= 1e3 ? ["µs", 1e3] : ["ns", 1];
+  const [unit, size] = t >= 1e9 || step >= 1e9 ? ["s", 1e9] : t >= 1e6 ? ["ms", 1e6] : t >= 1e3 ? ["us", 1e3] : ["ns", 1];
   return (t / size).toFixed(Math.max(0, Math.min(9, Math.ceil(-Math.log10(step / size) - 1e-9)))) + " " + unit;
 }

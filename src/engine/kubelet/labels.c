@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "engine/health/incidents.h"
 #include "engine/kubelet/offer.h"
+#include "model/peak.h"
 #include "engine/mig/mig.h"
 
 enum { LABELS_MAX = 1024, LABEL_CAP = 192, VALUE_MAX = 63, MODELS_MAX = 16, ROOMS_MAX = 64 };
@@ -195,21 +196,29 @@ static const OfferResource *find_whole(const Offer *offer)
 }
 
 /* Memory moves twice in a clock, whatever its kind: the driver gives the clock of GDDR6X and HBM alike so. */
-static void add_peaks(Labels *labels, const MakeGpu *make)
+static void add_peaks(Labels *labels, const MakeGpu *make, const char *model)
 {
+    static const PeakType types[] = {PEAK_FP4, PEAK_FP8, PEAK_FP16, PEAK_FP64};
     const uint64_t peak_mb_s = (uint64_t)make->memory_max_mhz * 2 * make->memory_bus_bits / 8;
+    const Peak *peak = peak_find(model);
+    char key[64];
 
     if (peak_mb_s)
         add_label(labels, OWN_PREFIX "gpu.peak.memory-gb-s", "%" PRIu64, peak_mb_s / 1000);
+    for (size_t i = 0; peak && i < ARRAY_LEN(types); i++) {
+        snprintf(key, sizeof key, OWN_PREFIX "gpu.peak.tflops-%s", peak_type_words[types[i]]);
+        if (peak->tflops[types[i]] >= 1)
+            add_label(labels, key, "%.0f", peak->tflops[types[i]]);
+    }
 }
 
 /* The part that is the same whatever is offered of the GPU. */
-static void add_model(Labels *labels, const MakeGpu *make)
+static void add_model(Labels *labels, const MakeGpu *make, const char *model)
 {
     add_under(labels, "gpu", "family", "%s", offer_family(make));
     add_under(labels, "gpu", "compute.major", "%d", make->compute_major);
     add_under(labels, "gpu", "compute.minor", "%d", make->compute_minor);
-    add_peaks(labels, make);
+    add_peaks(labels, make, model);
 }
 
 static void add_whole(Labels *labels, const Snapshot *snapshot, const MakeNode *make, const OfferConfig *config,
@@ -223,7 +232,7 @@ static void add_whole(Labels *labels, const Snapshot *snapshot, const MakeNode *
     for (size_t i = 0; i < snapshot->node->gpu_count; i++)
         split |= snapshot->node->gpus[i].reading.mig;
     if (made)
-        add_model(labels, made);
+        add_model(labels, made, model->name);
     if (config->mig == OFFER_MIG_SINGLE && split && !resource) {
         add_under(labels, "gpu", "product", "%s-MIG-INVALID", model->name);
         add_under(labels, "gpu", "count", "0");

@@ -369,24 +369,58 @@ static void check_cross(NcclJob *job)
         }
 }
 
-static bool is_virtual(const char *name)
+/* Made for the containers and virtual machines of one node. */
+static bool is_virtual(Span name)
 {
-    static const char *const fronts[] = {"docker", "virbr", "veth", "br-", "cni", "flannel"};
+    static const char *const fronts[] = {"docker", "virbr", "veth", "br-", "cni", "flannel", "cali"};
 
-    return span_starts_any(span_of(name), fronts, ARRAY_LEN(fronts)) || strcmp(name, "lo") == 0;
+    return span_starts_any(name, fronts, ARRAY_LEN(fronts)) || span_is(name, "lo");
+}
+
+/* Whether processes of different nodes talk, or try to. */
+static bool is_apart(const NcclJob *job)
+{
+    const NcclReport *r = &job->report;
+
+    if (job->hosts.len > 1 || (r->world != NCCL_NO_INDEX && r->comms.at[r->world].nodes > 1))
+        return true;
+    for (size_t i = 0; i < r->edges.len; i++)
+        if (r->edges.at[i].scope == NCCL_SCOPE_NET)
+            return true;
+    for (size_t i = 0; i < r->findings.len; i++) {
+        const NcclRule rule = r->findings.at[i].rule;
+
+        if (rule == NCCL_RULE_CONNECT_REFUSED || rule == NCCL_RULE_CONNECT_TIMEOUT || rule == NCCL_RULE_UNREACHABLE)
+            return true;
+    }
+    return false;
+}
+
+/* "[0]eth0:10.0.0.1<0> [1]br-5f2a:172.18.0.1<0>" */
+static void check_sockets(NcclJob *job, const NcclProcess *p)
+{
+    Span rest = span_of(p->sockets);
+
+    while (span_after(&rest, "]")) {
+        const Span name = span_until(&rest, ':');
+
+        if (is_virtual(name))
+            nccl_report(job, NCCL_RULE_IFNAME, p->sockets_place, "%s: NET/Socket uses %.*s", p->host,
+                        (int)(name.len < 40 ? name.len : 40), name.at);
+    }
 }
 
 static void check_interface(NcclJob *job)
 {
     const NcclReport *r = &job->report;
-    bool apart = r->world != NCCL_NO_INDEX && r->comms.at[r->world].nodes > 1;
 
-    for (size_t i = 0; i < r->edges.len && !apart; i++)
-        apart = r->edges.at[i].scope == NCCL_SCOPE_NET;
-    for (size_t i = 0; i < r->processes.len && (apart || job->hosts.len > 1); i++)
-        if (is_virtual(r->processes.at[i].oob))
-            nccl_report(job, NCCL_RULE_IFNAME, r->processes.at[i].oob_place, "%s: bootstrap uses %s",
-                        r->processes.at[i].host, r->processes.at[i].oob);
+    for (size_t i = 0; i < r->processes.len && is_apart(job); i++) {
+        const NcclProcess *p = &r->processes.at[i];
+
+        if (is_virtual(span_of(p->oob)))
+            nccl_report(job, NCCL_RULE_IFNAME, p->oob_place, "%s: bootstrap uses %s", p->host, p->oob);
+        check_sockets(job, p);
+    }
 }
 
 void nccl_check_ways(NcclJob *job)

@@ -199,7 +199,7 @@ bool nccl_read_net_line(NcclJob *job, Span s)
         return p->plugin[0] != '\0';
     }
     if (span_skip(&s, "NET/Socket") && span_next(&s, ":") && span_next(&s, "Using ")) {
-        p->sockets = nccl_intern(job, s);
+        set_text(job, s, &p->sockets, &p->sockets_place);
         return true;
     }
     if (span_skip(&s, "NET/IB") && span_next(&s, ":") && (adapter_line(job, p, s) || ib_line(job, p, s)))

@@ -57,7 +57,7 @@ typedef struct NcclProcess {
     bool complete;       /* a communicator of it came up */
     bool cut;            /* an input with lines of it was not read to its end */
     uint32_t input;      /* the last one with lines of it */
-    NcclPlace version_place, network_place, oob_place;
+    NcclPlace version_place, network_place, oob_place, sockets_place;
     /* The first lines that say so; line 0: none. gdr_off of an adapter, gdr_far of the distance to one. */
     NcclPlace ib_place, ib_missing, gdr_on, gdr_off, gdr_far, nvls_available;
 } NcclProcess;

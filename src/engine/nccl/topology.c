@@ -454,6 +454,16 @@ static const char *device_title(const TopoCheck *topo, uint32_t node)
     return nccl_printf(topo->job, "%.60s (%.40s)", end ? end->name : "device", bus_id);
 }
 
+/* Links of AMD's GPUs differ by the board's pattern (two dies of one package, say); only none at all is a fault. */
+static NcclRule link_rule(const TopoCheck *topo, uint32_t gpu, uint32_t links)
+{
+    const bool amd = *topo->t->nodes.at[nccl_node_gpu(topo->t, gpu)].arch;
+
+    if (amd)
+        return links ? NCCL_RULE_COUNT : NCCL_RULE_TOPO_NO_XGMI;
+    return links ? NCCL_RULE_TOPO_FEWER_LINKS : NCCL_RULE_TOPO_NO_NVLINK;
+}
+
 static void check_links(const TopoCheck *topo)
 {
     uint32_t most = 0;
@@ -466,10 +476,12 @@ static void check_links(const TopoCheck *topo)
         uint32_t gpu = topo->gpus.at[i], links = nccl_node_links(topo->t, gpu);
         if (links == most || nccl_node_gpu(topo->t, gpu) == NCCL_NO_INDEX)
             continue;
-        NcclFinding *f =
-            nccl_add_finding(topo->job, links ? NCCL_RULE_TOPO_FEWER_LINKS : NCCL_RULE_TOPO_NO_NVLINK, NULL);
-        nccl_add_evidence(topo->job, f, node_at(topo, gpu)->place, "%s has %u links, others have %u",
-                          device_title(topo, gpu), links, most);
+        const NcclRule rule = link_rule(topo, gpu, links);
+
+        if (rule == NCCL_RULE_COUNT)
+            continue;
+        nccl_add_evidence(topo->job, nccl_add_finding(topo->job, rule, NULL), node_at(topo, gpu)->place,
+                          "%s has %u links, others have %u", device_title(topo, gpu), links, most);
     }
 }
 

@@ -39,6 +39,7 @@ static void copy_file_words(const TraceJob *job, const char *file, int64_t rank_
     rank->bytes = profile->bytes;
     rank->events = profile->events;
     rank->ignored = profile->ignored;
+    rank->counter_ranges = profile->counter_ranges;
     rank->with_stack = profile->with_stack;
     rank->with_shapes = profile->with_shapes;
     rank->with_memory = profile->with_memory;

@@ -170,8 +170,8 @@ typedef struct TraceFacts {
 /* ranks_times.c: of the steps from `first_step` on. */
 void trace_find_facts(const TraceReport *report, const TraceRank *rank, size_t first_step, TraceFacts *ret);
 
-/* verdict.c: whether the first step is so much longer than the others that it must be a warm-up. */
-bool trace_first_is_warm_up(const TraceRank *rank);
+/* ranks_times.c: whether the rank's first step is so much longer than the others that it must be a warm-up. */
+bool trace_warm_up(const TraceRank *rank);
 
 /* verdict.c: fills report->verdicts from the table in verdict.def. Last. */
 void trace_verdicts(TraceReport *report);

@@ -394,6 +394,86 @@ static void collect_parts(Reader *reader, PartVec *parts)
     }
 }
 
+typedef struct RowTime {
+    int64_t device, time;
+    size_t row;
+} RowTime;
+typedef VEC(RowTime) RowTimes;
+
+static int by_device_time(const void *a, const void *b)
+{
+    const RowTime *x = a, *y = b;
+    const int64_t keys[][2] = {{x->device, y->device}, {x->time, y->time}, {(int64_t)x->row, (int64_t)y->row}};
+    return trace_compare(keys, ARRAY_LEN(keys));
+}
+
+/* The rows' operations on their devices: GPU operations from *op on, in their order, which are before the row by
+ * `is_before`. Gives the end of the last that computed, INT64_MIN none. */
+typedef struct Walk {
+    const Reader *reader;
+    bool (*is_before)(const Reader *reader, size_t op, const TraceCollective *row);
+    size_t op;
+    int64_t device, computed;
+} Walk;
+
+static int64_t walk_to_row(Walk *walk, const TraceCollective *row)
+{
+    const Profile *profile = walk->reader->profile;
+    if (row->device != walk->device)
+        walk->computed = INT64_MIN;
+    walk->device = row->device;
+    for (; walk->op < profile->gpu.len; walk->op++) {
+        const int32_t on = profile->lanes.at[profile->gpu.lane[walk->op]].device;
+        const bool computes = trace_gpu_class(walk->reader->index, walk->op) == TRACE_COMPUTE;
+        if (on > row->device || (on == row->device && computes && !walk->is_before(walk->reader, walk->op, row)))
+            break;
+        if (on == row->device && computes)
+            walk->computed = trace_larger(walk->computed, profile_end(&profile->gpu, walk->op));
+    }
+    return walk->computed;
+}
+
+static bool starts_before_end(const Reader *reader, size_t op, const TraceCollective *row)
+{
+    return reader->profile->gpu.start[op] < row->end;
+}
+
+static bool is_launched_before(const Reader *reader, size_t op, const TraceCollective *row)
+{
+    const int64_t launch = trace_launch_start(reader->index, (uint32_t)op);
+    if (launch == row->launch || launch == INT64_MIN) /* of one graph, or not known */
+        return reader->profile->gpu.start[op] < row->start;
+    return launch < row->launch;
+}
+
+/* Until when something computed beside each row, and since when it could have begun. */
+static void find_neighbours(const Reader *reader, TraceRank *rank)
+{
+    RowTimes ends = {0}, launches = {0};
+    Walk beside = {.reader = reader, .is_before = starts_before_end, .device = INT64_MIN};
+    Walk before = {.reader = reader, .is_before = is_launched_before, .device = INT64_MIN};
+    for (size_t i = 0; i < rank->collectives.len; i++) {
+        const TraceCollective *row = &rank->collectives.at[i];
+        vec_push(&ends, ((RowTime){row->device, row->end, i}));
+        if (row->launch != INT64_MIN)
+            vec_push(&launches, ((RowTime){row->device, row->launch, i}));
+    }
+    vec_sort(&ends, by_device_time);
+    vec_sort(&launches, by_device_time);
+    for (size_t i = 0; i < ends.len; i++) {
+        TraceCollective *row = &rank->collectives.at[ends.at[i].row];
+        const int64_t computed = walk_to_row(&beside, row);
+        row->hidden_ns = trace_smaller(trace_larger(computed, row->start), row->end) - row->start;
+    }
+    for (size_t i = 0; i < launches.len; i++) {
+        TraceCollective *row = &rank->collectives.at[launches.at[i].row];
+        const int64_t computed = walk_to_row(&before, row);
+        row->queued_ns = row->start - trace_smaller(trace_larger(computed, row->launch), row->start);
+    }
+    vec_done(&ends);
+    vec_done(&launches);
+}
+
 void trace_collectives(const TraceJob *job, TraceRank *rank)
 {
     Reader reader = {.job = job, .index = job->index, .profile = job->index->profile};
@@ -413,6 +493,7 @@ void trace_collectives(const TraceJob *job, TraceRank *rank)
             vec_push(&rank->collectives, row);
     }
     vec_sort(&rank->collectives, by_start);
+    find_neighbours(&reader, rank);
     number_rows(rank->collectives.at, rank->collectives.len);
     vec_done(&parts);
     trace_texts_done(&reader.texts);

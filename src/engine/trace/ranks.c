@@ -251,7 +251,7 @@ static void note_missing(const RankMatch *match)
 void trace_across(TraceReport *report)
 {
     RankMatch match = {.report = report};
-    report->straggler = (TraceStraggler){.rank = -1, .cause = ""};
+    report->straggler = (TraceStraggler){.rank = -1, .group = "", .label = "", .cause = "", .host_cause = ""};
     sort_ranks(report);
     sum_gaps(report);
     match.ranks = xcalloc(report->ranks.len, sizeof(*match.ranks));

@@ -93,6 +93,33 @@ void rank_note(TraceReport *report, const char *fmt, ...) PRINTF_LIKE(2, 3);
  * end together, and the starts of all parts. */
 void rank_match(RankMatch *match);
 
-/* ranks_times.c: means, report->rank_times, report->step_ns; then report->straggler. */
+/* ranks_times.c: means, report->rank_times, report->step_ns. */
 void rank_times(const RankMatch *match);
+
+/* ranks_replay.c: the job as ranks' own work between matched operations. `bins` has a number below bin_count for each
+ * set, or -1 for those that are left out; it and `match` must outlive the replay. */
+typedef struct RankReplay RankReplay;
+RankReplay *rank_replay_new(const RankMatch *match, const int64_t *bins, size_t bin_count);
+void rank_replay_free(RankReplay *replay);
+
+/* Time of a rank that is no waiting for others, of the sets of a bin. */
+typedef struct RankOwn {
+    double work_ns;     /* between operations, and beside them while something computes */
+    double transfer_ns; /* in operations, as long as their shortest part, while nothing computes */
+    double waiting_ns;  /* the rest of the time in operations while nothing computes: no own time */
+    size_t parts;
+} RankOwn;
+
+/* Adds to own[rank * bin_count + bin]. */
+void rank_replay_sum(const RankReplay *replay, RankOwn *own);
+
+/* How long it all takes, ns, if the work of the ranks that are `late` (NULL: none) were as that of the others, and
+ * transfers between them alone as those of the others. NAN where ranks would wait for each other for ever. */
+double rank_replay_run(const RankReplay *replay, const bool *late, const RankOwn *own);
+
+/* Median of values (reordered), the mean of the two middle ones; 0 of none. */
+double rank_middle(double *values, size_t len);
+int rank_by_double(const void *a, const void *b); /* for qsort */
+
+/* ranks_late.c: report->straggler, from sets and clocks; and what the rank_times lack. */
 void rank_straggler(const RankMatch *match);

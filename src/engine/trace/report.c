@@ -63,6 +63,7 @@ void trace_report_done(TraceReport *report)
     vec_done(&report->ranks);
     vec_done(&report->collectives);
     vec_done(&report->rank_times);
+    vec_done(&report->straggler.ranks);
     vec_done(&report->verdicts);
     vec_done(&report->notes);
     arena_done(&report->arena);
@@ -79,6 +80,14 @@ const TraceGap *trace_next_idle(const TraceRank *rank, TraceIdleCursor *cursor)
     }
     cursor->gap += gap != NULL;
     return gap;
+}
+
+bool trace_is_late(const TraceReport *report, int64_t rank)
+{
+    for (size_t i = 0; i < report->straggler.ranks.len; i++)
+        if (report->straggler.ranks.at[i] == rank)
+            return true;
+    return false;
 }
 
 /* ---- one profile given twice ---- */

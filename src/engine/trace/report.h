@@ -271,6 +271,8 @@ typedef struct TraceCollective { /* one operation of one rank */
     const char *ranks; /* members of the group as the framework writes them, "[0, 1]"; may be cut with "..."; "" */
     int64_t peer;      /* of a send or receive: the other side, as a rank of the group; -1 */
     int64_t parts;     /* kernels that it was made of */
+    int64_t hidden_ns; /* from its start to the last moment at which something computed on its device; 0: nothing did */
+    int64_t queued_ns; /* how long before its start it was launched and all compute launched before it was done */
 } TraceCollective;
 
 typedef struct TraceCollectiveSum { /* by name, group size and size class over all that was matched */
@@ -364,12 +366,14 @@ typedef struct TraceRank {
     int64_t world_size; /* -1 */
     const char *framework, *backend, *host;
     uint64_t bytes, events, ignored, lost;
+    uint64_t counter_ranges; /* of the profile: kernels with counters and no times */
     uint64_t lost_by_reason[PROFILE_LOSS_COUNT];
     VEC(TraceLossRow) losses;
     bool with_stack, with_shapes, with_memory, rocm, microseconds;
     int64_t base_ns;
     int64_t clock_offset_ns; /* to be added to this rank's times to meet the first rank's clock; 0 unless aligned */
     bool clock_aligned;
+    bool warm_up;          /* the first step is one, and the verdicts are about the others */
     uint64_t memory_bytes; /* largest memory of its events */
 
     VEC(TraceDevice) devices;
@@ -404,17 +408,28 @@ typedef struct TraceRankTime { /* of one rank, per step in the mean */
     double late_ns;       /* mean start behind the first rank in matched collectives */
     double last_share;    /* share of matched collectives in which it came last */
     double slowest_share; /* share of steps in which it computed longest */
+    /* Per measured step; NaN where unknown. */
+    double own_ns;     /* what is no waiting for other ranks */
+    double waiting_ns; /* for other ranks, in operations while nothing computes */
+    /* How much more than the median of the ranks that are not late. */
+    double late_compute_ns, late_idle_ns, late_copy_ns, late_transfer_ns;
 } TraceRankTime;
 
-typedef struct TraceStraggler {
-    int64_t rank;      /* -1: none */
+typedef struct TraceStraggler { /* a rank, or several that are late together */
+    int64_t rank;               /* the latest one, -1: none */
+    VEC(int64_t) ranks;         /* all of them, ascending */
+    const char *group;          /* "rank", "host", "stage", "block", "rail", "pair", "ranks"; "" none */
+    const char *label;          /* "rank 3", "ranks 8-15 (host node1)"; "" none */
     const char *cause; /* "computes_late" (more or slower compute), "host_late" (its host or its data), "copies_late",
-                          "unknown"; "" none */
-    double late_ns;    /* per matched collective, against the median rank */
-    double share;      /* of collectives in which it was last */
-    int64_t matched;   /* collectives it rests on */
-    double confidence; /* 0..1 */
-    double percent_of_step; /* what the others wait for it */
+                          "transfers_late" (transfers among them), "unknown"; "" none */
+    const char *host_cause; /* of host_late: the largest part, a word of trace_cause_words; else "" */
+    double late_ns;         /* per matched operation, against the median of the other ranks */
+    double late_step_ns;    /* per step */
+    double share;           /* of operations with lateness in which one of them was last */
+    int64_t matched;        /* operations it rests on */
+    double confidence;      /* 0..1 */
+    double percent_of_step; /* what a step would save if they were as the others */
+    double alone_percent;   /* if `rank` alone were */
 } TraceStraggler;
 
 typedef struct TraceVerdict {
@@ -451,10 +466,14 @@ typedef struct TraceReport {
     VEC(TraceRankTime) rank_times;
     TraceStraggler straggler;
     VEC(TraceVerdict) verdicts; /* by percent_of_step */
-    double step_ns;             /* mean step over ranks; without steps the span: what percentages are of */
+    double step_ns;             /* mean step over ranks; without steps the whole time */
+    double measured_step_ns;    /* the same without warm-ups: what the verdicts' percentages are of */
     VEC(const char *) notes;    /* what a reader must know: no steps, two files of one rank, ... */
     double seconds;             /* how long the analysis took */
 } TraceReport;
+
+/* Whether the rank is one of those that the others wait for. */
+bool trace_is_late(const TraceReport *report, int64_t rank);
 
 void trace_report_init(TraceReport *report);
 void trace_report_done(TraceReport *report);

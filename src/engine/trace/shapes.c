@@ -342,7 +342,7 @@ static void find_use(const Shapes *shapes)
 {
     TraceRank *rank = shapes->rank;
     const bool known = rank->roof.known_ns > 0;
-    const size_t devices = shapes->job->index->devices.len, first = trace_first_is_warm_up(rank) ? devices : 0;
+    const size_t devices = shapes->job->index->devices.len, first = trace_warm_up(rank) ? devices : 0;
     const size_t count = devices * (rank->steps.len ? rank->steps.len : 1);
     CLEANUP_FREE Cell *cells = xcalloc(count + 1, sizeof *cells);
     Cell sum = {0};

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "engine/trace/select.h"
 
 enum { TEXT_BYTES_MAX = 4096 };
 
@@ -28,25 +27,6 @@ const VerdictLimits verdict_limits = {
 #define LIMIT(NAME, value, reason) .NAME = (value),
 #include "engine/trace/verdict.def"
 };
-
-static int64_t step_window(const TraceStepRow *step)
-{
-    return step->to - step->start;
-}
-
-bool trace_first_is_warm_up(const TraceRank *rank)
-{
-    VEC(int64_t) others = {0};
-    int64_t median;
-
-    if (rank->steps.len < 2 || (double)rank->steps.len < verdict_limits.WARM_UP_STEPS)
-        return false;
-    for (size_t i = 1; i < rank->steps.len; i++)
-        vec_push(&others, step_window(&rank->steps.at[i]));
-    median = trace_select(others.at, others.len, others.len / 2);
-    vec_done(&others);
-    return (double)step_window(&rank->steps.at[0]) > verdict_limits.WARM_UP_FACTOR * (double)median;
-}
 
 /* ---- one rule ---- */
 
@@ -203,15 +183,59 @@ static int compare_verdicts(const void *left, const void *right)
 static void note_warm_up(TraceReport *report, const TraceFacts *facts)
 {
     const TraceStepRow *step = &facts->rank->steps.at[0];
-    double first = (double)(step->to - step->start);
+    const double first = (double)(step->to - step->start);
+    double waited = 0;
 
-    vec_push(
-        &report->notes,
-        arena_printf(&report->arena,
-                     "rank %lld: %s took %.1f times as long as the other steps in the mean (compiling, allocating, "
-                     "warming up): the verdicts are about the other %zu",
-                     (long long)facts->rank->rank, step->name, facts->step_ns > 0 ? first / facts->step_ns : 0,
-                     facts->steps));
+    for (size_t i = 0; i < step->devices.len; i++)
+        waited = fmax(waited, (double)step->devices.at[i].exposed_communication_ns);
+    vec_push(&report->notes,
+             arena_printf(&report->arena,
+                          "rank %lld: %s took %.1f times as long as the other steps in the mean (%s): the verdicts are "
+                          "about the other %zu",
+                          (long long)facts->rank->rank, step->name, facts->step_ns > 0 ? first / facts->step_ns : 0,
+                          waited > (first - facts->step_ns) / 2 ? "waiting for other ranks"
+                                                                : "compiling, allocating, warming up",
+                          facts->steps));
+}
+
+/* Says why large collectives of all ranks have no verdict about their bandwidth where one could be expected. */
+static void note_unknown_hosts(TraceReport *report)
+{
+    const TraceRank *nameless = NULL;
+
+    for (size_t i = 0; i < report->ranks.len && !nameless; i++)
+        if (!*report->ranks.at[i].host)
+            nameless = &report->ranks.at[i];
+    for (size_t i = 0; i < report->collectives.len && nameless; i++) {
+        const TraceCollectiveSum *sum = &report->collectives.at[i];
+
+        if (sum->matched == 0 || isnan(sum->bus_gbs) || (double)sum->bytes < verdict_limits.BUS_BYTES)
+            continue;
+        vec_push(&report->notes,
+                 arena_printf(&report->arena,
+                              "the bandwidth of collectives is not judged: the profile of rank %lld does not name its "
+                              "host, so it is not known whether they stay within one",
+                              (long long)nameless->rank));
+        return;
+    }
+}
+
+/* Of ranks with steps, where there are any. */
+static void find_measured_step(TraceReport *report, const TraceFacts *facts)
+{
+    double sum = 0, all = 0;
+    size_t stepping = 0, count = 0;
+
+    for (size_t i = 0; i < report->ranks.len; i++) {
+        stepping += facts[i].steps > 0;
+        sum += facts[i].steps > 0 ? facts[i].step_ns : 0;
+        count += facts[i].step_ns > 0;
+        all += facts[i].step_ns;
+    }
+    if (stepping > 0)
+        report->measured_step_ns = sum / (double)stepping;
+    else
+        report->measured_step_ns = count > 0 ? all / (double)count : 0;
 }
 
 void trace_verdicts(TraceReport *report)
@@ -219,12 +243,14 @@ void trace_verdicts(TraceReport *report)
     TraceFacts *facts = xcalloc(report->ranks.len + 1, sizeof *facts);
 
     for (size_t i = 0; i < report->ranks.len; i++) {
-        const bool outlier = report->ranks.at[i].devices.len > 0 && trace_first_is_warm_up(&report->ranks.at[i]);
+        const bool outlier = trace_warm_up(&report->ranks.at[i]);
 
+        report->ranks.at[i].warm_up = outlier;
         trace_find_facts(report, &report->ranks.at[i], outlier, &facts[i]);
         if (outlier)
             note_warm_up(report, &facts[i]);
     }
+    find_measured_step(report, facts);
     for (int id = 0; id < VERDICT_IDLE_SPREAD && report->ranks.len > 0; id++) {
         if (is_across((VerdictId)id))
             apply_rule_across(report, (VerdictId)id, facts);
@@ -235,6 +261,7 @@ void trace_verdicts(TraceReport *report)
         apply_rule(report, VERDICT_IDLE_SPREAD, facts);
     if (largest_cost(report) < verdict_limits.WELL_USED_COST)
         apply_rule(report, VERDICT_WELL_USED, facts);
+    note_unknown_hosts(report);
     vec_sort(&report->verdicts, compare_verdicts);
     free(facts);
 }

@@ -65,10 +65,14 @@ extern const VerdictLimits verdict_limits;
 enum { VERDICT_NAME_BYTES = 80, VERDICT_NAME_ROOM = VERDICT_NAME_BYTES + sizeof "..." };
 
 /* Texts that live as long as the block they stand in: "12.3 ms", "4.50 GiB", and a name, shortened. */
-#define TIME_TEXT(ns) human_ns((char[HUMAN_MAX]){0}, (double)(ns), false)
+#define TIME_TEXT(ns) human_ns((char[HUMAN_MAX]){0}, (double)(ns))
 #define BYTES_TEXT(bytes) human_bytes((char[HUMAN_MAX]){0}, (double)(bytes))
 #define NAME_TEXT(name) verdict_shorten_name((char[VERDICT_NAME_ROOM]){0}, (name))
 const char *verdict_shorten_name(char out[VERDICT_NAME_ROOM], const char *name);
+
+/* A word of a table as text: "host_bound" is "host bound". */
+#define WORD_TEXT(word) verdict_spell_word((char[VERDICT_NAME_ROOM]){0}, (word))
+const char *verdict_spell_word(char out[VERDICT_NAME_ROOM], const char *word);
 
 /* 0 of nothing. */
 double verdict_percent(double part, double whole);

@@ -383,7 +383,8 @@ bool rule_idle_spread(const TraceFacts *facts, VerdictFinding *finding)
     for (size_t i = 0; i < TRACE_CAUSE_COUNT; i++) {
         if (facts->idle_by_cause[i] <= 0)
             continue;
-        str_addf(&finding->evidence, "%s%s %s", separator, trace_cause_words[i], TIME_TEXT(facts->idle_by_cause[i]));
+        str_addf(&finding->evidence, "%s%s %s", separator, WORD_TEXT(trace_cause_words[i]),
+                 TIME_TEXT(facts->idle_by_cause[i]));
         separator = ", ";
     }
     return facts->idle_ns > 0;

@@ -48,6 +48,10 @@ bool rule_no_gpu(const TraceFacts *facts, VerdictFinding *finding)
     if (rank->devices.len > 0 || rank->events == 0)
         return false;
     str_addf(&finding->evidence, "%llu events, none of a GPU", (unsigned long long)rank->events);
+    if (rank->counter_ranges)
+        str_addf(&finding->evidence,
+                 "; %llu kernels have counters of CUPTI's range profiler and no times: record without profiler_metrics",
+                 (unsigned long long)rank->counter_ranges);
     if (rank->operators.len > 0)
         str_addf(&finding->evidence, "; most host time in %s (%s)", NAME_TEXT(rank->operators.at[0].name),
                  TIME_TEXT(rank->operators.at[0].host_self_ns));
@@ -71,7 +75,7 @@ bool rule_lost_records(const TraceFacts *facts, VerdictFinding *finding)
         if (rank->lost_by_reason[reason] == 0)
             continue;
         fires |= is_damage(reason);
-        str_addf(&finding->evidence, "%s%s: %llu", separator, profile_loss_words[reason],
+        str_addf(&finding->evidence, "%s%s: %llu", separator, WORD_TEXT(profile_loss_words[reason]),
                  (unsigned long long)rank->lost_by_reason[reason]);
         separator = ", ";
     }

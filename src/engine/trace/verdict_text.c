@@ -20,6 +20,15 @@ const char *verdict_shorten_name(char out[VERDICT_NAME_ROOM], const char *name)
     return out;
 }
 
+const char *verdict_spell_word(char out[VERDICT_NAME_ROOM], const char *word)
+{
+    snprintf(out, VERDICT_NAME_ROOM, "%s", word);
+    for (char *c = out; *c; c++)
+        if (*c == '_')
+            *c = ' ';
+    return out;
+}
+
 double verdict_percent(double part, double whole)
 {
     return whole > 0 ? 100 * part / whole : 0;

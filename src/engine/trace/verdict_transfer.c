@@ -172,39 +172,6 @@ static bool is_late(const TraceReport *report)
            report->straggler.confidence >= verdict_limits.STRAGGLER_CONFIDENCE;
 }
 
-bool rule_exposed_communication(const TraceFacts *facts, VerdictFinding *finding)
-{
-    const double all_ns = facts->communication_ns, exposed_ns = facts->exposed_communication_ns;
-    size_t said = 0;
-
-    finding->cost_ns = exposed_ns;
-    if (finding->cost_ns <= 0)
-        return false;
-    verdict_add_cost(facts, finding, "communication while nothing computes: ");
-    str_addf(&finding->evidence, "; %.1f %% of %s overlaps", verdict_percent(all_ns - exposed_ns, all_ns),
-             TIME_TEXT(all_ns));
-    for (size_t i = 0; i < facts->rank->kernels.len; i++) {
-        const TraceKernel *kernel = &facts->rank->kernels.at[i];
-
-        if (kernel->class != TRACE_COMMUNICATION)
-            continue;
-        if (!verdict_begin_name(&finding->evidence, &said, "; most in "))
-            break;
-        str_addf(&finding->evidence, "%s (%lld, %s)", NAME_TEXT(kernel->name), (long long)kernel->count,
-                 TIME_TEXT(kernel->total_ns));
-    }
-    if (is_late(facts->report))
-        verdict_add_hint(finding, VERDICT_HINT_COMM_STRAGGLER);
-    else if (facts->report->ranks.len == 1)
-        verdict_add_hint(finding, VERDICT_HINT_COMM_RANKS);
-    if (mostly_small(facts->rank))
-        verdict_add_hint(finding, VERDICT_HINT_COMM_BUCKETS);
-    if (exposed_ns >= all_ns)
-        verdict_add_hint(finding, VERDICT_HINT_COMM_NO_OVERLAP);
-    verdict_add_hint(finding, VERDICT_HINT_COMM_LESS);
-    return true;
-}
-
 /* Link speed of the rank's first device by name, GB/s; 0 unknown. */
 static double link_speed(const TraceRank *rank)
 {
@@ -230,15 +197,20 @@ static bool on_one_host(const TraceReport *report)
     return report->ranks.len > 1;
 }
 
-/* All ranks of one host are given, and the GPU's links are known: only then can a bandwidth be called low. */
-bool rule_low_bus_bandwidth(const TraceFacts *facts, VerdictFinding *finding)
+typedef struct SlowBus {
+    const TraceCollectiveSum *worst; /* NULL: none is slow */
+    double exposed_ns, gain;
+} SlowBus;
+
+static SlowBus find_slow_bus(const TraceFacts *facts)
 {
     const TraceReport *report = facts->report;
-    double link = link_speed(facts->rank), slow_ns = 0, could_ns = 0;
-    const TraceCollectiveSum *worst = NULL;
+    const double link = link_speed(facts->rank);
+    double slow_ns = 0, could_ns = 0;
+    SlowBus slow = {0};
 
     if (link <= 0 || facts->whole_communication_ns <= 0 || !on_one_host(report))
-        return false;
+        return slow;
     for (size_t i = 0; i < report->collectives.len; i++) {
         const TraceCollectiveSum *sum = &report->collectives.at[i];
 
@@ -247,31 +219,139 @@ bool rule_low_bus_bandwidth(const TraceFacts *facts, VerdictFinding *finding)
             continue;
         slow_ns += (double)sum->best_ns * (double)sum->matched;
         could_ns += (double)sum->best_ns * (double)sum->matched * sum->bus_gbs / link;
-        if (!worst || sum->total_ns > worst->total_ns)
-            worst = sum;
+        if (!slow.worst || sum->total_ns > slow.worst->total_ns)
+            slow.worst = sum;
     }
-    if (!worst)
+    if (!slow.worst)
+        return slow;
+    slow.exposed_ns = facts->exposed_communication_ns *
+                      fmin(1, slow_ns * (double)facts->rank->devices.len / facts->whole_communication_ns);
+    slow.gain = 1 - could_ns / slow_ns;
+    return slow;
+}
+
+static const TraceRankTime *time_of_rank(const TraceFacts *facts)
+{
+    const size_t rank = (size_t)(facts->rank - facts->report->ranks.at);
+
+    return rank < facts->report->rank_times.len ? &facts->report->rank_times.at[rank] : NULL;
+}
+
+/* Of exposed communication: what the rank waits for late ranks, or its own late transfers, as far as they have a
+ * verdict. */
+static double late_ns(const TraceFacts *facts)
+{
+    const TraceStraggler *straggler = &facts->report->straggler;
+    const TraceRankTime *time = time_of_rank(facts);
+
+    if (!is_late(facts->report))
+        return 0;
+    if (!trace_is_late(facts->report, facts->rank->rank))
+        return straggler->percent_of_step / 100 * facts->step_ns;
+    return time && strcmp(straggler->cause, "transfers_late") == 0 && time->late_transfer_ns > 0
+               ? time->late_transfer_ns
+               : 0;
+}
+
+static bool sends_and_receives(const TraceRank *rank)
+{
+    for (size_t i = 0; i < rank->collectives.len; i++)
+        if (rank->collectives.at[i].matched &&
+            (strcmp(rank->collectives.at[i].name, "send") == 0 || strcmp(rank->collectives.at[i].name, "recv") == 0))
+            return true;
+    return false;
+}
+
+/* Waiting for other stages of a pipeline: 0 without one, and where it is not known. */
+static double bubble_ns(const TraceFacts *facts)
+{
+    const TraceRankTime *time = time_of_rank(facts);
+    const bool known = time && time->waiting_ns > 0 && sends_and_receives(facts->rank);
+
+    return known ? fmin(time->waiting_ns, facts->exposed_communication_ns) : 0;
+}
+
+bool rule_pipeline_bubble(const TraceFacts *facts, VerdictFinding *finding)
+{
+    finding->cost_ns = bubble_ns(facts) - late_ns(facts);
+    if (finding->cost_ns <= 0)
         return false;
-    finding->cost_ns = facts->exposed_communication_ns *
-                       fmin(1, slow_ns * (double)facts->rank->devices.len / facts->whole_communication_ns);
-    finding->gain = 1 - could_ns / slow_ns;
+    verdict_add_cost(facts, finding, "waiting for other stages while nothing computes: ");
+    return true;
+}
+
+/* Of exposed communication: what has a verdict of its own, which is waiting for late ranks or other stages, and slow
+ * links. */
+static double explained_ns(const TraceFacts *facts)
+{
+    const SlowBus slow = find_slow_bus(facts);
+
+    return slow.exposed_ns * slow.gain + fmax(bubble_ns(facts), late_ns(facts));
+}
+
+bool rule_exposed_communication(const TraceFacts *facts, VerdictFinding *finding)
+{
+    const double all_ns = facts->communication_ns, exposed_ns = facts->exposed_communication_ns;
+    const double explained = explained_ns(facts);
+    size_t said = 0;
+
+    finding->cost_ns = exposed_ns - explained;
+    if (finding->cost_ns <= 0)
+        return false;
+    verdict_add_cost(facts, finding,
+                     explained > 0
+                         ? "communication while nothing computes, less late ranks, other stages and slow links: "
+                         : "communication while nothing computes: ");
+    str_addf(&finding->evidence, "; %.1f %% of %s overlaps", verdict_percent(all_ns - exposed_ns, all_ns),
+             TIME_TEXT(all_ns));
+    for (size_t i = 0; i < facts->rank->kernels.len; i++) {
+        const TraceKernel *kernel = &facts->rank->kernels.at[i];
+
+        if (kernel->class != TRACE_COMMUNICATION)
+            continue;
+        if (!verdict_begin_name(&finding->evidence, &said, "; most in "))
+            break;
+        str_addf(&finding->evidence, "%s (%lld, %s)", NAME_TEXT(kernel->name), (long long)kernel->count,
+                 TIME_TEXT(kernel->total_ns));
+    }
+    if (is_late(facts->report))
+        verdict_add_hint(finding, VERDICT_HINT_COMM_STRAGGLER);
+    else if (facts->report->ranks.len == 1)
+        verdict_add_hint(finding, VERDICT_HINT_COMM_RANKS);
+    if (mostly_small(facts->rank))
+        verdict_add_hint(finding, VERDICT_HINT_COMM_BUCKETS);
+    if (exposed_ns >= all_ns)
+        verdict_add_hint(finding, VERDICT_HINT_COMM_NO_OVERLAP);
+    verdict_add_hint(finding, VERDICT_HINT_COMM_LESS);
+    return true;
+}
+
+/* All ranks of one host are given, and the GPU's links are known: only then can a bandwidth be called low. */
+bool rule_low_bus_bandwidth(const TraceFacts *facts, VerdictFinding *finding)
+{
+    const SlowBus slow = find_slow_bus(facts);
+
+    if (!slow.worst)
+        return false;
+    finding->cost_ns = slow.exposed_ns;
+    finding->gain = slow.gain;
     verdict_add_cost(facts, finding, "slow collectives exposed: ");
     str_addf(&finding->evidence,
              "; %s of %s over %lld ranks of one host reaches %.1f GB/s of bus bandwidth; %s has links of %.0f GB/s",
-             worst->name, BYTES_TEXT(worst->bytes), (long long)worst->group_size, worst->bus_gbs,
-             facts->rank->devices.at[0].name, link);
+             slow.worst->name, BYTES_TEXT(slow.worst->bytes), (long long)slow.worst->group_size, slow.worst->bus_gbs,
+             facts->rank->devices.at[0].name, link_speed(facts->rank));
     return finding->cost_ns > 0;
 }
 
 /* What waiting for others can cost on the GPUs' own time: exposed communication, and idle in host waits. Mean over
- * the ranks that wait; `facts` is the first of all ranks'. */
-static double waiting_ns(const TraceFacts *facts, int64_t late_rank)
+ * the ranks that are not late; `facts` is the first of all ranks'. */
+static double waiting_ns(const TraceFacts *facts)
 {
     const TraceReport *report = facts->report;
     double ns = 0, ranks = 0;
 
     for (size_t i = 0; i < report->ranks.len; i++) {
-        if (report->ranks.at[i].rank == late_rank)
+        if (trace_is_late(report, report->ranks.at[i].rank))
             continue;
         ns += facts[i].exposed_communication_ns + facts[i].idle_by_cause[TRACE_CAUSE_COLLECTIVE_WAIT];
         ranks++;
@@ -279,27 +359,45 @@ static double waiting_ns(const TraceFacts *facts, int64_t late_rank)
     return ranks > 0 ? ns / ranks : 0;
 }
 
-bool rule_straggler(const TraceFacts *facts, VerdictFinding *finding)
+/* "its host is late, mostly data_loading" */
+static const char *describe_cause(const TraceStraggler *straggler, Str *room, VerdictHint *ret_hint)
 {
     static const struct {
-        const char *cause;
+        const char *cause, *one, *several;
         VerdictHint hint;
-    } hints[] = {{"computes_late", VERDICT_HINT_LATE_COMPUTE},
-                 {"host_late", VERDICT_HINT_LATE_HOST},
-                 {"copies_late", VERDICT_HINT_LATE_COPY},
-                 {"unknown", VERDICT_HINT_LATE_UNKNOWN}};
+    } causes[] = {
+        {"computes_late", "it computes longer", "they compute longer", VERDICT_HINT_LATE_COMPUTE},
+        {"host_late", "its host is late", "their hosts are late", VERDICT_HINT_LATE_HOST},
+        {"copies_late", "its copies take longer", "their copies take longer", VERDICT_HINT_LATE_COPY},
+        {"transfers_late", "its transfers take longer", "transfers among them take longer", VERDICT_HINT_LATE_TRANSFER},
+        {"unknown", "the profile does not show why", "the profile does not show why", VERDICT_HINT_LATE_UNKNOWN}};
+
+    for (size_t i = 0; i < ARRAY_LEN(causes); i++)
+        if (strcmp(causes[i].cause, straggler->cause) == 0) {
+            str_add(room, straggler->ranks.len > 1 ? causes[i].several : causes[i].one);
+            *ret_hint = causes[i].hint;
+        }
+    if (straggler->host_cause && *straggler->host_cause)
+        str_addf(room, " (%s)", straggler->host_cause);
+    return room->text;
+}
+
+bool rule_straggler(const TraceFacts *facts, VerdictFinding *finding)
+{
     const TraceStraggler *straggler = &facts->report->straggler;
+    CLEANUP(str_done) Str cause = str_limited(128);
+    VerdictHint hint = VERDICT_HINT_LATE_UNKNOWN;
 
     if (!is_late(facts->report))
         return false;
     finding->rank = straggler->rank;
-    finding->cost_ns = fmin(straggler->percent_of_step / 100 * facts->step_ns, waiting_ns(facts, straggler->rank));
-    str_addf(&finding->evidence, "rank %lld comes %s late to each collective (%s), last in %.0f %% of %lld; ",
-             (long long)straggler->rank, TIME_TEXT(straggler->late_ns), straggler->cause, 100 * straggler->share,
-             (long long)straggler->matched);
-    verdict_add_cost(facts, finding, "the others wait with nothing to compute ");
-    for (size_t i = 0; i < ARRAY_LEN(hints); i++)
-        if (strcmp(hints[i].cause, straggler->cause) == 0)
-            verdict_add_hint(finding, hints[i].hint);
+    finding->cost_ns = fmin(straggler->percent_of_step / 100 * facts->step_ns, waiting_ns(facts));
+    str_addf(&finding->evidence, "%s: %s late per step, %s; last in %.0f %% of %lld collectives; as the others, ",
+             straggler->label, TIME_TEXT(straggler->late_step_ns), describe_cause(straggler, &cause, &hint),
+             100 * straggler->share, (long long)straggler->matched);
+    verdict_add_cost(facts, finding, straggler->ranks.len > 1 ? "they would save " : "it would save ");
+    if (straggler->ranks.len > 1)
+        str_addf(&finding->evidence, "; rank %lld alone %.1f %%", (long long)straggler->rank, straggler->alone_percent);
+    verdict_add_hint(finding, hint);
     return finding->cost_ns > 0;
 }

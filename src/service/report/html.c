@@ -438,7 +438,7 @@ static void write_step(Page *page, const TraceRank *rank, const TraceStepRow *st
     const TraceStepDevice sum = trace_step_sum(step);
     const int64_t numbers[] = {page_time(page, rank, step->start),
                                page_time(page, rank, step->to),
-                               step->duration_ns,
+                               step->to - step->start,
                                sum.window_ns,
                                sum.busy_ns,
                                sum.idle_ns,
@@ -540,7 +540,7 @@ static void write_rank(Page *page, const TraceRank *rank)
 
 static void write_report(Page *page, const TraceReport *report)
 {
-    json_add_double(&page->out.room, "step_ns", report->step_ns);
+    json_add_double(&page->out.room, "step_ns", report->measured_step_ns);
     json_add_double(&page->out.room, "seconds", report->seconds);
     write_words(page, "causes", trace_cause_words, TRACE_CAUSE_COUNT);
     write_words(page, "classes", trace_class_words, TRACE_CLASS_COUNT);

@@ -145,7 +145,7 @@ enum { WRAP_MIN = 20 }; /* columns that are used in any case */
 /* Whether the blank at `at` may become the end of a line: not between a number and its unit. */
 static bool may_break(const char *text, const char *at)
 {
-    bool unit = isalpha((unsigned char)at[1]) || at[1] == '%' || !strncmp(at + 1, "\xc2\xb5", 2); /* µ */
+    bool unit = isalpha((unsigned char)at[1]) || at[1] == '%';
 
     return at == text || !isdigit((unsigned char)at[-1]) || !unit;
 }
@@ -250,7 +250,7 @@ const char *pen_words(Pen *pen, const char *word)
 
 const char *pen_ns(Pen *pen, double ns)
 {
-    CELL(pen, human_ns(text, ns, pen->options.utf8));
+    CELL(pen, human_ns(text, ns));
 }
 
 const char *pen_bytes(Pen *pen, double bytes)

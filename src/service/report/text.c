@@ -71,20 +71,21 @@ static void write_bar(Pen *pen, const TraceDevice *sum)
     out_add(&pen->out, "\n");
 }
 
-/* Mean and sample deviation of the steps' durations; false without steps. */
-static bool sum_up_steps(const TraceRank *rank, double *ret_mean, double *ret_sd)
+/* Mean and sample deviation of the steps' windows, as the verdicts take them: without a warm-up. Returns how many. */
+static size_t sum_up_steps(const TraceRank *rank, double *ret_mean, double *ret_sd)
 {
     double mean = 0, m2 = 0;
+    size_t count = 0;
 
-    for (size_t i = 0; i < rank->steps.len; i++) {
-        double value = (double)rank->steps.at[i].duration_ns, from = value - mean;
+    for (size_t i = rank->warm_up; i < rank->steps.len; i++) {
+        const double value = (double)(rank->steps.at[i].to - rank->steps.at[i].start), from = value - mean;
 
-        mean += from / (double)(i + 1);
+        mean += from / (double)++count;
         m2 += from * (value - mean);
     }
     *ret_mean = mean;
-    *ret_sd = rank->steps.len > 1 ? sqrt(m2 / (double)(rank->steps.len - 1)) : 0;
-    return rank->steps.len;
+    *ret_sd = count > 1 ? sqrt(m2 / (double)(count - 1)) : 0;
+    return count;
 }
 
 /* Facts of the rank as one paragraph. */
@@ -94,9 +95,11 @@ static void write_facts(Pen *pen, const TraceRank *rank, const TraceDevice *sum)
     double mean, sd;
     CLEANUP(str_done) Str line = str_limited(4096);
 
-    if (sum_up_steps(rank, &mean, &sd))
+    const size_t steps = sum_up_steps(rank, &mean, &sd);
+
+    if (steps)
         str_addf(&line, "step %s%s%s over %zu step%s%s", pen_ns(pen, mean), pen->options.utf8 ? " \xc2\xb1 " : " +- ",
-                 pen_ns(pen, sd), rank->steps.len, rank->steps.len == 1 ? "" : "s", dot);
+                 pen_ns(pen, sd), steps, steps == 1 ? "" : "s", dot);
     str_addf(&line, "busy %s of %s", pen_ns(pen, (double)sum->busy_ns), pen_ns(pen, (double)sum->span_ns));
     if (sum->compute_ns)
         str_addf(&line, "%stensor cores %s of compute", dot,
@@ -122,9 +125,9 @@ static void text_headline(Pen *pen, const TraceRank *rank)
     if (!rank->devices.len) {
         pen_wrap(pen, STYLE_BOLD, 0,
                  pen->options.also[0] ? "No GPU operation in this part of the profile."
-                 : strcmp(rank->framework, "pytorch") == 0
-                     ? "No GPU operation in this profile. Was the profiler started with ProfilerActivity.CUDA?"
-                     : "No GPU operation in this profile.");
+                 : strcmp(rank->framework, "xla") == 0 || strcmp(rank->framework, "nsys") == 0
+                     ? "No GPU operation in this profile."
+                     : "No GPU operation in this profile. Was the profiler started with ProfilerActivity.CUDA?");
         return;
     }
     write_devices(pen, rank);
@@ -169,13 +172,14 @@ static Style weight_style(double percent)
     return percent >= 10 ? STYLE_BAD : percent >= 3 ? STYLE_COPY : STYLE_PLAIN;
 }
 
-/* "gain up to 12 %, rank 1" */
+/* "once, gain up to 12 %, rank 1" */
 static const char *verdict_tail(Pen *pen, const TraceVerdict *verdict)
 {
     const char *gain = "", *rank = "";
 
     if (verdict->gain_percent > 0)
-        gain = arena_printf(&pen->arena, "gain up to %s", pen_percent(pen, verdict->gain_percent));
+        gain = arena_printf(&pen->arena, "%s%sgain up to %s", verdict->once ? "once" : "",
+                            verdict->once ? pen_dot(pen) : "", pen_percent(pen, verdict->gain_percent));
     if (verdict->rank >= 0)
         rank = arena_printf(&pen->arena, "%srank %" PRId64, gain[0] ? pen_dot(pen) : "", verdict->rank);
     return arena_printf(&pen->arena, "%s%s", gain, rank);
@@ -208,9 +212,10 @@ static void write_verdict(Pen *pen, const TraceVerdict *verdict, size_t number)
 static void text_verdicts(Pen *pen, const TraceReport *report)
 {
     bool steps = report->ranks.len && report->ranks.at[0].steps.len;
-    const char *of = report->step_ns > 0 ? arena_printf(&pen->arena, "percent of the %s (%s)",
-                                                        steps ? "step" : "whole time", pen_ns(pen, report->step_ns))
-                                         : "";
+    const char *of = report->measured_step_ns > 0
+                         ? arena_printf(&pen->arena, "percent of the %s (%s)", steps ? "step" : "whole time",
+                                        pen_ns(pen, report->measured_step_ns))
+                         : "";
 
     if (!report->ranks.len)
         return;

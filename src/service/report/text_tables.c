@@ -30,7 +30,31 @@ TraceDevice rank_sum(const TraceRank *rank)
         sum.communication_overlapped_ns += device->communication_overlapped_ns;
         sum.kernel_sum_ns += device->kernel_sum_ns;
     }
+    for (size_t i = 0; i < rank->edges.len && rank->steps.len == 0; i++) {
+        const TraceGap *edge = &rank->edges.at[i];
+
+        if (edge->cause == TRACE_CAUSE_BEFORE_PROFILE) /* not known to be idle */
+            continue;
+        sum.span_ns += edge->end - edge->start;
+        sum.idle_ns += edge->end - edge->start;
+    }
     return sum;
+}
+
+/* Idle times of the rank by cause, those around the operations included where the whole time is looked at. */
+static void sum_causes(const TraceRank *rank, TraceCauseSum ret[TRACE_CAUSE_COUNT])
+{
+    memcpy(ret, rank->idle_by_cause, TRACE_CAUSE_COUNT * sizeof *ret);
+    for (size_t i = 0; i < rank->edges.len && rank->steps.len == 0; i++) {
+        const TraceGap *edge = &rank->edges.at[i];
+        TraceCauseSum *sum = &ret[edge->cause];
+
+        if (edge->cause == TRACE_CAUSE_BEFORE_PROFILE)
+            continue;
+        sum->count++;
+        sum->total_ns += edge->end - edge->start;
+        sum->max_ns = edge->end - edge->start > sum->max_ns ? edge->end - edge->start : sum->max_ns;
+    }
 }
 
 const char *pen_of(Pen *pen, size_t shown, size_t all, const char *what)
@@ -92,6 +116,7 @@ static void order_causes(const TraceCauseSum sums[TRACE_CAUSE_COUNT], unsigned o
 static void print_time(Pen *pen, const TraceRank *rank)
 {
     TraceDevice sum = rank_sum(rank);
+    TraceCauseSum sums[TRACE_CAUSE_COUNT];
     unsigned order[TRACE_CAUSE_COUNT];
     BarPart parts[RANK_PARTS];
     Table table;
@@ -104,9 +129,10 @@ static void print_time(Pen *pen, const TraceRank *rank)
     for (size_t i = 0; i < RANK_PARTS - 1; i++) /* the last is idle, below by cause */
         if (i == 0 || parts[i].share != 0)
             time_row(&table, parts[i].word, parts[i].style, parts[i].share, sum.span_ns);
-    order_causes(rank->idle_by_cause, order);
+    sum_causes(rank, sums);
+    order_causes(sums, order);
     for (unsigned i = 0; i < TRACE_CAUSE_COUNT; i++) {
-        const TraceCauseSum *cause = &rank->idle_by_cause[order[i]];
+        const TraceCauseSum *cause = &sums[order[i]];
         TableCell *cell;
 
         if (!cause->total_ns && !cause->count)
@@ -159,6 +185,11 @@ static void print_gaps(Pen *pen, const TraceRank *rank)
 
 /* ---- steps ---- */
 
+static int64_t step_window(const TraceStepRow *step)
+{
+    return step->to - step->start;
+}
+
 /* Indices of the steps to show, in order of time: all where they fit, else the slowest. Returns how many. */
 static size_t choose_steps(const Pen *pen, const TraceRank *rank, size_t *chosen)
 {
@@ -166,11 +197,11 @@ static size_t choose_steps(const Pen *pen, const TraceRank *rank, size_t *chosen
     size_t count = 0;
 
     for (size_t i = 0; i < rank->steps.len; i++)
-        durations[i] = rank->steps.at[i].duration_ns;
+        durations[i] = step_window(&rank->steps.at[i]);
     TraceLongest slowest = trace_find_longest(durations, rank->steps.len, pen->options.top);
     for (size_t i = 0; i < rank->steps.len && count < pen->options.top; i++)
         if (wanted_step(pen, rank, (int32_t)i) &&
-            (pen->options.one_step || trace_is_longest(&slowest, rank->steps.at[i].duration_ns)))
+            (pen->options.one_step || trace_is_longest(&slowest, step_window(&rank->steps.at[i]))))
             chosen[count++] = i;
     return count;
 }
@@ -184,7 +215,7 @@ static const char *main_cause(Pen *pen, const TraceStepDevice *sum)
     return sum->idle_by_cause[order[0]].total_ns ? pen_cause(pen, (TraceCause)order[0]) : NULL;
 }
 
-/* Durations of all steps in eighths of a line, in at most `columns` characters (the longest of neighbours), where they
+/* Windows of all steps in eighths of a line, in at most `columns` characters (the longest of neighbours), where they
  * differ enough to be seen. */
 static void write_sparkline(Pen *pen, const TraceRank *rank, size_t columns)
 {
@@ -196,7 +227,7 @@ static void write_sparkline(Pen *pen, const TraceRank *rank, size_t columns)
     if (count < 3 || !pen->options.utf8)
         return;
     for (size_t i = 0; i < count; i++) {
-        int64_t own = rank->steps.at[i].duration_ns;
+        int64_t own = step_window(&rank->steps.at[i]);
 
         most = own > most ? own : most;
         least = own < least ? own : least;
@@ -208,7 +239,7 @@ static void write_sparkline(Pen *pen, const TraceRank *rank, size_t columns)
         int64_t longest = 0;
 
         for (size_t j = i * count / cells; j < (i + 1) * count / cells; j++)
-            longest = rank->steps.at[j].duration_ns > longest ? rank->steps.at[j].duration_ns : longest;
+            longest = step_window(&rank->steps.at[j]) > longest ? step_window(&rank->steps.at[j]) : longest;
         out_add(&pen->out, levels[(size_t)((double)longest / (double)most * 7.999)]);
     }
     pen_textf(pen, STYLE_DIM, "  each step, the longest %s\n", pen_ns(pen, (double)most));
@@ -220,7 +251,7 @@ static void step_row(Table *table, const TraceStepRow *step)
     TableCell *cell = table_fill(table, &sum);
 
     cell[0].text = step->name;
-    cell[1].text = pen_ns(table->pen, (double)step->duration_ns);
+    cell[1].text = pen_ns(table->pen, (double)step_window(step));
     cell[7].text = main_cause(table->pen, &sum);
 }
 
@@ -616,11 +647,14 @@ static const TraceRank *rank_of(const TraceReport *report, int64_t number)
 static void write_straggler(Pen *pen, const TraceReport *report)
 {
     const TraceStraggler *found = &report->straggler;
-    static const char *const causes[][2] = {{"computes_late", "it computes longer"},
-                                            {"host_late", "its host or its data come late"},
-                                            {"copies_late", "its copies take longer"},
-                                            {"unknown", "why, the profile does not show"}};
-    const char *why = "", *others;
+    static const char *const causes[][3] = {
+        {"computes_late", "it computes longer", "they compute longer"},
+        {"host_late", "its host or its data come late", "their hosts or their data come late"},
+        {"copies_late", "its copies take longer", "their copies take longer"},
+        {"transfers_late", "its transfers take longer", "transfers among them take longer"},
+        {"unknown", "why, the profile does not show", "why, the profile does not show"}};
+    const bool several = found->ranks.len > 1;
+    const char *why = "", *alone;
 
     if (found->rank < 0) {
         pen_text(pen, STYLE_DIM, "  No straggler: no rank is late again and again.\n");
@@ -628,16 +662,19 @@ static void write_straggler(Pen *pen, const TraceReport *report)
     }
     for (size_t i = 0; i < ARRAY_LEN(causes); i++)
         if (!strcmp(found->cause, causes[i][0]))
-            why = causes[i][1];
+            why = causes[i][1 + several];
     out_add(&pen->out, "  ");
-    pen_wrapf(pen, STYLE_BAD, 2, "Straggler: rank %" PRId64 "%s%s", found->rank, why[0] ? ", " : "", why);
+    pen_wrapf(pen, STYLE_BAD, 2, "Straggler%s: %s%s%s", several ? "s" : "", found->label, why[0] ? ", " : "", why);
     out_add(&pen->out, "  ");
-    others = found->percent_of_step > 0 ? arena_printf(&pen->arena, "%sthe others wait %s of the step", pen_dot(pen),
-                                                       pen_percent(pen, found->percent_of_step))
-                                        : "";
-    pen_wrapf(pen, STYLE_DIM, 2, "%s late per collective%slast in %s of %s%sconfidence %s%s",
-              pen_ns(pen, found->late_ns), pen_dot(pen), pen_percent(pen, 100 * found->share),
-              pen_count(pen, found->matched), pen_dot(pen), pen_percent(pen, 100 * found->confidence), others);
+    alone = several ? arena_printf(&pen->arena, ", rank %" PRId64 " alone %s", found->rank,
+                                   pen_percent(pen, found->alone_percent))
+                    : "";
+    pen_wrapf(
+        pen, STYLE_DIM, 2,
+        "%s late per step%slast in %s of %s collectives%sconfidence %s%sas the others %s would save %s of the step%s",
+        pen_ns(pen, found->late_step_ns), pen_dot(pen), pen_percent(pen, 100 * found->share),
+        pen_count(pen, found->matched), pen_dot(pen), pen_percent(pen, 100 * found->confidence), pen_dot(pen),
+        several ? "they" : "it", pen_percent(pen, found->percent_of_step), alone);
 }
 
 static void print_split(Pen *pen, const TraceReport *report)
@@ -654,7 +691,7 @@ static void print_split(Pen *pen, const TraceReport *report)
         TraceDevice sum = rank_sum(rank);
         BarPart parts[RANK_PARTS];
 
-        pen_textf(pen, rank->rank == report->straggler.rank ? STYLE_BAD : STYLE_PLAIN, "%7" PRId64, rank->rank);
+        pen_textf(pen, trace_is_late(report, rank->rank) ? STYLE_BAD : STYLE_PLAIN, "%7" PRId64, rank->rank);
         pen_textf(pen, STYLE_PLAIN, "%9s%9s  ", pen_share(pen, (double)sum.busy_ns, (double)sum.span_ns),
                   pen_share(pen, (double)sum.idle_ns, (double)sum.span_ns));
         rank_split(&sum, parts);
@@ -687,7 +724,7 @@ static void print_times(Pen *pen, const TraceReport *report)
         const TraceRank *rank = rank_of(report, time->rank);
         TableCell *cell = table_fill(&table, time);
 
-        cell[0].style = time->rank == report->straggler.rank ? STYLE_BAD : STYLE_PLAIN;
+        cell[0].style = trace_is_late(report, time->rank) ? STYLE_BAD : STYLE_PLAIN;
         if (rank && rank->devices.len == 1 && rank->devices.at[0].device >= 0)
             cell[9].text = arena_printf(&pen->arena, "%" PRId32, rank->devices.at[0].device);
         cell[10].text = rank && rank->host[0] ? rank->host : NULL;

@@ -227,7 +227,7 @@ char *value_text(char out[VALUE_CAP], MetricId id, const Sample *sample)
     case UNIT_RATIO:
         return human_percent(out, value * factor * 100);
     case UNIT_NANOSECOND:
-        return human_ns(out, value, false);
+        return human_ns(out, value);
     case UNIT_COUNT:
     case UNIT_ROWS:
     case UNIT_PAGES:

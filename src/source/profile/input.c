@@ -22,6 +22,7 @@
 enum {
     POLL_MS = 200,
     SPOOL_BYTES = 256 * 1024,
+    ROCPROF_HEAD = 64,
     LAYERS_MAX = 3, /* a gzip file in a gzip file happens */
 };
 
@@ -109,6 +110,14 @@ static const struct {
     {".perfetto-trace", "a Perfetto trace", "convert it: traceconv json FILE p.json"},
 };
 
+/* The JSON of rocprofv3 has this as its first key. */
+static bool is_rocprof(const char *head, size_t len)
+{
+    static const char key[] = "\"rocprofiler-sdk-tool\"";
+
+    return head[0] == '{' && memmem(head, len < ROCPROF_HEAD ? len : ROCPROF_HEAD, key, sizeof key - 1);
+}
+
 /* By the beginning of the text, so of what is packed too. */
 static int refuse_stranger(const ProfileInput *input, Err *err)
 {
@@ -120,7 +129,10 @@ static int refuse_stranger(const ProfileInput *input, Err *err)
         if (len >= m->at + m->len && memcmp(head + m->at, m->bytes, m->len) == 0)
             return err_set(err, -EBADMSG, "'%s' is %s; %s", input->path, m->what, m->advice);
     }
-    for (size_t i = 0; i < ARRAY_LEN(foreign) && head[0] != '{' && head[0] != '['; i++)
+    if (len && is_rocprof(head, len))
+        return err_set(err, -EBADMSG, "'%s' is JSON of rocprofv3, which is not read; profile with PyTorch's profiler",
+                       input->path);
+    for (size_t i = 0; i < ARRAY_LEN(foreign) && len && head[0] != '{' && head[0] != '['; i++)
         if (str_ends_with(input->path, foreign[i].ending))
             return err_set(err, -EBADMSG, "'%s' is %s; %s", input->path, foreign[i].what, foreign[i].advice);
     return 0;

@@ -115,6 +115,7 @@ WRONG = {
     "png": (b"\x89PNG\r\n\x1a\n" + bytes(100), "is a PNG image"),
     "not zstd": (b"\x28\xb5\x2f\xfd" + bytes(100), "zstd data is damaged"),
     "zlib": (zlib.compress(TEXT), "pigz -dz"),
+    "rocprofv3": (b'{\n  "rocprofiler-sdk-tool": [{"metadata": {}}]}', "JSON of rocprofv3"),
     "tar": (bytes(257) + b"ustar" + bytes(250), "a tar archive"),
     "tar.gz": (gzip.compress(bytes(257) + b"ustar" + bytes(250)), "a tar archive"),
     "utf-16": (TEXT.decode().encode("utf-16"), "iconv -f UTF-16 "),
@@ -317,3 +318,11 @@ def test_events_without_a_name_in_a_difference_a_cut_and_a_folder(trace, tmp_pat
     assert trace("cut", nameless, "-o", smaller).returncode in (0, 1)
     assert json.loads(smaller.read_text())["traceEvents"]
     assert [rank["rank"] for rank in trace.report(tmp_path)["ranks"]] == [0, 1, 2]
+
+
+def test_counters_without_times_are_named(trace, tmp_path):
+    path = tmp_path / "counters.json"
+    event = {"ph": "X", "name": "gemm", "ts": 1, "dur": 5, "pid": 0, "tid": 7, "args": {"device": 0, "stream": 7}}
+    path.write_text(json.dumps({"traceEvents": [{**event, "cat": "cuda_profiler_range"}] * 3 + [{**event, "cat": "cpu_op"}]}))
+    verdict, = trace.report(path)["verdicts"]
+    assert verdict["id"] == "no-gpu-work" and "3 kernels have counters of CUPTI's range profiler and no times" in verdict["evidence"]

@@ -25,8 +25,7 @@ static void durations_have_three_digits(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-        assert_string_equal(human_ns(text, rows[i].ns, false), rows[i].text);
-    assert_string_equal(human_ns(text, 1234, true), "1.23 \xc2\xb5s");
+        assert_string_equal(human_ns(text, rows[i].ns), rows[i].text);
 }
 
 static void ages_have_one_unit(void **state)
@@ -75,7 +74,7 @@ static void hostile_numbers_fit(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
-        assert_true(strlen(human_ns(text, values[i], true)) < HUMAN_MAX);
+        assert_true(strlen(human_ns(text, values[i])) < HUMAN_MAX);
         assert_true(strlen(human_bytes(text, values[i])) < HUMAN_MAX);
         assert_true(strlen(human_percent(text, values[i])) < HUMAN_MAX);
         assert_true(strlen(human_rate(text, values[i])) < HUMAN_MAX);

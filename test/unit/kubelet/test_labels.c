@@ -356,7 +356,7 @@ static void test_nvlink_domain(void **state)
     check_domain("00000000-0000-0000-0000-000000000000.0", "00000000-0000-0000-0000-000000000000.0", NULL, NULL);
 }
 
-static void test_memory_peak(void **state)
+static void test_peaks(void **state)
 {
     MakeNode *make = make_two("", "");
     Box *box = make_box(2);
@@ -370,6 +370,9 @@ static void test_memory_peak(void **state)
     labels = label_box(box, make, NULL);
     assert_string_equal(find_value(labels, "stoker.dev/gpu.peak.memory-gb-s"),
                         "3352"); /* data sheet of the H100: 3.35 TB/s */
+    assert_string_equal(find_value(labels, "stoker.dev/gpu.peak.tflops-fp8"), "1979"); /* 3,958 with sparsity */
+    assert_string_equal(find_value(labels, "stoker.dev/gpu.peak.tflops-fp64"), "67");
+    assert_null(find_value(labels, "stoker.dev/gpu.peak.tflops-fp4")); /* it has none */
     free_labels(labels);
     free(box);
     free(make);
@@ -438,7 +441,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_labels_agree_with_the_offer),
         cmocka_unit_test(test_nvlink_domain),
-        cmocka_unit_test(test_memory_peak),
+        cmocka_unit_test(test_peaks),
         cmocka_unit_test(test_free_profiles),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

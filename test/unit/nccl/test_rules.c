@@ -45,6 +45,11 @@ CLEANUP_POINTER(NcclJob, nccl_free);
     ":00.0\" class=\"0x020700\" link_speed=\"32.0 GT/s PCIe\" link_width=\"16\"><nic><net name=\"mlx5_" dev            \
     "\" dev=\"" dev "\" speed=\"" mbps "\" port=\"1\" guid=\"0x1\" maxconn=\"262144\" gdr=\"" gdr "\"/></nic></pci>"
 #define LINKS(count) "<nvlink target=\"fffffff:ffff:ff\" count=\"" count "\" tclass=\"0x068000\"/>"
+#define XGMI(count) "<xgmi target=\"0000:0c:00.0\" count=\"" count "\" tclass=\"0x120000\"/>"
+#define AMD_GPU(dev, bus, inside)                                                                                      \
+    "<pci busid=\"0000:" bus                                                                                           \
+    ":00.0\" class=\"0x120000\" link_speed=\"32.0 GT/s PCIe\" link_width=\"16\"><gpu dev=\"" dev                       \
+    "\" sm=\"304\" gcn=\"gfx942\" arch=\"38911\" rank=\"" dev "\" gdr=\"1\">" inside "</gpu></pci>"
 #define SWITCH(bus, inside)                                                                                            \
     "<pci busid=\"0000:" bus ":00.0\" class=\"0x060400\" link_speed=\"32.0 GT/s PCIe\" link_width=\"16\">" inside      \
     "</pci>"
@@ -59,6 +64,7 @@ CLEANUP_POINTER(NcclJob, nccl_free);
 #define TWO_NICS(second)                                                                                               \
     SYSTEM(CPU("0", SWITCH("05", GOOD_GPU("0", "06") NIC("0", "07", "400000", "1")                                     \
                                      SWITCH("08", GOOD_GPU("1", "09") second))))
+#define AMD_GPUS(second) SYSTEM(CPU("0", AMD_GPU("0", "06", XGMI("7")) second))
 #define GOOD TWO_GPUS(GOOD_GPU("1", "16"))
 #define BARE_GPUS SYSTEM(CPU("0", GPU("0", "06", "16", "32.0", "") GPU("1", "07", "16", "32.0", "")))
 #define GRAPH(inter)                                                                                                   \
@@ -307,6 +313,7 @@ static const struct {
      WARN("a", 11, 0, "Missing \"iommu=pt\" from kernel command line which can lead to system instability or hang!"),
      INFO("a", 11, 0, "iommu=pt")},
     {"topo-gpu-without-nvlink", TWO_GPUS(GPU("1", "16", "16", "32.0", "")), BARE_GPUS},
+    {"topo-gpu-without-xgmi", AMD_GPUS(AMD_GPU("1", "16", "")), AMD_GPUS(AMD_GPU("1", "16", XGMI("6")))},
     {"topo-fewer-nvlinks", TWO_GPUS(GPU("1", "16", "16", "32.0", LINKS("17"))), GOOD},
     {"topo-link-width", TWO_GPUS(GPU("1", "16", "8", "32.0", LINKS("18"))),
      TWO_GPUS(GPU("1", "16", "0", "32.0", LINKS("18")))},
@@ -392,6 +399,52 @@ static void test_near_misses_do_not_fire(void **state)
             print_error("%s fired: %s\n", cases[k].id, f->evidence[0].text);
         assert_null(f);
     }
+}
+
+static const char bridges[] =
+    "Using [0]eth0:10.0.0.1<0> [1]br-5f2a:172.18.0.1<0> [2]cali7:10.1.1.1<0> [3]brother0:10.2.0.1<0>";
+
+/* Bridges of containers among the interfaces are named where nodes talk, or fail to. */
+static void test_bridges_among_the_interfaces(void **state)
+{
+    static const struct {
+        const char *text;
+        unsigned said;
+    } logs[] = {
+        {TWO_NODES ENV("a", 11, "NET/Socket : %s") SOCKETS TWO_NODES_END, 2},
+        {ENV("a", 11, "NET/Socket : %s") WARN("a", 11, 0, "Connect to 172.18.0.1<39000> failed : Connection refused"),
+         2},
+        {ONE_NODE ENV("a", 11, "NET/Socket : %s") P2P ONE_NODE_END, 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(logs); i++) {
+        char *at = strstr(logs[i].text, "%s"), text[4096];
+
+        snprintf(text, sizeof text, "%.*s%s%s", (int)(at - logs[i].text), logs[i].text, bridges, at + 2);
+        CLEANUP(nccl_free_at) NcclJob *job = kit_read(text);
+        const NcclFinding *f = kit_find(nccl_finish(job), "interface-virtual");
+
+        assert_int_equal(f ? f->evidence_count : 0, logs[i].said);
+        if (f)
+            assert_string_equal(f->evidence[0].text, "a: NET/Socket uses br-5f2a");
+        if (f)
+            assert_non_null(strstr(f->setting, "NCCL_SOCKET_IFNAME=^docker,lo,virbr,br-,veth,cni,flannel,cali"));
+    }
+}
+
+/* Dies of AMD's packages have 7 and 6 links by turns. */
+static void test_links_of_amd_have_a_pattern(void **state)
+{
+    CLEANUP(nccl_free_at)
+    NcclJob *job = kit_read(SYSTEM(CPU(
+        "0", SWITCH("05", AMD_GPU("0", "06", XGMI("7")) AMD_GPU("1", "07", XGMI("6")) AMD_GPU("2", "08", XGMI("7"))))));
+    const NcclReport *report = nccl_finish(job);
+
+    (void)state;
+    assert_null(kit_find(report, "topo-fewer-nvlinks"));
+    assert_null(kit_find(report, "topo-gpu-without-nvlink"));
+    assert_null(kit_find(report, "topo-gpu-without-xgmi"));
 }
 
 /* However many GPUs and NUMA nodes there are; a node may have one GPU more than another. */
@@ -503,6 +556,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_each_rule_has_a_case),
         cmocka_unit_test(test_rules_fire),
         cmocka_unit_test(test_near_misses_do_not_fire),
+        cmocka_unit_test(test_bridges_among_the_interfaces),
+        cmocka_unit_test(test_links_of_amd_have_a_pattern),
         cmocka_unit_test(test_gpus_of_numa_nodes),
         cmocka_unit_test(test_the_first_number_hangs),
         cmocka_unit_test(test_more_findings_than_are_kept),

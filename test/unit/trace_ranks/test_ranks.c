@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Across ranks: engine/trace/ranks.c, ranks_match.c, ranks_times.c. */
+/* Across ranks: engine/trace/ranks.c, ranks_match.c, ranks_times.c, ranks_late.c, ranks_replay.c. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -519,6 +519,98 @@ static void times(void **state)
     world_done(&report);
 }
 
+/* Makes the rank as late as the late one of make_late_world, with what follows from that. */
+static void make_rank_late(TraceReport *report, int rank)
+{
+    TraceRank *file = &report->ranks.at[rank];
+    for (size_t i = 0; i < file->collectives.len; i++)
+        file->collectives.at[i].start += 100 * US;
+}
+
+/* Of two ranks that are late alike, mending one gives nothing, and both all of it. */
+static void two_late_ranks_are_one_group(void **state)
+{
+    (void)state;
+    World world = world_plain(8);
+    TraceReport report;
+    world.jitter_ns = world.end_jitter_ns = 0;
+    world.late_rank = 2;
+    world.late_ns = 100 * US;
+    world_make(&world, &report);
+    make_rank_late(&report, 6);
+    trace_across(&report);
+    check_straggler(&report, 2, "unknown"); /* of rank 6 the devices do not say it */
+    assert_int_equal(report.straggler.ranks.len, 2);
+    assert_int_equal(report.straggler.ranks.at[1], 6);
+    assert_string_equal(report.straggler.group, "ranks");
+    assert_string_equal(report.straggler.label, "ranks 2, 6");
+    assert_near(report.straggler.late_step_ns, 8 * 100e3, 1);
+    assert_near(report.straggler.percent_of_step, 12.5, 1e-6);
+    assert_near(report.straggler.alone_percent, 0, 1e-6);
+    world_done(&report);
+}
+
+/* One or two steps, or none, of many operations are enough. */
+static void few_steps_are_enough(void **state)
+{
+    (void)state;
+    for (int steps = 1; steps <= 3; steps++) {
+        World world = world_plain(4);
+        TraceReport report;
+        world.steps = steps;
+        world.steps_recorded = steps < 3;
+        world.layers = 16;
+        world.late_rank = 2;
+        world.late_ns = 300 * US;
+        world_make(&world, &report);
+        trace_across(&report);
+        assert_int_equal(report.straggler.rank, 2);
+        assert_near(report.straggler.percent_of_step, 29, 2.5);
+        world_done(&report);
+    }
+}
+
+/* What is hidden by compute beside it makes nobody wait: all of each part but its end is. */
+static void hidden_lateness_costs_nothing(void **state)
+{
+    (void)state;
+    TraceReport report;
+    make_late_world(&report);
+    for (size_t i = 0; i < 2; i++) {
+        for (size_t k = 0; k < report.ranks.at[i].collectives.len; k++) {
+            TraceCollective *row = &report.ranks.at[i].collectives.at[k];
+            row->hidden_ns = row->end - row->start;
+        }
+    }
+    trace_across(&report);
+    check_straggler(&report, -1, "");
+    world_done(&report);
+}
+
+static bool has_note(const TraceReport *report, const char *text)
+{
+    for (size_t i = 0; i < report->notes.len; i++)
+        if (strcmp(report->notes.at[i], text) == 0)
+            return true;
+    return false;
+}
+
+static void a_late_begin_is_a_note(void **state)
+{
+    (void)state;
+    World world = world_plain(4);
+    TraceReport report;
+    world.jitter_ns = world.end_jitter_ns = 0;
+    world_make(&world, &report);
+    for (int i = 0; i < 4; i++) /* the others wait for rank 3 */
+        if (i != 3)
+            report.ranks.at[i].collectives.at[0].start -= 3 * SECOND;
+    trace_across(&report);
+    check_straggler(&report, -1, "");
+    assert_true(has_note(&report, "rank 3 began 3.00 s late once: not counted"));
+    world_done(&report);
+}
+
 static void a_step_without_a_number_is_compared_with_none(void **state)
 {
     (void)state;
@@ -607,6 +699,10 @@ int main(void)
         cmocka_unit_test(the_late_rank_is_found),
         cmocka_unit_test(chance_is_no_straggler),
         cmocka_unit_test(one_stall_is_no_straggler),
+        cmocka_unit_test(two_late_ranks_are_one_group),
+        cmocka_unit_test(few_steps_are_enough),
+        cmocka_unit_test(hidden_lateness_costs_nothing),
+        cmocka_unit_test(a_late_begin_is_a_note),
         cmocka_unit_test(groups_hand_lateness_on),
         cmocka_unit_test(pipelines),
         cmocka_unit_test(ambiguous_groups),

@@ -212,6 +212,7 @@ void world_done(TraceReport *report)
     vec_done(&report->ranks);
     vec_done(&report->collectives);
     vec_done(&report->rank_times);
+    vec_done(&report->straggler.ranks);
     vec_done(&report->notes);
     arena_done(&report->arena);
 }

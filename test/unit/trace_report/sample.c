@@ -686,16 +686,24 @@ void sample_report(TraceReport *report, const SampleSize *size)
                                                              .wait_ns = 130 * MS}));
     if (size->ranks > 1)
         report->straggler = (TraceStraggler){.rank = 1,
+                                             .group = "rank",
+                                             .label = "rank 1",
                                              .cause = "host_late",
+                                             .host_cause = "data_loading",
                                              .late_ns = 8.1e6,
+                                             .late_step_ns = 12.4e6,
                                              .share = 0.91,
                                              .matched = 64,
                                              .confidence = 0.97,
-                                             .percent_of_step = 6.2};
+                                             .percent_of_step = 6.2,
+                                             .alone_percent = 6.2};
+    if (size->ranks > 1)
+        vec_push(&report->straggler.ranks, 1);
     else
         report->straggler = (TraceStraggler){.rank = -1, .cause = ""};
     add_verdicts(report);
     report->step_ns = 182.4e6;
+    report->measured_step_ns = report->step_ns;
     report->seconds = 0.42;
     vec_push(&report->notes, "clocks of 2 ranks were aligned on 64 collectives");
 }
@@ -713,6 +721,7 @@ void sample_empty(TraceReport *report)
     rank->launch.call_median_ns = rank->launch.call_p99_ns = rank->launch.call_max_ns = -1;
     report->straggler = (TraceStraggler){.rank = -1, .cause = "", .late_ns = NAN, .percent_of_step = NAN};
     report->step_ns = NAN;
+    report->measured_step_ns = report->step_ns;
 }
 
 void sample_hostile(TraceReport *report)

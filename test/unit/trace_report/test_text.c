@@ -143,20 +143,20 @@ static void steps_that_differ_are_drawn(void **state)
     sample_report(&report, &(SampleSize){.ranks = 1, .steps = 40, .slices = 9, .kernels = 24, .threads = 2});
     rank = &report.ranks.at[0];
     for (size_t i = 0; i < 40; i++)
-        rank->steps.at[i].duration_ns = (i == 13 ? 80 : 10) * INT64_C(1000000);
+        rank->steps.at[i].to = rank->steps.at[i].start + (i == 13 ? 80 : 10) * INT64_C(1000000);
     /* two of them in a column: the longer one */
     assert_line_of_steps(&report, 60, "\n  ▁▁▁▁▁▁█▁▁▁▁▁▁▁▁▁▁▁▁▁  each step, the longest 80.0 ms\n");
     rank->steps.len = 8;
     for (size_t i = 0; i < 8; i++)
-        rank->steps.at[i].duration_ns = (int64_t)(i + 1) * 10000000;
+        rank->steps.at[i].to = rank->steps.at[i].start + (int64_t)(i + 1) * 10000000;
     assert_line_of_steps(&report, 100, "\n  ▁▂▃▄▅▆▇█  each step, the longest 80.0 ms\n");
     rank->steps.len = 2;
     assert_line_of_steps(&report, 100, NULL);
     rank->steps.len = 3;
     for (size_t i = 0; i < 3; i++)
-        rank->steps.at[i].duration_ns = i == 1 ? 90 : 100;
+        rank->steps.at[i].to = rank->steps.at[i].start + (i == 1 ? 90 : 100);
     assert_line_of_steps(&report, 100, "\n  ███  each step, the longest 100 ns\n");
-    rank->steps.at[1].duration_ns = 91;
+    rank->steps.at[1].to = rank->steps.at[1].start + 91;
     assert_line_of_steps(&report, 100, NULL);
     rank->steps.len = 40;
     trace_report_done(&report);

@@ -336,12 +336,15 @@ static void straggler(TraceReport *report, double x)
     add_rank(report, 1);
     communication(report, 9);
     report->straggler = (TraceStraggler){.rank = 1,
+                                         .label = "rank 1",
                                          .cause = "host_late",
-                                         .late_ns = x * MS,
+                                         .host_cause = "data_loading",
+                                         .late_step_ns = x * MS,
                                          .share = 0.9,
                                          .matched = 40,
                                          .confidence = 0.9,
                                          .percent_of_step = x};
+    vec_push(&report->straggler.ranks, 1);
 }
 
 /* x: of the wait, milliseconds in which the others compute nothing. */
@@ -350,6 +353,19 @@ static void hidden_straggler(TraceReport *report, double x)
     straggler(report, 50);
     for (size_t i = 0; i < STEPS; i++)
         only(report)->steps.at[i].devices.at[0].exposed_communication_ns = (int64_t)(x * MS);
+}
+
+/* x: milliseconds per step in which the rank waits for others. */
+static void waiting(TraceReport *report, double x)
+{
+    communication(report, x);
+    vec_push(&report->rank_times, ((TraceRankTime){.waiting_ns = x * MS}));
+}
+
+static void bubble(TraceReport *report, double x)
+{
+    waiting(report, x);
+    vec_push(&only(report)->collectives, ((TraceCollective){.name = "send", .matched = true}));
 }
 
 static void perhaps_a_straggler(TraceReport *report, double x)
@@ -720,14 +736,21 @@ static const Case cases[] = {
     {"low-bus-bandwidth", bus, 80, false, 0, NULL, NULL},
     {"low-bus-bandwidth", bus_of_two_hosts, 30, false, 0, NULL, NULL},
     {"low-bus-bandwidth", bus_of_an_unknown_gpu, 30, false, 0, NULL, NULL},
+    {"pipeline-bubble", bubble, 10.1, true, 10.1,
+     "waiting for other stages while nothing computes: 10.1 ms of a step of 100 ms (10.1 %)", NULL},
+    {"pipeline-bubble", waiting, 20, false, 0, NULL, NULL},
+    {"pipeline-bubble", bubble, 9.9, false, 0, NULL, NULL},
+    {"exposed-communication", bubble, 20, false, 0, NULL, NULL},
     {"straggler", straggler, 1.1, true, 1.1,
-     "rank 1 comes 1.10 ms late to each collective (host_late), last in 90 % of 40; the others wait with nothing to "
-     "compute 1.10 ms of a step of 100 ms (1.1 %)",
+     "rank 1: 1.10 ms late per step, its host is late (data_loading); last in 90 % of 40 collectives; as the others, "
+     "it "
+     "would save 1.10 ms of a step of 100 ms (1.1 %)",
      NULL},
     {"straggler", straggler, 0.9, false, 0, NULL, NULL},
     {"straggler", hidden_straggler, 3, true, 3,
-     "rank 1 comes 50.0 ms late to each collective (host_late), last in 90 % of 40; the others wait with nothing to "
-     "compute 3.00 ms of a step of 100 ms (3.0 %)",
+     "rank 1: 50.0 ms late per step, its host is late (data_loading); last in 90 % of 40 collectives; as the others, "
+     "it "
+     "would save 3.00 ms of a step of 100 ms (3.0 %)",
      NULL},
     {"straggler", hidden_straggler, 0.9, false, 0, NULL, NULL},
     {"straggler", perhaps_a_straggler, 50, false, 0, NULL, NULL},
@@ -787,12 +810,12 @@ static const Case cases[] = {
     {"data-parallel", data_parallel, 0, false, 0, NULL, NULL},
     {"no-gpu-work", no_gpu, 1, true, 0, "100000 events, none of a GPU", NULL},
     {"no-gpu-work", no_gpu, 0, false, 0, NULL, NULL},
-    {"lost-records", lost, 101, true, 0, "no_time: 101; 101 of 100000 events not used", NULL},
+    {"lost-records", lost, 101, true, 0, "no time: 101; 101 of 100000 events not used", NULL},
     {"lost-records", lost, 99, false, 0, NULL, NULL},
-    {"lost-records", dropped_by_the_profiler, 1, true, 0, "dropped_by_profiler: 1; 0 of 100000 events not used", NULL},
+    {"lost-records", dropped_by_the_profiler, 1, true, 0, "dropped by profiler: 1; 0 of 100000 events not used", NULL},
     {"lost-records", dropped_by_the_profiler, 0, false, 0, NULL, NULL},
     {"idle-spread", spread, 4.5, true, 11,
-     "GPU idle: 11.0 ms of a step of 100 ms (11.0 %); of it host_bound 4.50 ms, python 4.50 ms, short 2.00 ms", NULL},
+     "GPU idle: 11.0 ms of a step of 100 ms (11.0 %); of it host bound 4.50 ms, python 4.50 ms, short 2.00 ms", NULL},
     {"idle-spread", spread, 3.5, false, 0, NULL, NULL},
     {"idle-spread", spread, 20, false, 0, NULL, NULL}, /* each has its own verdict */
     {"gpu-well-used", nothing, 0, true, 0,
@@ -1099,6 +1122,12 @@ static void late_host(TraceReport *report, double x)
     late(report, "host_late");
 }
 
+static void late_transfers(TraceReport *report, double x)
+{
+    (void)x;
+    late(report, "transfers_late");
+}
+
 static void late_copies(TraceReport *report, double x)
 {
     (void)x;
@@ -1197,6 +1226,8 @@ static const struct HintCase {
     {VERDICT_HINT_LATE_HOST, "straggler", late_compute, 0, false},
     {VERDICT_HINT_LATE_COPY, "straggler", late_copies, 0, true},
     {VERDICT_HINT_LATE_COPY, "straggler", late_somehow, 0, false},
+    {VERDICT_HINT_LATE_TRANSFER, "straggler", late_transfers, 0, true},
+    {VERDICT_HINT_LATE_TRANSFER, "straggler", late_copies, 0, false},
     {VERDICT_HINT_LATE_UNKNOWN, "straggler", late_somehow, 0, true},
     {VERDICT_HINT_LATE_UNKNOWN, "straggler", late_copies, 0, false},
     {VERDICT_HINT_RECORD_CPU, "idle-unknown", unknown, 20, true},
@@ -1226,6 +1257,44 @@ static void hints_are_given_where_they_fit_and_nowhere_else(void **state)
     for (size_t hint = 0; hint < VERDICT_HINT_COUNT; hint++)
         if (!given[hint] || !kept_back[hint])
             fail_msg("'%s' is not tested", hints[hint]);
+}
+
+/* Why a bandwidth of 30 GB/s has no verdict is said, and only where the host is not known. */
+static void a_bandwidth_that_cannot_be_judged(void **state)
+{
+    static const char *const hosts[] = {"", "node1", "node2"};
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(hosts); i++) {
+        TraceReport report;
+
+        trace_report_init(&report);
+        add_rank(&report, 0);
+        bus(&report, 30);
+        report.ranks.at[1].host = hosts[i];
+        trace_verdicts(&report);
+        assert_int_equal(find(&report, "low-bus-bandwidth") != NULL, i == 1);
+        assert_int_equal(report.notes.len, i == 0);
+        if (i == 0)
+            assert_non_null(strstr(report.notes.at[0], "rank 1 does not name its host"));
+        trace_report_done(&report);
+    }
+}
+
+/* Percentages are of the steps behind a warm-up, and so is what the report calls a step. */
+static void a_step_is_the_same_everywhere(void **state)
+{
+    TraceReport report;
+
+    (void)state;
+    trace_report_init(&report);
+    add_rank(&report, 0);
+    only(&report)->steps.at[0].start -= (int64_t)900 * MS;
+    trace_verdicts(&report);
+    assert_true(only(&report)->warm_up);
+    assert_true(fabs(report.measured_step_ns - 100.0 * MS) < 1e-3);
+    assert_non_null(strstr(said(&report, "gpu-well-used")->evidence, "of a step of 100 ms"));
+    trace_report_done(&report);
 }
 
 /* Advice of one platform has no words of another's. */
@@ -1283,7 +1352,7 @@ static void gains_fit_the_gpu(void **state)
         {float_work, "mixed-precision", "NVIDIA A100-SXM4-80GB", 8, 0, 20 * 15.0 / 16},
         {float_work, "mixed-precision", "NVIDIA A10", 8, 6, 20 * 3.0 / 4},
         {float_work, "mixed-precision", "a name of the cloud's", 9, 0, 20 * 14.0 / 15},
-        {misaligned, "misaligned", "NVIDIA A100-SXM4-80GB", 8, 0, 10},
+        {misaligned, "misaligned", "NVIDIA A100-SXM4-80GB", 8, 0, 15},
         {misaligned_off_tensor_cores, "misaligned", "Tesla V100-SXM2-32GB", 7, 0, 20 * 7.0 / 8},
     };
 
@@ -1446,6 +1515,8 @@ int main(void)
         cmocka_unit_test(hints_are_given_where_they_fit_and_nowhere_else),
         cmocka_unit_test(gains_fit_the_gpu),
         cmocka_unit_test(advice_fits_the_platform),
+        cmocka_unit_test(a_bandwidth_that_cannot_be_judged),
+        cmocka_unit_test(a_step_is_the_same_everywhere),
         cmocka_unit_test(a_slow_first_step_is_not_judged),
         cmocka_unit_test(without_steps_the_span_is_judged),
         cmocka_unit_test(ranks_are_judged_together_or_one_alone),

@@ -259,7 +259,7 @@ static void detail_memory(TraceScan *scan, int64_t start)
 /* ---- events ---- */
 
 /* A category's use: a ProfileKind, or one of these. */
-enum { USE_GPU_IF = PROFILE_KIND_COUNT, USE_SYNC, USE_NOTHING };
+enum { USE_GPU_IF = PROFILE_KIND_COUNT, USE_SYNC, USE_COUNTERS, USE_NOTHING };
 
 static const struct {
     const char *text;
@@ -321,7 +321,7 @@ static unsigned int bare_use(const TraceScan *scan)
     return has_slot(scan, SLOT_NAME) && name->len > 1 && *name->at == '$' ? PROFILE_PYTHON : PROFILE_OTHER;
 }
 
-/* The kind of the current event; USE_SYNC and USE_NOTHING stay. */
+/* The kind of the current event; USE_SYNC and those behind it stay. */
 static unsigned int event_use(TraceScan *scan)
 {
     if (!has_slot(scan, SLOT_CATEGORY))
@@ -436,7 +436,8 @@ static void add_complete(TraceScan *scan, TraceRaw *raw)
     const unsigned int use = event_use(scan);
     ProfileEvent event = {.extra = PROFILE_NONE};
 
-    if (use == USE_NOTHING) {
+    if (use == USE_NOTHING || use == USE_COUNTERS) {
+        scan->profile->counter_ranges += use == USE_COUNTERS;
         scan->profile->ignored++;
         return;
     }
@@ -494,7 +495,7 @@ static void add_half(TraceScan *scan, TraceRaw *raw, bool begin)
     const unsigned int use = event_use(scan);
     Half half = {.begin = begin, .byte = scan->raw_byte, .event = {.extra = PROFILE_NONE}};
 
-    if (use == USE_NOTHING || use == USE_SYNC) {
+    if (use >= USE_SYNC) {
         scan->profile->ignored++;
         return;
     }
