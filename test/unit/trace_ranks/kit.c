@@ -129,6 +129,7 @@ void kit_rank_done(TraceRank *rank)
     vec_done(&rank->devices);
     vec_done(&rank->kernels);
     vec_done(&rank->operators);
+    vec_done(&rank->origins);
 }
 
 uint64_t kit_random(KitRandom *random)

@@ -24,6 +24,9 @@ static void done_tables(TraceRank *rank)
     vec_done(&rank->kernels);
     vec_done(&rank->copies);
     vec_done(&rank->operators);
+    vec_done(&rank->shapes);
+    vec_done(&rank->modules);
+    vec_done(&rank->origins);
     vec_done(&rank->calls);
     vec_done(&rank->annotations);
 }
