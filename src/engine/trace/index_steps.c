@@ -203,23 +203,53 @@ static void steps_of_gpu(TraceIndex *index)
 
 /* ---- steps of inference engines ---- */
 
-static void steps_of_inference(TraceIndex *index)
+/* Host rows that engines name as their steps, by lane and start. */
+static void find_engine_rows(const Profile *profile, TraceRows *ret)
 {
-    const Profile *profile = index->profile;
-    TraceSteps *steps = &index->steps;
-    TraceRows rows = {0};
     TraceBatch batch;
 
     for (uint32_t row = 0; row < profile->host.len; row++)
         if (profile->host.kind[row] == PROFILE_ANNOTATION &&
             trace_read_batch(profile_text(profile, profile->host.name[row], NULL), &batch))
-            vec_push(&rows, row);
-    steps_of_host(index, &rows);
+            vec_push(ret, row);
+}
+
+static void steps_of_engines(TraceIndex *index, const TraceRows *rows)
+{
+    TraceSteps *steps = &index->steps;
+
+    steps_of_host(index, rows);
     for (size_t i = 0; i < steps->len; i++) {
         trace_read_batch(steps->at[i].name, &steps->at[i].batch);
         steps->at[i].number = (int64_t)i;
     }
-    vec_done(&rows);
+}
+
+/* A ProfilerStep in which one range of an engine begins is that step of the engine; ranges in a range do not count. */
+static void read_batches(TraceIndex *index, const TraceRows *rows)
+{
+    const ProfileEvents *host = &index->profile->host;
+    TraceSteps *steps = &index->steps;
+    CLEANUP_FREE bool *seen = xcalloc(steps->len + 1, sizeof(*seen));
+
+    for (size_t i = 0, outer = 0; i < rows->len; i++) {
+        const uint32_t row = rows->at[i], around = rows->at[outer];
+        const size_t begun =
+            steps->len ? trace_find_after(&steps->at->start, sizeof(*steps->at), 0, steps->len, host->start[row]) : 0;
+
+        if (i > outer && host->lane[row] == host->lane[around] && profile_end(host, row) <= profile_end(host, around))
+            continue;
+        outer = i;
+        if (begun == 0 || host->start[row] >= steps->at[begun - 1].to)
+            continue;
+        TraceBatch *batch = &steps->at[begun - 1].batch;
+
+        if (seen[begun - 1])
+            *batch = (TraceBatch){.sequences = -1, .tokens = -1};
+        else
+            trace_read_batch(profile_text(index->profile, host->name[row], NULL), batch);
+        seen[begun - 1] = true;
+    }
 }
 
 /* ---- steps of other names ---- */
@@ -340,13 +370,17 @@ static int64_t last_end(const TraceIndex *index, const TraceStep *step)
 void trace_index_steps(TraceIndex *index, const TraceRows *step_rows)
 {
     const TraceSteps *steps = &index->steps;
+    TraceRows engine = {0};
+    bool named;
 
+    find_engine_rows(index->profile, &engine);
     if (step_rows->len)
         steps_of_host(index, step_rows);
     else
         steps_of_gpu(index);
-    if (!steps->len)
-        steps_of_inference(index);
+    named = steps->len > 0;
+    if (!named)
+        steps_of_engines(index, &engine);
     if (!steps->len)
         steps_of_others(index, &index->profile->host, false);
     if (!steps->len)
@@ -355,4 +389,7 @@ void trace_index_steps(TraceIndex *index, const TraceRows *step_rows)
         steps->at[i].to = steps->at[i + 1].start;
     if (steps->len)
         steps->at[steps->len - 1].to = last_end(index, &steps->at[steps->len - 1]);
+    if (named)
+        read_batches(index, &engine);
+    vec_done(&engine);
 }

@@ -327,11 +327,19 @@ static void add_kind(const Walk *walk, TraceStepKind kind)
     vec_done(&sum.times);
 }
 
+static bool has_engine_steps(const TraceRank *rank)
+{
+    for (size_t i = 0; i < rank->steps.len; i++)
+        if (rank->steps.at[i].batch.kind != TRACE_STEP_OTHER)
+            return true;
+    return false;
+}
+
 void trace_inference(const TraceJob *job, TraceRank *rank)
 {
     Walk walk = {.job = job, .rank = rank};
 
-    if (rank->steps.len == 0 || rank->steps.at[0].batch.kind == TRACE_STEP_OTHER)
+    if (!has_engine_steps(rank))
         return;
     walk.work = xcalloc(rank->steps.len, sizeof(*walk.work));
     for (size_t nth = 0; nth < job->index->devices.len; nth++)

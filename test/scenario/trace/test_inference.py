@@ -98,10 +98,37 @@ def test_a_step_alone_has_no_time(trace, first_rank, tmp_path):
     assert [v["id"] for v in trace.report(path)["verdicts"]] == ["gpu-well-used"]
 
 
-def test_profiler_steps_come_first(first_rank, tmp_path):
+def test_a_host_that_works_ahead_leaves_nothing_between(first_rank, tmp_path):
+    """Each step is launched while the one before runs, and begins 10 us behind its end: a step's time is what the host says."""
+    trace = build.Trace()
+    for number in range(5):
+        at = number * 1_000_000
+        trace.host("user_annotation", "step[DECODE bs=8]", at, 300 * US)
+        trace.launch(at + 5 * US, "Memcpy HtoD (Pinned -> Device)", at + 20 * US, 5 * US, stream=9, call="cudaMemcpyAsync", bytes=64)
+        trace.launch(at + 50 * US, "decode_kernel", at + 510 * US, 990 * US, call="cudaGraphLaunch")
+    (decode,) = first_rank(trace.write(tmp_path / "p.json"))["inference"]
+    assert (decode["mean_ns"], decode["token_ns"], decode["between_count"]) == (1e6, 1e6, 4)
+    assert decode["between_ns"] == 4 * 10 * US and decode["graph_steps"] == 5 and decode["eager_sequences"] is None
+
+
+def test_profiler_steps_come_first_and_are_of_the_kind_of_what_they_hold(first_rank, tmp_path):
     rank = first_rank(serve(tmp_path / "p.json", wrapped=True))
-    assert [step["number"] for step in rank["steps"]] == [1, 2, 3, 4] and rank["inference"] == []
-    assert all(step["kind"] is None and step["tokens"] is None for step in rank["steps"])
+    assert [(step["name"], step["kind"], step["sequences"]) for step in rank["steps"]] == [
+        ("ProfilerStep#1", "decode", 4), ("ProfilerStep#2", "decode", 4), ("ProfilerStep#3", "decode", 3), ("ProfilerStep#4", "decode", 4)]
+    (decode,) = rank["inference"]
+    assert (decode["steps"], decode["token_ns"], decode["between_ns"]) == (4, 1e6, 3 * 390 * US)
+
+
+def test_a_profiler_step_around_several_is_of_no_kind(first_rank, tmp_path):
+    trace = build.Trace()
+    for number in range(2):
+        trace.step(number, number * 1_000_000, 900_000)
+        for part in range(2 - number):
+            trace.host("user_annotation", "step[DECODE bs=8]", number * 1_000_000 + part * 400_000 + 1000, 300_000)
+        trace.host("user_annotation", "step[DECODE bs=2]", number * 1_000_000 + 2000, 1000)  # a draft model, within
+        trace.launch(number * 1_000_000 + 3000, "k", number * 1_000_000 + 9000, 700_000)
+    rank = first_rank(trace.write(tmp_path / "p.json"))
+    assert [(step["kind"], step["sequences"]) for step in rank["steps"]] == [(None, None), ("decode", 8)]
 
 
 def test_the_wait_between_decode_steps_is_a_verdict_of_its_own(trace, tmp_path):
