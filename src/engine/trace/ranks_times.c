@@ -115,12 +115,12 @@ bool trace_warm_up(const TraceRank *rank)
     for (size_t i = 1; i < rank->steps.len; i++)
         if (rank->steps.at[i].batch.kind == kind)
             vec_push(&others, step_window(&rank->steps.at[i]));
-    /* prompts differ in length */
+    /* steps with a prefill differ in length by their prompts */
     const bool alike = kind == TRACE_STEP_OTHER || kind == TRACE_STEP_DECODE;
-    const int64_t median =
-        alike && others.len > 0 ? trace_select(others.at, others.len, others.len / 2) : step_window(&rank->steps.at[0]);
+    const int64_t median = others.len > 0 ? trace_select(others.at, others.len, others.len / 2) : 0;
+    const bool judged = alike && (double)others.len + 1 >= verdict_limits.WARM_UP_STEPS;
     vec_done(&others);
-    return (double)step_window(&rank->steps.at[0]) > verdict_limits.WARM_UP_FACTOR * (double)median;
+    return judged && (double)step_window(&rank->steps.at[0]) > verdict_limits.WARM_UP_FACTOR * (double)median;
 }
 
 /* ---- the rank that computed longest ---- */

@@ -143,6 +143,15 @@ def test_the_wait_between_decode_steps_is_a_verdict_of_its_own(trace, tmp_path):
     assert "--async-scheduling" in first["advice"] and "cudagraph_capture_sizes" in first["advice"]
 
 
+@pytest.mark.parametrize("first, warm", [("execute_context_0(0)_generation_4(4)", True), ("execute_context_2(9)_generation_0(0)", False)])
+def test_a_long_first_decode_step_is_a_warm_up_and_a_long_prefill_is_none(first_rank, tmp_path, first, warm):
+    trace = build.Trace()
+    for number, at in enumerate([0, 5, 6, 7, 8]):
+        trace.host("user_annotation", "execute_context_0(0)_generation_4(4)" if number else first, at * 1_000_000, 500_000)
+        trace.launch(at * 1_000_000 + 1000, "k", at * 1_000_000 + 5000, 900_000)
+    assert first_rank(trace.write(tmp_path / "p.json"))["warm_up"] is warm
+
+
 def test_a_part_of_them_can_be_chosen_and_cut(trace, first_rank, tmp_path):
     path = serve(tmp_path / "p.json")
     chosen = first_rank(path, "--step", "2-3")
