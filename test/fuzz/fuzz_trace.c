@@ -62,6 +62,9 @@ static const char *const names[] = {
     "\"thread_name\"",
     "\"\xff\xfe <b>\\u0000\\ud800\"",
     "\"Optimizer.step#SGD.step\"",
+    "\"execute_context_0(0)_generation_4(4)\"",
+    "\"execute_context_1(9)_generation_2(2)\"",
+    "\"step[DECODE bs=3]\"",
 };
 
 static const char *const shapes[] = {
