@@ -85,8 +85,8 @@ const char *const trace_csv_tables[] = {
     "verdicts",   "ranks",       "devices",   "steps",      "causes",       "gaps",          "edges",
     "kernels",    "copies",      "operators", "roof",       "shapes",       "modules",       "origins",
     "calls",      "annotations", "launches",  "queues",     "queue_points", "collectives",   "collective_operations",
-    "rank_times", "straggler",   "path",      "path_names", "memory",       "memory_points", "losses",
-    "notes",      NULL};
+    "rank_times", "straggler",   "path",      "path_names", "memory",       "memory_points", "memory_holders",
+    "losses",     "notes",       NULL};
 
 /* In the order of the names above. */
 static const CsvLevel tables[][CSV_LEVELS_MAX] = {
@@ -117,6 +117,7 @@ static const CsvLevel tables[][CSV_LEVELS_MAX] = {
     {RANKS, {column_path, AT(TraceRank, paths)}, {field_path_name, AT(TracePath, names)}},
     {RANKS, {field_memory, AT(TraceRank, memory)}},
     {RANKS, {column_device, AT(TraceRank, memory)}, {field_memory_point, AT(TraceMemoryDevice, points)}},
+    {RANKS, {column_device, AT(TraceRank, memory)}, {field_memory_holder, AT(TraceMemoryDevice, holders)}},
     {RANKS, {field_loss, AT(TraceRank, losses)}},
     {{column_note, AT(TraceReport, notes)}},
 };
