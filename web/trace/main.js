@@ -79,7 +79,7 @@ function showNumbers() {
   if (D.ranks.length > 1) {
     const straggler = objects(D.straggler)[0], why = { computes_late: "computes longer", host_late: "host or data late", copies_late: "copies take longer", transfers_late: "transfers take longer" };
     card("straggler", straggler.rank === null ? "none" : straggler.label,
-      straggler.rank === null ? "" : (why[straggler.cause] || "cause unknown") + ", " + F.ns(straggler.late_step_ns) + " late per step; as the others, " + F.percent(straggler.percent_of_step) + " of the step");
+      straggler.rank === null ? "" : (why[straggler.cause] || "cause unknown") + ", " + F.ns(straggler.late_step_ns) + " late per step; if as the others, a step would take " + F.percent(straggler.percent_of_step) + " less");
   }
 }
 

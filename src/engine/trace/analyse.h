@@ -119,7 +119,10 @@ enum {
     TRACE_SYNC_SLACK_NS = 10000,
     /* A launch takes about this long: one that came late is to blame for so much at most, and a longer delay has
      * another reason. */
-    TRACE_LAUNCH_LATENCY_NS = 10000
+    TRACE_LAUNCH_LATENCY_NS = 10000,
+    /* Python functions that run so long before the next launch are to blame, whatever the host waited for before: what
+     * prepares launches takes microseconds. */
+    TRACE_LONG_PYTHON_NS = 1000000
 };
 
 /* Sums of idle times by cause. */

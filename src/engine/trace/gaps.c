@@ -94,6 +94,7 @@ typedef struct Idle {
 typedef struct Blame {
     TraceCause cause;
     int64_t slice_ns[TRACE_CAUSE_COUNT];
+    int64_t frames_ns; /* inside Python functions */
     bool synced;
     bool named;        /* host_row is wanted */
     uint32_t lane;     /* of the host, PROFILE_NONE */
@@ -418,6 +419,8 @@ static void walk_lane(Search *search, const Idle *idle, Blame *blame, uint32_t l
         if (cursor->now != PROFILE_NONE) {
             until = trace_smaller(until, profile_end(rows, cursor->now));
             count_time(blame, cause_of(search, lane, cursor->now), start, until);
+            if (search->index->host_inside[cursor->now] == TRACE_HOST_PYTHON)
+                blame->frames_ns += until - start;
             if (blame->named)
                 add_share(search, idle, &search->shares[lane != blame->lane], owner_of(search->index, cursor->now),
                           until - start);
@@ -495,7 +498,8 @@ static void find_blame(Search *search, const Idle *idle, Blame *ret)
         count_time(ret, TRACE_CAUSE_BEFORE_PROFILE, late, idle->end);
     else
         count_time(ret, TRACE_CAUSE_QUEUED, late, idle->end);
-    ret->cause = decide_cause(ret->slice_ns, ret->synced);
+    const bool python = ret->frames_ns >= TRACE_LONG_PYTHON_NS && 2 * ret->frames_ns >= idle->end - idle->start;
+    ret->cause = python ? TRACE_CAUSE_PYTHON : decide_cause(ret->slice_ns, ret->synced);
     if (!ret->named)
         return;
     find_name(search, idle, ret);

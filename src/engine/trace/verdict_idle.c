@@ -317,51 +317,23 @@ bool rule_gloo(const TraceFacts *facts, VerdictFinding *finding)
            find_idle(facts, finding, TRACE_CAUSE_COLLECTIVE_WAIT, "GPU idle while gloo communicates on the host: ");
 }
 
-bool rule_compile(const TraceFacts *facts, VerdictFinding *finding)
-{
-    return find_idle(facts, finding, TRACE_CAUSE_COMPILE, "GPU idle while code is compiled: ");
-}
+/* Rules that are one cause of idle time each. */
+#define IDLE_RULE(rule, cause, text)                                                                                   \
+    bool rule(const TraceFacts *facts, VerdictFinding *finding)                                                        \
+    {                                                                                                                  \
+        return find_idle(facts, finding, cause, text);                                                                 \
+    }
 
-bool rule_loading(const TraceFacts *facts, VerdictFinding *finding)
-{
-    return find_idle(facts, finding, TRACE_CAUSE_LOADING, "GPU idle while code is loaded to it: ");
-}
-
-bool rule_initialising(const TraceFacts *facts, VerdictFinding *finding)
-{
-    return find_idle(facts, finding, TRACE_CAUSE_INITIALISING, "GPU idle while a context or a library is made ready: ");
-}
-
-bool rule_tokenising(const TraceFacts *facts, VerdictFinding *finding)
-{
-    return find_idle(facts, finding, TRACE_CAUSE_TOKENISING, "GPU idle while text is tokenised: ");
-}
-
-bool rule_collecting(const TraceFacts *facts, VerdictFinding *finding)
-{
-    return find_idle(facts, finding, TRACE_CAUSE_COLLECTING, "GPU idle while Python collects garbage: ");
-}
-
-bool rule_checkpoint(const TraceFacts *facts, VerdictFinding *finding)
-{
-    return find_idle(facts, finding, TRACE_CAUSE_CHECKPOINT, "GPU idle while a checkpoint is written or read: ");
-}
-
-bool rule_logging(const TraceFacts *facts, VerdictFinding *finding)
-{
-    return find_idle(facts, finding, TRACE_CAUSE_LOGGING, "GPU idle while something is logged: ");
-}
-
-bool rule_before_profile(const TraceFacts *facts, VerdictFinding *finding)
-{
-    return find_idle(facts, finding, TRACE_CAUSE_BEFORE_PROFILE,
-                     "GPU idle as far as the profile shows, behind work that was launched before it began: ");
-}
-
-bool rule_python(const TraceFacts *facts, VerdictFinding *finding)
-{
-    return find_idle(facts, finding, TRACE_CAUSE_PYTHON, "GPU idle while Python runs: ");
-}
+IDLE_RULE(rule_compile, TRACE_CAUSE_COMPILE, "GPU idle while code is compiled: ")
+IDLE_RULE(rule_loading, TRACE_CAUSE_LOADING, "GPU idle while code is loaded to it: ")
+IDLE_RULE(rule_initialising, TRACE_CAUSE_INITIALISING, "GPU idle while a context or a library is made ready: ")
+IDLE_RULE(rule_tokenising, TRACE_CAUSE_TOKENISING, "GPU idle while text is tokenised: ")
+IDLE_RULE(rule_collecting, TRACE_CAUSE_COLLECTING, "GPU idle while Python collects garbage: ")
+IDLE_RULE(rule_checkpoint, TRACE_CAUSE_CHECKPOINT, "GPU idle while a checkpoint is written or read: ")
+IDLE_RULE(rule_logging, TRACE_CAUSE_LOGGING, "GPU idle while something is logged: ")
+IDLE_RULE(rule_before_profile, TRACE_CAUSE_BEFORE_PROFILE,
+          "GPU idle as far as the profile shows, behind work that was launched before it began: ")
+IDLE_RULE(rule_python, TRACE_CAUSE_PYTHON, "GPU idle while Python runs: ")
 
 bool rule_idle_unknown(const TraceFacts *facts, VerdictFinding *finding)
 {

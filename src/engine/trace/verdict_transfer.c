@@ -378,7 +378,7 @@ static const char *describe_cause(const TraceStraggler *straggler, Str *room, Ve
             *ret_hint = causes[i].hint;
         }
     if (straggler->host_cause && *straggler->host_cause)
-        str_addf(room, " (%s)", straggler->host_cause);
+        str_addf(room, " (%s)", WORD_TEXT(straggler->host_cause));
     return room->text;
 }
 
@@ -392,10 +392,12 @@ bool rule_straggler(const TraceFacts *facts, VerdictFinding *finding)
         return false;
     finding->rank = straggler->rank;
     finding->cost_ns = fmin(straggler->percent_of_step / 100 * facts->step_ns, waiting_ns(facts));
-    str_addf(&finding->evidence, "%s: %s late per step, %s; last in %.0f %% of %lld collectives; as the others, ",
+    str_addf(&finding->evidence,
+             "%s: %s late per step, %s; last in %.0f %% of %lld collectives; if %s as the others, a step would take %s "
+             "instead of %s",
              straggler->label, TIME_TEXT(straggler->late_step_ns), describe_cause(straggler, &cause, &hint),
-             100 * straggler->share, (long long)straggler->matched);
-    verdict_add_cost(facts, finding, straggler->ranks.len > 1 ? "they would save " : "it would save ");
+             100 * straggler->share, (long long)straggler->matched, straggler->ranks.len > 1 ? "they were" : "it were",
+             TIME_TEXT(facts->step_ns - finding->cost_ns), TIME_TEXT(facts->step_ns));
     if (straggler->ranks.len > 1)
         str_addf(&finding->evidence, "; rank %lld alone %.1f %%", (long long)straggler->rank, straggler->alone_percent);
     verdict_add_hint(finding, hint);

@@ -710,12 +710,12 @@ static void write_straggler(Pen *pen, const TraceReport *report)
     alone = several ? arena_printf(&pen->arena, ", rank %" PRId64 " alone %s", found->rank,
                                    pen_percent(pen, found->alone_percent))
                     : "";
-    pen_wrapf(
-        pen, STYLE_DIM, 2,
-        "%s late per step%slast in %s of %s collectives%sconfidence %s%sas the others %s would save %s of the step%s",
-        pen_ns(pen, found->late_step_ns), pen_dot(pen), pen_percent(pen, 100 * found->share),
-        pen_count(pen, found->matched), pen_dot(pen), pen_percent(pen, 100 * found->confidence), pen_dot(pen),
-        several ? "they" : "it", pen_percent(pen, found->percent_of_step), alone);
+    pen_wrapf(pen, STYLE_DIM, 2,
+              "%s late per step%slast in %s of %s collectives%sconfidence %s%sif %s as the others, a step would take "
+              "%s less%s",
+              pen_ns(pen, found->late_step_ns), pen_dot(pen), pen_percent(pen, 100 * found->share),
+              pen_count(pen, found->matched), pen_dot(pen), pen_percent(pen, 100 * found->confidence), pen_dot(pen),
+              several ? "they were" : "it were", pen_percent(pen, found->percent_of_step), alone);
 }
 
 static void print_split(Pen *pen, const TraceReport *report)

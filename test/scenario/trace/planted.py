@@ -219,9 +219,9 @@ def matrix(rank, name, ns, tid=1):
     if rank.planted("odd_rows"):
         dims = [[788, 4096], [4096, 4096]]
     if rank.planted("fp32"):
-        kernel, ns, types = "ampere_sgemm_128x64_tn", 6 * ns, FP32
+        kernel, ns, types = "ampere_sgemm_128x64_tn", 14 * ns, FP32  # an H100: 989 against 67 TFLOP/s
     if rank.planted("few_blocks"):
-        ns, args = 3 * ns, {"grid": [24, 1, 1], "blocks per SM": 0.18, "warps per SM": 1.5, "est. achieved occupancy %": 9}
+        ns, args = 5.5 * ns, {"grid": [24, 1, 1], "blocks per SM": 0.18, "warps per SM": 1.5, "est. achieved occupancy %": 9}
     with rank.op(name, tid, **{"Input Dims": dims, "Input type": types}):
         rank.t += 5 * US
         rank.kernel(kernel, ns, tid, **args)

@@ -291,6 +291,7 @@ static NaiveGap blame(const Build *b, int64_t unit, size_t nth, Span span, uint3
     uint32_t launch = launch_of(b, after), other = lane_of(b, launch_of(b, before)), lane = lane_of(b, launch);
 
     const bool early = before_profile(b, nth, before);
+    int64_t frames = 0;
 
     lane = lane == PROFILE_NONE ? other : lane;
     lane = lane == PROFILE_NONE ? most_launching(b, nth) : lane;
@@ -314,14 +315,17 @@ static NaiveGap blame(const Build *b, int64_t unit, size_t nth, Span span, uint3
                              TRACE_LAUNCH_LATENCY_NS
                     ? TRACE_CAUSE_BEFORE_PROFILE
                     : TRACE_CAUSE_QUEUED;
-        else if (row != PROFILE_NONE)
+        else if (row != PROFILE_NONE) {
             cause = row_cause(b, row);
-        else
+            frames += class_inside(b, row) == TRACE_HOST_PYTHON ? unit : 0;
+        } else
             cause = silent_cause(b, other != PROFILE_NONE ? other : lane, time);
         gap.slice_ns[cause] += unit;
     }
     gap.synced = lane != PROFILE_NONE && synced(b, lane, span.start, before, after);
     gap.cause = lane == PROFILE_NONE ? TRACE_CAUSE_UNKNOWN : decide(gap.slice_ns, gap.synced);
+    if (frames >= TRACE_LONG_PYTHON_NS && 2 * frames >= span.end - span.start)
+        gap.cause = TRACE_CAUSE_PYTHON;
     return gap;
 }
 

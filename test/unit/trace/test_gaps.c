@@ -109,6 +109,36 @@ static void item(void **state)
     done(&c);
 }
 
+/* Behind a wait Python ran for `python_us`, and nothing else for `rest_us`. */
+static TraceCause cause_behind_wait(int64_t python_us, int64_t rest_us)
+{
+    const int64_t launch = 150 + python_us + rest_us;
+    Case c;
+
+    begin(&c);
+    build_call(&c.b, 1, 40 * US, 64 * US, "cudaStreamSynchronize", 0);
+    build_python(&c.b, 1, 150 * US, python_us * US, "train.py(88): update_targets");
+    build_op(&c.b, 1, (150 + python_us) * US, rest_us * US, "aten::add");
+    build_launch(&c.b, 1, launch * US, 5 * US, 0, 7, (launch + 10) * US, 10 * US, "after");
+    build_seal(&c.b);
+    build_rank(&c.b, &c.rank);
+    const TraceCause cause = c.rank.gaps.at[0].cause;
+    assert_true(c.rank.gaps.at[0].synced);
+    if (cause == TRACE_CAUSE_PYTHON)
+        assert_string_equal(c.rank.gaps.at[0].host, "train.py(88): update_targets");
+    done(&c);
+    return cause;
+}
+
+/* Python that runs for a millisecond is to blame, whatever was waited for before. */
+static void long_python_behind_a_wait(void **state)
+{
+    (void)state;
+    assert_int_equal(cause_behind_wait(1000, 100), TRACE_CAUSE_PYTHON);
+    assert_int_equal(cause_behind_wait(999, 100), TRACE_CAUSE_SYNCHRONISATION);
+    assert_int_equal(cause_behind_wait(1000, 1000), TRACE_CAUSE_SYNCHRONISATION);
+}
+
 /* The wait ended 6 us before the kernel, as the clocks say; it began after the kernel's launch, so it was for it. */
 static void wait_under_skewed_clocks(void **state)
 {
@@ -508,6 +538,7 @@ int main(void)
         cmocka_unit_test(loader),
         cmocka_unit_test(loader_with_stack),
         cmocka_unit_test(item),
+        cmocka_unit_test(long_python_behind_a_wait),
         cmocka_unit_test(wait_under_skewed_clocks),
         cmocka_unit_test(launch_bound),
         cmocka_unit_test(launched_before),
