@@ -23,6 +23,16 @@ const TABLES = [
       ["host", "while the host was in", "text", { name: true }], ["thread", "thread", "text"], ["after", "then ran", "text", { name: true }]],
   },
   {
+    id: "inference", title: "Inference", rows: (rank) => objects(rank.inference),
+    columns: [["kind", "kind", "word"], ["steps", "steps", "count"], ["mean_ns", "mean", "ns"], ["median_ns", "median", "ns"], ["p99_ns", "99 %", "ns"],
+      ["mean_sequences", "sequences", "mean"], ["tokens_per_second", "tokens/s", "count"], ["token_ns", "per token", "ns"],
+      ["between_mean_ns", "idle between", "ns"], ["graph_percent", "from graphs", "percent"], ["eager_sequences", "sequences without a graph", "text"]],
+  },
+  {
+    id: "decode_gaps", title: "Idle between decode steps", rows: (rank) => objects(rank.decode_gaps), left: (rank) => rank.decode_gaps.left_out,
+    columns: [["total_ns", "idle", "ns", { bar: true }], ["count", "count", "count"], name("while the host was in")],
+  },
+  {
     id: "kernels", title: "Kernels", rows: (rank) => objects(rank.kernels), left: (rank) => rank.kernels.left_out,
     columns: [["total_ns", "time", "ns", { bar: true }], ["share", "share", "percent"], ["count", "count", "count"], name("kernel"), ["mean_ns", "mean", "ns"],
       ["sd_ns", "deviation", "ns"], ["max_ns", "max", "ns"], ["class", "class", "word"], ["tensor_core", "tensor core", "yes"],

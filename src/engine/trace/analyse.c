@@ -113,6 +113,7 @@ void trace_analyse(const TraceJob *job, const char *file, int64_t rank_if_unknow
     trace_steps_prepare(job, ret);
     run_analyses(job, ret);
     trace_name_launchers(ret);
+    trace_inference(job, ret);
 }
 
 /* ---- tasks on several threads ---- */

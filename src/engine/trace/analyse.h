@@ -152,6 +152,9 @@ void trace_analyse(const TraceJob *job, const char *file, int64_t rank_if_unknow
 /* modules.c: what launched most of each kernel's time, after trace_kernels and trace_modules. */
 void trace_name_launchers(TraceRank *rank);
 
+/* inference.c: inference, decode_gaps and the gaps' `between`, after trace_steps and trace_gaps. */
+void trace_inference(const TraceJob *job, TraceRank *rank);
+
 /* ranks.c: after all ranks are in report->ranks: sorts them, aligns clocks, matches collectives, finds the straggler.
  * Fills gaps_by_cause, collectives, rank_times, straggler, step_ns and notes. */
 void trace_across(TraceReport *report);
@@ -164,8 +167,9 @@ typedef struct TraceFacts {
     double step_ns, busy_ns, idle_ns, compute_ns, communication_ns, exposed_communication_ns, exposed_copy_ns;
     double waiting_ns; /* what waiting costs at most: communication beside which nothing computes, and idle time */
     double idle_by_cause[TRACE_CAUSE_COUNT];
-    double queued_gaps;                       /* gaps of TRACE_CAUSE_QUEUED per step and device */
-    double operations;                        /* GPU operations per step and device */
+    double decode_gap_ns; /* verdicts: idle time between decode steps, which is no part of idle_by_cause then */
+    double queued_gaps;   /* gaps of TRACE_CAUSE_QUEUED per step and device */
+    double operations;    /* GPU operations per step and device */
     double whole_compute_ns, whole_kernel_ns; /* of all of the rank's devices and time: what tables are shares of */
     double whole_communication_ns;
 } TraceFacts;

@@ -241,7 +241,7 @@ void trace_steps_prepare(const TraceJob *job, TraceRank *rank)
     for (size_t i = 0; i < index->steps.len; i++) {
         const TraceStep *step = &index->steps.at[i];
         TraceStepRow row = {
-            .number = step->number, .start = step->start, .duration_ns = step->end - step->start, .to = step->to};
+            .number = step->number, .start = step->start, .duration_ns = step->end - step->start, .to = step->to, .batch = step->batch};
 
         if (step->start > step->to)
             continue;

@@ -17,6 +17,7 @@
 
 #include "base/vec.h"
 #include "engine/trace/classify.h"
+#include "engine/trace/inference.h"
 #include "model/profile.h"
 
 enum { TRACE_JITTER_NS = 2000 }; /* start and duration cut to microseconds: an end is up to two of them early */
@@ -36,6 +37,7 @@ typedef struct TraceStep {
     int64_t start, end; /* of the annotation on the host */
     int64_t to;         /* end of the step's window: the next step's start; for the last, the end of the last operation
                            that was launched within it, and never before `end`. A step's window is [start, to). */
+    TraceBatch batch;   /* of an inference engine's step */
     bool on_gpu;        /* known from the GPU's annotation alone */
 } TraceStep;
 

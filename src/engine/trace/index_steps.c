@@ -3,7 +3,8 @@
  * Where the steps are. A thread's outermost "ProfilerStep#N" ranges are steps; repeated and nested ones (the profiler
  * writes some twice) fall away. One lane leads, the one with most of them; another lane's ranges count where they lie
  * outside all of its steps. Without any on the host, the GPU's own annotations of one name are joined over streams.
- * Only where there is none at all, annotations that are called steps by others count.
+ * Only where there is none at all, ranges of inference engines (inference.def) count, numbered in their order, and only
+ * without these annotations that are called steps by others.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -85,6 +86,7 @@ static TraceStep step_of(const Profile *profile, const ProfileEvents *table, siz
                        .number = number_of(name),
                        .start = table->start[row],
                        .end = profile_end(table, row),
+                       .batch = {.sequences = -1, .tokens = -1},
                        .on_gpu = on_gpu};
 }
 
@@ -197,6 +199,27 @@ static void steps_of_gpu(TraceIndex *index)
     for (size_t i = 0; i < all.len; i++)
         add_outermost(&index->steps, all.at[i]);
     vec_done(&all);
+}
+
+/* ---- steps of inference engines ---- */
+
+static void steps_of_inference(TraceIndex *index)
+{
+    const Profile *profile = index->profile;
+    TraceSteps *steps = &index->steps;
+    TraceRows rows = {0};
+    TraceBatch batch;
+
+    for (uint32_t row = 0; row < profile->host.len; row++)
+        if (profile->host.kind[row] == PROFILE_ANNOTATION &&
+            trace_read_batch(profile_text(profile, profile->host.name[row], NULL), &batch))
+            vec_push(&rows, row);
+    steps_of_host(index, &rows);
+    for (size_t i = 0; i < steps->len; i++) {
+        trace_read_batch(steps->at[i].name, &steps->at[i].batch);
+        steps->at[i].number = (int64_t)i;
+    }
+    vec_done(&rows);
 }
 
 /* ---- steps of other names ---- */
@@ -322,6 +345,8 @@ void trace_index_steps(TraceIndex *index, const TraceRows *step_rows)
         steps_of_host(index, step_rows);
     else
         steps_of_gpu(index);
+    if (!steps->len)
+        steps_of_inference(index);
     if (!steps->len)
         steps_of_others(index, &index->profile->host, false);
     if (!steps->len)

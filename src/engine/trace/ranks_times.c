@@ -84,7 +84,8 @@ void trace_find_facts(const TraceReport *report, const TraceRank *rank, size_t f
         ret->whole_kernel_ns += (double)rank->devices.at[i].kernel_sum_ns;
         ret->whole_communication_ns += (double)rank->devices.at[i].communication_ns;
     }
-    if (rank->steps.len == 0) {
+    /* what the time of an engine's only step is does not show: its work may run behind that of steps before */
+    if (rank->steps.len == 0 || (rank->steps.len == 1 && rank->steps.at[0].batch.kind != TRACE_STEP_OTHER)) {
         add_devices(ret, rank);
         divide_sums(ret, devices, devices);
         return;
@@ -109,9 +110,15 @@ bool trace_warm_up(const TraceRank *rank)
 
     if (rank->devices.len == 0 || rank->steps.len < 2 || (double)rank->steps.len < verdict_limits.WARM_UP_STEPS)
         return false;
+    const TraceStepKind kind = rank->steps.at[0].batch.kind;
+
     for (size_t i = 1; i < rank->steps.len; i++)
-        vec_push(&others, step_window(&rank->steps.at[i]));
-    const int64_t median = trace_select(others.at, others.len, others.len / 2);
+        if (rank->steps.at[i].batch.kind == kind)
+            vec_push(&others, step_window(&rank->steps.at[i]));
+    /* prompts differ in length */
+    const bool alike = kind == TRACE_STEP_OTHER || kind == TRACE_STEP_DECODE;
+    const int64_t median =
+        alike && others.len > 0 ? trace_select(others.at, others.len, others.len / 2) : step_window(&rank->steps.at[0]);
     vec_done(&others);
     return (double)step_window(&rank->steps.at[0]) > verdict_limits.WARM_UP_FACTOR * (double)median;
 }

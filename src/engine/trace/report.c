@@ -41,6 +41,8 @@ void trace_rank_done(TraceRank *rank)
     vec_done(&rank->steps);
     vec_done(&rank->gaps);
     vec_done(&rank->edges);
+    vec_done(&rank->inference);
+    vec_done(&rank->decode_gaps);
     vec_done(&rank->kernels);
     vec_done(&rank->copies);
     vec_done(&rank->operators);

@@ -12,6 +12,7 @@
 #include "base/arena.h"
 #include "base/vec.h"
 #include "engine/trace/classify.h"
+#include "engine/trace/inference.h"
 #include "model/peak.h"
 #include "model/profile.h"
 
@@ -75,6 +76,7 @@ typedef struct TraceGap {
     int64_t host_ns;
     const char *thread; /* "1234" or the thread's name, "" unknown */
     int32_t step;       /* index in steps, -1 */
+    bool between;       /* it lies between two decode steps */
 } TraceGap;
 typedef VEC(TraceGap) TraceGaps;
 
@@ -97,8 +99,36 @@ typedef struct TraceStepRow {
     int64_t number;
     int64_t start, duration_ns; /* of the annotation */
     int64_t to;                 /* end of the window, see TraceStep */
+    TraceBatch batch;           /* of an inference engine's step */
     VEC(TraceStepDevice) devices;
 } TraceStepRow;
+
+/* ---- inference: the steps of an engine by kind ---- */
+typedef struct TraceInference {
+    TraceStepKind kind;
+    int64_t steps, tokens; /* tokens that they compute; -1 where that of a step is unknown */
+    double mean_sequences;
+    int64_t sequences_min, sequences_max;
+    /* Of the steps with another step behind them: the window of the last one ends with the GPU's work. */
+    int64_t timed, total_ns;     /* their number; of their windows */
+    int64_t median_ns, p99_ns;   /* of a window; -1 */
+    double mean_ns;              /* NaN */
+    double tokens_per_second;    /* NaN */
+    double token_ns;             /* per output token of a sequence: of decode steps of one token each, else NaN */
+    int64_t idle_ns;             /* in the windows of all steps, over devices */
+    int64_t between_count;       /* steps behind one of their kind, times devices */
+    int64_t between_ns;          /* idle time between the two */
+    double between_mean_ns;      /* NaN */
+    int64_t gpu_ns, graph_ns;    /* sum over operations launched in the steps; of these, by graphs */
+    double graph_percent;        /* NaN unknown */
+    int64_t graph_steps;         /* that launched a graph */
+    const char *eager_sequences; /* numbers of sequences of steps that launched none: "3, 7" */
+} TraceInference;
+
+typedef struct TraceDecodeGap { /* idle times between decode steps by where the host was */
+    const char *name;           /* what took most of it, "" unknown */
+    int64_t count, total_ns;    /* idle times of TraceRank.gaps */
+} TraceDecodeGap;
 
 /* ---- kernels, copies, operators, annotations ---- */
 typedef struct TraceKernel {
@@ -402,7 +432,9 @@ typedef struct TraceRank {
     TraceGaps gaps;                                 /* the longest, longest first; at most TraceConfig.gaps_kept */
     TraceGaps edges; /* idle before the first and behind the last operation of a device, as far as the host's events
                         and the steps reach, divided at the first step's start and the last one's end; longest first */
-    VEC(TraceKernel) kernels; /* by total, largest first, then name */
+    VEC(TraceInference) inference;   /* by kind; none without steps of an inference engine */
+    VEC(TraceDecodeGap) decode_gaps; /* by total */
+    VEC(TraceKernel) kernels;        /* by total, largest first, then name */
     VEC(TraceCopy) copies;
     VEC(TraceOperator) operators; /* by device_self_ns, then host_self_ns, then name */
     VEC(TraceShape) shapes;       /* by total, then operator, shapes, types, arguments */
@@ -491,6 +523,9 @@ typedef struct TraceReport {
     VEC(const char *) notes;    /* what a reader must know: no steps, two files of one rank, ... */
     double seconds;             /* how long the analysis took */
 } TraceReport;
+
+/* The row of the decode steps, NULL: none. */
+const TraceInference *trace_find_decode(const TraceRank *rank);
 
 /* Whether the rank is one of those that the others wait for. */
 bool trace_is_late(const TraceReport *report, int64_t rank);

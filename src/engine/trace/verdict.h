@@ -83,6 +83,8 @@ void verdict_add_time(const TraceFacts *facts, VerdictFinding *finding, const ch
 void verdict_add_cost(const TraceFacts *facts, VerdictFinding *finding, const char *what);
 /* Begins the next name of a list, the first with `first`. False: there are enough. */
 bool verdict_begin_name(Str *out, size_t *said, const char *first);
+/* verdict_idle.c: takes the idle time between decode steps from its causes, where it is worth a verdict. */
+void verdict_part_decode_gaps(TraceFacts *facts);
 /* Whether the rule looks at that step; -1: none. */
 bool verdict_measures_step(const TraceFacts *facts, int32_t step);
 /* Where the host was in the gaps of that cause in measured steps; nothing where no gap has a name. */

@@ -182,9 +182,25 @@ static bool queue_moves(const TraceFacts *facts)
     return facts->idle_by_cause[TRACE_CAUSE_QUEUED] <= verdict_limits.LAUNCH_GAP_NS * facts->queued_gaps;
 }
 
+/* Says which decode steps ran without a graph; false: none did, or there are no decode steps. */
+static bool add_eager_steps(const TraceFacts *facts, VerdictFinding *finding)
+{
+    const TraceInference *decode = trace_find_decode(facts->rank);
+
+    if (!decode || !decode->eager_sequences[0])
+        return false;
+    str_addf(&finding->evidence, "; %lld of %lld decode steps launched no CUDA graph, those of %s sequences",
+             (long long)(decode->steps - decode->graph_steps), (long long)decode->steps, decode->eager_sequences);
+    verdict_add_hint(finding, VERDICT_HINT_GRAPHS_ENGINE);
+    return true;
+}
+
 static void hint_launches(const TraceFacts *facts, VerdictFinding *finding)
 {
-    verdict_add_hint(finding, facts->rank->launch.graph_launches > 0 ? VERDICT_HINT_GRAPHS_MORE : VERDICT_HINT_GRAPHS);
+    const bool graphs = facts->rank->launch.graph_launches > 0;
+
+    if (!add_eager_steps(facts, finding))
+        verdict_add_hint(finding, graphs ? VERDICT_HINT_GRAPHS_MORE : VERDICT_HINT_GRAPHS);
     if (optimizer_is_slow(facts->rank))
         verdict_add_hint(finding, VERDICT_HINT_FOREACH);
     if (memory_has_room(facts->rank))
@@ -334,6 +350,59 @@ IDLE_RULE(rule_logging, TRACE_CAUSE_LOGGING, "GPU idle while something is logged
 IDLE_RULE(rule_before_profile, TRACE_CAUSE_BEFORE_PROFILE,
           "GPU idle as far as the profile shows, behind work that was launched before it began: ")
 IDLE_RULE(rule_python, TRACE_CAUSE_PYTHON, "GPU idle while Python runs: ")
+
+/* What the host of an engine does between two steps, and what working ahead takes away. */
+static bool is_hosts_cause(TraceCause cause)
+{
+    return cause == TRACE_CAUSE_HOST_BOUND || cause == TRACE_CAUSE_PYTHON || cause == TRACE_CAUSE_SYNCHRONISATION;
+}
+
+void verdict_part_decode_gaps(TraceFacts *facts)
+{
+    const TraceInference *decode = trace_find_decode(facts->rank);
+    const double windows = (double)facts->steps * (double)facts->rank->devices.len;
+    double parts[TRACE_CAUSE_COUNT] = {0}, sum = 0;
+
+    for (size_t i = 0; i < facts->rank->gaps.len && decode; i++) {
+        const TraceGap *gap = &facts->rank->gaps.at[i];
+        const double ns = (double)(gap->end - gap->start);
+
+        if (!gap->between || !is_hosts_cause(gap->cause) || !verdict_measures_step(facts, gap->step))
+            continue;
+        parts[gap->cause] += ns / windows;
+        sum += ns / windows;
+    }
+    if (sum <= 0 || 100 * sum * (double)facts->steps < verdict_limits.DECODE_GAP * (double)decode->total_ns)
+        return;
+    facts->decode_gap_ns = sum;
+    for (size_t i = 0; i < TRACE_CAUSE_COUNT; i++)
+        facts->idle_by_cause[i] = fmax(facts->idle_by_cause[i] - parts[i], 0);
+}
+
+bool rule_decode_gap(const TraceFacts *facts, VerdictFinding *finding)
+{
+    const TraceInference *decode = trace_find_decode(facts->rank);
+    size_t said = 0;
+
+    finding->cost_ns = facts->decode_gap_ns;
+    if (finding->cost_ns <= 0)
+        return false;
+    verdict_add_cost(facts, finding, "GPU idle between decode steps while the host prepares the next: ");
+    str_addf(&finding->evidence, "; %lld decode steps of %s, %s idle before each", (long long)decode->steps,
+             TIME_TEXT(decode->mean_ns), TIME_TEXT(decode->between_mean_ns));
+    for (size_t i = 0; i < facts->rank->decode_gaps.len; i++) {
+        const TraceDecodeGap *gap = &facts->rank->decode_gaps.at[i];
+
+        if (!gap->name[0])
+            continue;
+        if (!verdict_begin_name(&finding->evidence, &said, "; in the gaps the host was in "))
+            break;
+        str_addf(&finding->evidence, "%s (%s in %lld gaps)", NAME_TEXT(gap->name), TIME_TEXT(gap->total_ns),
+                 (long long)gap->count);
+    }
+    add_eager_steps(facts, finding);
+    return true;
+}
 
 bool rule_idle_unknown(const TraceFacts *facts, VerdictFinding *finding)
 {

@@ -518,6 +518,8 @@ static void write_rank(Page *page, const TraceRank *rank)
     TABLE(page, "devices", field_device, rank->devices, limit, rank);
     write_causes(page, "idle_by_cause", rank->idle_by_cause);
     write_steps(page, rank);
+    TABLE(page, "inference", field_inference, rank->inference, limit, rank);
+    TABLE(page, "decode_gaps", field_decode_gap, rank->decode_gaps, limit, rank);
     TABLE(page, "kernels", field_kernel, rank->kernels, limit, rank);
     TABLE(page, "operators", field_operator, rank->operators, limit, rank);
     page_table(page, "roof", field_roof, &rank->roof, 1, sizeof(rank->roof), 1, rank);

@@ -518,6 +518,48 @@ static void print_memory(Pen *pen, const TraceRank *rank)
             print_peak(pen, &rank->memory.at[i]);
 }
 
+/* ---- inference ---- */
+
+static void mend_inference(Pen *pen, const void *owner UNUSED, const void *row, TableCell *cells)
+{
+    const TraceInference *kind = row;
+
+    cells[5].text = kind->sequences_min == kind->sequences_max
+                        ? pen_count(pen, kind->sequences_min)
+                        : arena_printf(&pen->arena, "%" PRId64 "-%" PRId64, kind->sequences_min, kind->sequences_max);
+    cells[6].text = isfinite(kind->tokens_per_second) ? pen_count(pen, llround(kind->tokens_per_second)) : NULL;
+    cells[7].text = isfinite(kind->token_ns) ? pen_ns(pen, kind->token_ns) : NULL;
+    cells[2].text = kind->timed ? cells[2].text : NULL;
+    cells[3].text = kind->timed ? cells[3].text : NULL;
+    cells[4].text = kind->timed ? cells[4].text : NULL;
+    cells[8].text = isfinite(kind->between_mean_ns) ? pen_ns(pen, kind->between_mean_ns) : NULL;
+}
+
+static const ListTable inference = LIST_TABLE(TraceRank, inference, inference_columns, .title = "Inference",
+                                              .about = "steps by kind", .most = SHOWN_ALL, .mend = mend_inference);
+
+static void print_inference(Pen *pen, const TraceRank *rank)
+{
+    enum { HOSTS_SHOWN = 3 };
+    const TraceInference *decode = trace_find_decode(rank);
+    CLEANUP(str_done) Str line = str_limited(4096);
+
+    print_list(pen, &inference, rank, 0);
+    for (size_t i = 0; i < rank->decode_gaps.len && i < HOSTS_SHOWN; i++) {
+        const TraceDecodeGap *gap = &rank->decode_gaps.at[i];
+
+        str_addf(&line, "%s%.80s (%s)", i ? ", " : "between decode steps the host was in ",
+                 gap->name[0] ? gap->name : "nothing that was recorded", pen_ns(pen, (double)gap->total_ns));
+    }
+    if (decode && decode->eager_sequences[0])
+        str_addf(&line, "%sdecode steps without a CUDA graph: of %s sequences", line.len ? pen_dot(pen) : "",
+                 decode->eager_sequences);
+    if (!line.len)
+        return;
+    out_add(&pen->out, "  ");
+    pen_wrap(pen, STYLE_DIM, 2, line.text);
+}
+
 /* What there is to say of arithmetic before the table; "" nothing. */
 static void write_arithmetic(Pen *pen, const TraceRank *rank, Str *line)
 {
@@ -658,6 +700,7 @@ void text_details(Pen *pen, const TraceRank *rank)
     print_time(pen, rank);
     print_gaps(pen, rank);
     print_steps(pen, rank);
+    print_inference(pen, rank);
     print_path(pen, rank);
     print_list(pen, &kernels, rank, (double)rank_sum(rank).kernel_sum_ns);
     print_list(pen, &operators, rank, 0);

@@ -81,12 +81,39 @@ static const Field column_device[] = {
     {.name = "device", .type = FIELD_KNOWN32, .offset = offsetof(TraceMemoryDevice, device)}, END};
 static const Field column_note[] = {{.name = "note", .type = FIELD_TEXT}, END};
 
-const char *const trace_csv_tables[] = {
-    "verdicts",   "ranks",       "devices",   "steps",      "causes",       "gaps",          "edges",
-    "kernels",    "copies",      "operators", "roof",       "shapes",       "modules",       "origins",
-    "calls",      "annotations", "launches",  "queues",     "queue_points", "collectives",   "collective_operations",
-    "rank_times", "straggler",   "path",      "path_names", "memory",       "memory_points", "memory_holders",
-    "losses",     "notes",       NULL};
+const char *const trace_csv_tables[] = {"verdicts",
+                                        "ranks",
+                                        "devices",
+                                        "steps",
+                                        "causes",
+                                        "gaps",
+                                        "edges",
+                                        "inference",
+                                        "decode_gaps",
+                                        "kernels",
+                                        "copies",
+                                        "operators",
+                                        "roof",
+                                        "shapes",
+                                        "modules",
+                                        "origins",
+                                        "calls",
+                                        "annotations",
+                                        "launches",
+                                        "queues",
+                                        "queue_points",
+                                        "collectives",
+                                        "collective_operations",
+                                        "rank_times",
+                                        "straggler",
+                                        "path",
+                                        "path_names",
+                                        "memory",
+                                        "memory_points",
+                                        "memory_holders",
+                                        "losses",
+                                        "notes",
+                                        NULL};
 
 /* In the order of the names above. */
 static const CsvLevel tables[][CSV_LEVELS_MAX] = {
@@ -97,6 +124,8 @@ static const CsvLevel tables[][CSV_LEVELS_MAX] = {
     {{NULL, 0, 0}}, /* write_causes */
     {RANKS, {field_gap, AT(TraceRank, gaps)}},
     {RANKS, {field_gap, AT(TraceRank, edges)}},
+    {RANKS, {field_inference, AT(TraceRank, inference)}},
+    {RANKS, {field_decode_gap, AT(TraceRank, decode_gaps)}},
     {RANKS, {field_kernel, AT(TraceRank, kernels)}},
     {RANKS, {field_copy, AT(TraceRank, copies)}},
     {RANKS, {field_operator, AT(TraceRank, operators)}},

@@ -341,12 +341,16 @@ def pipeline(rank):
 
 
 def decode(rank):
-    """Inference of one token at a time: kernels of 20 us, from a graph or launched one by one; tensor-parallel or not."""
+    """Inference of one token at a time: kernels of 20 us, from a graph or launched one by one; tensor-parallel or not. The
+    steps of a server ("serve") are named as vLLM names them."""
     job = rank.job
     world = groups_of(job, rank.number)[0]
     for step in range(job.steps):
         rank.begins.append(rank.t)
-        with rank.inside("user_annotation", f"ProfilerStep#{step}"):
+        name = "execute_context_0(0)_generation_32(32)" if job.shape == "serve" else f"ProfilerStep#{step}"
+        if rank.planted("scheduler"):
+            rank.python("vllm/v1/core/sched/scheduler.py(180): schedule", 0.1 * STEP)
+        with rank.inside("user_annotation", name):
             begin_step(rank, step)
             link = None if rank.planted("eager") else rank.call("cudaGraphLaunch", 15 * US)
             for _ in range(job.layers):
@@ -363,7 +367,7 @@ def decode(rank):
             end_step(rank)
 
 
-PROGRAMS = {"train": train, "pipeline": pipeline, "decode": decode, "xla": train}
+PROGRAMS = {"train": train, "pipeline": pipeline, "decode": decode, "serve": decode, "xla": train}
 
 
 def simulate(job):
@@ -467,7 +471,7 @@ LATE = {  # name: (cause, who, how much, the job)
 }
 CLEAN = {
     "clean": {}, "clean-ahead": {"ahead": True}, "clean-ddp": EIGHT, "clean-fsdp": {**EIGHT, "fsdp": True},
-    "clean-decode": {"shape": "decode", "layers": 24}, "clean-xla": {"shape": "xla"}, "clean-64": {"ranks": 64, "layers": 3, "steps": 5, "bus_gbs": 800.0},
+    "clean-decode": {"shape": "decode", "layers": 24}, "clean-serve": {"shape": "serve", "layers": 24}, "clean-xla": {"shape": "xla"}, "clean-64": {"ranks": 64, "layers": 3, "steps": 5, "bus_gbs": 800.0},
     "jitter": {**EIGHT, "causes": (Cause("jitter", (), 0.03),)}, "jitter-nodes": {**NODES, "causes": (Cause("jitter", (), 0.03),)},
     "clean-pipeline": PIPE, "late-start": {**EIGHT, "causes": (Cause("late_start", (3,), 20),)}, "warm-up": {**EIGHT, "causes": (Cause("warm_up"),)},
     "odd-rows": {"causes": (Cause("odd_rows"),)},
@@ -488,6 +492,7 @@ def jobs():
     made["exposed-communication"] = Job(causes=(Cause("exposed_communication"),), truth=("exposed-communication",), **NODES)
     made["exposed-communication-fsdp"] = replace(made["exposed-communication"], fsdp=True)
     made["few-batches"] = Job(causes=(Cause("few_batches"),), truth=("pipeline-bubble",), **PIPE)
+    made["scheduler"] = Job(causes=(Cause("scheduler"),), truth=("decode-gap",), shape="serve", layers=24)
     made["low-bus"] = Job(causes=(Cause("low_bus"),), truth=("low-bus-bandwidth",), **EIGHT)
     for name, (cause, who, amount, more) in LATE.items():
         truth = "straggler|data-loading" if cause == "loader" else "straggler"

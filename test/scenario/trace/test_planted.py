@@ -4,7 +4,7 @@ import planted
 import pytest
 
 JOBS = planted.jobs()
-FOUND = ("loader", "collate", "item", "allocator", "exposed-copy", "low-occupancy", "python-between", "loader-xla", "low-bus")
+FOUND = ("loader", "collate", "item", "allocator", "exposed-copy", "low-occupancy", "python-between", "loader-xla", "low-bus", "scheduler")
 LATE = {
     "slow-gpu": ("rank", "rank 3", "computes_late"),
     "slow-loader": ("rank", "rank 5", "host_late"),
@@ -13,7 +13,7 @@ LATE = {
     "slow-stage": ("stage", "ranks 4-5 (a pipeline stage)", "computes_late"),
     "two-slow-gpus": ("ranks", "ranks 2, 6", "computes_late"),
 }
-CLEAN = ("clean-ddp", "clean-xla", "jitter", "warm-up", "late-start", "clean-pipeline")
+CLEAN = ("clean-ddp", "clean-xla", "jitter", "warm-up", "late-start", "clean-pipeline", "clean-serve")
 
 
 @pytest.mark.parametrize("name", FOUND)

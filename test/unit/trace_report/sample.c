@@ -380,6 +380,30 @@ static void add_names(Maker *maker)
                                                    .backward = true,
                                                    .count = 320,
                                                    .total_ns = 64 * MS}));
+    for (int i = 0; i < 2; i++)
+        vec_push(&maker->rank->inference, ((TraceInference){.kind = i ? TRACE_STEP_DECODE : TRACE_STEP_PREFILL,
+                                                            .steps = i ? 96 : 1,
+                                                            .tokens = i ? 3000 : 4096,
+                                                            .mean_sequences = i ? 31.25 : 2,
+                                                            .sequences_min = i ? 30 : 2,
+                                                            .sequences_max = i ? 32 : 2,
+                                                            .timed = i ? 95 : 0,
+                                                            .total_ns = i ? 950 * MS : 0,
+                                                            .mean_ns = i ? 10e6 : NAN,
+                                                            .median_ns = i ? 9 * MS : -1,
+                                                            .p99_ns = i ? 14 * MS : -1,
+                                                            .tokens_per_second = i ? 3125 : NAN,
+                                                            .token_ns = i ? 10e6 : NAN,
+                                                            .idle_ns = 96 * MS,
+                                                            .between_count = i ? 95 : 0,
+                                                            .between_ns = i ? 95 * MS : 0,
+                                                            .between_mean_ns = i ? 1e6 : NAN,
+                                                            .gpu_ns = 800 * MS,
+                                                            .graph_ns = i ? 700 * MS : 0,
+                                                            .graph_percent = i ? 87.5 : 0,
+                                                            .graph_steps = i ? 90 : 0,
+                                                            .eager_sequences = i ? "30, 31" : ""}));
+    vec_push(&maker->rank->decode_gaps, ((TraceDecodeGap){.name = host_names[0], .count = 95, .total_ns = 95 * MS}));
     maker->rank->origin_sum =
         (TraceOriginSum){.total_ns = 128 * MS, .module_ns = 90 * MS, .backward_ns = 20 * MS, .joined_ns = 15 * MS};
     for (int64_t i = 0; i < 6; i++)

@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[3]
 SOURCE = (ROOT / "src/service/report/trace_fields.c").read_text(encoding="utf-8")
 TABLES = re.findall(r'"(\w+)"', re.search(r"trace_csv_tables\[\] = \{(.*?)NULL", SOURCE, re.S)[1])
-PLAIN = ["devices", "kernels", "copies", "operators", "shapes", "modules", "origins", "calls", "annotations", "queues", "queue_points", "losses"]
+PLAIN = ["devices", "kernels", "copies", "operators", "shapes", "modules", "origins", "inference", "decode_gaps", "calls", "annotations", "queues", "queue_points", "losses"]
 
 
 @pytest.fixture(scope="module")

@@ -111,7 +111,7 @@ def test_tables_hold_what_the_json_holds(page, report, sample):
     assert made.data["step_ns"] == wanted["step_ns"]
     for rank, own in zip(made.data["ranks"], wanted["ranks"], strict=True):
         assert made.rows(rank["about"])[0]["file"] == own["file"]
-        for name in ("kernels", "copies", "operators", "shapes", "modules", "origins", "annotations", "calls"):
+        for name in ("kernels", "copies", "operators", "shapes", "modules", "origins", "inference", "decode_gaps", "annotations", "calls"):
             rows = made.rows(rank[name])
             assert len(rows) + rank[name]["left_out"] == len(own[name])
             for row, value in zip(rows, own[name]):

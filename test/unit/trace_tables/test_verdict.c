@@ -106,6 +106,30 @@ static void host_bound(TraceReport *report, double x)
     idle(report, TRACE_CAUSE_HOST_BOUND, x);
 }
 
+/* Steps of an engine between which Python runs. */
+static void decode_gap(TraceReport *report, double x)
+{
+    TraceRank *rank = only(report);
+
+    idle(report, TRACE_CAUSE_PYTHON, x);
+    rank->gaps.at[0].end *= STEPS;
+    rank->gaps.at[0].between = true;
+    vec_push(&rank->inference, ((TraceInference){.kind = TRACE_STEP_DECODE,
+                                                 .steps = STEPS,
+                                                 .total_ns = (int64_t)STEPS * STEP_MS * MS,
+                                                 .mean_ns = (double)STEP_MS * MS,
+                                                 .between_mean_ns = x * MS,
+                                                 .graph_steps = STEPS - 1,
+                                                 .eager_sequences = ""}));
+    vec_push(&rank->decode_gaps, ((TraceDecodeGap){.name = "schedule", .count = STEPS, .total_ns = 20 * MS}));
+}
+
+static void eager_decode_gap(TraceReport *report, double x)
+{
+    decode_gap(report, x);
+    only(report)->inference.at[0].eager_sequences = "3";
+}
+
 /* x: idle between kernels, 100 gaps per step; most kernels are short. */
 static void short_kernels(TraceReport *report, double x)
 {
@@ -708,6 +732,13 @@ static const Case cases[] = {
      "(5.1 %); in the gaps the host was in what the host did (5.10 ms in 1 gap)",
      "schedule with warmup"},
     {"before-profile", before_profile, 4.9, false, 0, NULL, NULL},
+    {"decode-gap", decode_gap, 5.1, true, 5.1,
+     "GPU idle between decode steps while the host prepares the next: 5.10 ms of a step of 100 ms (5.1 %); 4 decode "
+     "steps "
+     "of 100 ms, 5.10 ms idle before each; in the gaps the host was in schedule (20.0 ms in 4 gaps)",
+     "--async-scheduling"},
+    {"decode-gap", decode_gap, 4.9, false, 0, NULL, NULL},
+    {"python", decode_gap, 5.1, false, 0, NULL, NULL},
     {"python", python, 5.1, true, 5.1,
      "GPU idle while Python runs: 5.10 ms of a step of 100 ms (5.1 %); in the gaps the host was in what the host did "
      "(5.10 ms in 1 gap)",
@@ -1173,6 +1204,8 @@ static const struct HintCase {
     {VERDICT_HINT_GRAPHS, "launch-bound", graphs, 1, false},
     {VERDICT_HINT_GRAPHS_MORE, "launch-bound", graphs, 1, true},
     {VERDICT_HINT_GRAPHS_MORE, "launch-bound", graphs, 0, false},
+    {VERDICT_HINT_GRAPHS_ENGINE, "decode-gap", eager_decode_gap, 10, true},
+    {VERDICT_HINT_GRAPHS_ENGINE, "decode-gap", decode_gap, 10, false},
     {VERDICT_HINT_BATCH_ROOM, "launch-bound", room, 0, true},
     {VERDICT_HINT_BATCH_ROOM, "launch-bound", room, 50, true},
     {VERDICT_HINT_BATCH_ROOM, "launch-bound", room, 51, false},
