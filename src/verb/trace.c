@@ -9,10 +9,12 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "service/report/allocator.h"
 #include "service/report/report.h"
 #include "verb/trace/outfile.h"
 #include "verb/trace/progress.h"
 #include "verb/trace/run.h"
+#include "verb/trace/snapshot.h"
 #include "verb/verb.h"
 
 enum { WORDS_MAX = 512, PLAIN_WIDTH = 100 };
@@ -258,6 +260,31 @@ static int show_diff(Traced *t, const char *const *before_path, const char *cons
     return code != EXIT_FINE ? code : before.failed + after.failed ? EXIT_UNKNOWN : EXIT_FINE;
 }
 
+static int write_snapshot(const Traced *t, const AllocatorReport *report)
+{
+    CLEANUP(outfile_drop_at) OutFile *out = NULL;
+    const ReportOptions style = style_of(t);
+    Err *err = &t->call->err;
+
+    TRY(outfile_open(t->o->output ? t->o->output : "-", &out, err));
+    const ReportSink sink = {.write = outfile_write, .context = out};
+    TRY(t->o->json ? allocator_json(report, sink, err) : allocator_text(report, &style, sink, err));
+    return outfile_commit(TAKE(out), err);
+}
+
+static int show_snapshot(Traced *t, const char *path)
+{
+    CLEANUP(allocator_done) AllocatorReport report = {0};
+
+    if (t->o->csv || t->o->html || t->filtered || t->words[0])
+        return verb_failf(t->call, EXIT_USAGE,
+                          "'%s' is a memory snapshot: --csv, --html, --filter and what chooses a part are for profiles",
+                          path);
+    if (snapshot_load(path, &report, &t->call->err) < 0 || write_snapshot(t, &report) < 0)
+        return verb_fail(t->call, EXIT_UNKNOWN);
+    return report.findings.len ? EXIT_FINDING : EXIT_FINE;
+}
+
 static int run_prepared(Traced *t)
 {
     const OptArgs *args = &t->call->args;
@@ -271,6 +298,8 @@ static int run_prepared(Traced *t)
         return verb_fail(t->call, EXIT_USAGE);
     if (args->len == 0)
         return verb_failf(t->call, EXIT_USAGE, "needs a profile: a file, a folder of ranks, or - for standard input");
+    if (!t->o->diff && args->len == 1 && snapshot_is(args->items[0]))
+        return show_snapshot(t, args->items[0]);
     return t->o->diff ? show_diff(t, &t->o->diff, args->items, args->len) : show_report(t, args->items, args->len);
 }
 
@@ -324,7 +353,9 @@ const Verb verb_trace = {
     .description =
         "Reads profiles of PyTorch's profiler (Chrome trace JSON, plain, gzip or zstd) and shows where the time of the "
         "GPUs went: what they ran, why they were idle, what limits each step, and what to change. A folder holds all "
-        "ranks of a job; - is standard input. It needs no GPU. `stoker trace cut` writes a smaller profile, `stoker "
+        "ranks of a job; - is standard input. It needs no GPU. A memory snapshot (torch.cuda.memory._dump_snapshot) in "
+        "their "
+        "place is shown as what holds the memory. `stoker trace cut` writes a smaller profile, `stoker "
         "trace diff` compares two.\n"
         "\n"
         "With --from, --to or --step, a GPU operation counts if it starts within that time, together with the call "
@@ -334,6 +365,7 @@ const Verb verb_trace = {
                 "stoker trace profile.json --step 5 -v      # one step, every table\n"
                 "stoker trace profile.json --csv kernels -o kernels.csv\n"
                 "stoker trace profile.json.zst --json | jq '.verdicts'\n"
+                "stoker trace snapshot.pickle               # what holds the memory\n"
                 "stoker trace cut profile.json --step last -o small.json.gz\n"
                 "stoker trace diff before.json after.json",
     .exit_codes = "0  analysed, and nothing stands out\n"

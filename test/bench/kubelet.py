@@ -177,7 +177,7 @@ def made(build, folder):
     kubelet.register()
     rig.until(api.pool, side.log_text)
     asked, times, alone, uuid = iter(range(ROUNDS)), [], [], side.uuid(0)
-    word = [build / "stoker", "kubelet", "mig-device"]
+    word = [build / "stoker", "kubelet", "instance"]
 
     def prepare_next():
         claim = api.claim(f"c{next(asked)}", "gpu-0-mig-1g10gb-19-6")

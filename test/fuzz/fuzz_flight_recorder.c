@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fuzz target: dumps of a flight recorder, JSON or pickle by the first byte, parted into several ranks' by form feeds
- * (JSON) or read as one (pickle); also the JSON of nccl-tests. */
+/* Fuzz target: dumps of a flight recorder, JSON or pickle (then also a memory snapshot) by the first byte, parted into
+ * several ranks' by form feeds (JSON) or read as one (pickle); also the JSON of nccl-tests. */
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "service/report/allocator.h"
 #include "service/report/nccl.h"
 #include "test/fuzz/share.h"
 #include "test/unit/report_sink.h"
@@ -26,6 +27,16 @@ static void read_dump(NcclJob *job, int rank, const uint8_t *data, size_t size)
     nccl_end(job, NULL);
 }
 
+static void read_snapshot(const uint8_t *data, size_t size, const ReportOptions *style, Str *out)
+{
+    CLEANUP(allocator_done) AllocatorReport report = {0};
+
+    if (allocator_read((Span){(const char *)data, size}, &report, NULL) < 0)
+        return;
+    allocator_text(&report, style, report_sink_str(out), NULL);
+    allocator_json(&report, report_sink_str(out), NULL);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     CLEANUP(nccl_free_at) NcclJob *job = nccl_new();
@@ -35,6 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     str_init(&out, OUT_MAX);
     if (size && data[0] == 0x80) {
+        read_snapshot(data, size, &style, &out);
         read_dump(job, 0, data, size);
         read_dump(job, 1, data, size);
     }

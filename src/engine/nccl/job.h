@@ -277,10 +277,6 @@ void nccl_read_pickle(NcclJob *job, Span bytes);
 /* Reads a dump: an object, or (first versions) the list of its entries. */
 void nccl_read_flight(NcclJob *job, const json_t *top);
 
-/* Bytes of a pickle as JSON values (tuples as arrays): NULL, and why in *ret_why. Objects, functions and calls are
- * refused but for the lists of numbers that TorchScript's pickler writes; nothing is ever imported or run. */
-json_t *nccl_parse_pickle(Span bytes, const char **ret_why);
-
 /* What the two readers of nccl-tests (text and JSON) share. */
 NcclBench *nccl_new_bench(NcclJob *job); /* NULL over the cap */
 NcclRow nccl_init_row(NcclPlace place);  /* nothing known */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A strict reader of pickles (protocols 2 to 5) that hold plain values only. The machine has a stack and a memo;
- * nothing in it imports or calls. A memo's container is copied out, so that no value is part of itself; depth and
- * number of values are bounded.
+ * nothing in it imports or calls. What the memo gives back is shared and cannot be changed any more; a container that
+ * is still being filled is copied out instead, so no value is part of itself. Depth and number of values are bounded.
  */
 #include <math.h>
 #include <string.h>
@@ -11,20 +11,32 @@
 #include "base/cleanup.h"
 #include "base/vec.h"
 #include "engine/nccl/job.h"
+#include "engine/nccl/pickle.h"
 
-enum { HEIGHT_MAX = 64, VALUES_MAX = 8 << 20, MEMO_MAX = 1 << 20 };
+enum { HEIGHT_MAX = 64, MEMO_GAP_MAX = 1 << 20 };
 
 typedef struct Slot {
     json_t *value; /* owned */
     unsigned height;
     bool callable; /* stands for a function that makes a list of its argument */
+    bool shared;   /* from the memo, or a tuple: must not be changed */
+    size_t weight; /* values in it, what is shared counted each time */
+    size_t kept;   /* its place in the memo and 1; 0: none */
 } Slot;
+
+typedef struct Kept {
+    json_t *value; /* owned, NULL none */
+    unsigned height;
+    size_t weight;
+    bool open; /* a container that is still on the stack: height and weight are not known yet */
+} Kept;
 
 typedef struct Unpickler {
     Span in;
     VEC(Slot) stack;
     VEC(size_t) marks; /* where the stack ended then, oldest first */
-    VEC(json_t *) memo;
+    VEC(Kept) memo;
+    const PickleLimits *limits;
     size_t values;
     const char *why;
 } Unpickler;
@@ -41,7 +53,7 @@ static void unpickler_done(Unpickler *m)
     for (size_t i = 0; i < m->stack.len; i++)
         json_decref(m->stack.at[i].value);
     for (size_t i = 0; i < m->memo.len; i++)
-        json_decref(m->memo.at[i]);
+        json_decref(m->memo.at[i].value);
     vec_done(&m->stack);
     vec_done(&m->marks);
     vec_done(&m->memo);
@@ -69,21 +81,24 @@ static bool read_little_endian(Unpickler *m, size_t len, uint64_t *ret)
     return true;
 }
 
-static bool push_value(Unpickler *m, json_t *value, unsigned height)
+static bool push_slot(Unpickler *m, Slot slot)
 {
-    Slot slot = {.value = value, .height = height};
-
-    if (m->values++ >= VALUES_MAX || !value) {
-        json_decref(value);
+    if (m->values++ >= m->limits->values || !slot.value) {
+        json_decref(slot.value);
         return refuse_pickle(m, "it holds too many values");
     }
     vec_push(&m->stack, slot);
     return true;
 }
 
+static bool push_value(Unpickler *m, json_t *value)
+{
+    return push_slot(m, (Slot){.value = value, .weight = 1});
+}
+
 static bool push_mark(Unpickler *m, UNUSED size_t unused)
 {
-    if (m->values++ >= VALUES_MAX)
+    if (m->values++ >= m->limits->values)
         return refuse_pickle(m, "it holds too many values");
     vec_push(&m->marks, m->stack.len);
     return true;
@@ -97,21 +112,26 @@ static bool push_text(Unpickler *m, size_t width)
     if (!read_little_endian(m, width, &len) || !read_bytes(m, len, &s))
         return false;
     json_t *text = json_stringn(s.at, s.len);
-    return push_value(m, text ? text : json_string("?"), 0);
+    return push_value(m, text ? text : json_string("?"));
 }
 
 /* Of a length that stands in one byte. */
 static bool push_long(Unpickler *m, size_t width)
 {
-    uint64_t len, value;
+    uint64_t len, value, sign;
 
-    if (!read_little_endian(m, width, &len) || len > 8)
+    if (!read_little_endian(m, width, &len) || len > 9)
         return refuse_pickle(m, "a number of more than 64 bits");
-    if (!read_little_endian(m, len, &value))
+    if (!read_little_endian(m, len < 8 ? len : 8, &value))
         return false;
+    if (len == 9) { /* from 2^63 to 2^64 - 1: the ninth byte is the sign */
+        if (!read_little_endian(m, 1, &sign))
+            return false;
+        return sign ? refuse_pickle(m, "a number of more than 64 bits") : push_value(m, json_real((double)value));
+    }
     if (len && len < 8 && value >> (len * 8 - 1))
         value |= ~0ull << (len * 8);
-    return push_value(m, json_integer((json_int_t)value), 0);
+    return push_value(m, json_integer((json_int_t)value));
 }
 
 static bool push_double(Unpickler *m, size_t width)
@@ -123,7 +143,7 @@ static bool push_double(Unpickler *m, size_t width)
         return false;
     bits = __builtin_bswap64(bits); /* this one is big-endian */
     memcpy(&value, &bits, sizeof value);
-    return push_value(m, isfinite(value) ? json_real(value) : json_null(), 0);
+    return push_value(m, isfinite(value) ? json_real(value) : json_null());
 }
 
 /* The first value behind the newest mark. */
@@ -149,19 +169,37 @@ static bool pop_mark(Unpickler *m, size_t below, size_t *ret_from)
     return *ret_from >= find_bottom(m) + below || refuse_pickle(m, "a mark is missing");
 }
 
-static bool raise_height(Unpickler *m, Slot *into, const Slot *part)
+static bool count_part(Unpickler *m, Slot *into, const Slot *part)
 {
     if (part->callable)
         return refuse_pickle(m, "it wants to keep a function");
+    if (into->shared)
+        return refuse_pickle(m, "it changes a value that is used elsewhere");
+    if (__builtin_add_overflow(into->weight, part->weight, &into->weight))
+        into->weight = SIZE_MAX;
+    if (into->weight > m->limits->expanded)
+        return refuse_pickle(m, "it holds too many values");
     if (part->height + 1 > into->height)
         into->height = part->height + 1;
     return into->height < HEIGHT_MAX || refuse_pickle(m, "it is nested too deeply");
 }
 
+/* From here on nothing can change the value, so the memo may share it. */
+static void close_kept(Unpickler *m, const Slot *slot)
+{
+    Kept *kept = slot->kept ? &m->memo.at[slot->kept - 1] : NULL;
+
+    if (kept && kept->value == slot->value)
+        *kept = (Kept){.value = kept->value, .height = slot->height, .weight = slot->weight};
+}
+
 static void drop_slots(Unpickler *m, size_t to)
 {
-    while (m->stack.len > to)
-        json_decref(m->stack.at[--m->stack.len].value);
+    while (m->stack.len > to) {
+        const Slot *slot = &m->stack.at[--m->stack.len];
+        close_kept(m, slot);
+        json_decref(slot->value);
+    }
 }
 
 /* Moves stack[from..] into the list. */
@@ -170,7 +208,7 @@ static bool append_items(Unpickler *m, Slot *list, size_t from)
     if (!json_is_array(list->value))
         return refuse_pickle(m, "it appends to what is no list");
     for (size_t i = from; i < m->stack.len; i++) {
-        if (!raise_height(m, list, &m->stack.at[i]))
+        if (!count_part(m, list, &m->stack.at[i]))
             return false;
         json_array_append(list->value, m->stack.at[i].value);
     }
@@ -184,7 +222,7 @@ static bool set_item(Unpickler *m, Slot *dict, const Slot *key, const Slot *valu
 
     if (!json_is_object(dict->value))
         return refuse_pickle(m, "it sets an item of what is no dict");
-    if (!raise_height(m, dict, value))
+    if (!count_part(m, dict, value))
         return false;
     if (json_is_string(key->value))
         json_object_set(dict->value, json_string_value(key->value), value->value);
@@ -227,10 +265,12 @@ static bool close_dict(Unpickler *m, UNUSED size_t unused)
 /* stack[from..] become one tuple. */
 static bool make_tuple(Unpickler *m, size_t from)
 {
-    Slot tuple = {.value = json_array()};
+    Slot tuple = {.value = json_array(), .weight = 1};
 
-    if (append_items(m, &tuple, from))
-        return push_value(m, tuple.value, tuple.height);
+    if (append_items(m, &tuple, from)) {
+        tuple.shared = true;
+        return push_slot(m, tuple);
+    }
     json_decref(tuple.value);
     return false;
 }
@@ -253,14 +293,20 @@ static bool put_memo(Unpickler *m, uint64_t at)
 
     if (!slot)
         return false;
-    if (at >= MEMO_MAX)
+    if (at >= m->limits->values || (at > m->memo.len && at >= MEMO_GAP_MAX))
         return refuse_pickle(m, "its memo is too large");
     if (slot->callable)
         return true;
+    if (slot->kept)
+        return refuse_pickle(m, "it keeps a value twice");
     while (m->memo.len <= at)
-        vec_push(&m->memo, NULL);
-    json_decref(m->memo.at[at]);
-    m->memo.at[at] = json_incref(slot->value);
+        vec_push(&m->memo, (Kept){0});
+    json_decref(m->memo.at[at].value);
+    m->memo.at[at] = (Kept){.value = json_incref(slot->value),
+                            .height = slot->height,
+                            .weight = slot->weight,
+                            .open = !slot->shared && (json_is_array(slot->value) || json_is_object(slot->value))};
+    slot->kept = m->memo.at[at].open ? at + 1 : 0;
     return true;
 }
 
@@ -273,7 +319,7 @@ static json_t *copy_value(Unpickler *m, json_t *value, unsigned *height)
     size_t i;
 
     *height = 0;
-    if (++m->values > VALUES_MAX)
+    if (++m->values > m->limits->values)
         return NULL;
     if (!json_is_array(value) && !json_is_object(value))
         return json_incref(value);
@@ -293,12 +339,18 @@ static json_t *copy_value(Unpickler *m, json_t *value, unsigned *height)
 
 static bool get_memo(Unpickler *m, uint64_t at)
 {
+    const size_t before = m->values;
     unsigned height;
 
-    if (at >= m->memo.len || !m->memo.at[at])
+    if (at >= m->memo.len || !m->memo.at[at].value)
         return refuse_pickle(m, "it recalls what it never kept");
-    json_t *value = copy_value(m, m->memo.at[at], &height);
-    return push_value(m, value, height);
+    const Kept *kept = &m->memo.at[at];
+    if (!kept->open)
+        return push_slot(
+            m,
+            (Slot){.value = json_incref(kept->value), .height = kept->height, .weight = kept->weight, .shared = true});
+    json_t *value = copy_value(m, kept->value, &height);
+    return push_slot(m, (Slot){.value = value, .height = height, .weight = m->values - before});
 }
 
 /* The place of a value in the memo, in `width` bytes; 0: the next one. */
@@ -324,7 +376,7 @@ static bool name_function(Unpickler *m, UNUSED size_t unused)
     if (!span_is(module, "torch.jit._pickle") ||
         !(span_is(name, "build_intlist") || span_is(name, "build_doublelist") || span_is(name, "build_boollist")))
         return refuse_pickle(m, "it wants to call a function: refused");
-    if (!push_value(m, json_null(), 0))
+    if (!push_value(m, json_null()))
         return false;
     m->stack.at[m->stack.len - 1].callable = true;
     return true;
@@ -337,9 +389,9 @@ static bool call_function(Unpickler *m, UNUSED size_t unused)
     if (!args || !function || !function->callable || json_array_size(args->value) != 1)
         return refuse_pickle(m, "it wants to call a function: refused");
     json_t *list = json_incref(json_array_get(args->value, 0));
-    unsigned height = args->height;
+    const Slot made = {.value = list, .height = args->height, .weight = args->weight, .shared = true};
     drop_slots(m, m->stack.len - 2);
-    return push_value(m, list, height);
+    return push_slot(m, made);
 }
 
 /* The one of four bytes has a sign. */
@@ -349,22 +401,22 @@ static bool push_integer(Unpickler *m, size_t width)
 
     if (!read_little_endian(m, width, &value))
         return false;
-    return push_value(m, json_integer(width == 4 ? (json_int_t)(int32_t)value : (json_int_t)value), 0);
+    return push_value(m, json_integer(width == 4 ? (json_int_t)(int32_t)value : (json_int_t)value));
 }
 
 static bool push_null(Unpickler *m, UNUSED size_t unused)
 {
-    return push_value(m, json_null(), 0);
+    return push_value(m, json_null());
 }
 
 static bool push_boolean(Unpickler *m, size_t value)
 {
-    return push_value(m, json_boolean(value), 0);
+    return push_value(m, json_boolean(value));
 }
 
 static bool push_container(Unpickler *m, size_t is_dict)
 {
-    return push_value(m, is_dict ? json_object() : json_array(), 0);
+    return push_value(m, is_dict ? json_object() : json_array());
 }
 
 static bool skip_bytes(Unpickler *m, size_t len)
@@ -407,9 +459,9 @@ static const struct {
     ['R'] = {call_function, 0},
 };
 
-json_t *nccl_parse_pickle(Span in, const char **ret_why)
+json_t *nccl_parse_pickle(Span in, const PickleLimits *limits, const char **ret_why)
 {
-    CLEANUP(unpickler_done) Unpickler m = {.in = in};
+    CLEANUP(unpickler_done) Unpickler m = {.in = in, .limits = limits};
 
     while (m.in.len) {
         unsigned char op = (unsigned char)m.in.at[0];
@@ -432,8 +484,9 @@ json_t *nccl_parse_pickle(Span in, const char **ret_why)
 
 void nccl_read_pickle(NcclJob *job, Span in)
 {
+    static const PickleLimits limits = {.values = 8 << 20, .expanded = 8 << 20};
     const char *why;
-    CLEANUP(json_decref_at) json_t *top_value = nccl_parse_pickle(in, &why);
+    CLEANUP(json_decref_at) json_t *top_value = nccl_parse_pickle(in, &limits, &why);
 
     if (top_value)
         nccl_read_flight(job, top_value);

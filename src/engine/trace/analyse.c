@@ -72,7 +72,7 @@ static const Analysis analyses[] = {
     {.run = trace_calls, .host_bytes = 4},
     {.run = trace_collectives, .gpu_bytes = 48},
     {.run = trace_annotations, .host_bytes = 24, .gpu_bytes = 4},
-    {.run = trace_memory, .host_bytes = 8},
+    {.run = trace_memory, .host_bytes = 40},
     {.run = trace_copies},
 };
 

@@ -204,3 +204,11 @@ typedef struct TraceTask {
  * thread (or 0) they run in the order of the table. A task is delayed while the running tasks' memory and its own
  * exceed `memory` bytes together, except when none runs. Starts fewer threads if no more can be created. */
 void trace_tasks_run(const TraceTask *tasks, size_t count, void *context, unsigned int threads, size_t memory);
+
+/* ---- memory_blocks.c, for memory.c ---- */
+
+/* Name of the innermost operator on a lane at a time, "". */
+const char *trace_op_at(const TraceJob *job, uint32_t lane, int64_t time);
+/* Fills by_category and holders of *row: what stands after events[peak]. `events` are a device's, by start. */
+void trace_memory_blocks(const TraceJob *job, const uint32_t *events, size_t count, size_t peak,
+                         TraceMemoryDevice *row);

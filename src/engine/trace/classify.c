@@ -435,3 +435,37 @@ unsigned trace_shape_check(TraceShapeRule rule, const char *dims, const char *ty
             result |= TRACE_SHAPE_MISALIGNED;
     return result | TRACE_SHAPE_KNOWN;
 }
+
+/* ---- frames ---- */
+
+/* Libraries' frames, by the beginning of their path behind the place where packages are. */
+static const char *const library_paths[] = {
+    "torch/",         "torchvision/", "triton/",   "numpy/",      "<",           "contextlib.py",    "functools.py",
+    "threading.py",   "runpy.py",     "asyncio/",  "importlib/",  "concurrent/", "multiprocessing/", "queue.py",
+    "typing.py",      "logging/",     "tqdm/",     "abc.py",      "enum.py",     "copy.py",          "inspect.py",
+    "dataclasses.py", "selectors.py", "socket.py", "warnings.py", "weakref.py",  "collections/",     "random.py"};
+
+static const char *path_in_packages(const char *frame)
+{
+    static const char *const places[] = {"site-packages/", "dist-packages/", "lib/python3"};
+
+    for (size_t i = 0; i < ARRAY_LEN(places); i++) {
+        const char *at = strstr(frame, places[i]);
+
+        if (at && i < 2)
+            return at + strlen(places[i]);
+        if (at && strchr(at + strlen(places[i]), '/'))
+            return strchr(at + strlen(places[i]), '/') + 1;
+    }
+    return frame;
+}
+
+bool trace_is_user_path(const char *path)
+{
+    const char *inside = path_in_packages(path);
+
+    for (size_t i = 0; i < ARRAY_LEN(library_paths); i++)
+        if (strncmp(inside, library_paths[i], strlen(library_paths[i])) == 0)
+            return false;
+    return true;
+}

@@ -142,3 +142,7 @@ double collective_bus_factor(CollectiveKind kind, int64_t group_size);
 
 /* Bytes of an element of a framework's type ("Float", "c10::BFloat16", "torch.int64"), 0 unknown. */
 int64_t collective_dtype_bytes(const char *dtype, size_t len);
+
+/* Whether a path of a Python file (what follows it does not matter) is neither of PyTorch, Triton and numpy nor of
+ * Python's own library. */
+bool trace_is_user_path(const char *path);

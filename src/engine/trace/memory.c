@@ -2,7 +2,6 @@
 /* Memory by device. Totals from the file are used as they are; without them sizes are summed from the first event
  * on, so peaks are relative to an unknown beginning. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "engine/trace/analyse.h"
@@ -13,7 +12,7 @@ typedef struct Memory {
     const TraceJob *job;
     TraceMemoryDevice row;
     int64_t sum;            /* of the sizes so far */
-    size_t peak;            /* event */
+    size_t peak;            /* of `events`, SIZE_MAX none */
     int64_t first, last;    /* allocated, -1 not yet */
     int64_t from, to;       /* of the device's events */
     const uint32_t *events; /* the device's, by start */
@@ -49,10 +48,10 @@ static void add_point(TraceMemoryDevice *row, int64_t from, int64_t to, TraceMem
         *last = point;
 }
 
-static void add_totals(Memory *memory, size_t number, int64_t allocated, int64_t reserved)
+static void add_totals(Memory *memory, size_t at, int64_t allocated, int64_t reserved)
 {
     TraceMemoryDevice *row = &memory->row;
-    int64_t start = memory->job->index->profile->memory.at[number].start;
+    int64_t start = memory->job->index->profile->memory.at[memory->events[at]].start;
 
     if (row->allocations + row->releases == 1 || (row->totals && memory->first < 0))
         memory->first = allocated;
@@ -62,15 +61,15 @@ static void add_totals(Memory *memory, size_t number, int64_t allocated, int64_t
     if (memory->peak == SIZE_MAX || allocated > row->peak_allocated) {
         row->peak_allocated = allocated;
         row->peak_at = start;
-        memory->peak = number;
+        memory->peak = at;
     }
     add_point(row, memory->from, memory->to,
               (TraceMemoryPoint){.start = start, .allocated = allocated, .reserved = reserved});
 }
 
-static void add_event(Memory *memory, size_t number)
+static void add_event(Memory *memory, size_t at)
 {
-    const ProfileMemory *event = &memory->job->index->profile->memory.at[number];
+    const ProfileMemory *event = &memory->job->index->profile->memory.at[memory->events[at]];
     TraceMemoryDevice *row = &memory->row;
 
     if (event->bytes >= 0) {
@@ -81,28 +80,9 @@ static void add_event(Memory *memory, size_t number)
     }
     memory->sum = trace_sum(memory->sum, event->bytes);
     if (!row->totals)
-        add_totals(memory, number, memory->sum, -1);
+        add_totals(memory, at, memory->sum, -1);
     else if (event->allocated >= 0)
-        add_totals(memory, number, event->allocated, event->reserved);
-}
-
-/* Name of the innermost operator on a lane at a time, "". */
-static const char *op_at(const TraceJob *job, uint32_t lane, int64_t time)
-{
-    const ProfileEvents *host = &job->index->profile->host;
-    const size_t *first = &job->index->lane_first[lane];
-    uint32_t row;
-
-    if (lane >= job->index->profile->lanes.len)
-        return "";
-    const size_t behind = trace_find_after(host->start, sizeof(*host->start), first[0], first[1], time);
-
-    row = behind > first[0] ? (uint32_t)behind - 1 : PROFILE_NONE;
-    while (row != PROFILE_NONE && (host->kind[row] != PROFILE_OP || profile_end(host, row) < time))
-        row = job->index->parent[row];
-    if (row == PROFILE_NONE)
-        return "";
-    return trace_copy_text(job, host->name[row]);
+        add_totals(memory, at, event->allocated, event->reserved);
 }
 
 static void add_device(const TraceJob *job, const uint32_t *events, size_t count, TraceRank *rank)
@@ -110,6 +90,8 @@ static void add_device(const TraceJob *job, const uint32_t *events, size_t count
     const Profile *profile = job->index->profile;
     int32_t device = profile->memory.at[events[0]].device;
     Memory memory = {.job = job,
+                     .events = events,
+                     .count = count,
                      .peak = SIZE_MAX,
                      .first = -1,
                      .last = -1,
@@ -119,16 +101,21 @@ static void add_device(const TraceJob *job, const uint32_t *events, size_t count
                              .peak_allocated = -1,
                              .peak_reserved = -1,
                              .peak_at = -1,
+                             .reserved_at_peak = -1,
                              .peak_op = "",
                              .capacity_bytes = device < 0 ? -1 : device_capacity(profile, device)}};
 
     for (size_t i = 0; i < count; i++)
         memory.row.totals |= profile->memory.at[events[i]].allocated >= 0;
     for (size_t i = 0; i < count; i++)
-        add_event(&memory, events[i]);
+        add_event(&memory, i);
     memory.row.growth_bytes = trace_sum(memory.last, -memory.first);
-    if (memory.peak != SIZE_MAX)
-        memory.row.peak_op = op_at(job, profile->memory.at[memory.peak].lane, memory.row.peak_at);
+    if (memory.peak != SIZE_MAX) {
+        const ProfileMemory *peak = &profile->memory.at[events[memory.peak]];
+        memory.row.peak_op = trace_op_at(job, peak->lane, memory.row.peak_at);
+        memory.row.reserved_at_peak = memory.row.totals ? peak->reserved : -1;
+        trace_memory_blocks(job, events, count, memory.peak, &memory.row);
+    }
     vec_push(&rank->memory, memory.row);
 }
 

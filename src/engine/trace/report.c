@@ -28,8 +28,10 @@ void trace_rank_done(TraceRank *rank)
         vec_done(&rank->steps.at[i].devices);
     for (size_t i = 0; i < rank->paths.len; i++)
         vec_done(&rank->paths.at[i].names);
-    for (size_t i = 0; i < rank->memory.len; i++)
+    for (size_t i = 0; i < rank->memory.len; i++) {
         vec_done(&rank->memory.at[i].points);
+        vec_done(&rank->memory.at[i].holders);
+    }
     for (size_t i = 0; i < rank->timeline.lanes.len; i++) {
         vec_done(&rank->timeline.lanes.at[i].busy);
         vec_done(&rank->timeline.lanes.at[i].slices);

@@ -348,14 +348,34 @@ typedef struct TraceMemoryPoint {
     int64_t start, allocated, reserved;
 } TraceMemoryPoint;
 
+typedef enum TraceMemoryCategory {
+    TRACE_MEMORY_BEFORE,     /* allocated before the profile's first event: parameters and other state */
+    TRACE_MEMORY_ACTIVATION, /* allocated in the forward pass, released in the backward pass */
+    TRACE_MEMORY_GRADIENT,   /* allocated in the backward pass, and there when the optimizer's step begins */
+    TRACE_MEMORY_OPTIMIZER,  /* allocated in the optimizer's step, and there after it */
+    TRACE_MEMORY_TEMPORARY,  /* released in the same operator, backward pass or step of the optimizer */
+    TRACE_MEMORY_UNKNOWN,
+    TRACE_MEMORY_CATEGORY_COUNT
+} TraceMemoryCategory;
+extern const char *const trace_memory_words[TRACE_MEMORY_CATEGORY_COUNT];
+
+typedef struct TraceMemoryHolder { /* blocks that stood at the peak */
+    const char *name;              /* innermost operator that allocated them, "" */
+    TraceMemoryCategory category;
+    int64_t bytes, blocks;
+} TraceMemoryHolder;
+
 typedef struct TraceMemoryDevice {
-    int32_t device;                                 /* -1 host */
-    int64_t peak_allocated, peak_reserved, peak_at; /* -1 unknown; time of the first */
-    int64_t allocations, releases, allocated_bytes; /* sum of sizes allocated */
-    int64_t growth_bytes;                           /* last allocated - first allocated */
-    int64_t capacity_bytes;                         /* of the device, -1 */
-    const char *peak_op;                            /* innermost operator at the peak, "" */
-    VEC(TraceMemoryPoint) points;                   /* at most 512: of each equal part of the span the largest */
+    int32_t device;                                   /* -1 host */
+    int64_t peak_allocated, peak_reserved, peak_at;   /* -1 unknown; time of the first */
+    int64_t allocations, releases, allocated_bytes;   /* sum of sizes allocated */
+    int64_t growth_bytes;                             /* last allocated - first allocated */
+    int64_t capacity_bytes;                           /* of the device, -1 */
+    const char *peak_op;                              /* innermost operator at the peak, "" */
+    int64_t reserved_at_peak;                         /* of allocated; -1 unknown */
+    int64_t by_category[TRACE_MEMORY_CATEGORY_COUNT]; /* bytes at the peak */
+    VEC(TraceMemoryHolder) holders;                   /* at the peak, by bytes */
+    VEC(TraceMemoryPoint) points;                     /* at most 512: of each equal part of the span the largest */
     bool totals; /* peaks are from the file's own totals; else from sums of the sizes since the first event */
 } TraceMemoryDevice;
 

@@ -360,14 +360,14 @@ static void order_mig(const Dra *dra, const char *way, const Prepared *prepared,
     ClaimPlace place = {0};
 
     (void)claim_read_place(name, &place);
-    runner_add(dra->runner, &(RunnerSpec){.what = arena_printf(&arena, "%.60s cannot be %s", name,
-                                                               strcmp(way, "make") == 0 ? "made" : "removed"),
-                                          .argv = {"/proc/self/exe", "kubelet", "mig-device", "--driver-library",
-                                                   dra->config->library, way, prepared->parents[i],
-                                                   arena_printf(&arena, "%" PRIu32, place.profile_id),
-                                                   arena_printf(&arena, "%u", place.start)},
-                                          .done = done,
-                                          .self = self});
+    runner_add(dra->runner,
+               &(RunnerSpec){.what = arena_printf(&arena, "%.60s cannot be %s", name,
+                                                  strcmp(way, "make") == 0 ? "made" : "removed"),
+                             .argv = {"/proc/self/exe", "kubelet", "instance", "--driver-library", dra->config->library,
+                                      way, prepared->parents[i], arena_printf(&arena, "%" PRIu32, place.profile_id),
+                                      arena_printf(&arena, "%u", place.start)},
+                             .done = done,
+                             .self = self});
 }
 
 static void make_next(Item *item);

@@ -461,6 +461,14 @@ static void mend_memory(Pen *pen, const void *owner UNUSED, const void *row, Tab
         cells[3].text = NULL;
 }
 
+static void mend_holder(Pen *pen, const void *owner UNUSED, const void *row, TableCell *cells)
+{
+    const TraceMemoryHolder *holder = row;
+
+    cells[3].text = pen_words(pen, trace_memory_words[holder->category]);
+    cells[4].text = holder->name[0] ? holder->name : "(no operator)";
+}
+
 static const ListTable kernels = LIST_TABLE(TraceRank, kernels, kernel_columns, .title = "Kernels",
                                             .about = "share of all kernels' time", .mend = mend_kernel);
 static const ListTable operators =
@@ -476,6 +484,39 @@ static const ListTable copies =
 static const ListTable queues = LIST_TABLE(TraceRank, queues, queue_columns, .mend = mend_queue);
 static const ListTable memory = LIST_TABLE(TraceRank, memory, memory_columns, .title = "Memory", .about = "largest",
                                            .most = SHOWN_ALL, .mend = mend_memory);
+static const ListTable holders =
+    LIST_TABLE(TraceMemoryDevice, holders, holder_columns, .most = SHOWN_FEW, .mend = mend_holder);
+
+/* What stood at a device's peak. */
+static void print_peak(Pen *pen, const TraceMemoryDevice *device)
+{
+    CLEANUP(str_done) Str line = str_limited(4096);
+
+    if (device->holders.len == 0 || device->peak_allocated <= 0)
+        return;
+    for (unsigned i = 0; i < TRACE_MEMORY_CATEGORY_COUNT; i++)
+        if (device->by_category[i])
+            str_addf(&line, "%s%s %s", line.len ? pen_dot(pen) : "", pen_words(pen, trace_memory_words[i]),
+                     pen_bytes(pen, (double)device->by_category[i]));
+    if (device->reserved_at_peak > device->peak_allocated)
+        str_addf(&line, "%sreserved and not allocated %s (%s)", pen_dot(pen),
+                 pen_bytes(pen, (double)(device->reserved_at_peak - device->peak_allocated)),
+                 pen_share(pen, (double)(device->reserved_at_peak - device->peak_allocated),
+                           (double)device->reserved_at_peak));
+    pen_section(pen, "What stood at the peak",
+                device->device < 0 ? "host" : arena_printf(&pen->arena, "GPU %" PRId32, device->device));
+    out_add(&pen->out, "  ");
+    pen_wrap(pen, STYLE_PLAIN, 2, line.text);
+    print_list(pen, &holders, device, (double)device->peak_allocated);
+}
+
+static void print_memory(Pen *pen, const TraceRank *rank)
+{
+    print_list(pen, &memory, rank, 0);
+    for (size_t i = 0; i < rank->memory.len; i++)
+        if (rank->memory.at[i].device >= 0 || pen->options.verbose)
+            print_peak(pen, &rank->memory.at[i]);
+}
 
 /* ---- inference ---- */
 
@@ -668,7 +709,7 @@ void text_details(Pen *pen, const TraceRank *rank)
     print_list(pen, &copies, rank, 0);
     print_launches(pen, rank);
     print_list(pen, &calls, rank, 0);
-    print_list(pen, &memory, rank, 0);
+    print_memory(pen, rank);
     if (pen->options.verbose)
         print_list(pen, &annotations, rank, 0);
 }

@@ -110,6 +110,7 @@ const char *const trace_csv_tables[] = {"verdicts",
                                         "path_names",
                                         "memory",
                                         "memory_points",
+                                        "memory_holders",
                                         "losses",
                                         "notes",
                                         NULL};
@@ -145,6 +146,7 @@ static const CsvLevel tables[][CSV_LEVELS_MAX] = {
     {RANKS, {column_path, AT(TraceRank, paths)}, {field_path_name, AT(TracePath, names)}},
     {RANKS, {field_memory, AT(TraceRank, memory)}},
     {RANKS, {column_device, AT(TraceRank, memory)}, {field_memory_point, AT(TraceMemoryDevice, points)}},
+    {RANKS, {column_device, AT(TraceRank, memory)}, {field_memory_holder, AT(TraceMemoryDevice, holders)}},
     {RANKS, {field_loss, AT(TraceRank, losses)}},
     {{column_note, AT(TraceReport, notes)}},
 };

@@ -313,6 +313,7 @@ void nvml_gpu_set_absent(NvmlGpu *gpu, Absence why)
 static void fail_gpu(NvmlGpu *gpu, nvmlReturn_t code)
 {
     lose_readings(gpu, nvml_answer_absence(code));
+    gpu->reading.mig_known = false;
     if (nvml_gpu_is_ours(gpu)) {
         publish_all(gpu);
         set_outcome(gpu, nvml_answer_outcome(code), code);

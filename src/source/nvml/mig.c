@@ -243,7 +243,8 @@ void nvml_mig_find(NvmlGpu *gpu)
 
     gpu->reading.mig = mode_is_on(gpu);
     find_all(gpu, &list);
-    if (gpu->target.trouble) {
+    if (gpu->target.trouble) { /* a GPU that is lost is split as it was */
+        gpu->reading.mig = was;
         gpu->reading.mig_known = false;
         return;
     }

@@ -61,7 +61,7 @@ typedef struct Magic {
 } Magic;
 
 #define MAGIC(at, bytes) (at), sizeof(bytes) - 1, (bytes)
-#define SNAPSHOT "memory snapshots are no profiles; export the profile as a Chrome trace"
+#define SNAPSHOT "a memory snapshot of PyTorch is analysed alone, from its own file: stoker trace FILE"
 
 /* What people hand over by mistake. The longer of two beginnings goes first. */
 static const Magic strangers[] = {
@@ -416,8 +416,8 @@ static int open_layers(ProfileInput *input, Err *err)
     return 0;
 }
 
-int profile_input_open(const char *path, bool again, atomic_uint_fast64_t *read_bytes, const bool *stop,
-                       ProfileInput **ret, Err *err)
+static int open_input(const char *path, bool again, atomic_uint_fast64_t *read_bytes, const bool *stop,
+                      ProfileInput **ret, Err *err)
 {
     CLEANUP(profile_input_close_at) ProfileInput *input = xmalloc(sizeof *input);
 
@@ -431,6 +431,21 @@ int profile_input_open(const char *path, bool again, atomic_uint_fast64_t *read_
     if (again && !input->regular)
         TRY(spool_pipe(input, err));
     TRY(open_layers(input, err));
+    *ret = TAKE(input);
+    return 0;
+}
+
+int profile_input_open_any(const char *path, ProfileInput **ret, Err *err)
+{
+    return open_input(path, false, NULL, NULL, ret, err);
+}
+
+int profile_input_open(const char *path, bool again, atomic_uint_fast64_t *read_bytes, const bool *stop,
+                       ProfileInput **ret, Err *err)
+{
+    CLEANUP(profile_input_close_at) ProfileInput *input = NULL;
+
+    TRY(open_input(path, again, read_bytes, stop, &input, err));
     TRY(refuse_stranger(input, err));
     *ret = TAKE(input);
     return 0;

@@ -22,6 +22,8 @@ typedef struct ProfileInput ProfileInput;
  * With `again` a pipe is first copied into a file without a name (in $TMPDIR or /tmp), so that it can be read again. */
 int profile_input_open(const char *path, bool again, atomic_uint_fast64_t *read_bytes, const bool *stop,
                        ProfileInput **ret, Err *err);
+/* The same without counting, stopping, and refusing by the first bytes. */
+int profile_input_open_any(const char *path, ProfileInput **ret, Err *err);
 void profile_input_close(ProfileInput *input); /* accepts NULL */
 CLEANUP_POINTER(ProfileInput, profile_input_close);
 

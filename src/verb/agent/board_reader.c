@@ -152,8 +152,10 @@ static void take_rows(BoardReader *reader, const BoardGpu *from, Kept *kept)
     kept->gpu.reading.device.kind = DEVICE_GPU;
     kept->gpu.reading.device.has_pci = true;
     kept->gpu.reading.device.pci = from->pci;
-    kept->gpu.instance_count = board_instances(from);
-    for (size_t i = 0; i < kept->gpu.instance_count; i++)
+    const size_t instances = board_instances(from);
+    if (instances > 0 || kept->gpu.reading.mig_known || !kept->gpu.reading.mig) /* else it is split as it was */
+        kept->gpu.instance_count = instances;
+    for (size_t i = 0; i < instances; i++)
         copy_row(reader, &from->instances[i], &kept->instances[i], &kept->torn);
     if (!board_copy_peers(&from->peers, kept->status))
         kept->torn = true;

@@ -27,9 +27,9 @@ typedef struct KubeletOptions {
     uint64_t hold_ns, node_period_ns;
 } KubeletOptions;
 
-typedef struct KubeletMigOptions {
+typedef struct KubeletInstanceOptions {
     const char *library;
-} KubeletMigOptions;
+} KubeletInstanceOptions;
 
 #define KUBELET_SOCKET_NAME "kubelet.sock"
 
@@ -88,4 +88,4 @@ int kubelet_run(VerbCall *call, const void *options);
 int kubelet_explain_run(VerbCall *call, const void *options);
 int kubelet_labels_run(VerbCall *call, const void *options);
 int kubelet_devices_run(VerbCall *call, const void *options);
-int kubelet_mig_device_run(VerbCall *call, const void *options);
+int kubelet_instance_run(VerbCall *call, const void *options);

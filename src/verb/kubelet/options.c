@@ -179,28 +179,28 @@ static const Verb verb_devices = {
     .run = kubelet_devices_run,
 };
 
-static const OptSpec mig_device_opts[] = {
-    OPT_ROW("driver-library", OPT_STRING, KubeletMigOptions, library, .flags = OPT_CLI_ONLY,
+static const OptSpec instance_opts[] = {
+    OPT_ROW("driver-library", OPT_STRING, KubeletInstanceOptions, library, .flags = OPT_CLI_ONLY,
             .env = "STOKER_DRIVER_LIBRARY", .metavar = "FILE", .help = "the driver's library"),
 };
 
-static const Verb verb_mig_device = {
-    .name = "mig-device",
+static const Verb verb_instance = {
+    .name = "instance",
     .summary = "make or remove the MIG device of a claim",
     .usage = "make|remove GPU-UUID PROFILE-ID START",
     .description =
         "Makes the MIG device with this profile (its number, as nvidia-smi shows it) at this memory slice, and prints "
         "its UUID; where it is there already, that of it. Or removes it; where it is not there, nothing is done. "
         "'stoker kubelet --dra-dynamic-mig' runs this for claims.",
-    .examples = "stoker kubelet mig-device remove GPU-55b9b2c6-2b4f-4c5e-9a80-55c3a7a1f5d2 19 4",
+    .examples = "stoker kubelet instance remove GPU-55b9b2c6-2b4f-4c5e-9a80-55c3a7a1f5d2 19 4",
     .exit_codes = "0  it is so\n"
                   "2  the command line is wrong\n"
                   "3  the driver refuses, or does not answer",
-    VERB_OPTS(mig_device_opts, KubeletMigOptions),
-    .run = kubelet_mig_device_run,
+    VERB_OPTS(instance_opts, KubeletInstanceOptions),
+    .run = kubelet_instance_run,
 };
 
-static const Verb *const kubelet_subs[] = {&verb_devices, &verb_explain, &verb_labels, &verb_mig_device, NULL};
+static const Verb *const kubelet_subs[] = {&verb_devices, &verb_explain, &verb_instance, &verb_labels, NULL};
 
 const Verb verb_kubelet = {
     .name = "kubelet",

@@ -98,6 +98,7 @@ def test_a_pool_of_two_slices_is_never_mixed(make_claims, api, tmp_path):
     last = list(api.pool())[-1].split("-")[1]
     side.node.inject("xid", "79", f"gpu={last}")  # all of its seven devices, one in the first slice, six in the other
     until(lambda: (pool := api.pool()) and sum("taints" in d for d in pool.values()) == 7, lambda: f"{api.slices} {side.log_text()}")
+    assert len(api.pool()) == 70
     assert len({d["attributes"]["parentUUID"]["string"] for d in api.pool().values() if "taints" in d}) == 1
     assert {s["spec"]["pool"]["generation"] for s in api.slices} == {2}
     lost = api.slices[0]["metadata"]["name"]

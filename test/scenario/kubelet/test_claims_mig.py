@@ -199,5 +199,5 @@ def test_wrong_words(stoker):
         return done.stderr
 
     assert "--dra-driver is needed too" in refused("--dra-dynamic-mig")
-    assert "make or remove, a GPU's UUID" in refused("mig-device", "create", "GPU-1", "19", "0")
-    assert "'x'" in refused("mig-device", "make", "GPU-1", "x", "0")
+    assert "make or remove, a GPU's UUID" in refused("instance", "create", "GPU-1", "19", "0")
+    assert "'x'" in refused("instance", "make", "GPU-1", "x", "0")

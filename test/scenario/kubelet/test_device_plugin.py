@@ -124,8 +124,21 @@ def test_one_lost_gpu_costs_one_device(make_side):  # G6; and it comes back with
     assert len(plugin.lists) == 3 and not plugin.ended.is_set()  # each state once, over one stream
 
 
+def test_mig_devices_of_a_lost_gpu_stay_and_are_unhealthy(make_side):
+    side = make_side("mig-balanced", options=["--mig-strategy", "mixed"])
+    small = "nvidia.com/mig-1g.10gb"
+    ids = {d.id for d in side.plugin(small).devices}
+    side.node.inject("xid", "79", "gpu=1")
+    until(lambda: len(side.unhealthy(small)) == 2, side.log_text)
+    asked = len(side.plugin(small).lists)
+    side.node.inject("xid", "48", "gpu=2")  # what comes next is seen behind further readings of the lost one
+    until(lambda: len(side.plugin(small).lists) > asked, side.log_text)
+    assert {d.id for d in side.plugin(small).devices} == ids and "nvidia.com/gpu" not in side.kubelet.plugins
+
+
 def test_program_faults_change_nothing(make_side):
     side = make_side()
+    side.plugin()
     side.node.inject("xid", "31", "gpu=2")
     until(lambda: any(31 in i["codes"] for i in side.agent.json("/api/v1/incidents")[1]["incidents"]), "the incident")
     side.node.inject("xid", "79", "gpu=4")

@@ -10,13 +10,16 @@
 
 #include "base/cleanup.h"
 #include "engine/nccl/job.h"
+#include "engine/nccl/pickle.h"
+
+static const PickleLimits limits = {.values = 8 << 20, .expanded = 8 << 20};
 
 #define PICKLE(bytes) ((Span){"\x80\x02" bytes, sizeof("\x80\x02" bytes) - 1})
 
 static void check(Span in, const char *expected)
 {
     const char *why = NULL;
-    CLEANUP(json_decref_at) json_t *value = nccl_parse_pickle(in, &why);
+    CLEANUP(json_decref_at) json_t *value = nccl_parse_pickle(in, &limits, &why);
     CLEANUP_FREE char *text = value ? json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
 
     assert_null(why);
@@ -28,7 +31,7 @@ static void refused(Span in, const char *reason)
 {
     const char *why = NULL;
 
-    assert_null(nccl_parse_pickle(in, &why));
+    assert_null(nccl_parse_pickle(in, &limits, &why));
     assert_non_null(why);
     assert_non_null(strstr(why, reason));
 }
@@ -42,6 +45,7 @@ static void test_values(void **state)
     check(PICKLE("\x8a\x08\x00\x00\x00\x00\x00\x00\x00\x80."), "-9223372036854775808");
     check(PICKLE("\x8a\x01\xff."), "-1");
     check(PICKLE("\x8a\x00."), "0");
+    check(PICKLE("\x8a\x09\x00\x00\x00\x00\x00\x00\x00\x80\x00."), "9.2233720368547758e18");
     check(PICKLE("G\x3f\xf8\x00\x00\x00\x00\x00\x00."), "1.5");
     check(PICKLE("G\x7f\xf8\x00\x00\x00\x00\x00\x00."), "null");
     check(PICKLE("X\x02\x00\x00\x00hi."), "\"hi\"");
@@ -85,6 +89,7 @@ static void test_refused(void **state)
     refused(PICKLE("]r\xff\xff\xff\xff."), "memo");
     refused(PICKLE("\x8a\x09\x00\x00\x00\x00\x00\x00\x00\x00\x01."), "64 bits");
     refused(PICKLE("i."), "operation");
+    refused(PICKLE("]q\x00q\x01."), "twice");
 }
 
 /* A list that is put into itself holds a copy of what it was. */
@@ -94,6 +99,26 @@ static void test_no_cycles(void **state)
     check(PICKLE("]q\x00(K\x01h\x00"
                  "e."),
           "[1,[]]");
+}
+
+/* What the memo gives back may be used often, but not changed: neither directly nor as the result of a call. */
+static void test_shared(void **state)
+{
+    static const PickleLimits few = {.values = 100, .expanded = 5};
+    const Span four = PICKLE("(]q\x00(K\x01K\x02"
+                             "eh\x00t."); /* 1 + 3 + 3 values */
+    const char *why = NULL;
+
+    (void)state;
+    check(four, "[[1,2],[1,2]]");
+    assert_null(nccl_parse_pickle(four, &few, &why));
+    assert_string_equal(why, "it holds too many values");
+    refused(PICKLE("(]q\x00\x85h\x00K\x01"
+                   "at."),
+            "used elsewhere");
+    refused(PICKLE("(ctorch.jit._pickle\nbuild_intlist\n]q\x00\x85Rh\x00"
+                   "at."),
+            "used elsewhere");
 }
 
 /* Each list holds the last one twice: 2^60 values if nobody counted. And one in the other a thousand times. */
@@ -128,10 +153,8 @@ static void test_bombs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_no_cycles),
-        cmocka_unit_test(test_bombs),
+        cmocka_unit_test(test_values), cmocka_unit_test(test_refused), cmocka_unit_test(test_no_cycles),
+        cmocka_unit_test(test_shared), cmocka_unit_test(test_bombs),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

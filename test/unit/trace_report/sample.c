@@ -523,7 +523,19 @@ static void add_memory(Maker *maker)
                                   .allocated_bytes = INT64_C(913) << 30,
                                   .growth_bytes = 3 << 20,
                                   .capacity_bytes = INT64_C(80) << 30,
-                                  .peak_op = "aten::_log_softmax"};
+                                  .peak_op = "aten::_log_softmax",
+                                  .reserved_at_peak = INT64_C(70) << 30,
+                                  .by_category = {[TRACE_MEMORY_BEFORE] = INT64_C(31) << 30,
+                                                  [TRACE_MEMORY_ACTIVATION] = INT64_C(26) << 30,
+                                                  [TRACE_MEMORY_TEMPORARY] = INT64_C(1) << 30}};
+    vec_push(&memory->holders, ((TraceMemoryHolder){.name = "aten::_scaled_dot_product_flash_attention",
+                                                    .category = TRACE_MEMORY_ACTIVATION,
+                                                    .bytes = INT64_C(26) << 30,
+                                                    .blocks = 96}));
+    vec_push(
+        &memory->holders,
+        ((TraceMemoryHolder){
+            .name = "aten::_log_softmax", .category = TRACE_MEMORY_TEMPORARY, .bytes = INT64_C(1) << 30, .blocks = 1}));
     for (int64_t i = 0; i < 256; i++)
         vec_push(&memory->points,
                  ((TraceMemoryPoint){.start = maker->span_ns / 256 * i,
@@ -764,6 +776,7 @@ void sample_hostile(TraceReport *report)
     rank->copies.at[0].kind = rank->copies.at[0].source = name;
     rank->collectives.at[0].name = rank->collectives.at[0].group = name;
     rank->memory.at[0].peak_op = name;
+    rank->memory.at[0].holders.at[0].name = name;
     rank->timeline.texts.at[0] = rank->timeline.lanes.at[0].name = name;
     vec_push(&rank->losses, ((TraceLossRow){.reason = "syntax", .excerpt = name, .byte = UINT64_MAX, .event = 1}));
     rank->lost = rank->lost_by_reason[PROFILE_LOSS_SYNTAX] = 1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `stoker kubelet mig-device`: one MIG device, made or removed. What is there already, or is not there, is no error: it
+/* `stoker kubelet instance`: one MIG device, made or removed. What is there already, or is not there, is no error: it
  * is run again where it is not known how it ended. */
 #include <errno.h>
 #include <inttypes.h>
@@ -113,9 +113,9 @@ static int carry_out(MigDriver *driver, const Wanted *wanted, Err *err)
 
 CLEANUP_POINTER(MigDriver, mig_driver_close);
 
-int kubelet_mig_device_run(VerbCall *call, const void *options)
+int kubelet_instance_run(VerbCall *call, const void *options)
 {
-    const KubeletMigOptions *o = options;
+    const KubeletInstanceOptions *o = options;
     CLEANUP(mig_driver_close_at) MigDriver *driver = NULL;
     Wanted wanted;
 
