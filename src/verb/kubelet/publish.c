@@ -21,10 +21,10 @@ enum { SLICE_DEVICES = 64, SLICE_SETS = 8, SLICE_COUNTERS = 1024, SLICES_MAX = 3
 
 CLEANUP_POINTER(json_t, json_decref);
 
-/* A slice that was written: what was asked for, and which version the server made of it. */
+/* A slice that was written: what was asked for, which version the server made of it, and of which ("": of none). */
 typedef struct Written {
     json_t *spec;
-    char version[32];
+    char version[32], before[32];
 } Written;
 
 struct Publisher {
@@ -305,6 +305,7 @@ static void write_slice(Publisher *p, size_t i, json_t *spec)
     json_decref(p->written[i].spec);
     p->written[i].spec = spec;
     p->written[i].version[0] = '\0';
+    snprintf(p->written[i].before, sizeof p->written[i].before, "%s", there ? version_of(there) : "");
     p->sending = i;
     send_request(p, there ? "PUT" : "POST", path, body, on_written);
 }
@@ -414,12 +415,28 @@ static int add_slice(void *self, const json_t *object, Err *err)
     return 0;
 }
 
+/* A watch may tell of a change before that which was written last: of a slice that was written since, this counts. */
+static void keep_newer(const Publisher *p)
+{
+    for (size_t i = 0; i < SLICES_MAX; i++) {
+        const Written *written = &p->written[i];
+        char name[NAME_CAP];
+
+        name_slice(p, i, name);
+        json_t *fresh = json_object_get(p->fresh, name), *known = json_object_get(p->there, name);
+        if (fresh && known && written->before[0] && strcmp(version_of(fresh), written->before) == 0 &&
+            strcmp(version_of(known), written->version) == 0)
+            json_object_set(p->fresh, name, known);
+    }
+}
+
 static bool end_reading(void *self)
 {
     Publisher *p = self;
 
     if (p->call) /* a change is under way: what was read may be older than it */
         return false;
+    keep_newer(p);
     json_t *before = p->there;
     p->there = p->fresh;
     p->fresh = before;
