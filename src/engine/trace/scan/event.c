@@ -174,13 +174,19 @@ static uint32_t detail_copy(TraceScan *scan, const ProfileEvent *event)
 }
 
 /* Whether numbers among the operator's inputs are needed: strides, masks, causal or not. */
-static bool needs_arguments(const Slice *name)
+static bool needs_arguments(TraceScan *scan, uint32_t name)
 {
-    return memmem(name->at, name->len, "conv", 4) || memmem(name->at, name->len, "attention", 9) ||
-           memmem(name->at, name->len, "flash_attn", 10);
+    uint32_t *entry = &scan->caches->own.needs[name % NEEDS_CACHE];
+    const Slice *text = slice_of(scan, SLOT_NAME);
+
+    if (*entry == 0 || (*entry - 1) / 2 != name)
+        *entry = 1 + 2 * name +
+                 (memmem(text->at, text->len, "conv", 4) || memmem(text->at, text->len, "attention", 9) ||
+                  memmem(text->at, text->len, "flash_attn", 10));
+    return (*entry - 1) % 2;
 }
 
-static uint32_t detail_op(TraceScan *scan)
+static uint32_t detail_op(TraceScan *scan, uint32_t name)
 {
     ProfileOp op = {.arguments = PROFILE_NONE, .collective = detail_collective(scan), .sequence = -1};
 
@@ -188,7 +194,7 @@ static uint32_t detail_op(TraceScan *scan)
         return PROFILE_NONE;
     op.dims = name_of(scan, SLOT_DIMS);
     op.types = name_of(scan, SLOT_TYPES);
-    if (has_slot(scan, SLOT_CONCRETE) && has_slot(scan, SLOT_NAME) && needs_arguments(slice_of(scan, SLOT_NAME)))
+    if (has_slot(scan, SLOT_CONCRETE) && has_slot(scan, SLOT_NAME) && needs_arguments(scan, name))
         op.arguments = name_of(scan, SLOT_CONCRETE);
     scan->profile->with_shapes = true;
     if (op.collective != PROFILE_NONE) {
@@ -375,7 +381,7 @@ static void add_host(TraceScan *scan, ProfileEvent *event)
             has_slot(scan, SLOT_NAME) && name->len > 3 && *name->at == 'h' && memcmp(name->at, "hip", 3) == 0;
     } else if (event->kind == PROFILE_OP) {
         event->link = id_of(scan, SLOT_EXTERNAL, WIDE_HOST_LINK, row);
-        event->extra = detail_op(scan);
+        event->extra = detail_op(scan, event->name);
         if (has_slot(scan, SLOT_AUTOGRAD) && !scan->options.skip_python)
             add_node(scan, event->link);
     } else if (event->kind == PROFILE_OTHER && !has_slot(scan, SLOT_CATEGORY)) {

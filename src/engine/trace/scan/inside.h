@@ -24,6 +24,7 @@ enum {
     LAUNCH_CACHE = 512,
     LAUNCH_BYTES = 300,
     OP_CACHE = 512,
+    NEEDS_CACHE = 1024,
 };
 
 /* --- values (value.c) ----------------------------------------------------------------------------------------------
@@ -186,6 +187,7 @@ typedef struct Caches {
     struct {    /* entries of one profile, which the next one begins without */
         PlaceEntry place[LANE_CACHE];
         OpEntry op[OP_CACHE];
+        uint32_t needs[NEEDS_CACHE]; /* 1 + 2 * name, and 1 more where that operator's arguments are kept; 0: none */
     } own;
     LaunchEntry launch[LAUNCH_CACHE];
     uint32_t copy_name; /* PROFILE_NONE: none yet */
