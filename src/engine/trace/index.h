@@ -112,6 +112,14 @@ static inline int64_t trace_launch_start(const TraceIndex *index, size_t row)
     return index->launch[row] == PROFILE_NONE ? INT64_MIN : index->profile->host.start[index->launch[row]];
 }
 
+/* The operator that an operator lies in, both by number; PROFILE_NONE: in none. */
+static inline uint32_t trace_operator_around(const TraceIndex *index, uint32_t op)
+{
+    const uint32_t parent = index->parent[index->op_rows[op]];
+
+    return parent == PROFILE_NONE ? PROFILE_NONE : index->op_at[parent];
+}
+
 /* ---- index_first.c, for index.c ---- */
 
 /* Marks in host_inside the calls that loaded a kernel's code or made a context. Needs launch, host_inside and steps. */

@@ -184,8 +184,7 @@ static void find_outermost(Calls *calls)
 
     calls->outermost = xmalloc((index->op_count + 1) * sizeof *calls->outermost);
     for (uint32_t op = 0; op < index->op_count; op++) {
-        uint32_t parent = index->parent[index->op_rows[op]];
-        uint32_t around = parent == PROFILE_NONE ? PROFILE_NONE : index->op_at[parent];
+        const uint32_t around = trace_operator_around(index, op);
 
         calls->outermost[op] = around == PROFILE_NONE ? op : calls->outermost[around];
     }

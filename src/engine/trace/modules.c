@@ -255,8 +255,7 @@ static void join_backward(Modules *modules)
     collect_forward(join, profile);
     count_votes(join, profile);
     for (uint32_t op = 0; op < index->op_count; op++) {
-        const uint32_t row = index->op_rows[op], parent = index->parent[row];
-        const uint32_t around = parent == PROFILE_NONE ? PROFILE_NONE : index->op_at[parent];
+        const uint32_t row = index->op_rows[op], around = trace_operator_around(index, op);
         const ProfileNode *node = node_of_row(join, profile, row);
 
         modules->forward[op] = around == PROFILE_NONE ? PROFILE_NONE : modules->forward[around];

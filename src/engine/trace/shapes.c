@@ -97,13 +97,6 @@ static uint32_t row_of(Shapes *shapes, uint32_t op)
     return shapes->row[op] - 1;
 }
 
-static uint32_t operator_around(const TraceIndex *index, uint32_t op)
-{
-    const uint32_t parent = index->parent[index->op_rows[op]];
-
-    return parent == PROFILE_NONE ? PROFILE_NONE : index->op_at[parent];
-}
-
 static bool is_known(Shapes *shapes, uint32_t op)
 {
     const TraceIndex *index = shapes->job->index;
@@ -123,14 +116,14 @@ static void find_owners(Shapes *shapes)
     CLEANUP_FREE uint8_t *is = xcalloc(index->op_count + 1, sizeof *is);
 
     for (uint32_t op = (uint32_t)index->op_count; op-- > 0;) {
-        const uint32_t around = operator_around(index, op);
+        const uint32_t around = trace_operator_around(index, op);
 
         is[op] |= is_known(shapes, op) ? KNOWN : 0;
         if (is[op] && around != PROFILE_NONE)
             is[around] |= AROUND;
     }
     for (uint32_t op = 0; op < index->op_count; op++) {
-        const uint32_t around = operator_around(index, op);
+        const uint32_t around = trace_operator_around(index, op);
 
         shapes->owner[op] = is[op] == KNOWN ? op : around != PROFILE_NONE ? shapes->owner[around] : PROFILE_NONE;
     }
