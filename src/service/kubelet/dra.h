@@ -69,8 +69,7 @@ typedef struct Prepared {
     const char *parents[CLAIM_DEVICES_MAX]; /* GPUs of MIG devices that are made for it; "": it was there before */
     bool leaving;      /* it is unprepared, and what was made or set for it is not yet as it was before */
     unsigned resets;   /* of that, how many are under way */
-    bool failed;       /* a MIG device could not be removed: it is tried again ... */
-    uint64_t again_ns; /* ... then (uv_hrtime) */
+    uint64_t again_ns; /* a MIG device could not be removed: it is tried again then (uv_hrtime); 0: not so */
     struct Dra *dra;   /* of which it leaves */
     struct Prepared *next;
 } Prepared;

@@ -326,24 +326,27 @@ static const char *find_unseen(const Item *item)
     return NULL;
 }
 
-static void look_at_item(Item *item)
+static int keep_file(const Item *item, Err *err)
 {
     const Dra *dra = item->call->dra;
-    const char *unseen = item->shared ? NULL : find_unseen(item);
     CLEANUP(arena_done) Arena arena = {0};
     DriverFiles files;
 
-    if (item->shared) {
-        await_sharing(item);
-        return;
-    }
+    dra->config->port.find_files(dra->config->self, &arena, &files);
+    return claim_spec_keep(dra->config, item->prepared, dra->offer, &files, err);
+}
+
+/* Writes its file and shares its devices when all are offered. */
+static void await_offer(Item *item)
+{
+    const char *unseen = find_unseen(item);
+
     if (unseen && uv_hrtime() < item->deadline_ns)
         return;
-    dra->config->port.find_files(dra->config->self, &arena, &files);
     if (unseen)
         (void)err_set(&item->err, -EAGAIN, "%.60s was made, and the agent does not list it yet", unseen);
     else
-        (void)claim_spec_keep(dra->config, item->prepared, dra->offer, &files, &item->err);
+        (void)keep_file(item, &item->err);
     if (item->err.code)
         finish_item(item);
     else
@@ -401,7 +404,7 @@ static void make_next(Item *item)
             return;
         }
     item->deadline_ns = uv_hrtime() + WAIT_NS;
-    look_at_item(item);
+    await_offer(item);
 }
 
 static void look_at_items(Dra *dra)
@@ -415,7 +418,7 @@ static void look_at_items(Dra *dra)
         for (size_t i = 0, left = call->left; i < count && left; i++)
             if (!call->items[i].done && call->items[i].deadline_ns) {
                 left--; /* the call is gone behind the last one */
-                look_at_item(&call->items[i]);
+                (call->items[i].shared ? await_sharing : await_offer)(&call->items[i]);
             }
     }
 }
@@ -545,10 +548,8 @@ static void end_reset(Prepared *prepared)
 
     if (--prepared->resets > 0)
         return;
-    if (prepared->failed) {
-        prepared->again_ns = uv_hrtime() + AGAIN_NS;
+    if (prepared->again_ns)
         return;
-    }
     remove_prepared(dra, prepared);
     (void)save_claims(dra, NULL); /* it leaves again in the next process */
     prepared_free(prepared);
@@ -570,17 +571,18 @@ static void on_removed(void *self, const char *out UNUSED, const Err *err)
     Prepared *prepared = self;
     Dra *dra = prepared->dra;
 
-    prepared->failed |= err != NULL;
+    if (err)
+        prepared->again_ns = uv_hrtime() + AGAIN_NS;
     if (err && strcmp(dra->remove_error, err->text) != 0)
         log_write(dra->config->log, LOG_LEVEL_WARN, "claim %s/%s: %s; it is tried again", prepared->claim.namespace,
                   prepared->claim.name, err->text);
-    memcpy(dra->remove_error, err ? err->text : "", err ? sizeof dra->remove_error : 1);
+    snprintf(dra->remove_error, sizeof dra->remove_error, "%s", err ? err->text : "");
     end_reset(prepared);
 }
 
 static void remove_made(Dra *dra, Prepared *prepared)
 {
-    prepared->failed = false;
+    prepared->again_ns = 0;
     for (size_t i = 0; i < prepared->claim.count; i++)
         if (prepared->parents[i][0]) {
             prepared->resets++;
@@ -602,7 +604,7 @@ static void reset_claim(Dra *dra, Prepared *prepared)
 static void look_at_leaving(Dra *dra)
 {
     for (Prepared *one = dra->prepared; one; one = one->next)
-        if (one->leaving && one->failed && !one->resets && uv_hrtime() >= one->again_ns)
+        if (one->again_ns && !one->resets && uv_hrtime() >= one->again_ns)
             remove_made(dra, one);
 }
 

@@ -46,42 +46,30 @@ const char *kubelet_boot_id(const KubeletOptions *o, Arena *arena)
     return arena_strdup(arena, boot);
 }
 
-/* Where MIG devices lie that were made for claims. `node->places` is the arena's. */
-static int find_places(VerbCall *call, const KubeletOptions *o, ClaimNode *node)
-{
-    CLEANUP(prepared_free_all) Prepared *prepared = NULL;
-    CLEANUP_VEC ClaimPlaces places = {0};
-    ClaimPlace *kept;
-
-    TRY(prepared_load(prepared_path(o->plugins, o->dra_driver, call->arena), o->dra_driver,
-                      kubelet_boot_id(o, call->arena), &prepared, &call->err));
-    prepared_places(prepared, &places);
-    kept = arena_calloc(call->arena, places.len + 1, sizeof *kept);
-    for (size_t i = 0; i < places.len; i++) {
-        kept[i] = places.at[i];
-        kept[i].gpu = arena_strdup(call->arena, places.at[i].gpu);
-    }
-    node->places = kept;
-    node->place_count = places.len;
-    return 0;
-}
-
 static int list_devices(VerbCall *call, const KubeletSettings *settings, Str *out)
 {
     CLEANUP(kubelet_made_done) KubeletMade made = {0};
     CLEANUP(offer_done) Offer offer = {0};
+    CLEANUP(prepared_free_all) Prepared *prepared = NULL;
+    CLEANUP_VEC ClaimPlaces places = {0};
+    const KubeletOptions *o = &settings->o;
     OfferConfig config = settings->offer;
-    ClaimNode node = {.offer = &offer, .makes_mig = settings->o.make_mig};
 
     config.mig = OFFER_MIG_MIXED;
-    TRY(kubelet_made_read(call, &settings->o, &made));
-    if (node.makes_mig)
-        TRY(find_places(call, &settings->o, &node));
+    TRY(kubelet_made_read(call, o, &made));
+    if (o->make_mig)
+        TRY(prepared_load(prepared_path(o->plugins, o->dra_driver, call->arena), o->dra_driver,
+                          kubelet_boot_id(o, call->arena), &prepared, &call->err));
+    prepared_places(prepared, &places);
     offer_make(&made.now->snapshot, &config, NULL, 0, &offer);
-    node.snapshot = &made.now->snapshot;
-    node.make = made.make;
-    node.mig = made.mig;
-    claim_devices(&node, out);
+    claim_devices(&(ClaimNode){.snapshot = &made.now->snapshot,
+                               .make = made.make,
+                               .mig = made.mig,
+                               .offer = &offer,
+                               .makes_mig = o->make_mig,
+                               .places = places.at,
+                               .place_count = places.len},
+                  out);
     str_addc(out, '\n');
     return 0;
 }
