@@ -90,8 +90,12 @@ int fetch_send(Fetch *fetch, const FetchRequest *request, FetchDone done, void *
     if (refuse)
         str_addf(&trace, "%zu cannot be sent\n", call_count);
     else
-        str_addf(&trace, "%zu POST %s %s%s %s\n", call_count, request->url, find_header(request, "Idempotency-Key: "),
-                 change ? "" : "alerts", change ? change : "");
+        str_addf(&trace, "%zu POST %s %s%s%s\n", call_count, request->url, find_header(request, "Idempotency-Key: "),
+                 change ? " " : "alerts", change ? change : "");
+    for (size_t i = 0; i < json_array_size(body); i++)
+        str_addf(&trace, "  %s ends %s\n",
+                 json_string_value(json_object_get(json_object_get(json_array_get(body, i), "labels"), "alertname")),
+                 json_string_value(json_object_get(json_array_get(body, i), "endsAt")));
     if (json_object_get(body, "report"))
         str_addf(&trace, "  %.*s\n", (int)request->body_len, request->body);
     if (shown)
@@ -494,6 +498,25 @@ static void what_an_alertmanager_missed_is_noted(void **state)
     assert_int_equal(alerts->items.len, 0);
 }
 
+/* Under other labels it is another alert: the one before ends. */
+static void an_alert_ends_under_its_old_labels(void **state)
+{
+    Incident incident = make_incident("a"), unheard = make_incident("b");
+
+    (void)state;
+    begin("other labels");
+    open_alerts(MANAGER, NULL, "");
+    resume(NULL, 0);
+    tell(&incident);
+    answer_all(200);
+    tell(&unheard);
+    reload("{labels: {site: east}, receivers: {am: {alertmanager: {urls: ['http://am']}}}, routes: [{receiver: am}]}");
+    answer_all(200);
+    begin("the same labels");
+    reload("{labels: {site: east}, receivers: {am: {alertmanager: {urls: ['http://am']}}}, routes: [{receiver: am}]}");
+    answer_all(200);
+}
+
 /* --- reloads ------------------------------------------------------------------------------------------------------ */
 
 static void a_reload_keeps_what_stays(void **state)
@@ -876,6 +899,7 @@ int main(void)
         TEST(routes_lead_to_receivers),
         TEST(the_timer_waits_for_what_is_next),
         TEST(what_an_alertmanager_missed_is_noted),
+        TEST(an_alert_ends_under_its_old_labels),
         TEST(a_reload_keeps_what_stays),
         TEST(a_reload_tries_again_at_once),
         TEST(a_restart_loses_nothing_and_says_nothing_twice),
