@@ -8,7 +8,7 @@
 #include "play.h"
 #include "test/unit/golden.h"
 
-enum { LINE_CAP = 2048, WORDS_MAX = 256, OUT_MAX = GOLDEN_MAX };
+enum { LINE_CAP = 2048, WORDS_MAX = 1024, WIDTHS = 71, OUT_MAX = GOLDEN_MAX };
 
 /* Does what a line says: "NAME: word ...". */
 static void play_line(char *line)
@@ -16,14 +16,20 @@ static void play_line(char *line)
     static const char *const sizes[] = {"60x15", "print", "100x30", "print", "200x60", "print"};
     CLEANUP(str_done) Str out = str_limited(OUT_MAX);
     const char *words[WORDS_MAX], *name = strsep(&line, ":");
-    char path[512];
+    char path[512], widths[WIDTHS][16];
     size_t count = 0;
 
     for (const char *word; (word = strsep(&line, " \n"));) {
-        assert_true(count + ARRAY_LEN(sizes) < WORDS_MAX);
+        assert_true(count + 2 * WIDTHS < WORDS_MAX);
         if (strcmp(word, "all") == 0)
             for (size_t i = 0; i < ARRAY_LEN(sizes); i++)
                 words[count++] = sizes[i];
+        else if (strcmp(word, "widths") == 0)
+            for (size_t i = 0; i < WIDTHS; i++) {
+                snprintf(widths[i], sizeof widths[i], "%zux5", 60 + i);
+                words[count++] = widths[i];
+                words[count++] = "print";
+            }
         else if (*word)
             words[count++] = word;
     }

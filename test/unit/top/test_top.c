@@ -509,7 +509,15 @@ static void the_mouse_works_everywhere(void **state UNUSED)
     press("<");
     assert_int_equal(rig.kit.top->sort, sorted);
     assert_shows("sorted by pid");
-    press("N");
+    int x, y;
+    find("5Topology", &x, &y);
+    for (int k = -1; k <= 9; k++) { /* of the nine characters each, and none beside them */
+        press("3");
+        kit_draw(&rig.kit, false, &rig.screen);
+        top_mouse(rig.kit.top, TOP_MOUSE_CLICK, x + k, y);
+        assert_int_equal(rig.kit.top->view == VIEW_TOPOLOGY, k >= 0 && k < 9);
+    }
+    press("3 N");
     assert_int_equal(click("F10Quit", TOP_MOUSE_CLICK), TOP_WISH_QUIT);
     top_mouse(rig.kit.top, TOP_MOUSE_DOWN, 5, 10);
     assert_int_equal(rig.kit.top->process_list.selected, 8);
