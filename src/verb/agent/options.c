@@ -80,7 +80,7 @@ const OptSpec agent_opts[] = {
             .env = "DCGM_EXPORTER_REPLACE_BLANKS_IN_MODEL_NAME", .help = "'-' for blanks in the label modelName"),
     OPT_ROW("mig_totals", OPT_BOOL, AgentOptions, mig_totals, .env = "STOKER_MIG_TOTALS", .def = "true",
             .help = "also sums per GPU over its MIG devices, which count nothing twice"),
-    OPT_ROW("owner_series", OPT_UINT, AgentOptions, owner_series, .env = "STOKER_OWNER_SERIES", .def = "0",
+    OPT_ROW("owner_series", OPT_UINT, AgentOptions, owner_series, .env = "STOKER_OWNER_SERIES", .def = "64",
             .max = 10000, .metavar = "COUNT",
             .help = "series of the owners of each device (stoker_owner_*), for at most so many owners; 0: none"),
     OPT_ROW("xid_count_window_size", OPT_UINT, AgentOptions, xid_window_ms, .short_flag = 'x',

@@ -259,7 +259,7 @@ def test_a_metric_that_is_unknown_is_refused(tmp_path):
     panels = (REPO / "data/dashboards/panels.yaml").read_text()
     (tmp_path / "panels.yaml").write_text(panels.replace("DCGM_FI_DEV_FAN_SPEED", "DCGM_FI_DEV_FUN_SPEED"))
     done = subprocess.run([sys.executable, "-B", REPO / "data/dashboards/make.py", tmp_path, REPO / "src/model/metric.def",
-                           REPO / "data/dashboards/boards.yaml", tmp_path / "panels.yaml"], capture_output=True, text=True, check=False)
+                           REPO / "src/service/prometheus/own_metric.def", REPO / "data/dashboards/boards.yaml", tmp_path / "panels.yaml"], capture_output=True, text=True, check=False)
     assert done.returncode == 1 and "DCGM_FI_DEV_FUN_SPEED" in done.stderr
 
 
