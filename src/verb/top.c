@@ -33,10 +33,12 @@ typedef struct TopVerbOptions {
     uint64_t interval_ns, for_ns;
 } TopVerbOptions;
 
+static const char *const view_names[] = {"gpus", "gpu", "processes", "incidents", "topology", NULL};
+
 static const OptSpec top_opts[] = {
     OPT_ROW("interval", OPT_DURATION, TopVerbOptions, interval_ns, .short_flag = 'i', .def = "1s", .min = 100e6,
             .max = 3600e9, .help = "time between two snapshots"),
-    OPT_ROW("view", OPT_STRING, TopVerbOptions, view, .metavar = "NAME",
+    OPT_ROW("view", OPT_STRING, TopVerbOptions, view, .metavar = "NAME", .names = view_names,
             .help = "the first view: gpus, gpu, processes, incidents, topology"),
     OPT_ROW("gpu", OPT_STRING, TopVerbOptions, gpu, .short_flag = 'g', .metavar = "ID",
             .help = "follow this GPU: index, UUID or PCI address"),
