@@ -10,8 +10,8 @@
  *
  *   kernel log  read_records, give_record (kmsg.c), handle_line (triage.c), incidents_add_event, incidents_assign
  *   timer       advance_incidents (triage.c), incidents_advance, open_entry, incidents_report, handle_change (triage.c)
- *   on disk     handle_ack (triage.c), alerts_update, route_item (alert.c), delivery_update
- *   timer       send_due (alert.c), delivery_send_due, start_webhook (senders.c), fetch_send
+ *   on disk     handle_ack (triage.c), alerts_update, delivery_update
+ *   timer       send_due (alert.c), send_webhooks (senders.c), fetch_send
  */
 
 #include <uv.h>

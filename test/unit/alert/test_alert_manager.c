@@ -284,7 +284,7 @@ static void an_end_is_sent_for_a_quarter_of_an_hour(void **state)
     pass(10);
     d->item->incident.state = INCIDENT_CLEARED;
     d->item->incident.cleared_real_ns = real_ns - 2 * NS_PER_S;
-    delivery_update(d, true);
+    delivery_update(d);
     assert_int_equal(deliver(), 1); /* at once */
     assert_string_equal(text_of(0, 0, "endsAt"), "2023-11-14T22:13:28.000Z");
     assert_int_equal(d->heard.state, HEARD_CLEARED);
@@ -316,7 +316,7 @@ static void only_what_was_heard_ends(void **state)
     assert_int_equal(deliver(), 1);
     pass(5);
     d->route = NULL;
-    delivery_update(d, true);
+    delivery_update(d);
     assert_int_equal(deliver(), 1);
     assert_string_equal(text_of(0, 0, "endsAt"), "2023-11-14T22:13:25.000Z");
 }
@@ -349,7 +349,7 @@ static void an_end_does_not_end_another_of_the_same_labels(void **state)
     assert_int_equal(deliver(), 2);
     first->item->incident.state = INCIDENT_CLEARED;
     first->item->incident.cleared_real_ns = real_ns;
-    delivery_update(first, true);
+    delivery_update(first);
     assert_int_equal(deliver(), 0); /* nothing to post, and it counts as told */
     assert_int_equal(post_count, 0);
     assert_int_equal(first->heard.state, HEARD_CLEARED);
