@@ -425,23 +425,20 @@ static int start_thread(Journal *j, const JournalConfig *config, Err *err)
 static void acknowledge_progress(uv_async_t *async)
 {
     Journal *j = async->data;
-    uint64_t on_disk = 0, to = j->last;
+    uint64_t to = j->last;
 
     if (j->shared) {
         pthread_mutex_lock(&j->shared->lock);
-        on_disk = j->shared->on_disk;
-        to = number_max_u64(on_disk, j->shared->given_up);
+        to = number_max_u64(j->shared->on_disk, j->shared->given_up);
         pthread_mutex_unlock(&j->shared->lock);
     }
     if (to <= j->acknowledged)
         return;
-    while (j->acknowledged < to) {
-        j->acknowledged++;
-        j->acked(j->self, j->acknowledged, j->acknowledged <= on_disk);
-    }
-    if (j->acknowledged == j->last)
-        uv_timer_stop(&j->timer);
+    j->acknowledged = to;
     j->waiting_since = uv_now(j->async.loop);
+    if (to == j->last)
+        uv_timer_stop(&j->timer);
+    j->acked(j->self, to); /* may put more */
 }
 
 /* Lets the thread write what is queued, acknowledges all, and parts from the thread. */

@@ -51,7 +51,8 @@ typedef struct JournalConfig {
 } JournalConfig;
 
 typedef struct Journal Journal;
-typedef void (*JournalAcked)(void *self, uint64_t ticket, bool on_disk);
+/* Everything put up to this ticket is on disk, or cannot be for now. */
+typedef void (*JournalAcked)(void *self, uint64_t ticket);
 
 /* Opens or makes the file, sets a damaged one aside, and reads what it holds: waits for that for patience_ns at most. A
  * file that cannot be opened is no error but a state. -EBUSY if another process has it. */

@@ -95,8 +95,8 @@ static void handle_change(void *self, const Incident *incident, IncidentChange c
     }
 }
 
-/* JournalAcked: the change is on disk, or cannot be for now. Either way the alerts get it. */
-static void handle_ack(void *self, uint64_t ticket, bool on_disk UNUSED)
+/* JournalAcked: changes are on disk, or cannot be for now. Either way the alerts get them. */
+static void handle_ack(void *self, uint64_t ticket)
 {
     Triage *triage = self;
     size_t due = 0;

@@ -35,14 +35,17 @@ typedef struct Rig {
     bool in_order;
 } Rig;
 
-static void acked(void *self, uint64_t ticket, bool on_disk)
+static void acked(void *self, uint64_t ticket)
 {
     Rig *rig = self;
+    JournalState now = {0};
 
-    rig->in_order &= ticket == rig->acked + 1;
+    rig->in_order &= ticket > rig->acked;
     rig->acked = ticket;
-    if (on_disk)
-        rig->acked_on_disk = ticket;
+    if (!rig->journal) /* it is being closed */
+        return;
+    journal_state(rig->journal, &now);
+    rig->acked_on_disk = now.on_disk < ticket ? now.on_disk : ticket;
 }
 
 static int open_at(Rig *rig, uint64_t keep_ns, uint64_t max_bytes, uint64_t patience_ns, Err *err)
