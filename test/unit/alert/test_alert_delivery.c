@@ -38,17 +38,18 @@ static char hostname[] = "node", external_url[] = "http://node:9400/", receiver_
 static Log to_file;
 static FILE *log_lines;
 
-static uint64_t read_now(void *clock)
+static uint64_t read_now(const Clock *from UNUSED)
 {
-    (void)clock;
     return now_ns;
 }
 
-static uint64_t read_real(void *clock)
+static uint64_t read_real(const Clock *from UNUSED)
 {
-    (void)clock;
     return real_ns;
 }
+
+static const ClockOps clock_ops = {.monotonic_ns = read_now, .real_ns = read_real};
+static const Clock moved = {.ops = &clock_ops};
 
 static uint64_t send_due(Receiver *to, uint64_t at_ns)
 {
@@ -96,7 +97,7 @@ static int set_up(void **state)
     memset(&route, 0, sizeof route);
     memset(items, 0, sizeof items);
     started_count = 0;
-    alerts = (Alerts){.config = {.now_ns = read_now, .real_ns = read_real, .log = &to_file},
+    alerts = (Alerts){.config = {.clock = &moved, .log = &to_file},
                       .hostname = hostname,
                       .external_url = external_url,
                       .tree = &tree,

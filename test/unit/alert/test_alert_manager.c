@@ -40,17 +40,18 @@ static Post posts[POSTS];
 static size_t post_count, cancelled, saved;
 static int refuse; /* what fetch_send returns */
 
-static uint64_t read_now(void *clock)
+static uint64_t read_now(const Clock *from UNUSED)
 {
-    (void)clock;
     return now_ns;
 }
 
-static uint64_t read_real(void *clock)
+static uint64_t read_real(const Clock *from UNUSED)
 {
-    (void)clock;
     return real_ns;
 }
+
+static const ClockOps clock_ops = {.monotonic_ns = read_now, .real_ns = read_real};
+static const Clock moved = {.ops = &clock_ops};
 
 int fetch_send(Fetch *fetch, const FetchRequest *request, FetchDone done, void *self, FetchCall **ret_call, Err *err)
 {
@@ -116,11 +117,8 @@ static int set_up(void **state)
     memset(&tree, 0, sizeof tree);
     item_count = post_count = cancelled = saved = 0;
     refuse = 0;
-    alerts = (Alerts){.config = {.now_ns = read_now, .real_ns = read_real},
-                      .hostname = hostname,
-                      .external_url = external_url,
-                      .tree = &tree,
-                      .closed = true};
+    alerts = (Alerts){
+        .config = {.clock = &moved}, .hostname = hostname, .external_url = external_url, .tree = &tree, .closed = true};
     config = (ReceiverConfig){.name = "am", .urls = {.items = urls, .len = 2}, .resend_ns = RESEND_S * NS_PER_S};
     receiver = (Receiver){.alerts = &alerts, .name = receiver_name, .kind = RECEIVER_ALERTMANAGER, .config = &config};
     for (size_t i = 0; i < ALERT_URLS_MAX; i++)
