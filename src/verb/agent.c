@@ -21,8 +21,10 @@ enum { GRACE_MS = 1000, START_TICK_MS = 20, LARGE_BYTES = 64 * 1024, WHY_TICKS =
 static const int signals_taken[] = {SIGHUP, SIGINT, SIGTERM};
 
 /* Closes what is still open on the loop, once. */
-static void close_handles(Agent *agent)
+static void close_handles(void *self)
 {
+    Agent *agent = self;
+
     if (agent->handles_closed)
         return;
     agent->handles_closed = true;
@@ -33,16 +35,11 @@ static void close_handles(Agent *agent)
     sampling_close(&agent->sampling);
 }
 
-static void sampling_stopped(void *self)
-{
-    close_handles(self);
-}
-
 static void triage_closed(void *self)
 {
     Agent *agent = self;
 
-    sampling_stop(&agent->sampling, sampling_stopped, agent);
+    sampling_stop(&agent->sampling, close_handles, agent);
 }
 
 static void stop_agent(Agent *agent)

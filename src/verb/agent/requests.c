@@ -350,7 +350,7 @@ static int answer_clear(const Request *r)
     Err err;
 
     if (incidents_clear(r->agent->triage.incidents, id, r->words[2], board_now(r->agent->sampling.board),
-                        sampling_real_ns(&r->agent->sampling), &err) < 0)
+                        clock_real(&r->agent->sampling.clock), &err) < 0)
         return refuse_request(r, EXIT_UNKNOWN, "%s", err.text);
     const Incident *over = incidents_find(r->agent->triage.incidents, id);
     const size_t forgotten = over ? triage_forget_missing(&r->agent->triage, over, r->words[2]) : 0;
@@ -474,7 +474,7 @@ static void add_price(const Request *r, const NodeGpu *gpu, const Reading *readi
     char text[PRICE_TEXT_CAP];
 
     prices_find(r->agent->config->prices, gpu->reading.device.name, reading->profile, share,
-                sampling_real_ns(&r->agent->sampling), text);
+                clock_real(&r->agent->sampling.clock), text);
     if (text[0] && reading->device.uuid[0])
         str_addf(r->out, "%s %s\n", reading->device.uuid, text);
 }
