@@ -6,7 +6,7 @@
 
 DIR gets for each dashboard and naming (stoker, dcgm) stoker-NAME.json or stoker-dcgm-NAME.json, and the same as
 ....exported.json, where the labels of pods are called exported_pod and exported_namespace (a scrape without
-honor_labels). Further list.txt (names and texts), panels.md (every panel, for docs/dashboards.md) and counters.csv (the
+honor_labels). Further list.txt (names and texts), panels.md (every panel, for docs/appendix/panels.md) and counters.csv (the
 metrics that panels need). `stoker dashboard` prints these files. Elements of lists stand on lines of their own: the
 program drops the line of the data source's variable if the user names a data source."""
 import json

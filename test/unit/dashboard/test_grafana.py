@@ -327,9 +327,9 @@ def test_what_is_not_on_by_default_is_said_in_the_panel(said):
 
 
 def test_the_documentation_has_every_panel(build):
-    page = (REPO / "docs/dashboards.md").read_text()
+    page = (REPO / "docs/appendix/panels.md").read_text()
     made = (build / "data/dashboards/panels.md").read_text()
-    assert page.split("<!-- build/data/dashboards/panels.md -->\n", 1)[1] == made, "the end of docs/dashboards.md is not the panels.md of the build"
+    assert page.split("<!-- build/data/dashboards/panels.md -->\n", 1)[1] == made, "the end of docs/appendix/panels.md is not the panels.md of the build"
 
 
 def test_the_documentation_names_what_there_is(said):
