@@ -428,13 +428,34 @@ function drawRoofline(panel, rank) {
   swatches(panel, null, types.map((type) => [type, colour(type)]));
 }
 
+// The blocks that stood at a device's peak, the largest; beside the chart of its memory.
+const HOLDERS = 8;
+
+function drawHolders(parent, memory, sums) {
+  const holders = objects(memory.holders), rest = holders.slice(HOLDERS);
+  const parts = Object.entries(memory.by_category).map(([word, bytes]) => F.word(word) + " " + F.bytes(bytes));
+  make("p", parent, "What stood at the peak of " + F.bytes(sums.peak_allocated_bytes) + ": " + parts.join(" · "), "chart-title");
+  const grid = make("table", make("div", parent, null, "table")), head = make("tr", make("thead", grid)), body = make("tbody", grid);
+  ["bytes", "share", "blocks", "category", "allocated in"].forEach((title, i) => (make("th", head, title, i < 3 ? "plain number" : "plain").scope = "col"));
+  for (const row of holders.slice(0, HOLDERS)) {
+    const tr = make("tr", body);
+    for (const text of [F.bytes(row.bytes), F.percent(share(row.bytes, sums.peak_allocated_bytes)), F.count(row.blocks)]) make("td", tr, text, "number");
+    make("td", tr, F.word(row.category));
+    make("td", tr, row.name || "(no operator)", "name");
+  }
+  if (rest.length) make("p", parent, F.count(rest.length) + " more hold " + F.bytes(rest.reduce((sum, row) => sum + row.bytes, 0)), "quiet");
+}
+
 function drawMemory(panel, rank) {
   for (const memory of rank.memory) {
-    const points = objects(memory.points), sums = objects(memory.sums)[0];
-    if (points.length < 2) continue;
+    const points = objects(memory.points), sums = objects(memory.sums)[0], held = memory.holders.rows.length > 0;
     const series = [["reserved", "reserved_bytes", COMMUNICATION, false], ["allocated", "allocated_bytes", COMPUTE, true]].map(
       ([label, key, colour, fill]) => ({ label, colour, fill, points: points.filter((p) => p[key] !== null).map((p) => [p.start_ns, p[key]]) }));
-    drawChart(panel, "Memory of " + (sums.device === null ? "the host" : "GPU " + sums.device), series.filter((s) => s.points.length > 1), F.bytes);
+    const box = make("div", panel, null, held ? "columns" : "");
+    if (points.length > 1)
+      drawChart(make("div", box), "Memory of " + (sums.device === null ? "the host" : "GPU " + sums.device), series.filter((s) => s.points.length > 1), F.bytes);
+    if (held) drawHolders(make("div", box), memory, sums);
+    if (!box.childElementCount) box.remove();
   }
 }
 

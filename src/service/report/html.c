@@ -494,7 +494,7 @@ static void write_paths(Page *page, const TraceRank *rank)
 
 static void write_memory(Page *page, const TraceRank *rank)
 {
-    size_t limit = PAGE_POINTS / page->ranks / (rank->memory.len + 1) + 16;
+    const size_t parts = page->ranks * (rank->memory.len + 1);
 
     json_open(&page->out.room, "memory", '[');
     for (size_t i = 0; i < rank->memory.len; i++) {
@@ -502,7 +502,13 @@ static void write_memory(Page *page, const TraceRank *rank)
 
         json_open(&page->out.room, NULL, '{');
         page_table(page, "sums", field_memory, memory, 1, sizeof(*memory), 1, rank);
-        TABLE(page, "points", field_memory_point, memory->points, limit, rank);
+        TABLE(page, "points", field_memory_point, memory->points, PAGE_POINTS / parts + 16, rank);
+        json_open(&page->out.room, "by_category", '{');
+        for (size_t c = 0; c < TRACE_MEMORY_CATEGORY_COUNT; c++)
+            if (memory->by_category[c])
+                json_add_i64(&page->out.room, trace_memory_words[c], memory->by_category[c]);
+        json_close(&page->out.room, '}');
+        TABLE(page, "holders", field_memory_holder, memory->holders, PAGE_ROWS / parts + 10, rank);
         json_close(&page->out.room, '}');
     }
     json_close(&page->out.room, ']');
