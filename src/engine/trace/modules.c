@@ -2,9 +2,9 @@
 /*
  * Where GPU work comes from: kernel, operator, module and line of the user's code. A module is an event "nn.Module:
  * NAME_n" of the Python thread; modules within each other make a tree. Without any such event it is what operators say
- * of the modules around them. The backward pass runs on a thread without
- * Python: its work counts for the module and line of the forward operator that has the same sequence number and thread.
- * Linear in events; takes 8 bytes per host event and 4 per operator.
+ * of the modules around them. The backward pass runs on a thread without Python: its work counts for the module and
+ * line of the forward operator that has the same sequence number and thread. Linear in events; takes 8
+ * bytes per host event and 4 per operator.
  */
 #include <math.h>
 #include <stdlib.h>
