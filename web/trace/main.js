@@ -295,8 +295,27 @@ function startDiff() {
   startTabs(DIFF_TABLES, () => null);
 }
 
+function startSnapshot() {
+  const findings = objects(D.snapshot.findings);
+  $("subtitle").textContent = "memory snapshot";
+  $("verdict").hidden = false;
+  for (const finding of findings) {
+    const li = make("li", $("verdicts"));
+    make("div", li, F.bytes(finding.bytes), "cost note");
+    const text = make("div", li);
+    make("small", make("div", text, finding.id.replaceAll("-", " "), "verdict-id"), "GPU " + finding.device);
+    make("div", text, finding.evidence, "evidence");
+    make("div", text, finding.advice, "advice");
+  }
+  if (!findings.length) make("li", $("verdicts")).append(make("div", null, "✓", "cost"), "Nothing stands out.");
+  if (!D.snapshot.devices.length) return;
+  $("tables").hidden = false;
+  startTabs(D.snapshot.devices.map(snapshotTable), () => null);
+}
+
 startTheme();
 document.title = D.title + " – stoker trace";
 $("title").textContent = D.title;
 if (D.diff) startDiff();
+else if (D.snapshot) startSnapshot();
 else startReport();

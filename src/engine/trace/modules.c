@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Where GPU work comes from: kernel, operator, module and line of the user's code. A module is an event "nn.Module:
- * NAME_n" of the Python thread; modules within each other make a tree. The backward pass runs on a thread without
- * Python: its work counts for the module and line of the forward operator that has the same sequence number and thread.
- * Linear in events; takes 8 bytes per host event and 4 per operator.
+ * NAME_n" of the Python thread; modules within each other make a tree. Without any such event it is what operators say
+ * of the modules around them. The backward pass runs on a thread without Python: its work counts for the module and
+ * line of the forward operator that has the same sequence number and thread. Linear in events; takes 8
+ * bytes per host event and 4 per operator.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -42,7 +43,9 @@ typedef struct Modules {
     uint32_t *node;    /* host row -> node of the innermost module that it is or lies in, 0 none */
     uint32_t *line;    /* host row -> name of the innermost frame of the user's that it is or lies in, PROFILE_NONE */
     uint32_t *forward; /* operator -> host row of the forward operator that it is the backward pass of, PROFILE_NONE */
-    Map numbers;       /* node and name -> node of that name in it */
+    bool framed;       /* there are events of modules */
+    Map numbers;       /* node and name (of recorded hierarchies: word) -> node of that name in it */
+    Map words;         /* of recorded hierarchies -> number */
     VEC(Node) nodes;
     Map origins; /* hash of an Origin -> row + 1 */
     VEC(Origin) keys;
@@ -87,13 +90,15 @@ static void learn_parents(Modules *modules)
             continue;
         uint32_t *parent = &modules->parent[index->profile->host.name[row]];
 
+        modules->framed = true;
         around[row] = index->profile->host.name[row] + 1;
         if (outer != 0)
             *parent = *parent == 0 || *parent == outer ? outer : PROFILE_NONE;
     }
 }
 
-static uint32_t node_under(Modules *modules, uint32_t parent, uint32_t name)
+/* `name` tells texts apart. */
+static uint32_t node_named(Modules *modules, uint32_t parent, uint32_t name, const char *text)
 {
     const uint64_t key = (uint64_t)parent << 32 | name;
     uintptr_t number = (uintptr_t)map_u64_get(&modules->numbers, key);
@@ -101,7 +106,6 @@ static uint32_t node_under(Modules *modules, uint32_t parent, uint32_t name)
     if (modules->nodes.at[parent].depth == DEPTH_MAX) /* what lies deeper counts for that one */
         return parent;
     if (number == 0) {
-        const char *text = profile_text(modules->job->index->profile, name, NULL) + strlen(MODULE);
         const Node around = modules->nodes.at[parent]; /* the list may move */
         const char *path = parent == 0 ? arena_strdup(modules->job->arena, text)
                                        : arena_printf(modules->job->arena, "%s/%s", around.path, text);
@@ -114,6 +118,13 @@ static uint32_t node_under(Modules *modules, uint32_t parent, uint32_t name)
         map_u64_put(&modules->numbers, key, (void *)number); /* NOLINT(performance-no-int-to-ptr) */
     }
     return (uint32_t)number;
+}
+
+static uint32_t node_under(Modules *modules, uint32_t parent, uint32_t name)
+{
+    const char *text = profile_text(modules->job->index->profile, name, NULL) + strlen(MODULE);
+
+    return node_named(modules, parent, name, text);
 }
 
 /* The place of a module that is called outside of any: where it is called from at other times. */
@@ -147,6 +158,71 @@ static void find_places(Modules *modules)
     }
 }
 
+/* ---- modules that operators name ---- */
+
+/* A number as a map's value, which is never NULL. */
+static void *row_value(uint32_t row)
+{
+    return (void *)((uintptr_t)row + 1); /* NOLINT(performance-no-int-to-ptr) */
+}
+
+/* A word of a hierarchy, "fc1(Linear)", under its node. */
+static uint32_t node_of_word(Modules *modules, uint32_t parent, const char *word, size_t len)
+{
+    uintptr_t number = (uintptr_t)map_getn(&modules->words, word, len);
+
+    if (number == 0) {
+        number = modules->words.len + 1;
+        map_putn(&modules->words, word, len, (void *)number); /* NOLINT(performance-no-int-to-ptr) */
+    }
+    return node_named(modules, parent, (uint32_t)number, arena_strndup(modules->job->arena, word, len));
+}
+
+/* "TOP(Net)::forward.SELF(Net)::inner.fc1(Linear)::forward": another function of the same module is no other place. */
+static uint32_t node_of_hierarchy(Modules *modules, const char *text)
+{
+    uint32_t node = 0;
+
+    for (const char *end; *text; text = *end ? end + 1 : end) {
+        end = strchrnul(text, '.');
+        const char *function = memmem(text, (size_t)(end - text), ")::", 3);
+
+        if (function && strncmp(text, "SELF(", 5) != 0)
+            node = node_of_word(modules, node, text, (size_t)(function + 1 - text));
+    }
+    return node;
+}
+
+/* Operators within one that says nothing lie where that one does. */
+static void find_recorded_places(Modules *modules)
+{
+    const TraceIndex *index = modules->job->index;
+    const Profile *profile = index->profile;
+    Map nodes, known; /* external id, and name of a hierarchy, -> node + 1 */
+
+    map_u64_init(&nodes);
+    map_u64_init(&known);
+    for (size_t i = 0; i < profile->places.len; i++) {
+        const ProfilePlace *place = &profile->places.at[i];
+        void *node = map_u64_get(&known, place->modules);
+
+        if (!node) {
+            node = row_value(node_of_hierarchy(modules, profile_text(profile, place->modules, NULL)));
+            map_u64_put(&known, place->modules, node);
+        }
+        map_u64_put(&nodes, place->op_id, node);
+    }
+    for (uint32_t row = 0; row < profile->host.len; row++) {
+        const uint32_t parent = index->parent[row];
+        const uint32_t id = profile->host.kind[row] == PROFILE_OP ? profile->host.link[row] : 0;
+        const uintptr_t own = id ? (uintptr_t)map_u64_get(&nodes, id) : 0;
+
+        modules->node[row] = own ? (uint32_t)own - 1 : parent == PROFILE_NONE ? 0 : modules->node[parent];
+    }
+    map_done(&nodes);
+    map_done(&known);
+}
+
 /* ---- backward to forward ---- */
 
 /* Forward threads as lanes, which of them each thread number of the backward pass means, and where operators are. */
@@ -176,11 +252,6 @@ static const ProfileNode *node_of_row(const Join *join, const Profile *profile, 
     const uintptr_t number = id ? (uintptr_t)map_u64_get(&join->nodes, id) : 0;
 
     return number ? &profile->nodes.at[number - 1] : NULL;
-}
-
-static void *row_value(uint32_t row)
-{
-    return (void *)((uintptr_t)row + 1); /* NOLINT(performance-no-int-to-ptr) */
 }
 
 static uint32_t find_forward(const Join *join, size_t lane, uint32_t sequence)
@@ -455,16 +526,20 @@ void trace_modules(const TraceJob *job, TraceRank *rank)
                        .forward = xmalloc((job->index->op_count + 1) * sizeof *modules.forward)};
 
     map_u64_init(&modules.numbers);
+    map_init(&modules.words);
     map_u64_init(&modules.origins);
     vec_push(&modules.nodes, (Node){0});
     learn_parents(&modules);
     find_places(&modules);
+    if (!modules.framed && profile->places.len)
+        find_recorded_places(&modules);
     join_backward(&modules);
     for (size_t i = 0; i < profile->gpu.len; i++)
         add_operation(&modules, i);
     order_modules(&modules);
     name_origins(&modules);
     map_done(&modules.numbers);
+    map_done(&modules.words);
     map_done(&modules.origins);
     vec_done(&modules.nodes);
     vec_done(&modules.keys);

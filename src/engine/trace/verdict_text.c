@@ -47,7 +47,7 @@ VerdictPlatform verdict_platform(const TraceRank *rank)
 {
     if (strcmp(rank->framework, "xla") == 0)
         return PLATFORM_XLA;
-    if (strcmp(rank->framework, "nsys") == 0 || !is_cuda_or_hip(rank))
+    if (strcmp(rank->framework, "nsys") == 0 || strcmp(rank->framework, "rocprofv3") == 0 || !is_cuda_or_hip(rank))
         return PLATFORM_PLAIN;
     return rank->rocm ? PLATFORM_ROCM : PLATFORM_TORCH;
 }

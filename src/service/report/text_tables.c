@@ -658,7 +658,11 @@ static void print_modules(Pen *pen, const TraceRank *rank)
 
         if (module->total_ns < least)
             continue;
-        table_fill(&table, module)[6].text = arena_printf(&pen->arena, "%*s%s", 2 * module->depth, "", module->name);
+        TableCell *cells = table_fill(&table, module);
+
+        cells[6].text = arena_printf(&pen->arena, "%*s%s", 2 * module->depth, "", module->name);
+        if (!module->calls) /* not known */
+            cells[5].text = "-";
         shown--;
     }
     table_print(&table);

@@ -133,6 +133,11 @@ static void print_details(const Profile *p, Str *out)
         add_name(p, "types", p->ops.at[i].types, out);
         str_addc(out, '\n');
     }
+    for (size_t i = 0; i < p->places.len; i++) {
+        str_addf(out, "place op=%u", p->places.at[i].op_id);
+        add_name(p, "modules", p->places.at[i].modules, out);
+        str_addc(out, '\n');
+    }
     for (size_t i = 0; i < p->collectives.len; i++) {
         const ProfileCollective *c = &p->collectives.at[i];
 

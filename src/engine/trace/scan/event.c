@@ -370,6 +370,14 @@ static void add_node(TraceScan *scan, uint32_t op_id)
         vec_push(&scan->profile->nodes, ((ProfileNode){op_id, (uint32_t)sequence, (uint32_t)thread}));
 }
 
+static void add_place(TraceScan *scan, uint32_t op_id)
+{
+    const uint32_t modules = name_of(scan, SLOT_MODULES);
+
+    if (op_id != 0 && modules != PROFILE_NONE)
+        vec_push(&scan->profile->places, ((ProfilePlace){op_id, modules}));
+}
+
 static void add_host(TraceScan *scan, ProfileEvent *event)
 {
     const size_t row = scan->profile->host.len;
@@ -384,6 +392,8 @@ static void add_host(TraceScan *scan, ProfileEvent *event)
         event->extra = detail_op(scan, event->name);
         if (has_slot(scan, SLOT_AUTOGRAD) && !scan->options.skip_python)
             add_node(scan, event->link);
+        if (has_slot(scan, SLOT_MODULES))
+            add_place(scan, event->link);
     } else if (event->kind == PROFILE_OTHER && !has_slot(scan, SLOT_CATEGORY)) {
         event->link = id_of(scan, SLOT_CORRELATION, WIDE_HOST_LINK, row);
         scan->bare_links |= has_slot(scan, SLOT_CORRELATION);
