@@ -22,7 +22,12 @@
 /* --- labels.c: labels of an alert, name and value, sorted by name, each name once. They are what an Alertmanager knows
  * an alert by, and what routes match. Plain data over texts of others' (an arena). --- */
 
-enum { ALERT_LABELS_MAX = 48, ALERT_LABEL_NAME_MAX = 64, ALERT_LABEL_VALUE_MAX = 512, ALERT_NAME_CAP = 64 };
+enum {
+    ALERT_LABELS_MAX = 48,
+    ALERT_LABEL_NAME_MAX = 64,
+    ALERT_LABEL_VALUE_MAX = 512,
+    ALERT_NAME_CAP = INCIDENT_CLASS_CAP
+};
 
 typedef struct AlertLabel {
     const char *name, *value;

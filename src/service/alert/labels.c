@@ -67,7 +67,7 @@ static void alert_name(const char *class, char out[ALERT_NAME_CAP])
     size_t len = 0;
     bool start = true;
 
-    for (; *class && len < ALERT_NAME_CAP - 1; class ++) {
+    for (; *class; class ++) {
         if (!isalnum((unsigned char)*class)) {
             start = true;
             continue;

@@ -555,6 +555,7 @@ static void end_reset(Prepared *prepared)
         return;
     if (prepared->again_ns)
         return;
+    dra->remove_error[0] = '\0';
     remove_prepared(dra, prepared);
     (void)save_claims(dra, NULL); /* it leaves again in the next process */
     prepared_free(prepared);
@@ -581,7 +582,8 @@ static void on_removed(void *self, const char *out UNUSED, const Err *err)
     if (err && strcmp(dra->remove_error, err->text) != 0)
         log_write(dra->config->log, LOG_LEVEL_WARN, "claim %s/%s: %s; it is tried again", prepared->claim.namespace,
                   prepared->claim.name, err->text);
-    snprintf(dra->remove_error, sizeof dra->remove_error, "%s", err ? err->text : "");
+    if (err)
+        snprintf(dra->remove_error, sizeof dra->remove_error, "%s", err->text);
     end_reset(prepared);
 }
 

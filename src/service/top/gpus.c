@@ -415,7 +415,7 @@ void view_gpus_draw(Top *top, Grid *grid, Area area)
     const size_t selected = top->gpu_list.selected, devices = top->gpus.len;
     List list = {.count = top->processes.len, .first = top->process_list.first, .blurred = selected < devices};
 
-    draw_gpus(top, grid, area_top(&area, min_lines((int)devices + 1, area.height - few)));
+    draw_gpus(top, grid, area_top(&area, min_lines((devices > 0 ? (int)devices : 1) + 1, area.height - few)));
     if (devices > 0)
         draw_remark(top, grid, &area);
     const int processes = min_lines(wish, area.height), left = min_lines(area.height - processes, PLOTS_MOST);

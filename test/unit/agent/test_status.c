@@ -763,6 +763,76 @@ static void maintenance_is_shown(void **state)
     assert_string_equal(rig->out.text, "of GPU GPU-7,GPU-8");
 }
 
+/* What an incident is about, by the kind of its device. */
+static void an_incident_has_a_place(void **state)
+{
+    static const struct {
+        DeviceKind kind;
+        FaultScope scope;
+        uint32_t index;
+        bool has_pci;
+        FaultCause cause;
+        const char *name;
+    } cases[] = {
+        {DEVICE_NODE, SCOPE_FABRIC, DEVICE_NO_NUMBER, false, CAUSE_LINK, "fabric"},
+        {DEVICE_NODE, SCOPE_NODE, DEVICE_NO_NUMBER, false, CAUSE_DRIVER, "node"},
+        {DEVICE_NODE, SCOPE_NODE, DEVICE_NO_NUMBER, false, CAUSE_APPLICATION, "a program"},
+        {DEVICE_SWITCH, SCOPE_GPU, DEVICE_NO_NUMBER, true, CAUSE_LINK, "switch 0000:c1:00.0"},
+        {DEVICE_SWITCH_LINK, SCOPE_GPU, DEVICE_NO_NUMBER, false, CAUSE_LINK, "switch ?"},
+        {DEVICE_GPU, SCOPE_GPU, 3, true, CAUSE_BUS, "GPU 3"},
+        {DEVICE_GPU, SCOPE_GPU, DEVICE_NO_NUMBER, true, CAUSE_BUS, "GPU 0000:c1:00.0"},
+        {DEVICE_GPU, SCOPE_GPU, DEVICE_NO_NUMBER, false, CAUSE_APPLICATION, "a program on GPU ?"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        Incident incident = {.state = INCIDENT_OPEN,
+                             .severity = SEVERITY_ERROR,
+                             .action = ACTION_DRAIN_AND_RESET,
+                             .scope = cases[i].scope,
+                             .cause = cases[i].cause};
+        const Incident *list[] = {&incident, &incident};
+
+        device_init(&incident.device, cases[i].kind);
+        incident.device.index = cases[i].index;
+        incident.device.has_pci = cases[i].has_pci;
+        incident.device.pci.bus = 0xc1;
+        const StatusNames names = status_name_problems(list, 2);
+        assert_int_equal(names.len, 1); /* each once */
+        assert_int_equal(names.all, 1);
+        assert_string_equal(names.at[0], cases[i].name);
+    }
+}
+
+/* What the height of the terminal leaves of the table: all, those with a problem, or one line. */
+static void the_table_is_as_large_as_there_is_room(void **state)
+{
+    Rig *rig = *state;
+    CLEANUP(str_done) Str shown = str_limited(1 << 12);
+
+    rig->node.gpus_expected = 4;
+    rig->gpus[1].state = GPU_LOST;
+    for (rig->height = 2; rig->height < 9; rig->height++) {
+        const char *text = screen(rig, 100, false), *left = strstr(text, "not listed");
+
+        while (left && left[-1] != '\n')
+            left--;
+        str_addf(&shown, "%zu: %zu lines, GPU 0%s, GPU 1%s, head%s, %.*s\n", rig->height, lines_of(text),
+                 strstr(text, " 0  H100") ? "" : " not", strstr(text, " 1  H100") ? "" : " not",
+                 strstr(text, " GPU   ") ? "" : " not", left ? (int)strcspn(left, "\n") : 3, left ? left : "all");
+    }
+    assert_string_equal(shown.text,
+                        "2: 3 lines, GPU 0 not, GPU 1 not, head not, 2 GPUs not listed; all: stoker status --all\n"
+                        "3: 3 lines, GPU 0 not, GPU 1 not, head not, 2 GPUs not listed; all: stoker status --all\n"
+                        "4: 3 lines, GPU 0 not, GPU 1 not, head not, 2 GPUs not listed; all: stoker status --all\n"
+                        "5: 3 lines, GPU 0 not, GPU 1 not, head not, 2 GPUs not listed; all: stoker status --all\n"
+                        "6: 5 lines, GPU 0, GPU 1, head, all\n"
+                        "7: 5 lines, GPU 0, GPU 1, head, all\n"
+                        "8: 5 lines, GPU 0, GPU 1, head, all\n");
+    assert_ptr_equal(strstr(screen(rig, 100, false), "node-7  2026-01-01 00:00:00Z  driver 590.48.01  2 of 4 GPUs: "),
+                     rig->out.text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -773,6 +843,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_program_s_fault_does_not_mark_its_gpu, set_up, tear_down),
         cmocka_unit_test_setup_teardown(no_coloured_line_is_wider_either, set_up, tear_down),
         cmocka_unit_test_setup_teardown(maintenance_is_shown, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_incident_has_a_place, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_table_is_as_large_as_there_is_room, set_up, tear_down),
         cmocka_unit_test_setup_teardown(gpus_that_wait_are_named_once_a_cause, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_verdict_says_what_to_do, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_gpu_that_others_wait_for_is_told_of, set_up, tear_down),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Covers src/service/alert/config.c: what is read from a configuration, where its limits are, and which incidents a
- * route matches. What is refused with which words is in test_alert_config.py. */
+ * route matches, and what is refused with which words. */
 #include "service/alert/config.h"
 
 #include <setjmp.h>
@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
+#include "test/unit/golden.h"
 
 CLEANUP_POINTER(AlertTree, alert_tree_free);
 CLEANUP_POINTER(Catalogue, catalogue_free);
@@ -53,7 +54,7 @@ static int remove_folder(void **state)
 }
 
 /* The tree borrows its YAML for the call alone. */
-static int load(const char *yaml, AlertTree **ret, Err *err)
+static int load_for(const char *yaml, const Catalogue *catalogue, AlertTree **ret, Err *err)
 {
     CLEANUP(arena_done) Arena arena = {0};
     const YamlNode *root = NULL;
@@ -61,7 +62,12 @@ static int load(const char *yaml, AlertTree **ret, Err *err)
 
     snprintf(name, sizeof name, "%s/c.yaml", folder);
     assert_int_equal(yaml_load(name, yaml, strlen(yaml), &arena, &root, err), 0);
-    return alert_tree_new(root, NULL, ret, err);
+    return alert_tree_new(root, catalogue, ret, err);
+}
+
+static int load(const char *yaml, AlertTree **ret, Err *err)
+{
+    return load_for(yaml, NULL, ret, err);
 }
 
 static void add_list(Str *out, const char *name, const OptList *list)
@@ -369,6 +375,91 @@ static void test_a_route_matches_what_all_its_words_match(void **state)
     assert_false(alert_route_matches(&of_gpu, &incident, &labels));
 }
 
+/* The whole message of each, with its place, is in golden/refused.txt. */
+static void test_nonsense_is_refused_with_its_place(void **state)
+{
+    static const char *const rows[] = {
+        "nonsense: 1",
+        "receivers: am",
+        "receivers: [{webhook: http://x/}]",
+        "receivers: [{name: a}]",
+        "receivers: [{name: a, webhook: http://x/, journald: }]",
+        "receivers: [{name: a, journald: }, {name: a, journald: }]",
+        "receivers: {a: {name: b, journald: }}",
+        "receivers: {a: {webhook: {}}}",
+        "receivers: {a: {webhook: }}",
+        "receivers: {a: {webhook: 'ftp://x'}}",
+        "receivers: {a: {webhook: 'http://'}}",
+        "receivers: {a: {alertmanager: {urls: []}}}",
+        "receivers: {a: {alertmanager: {urls: [http://a, nope]}}}",
+        "receivers: {a: {alertmanager: {url: http://a}}}",
+        "receivers: {a: {alertmanager: {urls: [http://a], resend: 0s}}}",
+        "receivers: {a: {webhook: {url: 'http://a', timeout: 0s}}}",
+        "receivers: {a: {webhook: {url: 'http://a', basic_auth: {username: x}}}}",
+        "receivers: {a: {webhook: {url: 'http://a', tls: {cert_file: x}}}}",
+        "receivers: {a: {webhook: {url: 'http://a', headers: {'a b': x}}}}",
+        "receivers: {a: {webhook: {url: \"http://a\", headers: {a: \"x\\r\\ny: z\"}}}}",
+        "receivers: {a: {command: }}",
+        "receivers: {a: {command: []}}",
+        "receivers: {a: {command: {argv: [x], env: {a-b: c}}}}",
+        "receivers: {a: {keep: never, journald: }}",
+        "receivers: {a: {journald: }}\njob_reports: [a]",
+        "receivers: {a: {journald: }}\njob_reports: [b]",
+        "routes: [{receiver: a}]",
+        "routes: [{match: {}}]",
+        "receivers: {a: {journald: }}\nroutes: [{receiver: a, match: {route: [pages]}}]",
+        "receivers: {a: {journald: }}\nroutes: [{receiver: a, match: {cause: luck}}]",
+        "receivers: {a: {journald: }}\nroutes: [{receiver: a, match: {severity: bad}}]",
+        "receivers: {a: {journald: }}\nroutes: [{receiver: a, match: {class: [gpu-lost, gpu-lots]}}]",
+        "receivers: {a: {journald: }}\nroutes: [{receiver: a, match: {class: 'gpu-x*'}}]",
+        "receivers: {a: {journald: }}\nroutes: [{receiver: a, match: {gpu: [first]}}]",
+        "receivers: {a: {journald: }}\nroutes: [{receiver: a, match: {labels: {a-b: c}}}]",
+        "receivers: {a: {journald: }}\nroutes: [{receiver: a, repeat_interval: soon}]",
+        "receivers: {a: {journald: }}\nroutes: [{receiver: a, group_by: [class]}]",
+        "receivers: {a: {journald: }}\nroutes: {receiver: a}",
+        "labels: {1a: b}",
+        "labels: [a]",
+        "external_url: node7",
+        "receivers: {a: {webhook: {url: 'http://a', basic_auth: {password_file: x}}}}",
+        "receivers: {a: {webhook: {url: 'http://a', tls: {ca_file: missing.pem}}}}",
+        "receivers: {a: {webhook: {url: 'http://a', bearer_file: token, basic_auth: {username: x, password_file: "
+        "password}}}}",
+        "receivers: {a: {webhook: {url: 'http://a', secret_file: missing}}}",
+        "receivers: {a: {webhook: {url: 'http://a', secret_file: empty}}}",
+        "receivers: {a: {webhook: {url: 'http://a', secret_file: lines}}}",
+        "receivers: {a: {webhook: {url: 'http://a', secret_file: large}}}",
+        "receivers: {a: {journald: }}\nroutes: [{receivers: [a, b]}]",
+    };
+    CLEANUP(catalogue_free_at) Catalogue *catalogue = NULL;
+    CLEANUP(str_done) Str out = str_limited(65536);
+    char large[5000];
+    Err err = {0};
+
+    (void)state;
+    memset(large, 'x', sizeof large);
+    large[sizeof large - 1] = '\0';
+    write_file("empty", "");
+    write_file("lines", "two\nlines\n");
+    write_file("large", large);
+    assert_int_equal(catalogue_new(NULL, 0, &catalogue, &err), 0);
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        CLEANUP(alert_tree_free_at) AlertTree *tree = NULL;
+
+        if (load_for(rows[i], catalogue, &tree, &err) == 0)
+            fail_msg("%s", rows[i]);
+        str_addf(&out, "%s\n    ", rows[i]);
+        for (const char *at = err.text; *at; at++) /* the folder has another name each time */
+            if (strncmp(at, folder, strlen(folder)) == 0) {
+                str_add(&out, "FOLDER");
+                at += strlen(folder) - 1;
+            } else {
+                str_addc(&out, *at);
+            }
+        str_addc(&out, '\n');
+    }
+    assert_golden(GOLDEN "/refused.txt", &out);
+}
+
 static void test_notes_say_which_incidents_reach_nobody(void **state)
 {
     static const struct {
@@ -383,6 +474,13 @@ static void test_notes_say_which_incidents_reach_nobody(void **state)
          8, "alerts: no route leads to receiver 'b'\n"},
         {"receivers: {a: {journald: }}\nroutes: [{match: {gpu: [0, 7, 8, GPU-9]}, receiver: a}, {receiver: a}]", 8,
          "alerts: a route names GPU 8, this node has 8 GPUs\n"},
+        {"receivers: {c: {command: [/nowhere/page]}, d: {command: [env]}, e: {command: [no-such-program]}, f: "
+         "{command: "
+         "[/bin/sh]}}\nroutes: [{receivers: [c, d, e, f]}]",
+         8,
+         "alerts: receiver 'c': '/nowhere/page': No such file or directory\nalerts: receiver 'e': 'no-such-program': "
+         "No "
+         "such file or directory\n"},
         {"receivers: {a: {journald: }}\nroutes: [{match: {gpu: [8]}, receiver: a}, {receiver: a}]", 0, ""},
         {"receivers: {a: {journald: }}\nroutes: [{match: {gpu: 0}, receivers: []}, {receiver: a}]", 8, ""},
         {"receivers: {a: {journald: }}\nroutes: [{match: {labels: {a: b}}, receivers: []}, {receiver: a}]", 8, ""},
@@ -436,6 +534,7 @@ int main(void)
         cmocka_unit_test(test_a_url_has_a_scheme_and_a_host),
         cmocka_unit_test(test_a_secret_that_cannot_be_read_again_stays),
         cmocka_unit_test(test_a_route_matches_what_all_its_words_match),
+        cmocka_unit_test(test_nonsense_is_refused_with_its_place),
         cmocka_unit_test(test_notes_say_which_incidents_reach_nobody),
     };
 

@@ -559,6 +559,14 @@ static void the_outbox_holds_what_is_not_certain(void **state)
     assert_int_equal(delivery_read_kept(outbox[0], &kept, &incident), 0);
     assert_true(kept.since_ns == now_ns);
     free(kept.labels);
+    static const char *const damaged[] = {"\"told\":\"open", "\"labels\":", "\"incident\":"};
+    for (size_t i = 0; i < ARRAY_LEN(damaged); i++) { /* one letter of each */
+        char *at = strstr(outbox[0], damaged[i]) + strlen(damaged[i]) - 3;
+
+        *at ^= 1;
+        assert_int_not_equal(delivery_read_kept(outbox[0], &kept, &incident), 0);
+        *at ^= 1;
+    }
     assert_int_not_equal(delivery_read_kept("{\"v\":1}", &kept, &incident), 0);
     assert_int_not_equal(delivery_read_kept("[]", &kept, &incident), 0);
     items[0].incident.state = INCIDENT_CLEARED;

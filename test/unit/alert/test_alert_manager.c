@@ -224,6 +224,40 @@ static void an_open_alert_is_sent_again_and_again(void **state)
     assert_int_equal(saved, 1); /* nothing new */
 }
 
+/* All that is known of it. */
+static void an_alert_has_annotations(void **state)
+{
+    static const char wanted[] =
+        "{\"summary\":\"GPU 3 is lost\",\"description\":\"It fell off the bus. Affected: ada.\","
+        "\"action\":\"Drain and reboot this node\",\"runbook_url\":\"https://wiki/all\",\"incident\":\"i0\","
+        "\"count\":\"2\",\"job\":\"17\",\"affected\":\"ada\",\"maintenance\":\"w1\","
+        "\"evidence\":\"2023-11-14T22:13:20.000Z Xid 79\"}";
+    Incident *incident = &add_delivery("{\"a\":\"1\"}")->item->incident;
+    char *annotations;
+
+    (void)state;
+    deliver();
+    assert_null(annotation_of(0, "evidence"));
+    assert_null(annotation_of(0, "affected"));
+    assert_null(annotation_of(0, "description"));
+    snprintf(incident->verdict, sizeof incident->verdict, "It fell off the bus.");
+    snprintf(incident->job, sizeof incident->job, "17");
+    snprintf(incident->window, sizeof incident->window, "w1");
+    snprintf(incident->owners[0].user, sizeof incident->owners[0].user, "ada");
+    incident->owner_count = incident->first_len = 1;
+    incident->first[0].real_ns = real_ns;
+    snprintf(incident->first[0].text, sizeof incident->first[0].text, "Xid 79");
+    incident->action = ACTION_DRAIN_AND_REBOOT;
+    incident->silenced = true;
+    route.runbook = "https://wiki/all";
+    pass(RESEND_S);
+    assert_int_equal(deliver(), 1);
+    annotations = json_dumps(json_object_get(json_array_get(posts[0].alerts, 0), "annotations"), JSON_COMPACT);
+    assert_string_equal(annotations, wanted);
+    free(annotations);
+    route.runbook = NULL;
+}
+
 /* Each URL on its own: the pause of one that fails delays no other. */
 static void a_url_that_fails_delays_no_other(void **state)
 {
@@ -419,6 +453,7 @@ int main(void)
 #define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
     static const struct CMUnitTest tests[] = {
         TEST(an_open_alert_is_sent_again_and_again),
+        TEST(an_alert_has_annotations),
         TEST(a_url_that_fails_delays_no_other),
         TEST(a_refusal_waits_for_the_next_round),
         TEST(an_end_is_sent_for_a_quarter_of_an_hour),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* service/api: why a node is not fit, devices by their names, and the history as JSON. */
+/* service/api: why a node is not fit, the list of pages, devices by their names, and the history as JSON. */
 #include <errno.h>
 #include <math.h>
 #include <setjmp.h>
@@ -190,6 +190,32 @@ static void health_is_ok_or_failing(void **state)
                         "{\"status\":\"failing\",\"gpus\":{\"expected\":4,\"found\":3,\"on_bus\":2},\"causes\":["
                         "{\"cause\":\"gpu-lost\",\"text\":\"GPU 2 is lost\",\"incident\":\"1abc\"},"
                         "{\"cause\":\"hung\",\"text\":\"GPU 0 (0000:1b:00.0): no answer\"}]}\n");
+}
+
+/* --- a list of pages ---------------------------------------------------------------------------------------------- */
+
+static void the_list_of_pages_names_the_gpus(void **state)
+{
+    static const char head[] = "</title><h1>Stoker on n&lt;7&gt;</h1><p>Version 1.2. 3 GPUs.</p><table>"
+                               "<tr><td>0<td>H100<td>up<td><tr><td><td><td>lost<td>a &amp; b<tr><td>2<td><td>up<td>"
+                               "</table><ul><li><a href=\"metrics\">metrics</a> for Prometheus<li>";
+    CLEANUP(str_done) Str out = str_limited(1 << 16), based = str_limited(1 << 16);
+
+    (void)state;
+    snprintf(node.hostname, sizeof node.hostname, "n<7>");
+    snprintf(gpus[0].reading.device.name, sizeof gpus[0].reading.device.name, "H100");
+    gpus[1].reading.device.index = DEVICE_NO_NUMBER;
+    gpus[1].state = GPU_LOST;
+    snprintf(gpus[1].why, sizeof gpus[1].why, "a & b");
+    api_index(&node, "1.2", "", &out);
+    assert_ptr_equal(
+        strstr(out.text, "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Stoker on n&lt;7&gt;"),
+        out.text);
+    assert_non_null(strstr(out.text, head));
+    assert_non_null(strstr(out.text, "<li><a href=\"api/v1/stream\">api/v1/stream</a> every tick as a server-sent event"
+                                     "</ul></html>\n"));
+    api_index(&node, "1.2", "/gpu/", &based);
+    assert_non_null(strstr(based.text, "<meta charset=\"utf-8\"><base href=\"/gpu/\"><title>"));
 }
 
 /* --- names -------------------------------------------------------------------------------------------------------- */
@@ -395,15 +421,11 @@ int main(void)
 {
 #define TEST(test) cmocka_unit_test_setup(test, set_up)
     static const struct CMUnitTest tests[] = {
-        TEST(a_gpu_without_data_is_a_cause),
-        TEST(an_incident_explains_its_gpu),
-        TEST(a_blind_agent_is_a_cause),
-        TEST(a_node_that_starts_or_is_released_is_not_ready),
-        TEST(health_is_ok_or_failing),
-        TEST(a_device_has_several_names),
-        TEST(a_query_is_read),
-        TEST(seconds_have_values_or_reasons),
-        TEST(minutes_are_summed_up),
+        TEST(a_gpu_without_data_is_a_cause),  TEST(an_incident_explains_its_gpu),
+        TEST(a_blind_agent_is_a_cause),       TEST(a_node_that_starts_or_is_released_is_not_ready),
+        TEST(health_is_ok_or_failing),        TEST(the_list_of_pages_names_the_gpus),
+        TEST(a_device_has_several_names),     TEST(a_query_is_read),
+        TEST(seconds_have_values_or_reasons), TEST(minutes_are_summed_up),
         TEST(what_is_not_kept_is_told),
     };
 

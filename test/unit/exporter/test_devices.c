@@ -287,6 +287,129 @@ static void labels_follow_the_node(void **state)
     kit_done(&kit);
 }
 
+/* --- what the selectors leave out --------------------------------------------------------------------------------- */
+
+/* A configuration may name devices that are not there. */
+static void devices_that_are_not_there_are_named(void **state)
+{
+    static const struct {
+        const char *selector, *missing;
+    } cases[] = {
+        {"f", ""},
+        {"g:0,1", ""},
+        {"g:0,2", "GPU 2"},
+        {"g:2+i:7,9", "GPU 2, instance 9"},
+        {"i:0.7,0.9,1.7", "instance 9 of GPU 0, instance 7 of GPU 1"},
+        {"i:8", ""},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        CLEANUP(str_done) Str missing = str_limited(1000);
+        Kit kit;
+        Err err;
+
+        mig_node(&kit);
+        assert_int_equal(exporter_devices_parse(cases[i].selector, &kit.config.devices, &err), 0);
+        exporter_devices_add_missing(&kit.config.devices, &kit.node, &missing);
+        if (strcmp(missing.text ? missing.text : "", cases[i].missing) != 0)
+            fail_msg("%s: %s", cases[i].selector, missing.text);
+        kit_done(&kit);
+    }
+}
+
+/* --- NVLinks ------------------------------------------------------------------------------------------------------ */
+
+static const char link_family[] = "DCGM_FI_DEV_NVLINK_PPCNT_PHYSICAL_LINK_DOWN_COUNTER",
+                  link_csv[] = "DCGM_FI_DEV_NVLINK_PPCNT_PHYSICAL_LINK_DOWN_COUNTER,counter,a\n";
+
+static void each_link_has_series_of_its_own(void **state)
+{
+    static const struct {
+        const char *selector;
+        size_t lines;
+    } cases[] = {{"f", 5}, {"g", 0}, {"i", 5}, {"i:1", 2}, {"i:1.3", 1}, {"i:0.3", 0}};
+    static NodeLink links[2][3];
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        Kit kit;
+        Err err;
+        char *page, *lines;
+        size_t count = 0;
+
+        kit_node(&kit, 2);
+        for (uint32_t g = 0; g < 2; g++) {
+            kit.gpus[g].links = links[g];
+            kit.gpus[g].link_count = 2 + g;
+            for (uint32_t k = 0; k < 2 + g; k++)
+                for (size_t p = 0; p < ARRAY_LEN(links[g][k].ports); p++)
+                    sample_set_int64(&links[g][k].ports[p], KIT_NOW, 10 * g + k);
+        }
+        assert_int_equal(exporter_devices_parse(cases[i].selector, &kit.config.links, &err), 0);
+        page = kit_page(&kit, link_csv, EXPORTER_TEXT);
+        lines = kit_lines(page, link_family);
+        for (const char *at = lines; *at; at = strchr(at, '\n') + 1)
+            count++;
+        assert_int_equal(count, cases[i].lines);
+        free(lines);
+        free(page);
+        if (i == 0) {
+            kit.config.no_hostname = true;
+            page = kit_page(&kit, link_csv, EXPORTER_TEXT);
+            EXPECT(page, link_family,
+                   "{device=\"nvidia0\",gpu=\"0\",gpu_uuid=\"GPU-0\",model_name=\"NVIDIA H100 80GB HBM3\",nvlink=\"1\","
+                   "pci_bus_id=\"00000000:1A:00.0\"} 0\n",
+                   "nvlink=\"2\",pci_bus_id=\"00000000:1A:00.0\"} 1\n",
+                   "nvlink=\"1\",pci_bus_id=\"00000000:1B:00.0\"} 10\n",
+                   "nvlink=\"2\",pci_bus_id=\"00000000:1B:00.0\"} 11\n",
+                   "gpu=\"1\",gpu_uuid=\"GPU-1\",model_name=\"NVIDIA H100 80GB HBM3\",nvlink=\"3\"");
+            free(page);
+            kit.config.no_hostname = false;
+            page = kit_page(&kit, link_csv, EXPORTER_TEXT);
+            assert_non_null(strstr(page, ",hostname=\"node-1\",model_name="));
+            free(page);
+        }
+        kit_done(&kit);
+    }
+}
+
+/* --- claims ------------------------------------------------------------------------------------------------------- */
+
+static void a_claim_adds_its_labels(void **state)
+{
+    static const AllocationLabel labels[] = {{"team", "ml"}};
+    Allocation owner = {.pod = "train",
+                        .namespace = "team",
+                        .container = "main",
+                        .pod_uid = "",
+                        .claim = {"c", "team", "gpu.nvidia.com", "node-7", "gpu-0", ""},
+                        .labels = labels,
+                        .label_count = 1};
+    Kit kit;
+    char *page;
+
+    (void)state;
+    mig_node(&kit);
+    kit.config.kubernetes = true;
+    assert_int_equal(allocation_device_parse("GPU-1", &owner.device), 0);
+    allocation_table_add(&kit.allocations, &owner);
+    owner.claim = (AllocationClaim){"d", "team", "gpu.nvidia.com", "node-7", "gpu-0-mig", "1g.10gb"};
+    owner.label_count = 0;
+    assert_int_equal(allocation_device_parse("MIG-0-0", &owner.device), 0);
+    allocation_table_add(&kit.allocations, &owner);
+    page = kit_page(&kit, csv, EXPORTER_TEXT);
+    EXPECT(page, "DCGM_FI_DEV_GPU_TEMP",
+           "container=\"main\",device=\"nvidia1\",dra_claim_name=\"c\",dra_claim_namespace=\"team\","
+           "dra_device_name=\"gpu-0\",dra_driver_name=\"gpu.nvidia.com\",dra_pool_name=\"node-7\",gpu=\"1\"",
+           "dra_claim_name=\"d\",dra_claim_namespace=\"team\",dra_device_name=\"gpu-0-mig\","
+           "dra_driver_name=\"gpu.nvidia.com\",dra_mig_device_uuid=\"MIG-0-0\",dra_mig_profile=\"1g.10gb\",",
+           "GPU_I_ID=\"8\"");
+    EXPECT(page, "DCGM_FI_DEV_FB_USED", "pod=\"train\",team=\"ml\"} 500\n", "} 100\n", "} 200\n");
+    free(page);
+    kit_done(&kit);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -300,6 +423,9 @@ int main(void)
         cmocka_unit_test(gke_ids),
         cmocka_unit_test(jobs),
         cmocka_unit_test(labels_follow_the_node),
+        cmocka_unit_test(devices_that_are_not_there_are_named),
+        cmocka_unit_test(each_link_has_series_of_its_own),
+        cmocka_unit_test(a_claim_adds_its_labels),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

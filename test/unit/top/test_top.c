@@ -691,6 +691,221 @@ static void readings_have_the_colour_of_their_incident(void **state UNUSED)
     snapshot->incident_count = 0;
 }
 
+/* --- what keys do ------------------------------------------------------------------------------------------------- */
+
+/* Digits are numbers of signals there; elsewhere they choose nothing. */
+static void a_digit_chooses_a_signal(void **state UNUSED)
+{
+    static const struct {
+        const char *keys, *text;
+    } cases[] = {{"9", "SIGKILL"}, {"1", "SIGHUP"},   {"6", "SIGABRT"}, {"3", "SIGQUIT"},
+                 {"2", "SIGINT"},  {"2 5", "SIGINT"}, {"2 0", "SIGINT"}}; /* 5 and 0 are not listed: the cursor stays */
+    char text[64];
+
+    open_rig(RECORDING("many"));
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        press("3 Home k");
+        press(cases[i].keys);
+        press("Space"); /* chooses nothing here */
+        assert_int_equal(rig.kit.top->overlay, OVERLAY_SIGNAL);
+        press("Enter");
+        snprintf(text, sizeof text, "Send %s to it?", cases[i].text);
+        assert_shows(text);
+        press("n");
+    }
+    press("F2 9");
+    assert_int_equal(rig.kit.top->overlay_list.selected, 0);
+}
+
+static void a_filter_is_edited_by_characters(void **state UNUSED)
+{
+    static const uint32_t typed[] = {'a', 0xe9, 0x20ac, 0x1f600};
+    static const char *const texts[] = {"a", "a\xc3\xa9", "a\xc3\xa9\xe2\x82\xac",
+                                        "a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80"};
+    static const uint32_t nothing[] = {0x1f, 0x7f, 0xd800, 0xdfff, TOP_KEY_UP};
+    Top *top;
+
+    open_rig(RECORDING("many"));
+    top = rig.kit.top;
+    press("3 F4");
+    for (size_t i = 0; i < ARRAY_LEN(typed); i++) {
+        top_key(top, typed[i]);
+        assert_string_equal(top->filter, texts[i]);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(nothing); i++)
+        top_key(top, nothing[i]);
+    for (size_t i = ARRAY_LEN(typed); i-- > 0;) {
+        assert_string_equal(top->filter, texts[i]);
+        top_key(top, TOP_KEY_BACKSPACE);
+    }
+    assert_string_equal(top->filter, "");
+    top_key(top, TOP_KEY_BACKSPACE);
+    assert_string_equal(top->filter, "");
+    for (int i = 0; i < TOP_TEXT_CAP - 3; i++)
+        top_key(top, 'x');
+    top_key(top, 0x20ac); /* three bytes: one too many */
+    assert_int_equal(strlen(top->filter), TOP_TEXT_CAP - 3);
+    top_key(top, 0xe9);
+    assert_int_equal(strlen(top->filter), TOP_TEXT_CAP - 1);
+    top_key(top, 'x');
+    assert_int_equal(strlen(top->filter), TOP_TEXT_CAP - 1);
+    assert_true(top->prompt);
+    press("Escape");
+    assert_string_equal(top->filter, "");
+    assert_false(top->prompt);
+}
+
+static void keys_move_between_views_and_spans(void **state UNUSED)
+{
+    Top *top;
+
+    open_rig(RECORDING("many"));
+    top = rig.kit.top;
+    press("1");
+    for (int i = 1; i <= VIEW_END; i++) {
+        press("Tab");
+        assert_int_equal(top->view, i % VIEW_END);
+    }
+    for (int i = VIEW_END - 1; i >= 0; i--) {
+        top_key(top, TOP_KEY_BACK_TAB);
+        assert_int_equal(top->view, i);
+    }
+    press("2 + + + +");
+    for (int i = SPAN_MINUTE + 1; i < SPAN_END + 2; i++) {
+        press("-");
+        assert_int_equal(top->span, i < SPAN_END ? i : SPAN_END - 1);
+    }
+    for (int i = SPAN_END - 2; i > -3; i--) {
+        press(i % 2 ? "+" : "=");
+        assert_int_equal(top->span, i > 0 ? i : 0);
+    }
+    press("5 3 Escape");
+    assert_int_equal(top->view, VIEW_TOPOLOGY);
+    press("Escape");
+    assert_int_equal(top->view, VIEW_GPUS);
+    press("3 F4 a Enter Escape"); /* the filter goes first */
+    assert_int_equal(top->view, VIEW_PROCESSES);
+    assert_string_equal(top->filter, "");
+    press("T I");
+    assert_true(top->reverse);
+    press("U");
+    assert_false(top->reverse);
+    press("I >");
+    assert_false(top->reverse);
+    for (const char *keys = "?\0h\0F1\0Enter\0Space\0F10\0q\0"; *keys; keys += strlen(keys) + 1) {
+        press("F1");
+        assert_int_equal(top->overlay, OVERLAY_HELP);
+        assert_int_equal(press(keys), TOP_WISH_NONE);
+        assert_int_equal(top->overlay, OVERLAY_NONE);
+    }
+    press("F2 ?");
+    assert_int_equal(top->overlay, OVERLAY_SETUP); /* it closes the help alone */
+    press("h");
+    assert_int_equal(top->overlay, OVERLAY_SETUP);
+}
+
+static void the_setup_switches_plots_and_processes(void **state UNUSED)
+{
+    Top *top;
+
+    open_rig(RECORDING("many"));
+    top = rig.kit.top;
+    press("F2");
+    for (size_t i = 0; i <= top_plot_count; i++) {
+        const bool *is = i < top_plot_count ? &top->plotted[i] : &top->list_processes, was = *is;
+
+        press("Space");
+        assert_int_equal(*is, !was);
+        assert_shows(*is ? "[x]" : "[ ]");
+        press("Enter");
+        assert_int_equal(*is, was);
+        press("Down");
+    }
+    assert_int_equal(top->overlay_list.selected, top_plot_count);
+}
+
+/* --- what is not there -------------------------------------------------------------------------------------------- */
+
+static void a_node_without_gpus_says_so(void **state UNUSED)
+{
+    open_rig(RECORDING("default"));
+    rig.kit.look->node.gpu_count = 0;
+    kit_show(&rig.kit);
+    assert_shows("no GPU is known on this node");
+    press("5");
+    assert_shows("no GPU is known on this node");
+}
+
+static void links_and_places_that_are_not_known_are_told(void **state UNUSED)
+{
+    open_rig(RECORDING("nvlink-down"));
+    Node *node = &rig.kit.look->node;
+    NodeGpu *gpu = &node->gpus[0];
+
+    assert_true(gpu->link_count > 3);
+    grid_resize(&rig.kit.grid, 220, 60);
+    press("5");
+    NodeLink *links = (NodeLink *)(uintptr_t)gpu->links;
+    sample_set_absent(&links[0].active, 1, ABSENCE_TIMED_OUT);
+    sample_set_absent(&links[1].active, 1, ABSENCE_TIMED_OUT);
+    sample_set_int64(&links[2].active, 1, 0);
+    sample_set_int64(&links[3].active, 1, 0);
+    sample_set_int64(&links[4].errors[NODE_LINK_REPLAY], 1, 12);
+    kit_show(&rig.kit);
+    assert_shows("14 of 18 up, down: 2 3, 2 not known, 12 errors");
+    for (uint32_t i = 0; i < gpu->link_count; i++)
+        sample_set_absent(&links[i].active, 1, ABSENCE_TIMED_OUT);
+    kit_show(&rig.kit);
+    assert_hides("14 of 18 up");
+    assert_shows(" not known");
+    gpu->link_count = 0;
+    kit_show(&rig.kit);
+    assert_shows("no NVLink reported");
+    gpu->state = GPU_LOST;
+    kit_show(&rig.kit);
+    assert_shows("not known: it is not up");
+}
+
+/* An incident that is shown and ends. */
+static void a_sheet_of_an_incident_that_ended_says_so(void **state UNUSED)
+{
+    open_rig(RECORDING("xid-79-lost"));
+    press("4 Enter");
+    assert_int_equal(rig.kit.top->overlay, OVERLAY_INCIDENT);
+    assert_hides("it is no longer listed");
+    rig.kit.look->snapshot.incident_count = 0;
+    kit_show(&rig.kit);
+    assert_shows("it is no longer listed: stoker incidents --all");
+}
+
+/* Of more problems than there are lines for, the head says how many there are. */
+static void many_problems_are_counted(void **state UNUSED)
+{
+    static Incident more[6];
+    static const Incident *list[6];
+
+    open_rig(RECORDING("xid-79-lost"));
+    assert_hides(" in all: 4");
+    for (size_t i = 0; i < ARRAY_LEN(more); i++) {
+        more[i] = *rig.kit.look->snapshot.incidents[0];
+        more[i].id[0] = (char)('a' + i);
+        list[i] = &more[i];
+    }
+    rig.kit.look->snapshot.incidents = list;
+    rig.kit.look->snapshot.incident_count = ARRAY_LEN(list);
+    kit_show(&rig.kit);
+    assert_shows("6 in all: 4");
+    press("4"); /* all are below */
+    assert_hides(" in all: 4");
+    press("1");
+    grid_resize(&rig.kit.grid, 100, 60);
+    assert_shows("6 in all: 4");
+    rig.kit.look->snapshot.incident_count = 2;
+    kit_show(&rig.kit);
+    assert_hides(" in all: 4");
+    rig.kit.look->snapshot.incident_count = 0;
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_teardown(name, close_rig)
@@ -726,6 +941,14 @@ int main(void)
         CASE(the_layout_of_a_gpu_and_its_last_change_are_shown),
         CASE(readings_have_the_colour_of_their_incident),
         cmocka_unit_test(no_key_is_hidden),
+        CASE(a_digit_chooses_a_signal),
+        CASE(a_filter_is_edited_by_characters),
+        CASE(keys_move_between_views_and_spans),
+        CASE(the_setup_switches_plots_and_processes),
+        CASE(a_node_without_gpus_says_so),
+        CASE(links_and_places_that_are_not_known_are_told),
+        CASE(a_sheet_of_an_incident_that_ended_says_so),
+        CASE(many_problems_are_counted),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

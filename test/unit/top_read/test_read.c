@@ -631,6 +631,92 @@ static void test_a_node_as_it_is_documented(void **state)
     world_free(w);
 }
 
+/* What `stoker kubelet` reads: what is wrong, which devices there are, and their size alone of all readings. */
+static void test_devices_alone_are_short(void **state)
+{
+    static const char pods[] = "\"nvlinks\":[{\"link\":0,\"active\":true,\"remote\":\"0000:c1:00.0\",\"errors\":{"
+                               "\"replay\":4}},{\"link\":1,\"active\":null,\"absent\":\"gpu_lost\",\"errors\":{}}],";
+    World *w = one_of_everything();
+    CLEANUP(str_done) Str text = str_limited(1 << 20), wanted = str_limited(1 << 20);
+    Snapshot seen = {.node = &w->node, .places = {w->places, w->place_count}, .incidents = w->incidents};
+
+    (void)state;
+    status_devices_json(&seen, true, &text);
+    str_addf(&wanted,
+             "{\"incidents\":[],\"node\":{\"time\":\"2026-01-05T12:00:00.250Z\",\"node\":{\"hostname\":\"node-7\","
+             "\"driver_version\":\"590.48.01\"},\"gpus\":[{\"index\":0,\"uuid\":\"GPU-3\",\"name\":\"NVIDIA H100\","
+             "\"pci\":\"00000000:1E:00.0\",\"numa_node\":0,\"cpus\":\"0-7\","
+             "\"pcie_path\":\"pci0000:10/0000:10:01.0/0000:1e:00.0\",\"state\":\"hung\",\"mig\":true,"
+             "\"drained\":false,\"metrics\":{},%s\"instances\":[{\"index\":null,\"uuid\":\"MIG-1\",\"gpu_instance\":7,"
+             "\"compute_instance\":0,\"profile\":\"1g.10gb\"}]}]}}",
+             pods);
+    assert_string_equal(text.text, wanted.text);
+    w->incident = (Incident){.state = INCIDENT_OPEN, .id = "1abc"};
+    seen.incidents = (const Incident *[]){&w->incident};
+    seen.incident_count = 1;
+    sample_set_int64(&w->gpus[0].reading.sample[METRIC_FB_TOTAL], w->node.time_ns, 81559);
+    str_clear(&text);
+    status_devices_json(&seen, false, &text);
+    assert_non_null(strstr(text.text, "{\"incidents\":[{\"id\":\"1abc\","));
+    assert_non_null(strstr(text.text, "}],\"node\":{\"node\":{\"hostname\":\"node-7\","));
+    assert_non_null(strstr(text.text, "\"metrics\":{\"DCGM_FI_DEV_FB_TOTAL\":{\"value\":81559}},\"nvlinks\""));
+    sample_set_absent(&w->gpus[0].reading.sample[METRIC_FB_TOTAL], w->node.time_ns, ABSENCE_GPU_LOST);
+    str_clear(&text);
+    status_devices_json(&seen, false, &text);
+    assert_non_null(strstr(text.text, "\"metrics\":{\"DCGM_FI_DEV_FB_TOTAL\":{\"absent\":\"gpu_lost\"}},\"nvlinks\""));
+    world_free(w);
+}
+
+static void test_holdings_and_jobs_are_told(void **state)
+{
+    World *w = one_of_everything();
+    CLEANUP(str_done) Str text = str_limited(1 << 20);
+    Snapshot seen = {.node = &w->node};
+
+    (void)state;
+    api_gpus(&seen, &text);
+    assert_null(strstr(text.text, "\"holdings\""));
+    assert_null(strstr(text.text, "\"jobs\""));
+    assert_null(strstr(text.text, "unlisted_why"));
+    w->holdings[0] = (Holding){.owner = {.user = "ada", .job = "17", .pid = 70},
+                               .gpu_instance = 7,
+                               .compute_instance = DEVICE_NO_NUMBER,
+                               .share = 1,
+                               .sm_share = NAN,
+                               .memory_bytes = 5,
+                               .workload = {.name = "train", .derived = true},
+                               .processes = w->held[0],
+                               .process_count = 1};
+    w->held[0][0] = (HoldingProcess){.pid = 70, .name = "python", .user = "ada"};
+    w->holdings[1] = (Holding){
+        .owner = {.pid = -1}, .gpu_instance = 7, .compute_instance = 1, .workload = {.kind = "Job", .name = "serve"}};
+    w->jobs[0] = (JobInfo){.job = "17", .name = "pretrain", .limit_s = 60};
+    seen.holdings = w->holdings;
+    seen.holding_count = 2;
+    seen.holders_why = "no /proc";
+    seen.job_infos.at = w->jobs;
+    seen.job_infos.len = 1;
+    str_clear(&text);
+    api_gpus(&seen, &text);
+    const char *tail = strstr(text.text, ",\"unlisted_why\"");
+    assert_non_null(tail);
+    assert_string_equal(tail,
+                        ",\"unlisted_why\":\"no /proc\",\"holdings\":[{\"gpu\":0,\"uuid\":\"GPU-3\",\"instance\":{\""
+                        "gpu_instance\":7,\"compute_instance\":null},\"owner\":{\"user\":\"ada\",\"job\":\"17\",\"a"
+                        "ccount\":null,\"pod\":null,\"namespace\":null,\"container\":null,\"process\":null,\"text\""
+                        ":\"job 17 of ada\",\"pid\":70},\"workload\":{\"kind\":null,\"name\":\"train\",\"derived\":"
+                        "true},\"state\":\"used\",\"basis\":\"process\",\"grant\":\"none\",\"attribution\":\"unknow"
+                        "n\",\"activity\":\"unknown\",\"share\":1,\"sm_share\":null,\"memory_bytes\":5,\"processes\""
+                        ":[{\"pid\":70,\"name\":\"python\",\"user\":\"ada\"}]},{\"gpu\":0,\"uuid\":\"GPU-3\",\"inst"
+                        "ance\":{\"gpu_instance\":7,\"compute_instance\":1},\"owner\":{\"user\":null,\"job\":null,\""
+                        "account\":null,\"pod\":null,\"namespace\":null,\"container\":null,\"process\":null,\"text\""
+                        ":\"unknown\",\"pid\":null},\"workload\":{\"kind\":\"Job\",\"name\":\"serve\",\"derived\":f"
+                        "alse},\"state\":\"used\",\"basis\":\"process\",\"grant\":\"none\",\"attribution\":\"unknow"
+                        "n\",\"activity\":\"unknown\",\"share\":0,\"sm_share\":0,\"memory_bytes\":0,\"processes\":["
+                        "]}],\"jobs\":[{\"job\":\"17\",\"name\":\"pretrain\",\"limit_seconds\":60}]}\n");
+    world_free(w);
+}
+
 static void allot(World *w, const char *pod, const char *namespace, const char *uid)
 {
     Allocation owner = {
@@ -864,7 +950,8 @@ static void test_what_is_no_history(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_node_as_it_is_documented), cmocka_unit_test(test_a_process_is_in_the_only_pod),
+        cmocka_unit_test(test_a_node_as_it_is_documented), cmocka_unit_test(test_devices_alone_are_short),
+        cmocka_unit_test(test_holdings_and_jobs_are_told), cmocka_unit_test(test_a_process_is_in_the_only_pod),
         cmocka_unit_test(test_what_was_written_is_read),   cmocka_unit_test(test_a_gpu_is_known_again),
         cmocka_unit_test(test_what_is_wrong_is_said),      cmocka_unit_test(test_older_and_newer_ones_are_read),
         cmocka_unit_test(test_a_history_is_read),          cmocka_unit_test(test_what_is_no_history),

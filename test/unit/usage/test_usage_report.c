@@ -442,6 +442,25 @@ static void a_line_is_of_this_instant(void **state)
         if (!(fabs(json_number_value(json_object_get(find_member(line, "gpus.0"), paths[i])) - values[i]) < 1e-9))
             fail_msg("%s: %s", paths[i], text.text);
     json_decref(line);
+    str_clear(&text);
+    usage_json_self(&usage, &node, 70, "trainer", &text); /* the same, of a process that is asked for */
+    line = json_loadb(text.text, text.len, 0, NULL);
+    assert_int_equal(json_integer_value(find_member(line, "pid")), 70);
+    assert_string_equal(json_string_value(find_member(line, "name")), "trainer");
+    assert_string_equal(json_string_value(find_member(line, "time")), "1970-01-01T00:00:20.000Z");
+    assert_string_equal(json_string_value(find_member(line, "gpus.0.activity")), "working");
+    assert_int_equal(text.text[text.len - 1], '\n');
+    json_decref(line);
+    d->now.memory_bytes = UINT64_MAX; /* not known, as the other two */
+    d->energy_basis = USAGE_ENERGY_UNKNOWN;
+    d->gpu_index = DEVICE_NO_NUMBER;
+    str_clear(&text);
+    usage_json_line(&usage, &node, &text);
+    line = json_loadb(text.text, text.len, 0, NULL);
+    assert_true(json_is_null(find_member(line, "gpus.0.memory_bytes")));
+    assert_true(json_is_null(find_member(line, "gpus.0.energy_j")));
+    assert_true(json_is_null(find_member(line, "gpus.0.gpu")));
+    json_decref(line);
     d->now.held = false;
     text.len = 0;
     usage_json_line(&usage, &node, &text);
@@ -451,14 +470,65 @@ static void a_line_is_of_this_instant(void **state)
     json_decref(line);
 }
 
+/* A MIG device has its own readings and words, and the power and temperature of its GPU. */
+static void a_line_of_an_instance_has_its_gpus_power(void **state)
+{
+    static Why why[] = {{.count = 1, .verdicts = {{.cause = WHY_FP64}}},
+                        {.count = 1, .verdicts = {{.cause = WHY_INPUT}}}};
+    static Activity words[] = {{.word = ACTIVITY_FREE}, {.word = ACTIVITY_WAITING}};
+    Reading instances[2];
+    NodeGpu gpu = {.instances = instances, .instance_count = 2, .instance_activity = words, .instance_verdicts = why};
+    const Node node = {.gpus = &gpu, .gpu_count = 1};
+    CLEANUP(str_done) Str text = str_limited(1 << 16);
+    UsageDevice *d = &usage.devices[0];
+    json_t *line;
+
+    (void)state;
+    reading_init(&gpu.reading, DEVICE_GPU);
+    for (uint32_t i = 0; i < 2; i++) {
+        reading_init(&instances[i], DEVICE_COMPUTE_INSTANCE);
+        instances[i].device.gpu_instance = 7 + i;
+        instances[i].device.compute_instance = 0;
+        snprintf(instances[i].device.uuid, sizeof instances[i].device.uuid, "MIG-%u", i);
+        snprintf(instances[i].device.parent_uuid, sizeof instances[i].device.parent_uuid, "GPU-3");
+    }
+    sample_set_double(&gpu.reading.sample[METRIC_POWER_USAGE], 1, 400);
+    sample_set_double(&instances[1].sample[METRIC_POWER_USAGE], 1, 1);
+    sample_set_double(&instances[1].sample[METRIC_PROF_SM_ACTIVE], 1, .5);
+    d->device = instances[1].device;
+    d->now = (UsagePart){.held = true};
+    usage_json_line(&usage, &node, &text);
+    line = json_loadb(text.text, text.len, 0, NULL);
+    assert_int_equal(json_array_size(find_member(line, "gpus")), 1);
+    assert_string_equal(json_string_value(find_member(line, "gpus.0.uuid")), "MIG-1");
+    assert_string_equal(json_string_value(find_member(line, "gpus.0.activity")), "waiting");
+    assert_string_equal(json_string_value(find_member(line, "gpus.0.cause")), "input");
+    assert_true(fabs(json_number_value(find_member(line, "gpus.0.sm_active")) - .5) < 1e-9);
+    assert_true(fabs(json_number_value(find_member(line, "gpus.0.power_w")) - 400) < 1e-9);
+    json_decref(line);
+    gpu.instance_activity = NULL;
+    gpu.instance_verdicts = NULL;
+    str_clear(&text);
+    usage_json_line(&usage, &node, &text);
+    line = json_loadb(text.text, text.len, 0, NULL);
+    assert_true(json_is_null(find_member(line, "gpus.0.activity")));
+    assert_true(json_is_null(find_member(line, "gpus.0.cause")));
+    json_decref(line);
+}
+
 int main(void)
 {
 #define TEST(test) cmocka_unit_test_setup(test, set_up)
     static const struct CMUnitTest tests[] = {
-        TEST(each_line_says_its_numbers), TEST(verdicts_are_told_with_the_advice_of_the_largest),
-        TEST(whose_work_it_is_is_told),   TEST(what_is_not_known_is_left_out),
-        TEST(numbers_have_their_units),   TEST(a_cost_has_its_price),
-        TEST(each_member_has_its_value),  TEST(a_line_is_of_this_instant),
+        TEST(each_line_says_its_numbers),
+        TEST(verdicts_are_told_with_the_advice_of_the_largest),
+        TEST(whose_work_it_is_is_told),
+        TEST(what_is_not_known_is_left_out),
+        TEST(numbers_have_their_units),
+        TEST(a_cost_has_its_price),
+        TEST(each_member_has_its_value),
+        TEST(a_line_is_of_this_instant),
+        TEST(a_line_of_an_instance_has_its_gpus_power),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

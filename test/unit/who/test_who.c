@@ -126,9 +126,11 @@ static void sums_by_owner(void **state)
     expect("account", "MIG-0", who_json,
            "{\"time\":\"2026-01-05T12:00:00.000Z\",\"node\":\"node-7\",\"allocations\":[{\"gpu\":1,\"uuid\":\"GPU-1\","
            "\"instance\":{\"gpu_instance\":7,\"compute_instance\":0},\"owner\":{\"user\":\"alice\",\"job\":\"4711\","
-           "\"account\":\"physics\",\"pod\":null,\"namespace\":null,\"container\":null,\"process\":\"python\",\"text\":\"job 4711 of alice\",\"pid\":"
+           "\"account\":\"physics\",\"pod\":null,\"namespace\":null,\"container\":null,\"process\":\"python\",\"text\":"
+           "\"job 4711 of alice\",\"pid\":"
            "200},\"workload\":null,"
-           "\"state\":\"idle_held\",\"basis\":\"process\",\"grant\":\"none\",\"attribution\":\"mig\",\"activity\":\"idle held\",\"share\":1,\"sm_share\":null,"
+           "\"state\":\"idle_held\",\"basis\":\"process\",\"grant\":\"none\",\"attribution\":\"mig\",\"activity\":"
+           "\"idle held\",\"share\":1,\"sm_share\":null,"
            "\"memory_bytes\":5368709120,\"processes\":[{\"pid\":100,\"name\":\"vllm\",\"user\":\"root\"}]}],"
            "\"jobs\":[{\"job\":\"4711\",\"name\":\"pretrain\",\"account\":\"physics\",\"nodes\":2}],"
            "\"by\":\"account\",\"owners\":[{\"owner\":\"physics\",\"gpus\":0,\"instances\":1,\"idle\":1,"
@@ -243,6 +245,55 @@ static void what_is_not_known(void **state)
     open_node(state);
 }
 
+/* Who holds most GPUs is first, then who holds most instances, then by name; of work its kind is told too. */
+static void who_holds_most_is_first(void **state)
+{
+    static const Workload workloads[] = {{.kind = "Job", .name = "train"},
+                                         {.name = "serve", .derived = true},
+                                         {.kind = "Set", .name = "x", .derived = true}};
+    static const char *const users[] = {"eve", "bob", "ada", "dan", "cid"};
+    static const double shares[] = {1, .5, .5, .25, .5};
+    static Holding held[5];
+    const Snapshot seen = {.node = &node, .holdings = held, .holding_count = ARRAY_LEN(held)};
+    CLEANUP(str_done) Str out = str_limited(65536);
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(held); i++) {
+        held[i] = (Holding){.gpu = 0,
+                            .gpu_instance = i < 2 ? DEVICE_NO_NUMBER : 7,
+                            .compute_instance = i < 2 ? DEVICE_NO_NUMBER : 0,
+                            .share = shares[i],
+                            .workload = workloads[i % 3],
+                            .basis = i == 4 ? HOLDING_BY_OPEN_FILE : HOLDING_BY_PROCESS};
+        snprintf(held[i].owner.user, sizeof held[i].owner.user, "%s", users[i]);
+    }
+    held[3].workload.name[0] = '\0';
+    gpus[0].reading.device.index = DEVICE_NO_NUMBER;
+    who_text(&seen, &(WhoQuery){.by = OWNER_BY_USER}, &out);
+    assert_string_equal(out.text, "GPUS   MIG  IDLE  MEMORY  PROCESSES  USER\n"
+                                  "1.00  0.00  0.00       -          0  eve\n"
+                                  "0.50  0.00  0.00       -          0  bob\n"
+                                  "0.00  0.50  0.00       -          0  ada\n"
+                                  "0.00  0.50  0.00       -          0  cid\n"
+                                  "0.00  0.25  0.00       -          0  dan\n"
+                                  "Nobody holds GPU 1 MIG 7/0 (idle held), 1 MIG 8/0 (idle held), 2\n");
+    str_clear(&out);
+    gpus[0].reading.device.has_pci = true;
+    gpus[0].reading.device.pci.bus = 0x1b;
+    who_text(&seen, &(WhoQuery){.by = OWNER_KEY_END}, &out);
+    assert_string_equal(
+        out.text,
+        "GPU                   STATE  ACTIVITY  SHARE  BY       MEMORY  PROCESSES  OWNER\n"
+        "0000:1b:00.0          used   working   100 %  unknown       -          0  eve, of Job train\n"
+        "0000:1b:00.0          used   working    50 %  unknown       -          0  bob, of serve by its name\n"
+        "0000:1b:00.0 MIG 7/0  used   unknown    50 %  unknown       -          0  ada, of Set x by its name\n"
+        "0000:1b:00.0 MIG 7/0  used   unknown    25 %  unknown       -          0  dan\n"
+        "0000:1b:00.0 MIG 7/0  used   unknown    50 %  unknown       -          0  cid, of serve by its name, has it "
+        "open\n"
+        "Nobody holds GPU 1 MIG 7/0 (idle held), 1 MIG 8/0 (idle held), 2\n");
+    gpus[0].reading.device.has_pci = false;
+}
+
 static void what_is_not_there(void **state)
 {
     WhoQuery query = {.by = OWNER_BY_POD};
@@ -283,7 +334,8 @@ static void sum_up(OwnerKey by, const char *device, void (*write)(const WhoPast 
         row_of("gpu/GPU-0", NULL, NULL, 5, 0),      row_of("gpu/GPU-1", "alice", "4711", 2, 0),
         row_of("gpu/GPU-11", "bob", NULL, 0, 0), /* unhealthy for all of its time */
     };
-    WhoPast past = {.by = by, .node = "node-7", .since_real_ns = 1767614400 * NS_PER_S, .now_real_ns = 1767618000 * NS_PER_S};
+    WhoPast past = {
+        .by = by, .node = "node-7", .since_real_ns = 1767614400 * NS_PER_S, .now_real_ns = 1767618000 * NS_PER_S};
 
     snprintf(past.device, sizeof past.device, "%s", device);
     who_past_init(&past);
@@ -315,11 +367,10 @@ static void who_held_since(void **state)
                                   "Nobody held 5.00 GPU hours\n");
     str_clear(&out);
     sum_up(OWNER_BY_JOB, "gpu/GPU-1", who_past_json, &out); /* with what is on it, and not GPU-11 */
-    assert_string_equal(out.text,
-                        "{\"time\":\"2026-01-05T13:00:00.000Z\",\"node\":\"node-7\",\"since\":"
-                        "\"2026-01-05T12:00:00.000Z\",\"unheld_gpu_hours\":0,\"by\":\"job\",\"owners\":["
-                        "{\"owner\":null,\"gpu_hours\":4,\"held_idle_gpu_hours\":0},"
-                        "{\"owner\":\"4711\",\"gpu_hours\":4,\"held_idle_gpu_hours\":1}]}\n");
+    assert_string_equal(out.text, "{\"time\":\"2026-01-05T13:00:00.000Z\",\"node\":\"node-7\",\"since\":"
+                                  "\"2026-01-05T12:00:00.000Z\",\"unheld_gpu_hours\":0,\"by\":\"job\",\"owners\":["
+                                  "{\"owner\":null,\"gpu_hours\":4,\"held_idle_gpu_hours\":0},"
+                                  "{\"owner\":\"4711\",\"gpu_hours\":4,\"held_idle_gpu_hours\":1}]}\n");
     str_clear(&out);
     sum_up(OWNER_KEY_END, "gpu/GPU-1/gi/7/ci/0", who_past_json, &out);
     assert_non_null(strstr(out.text, "\"held\":[{\"device\":\"gpu/GPU-1/gi/7/ci/0\",\"owner\":{\"user\":null,"));
@@ -341,6 +392,7 @@ int main(void)
         cmocka_unit_test(who_held_since),
         cmocka_unit_test(what_is_not_known),
         cmocka_unit_test(what_is_not_there),
+        cmocka_unit_test(who_holds_most_is_first),
     };
 
     return cmocka_run_group_tests(tests, open_node, NULL);
