@@ -569,7 +569,7 @@ void alerts_update(Alerts *alerts, const Incident *incident)
 {
     AlertItem *item = map_get(&alerts->items, incident->id);
 
-    if (incident->state == INCIDENT_PENDING)
+    if (alerts->closing || incident->state == INCIDENT_PENDING)
         return;
     if (!item && incident->state == INCIDENT_OPEN)
         item = add_item(alerts, incident);
