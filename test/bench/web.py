@@ -128,7 +128,7 @@ def paints(build, agent, tmp):
         for _ in range(PAINTS):
             plain.append(paint(browser, agent, "api/"))
             first.append(paint(browser, agent, ""))
-            browser.until("document.querySelector('.card .bar-value')?.textContent.includes('%')")
+            browser.until("document.querySelector('.rows .bar-value')?.textContent.includes('%')")
             numbers.append(browser.js("performance.now()"))
         share = busy(browser, 10)
         heap = browser.call("Runtime.getHeapUsage")["usedSize"]
