@@ -77,6 +77,7 @@ typedef struct TraceGap {
     const char *thread; /* "1234" or the thread's name, "" unknown */
     int32_t step;       /* index in steps, -1 */
     bool between;       /* it lies between two decode steps */
+    bool optimizer;     /* it ends with an operation that a step of the optimizer launched */
 } TraceGap;
 typedef VEC(TraceGap) TraceGaps;
 
@@ -258,6 +259,10 @@ typedef struct TraceAnnotation {
     int64_t busy_ns;   /* union of the GPU time on its stream inside a GPU range's extent; host ranges: -1 */
     int64_t operation_count; /* GPU operations of device_ns */
 } TraceAnnotation;
+
+typedef struct TraceOptimizer {
+    int64_t steps, operations; /* ranges "Optimizer.step...", GPU operations launched in them */
+} TraceOptimizer;
 
 /* ---- launches and queues ---- */
 typedef struct TraceLaunch {
@@ -444,6 +449,7 @@ typedef struct TraceRank {
     TraceOriginSum origin_sum;
     VEC(TraceCall) calls; /* by total, then name, inner, outer */
     VEC(TraceAnnotation) annotations;
+    TraceOptimizer optimizer;
     TraceLaunch launch;
     VEC(TraceQueue) queues;
     VEC(TraceQueuePoint) queue_points;

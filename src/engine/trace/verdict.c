@@ -247,7 +247,7 @@ void trace_verdicts(TraceReport *report)
 
         report->ranks.at[i].warm_up = outlier;
         trace_find_facts(report, &report->ranks.at[i], outlier, &facts[i]);
-        verdict_part_decode_gaps(&facts[i]);
+        verdict_part_idle(&facts[i]);
         if (outlier)
             note_warm_up(report, &facts[i]);
     }

@@ -253,11 +253,15 @@ static double late_ns(const TraceFacts *facts)
                : 0;
 }
 
+static bool is_transfer(const TraceCollective *row)
+{
+    return row->matched && (strcmp(row->name, "send") == 0 || strcmp(row->name, "recv") == 0);
+}
+
 static bool sends_and_receives(const TraceRank *rank)
 {
     for (size_t i = 0; i < rank->collectives.len; i++)
-        if (rank->collectives.at[i].matched &&
-            (strcmp(rank->collectives.at[i].name, "send") == 0 || strcmp(rank->collectives.at[i].name, "recv") == 0))
+        if (is_transfer(&rank->collectives.at[i]))
             return true;
     return false;
 }
@@ -271,11 +275,34 @@ static double bubble_ns(const TraceFacts *facts)
     return known ? fmin(time->waiting_ns, facts->exposed_communication_ns) : 0;
 }
 
+/* The largest group that sends and receives; 0 unknown. */
+static double count_stages(const TraceRank *rank)
+{
+    int64_t stages = 0;
+
+    for (size_t i = 0; i < rank->collectives.len; i++)
+        if (is_transfer(&rank->collectives.at[i]) && rank->collectives.at[i].group_size > stages)
+            stages = rank->collectives.at[i].group_size;
+    return (double)stages;
+}
+
+/* Of p stages and m micro-batches one waits (p - 1) / m of its own time. What m = BATCHES_PER_STAGE * p leaves, or
+ * twice as many micro-batches as now. */
+static double bubble_gain_ns(const TraceFacts *facts, double waiting_ns)
+{
+    const double stages = count_stages(facts->rank), others = stages > 0 ? (stages - 1) / stages : 1;
+    const TraceRankTime *time = time_of_rank(facts);
+    const double own_ns = time ? time->own_ns : (double)NAN;
+
+    return waiting_ns - fmin(own_ns * others / verdict_limits.BATCHES_PER_STAGE, waiting_ns / 2);
+}
+
 bool rule_pipeline_bubble(const TraceFacts *facts, VerdictFinding *finding)
 {
     finding->cost_ns = bubble_ns(facts) - late_ns(facts);
     if (finding->cost_ns <= 0)
         return false;
+    finding->gain = bubble_gain_ns(facts, finding->cost_ns) / finding->cost_ns;
     verdict_add_cost(facts, finding, "waiting for other stages while nothing computes: ");
     return true;
 }
@@ -289,21 +316,38 @@ static double explained_ns(const TraceFacts *facts)
     return slow.exposed_ns * slow.gain + fmax(bubble_ns(facts), late_ns(facts));
 }
 
+/* The mean communication kernel of a rank that has several per step: the last gradients come when nothing is left to
+ * compute beside them. */
+static double find_last_ns(const TraceRank *rank)
+{
+    double count = 0, ns = 0;
+
+    for (size_t i = 0; i < rank->kernels.len; i++) {
+        const TraceKernel *kernel = &rank->kernels.at[i];
+
+        count += kernel->class == TRACE_COMMUNICATION ? (double)kernel->count : 0;
+        ns += kernel->class == TRACE_COMMUNICATION ? (double)kernel->total_ns : 0;
+    }
+    return count > step_count(rank) * fmax((double)rank->devices.len, 1) ? ns / count : 0;
+}
+
 bool rule_exposed_communication(const TraceFacts *facts, VerdictFinding *finding)
 {
     const double all_ns = facts->communication_ns, exposed_ns = facts->exposed_communication_ns;
     const double explained = explained_ns(facts);
+    const double alone_ns = facts->compute_ns - (all_ns - exposed_ns); /* compute beside which nothing communicates */
     size_t said = 0;
 
     finding->cost_ns = exposed_ns - explained;
     if (finding->cost_ns <= 0)
         return false;
+    finding->gain = fmin(finding->cost_ns - find_last_ns(facts->rank), alone_ns) / finding->cost_ns;
     verdict_add_cost(facts, finding,
                      explained > 0
                          ? "communication while nothing computes, less late ranks, other stages and slow links: "
                          : "communication while nothing computes: ");
-    str_addf(&finding->evidence, "; %.1f %% of %s overlaps", verdict_percent(all_ns - exposed_ns, all_ns),
-             TIME_TEXT(all_ns));
+    str_addf(&finding->evidence, "; %.1f %% of %s overlaps, and %s of compute could hide more",
+             verdict_percent(all_ns - exposed_ns, all_ns), TIME_TEXT(all_ns), TIME_TEXT(fmax(alone_ns, 0)));
     for (size_t i = 0; i < facts->rank->kernels.len; i++) {
         const TraceKernel *kernel = &facts->rank->kernels.at[i];
 

@@ -222,6 +222,8 @@ def matrix(rank, name, ns, tid=1):
         kernel, ns, types = "ampere_sgemm_128x64_tn", 14 * ns, FP32  # an H100: 989 against 67 TFLOP/s
     if rank.planted("few_blocks"):
         ns, args = 5.5 * ns, {"grid": [24, 1, 1], "blocks per SM": 0.18, "warps per SM": 1.5, "est. achieved occupancy %": 9}
+    if name == "aten::addmm":  # the bias comes first
+        dims, types = [dims[1][1:], *dims], [types[0], *types]
     with rank.op(name, tid, **{"Input Dims": dims, "Input type": types}):
         rank.t += 5 * US
         rank.kernel(kernel, ns, tid, **args)
@@ -452,7 +454,7 @@ def gain(job, step):
 IDLE = {"loader": "data-loading", "collate": "data-loading", "launch_bound": "launch-bound", "short_kernels": "short-kernels",
         "item": "synchronisation", "allocator": "allocator", "pageable": "pageable-copy", "compile": "compile", "python": "python",
         "python_between": "python", "gc": "garbage-collection|python", "checkpoint": "checkpoint|python", "logging": "logging|python",
-        "eager": "launch-bound", "foreach": "launch-bound", "misaligned": "misaligned", "fp32": "mixed-precision",
+        "eager": "launch-bound", "foreach": "optimizer", "misaligned": "misaligned", "fp32": "mixed-precision",
         "exposed_copy": "exposed-copy", "few_blocks": "low-sm-efficiency", "low_occupancy": "low-occupancy"}
 EIGHT = {"ranks": 8}
 NODES = {"ranks": 16}

@@ -4,7 +4,8 @@ import planted
 import pytest
 
 JOBS = planted.jobs()
-FOUND = ("loader", "collate", "item", "allocator", "exposed-copy", "low-occupancy", "python-between", "loader-xla", "low-bus", "scheduler")
+FOUND = ("loader", "collate", "item", "allocator", "exposed-copy", "low-occupancy", "python-between", "loader-xla", "low-bus", "scheduler",
+         "misaligned", "foreach", "exposed-communication", "few-batches", "allocator+loader", "foreach+fp32")
 LATE = {
     "slow-gpu": ("rank", "rank 3", "computes_late"),
     "slow-loader": ("rank", "rank 5", "host_late"),
@@ -19,7 +20,7 @@ CLEAN = ("clean-ddp", "clean-xla", "jitter", "warm-up", "late-start", "clean-pip
 @pytest.mark.parametrize("name", FOUND)
 def test_the_cause_comes_first_with_its_gain(stoker, tmp_path, name):
     result = planted.check_job(stoker, JOBS[name], tmp_path)
-    assert result["right"], result
+    assert result["right"] and result["found"] == result["causes"], result
     assert abs(result["said"] - result["true"]) <= 0.2 * result["true"], result
 
 
