@@ -160,7 +160,7 @@ static void measure_own(LateSearch *search)
         for (size_t bin = 0; bin < search->bin_count; bin++)
             if (own_of(search, i, bin)->parts > 0)
                 values[count++] = own_ns(search, i, bin);
-        search->typical[i] = count > 0 ? rank_middle(values, count) : NAN;
+        search->typical[i] = count > 0 ? trace_median_of_doubles(values, count) : NAN;
     }
 }
 
@@ -191,7 +191,7 @@ static double find_late_begin(const LateSearch *search, const RankSet *set, doub
     if (!first || !collective_joins_all(set->kind) || !set->complete || set->tie)
         return 0;
     const double more = search->typical[set->last_rank] - usual_ns;
-    return (double)(rank_median(room, set->count) - set->shortest) - fmax(more, 0);
+    return (double)(trace_median(room, set->count) - set->shortest) - fmax(more, 0);
 }
 
 static bool drop_late_begin(LateSearch *search, double usual_ns)
@@ -223,7 +223,7 @@ static double find_common(const LateSearch *search, size_t bin)
     for (size_t i = 0; i < search->ranks; i++)
         if (own_of(search, i, bin)->parts > 0)
             search->room[count++] = own_ns(search, i, bin) - search->typical[i];
-    return rank_middle(search->room, count);
+    return trace_median_of_doubles(search->room, count);
 }
 
 static void note_once(const LateSearch *search, size_t rank, size_t bin, double ns)
@@ -267,7 +267,7 @@ static double find_base(const LateSearch *search, size_t *ret_count)
     for (size_t i = 0; i < search->ranks; i++)
         if (!isnan(search->typical[i]))
             search->room[count++] = search->typical[i];
-    qsort(search->room, count, sizeof(*search->room), rank_by_double);
+    qsort(search->room, count, sizeof(*search->room), trace_by_double);
     *ret_count = count;
     return count > 0 ? search->room[(count - 1) / 4] : NAN;
 }
@@ -282,7 +282,7 @@ static void measure_others(LateSearch *search)
         for (size_t i = 0; i < search->ranks; i++)
             if (!search->late[i] && own_of(search, i, bin)->parts > 0)
                 search->room[count++] = own_ns(search, i, bin);
-        search->others[bin] = count > 0 ? rank_middle(search->room, count) : NAN;
+        search->others[bin] = count > 0 ? trace_median_of_doubles(search->room, count) : NAN;
     }
 }
 
@@ -482,7 +482,8 @@ static double find_more(const LateSearch *search, size_t rank, size_t mean)
     for (size_t i = 0; i < search->ranks; i++)
         if (!search->late[i] && !isnan(search->typical[i]))
             search->room[count++] = *(const double *)(const void *)(place + i * sizeof(TraceFacts));
-    return *(const double *)(const void *)(place + rank * sizeof(TraceFacts)) - rank_middle(search->room, count);
+    return *(const double *)(const void *)(place + rank * sizeof(TraceFacts)) -
+           trace_median_of_doubles(search->room, count);
 }
 
 static double transfer_ns(const LateSearch *search, size_t rank)
@@ -499,7 +500,7 @@ static void measure_rank_times(const LateSearch *search)
     for (size_t i = 0; i < search->ranks; i++)
         if (!search->late[i] && !isnan(search->typical[i]))
             search->room[count++] = transfer_ns(search, i);
-    const double others = rank_middle(search->room, count);
+    const double others = trace_median_of_doubles(search->room, count);
     for (size_t i = 0; i < search->ranks; i++) {
         TraceRankTime *time = &search->report->rank_times.at[i];
         if (isnan(search->typical[i]))
