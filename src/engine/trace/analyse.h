@@ -173,6 +173,7 @@ typedef struct TraceFacts {
     double step_ns, busy_ns, idle_ns, compute_ns, communication_ns, exposed_communication_ns, exposed_copy_ns;
     double waiting_ns; /* what waiting costs at most: communication beside which nothing computes, and idle time */
     double idle_by_cause[TRACE_CAUSE_COUNT];
+    const TraceStraggler *straggler; /* verdicts: the late ranks that it is about */
     double decode_gap_ns; /* verdicts: idle time between decode steps, which is no part of idle_by_cause then */
     double optimizer_ns;  /* verdicts: of the optimizer's many launches; of it idle time, which is no part of
                              idle_by_cause then */

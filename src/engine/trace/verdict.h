@@ -35,10 +35,11 @@ const char *verdict_advice(VerdictId id, VerdictPlatform platform);
 
 /* What a rule found. */
 typedef struct VerdictFinding {
-    double cost_ns; /* per step */
-    double gain;    /* share of the cost, at most the rule's own */
-    int64_t rank;   /* -1, or the rank that a rule over all ranks names */
-    bool once;      /* most of the cost is one idle time */
+    double cost_ns;   /* per step */
+    double gain;      /* share of the cost, at most the rule's own */
+    int64_t rank;     /* -1, or the rank that a rule over all ranks names */
+    bool once;        /* most of the cost is one idle time */
+    TraceCause cause; /* of idle time that it is about; TRACE_CAUSE_COUNT: another matter */
     VerdictPlatform platform;
     Str evidence, advice;
 } VerdictFinding;

@@ -35,6 +35,7 @@ static void find_once(const TraceFacts *facts, VerdictFinding *finding, TraceCau
 static bool find_idle(const TraceFacts *facts, VerdictFinding *finding, TraceCause cause, const char *what)
 {
     finding->cost_ns = facts->idle_by_cause[cause];
+    finding->cause = cause;
     if (finding->cost_ns <= 0)
         return false;
     verdict_add_cost(facts, finding, what);

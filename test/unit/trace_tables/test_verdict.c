@@ -66,29 +66,31 @@ static TraceRank *add_rank(TraceReport *report, int64_t number)
 
 /* ---- what can be spoiled; `x` is milliseconds per step unless said otherwise ---- */
 
+static void idle_of_rank(TraceRank *rank, TraceCause cause, double x)
+{
+    for (size_t i = 0; i < rank->steps.len; i++) {
+        TraceStepDevice *device = &rank->steps.at[i].devices.at[0];
+
+        device->idle_by_cause[cause].total_ns += (int64_t)(x * MS);
+        device->idle_by_cause[cause].count++;
+        device->idle_ns += (int64_t)(x * MS);
+        device->busy_ns -= (int64_t)(x * MS);
+        device->compute_ns -= (int64_t)(x * MS);
+    }
+    vec_push(&rank->gaps, ((TraceGap){.start = 0,
+                                      .end = (int64_t)(x * MS),
+                                      .cause = cause,
+                                      .before = "a",
+                                      .after = "b",
+                                      .host = "what the host did",
+                                      .host_ns = (int64_t)(x * MS),
+                                      .thread = "1"}));
+}
+
 static void idle(TraceReport *report, TraceCause cause, double x)
 {
-    for (size_t r = 0; r < report->ranks.len; r++) {
-        TraceRank *rank = &report->ranks.at[r];
-
-        for (size_t i = 0; i < rank->steps.len; i++) {
-            TraceStepDevice *device = &rank->steps.at[i].devices.at[0];
-
-            device->idle_by_cause[cause].total_ns += (int64_t)(x * MS);
-            device->idle_by_cause[cause].count++;
-            device->idle_ns += (int64_t)(x * MS);
-            device->busy_ns -= (int64_t)(x * MS);
-            device->compute_ns -= (int64_t)(x * MS);
-        }
-        vec_push(&rank->gaps, ((TraceGap){.start = 0,
-                                          .end = (int64_t)(x * MS),
-                                          .cause = cause,
-                                          .before = "a",
-                                          .after = "b",
-                                          .host = "what the host did",
-                                          .host_ns = (int64_t)(x * MS),
-                                          .thread = "1"}));
-    }
+    for (size_t r = 0; r < report->ranks.len; r++)
+        idle_of_rank(&report->ranks.at[r], cause, x);
 }
 
 static TraceRank *only(TraceReport *report)
@@ -1506,6 +1508,78 @@ static void a_bubble_shrinks_to_that_of_more_batches(void **state)
     }
 }
 
+/* The rank that the others wait for, late by 8 ms of data loading, and what idle time the profile has of which rank:
+ * one verdict where that is why. */
+static void what_makes_a_rank_late_is_one_verdict_with_it(void **state)
+{
+    static const struct {
+        size_t rank;
+        TraceCause cause;
+        const char *host_cause, *id;
+        bool one;
+    } roots[] = {{1, TRACE_CAUSE_DATA_LOADING, "data_loading", "data-loading", true},
+                 {1, TRACE_CAUSE_PYTHON, "python", "python", true},
+                 {1, TRACE_CAUSE_PYTHON, "data_loading", "python", false},
+                 {0, TRACE_CAUSE_DATA_LOADING, "data_loading", "data-loading", false},
+                 {1, TRACE_CAUSE_HOST_BOUND, "host_bound", "launch-bound", false}}; /* names nothing to change */
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(roots); i++) {
+        TraceReport report;
+
+        trace_report_init(&report);
+        add_rank(&report, 0);
+        straggler(&report, 8);
+        report.straggler.host_cause = roots[i].host_cause;
+        idle_of_rank(&report.ranks.at[roots[i].rank], roots[i].cause, 20);
+        trace_verdicts(&report);
+        const TraceVerdict *root = said(&report, roots[i].id);
+        assert_int_equal(find(&report, "straggler") == NULL, roots[i].one);
+        assert_int_equal(strstr(root->evidence, "; the other ranks wait for rank 1: 8.00 ms late per step") != NULL,
+                         roots[i].one);
+        assert_true(fabs(root->percent_of_step - 20) < 1e-9);
+        assert_true(fabs(root->gain_percent - (roots[i].one ? 8 : 20)) < 1e-9);
+        trace_report_done(&report);
+    }
+}
+
+/* Two groups of late ranks are two verdicts: each with what it costs alone, and what mending it gives in that order. */
+static void each_group_of_late_ranks_has_a_verdict(void **state)
+{
+    TraceReport report;
+    size_t count = 0;
+
+    (void)state;
+    trace_report_init(&report);
+    add_rank(&report, 0);
+    straggler(&report, 4);
+    report.straggler.cost_percent = 6;
+    vec_push(&report.more_stragglers, ((TraceStraggler){.rank = 2,
+                                                        .label = "rank 2",
+                                                        .cause = "computes_late",
+                                                        .late_step_ns = 2 * MS,
+                                                        .matched = 40,
+                                                        .confidence = 0.9,
+                                                        .percent_of_step = 2,
+                                                        .cost_percent = 2}));
+    vec_push(&report.more_stragglers.at[0].ranks, 2);
+    trace_verdicts(&report);
+    for (size_t i = 0; i < report.verdicts.len; i++) {
+        const TraceVerdict *verdict = &report.verdicts.at[i];
+        const bool first = verdict->rank == 1;
+
+        if (strcmp(verdict->id, "straggler") != 0)
+            continue;
+        count++;
+        assert_true(fabs(verdict->percent_of_step - (first ? 6 : 2)) < 1e-9);
+        assert_true(fabs(verdict->gain_percent - (first ? 4 : 2)) < 1e-9);
+        assert_non_null(strstr(verdict->evidence, first ? "if it were as the others, a step would take 96.0 ms"
+                                                        : "if it were as the others too, a step would take 94.0 ms"));
+    }
+    assert_int_equal(count, 2);
+    trace_report_done(&report);
+}
+
 static void a_slow_first_step_is_not_judged(void **state)
 {
     TraceStepRow *first;
@@ -1652,6 +1726,8 @@ int main(void)
         cmocka_unit_test(a_gap_of_several_causes_is_divided),
         cmocka_unit_test(communication_is_hidden_behind_compute),
         cmocka_unit_test(a_bubble_shrinks_to_that_of_more_batches),
+        cmocka_unit_test(what_makes_a_rank_late_is_one_verdict_with_it),
+        cmocka_unit_test(each_group_of_late_ranks_has_a_verdict),
         cmocka_unit_test(a_slow_first_step_is_not_judged),
         cmocka_unit_test(without_steps_the_span_is_judged),
         cmocka_unit_test(ranks_are_judged_together_or_one_alone),
