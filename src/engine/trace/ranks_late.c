@@ -744,7 +744,7 @@ static bool differ_in_cause(const TraceStraggler *a, const TraceStraggler *b)
     return strcmp(a->host_cause, b->host_cause) != 0 && (is_telling(a->host_cause) || is_telling(b->host_cause));
 }
 
-static bool is_later(const LateSearch *search, uint32_t a, uint32_t b)
+static bool comes_before(const LateSearch *search, uint32_t a, uint32_t b)
 {
     if (search->round[a] != search->round[b])
         return search->round[a] < search->round[b];
@@ -756,7 +756,7 @@ static bool gather_group(LateSearch *search, const TraceStraggler *causes, const
 {
     uint32_t first = UINT32_MAX;
     for (uint32_t i = 0; i < search->ranks; i++)
-        if (search->late[i] && group_of[i] == 0 && (first == UINT32_MAX || is_later(search, i, first)))
+        if (search->late[i] && group_of[i] == 0 && (first == UINT32_MAX || comes_before(search, i, first)))
             first = i;
     clear_group(search);
     for (uint32_t i = 0; i < search->ranks && first != UINT32_MAX; i++)
@@ -788,7 +788,7 @@ static TraceStraggler describe_group(LateSearch *search)
     return found;
 }
 
-static double percent_of_step(const LateSearch *search, double ns)
+static double find_percent(const LateSearch *search, double ns)
 {
     return fmin(fmax(100 * ns / mean_step(search), 0), 100);
 }
@@ -804,7 +804,7 @@ static void find_gains(const LateSearch *search, const uint32_t *group_of, size_
         for (size_t i = 0; i < search->ranks; i++)
             mended[i] = mended[i] || group_of[i] == group;
         const double gain_ns = find_gain(search, mended);
-        straggler->percent_of_step = percent_of_step(search, gain_ns - known_ns);
+        straggler->percent_of_step = find_percent(search, gain_ns - known_ns);
         known_ns = gain_ns;
     }
     for (size_t group = 1; group <= groups; group++) {
@@ -812,11 +812,11 @@ static void find_gains(const LateSearch *search, const uint32_t *group_of, size_
         for (size_t i = 0; i < search->ranks; i++)
             mended[i] = group_of[i] > 0 && group_of[i] != group;
         straggler->cost_percent =
-            groups > 1 ? percent_of_step(search, known_ns - find_gain(search, mended)) : straggler->percent_of_step;
+            groups > 1 ? find_percent(search, known_ns - find_gain(search, mended)) : straggler->percent_of_step;
         for (size_t i = 0; i < search->ranks; i++)
             mended[i] = report->ranks.at[i].rank == straggler->rank && group_of[i] == group;
         straggler->alone_percent = groups > 1 || straggler->ranks.len > 1
-                                       ? percent_of_step(search, find_gain(search, mended))
+                                       ? find_percent(search, find_gain(search, mended))
                                        : straggler->percent_of_step;
     }
 }

@@ -45,7 +45,8 @@ typedef struct VerdictFinding {
 } VerdictFinding;
 
 /* Fills cost_ns, evidence and hints, and returns true where the data shows it, whatever the threshold. `facts` is one
- * rank's; rules over all ranks (straggler, bus bandwidth) get the first of as many as the report has ranks. */
+ * rank's; rules over all ranks (straggler, bus bandwidth) get the first of as many as the report has ranks, and
+ * `straggler` the group that it is about. */
 typedef bool (*VerdictRuleFn)(const TraceFacts *facts, VerdictFinding *finding);
 
 typedef struct VerdictRule {

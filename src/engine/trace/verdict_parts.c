@@ -113,7 +113,7 @@ static bool is_divided(const TraceGap *gap)
     return trace_cause_is_telling(gap->cause) || gap->cause == TRACE_CAUSE_PYTHON;
 }
 
-static int64_t slice_of(const TraceGap *gap, TraceCause cause)
+static int64_t find_slice(const TraceGap *gap, TraceCause cause)
 {
     const int64_t ns = gap->slice_ns[cause];
 
@@ -121,16 +121,16 @@ static int64_t slice_of(const TraceGap *gap, TraceCause cause)
 }
 
 /* The gap's time that belongs to the cause. */
-static int64_t part_of_gap(const TraceGap *gap, TraceCause cause)
+static int64_t find_part(const TraceGap *gap, TraceCause cause)
 {
     int64_t rest = gap->end - gap->start;
 
     if (!is_divided(gap))
         return gap->cause == cause ? rest : 0;
     if (gap->cause != cause)
-        return slice_of(gap, cause);
+        return find_slice(gap, cause);
     for (TraceCause other = 0; other < TRACE_CAUSE_COUNT; other++)
-        rest -= other == cause ? 0 : slice_of(gap, other);
+        rest -= other == cause ? 0 : find_slice(gap, other);
     return rest;
 }
 
@@ -139,7 +139,7 @@ int64_t verdict_gap_ns(const TraceFacts *facts, const TraceGap *gap, TraceCause 
     if (!verdict_measures_step(facts, gap->step) || (facts->decode_gap_ns > 0 && is_between_decodes(gap)) ||
         (facts->optimizer_idle_ns > 0 && is_optimizers(gap)))
         return 0;
-    return part_of_gap(gap, cause);
+    return find_part(gap, cause);
 }
 
 static void divide_gaps(TraceFacts *facts)
@@ -150,7 +150,7 @@ static void divide_gaps(TraceFacts *facts)
         if (!is_divided(gap) || !verdict_measures_step(facts, gap->step))
             continue;
         for (TraceCause cause = 0; cause < TRACE_CAUSE_COUNT; cause++) {
-            const double ns = cause == gap->cause ? 0 : (double)slice_of(gap, cause) / verdict_count_windows(facts);
+            const double ns = cause == gap->cause ? 0 : (double)find_slice(gap, cause) / verdict_count_windows(facts);
 
             facts->idle_by_cause[cause] += ns;
             facts->idle_by_cause[gap->cause] = fmax(facts->idle_by_cause[gap->cause] - ns, 0);

@@ -745,7 +745,7 @@ static int by_lateness(const void *a_, const void *b_)
     return (a->rank > b->rank) - (a->rank < b->rank);
 }
 
-static LateRow late_row(const TraceRankTime *time, const TraceStraggler *straggler)
+static LateRow make_late_row(const TraceRankTime *time, const TraceStraggler *straggler)
 {
     LateRow row = {.rank = time->rank, .word = "unknown", .host_cause = straggler->host_cause};
 
@@ -770,7 +770,7 @@ static void print_late_ranks(Pen *pen, const TraceReport *report, size_t limit)
         const TraceStraggler *straggler = trace_straggler_of(report, report->rank_times.at[i].rank);
 
         if (straggler)
-            vec_push(&rows, late_row(&report->rank_times.at[i], straggler));
+            vec_push(&rows, make_late_row(&report->rank_times.at[i], straggler));
     }
     vec_sort(&rows, by_lateness);
     table_init(&table, pen, late_columns, ARRAY_LEN(late_columns));

@@ -5,6 +5,7 @@
 /* Two steps as a range and as an operator, one with a nested range; and a thread of its own beside them. */
 static void operations_belong_to_the_range_around_their_launch(void **state)
 {
+    TraceRank rank = {0};
     Kit kit;
 
     (void)state;
@@ -23,16 +24,17 @@ static void operations_belong_to_the_range_around_their_launch(void **state)
     for (uint32_t link = 1; link <= 6; link++)
         kit_kernel(&kit, 0, 7, "k", 100 + 10 * (int64_t)link, 5, link, NULL);
     kit_seal(&kit);
-    kit_run(&kit, trace_gaps, &kit.rank);
-    kit_run(&kit, trace_optimizer, &kit.rank);
-    assert_int_equal(kit.rank.optimizer.steps, 2);
-    assert_int_equal(kit.rank.optimizer.operations, 3);
-    assert_int_equal(kit.rank.gaps.len, 5);
-    for (size_t i = 0; i < kit.rank.gaps.len; i++) {
-        const int64_t link = (kit.rank.gaps.at[i].end / US - 100) / 10;
+    kit_run(&kit, trace_gaps, &rank);
+    kit_run(&kit, trace_optimizer, &rank);
+    assert_int_equal(rank.optimizer.steps, 2);
+    assert_int_equal(rank.optimizer.operations, 3);
+    assert_int_equal(rank.gaps.len, 5);
+    for (size_t i = 0; i < rank.gaps.len; i++) {
+        const int64_t link = (rank.gaps.at[i].end / US - 100) / 10;
 
-        assert_int_equal(kit.rank.gaps.at[i].optimizer, link == 2 || link == 3 || link == 5);
+        assert_int_equal(rank.gaps.at[i].optimizer, link == 2 || link == 3 || link == 5);
     }
+    trace_rank_done(&rank);
     kit_done(&kit);
 }
 
