@@ -77,9 +77,9 @@ function showNumbers() {
     sum.tensor_unknown_ns > 0 ? "of compute, not known of " + F.percent(share(sum.tensor_unknown_ns, sum.compute_ns)) : "of compute");
   card("launch to start", F.ns(launch.median_ns), "median");
   if (D.ranks.length > 1) {
-    const straggler = objects(D.straggler)[0], why = { computes_late: "computes longer", host_late: "host or data late", copies_late: "copies take longer", transfers_late: "transfers take longer" };
-    card("straggler", straggler.rank === null ? "none" : straggler.label,
-      straggler.rank === null ? "" : (why[straggler.cause] || "cause unknown") + ", " + F.ns(straggler.late_step_ns) + " late per step; if as the others, a step would take " + F.percent(straggler.percent_of_step) + " less");
+    const why = { computes_late: "computes longer", host_late: "host or data late", copies_late: "copies take longer", transfers_late: "transfers take longer" };
+    [...objects(D.straggler), ...objects(D.more_stragglers)].forEach((straggler, i) => card("straggler", straggler.rank === null ? "none" : straggler.label,
+      straggler.rank === null ? "" : (why[straggler.cause] || "cause unknown") + ", " + F.ns(straggler.late_step_ns) + " late per step; if as the others" + (i ? " too" : "") + ", a step would take " + F.percent(straggler.percent_of_step) + " less"));
   }
 }
 

@@ -42,8 +42,7 @@ const char *const trace_cause_words[TRACE_CAUSE_COUNT] = {
     [TRACE_CAUSE_SHORT] = "short",
 };
 
-/* Causes that name what to change; they outrank a synchronisation that led into them. */
-static bool is_telling(TraceCause cause)
+bool trace_cause_is_telling(TraceCause cause)
 {
     return cause == TRACE_CAUSE_DATA_LOADING || cause == TRACE_CAUSE_ALLOCATOR || cause == TRACE_CAUSE_COPY ||
            cause == TRACE_CAUSE_COLLECTIVE_WAIT || (cause >= TRACE_CAUSE_COMPILE && cause <= TRACE_CAUSE_INITIALISING);
@@ -56,7 +55,7 @@ static TraceCause decide_cause(const int64_t slice_ns[TRACE_CAUSE_COUNT], bool s
 
     for (TraceCause cause = 0; cause < TRACE_CAUSE_COUNT; cause++) {
         total += slice_ns[cause];
-        if (is_telling(cause) && slice_ns[cause] > (telling == TRACE_CAUSE_COUNT ? 0 : slice_ns[telling]))
+        if (trace_cause_is_telling(cause) && slice_ns[cause] > (telling == TRACE_CAUSE_COUNT ? 0 : slice_ns[telling]))
             telling = cause;
     }
     if (queued == total)

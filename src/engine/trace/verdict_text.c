@@ -118,11 +118,6 @@ static int by_time(const void *a, const void *b)
     return trace_compare(keys, ARRAY_LEN(keys));
 }
 
-bool verdict_measures_step(const TraceFacts *facts, int32_t step)
-{
-    return facts->steps == 0 || (step >= 0 && (size_t)step >= facts->first_step);
-}
-
 void verdict_add_gaps(Str *out, const TraceFacts *facts, TraceCause cause)
 {
     CLEANUP(map_done) Map rows;
@@ -132,7 +127,7 @@ void verdict_add_gaps(Str *out, const TraceFacts *facts, TraceCause cause)
 
     map_init(&rows);
     for (const TraceGap *gap; (gap = trace_next_idle(facts->rank, &cursor));) {
-        if (gap->cause != cause || !*gap->host || !verdict_measures_step(facts, gap->step))
+        if (!*gap->host || gap->cause != cause || verdict_gap_ns(facts, gap, cause) == 0)
             continue;
         const size_t row = trace_number_of(&rows, gap->host);
 

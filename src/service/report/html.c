@@ -517,13 +517,17 @@ static void write_memory(Page *page, const TraceRank *rank)
 
 static void write_rank(Page *page, const TraceRank *rank)
 {
-    size_t limit = PAGE_ROWS / page->ranks + 10;
+    const size_t limit = PAGE_ROWS / page->ranks + 10;
+    const TraceDevice sum = trace_sum_devices(rank);
+    TraceCauseSum causes[TRACE_CAUSE_COUNT];
 
+    trace_sum_causes(rank, causes);
     json_open(&page->out.room, NULL, '{');
     page_table(page, "about", field_rank, rank, 1, sizeof(*rank), 1, NULL);
+    page_table(page, "sum", field_device, &sum, 1, sizeof(sum), 1, NULL);
     TABLE(page, "losses", field_loss, rank->losses, limit, rank);
     TABLE(page, "devices", field_device, rank->devices, limit, rank);
-    write_causes(page, "idle_by_cause", rank->idle_by_cause);
+    write_causes(page, "idle_by_cause", causes);
     write_steps(page, rank);
     TABLE(page, "inference", field_inference, rank->inference, limit, rank);
     TABLE(page, "decode_gaps", field_decode_gap, rank->decode_gaps, limit, rank);
@@ -558,6 +562,7 @@ static void write_report(Page *page, const TraceReport *report)
     write_words(page, "notes", report->notes.at, report->notes.len);
     TABLE(page, "verdicts", field_verdict, report->verdicts, PAGE_ROWS, NULL);
     page_table(page, "straggler", field_straggler, &report->straggler, 1, sizeof(report->straggler), 1, NULL);
+    TABLE(page, "more_stragglers", field_straggler, report->more_stragglers, PAGE_ROWS, NULL);
     TABLE(page, "collectives", field_collective_sum, report->collectives, PAGE_ROWS, NULL);
     TABLE(page, "rank_times", field_rank_time, report->rank_times, PAGE_ROWS, NULL);
     json_open(&page->out.room, "ranks", '[');

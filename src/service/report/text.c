@@ -119,7 +119,7 @@ static void write_facts(Pen *pen, const TraceRank *rank, const TraceDevice *sum)
 
 static void text_headline(Pen *pen, const TraceRank *rank)
 {
-    TraceDevice sum = rank_sum(rank);
+    TraceDevice sum = trace_sum_devices(rank);
 
     out_add(&pen->out, "\n");
     if (!rank->devices.len) {
