@@ -3,7 +3,7 @@
 
     verdicts_of_real.py BUILD FOLDER
 
-FOLDER holds the profiles that docs/trace.md names under "Verdicts of public profiles". Each line: what the verdict rests
+FOLDER holds the profiles that docs/appendix/trace.md names under "Verdicts of public profiles". Each line: what the verdict rests
 on, what stoker says, what the file says. Ends with 1 where they differ by more than 2 %. Not a part of `make test`."""
 import gzip
 import json

@@ -2,8 +2,8 @@
 #pragma once
 
 /* The results of the analyses of profiles, as plain data that every output (text, JSON, CSV, HTML) prints.
- * docs/trace.md defines each number. All texts lie in the report's arena; times are nanoseconds of the rank's own
- * clock, unknown numbers are -1 (integers) or NaN. */
+ * docs/appendix/trace.md defines each number. All texts lie in the report's arena; times are nanoseconds of the rank's
+ * own clock, unknown numbers are -1 (integers) or NaN. */
 
 #include <regex.h>
 #include <stdbool.h>
