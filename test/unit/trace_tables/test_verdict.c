@@ -355,6 +355,23 @@ static void collectives(TraceReport *report, double x)
                                                     .sm_efficiency = NAN}));
 }
 
+/* x: ns of each of 101 collectives per step, sizes not recorded. */
+static void long_collectives(TraceReport *report, double x)
+{
+    collectives(report, 101);
+    only(report)->kernels.at[only(report)->kernels.len - 1].total_ns = (int64_t)(101 * STEPS * x);
+}
+
+/* x: collectives below 1 MiB among 20 of known size; many short ones of another do not count then. */
+static void sized_collectives(TraceReport *report, double x)
+{
+    collectives(report, 200);
+    for (int i = 0; i < 21; i++)
+        vec_push(&only(report)->collectives, ((TraceCollective){.in_bytes = i == 20 ? -1
+                                                                            : i < x ? (1 << 20) - 1
+                                                                                    : 1 << 20}));
+}
+
 /* x: GB/s that collectives of 100 MiB between two ranks of a host reach on links of 300. */
 static void bus(TraceReport *report, double x)
 {
@@ -1268,6 +1285,10 @@ static const struct HintCase {
     {VERDICT_HINT_TF32, "mixed-precision", float_on_volta, 20, false},
     {VERDICT_HINT_COMM_BUCKETS, "exposed-communication", collectives, 101, true},
     {VERDICT_HINT_COMM_BUCKETS, "exposed-communication", collectives, 100, false},
+    {VERDICT_HINT_COMM_BUCKETS, "exposed-communication", long_collectives, 999999, true},
+    {VERDICT_HINT_COMM_BUCKETS, "exposed-communication", long_collectives, 1000000, false},
+    {VERDICT_HINT_COMM_BUCKETS, "exposed-communication", sized_collectives, 11, true},
+    {VERDICT_HINT_COMM_BUCKETS, "exposed-communication", sized_collectives, 10, false},
     {VERDICT_HINT_COMM_NO_OVERLAP, "exposed-communication", communication, 20, true},
     {VERDICT_HINT_COMM_NO_OVERLAP, "exposed-communication", overlapped, 20, false},
     {VERDICT_HINT_COMM_RANKS, "exposed-communication", communication, 20, true},
