@@ -40,7 +40,9 @@ typedef struct VerdictFinding {
     int64_t rank;   /* -1, or the rank that a rule over all ranks names */
     bool once;      /* most of the cost is one idle time */
     VerdictPlatform platform;
-    Str evidence, advice;
+    Str evidence;
+    Str hints;       /* behind the rule's advice */
+    bool hints_only; /* in place of it */
 } VerdictFinding;
 
 /* Fills cost_ns, evidence and hints, and returns true where the data shows it, whatever the threshold. `facts` is one

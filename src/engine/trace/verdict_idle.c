@@ -231,7 +231,8 @@ bool rule_launch_bound(const TraceFacts *facts, VerdictFinding *finding)
             verdict_add_hint(finding, VERDICT_HINT_COMPILE);
     }
     if (finding->once) {
-        str_clear(&finding->advice);
+        finding->hints_only = true;
+        str_clear(&finding->hints);
         verdict_add_hint(finding, VERDICT_HINT_ONCE);
     } else {
         hint_launches(facts, finding);
