@@ -112,7 +112,7 @@ static void profile_events_done(ProfileEvents *table)
 
 /* A profile as its readers fill it. */
 
-enum { ROWS_MIN = 128, ROWS_GROW = 4 };
+enum { ROWS_MIN = 256, ROWS_GROW = 4 };
 
 void profile_init(Profile *profile)
 {

@@ -83,6 +83,8 @@ static bool call_has(const TraceFacts *facts, TraceHostClass class, const char *
 /* Whether an operator, an annotation or the host event of a gap of the rank has this in its name. */
 static bool has_name(const TraceRank *rank, const char *part)
 {
+    enum { LOOKED = 64 };
+    const char *looked[LOOKED] = {0}; /* many gaps have few hosts, whose texts have one address each */
     TraceIdleCursor cursor = {0};
 
     for (size_t i = 0; i < rank->operators.len; i++)
@@ -91,9 +93,15 @@ static bool has_name(const TraceRank *rank, const char *part)
     for (size_t i = 0; i < rank->annotations.len; i++)
         if (strstr(rank->annotations.at[i].name, part))
             return true;
-    for (const TraceGap *gap; (gap = trace_next_idle(rank, &cursor));)
+    for (const TraceGap *gap; (gap = trace_next_idle(rank, &cursor));) {
+        const char **place = &looked[(uintptr_t)gap->host / ARENA_ALIGN % LOOKED];
+
+        if (*place == gap->host)
+            continue;
         if (strstr(gap->host, part))
             return true;
+        *place = gap->host;
+    }
     return false;
 }
 
