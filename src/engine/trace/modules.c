@@ -473,11 +473,9 @@ static void name_origins(Modules *modules)
 void trace_modules(const TraceJob *job, TraceRank *rank)
 {
     const Profile *profile = job->index->profile;
-    Modules modules = {
-        .job = job,
-        .rank = rank,
-        .python = memchr(profile->host.kind, PROFILE_PYTHON, profile->host.len) != NULL,
-    };
+    Modules modules = {.job = job,
+                       .rank = rank,
+                       .python = profile->host.len && memchr(profile->host.kind, PROFILE_PYTHON, profile->host.len)};
 
     map_u64_init(&modules.numbers);
     map_u64_init(&modules.origins);
