@@ -12,7 +12,7 @@
 #include "base/map.h"
 #include "base/cleanup.h"
 
-enum { SLOTS_MIN = 256, TEXT_BLOCK = 64 * 1024 };
+enum { SLOTS_MIN = 64 };
 
 static struct ProfileSlot *slot_of(const ProfileSet *set, uint32_t hash, const void *bytes, size_t len)
 {
@@ -52,7 +52,7 @@ static void grow_slots(ProfileSet *set)
 static uint32_t profile_set_put(ProfileSet *set, const void *bytes, size_t len, bool *ret_new)
 {
     if (!set->arena.block_bytes) {
-        arena_init(&set->arena, TEXT_BLOCK);
+        arena_init(&set->arena, 0);
         set->seed = (uint64_t)(uintptr_t)set ^ 0x9e3779b97f4a7c15U;
     }
     if ((set->texts.len + 1) * 2 > set->slot_count)
@@ -112,7 +112,7 @@ static void profile_events_done(ProfileEvents *table)
 
 /* A profile as its readers fill it. */
 
-enum { ROWS_MIN = 1024, ROWS_GROW = 4 };
+enum { ROWS_MIN = 256, ROWS_GROW = 4 };
 
 void profile_init(Profile *profile)
 {

@@ -424,7 +424,7 @@ typedef struct Walk {
     int64_t device, computed;
 } Walk;
 
-static int64_t walk_to_row(Walk *walk, const TraceCollective *row)
+__attribute__((always_inline)) static inline int64_t walk_to_row(Walk *walk, const TraceCollective *row)
 {
     const Profile *profile = walk->reader->profile;
     if (row->device != walk->device)

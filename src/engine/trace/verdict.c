@@ -42,6 +42,16 @@ static double clamp_percent(double value, double high)
     return value > 0 ? fmin(value, high) : 0;
 }
 
+static const char *join_advice(TraceReport *report, const VerdictRule *rule, const VerdictFinding *finding)
+{
+    const char *advice = verdict_advice((VerdictId)(rule - verdict_rules), finding->platform);
+
+    if (finding->hints.len == 0)
+        return advice;
+    return arena_printf(&report->arena, "%s%s%s", finding->hints_only ? "" : advice, finding->hints_only ? "" : " ",
+                        finding->hints.text);
+}
+
 static Found try_rule(TraceReport *report, const VerdictRule *rule, const TraceFacts *facts)
 {
     VerdictFinding finding = {
@@ -49,8 +59,7 @@ static Found try_rule(TraceReport *report, const VerdictRule *rule, const TraceF
     Found found = {.verdict = {.id = rule->id}};
 
     str_init(&finding.evidence, TEXT_BYTES_MAX);
-    str_init(&finding.advice, TEXT_BYTES_MAX);
-    str_add(&finding.advice, verdict_advice((VerdictId)(rule - verdict_rules), finding.platform));
+    str_init(&finding.hints, TEXT_BYTES_MAX);
     found.found = rule->find(facts, &finding);
     if (found.found) {
         TraceVerdict *verdict = &found.verdict;
@@ -59,13 +68,13 @@ static Found try_rule(TraceReport *report, const VerdictRule *rule, const TraceF
         verdict->percent_of_step = facts->step_ns > 0 ? 100 * found.cost_ns / facts->step_ns : 0;
         verdict->gain_percent = verdict->percent_of_step * clamp_percent(fmin(finding.gain, rule->gain), 1);
         verdict->evidence = arena_strdup(&report->arena, finding.evidence.text);
-        verdict->advice = arena_strdup(&report->arena, finding.advice.text);
+        verdict->advice = join_advice(report, rule, &finding);
         verdict->rank = finding.rank;
         verdict->once = finding.once;
         verdict->cause = finding.cause;
     }
     str_done(&finding.evidence);
-    str_done(&finding.advice);
+    str_done(&finding.hints);
     return found;
 }
 

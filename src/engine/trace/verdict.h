@@ -41,7 +41,9 @@ typedef struct VerdictFinding {
     bool once;        /* most of the cost is one idle time */
     TraceCause cause; /* of idle time that it is about; TRACE_CAUSE_COUNT: another matter */
     VerdictPlatform platform;
-    Str evidence, advice;
+    Str evidence;
+    Str hints;       /* behind the rule's advice */
+    bool hints_only; /* in place of it */
 } VerdictFinding;
 
 /* Fills cost_ns, evidence and hints, and returns true where the data shows it, whatever the threshold. `facts` is one

@@ -87,6 +87,8 @@ static bool call_has(const TraceFacts *facts, TraceHostClass class, const char *
 /* Whether an operator, an annotation or the host event of a gap of the rank has this in its name. */
 static bool has_name(const TraceRank *rank, const char *part)
 {
+    enum { LOOKED = 64 };
+    const char *looked[LOOKED] = {0}; /* many gaps have few hosts, whose texts have one address each */
     TraceIdleCursor cursor = {0};
 
     for (size_t i = 0; i < rank->operators.len; i++)
@@ -95,9 +97,15 @@ static bool has_name(const TraceRank *rank, const char *part)
     for (size_t i = 0; i < rank->annotations.len; i++)
         if (strstr(rank->annotations.at[i].name, part))
             return true;
-    for (const TraceGap *gap; (gap = trace_next_idle(rank, &cursor));)
+    for (const TraceGap *gap; (gap = trace_next_idle(rank, &cursor));) {
+        const char **place = &looked[(uintptr_t)gap->host / ARENA_ALIGN % LOOKED];
+
+        if (*place == gap->host)
+            continue;
         if (strstr(gap->host, part))
             return true;
+        *place = gap->host;
+    }
     return false;
 }
 
@@ -220,7 +228,8 @@ bool rule_launch_bound(const TraceFacts *facts, VerdictFinding *finding)
             verdict_add_hint(finding, VERDICT_HINT_COMPILE);
     }
     if (finding->once) {
-        str_clear(&finding->advice);
+        finding->hints_only = true;
+        str_clear(&finding->hints);
         verdict_add_hint(finding, VERDICT_HINT_ONCE);
     } else {
         hint_launches(facts, finding);

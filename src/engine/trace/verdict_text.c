@@ -83,7 +83,7 @@ void verdict_add_hint(VerdictFinding *finding, VerdictHint hint)
 
     if (finding->platform >= PLATFORM_XLA && !anywhere[hint])
         return;
-    str_addf(&finding->advice, "%s%s", finding->advice.len > 0 ? " " : "", texts[hint]);
+    str_addf(&finding->hints, "%s%s", finding->hints.len > 0 ? " " : "", texts[hint]);
 }
 
 void verdict_add_time(const TraceFacts *facts, VerdictFinding *finding, const char *what, double ns)
