@@ -862,7 +862,7 @@ static void texts_are_whole(void **state)
 
 /* ---- stories: several of these changes, one after the other, and how they end ---- */
 
-enum { STORIES = 48, CHANGES = 6, SHOWN_MAX = 64 };
+enum { STORIES = 24, CHANGES = 6, SHOWN_MAX = 64 };
 
 typedef struct Story {
     Rig *rig;
