@@ -6,7 +6,7 @@
     test/data/top/record.py --build build [NAME...]
 
 The tests of `stoker top` draw them. Readings differ a little each time, so that the golden screens have to be made anew with them:
-UPDATE_GOLDEN=1 with the tests in test/unit/top. A few are made from others by hand here, as no scenario has what they are for:
+STOKER_UPDATE=1 with the test `top screens`. A few are made from others by hand here, as no scenario has what they are for:
 "shared" has several owners on one GPU, "many" has 120 processes with users, pods, Slurm jobs and containers, "pods" gives each MIG device to a pod. Who the processes of all
 others are is what the simulated node says. Who holds what follows from that by the same words as in the agent."""
 import argparse

@@ -12,6 +12,7 @@
 #include "base/duration.h"
 #include "base/cleanup.h"
 #include "service/status/status.h"
+#include "test/unit/golden.h"
 
 enum { NOW_S = 1000 };
 
@@ -833,6 +834,73 @@ static void the_table_is_as_large_as_there_is_room(void **state)
                      rig->out.text);
 }
 
+/* A node with something of each kind at several widths and heights, in colours and without, whole: golden/status.txt.
+ */
+static void screens_are_as_in_the_file(void **state)
+{
+    static const struct {
+        size_t width, height;
+        bool colour, utf8;
+    } screens[] = {{40, 0, true, true},  {62, 0, false, false}, {80, 0, true, false},
+                   {80, 30, true, true}, {80, 12, true, false}, {130, 0, false, true}};
+    Rig *rig = *state;
+    CLEANUP(str_done) Str out = str_limited(1 << 20);
+    MaintenanceWindow window = {.gpus = 3,
+                                .reason = "new fans",
+                                .who = "kim",
+                                .from_real_ns = rig->node.real_ns - NS_PER_S,
+                                .until_real_ns = rig->node.real_ns + 3600 * NS_PER_S};
+    char id[INCIDENT_ID_CAP];
+    Err err;
+
+    make_72_instances(rig);
+    for (uint32_t i = 0; i < 9; i++)
+        snprintf(rig->instances[i].device.uuid, DEVICE_UUID_CAP, "MIG-%u", i);
+    for (size_t i = 1; i < 8; i++)
+        rig->gpus[i].instance_count = 0;
+    rig->gpus[0].instance_count = 2;
+    rig->gpus[0].instance_activity = rig->activities;
+    rig->activities[1] = (Activity){.word = ACTIVITY_IDLE_HELD, .text = "nothing runs in it"};
+    rig->gpus[2].state = GPU_LOST;
+    rig->gpus[2].state_since_ns = (NOW_S - 42) * NS_PER_S;
+    rig->gpus[2].activity.word = ACTIVITY_UNUSABLE;
+    rig->gpus[3].state = GPU_HUNG;
+    rig->gpus[3].activity.word = ACTIVITY_UNKNOWN;
+    snprintf(rig->gpus[3].why, NODE_WHY_CAP, "nvmlDeviceGetPowerUsage has not returned for 42 s");
+    rig->gpus[4].activity =
+        (Activity){.word = ACTIVITY_WAITING, .cause = ACTIVITY_CAUSE_LAUNCHES, .text = "small kernels"};
+    rig->verdicts[0] = (Why){.window_s = 60, .count = 1};
+    rig->verdicts[0].verdicts[0] = (WhyVerdict){.cause = WHY_LAUNCHES,
+                                                .confidence = WHY_HIGH,
+                                                .share = 0.98,
+                                                .text = "100 % busy by utilisation, yet nearly idle"};
+    rig->gpus[4].verdicts = &rig->verdicts[0];
+    add_holding(rig, 5, "erin", 0.75);
+    add_holding(rig, 5, "bob", 0.25)->state = HOLDING_UNMANAGED;
+    snprintf(add_holding(rig, 6, "j\xc3\xbcrgen", 1)->owner.job, PROCESS_JOB_CAP, "4711");
+    add_incident(rig, "gpu-lost", SEVERITY_FATAL, 2);
+    add_incident(rig, "app-fault", SEVERITY_ERROR, 1)->cause = CAUSE_APPLICATION;
+    add_incident(rig, "fan", SEVERITY_WARNING, DEVICE_NO_NUMBER);
+    add_incident(rig, "driver-reloaded", SEVERITY_INFO, DEVICE_NO_NUMBER);
+    rig->maintenance = maintenance_new();
+    snprintf(window.id, sizeof window.id, "w1");
+    assert_int_equal(maintenance_start(rig->maintenance, &window, rig->node.real_ns, id, &err), 0);
+    maintenance_advance(rig->maintenance, rig->node.real_ns);
+    const Snapshot seen = seen_of(rig);
+    for (size_t i = 0; i < ARRAY_LEN(screens); i++) {
+        const StatusStyle style = {.width = screens[i].width,
+                                   .height = screens[i].height,
+                                   .colour = screens[i].colour,
+                                   .utf8 = screens[i].utf8};
+
+        str_addf(&out, "# %zux%zu\n", style.width, style.height);
+        status_text(&seen, &style, &out);
+    }
+    for (char *at = strstr(out.text, id); at; at = strstr(at, id)) /* the window's is drawn */
+        memset(at, 'w', strlen(id));
+    assert_golden(GOLDEN "/status.txt", &out);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -843,6 +911,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_program_s_fault_does_not_mark_its_gpu, set_up, tear_down),
         cmocka_unit_test_setup_teardown(no_coloured_line_is_wider_either, set_up, tear_down),
         cmocka_unit_test_setup_teardown(maintenance_is_shown, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(screens_are_as_in_the_file, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_incident_has_a_place, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_table_is_as_large_as_there_is_room, set_up, tear_down),
         cmocka_unit_test_setup_teardown(gpus_that_wait_are_named_once_a_cause, set_up, tear_down),

@@ -422,8 +422,8 @@ static void test_nonsense_is_refused_with_its_place(void **state)
         "external_url: node7",
         "receivers: {a: {webhook: {url: 'http://a', basic_auth: {password_file: x}}}}",
         "receivers: {a: {webhook: {url: 'http://a', tls: {ca_file: missing.pem}}}}",
-        "receivers: {a: {webhook: {url: 'http://a', bearer_file: token, basic_auth: {username: x, password_file: "
-        "password}}}}",
+        ("receivers: {a: {webhook: {url: 'http://a', bearer_file: token, basic_auth: {username: x, password_file: "
+         "password}}}}"),
         "receivers: {a: {webhook: {url: 'http://a', secret_file: missing}}}",
         "receivers: {a: {webhook: {url: 'http://a', secret_file: empty}}}",
         "receivers: {a: {webhook: {url: 'http://a', secret_file: lines}}}",

@@ -288,6 +288,34 @@ static void as_text(void **state UNUSED)
     cost_done(&report);
 }
 
+static void as_text_without_all_prices(void **state UNUSED)
+{
+    LedgerRow ann = row_of("ann", "gpu/GPU-1", 20), bob = row_of("bob", "gpu/GPU-1", 4);
+    CLEANUP(str_done) Str out = str_limited(1 << 20);
+    CostReport report;
+
+    cost_init(&report, COST_BY_USER, "");
+    cost_finish(&report);
+    cost_text(&report, &(CostStyle){.width = 80}, &out);
+    assert_string_equal(out.text, "The ledger has no rows of this time.\n");
+    cost_done(&report);
+    cost_init(&report, COST_BY_USER, "");
+    cost_add(&report, &bob);
+    cost_finish(&report);
+    str_clear(&out);
+    cost_text(&report, &(CostStyle){.width = 80}, &out);
+    assert_ptr_equal(strstr(out.text, "1 GPU, 2025-11-24T16:00:00 to 2025-11-25T16:00:00 UTC\n\nUSER "), out.text);
+    assert_null(strstr(out.text, "COST"));
+    assert_null(strstr(out.text, "no price"));
+    set_price(&ann, "h100 on_demand 3 EUR");
+    cost_add(&report, &ann);
+    cost_finish(&report);
+    str_clear(&out);
+    cost_text(&report, &(CostStyle){.width = 80}, &out);
+    assert_non_null(strstr(out.text, "\n4.00 GPU hours have no price.\n"));
+    cost_done(&report);
+}
+
 /* --- FOCUS -------------------------------------------------------------------------------------------------------- */
 
 /* Cell `column` of line `line`, with quotes taken off. */
@@ -496,6 +524,50 @@ static void reports_that_do_not_fit(void **state UNUSED)
         assert_int_equal(cost_merge(&report, "x", cases[i].text, strlen(cases[i].text), &err), cases[i].rc);
         if (!strstr(err.text, cases[i].error))
             fail_msg("%s: not '%s'", err.text, cases[i].error);
+        cost_done(&report);
+    }
+}
+
+/* Replaces the first `from` behind `behind`. */
+static void change_text(Str *text, const char *behind, const char *from, const char *to)
+{
+    CLEANUP(str_done) Str rest = str_limited(1 << 20);
+    const char *at = strstr(strstr(text->text, behind), from);
+
+    assert_non_null(at);
+    str_add(&rest, at + strlen(from));
+    str_cut(text, (size_t)(at - text->text));
+    str_add(text, to);
+    str_add(text, rest.text);
+}
+
+static void damaged_reports_are_refused(void **state UNUSED)
+{
+    static const struct {
+        const char *behind, *from, *to, *error; /* error NULL: it is merged */
+        int rc;
+    } cases[] = {
+        {"\"owners\"", "\"owner\":\"ann\"", "\"ouner\":\"ann\"",
+         "an owner without a name, or with one that is too long", -EINVAL},
+        {"\"waste\"", "\"kind\":\"unallocated\"", "\"kind\":\"another one\"", "cost 102.000000, the whole 126.000000",
+         -EDOM},
+        {"\"waste\"", "\"kind\":\"throttled\"", "\"kind\":\"new_waste\"", NULL, 0},
+        {"\"owners\"", "\"effective_gpu_hours\":9,", "\"effective_gpu_hours\":9e99,",
+         "'effective_gpu_hours' is too large", -ERANGE},
+        {"\"owners\"", "\"cost\":60", "\"cost\":1e300", "'cost' is too large", -ERANGE},
+        {"\"owners\"", "\"cost\":60", "\"cost\":[]", "no number 'cost'", -EINVAL},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        CLEANUP(str_done) Str text = text_of(COST_BY_USER, "a");
+        CostReport report;
+        Err err = {0};
+
+        change_text(&text, cases[i].behind, cases[i].from, cases[i].to);
+        cost_init(&report, COST_BY_USER, "");
+        const int rc = cost_merge(&report, "x", text.text, text.len, &err);
+        if (rc != cases[i].rc || (cases[i].error && !strstr(err.text, cases[i].error)))
+            fail_msg("row %zu: %d, %s", i, rc, err.text);
         cost_done(&report);
     }
 }
@@ -740,10 +812,12 @@ int main(void)
         cmocka_unit_test(carbon_of_the_energy),
         cmocka_unit_test(as_csv),
         cmocka_unit_test(as_text),
+        cmocka_unit_test(as_text_without_all_prices),
         cmocka_unit_test(as_focus),
         cmocka_unit_test(focus_without_a_price),
         cmocka_unit_test(nodes_are_merged),
         cmocka_unit_test(reports_that_do_not_fit),
+        cmocka_unit_test(damaged_reports_are_refused),
         cmocka_unit_test(a_large_fleet_is_added_up),
         cmocka_unit_test(sums_are_merged),
         cmocka_unit_test(gpus_count_once),

@@ -160,6 +160,25 @@ static void a_storm_is_capped(void **state)
     assert_string_equal(sum, "stoker_incidents_open 200\n");
 }
 
+/* Of what is as severe a page is more urgent than a ticket, then the first by its id. */
+static void pages_are_before_tickets(void **state)
+{
+    static const char *const order[] = {"b-page", "c-page", "a-ticket"};
+    const char *at;
+
+    (void)state;
+    add("a-ticket", SEVERITY_FATAL, 1)->route = ROUTE_TICKET;
+    add("b-page", SEVERITY_FATAL, 1);
+    add("c-page", SEVERITY_FATAL, 1);
+    CLEANUP_FREE char *open = lines("stoker_incident_open");
+    at = open;
+    for (size_t i = 0; i < ARRAY_LEN(order); i++) {
+        at = strstr(at, order[i]);
+        if (!at)
+            fail_msg("%s is not in its place: %s", order[i], open);
+    }
+}
+
 static void counts_of_what_was_told(void **state)
 {
     Incident *incident = add("gpu-lost", SEVERITY_FATAL, 1);
@@ -477,6 +496,13 @@ static void journal_alerts_and_maintenance(void **state)
              "stoker_maintenance_active{gpu=\"2\",hostname=\"%s\",id=\"%s\"} 1\n",
              rig.kit.node.hostname, id, rig.kit.node.hostname, id);
     CLEANUP_FREE char *windows = lines("stoker_maintenance_active");
+    window.gpus = 0; /* of the whole node, beside the other */
+    assert_int_equal(maintenance_start(maintenance, &window, KIT_REAL, id, &err), 0);
+    maintenance_advance(maintenance, KIT_REAL + NS_PER_S);
+    CLEANUP_FREE char *more = lines("stoker_maintenance_active");
+    assert_int_equal(count_lines("stoker_maintenance_active"), 3);
+    assert_non_null(strstr(more, "stoker_maintenance_active{gpu=\"all\",hostname="));
+    assert_non_null(strstr(more, id));
     CLEANUP_FREE char *up = lines("stoker_journal_up"), *queued = lines("stoker_journal_queued"),
                       *commit = lines("stoker_journal_commit_seconds"), *lost = lines("stoker_kernel_log_lost_total");
     CLEANUP_FREE char *sent = lines("stoker_alerts_sent_total"), *fine = lines("stoker_alerts_receiver_up");
@@ -499,6 +525,7 @@ int main(void)
         TEST(instances_links_and_the_node),
         TEST(no_series_twice),
         TEST(a_storm_is_capped),
+        TEST(pages_are_before_tickets),
         TEST(counts_of_what_was_told),
         TEST(health_of_a_gpu),
         TEST(health_by_subsystem),

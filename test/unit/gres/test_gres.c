@@ -120,6 +120,14 @@ static void as_json(void **state)
     node.gpus[1].cores_known = false;
     gres_conf_json(&node, &text);
     assert_golden(GOLDEN "/devices.json", &text);
+    assert_true(node.count >= 2);
+    node.gpus[1].mig = false;
+    node.gpus[1].instance_count = 0;
+    node.gpus[0].links[1] = node.gpus[1].links[0] = 18; /* its own place has -1, as in gres.conf */
+    str_clear(&text);
+    gres_conf_json(&node, &text);
+    assert_non_null(strstr(text.text, "\"links\":[-1,18"));
+    assert_non_null(strstr(text.text, "\"links\":[18,-1"));
 }
 
 /* --- checked ------------------------------------------------------------------------------------------------------ */

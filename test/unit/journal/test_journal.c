@@ -630,6 +630,23 @@ static void run_sql(const Rig *rig, const char *sql)
     sqlite3_close(db);
 }
 
+/* A row without a UUID or an address is nobody's: it was not written here. */
+static void gpus_that_are_none_are_left_out(void **state)
+{
+    Rig *rig = *state;
+    JournalGpu gpu = gpu_of(1);
+
+    must_open(rig);
+    journal_put_gpu(rig->journal, &gpu, false);
+    wait_acked(rig, 1);
+    close_it(rig);
+    run_sql(rig, "CREATE TEMP TABLE t AS SELECT * FROM gpu_seen;"
+                 "UPDATE t SET uuid = 'GPU-x', pci = 'nowhere'; INSERT INTO gpu_seen SELECT * FROM t;"
+                 "UPDATE t SET uuid = '', pci = '0000:09:00.0'; INSERT INTO gpu_seen SELECT * FROM t;");
+    must_open(rig);
+    assert_gpus(rig, &gpu, 1);
+}
+
 static int schema_of(const Rig *rig)
 {
     sqlite3_stmt *statement;
@@ -1677,6 +1694,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(damage_under_way, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_newer_schema_is_left_alone, set_up, tear_down),
         cmocka_unit_test_setup_teardown(gpus_that_were_here, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(gpus_that_are_none_are_left_out, set_up, tear_down),
         cmocka_unit_test_setup_teardown(counts_go_on, set_up, tear_down),
         cmocka_unit_test_setup_teardown(older_files_are_migrated, set_up, tear_down),
         cmocka_unit_test_setup_teardown(rows_of_the_ledger_grow, set_up, tear_down),

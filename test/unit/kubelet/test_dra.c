@@ -744,12 +744,17 @@ static void claims_are_in_the_file_first(void **state)
     begin("now it can");
     prepare("u");
     answer_last("u", RESULT("a", "gpu-0"), "");
+    prepare("v");
+    answer_last("v", RESULT("a", "gpu-1"), "");
     show_files();
     begin("and again not");
     assert_int_equal(unlink(claims_file), 0);
     assert_int_equal(file_make_dirs(claims_file, 0755, NULL), 0);
     unprepare("u");
     assert_int_equal(rmdir(claims_file), 0);
+    begin("both are still prepared");
+    prepare("u v");
+    unprepare("v");
     begin("its file for the runtime is written again");
     dra_keep_files(dra);
     show_files();

@@ -177,8 +177,8 @@ static void a_specification_has_all_devices(void **state)
     static const DriverFile files[] = {{"/usr/lib/libcuda.so.590", "/usr/lib/libcuda.so.1", false},
                                        {"/run/nvidia-persistenced/socket", "/run/nvidia-persistenced/socket", true}};
     static const DriverNode nodes[] = {{"/dev/nvidiactl", 195, 255}, {"/dev/nvidia-uvm", 511, 0}};
-    static const DriverNode gpu_nodes[] = {{"/dev/nvidia0", 195, 0}, {"/dev/nvidia5", 195, 5}};
-    const DriverFiles all = {files, 2, nodes, 2, gpu_nodes, 2, 234, ""}, none = {0};
+    static const DriverNode gpu_nodes[] = {{"/dev/nvidia0", 195, 0}, {"/dev/nvidia5", 234, 5}};
+    const DriverFiles all = {files, 2, nodes, 2, gpu_nodes, 2, 235, ""}, none = {0};
     const CdiDevice devices[] = {{"u-gpu-1", &offer.resources.at[0].units.at[1], "/run/mps/u-0"},
                                  {"u-gpu-0", &offer.resources.at[0].units.at[0], NULL}};
     GrantConfig config = {.dev_root = ""};

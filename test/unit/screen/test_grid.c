@@ -160,6 +160,33 @@ static void a_box_says_what_is_inside(void **state)
     grid_done(&grid);
 }
 
+/* A box is two cells in each direction at least, its title three more. */
+static void a_box_needs_some_room(void **state)
+{
+    static const struct {
+        int width, height;
+        const char *picture;
+        Area inside;
+    } cases[] = {
+        {0, 0, ".......\n.......\n.......\n", {0, 0, 0, 0}}, {1, 3, ".......\n.......\n.......\n", {1, 1, 0, 1}},
+        {7, 1, ".......\n.......\n.......\n", {1, 1, 5, 0}}, {2, 2, "┌┐.....\n└┘.....\n.......\n", {1, 1, 0, 0}},
+        {3, 3, "┌─┐....\n│.│....\n└─┘....\n", {1, 1, 1, 1}}, {6, 2, "┌────┐.\n└────┘.\n.......\n", {1, 1, 4, 0}},
+        {7, 3, "┌─ a ─┐\n│.....│\n└─────┘\n", {1, 1, 5, 1}},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        Grid grid;
+
+        grid_init(&grid, 7, 3, true);
+        grid_fill(&grid, grid_area(&grid), INK_DIM, ".");
+        const Area inside = grid_box(&grid, (Area){.width = cases[i].width, .height = cases[i].height}, INK_PLAIN, "a");
+        assert_picture(&grid, false, cases[i].picture);
+        assert_memory_equal(&inside, &cases[i].inside, sizeof inside);
+        grid_done(&grid);
+    }
+}
+
 static void inks_are_printed_below_their_line(void **state)
 {
     Grid grid;
@@ -278,6 +305,7 @@ int main(void)
         cmocka_unit_test(wide_characters_are_whole_or_blank),
         cmocka_unit_test(without_utf8_everything_has_a_plain_form),
         cmocka_unit_test(a_box_says_what_is_inside),
+        cmocka_unit_test(a_box_needs_some_room),
         cmocka_unit_test(inks_are_printed_below_their_line),
         cmocka_unit_test(a_size_is_brought_into_its_range),
         cmocka_unit_test(nothing_is_drawn_outside_of_the_area),

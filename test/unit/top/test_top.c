@@ -719,9 +719,9 @@ static void a_digit_chooses_a_signal(void **state UNUSED)
 
 static void a_filter_is_edited_by_characters(void **state UNUSED)
 {
-    static const uint32_t typed[] = {'a', 0xe9, 0x20ac, 0x1f600};
-    static const char *const texts[] = {"a", "a\xc3\xa9", "a\xc3\xa9\xe2\x82\xac",
-                                        "a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80"};
+    static const uint32_t typed[] = {'a', 0xe9, 0xe000, 0x1f600};
+    static const char *const texts[] = {"a", "a\xc3\xa9", "a\xc3\xa9\xee\x80\x80",
+                                        "a\xc3\xa9\xee\x80\x80\xf0\x9f\x98\x80"};
     static const uint32_t nothing[] = {0x1f, 0x7f, 0xd800, 0xdfff, TOP_KEY_UP};
     Top *top;
 
@@ -753,6 +753,19 @@ static void a_filter_is_edited_by_characters(void **state UNUSED)
     press("Escape");
     assert_string_equal(top->filter, "");
     assert_false(top->prompt);
+}
+
+static void a_word_that_is_no_key_is_cut_in_the_message(void **state UNUSED)
+{
+    static const char wanted[] = "'0123456789012345678901234567890123456789' is no key: ";
+    KeyList keys = {0};
+    Err err = {0};
+
+    assert_int_equal(keys_parse("01234567890123456789012345678901234567890", &keys, &err), -EINVAL);
+    assert_ptr_equal(strstr(err.text, wanted), err.text);
+    assert_int_equal(keys_parse("up nokey", &keys, &err), -EINVAL);
+    assert_ptr_equal(strstr(err.text, "'nokey' is no key: "), err.text);
+    vec_done(&keys);
 }
 
 static void keys_move_between_views_and_spans(void **state UNUSED)
@@ -943,6 +956,7 @@ int main(void)
         cmocka_unit_test(no_key_is_hidden),
         CASE(a_digit_chooses_a_signal),
         CASE(a_filter_is_edited_by_characters),
+        cmocka_unit_test(a_word_that_is_no_key_is_cut_in_the_message),
         CASE(keys_move_between_views_and_spans),
         CASE(the_setup_switches_plots_and_processes),
         CASE(a_node_without_gpus_says_so),

@@ -678,6 +678,10 @@ static void test_holdings_and_jobs_are_told(void **state)
     assert_null(strstr(text.text, "\"holdings\""));
     assert_null(strstr(text.text, "\"jobs\""));
     assert_null(strstr(text.text, "unlisted_why"));
+    w->processes[0][1].sm_percent = UINT8_MAX; /* not known */
+    str_clear(&text);
+    api_gpus(&seen, &text);
+    assert_non_null(strstr(text.text, "\"pid\":71,\"used_bytes\":1048576}"));
     w->holdings[0] = (Holding){.owner = {.user = "ada", .job = "17", .pid = 70},
                                .gpu_instance = 7,
                                .compute_instance = DEVICE_NO_NUMBER,
