@@ -148,7 +148,7 @@ static size_t edit_distance(const char *a, const char *b)
 
 const char *opt_nearest(const char *text, const char *const *names, size_t count)
 {
-    size_t best = 1 + strlen(text) / 6; /* one edit in a short word, one more for every six letters */
+    size_t best = (strlen(text) + 3) / 4; /* an edit for every four letters or part of them */
     const char *nearest = NULL;
 
     for (size_t i = 0; i < count; i++) {
