@@ -119,7 +119,8 @@ export function jobView({ speak, id }) {
     live.hidden = !row;
     incidentList(incidents, openIncidents().filter(about));
     if (what !== "tick" || seen.tick % 5 === 0 || !told.firstChild)
-      keepScroll(told, () => fill(told, facts([["User", row?.owner.user ?? r?.user], ["Name", r?.name], ["Doing", row ? stateOf(row) : r && "ended"], ["GPUs", row && `${short(row.devices, 2)}`], ["SM activity", row?.sm !== undefined && row.sm !== null && `${percent(row.sm)} now`], ["Mean SM activity", typeof r?.sm_active === "number" && percent(r.sm_active)],
+      keepScroll(told, () => fill(told, facts([["User", row?.owner.user ?? r?.user], ["Name", r?.name], ["Doing", row ? stateOf(row) : r && "ended"], ["GPUs", row && short(row.devices, 2)],
+        ["SM activity", typeof row?.sm === "number" && `${percent(row.sm)} now`], ["Mean SM activity", typeof r?.sm_active === "number" && percent(r.sm_active)],
         ["Runs for", r && lasting(r.elapsed_s ?? 0)], ["GPU hours", r && `${short(r.gpu_hours ?? 0, 2)}, of these ${short(wasteOf(r), 2)} idle or waiting`], ["Energy", r?.energy_j && `${short(r.energy_j / 3.6e6, 2)} kWh`], ["Cost", r && priceText(r)]], "wide"),
       r?.notes?.length > 0 && h("ul", { class: "plain" }, r.notes.map((note) => h("li", {}, note)))));
     if (!row)

@@ -2,6 +2,7 @@
 """The page as a visitor meets it: the verdict first, nothing hangs out, everything can be reached and has a name, and can be read
 in both themes."""
 import pytest
+import site_day
 
 VIEWS = {"oncall": "#/", "jobs": "#/jobs", "topology": "#/topology", "executive": "#/executive", "debug": "#/debug", "gpu": "#/gpu/3"}
 
@@ -60,6 +61,39 @@ def test_the_first_screen_answers(visit, training):
     assert page.js("[...document.querySelectorAll('.rows tr.gpu')].every((row) => row.getBoundingClientRect().height <= 37)")
     page.until("document.querySelectorAll('.chart-grid canvas').length === 6")
     assert page.js(BOTTOM.format(".chart-grid")) <= 900
+
+
+def test_on_a_phone_the_healthy_are_folded(visit, training, proxied):
+    proxy = proxied(training.address)
+
+    def idle(gpus):
+        gpus[2]["activity"] |= {"word": "idle held", "text": "in use by a program and nothing runs"}
+
+    def lose(look):
+        idle(look["node"]["gpus"])
+        gpu = look["node"]["gpus"][6]
+        look["incidents"] = [{"id": "1x", "revision": 1, "state": "open", "class": "thermal", "severity": "error", "cause": "thermal", "action": "check-cooling", "action_text": "Check fans and airflow", "route": "ticket",
+                              "title": "GPU 6 (0000:d1:00.0) is slowed down by heat", "device": {"kind": "gpu", "index": 6, "uuid": gpu["uuid"]}, "opened": look["node"]["time"], "count": 1, "evidence": []}]
+        return look
+
+    proxy.change["/api/v1/status"] = lose
+
+    def stream():
+        for event, data in site_day.events_of(training.address):
+            if event == "tick":
+                idle(data["gpus"])
+            yield event, data
+
+    proxy.stream = stream
+    page = visit(proxy.url, may_be_cut=True, width=390, height=844)
+    page.until("document.querySelectorAll('.rows tr.gpu').length === 2")
+    assert page.texts(".rows .fold") == ["GPU 6", "GPU 2"]
+    assert page.js("document.querySelector('.rows + button').innerText") == "Show 6 healthy GPUs"
+    page.click(".rows + button")
+    assert page.js("document.querySelectorAll('.rows tr.gpu').length") == 8
+    page.click(".rows .fold")
+    page.until("document.querySelector('.detail') !== null")
+    assert page.js("document.documentElement.scrollWidth") <= 390 and page.js("document.querySelector('.c-sm').getBoundingClientRect().width") > 100
 
 
 def test_no_number_contradicts_another(visit, training):

@@ -91,6 +91,21 @@ def test_what_could_be_better_stands_below_the_verdict(visit, played):
     page.until("document.querySelectorAll('.gpu-legend button').length === 4")
 
 
+def test_waste_has_a_price(visit, training, proxied):
+    """Of the jobs that have one: what did not work of the last day, by user and in money, and what ended among the jobs."""
+    proxy = proxied(training.address)
+    ended = {"id": "aa", "state": "ended", "user": "carol", "job": "99", "seen_until": training.json("/api/v1/status")[1]["node"]["time"], "elapsed_s": 7200, "gpu_hours": 16, "cost": 48, "priced_s": 57600,
+             "currency": "EUR", "sm_active": 0.4, "verdicts": [{"cause": "input", "share": 0.25}, {"cause": "idle_held", "share": 0.25}, {"cause": "tensor_cores", "share": 0.5}], "gpus": [{"gpu": 0}], "notes": ["a note"]}
+    proxy.change["/api/v1/jobs"] = lambda told: {**told, "jobs": [ended]}
+    page = visit(proxy.url, "#/executive")
+    page.until("document.querySelector('.ranking')?.innerText.replaceAll('\\n', ' ') === 'carol 8 h, 24 EUR'")
+    page.until("document.querySelector('.sentence').innerText.includes('at 3 EUR a GPU hour')")
+    page.go("#/jobs")
+    page.until("document.querySelector('[aria-label=Ended]')?.innerText.includes('48 EUR')")
+    page.click("[aria-label=Ended] a")
+    page.until("document.querySelector('#job-h')?.innerText === 'job 99' && document.querySelector('#view .plain')?.innerText === 'a note'")
+
+
 @pytest.mark.parametrize("name", LIBRARY if ALL else OPENED)
 def test_it_opens(visit, played, name):
     _, agent = played(name, ready=False)
