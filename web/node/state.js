@@ -94,9 +94,9 @@ export const gpuOf = ({ device }) => (device && device.kind !== "node" && device
 export const titleOf = ({ title, device, class: name }) => (device?.index === null || device?.index === undefined ? title : title?.replace(/ \((\w+:)+\w+\.\d\)/, "")) ?? name;
 
 /* Whose work an incident hits: as it was when the incident opened. */
-export function hitText({ owners = [], affected, device }) {
+export function hitText({ owners = [], affected, device, state }) {
   const named = owners.map((o) => [o.job && `job ${o.job}`, o.pod && `pod ${[o.namespace, o.pod].filter(Boolean).join("/")}`, !o.job && !o.pod && o.process].filter(Boolean).join(", ") + (o.user ? ` of ${o.user}` : ""));
-  const waiters = gpuOf({ device }) && waitersText(gpuOf({ device }));
+  const gpu = state === "open" && gpuOf({ device }), waiters = gpu && waitersText(gpu);
   return ([...new Set(named)].filter(Boolean).join("; ") || affected || "") + (waiters ? `: ${waiters}` : "");
 }
 

@@ -3,6 +3,7 @@
 in both themes."""
 import pytest
 import site_day
+from agent_rig import until
 
 VIEWS = {"oncall": "#/", "jobs": "#/jobs", "topology": "#/topology", "executive": "#/executive", "debug": "#/debug", "gpu": "#/gpu/3"}
 
@@ -230,6 +231,7 @@ def test_charts_move_together(visit, training):
     page.until(f"document.getElementById('contact').innerText !== {clock!r}")
     page.browser.pointer("mouseReleased", box[0] + box[2] * 0.9, middle, button="left", clickCount=1)
     page.until("document.querySelector('#view .chart-note').innerText.includes('fixed')")
+    assert "from=" in page.js("location.hash") and "to=" in page.js("location.hash")  # whoever gets the address sees the same minutes
     page.click("#view .toolbar button:nth-of-type(2)")
     page.until("!document.querySelector('#view .chart-note').innerText.includes('fixed')")
     assert page.text("#view .chart-note") == before
@@ -318,6 +320,13 @@ def test_tenths_of_a_second_on_demand(visit, training):
     page.click("#view [data-span=tenth]")
     page.until("document.querySelector('#view [data-span=tenth]').getAttribute('aria-pressed') === 'true'")
     page.until("document.querySelector('#view .chart[aria-label=Power] .uplot')?.getAttribute('aria-label')?.includes('a minute in tenths of a second: power between')")
+    # full from the start: where no tenths are known yet the seconds of the store stand
+    points = lambda: training.json("/api/v1/gpus/2/history?metric=DCGM_FI_DEV_POWER_USAGE")[1]["series"][0]["points"]
+    until(lambda: points()[-1][0] - points()[0][0] > 60, "the agent has a minute")
+    page.open("#/gpu/2?span=tenth")
+    x, y, width = page.until("((b) => b && [b.x, b.y + b.height / 2, b.width])(document.querySelector('#view .chart[aria-label=Power] .u-over')?.getBoundingClientRect())")
+    page.browser.pointer("mouseMoved", x + width * 0.1, y)
+    page.until("/^\\d+ W$/.test(document.querySelector('#view .chart[aria-label=Power] .key b').innerText)")
     page.click("#view [data-span=minute]")
     page.until("document.querySelector('#view .chart[aria-label=Power]').innerText.length > 0")
 
@@ -330,4 +339,4 @@ def test_a_visitor_of_another_view_sees_what_idles(visit, training):
     page.until("document.querySelector('.tile:nth-child(2) dd').innerText === '8 GPUs'")
     page.go("#/debug")
     page.until("document.querySelectorAll('#view table').length >= 4")
-    assert page.texts("#view section > h2")[:3] == ["Health", "Throughput", "Bottlenecks"]
+    assert page.texts("#view section > h2")[:3] == ["Health", "Throughput now", "Bottlenecks"]
