@@ -56,11 +56,13 @@ function detailFacts(gpu) {
 }
 
 function detail(first, alone) {
-  const numbers = h("div"), incidents = h("ol", { class: "incidents" }), verdict = verdictBlock();
-  return { element: h("div", { class: "detail" }, incidents, verdict.element, numbers, h("p", {}, !alone && h("a", { href: gpuLink(first) }, `All about ${gpuName(first)}`), first.name && h("span", { class: "quiet" }, ` ${first.name.replace(/^NVIDIA /, "")}`))), update(gpu) {
+  const down = h("p"), numbers = h("div"), incidents = h("ol", { class: "incidents" }), verdict = verdictBlock();
+  return { element: h("div", { class: "detail" }, down, incidents, verdict.element, numbers, h("p", {}, !alone && h("a", { href: gpuLink(first) }, `All about ${gpuName(first)}`), first.name && h("span", { class: "quiet" }, ` ${first.name.replace(/^NVIDIA /, "")}`))), update(gpu) {
     incidentList(incidents, openIncidents().filter((i) => isAbout(i, gpu)));
     verdict.update(gpu);
     numbers.hidden = gpu.state !== "up";
+    down.hidden = gpu.state === "up" || !isNarrow(); // else the line has it
+    say(down, gpu.state === "up" ? "" : downText(gpu));
     if (gpu.state === "up")
       put(numbers, detailFacts(gpu));
   } };
@@ -75,8 +77,9 @@ export function lastText(gpu, until = Date.parse(gpu.since) / 1000) {
   return found.length ? `Last seen ${when(Math.max(...found.map(([last]) => last.at)) * 1000)}: ${found.map(([last, format]) => format(last.value)).join(", ")}` : "";
 }
 
-/* Why a GPU gives no values, and what it last gave. */
+/* Why a GPU gives no values, and what it last gave: where there is room. */
 const downText = (gpu) => [`No data for ${sinceOf(gpu.since)}: ${STATES[gpu.state] ?? gpu.state}`, lastText(gpu)].filter(Boolean).join(". ");
+const shortDownText = (gpu) => `No data for ${sinceOf(gpu.since)}`;
 
 /* The cells that a GPU and a MIG device have in common. */
 function cells() {
@@ -127,7 +130,7 @@ function gpuRow(first, open, share) {
     row.all.slice(1).forEach((td) => { td.hidden = !up; });
     down.hidden = up;
     if (!up)
-      say(down, downText(gpu));
+      say(down, isNarrow() ? shortDownText(gpu) : downText(gpu));
     if (!line.drawn || seen.tick % SPARK_TICKS === 0)
       line.update(gpu);
     line.drawn = true;
@@ -176,11 +179,11 @@ export function gpuRows(only = () => true, unfold = false) {
   let unfolded = false;
   function update() {
     const gpus = seen.gpus.filter(only), crowd = gpus.length > CROWD, rank = (gpu) => SEVERITIES.indexOf(severityOf(gpu));
-    const poor = gpus.filter(isPoor).sort((a, b) => rank(b) - rank(a)), fold = !crowd && isNarrow() && poor.length < gpus.length && gpus.length > 1;
+    const poor = gpus.filter(isPoor).sort((a, b) => rank(b) - rank(a)), isList = !crowd && isNarrow(), fold = isList && poor.length < gpus.length && gpus.length > 1;
     share.instances = gpus.reduce((n, gpu) => n + (gpu.instances?.length ?? 0), 0);
     heat.hidden = !crowd;
     each(heat, crowd ? gpus : [], keyOf, heatCell, (cell, gpu) => cell.update(gpu));
-    const lines = crowd ? poor.slice(0, CROWD) : fold ? [...poor, ...(unfolded ? gpus.filter((gpu) => !isPoor(gpu)) : [])] : gpus;
+    const lines = crowd ? poor.slice(0, CROWD) : isList ? [...poor, ...(unfolded || !fold ? gpus.filter((gpu) => !isPoor(gpu)) : [])] : gpus;
     each(table, [{ is: table.caption }, { is: head }, ...lines], (one) => (one.is ? one.is.tagName : `${keyOf(one)} ${gpuName(one)}`), (one) => one.is ?? gpuRow(one, open, share), (body, gpu) => body.update?.(gpu));
     table.hidden = !lines.length;
     folded.hidden = !fold;

@@ -61,7 +61,11 @@ def test_an_incident_is_a_story(visit, played, tmp_path):
     scene = tmp_path / "lost.yaml"
     scene.write_text(yaml.safe_dump(trial.brought_forward(one)))
     _, agent = played(scene, speed=one.speed, options=options(one.speed), ready=False)
-    page = visit(f"http://{agent.address}/", may_be_cut=True)
+    page = visit(f"http://{agent.address}/", may_be_cut=True, width=390, height=844)
+    page.until("document.querySelector('.rows .fold')?.innerText === 'GPU 3' && /^No data for [^:]*$/.test(document.querySelector('.rows .c-down').innerText)")  # on a phone it stands first
+    page.click(".rows .fold")
+    page.until("/it fell off the bus.* Last seen/.test(document.querySelector('.detail').innerText)")
+    page.look(1400, 900)
     page.click("#todo-text")
     page.until("document.querySelector('.story h2')?.innerText === 'GPU 3 has fallen off the bus'")
     page.until("document.querySelector('.story').innerText.includes('job 4712 of alice: 7 GPUs wait for GPU 3')")
