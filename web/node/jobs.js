@@ -6,12 +6,12 @@ import { absent, fill, h, table } from "./element.js";
 import { fleetCharts, gpuLegend } from "./fleet.js";
 import { crumbs, facts, gpuChip, incidentList, keepScroll, notThere, severityMark, stateMark } from "./parts.js";
 import { gpuRows } from "./rows.js";
-import { activityOf, activityText, isAbout, isIdle, known, meanOf, noticeOf, openIncidents, ownerKey, ownerName } from "./state.js";
+import { activityOf, activityText, isAbout, isIdle, known, meanOf, noticeOf, openIncidents, ownerKey, ownerName, rangesOf } from "./state.js";
 import { stamp } from "./time.js";
 import { timeline } from "./timeline.js";
 import { M, bytes, lasting, percent, short } from "./words.js";
 
-const ASK_EVERY_MS = 10000, IDLE_CAUSES = new Set(["idle_held", "input", "launches", "collective", "other_rank", "stuck"]), SLICES = 7;
+const ASK_EVERY_MS = 10000, IDLE_CAUSES = new Set(["idle_held", "input", "launches", "collective", "other_rank", "stuck"]), SLICES = 7, CHIPS_MAX = 2;
 
 /* --- the agent's reports --- */
 
@@ -78,7 +78,8 @@ function tableOf(caption, columns, rows, empty) {
 const numeric = (text) => ({ text, number: true });
 
 const NOW = [["Job, pod or program", (r) => h("a", { href: jobLink(r.key) }, r.name)], ["User", (r) => r.owner.user, true],
-  ["GPUs", (r) => h("span", { class: "chips" }, r.gpus.length > 8 ? `${short(r.devices, 2)} GPUs` : r.gpus.map(gpuChip), r.gpus.length <= 8 && Math.abs(r.devices - r.gpus.length) > 0.005 && h("span", { class: "quiet" }, ` ${short(r.devices, 2)} in all`))],
+  ["GPUs", (r) => h("span", { class: "chips" }, r.gpus.length <= CHIPS_MAX ? r.gpus.map(gpuChip) : `${r.gpus.length}: GPU ${rangesOf(r.gpus.map((gpu) => gpu.index))}`,
+    Math.abs(r.devices - r.gpus.length) > 0.005 && h("span", { class: "quiet" }, ` ${short(r.devices, 2)} in all`))],
   ["Doing", stateOf], [numeric("SM activity"), (r) => (r.sm === null ? absent("not reported") : percent(r.sm))], [numeric("GPU memory"), (r) => (r.memory ? bytes(r.memory) : absent("not reported"))], [{ text: "Share by", title: "how the part of each owner was found" }, (r) => r.by],
   [numeric("GPU hours"), (r) => r.report && short(r.report.gpu_hours ?? 0, 2), true], [numeric("Cost"), (r) => r.report && priceText(r.report), true]];
 const ENDED = [["Job, pod or container", (r) => h("a", { href: jobLink(ownerKey(r)) }, reportName(r))], ["User", (r) => r.user, true], ["Ended", (r) => stamp(r.seen_until)], [numeric("Ran for"), (r) => lasting(r.elapsed_s ?? 0)], [numeric("GPUs"), (r) => String(r.gpus?.length ?? 0)],

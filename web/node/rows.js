@@ -131,9 +131,10 @@ function gpuRow(first, open, share) {
     down.hidden = up;
     if (!up)
       say(down, isNarrow() ? shortDownText(gpu) : downText(gpu));
-    if (!line.drawn || seen.tick % SPARK_TICKS === 0)
+    if (!(Math.abs(seen.tick - line.drawn) < SPARK_TICKS)) {
       line.update(gpu);
-    line.drawn = true;
+      line.drawn = seen.tick;
+    }
     more.hidden = !isOpen;
     if (isOpen && !inside) {
       inside = detail(first, share.alone);
