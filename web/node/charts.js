@@ -265,7 +265,7 @@ export class Chart {
       index = null;
     const chosen = this.options.fleet ? lines.findIndex((line) => line.key && line.key === axis.only) : -1, at = index === null || index === undefined ? "" : when(plot.data[0][index] * 1000);
     this.keys.forEach(({ i, value }) => say(value, this.told(i, index)));
-    say(this.value, [at, this.blank ? this.nothing() : chosen >= 0 ? `${lines[chosen].label} ${this.told(chosen, index)}` : this.options.fleet ? this.spread(index) : ""].filter(Boolean).join("  "));
+    say(this.value, [at || (this.blank || this.options.fleet ? "" : "now"), this.blank ? this.nothing() : chosen >= 0 ? `${lines[chosen].label} ${this.told(chosen, index)}` : this.options.fleet ? this.spread(index) : ""].filter(Boolean).join("  "));
   }
 
   told(i, index) {

@@ -33,7 +33,7 @@ const MODES = [
     ["NVLinks", (gpu) => { const links = linksOf(gpu); return links ? bad(links.text, links.bad) : absent("not reported"); }],
     ["Temperature", cell(M.temp, (v, gpu) => isHot(gpu))], ["Memory temp.", cell(M.memTemp)], ["Slows down at", cell(M.slowdown)], ["Last XID", (gpu) => (gpu.metrics?.[M.xid]?.absent === "no_data" ? h("span", { class: "quiet" }, "none") : cell(M.xid)(gpu))],
   ]],
-  ["throughput", "Throughput", [
+  ["throughput", "Throughput now", [
     ["SM activity", cell(M.sm)],
     ["Utilisation", cell(M.util)], ["Occupancy", cell(M.occupancy)], ["Tensor", cell(M.tensor)], ["DRAM", cell(M.dram)], ["Mem. util.", cell(M.memUtil)],
     ["Memory used", cell(M.used)], ["Power", cell(M.power)], ["PCIe", (gpu) => trafficText(gpu, M.pcieTx, M.pcieRx)], ["NVLink", (gpu) => trafficText(gpu, M.nvTx, M.nvRx)],

@@ -107,8 +107,9 @@ export function executive() {
     if (text === lastText)
       return;
     lastText = text;
-    keepScroll(wasters, () => fill(wasters, h("div", {}, h("h3", {}, "Now, in GPUs"), now.length ? ranking(now, (r) => inGpus(r.value)) : h("p", { class: "quiet" }, "Nobody holds a GPU that does not work.")),
-      h("div", {}, h("h3", {}, "Jobs, pods and containers of the last day, by user"), byUser.length ? ranking(byUser, (r) => `${short(r.value, 2)} h${price ? `, ${short(r.value * price.hour, 2)} ${price.currency}` : ""}`) : h("p", { class: "quiet" }, "None of them wasted GPU hours, or none has a report."))));
+    const part = (title, rows, format, none) => h("div", {}, h("h3", {}, title), rows.length ? ranking(rows, format) : h("p", { class: "quiet" }, none));
+    keepScroll(wasters, () => fill(wasters, part("Now, in GPUs", now, (r) => inGpus(r.value), "Nobody holds a GPU that does not work."),
+      part("Jobs, pods and containers of the last day, by user", byUser, (r) => `${short(r.value, 2)} h${price ? `, ${short(r.value * price.hour, 2)} ${price.currency}` : ""}`, "None of them wasted GPU hours, or none has a report.")));
   }
 
   function healthTable() {

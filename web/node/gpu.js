@@ -3,7 +3,7 @@
 // second, and every reading there is. Of a GPU that is lost: what it last gave.
 import { keyOf, number, seen, unitOf, when } from "./agent.js";
 import { Chart, chartGroup, lineOf, toolbar } from "./charts.js";
-import { absent, each, fill, h, say, table } from "./element.js";
+import { absent, each, fill, h, table } from "./element.js";
 import { ever, inMinutes } from "./history.js";
 import { crumbs, eventList, facts, keepScroll, notThere, shown, stateCell, verdictBlock } from "./parts.js";
 import { gpuRows } from "./rows.js";

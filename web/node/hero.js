@@ -26,7 +26,7 @@ function verdict() {
 /* How many GPUs do what, and how busy they are. */
 function working() {
   if (!seen.gpus.length)
-    return seen.status === null ? "" : "No GPU";
+    return "";
   const sum = capacity(), others = countText(sum, ACTIVITIES.slice(1)), mean = (name) => meanOf(known(seen.gpus.map((gpu) => activityOf(gpu)[name]))), sm = mean("sm_active"), util = mean("utilization");
   return [`${sum.working} of ${sum.total} working${others ? `, ${others}` : ""}`, sm === null ? "SM activity not reported" : `SM activity ${percent(sm)}`, util !== null && `utilisation ${percent(util)}`].filter(Boolean).join(" · ");
 }

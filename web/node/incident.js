@@ -6,27 +6,32 @@ import { chartGroup, toolbar } from "./charts.js";
 import { absent, fill, h, mark, say, table } from "./element.js";
 import { fleetCharts, gpuLegend } from "./fleet.js";
 import { aroundOf } from "./gpu.js";
-import { crumbs, facts, gpuChip, keepScroll } from "./parts.js";
+import { crumbs, facts, gpuChip, keepScroll, severityMark } from "./parts.js";
 import { lastText } from "./rows.js";
-import { ICONS, gpuOf, hitText, runbookOf, sinceOf, titleOf } from "./state.js";
+import { gpuOf, hitText, runbookOf, sinceOf, titleOf } from "./state.js";
 import { stamp, zoneName } from "./time.js";
 import { timeline } from "./timeline.js";
 import { END_MEANS, ROUTE_WANTS, lasting, short, splitVerdict, whole } from "./words.js";
 
-/* What was seen, each thing once: [{at, last, times, origin, text, echo}], by time. The agent keeps the first and the last of very many: the
- * others are taken to be of the one that repeats most. */
+const KEPT_MAX = 12; // the agent keeps the first six and the last six pieces
+
+/* What was seen, each thing once, whatever numbers it had: [{at, last, times, more, origins, text, echo}], by time; `more`: there may have
+ * been more than `times`. */
 export function storyOf(incident) {
   const by = new Map();
   for (const one of incident.evidence ?? []) {
-    const key = `${one.code ?? ""} ${one.text ?? ""}`, found = by.get(key);
+    const key = `${one.code ?? ""} ${(one.text ?? "").replace(/\d+/g, "0")}`, found = by.get(key);
     if (found)
       Object.assign(found, { times: found.times + 1, last: one.at, origins: found.origins.add(one.origin) });
     else
       by.set(key, { at: one.at, last: one.at, times: 1, origins: new Set([one.origin]), text: one.text ?? `code ${one.code}`, echo: one.echo });
   }
-  const list = [...by.values()], kept = incident.evidence?.length ?? 0, most = list.reduce((a, b) => (b.times > (a?.times ?? 0) ? b : a), null);
-  if (most && kept < (incident.count ?? 0) + (incident.echo_count ?? 0) && most.times > 1)
-    most.times += incident.count + (incident.echo_count ?? 0) - kept;
+  const list = [...by.values()], most = list.reduce((a, b) => (b.times > (a?.times ?? 1) ? b : a), null);
+  if (most && (incident.evidence?.length ?? 0) >= KEPT_MAX) { // what is not kept is of the one that repeats most
+    const dropped = incident.count + incident.echo_count - KEPT_MAX; // conditions that hold are not counted each time
+    most.times += Math.max(0, dropped);
+    most.more = dropped <= 0;
+  }
   return list;
 }
 
@@ -37,7 +42,7 @@ function doneOf(incident) {
     [incident.cleared, incident.cleared && `Resolved: ${END_MEANS[incident.ended_by] ?? incident.ended_by ?? ""}.`]].filter(([, text]) => text);
 }
 
-const repeated = (one) => (one.times > 1 ? `repeated ${whole(one.times)} times, last ${stamp(one.last).slice(11, 19)}` : "");
+const repeated = (one) => (one.times > 1 ? `repeated ${whole(one.times)} times${one.more ? " or more" : ""}, last ${when(Date.parse(one.last))}` : "");
 const identity = ({ device = {} }) => [device.model, device.serial && `serial ${device.serial}`, device.pci && `PCI ${device.pci}`, device.uuid].filter(Boolean).join(", ");
 
 /* The whole of it as plain text. */
@@ -66,7 +71,7 @@ export function incidentView({ speak, id }) {
   tools.element.append(legend.element);
   const curves = h("section", { "aria-labelledby": "around-h" }, h("h2", { id: "around-h" }, "Five minutes before and after"), tools.element, chartGroup(charts, speak, [strip.element]));
   const element = h("div", {}, crumbs(h("span", {}, `Incident ${id}`)), body, curves, rest);
-  let fetched = null, asked = false, last = "", told = -1, age = h("span"), lastSeen = h("p");
+  let fetched = null, asked = false, last = "", told = "", age = h("span"), lastSeen = h("p");
 
   function show(incident) {
     const gpu = gpuOf(incident), { advice } = splitVerdict(incident), { process } = incident, hit = hitText(incident);
@@ -74,7 +79,7 @@ export function incidentView({ speak, id }) {
     age = h("span", { class: "quiet" });
     lastSeen = h("p", { class: "quiet" });
     fill(body, h("section", { "aria-labelledby": "incident-h", class: "story", "data-severity": incident.severity },
-      h("p", { class: "incident-head" }, h("span", { class: "state", "data-severity": incident.severity }, h("i", { "aria-hidden": "true" }, ICONS[incident.severity]), incident.severity), age),
+      h("p", { class: "incident-head" }, severityMark(incident.severity), age),
       h("h2", { id: "incident-h" }, titleOf(incident)), h("p", {}, h("strong", {}, incident.action_text), ". ", advice),
       h("p", { class: "links" }, gpu && gpuChip(gpu), h("a", { href: runbookOf(incident) }, "Runbook, step by step"), copy),
       facts([["Hits", hit], ["Process", process && (process.pid ? h("a", { href: `#/process/${process.pid}` }, `${process.name ?? "process"} (${process.pid})`) : process.name)]]), lastSeen));
@@ -87,8 +92,9 @@ export function incidentView({ speak, id }) {
       table("Evidence", [`Time, ${zoneName()}`, "Seen by", "What", "Again"], storyOf(incident).map((one) => [when(Date.parse(one.at)), [...one.origins].join(", "), `${one.text}${one.echo ? " (a consequence)" : ""}`, repeated(one)]), "No evidence was kept."),
       incident.counters?.length > 0 && table("Counters before and after", ["Counter", { text: "Before", number: true }, { text: "After", number: true }], incident.counters.map((c) => [c.name, ...[c.before, c.after].map((v) => (v === null ? absent("not known") : short(v, 2)))]))),
     h("section", { "aria-labelledby": "done-h" }, h("h2", { id: "done-h" }, "What was done"), h("ol", { class: "events done" }, doneOf(incident).map(([at, text]) => h("li", {}, h("time", {}, stamp(at)), h("span", {}, text)))),
-      h("details", { open: isOpen }, h("summary", {}, "For a report of the fault"), facts([["Class", h("a", { href: runbookOf(incident) }, incident.class)], ["Rule", incident.rule], ["Codes", (incident.codes ?? []).join(", ")], ["Cause", incident.cause], ["Device", identity(incident)], ["First evidence", stamp(incident.first)], ["Evidence", `${whole(incident.count ?? 0)} of its own, ${whole(incident.echo_count ?? 0)} consequence${incident.echo_count === 1 ? "" : "s"}`],
-        ["Driver", incident.driver], ["Black box", h("code", {}, `stoker incidents show ${incident.id} --bundle box.json.gz`)], ["As JSON", h("a", { href: `api/v1/incidents/${encodeURIComponent(incident.id)}` }, incident.id)]], "wide"))));
+      h("details", { open: isOpen }, h("summary", {}, "For a report of the fault"), facts([["Class", h("a", { href: runbookOf(incident) }, incident.class)], ["Rule", incident.rule], ["Codes", (incident.codes ?? []).join(", ")],
+        ["Cause", incident.cause], ["Device", identity(incident)], ["First evidence", stamp(incident.first)],
+        ["Evidence", `${whole(incident.count ?? 0)} of its own, ${whole(incident.echo_count ?? 0)} consequence${incident.echo_count === 1 ? "" : "s"}`], ["Driver", incident.driver], ["Black box", h("code", {}, `stoker incidents show ${incident.id} --bundle box.json.gz`)], ["As JSON", h("a", { href: `api/v1/incidents/${encodeURIComponent(incident.id)}` }, incident.id)]], "wide"))));
   }
 
   async function ask() {
@@ -117,10 +123,11 @@ export function incidentView({ speak, id }) {
     const text = `${incident.revision} ${incident.state}`, gpu = gpuOf(incident);
     if (text !== last)
       show(incident);
-    if (text !== last || incident.count + incident.echo_count !== told)
+    const evidence = `${text} ${incident.count} ${incident.evidence?.at(-1)?.at}`;
+    if (evidence !== told)
       keepScroll(rest, () => tell(incident));
     last = text;
-    told = incident.count + incident.echo_count;
+    told = evidence;
     say(age, incident.state === "open" ? `for ${sinceOf(incident.opened)}, since ${stamp(incident.opened)}` : `lasted ${lasting((Date.parse(incident.cleared) - Date.parse(incident.opened)) / 1000)}, over since ${stamp(incident.cleared)}`);
     say(lastSeen, gpu && gpu.state !== "up" ? lastText(gpu, Date.parse(incident.first ?? incident.opened) / 1000) : "");
     mark(lastSeen, "hidden", lastSeen.textContent ? null : "");

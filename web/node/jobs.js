@@ -4,14 +4,14 @@ import { keyOf, number, seen } from "./agent.js";
 import { chartGroup, toolbar } from "./charts.js";
 import { absent, fill, h, table } from "./element.js";
 import { fleetCharts, gpuLegend } from "./fleet.js";
-import { crumbs, facts, gpuChip, incidentList, keepScroll, notThere, stateMark } from "./parts.js";
+import { crumbs, facts, gpuChip, incidentList, keepScroll, notThere, severityMark, stateMark } from "./parts.js";
 import { gpuRows } from "./rows.js";
-import { activityOf, activityText, isAbout, isIdle, known, meanOf, noticeOf, openIncidents, ownerKey, ownerName } from "./state.js";
+import { activityOf, activityText, isAbout, isIdle, known, meanOf, noticeOf, openIncidents, ownerKey, ownerName, rangesOf } from "./state.js";
 import { stamp } from "./time.js";
 import { timeline } from "./timeline.js";
 import { M, bytes, lasting, percent, short } from "./words.js";
 
-const ASK_EVERY_MS = 10000, IDLE_CAUSES = new Set(["idle_held", "input", "launches", "collective", "other_rank", "stuck"]), SLICES = 7;
+const ASK_EVERY_MS = 10000, IDLE_CAUSES = new Set(["idle_held", "input", "launches", "collective", "other_rank", "stuck"]), SLICES = 7, CHIPS_MAX = 2;
 
 /* --- the agent's reports --- */
 
@@ -60,11 +60,12 @@ export function holders() {
   return [...rows.values()].map((row) => ({ ...row, gpus: [...row.gpus], by: [...row.by].sort().join(", "), sm: meanOf(known(row.sm)) })).sort((a, b) => b.idle - a.idle || b.devices - a.devices || (a.name < b.name ? -1 : 1));
 }
 
-/* What stands out of one: that GPUs of it wait for another, or what they do instead of working. */
+const WORST_FIRST = ["unusable", "waiting", "idle held", "unknown", "free", "working"];
+
+/* What stands out of one: that GPUs of it wait for another, or the worst that some of them do. */
 function stateOf({ of }) {
-  const straggler = of.find((device) => noticeOf(device)?.cause === "straggler"), idle = of.filter(isIdle);
-  return straggler ? h("span", { class: "state", "data-work": "waiting" }, h("i", { "aria-hidden": "true" }, "▲"), `GPU ${straggler.index} is slower than the others`)
-    : idle.length ? stateMark(activityOf(idle[0]).word, `${idle.length < of.length ? `${idle.length} of ${of.length} ` : ""}${activityText(activityOf(idle[0]))}`) : stateMark(activityOf(of[0]).word);
+  const straggler = of.find((device) => noticeOf(device)?.cause === "straggler"), word = WORST_FIRST.find((one) => of.some((device) => activityOf(device).word === one)), some = of.filter((device) => activityOf(device).word === word);
+  return straggler ? severityMark("warning", `GPU ${straggler.index} is slower than the others`) : stateMark(word, `${some.length < of.length ? `${some.length} of ${of.length} ` : ""}${activityText(activityOf(some[0]))}`);
 }
 
 export const jobLink = (key) => `#/job/${encodeURIComponent(key)}`;
@@ -74,14 +75,15 @@ function tableOf(caption, columns, rows, empty) {
   const told = columns.filter(([, cell, isOptional]) => !isOptional || rows.some((r) => cell(r)));
   return table(caption, told.map(([head]) => head), rows.map((r) => told.map(([, cell]) => cell(r) ?? "")), empty);
 }
-const number_ = (text) => ({ text, number: true });
+const numeric = (text) => ({ text, number: true });
 
 const NOW = [["Job, pod or program", (r) => h("a", { href: jobLink(r.key) }, r.name)], ["User", (r) => r.owner.user, true],
-  ["GPUs", (r) => h("span", { class: "chips" }, r.gpus.length > 8 ? `${short(r.devices, 2)} GPUs` : r.gpus.map(gpuChip), r.gpus.length <= 8 && Math.abs(r.devices - r.gpus.length) > 0.005 && h("span", { class: "quiet" }, ` ${short(r.devices, 2)} in all`))],
-  ["Doing", stateOf], [number_("SM activity"), (r) => (r.sm === null ? absent("not reported") : percent(r.sm))], [number_("GPU memory"), (r) => (r.memory ? bytes(r.memory) : absent("not reported"))], [{ text: "Share by", title: "how the part of each owner was found" }, (r) => r.by],
-  [number_("GPU hours"), (r) => r.report && short(r.report.gpu_hours ?? 0, 2), true], [number_("Cost"), (r) => r.report && priceText(r.report), true]];
-const ENDED = [["Job, pod or container", (r) => h("a", { href: jobLink(ownerKey(r)) }, reportName(r))], ["User", (r) => r.user, true], ["Ended", (r) => stamp(r.seen_until)], [number_("Ran for"), (r) => lasting(r.elapsed_s ?? 0)], [number_("GPUs"), (r) => String(r.gpus?.length ?? 0)],
-  [number_("SM activity"), (r) => (typeof r.sm_active === "number" ? percent(r.sm_active) : absent("not reported"))], [number_("GPU hours"), (r) => short(r.gpu_hours ?? 0, 2)], [number_("of these idle or waiting"), (r) => short(wasteOf(r), 2)], [number_("Cost"), priceText, true]];
+  ["GPUs", (r) => h("span", { class: "chips" }, r.gpus.length <= CHIPS_MAX ? r.gpus.map(gpuChip) : `${r.gpus.length}: GPU ${rangesOf(r.gpus.map((gpu) => gpu.index))}`,
+    Math.abs(r.devices - r.gpus.length) > 0.005 && h("span", { class: "quiet" }, ` ${short(r.devices, 2)} in all`))],
+  ["Doing", stateOf], [numeric("SM activity"), (r) => (r.sm === null ? absent("not reported") : percent(r.sm))], [numeric("GPU memory"), (r) => (r.memory ? bytes(r.memory) : absent("not reported"))], [{ text: "Share by", title: "how the part of each owner was found" }, (r) => r.by],
+  [numeric("GPU hours"), (r) => r.report && short(r.report.gpu_hours ?? 0, 2), true], [numeric("Cost"), (r) => r.report && priceText(r.report), true]];
+const ENDED = [["Job, pod or container", (r) => h("a", { href: jobLink(ownerKey(r)) }, reportName(r))], ["User", (r) => r.user, true], ["Ended", (r) => stamp(r.seen_until)], [numeric("Ran for"), (r) => lasting(r.elapsed_s ?? 0)], [numeric("GPUs"), (r) => String(r.gpus?.length ?? 0)],
+  [numeric("SM activity"), (r) => (typeof r.sm_active === "number" ? percent(r.sm_active) : absent("not reported"))], [numeric("GPU hours"), (r) => short(r.gpu_hours ?? 0, 2)], [numeric("of these idle or waiting"), (r) => short(wasteOf(r), 2)], [numeric("Cost"), priceText, true]];
 
 const reportName = (r) => (r.job ? `job ${r.job}` : r.pod ? `pod ${[r.namespace, r.pod].filter(Boolean).join("/")}` : `container ${(r.container ?? "").slice(0, 12)}`);
 
@@ -91,7 +93,7 @@ export function jobs() {
   let last = "";
   function update() {
     const rows = holders(), over = jobReports().filter((r) => r.state !== "running"), text = JSON.stringify([rows.map((r) => [r.key, r.devices, r.sm && Math.round(100 * r.sm), r.memory, r.idle, r.of.map((d) => activityOf(d).word), r.report?.gpu_hours]), over.map((r) => r.id)]);
-    if (text === last)
+    if (text === last || document.getSelection()?.toString()) // who reads or copies a table keeps it
       return;
     last = text;
     keepScroll(now, () => fill(now, tableOf("Who has GPUs now", NOW, rows, "Nobody holds a GPU.")));
@@ -119,7 +121,8 @@ export function jobView({ speak, id }) {
     live.hidden = !row;
     incidentList(incidents, openIncidents().filter(about));
     if (what !== "tick" || seen.tick % 5 === 0 || !told.firstChild)
-      keepScroll(told, () => fill(told, facts([["User", row?.owner.user ?? r?.user], ["Name", r?.name], ["Doing", row ? stateOf(row) : r && "ended"], ["GPUs", row && `${short(row.devices, 2)}`], ["SM activity", row?.sm !== undefined && row.sm !== null && `${percent(row.sm)} now`], ["Mean SM activity", typeof r?.sm_active === "number" && percent(r.sm_active)],
+      keepScroll(told, () => fill(told, facts([["User", row?.owner.user ?? r?.user], ["Name", r?.name], ["Doing", row ? stateOf(row) : r && "ended"], ["GPUs", row && short(row.devices, 2)],
+        ["SM activity", typeof row?.sm === "number" && `${percent(row.sm)} now`], ["Mean SM activity", typeof r?.sm_active === "number" && percent(r.sm_active)],
         ["Runs for", r && lasting(r.elapsed_s ?? 0)], ["GPU hours", r && `${short(r.gpu_hours ?? 0, 2)}, of these ${short(wasteOf(r), 2)} idle or waiting`], ["Energy", r?.energy_j && `${short(r.energy_j / 3.6e6, 2)} kWh`], ["Cost", r && priceText(r)]], "wide"),
       r?.notes?.length > 0 && h("ul", { class: "plain" }, r.notes.map((note) => h("li", {}, note)))));
     if (!row)

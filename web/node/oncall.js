@@ -22,9 +22,9 @@ export function oncall({ speak }) {
   const incidents = h("ol", { class: "incidents" }), windows = h("ul", { class: "windows" }), more = h("p", { class: "quiet" }), rows = gpuRows(), charts = fleetCharts(), tools = toolbar({ tenths: false }), legend = gpuLegend();
   const strip = timeline(), events = eventList(), title = h("h2", { id: "wrong-h" }), problems = h("section", { "aria-labelledby": "wrong-h", id: "wrong" }, title, windows, incidents, more);
   tools.element.append(legend.element);
-  const element = h("div", {}, problems,
-    h("section", { "aria-labelledby": "gpus-h", class: "tight" }, h("h2", { id: "gpus-h", class: "spoken" }, "GPUs"), rows.element),
-    h("section", { "aria-labelledby": "time-h" }, h("h2", { id: "time-h", class: "spoken" }, "Over time"), tools.element, chartGroup(charts, speak, [strip.element])),
+  const gpus = [h("section", { "aria-labelledby": "gpus-h", class: "tight" }, h("h2", { id: "gpus-h", class: "spoken" }, "GPUs"), rows.element),
+    h("section", { "aria-labelledby": "time-h" }, h("h2", { id: "time-h", class: "spoken" }, "Over time"), tools.element, chartGroup(charts, speak, [strip.element]))];
+  const element = h("div", {}, problems, gpus,
     h("section", { "aria-labelledby": "events-h" }, h("h2", { id: "events-h" }, "Recent events"), events.element));
 
   function update(what) {
@@ -35,6 +35,7 @@ export function oncall({ speak }) {
     more.hidden = open.length <= SHOWN;
     say(more, `and ${open.length - SHOWN} more: stoker incidents lists all of them`);
     each(windows, active, (w) => w.id, (w) => h("li", {}, h("b", {}, "Maintenance"), ` of ${ofWindow(w)} until ${clock(Date.parse(w.until))} ${zoneName()}: ${w.reason} (${w.who})`));
+    gpus.forEach((part) => { part.hidden = !seen.gpus.length; });
     rows.update();
     tools.update();
     if (what !== "tick")

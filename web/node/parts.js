@@ -10,7 +10,9 @@ export function stateMark(word, text = word) {
   return h("span", { class: "state", "data-work": word }, h("i", { "aria-hidden": "true" }, ICONS[word]), text);
 }
 
-/* The same, kept up to date. */
+export const severityMark = (severity, text = severity) => h("span", { class: "state", "data-severity": severity }, h("i", { "aria-hidden": "true" }, ICONS[severity]), text);
+
+/* The state of a device, kept up to date. */
 export function stateCell() {
   const icon = h("i", { "aria-hidden": "true" }), text = h("span"), element = h("span", { class: "state" }, icon, text);
   return { element, update(device, severity) {
@@ -77,10 +79,10 @@ export function keepScroll(holder, make) {
 
 /* One line of a list of incidents: what, whom it hits, since when, what to do. */
 export function incidentItem(incident) {
-  const age = h("span", { class: "quiet" }), hit = hitText(incident);
+  const age = h("span", { class: "quiet" }), hit = hitText(incident), more = [splitVerdict(incident).advice, hit && `Hits ${hit}.`, incident.maintenance && `In maintenance window ${incident.maintenance}.`];
   const li = h("li", { class: "incident", "data-id": incident.id, "data-severity": incident.severity },
-    h("p", { class: "incident-head" }, h("span", { class: "state", "data-severity": incident.severity }, h("i", { "aria-hidden": "true" }, ICONS[incident.severity]), incident.severity), h("a", { class: "incident-title", href: `#/incident/${incident.id}` }, titleOf(incident)), age),
-    h("p", {}, h("strong", {}, incident.action_text), " ", h("span", { class: "quiet" }, [splitVerdict(incident).advice, hit && `Hits ${hit}.`, incident.maintenance && `In maintenance window ${incident.maintenance}.`].filter(Boolean).join(" ")), " ", h("a", { href: runbookOf(incident) }, "Runbook")));
+    h("p", { class: "incident-head" }, severityMark(incident.severity), h("a", { class: "incident-title", href: `#/incident/${incident.id}` }, titleOf(incident)), age),
+    h("p", {}, h("strong", {}, incident.action_text), " ", h("span", { class: "quiet" }, more.filter(Boolean).join(" ")), " ", h("a", { href: runbookOf(incident) }, "Runbook")));
   li.age = age;
   return li;
 }
@@ -135,7 +137,7 @@ export function pastEvents(only = () => true, onlyIncident = () => true) {
 function eventItem(event) {
   const what = [event.kind, event.code, event.word].filter((x) => x !== "" && x !== null && x !== undefined).join(" ");
   const where = event.gpu === null || event.gpu === undefined ? event.pci ?? "" : `GPU ${event.gpu}`;
-  return h("li", {}, h("time", { datetime: event.time }, event.time ? when(Date.parse(event.time)) : ""), event.severity ? h("span", { class: "state", "data-severity": event.severity }, h("i", { "aria-hidden": "true" }, ICONS[event.severity]), what) : h("b", {}, what), h("span", {}, where),
+  return h("li", {}, h("time", { datetime: event.time }, event.time ? when(Date.parse(event.time)) : ""), event.severity ? severityMark(event.severity, what) : h("b", {}, what), h("span", {}, where),
     event.incident ? h("a", { class: "event-text", href: `#/incident/${event.incident}` }, event.text ?? "incident") : h("span", { class: "event-text" }, event.text ?? ""), h("span", { class: "quiet" }, [...event.origins].join(", ")));
 }
 

@@ -21,8 +21,10 @@ export function processView({ pid }) {
     last = text;
     const p = found[0].p;
     fill(title, processName(p), " ", h("span", { class: "quiet" }, `pid ${pid}`));
-    fill(about, facts([["User", p.user ?? (p.uid === undefined ? null : String(p.uid))], ["Pod, job or container", processHome(p)], ["Container", p.container], ["Host memory", p.rss_bytes && bytes(p.rss_bytes)], ["CPU time", p.cpu_seconds !== undefined && lasting(p.cpu_seconds)]], "wide"));
-    fill(where, table("What it has", ["GPU", "Activity", "Kind", { text: "GPU memory", number: true }, { text: "Utilisation", number: true }], found.map(({ gpu, p: one }) => [h("a", { href: gpuLink(gpu) }, `${gpuName(gpu)}${one.gpu_instance === undefined ? "" : ` MIG ${one.gpu_instance}/${one.compute_instance ?? 0}`}`),
+    fill(about, facts([["User", p.user ?? (p.uid === undefined ? null : String(p.uid))], ["Pod, job or container", processHome(p)], ["Container", p.container],
+      ["Host memory", p.rss_bytes && bytes(p.rss_bytes)], ["CPU time", p.cpu_seconds !== undefined && lasting(p.cpu_seconds)]], "wide"));
+    fill(where, table("What it has", ["GPU", "Activity", "Kind", { text: "GPU memory", number: true }, { text: "Utilisation", number: true }], found.map(({ gpu, p: one }) => [
+      h("a", { href: gpuLink(gpu) }, `${gpuName(gpu)}${one.gpu_instance === undefined ? "" : ` MIG ${one.gpu_instance}/${one.compute_instance ?? 0}`}`),
       activityOf(gpu).word, one.kind ?? "–", one.used_bytes === undefined || one.used_bytes === null ? absent("not reported") : bytes(one.used_bytes), one.sm_percent === undefined || one.sm_percent === null ? absent("not reported") : `${one.sm_percent} %`])));
   }
   return { title: `Process ${pid}`, element, update, end() {} };

@@ -7,10 +7,16 @@ import { lastBefore, want } from "./history.js";
 import { bar, facts, incidentList, stateCell, trafficText, verdictBlock } from "./parts.js";
 import { spark } from "./spark.js";
 import { ICONS, activityOf, activityText, busOf, gpuLink, gpuName, instanceLink, instanceName, isAbout, isHot, linksOf, memoryShare, openIncidents, reasonsOf, severityOf, sinceOf, smOf, utilOf, whoText } from "./state.js";
-import { M, STATES, bytes, celsius, megahertz, percent, watts, whole, whyAbsent } from "./words.js";
+import { M, SEVERITIES, STATES, bytes, celsius, megahertz, percent, watts, whole, whyAbsent } from "./words.js";
 
-const CROWD = 16, INSTANCES_MAX = 16, SPARK_TICKS = 5, COLUMNS = 9;
-const narrow = matchMedia("(max-width: 560px)");
+const CROWD = 16, INSTANCES_MAX = 16, SPARK_TICKS = 5;
+/* As style.css: what each of them leaves of nine columns, and of the six between state and sparkline. */
+const WIDTHS = [[matchMedia("(max-width: 560px)"), 3, 1], [matchMedia("(max-width: 800px)"), 5, 3], [matchMedia("(max-width: 1180px)"), 7, 5]];
+const isNarrow = () => WIDTHS[0][0].matches;
+const columnsLeft = () => WIDTHS.find(([query]) => query.matches)?.slice(1) ?? [9, 6];
+
+const HEADS = [["GPU", null], ["State", "c-state"], ["SM activity", "c-sm", "of the last minute: share of the time in which multiprocessors had work; the tick is utilisation, the share in which any kernel ran"],
+  ["Memory", "c-memory"], ["Power", "c-number c-power"], ["Temp.", "c-number c-temp"], ["Clock", "c-number c-clock"], ["Used by", "c-who"], ["10 min", "c-spark"]];
 
 const gib = (mib) => (mib / 1024).toFixed(1);
 function memoryText(device) {
@@ -41,20 +47,22 @@ function errorsOf(gpu) {
 
 function detailFacts(gpu) {
   const { tensor, dram } = activityOf(gpu), power = number(gpu, M.power), limit = number(gpu, M.limit), temp = number(gpu, M.temp);
-  const reasons = (reasonsOf(gpu) ?? []).filter((r) => r.trouble || r.text === "power limit"), bus = busOf(gpu), links = linksOf(gpu), slow = number(gpu, M.slowdown), top = number(gpu, M.maxClock), at = number(gpu, M.clock);
+  const reasons = (reasonsOf(gpu) ?? []).filter((r) => r.trouble), bus = busOf(gpu), links = linksOf(gpu), slow = number(gpu, M.slowdown), top = number(gpu, M.maxClock), at = number(gpu, M.clock);
   return facts([["SM activity", meanText(gpu, smOf(gpu), M.sm)], ["Utilisation", meanText(gpu, utilOf(gpu), M.util)], ["Tensor cores", typeof tensor === "number" && percent(tensor)], ["DRAM", typeof dram === "number" && percent(dram)], ["Memory", memoryText(gpu)],
     ["Power", power !== null && `${watts(power)}${limit === null ? "" : ` of ${watts(limit)}`}`], ["Temperature", temp !== null && `${celsius(temp)}${slow === null ? "" : `, slows down at ${celsius(slow)}`}`, isHot(gpu)],
     ["Memory temp.", number(gpu, M.memTemp) !== null && celsius(number(gpu, M.memTemp))], ["SM clock", at !== null && `${megahertz(at)}${top === null ? "" : ` of ${megahertz(top)}`}`],
-    ["Held down by", reasons.map((r) => r.text).join(", "), reasons.some((r) => r.trouble)], ["Memory errors", errorsOf(gpu), number(gpu, M.dbe) > 0], ["PCIe", gpu.rates && trafficText(gpu, M.pcieTx, M.pcieRx)], ["PCIe link", bus.bad && bus.text, true],
+    ["Held down by", reasons.map((r) => r.text).join(", "), true], ["Memory errors", errorsOf(gpu), number(gpu, M.dbe) > 0], ["PCIe", gpu.rates && trafficText(gpu, M.pcieTx, M.pcieRx)], ["PCIe link", bus.bad && bus.text, true],
     ["NVLink", links && trafficText(gpu, M.nvTx, M.nvRx)], ["NVLinks up", links?.bad && links.text, true], ["Processes", gpu.processes?.length > 1 && String(gpu.processes.length)]], "wide");
 }
 
 function detail(first, alone) {
-  const numbers = h("div"), incidents = h("ol", { class: "incidents" }), verdict = verdictBlock();
-  return { element: h("div", { class: "detail" }, incidents, verdict.element, numbers, h("p", {}, !alone && h("a", { href: gpuLink(first) }, `All about ${gpuName(first)}`), first.name && h("span", { class: "quiet" }, ` ${first.name.replace(/^NVIDIA /, "")}`))), update(gpu) {
+  const down = h("p"), numbers = h("div"), incidents = h("ol", { class: "incidents" }), verdict = verdictBlock();
+  return { element: h("div", { class: "detail" }, down, incidents, verdict.element, numbers, h("p", {}, !alone && h("a", { href: gpuLink(first) }, `All about ${gpuName(first)}`), first.name && h("span", { class: "quiet" }, ` ${first.name.replace(/^NVIDIA /, "")}`))), update(gpu) {
     incidentList(incidents, openIncidents().filter((i) => isAbout(i, gpu)));
     verdict.update(gpu);
     numbers.hidden = gpu.state !== "up";
+    down.hidden = gpu.state === "up" || !isNarrow(); // else the line has it
+    say(down, gpu.state === "up" ? "" : downText(gpu));
     if (gpu.state === "up")
       put(numbers, detailFacts(gpu));
   } };
@@ -69,8 +77,9 @@ export function lastText(gpu, until = Date.parse(gpu.since) / 1000) {
   return found.length ? `Last seen ${when(Math.max(...found.map(([last]) => last.at)) * 1000)}: ${found.map(([last, format]) => format(last.value)).join(", ")}` : "";
 }
 
-/* Why a GPU gives no values, and what it last gave. */
+/* Why a GPU gives no values, and what it last gave: where there is room. */
 const downText = (gpu) => [`No data for ${sinceOf(gpu.since)}: ${STATES[gpu.state] ?? gpu.state}`, lastText(gpu)].filter(Boolean).join(". ");
+const shortDownText = (gpu) => `No data for ${sinceOf(gpu.since)}`;
 
 /* The cells that a GPU and a MIG device have in common. */
 function cells() {
@@ -102,7 +111,7 @@ function instanceRow(gpu, first) {
 
 /* A tbody with update(gpu). */
 function gpuRow(first, open, share) {
-  const row = cells(), line = spark(), arrow = h("i", { class: "arrow", "aria-hidden": "true" }), fold = h("button", { type: "button", class: "fold" }, arrow, gpuName(first)), down = h("td", { class: "c-down", colspan: 6 }), more = h("tr", { class: "more" }, h("td", { colspan: COLUMNS }));
+  const row = cells(), line = spark(), arrow = h("i", { class: "arrow", "aria-hidden": "true" }), fold = h("button", { type: "button", class: "fold" }, arrow, gpuName(first)), down = h("td", { class: "c-down" }), more = h("tr", { class: "more" }, h("td"));
   const head = h("tr", { class: "gpu", onclick: (event) => { if (!event.target.closest("a") && !document.getSelection()?.toString()) toggle(); } }, h("th", { scope: "row" }, fold), row.all, down, h("td", { class: "c-spark" }, line.element));
   const element = h("tbody", { "data-gpu": gpuName(first) }, head, more);
   let inside = null, latest = first;
@@ -111,7 +120,9 @@ function gpuRow(first, open, share) {
     update(latest);
   }
   function update(gpu) {
-    const isOpen = open.has(keyOf(gpu)), severity = severityOf(gpu), up = gpu.state === "up";
+    const isOpen = open.has(keyOf(gpu)), severity = severityOf(gpu), up = gpu.state === "up", [all, inner] = columnsLeft();
+    mark(more.firstElementChild, "colspan", all);
+    mark(down, "colspan", inner);
     latest = gpu;
     mark(element, "data-severity", severity);
     mark(fold, "aria-expanded", String(isOpen));
@@ -119,10 +130,11 @@ function gpuRow(first, open, share) {
     row.all.slice(1).forEach((td) => { td.hidden = !up; });
     down.hidden = up;
     if (!up)
-      say(down, downText(gpu));
-    if (!line.drawn || seen.tick % SPARK_TICKS === 0)
+      say(down, isNarrow() ? shortDownText(gpu) : downText(gpu));
+    if (!(Math.abs(seen.tick - line.drawn) < SPARK_TICKS)) {
       line.update(gpu);
-    line.drawn = true;
+      line.drawn = seen.tick;
+    }
     more.hidden = !isOpen;
     if (isOpen && !inside) {
       inside = detail(first, share.alone);
@@ -161,22 +173,22 @@ const isPoor = (gpu) => severityOf(gpu) !== null || !["working", "free"].include
 
 /* {element, update()}; `only(gpu)` chooses; `unfold`: all are open at first. */
 export function gpuRows(only = () => true, unfold = false) {
-  const heat = h("div", { class: "heat", role: "group", "aria-label": "All GPUs: the filled part is SM activity" }), open = new Set(unfold ? seen.gpus.filter(only).map(keyOf) : []), share = { instances: 0, alone: unfold }, folded = h("button", { type: "button", hidden: true, onclick: () => { unfolded = !unfolded; update(); } });
-  const head = h("thead", {}, h("tr", {}, ["GPU", "State", "SM activity", "Memory", "Power", "Temp.", "Clock", "Used by", "10 min"].map((text, i) => h("th", { scope: "col", class: ["", "c-state", "c-sm", "c-memory", "c-number c-power", "c-number c-temp", "c-number c-clock", "c-who", "c-spark"][i], title: i === 2 && "of the last minute: share of the time in which multiprocessors had work; the tick is utilisation, the share in which any kernel ran" }, text))));
-  const table = h("table", { class: "rows" }, h("caption", { class: "spoken" }, "GPUs"), head), none = h("p", { class: "quiet" }), element = h("div", {}, heat, table, folded, none);
+  const heat = h("div", { class: "heat", role: "group", "aria-label": "All GPUs: the filled part is SM activity" }), head = h("thead", {}, h("tr", {}, HEADS.map(([text, name, title]) => h("th", { scope: "col", class: name, title }, text))));
+  const open = new Set(unfold ? seen.gpus.filter(only).map(keyOf) : []), share = { instances: 0, alone: unfold };
+  const folded = h("button", { type: "button", hidden: true, onclick: () => { unfolded = !unfolded; update(); } });
+  const table = h("table", { class: "rows" }, h("caption", { class: "spoken" }, "GPUs"), head), element = h("div", {}, heat, table, folded);
   let unfolded = false;
   function update() {
-    const gpus = seen.gpus.filter(only), crowd = gpus.length > CROWD, poor = gpus.filter(isPoor), fold = !crowd && narrow.matches && poor.length < gpus.length && gpus.length > 1;
+    const gpus = seen.gpus.filter(only), crowd = gpus.length > CROWD, rank = (gpu) => SEVERITIES.indexOf(severityOf(gpu));
+    const poor = gpus.filter(isPoor).sort((a, b) => rank(b) - rank(a)), isList = !crowd && isNarrow(), fold = isList && poor.length < gpus.length && gpus.length > 1;
     share.instances = gpus.reduce((n, gpu) => n + (gpu.instances?.length ?? 0), 0);
     heat.hidden = !crowd;
     each(heat, crowd ? gpus : [], keyOf, heatCell, (cell, gpu) => cell.update(gpu));
-    const lines = crowd ? poor.slice(0, CROWD) : fold ? [...poor, ...(unfolded ? gpus.filter((gpu) => !isPoor(gpu)) : [])] : gpus;
+    const lines = crowd ? poor.slice(0, CROWD) : isList ? [...poor, ...(unfolded || !fold ? gpus.filter((gpu) => !isPoor(gpu)) : [])] : gpus;
     each(table, [{ is: table.caption }, { is: head }, ...lines], (one) => (one.is ? one.is.tagName : `${keyOf(one)} ${gpuName(one)}`), (one) => one.is ?? gpuRow(one, open, share), (body, gpu) => body.update?.(gpu));
     table.hidden = !lines.length;
     folded.hidden = !fold;
     say(folded, unfolded ? "Hide the healthy GPUs" : `Show ${gpus.length - poor.length} healthy GPU${gpus.length - poor.length === 1 ? "" : "s"}`);
-    none.hidden = gpus.length > 0;
-    say(none, "No GPU.");
   }
   return { element, update };
 }

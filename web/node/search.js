@@ -33,12 +33,14 @@ function found(text) {
 
 export function search(holder) {
   const list = h("ul", { id: "found", class: "found", role: "listbox", "aria-label": "Found", hidden: true });
-  const input = h("input", { type: "search", role: "combobox", "aria-label": "Find a GPU, pod, process, job or incident", "aria-expanded": "false", "aria-controls": "found", "aria-autocomplete": "list", placeholder: "Find GPU, pod, job …", autocomplete: "off", oninput: () => show(), onkeydown: (event) => onKey(event), onblur: () => close() });
+  const input = h("input", { type: "search", role: "combobox", "aria-label": "Find a GPU, pod, process, job or incident", "aria-expanded": "false", "aria-controls": "found", "aria-autocomplete": "list",
+    placeholder: "Find GPU, pod, job …", autocomplete: "off", oninput: () => show(), onkeydown: (event) => onKey(event), onblur: () => close() });
   let results = [], at = 0;
   function show() {
     results = found(input.value);
     at = 0;
-    fill(list, results.length ? results.map((one, i) => h("li", { role: "option", id: `found-${i}`, onmousedown: (event) => { event.preventDefault(); go(one); } }, h("span", { class: "quiet" }, one.kind), h("b", {}, one.text), h("span", { class: "quiet" }, one.more))) : h("li", { class: "quiet" }, "Nothing of that name."));
+    const option = (one, i) => h("li", { role: "option", id: `found-${i}`, onmousedown: (event) => { event.preventDefault(); go(one); } }, h("span", { class: "quiet" }, one.kind), h("b", {}, one.text), h("span", { class: "quiet" }, one.more));
+    fill(list, results.length ? results.map(option) : h("li", { class: "quiet" }, "Nothing of that name."));
     list.hidden = !input.value.trim();
     mark(input, "aria-expanded", String(!list.hidden));
     choose();

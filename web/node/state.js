@@ -94,9 +94,9 @@ export const gpuOf = ({ device }) => (device && device.kind !== "node" && device
 export const titleOf = ({ title, device, class: name }) => (device?.index === null || device?.index === undefined ? title : title?.replace(/ \((\w+:)+\w+\.\d\)/, "")) ?? name;
 
 /* Whose work an incident hits: as it was when the incident opened. */
-export function hitText({ owners = [], affected, device }) {
+export function hitText({ owners = [], affected, device, state }) {
   const named = owners.map((o) => [o.job && `job ${o.job}`, o.pod && `pod ${[o.namespace, o.pod].filter(Boolean).join("/")}`, !o.job && !o.pod && o.process].filter(Boolean).join(", ") + (o.user ? ` of ${o.user}` : ""));
-  const waiters = gpuOf({ device }) && waitersText(gpuOf({ device }));
+  const gpu = state === "open" && gpuOf({ device }), waiters = gpu && waitersText(gpu);
   return ([...new Set(named)].filter(Boolean).join("; ") || affected || "") + (waiters ? `: ${waiters}` : "");
 }
 
@@ -180,23 +180,32 @@ const isWaitingFor = (gpu, device) => activityOf(device).cause === "other rank" 
 /* A GPU that others of its job wait for: how many, and how fast they go; "" where nobody does. A lost one is named by those that wait. */
 export function waitersText(gpu) {
   const notice = noticeOf(gpu), key = ownersKey(gpu), sm = activityOf(gpu).sm_active, slow = notice?.cause === "straggler";
-  const n = seen.gpus.filter((one) => one !== gpu && (slow ? ownersKey(one) === key : isWaitingFor(gpu, one))).length;
+  const n = seen.gpus.filter((one) => one !== gpu && (slow ? key && ownersKey(one) === key : isWaitingFor(gpu, one))).length;
   return n ? `${n} GPU${n === 1 ? " waits" : "s wait"} for ${gpuName(gpu)}${slow && sm && notice.share ? `, at about ${percent(Math.max(0, 1 - notice.share / sm))} of its speed` : ""}` : "";
 }
 
 /* Idle GPUs of one user belong together, whatever holds them; those that wait for the same, whoever has them. */
 const noticeKey = ({ device }) => [activityOf(device).word, activityOf(device).cause, noticeOf(device)?.cause, activityOf(device).word === "idle held" ? (device.holdings ?? []).map(({ owner }) => owner.user ?? ownerKey(owner)).join() : noticeOf(device)?.cause === "straggler" && ownersKey(device)].join("|");
 
+/* "2 GPUs wait for input", of all that a notice is about. */
+function noticeText(some, count, owners) {
+  const [{ gpu, device }] = some, { word, text } = activityOf(device), who = owners.slice(0, 3).join(", ") + (owners.length > 3 ? ` and ${owners.length - 3} more` : "");
+  if (word === "idle held") {
+    const since = some.map((one) => activityOf(one.device).since).filter(Boolean).sort()[0], { user } = device.holdings?.length === 1 ? device.holdings[0].owner : {};
+    return `${user ?? (who || "A program")} holds ${count} idle${since ? ` for ${sinceOf(since)}` : ""}`;
+  }
+  const many = some.length === 1 ? text : text.replace(/^waits/, "wait").replace(owners.length > 1 ? /:.*/ : "", "");
+  return `${who ? `${who}: ` : ""}${(noticeOf(device)?.cause === "straggler" && waitersText(gpu)) || `${count} ${many}`}`;
+}
+
 /* What could be better: GPUs and instances that somebody has and that do not work, or that keep others waiting, by
- * cause: [{key, word, text, advice, detail, href}]. What only follows from the fault of `faulty` is told with the fault. */
+ * cause: [{key, word, text, where, advice, detail, href}]. What only follows from the fault of `faulty` is told with the fault. */
 export function notices(faulty) {
   const all = seen.gpus.flatMap((gpu) => (gpu.instances?.length ? gpu.instances : [gpu]).map((device) => ({ gpu, device }))).filter(({ device }) => isIdle(device) || noticeOf(device))
     .filter(({ device }) => !faulty || (device !== faulty && !isWaitingFor(faulty, device)));
   return [...groupBy(all, noticeKey)].map(([key, some]) => {
-    const [{ gpu, device }] = some, notice = noticeOf(device), { word, text } = activityOf(device), owners = device.holdings ?? [], n = some.length;
-    const owner = owners.length === 1 ? owners[0].owner : null, all_ = [...new Set(some.flatMap((one) => (one.device.holdings ?? []).map((held) => ownerName(held.owner))))], who = all_.slice(0, 3).join(", ") + (all_.length > 3 ? ` and ${all_.length - 3} more` : ""), count = `${n} ${device === gpu ? "GPU" : "MIG device"}${n === 1 ? "" : "s"}`;
-    const longest = some.map((one) => activityOf(one.device).since).filter(Boolean).sort()[0], waiters = notice?.cause === "straggler" && waitersText(gpu);
-    const what = word === "idle held" ? `${owner?.user ?? (who || "A program")} holds ${count} idle${longest ? ` for ${sinceOf(longest)}` : ""}` : `${who ? `${who}: ` : ""}${waiters || `${count} ${n === 1 ? text : text.replace(/^waits/, "wait").replace(all_.length > 1 ? /:.*/ : "", "")}`}`;
-    return { key, word, text: what, where: waiters ? "" : deviceNames(some), detail: notice && `${notice.text} (${sureText({ ...notice, window_s: device.verdict.window_s })})`, advice: notice?.advice, href: device === gpu ? gpuLink(gpu) : instanceLink(gpu, device) };
+    const [{ gpu, device }] = some, notice = noticeOf(device), n = some.length, owners = [...new Set(some.flatMap((one) => (one.device.holdings ?? []).map((held) => ownerName(held.owner))))];
+    return { key, word: activityOf(device).word, text: noticeText(some, `${n} ${device === gpu ? "GPU" : "MIG device"}${n === 1 ? "" : "s"}`, owners), where: notice?.cause === "straggler" ? "" : deviceNames(some), advice: notice?.advice,
+      detail: notice && `${notice.text} (${sureText({ ...notice, window_s: device.verdict.window_s })})`, href: device === gpu ? gpuLink(gpu) : instanceLink(gpu, device) };
   });
 }

@@ -50,8 +50,10 @@ function gpuBox(gpu) {
 /* A box per NUMA node, in it a box per PCIe root port with what is behind it. */
 function drawing() {
   const nodes = groupBy([...seen.gpus, ...(seen.node.adapters ?? [])], (one) => one.numa_node ?? null);
-  return h("div", { class: "numa" }, [...nodes].sort(([a], [b]) => (a ?? 99) - (b ?? 99)).map(([numa, things]) => h("div", { class: "numa-node" }, h("h3", {}, numa === null ? "NUMA node not known" : `NUMA node ${numa}`, h("span", { class: "quiet" }, things[0].cpus ? ` CPUs ${things[0].cpus}` : "")),
-    h("div", { class: "ports" }, [...groupBy(things, portOf).values()].map((behind) => h("div", { class: "port" }, behind.map((one) => (one.metrics ? gpuBox(one) : h("span", { class: "box" }, h("b", {}, one.name), h("span", { class: "quiet" }, "network adapter"))))))))));
+  const box = (one) => (one.metrics ? gpuBox(one) : h("span", { class: "box" }, h("b", {}, one.name), h("span", { class: "quiet" }, "network adapter")));
+  return h("div", { class: "numa" }, [...nodes].sort(([a], [b]) => (a ?? 99) - (b ?? 99)).map(([numa, things]) => h("div", { class: "numa-node" },
+    h("h3", {}, numa === null ? "NUMA node not known" : `NUMA node ${numa}`, h("span", { class: "quiet" }, things[0].cpus ? ` CPUs ${things[0].cpus}` : "")),
+    h("div", { class: "ports" }, [...groupBy(things, portOf).values()].map((behind) => h("div", { class: "port" }, behind.map(box)))))));
 }
 
 /* Links that are down or have erred. */

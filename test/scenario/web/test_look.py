@@ -2,6 +2,8 @@
 """The page as a visitor meets it: the verdict first, nothing hangs out, everything can be reached and has a name, and can be read
 in both themes."""
 import pytest
+import site_day
+from agent_rig import until
 
 VIEWS = {"oncall": "#/", "jobs": "#/jobs", "topology": "#/topology", "executive": "#/executive", "debug": "#/debug", "gpu": "#/gpu/3"}
 
@@ -60,6 +62,39 @@ def test_the_first_screen_answers(visit, training):
     assert page.js("[...document.querySelectorAll('.rows tr.gpu')].every((row) => row.getBoundingClientRect().height <= 37)")
     page.until("document.querySelectorAll('.chart-grid canvas').length === 6")
     assert page.js(BOTTOM.format(".chart-grid")) <= 900
+
+
+def test_on_a_phone_the_healthy_are_folded(visit, training, proxied):
+    proxy = proxied(training.address)
+
+    def idle(gpus):
+        gpus[2]["activity"] |= {"word": "idle held", "text": "in use by a program and nothing runs"}
+
+    def lose(look):
+        idle(look["node"]["gpus"])
+        gpu = look["node"]["gpus"][6]
+        look["incidents"] = [{"id": "1x", "revision": 1, "state": "open", "class": "thermal", "severity": "error", "cause": "thermal", "action": "check-cooling", "action_text": "Check fans and airflow", "route": "ticket",
+                              "title": "GPU 6 (0000:d1:00.0) is slowed down by heat", "device": {"kind": "gpu", "index": 6, "uuid": gpu["uuid"]}, "opened": look["node"]["time"], "count": 1, "evidence": []}]
+        return look
+
+    proxy.change["/api/v1/status"] = lose
+
+    def stream():
+        for event, data in site_day.events_of(training.address):
+            if event == "tick":
+                idle(data["gpus"])
+            yield event, data
+
+    proxy.stream = stream
+    page = visit(proxy.url, may_be_cut=True, width=390, height=844)
+    page.until("document.querySelectorAll('.rows tr.gpu').length === 2")
+    assert page.texts(".rows .fold") == ["GPU 6", "GPU 2"]
+    assert page.js("document.querySelector('.rows + button').innerText") == "Show 6 healthy GPUs"
+    page.click(".rows + button")
+    assert page.js("document.querySelectorAll('.rows tr.gpu').length") == 8
+    page.click(".rows .fold")
+    page.until("document.querySelector('.detail') !== null")
+    assert page.js("document.documentElement.scrollWidth") <= 390 and page.js("document.querySelector('.c-sm').getBoundingClientRect().width") > 100
 
 
 def test_no_number_contradicts_another(visit, training):
@@ -196,6 +231,7 @@ def test_charts_move_together(visit, training):
     page.until(f"document.getElementById('contact').innerText !== {clock!r}")
     page.browser.pointer("mouseReleased", box[0] + box[2] * 0.9, middle, button="left", clickCount=1)
     page.until("document.querySelector('#view .chart-note').innerText.includes('fixed')")
+    assert "from=" in page.js("location.hash") and "to=" in page.js("location.hash")  # whoever gets the address sees the same minutes
     page.click("#view .toolbar button:nth-of-type(2)")
     page.until("!document.querySelector('#view .chart-note').innerText.includes('fixed')")
     assert page.text("#view .chart-note") == before
@@ -284,6 +320,13 @@ def test_tenths_of_a_second_on_demand(visit, training):
     page.click("#view [data-span=tenth]")
     page.until("document.querySelector('#view [data-span=tenth]').getAttribute('aria-pressed') === 'true'")
     page.until("document.querySelector('#view .chart[aria-label=Power] .uplot')?.getAttribute('aria-label')?.includes('a minute in tenths of a second: power between')")
+    # full from the start: where no tenths are known yet the seconds of the store stand
+    points = lambda: training.json("/api/v1/gpus/2/history?metric=DCGM_FI_DEV_POWER_USAGE")[1]["series"][0]["points"]
+    until(lambda: points()[-1][0] - points()[0][0] > 60, "the agent has a minute")
+    page.open("#/gpu/2?span=tenth")
+    x, y, width = page.until("((b) => b && [b.x, b.y + b.height / 2, b.width])(document.querySelector('#view .chart[aria-label=Power] .u-over')?.getBoundingClientRect())")
+    page.browser.pointer("mouseMoved", x + width * 0.1, y)
+    page.until("/^\\d+ W$/.test(document.querySelector('#view .chart[aria-label=Power] .key b').innerText)")
     page.click("#view [data-span=minute]")
     page.until("document.querySelector('#view .chart[aria-label=Power]').innerText.length > 0")
 
@@ -296,4 +339,4 @@ def test_a_visitor_of_another_view_sees_what_idles(visit, training):
     page.until("document.querySelector('.tile:nth-child(2) dd').innerText === '8 GPUs'")
     page.go("#/debug")
     page.until("document.querySelectorAll('#view table').length >= 4")
-    assert page.texts("#view section > h2")[:3] == ["Health", "Throughput", "Bottlenecks"]
+    assert page.texts("#view section > h2")[:3] == ["Health", "Throughput now", "Bottlenecks"]

@@ -61,7 +61,11 @@ def test_an_incident_is_a_story(visit, played, tmp_path):
     scene = tmp_path / "lost.yaml"
     scene.write_text(yaml.safe_dump(trial.brought_forward(one)))
     _, agent = played(scene, speed=one.speed, options=options(one.speed), ready=False)
-    page = visit(f"http://{agent.address}/", may_be_cut=True)
+    page = visit(f"http://{agent.address}/", may_be_cut=True, width=390, height=844)
+    page.until("document.querySelector('.rows .fold')?.innerText === 'GPU 3' && /^No data for [^:]*$/.test(document.querySelector('.rows .c-down').innerText)")  # on a phone it stands first
+    page.click(".rows .fold")
+    page.until("/it fell off the bus.* Last seen/.test(document.querySelector('.detail').innerText)")
+    page.look(1400, 900)
     page.click("#todo-text")
     page.until("document.querySelector('.story h2')?.innerText === 'GPU 3 has fallen off the bus'")
     page.until("document.querySelector('.story').innerText.includes('job 4712 of alice: 7 GPUs wait for GPU 3')")
@@ -89,6 +93,21 @@ def test_what_could_be_better_stands_below_the_verdict(visit, played):
     page.click("[aria-label='Who has GPUs now'] tbody a[href*='4715']")
     page.until("document.querySelector('#job-h')?.innerText === 'job 4715 of alice' && document.querySelectorAll('.rows tr.gpu').length === 4")
     page.until("document.querySelectorAll('.gpu-legend button').length === 4")
+
+
+def test_waste_has_a_price(visit, training, proxied):
+    """Of the jobs that have one: what did not work of the last day, by user and in money, and what ended among the jobs."""
+    proxy = proxied(training.address)
+    ended = {"id": "aa", "state": "ended", "user": "carol", "job": "99", "seen_until": training.json("/api/v1/status")[1]["node"]["time"], "elapsed_s": 7200, "gpu_hours": 16, "cost": 48, "priced_s": 57600,
+             "currency": "EUR", "sm_active": 0.4, "verdicts": [{"cause": "input", "share": 0.25}, {"cause": "idle_held", "share": 0.25}, {"cause": "tensor_cores", "share": 0.5}], "gpus": [{"gpu": 0}], "notes": ["a note"]}
+    proxy.change["/api/v1/jobs"] = lambda told: {**told, "jobs": [ended]}
+    page = visit(proxy.url, "#/executive")
+    page.until("document.querySelector('.ranking')?.innerText.replaceAll('\\n', ' ') === 'carol 8 h, 24 EUR'")
+    page.until("document.querySelector('.sentence').innerText.includes('at 3 EUR a GPU hour')")
+    page.go("#/jobs")
+    page.until("document.querySelector('[aria-label=Ended]')?.innerText.includes('48 EUR')")
+    page.click("[aria-label=Ended] a")
+    page.until("document.querySelector('#job-h')?.innerText === 'job 99' && document.querySelector('#view .plain')?.innerText === 'a note'")
 
 
 @pytest.mark.parametrize("name", LIBRARY if ALL else OPENED)

@@ -179,8 +179,7 @@ static void test_parts_of_a_stream(void **state)
     static const char *const texts[] = {"event: tick\n\n", "event: incident\n\n", "x"};
     static const size_t order[] = {0, 1, 0, 2, 0, 1};
     CLEANUP(str_done)
-    Str packed = str_limited(MANY),
-        all = str_limited(MANY), back = str_limited(MANY), small = str_limited(3);
+    Str packed = str_limited(MANY), all = str_limited(MANY), back = str_limited(MANY), small = str_limited(3);
     Err err;
 
     (void)state;
