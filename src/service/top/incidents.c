@@ -103,8 +103,7 @@ static void draw_sheet(Top *top, Grid *grid, Area area, const Incident *incident
     const IncidentStyle style = {.width = width, .utf8 = grid->utf8, .real_ns = top->real_ns};
     Pen pen = pen_begin(scroll, area, 1);
 
-    grid_text(grid, line, grid_text(grid, line, 0, 0, INK_KEY, "→ DO "), 0, INK_STRONG,
-              incident_action(incident));
+    grid_text(grid, line, grid_text(grid, line, 0, 0, INK_KEY, "→ DO "), 0, INK_STRONG, incident_action(incident));
     str_clear(&top->sheet);
     incident_sheet(incident, &style, &top->sheet);
     for (const char *at = top->sheet.text; *at;) {

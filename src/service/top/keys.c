@@ -23,7 +23,7 @@ static const char *const notes[] = {
     "in the bar of SM is UTIL: far apart means occupied and not busy.",
     "- is a value that is not there, never zero; the view of one GPU says why. Limits are the GPU's own: its slowdown "
     "temperature, its power limit.",
-    "k signals a process, as in htop, so hjkl do not move. Signals are refused in read-only mode and of the past.",
+    "h j k l g G move as in vi. Signals are refused in read-only mode and in a replay.",
 };
 
 static void draw_help_row(Pen *pen, Grid *grid, const char *label, const char *text)
@@ -243,7 +243,7 @@ void overlay_key(Top *top, uint32_t key)
     const bool enter = key == TOP_KEY_ENTER || (key == ' ' && top->overlay != OVERLAY_SIGNAL);
 
     if (key == TOP_KEY_ESCAPE || key == TOP_KEY_F1 + 9 || key == 'q' ||
-        (top->overlay == OVERLAY_HELP && (key == TOP_KEY_F1 || key == '?' || key == 'h')))
+        (top->overlay == OVERLAY_HELP && (key == TOP_KEY_F1 || key == '?')))
         top_open(top, OVERLAY_NONE);
     else if (top->overlay == OVERLAY_CONFIRM)
         answer_confirm(top, key);
@@ -251,7 +251,7 @@ void overlay_key(Top *top, uint32_t key)
         overlay->choose(top);
     else if (enter)
         top_open(top, OVERLAY_NONE);
-    else if (top->overlay == OVERLAY_PROCESS && (key == 'k' || key == TOP_KEY_F1 + 8))
+    else if (top->overlay == OVERLAY_PROCESS && (key == 'K' || key == TOP_KEY_F1 + 8))
         open_signals(top);
     else if (!list_key(&top->overlay_list, key))
         for (size_t i = 0; i < ARRAY_LEN(signals) && top->overlay == OVERLAY_SIGNAL; i++)
@@ -372,12 +372,12 @@ static void run_replay(Top *top, uint32_t key, int wish)
 #define F(number) (TOP_KEY_F1 + (number)-1)
 
 const KeyRow top_keys[] = {
-    {{F(1), '?', 'h'}, "F1 ? h", "Help", EVERYWHERE, run_overlay, OVERLAY_HELP, "this page"},
+    {{F(1), '?'}, "F1 ?", "Help", EVERYWHERE, run_overlay, OVERLAY_HELP, "this page"},
     {{F(2), 'S'}, "F2 S", "Setup", EVERYWHERE, run_overlay, OVERLAY_SETUP, "what is plotted and listed"},
     {{F(4), F(3), '/', '\\'}, "F4 /", "Filter", IN_TABLES, run_filter, 0, "shows matching processes alone"},
     {{F(5), 't'}, "F5 t", "Tree", IN_TABLES, run_switch, offsetof(Top, tree), "processes by job, pod, container, user"},
     {{F(6), '<', '>'}, "F6 < >", "Sort", IN_TABLES, run_sort_next, 0, "sorts by the next column or the one before"},
-    {{F(9), 'k'}, "F9 k", "Kill", IN_TABLES, run_overlay, OVERLAY_SIGNAL, "sends a signal, after a question"},
+    {{F(9), 'K'}, "F9 K", "Kill", IN_TABLES, run_overlay, OVERLAY_SIGNAL, "sends a signal, after a question"},
     {{F(10), 'q', CONTROL_C}, "F10 q", "Quit", EVERYWHERE, run_wish, TOP_WISH_QUIT, "quits"},
     {{TOP_KEY_RIGHT, TOP_KEY_LEFT}, "Left Right", NULL, IN_GPU, run_other, 0, "the GPU or instance before or after"},
     {{'-', '+', '='}, "+/-", "Span", IN_GPU | IN_GPUS, run_span, 0, "plots 1 min, 10 min, 1 h or 24 h"},

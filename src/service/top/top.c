@@ -117,6 +117,16 @@ void top_see(Top *top, const Snapshot *snapshot, const FeedState *feed)
 
 /* --- keys and the mouse ------------------------------------------------------------------------------------------- */
 
+/* The keys of vi for those that move. */
+static uint32_t translate_vi_key(uint32_t key)
+{
+    static const char letters[] = "hjklgG";
+    static const uint32_t moves[] = {TOP_KEY_LEFT, TOP_KEY_DOWN, TOP_KEY_UP, TOP_KEY_RIGHT, TOP_KEY_HOME, TOP_KEY_END};
+    const char *at = key > 0 && key < 0x80 ? strchr(letters, (int)key) : NULL;
+
+    return at ? moves[at - letters] : key;
+}
+
 TopWish top_key(Top *top, uint32_t key)
 {
     List *list = top_list(top);
@@ -124,6 +134,7 @@ TopWish top_key(Top *top, uint32_t key)
     top->wish = TOP_WISH_NONE;
     top->said_left = 0;
     top->touched = true;
+    key = top->prompt ? key : translate_vi_key(key);
     if (key == 3) { /* Control-C always quits */
         top->wish = TOP_WISH_QUIT;
     } else if (top->overlay != OVERLAY_NONE) {

@@ -33,7 +33,7 @@ SCREENS["shared"] += ["160x40", "print", "Home", "Down", "Down", "Down", "Down",
 SCREENS["pods"] += ["Home", "Down", "Enter", MIDDLE, "print"]
 SCREENS["default"] += ["stale:42", *everywhere(), "2", MIDDLE, "print", "3", MIDDLE, "inks", "print"]
 SCREENS["page-retirement-t4"] += ["2", *everywhere()]
-SCREENS["xid-48-dbe-remap"] += ["2", MIDDLE, "print", "4", MIDDLE, "print", "past", "1", *everywhere(), "3", "k", MIDDLE, "print",
+SCREENS["xid-48-dbe-remap"] += ["2", MIDDLE, "print", "4", MIDDLE, "print", "past", "1", *everywhere(), "3", "K", MIDDLE, "print",
                                 "paused", MIDDLE, "print"]
 SCREENS["nvlink-down"] += ["5", *everywhere(), "ascii", MIDDLE, "print"]
 SCREENS["driver-unloaded"] += ["2", MIDDLE, "print", "3", MIDDLE, "print", "4", *everywhere(), "5", MIDDLE, "print"]

@@ -130,7 +130,7 @@ static void before_the_first_look_there_is_a_screen(void **state UNUSED)
     assert_shows("waiting for the first sample");
     top_see(rig.kit.top, &empty, &nothing);
     assert_shows("No data yet. no agent answers");
-    assert_int_equal(press("3 Down Enter 4 Enter 5 Enter k F5 F6 Escape Tab"), TOP_WISH_NONE);
+    assert_int_equal(press("3 Down Enter 4 Enter 5 Enter K F5 F6 Escape Tab"), TOP_WISH_NONE);
     assert_shows("waiting for the first sample");
     assert_int_equal(press("q"), TOP_WISH_QUIT);
 }
@@ -235,14 +235,44 @@ static void links_that_are_known_are_not_unknown(void **state UNUSED)
     assert_hides(", 0 not known");
 }
 
+/* As in vi; a letter that moves is typed into a filter, and never opens the dialog of signals. */
+static void letters_move_as_in_vi(void **state UNUSED)
+{
+    open_rig(RECORDING("many"));
+    const List *list = &rig.kit.top->process_list;
+
+    press("3 g j j");
+    assert_int_equal(list->selected, 2);
+    press("k");
+    assert_int_equal(list->selected, 1);
+    assert_int_equal(rig.kit.top->overlay, OVERLAY_NONE);
+    press("G");
+    assert_int_equal(list->selected, list->count - 1);
+    press("Enter k");
+    assert_int_equal(rig.kit.top->overlay, OVERLAY_PROCESS);
+    press("Escape K");
+    assert_shows("SIGKILL");
+    press("k k j");
+    assert_int_equal(rig.kit.top->overlay, OVERLAY_SIGNAL);
+    assert_int_equal(rig.kit.top->overlay_list.selected, 1);
+    press("Escape F4 j k");
+    assert_string_equal(rig.kit.top->filter, "jk");
+    press("Escape 1 g Enter");
+    const GpuRow *first = top_followed(rig.kit.top);
+    press("l");
+    assert_ptr_equal(top_followed(rig.kit.top), first + 1);
+    press("h");
+    assert_ptr_equal(top_followed(rig.kit.top), first);
+}
+
 static void a_long_help_is_scrolled(void **state UNUSED)
 {
     open_rig(RECORDING("default"));
     grid_resize(&rig.kit.grid, 60, 15);
     press("F1");
-    assert_shows("F1 ? h");
+    assert_shows("F1 ?");
     press("PageDown");
-    assert_hides("F1 ? h");
+    assert_hides("F1 ?");
     press("End");
     assert_shows("draws the screen anew");
 }
@@ -440,11 +470,11 @@ static void a_signal_is_asked_about_and_sent(void **state UNUSED)
 static void no_is_no(void **state UNUSED)
 {
     open_rig(RECORDING("many"));
-    assert_int_equal(press("3 k Enter n"), TOP_WISH_NONE);
+    assert_int_equal(press("3 K Enter n"), TOP_WISH_NONE);
     assert_hides("Send SIG");
-    assert_int_equal(press("k Enter Escape y"), TOP_WISH_NONE);
-    assert_int_equal(press("k q"), TOP_WISH_NONE);
-    assert_int_equal(press("k Enter F10"), TOP_WISH_NONE);
+    assert_int_equal(press("K Enter Escape y"), TOP_WISH_NONE);
+    assert_int_equal(press("K q"), TOP_WISH_NONE);
+    assert_int_equal(press("K Enter F10"), TOP_WISH_NONE);
     assert_hides("Send SIG");
 }
 
@@ -452,7 +482,7 @@ static void no_is_no(void **state UNUSED)
 static void a_dialog_keeps_its_process(void **state UNUSED)
 {
     open_rig(RECORDING("many"));
-    press("3 Home k");
+    press("3 Home K");
     const uint32_t pid = rig.kit.top->target.pid;
 
     for (size_t i = 0; i < rig.kit.look->node.gpu_count; i++)
@@ -466,21 +496,21 @@ static void a_dialog_keeps_its_process(void **state UNUSED)
 static void signals_are_refused(void **state UNUSED)
 {
     open_with(RECORDING("many"), &(TopOptions){.read_only = true});
-    press("3 k");
+    press("3 K");
     assert_shows("read only: no signals are sent");
     close_rig(NULL);
     open_rig(RECORDING("many"));
     rig.kit.feed.kind = FEED_HISTORY;
     kit_show(&rig.kit);
-    press("3 k");
+    press("3 K");
     assert_shows("this is the past");
     close_rig(NULL);
     open_rig(RECORDING("many"));
     rig.kit.look->snapshot.processes.len = 0;
     kit_show(&rig.kit);
-    press("3 k");
+    press("3 K");
     assert_shows("is not seen here");
-    press("1 Home k");
+    press("1 Home K");
     assert_shows("choose a process first");
 }
 
@@ -601,7 +631,8 @@ static void no_key_is_hidden(void **state UNUSED)
                     assert_false(top_keys[a].keys[i] == top_keys[b].keys[k] && (top_keys[a].views & top_keys[b].views));
     for (size_t a = 0; a < top_key_count; a++)
         for (size_t i = 0; i < ARRAY_LEN(top_keys[a].keys) && top_keys[a].keys[i]; i++)
-            assert_false(list_key(&(List){.count = 1, .page = 1}, top_keys[a].keys[i]));
+            assert_false(list_key(&(List){.count = 1, .page = 1}, top_keys[a].keys[i]) ||
+                         (top_keys[a].keys[i] < 0x80 && strchr("hjklgG", (int)top_keys[a].keys[i])));
 }
 
 /* A GPU at work that keeps others waiting is told of below the table, and in its view beside what it does. */
@@ -705,6 +736,7 @@ int main(void)
         CASE(a_followed_instance_that_goes_is_missed),
         CASE(the_sheet_of_a_process_names_its_instance),
         CASE(links_that_are_known_are_not_unknown),
+        CASE(letters_move_as_in_vi),
         CASE(a_long_help_is_scrolled),
         CASE(a_filter_shows_some_and_says_so),
         CASE(columns_sort_both_ways),
