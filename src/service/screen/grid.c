@@ -270,7 +270,7 @@ void grid_reverse(Grid *grid, Area area)
     Area clip = cell_visible(grid, area);
     for (int y = clip.y; y < clip.y + clip.height; y++)
         for (int x = clip.x; x < clip.x + clip.width; x++)
-            cell_at(grid, x, y)->reverse = true;
+            cell_at(grid, x, y)->reverse = cell_at(grid, x, y)->ink < INK_BAR;
 }
 
 Area grid_box(Grid *grid, Area area, Ink ink, const char *title)
@@ -323,6 +323,8 @@ static const InkRow INKS[INK_END] = {
     [INK_SERIES_A] = {32, CYAN, BLUE, NONE, NONE},
     [INK_SERIES_B] = {163, MAGENTA, MAGENTA, NONE, BOLD},
     [INK_BAND] = {243, USUAL, USUAL, DIM, DIM},
+    [INK_TRACK] = {243, USUAL, USUAL, DIM, DIM},
+    [INK_MARK] = {USUAL, USUAL, USUAL, BOLD, BOLD},
 };
 
 int palette_colours(int colours)

@@ -26,10 +26,12 @@ typedef enum Ink {
     INK_WARN,
     INK_BAD,
     INK_KEY, /* a key to press */
-    INK_BAR,
+    INK_BAR, /* from here on drawings, which the cursor's line leaves as they are */
     INK_SERIES_A,
     INK_SERIES_B,
-    INK_BAND, /* between minimum and maximum */
+    INK_BAND,  /* between minimum and maximum */
+    INK_TRACK, /* the rest of a bar */
+    INK_MARK,  /* within a bar */
     INK_END,
 } Ink;
 
@@ -68,7 +70,7 @@ int grid_textf(Grid *grid, Area area, int x, int y, Ink ink, const char *format,
 /* The same, ending at column x (exclusive). Cut at the left edge of the area. */
 void grid_right(Grid *grid, Area area, int x, int y, Ink ink, const char *text);
 void grid_fill(Grid *grid, Area area, Ink ink, const char *text); /* every cell of it */
-void grid_reverse(Grid *grid, Area area);
+void grid_reverse(Grid *grid, Area area);                         /* of what is text */
 /* A frame around the area's edge with a title; returns what is inside. */
 Area grid_box(Grid *grid, Area area, Ink ink, const char *title);
 
@@ -123,7 +125,7 @@ size_t plot_columns(const Grid *grid, Area area, PlotStyle style);
 void plot_draw(Grid *grid, Area area, PlotStyle style, const PlotSeries *series, size_t count, float low, float high);
 
 /* One line: the share `part` of 0..1 of the area's width, filled with `ink`, in eighths of a cell with UTF-8, '#'
- * without; the rest is dim. NAN: all dim dots, which says absent. `second` (NAN none) is a mark within the bar. */
+ * without; the rest is INK_TRACK. NAN: dots alone, which says absent. `second` (NAN none) is a mark within the bar. */
 void plot_bar(Grid *grid, Area area, Ink ink, float part, float second);
 
 /* A sparkline of one row: eight heights a cell with UTF-8, ASCII ".:-=+*#" without; one point per cell, the newest

@@ -155,15 +155,15 @@ void plot_bar(Grid *grid, Area area, Ink ink, float part, float second)
         const int64_t here = filled - ((int64_t)x - area.x) * EIGHTHS;
 
         if (mark == (int64_t)x - area.x)
-            put_dot(&plot, x, area.y, INK_STRONG, grid->utf8 ? "│" : "|");
+            put_dot(&plot, x, area.y, INK_MARK, grid->utf8 ? "│" : "|");
         else if (isnan(part))
-            put_dot(&plot, x, area.y, INK_DIM, grid->utf8 ? "·" : ".");
+            put_dot(&plot, x, area.y, INK_TRACK, grid->utf8 ? "·" : ".");
         else if (grid->utf8 && here > 0)
             put_dot(&plot, x, area.y, ink, GROWING[here < EIGHTHS ? here : EIGHTHS]);
         else if (here >= EIGHTHS / 2 || (here > 0 && here == filled)) /* '|': small, but not 0 */
             put_dot(&plot, x, area.y, ink, here >= EIGHTHS / 2 ? "#" : "|");
         else
-            put_dot(&plot, x, area.y, INK_DIM, grid->utf8 ? "─" : "-");
+            put_dot(&plot, x, area.y, INK_TRACK, grid->utf8 ? "─" : "-");
     }
 }
 

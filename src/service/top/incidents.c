@@ -148,7 +148,7 @@ void view_incidents_draw(Top *top, Grid *grid, Area area)
     }
     Area list = area_top(&area, wish < half ? wish : half);
     const Area head = area_top(&list, 1);
-    columns_fit(&table, area.width, &layout);
+    columns_fit(&table, area.width, (Fit){0}, &layout);
     columns_head(&table, &layout, grid, head);
     list_draw(top, &top->incident_list, grid, list, 0, 0, draw_row, &layout);
     list_mark(&top->incident_list, grid, head);

@@ -71,7 +71,7 @@ typedef struct ProcessRow {
     const NodeProcess *process; /* NULL of a group */
     const ProcessOwner *owner;  /* NULL where it was not found */
     double cpu_percent;         /* NAN: not known */
-    double sm_percent;          /* the same; a group's sum */
+    double util_percent;        /* its share of the GPU's utilisation, the same; a group's sum */
     double used_bytes;          /* the same */
     size_t members;             /* of a group */
     char label[TOP_TEXT_CAP];   /* of a group; of a process the group that it is in, "" none */
@@ -217,7 +217,13 @@ typedef struct Table {
     void (*cell)(Top *top, Grid *grid, Area cell, size_t column, const void *row);
 } Table;
 
-void columns_fit(const Table *table, int width, Layout *ret);
+/* What the rows want of their columns now. */
+typedef struct Fit {
+    int last;        /* columns that the last one has before others that are less important; 0: its own width */
+    uint32_t hidden; /* bit per column: not shown, as no row has a value for it */
+} Fit;
+
+void columns_fit(const Table *table, int width, Fit fit, Layout *ret);
 void columns_head(const Table *table, const Layout *layout, Grid *grid, Area line);
 void columns_row(const Table *table, const Layout *layout, Top *top, Grid *grid, Area line, const void *row);
 Area layout_cell(const Layout *layout, Area row, size_t i);
@@ -389,7 +395,7 @@ char *value_text(char out[VALUE_CAP], MetricId id, const Sample *sample);
 char *value_percent(char out[VALUE_CAP], double share);
 /* Of a column; "-" where absent. */
 typedef char *ValueText(char out[VALUE_CAP], const Reading *reading);
-/* "71/80 GiB", "643/700 W", "63/87 C": value and limit; without an unknown limit. */
+/* "71/80 GiB", "643/700 W", "63/87°C": value and limit; without an unknown limit. */
 ValueText value_memory, value_power, value_temp;
 ValueText value_clock;              /* "1980": MHz of the SMs */
 ValueText value_pcie, value_nvlink; /* "1.2/0.3", "210": GB/s received and sent, both ways */
@@ -397,6 +403,8 @@ ValueText value_pcie, value_nvlink; /* "1.2/0.3", "210": GB/s received and sent,
 ValueText value_ecc;
 /* Degrees left before the hardware slows down, NAN where not known. */
 double value_margin(const Reading *reading);
+/* Whether the device has this metric: a value, or one that is missing only now. */
+bool value_is_supported(const Reading *reading, MetricId id);
 
 /* The first reason of low clocks, a word or two; "" none or unknown. */
 const char *value_throttle(const Reading *reading);

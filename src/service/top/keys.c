@@ -19,8 +19,9 @@
 /* --- help --------------------------------------------------------------------------------------------------------- */
 
 static const char *const notes[] = {
-    "SM is the share of time in which the multiprocessors really worked; UTIL only says that some kernel ran. The mark "
-    "in the bar of SM is UTIL: far apart means occupied and not busy.",
+    "SM is the share of time in which the multiprocessors really worked; UTIL only says that some kernel ran. The bar "
+    "is "
+    "SM with a mark at UTIL, or UTIL where SM is not reported.",
     "- is a value that is not there, never zero; the view of one GPU says why. Limits are the GPU's own: its slowdown "
     "temperature, its power limit.",
     "h j k l g G move as in vi. Signals are refused in read-only mode and in a replay.",
@@ -393,7 +394,7 @@ const KeyRow top_keys[] = {
      IN_TABLES,
      run_sort,
      0,
-     "sort by pid, SM share, GPU memory, age, user, CPU"},
+     "sort by pid, utilisation, GPU memory, age, user, CPU"},
     {{'I'}, "I", NULL, IN_TABLES, run_switch, offsetof(Top, reverse), "reverse order"},
     {{' '}, "Space", NULL, EVERYWHERE, run_wish, TOP_WISH_PAUSE, "holds the picture, goes on"},
     {{',', '.', '{', '}'},

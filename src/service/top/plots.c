@@ -152,10 +152,8 @@ static bool is_wanted(const Top *top, size_t i, const Reading *reading)
 {
     bool there = false;
 
-    for (size_t k = 0; k < PLOT_SERIES_MAX && top_plots[i].ids[k] != METRIC_END; k++) {
-        const Sample *sample = &reading->sample[top_plots[i].ids[k]];
-        there |= sample->valid || sample->absence != ABSENCE_NOT_SUPPORTED;
-    }
+    for (size_t k = 0; is_series(&top_plots[i], k); k++)
+        there |= value_is_supported(reading, top_plots[i].ids[k]);
     return top->plotted[i] && there;
 }
 

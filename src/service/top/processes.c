@@ -71,14 +71,14 @@ static ProcessRow make_row(const Top *top, const NodeGpu *gpu, const NodeProcess
     ProcessRow row = {.gpu = gpu,
                       .process = process,
                       .cpu_percent = (double)NAN,
-                      .sm_percent = (double)NAN,
+                      .util_percent = (double)NAN,
                       .used_bytes = (double)NAN};
 
     row.owner = process_list_find(&top->snapshot->processes, process->pid);
     if (row.owner)
         row.cpu_percent = top->cpu.at[row.owner - top->snapshot->processes.at];
     if (process->sm_percent != UINT8_MAX)
-        row.sm_percent = process->sm_percent;
+        row.util_percent = process->sm_percent;
     if (process->used_bytes != UINT64_MAX)
         row.used_bytes = (double)process->used_bytes;
     return row;
@@ -143,7 +143,7 @@ static void add_sorted(Top *top)
         const ProcessRow *row = &top->spare.at[i], *next = i + 1 < top->spare.len ? row + 1 : NULL;
 
         if (top->tree && (group == SIZE_MAX || strcmp(head.label, row->label) != 0)) {
-            head = (ProcessRow){.group = true, .gpu = row->gpu, .sm_percent = (double)NAN, .used_bytes = (double)NAN};
+            head = (ProcessRow){.group = true, .gpu = row->gpu, .util_percent = (double)NAN, .used_bytes = (double)NAN};
             memcpy(head.label, row->label, sizeof head.label);
             group = top->processes.len;
             vec_push(&top->processes, head);
@@ -155,7 +155,7 @@ static void add_sorted(Top *top)
         ProcessRow *of = &top->processes.at[group];
         of->members++;
         of->used_bytes = add_known(of->used_bytes, row->used_bytes);
-        of->sm_percent = add_known(of->sm_percent, row->sm_percent);
+        of->util_percent = add_known(of->util_percent, row->util_percent);
     }
 }
 
@@ -208,7 +208,7 @@ enum {
     COLUMN_USER,
     COLUMN_GPU,
     COLUMN_TYPE,
-    COLUMN_SM,
+    COLUMN_UTIL,
     COLUMN_MEMORY,
     COLUMN_CPU,
     COLUMN_RSS,
@@ -222,7 +222,7 @@ const ProcessColumn process_columns[] = {
     [COLUMN_USER] = {{"user", "USER", 8, 12, 2, false}, 'U', false, CELL_TEXT},
     [COLUMN_GPU] = {{"gpu", "GPU", 6, 0, 0, true}, 0, false, CELL_TEXT},
     [COLUMN_TYPE] = {{"type", "T", 1, 0, 8, false}, 0, false, CELL_TEXT},
-    [COLUMN_SM] = {{"sm", "SM", 4, 0, 1, true}, 'P', true, CELL_PERCENT},
+    [COLUMN_UTIL] = {{"util", "UTIL", 5, 0, 1, true}, 'P', true, CELL_PERCENT},
     [COLUMN_MEMORY] = {{"memory", "GPU MEM", 8, 0, 1, true}, 'M', true, CELL_BYTES},
     [COLUMN_CPU] = {{"cpu", "CPU", 5, 0, 5, true}, 'C', true, CELL_PERCENT},
     [COLUMN_RSS] = {{"rss", "HOST MEM", 8, 0, 6, true}, 0, true, CELL_BYTES},
@@ -240,8 +240,8 @@ static double read_number(size_t column, const ProcessRow *row)
         return row->process->pid;
     case COLUMN_GPU: /* then by GPU instance */
         return (double)row->gpu->reading.device.index * 1e10 + row->process->gpu_instance;
-    case COLUMN_SM:
-        return row->sm_percent;
+    case COLUMN_UTIL:
+        return row->util_percent;
     case COLUMN_MEMORY:
         return row->used_bytes;
     case COLUMN_CPU:
@@ -330,8 +330,8 @@ static void draw_row(Top *top, Grid *grid, Area line, size_t i, const void *layo
     x = grid_textf(grid, line, x, 0, INK_DIM, "  %zu process%s", row->members, row->members == 1 ? "" : "es");
     if (!isnan(row->used_bytes))
         x = grid_textf(grid, line, x, 0, INK_PLAIN, "  %s", human_bytes(memory, row->used_bytes));
-    if (!isnan(row->sm_percent))
-        grid_textf(grid, line, x, 0, INK_PLAIN, "  SM %.0f%%", row->sm_percent);
+    if (!isnan(row->util_percent))
+        grid_textf(grid, line, x, 0, INK_PLAIN, "  UTIL %.0f%%", row->util_percent);
 }
 
 /* Why there is none on `count` GPUs: no process, the filter, or no process list. */
@@ -367,7 +367,7 @@ void process_lines_draw(Top *top, Grid *grid, Area area, const GpuRow *row)
         return;
     }
     const Area head = area_top(&area, 1);
-    columns_fit(&table, head.width, &layout);
+    columns_fit(&table, head.width, (Fit){0}, &layout);
     columns_head(&table, &layout, grid, head);
     top_zone(top, head, ZONE_KEY, '3');
     for (size_t i = 0; i < gpu->process_count && area.height > 0; i++) {
@@ -387,7 +387,7 @@ void process_table_draw(Top *top, Grid *grid, Area area, List *list, size_t offs
 
     if (head.height == 0)
         return;
-    columns_fit(&table, area.width, &layout);
+    columns_fit(&table, area.width, (Fit){0}, &layout);
     columns_head(&table, &layout, grid, head);
     const Area sorted = layout_cell(&layout, head, top->sort);
     grid_fill(grid, sorted, INK_TITLE, " ");
@@ -447,7 +447,7 @@ static void draw_places(const Top *top, Grid *grid, Area *area)
                      p->used_bytes != UINT64_MAX ? human_bytes(memory, (double)p->used_bytes) : "memory not reported",
                      p->graphics ? "graphics" : "compute");
             if (p->sm_percent != UINT8_MAX)
-                str_addf(&out, ", SM %u %%", p->sm_percent);
+                str_addf(&out, ", utilisation %u %%", p->sm_percent);
             if (p->gpu_instance != DEVICE_NO_NUMBER)
                 str_addf(&out, ", MIG %" PRIu32 "/%" PRIu32, p->gpu_instance, p->compute_instance);
             snprintf(name, sizeof name, "on GPU %" PRIu32, row->gpu->reading.device.index);

@@ -286,7 +286,7 @@ static void draw_matrix(Top *top, Grid *grid, Area area, const JoinedList *joine
     list_settle(list, area.height);
     matrix.first = list->selected + 1 > matrix.shown ? list->selected + 1 - matrix.shown : 0;
     const Area right = places_of(head, &matrix);
-    columns_fit(&places, right.width, &matrix.layout);
+    columns_fit(&places, right.width, (Fit){0}, &matrix.layout);
     for (size_t i = 0; i < matrix.shown; i++)
         grid_right(grid, head, NAME_WIDTH + (int)(i + 1) * (CELL_WIDTH + 1), 0, INK_TITLE,
                    joined_name(&joined->at[matrix.first + i], name));

@@ -31,15 +31,20 @@ char *value_percent(char out[VALUE_CAP], double share)
     return out;
 }
 
+bool value_is_supported(const Reading *reading, MetricId id)
+{
+    return reading->sample[id].valid || reading->sample[id].absence != ABSENCE_NOT_SUPPORTED;
+}
+
 /* "value/limit unit" without a fraction. */
 static char *format_pair(char out[VALUE_CAP], double value, double limit, const char *unit)
 {
     if (!isfinite(value))
         snprintf(out, VALUE_CAP, "-");
     else if (!isfinite(limit))
-        snprintf(out, VALUE_CAP, "%.0f %s", value, unit);
+        snprintf(out, VALUE_CAP, "%.0f%s", value, unit);
     else
-        snprintf(out, VALUE_CAP, "%.0f/%.0f %s", value, limit, unit);
+        snprintf(out, VALUE_CAP, "%.0f/%.0f%s", value, limit, unit);
     return out;
 }
 
@@ -48,7 +53,7 @@ char *value_memory(char out[VALUE_CAP], const Reading *reading)
     const double used = value_raw(reading, METRIC_FB_USED) / 1024, total = value_raw(reading, METRIC_FB_TOTAL) / 1024;
 
     if (!(used < 9.95) || total >= 99.5)
-        return format_pair(out, used, total, "GiB");
+        return format_pair(out, used, total, " GiB");
     if (isfinite(total))
         snprintf(out, VALUE_CAP, "%.1f/%.0f GiB", used, total);
     else
@@ -59,12 +64,12 @@ char *value_memory(char out[VALUE_CAP], const Reading *reading)
 char *value_power(char out[VALUE_CAP], const Reading *reading)
 {
     return format_pair(out, value_raw(reading, METRIC_POWER_USAGE), value_raw(reading, METRIC_ENFORCED_POWER_LIMIT),
-                       "W");
+                       " W");
 }
 
 char *value_temp(char out[VALUE_CAP], const Reading *reading)
 {
-    return format_pair(out, value_raw(reading, METRIC_GPU_TEMP), value_raw(reading, METRIC_SLOWDOWN_TEMP), "C");
+    return format_pair(out, value_raw(reading, METRIC_GPU_TEMP), value_raw(reading, METRIC_SLOWDOWN_TEMP), "°C");
 }
 
 char *value_clock(char out[VALUE_CAP], const Reading *reading)
@@ -245,6 +250,9 @@ char *value_text(char out[VALUE_CAP], MetricId id, const Sample *sample)
         break;
     case UNIT_WATT:
         snprintf(out, VALUE_CAP, "%.1f W", value);
+        break;
+    case UNIT_CELSIUS:
+        snprintf(out, VALUE_CAP, "%.0f °C", value);
         break;
     case UNIT_PSTATE:
         snprintf(out, VALUE_CAP, "P%.0f", value);

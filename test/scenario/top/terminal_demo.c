@@ -22,6 +22,7 @@ static unsigned ticks;
 
 static const char *const INKS[] = {
     "PLAIN", "DIM", "STRONG", "TITLE", "GOOD", "WARN", "BAD", "KEY", "BAR", "SERIES_A", "SERIES_B", "BAND",
+    "TRACK", "MARK",
 };
 
 static void draw(Grid *grid)

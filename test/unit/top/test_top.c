@@ -144,7 +144,7 @@ static void the_cursor_begins_on_what_is_wrong(void **state UNUSED)
     assert_shows("\nGPU 3  H100");
     assert_shows("LOST for");
     press("Escape");
-    assert_shows("GPU MODEL");
+    assert_shows("\nGPU   SM");
 }
 
 /* The rows go on with another order of GPUs, and with one less; the cursor stays on its GPU, then goes to a neighbour.
@@ -222,7 +222,7 @@ static void the_sheet_of_a_process_names_its_instance(void **state UNUSED)
     str_done(&rig.screen);
     open_rig(RECORDING("healthy-training"));
     press("3 Home Enter");
-    assert_shows("compute, SM ");
+    assert_shows("compute, utilisation ");
     assert_hides(", MIG ");
 }
 
@@ -263,6 +263,57 @@ static void letters_move_as_in_vi(void **state UNUSED)
     assert_ptr_equal(top_followed(rig.kit.top), first + 1);
     press("h");
     assert_ptr_equal(top_followed(rig.kit.top), first);
+}
+
+/* The cell of a row at the column whose head is `title`, to the next blank. */
+static bool row_has_under(const char *title, const char *row, const char *text)
+{
+    int x, y, at, line;
+    char cell[64] = "";
+
+    find(title, &x, &y);
+    find(row, &at, &line);
+    for (int i = x; i < rig.kit.grid.width && strlen(cell) + 8 < sizeof cell; i++)
+        strcat(cell, grid_at(&rig.kit.grid, i, line)->text);
+    return strncmp(cell, text, strlen(text)) == 0;
+}
+
+/* The state has its room before the model and the owner, what no GPU reports has none, and the bar is then UTIL. */
+static void the_state_is_whole_and_the_bar_is_of_what_is_known(void **state UNUSED)
+{
+    static const int widths[] = {80, 100, 116, 200};
+
+    open_rig(RECORDING("thermal-throttle-fan"));
+    for (size_t i = 0; i < ARRAY_LEN(widths); i++) {
+        grid_resize(&rig.kit.grid, widths[i], 30);
+        assert_true(row_has_under("STATE", "> 5 ", "thermal: check-cooling"));
+    }
+    close_rig(NULL);
+    open_rig(RECORDING("page-retirement-t4"));
+    grid_resize(&rig.kit.grid, 100, 30);
+    assert_shows("UTIL      MEMORY");
+    assert_hides("TENS");
+    assert_shows("▊  95%");
+    for (size_t i = 0; i < rig.kit.look->node.gpu_count; i++)
+        reading_lose(&rig.kit.look->node.gpus[i].reading, 1, ABSENCE_NOT_YET);
+    kit_show(&rig.kit);
+    assert_shows("TENS"); /* not known yet is no reason to go */
+}
+
+/* A bar that is reversed is its colour's negative: drawings of the row under the cursor keep theirs. */
+static void the_cursor_leaves_bars_as_they_are(void **state UNUSED)
+{
+    open_rig(RECORDING("healthy-training"));
+    press("Home");
+    screen();
+    for (int x = 0; x < rig.kit.grid.width; x++) {
+        const Cell *cell = grid_at(&rig.kit.grid, x, 3);
+        const bool drawn = cell->ink >= INK_BAR;
+
+        assert_int_equal(cell->reverse, !drawn);
+        if (strcmp(cell->text, "█") == 0 || strcmp(cell->text, "─") == 0 || strcmp(cell->text, "│") == 0)
+            assert_true(drawn);
+    }
 }
 
 static void a_long_help_is_scrolled(void **state UNUSED)
@@ -737,6 +788,8 @@ int main(void)
         CASE(the_sheet_of_a_process_names_its_instance),
         CASE(links_that_are_known_are_not_unknown),
         CASE(letters_move_as_in_vi),
+        CASE(the_state_is_whole_and_the_bar_is_of_what_is_known),
+        CASE(the_cursor_leaves_bars_as_they_are),
         CASE(a_long_help_is_scrolled),
         CASE(a_filter_shows_some_and_says_so),
         CASE(columns_sort_both_ways),
