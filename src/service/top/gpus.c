@@ -442,20 +442,21 @@ static void draw_remark(const Top *top, Grid *grid, Area *area)
 /* The lines that some processes and the devices leave are for the plots. */
 void view_gpus_draw(Top *top, Grid *grid, Area area)
 {
-    const int rows = (int)top->processes.len, wish = top->list_processes ? 1 + (rows > 0 ? rows : 1) : 0;
+    const ProcessRows *processes = top_processes(top, VIEW_GPUS);
+    const int rows = (int)processes->len, wish = top->list_processes ? 1 + (rows > 0 ? rows : 1) : 0;
     const int few = min_lines(wish, area.height / 4 > PROCESSES_LEAST ? area.height / 4 : PROCESSES_LEAST);
     const size_t selected = top->gpu_list.selected, devices = top->gpus.len;
-    List list = {.count = top->processes.len, .first = top->process_list.first, .blurred = selected < devices};
+    List list = {.count = processes->len, .first = top->jobs_first, .blurred = selected < devices};
 
     draw_gpus(top, grid, area_top(&area, min_lines((int)devices + 1, area.height - few)));
     if (devices > 0)
         draw_remark(top, grid, &area);
-    const int processes = min_lines(wish, area.height), left = min_lines(area.height - processes, PLOTS_MOST);
+    const int lines = min_lines(wish, area.height), left = min_lines(area.height - lines, PLOTS_MOST);
     if (left >= PLOTS_LEAST && devices > 0 && plots_there(top, find_plotted(top)))
         plots_draw(top, grid, area_top(&area, left), find_plotted(top));
-    if (processes == 0)
+    if (lines == 0)
         return;
     list.selected = list.blurred ? 0 : selected - devices;
-    process_table_draw(top, grid, area_top(&area, processes), &list, devices);
-    top->process_list.first = list.first;
+    process_table_draw(top, grid, area_top(&area, lines), &list, devices, processes);
+    top->jobs_first = list.first;
 }

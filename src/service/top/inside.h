@@ -65,16 +65,20 @@ typedef struct GpuRow {
     FaultSeverity by_cause[CAUSE_END]; /* the same, of the worst with this cause */
 } GpuRow;
 
+/* A process, or a group of them: a job, pod, container or user. */
 typedef struct ProcessRow {
-    bool group, last; /* last: of its group */
-    const NodeGpu *gpu;
-    const NodeProcess *process; /* NULL of a group */
-    const ProcessOwner *owner;  /* NULL where it was not found */
-    double cpu_percent;         /* NAN: not known */
-    double util_percent;        /* its share of the GPU's utilisation, the same; a group's sum */
-    double used_bytes;          /* the same */
-    size_t members;             /* of a group */
-    char label[TOP_TEXT_CAP];   /* of a group; of a process the group that it is in, "" none */
+    bool group, last;   /* last: of its group */
+    const NodeGpu *gpu; /* of a group as the next two: of its first process */
+    const NodeProcess *process;
+    const ProcessOwner *owner; /* NULL where it was not found */
+    double cpu_percent;        /* NAN: not known */
+    double util_percent;       /* its share of the GPU's utilisation, the same; a group's mean over its GPUs */
+    double used_bytes;         /* the same; a group's sum */
+    double rss_bytes;          /* the same */
+    uint64_t start_ns;         /* after boot, 0 not known; a group's earliest */
+    size_t first, members;     /* of a group */
+    uint64_t gpus;             /* a bit per GPU of the node, in its order */
+    char label[TOP_TEXT_CAP];  /* of a group; of a process the group that it is in, "" none */
 } ProcessRow;
 
 typedef VEC(GpuRow) GpuRows;
@@ -116,13 +120,16 @@ typedef struct Top {
     /* from the snapshot */
     VEC(const Incident *) incidents; /* the most urgent first */
     GpuRows gpus;
-    ProcessRows processes, spare; /* spare: before they are grouped */
-    VEC(double) cpu;              /* percent, of each of the snapshot's processes; NAN before the second snapshot */
+    ProcessRows processes; /* with their groups where it is a tree */
+    ProcessRows jobs;      /* the groups alone; of one process, the process */
+    ProcessRows spare;     /* before they are grouped */
+    VEC(double) cpu;       /* percent, of each of the snapshot's processes; NAN before the second snapshot */
 
     /* the user's place */
     ViewId view;
     ViewId back;                                /* the view that Escape leads back to */
-    List gpu_list, process_list, incident_list; /* gpu_list: the devices, behind them the processes */
+    List gpu_list, process_list, incident_list; /* gpu_list: the devices, behind them the processes or jobs */
+    size_t jobs_first;                          /* the first visible one of these */
     Thing followed;                             /* the GPU or instance of the view `gpu` */
     bool touched;                               /* the user has pressed or clicked something */
     List numbers;                               /* its lines, and those of the topology */
@@ -136,6 +143,7 @@ typedef struct Top {
     bool plotted[TOP_PLOTS_MAX]; /* by number in the table of plots */
     bool dots, list_processes;
     bool owners_shown; /* the lines of the GPUs have a column with their owners */
+    bool labels_shown; /* those of the processes one with their jobs */
 
     /* overlays */
     OverlayId overlay;
@@ -252,6 +260,8 @@ List *top_list(Top *top);
 void top_moved(Top *top, ViewId view);
 /* The process under the cursor, NULL none. */
 const ProcessRow *top_process(const Top *top);
+/* The rows of a view's table of processes: of the GPUs' the groups where it is a tree. */
+const ProcessRows *top_processes(const Top *top, ViewId view);
 /* Counts the rows of all lists and puts their cursors on their objects, or remembers what is there now. */
 void top_find_things(Top *top);
 /* Sorts and filters the processes anew; the cursors stay on their objects. */
@@ -332,8 +342,8 @@ const char *owner_label(const ProcessOwner *owner, char out[TOP_TEXT_CAP]);
 const char *owner_command(const ProcessOwner *owner);
 /* The processes on a device, as the table has them. */
 void process_lines_draw(Top *top, Grid *grid, Area area, const GpuRow *row);
-/* The table in an area, `list` its rows from `offset` on. */
-void process_table_draw(Top *top, Grid *grid, Area area, List *list, size_t offset);
+/* The table in an area, `list` its rows, which react to the mouse from `offset` on. */
+void process_table_draw(Top *top, Grid *grid, Area area, List *list, size_t offset, const ProcessRows *rows);
 
 /* How the number of a column is shown; a column without one shows a text. */
 typedef enum CellFormat { CELL_TEXT, CELL_WHOLE, CELL_PERCENT, CELL_BYTES } CellFormat;

@@ -49,7 +49,7 @@ int top_new(const TopOptions *options, History *history, Top **ret, Err *err)
     top->history = history;
     top->read_only = options->read_only;
     top->span = SPAN_TEN;
-    top->dots = top->list_processes = true;
+    top->dots = top->list_processes = top->tree = true;
     str_init(&top->sheet, TOP_SHEET_MAX);
     snprintf(top->filter, sizeof top->filter, "%s", options->filter ? options->filter : "");
     snprintf(top->wanted, sizeof top->wanted, "%s", options->gpu ? options->gpu : "");
@@ -66,6 +66,7 @@ void top_free(Top *top)
     vec_done(&top->incidents);
     vec_done(&top->gpus);
     vec_done(&top->processes);
+    vec_done(&top->jobs);
     vec_done(&top->spare);
     vec_done(&top->cpu);
     str_done(&top->sheet);

@@ -117,7 +117,7 @@ def test_a_simulated_process_gets_no_signal(kit, way):
     screen.top(*options, "--view", "processes")
     # its command line comes from the node's files too
     shown = until(lambda: (s := screen.screen()) and all(word in s for word in ("train.py", "alice", "4711.0")) and s, screen.screen)
-    pid = int(next(line for line in shown.splitlines() if "train.py" in line).split()[0])
+    pid = int(next(line for line in shown.splitlines() if "─ python" in line and "train.py" in line).split()[0])
     assert status_of(pid)["State"].split()[0] == "S"
     screen.type("/")
     screen.type(*str(pid), "Enter")

@@ -24,7 +24,7 @@ SCREENS["xid-79-lost"] += ["2", *everywhere(), "4", *everywhere(), "Enter", *eve
 SCREENS["thermal-throttle-fan"] += ["2", *everywhere(), "b", "-", *everywhere(), "inks", MIDDLE, "print"]
 SCREENS["healthy-training"] += ["2", *everywhere(), "5", *everywhere(), "1", "F1", *everywhere(), "Escape", "F2", *everywhere(),
                                 "Escape", "4", MIDDLE, "print"]
-SCREENS["many"] += ["3", *everywhere(), "F5", *everywhere(), "F5", "F6", MIDDLE, "print", "<", "F4",
+SCREENS["many"] += ["3", *everywhere(), "F5", *everywhere(), "F6", MIDDLE, "print", "<", "F4",
                     "text:serving", MIDDLE, "print", "Enter", "Down", "Enter", *everywhere(), "Escape", "F9", *everywhere(), "Enter",
                     *everywhere(), "y", MIDDLE, "print", "Escape", "1", "End", *everywhere()]
 SCREENS["mig-56-devices"] += ["End", "PageUp", *everywhere(), "1", "Home", "Down", "Enter", *everywhere(), "5", *everywhere()]
@@ -33,7 +33,7 @@ SCREENS["shared"] += ["160x40", "print", "Home", "Down", "Down", "Down", "Down",
 SCREENS["pods"] += ["Home", "Down", "Enter", MIDDLE, "print"]
 SCREENS["default"] += ["stale:42", *everywhere(), "2", MIDDLE, "print", "3", MIDDLE, "inks", "print"]
 SCREENS["page-retirement-t4"] += ["2", *everywhere()]
-SCREENS["xid-48-dbe-remap"] += ["2", MIDDLE, "print", "4", MIDDLE, "print", "past", "1", *everywhere(), "3", "K", MIDDLE, "print",
+SCREENS["xid-48-dbe-remap"] += ["2", MIDDLE, "print", "4", MIDDLE, "print", "past", "1", *everywhere(), "3", "Down", "K", MIDDLE, "print",
                                 "paused", MIDDLE, "print"]
 SCREENS["nvlink-down"] += ["5", *everywhere(), "ascii", MIDDLE, "print"]
 SCREENS["driver-unloaded"] += ["2", MIDDLE, "print", "3", MIDDLE, "print", "4", *everywhere(), "5", MIDDLE, "print"]

@@ -176,7 +176,7 @@ static void the_cursor_follows_a_gpu(void **state UNUSED)
 static void the_cursor_follows_a_process(void **state UNUSED)
 {
     open_rig(RECORDING("many"));
-    press("3 Down Down Down Down");
+    press("3 F5 Down Down Down Down");
     const Thing before = rig.kit.top->process_list.thing;
     const size_t place = rig.kit.top->process_list.selected;
 
@@ -193,7 +193,7 @@ static void the_cursor_follows_a_process(void **state UNUSED)
 static void a_cursor_at_the_top_stays_there(void **state UNUSED)
 {
     open_rig(RECORDING("many"));
-    press("3");
+    press("3 F5");
     for (const char *keys = "N\0M\0P\0T\0U\0I\0"; *keys; keys += strlen(keys) + 1) {
         press(keys);
         assert_int_equal(rig.kit.top->process_list.selected, 0);
@@ -215,13 +215,13 @@ static void a_followed_instance_that_goes_is_missed(void **state UNUSED)
 static void the_sheet_of_a_process_names_its_instance(void **state UNUSED)
 {
     open_rig(RECORDING("mig-balanced"));
-    press("3 Home Enter");
+    press("3 F5 Home Enter");
     assert_shows("compute, MIG ");
     press("Escape");
     kit_close(&rig.kit);
     str_done(&rig.screen);
     open_rig(RECORDING("healthy-training"));
-    press("3 Home Enter");
+    press("3 Home Down Enter");
     assert_shows("compute, utilisation ");
     assert_hides(", MIG ");
 }
@@ -241,7 +241,7 @@ static void letters_move_as_in_vi(void **state UNUSED)
     open_rig(RECORDING("many"));
     const List *list = &rig.kit.top->process_list;
 
-    press("3 g j j");
+    press("3 F5 g j j");
     assert_int_equal(list->selected, 2);
     press("k");
     assert_int_equal(list->selected, 1);
@@ -333,9 +333,10 @@ static void a_long_help_is_scrolled(void **state UNUSED)
 static void a_filter_shows_some_and_says_so(void **state UNUSED)
 {
     open_rig(RECORDING("many"));
-    const size_t all = rig.kit.top->processes.len;
 
-    press("3 F4 c a r o l");
+    press("3 F5");
+    const size_t all = rig.kit.top->processes.len;
+    press("F4 c a r o l");
     assert_shows("Filter: carol");
     press("Enter");
     assert_int_equal(all, 120);
@@ -369,6 +370,7 @@ static void columns_sort_both_ways(void **state UNUSED)
     Node *node = &rig.kit.look->node;
     size_t from = 0, twice = 0;
 
+    press("F5");
     while (node->gpus[from].process_count == 0)
         from++;
     for (size_t i = 0; i < node->gpu_count; i++) { /* processes that use several GPUs */
@@ -397,6 +399,7 @@ static void alike_processes_go_by_pid(void **state UNUSED)
     NodeGpu *gpu = rig.kit.look->node.gpus;
     NodeProcess turned[NODE_PROCESSES_MAX];
 
+    press("F5");
     while (gpu->process_count < 2)
         gpu++;
     for (size_t i = 0; i < gpu->process_count; i++)
@@ -417,24 +420,69 @@ static void a_tree_counts_its_groups(void **state UNUSED)
 {
     open_rig(RECORDING("many"));
     const ProcessRows *rows = &rig.kit.top->processes;
-
-    press("3 F5");
     size_t members = 0, heads = 0, left = 0;
 
     for (size_t i = 0; i < rows->len; i++) {
-        if (rows->at[i].group) {
+        const ProcessRow *row = &rows->at[i];
+
+        if (row->group) {
             assert_int_equal(left, 0);
+            assert_true(row->members > 1);
             heads++;
-            members += left = rows->at[i].members;
-        } else {
-            assert_true(left > 0);
-            assert_int_equal(rows->at[i].last, --left == 0);
+            members += left = row->members;
+        } else if (left > 0) {
+            assert_int_equal(row->last, --left == 0);
+        } else { /* alone in its group */
+            assert_string_equal(row->label, "");
+            members++;
         }
     }
     assert_int_equal(members, 120);
     assert_true(heads >= 8);
-    press("F5");
+    press("3 F5");
     assert_int_equal(rows->len, 120);
+}
+
+/* Below the GPUs a job is one line, with the sums of its processes; Enter shows these. */
+static void a_job_is_a_line(void **state UNUSED)
+{
+    open_rig(RECORDING("thermal-throttle-fan"));
+    const ProcessRows *jobs = top_processes(rig.kit.top, VIEW_GPUS);
+    const NodeGpu *gpus = rig.kit.look->node.gpus;
+    double used = 0, util = 0;
+
+    assert_int_equal(jobs->len, 1);
+    for (size_t i = 0; i < 8; i++) {
+        used += (double)gpus[i].processes[0].used_bytes;
+        util += gpus[i].processes[0].sm_percent;
+    }
+    assert_true(jobs->at[0].used_bytes == used);
+    assert_true(fabs(jobs->at[0].util_percent - util / 8) < 1e-9);
+    assert_shows(" 8 proc alice           0-7");
+    press("End K");
+    assert_shows("choose a process first");
+    press("Enter");
+    assert_int_equal(rig.kit.top->view, VIEW_PROCESSES);
+    assert_true(rig.kit.top->processes.at[rig.kit.top->process_list.selected].group);
+    press("Down Enter");
+    assert_int_equal(rig.kit.top->overlay, OVERLAY_PROCESS);
+    press("Escape Escape F5 End K");
+    assert_int_equal(rig.kit.top->overlay, OVERLAY_SIGNAL); /* without groups it is a process */
+}
+
+/* The job with the most of a column is the first, not the one whose name is. */
+static void jobs_sort_by_their_sums(void **state UNUSED)
+{
+    open_rig(RECORDING("many"));
+    const ProcessRows *jobs = top_processes(rig.kit.top, VIEW_GPUS);
+
+    for (const char *keys = "M\0T\0P\0"; *keys; keys += strlen(keys) + 1) {
+        press(keys);
+        for (size_t i = 1; i < jobs->len; i++)
+            assert_true(process_column_compare(rig.kit.top->sort, &jobs->at[i - 1], &jobs->at[i]) *
+                            (process_columns[rig.kit.top->sort].down ? -1 : 1) <=
+                        0);
+    }
 }
 
 static void cpu_needs_two_looks(void **state UNUSED)
@@ -471,7 +519,7 @@ static void the_next_device_is_a_key_away(void **state UNUSED)
 static void a_page_follows_its_process(void **state UNUSED)
 {
     open_rig(RECORDING("many"));
-    press("3 Home Enter");
+    press("3 F5 Home Enter");
     const uint32_t pid = rig.kit.top->target.pid;
     size_t at = 0;
 
@@ -493,7 +541,7 @@ static void a_page_follows_its_process(void **state UNUSED)
 static void a_signal_is_asked_about_and_sent(void **state UNUSED)
 {
     open_rig(RECORDING("many"));
-    press("3 Home");
+    press("3 F5 Home");
     const ProcessRow *row = &rig.kit.top->processes.at[0];
     const uint32_t pid = row->process->pid;
     char text[64];
@@ -521,7 +569,7 @@ static void a_signal_is_asked_about_and_sent(void **state UNUSED)
 static void no_is_no(void **state UNUSED)
 {
     open_rig(RECORDING("many"));
-    assert_int_equal(press("3 K Enter n"), TOP_WISH_NONE);
+    assert_int_equal(press("3 F5 K Enter n"), TOP_WISH_NONE);
     assert_hides("Send SIG");
     assert_int_equal(press("K Enter Escape y"), TOP_WISH_NONE);
     assert_int_equal(press("K q"), TOP_WISH_NONE);
@@ -533,7 +581,7 @@ static void no_is_no(void **state UNUSED)
 static void a_dialog_keeps_its_process(void **state UNUSED)
 {
     open_rig(RECORDING("many"));
-    press("3 Home K");
+    press("3 F5 Home K");
     const uint32_t pid = rig.kit.top->target.pid;
 
     for (size_t i = 0; i < rig.kit.look->node.gpu_count; i++)
@@ -547,19 +595,19 @@ static void a_dialog_keeps_its_process(void **state UNUSED)
 static void signals_are_refused(void **state UNUSED)
 {
     open_with(RECORDING("many"), &(TopOptions){.read_only = true});
-    press("3 K");
+    press("3 F5 K");
     assert_shows("read only: no signals are sent");
     close_rig(NULL);
     open_rig(RECORDING("many"));
     rig.kit.feed.kind = FEED_HISTORY;
     kit_show(&rig.kit);
-    press("3 K");
+    press("3 F5 K");
     assert_shows("this is the past");
     close_rig(NULL);
     open_rig(RECORDING("many"));
     rig.kit.look->snapshot.processes.len = 0;
     kit_show(&rig.kit);
-    press("3 K");
+    press("3 F5 K");
     assert_shows("is not seen here");
     press("1 Home K");
     assert_shows("choose a process first");
@@ -570,6 +618,7 @@ static void signals_are_refused(void **state UNUSED)
 static void the_mouse_works_everywhere(void **state UNUSED)
 {
     open_rig(RECORDING("many"));
+    press("F5");
     click("3Processes", TOP_MOUSE_CLICK);
     assert_int_equal(rig.kit.top->view, VIEW_PROCESSES);
     click("USER", TOP_MOUSE_CLICK);
@@ -795,6 +844,8 @@ int main(void)
         CASE(columns_sort_both_ways),
         CASE(alike_processes_go_by_pid),
         CASE(a_tree_counts_its_groups),
+        CASE(a_job_is_a_line),
+        CASE(jobs_sort_by_their_sums),
         CASE(cpu_needs_two_looks),
         CASE(the_next_device_is_a_key_away),
         CASE(a_page_follows_its_process),
