@@ -126,9 +126,9 @@ static const struct {
     {0x2026, 0x2026, '~'}, {0x2039, 0x2039, '<'},  {0x203a, 0x203a, '>'},  {0x2190, 0x2190, '<'}, {0x2191, 0x2191, '^'},
     {0x2192, 0x2192, '>'}, {0x2193, 0x2193, 'v'},  {0x2212, 0x2212, '-'},  {0x2248, 0x2248, '~'}, {0x2264, 0x2264, '<'},
     {0x2265, 0x2265, '>'}, {0x2500, 0x2500, '-'},  {0x2502, 0x2502, '|'},  {0x250c, 0x254b, '+'}, {0x2550, 0x2550, '='},
-    {0x2551, 0x2551, '|'}, {0x2573, 0x2573, 'X'},  {0x2581, 0x2583, '.'},  {0x2584, 0x2587, ':'}, {0x2588, 0x258b, '#'},
-    {0x258c, 0x258f, '|'}, {0x25b2, 0x25b5, '^'},  {0x25bc, 0x25bf, 'v'},  {0x2713, 0x2714, '+'}, {0x2715, 0x2718, 'x'},
-    {0x2801, 0x28ff, ':'},
+    {0x2551, 0x2551, '|'}, {0x256d, 0x2570, '+'},  {0x2573, 0x2573, 'X'},  {0x2581, 0x2583, '.'}, {0x2584, 0x2587, ':'},
+    {0x2588, 0x258b, '#'}, {0x258c, 0x258f, '|'},  {0x25b2, 0x25b5, '^'},  {0x25bc, 0x25bf, 'v'}, {0x2713, 0x2714, '+'},
+    {0x2715, 0x2718, 'x'}, {0x2801, 0x28ff, ':'},
 };
 
 static char stand_in(uint32_t c)
@@ -287,8 +287,8 @@ Area grid_box(Grid *grid, Area area, Ink ink, const char *title)
     } pieces[] = {
         {{area.x, area.y, area.width, 1}, "─"},  {{area.x, bottom, area.width, 1}, "─"},
         {{area.x, area.y, 1, area.height}, "│"}, {{right, area.y, 1, area.height}, "│"},
-        {{area.x, area.y, 1, 1}, "┌"},           {{right, area.y, 1, 1}, "┐"},
-        {{area.x, bottom, 1, 1}, "└"},           {{right, bottom, 1, 1}, "┘"},
+        {{area.x, area.y, 1, 1}, "╭"},           {{right, area.y, 1, 1}, "╮"},
+        {{area.x, bottom, 1, 1}, "╰"},           {{right, bottom, 1, 1}, "╯"},
     };
     for (size_t i = 0; i < ARRAY_LEN(pieces); i++)
         grid_fill(grid, pieces[i].area, ink, pieces[i].text);
@@ -315,6 +315,7 @@ static const InkRow INKS[INK_END] = {
     [INK_DIM] = {243, USUAL, USUAL, DIM, DIM},
     [INK_STRONG] = {USUAL, USUAL, USUAL, BOLD, BOLD},
     [INK_TITLE] = {31, CYAN, BLUE, BOLD, BOLD},
+    [INK_FRAME] = {243, USUAL, USUAL, DIM, DIM},
     [INK_GOOD] = {28, GREEN, GREEN, NONE, NONE},
     [INK_WARN] = {130, YELLOW, MAGENTA, BOLD, UNDERLINE},
     [INK_BAD] = {160, RED, RED, BOLD, BOLD | UNDERLINE},
@@ -325,6 +326,10 @@ static const InkRow INKS[INK_END] = {
     [INK_BAND] = {243, USUAL, USUAL, DIM, DIM},
     [INK_TRACK] = {243, USUAL, USUAL, DIM, DIM},
     [INK_MARK] = {USUAL, USUAL, USUAL, BOLD, BOLD},
+    [INK_FILL] = {30, CYAN, BLUE, NONE, NONE},
+    [INK_FILL + 1] = {31, CYAN, BLUE, NONE, NONE},
+    [INK_FILL + 2] = {32, CYAN, BLUE, NONE, NONE},
+    [INK_FILL_LAST] = {63, CYAN, BLUE, NONE, NONE},
 };
 
 int palette_colours(int colours)

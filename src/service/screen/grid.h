@@ -21,7 +21,8 @@ typedef enum Ink {
     INK_PLAIN,
     INK_DIM,    /* labels, units, what is unavailable */
     INK_STRONG, /* important */
-    INK_TITLE,  /* frames and headings */
+    INK_TITLE,  /* headings */
+    INK_FRAME,  /* of what has a title */
     INK_GOOD,
     INK_WARN,
     INK_BAD,
@@ -32,6 +33,8 @@ typedef enum Ink {
     INK_BAND,  /* between minimum and maximum */
     INK_TRACK, /* the rest of a bar */
     INK_MARK,  /* within a bar */
+    INK_FILL,  /* below a line: so many inks, from the lower edge of a plot to the upper one */
+    INK_FILL_LAST = INK_FILL + 3,
     INK_END,
 } Ink;
 
@@ -113,13 +116,15 @@ typedef enum PlotStyle { PLOT_BRAILLE, PLOT_BLOCK } PlotStyle;
 typedef struct PlotSeries {
     const PlotPoint *points; /* plot_columns() of them, the oldest first */
     Ink ink;
+    bool filled; /* all below the line, in the inks INK_FILL by height */
 } PlotSeries;
 
 /* How many points a plot of this area has across: two per cell in braille, one in blocks and ASCII. */
 size_t plot_columns(const Grid *grid, Area area, PlotStyle style);
 
 /* Draws series over one another into the area, which is the plot alone (axes and labels are the caller's): `low` is its
- * lower edge, `high` its upper one. The mean is the line (braille) or the bar (block); in braille the band from minimum
+ * lower edge, `high` its upper one. The mean is the line (braille) or the bar (block), the first series over the others
+ * in blocks, filled ones below lines in braille; there the band from minimum
  * to maximum is drawn with INK_BAND behind it where it is higher than a dot. Values beyond the edges are drawn at
  * them; a zero is the lowest dot or eighth. */
 void plot_draw(Grid *grid, Area area, PlotStyle style, const PlotSeries *series, size_t count, float low, float high);

@@ -365,7 +365,7 @@ void gpu_draw_instances(Top *top, Grid *grid, Area area, const GpuRow *row)
 
 /* --- the view ----------------------------------------------------------------------------------------------------- */
 
-enum { PROCESSES_LEAST = 4, PLOTS_LEAST = 7, PLOTS_MOST = 30, REMARK_LINES = 2, REMARK_LEAST = 8 };
+enum { PROCESSES_LEAST = 4, PLOTS_LEAST = 7, REMARK_LINES = 2, REMARK_LEAST = 8 };
 
 static int min_lines(int a, int b)
 {
@@ -443,20 +443,26 @@ static void draw_remark(const Top *top, Grid *grid, Area *area)
 void view_gpus_draw(Top *top, Grid *grid, Area area)
 {
     const ProcessRows *processes = top_processes(top, VIEW_GPUS);
-    const int rows = (int)processes->len, wish = top->list_processes ? 1 + (rows > 0 ? rows : 1) : 0;
-    const int few = min_lines(wish, area.height / 4 > PROCESSES_LEAST ? area.height / 4 : PROCESSES_LEAST);
+    const int rows = (int)processes->len, listed = top->list_processes ? 1 + (rows > 0 ? rows : 1) : 0;
     const size_t selected = top->gpu_list.selected, devices = top->gpus.len;
+    const bool framed = panel_fits(grid, area, (int)devices + 1 + listed + 2 * PANEL_EDGES);
+    const int edges = framed ? PANEL_EDGES : 0, wish = listed ? listed + edges : 0;
+    const int few = min_lines(wish, area.height / 4 > PROCESSES_LEAST ? area.height / 4 : PROCESSES_LEAST);
     List list = {.count = processes->len, .first = top->jobs_first, .blurred = selected < devices};
 
-    draw_gpus(top, grid, area_top(&area, min_lines((int)devices + 1, area.height - few)));
+    Area place = area_top(&area, min_lines((int)devices + 1 + edges, area.height - few));
+    draw_gpus(top, grid, framed ? panel_open(grid, place, "GPUs") : place);
     if (devices > 0)
         draw_remark(top, grid, &area);
-    const int lines = min_lines(wish, area.height), left = min_lines(area.height - lines, PLOTS_MOST);
+    const int lines = min_lines(wish, area.height), left = area.height - lines;
     if (left >= PLOTS_LEAST && devices > 0 && plots_there(top, find_plotted(top)))
         plots_draw(top, grid, area_top(&area, left), find_plotted(top));
     if (lines == 0)
         return;
     list.selected = list.blurred ? 0 : selected - devices;
-    process_table_draw(top, grid, area_top(&area, lines), &list, devices, processes);
+    place = area_top(&area, lines);
+    if (framed)
+        place = panel_open(grid, place, top->tree ? "Jobs" : "Processes");
+    process_table_draw(top, grid, place, &list, devices, processes);
     top->jobs_first = list.first;
 }

@@ -173,6 +173,12 @@ Area area_bottom(Area *area, int rows);
 Area area_left(Area *area, int columns);
 Area area_row(Area area, int row);
 
+/* Whether a panel is drawn: where the screen holds these lines with all frames, or has many. */
+bool panel_fits(const Grid *grid, Area area, int lines);
+enum { PANEL_EDGES = 2, PANEL_MANY = 40 };
+/* A frame with a title; returns what is inside. */
+Area panel_open(Grid *grid, Area area, const char *title);
+
 /* A place that reacts to the mouse; beyond TOP_ZONES_MAX it does not. */
 void top_zone(Top *top, Area area, ZoneKind kind, uint32_t value);
 

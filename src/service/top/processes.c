@@ -475,8 +475,9 @@ void process_table_draw(Top *top, Grid *grid, Area area, List *list, size_t offs
 /* Above the table the filter, so that a part is not taken for the whole. */
 void view_processes_draw(Top *top, Grid *grid, Area area)
 {
+    if (panel_fits(grid, area, PANEL_MANY / 2))
+        area = panel_open(grid, area, "Processes");
     const Area line = area_top(&area, top->filter[0] != '\0');
-
     if (top->filter[0])
         grid_textf(grid, line, 0, 0, INK_WARN, "only those with '%s' (Escape shows all)", top->filter);
     process_table_draw(top, grid, area, &top->process_list, 0, &top->processes);

@@ -110,6 +110,20 @@ Area area_row(Area area, int row)
     return (Area){.x = area.x, .y = area.y + (inside ? row : 0), .width = area.width, .height = inside};
 }
 
+bool panel_fits(const Grid *grid, Area area, int lines)
+{
+    return area.width >= 80 && (area.height >= lines || grid->height >= PANEL_MANY);
+}
+
+Area panel_open(Grid *grid, Area area, const char *title)
+{
+    const Area inside = grid_box(grid, area, INK_FRAME, NULL);
+
+    if (area.width > 6 && area.height > 1)
+        grid_textf(grid, (Area){area.x + 2, area.y, area.width - 4, 1}, 0, 0, INK_TITLE, " %s ", title);
+    return inside;
+}
+
 void top_zone(Top *top, Area area, ZoneKind kind, uint32_t value)
 {
     if (top->zone_count < TOP_ZONES_MAX && area.width > 0 && area.height > 0)
