@@ -109,7 +109,7 @@ const char *gpu_why(const NodeGpu *gpu)
 static Ink write_note(const Top *top, const GpuRow *row, char out[TOP_TEXT_CAP * 2])
 {
     const Maintenance *maintenance = top->snapshot->maintenance;
-    const char *cause = activity_causes[row->activity->cause].key, *throttle = value_throttle(row->reading);
+    const char *cause = activity_causes[row->activity->cause].key, *throttle = status_throttle(row->reading);
     const bool works = row->activity->word == ACTIVITY_WORKING;
 
     if (row->incident) {
@@ -448,6 +448,8 @@ void view_gpus_draw(Top *top, Grid *grid, Area area)
     const bool framed = panel_fits(grid, area, (int)devices + 1 + listed + 2 * PANEL_EDGES);
     const int edges = framed ? PANEL_EDGES : 0, wish = listed ? listed + edges : 0;
     const int few = min_lines(wish, area.height / 4 > PROCESSES_LEAST ? area.height / 4 : PROCESSES_LEAST);
+    if (status_no_driver(top->snapshot->node)) /* which the head says */
+        return;
     List list = {.count = processes->len, .first = top->jobs_first, .blurred = selected < devices};
 
     Area place = area_top(&area, min_lines((int)devices + 1 + edges, area.height - few));

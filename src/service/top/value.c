@@ -127,38 +127,6 @@ double value_margin(const Reading *reading)
 
 /* --- words -------------------------------------------------------------------------------------------------------- */
 
-/* Bits of nvmlClocksEventReasons (nvml.h), those that take the most first. */
-static const struct {
-    unsigned bit;
-    const char *brief, *word; /* brief: of at most 11 columns */
-} reasons[] = {
-    {0x40, "hot (hw)", "heat (hardware)"},
-    {0x80, "power brake", "power brake"},
-    {0x08, "hw slowdown", "hardware slowdown"},
-    {0x20, "hot", "heat (driver)"},
-    {0x04, "power limit", "power limit"},
-    {0x10, "sync boost", "sync boost"},
-    {0x02, "clocks set", "clocks set by hand"},
-    {0x100, "display", "display clocks"},
-    {0x01, "idle", "idle"},
-};
-
-/* 0 where they are not known. */
-static unsigned reason_bits(const Reading *reading)
-{
-    const double bits = value_raw(reading, METRIC_CLOCKS_EVENT_REASONS);
-
-    return isfinite(bits) ? (unsigned)(int64_t)bits : 0;
-}
-
-const char *value_throttle(const Reading *reading)
-{
-    for (size_t i = 0; i < ARRAY_LEN(reasons); i++)
-        if (reason_bits(reading) & reasons[i].bit)
-            return reasons[i].brief;
-    return "";
-}
-
 /* All reasons, joined by commas; "none". */
 static char *format_reasons(char out[VALUE_CAP], double value)
 {
@@ -166,9 +134,9 @@ static char *format_reasons(char out[VALUE_CAP], double value)
     size_t len = 0;
 
     snprintf(out, VALUE_CAP, "none");
-    for (size_t i = 0; i < ARRAY_LEN(reasons) && len < VALUE_CAP; i++)
-        if (bits & reasons[i].bit)
-            len += (size_t)snprintf(out + len, VALUE_CAP - len, "%s%s", len ? ", " : "", reasons[i].word);
+    for (size_t i = 0; i < throttle_reason_count && len < VALUE_CAP; i++)
+        if (bits & throttle_reasons[i].bit)
+            len += (size_t)snprintf(out + len, VALUE_CAP - len, "%s%s", len ? ", " : "", throttle_reasons[i].word);
     return out;
 }
 
