@@ -89,8 +89,18 @@ void grid_print(const Grid *grid, bool coloured, Str *out);
 
 /* --- colours on a terminal ---------------------------------------------------------------------------------------- */
 
-/* With 256 colours they have medium brightness and are legible on black and on white (a test computes the contrast);
- * with fewer, the background is that of COLORFGBG, else dark. */
+/* Colours of a terminal with 256 of them. With fewer, the background is that of the theme or of COLORFGBG, else dark. A
+ * test computes the contrasts. */
+typedef enum Theme {
+    THEME_AUTO,         /* medium brightness, legible on black and on white */
+    THEME_DARK,         /* bright, on a dark background */
+    THEME_LIGHT,        /* dark, on a light background */
+    THEME_COLOUR_BLIND, /* as auto, with blue and magenta for green and red */
+    THEME_END,
+} Theme;
+
+extern const char *const theme_names[THEME_END + 1]; /* NULL ends */
+
 typedef struct InkStyle {
     int colour; /* number for the terminal; -1: its usual one */
     bool bold, dim, underline;
@@ -98,7 +108,7 @@ typedef struct InkStyle {
 
 /* How many of its colours are used of a terminal that has `colours`: 256, 16, 8 or 0. */
 int palette_colours(int colours);
-InkStyle palette_style(Ink ink, int colours, bool light);
+InkStyle palette_style(Ink ink, int colours, bool light, Theme theme);
 /* COLORFGBG of the environment ("0;15": foreground; background), NULL: not set. */
 bool palette_is_light(const char *colorfgbg);
 

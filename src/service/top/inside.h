@@ -136,6 +136,7 @@ typedef struct Top {
     List matrix;
 
     /* how it is shown */
+    Theme theme;
     size_t sort; /* a column of the processes */
     bool reverse;
     bool tree; /* of the processes, by their owners */
@@ -422,8 +423,8 @@ double value_margin(const Reading *reading);
 /* Whether the device has this metric: a value, or one that is missing only now. */
 bool value_is_supported(const Reading *reading, MetricId id);
 
-/* The first reason of low clocks, a word or two; "" none or unknown. */
-const char *value_throttle(const Reading *reading);
+/* settings.c */
+void top_apply_settings(Top *top, const TopSettings *settings);
 
 /* plots.c: the table of what can be plotted. */
 enum { PLOT_SERIES_MAX = 2 };
@@ -436,7 +437,6 @@ typedef struct TopPlot {
     MetricId ids[PLOT_SERIES_MAX];              /* METRIC_END: one series */
     Edge edge;
     MetricId limit; /* of EDGE_LIMIT */
-    bool usual;     /* plotted by default */
 } TopPlot;
 
 extern const TopPlot top_plots[];

@@ -64,10 +64,22 @@ static void draw_help(Top *top, Grid *grid, Area area)
 
 /* --- lists to choose from ----------------------------------------------------------------------------------------- */
 
-/* The switch of a row of the setup. */
+/* The switches behind the plots; the last row is the theme. */
+static const struct {
+    size_t offset;
+    const char *text;
+} switches[] = {
+    {offsetof(Top, list_processes), "processes below the GPUs"},
+    {offsetof(Top, tree), "processes by job, pod, container, user"},
+};
+
+/* The switch of a row of the setup; NULL: the theme. */
 static bool *find_switch(Top *top, size_t row)
 {
-    return row < top_plot_count ? &top->plotted[row] : &top->list_processes;
+    if (row < top_plot_count)
+        return &top->plotted[row];
+    row -= top_plot_count;
+    return row < ARRAY_LEN(switches) ? (bool *)((char *)top + switches[row].offset) : NULL;
 }
 
 static void draw_rows(Top *top, Grid *grid, Area area, size_t count, RowDraw *row)
@@ -78,25 +90,35 @@ static void draw_rows(Top *top, Grid *grid, Area area, size_t count, RowDraw *ro
 
 static void draw_setup_row(Top *top, Grid *grid, Area line, size_t row, const void *context UNUSED)
 {
-    const int x = grid_text(grid, line, 1, 0, INK_KEY, *find_switch(top, row) ? "[x]" : "[ ]");
+    const bool *is = find_switch(top, row);
+
+    if (!is) {
+        grid_textf(grid, line, 1, 0, INK_PLAIN, "colours: %s", theme_names[top->theme]);
+        return;
+    }
+    const int x = grid_text(grid, line, 1, 0, INK_KEY, *is ? "[x]" : "[ ]");
 
     if (row < top_plot_count)
         grid_textf(grid, line, x + 1, 0, INK_PLAIN, "plot %s", top_plots[row].title);
     else
-        grid_text(grid, line, x + 1, 0, INK_PLAIN, "processes below the GPUs");
+        grid_text(grid, line, x + 1, 0, INK_PLAIN, switches[row - top_plot_count].text);
 }
 
 static void draw_setup(Top *top, Grid *grid, Area area)
 {
     grid_text(grid, area_bottom(&area, 1), 1, 0, INK_DIM, "Space changes it, Escape closes");
-    draw_rows(top, grid, area, top_plot_count + 1, draw_setup_row);
+    draw_rows(top, grid, area, top_plot_count + ARRAY_LEN(switches) + 1, draw_setup_row);
 }
 
 static void choose_setup(Top *top)
 {
     bool *is = find_switch(top, top->overlay_list.selected);
 
-    *is = !*is;
+    if (is)
+        *is = !*is;
+    else
+        top->theme = (top->theme + 1) % THEME_END;
+    top_order(top);
 }
 
 /* --- signals ------------------------------------------------------------------------------------------------------ */
@@ -213,7 +235,7 @@ typedef struct Overlay {
 
 static const Overlay overlays[OVERLAY_END] = {
     [OVERLAY_HELP] = {draw_help, NULL, "help", 0, 0},
-    [OVERLAY_SETUP] = {draw_setup, choose_setup, "setup", 54, 13},
+    [OVERLAY_SETUP] = {draw_setup, choose_setup, "setup", 54, 15},
     [OVERLAY_SIGNAL] = {draw_signals, choose_signal, "send a signal", 70, 16},
     [OVERLAY_CONFIRM] = {draw_confirm, NULL, "send a signal", 70, 16},
     [OVERLAY_PROCESS] = {overlay_process_draw, NULL, "process", 110, 16},
@@ -374,7 +396,13 @@ static void run_replay(Top *top, uint32_t key, int wish)
 
 const KeyRow top_keys[] = {
     {{F(1), '?'}, "F1 ?", "Help", EVERYWHERE, run_overlay, OVERLAY_HELP, "this page"},
-    {{F(2), 'S'}, "F2 S", "Setup", EVERYWHERE, run_overlay, OVERLAY_SETUP, "what is plotted and listed"},
+    {{F(2), 'S'},
+     "F2 S",
+     "Setup",
+     EVERYWHERE,
+     run_overlay,
+     OVERLAY_SETUP,
+     "what is plotted and listed; colours"},
     {{F(4), F(3), '/', '\\'}, "F4 /", "Filter", IN_TABLES, run_filter, 0, "shows matching processes alone"},
     {{F(5), 't'},
      "F5 t",

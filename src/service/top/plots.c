@@ -12,21 +12,20 @@
 enum { GUTTER = 11, HEIGHT_LEAST = 4, HEIGHT_WISHED = 6, HEIGHT_MOST = 14, WIDTH_LEAST = 48, REASON_LEAST = 12 };
 
 const TopPlot top_plots[] = {
-    {"busy", {"SM", "util"}, {METRIC_PROF_SM_ACTIVE, METRIC_GPU_UTIL}, EDGE_WHOLE, METRIC_END, true},
-    {"memory", {"used", ""}, {METRIC_FB_USED, METRIC_END}, EDGE_LIMIT, METRIC_FB_TOTAL, true},
-    {"power", {"board", ""}, {METRIC_POWER_USAGE, METRIC_END}, EDGE_LIMIT, METRIC_ENFORCED_POWER_LIMIT, true},
-    {"temperature", {"GPU", "memory"}, {METRIC_GPU_TEMP, METRIC_MEMORY_TEMP}, EDGE_LIMIT, METRIC_SLOWDOWN_TEMP, true},
+    {"busy", {"SM", "util"}, {METRIC_PROF_SM_ACTIVE, METRIC_GPU_UTIL}, EDGE_WHOLE, METRIC_END},
+    {"memory", {"used", ""}, {METRIC_FB_USED, METRIC_END}, EDGE_LIMIT, METRIC_FB_TOTAL},
+    {"power", {"board", ""}, {METRIC_POWER_USAGE, METRIC_END}, EDGE_LIMIT, METRIC_ENFORCED_POWER_LIMIT},
+    {"temperature", {"GPU", "memory"}, {METRIC_GPU_TEMP, METRIC_MEMORY_TEMP}, EDGE_LIMIT, METRIC_SLOWDOWN_TEMP},
     {"tensor cores and DRAM",
      {"tensor", "DRAM"},
      {METRIC_PROF_PIPE_TENSOR_ACTIVE, METRIC_PROF_DRAM_ACTIVE},
      EDGE_WHOLE,
-     METRIC_END,
-     false},
-    {"occupancy", {"SM", ""}, {METRIC_PROF_SM_OCCUPANCY, METRIC_END}, EDGE_WHOLE, METRIC_END, false},
-    {"clocks", {"SM", "memory"}, {METRIC_SM_CLOCK, METRIC_MEM_CLOCK}, EDGE_HIGHEST, METRIC_END, false},
-    {"PCIe", {"in", "out"}, {METRIC_PROF_PCIE_RX_BYTES, METRIC_PROF_PCIE_TX_BYTES}, EDGE_HIGHEST, METRIC_END, false},
-    {"NVLink", {"both ways", ""}, {METRIC_NVLINK_BANDWIDTH_TOTAL, METRIC_END}, EDGE_HIGHEST, METRIC_END, false},
-    {"encoder and decoder", {"enc", "dec"}, {METRIC_ENC_UTIL, METRIC_DEC_UTIL}, EDGE_WHOLE, METRIC_END, false},
+     METRIC_END},
+    {"occupancy", {"SM", ""}, {METRIC_PROF_SM_OCCUPANCY, METRIC_END}, EDGE_WHOLE, METRIC_END},
+    {"clocks", {"SM", "memory"}, {METRIC_SM_CLOCK, METRIC_MEM_CLOCK}, EDGE_HIGHEST, METRIC_END},
+    {"PCIe", {"in", "out"}, {METRIC_PROF_PCIE_RX_BYTES, METRIC_PROF_PCIE_TX_BYTES}, EDGE_HIGHEST, METRIC_END},
+    {"NVLink", {"both ways", ""}, {METRIC_NVLINK_BANDWIDTH_TOTAL, METRIC_END}, EDGE_HIGHEST, METRIC_END},
+    {"encoder and decoder", {"enc", "dec"}, {METRIC_ENC_UTIL, METRIC_DEC_UTIL}, EDGE_WHOLE, METRIC_END},
 };
 const size_t top_plot_count = ARRAY_LEN(top_plots);
 

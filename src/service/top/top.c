@@ -17,10 +17,21 @@ static const FeedState no_feed = {.kind = FEED_RECORDING, .play.speed = 1};
 
 CLEANUP_POINTER(Top, top_free);
 
+static int choose_theme(Top *top, const TopOptions *options, Err *err)
+{
+    if (!options->theme)
+        return 0;
+    for (top->theme = 0; top->theme < THEME_END; top->theme++)
+        if (strcmp(theme_names[top->theme], options->theme) == 0)
+            return 0;
+    return err_set(err, -EINVAL, "no theme '%s'; there are auto, dark, light, colour-blind", options->theme);
+}
+
 static int choose_places(Top *top, const TopOptions *options, Err *err)
 {
     const char *view = options->view ? options->view : options->gpu ? "gpu" : "gpus";
-    const char *sort = options->sort ? options->sort : "memory";
+    const TopSettings *settings = options->settings ? options->settings : &top_settings_usual;
+    const char *sort = options->sort ? options->sort : settings->sort;
     char all[TOP_TEXT_CAP * 2] = "";
     Str names;
 
@@ -43,18 +54,16 @@ int top_new(const TopOptions *options, History *history, Top **ret, Err *err)
 {
     CLEANUP(top_free_at) Top *top = xcalloc(1, sizeof *top);
 
+    top_apply_settings(top, options->settings ? options->settings : &top_settings_usual);
+    TRY(choose_theme(top, options, err));
     TRY(choose_places(top, options, err));
     top->snapshot = &no_snapshot;
     top->feed = &no_feed;
     top->history = history;
     top->read_only = options->read_only;
-    top->span = SPAN_TEN;
-    top->dots = top->list_processes = top->tree = true;
     str_init(&top->sheet, TOP_SHEET_MAX);
     snprintf(top->filter, sizeof top->filter, "%s", options->filter ? options->filter : "");
     snprintf(top->wanted, sizeof top->wanted, "%s", options->gpu ? options->gpu : "");
-    for (size_t i = 0; i < top_plot_count; i++)
-        top->plotted[i] = top_plots[i].usual;
     *ret = TAKE(top);
     return 0;
 }
@@ -235,6 +244,11 @@ void top_draw(Top *top, Grid *grid)
 TopSignal top_signal(const Top *top)
 {
     return top->signal;
+}
+
+Theme top_theme(const Top *top)
+{
+    return top->theme;
 }
 
 double top_amount(const Top *top)

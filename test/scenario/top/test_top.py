@@ -137,6 +137,43 @@ def test_a_simulated_process_gets_no_signal(kit, way):
     screen.type("q")
 
 
+def test_what_was_chosen_is_kept(kit):
+    node = kit.node()
+    agent = kit.agent(node)
+    screen = kit.screen(node)
+    file = screen.config / "stoker/top.yaml"
+
+    def run(*keys):
+        screen.line("clear")
+        screen.top("--control", agent.control)
+        screen.wait("F10Quit")
+        for key in keys:
+            screen.type(key)
+        shown = ""
+        if "F2" in keys:
+            shown = screen.wait("colours: dark")
+            screen.type("Escape")
+            screen.wait_gone("colours:")  # together with q it would be Alt-q
+        screen.type("q")
+        assert screen.ended() == 0
+        return shown
+
+    run("3")
+    assert not file.exists()  # nothing was chosen
+    run("-", "F2", "End", "Space")
+    kept = file.read_text()
+    assert "theme: dark\nspan: 1h\n" in kept
+    assert "colours: dark" in run("F2")
+    assert file.read_text() == kept
+    file.write_text("theme: pink\n")
+    screen.top("--control", agent.control)
+    screen.wait("pink")
+    screen.type("-")
+    screen.type("q")
+    assert screen.ended() == 0
+    assert file.read_text() == "theme: pink\n"  # somebody wrote it: it is not lost
+
+
 def test_an_agent_goes_and_comes_back(kit):
     node = kit.node()
     folder = kit.folder("agent")

@@ -9,10 +9,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "base/duration.h"
+#include "base/file.h"
 #include "base/cleanup.h"
 #include "base/utf8.h"
 #include "kit.h"
@@ -104,6 +106,8 @@ static void options_that_name_nothing_say_what_there_is(void **state UNUSED)
     assert_non_null(strstr(err.text, "topology"));
     assert_int_equal(top_new(&(TopOptions){.sort = "colour"}, NULL, &top, &err), -EINVAL);
     assert_non_null(strstr(err.text, "memory"));
+    assert_int_equal(top_new(&(TopOptions){.theme = "pink"}, NULL, &top, &err), -EINVAL);
+    assert_non_null(strstr(err.text, "colour-blind"));
     assert_null(top);
     for (size_t i = 0; i < VIEW_END; i++) {
         assert_int_equal(top_new(&(TopOptions){.view = top_views[i].name}, NULL, &top, &err), 0);
@@ -134,6 +138,78 @@ static void before_the_first_look_there_is_a_screen(void **state UNUSED)
     assert_int_equal(press("3 Down Enter 4 Enter 5 Enter K F5 F6 Escape Tab"), TOP_WISH_NONE);
     assert_shows("waiting for the first sample");
     assert_int_equal(press("q"), TOP_WISH_QUIT);
+}
+
+/* --- settings ------------------------------------------------------------------------------------------------------
+ */
+
+static void write_file(const char *path, const char *text)
+{
+    Err err = {0};
+
+    if (file_write(path, text, strlen(text), 0600, &err) < 0)
+        fail_msg("%s", err.text);
+}
+
+/* What was chosen is read again as it was written; options come before it. */
+static void settings_are_kept(void **state UNUSED)
+{
+    CLEANUP(arena_done) Arena arena = {0};
+    CLEANUP(str_done) Str first = str_limited(4096), second = str_limited(4096);
+    char path[] = "/dev/shm/top-settings-XXXXXX";
+    TopSettings settings;
+    Top *top = NULL;
+    Err err = {0};
+
+    close(mkstemp(path));
+    open_rig(RECORDING("many"));
+    press("- b F5 3 U F2");
+    screen();
+    press("Space Down Down Down Down Space End Space Space Escape");
+    top_settings_write(rig.kit.top, &first);
+    assert_string_equal(first.text, "# Kept by stoker top.\ntheme: light\nspan: 1h\nsort: user\ngroup: false\n"
+                                    "dots: true\nprocesses: true\n"
+                                    "plots: [memory, power, temperature, tensor cores and DRAM]\n");
+    write_file(path, first.text);
+    assert_int_equal(top_settings_read(path, &arena, &settings, &err), 0);
+    assert_int_equal(top_new(&(TopOptions){.settings = &settings}, NULL, &top, &err), 0);
+    top_settings_write(top, &second);
+    assert_string_equal(first.text, second.text);
+    assert_int_equal(top_theme(top), THEME_LIGHT);
+    top_free(top);
+    assert_int_equal(
+        top_new(&(TopOptions){.settings = &settings, .sort = "cpu", .theme = "colour-blind"}, NULL, &top, &err), 0);
+    assert_string_equal(process_columns[top->sort].column.key, "cpu");
+    assert_int_equal(top_theme(top), THEME_COLOUR_BLIND);
+    top_free(top);
+    unlink(path);
+}
+
+static void settings_that_are_wrong_say_where(void **state UNUSED)
+{
+    static const struct {
+        const char *text, *said;
+    } cases[] = {{"theme: pink\n", "pink"},
+                 {"sort: colour\n", "no column 'colour'"},
+                 {"plots: [busy, noise]\n", "no plot 'noise'"},
+                 {"colour: 1\n", "colour"}};
+    CLEANUP(arena_done) Arena arena = {0};
+    char path[] = "/dev/shm/top-settings-XXXXXX";
+    TopSettings settings = {.span = 77};
+
+    close(mkstemp(path));
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        Err err = {0};
+
+        write_file(path, cases[i].text);
+        assert_int_equal(top_settings_read(path, &arena, &settings, &err), -EINVAL);
+        assert_non_null(strstr(err.text, cases[i].said));
+        assert_non_null(strstr(err.text, path));
+        assert_int_equal(settings.span, 77);
+    }
+    unlink(path);
+    Err err = {0};
+    assert_int_equal(top_settings_read(path, &arena, &settings, &err), -ENOENT);
 }
 
 /* --- the cursor --------------------------------------------------------------------------------------------------- */
@@ -831,6 +907,8 @@ int main(void)
         cmocka_unit_test(options_that_name_nothing_say_what_there_is),
         CASE(an_option_follows_a_gpu),
         CASE(before_the_first_look_there_is_a_screen),
+        CASE(settings_are_kept),
+        cmocka_unit_test(settings_that_are_wrong_say_where),
         CASE(the_cursor_begins_on_what_is_wrong),
         CASE(the_cursor_follows_a_gpu),
         CASE(the_cursor_follows_a_process),
