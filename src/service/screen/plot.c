@@ -96,15 +96,25 @@ static unsigned span_dots(Span span, bool band, int64_t lowest, int side)
 /* One cell's width of a series in braille: its two columns of points. */
 static void draw_fine(const Plot *plot, const PlotSeries *series, bool band, int x)
 {
+    const int64_t bottom = (int64_t)plot->area.y + plot->area.height - 1;
+    int64_t low = plot->rows, high = -1; /* of both */
     Span spans[DOTS_ACROSS];
     uint32_t c = 0;
 
     for (size_t side = 0; side < DOTS_ACROSS; side++) {
         size_t column = (size_t)((int64_t)x - plot->area.x) * DOTS_ACROSS + side;
-        spans[side] = span_at(plot, series, band, column);
+        const Span span = spans[side] = span_at(plot, series, band, column);
+
+        low = span.low <= span.high && span.low < low ? span.low : low;
+        high = span.low <= span.high && span.high > high ? span.high : high;
     }
-    for (int y = plot->clip.y; y < plot->clip.y + plot->clip.height; y++) {
-        int64_t lowest = ((int64_t)plot->area.y + plot->area.height - 1 - y) * DOTS_DOWN;
+    if (high < low)
+        return;
+    const int64_t top = bottom - high / DOTS_DOWN, foot = bottom - low / DOTS_DOWN;
+    const int64_t first = top > plot->clip.y ? top : plot->clip.y, end = (int64_t)plot->clip.y + plot->clip.height;
+    for (int64_t at = first; at <= foot && at < end; at++) {
+        const int y = (int)at; /* within the grid */
+        int64_t lowest = (bottom - y) * DOTS_DOWN;
         unsigned dots = 0;
         for (int side = 0; side < DOTS_ACROSS; side++)
             dots |= span_dots(spans[side], band, lowest, side);

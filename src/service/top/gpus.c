@@ -337,7 +337,7 @@ static Fit find_fit(const Top *top)
         if (row->gpu->state != GPU_UP)
             continue;
         write_note(top, row, text);
-        const int width = grid_text_width(text);
+        const int width = (int)strlen(text);
         fit.last = width > fit.last ? width : fit.last;
     }
     fit.last = fit.last < NOTE_WISH_MOST ? fit.last : NOTE_WISH_MOST;
