@@ -396,13 +396,7 @@ static void run_replay(Top *top, uint32_t key, int wish)
 
 const KeyRow top_keys[] = {
     {{F(1), '?'}, "F1 ?", "Help", EVERYWHERE, run_overlay, OVERLAY_HELP, "this page"},
-    {{F(2), 'S'},
-     "F2 S",
-     "Setup",
-     EVERYWHERE,
-     run_overlay,
-     OVERLAY_SETUP,
-     "what is plotted and listed; colours"},
+    {{F(2), 'S'}, "F2 S", "Setup", EVERYWHERE, run_overlay, OVERLAY_SETUP, "what is plotted and listed; colours"},
     {{F(4), F(3), '/', '\\'}, "F4 /", "Filter", IN_TABLES, run_filter, 0, "shows matching processes alone"},
     {{F(5), 't'},
      "F5 t",
