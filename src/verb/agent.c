@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "service/status/status.h"
 #include "verb/agent/agent.h"
 #include "verb/verb.h"
 #include "version.h"
@@ -139,10 +140,13 @@ static void make_tick(Agent *agent)
 /* Once for each configuration, when all GPUs are known. */
 static void warn_of_missing_devices(Agent *agent)
 {
+    const Node *node = board_reader_node(agent->sampling.reader);
     CLEANUP(str_done) Str missing = str_limited(4096);
 
     agent->looked = agent->config;
-    exporter_devices_add_missing(&agent->config->exporter.devices, board_reader_node(agent->sampling.reader), &missing);
+    if (status_no_driver(node))
+        log_write(&agent->log, LOG_LEVEL_WARN, "%s", status_no_driver(node));
+    exporter_devices_add_missing(&agent->config->exporter.devices, node, &missing);
     if (missing.len)
         log_write(&agent->log, LOG_LEVEL_WARN, "devices: '%s' names what this node lacks: %s", agent->config->o.devices,
                   missing.text);

@@ -252,6 +252,8 @@ def test_status_is_one_screen_with_and_without_an_agent(agent_on):
         alone = subprocess.run([agent.stoker, "status", "--alone"], env=node.env, capture_output=True, text=True, timeout=300)
         assert alone.returncode == 0, alone.stdout + alone.stderr
         assert [l[:26] for l in alone.stdout.splitlines() if l[:1] == " "] == [l[:26] for l in lines if l[:1] == " "]
+        assert re.fullmatch(r"\S+: All healthy: [^\n]*\n", agent.verb("status", "--brief").stdout)
+        assert agent.verb("status", "--brief", "--json").returncode == 2
         body = json.loads(agent.verb("status", "--json").stdout)
         assert body["status"] == "ok" and len(body["node"]["gpus"]) == 8
 
@@ -262,7 +264,12 @@ def test_status_without_driver_or_agent_says_so(stoker, tmp_path):
     env = {"PATH": "/usr/bin:/bin", "STOKER_CONTROL": str(tmp_path / "none.sock"), "STOKER_ROOT": str(tmp_path)}
     run = subprocess.run([stoker, "status"], env=env, capture_output=True, text=True, timeout=300)
     assert run.returncode == 3
-    assert run.stdout.splitlines()[1:] == ["No NVIDIA driver here. Install it, or try: stoker sim run default -- stoker agent"]
+    told = "No NVIDIA driver: install it, or try 'stoker sim run default -- stoker agent'"
+    assert run.stdout.splitlines()[1:] == [told]
+    brief = subprocess.run([stoker, "status", "--brief"], env=env, capture_output=True, text=True, timeout=300)
+    assert brief.returncode == 3 and brief.stdout.count("\n") == 1 and brief.stdout.endswith(f": {told}\n")
+    top = subprocess.run([stoker, "top", "--once", "--size", "80x24"], env={**env, "LANG": "C.UTF-8"}, capture_output=True, text=True, timeout=300)
+    assert top.returncode == 3 and [line for line in top.stdout.splitlines()[1:-1] if line] == [told]  # once
 
 
 def test_the_exporters_own_command_line(make_node, build, tmp_path, stoker):

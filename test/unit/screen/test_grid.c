@@ -146,13 +146,13 @@ static void a_box_says_what_is_inside(void **state)
     inside = grid_box(&grid, (Area){2, 1, 6, 2}, INK_DIM, "x");
     assert_memory_equal(&inside, (&(Area){3, 2, 4, 0}), sizeof inside);
     assert_picture(&grid, true,
-                   "┌─ a long…───┐\n"
+                   "╭─ a long…───╮\n"
                    "tt t ttttttttt\n"
-                   "│ ┌────┐     │\n"
+                   "│ ╭────╮     │\n"
                    "t dddddd     t\n"
-                   "│ └────┘     │\n"
+                   "│ ╰────╯     │\n"
                    "t dddddd     t\n"
-                   "└────────────┘\n"
+                   "╰────────────╯\n"
                    "tttttttttttttt\n");
     inside = grid_box(&grid, (Area){3, 3, 1, 1}, INK_DIM, NULL);
     assert_int_equal(inside.width, 0);
