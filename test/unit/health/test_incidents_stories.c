@@ -18,6 +18,7 @@ typedef struct Story {
     uint64_t seed;
     size_t written;
     int first_job;
+    bool is_about_programs; /* events of programs alone */
     Str *out;
 } Story;
 
@@ -83,7 +84,8 @@ static void write_end(Story *s)
     for (size_t i = 0; i < incidents_count(s->kit.incidents); i++) {
         const Incident *it = incidents_at(s->kit.incidents, i);
 
-        str_addf(s->out, " %s %zu: %s ", incident_states[it->state].key, find_number(&s->kit, it->id), it->class);
+        str_addf(s->out, " %s %zu: %s by %s, ", incident_states[it->state].key, find_number(&s->kit, it->id), it->class,
+                 fault_causes[it->cause].key);
         write_device(s->out, &it->device);
         str_addf(s->out, ", %d %s %s, %s%s%s, revision %llu, risen %u, back %u, codes", it->pid, it->process,
                  it->driver_version, it->job, it->part.known ? ", of a part" : "", it->window[0] ? ", in a window" : "",
@@ -156,7 +158,7 @@ static void add_event(Story *s)
         {EVENT_SXID, 20034}, {EVENT_SXID, 20035},
     };
     static const char *const programs[] = {"python", "vllm", "train"};
-    const size_t which = draw(s, ARRAY_LEN(events));
+    const size_t which = s->is_about_programs ? 8 + draw(s, 6) : draw(s, ARRAY_LEN(events));
     const int gpu = (int)draw(s, NEAR_GPUS);
     Event event = kit_xid(&s->kit, gpu, events[which].code);
 
@@ -361,7 +363,7 @@ static void test_stories(void **state)
 
     (void)state;
     for (uint64_t i = 1; i <= STORIES; i++) {
-        Story story = {.seed = i * 88172645463325252u, .out = &out, .first_job = 1000};
+        Story story = {.seed = i * 88172645463325252u, .out = &out, .first_job = 1000, .is_about_programs = i % 4 == 0};
 
         str_addf(&out, "story %llu\n", (unsigned long long)i);
         write_story(&story);

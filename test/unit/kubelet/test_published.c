@@ -6,7 +6,7 @@
 #include "../mig/boards.h"
 #include "engine/kubelet/claim.h"
 
-enum { NODES = 14, GPUS = 3 };
+enum { NODES = 20, GPUS = 3 };
 
 typedef struct Drawn {
     Box *box;
@@ -141,6 +141,23 @@ static void add_devices(Str *out, const ClaimNode *node)
     str_addc(out, '\n');
 }
 
+/* The MIG devices that were made for claims: those of some GPUs. */
+static size_t draw_places(const Drawn *d, ClaimPlace places[GPUS * INSTANCES])
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < GPUS; i++) {
+        const MigGpu *gpu = &d->mig.gpus[i];
+        const bool whole = draw(4) > 0;
+
+        for (size_t k = 0; k < gpu->now.count - (whole ? 0 : gpu->now.count > 0); k++)
+            places[count++] = (ClaimPlace){.gpu = gpu->uuid,
+                                           .profile_id = gpu->board.profiles[gpu->now.instances[k].profile].id,
+                                           .start = gpu->now.instances[k].start};
+    }
+    return count;
+}
+
 static void add_node(Str *out, const Drawn *d)
 {
     const OfferShare shares[] = {{"nvidia.com/gpu", 2}, {"nvidia.com/mig-1g.10gb", 3}};
@@ -155,13 +172,26 @@ static void add_node(Str *out, const Drawn *d)
                             .real_s = draw(2) * 1700000000u,
                             .physical = draw(2),
                             .mig = draw(4) ? &d->mig : NULL};
-    Offer offer = offer_of(d->box, &config);
-    const ClaimNode node = {
-        .snapshot = &d->box->snapshot, .make = &d->make, .mig = &d->mig, .offer = &offer, .makes_mig = draw(2)};
+    Offer offer = offer_of(d->box, &config), later = {0};
+    ClaimPlace places[GPUS * INSTANCES];
+    const ClaimNode node = {.snapshot = &d->box->snapshot,
+                            .make = &d->make,
+                            .mig = &d->mig,
+                            .offer = &offer,
+                            .makes_mig = draw(3) > 0,
+                            .places = places,
+                            .place_count = draw_places(d, places)};
 
     add_offer(out, &offer);
     offer_labels(&d->box->snapshot, &d->make, &config, &offer, &host, out);
     add_devices(out, &node);
+    if (d->box->snapshot.incident_count > 0) { /* it is over: its devices are held back for a while */
+        d->box->snapshot.incident_count = 0;
+        offer_make(&d->box->snapshot, &config, &offer, 30, &later);
+        str_addf(out, "later, until %llu\n", (unsigned long long)offer_due(&later, config.hold_ns));
+        add_offer(out, &later);
+        offer_done(&later);
+    }
     offer_done(&offer);
 }
 
