@@ -91,12 +91,12 @@ static IncidentEntry *find_expendable(const Incidents *incidents, const Evidence
     return cleared ? cleared : pending ? pending : in->verdict.silent ? NULL : mild;
 }
 
+/* Of zeroed memory: it is pending, and nothing but silent evidence came. */
 static void fill_entry(const Incidents *incidents, IncidentEntry *entry, const Evidence *in)
 {
     Owner owners[INCIDENT_OWNERS];
     Incident *it = &entry->it;
 
-    it->state = INCIDENT_PENDING;
     it->device = in->device;
     it->pid = in->pid;
     it->code = in->code;
@@ -110,7 +110,6 @@ static void fill_entry(const Incidents *incidents, IncidentEntry *entry, const E
     strncpy(it->runbook, in->key.class->runbook, sizeof it->runbook - 1);
     incident_set_owners(it, owners, incidents_find_owners(incidents, in, owners));
     entry->key = in->key;
-    entry->stage = STAGE_SILENT;
     entry->decided = in->decides;
     entry->caused_by = in->caused_by;
     entry->onset_ns = in->time_ns;

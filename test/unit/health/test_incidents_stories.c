@@ -18,6 +18,7 @@ typedef struct Story {
     uint64_t seed;
     size_t written;
     int first_job;
+    bool is_about_programs; /* events of programs alone */
     Str *out;
 } Story;
 
@@ -83,7 +84,8 @@ static void write_end(Story *s)
     for (size_t i = 0; i < incidents_count(s->kit.incidents); i++) {
         const Incident *it = incidents_at(s->kit.incidents, i);
 
-        str_addf(s->out, " %s %zu: %s ", incident_states[it->state].key, find_number(&s->kit, it->id), it->class);
+        str_addf(s->out, " %s %zu: %s by %s, ", incident_states[it->state].key, find_number(&s->kit, it->id), it->class,
+                 fault_causes[it->cause].key);
         write_device(s->out, &it->device);
         str_addf(s->out, ", %d %s %s, %s%s%s, revision %llu, risen %u, back %u, codes", it->pid, it->process,
                  it->driver_version, it->job, it->part.known ? ", of a part" : "", it->window[0] ? ", in a window" : "",
@@ -156,7 +158,7 @@ static void add_event(Story *s)
         {EVENT_SXID, 20034}, {EVENT_SXID, 20035},
     };
     static const char *const programs[] = {"python", "vllm", "train"};
-    const size_t which = draw(s, ARRAY_LEN(events));
+    const size_t which = s->is_about_programs ? 8 + draw(s, 6) : draw(s, ARRAY_LEN(events));
     const int gpu = (int)draw(s, NEAR_GPUS);
     Event event = kit_xid(&s->kit, gpu, events[which].code);
 
@@ -178,6 +180,8 @@ static void add_event(Story *s)
         event.gpu_instance = draw(s, 2);
     if (event.kind == EVENT_AER && draw(s, 2))
         event.word = EVENT_FATAL;
+    if (event.kind == EVENT_AER && draw(s, 2)) /* of the port above all, or above one */
+        event.pci = (PciAddress){0, (uint8_t)(1 + draw(s, 1 + NEAR_GPUS)), 0, 0};
     if (draw(s, 10) == 0) {
         const uint64_t ago = (1 + draw(s, 4)) * 30 * SECOND;
 
@@ -187,6 +191,8 @@ static void add_event(Story *s)
     }
     snprintf(event.text, sizeof event.text, "%s %d of GPU %d", event_kinds[event.kind].key, event.code,
              event.has_pci ? gpu : -1);
+    for (uint32_t words = event.code == 0 && draw(s, 3) == 0 ? 1 + draw(s, 40) : 0; words > 0; words--)
+        strncat(event.text, words % 3 ? " word" : " longer", sizeof event.text - strlen(event.text) - 1);
     write_event(s->out, &event);
     kit_give(&s->kit, &event);
     if (draw(s, 3))
@@ -300,12 +306,44 @@ static void clear_one(Story *s)
              incidents_clear(s->kit.incidents, id, "me", s->kit.now_ns, s->kit.real_ns, NULL));
 }
 
+/* Other settings, another driver, or what the host says of the bus: a port above all GPUs, and one above each. */
+static void change_node(Story *s)
+{
+    static const char *const classes[] = {"pcie-errors", "ecc-contained", "app-fault", "nvswitch"};
+    const char *class = classes[draw(s, ARRAY_LEN(classes))];
+    const bool hide = draw(s, 2);
+    Place places[KIT_GPUS];
+
+    switch (draw(s, 3)) {
+    case 0:
+        double_hide(class, hide);
+        incidents_set_catalogue(s->kit.incidents, (const Catalogue *)&s->kit.node);
+        double_hide(class, false);
+        str_addf(s->out, " new settings%s%s\n", hide ? " without " : "", hide ? class : "");
+        break;
+    case 1:
+        snprintf(s->kit.node.driver_version, sizeof s->kit.node.driver_version, "57%u.1", draw(s, 3));
+        str_addf(s->out, " driver %s\n", s->kit.node.driver_version);
+        kit_tick(&s->kit, SECOND);
+        break;
+    default:
+        for (int i = 0; i < KIT_GPUS; i++) {
+            places[i] = (Place){.pci = kit_pci(i)};
+            snprintf(places[i].path, sizeof places[i].path, "pci0000:00/0000:01:00.0/0000:0%d:00.0/0000:%02x:00.0",
+                     2 + i, 0x10 + i);
+        }
+        incidents_set_host(s->kit.incidents, &(PlaceList){places, KIT_GPUS}, s->kit.real_ns - HOUR);
+        str_addf(s->out, " places\n");
+        break;
+    }
+}
+
 static void write_story(Story *s)
 {
     static void (*const steps[])(Story *) = {
-        pass_time,  pass_time,  pass_time,  pass_time,      add_event,      add_event,      add_event,  add_event,
-        add_event,  add_event,  add_event,  hold_condition, hold_condition, hold_condition, count_once, count_once,
-        end_faults, change_gpu, change_gpu, start_anew,     change_window,  clear_one};
+        pass_time,  pass_time,  pass_time,  pass_time,      add_event,      add_event,      add_event,   add_event,
+        add_event,  add_event,  add_event,  hold_condition, hold_condition, hold_condition, count_once,  count_once,
+        end_faults, change_gpu, change_gpu, start_anew,     change_window,  change_node,    change_node, clear_one};
 
     kit_init(&s->kit);
     incidents_set_owners(s->kit.incidents, find_owners, s);
@@ -325,7 +363,7 @@ static void test_stories(void **state)
 
     (void)state;
     for (uint64_t i = 1; i <= STORIES; i++) {
-        Story story = {.seed = i * 88172645463325252u, .out = &out, .first_job = 1000};
+        Story story = {.seed = i * 88172645463325252u, .out = &out, .first_job = 1000, .is_about_programs = i % 4 == 0};
 
         str_addf(&out, "story %llu\n", (unsigned long long)i);
         write_story(&story);

@@ -663,6 +663,72 @@ static void test_text_without_a_gpu(void **state)
     assert_string_equal(text.text, "stoker run: true: 2h1m1s, exit status 0; no process of it was on a GPU\n");
 }
 
+/* A job that was given its devices before the first tick that saw it, or within it. */
+static void test_a_begin_that_is_told_later(void **state)
+{
+    UsageDevice d = {.held_s = 10,
+                     .gap_s = 2,
+                     .share_s = 5,
+                     .throttled_s = 4,
+                     .now = {.attribution = ATTRIBUTION_EVEN, .share = 0.5}};
+
+    (void)state;
+    d.attribution_s[ATTRIBUTION_EVEN] = d.known_s[USAGE_SM] = d.activity_s[ACTIVITY_WAITING][1] = 10;
+    d.verdict_s[ACTIVITY_WAITING][WHY_INPUT][WHY_HIGH] = d.sum[USAGE_SM] = d.own[USAGE_SM] = d.throttle_s[0] = 10;
+    usage_device_begin(&d, -4);
+    assert_near(d.held_s, 6, 1e-9);
+    assert_near(d.gap_s, 1.2, 1e-9);
+    assert_near(d.share_s, 3, 1e-9);
+    assert_near(d.throttled_s, 2.4, 1e-9);
+    const double tens[] = {d.attribution_s[ATTRIBUTION_EVEN],
+                           d.known_s[USAGE_SM],
+                           d.activity_s[ACTIVITY_WAITING][1],
+                           d.verdict_s[ACTIVITY_WAITING][WHY_INPUT][WHY_HIGH],
+                           d.sum[USAGE_SM],
+                           d.own[USAGE_SM],
+                           d.throttle_s[0]};
+    for (size_t i = 0; i < ARRAY_LEN(tens); i++)
+        assert_near(tens[i], 6, 1e-9);
+    usage_device_begin(&d, 4);
+    assert_near(d.held_s, 10, 1e-9);
+    assert_near(d.share_s, 5, 1e-9);
+    assert_near(d.attribution_s[ATTRIBUTION_EVEN], 10, 1e-9);
+    assert_near(d.activity_s[ACTIVITY_IDLE_HELD][0], 4, 1e-9);
+    assert_near(d.verdict_s[ACTIVITY_IDLE_HELD][WHY_IDLE_HELD][WHY_HIGH], 4, 1e-9);
+    assert_near(usage_own_mean(&d, USAGE_SM), 1, 1e-9);
+    usage_device_begin(&d, -11); /* more than there is */
+    assert_near(d.held_s, 0, 1e-9);
+    usage_device_begin(&d, -1);
+    assert_near(d.held_s, 0, 1e-9);
+}
+
+/* The advice of the cause that took most of the time, of those that are sure enough and took a tenth of it. */
+static void test_whose_advice(void **state)
+{
+    static const struct {
+        double input_s, tensor_s;
+        WhyConfidence input, tensor;
+        int cause; /* -1: none */
+    } cases[] = {
+        {60, 40, WHY_MEDIUM, WHY_MEDIUM, WHY_INPUT},
+        {40, 60, WHY_MEDIUM, WHY_MEDIUM, WHY_NO_TENSOR_CORES},
+        {60, 40, WHY_LOW, WHY_MEDIUM, WHY_NO_TENSOR_CORES},
+        {60, 40, WHY_LOW, WHY_LOW, -1},
+        {10, 0, WHY_HIGH, WHY_HIGH, WHY_INPUT},
+        {9.9, 0, WHY_HIGH, WHY_HIGH, -1},
+        {90.2, 9.8, WHY_LOW, WHY_HIGH, -1},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        UsageDevice d = {.held_s = 100};
+
+        d.verdict_s[ACTIVITY_WAITING][WHY_INPUT][cases[i].input] = cases[i].input_s;
+        d.verdict_s[ACTIVITY_WORKING][WHY_NO_TENSOR_CORES][cases[i].tensor] = cases[i].tensor_s;
+        assert_string_equal(usage_advice(&d), cases[i].cause < 0 ? "" : why_causes[cases[i].cause].advice);
+    }
+}
+
 /* --- stories: drawn readings and processes on a GPU with two instances, against stories.json -----------------------
  */
 
@@ -805,6 +871,8 @@ int main(void)
         cmocka_unit_test_setup(test_the_group_is_where_it_was, begin),
         cmocka_unit_test_setup(test_text_and_json_of_a_run, begin),
         cmocka_unit_test_setup(test_text_without_a_gpu, begin),
+        cmocka_unit_test(test_a_begin_that_is_told_later),
+        cmocka_unit_test(test_whose_advice),
         cmocka_unit_test(test_stories),
     };
 
