@@ -167,9 +167,7 @@ void plot_draw(Grid *grid, Area area, PlotStyle style, const PlotSeries *series,
 
 void plot_bar(Grid *grid, Area area, Ink ink, float part, float second)
 {
-    Plot plot = {.grid = grid, .area = area};
-    plot.area.height = area.height > 0;
-    plot.clip = cell_visible(grid, plot.area);
+    const Plot plot = {.grid = grid, .clip = cell_visible(grid, area)};
     const int64_t all = (int64_t)area.width * EIGHTHS;
     int64_t filled = isnan(part) ? 0 : llroundf(share_of(part, 0, 1) * (float)all);
     filled = part > 0 && filled == 0 ? 1 : part < 1 && filled == all ? all - 1 : filled; /* not 0, not all */
@@ -194,9 +192,7 @@ void plot_bar(Grid *grid, Area area, Ink ink, float part, float second)
 void plot_spark(Grid *grid, Area area, Ink ink, const PlotPoint *points, size_t count, float low, float high)
 {
     static const char PLAIN[] = ".:-=+*#";
-    Plot plot = {.grid = grid, .area = area};
-    plot.area.height = area.height > 0;
-    plot.clip = cell_visible(grid, plot.area);
+    const Plot plot = {.grid = grid, .clip = cell_visible(grid, area)};
     for (int x = plot.clip.x; x < plot.clip.x + plot.clip.width; x++) {
         int64_t i = (int64_t)x - area.x - area.width + (int64_t)count; /* the newest is at the right edge */
         if (i < 0 || isnan(points[i].mean))

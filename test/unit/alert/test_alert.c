@@ -682,6 +682,51 @@ static void an_update_before_the_resumption_counts(void **state)
     journal_kept_done(&kept);
 }
 
+/* Each receiver's news hold the incident as it was then: the newest counts. */
+static void the_newest_state_of_an_incident_is_taken_up(void **state)
+{
+    const size_t from = trace.len;
+    JournalKept kept = leave_outbox();
+
+    (void)state;
+    for (size_t i = 0; i < kept.outbox.len; i++) {
+        char *at = strstr(kept.outbox.at[i].text, "\"revision\":1,");
+        const bool newer =
+            strcmp(kept.outbox.at[i].receiver, strcmp(kept.outbox.at[i].key, "a") == 0 ? "pager" : "chat") == 0;
+
+        assert_non_null(at);
+        at[strlen("\"revision\":")] = newer ? '7' : '3';
+    }
+    open_alerts(TWO, &kept, "");
+    journal_kept_done(&kept);
+    assert_int_equal(((AlertItem *)map_get(&alerts->items, "a"))->incident.revision, 7);
+    assert_int_equal(((AlertItem *)map_get(&alerts->items, "b"))->incident.revision, 7);
+    close_alerts(0);
+    kept = take_outbox();
+    journal_kept_done(&kept);
+    str_cut(&trace, from);
+}
+
+/* Checking starts nothing. */
+static void a_configuration_is_checked_alone(void **state)
+{
+    CLEANUP(arena_done) Arena arena = {0};
+    CLEANUP(str_done) Str notes = str_limited(1000);
+    const YamlNode *good = NULL, *bad = NULL;
+    const size_t from = trace.len;
+    Err err = {0};
+
+    (void)state;
+    load("{receivers: {" HOOK("pager") "}, routes: [{match: {gpu: 8}, receivers: []}]}", &arena, &good);
+    load("{receivers: 3}", &arena, &bad);
+    assert_int_equal(alerts_check(good, NULL, 8, &notes, &err), 0);
+    assert_string_equal(notes.text, "alerts: no route leads to receiver 'pager'\n"
+                                    "alerts: a route names GPU 8, this node has 8 GPUs\n");
+    assert_int_equal(alerts_check(good, NULL, 8, NULL, &err), 0);
+    assert_int_equal(alerts_check(bad, NULL, 8, &notes, &err), -EINVAL);
+    assert_int_equal(trace.len, from);
+}
+
 /* --- the end ------------------------------------------------------------------------------------------------------ */
 
 static void the_end_waits_for_answers(void **state)
@@ -908,6 +953,8 @@ int main(void)
         TEST(a_reload_tries_again_at_once),
         TEST(a_restart_loses_nothing_and_says_nothing_twice),
         TEST(an_update_before_the_resumption_counts),
+        TEST(the_newest_state_of_an_incident_is_taken_up),
+        TEST(a_configuration_is_checked_alone),
         TEST(the_end_waits_for_answers),
         TEST(an_end_waits_for_an_alertmanager_and_a_report),
         TEST(a_wrong_configuration_is_an_error),

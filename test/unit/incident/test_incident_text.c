@@ -10,6 +10,7 @@
 
 #include "base/utf8.h"
 #include "kit.h"
+#include "test/unit/golden.h"
 
 static const IncidentStyle plain = {.width = 80, .real_ns = KIT_REAL + 240 * NS_PER_S};
 
@@ -215,6 +216,51 @@ static void colours_only_when_asked(void **state)
     assert_non_null(strstr(((Str *)*state)->text, "\033[1;31m"));
 }
 
+/* Each severity and state in colours at two widths, whole: what golden/texts.txt has. */
+static void texts_are_as_in_the_file(void **state)
+{
+    static const struct {
+        const char *class;
+        FaultSeverity severity;
+        IncidentState state;
+        FaultRoute route;
+    } kinds[] = {
+        {"a-fan", SEVERITY_WARNING, INCIDENT_OPEN, ROUTE_TICKET},
+        {"b-fan", SEVERITY_WARNING, INCIDENT_OPEN, ROUTE_PAGE},
+        {"c-note", SEVERITY_INFO, INCIDENT_OPEN, ROUTE_NONE},
+        {"d-app", SEVERITY_ERROR, INCIDENT_OPEN, ROUTE_USER},
+        {"e-lost", SEVERITY_FATAL, INCIDENT_OPEN, ROUTE_PAGE},
+        {"f-over", SEVERITY_FATAL, INCIDENT_CLEARED, ROUTE_PAGE},
+        {"g-soon", SEVERITY_ERROR, INCIDENT_PENDING, ROUTE_PAGE},
+    };
+    Incident incidents[ARRAY_LEN(kinds)], whole = kit_incident();
+    const Incident *list[ARRAY_LEN(kinds)];
+    Str *out = *state;
+
+    for (uint32_t i = 0; i < ARRAY_LEN(kinds); i++) {
+        incidents[i] = kit_incident_of(kinds[i].class, kinds[i].severity, kinds[i].state, i);
+        incidents[i].route = kinds[i].route;
+        list[i] = &incidents[i];
+    }
+    incidents[3].device.kind = DEVICE_GPU_INSTANCE;
+    incidents[3].device.gpu_instance = 7;
+    incidents[3].owner_count = INCIDENT_OWNERS + 1; /* more than are kept */
+    for (size_t i = 0; i < INCIDENT_OWNERS; i++)
+        snprintf(incidents[3].owners[i].user, sizeof incidents[3].owners[i].user, "user%zu", i);
+    for (size_t width = 60; width <= 110; width += 50) {
+        const IncidentStyle style = {.width = width, .colour = true, .utf8 = width > 60, .real_ns = plain.real_ns};
+
+        incidents_text(list, ARRAY_LEN(list), &style, out);
+        for (size_t i = 0; i < ARRAY_LEN(list); i++) {
+            incident_card(list[i], &style, out);
+            str_addc(out, '\n');
+            incident_sheet(list[i], &style, out);
+        }
+        incident_sheet(&whole, &style, out);
+    }
+    assert_golden(GOLDEN "/texts.txt", out);
+}
+
 int main(void)
 {
 #define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
@@ -224,6 +270,7 @@ int main(void)
         TEST(one_with_everything),
         TEST(the_runbook_of_a_sheet),
         TEST(an_event_on_one_line),
+        TEST(texts_are_as_in_the_file),
         TEST(no_line_is_wider_than_the_screen),
         TEST(a_card),
         TEST(colours_only_when_asked),

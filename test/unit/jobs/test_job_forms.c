@@ -145,7 +145,41 @@ static void as_a_comment_of_jobstats(void **state)
                     "") "," REPORT("n3", "1", "1", HOST("1", "2", "null", "4"),
                                    "") "," REPORT("n4", "1", "1", HOST("1", "2", "3", "null"), "") "]}",
                 &out);
+    job_comment_gaps(NULL, 0, &out); /* of no report nothing is lacking */
     assert_golden(GOLDEN "/comments.txt", &out);
+}
+
+/* What is left out of texts: the nodes of a job on one, money that is not known or of nothing. */
+static void what_is_not_worth_a_word_is_left_out(void **state)
+{
+    static const struct {
+        const char *members;
+        bool nodes, cost;
+    } cases[] = {
+        {"\"nodes\":1,\"cost\":2,\"currency\":\"EUR\",\"priced_s\":1", false, true},
+        {"\"nodes\":2,\"cost\":0,\"currency\":\"EUR\",\"priced_s\":0", true, false},
+        {"\"nodes\":null,\"cost\":2,\"currency\":\"?\",\"priced_s\":1", false, false},
+        {"\"cost\":2,\"currency\":null,\"priced_s\":1", false, false},
+    };
+    (void)state;
+
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        CLEANUP(str_done) Str text = str_limited(FORM_MAX), line = str_limited(FORM_MAX);
+        JobReports read = {0};
+        char json[1024];
+        Err err = {0};
+
+        snprintf(json, sizeof json, "{\"version\":1,\"id\":\"r\",\"kind\":\"job\",\"job\":\"7\",\"elapsed_s\":60,%s}",
+                 cases[i].members);
+        if (jobs_read(json, strlen(json), &read, &err) < 0)
+            fail_msg("%s", err.text);
+        job_text(&read.at[0], &(JobStyle){.width = 100, .real_ns = now}, &text);
+        job_line(&read.at[0], &line);
+        assert_int_equal(strstr(text.text, "\n  nodes     ") != NULL, cases[i].nodes);
+        assert_int_equal(strstr(line.text, " cost=2.00EUR") != NULL, cases[i].cost);
+        assert_int_equal(strstr(line.text, " cost=") != NULL, cases[i].cost);
+        job_reports_done(&read);
+    }
 }
 
 int main(void)
@@ -156,6 +190,7 @@ int main(void)
         cmocka_unit_test(as_a_line),
         cmocka_unit_test(as_a_page),
         cmocka_unit_test(as_a_comment_of_jobstats),
+        cmocka_unit_test(what_is_not_worth_a_word_is_left_out),
     };
 
     return cmocka_run_group_tests(tests, open_reports, close_reports);

@@ -12,6 +12,7 @@
 
 #include "base/json.h"
 #include "model/device.h"
+#include "base/cleanup.h"
 #include "service/json/members.h"
 
 static const WordRow words[] = {{"red", NULL}, {"green", NULL}};
@@ -129,6 +130,34 @@ static void the_first_wrong_member_is_reported(void **state)
     json_decref(root);
 }
 
+static void a_number_is_whole_and_within_its_limit(void **state)
+{
+    static const struct {
+        const char *json;
+        uint64_t max;
+        bool fine, wrong;
+    } cases[] = {
+        {"{\"n\":0}", 0, true, false},           {"{\"n\":1}", 0, false, true},
+        {"{\"n\":-1}", UINT64_MAX, false, true}, {"{\"n\":1.0}", UINT64_MAX, false, true},
+        {"{\"n\":\"1\"}", 9, false, true},       {"{\"n\":null}", 9, false, false},
+        {"{\"n\":9}", 9, true, false},           {"{}", 9, false, false},
+    };
+    (void)state;
+
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        json_t *root = json_loads(cases[i].json, 0, NULL);
+        Err err = {0};
+        MemberReader r = {.place = "it", .err = &err};
+        uint64_t number = 77;
+
+        if (member_u64(&r, root, "n", cases[i].max, &number) != cases[i].fine)
+            fail_msg("%s", cases[i].json);
+        assert_int_equal(number == 77, !cases[i].fine);
+        assert_int_equal(r.rc, cases[i].wrong ? -EINVAL : 0);
+        json_decref(root);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -136,6 +165,7 @@ int main(void)
         cmocka_unit_test(what_is_written_is_read),
         cmocka_unit_test(a_list_is_read_up_to_its_limit),
         cmocka_unit_test(the_first_wrong_member_is_reported),
+        cmocka_unit_test(a_number_is_whole_and_within_its_limit),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -857,6 +857,14 @@ static const struct {
     {"{" HEAD ",\"gpus\":[{" GPU ",\"metrics\":{\"DCGM_FI_DEV_GPU_TEMP\":{\"value\":\"hot\"}}}]}",
      "gpus[0]: 'DCGM_FI_DEV_GPU_TEMP' is no value of a metric"},
     {"{" HEAD ",\"gpus\":[{" GPU ",\"nvlinks\":[{\"link\":18}]}]}", "gpus[0]: 'link' is no number that it can be"},
+    {"{" HEAD ",\"gpus\":[{" GPU ",\"nvlinks\":[{\"link\":0,\"remote\":\"x\"}]}]}",
+     "gpus[0]: 'remote' is no PCI address"},
+    {"{" HEAD ",\"gpus\":[{" GPU ",\"pci\":\"0000:1b:00.0\",\"pcie_path\":\"x\"}]}",
+     "gpus[0]: 'pcie_path' is no path of PCI functions"},
+    {"{\"node\":{" HEAD ",\"node\":{\"adapters\":[{\"pci\":\"0000:1b:00.0\"}]},\"gpus\":[]}}",
+     "adapters: 'name' is no name and PCI address of an adapter"},
+    {"{\"node\":{" HEAD ",\"node\":{\"adapters\":[{\"name\":\"mlx5_0\",\"pci\":\"x\"}]},\"gpus\":[]}}",
+     "adapters: 'pci' is no name and PCI address of an adapter"},
     {"{" HEAD ",\"gpus\":[{" GPU ",\"processes\":[{}]}]}", "gpus[0]: 'pid' is no number of a process"},
     {"{" HEAD ",\"gpus\":[{" GPU ",\"peers\":[{}]}]}", "gpus[0]: 'gpu' is no number of a GPU"},
     {"{" HEAD ",\"gpus\":[],\"samplers\":[{}]}", "samplers: 'state' is no state of a sampler"},
@@ -878,6 +886,39 @@ static void test_what_is_wrong_is_said(void **state)
         assert_true(snapshot_read(read, wrongs[i].text, strlen(wrongs[i].text), &err) < 0);
         assert_string_equal(err.text, wrongs[i].wanted);
         assert_null(read->snapshot.node);
+    }
+    snapshot_buffer_free(read);
+}
+
+/* By its UUID, else by its index; what nobody has is left out. */
+static void test_a_holding_finds_its_gpu(void **state)
+{
+    static const struct {
+        const char *holding;
+        size_t count, gpu;
+    } cases[] = {
+        {"\"gpu\":1", 1, 1},
+        {"\"gpu\":2", 0, 0},
+        {"\"gpu\":null", 0, 0},
+        {"\"gpu\":0,\"uuid\":\"GPU-x\"", 1, 2},
+        {"\"gpu\":0,\"uuid\":\"GPU-9\"", 0, 0},
+    };
+    SnapshotBuffer *read = snapshot_buffer_new();
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        CLEANUP(str_done) Str text = str_limited(10000);
+        Err err = {0};
+
+        str_addf(&text,
+                 "{" HEAD ",\"gpus\":[{" GPU "},{\"index\":1,\"uuid\":\"GPU-1\",\"state\":\"up\"},{\"index\":null,"
+                 "\"uuid\":\"GPU-x\",\"state\":\"lost\"}],\"holdings\":[{%s,\"owner\":{\"user\":\"ada\"}}]}",
+                 cases[i].holding);
+        if (snapshot_read(read, text.text, text.len, &err) < 0)
+            fail_msg("%s", err.text);
+        assert_int_equal(read->snapshot.holding_count, cases[i].count);
+        if (cases[i].count)
+            assert_int_equal(read->snapshot.holdings[0].gpu, cases[i].gpu);
     }
     snapshot_buffer_free(read);
 }
@@ -929,6 +970,11 @@ static void test_a_history_is_read(void **state)
     assert_true(fabsf(points.at[2].min - 1) < 1e-6F && fabsf(points.at[2].mean - 2) < 1e-6F);
     assert_true(fabsf(points.at[2].max - 3) < 1e-6F && isnan(points.at[3].mean));
     vec_done(&points);
+    HistoryPoints full = {.len = (1 << 22) - 1}; /* one more fits, two do not */
+    Err err;
+    assert_int_equal(history_read(seconds, strlen(seconds), &full, &err), -EINVAL);
+    assert_string_equal(err.text, "the history has more than 4194304 points");
+    assert_int_equal(full.len, (1 << 22) - 1);
 }
 
 static void test_what_is_no_history(void **state)
@@ -954,11 +1000,17 @@ static void test_what_is_no_history(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_node_as_it_is_documented), cmocka_unit_test(test_devices_alone_are_short),
-        cmocka_unit_test(test_holdings_and_jobs_are_told), cmocka_unit_test(test_a_process_is_in_the_only_pod),
-        cmocka_unit_test(test_what_was_written_is_read),   cmocka_unit_test(test_a_gpu_is_known_again),
-        cmocka_unit_test(test_what_is_wrong_is_said),      cmocka_unit_test(test_older_and_newer_ones_are_read),
-        cmocka_unit_test(test_a_history_is_read),          cmocka_unit_test(test_what_is_no_history),
+        cmocka_unit_test(test_a_node_as_it_is_documented),
+        cmocka_unit_test(test_devices_alone_are_short),
+        cmocka_unit_test(test_holdings_and_jobs_are_told),
+        cmocka_unit_test(test_a_process_is_in_the_only_pod),
+        cmocka_unit_test(test_what_was_written_is_read),
+        cmocka_unit_test(test_a_gpu_is_known_again),
+        cmocka_unit_test(test_what_is_wrong_is_said),
+        cmocka_unit_test(test_a_holding_finds_its_gpu),
+        cmocka_unit_test(test_older_and_newer_ones_are_read),
+        cmocka_unit_test(test_a_history_is_read),
+        cmocka_unit_test(test_what_is_no_history),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
