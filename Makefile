@@ -72,7 +72,7 @@ lint: all
 install: all
 	meson configure $(BUILD) --prefix=$(PREFIX)
 	meson install -C $(BUILD)
-# One folder for a machine with NVIDIA's driver: docs/measurements.md says what it does there.
+# One folder for a machine with NVIDIA's driver: docs/appendix/measurements.md says what it does there.
 real: all
 	@test/real/bundle.sh $(BUILD) build-real
 deb:

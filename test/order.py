@@ -72,7 +72,7 @@ SUITES = {
     "src/engine/kubelet": ("test/scenario/kubelet",),
     "src/engine/mig": ("test/scenario/mig",),
     "src/engine/allocator": ("test/scenario/trace/test_snapshot.py",),
-    "src/engine/nccl": ("test/unit/nccl", "test/scenario/trace/test_nccl.py"),
+    "src/engine/nccl": ("test/scenario/trace/test_nccl.py",),
     "src/engine/trace": ("test/unit/trace_scan", "test/unit/trace_report", "test/scenario/trace"),
     "src/engine": ("test/unit/health", "test/unit/verb", *E2E),
     "src/source/dcgm": ("test/unit/sampler", "test/scenario/agent/test_dcgm.py"),

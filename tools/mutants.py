@@ -4,18 +4,18 @@
 
 usage: tools/mutants.py [--minutes N] [--count N] [--seed N] [--only PATH...]
 
-Works in a copy of the tree below build-mutants, so that the tree stays as it is: of all files that git does not ignore. The copy is built
-without optimisation and with AddressSanitizer, as CI runs the C tests too. A change is drawn from the operators below, evenly over
-all places of src/engine and src/service where one of them fits, and is tried
+Works in a copy of all files that git does not ignore, below build-mutants. The copy is built without optimisation and with AddressSanitizer,
+as CI runs the C tests too, and counts what is executed. A change is drawn from the operators below, evenly over all places of src/engine
+and src/service where one of them fits, and is tried
 
-1. with the C tests that link the changed object: those named after its folder first, then those of few objects before those of many;
-2. where none of these notices it, with those C tests that computed for long when they last ran (more than LONG_S), and with the suites
-   of its folder (the table of test/order.py) and its own: the C tests of test/scenario, which link nearly everything, and the Python
-   tests, those named after the changed file or its folder first. The Python tests have SUITES_S seconds for a change; one that they do
-   not notice by then counts as missed.
+1. with the C tests of test/unit that execute its line, quickest first;
+2. where none of these notices it, with those of test/scenario that do, and with the Python tests of its folder (the table of
+   test/order.py), those named after the changed file or its folder first. These have SUITES_S seconds for a change; one that they do not
+   notice by then counts as missed.
 
-A change that does not compile is drawn again. What cannot be noticed by construction is not drawn (is_equivalent). --only takes folders, files,
-and what an earlier run printed ("src/engine/trace/gaps.c:20: less"), to try a change again.
+Which lines a C test executes is found with gcov when it is first needed, and kept until the test's program changes. A change that does not
+compile is drawn again. What cannot be noticed by construction is not drawn (is_equivalent). --only takes folders, files, and what an earlier
+run printed ("src/engine/trace/gaps.c:20: less"), to try a change again.
 
 A test counts where it fails twice with the change and passes without. One that did not end in time counts so too, and is told
 apart ("does not end"). Stops after --minutes; a change that stage 2 had no time for is called open, and counts as not noticed.
@@ -25,13 +25,13 @@ import collections
 import concurrent.futures
 import contextlib
 import ctypes
+import functools
 import hashlib
 import json
 import os
 import pathlib
 import random
 import re
-import resource
 import shutil
 import signal
 import subprocess
@@ -42,17 +42,18 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "test"))
 import order  # noqa: E402  which Python tests belong to which folder
 WORK = ROOT / "build-mutants"
-TIMES, LONG_S = WORK / "times.json", 2
+RUNS = WORK / "runs.json"  # what each C test executed when it last ran without a change
 FLOORS = ("src/engine", "src/service")
 # A mutant may loop, wait or allocate without end. What a test may compute and how long it may take: at most, and in multiples of what it
 # took before. Generous, so that a busy machine is not taken for a catch.
 TEST_CPU_S, TEST_CPU_TIMES, TEST_WALL_S, TEST_WALL_TIMES, SUITES_S = 60, 5, 300, 20, 240
 NO_PROGRAMS = ("test/bench/bench", "test/record", "test/real")
 BATCH = 4  # tests that are linked and run at once
-SETUP = ("--buildtype=debug", "-Dc_args=-g0", "-Db_sanitize=address", "-Db_lundef=false")  # what compiles and links in the least time
+# What compiles and links in the least time. The seed: the same source gives the same program.
+SETUP = ("--buildtype=debug", "-Dc_args=-g0 -frandom-seed=1", "-Db_sanitize=address", "-Db_lundef=false", "-Db_coverage=true")
 OPEN = None  # no time to find out
-PR_SET_CHILD_SUBREAPER = 36
-ASAN_OPTIONS = "hard_rss_limit_mb=4096:allocator_may_return_null=1"  # a change may allocate without end
+# A change may allocate without end. What is executed with a change does not count.
+ENV = {"ASAN_OPTIONS": "hard_rss_limit_mb=4096:allocator_may_return_null=1", "GCOV_PREFIX": "/dev/null", "GCOV_ERROR_FILE": "/dev/null"}
 PASSED, FAILED, STUCK = "passed", "failed", "does not end"  # what came of a test; the last had to be ended
 # Pytest's line about a test, whose parameters may have spaces in them.
 FAILED_LINE = re.compile(r"^(?:FAILED|ERROR) ([^\s\[]+(?:\[.*?\])?)(?= - |$)", re.M)
@@ -69,8 +70,6 @@ OPERATORS = [  # (name, pattern, replacement)
     ("dropped-call", r"(?<=\n)( +)(?!return|else|case|goto)[a-z]\w*\([^;{}\n]*\);(?=\n)", r"\1;"),
     ("dropped-assignment", r"(?<=\n)( +)[a-z][\w>.\[\]-]* (?:[-+|&]?=) [^;{}\n]*;(?=\n)", r"\1;"),
 ]
-
-
 OPERAND = r"[\w.>\[\]-]+(?:\([^()]*\))?"
 # At equality both sides of a maximum, a minimum or a difference that stops at 0 are the same.
 CHOICE = re.compile(rf"({OPERAND})(?P<sign> [<>]=? )({OPERAND}) \? ({OPERAND}(?: - {OPERAND})?) : ({OPERAND})")
@@ -151,28 +150,26 @@ class Copy:
     """The copy that is changed, with a build folder and who tests what."""
 
     def __init__(self):
-        self.source, self.build = WORK / "tree", WORK / "tree" / "build"
-        self.source.mkdir(parents=True, exist_ok=True)
+        self.source, self.build = WORK / "tree", WORK / "tree" / "build-counts"
         copy_tree(self.source)
         if not (self.build / "build.ninja").exists():
             self.run(["meson", "setup", *SETUP, str(self.build), str(self.source)], check=True)
         self.run(["ninja", "-C", str(self.build), "build.ninja"], check=True)
         self.tests = json.loads(self.run(["meson", "introspect", "--tests", str(self.build)], check=True).stdout)
-        self.programs = self.find_programs({test["cmd"][0] for test in self.tests})
+        targets = json.loads(self.run(["meson", "introspect", "--targets", str(self.build)], check=True).stdout)
+        self.files = {t["id"]: [os.path.relpath(name, self.build) for name in t["filename"]] for t in targets}
+        # What Python tests start or load: all that is linked and is neither a C test nor a measurement.
+        ours = {os.path.relpath(test["cmd"][0], self.build) for test in self.tests}
+        self.programs = [name for t in targets if t["type"] in ("executable", "shared library") and t["build_by_default"]
+                         for name in self.files[t["id"]] if name not in ours and not name.startswith(NO_PROGRAMS)]
         self.commands = json.loads((self.build / "compile_commands.json").read_text())
         self.inputs = {}
-        for test in self.tests:
-            exe = pathlib.Path(test["cmd"][0])
-            if exe.is_relative_to(self.build):
-                found = self.run(["ninja", "-C", str(self.build), "-t", "inputs", str(exe.relative_to(self.build))]).stdout.split("\n")
-                if any(line.startswith(FLOORS) for line in found):
-                    self.inputs[test["name"]] = {line for line in found if line.endswith(".c.o")}
-        self.tests = [test for test in self.tests if test["name"] in self.inputs]
-        self.link(self.tests)
-        self.unchanged = {name: self.digest(name) for name in self.inputs}
-        self.times = json.loads(TIMES.read_text()) if TIMES.exists() else {}  # processor seconds by test, for the order alone
-        self.took = {}  # (CPU, wall) seconds of the C tests that passed in this run, for they pass without a change too
-        self.broken = set()  # the tests that fail without a change
+        for test in [t for t in self.tests if pathlib.Path(t["cmd"][0]).is_relative_to(self.build)]:
+            exe = os.path.relpath(test["cmd"][0], self.build)
+            found = self.run(["ninja", "-C", str(self.build), "-t", "inputs", exe]).stdout.split("\n")
+            self.inputs[test["name"]] = {line for line in found if line.startswith(FLOORS) and line.endswith(".c.o")}
+        self.runs = json.loads(RUNS.read_text()) if RUNS.exists() else {}  # by test: digest, seconds and lines by source
+        self.compared, self.broken = set(), set()  # tests whose program was compared with that of its run; that fail without a change
 
     def run(self, command, limit=None, check=False, env=None, cwd=None):
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=limit, env=env, cwd=cwd,
@@ -181,80 +178,92 @@ class Copy:
             sys.exit(f"{' '.join(command)}\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
         return done
 
-    def find_programs(self, tests):
-        """What Python tests start or load: all that is linked and is neither a C test nor a measurement."""
-        targets = json.loads(self.run(["meson", "introspect", "--targets", str(self.build)], check=True).stdout)
-        names = [name for target in targets if target["type"] in ("executable", "shared library") and target["build_by_default"]
-                 for name in target["filename"] if name not in tests]
-        return [name for name in (str(pathlib.Path(n).relative_to(self.build)) for n in names) if not name.startswith(NO_PROGRAMS)]
-
     def objects(self, path):
         """Ninja's names of the objects made of a source."""
         return {entry["output"] for entry in self.commands
                 if (self.build / entry["file"]).resolve() == (self.source / path).resolve()}
 
-    def tests_of(self, path):
-        wanted = self.objects(path)
-        found = [t for t in self.tests if self.inputs[t["name"]] & wanted]
-        named = f"test/unit/{pathlib.Path(path).parent.name}/"
-        return sorted(found, key=lambda t: (named not in t["cmd"][0], len(self.inputs[t["name"]])))
+    def tests_of(self, path, line, is_scenario):
+        """The C tests that execute the line, quickest first. No change is made here."""
+        wanted, line = self.objects(path), next((n for n in self.counted_lines(path) if n <= line), 0)
+        found = [t for t in self.tests if self.inputs.get(t["name"], set()) & wanted and is_scenario == ("/test/scenario/" in t["cmd"][0])]
+        self.learn([t for t in found if t["name"] not in self.compared])
+        found = [t for t in found if t["name"] not in self.broken and line in self.runs[t["name"]]["lines"].get(path, ())]
+        return sorted(found, key=lambda t: self.runs[t["name"]]["seconds"])
 
-    def compiles(self, path):
-        wanted = sorted(self.objects(path))
-        return bool(wanted) and self.run(["ninja", "-C", str(self.build), *wanted]).returncode == 0
+    @functools.cache
+    def counted_lines(self, path):
+        """Those that gcov counts, in descending order."""
+        counts = self.gcov([name.removesuffix("o") + "gcno" for name in self.objects(path)], self.build)
+        return sorted(counts.get(path, {}), reverse=True)
+
+    def gcov(self, names, folder):
+        """By source how often each line was executed."""
+        text = self.run(["gcov", "--json-format", "--stdout", *names], cwd=folder).stdout if names else ""
+        return {os.path.relpath(self.build / file["file"], self.source): {line["line_number"]: line["count"] for line in file["lines"]}
+                for objects in text.splitlines() for file in json.loads(objects)["files"]}
+
+    def learn(self, tests):
+        """Runs those tests whose program has changed since their last run, and keeps what they execute."""
+        self.link(tests)
+        for test in tests:
+            name, start = test["name"], time.monotonic()
+            digest = hashlib.sha256(pathlib.Path(test["cmd"][0]).read_bytes() + repr(test["cmd"]).encode()).hexdigest()
+            self.compared.add(name)
+            if self.runs.get(name, {}).get("digest") == digest:
+                continue
+            self.runs.pop(name, None)
+            shutil.rmtree(WORK / "counts", ignore_errors=True)
+            if self.outcome(test, GCOV_PREFIX=str(WORK / "counts")) == PASSED:
+                self.runs[name] = {"digest": digest, "seconds": time.monotonic() - start, "lines": self.executed(WORK / "counts")}
+                RUNS.write_text(json.dumps(self.runs))
+            else:
+                self.broken.add(name)
+                print(f"without a change fails {name}", flush=True)
+
+    def executed(self, counts):
+        """The lines by source."""
+        folder = counts / self.build.relative_to("/")
+        names = [f.relative_to(folder) for floor in FLOORS for f in (folder / floor).rglob("*.gcda")]
+        for name in names:
+            (folder / name).with_suffix(".gcno").symlink_to((self.build / name).with_suffix(".gcno"))
+        return {source: [line for line, count in lines.items() if count] for source, lines in self.gcov(names, folder).items()}
 
     def link(self, tests):
-        exes = {str(pathlib.Path(t["cmd"][0]).relative_to(self.build)) for t in tests}
-        self.run(["ninja", "-C", str(self.build), *sorted(exes)], check=True)
+        """With what the tests start or load."""
+        if names := sorted({name for test in tests for target in test["depends"] for name in self.files[target]}):
+            self.run(["ninja", "-C", str(self.build), *names], check=True)
 
-    def is_below(self, test, suite):
-        """Where the suite is None: the test belongs to no scenario."""
-        folder = pathlib.Path(test["cmd"][0]).parent.relative_to(self.build)
-        return folder.is_relative_to(suite) if suite else not folder.is_relative_to("test/scenario")
-
-    def digest(self, name):
-        """Of the program of a test."""
-        exe = next(t["cmd"][0] for t in self.tests if t["name"] == name)
-        return hashlib.sha256(pathlib.Path(exe).read_bytes()).digest()
-
-    def c_notices(self, path, suite, is_long):
+    def c_notices(self, tests):
         """The test that notices, and how; None for none."""
-        tests = [t for t in self.tests_of(path) if t["name"] not in self.broken and self.is_below(t, suite)
-                 and (suite or (self.times.get(t["name"], 0) > LONG_S) == is_long)]
         for i in range(0, len(tests), BATCH):
             self.link(tests[i:i + BATCH])
-            # A linker leaves out the objects of an archive that nothing refers to.
-            changed = [t for t in tests[i:i + BATCH] if self.digest(t["name"]) != self.unchanged[t["name"]]]
             with concurrent.futures.ThreadPoolExecutor(BATCH) as pool:
-                ended = list(pool.map(self.outcome, changed))
+                ended = list(pool.map(self.outcome, tests[i:i + BATCH]))
             end_strays()
-            for test in [t for t, how in zip(changed, ended) if how != PASSED]:
+            for test in [t for t, how in zip(tests[i:], ended) if how != PASSED]:
                 if (again := self.outcome(test)) != PASSED:  # by itself
                     return test, again
         return None
 
-    def outcome(self, test):
+    def outcome(self, test, **env):
         """As meson runs it, in the build folder."""
-        before, start, name = cpu_of_children(), time.monotonic(), test["name"]
-        cpu, wall = self.took.get(name, (TEST_CPU_S, TEST_WALL_S))
-        cpu, wall = min(TEST_CPU_S, 5 + TEST_CPU_TIMES * cpu), min(TEST_WALL_S, 30 + TEST_WALL_TIMES * wall)
+        cpu, wall = TEST_CPU_S, max(TEST_WALL_S, test["timeout"])
+        if run := self.runs.get(test["name"]):
+            cpu, wall = min(cpu, 5 + TEST_CPU_TIMES * run["seconds"]), min(wall, 30 + TEST_WALL_TIMES * run["seconds"])
         try:
-            done = self.run(["prlimit", f"--cpu={cpu:.0f}", *test["cmd"]], wall,
-                            env=dict(os.environ, ASAN_OPTIONS=ASAN_OPTIONS, **test["env"]), cwd=self.build)
+            done = self.run(["prlimit", f"--cpu={cpu:.0f}", *test["cmd"]], wall, env={**os.environ, **ENV, **test["env"], **env}, cwd=self.build)
         except subprocess.TimeoutExpired:
             return STUCK
         if done.returncode in (-signal.SIGKILL, -signal.SIGXCPU):
             return STUCK
         if done.returncode or "\nnot ok" in re.sub(r"\nnot ok (\d+ # SKIP)", r"\nok \1", "\n" + done.stdout):
             return FAILED
-        self.took.setdefault(name, (cpu_of_children() - before, time.monotonic() - start))
-        self.times.setdefault(name, self.took[name][0])
-        TIMES.write_text(json.dumps(self.times))
         return PASSED
 
     def pytest(self, end, *what):
         """"": nothing failed, OPEN: out of time. Else the first test that failed."""
-        env = dict(os.environ, STOKER_BUILD=str(self.build), PYTHONDONTWRITEBYTECODE="1")
+        env = dict(os.environ, STOKER_BUILD=str(self.build), PYTHONDONTWRITEBYTECODE="1", **ENV)
         command = ["/usr/bin/python3", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--import-mode=importlib", *what]
         try:
             done = self.run(command, max(1, end - time.monotonic()), env=env, cwd=self.source)
@@ -275,41 +284,37 @@ class Copy:
                 return OPEN
             skipped.add(by)  # it passes by itself: the machine was busy
 
-    def judge_by_c(self, path, changed, suite=None, is_long=False):
-        """None: it does not compile. Else the C test that noticed it, "" for none. The suite: one of test/scenario."""
+    def judge_by_c(self, path, line, changed, is_scenario=False):
+        """None: it does not compile. Else the C test that noticed it, "" for none."""
+        objects = sorted(self.objects(path))
         while True:
+            tests = self.tests_of(path, line, is_scenario)
             with self.change(path, changed):
-                if not self.compiles(path):
+                if not objects or self.run(["ninja", "-C", str(self.build), *objects]).returncode:
                     return None
-                found = self.c_notices(path, suite, is_long)
+                found = self.c_notices(tests)
             if not found:
                 return ""
             test, how = found
-            if test["name"] not in self.took or how == STUCK:  # the machine may have become busier since
-                self.link([test])
-                if self.outcome(test) != PASSED:
-                    self.broken.add(test["name"])
-                    continue
-            return test["name"] if how == FAILED else f"{test['name']}, which {how}"
+            self.link([test])
+            if self.outcome(test) == PASSED:
+                return test["name"] if how == FAILED else f"{test['name']}, which {how}"
+            self.broken.add(test["name"])  # the machine may have become busier
 
-    def python_tests(self, path, suites):
+    def python_tests(self, path):
         """Files, those named after the changed file or its folder first."""
         folder, stem = pathlib.Path(path).parent.name.removesuffix("s"), pathlib.Path(path).stem.removesuffix("s")
-        found = {f for suite in (*suites, f"test/unit/{pathlib.Path(path).parent.name}") for f in
+        found = {f for suite in (*(order.suites_of(path) or ()), f"test/unit/{pathlib.Path(path).parent.name}") for f in
                  ([self.source / suite] if suite.endswith(".py") else (self.source / suite).rglob("test_*.py")) if f.exists()}
         names = sorted(str(f.relative_to(self.source)) for f in found)
         return sorted(names, key=lambda name: (-(stem in name) - (folder in name), name.startswith("test/scenario")))
 
-    def judge_by_suites(self, path, changed, end):
+    def judge_by_suites(self, path, line, changed, end):
         """What noticed it, "" for none, OPEN if time ran out."""
-        if by := self.judge_by_c(path, changed, is_long=True):
+        if by := self.judge_by_c(path, line, changed, is_scenario=True):
             return by
-        suites = order.suites_of(path) or ()
-        for suite in [s for s in suites if s.startswith("test/scenario") and (self.source / s).exists()]:
-            if by := self.judge_by_c(path, changed, suite):
-                return by
         limit = min(end, time.monotonic() + SUITES_S)
-        files = self.python_tests(path, suites)
+        files = self.python_tests(path)
         while files:
             with self.change(path, changed):
                 self.run(["ninja", "-C", str(self.build), *self.programs], check=True)
@@ -338,12 +343,12 @@ class Copy:
 
 def keep_orphans():
     """What a test started becomes a child of this process when its own parent ends, in whatever session it is."""
-    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    ctypes.CDLL(None, use_errno=True).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
 
 
 def end_strays():
     """Ends every process that this one still has, children of children too. No test is running here."""
-    while strays := children_of("self"):
+    while strays := list_children():
         for pid in strays:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -351,18 +356,13 @@ def end_strays():
                 os.waitpid(pid, 0)  # its own children are ours now
 
 
-def children_of(process):
+def list_children():
     """From all threads, for each may have started some."""
     found = []
-    for task in pathlib.Path("/proc", process, "task").iterdir():
+    for task in pathlib.Path("/proc/self/task").iterdir():
         with contextlib.suppress(FileNotFoundError):
             found += [int(pid) for pid in (task / "children").read_text().split()]
     return found
-
-
-def cpu_of_children():
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 def main():
@@ -385,7 +385,7 @@ def main():
     for c in drawn:
         if noticed.total() + len(missed) >= args.count or time.monotonic() > end:
             break
-        by = copy.judge_by_c(c[1], c[3])
+        by = copy.judge_by_c(*c[1:])
         if by:
             noticed[floor_of(c)] += 1
             stuck += by.endswith(STUCK)
@@ -396,7 +396,7 @@ def main():
     tried = noticed + collections.Counter(map(floor_of, missed))
     print(f"the C tests notice {noticed.total()} of {tried.total()}", flush=True)
     for c in missed:
-        by = copy.judge_by_suites(c[1], c[3], end) if time.monotonic() < end else OPEN
+        by = copy.judge_by_suites(*c[1:], end) if time.monotonic() < end else OPEN
         noticed[floor_of(c)] += bool(by)
         stuck += bool(by) and by.endswith(STUCK)
         print(f"{'OPEN   ' if by is OPEN else 'noticed' if by else 'MISSED '} {title_of(c)}{' by ' + by if by else ''}", flush=True)

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the Grafana dashboards as JSON models of schema version 39 (Grafana 10 and later).
 
-    make.py DIR METRIC_DEF BOARDS_YAML PANELS_YAML
+    make.py DIR METRIC_DEF OWN_METRIC_DEF BOARDS_YAML PANELS_YAML
 
 DIR gets for each dashboard and naming (stoker, dcgm) stoker-NAME.json or stoker-dcgm-NAME.json, and the same as
 ....exported.json, where the labels of pods are called exported_pod and exported_namespace (a scrape without
-honor_labels). Further list.txt (names and texts), panels.md (every panel, for docs/dashboards.md) and counters.csv (the
+honor_labels). Further list.txt (names and texts), panels.md (every panel, for docs/appendix/panels.md) and counters.csv (the
 metrics that panels need). `stoker dashboard` prints these files. Elements of lists stand on lines of their own: the
 program drops the line of the data source's variable if the user names a data source."""
 import json
@@ -27,12 +27,17 @@ COLUMNS = {
 }
 
 MATCH_NODE = 'cluster=~"$cluster",job=~"$scrape",instance=~"$node"'
+MATCH_WORK = 'hpc_job=~"$job",%namespace%=~"$namespace",%pod%=~"$pod"'
 MATCH = {
     "nodes": MATCH_NODE,
     "gpus": MATCH_NODE + ',gpu=~"$gpu"',
     "gpu": MATCH_NODE + ',gpu=~"$gpu"',
-    "work": MATCH_NODE + ',hpc_job=~"$job",%namespace%=~"$namespace",%pod%=~"$pod"',
+    "work": MATCH_NODE + "," + MATCH_WORK,
 }
+# With our own names work is found by its owner's series, so that jobs need no labels on each metric: OF_WORK marks a selector.
+OF_WORK = ',of="work"'
+SELECTED = re.compile(r'(\w+)\((\w+)\{([^{}]*?),of="work"([^{}]*)\}(\[[^\[\]]*\])\)|(\w+)\{([^{}]*?),of="work"([^{}]*)\}')
+OWNED = "group by (%at%) (stoker_owner_share{" + MATCH_NODE + "," + MATCH_WORK + "})"
 # Of the two spellings of the host's label a series has at most one; the other is empty.
 WORDS = {
     "node": MATCH_NODE,
@@ -47,17 +52,22 @@ OF_METRIC = {
     "board": "max by (%by%) (@{%gpu%})",
     "instance": "max by (%inst%) (@{%gpu%})",
     "rate": "max by (%by%) (rate(@{%gpu%}[$__rate_interval]))",
-    "limited": "avg(%rate DCGM_FI_DEV_CLOCKS_EVENT_REASON_@_NS%) / 1e9",
+    "limited": "avg(%slowed_by @%)",
 }
+SLOWED_BY = {"stoker": "%rate DCGM_FI_DEV_CLOCKS_EVENT_REASON_@_NS%", "dcgm": "%rate DCGM_FI_DEV_CLOCKS_EVENT_REASON_@_NS% / 1e9"}
 
-METRIC = re.compile(r'^METRIC\(\w+,\s*\d+,\s*"(\w+)",\s*(\w+),.*?\b(ON|OFF),.*?"([^"]*)"\)$', re.M | re.S)
+METRIC = re.compile(r'^METRIC\((\w+),\s*\d+,\s*"(\w+)",\s*(\w+),.*?\b(ON|OFF),.*?"([^"]*)"\)$', re.M | re.S)
+OWN_METRIC = re.compile(r'^OWN_METRIC\((\w+), "(\w+)"\)$', re.M)
 TYPES = {"GAUGE": "gauge", "COUNTER": "counter", "LABEL": "label", "GAUGE_WAS_COUNTER": "counter"}
 
 
-def read_metrics(path):
-    """{name: (type of the CSV, on by default, help)} in the order of the table; GAUGE_WAS_COUNTER is a counter in the CSV."""
+def read_metrics(path, own_path):
+    """{name: (type of the CSV, on by default, help)} in the order of the table; GAUGE_WAS_COUNTER is a counter in the CSV. And
+    {name: our own name of it}, which is exported whatever list of counters there is."""
     rows = METRIC.findall(pathlib.Path(path).read_text(encoding="utf-8"))
-    return {name: (TYPES[kind], on == "ON", text) for name, kind, on, text in rows}
+    names = {key: name for key, name, *_ in rows}
+    own = OWN_METRIC.findall(pathlib.Path(own_path).read_text(encoding="utf-8"))
+    return {name: (TYPES[kind], on == "ON", text) for _, name, kind, on, text in rows}, {names[key]: name for key, name in own}
 
 
 class Maker:
@@ -67,15 +77,32 @@ class Maker:
         self.made, self.board, self.naming, self.exported = made, board, naming, exported
         self.scope = board["scope"]
         before = "exported_" if exported else ""
-        self.words = {**WORDS, **made.words, "gpu": MATCH[self.scope], "namespace": before + "namespace", "pod": before + "pod"}
+        self.by_owner = naming == "stoker" and self.scope == "work"
+        self.words = {**WORDS, **made.words, "gpu": MATCH_NODE + OF_WORK if self.by_owner else MATCH[self.scope], "namespace": before + "namespace",
+                      "pod": before + "pod"}
         self.source = {"type": "prometheus", "uid": "${datasource}"}
         self.next_id = 1
 
     def expand(self, text):
         def put(found):
             word, metric = found[1], found[2]
-            return self.expand(OF_METRIC[word].replace("@", metric) if metric else self.words[word])
+            of = SLOWED_BY[self.naming] if word == "slowed_by" else OF_METRIC.get(word)
+            return self.expand(of.replace("@", metric) if metric else self.words[word])
         return re.sub(r"%(\w+)(?: (\w+))?%", put, text)
+
+    def expression(self, text):
+        """A query as Prometheus reads it: with our own names of metrics that are off by default, and of the work's devices alone."""
+        text = self.expand(text)
+        if self.naming == "stoker":
+            text = re.sub(r"\bDCGM_\w+", lambda found: self.made.own.get(found[0], found[0]), text)
+        return SELECTED.sub(self.select_owned, text)
+
+    def select_owned(self, found):
+        function, metric, before, after, span, plain, plain_before, plain_after = found.groups()
+        selected = f"{function}({metric}{{{before}{after}}}{span})" if function else f"{plain}{{{plain_before}{plain_after}}}"
+        of_device = (metric or plain).startswith("DCGM_") or (metric or plain) in self.made.of_device
+        owned = OWNED.replace("%at%", "cluster, instance, gpu" + (", GPU_I_ID" if of_device else ""))
+        return f"({selected} and on (cluster, instance, gpu{', GPU_I_ID' if of_device else ''}) {self.expand(owned)})"
 
     def queries(self, panel):
         """[(expression, legend)] that the panel has here."""
@@ -85,12 +112,12 @@ class Maker:
 
     def target(self, i, panel, query, legend):
         over = panel["kind"] in OVER_TIME
-        return {"refId": "ABCDEF"[i], "datasource": self.source, "editorMode": "code", "expr": self.expand(query),
+        return {"refId": "ABCDEF"[i], "datasource": self.source, "editorMode": "code", "expr": self.expression(query),
                 "legendFormat": self.expand(legend), "instant": not over, "range": over,
                 "format": "table" if panel["kind"] == "table" else "time_series"}
 
     def description(self, panel):
-        needs = self.made.needs(q for q, _ in self.queries(panel))
+        needs = self.made.needs((q for q, _ in self.queries(panel)), self.naming)
         if not needs:
             return panel["text"]
         return f"{panel['text']}\n\nNeeds {', '.join(needs)}, not on by default: `stoker dashboard counters` prints a list with it."
@@ -180,7 +207,7 @@ class Maker:
     def variables(self):
         """A node is shown by its host's name, if its series have one, and identified by its instance."""
         anchor = "stoker_gpu_up" if self.naming == "stoker" else "DCGM_FI_DEV_GPU_TEMP"
-        owned = "DCGM_FI_DEV_FB_USED" if self.naming == "stoker" or self.scope == "work" else anchor
+        owned = "stoker_owner_share" if self.by_owner else "DCGM_FI_DEV_FB_USED" if self.scope == "work" else anchor
         one, at = self.scope == "gpu", 'cluster=~"$cluster",job=~"$scrape"'
         here, pod, namespace = at + ',instance=~"$node"', self.words["pod"], self.words["namespace"]
         made = [
@@ -207,7 +234,7 @@ class Maker:
         """Series that last are drawn as regions. Incidents have no owner: those of the work's GPUs are shown."""
         def mark(name, color_name, expr, title, text, tags):
             return {"name": name, "enable": True, "hide": False, "iconColor": color_name, "datasource": self.source,
-                    "expr": self.expand(expr), "titleFormat": title, "textFormat": self.expand(text), "tagKeys": tags,
+                    "expr": self.expression(expr), "titleFormat": title, "textFormat": self.expand(text), "tagKeys": tags,
                     "useValueForTime": False}
         if self.naming == "stoker":
             where = "%node%" if self.scope == "work" else "%gpu%"
@@ -236,8 +263,8 @@ class Maker:
 def queries_of(panel, board, naming):
     found = []
     for query in panel["queries"]:
-        prefer_dcgm = naming == "dcgm" or (board["scope"] == "work" and "dcgm" in query)
-        text = query.get("both") or query.get("dcgm" if prefer_dcgm else "stoker")
+        of_work = naming == "stoker" and board["scope"] == "work"
+        text = query.get("both") or (query.get("work") if of_work else None) or query.get(naming)
         if text:
             found.append((text, query.get("legend", "")))
     return found
@@ -327,8 +354,9 @@ def lay_out(panels, y):
 class Made:
     """What all dashboards are made from."""
 
-    def __init__(self, metric_def, boards, panels):
-        self.metrics = read_metrics(metric_def)
+    def __init__(self, metric_def, own_metric_def, boards, panels):
+        self.metrics, self.own = read_metrics(metric_def, own_metric_def)
+        self.of_device = {*self.own.values(), *(name for name in self.metrics if name.startswith("stoker_"))}  # with the labels of MIG instances
         described = yaml.safe_load(pathlib.Path(panels).read_text(encoding="utf-8"))
         self.words, self.looks, self.panels = described["words"], described["looks"], described["panels"]
         self.boards = [{"name": name, **row} for name, row in yaml.safe_load(pathlib.Path(boards).read_text(encoding="utf-8"))["boards"].items()]
@@ -337,7 +365,7 @@ class Made:
         """Metrics that queries name, the words' own included."""
         found = set()
         for text in texts:
-            for cause in re.findall(r"%limited (\w+)%", text):
+            for cause in re.findall(r"%(?:limited|slowed_by) (\w+)%", text):
                 found.add(f"DCGM_FI_DEV_CLOCKS_EVENT_REASON_{cause}_NS")
             found |= set(re.findall(r"DCGM_\w+", text))
             found |= self.named(self.words[w] for w in re.findall(r"%(\w+)%", text) if w in self.words)
@@ -345,9 +373,9 @@ class Made:
             sys.exit(f"metric.def has no {', '.join(sorted(found - self.metrics.keys()))}")
         return found
 
-    def needs(self, queries):
+    def needs(self, queries, naming):
         named = self.named(queries)
-        return [name for name, (_, on, _) in self.metrics.items() if name in named and not on]
+        return [name for name, (_, on, _) in self.metrics.items() if name in named and not on and not (naming == "stoker" and name in self.own)]
 
     def counters(self):
         """Go's encoding/csv reads it: a help with a comma stands in quotes."""
@@ -364,11 +392,11 @@ class Made:
     def markdown(self):
         parts = []
         for board in self.boards:
-            lines = [f"### `{board['name']}`: {board['title']}\n\n{board['text']}\n\n| panel | names | what it says | needs also |\n|---|---|---|---|\n"]
+            lines = [f"### `{board['name']}`: {board['title']}\n\n{board['text']}\n\n| panel | names | what it says | needs also, with the names of dcgm-exporter |\n|---|---|---|---|\n"]
             for panel in (self.panels[key] for section in board["sections"] for key in section["panels"]):
                 queries = {naming: queries_of(panel, board, naming) for naming in NAMINGS}
                 names = "both" if all(queries.values()) else "stoker" if queries["stoker"] else "dcgm"
-                needs = self.needs(q for of in queries.values() for q, _ in of)
+                needs = self.needs((q for q, _ in queries["dcgm"]), "dcgm")
                 lines.append(f"| {panel['title']} | {names} | {panel['text']} | {', '.join(needs)} |\n")
             parts.append("".join(lines))
         return "\n".join(parts)

@@ -22,7 +22,7 @@ static int op_put(SimImage *image, uint32_t *n, const SimOp *op)
 
 /* What an XID brings with it: each row names the surfaces that change together with the log line; the ops that follow
  * are added beside the XID's own, a few milliseconds later, as drivers do. Source: NVIDIA's XID catalogue as far as
- * docs/scenarios.md states it. */
+ * docs/appendix/scenarios.md states it. */
 enum { KILL_NONE, KILL_NAMED, KILL_ALL };
 enum { ACTION_NONE, ACTION_RESET, ACTION_REBOOT, ACTION_DRAIN_P2P, ACTION_DRAIN_RESET };
 

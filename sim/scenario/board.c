@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The file format of boards: what is written here is all there is, and docs/scenarios.md is made from it.
+ * The file format of boards: what is written here is all there is, and docs/appendix/scenarios.md is made from it.
  */
 #include "sim/scenario/board.h"
 

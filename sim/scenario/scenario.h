@@ -3,7 +3,7 @@
 /*
  * Scenarios: YAML files that say what a simulated node is made of, what runs on it, what happens when, and what a right
  * monitor would conclude. Reading one (a plain Scenario, no file is made) and building its image are separate, so that
- * listing, checking and fuzzing cost nothing. docs/scenarios.md is the language for users; its tables are made from the
+ * listing, checking and fuzzing cost nothing. docs/appendix/scenarios.md is the language for users; its tables are made from the
  * same rows that read the files.
  * One thread at a time. Everything read lies in the caller's arena and borrows boards from the caller's BoardSet.
  */

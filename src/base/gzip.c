@@ -387,6 +387,19 @@ int gzip_finish(const GzipBeginning *beginning, const char *bytes, size_t len, S
     return keep_or_cut(out, &before, rc < 0 ? rc : str_check(out, "the packed text", err));
 }
 
+const char gzip_stream_head[GZIP_STREAM_HEAD] = {0x1f, (char)0x8b, 8, 0, 0, 0, 0, 0, 0, (char)0xff}; /* RFC 1952 */
+
+int gzip_part(const char *bytes, size_t len, Str *out, Err *err)
+{
+    Deflate *deflate = deflate_of_thread();
+    const Str before = *out;
+
+    begin_packing(deflate, push_to_text, out);
+    deflate->stream.gzip_flag = IGZIP_DEFLATE;
+    deflate->stream.flush = FULL_FLUSH;
+    return keep_or_cut(out, &before, deflate_write(deflate, bytes, len, err));
+}
+
 typedef struct Source {
     const char *bytes;
     size_t left;

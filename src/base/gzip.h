@@ -73,6 +73,13 @@ typedef struct GzipBeginning {
 int gzip_begin(const char *bytes, size_t len, Str *out, GzipBeginning *ret, Err *err);
 int gzip_finish(const GzipBeginning *beginning, const char *bytes, size_t len, Str *out, Err *err);
 
+/* Appends a part of a gzip stream that has no end, for a reader who is to see each part at once: it ends on a whole
+ * byte and refers to nothing before it, so that many streams share its packed form. Such a stream begins with
+ * gzip_stream_head. Errors as of gzip_pack. */
+enum { GZIP_STREAM_HEAD = 10 };
+extern const char gzip_stream_head[GZIP_STREAM_HEAD];
+int gzip_part(const char *bytes, size_t len, Str *out, Err *err);
+
 /* Appends what a gzip text holds to `out`, at most to out's ceiling (-EFBIG). -EBADMSG where it is damaged or cut. Any
  * thread. */
 int gzip_unpack(const char *bytes, size_t len, Str *out, Err *err);

@@ -47,13 +47,16 @@ uint64_t map_hash(const void *data, size_t len, uint64_t seed)
     return fold_product(hash ^ mix_a, len ^ mix_b);
 }
 
+/* One for the process: drawing takes a system call, and analyses make many small maps. */
 static uint64_t random_seed(void)
 {
-    uint64_t seed = 0;
+    static _Atomic uint64_t drawn;
+    uint64_t seed = drawn;
 
     /* Without entropy at early boot the map still works, only unkeyed. */
-    if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) != (ssize_t)sizeof(seed))
-        seed = mix_b;
+    if (!seed && getrandom(&seed, sizeof(seed), GRND_NONBLOCK) != (ssize_t)sizeof(seed))
+        return mix_b;
+    drawn = seed;
     return seed;
 }
 

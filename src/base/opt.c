@@ -122,32 +122,33 @@ static size_t least_of(size_t a, size_t b, size_t c)
     return least < c ? least : c;
 }
 
-/* Edits (insert, drop, replace one byte) from `a` to `b`; too large where a text is too long to be meant. */
+/* Edits (insert, drop, replace one byte, swap two neighbours) from `a` to `b`; too large where a text is too long to be
+ * meant. */
 static size_t edit_distance(const char *a, const char *b)
 {
-    size_t row[NEAREST_LEN_MAX + 1], a_len = strlen(a), b_len = strlen(b);
+    size_t rows[3][NEAREST_LEN_MAX + 1], a_len = strlen(a), b_len = strlen(b);
 
     if (a_len > NEAREST_LEN_MAX || b_len > NEAREST_LEN_MAX)
         return SIZE_MAX;
     for (size_t j = 0; j <= b_len; j++)
-        row[j] = j;
+        rows[0][j] = j;
     for (size_t i = 1; i <= a_len; i++) {
-        size_t corner = row[0];
+        const size_t *above = rows[(i - 1) % 3], *swapped = rows[(i + 1) % 3]; /* of i - 1 and i - 2 */
+        size_t *row = rows[i % 3];
 
         row[0] = i;
         for (size_t j = 1; j <= b_len; j++) {
-            size_t above = row[j];
-
-            row[j] = least_of(above + 1, row[j - 1] + 1, corner + (a[i - 1] != b[j - 1]));
-            corner = above;
+            row[j] = least_of(above[j] + 1, row[j - 1] + 1, above[j - 1] + (a[i - 1] != b[j - 1]));
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && swapped[j - 2] + 1 < row[j])
+                row[j] = swapped[j - 2] + 1;
         }
     }
-    return row[b_len];
+    return rows[a_len % 3][b_len];
 }
 
 const char *opt_nearest(const char *text, const char *const *names, size_t count)
 {
-    size_t best = strlen(text) / 3 + 1; /* one edit in a short word, one more for every three letters */
+    size_t best = (strlen(text) + 3) / 4; /* an edit for every four letters or part of them */
     const char *nearest = NULL;
 
     for (size_t i = 0; i < count; i++) {
@@ -513,6 +514,14 @@ static const OptSpec *find_long(const OptSet *set, const char *name, size_t len)
     return NULL;
 }
 
+bool opt_has_folded(const OptSpec *opts, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (opts[i].flags & OPT_FOLDED)
+            return true;
+    return false;
+}
+
 static const OptSpec *find_short(const OptSet *set, char name)
 {
     for (size_t i = 0; i < set->count; i++)
@@ -561,6 +570,8 @@ static int take_long(Walk *walk, const char *arg)
         return set_value(walk, negated, "false");
     if (!spec && !value && !strcmp(arg, "help"))
         return OPT_HELP;
+    if (!spec && !value && !strcmp(arg, "help-all") && opt_has_folded(walk->set->opts, walk->set->count))
+        return OPT_HELP_ALL;
     if (!spec)
         return fail_unknown(walk, arg, len);
     if (value)

@@ -43,6 +43,7 @@ enum {                           /* OptSpec.flags */
        OPT_WHOLE = 1 << 3,       /* OPT_LIST: do not split a text at commas */
        OPT_ALIAS = 1 << 4,       /* another flag for the field of another row: it has no default of its own */
        OPT_RESTART = 1 << 5,     /* a running program cannot take a new value over */
+       OPT_FOLDED = 1 << 6,      /* for compatibility alone: --help leaves it out, --help-all has it */
 };
 
 typedef struct OptSpec {
@@ -56,9 +57,10 @@ typedef struct OptSpec {
     const char *def; /* default as text, NULL: zero, empty */
     double min, max; /* inclusive, in the field's unit; both 0: whatever the type holds; max under min: no upper bound;
                         OPT_STRING: bytes of the text */
-    const char *const *names; /* OPT_ENUM: allowed texts, NULL-terminated */
+    const char *const *names; /* OPT_ENUM: allowed texts, NULL-terminated; OPT_STRING: those that a shell offers */
     const char *metavar;      /* what help calls the value; NULL: by type */
     const char *help;         /* a phrase, lower case, no full stop */
+    const char *group;        /* the heading of the options from this row on; NULL: that of the row before */
 } OptSpec;
 
 /* A row by its key, type and field `member` of struct `owner`; the other members follow as `.help = "..."`. */
@@ -102,16 +104,17 @@ typedef struct OptPage {
     const OptSpec *opts;
     size_t count;
     bool config; /* the rows' keys are those of a configuration file */
+    bool folded; /* --help has the rows that are OPT_FOLDED too */
 } OptPage;
 
-enum { OPT_HELP = 1 }; /* outcome of opt_args */
+enum { OPT_HELP = 1, OPT_HELP_ALL }; /* outcomes of opt_args */
 
 /* Sets every field from its row's default. -EINVAL names a row whose default is wrong: a test calls this. */
 int opt_defaults(const OptSet *set, Err *err);
 
 /* Parses argv[1..argc-1], GNU style: --key value, --key=value, -k value, -kvalue, bundled short switches, --no-key for
  * a bool, unambiguous prefixes are NOT accepted, "--" ends the options, "-" is positional. Returns OPT_HELP as soon as
- * it meets --help or -h (unless a row owns that flag). -EINVAL or -ERANGE with a message that names the flag, and for
+ * it meets --help or -h (unless a row owns that flag), OPT_HELP_ALL for --help-all where rows are folded. -EINVAL or -ERANGE with a message that names the flag, and for
  * an unknown one the nearest that exists. Fields set before the error keep their new values. */
 int opt_args(const OptSet *set, int argc, char *const *argv, OptArgs *ret_args, Err *err);
 
@@ -134,6 +137,9 @@ int opt_fail(const OptSet *set, const char *key, size_t item, Err *err, const ch
 /* True if the fields of a row in two structs hold the same value; a NULL text is an empty one. Nodes are never the
  * same. */
 bool opt_same(const OptSpec *spec, const void *a, const void *b);
+
+/* Whether a row is OPT_FOLDED. */
+bool opt_has_folded(const OptSpec *opts, size_t count);
 
 /* The row with this key, NULL if there is none. */
 const OptSpec *opt_find(const OptSpec *opts, size_t count, const char *key);

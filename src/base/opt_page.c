@@ -137,18 +137,26 @@ static void add_option(Str *out, const OptSpec *spec, size_t width)
 
 static void add_options(Str *out, const OptPage *page, size_t width)
 {
+    const char *group = NULL, *open = "Options";
     bool help = true;
 
     str_add(out, "\nOptions:\n");
     for (size_t i = 0; i < page->count; i++) {
         const OptSpec *spec = &page->opts[i];
 
-        if (!has_shown_flag(spec))
+        group = spec->group ? spec->group : group;
+        if (!has_shown_flag(spec) || (spec->flags & OPT_FOLDED && !page->folded))
             continue;
+        if (group && strcmp(group, open) != 0)
+            str_addf(out, "\n%s:\n", open = group);
         add_option(out, spec, width);
         help &= spec->short_flag != 'h';
     }
+    if (group)
+        str_add(out, "\nHelp:\n");
     add_row(out, help ? "  -h, --help" : "      --help", "show this help", width);
+    if (!page->folded && opt_has_folded(page->opts, page->count))
+        add_row(out, "      --help-all", "show the options too that are there for compatibility alone", width);
 }
 
 /* Paragraphs are wrapped one by one; lines that begin with a blank stay as they are. */
@@ -196,7 +204,8 @@ void opt_help(const OptPage *page, size_t width, Str *out)
     str_add(out, "\n\n");
     add_name(page, " ", out);
     str_add(out, " - ");
-    str_add_wrapped(out, page->summary, strlen(page->program) + (page->verb ? strlen(page->verb) + 1 : 0) + 3, 4, width);
+    str_add_wrapped(out, page->summary, strlen(page->program) + (page->verb ? strlen(page->verb) + 1 : 0) + 3, 4,
+                    width);
     if (page->description)
         add_paragraphs(out, page->description, width);
     add_options(out, page, width);
@@ -277,9 +286,12 @@ static void add_man_option(Str *out, const OptPage *page, const OptSpec *spec)
 static void add_man_options(Str *out, const OptPage *page)
 {
     str_add(out, ".SH OPTIONS\n");
-    for (size_t i = 0; i < page->count; i++)
+    for (size_t i = 0; i < page->count; i++) {
+        if (page->opts[i].group)
+            str_addf(out, ".SS %s\n", page->opts[i].group);
         if (has_shown_flag(&page->opts[i]))
             add_man_option(out, page, &page->opts[i]);
+    }
     str_add(out, ".TP\n.B \\-\\-help\nshow a short help\n");
 }
 
@@ -361,7 +373,7 @@ void opt_complete(const OptPage *page, const char *before, Str *out)
 
         if (spec->type == OPT_BOOL || !is_flag(spec, before))
             continue;
-        for (size_t k = 0; spec->type == OPT_ENUM && spec->names[k]; k++)
+        for (size_t k = 0; spec->names && spec->names[k]; k++)
             str_addf(out, "%s\n", spec->names[k]);
         return;
     }

@@ -73,10 +73,9 @@ typedef struct Device {
 /* An unknown device of this kind. */
 void device_init(Device *device, DeviceKind kind);
 
-/* An instance or a link, of whatever. */
 /* Whether it is the GPU with this UUID; if one of both UUIDs is not known: with this address. */
 bool device_is_gpu(const Device *device, const char *uuid, PciAddress pci);
-bool device_is_part(const Device *device);
+bool device_is_part(const Device *device);   /* an instance or a link, of whatever */
 bool device_is_switch(const Device *device); /* or a port of one */
 /* The UUID of the whole GPU or switch that it is or is part of. */
 const char *device_whole_uuid(const Device *device);

@@ -3,7 +3,6 @@
 #include "model/peak.h"
 
 #include <ctype.h>
-#include <stdbool.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -31,4 +30,25 @@ const Peak *peak_find(const char *gpu_name)
         if (has_word(gpu_name, peaks[i].word) && strstr(gpu_name, peaks[i].also))
             return &peaks[i];
     return NULL;
+}
+
+double peak_find_tensor_speed(const char *gpu_name, bool amd, int major, int minor)
+{
+    static const struct {
+        const char *word;
+        int major, minor;
+        double times;
+    } families[] = {
+#define PEAK_FAMILY(word, major, minor, times, reason) {word, major, minor, times},
+#include "model/peak.def"
+    };
+    const Peak *peak = amd ? NULL : peak_find(gpu_name);
+
+    if (peak)
+        return peak->tflops[PEAK_FP16] / peak->tflops[PEAK_FP32];
+    for (size_t i = 0; i < ARRAY_LEN(families); i++)
+        if (amd ? families[i].major < 0 && strstr(gpu_name, families[i].word)
+                : families[i].major == major && families[i].minor == minor && strstr(gpu_name, families[i].word))
+            return families[i].times;
+    return 0;
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdbool.h>
+
 /* What boards do at most, by their data sheets (peak.def): dense arithmetic by type, and memory. Constant. */
 
 typedef enum PeakType {
@@ -27,3 +29,7 @@ typedef struct Peak {
 
 /* The row for a GPU by its driver's name ("NVIDIA H100 80GB HBM3"); NULL: there is none. */
 const Peak *peak_find(const char *gpu_name);
+
+/* How many times as fast as 32-bit float off them the GPU's tensor cores (AMD: matrix cores) are at most; 0: it has
+ * none, or not known. Compute capability: -1 where it is not known; of AMD's GPUs it does not count. */
+double peak_find_tensor_speed(const char *gpu_name, bool amd, int major, int minor);

@@ -12,7 +12,7 @@
 #include "base/map.h"
 #include "base/cleanup.h"
 
-enum { SLOTS_MIN = 256, TEXT_BLOCK = 64 * 1024 };
+enum { SLOTS_MIN = 64 };
 
 static struct ProfileSlot *slot_of(const ProfileSet *set, uint32_t hash, const void *bytes, size_t len)
 {
@@ -52,7 +52,7 @@ static void grow_slots(ProfileSet *set)
 static uint32_t profile_set_put(ProfileSet *set, const void *bytes, size_t len, bool *ret_new)
 {
     if (!set->arena.block_bytes) {
-        arena_init(&set->arena, TEXT_BLOCK);
+        arena_init(&set->arena, 0);
         set->seed = (uint64_t)(uintptr_t)set ^ 0x9e3779b97f4a7c15U;
     }
     if ((set->texts.len + 1) * 2 > set->slot_count)
@@ -112,7 +112,7 @@ static void profile_events_done(ProfileEvents *table)
 
 /* A profile as its readers fill it. */
 
-enum { ROWS_MIN = 1024, ROWS_GROW = 4 };
+enum { ROWS_MIN = 256, ROWS_GROW = 4 };
 
 void profile_init(Profile *profile)
 {
@@ -143,6 +143,7 @@ void profile_done(Profile *profile)
     vec_done(&profile->ops);
     vec_done(&profile->collectives);
     vec_done(&profile->nodes);
+    vec_done(&profile->places);
     vec_done(&profile->syncs);
     vec_done(&profile->memory);
     vec_done(&profile->devices);
@@ -366,7 +367,8 @@ size_t profile_bytes(const Profile *profile)
            profile->launches.cap * sizeof(*profile->launches.at) + profile->copies.cap * sizeof(*profile->copies.at) +
            profile->ops.cap * sizeof(*profile->ops.at) + profile->syncs.cap * sizeof(*profile->syncs.at) +
            profile->collectives.cap * sizeof(*profile->collectives.at) +
-           profile->nodes.cap * sizeof(*profile->nodes.at) + profile->memory.cap * sizeof(*profile->memory.at);
+           profile->nodes.cap * sizeof(*profile->nodes.at) + profile->places.cap * sizeof(*profile->places.at) +
+           profile->memory.cap * sizeof(*profile->memory.at);
 }
 
 /* ---- words of copies ---- */
@@ -466,6 +468,7 @@ void profile_rename(Profile *profile, const uint32_t *to)
     RENAME(ops, dims)
     RENAME(ops, types)
     RENAME(ops, arguments)
+    RENAME(places, modules)
     RENAME(collectives, name)
     RENAME(collectives, dtype)
     RENAME(collectives, group)
@@ -582,6 +585,7 @@ static void append_records(Profile *into, Profile *part, const Renumber *to)
         part->memory.at[i].lane = to->lanes[part->memory.at[i].lane];
     APPEND(memory)
     APPEND(nodes)
+    APPEND(places)
     APPEND(syncs)
     APPEND(devices)
     APPEND(groups)

@@ -131,6 +131,12 @@ typedef struct ProfileNode {
     uint32_t forward_thread; /* "Fwd thread id", a number of the framework's; 0: the operator is of the forward pass */
 } ProfileNode;
 
+/* The modules around an operator of TorchScript, as "TOP(Net)::forward.fc1(Linear)::forward". */
+typedef struct ProfilePlace {
+    uint32_t op_id; /* its external id */
+    uint32_t modules;
+} ProfilePlace;
+
 /* Arguments of one collective or point-to-point transfer. Names: PROFILE_NONE unknown; numbers: -1 unknown. */
 typedef struct ProfileCollective {
     uint32_t name;               /* "allreduce", "_allgather_base", "send" as the framework says it */
@@ -224,6 +230,7 @@ typedef struct Profile {
     VEC(ProfileOp) ops;
     VEC(ProfileCollective) collectives;
     VEC(ProfileNode) nodes;
+    VEC(ProfilePlace) places;
     VEC(ProfileSync) syncs;
     VEC(ProfileMemory) memory;
     VEC(ProfileDevice) devices;

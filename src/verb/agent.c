@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "service/status/status.h"
 #include "verb/agent/agent.h"
 #include "verb/verb.h"
 #include "version.h"
@@ -21,8 +22,10 @@ enum { GRACE_MS = 1000, START_TICK_MS = 20, LARGE_BYTES = 64 * 1024, WHY_TICKS =
 static const int signals_taken[] = {SIGHUP, SIGINT, SIGTERM};
 
 /* Closes what is still open on the loop, once. */
-static void close_handles(Agent *agent)
+static void close_handles(void *self)
 {
+    Agent *agent = self;
+
     if (agent->handles_closed)
         return;
     agent->handles_closed = true;
@@ -33,16 +36,11 @@ static void close_handles(Agent *agent)
     sampling_close(&agent->sampling);
 }
 
-static void sampling_stopped(void *self)
-{
-    close_handles(self);
-}
-
 static void triage_closed(void *self)
 {
     Agent *agent = self;
 
-    sampling_stop(&agent->sampling, sampling_stopped, agent);
+    sampling_stop(&agent->sampling, close_handles, agent);
 }
 
 static void stop_agent(Agent *agent)
@@ -142,10 +140,13 @@ static void make_tick(Agent *agent)
 /* Once for each configuration, when all GPUs are known. */
 static void warn_of_missing_devices(Agent *agent)
 {
+    const Node *node = board_reader_node(agent->sampling.reader);
     CLEANUP(str_done) Str missing = str_limited(4096);
 
     agent->looked = agent->config;
-    exporter_devices_add_missing(&agent->config->exporter.devices, board_reader_node(agent->sampling.reader), &missing);
+    if (status_no_driver(node))
+        log_write(&agent->log, LOG_LEVEL_WARN, "%s", status_no_driver(node));
+    exporter_devices_add_missing(&agent->config->exporter.devices, node, &missing);
     if (missing.len)
         log_write(&agent->log, LOG_LEVEL_WARN, "devices: '%s' names what this node lacks: %s", agent->config->o.devices,
                   missing.text);

@@ -180,12 +180,24 @@ static int grafana_run(VerbCall *call, const void *options)
     return verb_end(call, EXIT_FINE);
 }
 
+static void add_board_names(Arena *arena, Str *out)
+{
+    VerbCall call = {.arena = arena};
+    BoardNames names;
+
+    if (read_names(&call, &names) < 0)
+        return;
+    for (size_t i = 0; i < names.len; i++)
+        str_addf(out, "%s\n", names.at[i]);
+}
+
 static const Verb verb_grafana = {
     .name = "grafana",
     .summary = "print a dashboard for Grafana",
     .usage = "[NAME | --all DIR | --list] [--names stoker|dcgm] [--datasource UID] [--exported]",
     .description =
         "Prints the JSON model of one dashboard, 'executive' by default: executive (capacity, use and cost), "
+        "cost (owners and cost), "
         "on-call (current problems), debug (everything, by kind of failure), gpu (one GPU) and job (one "
         "job, namespace or pod). For Grafana 10 and later, over Prometheus or a compatible store. With "
         "--names dcgm the queries use only metrics that dcgm-exporter has, for fleets that still run it. "
@@ -197,6 +209,7 @@ static const Verb verb_grafana = {
                   "3  a file could not be read or written",
     VERB_OPTS(grafana_opts, GrafanaOptions),
     .run = grafana_run,
+    .add_values = add_board_names,
 };
 
 static int counters_run(VerbCall *call, const void *options)

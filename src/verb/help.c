@@ -147,16 +147,20 @@ static const char *find_completion(const OptArgs *args)
     return NULL;
 }
 
-/* What may follow the words: verbs below the one that they name, and its flags or the values of the last one. */
+/* What may follow the words: verbs below the one that they name, its arguments, and its flags or the values of the last
+ * one. */
 static void write_completion(const OptArgs *words, Str *out)
 {
     static const OptPage bare = {.program = "stoker", .summary = ""};
     const Verb *const *list = verbs;
+    CLEANUP(arena_done) Arena arena = {0};
     const char *before = "", *near;
+    const Verb *named = NULL;
     OptPage page = bare;
     size_t i = 0;
 
     for (const Verb *verb; list && i < words->len && (verb = verb_find(list, &words->items[i], 1, &near)); i++) {
+        named = verb;
         page = verb->run ? verb_page(verb, "stoker") : bare;
         list = verb->subs;
     }
@@ -164,6 +168,8 @@ static void write_completion(const OptArgs *words, Str *out)
         if (strcmp(words->items[k], "=") != 0)
             before = words->items[k];
     opt_complete(&page, before, out);
+    if (named && named->add_values && i == words->len)
+        named->add_values(&arena, out);
     for (; i == words->len && list && *list; list++)
         str_addf(out, "%s\n", (*list)->name);
 }

@@ -192,6 +192,12 @@ static int runbook_run(VerbCall *call, const void *options)
     return EXIT_FINE;
 }
 
+static void add_classes(Arena *arena UNUSED, Str *out)
+{
+    for (size_t i = 1; i < runbook_row_count; i++)
+        str_addf(out, "%s\n", runbook_rows[i].class);
+}
+
 const Verb verb_runbook = {
     .name = "runbook",
     .summary = "what to do about a fault, step by step",
@@ -210,4 +216,5 @@ const Verb verb_runbook = {
                   "3  there is no such incident, there is neither an agent nor a journal, or a file could not be read",
     VERB_OPTS(runbook_opts, RunbookOptions),
     .run = runbook_run,
+    .add_values = add_classes,
 };

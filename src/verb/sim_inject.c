@@ -115,7 +115,7 @@ const Verb verb_sim_inject = {
     .summary = "make something happen on a running node, now",
     .usage = "[--image FILE] STEP [NAME=VALUE...]",
     .description = "The steps and their arguments are those of a scenario's timeline; --list lists them, "
-                   "docs/scenarios.md explains them.",
+                   "docs/appendix/scenarios.md explains them.",
     .examples = "stoker sim inject xid 79 gpu=3             # falls off the bus\n"
                 "stoker sim inject hang gpu=2               # calls for GPU 2 hang from now on\n"
                 "stoker sim inject hang clear=on            # and go on\n"

@@ -21,6 +21,7 @@
 #include "base/cleanup.h"
 #include "sim/core/control.h"
 #include "sim/node/node.h"
+#include "sim/scenario/library.h"
 #include "verb/sim_place.h"
 #include "verb/verb.h"
 
@@ -310,6 +311,19 @@ static int run_sim(VerbCall *call, const void *options)
     return code;
 }
 
+static void add_scenarios(Arena *arena, Str *out)
+{
+    SimPlace place;
+    size_t count = 0;
+    Err err;
+
+    if (sim_place_find(arena, &place, &err) < 0)
+        return;
+    const char *const *names = library_names(place.scenario_dirs, arena, &count);
+    for (size_t i = 0; i < count; i++)
+        str_addf(out, "%s\n", names[i]);
+}
+
 const Verb verb_sim_run = {
     .name = "run",
     .summary = "run a simulated node, and a command on it",
@@ -325,6 +339,7 @@ const Verb verb_sim_run = {
                   "3  the node could not be made",
     VERB_OPTS(run_opts, RunOptions),
     .run = run_sim,
+    .add_values = add_scenarios,
 };
 
 /* --- a node without a process of ours ----------------------------------------------------------------------------- */
@@ -359,4 +374,5 @@ const Verb verb_sim_env = {
     .examples = "eval \"$(stoker sim env default)\"\nnvidia-smi -L",
     VERB_OPTS(env_opts, RunOptions),
     .run = env_run,
+    .add_values = add_scenarios,
 };

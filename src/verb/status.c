@@ -21,12 +21,14 @@ enum { ASK_MS = 3000 };
 
 typedef struct StatusOptions {
     LookOptions look;
-    bool json, watch, all;
+    bool json, brief, watch, all;
     uint64_t interval_ns;
 } StatusOptions;
 
 static const OptSpec status_opts[] = {
     OPT_ROW("json", OPT_BOOL, StatusOptions, json, .help = "print everything as JSON"),
+    OPT_ROW("brief", OPT_BOOL, StatusOptions, brief,
+            .help = "print one line: all healthy, or the worst problem and what to do"),
     OPT_ROW("watch", OPT_BOOL, StatusOptions, watch, .short_flag = 'w', .help = "repeat until interrupted"),
     OPT_ROW("interval", OPT_DURATION, StatusOptions, interval_ns, .short_flag = 'i', .def = "1s", .min = 100e6,
             .max = 3600e9, .help = "time between two samples with --watch"),
@@ -60,8 +62,11 @@ static int read_status(VerbCall *call, const StatusOptions *o, LocalNode **local
     int code;
 
     if (!o->look.alone && !*local) {
-        snprintf(line, sizeof line, o->json ? "status json" : "status text %zu %d %zu", style.width,
-                 style.colour + 2 * style.utf8, style.height);
+        snprintf(line, sizeof line,
+                 o->json    ? "status json"
+                 : o->brief ? "status brief"
+                            : "status text %zu %d %zu",
+                 style.width, style.colour + 2 * style.utf8, style.height);
         int rc = control_ask(path, line, ASK_MS, out, &code, &call->err);
         if (rc == 0)
             return code;
@@ -74,6 +79,8 @@ static int read_status(VerbCall *call, const StatusOptions *o, LocalNode **local
 
     if (o->json)
         status_json(snapshot, out);
+    else if (o->brief)
+        status_brief(snapshot, out);
     else
         status_text(snapshot, &style, out);
     return status_code(snapshot);
@@ -85,6 +92,8 @@ static int status_run(VerbCall *call, const void *options)
     CLEANUP(str_done) Str out = {0};
     CLEANUP(local_node_free_at) LocalNode *local = NULL;
 
+    if (o->json && o->brief)
+        return verb_failf(call, EXIT_USAGE, "--json and --brief exclude each other");
     str_init(&out, CONTROL_REPLY_MAX);
     for (;;) {
         str_clear(&out);
@@ -103,7 +112,7 @@ static int status_run(VerbCall *call, const void *options)
 const Verb verb_status = {
     .name = "status",
     .summary = "show problems, what to do, and what each GPU does, on one screen",
-    .usage = "[--json] [--watch] [--all]",
+    .usage = "[--brief | --json] [--watch] [--all]",
     .description =
         "Shows whether there is a problem, then the open incidents, the most severe first, with what to do, then "
         "what each GPU does. If the terminal has too few lines, healthy GPUs and less severe incidents are left out; "
@@ -111,6 +120,7 @@ const Verb verb_status = {
         "driver through it, so a driver that hangs does not hang the command.",
     .examples = "stoker status\n"
                 "stoker status --watch -i 5s\n"
+                "for n in node1 node2; do ssh $n stoker status --brief; done\n"
                 "stoker status --json | jq '.incidents'",
     .exit_codes = "0  no problem\n"
                   "1  there is a problem; the screen shows it\n"

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/number.h"
 #include "base/cleanup.h"
+#include "base/file.h"
 #include "verb/past.h"
 #include "verb/agent/local_node.h"
 #include "verb/top/feed.h"
@@ -26,17 +27,19 @@ enum { FIRST_SNAPSHOT_MS = 20000, PAST_MS = 3000 };
 
 typedef struct TopVerbOptions {
     LookOptions look;
-    const char *view, *gpu, *sort, *filter, *size, *keys, *replay, *from, *to, *record, *journal;
+    const char *view, *gpu, *sort, *theme, *filter, *size, *keys, *replay, *from, *to, *record, *journal;
     bool read_only, once, json, ascii, no_mouse, paused;
     int colour;
     double speed;
     uint64_t interval_ns, for_ns;
 } TopVerbOptions;
 
+static const char *const view_names[] = {"gpus", "gpu", "processes", "incidents", "topology", NULL};
+
 static const OptSpec top_opts[] = {
     OPT_ROW("interval", OPT_DURATION, TopVerbOptions, interval_ns, .short_flag = 'i', .def = "1s", .min = 100e6,
             .max = 3600e9, .help = "time between two snapshots"),
-    OPT_ROW("view", OPT_STRING, TopVerbOptions, view, .metavar = "NAME",
+    OPT_ROW("view", OPT_STRING, TopVerbOptions, view, .metavar = "NAME", .names = view_names,
             .help = "the first view: gpus, gpu, processes, incidents, topology"),
     OPT_ROW("gpu", OPT_STRING, TopVerbOptions, gpu, .short_flag = 'g', .metavar = "ID",
             .help = "follow this GPU: index, UUID or PCI address"),
@@ -64,6 +67,8 @@ static const OptSpec top_opts[] = {
     OPT_ROW("paused", OPT_BOOL, TopVerbOptions, paused, .help = "start a replay paused"),
     OPT_ROW("colour", OPT_ENUM, TopVerbOptions, colour, .def = "auto", .names = verb_colour_names, .metavar = "WHEN",
             .help = "colours"),
+    OPT_ROW("theme", OPT_STRING, TopVerbOptions, theme, .metavar = "NAME", .names = theme_names,
+            .help = "colours of a terminal with 256: auto, dark, light, colour-blind; F2 changes them"),
     OPT_ROW("ascii", OPT_BOOL, TopVerbOptions, ascii, .help = "use only ASCII characters"),
     OPT_ROW("no-mouse", OPT_BOOL, TopVerbOptions, no_mouse, .help = "do not use the mouse"),
     OPT_ROW("journal", OPT_STRING, TopVerbOptions, journal, .env = "STOKER_JOURNAL", .metavar = "FILE",
@@ -190,6 +195,8 @@ typedef struct Session {
     FeedState state;               /* as it is shown: with the trouble of a feed that is silent */
     int width, height;             /* of --once */
     KeyList keys;                  /* the same */
+    const char *settings;          /* the file that keeps the settings, NULL: none is kept */
+    Str kept;                      /* what it has, or would have had at the start */
     bool record_trouble_told, over;
 } Session;
 
@@ -285,8 +292,10 @@ static int fail_feed(Session *s)
 static int watch_screen(Session *s)
 {
     const TopVerbOptions *o = s->o;
-    const TerminalOptions options = {
-        .colourless = !verb_coloured(o->colour, true), .ascii = o->ascii, .no_mouse = o->no_mouse};
+    const TerminalOptions options = {.theme = top_theme(s->top),
+                                     .colourless = !verb_coloured(o->colour, true),
+                                     .ascii = o->ascii,
+                                     .no_mouse = o->no_mouse};
     const uint64_t end_ns = o->for_ns ? clock_monotonic(clock_kernel()) + o->for_ns : UINT64_MAX;
     CLEANUP(grid_done) Grid grid = {0};
     Terminal *terminal;
@@ -309,6 +318,7 @@ static int watch_screen(Session *s)
         else if (news.what == TERMINAL_RESIZE)
             terminal_fit(terminal, &grid);
         s->over |= news.what == TERMINAL_END;
+        terminal_set_theme(terminal, top_theme(s->top));
     }
     terminal_close(terminal);
     if (s->state.failed && s->state.snapshots == 0)
@@ -414,21 +424,75 @@ static int record_only(Session *s)
     return s->state.snapshots == 0 ? fail_feed(s) : EXIT_FINE;
 }
 
+/* --- settings ----------------------------------------------------------------------------------------------------- */
+
+enum { SETTINGS_MAX = 4096 };
+
+/* $XDG_CONFIG_HOME/stoker/top.yaml, or that in ~/.config; NULL: neither is set. */
+static const char *find_settings(Arena *arena)
+{
+    const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+
+    if (config && config[0] == '/')
+        return arena_printf(arena, "%s/stoker/top.yaml", config);
+    return home && home[0] == '/' ? arena_printf(arena, "%s/.config/stoker/top.yaml", home) : NULL;
+}
+
+/* Those of the user; the usual ones where there are none. Returns false, with the reason, where they cannot be used:
+ * the file then stays as it is. */
+static bool read_settings(Session *s, TopSettings *ret, Err *err)
+{
+    const char *path = find_settings(s->call->arena);
+
+    *ret = top_settings_usual;
+    const int rc = path ? top_settings_read(path, s->call->arena, ret, err) : -ENOENT;
+    s->settings = rc == 0 || rc == -ENOENT ? path : NULL;
+    return rc == 0 || rc == -ENOENT;
+}
+
+/* Writes what the user has changed. */
+static void keep_settings(Session *s)
+{
+    CLEANUP(str_done) Str now = str_limited(SETTINGS_MAX);
+    Err err;
+
+    if (!s->settings || !s->top)
+        return;
+    top_settings_write(s->top, &now);
+    if (strcmp(now.text, s->kept.text) == 0)
+        return;
+    const char *folder = arena_strndup(s->call->arena, s->settings, (size_t)(strrchr(s->settings, '/') - s->settings));
+    if (file_make_dirs(folder, 0700, &err) < 0 || file_write(s->settings, now.text, now.len, 0600, &err) < 0)
+        fprintf(stderr, "settings are not kept: %s\n", err.text);
+}
+
 /* --- its life ----------------------------------------------------------------------------------------------------- */
 
 static int open_session(Session *s)
 {
     const TopVerbOptions *o = s->o;
-    const TopOptions options = {
-        .view = o->view, .gpu = o->gpu, .sort = o->sort, .filter = o->filter, .read_only = o->read_only};
-    Err *err = &s->call->err;
+    const bool shown = !o->once && !o->json && isatty(STDOUT_FILENO);
+    TopSettings settings = top_settings_usual;
+    Err *err = &s->call->err, trouble = {0};
+    const bool usable = !shown || read_settings(s, &settings, &trouble);
+    const TopOptions options = {.view = o->view,
+                                .gpu = o->gpu,
+                                .sort = o->sort,
+                                .theme = o->theme,
+                                .filter = o->filter,
+                                .settings = &settings,
+                                .read_only = o->read_only};
 
     s->history = s->feed->history;
-    if (o->once || (!o->json && isatty(STDOUT_FILENO)))
+    if (o->once || shown)
         s->commands = command_lines_new(o->look.root);
     s->shown = snapshot_buffer_new();
     s->spare = snapshot_buffer_new();
     TRY(top_new(&options, s->history, &s->top, err));
+    s->kept = str_limited(SETTINGS_MAX);
+    top_settings_write(s->top, &s->kept);
+    if (!usable)
+        top_say(s->top, INK_WARN, trouble.text);
     top_see(s->top, &s->shown->snapshot, &s->state);
     if (o->once)
         TRY(read_size(s->call, o, &s->width, &s->height));
@@ -445,6 +509,8 @@ static int close_session(Session *s, bool silent, int code)
 {
     const bool ended = feed_free(s->feed);
 
+    keep_settings(s);
+    str_done(&s->kept);
     top_free(s->top);
     command_lines_free(s->commands);
     snapshot_buffer_free(s->shown);

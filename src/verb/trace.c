@@ -125,10 +125,11 @@ static ReportOptions style_of(const Traced *t)
     };
 }
 
-/* What is written: a report or a difference. */
+/* What is written: one of the three. */
 typedef struct Written {
     const TraceReport *report;
-    const TraceDiff *diff; /* NULL: the report */
+    const TraceDiff *diff;
+    const AllocatorReport *snapshot;
     const char *title;
 } Written;
 
@@ -137,6 +138,8 @@ static int write_main(const Traced *t, const Written *w, ReportSink sink, Err *e
     const TraceOptions *o = t->o;
     ReportOptions style = style_of(t);
 
+    if (w->snapshot)
+        return o->json ? allocator_json(w->snapshot, sink, err) : allocator_text(w->snapshot, &style, sink, err);
     if (o->json)
         return w->diff ? trace_diff_json(w->diff, sink, err) : trace_json(w->report, sink, err);
     if (o->csv)
@@ -147,6 +150,8 @@ static int write_main(const Traced *t, const Written *w, ReportSink sink, Err *e
 static int write_page(const Traced *t, const Written *w, ReportSink sink, Err *err)
 {
     (void)t;
+    if (w->snapshot)
+        return trace_snapshot_html(w->snapshot, w->title, sink, err);
     return w->diff ? trace_diff_html(w->diff, w->title, sink, err) : trace_html(w->report, w->title, sink, err);
 }
 
@@ -260,28 +265,19 @@ static int show_diff(Traced *t, const char *const *before_path, const char *cons
     return code != EXIT_FINE ? code : before.failed + after.failed ? EXIT_UNKNOWN : EXIT_FINE;
 }
 
-static int write_snapshot(const Traced *t, const AllocatorReport *report)
-{
-    CLEANUP(outfile_drop_at) OutFile *out = NULL;
-    const ReportOptions style = style_of(t);
-    Err *err = &t->call->err;
-
-    TRY(outfile_open(t->o->output ? t->o->output : "-", &out, err));
-    const ReportSink sink = {.write = outfile_write, .context = out};
-    TRY(t->o->json ? allocator_json(report, sink, err) : allocator_text(report, &style, sink, err));
-    return outfile_commit(TAKE(out), err);
-}
-
 static int show_snapshot(Traced *t, const char *path)
 {
     CLEANUP(allocator_done) AllocatorReport report = {0};
 
-    if (t->o->csv || t->o->html || t->filtered || t->words[0])
+    if (t->o->csv || t->filtered || t->words[0])
         return verb_failf(t->call, EXIT_USAGE,
-                          "'%s' is a memory snapshot: --csv, --html, --filter and what chooses a part are for profiles",
-                          path);
-    if (snapshot_load(path, &report, &t->call->err) < 0 || write_snapshot(t, &report) < 0)
+                          "'%s' is a memory snapshot: --csv, --filter and what chooses a part are for profiles", path);
+    if (snapshot_load(path, &report, &t->call->err) < 0)
         return verb_fail(t->call, EXIT_UNKNOWN);
+    const int code = write_all(t, &(Written){.snapshot = &report, .title = title_of(t, &path, 1)});
+
+    if (code != EXIT_FINE)
+        return code;
     return report.findings.len ? EXIT_FINDING : EXIT_FINE;
 }
 

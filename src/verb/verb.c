@@ -26,9 +26,9 @@ const Verb *const verbs[] = {
 };
 
 const char verb_common_codes[] = "0  fine\n"
-                                   "1  a finding: what was asked about is not well\n"
-                                   "2  the command line or a file is wrong\n"
-                                   "3  could not tell: something that is needed does not answer";
+                                 "1  a finding: what was asked about is not well\n"
+                                 "2  the command line or a file is wrong\n"
+                                 "3  could not tell: something that is needed does not answer";
 
 int verb_fail(const VerbCall *call, int code)
 {
@@ -164,11 +164,12 @@ OptPage verb_page(const Verb *verb, const char *path)
                      .config = verb->config};
 }
 
-static int print_help(const Verb *verb, const char *path)
+static int print_help(const Verb *verb, const char *path, bool folded)
 {
     CLEANUP(str_done) Str text;
     str_init(&text, 1 << 20);
     OptPage page = verb_page(verb, path);
+    page.folded = folded;
     opt_help(&page, verb_width(), &text);
     fputs(text.text, stdout);
     return EXIT_FINE;
@@ -180,7 +181,8 @@ static int run_leaf(const Verb *verb, const char *before, int argc, char **argv)
     VerbCall call = {.arena = &arena};
     call.path = arena_printf(&arena, "%s %s", before, verb->name);
     void *options = arena_alloc(&arena, verb->opt_size + 1);
-    OptSet set = {.opts = verb->opts, .count = verb->opt_count, .into = options, .arena = &arena, .command = verb->command};
+    OptSet set = {
+        .opts = verb->opts, .count = verb->opt_count, .into = options, .arena = &arena, .command = verb->command};
     Err of_env;
     if (opt_defaults(&set, &call.err) < 0)
         return verb_fail(&call, EXIT_USAGE);
@@ -188,16 +190,16 @@ static int run_leaf(const Verb *verb, const char *before, int argc, char **argv)
     call.argc = argc;
     call.argv = verb->rewrite ? verb->rewrite(&arena, argc, argv) : argv;
     int rc = opt_args(&set, argc, call.argv, &call.args, &call.err);
-    if (rc == OPT_HELP)
-        return verb_end(&call, print_help(verb, before));
+    if (rc > 0)
+        return verb_end(&call, print_help(verb, before, rc == OPT_HELP_ALL));
     if (rc < 0)
         return verb_fail(&call, EXIT_USAGE);
     if (env < 0)
         return verb_failf(&call, EXIT_USAGE, "%s", of_env.text);
     const char *near;
     if (verb->no_args && call.args.len > 0 && verb_find(verb->subs, call.args.items, 1, &near))
-        return verb_failf(&call, EXIT_USAGE, "options stand behind '%s': %s %s [OPTION...]", call.args.items[0], call.path,
-                          call.args.items[0]);
+        return verb_failf(&call, EXIT_USAGE, "options stand behind '%s': %s %s [OPTION...]", call.args.items[0],
+                          call.path, call.args.items[0]);
     if (verb->no_args && call.args.len > 0)
         return verb_failf(&call, EXIT_USAGE, "takes no argument, got '%s'%s", call.args.items[0], verb->no_args);
     return verb_end(&call, verb->run(&call, options));

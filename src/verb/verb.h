@@ -34,6 +34,8 @@ typedef struct Verb {
     bool command;        /* its first argument begins a command, whose options are not its own */
     int (*run)(VerbCall *call, const void *options);        /* returns an exit code */
     char **(*rewrite)(Arena *arena, int argc, char **argv); /* other spellings of the words, before parsing; or NULL */
+    void (*add_values)(Arena *arena, Str *out); /* for a shell's completion: what an argument may be, a line each; or
+                                                   NULL */
     const struct Verb *const *subs; /* NULL-ended; a verb has these, `run`, or both: then `run` takes what
               names none of these */
 } Verb;

@@ -3,7 +3,7 @@
 """What the agent costs while it is scraped each second, and how fast it answers, beside Debian's prometheus-node-exporter in
 the same run where that is installed or fetched (test/peer/fetch.py BUILD/peers node-exporter).
 
-usage: agent.py BUILD [--minutes 10] [--intervals | --owners] [--write]    --write puts the tables into docs/measurements.md
+usage: agent.py BUILD [--minutes 10] [--intervals | --owners] [--write]    --write puts the tables into docs/appendix/measurements.md
 --intervals: the processor time alone, of agents and node exporters that are scraped each second, each 15 seconds and never
 --owners: what 50 processes of jobs, pods, containers and users cost, beside an agent on the same GPUs without any
 

@@ -3,7 +3,7 @@
 """How long it takes from a fault until somebody is told, what open incidents cost, and what the journal does, beside what
 the machine can do at all in the same run.
 
-usage: alerts.py BUILD [--alerts 300] [--kmsg 40] [--seconds 20] [--write]     --write puts the tables into docs/measurements.md
+usage: alerts.py BUILD [--alerts 300] [--kmsg 40] [--seconds 20] [--write]     --write puts the tables into docs/appendix/measurements.md
 
 Nothing here passes or fails: goals stand beside the figures for a reader to judge. With --kmsg some lines marked
 'stoker-test' are written to /dev/kmsg where that may be written; 0: none."""

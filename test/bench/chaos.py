@@ -3,7 +3,7 @@
 """Chaos for a given time (test/scenario/agent/chaos_rig.py): how old the numbers of healthy GPUs become and how much memory the
 agent takes, while samplers and agents are killed, GPUs hang, the disk is full and clients are hostile.
 
-usage: chaos.py BUILD [--minutes 60] [--seed 7] [--write]     --write puts the table into docs/measurements.md
+usage: chaos.py BUILD [--minutes 60] [--seed 7] [--write]     --write puts the table into docs/appendix/measurements.md
 
 Nothing here passes or fails: limits stand beside the figures for a reader to judge."""
 import statistics

@@ -4,7 +4,7 @@
 a median over rounds; a ratio is the median of the ratios within the rounds, so that what slows the machine down for a moment
 slows both sides.
 
-usage: run.py BUILD [--write]      --write also puts the tables into docs/measurements.md
+usage: run.py BUILD [--write]      --write also puts the tables into docs/appendix/measurements.md
 
 Nothing here passes or fails: goals stand beside the figures for a reader to judge.
 """
@@ -21,7 +21,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "measurements.md"
+PAGE = ROOT / "docs/appendix/measurements.md"
 BEGIN, END = "<!-- benchmarks: written by `make bench` with --write -->", "<!-- end of benchmarks -->"
 
 # (what, measured as, less this, [peers], goal in ns)
@@ -167,7 +167,7 @@ def parser(doc):
     """What each of them is told: the build folder, and whether its tables are kept."""
     made = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("build", type=lambda text: Path(text).resolve())
-    made.add_argument("--write", action="store_true", help="put the tables into docs/measurements.md")
+    made.add_argument("--write", action="store_true", help="put the tables into docs/appendix/measurements.md")
     return made
 
 

@@ -3,7 +3,7 @@
 """What `stoker top` costs while somebody looks: its share of a core and the bytes it sends through a terminal as ssh's
 server reads it, beside watch, top and htop (those of them that are here) in the same run.
 
-usage: top.py BUILD [--seconds 30] [--write]     --write puts the tables into docs/measurements.md
+usage: top.py BUILD [--seconds 30] [--write]     --write puts the tables into docs/appendix/measurements.md
 
 Nothing here passes or fails: goals stand beside the figures for a reader to judge."""
 import contextlib

@@ -4,7 +4,7 @@
 all in the same run. Profiles are generated, read once so that they are in the page cache, and removed at the end.
 
 usage: trace.py BUILD [--sizes 10,100,1000] [--rounds 5] [--dir DIR] [--write]
---write puts the tables into docs/measurements.md
+--write puts the tables into docs/appendix/measurements.md
 
 Nothing here passes or fails: goals stand beside the figures for a reader to judge. Figures are medians over rounds, ratios
 are medians of the ratios within rounds. Processor seconds are those of all threads: beside other work they say more than
@@ -151,7 +151,7 @@ def main():
     parser.add_argument("--sizes", default="10,100,1000")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--dir", type=Path, help="where the profiles are put for the time of the run")
-    parser.add_argument("--write", action="store_true", help="put the tables into docs/measurements.md")
+    parser.add_argument("--write", action="store_true", help="put the tables into docs/appendix/measurements.md")
     args = parser.parse_args()
     sizes = [int(word) for word in args.sizes.split(",")]
     with tempfile.TemporaryDirectory(prefix="stoker-bench-", dir=args.dir) as folder:

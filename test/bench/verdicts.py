@@ -6,7 +6,7 @@ scenarios (test/unit/why/cases.def); every scenario with an agent that is ended 
 with planted causes (test/scenario/trace/planted.py).
 
 usage: verdicts.py BUILD [--only scenarios|restarts|storms|why|trace] [--scenario NAME]... [--seed N] [--write]
-                                              --write puts the result into docs/measurements.md
+                                              --write puts the result into docs/appendix/measurements.md
 
 A finding that differs from the truth is printed with its evidence. Nothing here passes or fails: goals stand beside the
 figures for a reader to judge."""

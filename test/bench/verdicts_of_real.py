@@ -3,7 +3,7 @@
 
     verdicts_of_real.py BUILD FOLDER
 
-FOLDER holds the profiles that docs/trace.md names under "Verdicts of public profiles". Each line: what the verdict rests
+FOLDER holds the profiles that docs/appendix/trace.md names under "Verdicts of public profiles". Each line: what the verdict rests
 on, what stoker says, what the file says. Ends with 1 where they differ by more than 2 %. Not a part of `make test`."""
 import gzip
 import json
@@ -70,12 +70,14 @@ def idle(raw):
     return [[a[1], b[0]] for a, b in zip(busy, busy[1:])]
 
 
-def late_idle(raw):
-    """Idle time in steps, per step, at whose end the operation runs that had not been launched as it began."""
-    starts = {}
+def late_idle(raw, without=""):
+    """Idle time in steps, per step, at whose end the operation runs that had not been launched as it began; leaving out what was
+    launched in ranges whose names begin so."""
+    starts, ranges = {}, [(e[0], e[1], e[5]) for e in raw.events if without and e[2].startswith(without)]
     for op in raw.gpu:
         starts.setdefault(op[0], op)
-    late = [gap for gap in idle(raw) if (call := raw.called(starts[gap[1]])) and call[1] > gap[0]]
+    late = [gap for gap in idle(raw) if (call := raw.called(starts[gap[1]])) and call[1] > gap[0]
+            and not any(a <= call[0] < b and call[5] == thread for a, b, thread in ranges)]
     first, border = raw.gpu[0], raw.steps[0][0]
     return length([*late, [border, first[0]]], raw.steps) / len(raw.steps)
 
@@ -104,8 +106,13 @@ def alexnet(raw, report, first):
     beginnings = [e for e in raw.calls if e[2] in ("cudaDeviceGetStreamPriorityRange", "cudaFree", "cudaStreamCreateWithFlags",
                                                    "cudaMalloc") and e[1] - e[0] >= 10_000_000]
     gaps = [[start, raw.gpu[0][0]], *idle(raw)]
-    yield "idle with half of it in first calls", first["cost_ns"], sum(
-        b - a for a, b in gaps if 2 * length([e[:2] for e in beginnings if e[2] != "cudaMalloc"], [[a, b]]) >= b - a)
+    gaps = [[a, b] for a, b in gaps if 2 * length([e[:2] for e in beginnings if e[2] != "cudaMalloc"], [[a, b]]) >= b - a]
+    kernels = {op[4].get("correlation"): op[2] for op in raw.gpu}
+    launches = {}
+    for e in sorted(e for e in raw.calls if "Launch" in e[2]):
+        launches.setdefault(kernels.get(e[4].get("correlation")), e[:2])
+    loading = [e for e in launches.values() if e[1] - e[0] >= 1_000_000]
+    yield "idle in first calls, less first launches", first["cost_ns"], length(gaps) - length(loading, gaps)
 
 
 def without_gpu(raw, report, first):
@@ -117,7 +124,8 @@ def host_bound(raw, report, first):
     yield "mean step", report["measured_step_ns"], mean_step(raw)
     others = sum(cause["total_ns"] for step in report["ranks"][0]["steps"] for cause in step["devices"][0]["idle_by_cause"]
                  if cause["cause"] in ("python", "synchronisation", "copy", "data_loading")) / len(raw.steps)
-    yield "idle behind a late launch, all causes", first["cost_ns"] + others, late_idle(raw)
+    apart = "Optimizer.step" if any(v["id"] == "optimizer" for v in report["verdicts"]) else ""
+    yield "idle behind a late launch, all causes", first["cost_ns"] + others, late_idle(raw, apart)
 
 
 def first_launch(raw, report, first):

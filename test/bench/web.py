@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the agent's page weighs, how soon a browser paints it, and what viewers cost the agent.
 
-usage: web.py BUILD [--seconds 60] [--write]      --write puts the tables into docs/measurements.md
+usage: web.py BUILD [--seconds 60] [--write]      --write puts the tables into docs/appendix/measurements.md
 
 First paint is what a headless Chromium tells of itself, the page on loopback, its cache empty. A viewer is what a browser with the
 page open asks for: the page once, the event stream, a look each ten seconds, the history that its charts want. What many GPUs cost
@@ -128,7 +128,7 @@ def paints(build, agent, tmp):
         for _ in range(PAINTS):
             plain.append(paint(browser, agent, "api/"))
             first.append(paint(browser, agent, ""))
-            browser.until("document.querySelector('.card .bar-value')?.textContent.includes('%')")
+            browser.until("document.querySelector('.rows .bar-value')?.textContent.includes('%')")
             numbers.append(browser.js("performance.now()"))
         share = busy(browser, 10)
         heap = browser.call("Runtime.getHeapUsage")["usedSize"]

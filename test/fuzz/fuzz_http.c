@@ -37,7 +37,7 @@ static void on_request(void *self, HttpRequest *request)
     if (*path != '/')
         abort();
     if (!strcmp(path, "/s") && !stream) {
-        stream = http_stream(request, "text/event-stream", 4, on_stream_close, NULL);
+        stream = http_stream(request, "text/event-stream", NULL, 4, on_stream_close, NULL);
         body = http_body_static("data: 1\n\n", 9);
         http_stream_send(stream, body);
         http_body_unref(body);

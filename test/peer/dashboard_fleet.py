@@ -53,7 +53,7 @@ truth: []
 RECEIVER = "alerts: {receivers: {ops: {webhook: 'http://127.0.0.1:9/'}}}\n"
 
 PODS = {0: ("trainer-0", "research"), 1: ("trainer-1", "research"), 2: ("chat", "serving")}
-JOBS = {4: "4711", 5: "4711"}
+JOBS = {4: "5822", 5: "5822"}
 
 
 class Node:

@@ -2,7 +2,8 @@
 // What the agent says: a look at everything now and then (status), each second in between (stream), incidents and events as
 // they come. One object, `seen`, is what all views draw from; nothing in it grows with time. Whatever is here has its
 // time, and `linkState` says whether it is still true.
-import { Growth, M, clockOf } from "./words.js";
+import { clockOf } from "./time.js";
+import { Growth, M } from "./words.js";
 
 const EVENTS_MAX = 500, PAST_MAX = 100, LOOK_EVERY_MS = 10000, LOST_AFTER_MS = 3500, HIDDEN_FOR_MS = 30000;
 const RETRY_MS = [500, 1000, 2000, 4000, 5000];
@@ -178,13 +179,13 @@ function takeIncident({ incident }) {
 
 const COUNTERS = [M.pcieTx, M.pcieRx, M.nvTx, M.nvRx, M.energy, M.capNs, M.softHeatNs, M.hardHeatNs, M.brakeNs];
 
-/* What counters grow by is a reading of its own, under `rates`. */
-function takeValues(device, values, tick, at) {
+/* What counters grow by is a reading of its own, under `rates`; `ages`: how old a counter's sample is, as a late one grew for longer. */
+function takeValues(device, { metrics: values, counter_age_seconds: ages = {} }, tick, at) {
   device.rates ??= {};
   device.growth ??= new Map();
   for (const name of COUNTERS)
     if (name in values || device.growth.has(name))
-      device.rates[name] = (device.growth.get(name) ?? device.growth.set(name, new Growth()).get(name)).next(at, values[name]);
+      device.rates[name] = (device.growth.get(name) ?? device.growth.set(name, new Growth()).get(name)).next(at - (ages[name] ?? 0), values[name]);
   for (const [name, metric] of Object.entries(device.metrics))
     if (!(name in values) && metric.tick) { // it was in ticks before: it is no longer told
       metric.value = null;
@@ -205,7 +206,7 @@ function takeValues(device, values, tick, at) {
 function takeInstance(to, one, tick, at) {
   to.activity = one.activity;
   to.verdict = one.verdict;
-  takeValues(to, one.metrics, tick, at);
+  takeValues(to, one, tick, at);
 }
 
 function takeTick(tick) {
@@ -224,7 +225,7 @@ function takeTick(tick) {
     gpu.why = told.why;
     gpu.activity = told.activity;
     gpu.verdict = told.verdict;
-    takeValues(gpu, told.metrics, tick.tick, at);
+    takeValues(gpu, told, tick.tick, at);
     gpu.fast = told.fast;
     const inner = new Map(gpu.instances.map((one) => [keyOf(one), one]));
     for (const one of told.instances)

@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// Charts over one time axis: the same span, zoom, pause and cursor for all of them. uPlot draws; history.js has the values.
+// Charts over one time axis: the same span, zoom, pause, cursor and chosen GPU for all of them. uPlot draws; history.js has the values.
+import { readAddress, writeAddress } from "./address.js";
 import { nowMs, on, seen, when } from "./agent.js";
-import { fill, h, say } from "./element.js";
+import { fill, h, mark, say } from "./element.js";
 import { SPANS, inMinutes, since, values, want } from "./history.js";
 import { colour, onTheme } from "./theme.js";
-import { clock, day } from "./words.js";
+import { clock, day, isLocal, isMidnight, onZone, zoneName } from "./time.js";
+import { grouped } from "./words.js";
 
-export const AXIS_PX = 66, RIGHT_PX = 26; // room for half a label of time
+export const AXIS_PX = 64;
+export const RIGHT_PX = 18; // room for half a label of time
 const FONT = '11px -apple-system, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans", system-ui, sans-serif';
 const HOLD_STEPS = 2; // a reading holds that long between two ticks that came a little late
-const SYNC = "node", STACK_INK = 0.9;
+const SYNC = "node", HEIGHT = 120, TIP_ROWS = 16, BAND_PX = 3;
 
-/* What all charts share. */
-export const axis = { span: "second", zoom: null, pausedAt: null };
-const charts = new Set(), watchers = new Set();
+/* What all charts share. `only`: the key of the GPU that was chosen in the legend. */
+export const axis = { span: "second", zoom: null, pausedAt: null, only: null };
+const charts = new Set(), groups = new Set(), watchers = new Set();
 let cursorIndex = null, cursorAt = null; // where the cursor of all charts is; null: nowhere
 
 export const onAxis = (told) => {
@@ -30,6 +33,11 @@ export function range() {
 export function redraw() {
   for (const chart of charts)
     chart.draw();
+  for (const one of groups)
+    if (one.group.isConnected)
+      hideEmpty(one.list, one.undrawn);
+    else
+      groups.delete(one);
   for (const told of watchers)
     told();
 }
@@ -44,14 +52,26 @@ function redrawSoon() {
   }, TOGETHER_MS);
 }
 
-export function setSpan(span) {
-  Object.assign(axis, { span, zoom: null });
+/* Takes what the address says; `usual`: what the view shows where it says nothing. */
+export function axisFromAddress(usual = {}) {
+  const { params } = readAddress(), from = Number(params.get("from")), to = Number(params.get("to"));
+  const span = params.get("span") ?? usual.span ?? axis.span;
+  axis.span = span in SPANS ? span : "second";
+  axis.zoom = from > 0 && to > from ? [from, to] : usual.zoom ?? null;
+  axis.only = params.get("only") ?? usual.only ?? null;
+}
+
+function choose(values_) {
+  Object.assign(axis, values_);
+  writeAddress({ span: axis.span === "second" ? null : axis.span, only: axis.only, from: axis.zoom && Math.round(axis.zoom[0]), to: axis.zoom && Math.round(axis.zoom[1]) });
   redraw();
 }
+
+export const setSpan = (span) => choose({ span, zoom: null });
+export const setOnly = (key) => choose({ only: axis.only === key ? null : key });
 export function setZoom(zoom) {
   const least = SPANS[axis.span].step * 5;
-  axis.zoom = zoom && zoom[1] - zoom[0] >= least ? zoom : null;
-  redraw();
+  choose({ zoom: zoom && zoom[1] - zoom[0] >= least ? zoom : null });
 }
 export function pause(paused) {
   axis.pausedAt = paused ? nowMs() / 1000 : null;
@@ -72,9 +92,12 @@ const translucent = (text, alpha) => {
   return `rgba(${n >> 16}, ${n >> 8 & 255}, ${n & 255}, ${alpha})`;
 };
 
-function axisStyle() {
-  return { stroke: colour("--quiet"), grid: { stroke: colour("--grid"), width: 1 }, ticks: { stroke: colour("--grid"), width: 1, size: 4 },
-    font: FONT };
+const axisStyle = () => ({ stroke: colour("--quiet"), grid: { stroke: colour("--grid"), width: 1 }, ticks: { stroke: colour("--grid"), width: 1, size: 4 }, font: FONT });
+
+/* Labels of time: with seconds only where minutes would repeat. */
+function timeLabels(splits) {
+  const fine = splits.length > 1 && splits[1] - splits[0] < 60;
+  return splits.map((s) => (inMinutes(axis.span) && isMidnight(s * 1000) ? day(s * 1000) : fine ? clock(s * 1000) : clock(s * 1000).slice(0, 5)));
 }
 
 /* Time at steps of the span, and each line's values there. A hole of a reading is a hole in its line. */
@@ -106,20 +129,21 @@ function columns(lines, span) {
   return [x, ...data];
 }
 
-/* {title, note, lines: () => [{label, device (key), name (reading), colour: "--sm", scale, width, dash, fill, of}], format, max,
+/* {title, note, lines: () => [{label, device (key), name (reading), colour: "--sm", scale, width, dash, alpha, of}], format, max,
  *  height, marks: () => [{from, to, severity}], wants: () => [[device, names]], between: [i, j, colour]}.
- * Lines are asked for again when what there is changes (theme, span, `renew`). */
+ * `fleet`: a line per GPU, whose legend is that of the group. Lines are asked for again when what there is changes. */
 export class Chart {
   constructor(options) {
-    this.options = options;
+    this.options = { height: HEIGHT, ...options };
     this.value = h("span", { class: "chart-value" });
     this.legend = h("span", { class: "legend" });
+    this.tip = h("div", { class: "tip", hidden: true, "aria-hidden": "true" });
     this.body = h("div", { class: "chart-body" });
     this.empty = h("p", { class: "chart-empty quiet", hidden: true });
     this.element = h("figure", { class: "chart", role: "group", "aria-label": options.title },
-      h("figcaption", {}, h("b", {}, options.title), options.note && h("span", { class: "quiet" }, options.note), this.legend, this.value),
-      this.body, this.empty);
+      h("figcaption", {}, h("b", {}, options.title), options.note && h("span", { class: "quiet" }, options.note), this.legend, this.value), this.body, this.tip, this.empty);
     charts.add(this);
+    this.keys = []; // of the legend
     this.width = 0; // as it was last told: asking for it anew would make the browser lay the page out each time
     this.resizer = new ResizeObserver(([entry]) => this.resize(Math.floor(entry.contentRect.width)));
     this.resizer.observe(this.element);
@@ -141,54 +165,37 @@ export class Chart {
   resize(width) {
     this.width = width;
     if (this.plot && width > 0 && width !== this.plot.width)
-      this.plot.setSize({ width, height: this.options.height ?? 132 });
+      this.plot.setSize({ width, height: this.options.height });
     else if (!this.plot && width > 0)
       this.draw();
   }
 
-  make() {
-    const { format, max, height = 132, bare, between } = this.options, style = axisStyle(), lines = this.lines;
-    const series = lines.map((line) => ({
-      label: line.label, stroke: colour(line.colour), width: line.width ?? 1.5, dash: line.dash, points: { show: false }, spanGaps: false,
-      fill: this.options.stacked ? (line === lines[lines.length - 1] ? translucent(colour(line.colour), STACK_INK) : undefined) : line.fill && translucent(colour(line.colour), line.fill), alpha: line.alpha ?? 1, show: true,
-    }));
-    const bands = this.options.stacked ? lines.slice(1).map((line, i) => ({ series: [i + 1, i + 2], fill: translucent(colour(lines[i].colour), STACK_INK) })) : lines.flatMap((line, i) => (line.band ? [{ series: [i + 1, i + 2], fill: translucent(colour(line.colour), 0.16) }] : []));
+  make(data) {
+    const { format, max, height, between, fleet } = this.options, style = axisStyle(), lines = this.lines;
+    const series = lines.map((line) => ({ label: line.label, stroke: colour(line.colour), width: line.width ?? 1.5, dash: line.dash, points: { show: false }, spanGaps: false, alpha: line.alpha ?? 1, show: true }));
+    const bands = lines.flatMap((line, i) => (line.band ? [{ series: [i + 1, i + 2], fill: translucent(colour(line.colour), 0.16) }] : []));
     if (between)
       bands.push({ series: [between[0] + 1, between[1] + 1], fill: translucent(colour(between[2]), 0.2) });
     this.plot = new uPlot({
-      width: this.width, height, series: [{}, ...series], bands, legend: { show: false }, padding: bare ? [2, 0, 2, 0] : [8, RIGHT_PX, 0, 0],
-      tzDate: (ts) => uPlot.tzDate(new Date(ts * 1000), "Etc/UTC"),
+      width: this.width, height, series: [{}, ...series], bands, legend: { show: false }, padding: [8, RIGHT_PX, 0, 0],
+      tzDate: (ts) => (isLocal() ? new Date(ts * 1000) : uPlot.tzDate(new Date(ts * 1000), "Etc/UTC")),
       scales: { x: { time: true, range: () => range() }, y: { range: (u, low, high) => this.yRange(low, high, max) } },
-      axes: bare ? [{ show: false }, { show: false }] : [
-        { ...style, size: 24, space: 64, values: (u, splits) => splits.map((s) => (inMinutes(axis.span) ? (s % 86400 === 0 ? day(s * 1000) : clock(s * 1000).slice(0, 5)) : clock(s * 1000))) },
-        { ...style, size: AXIS_PX, space: 30, values: (u, splits) => splits.map((v) => (this.blank ? "" : format(v))) }, // no value, no scale
-      ],
-      cursor: bare ? { show: false } : {
-        sync: { key: SYNC, setSeries: false }, y: false, drag: { x: true, y: false, setScale: false }, focus: { prox: lines.length > 4 ? 24 : -1 },
-        points: { size: 6 }, bind: { dblclick: () => () => setZoom(null) },
+      axes: [{ ...style, size: 24, space: 64, values: (u, splits) => timeLabels(splits) },
+        { ...style, size: AXIS_PX, space: 28, values: (u, splits) => splits.map((v) => (this.blank ? "" : format(v))) }], // no value, no scale
+      cursor: {
+        sync: { key: SYNC, setSeries: false }, y: false, drag: { x: true, y: false, setScale: false }, points: { size: 6, show: lines.length <= 4 },
+        bind: { dblclick: () => () => setZoom(null) },
       },
-      focus: { alpha: lines.length > 4 ? 0.25 : 1 },
-      hooks: {
-        draw: [(u) => this.drawMarks(u)],
-        setCursor: [(u) => this.moved(u)],
-        setSeries: [(u, i) => { this.near = i; this.point(u.cursor.idx); }],
-        setSelect: [(u) => this.select(u)],
-      },
-    }, columns(lines, axis.span), this.body);
+      hooks: { draw: [(u) => this.drawMarks(u)], setCursor: [(u) => this.moved(u)], setSelect: [(u) => this.select(u)] },
+    }, data, this.body);
     this.plot.root.setAttribute("role", "img");
-    const named = this.options.fleet && !lines[0].band ? lines.filter((line) => line.colour !== "--line-quiet") : lines;
-    fill(this.legend, bare || named.length > 8 ? null : (this.options.stacked ? [...named].reverse() : named).filter((line) => line.label).map((line) => {
-      const key = h("i", { "aria-hidden": "true", class: line.dash && "dashed" });
-      key.style.background = line.dash ? "none" : colour(line.colour);
-      key.style.borderColor = colour(line.colour);
-      return h("span", { class: "key" }, key, line.label);
-    }));
+    this.keys = fleet ? [] : lines.flatMap((line, i) => (line.label ? [{ i, value: h("b") }] : []));
+    fill(this.legend, this.keys.map(({ i, value }) => h("span", { class: "key" }, swatch(lines[i].colour, lines[i].dash), lines[i].label, value)));
   }
 
   yRange(low, high, max) {
     const top = typeof max === "function" ? max() : max;
-    this.blank = low === null || high === null || low === undefined;
-    if (this.blank)
+    if (this.blank || low === null || low === undefined)
       return [0, top ?? 1];
     if (top !== undefined && top !== null)
       return [0, Math.max(top, high)];
@@ -209,21 +216,22 @@ export class Chart {
       setZoom(zoom);
   }
 
-  /* Incidents: from when to when, in the colour of their severity. */
+  /* Incidents: a thin band on top from when to when, in the colour of their severity, and a hairline where they began. */
   drawMarks(u) {
-    const { ctx } = u, { left, top, width, height } = u.bbox;
+    const { ctx } = u, { left, top, width, height } = u.bbox, band = BAND_PX * devicePixelRatio;
     ctx.save();
     ctx.beginPath();
     ctx.rect(left, top, width, height);
     ctx.clip();
-    for (const mark of this.options.marks?.() ?? []) {
-      const at = u.valToPos(mark.from, "x", true), to = u.valToPos(mark.to, "x", true), ink = colour(`--${mark.severity}`);
+    for (const { from, to: until, severity } of this.options.marks?.() ?? []) {
+      const at = u.valToPos(from, "x", true), to = u.valToPos(until, "x", true);
       if (to < left || at > left + width)
         continue;
-      ctx.fillStyle = translucent(ink, 0.09);
-      ctx.fillRect(at, top, Math.max(1, to - at), height);
-      ctx.fillStyle = ink;
+      ctx.fillStyle = colour(`--${severity}`);
+      ctx.fillRect(at, top, Math.max(1, to - at), band);
+      ctx.globalAlpha = 0.45;
       ctx.fillRect(at, top, Math.max(1, devicePixelRatio), height);
+      ctx.globalAlpha = 1;
     }
     ctx.restore();
   }
@@ -232,24 +240,42 @@ export class Chart {
     cursorIndex = u.cursor.idx ?? null;
     cursorAt = cursorIndex === null ? null : u.data[0][cursorIndex];
     this.point(u.cursor.idx);
+    this.showTip(u);
   }
 
-  /* What stands under the cursor, else what is last. */
+  /* Beside the pointer: all values there, the highest first. */
+  showTip(u) {
+    const { idx, left } = u.cursor, here = idx !== null && idx !== undefined && this.body.matches(":hover") && this.options.fleet;
+    this.tip.hidden = !here;
+    if (!here)
+      return;
+    const rows = this.lines.map((line, i) => ({ line, value: this.valueAt(i, idx) })).filter(({ line, value }) => line.label && value !== null).sort((a, b) => b.value - a.value);
+    fill(this.tip, h("b", {}, when(u.data[0][idx] * 1000)), h("ul", { class: rows.length > 8 && "wide" }, rows.slice(0, TIP_ROWS).map(({ line, value }) => h("li", {}, swatch(line.colour, line.dash), h("span", {}, line.label), h("b", {}, this.options.format(value))))));
+    const x = AXIS_PX + left, right = x > this.width / 2;
+    this.tip.style.left = right ? "" : `${x + 12}px`;
+    this.tip.style.right = right ? `${this.width - x + 12}px` : "";
+  }
+
+  /* What stands under the cursor, else what is last: of lines with names of their own in the legend. */
   point(index) {
     const { plot, lines } = this;
-    if (!plot || this.options.bare)
+    if (!plot)
       return;
-    const { format } = this.options, crowd = this.options.fleet && lines[0].band, fleet = this.options.fleet && !crowd, shown = fleet ? (this.near ? [this.near - 1] : []) : lines.map((_, i) => i);
-    const text = (this.options.stacked ? shown.reverse() : shown).filter((i) => lines[i].label || crowd).map((i) => {
-      const value = this.valueAt(i, index);
-      return `${fleet || lines.length > 1 ? `${lines[i].label} ` : ""}${value === null ? "no value" : format(value)}`;
-    });
-    if (crowd) { // a crowd: of all of them, then those that are named
-      const [high, low, middle] = [0, 1, 2].map((i) => this.valueAt(i, index));
-      text.splice(0, 3, ...(high === null ? [] : [`${format(low)} to ${format(high)}, middle ${format(middle)}`]));
-    }
-    const at = index === null || index === undefined ? "" : `${when(plot.data[0][index] * 1000)}  `;
-    say(this.value, at + (this.blank ? this.nothing() : text.join(" · ") || this.spread(index)));
+    if (index >= plot.data[0].length) // the cursor of a longer span
+      index = null;
+    const chosen = this.options.fleet ? lines.findIndex((line) => line.key && line.key === axis.only) : -1, at = index === null || index === undefined ? "" : when(plot.data[0][index] * 1000);
+    this.keys.forEach(({ i, value }) => say(value, this.told(i, index)));
+    say(this.value, [at || (this.blank || this.options.fleet ? "" : "now"), this.blank ? this.nothing() : chosen >= 0 ? `${lines[chosen].label} ${this.told(chosen, index)}` : this.options.fleet ? this.spread(index) : ""].filter(Boolean).join("  "));
+  }
+
+  told(i, index) {
+    const value = this.valueAt(i, index);
+    return value === null ? this.blank ? "" : "–" : this.options.format(value);
+  }
+
+  /* The same for a screen reader. */
+  spoken() {
+    return [this.options.title, [...this.keys.map(({ i, value }) => `${this.lines[i].label} ${value.textContent}`), this.value.textContent].join(", ")].join(": ");
   }
 
   /* Said where there is no value in all that is drawn. */
@@ -264,17 +290,11 @@ export class Chart {
     if (!now.length)
       return "no value";
     const [low, high] = [Math.min(...now), Math.max(...now)].map(this.options.format);
-    return low === high ? low : `${low} to ${high}`;
+    return `${index === null || index === undefined ? "now " : ""}${low === high ? low : `${low} to ${high}`}`;
   }
 
-  /* Of a line: its value there; what is read more seldom than there are steps holds until the next. Of a stack each line
-   * is what it adds. */
+  /* Of a line: its value there; what is read more seldom than there are steps holds until the next. */
   valueAt(i, index) {
-    const value = this.heldAt(i, index);
-    return value === null || !this.options.stacked || i + 1 >= this.lines.length ? value : value - (this.heldAt(i + 1, index) ?? 0);
-  }
-
-  heldAt(i, index) {
     const data = this.plot.data[i + 1], newest = index === null || index === undefined, most = axis.span === "tenth" ? 25 : 4;
     for (let at = newest ? data.length - 1 : index, back = 0; at >= 0 && back < most; at--, back++)
       if (typeof data[at] === "number")
@@ -305,13 +325,19 @@ export class Chart {
       say(this.empty, this.options.why?.() ?? "nothing to draw");
       return;
     }
+    const data = columns(lines, axis.span), blank = data.slice(1).every((line) => !line.some((value) => typeof value === "number"));
+    if (blank !== this.blank) { // it gets a scale, or loses it
+      this.plot?.destroy();
+      this.plot = null;
+    }
+    this.blank = blank;
     if (!this.plot) {
       const at = cursorAt;
-      this.make();
-      if (at !== null && !this.options.bare) // one that is made anew takes its place among the others
+      this.make(data);
+      if (at !== null) // one that is made anew takes its place among the others
         this.plot.setCursor({ left: this.plot.valToPos(at, "x"), top: 10 });
     } else {
-      this.plot.setData(columns(lines, axis.span), true);
+      this.plot.setData(data, true);
     }
     this.point(this.plot.cursor.idx);
     this.describe();
@@ -329,8 +355,16 @@ export class Chart {
         }
       return low <= high ? `${line.label} between ${this.options.format(low)} and ${this.options.format(high)}` : `${line.label}: no value`;
     });
-    this.plot.root.setAttribute("aria-label", `${this.options.title}, ${SPANS[axis.span].more}: ${parts.join("; ")}`);
+    mark(this.plot.root, "aria-label", `${this.options.title}, ${SPANS[axis.span].more}: ${parts.join("; ")}`);
   }
+}
+
+/* The colour of a line, for a legend. */
+export function swatch(ink, dash) {
+  const key = h("i", { "aria-hidden": "true", class: dash && "dashed" });
+  key.style.background = dash ? "none" : `var(${ink})`;
+  key.style.borderColor = `var(${ink})`;
+  return key;
 }
 
 /* Mean and, over a day, the band from minimum to maximum of one reading of one device. */
@@ -344,7 +378,7 @@ export function lineOf(device, name, label, ink, options = {}) {
 
 /* --- what moves all of them --- */
 
-/* Span, pause, zoom. `wide`: tenths of a second make sense here (one GPU). */
+/* Span, pause, zoom. `tenths`: tenths of a second make sense here (one GPU). */
 export function toolbar({ tenths }) {
   const spans = h("span", { class: "switch", role: "group", "aria-label": "Span of the charts" },
     Object.entries(SPANS).filter(([key]) => tenths || key !== "tenth").map(([key, { text, more }]) => h("button", { type: "button", "data-span": key, title: more, onclick: () => setSpan(key) }, text)));
@@ -354,29 +388,48 @@ export function toolbar({ tenths }) {
   const bar = h("div", { class: "toolbar", role: "toolbar", "aria-label": "Charts" }, spans, paused, out, note);
   const update = () => {
     for (const button of spans.children)
-      button.setAttribute("aria-pressed", String(button.dataset.span === axis.span));
-    say(paused, axis.pausedAt === null ? "Pause charts" : "Go on");
-    paused.setAttribute("aria-pressed", String(axis.pausedAt !== null));
+      mark(button, "aria-pressed", String(button.dataset.span === axis.span));
+    say(paused, axis.pausedAt === null ? "Pause" : "Go on");
+    mark(paused, "aria-pressed", String(axis.pausedAt !== null));
     out.hidden = !axis.zoom;
-    const [from, to] = range(), shown = `${when(from * 1000)} to ${when(to * 1000)} UTC`;
-    say(note, axis.pausedAt !== null ? `Charts stand still since ${clock(axis.pausedAt * 1000)} UTC; the rest of the page goes on`
-      : axis.zoom ? `${shown}, fixed` : "drag to zoom, double click for all");
+    const [from, to] = range();
+    say(note, axis.pausedAt !== null ? `Charts stand still since ${clock(axis.pausedAt * 1000)} ${zoneName()}; the rest of the page goes on`
+      : axis.zoom ? `${when(from * 1000)} to ${when(to * 1000)} ${zoneName()}, fixed` : "drag to zoom, double click for all");
     note.classList.toggle("warned", axis.pausedAt !== null);
   };
   update();
   return { element: bar, update };
 }
 
-/* Keys for a group of charts that has the focus: the cursor moves over all of them. */
-export function keys(event, group) {
-  const shown = [...charts].filter((chart) => group.contains(chart.element) && chart.plot);
-  const steps = { ArrowLeft: -1, ArrowRight: 1, PageUp: -20, PageDown: 20 };
+/* Charts that have nothing to draw and never had are one line together. */
+function hideEmpty(list, note) {
+  const none = list.filter((chart) => chart.lines && chart.lines.length === 0);
+  for (const chart of list)
+    chart.element.hidden = none.includes(chart);
+  say(note, grouped("Not drawn", none.map((chart) => [chart.options.title, (chart.options.why?.() ?? "").replace(/^Not shown: |\.$/g, "")])));
+}
+
+/* A group of charts under one toolbar, and keys for it: the cursor moves over all of them. `more`: what stands above them. */
+export function chartGroup(list, speak, more = []) {
+  const help = h("p", { class: "quiet keys", id: "chart-keys" }, "Keys, when the charts have the focus: ", [["←", ""], ["→", " cursor, "], ["+", ""], ["-", " zoom, "], ["0", " whole span, "], ["p", " pause."]].flatMap(([key, text]) => [h("kbd", {}, key), text || " "]));
+  const undrawn = h("p", { class: "quiet" });
+  const group = h("div", { class: "charts", role: "group", tabindex: "0", "aria-label": "Charts", "aria-describedby": "chart-keys" }, more, h("div", { class: "chart-grid" }, list.map((chart) => chart.element)), undrawn, help);
+  groups.add({ group, list, undrawn });
+  group.addEventListener("keydown", (event) => {
+    const said = event.target === group ? onKey(event, list) : null;
+    if (said)
+      speak(said);
+  });
+  return group;
+}
+
+function onKey(event, list) {
+  const shown = list.filter((chart) => chart.plot), steps = { ArrowLeft: -1, ArrowRight: 1, PageUp: -20, PageDown: 20 };
   if (event.key in steps && shown.length) {
-    const plot = shown[0].plot, n = plot.data[0].length;
-    const index = Math.min(n - 1, Math.max(0, (cursorIndex ?? n - 1) + steps[event.key]));
+    const { plot } = shown[0], n = plot.data[0].length, index = Math.min(n - 1, Math.max(0, (cursorIndex ?? n - 1) + steps[event.key]));
     plot.setCursor({ left: plot.valToPos(plot.data[0][index], "x"), top: 10 });
     event.preventDefault();
-    return shown.map((chart) => `${chart.options.title}: ${chart.value.textContent}`).join(". ");
+    return shown.map((chart) => chart.spoken()).join(". ");
   }
   const acts = { "+": () => zoomBy(0.5), "-": () => zoomBy(2), 0: () => setZoom(null), p: () => pause(axis.pausedAt === null) };
   if (event.key in acts && !event.ctrlKey && !event.metaKey && !event.altKey) {
@@ -386,7 +439,9 @@ export function keys(event, group) {
   return null;
 }
 
-onTheme(() => charts.forEach((chart) => chart.renew()));
+const renewAll = () => charts.forEach((chart) => chart.renew());
+onTheme(renewAll);
+onZone(renewAll);
 on("tick", () => {
   if (!document.hidden && axis.pausedAt === null && (!inMinutes(axis.span) || seen.tick % 10 === 0))
     requestAnimationFrame(redraw);

@@ -2,12 +2,13 @@
 // For who has to find out: everything by failure mode. Rows are GPUs, columns are readings; a reading that is not there
 // says why. Values out of range are marked.
 import { linkState, number, seen, unitOf } from "./agent.js";
-import { Chart, toolbar } from "./charts.js";
+import { chartGroup, toolbar } from "./charts.js";
 import { absent, fill, h, put, say, table } from "./element.js";
-import { busOf, eventList, gpuLink, gpuName, linksOf, reasonsOf, sinceOf, smActive, sureText, trafficText, activityOf } from "./parts.js";
-import { chartGroup, everyGpu, keyHelp, noLine, wantsAll } from "./oncall.js";
-import { marks, timeline } from "./timeline.js";
-import { M, RECOVERY, gibibytes, grouped, lasting, percent, rate, reading, short, whole, whyAbsent } from "./words.js";
+import { fleetCharts, gpuLegend } from "./fleet.js";
+import { eventList, keepScroll, trafficText } from "./parts.js";
+import { activityOf, busOf, gpuLink, gpuName, isHot, linksOf, reasonsOf, sinceOf, sureText } from "./state.js";
+import { timeline } from "./timeline.js";
+import { M, RECOVERY, grouped, lasting, megahertz, percent, rate, reading, short, whyAbsent } from "./words.js";
 
 const bad = (content, isBad) => (isBad ? h("span", { class: "bad" }, content) : content);
 /* A reading's cell; wrong(value): it is out of order. */
@@ -22,23 +23,18 @@ function verdictCell({ verdict }) {
   return verdict ? h("span", {}, verdict.text, h("span", { class: "quiet" }, ` ${sureText(verdict)}`)) : absent("not decided");
 }
 
-const heat = (value, gpu) => {
-  const slow = number(gpu, M.slowdown);
-  return slow !== null && value >= slow - 3;
-};
-
 const MODES = [
   ["health", "Health", [
     ["State", (gpu) => bad(gpu.state, gpu.state !== "up")],
     ["Recovery wanted", (gpu) => { const v = number(gpu, M.recovery); return v === null ? absent(whyAbsent(gpu.metrics?.[M.recovery])) : bad(RECOVERY[v] ?? String(v), v > 0); }],
     ["ECC uncorrected", cell(M.dbe, some)], ["ECC corrected", cell(M.sbe)],
     ["Rows remapped, uncorrectable", cell(M.remapBad)], ["Rows remapped, correctable", cell(M.remapGood)], ["Remap pending", cell(M.remapPending, some)], ["Remap failed", cell(M.remapFailed, some)],
-    ["PCIe replays", cell(M.replays)], ["PCIe link", (gpu) => { const bus = busOf(gpu); return bad(bus.text, bus.bad); }],
+    ["PCIe replays", cell(M.replays)], ["PCIe link", (gpu) => { const bus = busOf(gpu); return bus.text === null ? absent(bus.why) : bad(bus.text, bus.bad); }],
     ["NVLinks", (gpu) => { const links = linksOf(gpu); return links ? bad(links.text, links.bad) : absent("not reported"); }],
-    ["Temperature", cell(M.temp, heat)], ["Memory temp.", cell(M.memTemp)], ["Slows down at", cell(M.slowdown)], ["Last XID", (gpu) => (gpu.metrics?.[M.xid]?.absent === "no_data" ? h("span", { class: "quiet" }, "none") : cell(M.xid)(gpu))],
+    ["Temperature", cell(M.temp, (v, gpu) => isHot(gpu))], ["Memory temp.", cell(M.memTemp)], ["Slows down at", cell(M.slowdown)], ["Last XID", (gpu) => (gpu.metrics?.[M.xid]?.absent === "no_data" ? h("span", { class: "quiet" }, "none") : cell(M.xid)(gpu))],
   ]],
-  ["throughput", "Throughput", [
-    ["SM active", (gpu) => { const v = smActive(gpu); return v === null ? absent(whyAbsent(gpu.metrics?.[M.sm])) : percent(v); }],
+  ["throughput", "Throughput now", [
+    ["SM activity", cell(M.sm)],
     ["Utilisation", cell(M.util)], ["Occupancy", cell(M.occupancy)], ["Tensor", cell(M.tensor)], ["DRAM", cell(M.dram)], ["Mem. util.", cell(M.memUtil)],
     ["Memory used", cell(M.used)], ["Power", cell(M.power)], ["PCIe", (gpu) => trafficText(gpu, M.pcieTx, M.pcieRx)], ["NVLink", (gpu) => trafficText(gpu, M.nvTx, M.nvRx)],
   ]],
@@ -76,30 +72,12 @@ function matrix(title, columns) {
   return { element: h("div", {}, body, note), update };
 }
 
-function peers() {
-  const rows = seen.gpus.filter((gpu) => gpu.peers?.length);
-  if (!rows.length)
-    return null;
-  const indexes = seen.gpus.map((gpu) => gpu.index);
-  return table("Which GPUs reach each other over NVLink", ["GPU", ...indexes.map((i) => `${i}`)], rows.map((gpu) => [gpuName(gpu), ...indexes.map((i) => {
-    const peer = gpu.peers.find((p) => p.gpu === i);
-    return i === gpu.index ? "·" : !peer ? absent("not reported") : peer.nvlink_status === "ok" ? "yes" : bad(peer.nvlink_status ?? whyAbsent(peer), peer.nvlink_status && peer.nvlink_status !== "not_supported");
-  })]));
-}
-
-/* Links that are down or have erred; those without a fault are counted elsewhere. */
-function links() {
-  const rows = seen.gpus.flatMap((gpu) => (gpu.nvlinks ?? []).filter((link) => link.active === false || Object.values(link.errors ?? {}).some((n) => n > 0))
-    .map((link) => [`${gpuName(gpu)} link ${link.link}`, link.active ? "up" : bad("down", true), Object.entries(link.errors ?? {}).map(([name, n]) => `${name} ${whole(n)}`).join(", ")]));
-  return rows.length ? table("NVLinks that are down or have errors", ["Link", "State", "Errors"], rows.slice(0, 200)) : null;
-}
-
 function monitoring() {
   const link = linkState(), samplers = seen.samplers.filter((s) => s.state !== "free");
   return [
-    h("dl", { class: "facts wide" }, [["Page", link.fresh ? `live, last second ${short(link.ageMs / 1000)} s ago` : "no contact"], ["Driver", seen.node.driver_version ?? seen.node.driver_why ?? "not told"],
+    h("dl", { class: "facts wide" }, [["Page", link.fresh ? `live, last second ${short(link.ageMs / 1000)} s ago` : "no contact"], ["Driver", seen.node.driver_version ?? seen.node.driver_why ?? "not reported"],
       ["GPUs", `${seen.node.gpus_found ?? "?"} found, ${seen.node.gpus_expected ?? "?"} expected, ${seen.node.gpus_on_bus ?? "?"} on the bus`],
-      seen.node.released_for_seconds && ["Released", `for ${lasting(seen.node.released_for_seconds)} more`], ["Causes", seen.causes.length ? seen.causes.map((c) => c.text).join("; ") : "none: the monitoring is well"]].filter(Boolean)
+      seen.node.released_for_seconds && ["Released", `for ${lasting(seen.node.released_for_seconds)} more`], ["Causes", seen.causes.length ? seen.causes.map((c) => c.text).join("; ") : "none"]].filter(Boolean)
       .map(([name, value]) => h("div", { class: "fact" }, h("dt", {}, name), h("dd", {}, value)))),
     table("Samplers", ["Process", "State", { text: "GPUs", number: true }, { text: "Memory", number: true }, "Since", "Stuck in"],
       samplers.map((s) => [String(s.pid), s.state, String(s.gpus), s.rss_bytes ? reading(s.rss_bytes, "bytes") : "–", sinceOf(s.since), [s.stuck_gpu, s.stuck_function, s.wchan].filter(Boolean).join(", ") || "–"]), "no sampler"),
@@ -115,16 +93,13 @@ function goTo(id) {
 }
 
 export function debug({ speak }) {
-  const bodies = MODES.map(([id, title, columns]) => ({ id, title, body: matrix(title, columns) })), rest = h("div"), fabric = h("div"), tools = toolbar({ tenths: false }), strip = timeline(), events = eventList(() => true, 40);
-  const make = (title, name, format, more) => new Chart({ title, format, fleet: true, lines: everyGpu(name, more.scale), why: noLine(name), wants: wantsAll([M.sm, M.util, M.dram, M.tensor, M.power, M.temp, M.clock, M.used, M.pcieRx, M.nvTx]), marks: () => marks(), ...more });
-  const charts = [make("SM active", M.sm, percent, { max: 1 }), make("Utilisation", M.util, percent, { max: 1, scale: 0.01 }), make("Tensor active", M.tensor, percent, { max: 1 }), make("DRAM active", M.dram, percent, { max: 1 }),
-    make("Memory used", M.used, gibibytes, { scale: 1 / 1024 }), make("Power", M.power, (v) => reading(v, "W"), {}), make("Temperature", M.temp, (v) => reading(v, "C"), { loose: true }), make("SM clock", M.clock, (v) => reading(v, "MHz"), {}),
-    make("PCIe received", M.pcieRx, rate, {}), make("NVLink sent", M.nvTx, rate, {})];
-  const parts = [...MODES.map(([id, title]) => [id, title]), ["fabric", "Links and peers"], ["curves", "Over time"], ["monitor", "The monitoring itself"], ["noticed", "Recent events"]];
+  const bodies = MODES.map(([id, title, columns]) => ({ id, title, body: matrix(title, columns) })), rest = h("div"), tools = toolbar({ tenths: false }), strip = timeline(), events = eventList(undefined, undefined, 40), legend = gpuLegend();
+  const charts = fleetCharts(["sm", "util", "tensor", ["DRAM", M.dram, percent, { max: 1 }], "memory", "power", "temp", ["SM clock", M.clock, megahertz, {}], ["PCIe received", M.pcieRx, rate, {}], ["NVLink sent", M.nvTx, rate, {}]]);
+  tools.element.append(legend.element);
+  const parts = [...MODES.map(([id, title]) => [id, title]), ["curves", "Over time"], ["monitor", "The monitoring itself"], ["noticed", "Recent events"]];
   const element = h("div", {}, h("nav", { class: "parts", "aria-label": "Parts of this view" }, parts.map(([id, title]) => h("button", { type: "button", onclick: () => goTo(`${id}-h`) }, title))),
     bodies.map(({ id, title, body }) => h("section", { "aria-labelledby": `${id}-h` }, h("h2", { id: `${id}-h` }, title), body.element)),
-    h("section", { "aria-labelledby": "fabric-h" }, h("h2", { id: "fabric-h" }, "Links and peers"), fabric),
-    h("section", { "aria-labelledby": "curves-h" }, h("h2", { id: "curves-h" }, "Over time"), tools.element, chartGroup(charts, speak, [strip.element]), keyHelp()),
+    h("section", { "aria-labelledby": "curves-h" }, h("h2", { id: "curves-h" }, "Over time"), tools.element, chartGroup(charts, speak, [strip.element])),
     h("section", { "aria-labelledby": "monitor-h" }, h("h2", { id: "monitor-h" }, "The monitoring itself"), rest),
     h("section", { "aria-labelledby": "noticed-h" }, h("h2", { id: "noticed-h" }, "Recent events"), events.element));
   function update(what) {
@@ -133,25 +108,14 @@ export function debug({ speak }) {
       return;
     bodies.forEach(({ body }) => body.update());
     const busy = element.contains(document.activeElement) && document.activeElement.closest("table");
-    if (!busy && !document.getSelection()?.toString()) { // who reads or copies a table keeps it
-      keepScroll(fabric, () => fill(fabric, peers() ?? h("p", { class: "quiet" }, "Nobody asks the driver which GPUs reach each other; the row DCGM_EXP_P2P_STATUS does."), links()));
+    if (!busy && !document.getSelection()?.toString()) // who reads or copies a table keeps it
       keepScroll(rest, () => fill(rest, ...monitoring()));
-    }
     strip.update();
     events.update();
   }
   return { title: "Debug", element, update, end() {
     strip.end();
+    legend.end();
     charts.forEach((chart) => chart.end());
   } };
-}
-
-/* What is inside is made anew; where its reader had moved it, it stays, and so does the focus of the keyboard. */
-export function keepScroll(holder, make) {
-  const reached = () => [...holder.querySelectorAll(".scroll, a[href], button, summary")], focused = reached().indexOf(document.activeElement);
-  const before = [...holder.querySelectorAll(".scroll")].map((s) => s.scrollLeft);
-  make();
-  if (focused >= 0)
-    reached()[focused]?.focus({ preventScroll: true });
-  [...holder.querySelectorAll(".scroll")].forEach((s, i) => { s.scrollLeft = before[i] ?? 0; });
 }

@@ -61,16 +61,31 @@ function track(device, name) {
 /* Whether a device's reading has had a value since the page was opened, or in what was fetched. */
 export const ever = (device, name) => tracks.get(device)?.get(name)?.ever ?? false;
 
+/* The last value of a reading before a time, in seconds of the node's clock: {value, at}; null: none is kept. */
+export function lastBefore(device, name, time) {
+  const found = tracks.get(device)?.get(name);
+  for (const [ring, step] of [[found?.second, 1], [found?.minute, 60]])
+    for (let i = Math.floor(time / step); ring && i > Math.floor(time / step) - ring.slots; i--) {
+      const value = ring.get(i);
+      if (typeof value === "number")
+        return { value, at: Math.min(time, (i + 1) * step - 1) };
+    }
+  return null;
+}
+
 const NOTHING = () => undefined;
 
 /* value(i) of a device's reading at step i of the span; `of` is "mean", "min" or "max" for minutes. */
 export function values(device, name, span, of = "mean") {
   const found = tracks.get(device)?.get(name);
-  const ring = inMinutes(span) ? found?.minute : span === "tenth" ? found?.tenth ?? found?.second : found?.second;
+  const ring = inMinutes(span) ? found?.minute : found?.second;
   if (!ring)
     return NOTHING;
-  if (span === "tenth" && ring === found.second) // not read that often: its seconds
-    return (i) => (i % 10 === 0 ? ring.get(i / 10) : undefined);
+  if (span === "tenth") // where no tenths are known: its seconds
+    return (i) => {
+      const value = found.tenth?.get(i);
+      return value === undefined && i % 10 === 0 ? found.second.get(i / 10) : value;
+    };
   const column = inMinutes(span) ? COLUMNS[of] : 0;
   return (i) => ring.get(i, column);
 }

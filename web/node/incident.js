@@ -1,36 +1,100 @@
 // SPDX-License-Identifier: Apache-2.0
-// One incident with its evidence: what was seen, when, by whom; what to do; the curves of its GPU around it.
-import { seen } from "./agent.js";
-import { chartGroup, fleetCharts, keyHelp } from "./oncall.js";
-import { toolbar } from "./charts.js";
-import { absent, fill, h, table } from "./element.js";
-import { findGpu } from "./gpu.js";
-import { gpuLink, gpuName, incidentItem, runbookOf, tellAge } from "./parts.js";
+// One incident as a story: what is wrong and what to do, whom it hits, the five minutes before and after it, how it came to it, and a
+// text of all that for a ticket.
+import { keyOf, seen, when } from "./agent.js";
+import { chartGroup, toolbar } from "./charts.js";
+import { absent, fill, h, mark, say, table } from "./element.js";
+import { fleetCharts, gpuLegend } from "./fleet.js";
+import { aroundOf } from "./gpu.js";
+import { crumbs, facts, gpuChip, keepScroll, severityMark } from "./parts.js";
+import { lastText } from "./rows.js";
+import { gpuOf, hitText, runbookOf, sinceOf, titleOf } from "./state.js";
+import { stamp, zoneName } from "./time.js";
 import { timeline } from "./timeline.js";
-import { END_MEANS, short, stamp, whole } from "./words.js";
+import { END_MEANS, ROUTE_WANTS, lasting, short, splitVerdict, whole } from "./words.js";
+
+const KEPT_MAX = 12; // the agent keeps the first six and the last six pieces
+
+/* What was seen, each thing once, whatever numbers it had: [{at, last, times, more, origins, text, echo}], by time; `more`: there may have
+ * been more than `times`. */
+export function storyOf(incident) {
+  const by = new Map();
+  for (const one of incident.evidence ?? []) {
+    const key = `${one.code ?? ""} ${(one.text ?? "").replace(/\d+/g, "0")}`, found = by.get(key);
+    if (found)
+      Object.assign(found, { times: found.times + 1, last: one.at, origins: found.origins.add(one.origin) });
+    else
+      by.set(key, { at: one.at, last: one.at, times: 1, origins: new Set([one.origin]), text: one.text ?? `code ${one.code}`, echo: one.echo });
+  }
+  const list = [...by.values()], most = list.reduce((a, b) => (b.times > (a?.times ?? 1) ? b : a), null);
+  if (most && (incident.evidence?.length ?? 0) >= KEPT_MAX) { // what is not kept is of the one that repeats most
+    const dropped = incident.count + incident.echo_count - KEPT_MAX; // conditions that hold are not counted each time
+    most.times += Math.max(0, dropped);
+    most.more = dropped <= 0;
+  }
+  return list;
+}
+
+/* What was done with it, by the agent and by people. */
+function doneOf(incident) {
+  return [[incident.opened, `Opened as ${incident.severity}: ${ROUTE_WANTS[incident.route] ?? incident.route}.`], [incident.updated, incident.escalations && `Became more severe ${incident.escalations} time${incident.escalations === 1 ? "" : "s"}.`],
+    [incident.updated, incident.reopened && `Came back ${incident.reopened} time${incident.reopened === 1 ? "" : "s"} after it was over.`], [incident.opened, incident.maintenance && `Covered by maintenance window ${incident.maintenance}: nobody is notified.`],
+    [incident.cleared, incident.cleared && `Resolved: ${END_MEANS[incident.ended_by] ?? incident.ended_by ?? ""}.`]].filter(([, text]) => text);
+}
+
+const repeated = (one) => (one.times > 1 ? `repeated ${whole(one.times)} times${one.more ? " or more" : ""}, last ${when(Date.parse(one.last))}` : "");
+const identity = ({ device = {} }) => [device.model, device.serial && `serial ${device.serial}`, device.pci && `PCI ${device.pci}`, device.uuid].filter(Boolean).join(", ");
+
+/* The whole of it as plain text. */
+function ticketOf(incident, last) {
+  const { why, advice } = splitVerdict(incident), hit = hitText(incident);
+  return [`[${incident.severity}] ${incident.title} on ${seen.node.hostname ?? "node"}`, "", `Do: ${incident.action_text}. ${advice}`, `Device: ${identity(incident) || "the node"}`,
+    `Since: ${stamp(incident.opened)}${incident.cleared ? `, resolved ${stamp(incident.cleared)}` : ", still open"}`, hit && `Hits: ${hit}`, last && `GPU ${last}`, incident.driver && `Driver: ${incident.driver}`, "", "Why:", why, "", "Timeline:",
+    ...storyOf(incident).map((one) => `  ${stamp(one.at)}  ${one.text}${one.times > 1 ? ` (${repeated(one)})` : ""}`), "", `Incident ${incident.id}, class ${incident.class}, ${new URL(runbookOf(incident), document.baseURI).href}`, location.href]
+    .filter((line) => typeof line === "string").join("\n");
+}
+
+/* Copies without the clipboard interface, which a page over plain HTTP does not have. */
+function copyText(text) {
+  const area = h("textarea", { readonly: true, class: "spoken", "aria-hidden": "true" });
+  area.value = text;
+  document.body.append(area);
+  area.select();
+  const done = document.execCommand("copy");
+  area.remove();
+  return done;
+}
 
 export function incidentView({ speak, id }) {
-  const known = () => [...seen.incidents, ...seen.past].find((i) => i.id === id) ?? fetched;
-  const body = h("div", {}, h("section", {}, h("p", { class: "quiet" }, "Looking for it …"))), charts = fleetCharts(), tools = toolbar({ tenths: false }), strip = timeline((i) => i.id === id, () => false);
-  const element = h("div", {}, h("nav", { class: "crumbs", "aria-label": "Where this is" }, h("a", { href: "#/" }, "Node"), h("span", {}, `Incident ${id}`)), body,
-    h("section", { "aria-labelledby": "around-h" }, h("h2", { id: "around-h" }, "The GPUs around it"), tools.element, chartGroup(charts, speak, [strip.element]), keyHelp()));
-  let fetched = null, asked = false, last = "", shown = null;
+  const find = () => [...seen.incidents, ...seen.past].find((i) => i.id === id) ?? fetched;
+  const body = h("div", {}, h("section", { "aria-labelledby": "incident-h" }, h("h2", { id: "incident-h" }, "Looking for it …"))), rest = h("div"), charts = fleetCharts(), tools = toolbar({ tenths: false }), legend = gpuLegend(), strip = timeline((i) => i.id === id, () => false);
+  tools.element.append(legend.element);
+  const curves = h("section", { "aria-labelledby": "around-h" }, h("h2", { id: "around-h" }, "Five minutes before and after"), tools.element, chartGroup(charts, speak, [strip.element]));
+  const element = h("div", {}, crumbs(h("span", {}, `Incident ${id}`)), body, curves, rest);
+  let fetched = null, asked = false, last = "", told = "", age = h("span"), lastSeen = h("p");
 
   function show(incident) {
-    const gpu = incident.device?.kind !== "node" && incident.device?.index !== null && incident.device?.index !== undefined ? findGpu(String(incident.device.index)) : null;
-    const card = incidentItem(incident), device = incident.device ?? {}, process = incident.process;
-    shown = card;
-    card.querySelector("details")?.setAttribute("open", "");
-    const facts = [["State", incident.state === "open" ? "open" : `over: ${END_MEANS[incident.ended_by] ?? incident.ended_by ?? ""}`], ["On", gpu ? h("a", { href: gpuLink(gpu) }, gpuName(gpu)) : device.kind === "node" ? "the node" : device.key],
-      ["Class", h("a", { href: runbookOf(incident) }, incident.class)], ["Rule", incident.rule], ["Codes", (incident.codes ?? []).join(", ")], ["Cause", incident.cause], ["First evidence", stamp(incident.first)], ["Opened", stamp(incident.opened)],
-      ["Over", stamp(incident.cleared)], ["Evidence", `${whole(incident.count ?? 0)} of its own, ${whole(incident.echo_count ?? 0)} consequences`], ["Came back", incident.reopened ? `${incident.reopened} times` : ""],
-      ["Process", process && (process.pid ? h("a", { href: `#/process/${process.pid}` }, `${process.name ?? "pid"} ${process.pid}`) : process.name)], ["Affected", incident.affected], ["Serial", device.serial], ["PCI address", device.pci], ["Maintenance", incident.maintenance],
-      ["Black box", h("code", {}, `stoker incidents show ${incident.id} --bundle box.json.gz`)], ["As JSON", h("a", { href: `api/v1/incidents/${encodeURIComponent(incident.id)}` }, `api/v1/incidents/${incident.id}`)]];
-    fill(body, h("section", { "aria-labelledby": "incident-h" }, h("h2", { id: "incident-h" }, "Incident"), h("ol", { class: "incidents" }, card), h("dl", { class: "facts wide" }, facts.filter(([, v]) => v !== null && v !== undefined && v !== "")
-      .map(([name, value]) => h("div", { class: "fact" }, h("dt", {}, name), h("dd", {}, value))))),
-    h("section", { "aria-labelledby": "evidence-h" }, h("h2", { id: "evidence-h" }, "Evidence"),
-      table("Evidence", ["Time, UTC", "Seen by", { text: "Code", number: true }, "What was said"], (incident.evidence ?? []).map((one) => [stamp(one.at).replace(" UTC", ""), one.origin, one.code === null ? "–" : String(one.code), `${one.text ?? ""}${one.echo ? " (a consequence)" : ""}`]), "no evidence was kept"),
-      incident.counters?.length > 0 && table("Counters before and after", ["Counter", { text: "Before", number: true }, { text: "After", number: true }], incident.counters.map((c) => [c.name, c.before === null ? absent("not known") : short(c.before, 2), c.after === null ? absent("not known") : short(c.after, 2)]))));
+    const gpu = gpuOf(incident), { advice } = splitVerdict(incident), { process } = incident, hit = hitText(incident);
+    const copy = h("button", { type: "button", onclick: () => { const done = copyText(ticketOf(incident, lastSeen.textContent)); copy.textContent = done ? "Copied" : "Could not copy"; speak(copy.textContent); } }, "Copy as ticket");
+    age = h("span", { class: "quiet" });
+    lastSeen = h("p", { class: "quiet" });
+    fill(body, h("section", { "aria-labelledby": "incident-h", class: "story", "data-severity": incident.severity },
+      h("p", { class: "incident-head" }, severityMark(incident.severity), age),
+      h("h2", { id: "incident-h" }, titleOf(incident)), h("p", {}, h("strong", {}, incident.action_text), ". ", advice),
+      h("p", { class: "links" }, gpu && gpuChip(gpu), h("a", { href: runbookOf(incident) }, "Runbook, step by step"), copy),
+      facts([["Hits", hit], ["Process", process && (process.pid ? h("a", { href: `#/process/${process.pid}` }, `${process.name ?? "process"} (${process.pid})`) : process.name)]]), lastSeen));
+  }
+
+  /* What comes on with time. */
+  function tell(incident) {
+    const { why } = splitVerdict(incident), isOpen = rest.querySelector("details")?.open;
+    fill(rest, h("section", { "aria-labelledby": "evidence-h" }, h("h2", { id: "evidence-h" }, "What happened"), why && h("p", {}, why),
+      table("Evidence", [`Time, ${zoneName()}`, "Seen by", "What", "Again"], storyOf(incident).map((one) => [when(Date.parse(one.at)), [...one.origins].join(", "), `${one.text}${one.echo ? " (a consequence)" : ""}`, repeated(one)]), "No evidence was kept."),
+      incident.counters?.length > 0 && table("Counters before and after", ["Counter", { text: "Before", number: true }, { text: "After", number: true }], incident.counters.map((c) => [c.name, ...[c.before, c.after].map((v) => (v === null ? absent("not known") : short(v, 2)))]))),
+    h("section", { "aria-labelledby": "done-h" }, h("h2", { id: "done-h" }, "What was done"), h("ol", { class: "events done" }, doneOf(incident).map(([at, text]) => h("li", {}, h("time", {}, stamp(at)), h("span", {}, text)))),
+      h("details", { open: isOpen }, h("summary", {}, "For a report of the fault"), facts([["Class", h("a", { href: runbookOf(incident) }, incident.class)], ["Rule", incident.rule], ["Codes", (incident.codes ?? []).join(", ")],
+        ["Cause", incident.cause], ["Device", identity(incident)], ["First evidence", stamp(incident.first)],
+        ["Evidence", `${whole(incident.count ?? 0)} of its own, ${whole(incident.echo_count ?? 0)} consequence${incident.echo_count === 1 ? "" : "s"}`], ["Driver", incident.driver], ["Black box", h("code", {}, `stoker incidents show ${incident.id} --bundle box.json.gz`)], ["As JSON", h("a", { href: `api/v1/incidents/${encodeURIComponent(incident.id)}` }, incident.id)]], "wide"))));
   }
 
   async function ask() {
@@ -41,13 +105,14 @@ export function incidentView({ speak, id }) {
     } catch {
       fetched = null;
     }
-    if (!known())
-      fill(body, h("section", {}, h("h2", {}, "Not here"), h("p", {}, "The agent no longer holds this incident. Its journal may: ", h("code", {}, `stoker incidents show ${id}`))));
+    curves.hidden = !find();
+    if (!find())
+      fill(body, h("section", { "aria-labelledby": "incident-h" }, h("h2", { id: "incident-h" }, "Not here"), h("p", {}, "The agent no longer holds this incident. Its journal may: ", h("code", {}, `stoker incidents show ${id}`))));
     update();
   }
 
   function update(what) {
-    const incident = known();
+    const incident = find();
     tools.update();
     if (what !== "tick")
       strip.update();
@@ -55,14 +120,22 @@ export function incidentView({ speak, id }) {
       ask();
     if (!incident)
       return;
-    const text = `${incident.revision} ${incident.state}`;
+    const text = `${incident.revision} ${incident.state}`, gpu = gpuOf(incident);
     if (text !== last)
       show(incident);
+    const evidence = `${text} ${incident.count} ${incident.evidence?.at(-1)?.at}`;
+    if (evidence !== told)
+      keepScroll(rest, () => tell(incident));
     last = text;
-    tellAge(shown, incident);
+    told = evidence;
+    say(age, incident.state === "open" ? `for ${sinceOf(incident.opened)}, since ${stamp(incident.opened)}` : `lasted ${lasting((Date.parse(incident.cleared) - Date.parse(incident.opened)) / 1000)}, over since ${stamp(incident.cleared)}`);
+    say(lastSeen, gpu && gpu.state !== "up" ? lastText(gpu, Date.parse(incident.first ?? incident.opened) / 1000) : "");
+    mark(lastSeen, "hidden", lastSeen.textContent ? null : "");
   }
-  return { title: `Incident ${id}`, element, update, end() {
+  const known = find(), gpu = known && gpuOf(known);
+  return { title: known ? titleOf(known) : `Incident ${id}`, element, update, axis: known ? { ...aroundOf(Date.parse(known.first ?? known.opened) / 1000), only: gpu ? keyOf(gpu) : null } : {}, end() {
     strip.end();
+    legend.end();
     charts.forEach((chart) => chart.end());
   } };
 }

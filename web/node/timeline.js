@@ -4,6 +4,8 @@
 import { nowMs, seen, when } from "./agent.js";
 import { AXIS_PX, RIGHT_PX, onAxis, range } from "./charts.js";
 import { each, h, mark, say } from "./element.js";
+import { titleOf } from "./state.js";
+import { zoneName } from "./time.js";
 import { byUrgency, thingOf } from "./words.js";
 
 const LANES = 6, TICKS = 200, LETTER_PX = 7, PAD_PX = 14, LEAST_PX = 10, LANE_PX = 24;
@@ -71,8 +73,8 @@ export function timeline(only = () => true, onlyEvent = () => true) {
         mark(bar, "data-severity", incident.severity);
         mark(bar, "data-over", incident.state === "cleared" ? "yes" : null);
         mark(bar, "data-words", words);
-        mark(bar, "title", `${incident.title}, since ${begun}`);
-        mark(bar, "aria-label", `${incident.severity}, ${incident.state === "open" ? "open" : "over"}, since ${begun} UTC: ${incident.title}. Evidence`);
+        mark(bar, "title", `${titleOf(incident)}, since ${begun}`);
+        mark(bar, "aria-label", `${incident.severity}, ${incident.state === "open" ? "open" : "over"}, since ${begun} ${zoneName()}: ${titleOf(incident)}. Evidence`);
         say(bar.firstElementChild, labelOf(incident));
       });
     const shown = seen.events.filter((e) => onlyEvent(e) && seconds(e.time) >= from && seconds(e.time) <= to).slice(0, TICKS);
@@ -80,8 +82,10 @@ export function timeline(only = () => true, onlyEvent = () => true) {
       (tick, event) => {
         tick.style.left = `${share(seconds(event.time)) * 100}%`;
       });
-    say(note, [placed.length ? "" : "No incident in this span.", hidden ? `${hidden} more are in the list.` : "",
-      shown.length ? `Ticks below: ${shown.length} event${shown.length > 1 ? "s" : ""}.` : ""].filter(Boolean).join(" "));
+    track.hidden = !placed.length;
+    ticks.hidden = !shown.length;
+    say(note, hidden ? `${hidden} more are in the list.` : "");
+    note.hidden = !hidden;
   }
   const end = onAxis(update), resizer = new ResizeObserver(([entry]) => {
     if (Math.abs(entry.contentRect.width - width) > 1) {

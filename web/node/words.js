@@ -37,10 +37,6 @@ export const RATES = new Set([M.pcieTx, M.pcieRx, M.nvTx, M.nvRx, M.energy, M.ca
 export const FAST = new Set([M.power, M.util, M.memUtil, M.clock, M.memClock, M.reasons]);
 
 export const SEVERITIES = ["info", "warning", "error", "fatal"];
-export const SEVERITY_MEANS = {
-  info: "Worth knowing", warning: "Work goes on, something is not as it should be",
-  error: "Work was lost or is slow; the device goes on", fatal: "The device cannot be used until somebody acts",
-};
 const ROUTES = ["none", "user", "ticket", "page"];
 export const ROUTE_WANTS = {
   none: "Recorded only, no alert", user: "For the owner of the work", ticket: "Ticket: can wait for working hours",
@@ -53,7 +49,7 @@ export const END_MEANS = {
 };
 export const STATES = {
   starting: "not sampled yet", up: "sampled as it should be", hung: "the driver does not answer for it",
-  lost: "the driver has lost it: it fell off the bus or needs a reset",
+  lost: "it fell off the bus or needs a reset",
   missing: "on the PCI bus, but the driver does not know it", gone: "no longer on the PCI bus",
   no_driver: "the driver or its library cannot be used", released: "let go for maintenance",
   failed: "the driver reports an error for it",
@@ -105,8 +101,8 @@ export function splitVerdict(incident) {
 
 /* --- numbers --- */
 
-const group = new Intl.NumberFormat("en-GB", { maximumFractionDigits: 0 });
-export const whole = (value) => group.format(Math.round(value)).replaceAll(",", "\u202f");
+/* Digits are grouped from five on. */
+export const whole = (value) => String(Math.round(value)).replace(/^(-?\d{2,})(?=\d{3}$)|^(-?\d+)(?=\d{3}$)/, (all) => (all.length > 1 ? `${all}\u202f` : all));
 
 /* At most `places` behind the point, and three digits where that is enough. */
 export function short(value, places = 1) {
@@ -136,23 +132,8 @@ export const gibibytes = (value) => `${short(value)} GiB`;
 export const celsius = (value) => `${Math.round(value)} °C`;
 export const megahertz = (value) => `${Math.round(value)} MHz`;
 
-/* --- times: the wall clock of the node, in UTC as in its logs --- */
+/* --- times --- */
 
-const two = (n) => String(n).padStart(2, "0");
-export function clock(ms) {
-  const t = new Date(ms);
-  return `${two(t.getUTCHours())}:${two(t.getUTCMinutes())}:${two(t.getUTCSeconds())}`;
-}
-const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-export function day(ms) {
-  const t = new Date(ms);
-  return `${t.getUTCDate()} ${MONTHS[t.getUTCMonth()]}`;
-}
-/* With its day, where that is another than that of `now`. */
-export const clockOf = (ms, now) => (Math.floor(ms / 86400000) === Math.floor(now / 86400000) ? clock(ms) : `${day(ms)} ${clock(ms)}`);
-export function stamp(text) {
-  return text ? `${text.slice(0, 10)} ${text.slice(11, 19)} UTC` : "";
-}
 export function lasting(seconds) {
   const s = Math.max(0, Math.round(seconds));
   if (s < 60)
@@ -180,12 +161,17 @@ export function reading(value, unit) {
 /* Of {value, absent, text}: why there is no value. */
 export const whyAbsent = (metric) => metric?.text ?? ABSENCES[metric?.absent] ?? "not collected";
 
+/* A map of lists, in the order of `list`. */
+export function groupBy(list, key) {
+  const by = new Map();
+  for (const one of list)
+    by.set(key(one), [...(by.get(key(one)) ?? []), one]);
+  return by;
+}
+
 /* "What: a, b (why); c (another reason)." of [name, why]; empty where there is none. */
 export function grouped(what, list) {
-  const by = new Map();
-  for (const [name, why] of list)
-    by.set(why, [...(by.get(why) ?? []), name]);
-  return by.size ? `${what}: ${[...by].map(([why, names]) => `${names.join(", ")} (${why})`).join("; ")}.` : "";
+  return list.length ? `${what}: ${[...groupBy(list, ([, why]) => why)].map(([why, names]) => `${names.map(([name]) => name).join(", ")} (${why})`).join("; ")}.` : "";
 }
 
 export function modelOf(name) {
@@ -201,7 +187,7 @@ export function thingOf(incident) {
   return gpu;
 }
 
-/* The growth of a counter, a second: from one change of it to the next, however often it is looked at; what has not
+/* The growth of a counter, a second: from one change of it to the next, by the times at which it was sampled; what has not
  * changed for `rest` seconds stands still. null: nothing to tell yet, or it began anew. */
 export class Growth {
   constructor(rest = 5) {

@@ -174,15 +174,10 @@ function stepsOf(rank) {
   return rank.stepsMade;
 }
 
-// A rank's devices added.
+// A rank's devices added; without steps with what is idle around them.
 function sumOf(rank) {
-  if (rank.sum) return rank.sum;
-  const keys = ["span_ns", "busy_ns", "idle_ns", "compute_ns", "communication_ns", "exposed_communication_ns", "exposed_copy_ns",
-    "communication_overlapped_ns", "tensor_core_ns", "tensor_unknown_ns", "kernel_sum_ns", "operation_count"];
-  const sum = Object.fromEntries(keys.map((k) => [k, 0]));
-  for (const device of objects(rank.devices)) for (const key of keys) sum[key] += device[key];
-  rank.sum = sum;
-  return sum;
+  rank.sumMade ??= objects(rank.sum)[0];
+  return rank.sumMade;
 }
 
 // ---- colours ----

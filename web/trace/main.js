@@ -77,9 +77,9 @@ function showNumbers() {
     sum.tensor_unknown_ns > 0 ? "of compute, not known of " + F.percent(share(sum.tensor_unknown_ns, sum.compute_ns)) : "of compute");
   card("launch to start", F.ns(launch.median_ns), "median");
   if (D.ranks.length > 1) {
-    const straggler = objects(D.straggler)[0], why = { computes_late: "computes longer", host_late: "host or data late", copies_late: "copies take longer", transfers_late: "transfers take longer" };
-    card("straggler", straggler.rank === null ? "none" : straggler.label,
-      straggler.rank === null ? "" : (why[straggler.cause] || "cause unknown") + ", " + F.ns(straggler.late_step_ns) + " late per step; if as the others, a step would take " + F.percent(straggler.percent_of_step) + " less");
+    const why = { computes_late: "computes longer", host_late: "host or data late", copies_late: "copies take longer", transfers_late: "transfers take longer" };
+    [...objects(D.straggler), ...objects(D.more_stragglers)].forEach((straggler, i) => card("straggler", straggler.rank === null ? "none" : straggler.label,
+      straggler.rank === null ? "" : (why[straggler.cause] || "cause unknown") + ", " + F.ns(straggler.late_step_ns) + " late per step; if as the others" + (i ? " too" : "") + ", a step would take " + F.percent(straggler.percent_of_step) + " less"));
   }
 }
 
@@ -295,8 +295,27 @@ function startDiff() {
   startTabs(DIFF_TABLES, () => null);
 }
 
+function startSnapshot() {
+  const findings = objects(D.snapshot.findings);
+  $("subtitle").textContent = "memory snapshot";
+  $("verdict").hidden = false;
+  for (const finding of findings) {
+    const li = make("li", $("verdicts"));
+    make("div", li, F.bytes(finding.bytes), "cost note");
+    const text = make("div", li);
+    make("small", make("div", text, finding.id.replaceAll("-", " "), "verdict-id"), "GPU " + finding.device);
+    make("div", text, finding.evidence, "evidence");
+    make("div", text, finding.advice, "advice");
+  }
+  if (!findings.length) make("li", $("verdicts")).append(make("div", null, "✓", "cost"), "Nothing stands out.");
+  if (!D.snapshot.devices.length) return;
+  $("tables").hidden = false;
+  startTabs(D.snapshot.devices.map(snapshotTable), () => null);
+}
+
 startTheme();
 document.title = D.title + " – stoker trace";
 $("title").textContent = D.title;
 if (D.diff) startDiff();
+else if (D.snapshot) startSnapshot();
 else startReport();

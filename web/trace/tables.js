@@ -261,7 +261,7 @@ function showTab(table, rank) {
     tab.tabIndex = on ? 0 : -1;
   }
   $("panel").setAttribute("aria-labelledby", "tab-" + table.id);
-  $("tables-of").textContent = D.diff || D.ranks.length < 2 ? "" : table.all ? "all ranks" : "rank " + rank.rank;
+  $("tables-of").textContent = !D.ranks || D.ranks.length < 2 ? "" : table.all ? "all ranks" : "rank " + rank.rank;
   showTable($("panel"), table, rank, stateOf(table));
 }
 
@@ -287,8 +287,8 @@ function startTabs(tables, rankNow) {
 }
 
 // ---- charts ----
-// Lines over time: series [{label, colour, points: [[x, y]], fill}]; `format` of y.
-function drawChart(parent, title, series, format) {
+// Lines over time: series [{label, colour, points: [[x, y]], fill}]; `format` of y, `across` of x.
+function drawChart(parent, title, series, format, across = F.ns) {
   make("p", parent, title, "chart-title");
   const canvas = make("canvas", parent, null, "chart");
   const most = Math.max(1e-9, ...series.flatMap((s) => s.points.map((p) => p[1])));
@@ -317,7 +317,7 @@ function drawChart(parent, title, series, format) {
       c.stroke();
     }
     c.textAlign = "center";
-    for (let i = 0; i <= 4; i++) c.fillText(F.ns(from + ((to - from) * i) / 4), Math.min(x(from + ((to - from) * i) / 4), w - 26), h - 8);
+    for (let i = 0; i <= 4; i++) c.fillText(across(from + ((to - from) * i) / 4), Math.min(x(from + ((to - from) * i) / 4), w - 26), h - 8);
     for (const s of series) {
       c.strokeStyle = s.colour;
       c.fillStyle = s.colour + "33";
@@ -428,28 +428,62 @@ function drawRoofline(panel, rank) {
   swatches(panel, null, types.map((type) => [type, colour(type)]));
 }
 
+// The first rows of a list, as texts; the last column is a name, the first `numbers` are numbers. `rest`: of the others.
+const SHORT_ROWS = 8;
+
+function shortTable(parent, title, heads, numbers, rows, rest) {
+  make("p", parent, title, "chart-title");
+  const grid = make("table", make("div", parent, null, "table")), head = make("tr", make("thead", grid)), body = make("tbody", grid);
+  heads.forEach((text, i) => (make("th", head, text, i < numbers ? "plain number" : "plain").scope = "col"));
+  for (const row of rows.slice(0, SHORT_ROWS)) {
+    const tr = make("tr", body);
+    row.forEach((text, i) => make("td", tr, text, i < numbers ? "number" : i === row.length - 1 ? "name" : ""));
+  }
+  if (rows.length > SHORT_ROWS) make("p", parent, rest(SHORT_ROWS), "quiet");
+}
+
+const sumBytes = (rows) => rows.reduce((sum, row) => sum + row.bytes, 0);
+const othersHold = (rows) => (shown) => F.count(rows.length - shown) + " more hold " + F.bytes(sumBytes(rows.slice(shown)));
+
+// The blocks that stood at a device's peak, the largest; beside the chart of its memory.
+function drawHolders(parent, memory, sums) {
+  const holders = objects(memory.holders), peak = sums.peak_allocated_bytes;
+  const parts = Object.entries(memory.by_category).map(([word, bytes]) => F.word(word) + " " + F.bytes(bytes));
+  shortTable(parent, "What stood at the peak of " + F.bytes(peak) + ": " + parts.join(" · "), ["bytes", "share", "blocks", "category", "allocated in"], 3,
+    holders.map((row) => [F.bytes(row.bytes), F.percent(share(row.bytes, peak)), F.count(row.blocks), F.word(row.category), row.name || "(no operator)"]),
+    othersHold(holders));
+}
+
+const memorySeries = (points, x) => [["reserved", "reserved_bytes", COMMUNICATION, false], ["allocated", "allocated_bytes", COMPUTE, true]].map(
+  ([label, key, colour, fill]) => ({ label, colour, fill, points: points.filter((p) => p[key] !== null).map((p) => [p[x], p[key]]) }));
+
 function drawMemory(panel, rank) {
   for (const memory of rank.memory) {
-    const points = objects(memory.points), sums = objects(memory.sums)[0];
-    if (points.length < 2) continue;
-    const series = [["reserved", "reserved_bytes", COMMUNICATION, false], ["allocated", "allocated_bytes", COMPUTE, true]].map(
-      ([label, key, colour, fill]) => ({ label, colour, fill, points: points.filter((p) => p[key] !== null).map((p) => [p.start_ns, p[key]]) }));
-    drawChart(panel, "Memory of " + (sums.device === null ? "the host" : "GPU " + sums.device), series.filter((s) => s.points.length > 1), F.bytes);
+    const points = objects(memory.points), sums = objects(memory.sums)[0], held = memory.holders.rows.length > 0;
+    const box = make("div", panel, null, held ? "columns" : "");
+    if (points.length > 1)
+      drawChart(make("div", box), "Memory of " + (sums.device === null ? "the host" : "GPU " + sums.device), memorySeries(points, "start_ns").filter((s) => s.points.length > 1), F.bytes);
+    if (held) drawHolders(make("div", box), memory, sums);
+    if (!box.childElementCount) box.remove();
   }
 }
 
-function drawLaunches(panel, rank) {
-  const launch = objects(rank.launch)[0], list = make("dl", panel);
-  list.className = "cards";
-  const facts = [["launch to start, median", F.ns(launch.median_ns)], ["99 % of them under", F.ns(launch.p99_ns)], ["call, median", F.ns(launch.call_median_ns)],
-    ["all calls", F.ns(launch.call_ns)], ["short kernels", F.count(launch.short_kernels)], ["shorter than their launch", F.count(launch.launch_bound_kernels)],
-    ["without a recorded launch", F.count(launch.unlinked)]];
-  if (launch.graph_launches) facts.push(["graph launches", F.count(launch.graph_launches)]);
+function cards(parent, facts) {
+  const list = make("dl", parent, null, "cards");
   for (const [label, value] of facts) {
     const div = make("div", list);
     make("dt", div, label);
     make("dd", div, value);
   }
+}
+
+function drawLaunches(panel, rank) {
+  const launch = objects(rank.launch)[0];
+  const facts = [["launch to start, median", F.ns(launch.median_ns)], ["99 % of them under", F.ns(launch.p99_ns)], ["call, median", F.ns(launch.call_median_ns)],
+    ["all calls", F.ns(launch.call_ns)], ["short kernels", F.count(launch.short_kernels)], ["shorter than their launch", F.count(launch.launch_bound_kernels)],
+    ["without a recorded launch", F.count(launch.unlinked)]];
+  if (launch.graph_launches) facts.push(["graph launches", F.count(launch.graph_launches)]);
+  cards(panel, facts);
   const points = objects(rank.queue_points);
   for (const device of new Set(points.map((p) => p.device))) {
     const own = points.filter((p) => p.device === device), title = "Operations launched and not started, all streams of GPU ";
@@ -457,4 +491,38 @@ function drawLaunches(panel, rank) {
     drawChart(panel, title + F.number(device), [{ label: "queue", colour: COMMUNICATION, fill: true, points: own.map((p) => [p.start_ns, p.length]) }],
       (v) => v.toFixed(1));
   }
+}
+
+// ---- memory snapshots: a table for each GPU, of the lines that hold its memory now ----
+const siteName = (row) => row.name || "(not recorded)";
+
+function drawSnapshot(panel, device, sums) {
+  const points = objects(device.points), sites = objects(device.peak_sites), ooms = objects(device.ooms);
+  cards(panel, [["reserved", F.bytes(sums.reserved_bytes)], ["allocated", F.bytes(sums.allocated_bytes)], ["of it asked for", F.bytes(sums.requested_bytes)],
+    ["awaiting another stream", F.bytes(sums.awaiting_bytes)], ["free", F.bytes(sums.inactive_bytes)], ["largest free block", F.bytes(sums.largest_free_bytes)],
+    ["fragmentation", F.part(sums.fragmentation)], ["in empty segments", F.bytes(sums.releasable_bytes)]]);
+  if (sums.events && sums.peak_bytes === null)
+    make("p", panel, "The " + F.count(sums.events) + " recorded events do not fit the blocks: no timeline and no peak.", "warning");
+  const box = make("div", panel, null, sites.length ? "columns" : "");
+  if (points.length > 1) drawChart(make("div", box), "Memory over " + F.count(sums.events) + " events", memorySeries(points, "event"), F.bytes, F.count);
+  if (sites.length) {
+    const held = sums.before_bytes > 0 ? ", of it before the first event " + F.bytes(sums.before_bytes) : "";
+    shortTable(make("div", box), "What stood at the peak of " + F.bytes(sums.peak_bytes) + held, ["bytes", "share", "blocks", "allocated by"], 3,
+      sites.map((row) => [F.bytes(row.bytes), F.percent(share(row.bytes, sums.peak_bytes)), F.count(row.blocks), siteName(row)]), othersHold(sites));
+  }
+  if (ooms.length)
+    shortTable(panel, "Failed allocations, the last one first", ["asked for", "GPU had free", "reserved", "allocated", "by"], 4,
+      ooms.map((row) => [...["asked_bytes", "device_free_bytes", "reserved_bytes", "allocated_bytes"].map((key) => F.bytes(row[key])), siteName(row)]),
+      (shown) => F.count(ooms.length - shown) + " more");
+  make("p", panel, "Allocated at the snapshot", "chart-title");
+}
+
+function snapshotTable(device) {
+  const sums = objects(device.sums)[0];
+  return {
+    id: "gpu-" + sums.device, title: "GPU " + sums.device, rows: () => objects(device.sites), left: () => device.sites.left_out,
+    extra: (panel) => drawSnapshot(panel, device, sums), fill: (row) => ({ share: share(row.bytes, sums.allocated_bytes), line: siteName(row) }),
+    columns: [["bytes", "bytes", "bytes", { bar: true }], ["share", "share", "percent"], ["blocks", "blocks", "count"],
+      ["line", "allocated by", "text", { name: true }]],
+  };
 }

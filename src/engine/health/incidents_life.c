@@ -91,12 +91,12 @@ static IncidentEntry *find_expendable(const Incidents *incidents, const Evidence
     return cleared ? cleared : pending ? pending : in->verdict.silent ? NULL : mild;
 }
 
+/* Of zeroed memory: it is pending, and nothing but silent evidence came. */
 static void fill_entry(const Incidents *incidents, IncidentEntry *entry, const Evidence *in)
 {
     Owner owners[INCIDENT_OWNERS];
     Incident *it = &entry->it;
 
-    it->state = INCIDENT_PENDING;
     it->device = in->device;
     it->pid = in->pid;
     it->code = in->code;
@@ -110,7 +110,6 @@ static void fill_entry(const Incidents *incidents, IncidentEntry *entry, const E
     strncpy(it->runbook, in->key.class->runbook, sizeof it->runbook - 1);
     incident_set_owners(it, owners, incidents_find_owners(incidents, in, owners));
     entry->key = in->key;
-    entry->stage = STAGE_SILENT;
     entry->decided = in->decides;
     entry->caused_by = in->caused_by;
     entry->onset_ns = in->time_ns;
@@ -399,12 +398,6 @@ static IncidentEnd find_open_end(const Incidents *incidents, const IncidentEntry
     return is_quiet_for(incidents, entry, quiet_ns) ? INCIDENT_END_QUIET : INCIDENT_END_NOT_ENDED;
 }
 
-/* While the agent was not running: what spoke for it does so no more. */
-static bool was_repaired(const Incidents *incidents, const IncidentEntry *entry)
-{
-    return entry->restored && find_past(incidents, entry) == PAST_OVER;
-}
-
 /* An entry that waits for its `for` ends at the first tick without its condition; a silent one when no parent can come
  * any more. */
 static bool is_pending_over(const Incidents *incidents, const IncidentEntry *entry)
@@ -427,10 +420,12 @@ static void close_ended(Incidents *incidents)
         IncidentEntry *entry = incidents->entries[i];
         IncidentEnd end = INCIDENT_END_NOT_ENDED;
 
-        if (entry->it.state == INCIDENT_OPEN)
-            end = !entry->key.class                ? INCIDENT_END_HAND
-                  : was_repaired(incidents, entry) ? INCIDENT_END_RESET
-                                                   : find_open_end(incidents, entry);
+        if (entry->it.state == INCIDENT_OPEN && !entry->key.class)
+            end = INCIDENT_END_HAND;
+        else if (entry->it.state == INCIDENT_OPEN && entry->restored && find_past(incidents, entry) == PAST_OVER)
+            end = INCIDENT_END_RESET; /* while the agent was not running */
+        else if (entry->it.state == INCIDENT_OPEN)
+            end = find_open_end(incidents, entry);
         else if (entry->it.state == INCIDENT_PENDING && is_pending_over(incidents, entry))
             end = INCIDENT_END_QUIET;
         else if (entry->it.state == INCIDENT_CLEARED &&

@@ -66,7 +66,8 @@ typedef struct ClaimPlace {
 /* Profile and start as the name of a MIG device tells them, "gpu-0-mig-1g10gb-19-4"; false: it is none. */
 bool claim_read_place(const char *name, ClaimPlace *ret);
 
-/* What a node publishes: a JSON object of `devices` and `sharedCounters`, as ResourceSlices have them. */
+/* What a node publishes: a JSON object of `devices` and `sharedCounters`, as ResourceSlices have them, and `unread`: the
+ * UUIDs of GPUs of which the driver said little or nothing, for one was lost since it was sampled. */
 typedef struct ClaimNode {
     const Snapshot *snapshot;
     const MakeNode *make;

@@ -430,6 +430,24 @@ static void add_counter_sets(Str *out, const ClaimNode *node)
     }
 }
 
+/* Whether the driver did not say, or not in full, what there is to say of a GPU: it may have been lost since it was
+ * sampled. */
+static bool is_unread(const ClaimNode *node, const NodeGpu *gpu)
+{
+    const MigGpu *mig = find_mig(node->mig, gpu->reading.device.uuid);
+
+    return !offer_find_make(node->make, gpu->reading.device.uuid) || (gpu->reading.mig && (!mig || mig->why[0]));
+}
+
+static void add_unread(Str *out, const ClaimNode *node)
+{
+    const Node *all = node->snapshot->node;
+
+    for (size_t i = 0; i < all->gpu_count; i++)
+        if (is_unread(node, &all->gpus[i]))
+            json_add_text(out, NULL, all->gpus[i].reading.device.uuid);
+}
+
 void claim_devices(const ClaimNode *node, Str *out)
 {
     CLEANUP_VEC ListedAll all = {0};
@@ -443,6 +461,9 @@ void claim_devices(const ClaimNode *node, Str *out)
     json_close(out, ']');
     json_open(out, "sharedCounters", '[');
     add_counter_sets(out, node);
+    json_close(out, ']');
+    json_open(out, "unread", '[');
+    add_unread(out, node);
     json_close(out, ']');
     json_close(out, '}');
 }

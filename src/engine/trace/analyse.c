@@ -114,6 +114,7 @@ void trace_analyse(const TraceJob *job, const char *file, int64_t rank_if_unknow
     run_analyses(job, ret);
     trace_name_launchers(ret);
     trace_inference(job, ret);
+    trace_optimizer(job, ret);
 }
 
 /* ---- tasks on several threads ---- */

@@ -125,6 +125,9 @@ enum {
     TRACE_LONG_PYTHON_NS = 1000000
 };
 
+/* gaps.c: causes that name what to change; they outrank a synchronisation that led into them. */
+bool trace_cause_is_telling(TraceCause cause);
+
 /* Sums of idle times by cause. */
 
 static inline void trace_cause_add(TraceCauseSum sums[TRACE_CAUSE_COUNT], TraceCause cause, int64_t time)
@@ -155,6 +158,9 @@ void trace_name_launchers(TraceRank *rank);
 /* inference.c: inference, decode_gaps and the gaps' `between`, after trace_steps and trace_gaps. */
 void trace_inference(const TraceJob *job, TraceRank *rank);
 
+/* optimizer.c: optimizer and the gaps' `optimizer`, after trace_gaps. */
+void trace_optimizer(const TraceJob *job, TraceRank *rank);
+
 /* ranks.c: after all ranks are in report->ranks: sorts them, aligns clocks, matches collectives, finds the straggler.
  * Fills gaps_by_cause, collectives, rank_times, straggler, step_ns and notes. */
 void trace_across(TraceReport *report);
@@ -167,9 +173,13 @@ typedef struct TraceFacts {
     double step_ns, busy_ns, idle_ns, compute_ns, communication_ns, exposed_communication_ns, exposed_copy_ns;
     double waiting_ns; /* what waiting costs at most: communication beside which nothing computes, and idle time */
     double idle_by_cause[TRACE_CAUSE_COUNT];
+    const TraceStraggler *straggler; /* verdicts: the late ranks that it is about */
     double decode_gap_ns; /* verdicts: idle time between decode steps, which is no part of idle_by_cause then */
-    double queued_gaps;   /* gaps of TRACE_CAUSE_QUEUED per step and device */
-    double operations;    /* GPU operations per step and device */
+    double optimizer_ns;  /* verdicts: of the optimizer's many launches; of it idle time, which is no part of
+                             idle_by_cause then */
+    double optimizer_idle_ns;
+    double queued_gaps;                       /* gaps of TRACE_CAUSE_QUEUED per step and device */
+    double operations;                        /* GPU operations per step and device */
     double whole_compute_ns, whole_kernel_ns; /* of all of the rank's devices and time: what tables are shares of */
     double whole_communication_ns;
 } TraceFacts;

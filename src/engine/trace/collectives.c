@@ -148,8 +148,9 @@ double collective_bus_factor(CollectiveKind kind, int64_t group_size)
 /* ---- collectives ---- */
 
 /* Communication operations of one rank. What a kernel carried out is known from its own arguments, else from the
- * record_param_comms operator, the "nccl:..." annotation or the c10d operator around its launch, else from its name.
- * Kernels of one operation (same operator; or same sequence number of a group, back to back) become one row. */
+ * record_param_comms operator, the "nccl:..." annotation, NCCL's own call or the c10d operator around its launch, else
+ * from its name. Kernels of one operation (same operator; or same sequence number of a group, back to back) become one
+ * row. */
 
 enum { CLIMB_MAX = 16, RECORD_ABOVE_MAX = 3 };
 #define SAME_SEQUENCE_GAP_NS INT64_C(100000) /* parts of one operation follow each other within this */
@@ -177,6 +178,13 @@ typedef struct Reader {
 static bool starts_with(const char *text, const char *prefix)
 {
     return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+/* NCCL's own call, or its range: "ncclAllReduce". */
+static bool is_nccl_function(const char *name)
+{
+    return starts_with(name, "nccl") && name[4] >= 'A' && name[4] <= 'Z' &&
+           collective_kind(name, strlen(name)) != COLLECTIVE_UNKNOWN;
 }
 
 static bool is_graph_launch(const Profile *profile, uint32_t call)
@@ -210,7 +218,7 @@ static void find_owner(const Reader *reader, uint32_t call, Part *part)
             part->owner = row;
             return;
         }
-        if (starts_with(name, "nccl:") || (op && starts_with(name, "c10d::"))) {
+        if (starts_with(name, "nccl:") || is_nccl_function(name) || (op && starts_with(name, "c10d::"))) {
             part->name = part->name == PROFILE_NONE ? profile->host.name[row] : part->name;
             part->owner = part->owner == PROFILE_NONE ? row : part->owner;
         }
@@ -416,7 +424,7 @@ typedef struct Walk {
     int64_t device, computed;
 } Walk;
 
-static int64_t walk_to_row(Walk *walk, const TraceCollective *row)
+__attribute__((always_inline)) static inline int64_t walk_to_row(Walk *walk, const TraceCollective *row)
 {
     const Profile *profile = walk->reader->profile;
     if (row->device != walk->device)

@@ -42,8 +42,7 @@ const char *const trace_cause_words[TRACE_CAUSE_COUNT] = {
     [TRACE_CAUSE_SHORT] = "short",
 };
 
-/* Causes that name what to change; they outrank a synchronisation that led into them. */
-static bool is_telling(TraceCause cause)
+bool trace_cause_is_telling(TraceCause cause)
 {
     return cause == TRACE_CAUSE_DATA_LOADING || cause == TRACE_CAUSE_ALLOCATOR || cause == TRACE_CAUSE_COPY ||
            cause == TRACE_CAUSE_COLLECTIVE_WAIT || (cause >= TRACE_CAUSE_COMPILE && cause <= TRACE_CAUSE_INITIALISING);
@@ -56,7 +55,7 @@ static TraceCause decide_cause(const int64_t slice_ns[TRACE_CAUSE_COUNT], bool s
 
     for (TraceCause cause = 0; cause < TRACE_CAUSE_COUNT; cause++) {
         total += slice_ns[cause];
-        if (is_telling(cause) && slice_ns[cause] > (telling == TRACE_CAUSE_COUNT ? 0 : slice_ns[telling]))
+        if (trace_cause_is_telling(cause) && slice_ns[cause] > (telling == TRACE_CAUSE_COUNT ? 0 : slice_ns[telling]))
             telling = cause;
     }
     if (queued == total)
@@ -546,27 +545,27 @@ static TraceGap gap_of(Search *search, const Idle *idle, const Blame *found)
     return gap;
 }
 
-static Blame blame_idle(Search *search, const Idle *idle, bool named)
+static void blame_idle(Search *search, const Idle *idle, bool named, Blame *ret)
 {
     const int64_t length = idle->end - idle->start;
-    Blame found = {.lane = PROFILE_NONE, .host_row = PROFILE_NONE, .named = named};
 
+    *ret = (Blame){.lane = PROFILE_NONE, .host_row = PROFILE_NONE, .named = named};
     if ((uint64_t)length < search->job->config->gap_threshold_ns) {
-        found.cause = TRACE_CAUSE_SHORT;
-        found.slice_ns[TRACE_CAUSE_SHORT] = length;
+        ret->cause = TRACE_CAUSE_SHORT;
+        ret->slice_ns[TRACE_CAUSE_SHORT] = length;
     } else {
-        find_blame(search, idle, &found);
+        find_blame(search, idle, ret);
     }
-    trace_steps_add_idle(search->rank, search->nth, &search->step, idle->start, idle->end, found.cause);
-    return found;
+    trace_steps_add_idle(search->rank, search->nth, &search->step, idle->start, idle->end, ret->cause);
 }
 
 static void add_gap(Search *search, const Idle *idle)
 {
     const int64_t length = idle->end - idle->start;
     const bool named = trace_is_longest(&search->longest, length);
-    const Blame found = blame_idle(search, idle, named);
+    Blame found;
 
+    blame_idle(search, idle, named, &found);
     trace_cause_add(search->rank->idle_by_cause, found.cause, length);
     if (named)
         vec_push(&search->rank->gaps, gap_of(search, idle, &found));
@@ -578,8 +577,9 @@ static void add_edge(Search *search, Idle idle, int64_t start, int64_t end)
     idle.end = end;
     if (start >= end)
         return;
-    const Blame found = blame_idle(search, &idle, true);
+    Blame found;
 
+    blame_idle(search, &idle, true, &found);
     vec_push(&search->rank->edges, gap_of(search, &idle, &found));
 }
 
@@ -704,7 +704,11 @@ static TraceLongest find_longest(const TraceJob *job)
 static int by_length(const void *a, const void *b)
 {
     const TraceGap *x = a, *y = b;
-    const int64_t keys[][2] = {{y->end - y->start, x->end - x->start}, {x->device, y->device}, {x->start, y->start}};
+    const int64_t of_x = x->end - x->start, of_y = y->end - y->start;
+    const int64_t keys[][2] = {{x->device, y->device}, {x->start, y->start}};
+
+    if (of_x != of_y)
+        return of_x > of_y ? -1 : 1;
     return trace_compare(keys, ARRAY_LEN(keys));
 }
 

@@ -15,6 +15,8 @@
  * start later, the first. Calls that wait or allocate are taken only where no other has the number.
  */
 
+#include <string.h>
+
 #include "base/vec.h"
 #include "engine/trace/classify.h"
 #include "engine/trace/inference.h"
@@ -97,6 +99,13 @@ static inline TraceClass trace_gpu_class(const TraceIndex *index, size_t row)
 static inline TraceHostClass trace_host_class(const TraceIndex *index, size_t row)
 {
     return (TraceHostClass)index->host_class[row];
+}
+
+/* Whether a host row's name begins with that. */
+static inline bool trace_host_begins(const TraceIndex *index, uint32_t row, const char *beginning)
+{
+    return strncmp(profile_text(index->profile, index->profile->host.name[row], NULL), beginning, strlen(beginning)) ==
+           0;
 }
 
 /* Whether a call waits for the device. Calls only: an operator that synchronises also spans the work before. */

@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "engine/trace/analyse.h"
 
-enum { MEMORY_POINTS = 512, MEMORY_DEVICES = UINT16_MAX + 1 };
+enum { MEMORY_POINTS = 512 };
 
 typedef struct Memory {
     const TraceJob *job;
@@ -119,10 +119,23 @@ static void add_device(const TraceJob *job, const uint32_t *events, size_t count
     vec_push(&rank->memory, memory.row);
 }
 
-/* A device number as a place: ascending. */
-static size_t place_of(int16_t device)
+/* The devices that events are of: from `least` on, `count` numbers. */
+typedef struct DeviceRange {
+    int32_t least;
+    size_t count;
+} DeviceRange;
+
+static DeviceRange find_devices(const Profile *profile)
 {
-    return (size_t)(device - INT16_MIN);
+    int32_t least = INT16_MAX, most = INT16_MIN;
+
+    for (size_t i = 0; i < profile->memory.len; i++) {
+        const int32_t device = profile->memory.at[i].device;
+
+        least = device < least ? device : least;
+        most = device > most ? device : most;
+    }
+    return (DeviceRange){.least = least, .count = (size_t)(most - least) + 1};
 }
 
 void trace_memory(const TraceJob *job, TraceRank *rank)
@@ -133,15 +146,16 @@ void trace_memory(const TraceJob *job, TraceRank *rank)
 
     if (profile->memory.len == 0)
         return;
-    first = xcalloc(MEMORY_DEVICES + 2, sizeof *first);
+    const DeviceRange devices = find_devices(profile);
+    first = xcalloc(devices.count + 2, sizeof *first);
     events = xmalloc(profile->memory.len * sizeof *events);
     for (size_t i = 0; i < profile->memory.len; i++)
-        first[place_of(profile->memory.at[i].device) + 2]++;
-    for (size_t i = 2; i < MEMORY_DEVICES + 2; i++)
+        first[profile->memory.at[i].device - devices.least + 2]++;
+    for (size_t i = 2; i < devices.count + 2; i++)
         first[i] += first[i - 1];
     for (size_t i = 0; i < profile->memory.len; i++)
-        events[first[place_of(profile->memory.at[i].device) + 1]++] = (uint32_t)i;
-    for (size_t i = 0; i < MEMORY_DEVICES; i++)
+        events[first[profile->memory.at[i].device - devices.least + 1]++] = (uint32_t)i;
+    for (size_t i = 0; i < devices.count; i++)
         if (first[i + 1] > first[i])
             add_device(job, events + first[i], first[i + 1] - first[i], rank);
     free(first);

@@ -36,12 +36,6 @@ typedef struct Blocks {
     Map holders;             /* operator's name and category -> index + 1 */
 } Blocks;
 
-static bool has_name(const TraceJob *job, uint32_t row, const char *beginning)
-{
-    return strncmp(profile_text(job->index->profile, job->index->profile->host.name[row], NULL), beginning,
-                   strlen(beginning)) == 0;
-}
-
 /* The innermost event of a lane at a time, PROFILE_NONE. */
 static uint32_t row_at(const TraceJob *job, uint32_t lane, int64_t time)
 {
@@ -81,9 +75,9 @@ static Place find_place(const TraceJob *job, const ProfileMemory *event)
     Place place = {.op = op_around(job, at, event->start), .range = PROFILE_NONE};
 
     for (uint32_t row = at; row != PROFILE_NONE && place.pass == PASS_NONE; row = job->index->parent[row]) {
-        if (has_name(job, row, "autograd::engine::evaluate_function"))
+        if (trace_host_begins(job->index, row, "autograd::engine::evaluate_function"))
             place.pass = PASS_BACKWARD;
-        else if (has_name(job, row, "Optimizer.step"))
+        else if (trace_host_begins(job->index, row, "Optimizer.step"))
             place.pass = PASS_OPTIMIZER;
         place.range = row;
     }
@@ -125,7 +119,7 @@ static void find_optimizers(Blocks *blocks)
     const ProfileEvents *host = &blocks->job->index->profile->host;
 
     for (uint32_t row = 0; row < host->len; row++)
-        if (has_name(blocks->job, row, "Optimizer.step"))
+        if (trace_host_begins(blocks->job->index, row, "Optimizer.step"))
             vec_push(&blocks->optimizers, host->start[row]);
     vec_sort(&blocks->optimizers, compare_times);
 }

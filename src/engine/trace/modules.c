@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Where GPU work comes from: kernel, operator, module and line of the user's code. A module is an event "nn.Module:
- * NAME_n" of the Python thread; modules within each other make a tree. The backward pass runs on a thread without
- * Python: its work counts for the module and line of the forward operator that has the same sequence number and thread.
- * Linear in events; takes 8 bytes per host event and 4 per operator.
+ * NAME_n" of the Python thread; modules within each other make a tree. Without any such event it is what operators say
+ * of the modules around them. The backward pass runs on a thread without Python: its work counts for the module and
+ * line of the forward operator that has the same sequence number and thread. Linear in events; takes 4 bytes per
+ * operator where sequence numbers are known, and 8 per host event of a profile with Python or such modules.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -15,7 +16,7 @@
 #include "engine/trace/analyse.h"
 #include "engine/trace/tables.h"
 
-enum { DEPTH_MAX = 64, LANES_MAX = 16, ORIGIN_SEED = 2 };
+enum { DEPTH_MAX = 64, LANES_MAX = 16, ORIGIN_SEED = 2, ORIGIN_CACHE = 1024 };
 
 #define MODULE "nn.Module: "
 
@@ -41,10 +42,15 @@ typedef struct Modules {
     uint32_t *parent;  /* name of a module -> that of the one around it: 0 not seen, PROFILE_NONE several; else + 1 */
     uint32_t *node;    /* host row -> node of the innermost module that it is or lies in, 0 none */
     uint32_t *line;    /* host row -> name of the innermost frame of the user's that it is or lies in, PROFILE_NONE */
-    uint32_t *forward; /* operator -> host row of the forward operator that it is the backward pass of, PROFILE_NONE */
-    Map numbers;       /* node and name -> node of that name in it */
+    bool placed;       /* else there are neither nodes nor lines, and both are NULL */
+    uint32_t *forward; /* operator -> host row of the forward operator that it is the backward pass of, PROFILE_NONE;
+                        * NULL where no sequence numbers are known */
+    bool framed;       /* there are events of modules */
+    Map numbers;       /* node and name (of recorded hierarchies: word) -> node of that name in it */
+    Map words;         /* of recorded hierarchies -> number */
     VEC(Node) nodes;
-    Map origins; /* hash of an Origin -> row + 1 */
+    Map origins;                   /* hash of an Origin -> row + 1 */
+    uint32_t cached[ORIGIN_CACHE]; /* the same for the last one that came to a place; 0 none */
     VEC(Origin) keys;
 } Modules;
 
@@ -87,13 +93,15 @@ static void learn_parents(Modules *modules)
             continue;
         uint32_t *parent = &modules->parent[index->profile->host.name[row]];
 
+        modules->framed = true;
         around[row] = index->profile->host.name[row] + 1;
         if (outer != 0)
             *parent = *parent == 0 || *parent == outer ? outer : PROFILE_NONE;
     }
 }
 
-static uint32_t node_under(Modules *modules, uint32_t parent, uint32_t name)
+/* `name` tells texts apart. */
+static uint32_t node_named(Modules *modules, uint32_t parent, uint32_t name, const char *text)
 {
     const uint64_t key = (uint64_t)parent << 32 | name;
     uintptr_t number = (uintptr_t)map_u64_get(&modules->numbers, key);
@@ -101,7 +109,6 @@ static uint32_t node_under(Modules *modules, uint32_t parent, uint32_t name)
     if (modules->nodes.at[parent].depth == DEPTH_MAX) /* what lies deeper counts for that one */
         return parent;
     if (number == 0) {
-        const char *text = profile_text(modules->job->index->profile, name, NULL) + strlen(MODULE);
         const Node around = modules->nodes.at[parent]; /* the list may move */
         const char *path = parent == 0 ? arena_strdup(modules->job->arena, text)
                                        : arena_printf(modules->job->arena, "%s/%s", around.path, text);
@@ -114,6 +121,13 @@ static uint32_t node_under(Modules *modules, uint32_t parent, uint32_t name)
         map_u64_put(&modules->numbers, key, (void *)number); /* NOLINT(performance-no-int-to-ptr) */
     }
     return (uint32_t)number;
+}
+
+static uint32_t node_under(Modules *modules, uint32_t parent, uint32_t name)
+{
+    const char *text = profile_text(modules->job->index->profile, name, NULL) + strlen(MODULE);
+
+    return node_named(modules, parent, name, text);
 }
 
 /* The place of a module that is called outside of any: where it is called from at other times. */
@@ -147,6 +161,86 @@ static void find_places(Modules *modules)
     }
 }
 
+/* ---- modules that operators name ---- */
+
+/* A number as a map's value, which is never NULL. */
+static void *row_value(uint32_t row)
+{
+    return (void *)((uintptr_t)row + 1); /* NOLINT(performance-no-int-to-ptr) */
+}
+
+/* A word of a hierarchy, "fc1(Linear)", under its node. */
+static uint32_t node_of_word(Modules *modules, uint32_t parent, const char *word, size_t len)
+{
+    uintptr_t number = (uintptr_t)map_getn(&modules->words, word, len);
+
+    if (number == 0) {
+        number = modules->words.len + 1;
+        map_putn(&modules->words, word, len, (void *)number); /* NOLINT(performance-no-int-to-ptr) */
+    }
+    return node_named(modules, parent, (uint32_t)number, arena_strndup(modules->job->arena, word, len));
+}
+
+/* "TOP(Net)::forward.SELF(Net)::inner.fc1(Linear)::forward": another function of the same module is no other place. */
+static uint32_t node_of_hierarchy(Modules *modules, const char *text)
+{
+    uint32_t node = 0;
+
+    for (const char *end; *text; text = *end ? end + 1 : end) {
+        end = strchrnul(text, '.');
+        const char *function = memmem(text, (size_t)(end - text), ")::", 3);
+
+        if (function && strncmp(text, "SELF(", 5) != 0)
+            node = node_of_word(modules, node, text, (size_t)(function + 1 - text));
+    }
+    return node;
+}
+
+/* Operators within one that says nothing lie where that one does. */
+static void find_recorded_places(Modules *modules)
+{
+    const TraceIndex *index = modules->job->index;
+    const Profile *profile = index->profile;
+    Map nodes, known; /* external id, and name of a hierarchy, -> node + 1 */
+
+    map_u64_init(&nodes);
+    map_u64_init(&known);
+    for (size_t i = 0; i < profile->places.len; i++) {
+        const ProfilePlace *place = &profile->places.at[i];
+        void *node = map_u64_get(&known, place->modules);
+
+        if (!node) {
+            node = row_value(node_of_hierarchy(modules, profile_text(profile, place->modules, NULL)));
+            map_u64_put(&known, place->modules, node);
+        }
+        map_u64_put(&nodes, place->op_id, node);
+    }
+    for (uint32_t row = 0; row < profile->host.len; row++) {
+        const uint32_t parent = index->parent[row];
+        const uint32_t id = profile->host.kind[row] == PROFILE_OP ? profile->host.link[row] : 0;
+        const uintptr_t own = id ? (uintptr_t)map_u64_get(&nodes, id) : 0;
+
+        modules->node[row] = own ? (uint32_t)own - 1 : parent == PROFILE_NONE ? 0 : modules->node[parent];
+    }
+    map_done(&nodes);
+    map_done(&known);
+}
+
+static void find_modules(Modules *modules)
+{
+    const Profile *profile = modules->job->index->profile;
+    const size_t names = profile_name_count(profile) + 1, rows = profile->host.len + 1;
+
+    modules->frames = xcalloc(names, sizeof *modules->frames);
+    modules->parent = xcalloc(names, sizeof *modules->parent);
+    modules->node = xmalloc(rows * sizeof *modules->node);
+    modules->line = xmalloc(rows * sizeof *modules->line);
+    learn_parents(modules);
+    find_places(modules);
+    if (!modules->framed && profile->places.len)
+        find_recorded_places(modules);
+}
+
 /* ---- backward to forward ---- */
 
 /* Forward threads as lanes, which of them each thread number of the backward pass means, and where operators are. */
@@ -176,11 +270,6 @@ static const ProfileNode *node_of_row(const Join *join, const Profile *profile, 
     const uintptr_t number = id ? (uintptr_t)map_u64_get(&join->nodes, id) : 0;
 
     return number ? &profile->nodes.at[number - 1] : NULL;
-}
-
-static void *row_value(uint32_t row)
-{
-    return (void *)((uintptr_t)row + 1); /* NOLINT(performance-no-int-to-ptr) */
 }
 
 static uint32_t find_forward(const Join *join, size_t lane, uint32_t sequence)
@@ -246,10 +335,9 @@ static void join_backward(Modules *modules)
     const Profile *profile = index->profile;
     CLEANUP_FREE Join *join = xcalloc(1, sizeof *join);
 
-    for (size_t op = 0; op < index->op_count; op++)
-        modules->forward[op] = PROFILE_NONE;
     if (profile->nodes.len == 0)
         return;
+    modules->forward = xmalloc((index->op_count + 1) * sizeof *modules->forward);
     map_u64_init(&join->nodes);
     map_u64_init(&join->forward);
     collect_forward(join, profile);
@@ -277,22 +365,24 @@ static Origin find_origin(const Modules *modules, size_t gpu_row, uint32_t host_
     const TraceIndex *index = modules->job->index;
     const Profile *profile = index->profile;
     const uint32_t op_row = index->op[gpu_row], detail = op_row == PROFILE_NONE ? op_row : profile->host.extra[op_row];
-    const uint32_t forward = op_row == PROFILE_NONE ? PROFILE_NONE : modules->forward[index->op_at[op_row]];
+    const uint32_t forward =
+        op_row == PROFILE_NONE || !modules->forward ? PROFILE_NONE : modules->forward[index->op_at[op_row]];
     Origin origin = {.kernel = profile->gpu.name[gpu_row],
                      .op = op_row == PROFILE_NONE ? op_row : profile->host.name[op_row],
                      .dims = detail < profile->ops.len ? profile->ops.at[detail].dims : PROFILE_NONE,
-                     .node = modules->node[host_row],
-                     .line = modules->line[host_row],
-                     .backward = forward != PROFILE_NONE && modules->node[host_row] == 0};
+                     .node = modules->placed ? modules->node[host_row] : 0,
+                     .line = modules->placed ? modules->line[host_row] : PROFILE_NONE};
 
-    if (origin.backward && forward != NO_FORWARD) {
+    origin.backward = forward != PROFILE_NONE && origin.node == 0;
+    if (origin.backward && forward != NO_FORWARD && modules->placed) {
         origin.node = modules->node[forward];
         origin.line = modules->line[forward];
     }
     return origin;
 }
 
-static void add_origin(Modules *modules, const Origin *origin, int64_t duration)
+/* The row of an origin, + 1; a new one where it has none. */
+static uint32_t number_origin(Modules *modules, const Origin *origin)
 {
     const uint64_t hash = map_hash(origin, sizeof *origin, ORIGIN_SEED);
     uintptr_t number = (uintptr_t)map_u64_get(&modules->origins, hash);
@@ -303,6 +393,16 @@ static void add_origin(Modules *modules, const Origin *origin, int64_t duration)
         number = modules->keys.len;
         map_u64_put(&modules->origins, hash, (void *)number); /* NOLINT(performance-no-int-to-ptr) */
     }
+    return (uint32_t)number;
+}
+
+static void add_origin(Modules *modules, const Origin *origin, int64_t duration)
+{
+    const uint32_t place = (origin->kernel * 31 + origin->op) * 31 + origin->dims + origin->line * 7 + origin->node;
+    uint32_t *cached = &modules->cached[place % ORIGIN_CACHE], number = *cached;
+
+    if (number == 0 || memcmp(&modules->keys.at[number - 1], origin, sizeof *origin) != 0)
+        number = *cached = number_origin(modules, origin);
     modules->rank->origins.at[number - 1].count++;
     modules->rank->origins.at[number - 1].total_ns =
         trace_sum(modules->rank->origins.at[number - 1].total_ns, duration);
@@ -445,26 +545,24 @@ static void name_origins(Modules *modules)
 void trace_modules(const TraceJob *job, TraceRank *rank)
 {
     const Profile *profile = job->index->profile;
-    const size_t names = profile_name_count(profile) + 1, rows = profile->host.len + 1;
     Modules modules = {.job = job,
                        .rank = rank,
-                       .frames = xcalloc(names, sizeof *modules.frames),
-                       .parent = xcalloc(names, sizeof *modules.parent),
-                       .node = xmalloc(rows * sizeof *modules.node),
-                       .line = xmalloc(rows * sizeof *modules.line),
-                       .forward = xmalloc((job->index->op_count + 1) * sizeof *modules.forward)};
+                       .placed = profile->places.len > 0 ||
+                                 (profile->host.len && memchr(profile->host.kind, PROFILE_PYTHON, profile->host.len))};
 
     map_u64_init(&modules.numbers);
+    map_init(&modules.words);
     map_u64_init(&modules.origins);
     vec_push(&modules.nodes, (Node){0});
-    learn_parents(&modules);
-    find_places(&modules);
+    if (modules.placed)
+        find_modules(&modules);
     join_backward(&modules);
     for (size_t i = 0; i < profile->gpu.len; i++)
         add_operation(&modules, i);
     order_modules(&modules);
     name_origins(&modules);
     map_done(&modules.numbers);
+    map_done(&modules.words);
     map_done(&modules.origins);
     vec_done(&modules.nodes);
     vec_done(&modules.keys);

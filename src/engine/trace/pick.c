@@ -61,8 +61,7 @@ static int pick_steps(TracePick *pick, const Profile *profile, Err *err)
     int64_t from = INT64_MAX, to = INT64_MIN;
     int rc = 0;
 
-    if (trace_numbers_parse(word, "--step", &numbers, NULL) < 0)
-        numbers.len = 0;
+    trace_numbers_parse(word, "--step", &numbers, NULL); /* a name leaves the set empty */
     trace_index_init(&index, profile, 1);
     for (size_t i = 0; i < index.steps.len; i++) {
         const TraceStep *step = &index.steps.at[i];

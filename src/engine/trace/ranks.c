@@ -113,10 +113,10 @@ static void add_alone(Sums *sums, const TraceCollective *row)
 static void finish_sum(Sum *sum, TraceReport *report)
 {
     TraceCollectiveSum *row = &sum->row;
-    row->bytes = rank_median(sum->bytes.at, sum->bytes.len);
-    row->best_ns = rank_median(sum->best.at, sum->best.len);
+    row->bytes = trace_median(sum->bytes.at, sum->bytes.len);
+    row->best_ns = trace_median(sum->best.at, sum->best.len);
     if (sum->skew.len > 0) {
-        row->skew_median_ns = rank_median(sum->skew.at, sum->skew.len);
+        row->skew_median_ns = trace_median(sum->skew.at, sum->skew.len);
         row->skew_max_ns = trace_select(sum->skew.at, sum->skew.len, sum->skew.len - 1);
     }
     const bool timed = row->bytes > 0 && row->best_ns > 0;

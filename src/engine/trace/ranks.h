@@ -75,12 +75,6 @@ static inline TraceCollective *rank_row(const RankMatch *match, const RankPart *
     return &match->report->ranks.at[part->rank].collectives.at[part->row];
 }
 
-/* Median of values (reordered), the upper one of two; 0 of none. */
-static inline int64_t rank_median(int64_t *values, size_t len)
-{
-    return len ? trace_select(values, len, len / 2) : 0;
-}
-
 /* Number of the step that an operation was issued in, as far as known when that was; -1 none. */
 int64_t rank_step(const TraceRank *rank, const TraceCollective *row);
 
@@ -116,10 +110,6 @@ void rank_replay_sum(const RankReplay *replay, RankOwn *own);
 /* How long it all takes, ns, if the work of the ranks that are `late` (NULL: none) were as that of the others, and
  * transfers between them alone as those of the others. NAN where ranks would wait for each other for ever. */
 double rank_replay_run(const RankReplay *replay, const bool *late, const RankOwn *own);
-
-/* Median of values (reordered), the mean of the two middle ones; 0 of none. */
-double rank_middle(double *values, size_t len);
-int rank_by_double(const void *a, const void *b); /* for qsort */
 
 /* ranks_late.c: report->straggler, from sets and clocks; and what the rank_times lack. */
 void rank_straggler(const RankMatch *match);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The ranks that the others wait for. Of each rank's time per step only what is no waiting counts (ranks_replay.c). The
- * ranks that have at least half as much more of it as the one with most are late if they are so again and again. What
- * that costs is the difference of two replays: as it was, and with the late ranks as the others. */
+ * ranks that have at least half as much more of it as the one with most are late if they are so again and again; then
+ * the same of the rest, until none is. Ranks that are late together are a group for each cause. What a group costs is
+ * the difference of two replays: as it was, and with the late ranks as the others. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,9 +17,11 @@
 #define LATE_MIN_NS 10000.0    /* per operation in the mean */
 #define PERCENT_MIN 0.5        /* of the step */
 #define GROUP_SHARE 0.5        /* of the latest rank's lateness, which the others of its group have too */
+#define LATEST_SHARE 0.75      /* the same where those are not late again and again */
 #define AGAIN_SHARE 0.8        /* of bins in which a rank is late, and of the group's ranks that are so */
+#define AGAIN_LATER 0.95       /* of all bins of the group, of what is looked for after that */
 #define STEADY_T 4.0           /* mean over deviation of the mean, from bin to bin */
-#define STEADY_T_FEW 8.0       /* the same with less than FEW_BINS */
+#define STEADY_T_FEW 8.0       /* the same with less than FEW_BINS, and of what is looked for after that */
 #define ONCE_SHARE 0.25        /* of a step: lateness that is said even if it occurs once */
 #define CAUSE_SHARE 0.5        /* of the lateness that a cause must explain */
 enum { BINS_MIN = 3, FEW_BINS = 5, TIME_BINS = 16, BINS_MAX = 256, SETS_MIN = 3 };
@@ -35,15 +38,18 @@ typedef struct LateSearch {
     size_t bin_count, live_bins;
     double step_count; /* of live bins; without steps 1 */
     RankReplay *replay;
+    double now_ns;   /* of the replay with nothing mended */
     RankOwn *own;    /* per rank and bin */
     double *typical; /* per rank: median over bins of its own time */
-    bool *late;
-    double *others; /* per bin: median over the ranks that are not late */
+    bool *late;      /* all that are late */
+    bool *group;     /* those of them that are looked at */
+    uint32_t *round; /* per late rank: in which round it was found, from 1 */
+    double *others;  /* per bin: median over the ranks that are not late */
     double *room;
     TraceFacts *facts; /* of measured steps */
-    size_t late_count;
-    uint32_t latest;
-    double late_ns; /* of the late ranks in the mean, per bin */
+    size_t late_count, group_count;
+    uint32_t latest; /* of the group */
+    double late_ns;  /* of the group's ranks in the mean, per bin */
 } LateSearch;
 
 /* ---- bins ---- */
@@ -160,7 +166,7 @@ static void measure_own(LateSearch *search)
         for (size_t bin = 0; bin < search->bin_count; bin++)
             if (own_of(search, i, bin)->parts > 0)
                 values[count++] = own_ns(search, i, bin);
-        search->typical[i] = count > 0 ? rank_middle(values, count) : NAN;
+        search->typical[i] = count > 0 ? trace_median_of_doubles(values, count) : NAN;
     }
 }
 
@@ -191,7 +197,7 @@ static double find_late_begin(const LateSearch *search, const RankSet *set, doub
     if (!first || !collective_joins_all(set->kind) || !set->complete || set->tie)
         return 0;
     const double more = search->typical[set->last_rank] - usual_ns;
-    return (double)(rank_median(room, set->count) - set->shortest) - fmax(more, 0);
+    return (double)(trace_median(room, set->count) - set->shortest) - fmax(more, 0);
 }
 
 static bool drop_late_begin(LateSearch *search, double usual_ns)
@@ -223,7 +229,7 @@ static double find_common(const LateSearch *search, size_t bin)
     for (size_t i = 0; i < search->ranks; i++)
         if (own_of(search, i, bin)->parts > 0)
             search->room[count++] = own_ns(search, i, bin) - search->typical[i];
-    return rank_middle(search->room, count);
+    return trace_median_of_doubles(search->room, count);
 }
 
 static void note_once(const LateSearch *search, size_t rank, size_t bin, double ns)
@@ -267,7 +273,7 @@ static double find_base(const LateSearch *search, size_t *ret_count)
     for (size_t i = 0; i < search->ranks; i++)
         if (!isnan(search->typical[i]))
             search->room[count++] = search->typical[i];
-    qsort(search->room, count, sizeof(*search->room), rank_by_double);
+    qsort(search->room, count, sizeof(*search->room), trace_by_double);
     *ret_count = count;
     return count > 0 ? search->room[(count - 1) / 4] : NAN;
 }
@@ -282,49 +288,86 @@ static void measure_others(LateSearch *search)
         for (size_t i = 0; i < search->ranks; i++)
             if (!search->late[i] && own_of(search, i, bin)->parts > 0)
                 search->room[count++] = own_ns(search, i, bin);
-        search->others[bin] = count > 0 ? rank_middle(search->room, count) : NAN;
+        search->others[bin] = count > 0 ? trace_median_of_doubles(search->room, count) : NAN;
     }
 }
 
-/* Marks those whose typical bin is far from the lower quarter's. False where that is nobody, or more than half. */
-static bool mark_late(LateSearch *search, double *ret_late)
+static void add_to_group(LateSearch *search, uint32_t rank)
+{
+    if (search->group_count == 0 || search->typical[rank] > search->typical[search->latest])
+        search->latest = rank;
+    search->group[rank] = true;
+    search->group_count++;
+}
+
+static void clear_group(LateSearch *search)
+{
+    memset(search->group, 0, search->ranks * sizeof(*search->group));
+    search->group_count = 0;
+}
+
+static double find_most(const LateSearch *search)
+{
+    double most = -HUGE_VAL;
+    for (size_t i = 0; i < search->ranks; i++)
+        most = search->late[i] ? most : fmax(most, search->typical[i]);
+    return most;
+}
+
+/* Late are those of the rounds that found some. */
+static void forget_unfound(LateSearch *search)
+{
+    search->late_count = 0;
+    for (size_t i = 0; i < search->ranks; i++) {
+        search->late[i] = search->round[i] > 0;
+        search->late_count += search->late[i];
+    }
+}
+
+/* Makes those a group of late ones that are, in their typical bin, behind the lower quarter by `share` of the latest's
+ * lateness or more, of the ranks that are not late yet. False where that is nobody, or with those before more than
+ * half.
+ */
+static bool mark_late(LateSearch *search, double share, double *ret_late)
 {
     size_t count;
-    const double base = find_base(search, &count);
+    forget_unfound(search);
+    const double base = find_base(search, &count), most = find_most(search);
+    clear_group(search);
     if (count < 2)
         return false;
-    const double most = search->room[count - 1];
-    for (uint32_t i = 0; i < search->ranks; i++) {
-        search->late[i] = search->typical[i] > base + GROUP_SHARE * (most - base);
-        search->late_count += search->late[i];
-        search->latest = search->typical[i] > search->typical[search->latest] ? i : search->latest;
-    }
+    for (uint32_t i = 0; i < search->ranks; i++)
+        if (!search->late[i] && search->typical[i] > base + share * (most - base))
+            add_to_group(search, i);
+    for (size_t i = 0; i < search->ranks; i++)
+        search->late[i] = search->late[i] || search->group[i];
+    search->late_count += search->group_count;
     *ret_late = most - base;
-    return search->late_count > 0 && search->late_count * 2 <= count;
+    return search->group_count > 0 && search->late_count * 2 <= count;
 }
 
-/* Share of the late ranks that are late by half of `late` or more in most bins; and of all their bins. */
+/* Share of the group's ranks that are late by half of `late` or more in most bins; and of all their bins. */
 static double measure_again(const LateSearch *search, double late, double *ret_bins)
 {
     size_t again = 0, late_bins = 0, all = 0;
     for (size_t i = 0; i < search->ranks; i++) {
         size_t bins = 0, here = 0;
-        for (size_t bin = 0; bin < search->bin_count && search->late[i]; bin++) {
+        for (size_t bin = 0; bin < search->bin_count && search->group[i]; bin++) {
             const double others = search->others[bin];
             if (own_of(search, i, bin)->parts == 0 || isnan(others))
                 continue;
             bins++;
             here += own_ns(search, i, bin) - others >= GROUP_SHARE * late;
         }
-        again += search->late[i] && (double)here >= AGAIN_SHARE * (double)bins;
+        again += search->group[i] && (double)here >= AGAIN_SHARE * (double)bins;
         late_bins += here;
         all += bins;
     }
     *ret_bins = all > 0 ? (double)late_bins / (double)all : 0;
-    return (double)again / (double)search->late_count;
+    return (double)again / (double)search->group_count;
 }
 
-/* The late ranks' mean against the others' median, per bin: its mean, and that over its deviation. */
+/* The group's mean against the others' median, per bin: its mean, and that over its deviation. */
 static double measure_steadiness(LateSearch *search, size_t *ret_bins)
 {
     double mean = 0, squares = 0;
@@ -332,7 +375,7 @@ static double measure_steadiness(LateSearch *search, size_t *ret_bins)
     for (size_t bin = 0; bin < search->bin_count; bin++) {
         double sum = 0, ranks = 0;
         for (size_t i = 0; i < search->ranks; i++) {
-            if (!search->late[i] || own_of(search, i, bin)->parts == 0)
+            if (!search->group[i] || own_of(search, i, bin)->parts == 0)
                 continue;
             sum += own_ns(search, i, bin);
             ranks++;
@@ -358,12 +401,12 @@ static const char *write_ranks(const LateSearch *search)
     CLEANUP(str_done) Str text = str_limited(96);
     const TraceReport *report = search->report;
     const char *separator = "";
-    str_add(&text, search->late_count > 1 ? "ranks " : "rank ");
+    str_add(&text, search->group_count > 1 ? "ranks " : "rank ");
     for (size_t i = 0; i < search->ranks; i++) {
         const size_t from = i;
-        if (!search->late[i])
+        if (!search->group[i])
             continue;
-        while (i + 1 < search->ranks && search->late[i + 1] &&
+        while (i + 1 < search->ranks && search->group[i + 1] &&
                report->ranks.at[i + 1].rank == report->ranks.at[i].rank + 1)
             i++;
         if (text.len > 64) {
@@ -384,7 +427,7 @@ static bool is_host(const LateSearch *search)
     const char *host = search->report->ranks.at[search->latest].host;
     for (size_t i = 0; i < search->ranks; i++) {
         const char *other = search->report->ranks.at[i].host;
-        if (!host || !*host || !other || (strcmp(host, other) == 0) != search->late[i])
+        if (!host || !*host || !other || (strcmp(host, other) == 0) != search->group[i])
             return false;
     }
     return true;
@@ -396,9 +439,9 @@ static bool is_group(const LateSearch *search, bool joins_all)
     const RankMatch *match = search->match;
     for (size_t i = 0; i < match->sets.len; i++) {
         const RankSet *set = &match->sets.at[i];
-        bool same = set->count == search->late_count && collective_joins_all(set->kind) == joins_all;
+        bool same = set->count == search->group_count && collective_joins_all(set->kind) == joins_all;
         for (size_t k = set->first; k < set->first + set->count && same; k++)
-            same = search->late[match->parts.at[k].rank];
+            same = search->group[match->parts.at[k].rank];
         if (same)
             return true;
     }
@@ -428,17 +471,17 @@ static bool is_rail(const LateSearch *search, int64_t size)
 {
     const int64_t index = search->report->ranks.at[search->latest].rank % size;
     for (size_t i = 0; i < search->ranks; i++)
-        if ((search->report->ranks.at[i].rank % size == index) != search->late[i])
+        if ((search->report->ranks.at[i].rank % size == index) != search->group[i])
             return false;
-    return search->late_count > 1;
+    return search->group_count > 1;
 }
 
 static bool is_block(const LateSearch *search)
 {
-    const int64_t size = (int64_t)search->late_count;
+    const int64_t size = (int64_t)search->group_count;
     const int64_t block = search->report->ranks.at[search->latest].rank / size;
     for (size_t i = 0; i < search->ranks; i++)
-        if ((search->report->ranks.at[i].rank / size == block) != search->late[i])
+        if ((search->report->ranks.at[i].rank / size == block) != search->group[i])
             return false;
     return size == 2 || size == 4 || size == 8;
 }
@@ -449,8 +492,8 @@ static void name_group(const LateSearch *search, TraceStraggler *straggler)
     const char *ranks = write_ranks(search);
     const int64_t size = host_size(search);
     straggler->label = ranks;
-    straggler->group = search->late_count == 1 ? "rank" : "ranks";
-    if (search->late_count == 1)
+    straggler->group = search->group_count == 1 ? "rank" : "ranks";
+    if (search->group_count == 1)
         return;
     if (is_host(search)) {
         straggler->group = "host";
@@ -458,7 +501,7 @@ static void name_group(const LateSearch *search, TraceStraggler *straggler)
     } else if (has_transfers(search) && is_group(search, true)) {
         straggler->group = "stage";
         straggler->label = arena_printf(arena, "%s (a pipeline stage)", ranks);
-    } else if (search->late_count == 2 && is_group(search, false)) {
+    } else if (search->group_count == 2 && is_group(search, false)) {
         straggler->group = "pair";
         straggler->label = arena_printf(arena, "%s (a pair that sends and receives)", ranks);
     } else if (is_rail(search, size)) {
@@ -468,7 +511,7 @@ static void name_group(const LateSearch *search, TraceStraggler *straggler)
                          (long long)(search->report->ranks.at[search->latest].rank % size), (long long)size);
     } else if (is_block(search)) {
         straggler->group = "block";
-        straggler->label = arena_printf(arena, "%s (a block of %zu)", ranks, search->late_count);
+        straggler->label = arena_printf(arena, "%s (a block of %zu)", ranks, search->group_count);
     }
 }
 
@@ -482,7 +525,8 @@ static double find_more(const LateSearch *search, size_t rank, size_t mean)
     for (size_t i = 0; i < search->ranks; i++)
         if (!search->late[i] && !isnan(search->typical[i]))
             search->room[count++] = *(const double *)(const void *)(place + i * sizeof(TraceFacts));
-    return *(const double *)(const void *)(place + rank * sizeof(TraceFacts)) - rank_middle(search->room, count);
+    return *(const double *)(const void *)(place + rank * sizeof(TraceFacts)) -
+           trace_median_of_doubles(search->room, count);
 }
 
 static double transfer_ns(const LateSearch *search, size_t rank)
@@ -499,7 +543,7 @@ static void measure_rank_times(const LateSearch *search)
     for (size_t i = 0; i < search->ranks; i++)
         if (!search->late[i] && !isnan(search->typical[i]))
             search->room[count++] = transfer_ns(search, i);
-    const double others = rank_middle(search->room, count);
+    const double others = trace_median_of_doubles(search->room, count);
     for (size_t i = 0; i < search->ranks; i++) {
         TraceRankTime *time = &search->report->rank_times.at[i];
         if (isnan(search->typical[i]))
@@ -516,13 +560,13 @@ static void measure_rank_times(const LateSearch *search)
     }
 }
 
-static double mean_of_late(const LateSearch *search, size_t field)
+static double mean_of_group(const LateSearch *search, size_t field)
 {
     double sum = 0;
     for (size_t i = 0; i < search->ranks; i++)
-        if (search->late[i])
+        if (search->group[i])
             sum += *(const double *)(const void *)((const char *)&search->report->rank_times.at[i] + field);
-    return sum / (double)search->late_count;
+    return sum / (double)search->group_count;
 }
 
 static const char *find_host_cause(const LateSearch *search)
@@ -553,7 +597,7 @@ static void find_cause(const LateSearch *search, TraceStraggler *straggler)
     straggler->cause = "unknown";
     straggler->host_cause = "";
     for (size_t i = 0; i < ARRAY_LEN(causes); i++) {
-        const double more = mean_of_late(search, causes[i].field);
+        const double more = mean_of_group(search, causes[i].field);
         if (more <= most)
             continue;
         most = more;
@@ -566,15 +610,7 @@ static void find_cause(const LateSearch *search, TraceStraggler *straggler)
 
 static double find_gain(const LateSearch *search, const bool *late)
 {
-    const double now = rank_replay_run(search->replay, NULL, search->own);
-    return (now - rank_replay_run(search->replay, late, search->own)) / search->step_count;
-}
-
-static double find_gain_alone(const LateSearch *search)
-{
-    CLEANUP_FREE bool *alone = xcalloc(search->ranks, sizeof(*alone));
-    alone[search->latest] = true;
-    return find_gain(search, alone);
+    return (search->now_ns - rank_replay_run(search->replay, late, search->own)) / search->step_count;
 }
 
 static double mean_step(const LateSearch *search)
@@ -589,7 +625,7 @@ static double mean_step(const LateSearch *search)
     return count > 0 ? sum / count : NAN;
 }
 
-/* In how many of the operations with lateness one of the late ranks was last. */
+/* In how many of the operations with lateness one of the group was last. */
 static void count_last(const LateSearch *search, TraceStraggler *straggler)
 {
     const RankMatch *match = search->match;
@@ -608,7 +644,7 @@ static void count_last(const LateSearch *search, TraceStraggler *straggler)
         if (trace_select(room, set->count, set->count - 1) - set->shortest < NOISE_NS)
             continue;
         decisive++;
-        last += search->late[set->last_rank];
+        last += search->group[set->last_rank];
     }
     straggler->share = decisive > 0 ? (double)last / (double)decisive : 0;
 }
@@ -619,39 +655,187 @@ static void write_lateness(const LateSearch *search, size_t bins, TraceStraggler
     straggler->late_ns = search->late_ns * (double)bins / fmax((double)straggler->matched, 1);
 }
 
-static bool find_straggler(LateSearch *search, TraceStraggler *ret)
+/* ---- all of them ---- */
+
+/* Whether the group is late again and again, and what it costs is worth a word: beyond `known_ns`, what those found
+ * before do. Who looks several times finds something by chance sooner: a later look asks for more. */
+static bool is_group_late(LateSearch *search, double late, bool is_later_look, double *known_ns)
 {
-    double late, bins_again;
+    double bins_again;
     size_t bins;
-    if (!mark_late(search, &late))
-        return false;
+    TraceStraggler found = {0};
     measure_others(search);
-    const double again = measure_again(search, late, &bins_again);
-    const double t = measure_steadiness(search, &bins);
-    const double step_ns = mean_step(search);
-    TraceStraggler found = {.rank = search->report->ranks.at[search->latest].rank};
+    const double again = measure_again(search, late, &bins_again), t = measure_steadiness(search, &bins);
     count_last(search, &found);
     write_lateness(search, bins, &found);
-    found.confidence = bins_again * (1 - exp2(-(double)bins / 2));
-    found.percent_of_step = 100 * find_gain(search, search->late) / step_ns;
-    if (again < AGAIN_SHARE || bins < BINS_MIN || t < (bins < FEW_BINS ? STEADY_T_FEW : STEADY_T) ||
-        found.matched < SETS_MIN || found.late_ns < LATE_MIN_NS || !(found.percent_of_step >= PERCENT_MIN))
+    if (again < AGAIN_SHARE || bins < BINS_MIN || t < (bins < FEW_BINS || is_later_look ? STEADY_T_FEW : STEADY_T) ||
+        (is_later_look && bins_again < AGAIN_LATER) || found.matched < SETS_MIN || found.late_ns < LATE_MIN_NS)
         return false;
-    found.percent_of_step = fmin(found.percent_of_step, 100);
-    found.alone_percent =
-        search->late_count > 1 ? fmax(100 * find_gain_alone(search) / step_ns, 0) : found.percent_of_step;
+    const double gain_ns = find_gain(search, search->late);
+    if (!(100 * (gain_ns - *known_ns) / mean_step(search) >= PERCENT_MIN))
+        return false;
+    *known_ns = gain_ns;
+    return true;
+}
+
+/* Round by round, until no more are found. Where the ranks that are late by half as much as the latest are not so in
+ * most bins, those that are late by more. */
+static void find_late_ranks(LateSearch *search)
+{
+    static const double shares[] = {GROUP_SHARE, LATEST_SHARE};
+    double known_ns = 0;
+    size_t tried = 0;
+    search->now_ns = rank_replay_run(search->replay, NULL, search->own);
+    for (uint32_t round = 1; tried < ARRAY_LEN(shares);) {
+        double late;
+        const bool found =
+            mark_late(search, shares[tried], &late) && is_group_late(search, late, round > 1 || tried > 0, &known_ns);
+        for (size_t i = 0; i < search->ranks; i++)
+            search->round[i] = found && search->group[i] ? round : search->round[i];
+        round += found;
+        tried = found ? 0 : tried + 1;
+    }
+    forget_unfound(search);
+    measure_others(search);
+}
+
+/* The group's mean lateness. */
+static size_t measure_lateness(LateSearch *search, TraceStraggler *ret)
+{
+    size_t bins;
+    measure_steadiness(search, &bins);
+    write_lateness(search, bins, ret);
+    return bins;
+}
+
+/* By what each late rank is late, by index. */
+static TraceStraggler *find_causes(LateSearch *search)
+{
+    TraceStraggler *causes = xcalloc(search->ranks, sizeof(*causes));
+    for (uint32_t i = 0; i < search->ranks; i++) {
+        if (!search->late[i])
+            continue;
+        clear_group(search);
+        add_to_group(search, i);
+        measure_lateness(search, &causes[i]);
+        find_cause(search, &causes[i]);
+    }
+    return causes;
+}
+
+static bool is_telling(const char *host_cause)
+{
+    for (TraceCause cause = 0; cause < TRACE_CAUSE_COUNT; cause++)
+        if (strcmp(trace_cause_words[cause], host_cause) == 0)
+            return trace_cause_is_telling(cause);
+    return false;
+}
+
+/* Whether two ranks want different things mended. What is not known fits all, transfers are late between two, and of
+ * the host's causes those count that name what to change. */
+static bool differ_in_cause(const TraceStraggler *a, const TraceStraggler *b)
+{
+    static const char *const any[] = {"unknown", "transfers_late"};
+    for (size_t i = 0; i < ARRAY_LEN(any); i++)
+        if (strcmp(a->cause, any[i]) == 0 || strcmp(b->cause, any[i]) == 0)
+            return false;
+    if (strcmp(a->cause, b->cause) != 0)
+        return true;
+    return strcmp(a->host_cause, b->host_cause) != 0 && (is_telling(a->host_cause) || is_telling(b->host_cause));
+}
+
+static bool comes_before(const LateSearch *search, uint32_t a, uint32_t b)
+{
+    if (search->round[a] != search->round[b])
+        return search->round[a] < search->round[b];
+    return search->typical[a] > search->typical[b];
+}
+
+/* Makes the latest rank that belongs to no group yet one, with those of its round that are late by the same. */
+static bool gather_group(LateSearch *search, const TraceStraggler *causes, const uint32_t *group_of)
+{
+    uint32_t first = UINT32_MAX;
+    for (uint32_t i = 0; i < search->ranks; i++)
+        if (search->late[i] && group_of[i] == 0 && (first == UINT32_MAX || comes_before(search, i, first)))
+            first = i;
+    clear_group(search);
+    for (uint32_t i = 0; i < search->ranks && first != UINT32_MAX; i++)
+        if (search->late[i] && group_of[i] == 0 && search->round[i] == search->round[first] &&
+            !differ_in_cause(&causes[i], &causes[first]))
+            add_to_group(search, i);
+    return first != UINT32_MAX;
+}
+
+static TraceStraggler describe_group(LateSearch *search)
+{
+    TraceStraggler found = {.rank = search->report->ranks.at[search->latest].rank};
+    double again;
+    size_t ranks;
+    const double base = find_base(search, &ranks);
+    count_last(search, &found);
+    measure_again(search, search->typical[search->latest] - base, &again);
+    found.confidence = again * (1 - exp2(-(double)measure_lateness(search, &found) / 2));
     name_group(search, &found);
-    measure_rank_times(search);
     find_cause(search, &found);
     search->work_alone = strcmp(found.cause, "transfers_late") != 0;
     measure_others(search);
-    measure_steadiness(search, &bins);
-    write_lateness(search, bins, &found);
+    measure_lateness(search, &found);
+    search->work_alone = false;
+    measure_others(search);
     for (size_t i = 0; i < search->ranks; i++)
-        if (search->late[i])
+        if (search->group[i])
             vec_push(&found.ranks, search->report->ranks.at[i].rank);
-    *ret = found;
-    return true;
+    return found;
+}
+
+static double find_percent(const LateSearch *search, double ns)
+{
+    return fmin(fmax(100 * ns / mean_step(search), 0), 100);
+}
+
+/* What each group costs: mended after those before it, and alone where all others are. */
+static void find_gains(const LateSearch *search, const uint32_t *group_of, size_t groups)
+{
+    CLEANUP_FREE bool *mended = xcalloc(search->ranks, sizeof(*mended));
+    TraceReport *report = search->report;
+    double known_ns = 0;
+    for (size_t group = 1; group <= groups; group++) {
+        TraceStraggler *straggler = group == 1 ? &report->straggler : &report->more_stragglers.at[group - 2];
+        for (size_t i = 0; i < search->ranks; i++)
+            mended[i] = mended[i] || group_of[i] == group;
+        const double gain_ns = find_gain(search, mended);
+        straggler->percent_of_step = find_percent(search, gain_ns - known_ns);
+        known_ns = gain_ns;
+    }
+    for (size_t group = 1; group <= groups; group++) {
+        TraceStraggler *straggler = group == 1 ? &report->straggler : &report->more_stragglers.at[group - 2];
+        for (size_t i = 0; i < search->ranks; i++)
+            mended[i] = group_of[i] > 0 && group_of[i] != group;
+        straggler->cost_percent =
+            groups > 1 ? find_percent(search, known_ns - find_gain(search, mended)) : straggler->percent_of_step;
+        for (size_t i = 0; i < search->ranks; i++)
+            mended[i] = report->ranks.at[i].rank == straggler->rank && group_of[i] == group;
+        straggler->alone_percent = groups > 1 || straggler->ranks.len > 1
+                                       ? find_percent(search, find_gain(search, mended))
+                                       : straggler->percent_of_step;
+    }
+}
+
+static void write_stragglers(LateSearch *search)
+{
+    CLEANUP_FREE TraceStraggler *causes = find_causes(search);
+    CLEANUP_FREE uint32_t *group_of = xcalloc(search->ranks, sizeof(*group_of));
+    uint32_t groups = 0;
+    while (gather_group(search, causes, group_of)) {
+        const TraceStraggler found = describe_group(search);
+        if (++groups == 1)
+            search->report->straggler = found;
+        else
+            vec_push(&search->report->more_stragglers, found);
+        for (size_t i = 0; i < search->ranks; i++)
+            group_of[i] = search->group[i] ? groups : group_of[i];
+    }
+    find_gains(search, group_of, groups);
 }
 
 /* What occurs once is no evidence. */
@@ -674,6 +858,8 @@ void rank_straggler(const RankMatch *match)
     search.facts = xcalloc(search.ranks, sizeof(*search.facts));
     search.typical = xcalloc(search.ranks, sizeof(*search.typical));
     search.late = xcalloc(search.ranks, sizeof(*search.late));
+    search.group = xcalloc(search.ranks, sizeof(*search.group));
+    search.round = xcalloc(search.ranks, sizeof(*search.round));
     search.room = xcalloc(search.ranks, sizeof(*search.room));
     search.bins = xcalloc(match->sets.len, sizeof(*search.bins));
     find_warm_up(&search);
@@ -682,17 +868,19 @@ void rank_straggler(const RankMatch *match)
     search.others = xcalloc(search.bin_count + 1, sizeof(*search.others));
     measure_own(&search);
     drop_what_occurs_once(&search);
-    if (!find_straggler(&search, &report->straggler)) {
-        memset(search.late, 0, search.ranks * sizeof(*search.late));
-        measure_rank_times(&search);
+    find_late_ranks(&search);
+    measure_rank_times(&search);
+    write_stragglers(&search);
+    if (search.late_count == 0)
         rank_note(report, "no straggler: no rank, and no group of up to half of them, is late again and again");
-    }
     rank_replay_free(search.replay);
     free(search.steps);
     free(search.bins);
     free(search.own);
     free(search.typical);
     free(search.late);
+    free(search.group);
+    free(search.round);
     free(search.others);
     free(search.room);
     free(search.facts);

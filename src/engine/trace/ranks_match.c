@@ -138,10 +138,10 @@ static Shift try_shift(const Pair *pair, int64_t by, int64_t samples)
     shift.valid = true;
     shift.whole = by == 0 && pair->a_len == pair->b_len;
     shift.steps = steps > 0 ? (double)same_step / (double)steps : -1;
-    shift.offset = rank_median(differences, (size_t)count);
+    shift.offset = trace_median(differences, (size_t)count);
     for (int64_t i = 0; i < count; i++)
         differences[i] = llabs(rank_minus(differences[i], shift.offset));
-    shift.spread = rank_median(differences, (size_t)count);
+    shift.spread = trace_median(differences, (size_t)count);
     return shift;
 }
 
@@ -609,7 +609,7 @@ static int64_t median_of(const Sample *samples, size_t len, int64_t *room)
 {
     for (size_t i = 0; i < len; i++)
         room[i] = samples[i].difference;
-    return rank_median(room, len);
+    return trace_median(room, len);
 }
 
 static int64_t spread_of(const Sample *samples, size_t len, const Edge *edge, int64_t *room)
@@ -618,7 +618,7 @@ static int64_t spread_of(const Sample *samples, size_t len, const Edge *edge, in
         double expected = (double)edge->offset + edge->drift * (double)rank_minus(samples[i].time, edge->pivot);
         room[i] = llabs(rank_minus(samples[i].difference, round_ns(expected)));
     }
-    return rank_median(room, len);
+    return trace_median(room, len);
 }
 
 static Edge fit_line(const Sample *samples, size_t len, int64_t *room)

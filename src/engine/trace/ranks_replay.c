@@ -29,20 +29,6 @@ typedef struct RankLeg {
     size_t before; /* set of the part before it on its stream, SIZE_MAX none */
 } RankLeg;
 
-int rank_by_double(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-double rank_middle(double *values, size_t len)
-{
-    if (len == 0)
-        return 0;
-    qsort(values, len, sizeof(*values), rank_by_double);
-    return len % 2 ? values[len / 2] : (values[len / 2 - 1] + values[len / 2]) / 2;
-}
-
 struct RankReplay {
     const RankMatch *match;
     const int64_t *bins; /* per set */
@@ -248,7 +234,7 @@ static double find_ratio(const RankReplay *replay, const Mended *mended, const R
                 mended->room[count++] = mended->own[i * replay->bin_count + bin].work_ns;
         own = mended->own[event->rank * replay->bin_count + bin].work_ns;
     }
-    return count > 0 && own > 0 ? rank_middle(mended->room, count) / own : 1;
+    return count > 0 && own > 0 ? trace_median_of_doubles(mended->room, count) / own : 1;
 }
 
 static bool is_late_set(const RankMatch *match, const RankSet *set, const bool *late)

@@ -117,7 +117,7 @@ bool trace_warm_up(const TraceRank *rank)
             vec_push(&others, step_window(&rank->steps.at[i]));
     /* steps with a prefill differ in length by their prompts */
     const bool alike = kind == TRACE_STEP_OTHER || kind == TRACE_STEP_DECODE;
-    const int64_t median = others.len > 0 ? trace_select(others.at, others.len, others.len / 2) : 0;
+    const int64_t median = trace_median(others.at, others.len);
     const bool judged = alike && (double)others.len + 1 >= verdict_limits.WARM_UP_STEPS;
     vec_done(&others);
     return judged && (double)step_window(&rank->steps.at[0]) > verdict_limits.WARM_UP_FACTOR * (double)median;

@@ -68,6 +68,9 @@ void trace_report_done(TraceReport *report)
     vec_done(&report->collectives);
     vec_done(&report->rank_times);
     vec_done(&report->straggler.ranks);
+    for (size_t i = 0; i < report->more_stragglers.len; i++)
+        vec_done(&report->more_stragglers.at[i].ranks);
+    vec_done(&report->more_stragglers);
     vec_done(&report->verdicts);
     vec_done(&report->notes);
     arena_done(&report->arena);
@@ -86,12 +89,69 @@ const TraceGap *trace_next_idle(const TraceRank *rank, TraceIdleCursor *cursor)
     return gap;
 }
 
+TraceDevice trace_sum_devices(const TraceRank *rank)
+{
+    TraceDevice sum = {.name = ""};
+
+    for (size_t i = 0; i < rank->devices.len; i++) {
+        const TraceDevice *device = &rank->devices.at[i];
+
+        sum.span_ns += device->span_ns;
+        sum.busy_ns += device->busy_ns;
+        sum.idle_ns += device->idle_ns;
+        sum.compute_ns += device->compute_ns;
+        sum.exposed_communication_ns += device->exposed_communication_ns;
+        sum.exposed_copy_ns += device->exposed_copy_ns;
+        sum.tensor_core_ns += device->tensor_core_ns;
+        sum.tensor_unknown_ns += device->tensor_unknown_ns;
+        sum.communication_ns += device->communication_ns;
+        sum.communication_overlapped_ns += device->communication_overlapped_ns;
+        sum.kernel_sum_ns += device->kernel_sum_ns;
+        sum.operation_count += device->operation_count;
+    }
+    for (size_t i = 0; i < rank->edges.len && rank->steps.len == 0; i++) {
+        const TraceGap *edge = &rank->edges.at[i];
+
+        if (edge->cause == TRACE_CAUSE_BEFORE_PROFILE) /* not known to be idle */
+            continue;
+        sum.span_ns += edge->end - edge->start;
+        sum.idle_ns += edge->end - edge->start;
+    }
+    return sum;
+}
+
+void trace_sum_causes(const TraceRank *rank, TraceCauseSum ret[TRACE_CAUSE_COUNT])
+{
+    memcpy(ret, rank->idle_by_cause, TRACE_CAUSE_COUNT * sizeof *ret);
+    for (size_t i = 0; i < rank->edges.len && rank->steps.len == 0; i++) {
+        const TraceGap *edge = &rank->edges.at[i];
+
+        if (edge->cause != TRACE_CAUSE_BEFORE_PROFILE)
+            trace_cause_add(ret, edge->cause, edge->end - edge->start);
+    }
+}
+
+const TraceStraggler *trace_straggler_at(const TraceReport *report, size_t nth)
+{
+    if (nth == 0)
+        return report->straggler.rank >= 0 ? &report->straggler : NULL;
+    return nth <= report->more_stragglers.len ? &report->more_stragglers.at[nth - 1] : NULL;
+}
+
+const TraceStraggler *trace_straggler_of(const TraceReport *report, int64_t rank)
+{
+    const TraceStraggler *straggler;
+
+    for (size_t nth = 0; (straggler = trace_straggler_at(report, nth)); nth++)
+        for (size_t i = 0; i < straggler->ranks.len; i++)
+            if (straggler->ranks.at[i] == rank)
+                return straggler;
+    return NULL;
+}
+
 bool trace_is_late(const TraceReport *report, int64_t rank)
 {
-    for (size_t i = 0; i < report->straggler.ranks.len; i++)
-        if (report->straggler.ranks.at[i] == rank)
-            return true;
-    return false;
+    return trace_straggler_of(report, rank) != NULL;
 }
 
 /* ---- one profile given twice ---- */

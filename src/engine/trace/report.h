@@ -2,8 +2,8 @@
 #pragma once
 
 /* The results of the analyses of profiles, as plain data that every output (text, JSON, CSV, HTML) prints.
- * docs/trace.md defines each number. All texts lie in the report's arena; times are nanoseconds of the rank's own
- * clock, unknown numbers are -1 (integers) or NaN. */
+ * docs/appendix/trace.md defines each number. All texts lie in the report's arena; times are nanoseconds of the rank's
+ * own clock, unknown numbers are -1 (integers) or NaN. */
 
 #include <regex.h>
 #include <stdbool.h>
@@ -77,6 +77,7 @@ typedef struct TraceGap {
     const char *thread; /* "1234" or the thread's name, "" unknown */
     int32_t step;       /* index in steps, -1 */
     bool between;       /* it lies between two decode steps */
+    bool optimizer;     /* it ends with an operation that a step of the optimizer launched */
 } TraceGap;
 typedef VEC(TraceGap) TraceGaps;
 
@@ -258,6 +259,10 @@ typedef struct TraceAnnotation {
     int64_t busy_ns;   /* union of the GPU time on its stream inside a GPU range's extent; host ranges: -1 */
     int64_t operation_count; /* GPU operations of device_ns */
 } TraceAnnotation;
+
+typedef struct TraceOptimizer {
+    int64_t steps, operations; /* ranges "Optimizer.step...", GPU operations launched in them */
+} TraceOptimizer;
 
 /* ---- launches and queues ---- */
 typedef struct TraceLaunch {
@@ -444,6 +449,7 @@ typedef struct TraceRank {
     TraceOriginSum origin_sum;
     VEC(TraceCall) calls; /* by total, then name, inner, outer */
     VEC(TraceAnnotation) annotations;
+    TraceOptimizer optimizer;
     TraceLaunch launch;
     VEC(TraceQueue) queues;
     VEC(TraceQueuePoint) queue_points;
@@ -480,7 +486,8 @@ typedef struct TraceStraggler { /* a rank, or several that are late together */
     double share;           /* of operations with lateness in which one of them was last */
     int64_t matched;        /* operations it rests on */
     double confidence;      /* 0..1 */
-    double percent_of_step; /* what a step would save if they were as the others */
+    double percent_of_step; /* what a step would save if they were as the others, once those named before are */
+    double cost_percent;    /* the same once all others that are late are */
     double alone_percent;   /* if `rank` alone were */
 } TraceStraggler;
 
@@ -490,9 +497,10 @@ typedef struct TraceVerdict {
     double gain_percent;    /* upper bound of what the change gives back */
     const char *evidence;   /* times and names */
     const char *advice;
-    int64_t rank;    /* -1: all */
-    int64_t cost_ns; /* per step */
-    bool once;       /* most of the cost is one idle time: nothing shows that it comes back */
+    int64_t rank;     /* -1: all */
+    int64_t cost_ns;  /* per step */
+    bool once;        /* most of the cost is one idle time: nothing shows that it comes back */
+    TraceCause cause; /* of idle time that it is about; TRACE_CAUSE_COUNT: another matter */
 } TraceVerdict;
 
 typedef struct TraceDiffRow {
@@ -516,16 +524,27 @@ typedef struct TraceReport {
     TraceCauseSum gaps_by_cause[TRACE_CAUSE_COUNT];
     VEC(TraceCollectiveSum) collectives;
     VEC(TraceRankTime) rank_times;
-    TraceStraggler straggler;
-    VEC(TraceVerdict) verdicts; /* by percent_of_step */
-    double step_ns;             /* mean step over ranks; without steps the whole time */
-    double measured_step_ns;    /* the same without warm-ups: what the verdicts' percentages are of */
-    VEC(const char *) notes;    /* what a reader must know: no steps, two files of one rank, ... */
-    double seconds;             /* how long the analysis took */
+    TraceStraggler straggler;            /* the first group of late ranks */
+    VEC(TraceStraggler) more_stragglers; /* the others: less late, or late by something else */
+    VEC(TraceVerdict) verdicts;          /* by percent_of_step */
+    double step_ns;                      /* mean step over ranks; without steps the whole time */
+    double measured_step_ns;             /* the same without warm-ups: what the verdicts' percentages are of */
+    VEC(const char *) notes;             /* what a reader must know: no steps, two files of one rank, ... */
+    double seconds;                      /* how long the analysis took */
 } TraceReport;
 
 /* The row of the decode steps, NULL: none. */
 const TraceInference *trace_find_decode(const TraceRank *rank);
+
+/* The devices of a rank added; without steps with what is idle around them: then the whole time is the host's and the
+ * GPU's, whichever is longer. */
+TraceDevice trace_sum_devices(const TraceRank *rank);
+/* Idle times of the rank by cause, those around the operations included where the whole time is looked at. */
+void trace_sum_causes(const TraceRank *rank, TraceCauseSum ret[TRACE_CAUSE_COUNT]);
+
+/* The groups of late ranks in their order, NULL behind the last one; and the group of a rank, NULL: it is in none. */
+const TraceStraggler *trace_straggler_at(const TraceReport *report, size_t nth);
+const TraceStraggler *trace_straggler_of(const TraceReport *report, int64_t rank);
 
 /* Whether the rank is one of those that the others wait for. */
 bool trace_is_late(const TraceReport *report, int64_t rank);

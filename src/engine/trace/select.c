@@ -3,6 +3,8 @@
  * bit in which any two differ. */
 #include "engine/trace/select.h"
 
+#include <stdlib.h>
+
 enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS };
 
 /* Order of int64 as that of uint64. */
@@ -55,7 +57,22 @@ int64_t trace_median(int64_t *at, size_t len)
     if (len % 2)
         return low;
     high = trace_select(at, len, len / 2);
-    return low + (high - low) / 2;
+    return low + (int64_t)(((uint64_t)high - (uint64_t)low) / 2);
+}
+
+int trace_by_double(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+double trace_median_of_doubles(double *at, size_t len)
+{
+    if (len == 0)
+        return 0;
+    qsort(at, len, sizeof(*at), trace_by_double);
+    return len % 2 ? at[len / 2] : (at[len / 2 - 1] + at[len / 2]) / 2;
 }
 
 int64_t trace_percentile(int64_t *at, size_t len, unsigned int percent)

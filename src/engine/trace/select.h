@@ -13,6 +13,10 @@ int64_t trace_select(int64_t *at, size_t len, size_t nth);
 /* Mean of the two middle values, rounded down (the middle one of an odd number); of none -1. */
 int64_t trace_median(int64_t *at, size_t len);
 
+/* The same of doubles; of none 0. */
+double trace_median_of_doubles(double *at, size_t len);
+int trace_by_double(const void *a, const void *b); /* for qsort */
+
 /* The smallest value that at least `percent` % of all are not above; of none -1. */
 int64_t trace_percentile(int64_t *at, size_t len, unsigned int percent);
 

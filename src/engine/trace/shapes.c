@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Operators by the shapes of their inputs, the arithmetic of those that flops.def knows, and how near both come to what
- * the GPU's board can do. Linear in operators and GPU operations; each shape is looked into once. Takes 9 bytes per
+ * the GPU's board can do. Linear in operators and GPU operations; each shape is looked into once. Takes 5 bytes per
  * operator.
  */
 #include <math.h>
@@ -14,6 +14,8 @@
 #include "engine/trace/analyse.h"
 #include "engine/trace/flops.h"
 #include "engine/trace/tables.h"
+
+enum { FOUND_CACHE = 1024 };
 
 /* What is summed of a row while it is made. */
 typedef struct Making {
@@ -33,27 +35,35 @@ typedef struct Work {
     int32_t step;
 } Work;
 
+/* A name and a detail with their row + 1; 0: none. */
+typedef struct Found {
+    uint32_t name, detail, number;
+} Found;
+
 typedef struct Shapes {
     const TraceJob *job;
     TraceRank *rank;
-    Map numbers; /* name and detail -> row + 1 */
+    Map numbers;              /* name and detail -> row + 1 */
+    Found found[FOUND_CACHE]; /* stands before it: the last one that came to a place */
     VEC(Making) making;
     uint8_t *rules;  /* name -> flops_rule + 1; 0: not looked up */
     uint32_t *owner; /* operator -> the innermost one around it, or it itself, whose arithmetic counts; PROFILE_NONE */
-    uint32_t *row;   /* operator -> its row + 1; 0: not looked up, or none */
     uint64_t *seen;  /* bits by operator: it is counted */
     VEC(Work) works; /* calls whose arithmetic is known */
 } Shapes;
 
-static unsigned rule_of(Shapes *shapes, uint32_t name)
+static void find_rule(Shapes *shapes, uint32_t name)
 {
     size_t len;
+    const char *text = profile_text(shapes->job->index->profile, name, &len);
 
-    if (!shapes->rules[name]) {
-        const char *text = profile_text(shapes->job->index->profile, name, &len);
+    shapes->rules[name] = (uint8_t)(flops_rule(text, len) + 1);
+}
 
-        shapes->rules[name] = (uint8_t)(flops_rule(text, len) + 1);
-    }
+static inline unsigned rule_of(Shapes *shapes, uint32_t name)
+{
+    if (!shapes->rules[name])
+        find_rule(shapes, name);
     return shapes->rules[name] - 1U;
 }
 
@@ -79,6 +89,10 @@ static uint32_t find_row(Shapes *shapes, uint32_t host_row)
 
     if (detail >= profile->ops.len || profile->ops.at[detail].dims == PROFILE_NONE)
         return PROFILE_NONE;
+    Found *found = &shapes->found[(name * 31 + detail) % FOUND_CACHE];
+
+    if (found->number && found->name == name && found->detail == detail)
+        return found->number - 1;
     number = (uintptr_t)map_u64_get(&shapes->numbers, key);
     if (number == 0) {
         vec_push(&shapes->making, make_row(shapes, name, detail));
@@ -86,15 +100,13 @@ static uint32_t find_row(Shapes *shapes, uint32_t host_row)
         number = shapes->making.len;
         map_u64_put(&shapes->numbers, key, (void *)number); /* NOLINT(performance-no-int-to-ptr) */
     }
+    *found = (Found){name, detail, (uint32_t)number};
     return (uint32_t)number - 1;
 }
 
-/* The same by the operator's number. */
 static uint32_t row_of(Shapes *shapes, uint32_t op)
 {
-    if (shapes->row[op] == 0)
-        shapes->row[op] = find_row(shapes, shapes->job->index->op_rows[op]) + 1; /* PROFILE_NONE becomes 0 */
-    return shapes->row[op] - 1;
+    return find_row(shapes, shapes->job->index->op_rows[op]);
 }
 
 static bool is_known(Shapes *shapes, uint32_t op)
@@ -116,10 +128,12 @@ static void find_owners(Shapes *shapes)
     CLEANUP_FREE uint8_t *is = xcalloc(index->op_count + 1, sizeof *is);
 
     for (uint32_t op = (uint32_t)index->op_count; op-- > 0;) {
+        is[op] |= is_known(shapes, op) ? KNOWN : 0;
+        if (!is[op])
+            continue;
         const uint32_t around = trace_operator_around(index, op);
 
-        is[op] |= is_known(shapes, op) ? KNOWN : 0;
-        if (is[op] && around != PROFILE_NONE)
+        if (around != PROFILE_NONE)
             is[around] |= AROUND;
     }
     for (uint32_t op = 0; op < index->op_count; op++) {
@@ -390,7 +404,6 @@ void trace_shapes(const TraceJob *job, TraceRank *rank)
                      .rank = rank,
                      .rules = xcalloc(profile_name_count(index->profile) + 1, sizeof *shapes.rules),
                      .owner = xmalloc((index->op_count + 1) * sizeof *shapes.owner),
-                     .row = xcalloc(index->op_count + 1, sizeof *shapes.row),
                      .seen = xcalloc(index->op_count / 64 + 1, sizeof *shapes.seen)};
 
     map_u64_init(&shapes.numbers);
@@ -407,6 +420,5 @@ void trace_shapes(const TraceJob *job, TraceRank *rank)
     vec_done(&shapes.works);
     free(shapes.rules);
     free(shapes.owner);
-    free(shapes.row);
     free(shapes.seen);
 }

@@ -42,14 +42,24 @@ static double clamp_percent(double value, double high)
     return value > 0 ? fmin(value, high) : 0;
 }
 
+static const char *join_advice(TraceReport *report, const VerdictRule *rule, const VerdictFinding *finding)
+{
+    const char *advice = verdict_advice((VerdictId)(rule - verdict_rules), finding->platform);
+
+    if (finding->hints.len == 0)
+        return advice;
+    return arena_printf(&report->arena, "%s%s%s", finding->hints_only ? "" : advice, finding->hints_only ? "" : " ",
+                        finding->hints.text);
+}
+
 static Found try_rule(TraceReport *report, const VerdictRule *rule, const TraceFacts *facts)
 {
-    VerdictFinding finding = {.gain = rule->gain, .rank = -1, .platform = verdict_platform(facts->rank)};
+    VerdictFinding finding = {
+        .gain = rule->gain, .rank = -1, .cause = TRACE_CAUSE_COUNT, .platform = verdict_platform(facts->rank)};
     Found found = {.verdict = {.id = rule->id}};
 
     str_init(&finding.evidence, TEXT_BYTES_MAX);
-    str_init(&finding.advice, TEXT_BYTES_MAX);
-    str_add(&finding.advice, verdict_advice((VerdictId)(rule - verdict_rules), finding.platform));
+    str_init(&finding.hints, TEXT_BYTES_MAX);
     found.found = rule->find(facts, &finding);
     if (found.found) {
         TraceVerdict *verdict = &found.verdict;
@@ -58,12 +68,13 @@ static Found try_rule(TraceReport *report, const VerdictRule *rule, const TraceF
         verdict->percent_of_step = facts->step_ns > 0 ? 100 * found.cost_ns / facts->step_ns : 0;
         verdict->gain_percent = verdict->percent_of_step * clamp_percent(fmin(finding.gain, rule->gain), 1);
         verdict->evidence = arena_strdup(&report->arena, finding.evidence.text);
-        verdict->advice = arena_strdup(&report->arena, finding.advice.text);
+        verdict->advice = join_advice(report, rule, &finding);
         verdict->rank = finding.rank;
         verdict->once = finding.once;
+        verdict->cause = finding.cause;
     }
     str_done(&finding.evidence);
-    str_done(&finding.advice);
+    str_done(&finding.hints);
     return found;
 }
 
@@ -74,17 +85,57 @@ static void add_verdict(TraceReport *report, Found *found)
 }
 
 /* A rule about all ranks together: reported once. */
-static bool is_across(VerdictId id)
-{
-    return id == VERDICT_STRAGGLER || id == VERDICT_LOW_BUS_BANDWIDTH;
-}
-
 static void apply_rule_across(TraceReport *report, VerdictId id, const TraceFacts *facts)
 {
     Found found = try_rule(report, &verdict_rules[id], &facts[0]);
 
     if (found.found && found.verdict.percent_of_step >= verdict_rules[id].threshold_percent)
         add_verdict(report, &found);
+}
+
+/* The verdict about the idle time that makes the ranks late: of one of them alone, and of a cause that names what to
+ * change. */
+static TraceVerdict *find_root(const TraceReport *report, const TraceStraggler *straggler)
+{
+    for (size_t i = 0; i < report->verdicts.len; i++) {
+        TraceVerdict *verdict = &report->verdicts.at[i];
+        const bool names = verdict->cause == TRACE_CAUSE_PYTHON || trace_cause_is_telling(verdict->cause);
+
+        if (names && verdict->rank >= 0 && trace_straggler_of(report, verdict->rank) == straggler &&
+            straggler->host_cause && strcmp(trace_cause_words[verdict->cause], straggler->host_cause) == 0)
+            return verdict;
+    }
+    return NULL;
+}
+
+/* One verdict about what makes the ranks late and that the others wait for them, the root cause first. */
+static void add_to_root(TraceReport *report, TraceVerdict *root, const Found *late)
+{
+    const TraceVerdict *verdict = &late->verdict;
+
+    root->evidence = arena_printf(&report->arena, "%s; the other ranks wait for %s", root->evidence, verdict->evidence);
+    root->rank = verdict->rank;
+    root->percent_of_step = fmax(root->percent_of_step, verdict->percent_of_step);
+    root->cost_ns = root->cost_ns > (int64_t)late->cost_ns ? root->cost_ns : (int64_t)late->cost_ns;
+    root->gain_percent = verdict->gain_percent;
+}
+
+/* A verdict for each group of late ranks. */
+static void apply_straggler(TraceReport *report, TraceFacts *facts)
+{
+    const VerdictRule *rule = &verdict_rules[VERDICT_STRAGGLER];
+
+    for (size_t nth = 0; (facts->straggler = trace_straggler_at(report, nth)); nth++) {
+        Found found = try_rule(report, rule, facts);
+        TraceVerdict *root = find_root(report, facts->straggler);
+
+        if (!found.found || found.verdict.percent_of_step < rule->threshold_percent)
+            continue;
+        if (root)
+            add_to_root(report, root, &found);
+        else
+            add_verdict(report, &found);
+    }
 }
 
 /* One rule on all ranks. */
@@ -131,6 +182,7 @@ static void apply_rule(TraceReport *report, VerdictId id, const TraceFacts *fact
         mean->id = worst->id;
         mean->rank = -1;
         mean->once = worst->once;
+        mean->cause = worst->cause;
         mean->advice = worst->advice;
         mean->evidence = report->ranks.len == 1
                              ? worst->evidence
@@ -247,13 +299,15 @@ void trace_verdicts(TraceReport *report)
 
         report->ranks.at[i].warm_up = outlier;
         trace_find_facts(report, &report->ranks.at[i], outlier, &facts[i]);
-        verdict_part_decode_gaps(&facts[i]);
+        verdict_part_idle(&facts[i]);
         if (outlier)
             note_warm_up(report, &facts[i]);
     }
     find_measured_step(report, facts);
     for (int id = 0; id < VERDICT_IDLE_SPREAD && report->ranks.len > 0; id++) {
-        if (is_across((VerdictId)id))
+        if (id == VERDICT_STRAGGLER)
+            apply_straggler(report, facts);
+        else if (id == VERDICT_LOW_BUS_BANDWIDTH)
             apply_rule_across(report, (VerdictId)id, facts);
         else
             apply_rule(report, (VerdictId)id, facts);

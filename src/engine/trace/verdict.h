@@ -35,16 +35,20 @@ const char *verdict_advice(VerdictId id, VerdictPlatform platform);
 
 /* What a rule found. */
 typedef struct VerdictFinding {
-    double cost_ns; /* per step */
-    double gain;    /* share of the cost, at most the rule's own */
-    int64_t rank;   /* -1, or the rank that a rule over all ranks names */
-    bool once;      /* most of the cost is one idle time */
+    double cost_ns;   /* per step */
+    double gain;      /* share of the cost, at most the rule's own */
+    int64_t rank;     /* -1, or the rank that a rule over all ranks names */
+    bool once;        /* most of the cost is one idle time */
+    TraceCause cause; /* of idle time that it is about; TRACE_CAUSE_COUNT: another matter */
     VerdictPlatform platform;
-    Str evidence, advice;
+    Str evidence;
+    Str hints;       /* behind the rule's advice */
+    bool hints_only; /* in place of it */
 } VerdictFinding;
 
 /* Fills cost_ns, evidence and hints, and returns true where the data shows it, whatever the threshold. `facts` is one
- * rank's; rules over all ranks (straggler, bus bandwidth) get the first of as many as the report has ranks. */
+ * rank's; rules over all ranks (straggler, bus bandwidth) get the first of as many as the report has ranks, and
+ * `straggler` the group that it is about. */
 typedef bool (*VerdictRuleFn)(const TraceFacts *facts, VerdictFinding *finding);
 
 typedef struct VerdictRule {
@@ -58,6 +62,21 @@ extern const VerdictLimits verdict_limits;
 
 #define VERDICT(NAME, id, rule, ...) bool rule_##rule(const TraceFacts *facts, VerdictFinding *finding);
 #include "engine/trace/verdict.def"
+
+/* --- verdict_parts.c: which idle time belongs to which rule ---------------------------------------------------------
+ */
+
+/* Takes the idle time between decode steps, and before operations of the optimizer, from its causes, where it is worth
+ * a verdict; and divides gaps of several causes. */
+void verdict_part_idle(TraceFacts *facts);
+/* The gap's time that has that cause for the rules: of a step that they look at, and no part of those above. */
+int64_t verdict_gap_ns(const TraceFacts *facts, const TraceGap *gap, TraceCause cause);
+/* Whether the rule looks at that step; -1: none. */
+bool verdict_measures_step(const TraceFacts *facts, int32_t step);
+/* Steps that are looked at times devices: what sums are divided by. */
+double verdict_count_windows(const TraceFacts *facts);
+/* What a kernel costs at least, whatever it does; ns. */
+double verdict_find_shortest_kernel(const TraceRank *rank);
 
 /* --- verdict_text.c: what the rules have in common ------------------------------------------------------------------
  */
@@ -83,10 +102,6 @@ void verdict_add_time(const TraceFacts *facts, VerdictFinding *finding, const ch
 void verdict_add_cost(const TraceFacts *facts, VerdictFinding *finding, const char *what);
 /* Begins the next name of a list, the first with `first`. False: there are enough. */
 bool verdict_begin_name(Str *out, size_t *said, const char *first);
-/* verdict_idle.c: takes the idle time between decode steps from its causes, where it is worth a verdict. */
-void verdict_part_decode_gaps(TraceFacts *facts);
-/* Whether the rule looks at that step; -1: none. */
-bool verdict_measures_step(const TraceFacts *facts, int32_t step);
 /* Where the host was in the gaps of that cause in measured steps; nothing where no gap has a name. */
 void verdict_add_gaps(Str *out, const TraceFacts *facts, TraceCause cause);
 /* The peak of a device whose own totals and capacity are recorded, -1 otherwise. */

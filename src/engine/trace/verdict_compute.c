@@ -15,28 +15,11 @@ static double of_compute(const TraceFacts *facts, double ns)
     return facts->whole_compute_ns > 0 ? facts->compute_ns * fmin(1, ns / facts->whole_compute_ns) : 0;
 }
 
-/* How many times as fast as 32-bit float the tensor cores of the rank's GPU are at most; 0: none, or not known. */
 static double tensor_core_speed(const TraceRank *rank)
 {
-    static const struct {
-        const char *part;
-        int major, minor;
-        double times;
-    } rows[] = {
-#define TENSOR_CORES(part, major, minor, times, reason) {part, major, minor, times},
-#include "engine/trace/verdict.def"
-    };
     const TraceDevice *device = rank->devices.at;
 
-    if (rank->devices.len == 0 || strstr(device->name, "GTX 16")) /* Turing without tensor cores */
-        return 0;
-    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-        if (rank->rocm == (rows[i].major < 0) && strstr(device->name, rows[i].part))
-            return rows[i].times;
-    for (size_t i = 0; i < ARRAY_LEN(rows) && !rank->rocm && device->major >= 0; i++)
-        if (rows[i].major == device->major && rows[i].minor == device->minor)
-            return rows[i].times;
-    return 0;
+    return rank->devices.len > 0 ? peak_find_tensor_speed(device->name, rank->rocm, device->major, device->minor) : 0;
 }
 
 typedef struct Matrices {

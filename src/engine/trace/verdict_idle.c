@@ -11,20 +11,23 @@
 /* Says so where most of the cause's time is one idle time. */
 static void find_once(const TraceFacts *facts, VerdictFinding *finding, TraceCause cause)
 {
-    const double windows = facts->steps > 0 ? (double)facts->steps : 1, devices = (double)facts->rank->devices.len;
     TraceIdleCursor cursor = {0};
-    const TraceGap *gap;
+    const TraceGap *longest = NULL;
+    int64_t most = 0;
 
-    while ((gap = trace_next_idle(facts->rank, &cursor)) &&
-           (gap->cause != cause || !verdict_measures_step(facts, gap->step)))
-        ;
-    if (!gap || (double)(gap->end - gap->start) < verdict_limits.ONCE_SHARE * finding->cost_ns * windows * devices)
+    for (const TraceGap *gap; (gap = trace_next_idle(facts->rank, &cursor));) {
+        const int64_t ns = verdict_gap_ns(facts, gap, cause);
+
+        longest = ns > most ? gap : longest;
+        most = ns > most ? ns : most;
+    }
+    if (!longest || (double)most < verdict_limits.ONCE_SHARE * finding->cost_ns * verdict_count_windows(facts))
         return;
     finding->once = true;
-    str_addf(&finding->evidence, "; once: one idle time of %s, %s", TIME_TEXT(gap->end - gap->start),
-             *gap->before && *gap->after ? "between two operations"
-             : *gap->after               ? "before the first operation"
-                                         : "behind the last operation");
+    str_addf(&finding->evidence, "; once: one idle time of %s, %s", TIME_TEXT(most),
+             *longest->before && *longest->after ? "between two operations"
+             : *longest->after                   ? "before the first operation"
+                                                 : "behind the last operation");
     verdict_add_hint(finding, VERDICT_HINT_ONCE);
 }
 
@@ -32,6 +35,7 @@ static void find_once(const TraceFacts *facts, VerdictFinding *finding, TraceCau
 static bool find_idle(const TraceFacts *facts, VerdictFinding *finding, TraceCause cause, const char *what)
 {
     finding->cost_ns = facts->idle_by_cause[cause];
+    finding->cause = cause;
     if (finding->cost_ns <= 0)
         return false;
     verdict_add_cost(facts, finding, what);
@@ -83,6 +87,8 @@ static bool call_has(const TraceFacts *facts, TraceHostClass class, const char *
 /* Whether an operator, an annotation or the host event of a gap of the rank has this in its name. */
 static bool has_name(const TraceRank *rank, const char *part)
 {
+    enum { LOOKED = 64 };
+    const char *looked[LOOKED] = {0}; /* many gaps have few hosts, whose texts have one address each */
     TraceIdleCursor cursor = {0};
 
     for (size_t i = 0; i < rank->operators.len; i++)
@@ -91,9 +97,15 @@ static bool has_name(const TraceRank *rank, const char *part)
     for (size_t i = 0; i < rank->annotations.len; i++)
         if (strstr(rank->annotations.at[i].name, part))
             return true;
-    for (const TraceGap *gap; (gap = trace_next_idle(rank, &cursor));)
+    for (const TraceGap *gap; (gap = trace_next_idle(rank, &cursor));) {
+        const char **place = &looked[(uintptr_t)gap->host / ARENA_ALIGN % LOOKED];
+
+        if (*place == gap->host)
+            continue;
         if (strstr(gap->host, part))
             return true;
+        *place = gap->host;
+    }
     return false;
 }
 
@@ -109,19 +121,6 @@ static bool memory_has_room(const TraceRank *rank)
         known |= verdict_memory_peak(memory) >= 0;
     }
     return known;
-}
-
-/* Whether an optimizer step launches tensor by tensor. */
-static bool optimizer_is_slow(const TraceRank *rank)
-{
-    for (size_t i = 0; i < rank->annotations.len; i++) {
-        const TraceAnnotation *row = &rank->annotations.at[i];
-
-        if (!row->on_gpu && row->count > 0 && strncmp(row->name, "Optimizer.step", strlen("Optimizer.step")) == 0 &&
-            (double)row->operation_count > verdict_limits.OPTIMIZER_OPERATIONS * (double)row->count)
-            return true;
-    }
-    return false;
 }
 
 static bool pageable_to_device(const TraceRank *rank)
@@ -201,8 +200,6 @@ static void hint_launches(const TraceFacts *facts, VerdictFinding *finding)
 
     if (!add_eager_steps(facts, finding))
         verdict_add_hint(finding, graphs ? VERDICT_HINT_GRAPHS_MORE : VERDICT_HINT_GRAPHS);
-    if (optimizer_is_slow(facts->rank))
-        verdict_add_hint(finding, VERDICT_HINT_FOREACH);
     if (memory_has_room(facts->rank))
         verdict_add_hint(finding, VERDICT_HINT_BATCH_ROOM);
 }
@@ -231,7 +228,8 @@ bool rule_launch_bound(const TraceFacts *facts, VerdictFinding *finding)
             verdict_add_hint(finding, VERDICT_HINT_COMPILE);
     }
     if (finding->once) {
-        str_clear(&finding->advice);
+        finding->hints_only = true;
+        str_clear(&finding->hints);
         verdict_add_hint(finding, VERDICT_HINT_ONCE);
     } else {
         hint_launches(facts, finding);
@@ -351,32 +349,21 @@ IDLE_RULE(rule_before_profile, TRACE_CAUSE_BEFORE_PROFILE,
           "GPU idle as far as the profile shows, behind work that was launched before it began: ")
 IDLE_RULE(rule_python, TRACE_CAUSE_PYTHON, "GPU idle while Python runs: ")
 
-/* What the host of an engine does between two steps, and what working ahead takes away. */
-static bool is_hosts_cause(TraceCause cause)
+bool rule_optimizer(const TraceFacts *facts, VerdictFinding *finding)
 {
-    return cause == TRACE_CAUSE_HOST_BOUND || cause == TRACE_CAUSE_PYTHON || cause == TRACE_CAUSE_SYNCHRONISATION;
-}
+    const TraceOptimizer *optimizer = &facts->rank->optimizer;
 
-void verdict_part_decode_gaps(TraceFacts *facts)
-{
-    const TraceInference *decode = trace_find_decode(facts->rank);
-    const double windows = (double)facts->steps * (double)facts->rank->devices.len;
-    double parts[TRACE_CAUSE_COUNT] = {0}, sum = 0;
-
-    for (size_t i = 0; i < facts->rank->gaps.len && decode; i++) {
-        const TraceGap *gap = &facts->rank->gaps.at[i];
-        const double ns = (double)(gap->end - gap->start);
-
-        if (!gap->between || !is_hosts_cause(gap->cause) || !verdict_measures_step(facts, gap->step))
-            continue;
-        parts[gap->cause] += ns / windows;
-        sum += ns / windows;
-    }
-    if (sum <= 0 || 100 * sum * (double)facts->steps < verdict_limits.DECODE_GAP * (double)decode->total_ns)
-        return;
-    facts->decode_gap_ns = sum;
-    for (size_t i = 0; i < TRACE_CAUSE_COUNT; i++)
-        facts->idle_by_cause[i] = fmax(facts->idle_by_cause[i] - parts[i], 0);
+    finding->cost_ns = facts->optimizer_ns;
+    if (finding->cost_ns <= 0)
+        return false;
+    verdict_add_cost(facts, finding, "the optimizer's many launches: ");
+    str_addf(
+        &finding->evidence,
+        "; %.0f GPU operations per Optimizer.step, each with the time of the shortest kernel (%s) and the idle time "
+        "before it (%s in all)",
+        (double)optimizer->operations / (double)optimizer->steps, TIME_TEXT(verdict_find_shortest_kernel(facts->rank)),
+        TIME_TEXT(facts->optimizer_idle_ns));
+    return true;
 }
 
 bool rule_decode_gap(const TraceFacts *facts, VerdictFinding *finding)

@@ -47,7 +47,7 @@ VerdictPlatform verdict_platform(const TraceRank *rank)
 {
     if (strcmp(rank->framework, "xla") == 0)
         return PLATFORM_XLA;
-    if (strcmp(rank->framework, "nsys") == 0 || !is_cuda_or_hip(rank))
+    if (strcmp(rank->framework, "nsys") == 0 || strcmp(rank->framework, "rocprofv3") == 0 || !is_cuda_or_hip(rank))
         return PLATFORM_PLAIN;
     return rank->rocm ? PLATFORM_ROCM : PLATFORM_TORCH;
 }
@@ -83,7 +83,7 @@ void verdict_add_hint(VerdictFinding *finding, VerdictHint hint)
 
     if (finding->platform >= PLATFORM_XLA && !anywhere[hint])
         return;
-    str_addf(&finding->advice, "%s%s", finding->advice.len > 0 ? " " : "", texts[hint]);
+    str_addf(&finding->hints, "%s%s", finding->hints.len > 0 ? " " : "", texts[hint]);
 }
 
 void verdict_add_time(const TraceFacts *facts, VerdictFinding *finding, const char *what, double ns)
@@ -118,11 +118,6 @@ static int by_time(const void *a, const void *b)
     return trace_compare(keys, ARRAY_LEN(keys));
 }
 
-bool verdict_measures_step(const TraceFacts *facts, int32_t step)
-{
-    return facts->steps == 0 || (step >= 0 && (size_t)step >= facts->first_step);
-}
-
 void verdict_add_gaps(Str *out, const TraceFacts *facts, TraceCause cause)
 {
     CLEANUP(map_done) Map rows;
@@ -132,7 +127,7 @@ void verdict_add_gaps(Str *out, const TraceFacts *facts, TraceCause cause)
 
     map_init(&rows);
     for (const TraceGap *gap; (gap = trace_next_idle(facts->rank, &cursor));) {
-        if (gap->cause != cause || !*gap->host || !verdict_measures_step(facts, gap->step))
+        if (!*gap->host || gap->cause != cause || verdict_gap_ns(facts, gap, cause) == 0)
             continue;
         const size_t row = trace_number_of(&rows, gap->host);
 

@@ -166,10 +166,23 @@ static bool mostly_small(const TraceRank *rank)
     return known > 0 ? (double)small > verdict_limits.SMALL_COLLECTIVE_SHARE * (double)known : many_short(rank);
 }
 
-static bool is_late(const TraceReport *report)
+static bool is_sure(const TraceReport *report, const TraceStraggler *straggler)
 {
-    return report->straggler.rank >= 0 && report->ranks.len > 1 &&
-           report->straggler.confidence >= verdict_limits.STRAGGLER_CONFIDENCE;
+    return straggler && report->ranks.len > 1 && straggler->confidence >= verdict_limits.STRAGGLER_CONFIDENCE;
+}
+
+/* What mending the late ranks that have a verdict gives, percent of the step; `last`: with that group, NULL: all. */
+static double late_percent(const TraceReport *report, const TraceStraggler *last)
+{
+    const TraceStraggler *straggler;
+    double percent = 0;
+
+    for (size_t nth = 0; (straggler = trace_straggler_at(report, nth)); nth++) {
+        percent += is_sure(report, straggler) ? straggler->percent_of_step : 0;
+        if (straggler == last)
+            break;
+    }
+    return percent;
 }
 
 /* Link speed of the rank's first device by name, GB/s; 0 unknown. */
@@ -241,23 +254,24 @@ static const TraceRankTime *time_of_rank(const TraceFacts *facts)
  * verdict. */
 static double late_ns(const TraceFacts *facts)
 {
-    const TraceStraggler *straggler = &facts->report->straggler;
+    const TraceStraggler *own = trace_straggler_of(facts->report, facts->rank->rank);
     const TraceRankTime *time = time_of_rank(facts);
+    const bool sure = is_sure(facts->report, own);
+    const double others = late_percent(facts->report, NULL) - (sure ? own->percent_of_step : 0);
+    const bool transfers = sure && time && strcmp(own->cause, "transfers_late") == 0 && time->late_transfer_ns > 0;
 
-    if (!is_late(facts->report))
-        return 0;
-    if (!trace_is_late(facts->report, facts->rank->rank))
-        return straggler->percent_of_step / 100 * facts->step_ns;
-    return time && strcmp(straggler->cause, "transfers_late") == 0 && time->late_transfer_ns > 0
-               ? time->late_transfer_ns
-               : 0;
+    return others / 100 * facts->step_ns + (transfers ? time->late_transfer_ns : 0);
+}
+
+static bool is_transfer(const TraceCollective *row)
+{
+    return row->matched && (strcmp(row->name, "send") == 0 || strcmp(row->name, "recv") == 0);
 }
 
 static bool sends_and_receives(const TraceRank *rank)
 {
     for (size_t i = 0; i < rank->collectives.len; i++)
-        if (rank->collectives.at[i].matched &&
-            (strcmp(rank->collectives.at[i].name, "send") == 0 || strcmp(rank->collectives.at[i].name, "recv") == 0))
+        if (is_transfer(&rank->collectives.at[i]))
             return true;
     return false;
 }
@@ -271,11 +285,34 @@ static double bubble_ns(const TraceFacts *facts)
     return known ? fmin(time->waiting_ns, facts->exposed_communication_ns) : 0;
 }
 
+/* The largest group that sends and receives; 0 unknown. */
+static double count_stages(const TraceRank *rank)
+{
+    int64_t stages = 0;
+
+    for (size_t i = 0; i < rank->collectives.len; i++)
+        if (is_transfer(&rank->collectives.at[i]) && rank->collectives.at[i].group_size > stages)
+            stages = rank->collectives.at[i].group_size;
+    return (double)stages;
+}
+
+/* Of p stages and m micro-batches one waits (p - 1) / m of its own time. What m = BATCHES_PER_STAGE * p leaves, or
+ * twice as many micro-batches as now. */
+static double bubble_gain_ns(const TraceFacts *facts, double waiting_ns)
+{
+    const double stages = count_stages(facts->rank), others = stages > 0 ? (stages - 1) / stages : 1;
+    const TraceRankTime *time = time_of_rank(facts);
+    const double own_ns = time ? time->own_ns : (double)NAN;
+
+    return waiting_ns - fmin(own_ns * others / verdict_limits.BATCHES_PER_STAGE, waiting_ns / 2);
+}
+
 bool rule_pipeline_bubble(const TraceFacts *facts, VerdictFinding *finding)
 {
     finding->cost_ns = bubble_ns(facts) - late_ns(facts);
     if (finding->cost_ns <= 0)
         return false;
+    finding->gain = bubble_gain_ns(facts, finding->cost_ns) / finding->cost_ns;
     verdict_add_cost(facts, finding, "waiting for other stages while nothing computes: ");
     return true;
 }
@@ -289,21 +326,38 @@ static double explained_ns(const TraceFacts *facts)
     return slow.exposed_ns * slow.gain + fmax(bubble_ns(facts), late_ns(facts));
 }
 
+/* The mean communication kernel of a rank that has several per step: the last gradients come when nothing is left to
+ * compute beside them. */
+static double find_last_ns(const TraceRank *rank)
+{
+    double count = 0, ns = 0;
+
+    for (size_t i = 0; i < rank->kernels.len; i++) {
+        const TraceKernel *kernel = &rank->kernels.at[i];
+
+        count += kernel->class == TRACE_COMMUNICATION ? (double)kernel->count : 0;
+        ns += kernel->class == TRACE_COMMUNICATION ? (double)kernel->total_ns : 0;
+    }
+    return count > step_count(rank) * fmax((double)rank->devices.len, 1) ? ns / count : 0;
+}
+
 bool rule_exposed_communication(const TraceFacts *facts, VerdictFinding *finding)
 {
     const double all_ns = facts->communication_ns, exposed_ns = facts->exposed_communication_ns;
     const double explained = explained_ns(facts);
+    const double alone_ns = facts->compute_ns - (all_ns - exposed_ns); /* compute beside which nothing communicates */
     size_t said = 0;
 
     finding->cost_ns = exposed_ns - explained;
     if (finding->cost_ns <= 0)
         return false;
+    finding->gain = fmin(finding->cost_ns - find_last_ns(facts->rank), alone_ns) / finding->cost_ns;
     verdict_add_cost(facts, finding,
                      explained > 0
                          ? "communication while nothing computes, less late ranks, other stages and slow links: "
                          : "communication while nothing computes: ");
-    str_addf(&finding->evidence, "; %.1f %% of %s overlaps", verdict_percent(all_ns - exposed_ns, all_ns),
-             TIME_TEXT(all_ns));
+    str_addf(&finding->evidence, "; %.1f %% of %s overlaps, and %s of compute could hide more",
+             verdict_percent(all_ns - exposed_ns, all_ns), TIME_TEXT(all_ns), TIME_TEXT(fmax(alone_ns, 0)));
     for (size_t i = 0; i < facts->rank->kernels.len; i++) {
         const TraceKernel *kernel = &facts->rank->kernels.at[i];
 
@@ -314,7 +368,7 @@ bool rule_exposed_communication(const TraceFacts *facts, VerdictFinding *finding
         str_addf(&finding->evidence, "%s (%lld, %s)", NAME_TEXT(kernel->name), (long long)kernel->count,
                  TIME_TEXT(kernel->total_ns));
     }
-    if (is_late(facts->report))
+    if (late_percent(facts->report, NULL) > 0)
         verdict_add_hint(finding, VERDICT_HINT_COMM_STRAGGLER);
     else if (facts->report->ranks.len == 1)
         verdict_add_hint(finding, VERDICT_HINT_COMM_RANKS);
@@ -384,20 +438,27 @@ static const char *describe_cause(const TraceStraggler *straggler, Str *room, Ve
 
 bool rule_straggler(const TraceFacts *facts, VerdictFinding *finding)
 {
-    const TraceStraggler *straggler = &facts->report->straggler;
+    const TraceStraggler *straggler = facts->straggler;
+    const double waiting = waiting_ns(facts);
     CLEANUP(str_done) Str cause = str_limited(128);
     VerdictHint hint = VERDICT_HINT_LATE_UNKNOWN;
 
-    if (!is_late(facts->report))
+    if (!is_sure(facts->report, straggler))
         return false;
+    const double percent = fmax(straggler->cost_percent, straggler->percent_of_step);
+    const double saved_ns = fmin(late_percent(facts->report, straggler) / 100 * facts->step_ns, waiting);
+
     finding->rank = straggler->rank;
-    finding->cost_ns = fmin(straggler->percent_of_step / 100 * facts->step_ns, waiting_ns(facts));
-    str_addf(&finding->evidence,
-             "%s: %s late per step, %s; last in %.0f %% of %lld collectives; if %s as the others, a step would take %s "
-             "instead of %s",
-             straggler->label, TIME_TEXT(straggler->late_step_ns), describe_cause(straggler, &cause, &hint),
-             100 * straggler->share, (long long)straggler->matched, straggler->ranks.len > 1 ? "they were" : "it were",
-             TIME_TEXT(facts->step_ns - finding->cost_ns), TIME_TEXT(facts->step_ns));
+    finding->cost_ns = fmin(percent / 100 * facts->step_ns, waiting);
+    finding->gain = straggler->percent_of_step / percent;
+    str_addf(
+        &finding->evidence,
+        "%s: %s late per step, %s; last in %.0f %% of %lld collectives; if %s as the others%s, a step would take %s "
+        "instead of %s",
+        straggler->label, TIME_TEXT(straggler->late_step_ns), describe_cause(straggler, &cause, &hint),
+        100 * straggler->share, (long long)straggler->matched, straggler->ranks.len > 1 ? "they were" : "it were",
+        straggler == &facts->report->straggler ? "" : " too", TIME_TEXT(facts->step_ns - saved_ns),
+        TIME_TEXT(facts->step_ns));
     if (straggler->ranks.len > 1)
         str_addf(&finding->evidence, "; rank %lld alone %.1f %%", (long long)straggler->rank, straggler->alone_percent);
     verdict_add_hint(finding, hint);

@@ -183,7 +183,7 @@ static void add_to_receiver(AlertItem *item, Receiver *receiver, const RouteConf
     set_labels(delivery, &all);
 }
 
-/* Gives the item to the receivers of its routes, with its labels. */
+/* Gives the item to the receivers of its routes, with its labels, and takes the routes from the others. */
 static void route_item(Alerts *alerts, AlertItem *item)
 {
     const AlertTree *tree = alerts->tree;
@@ -205,8 +205,6 @@ static void route_item(Alerts *alerts, AlertItem *item)
         if (!route->go_on)
             break;
     }
-    for (size_t i = 0; i < item->deliveries.len; i++)
-        delivery_update(item->deliveries.at[i], true);
 }
 
 /* --- time --------------------------------------------------------------------------------------------------------- */
@@ -287,8 +285,7 @@ static void send_due(uv_timer_t *timer)
     for (size_t i = 0; i < alerts->receivers.len; i++) {
         Receiver *receiver = alerts->receivers.at[i];
 
-        next = number_min_u64(next, receiver->kind == RECEIVER_ALERTMANAGER ? alertmanager_send_due(receiver, now_ns)
-                                                                            : delivery_send_due(receiver, now_ns));
+        next = number_min_u64(next, receiver->ops->send_due(receiver, now_ns));
         next = number_min_u64(next, reports_send_due(receiver, now_ns));
     }
     while ((entry = map_next(&alerts->items, &cursor)))
@@ -346,16 +343,6 @@ static void remove_receiver(Alerts *alerts, Receiver *receiver)
     free_receiver(receiver);
 }
 
-static void route_all(Alerts *alerts)
-{
-    const MapEntry *entry;
-    size_t cursor = 0;
-
-    while ((entry = map_next(&alerts->items, &cursor)))
-        if (!((AlertItem *)entry->value)->restored)
-            route_item(alerts, entry->value);
-}
-
 static bool is_in_tree(const AlertTree *tree, const Receiver *receiver)
 {
     for (size_t i = 0; i < tree->receiver_count; i++)
@@ -369,6 +356,8 @@ static void set_tree(Alerts *alerts, AlertTree *tree)
 {
     Receiver *receivers[ALERT_RECEIVERS_MAX];
     AlertTree *old_tree = alerts->tree;
+    const MapEntry *entry;
+    size_t cursor = 0;
 
     for (size_t i = 0; i < tree->receiver_count; i++) {
         ReceiverConfig *config = &tree->receivers[i];
@@ -388,7 +377,13 @@ static void set_tree(Alerts *alerts, AlertTree *tree)
     for (size_t i = 0; i < tree->receiver_count; i++)
         vec_push(&alerts->receivers, receivers[i]);
     alerts->tree = tree;
-    route_all(alerts);
+    while ((entry = map_next(&alerts->items, &cursor))) {
+        const AlertItem *item = entry->value;
+        const Incident incident = item->incident;
+
+        if (!item->restored)
+            alerts_update(alerts, &incident);
+    }
     alert_tree_free(old_tree);
     alerts_wake(alerts);
 }
@@ -534,32 +529,17 @@ static void mark_unsure(const AlertItem *item)
 }
 
 /* It was open when it was kept and is no longer: it ended while we were not running. */
-static void clear_restored(Alerts *alerts, AlertItem *item)
+static void clear_restored(Alerts *alerts, const AlertItem *item)
 {
-    Incident *incident = &item->incident;
+    Incident incident = item->incident;
 
-    if (incident->state == INCIDENT_OPEN) {
+    if (incident.state == INCIDENT_OPEN) {
         mark_unsure(item);
-        incident->state = INCIDENT_CLEARED;
-        incident->revision++;
-        incident->cleared_real_ns = incident->updated_real_ns = alerts_real(alerts);
+        incident.state = INCIDENT_CLEARED;
+        incident.revision++;
+        incident.cleared_real_ns = incident.updated_real_ns = alerts_real(alerts);
     }
-    item->restored = false;
-    route_item(alerts, item);
-    resume_repeats(item);
-}
-
-static AlertItem *update_item(Alerts *alerts, const Incident *incident)
-{
-    AlertItem *item = map_get(&alerts->items, incident->id);
-
-    if (!item)
-        return incident->state == INCIDENT_OPEN ? add_item(alerts, incident) : NULL;
-    if (incident->revision < item->incident.revision)
-        return NULL;
-    item->incident = *incident;
-    item->restored = false;
-    return item;
+    alerts_update(alerts, &incident);
 }
 
 void alerts_resume(Alerts *alerts, const Incident *const *open, size_t count)
@@ -568,33 +548,38 @@ void alerts_resume(Alerts *alerts, const Incident *const *open, size_t count)
     size_t cursor = 0;
 
     for (size_t i = 0; i < count; i++) {
-        AlertItem *item = map_get(&alerts->items, open[i]->id);
+        const AlertItem *item = map_get(&alerts->items, open[i]->id);
 
         if (item && open[i]->reopened > item->incident.reopened)
             mark_unsure(item);
-        item = open[i]->state == INCIDENT_OPEN ? update_item(alerts, open[i]) : NULL;
-        if (!item)
-            continue;
-        route_item(alerts, item);
+        alerts_update(alerts, open[i]);
+    }
+    while ((entry = map_next(&alerts->items, &cursor))) {
+        AlertItem *item = entry->value;
+
+        if (item->restored)
+            clear_restored(alerts, item);
         resume_repeats(item);
     }
-    while ((entry = map_next(&alerts->items, &cursor)))
-        if (((AlertItem *)entry->value)->restored)
-            clear_restored(alerts, entry->value);
     alerts->resumed = true;
     alerts_wake(alerts);
 }
 
 void alerts_update(Alerts *alerts, const Incident *incident)
 {
-    AlertItem *item;
+    AlertItem *item = map_get(&alerts->items, incident->id);
 
     if (alerts->closing || incident->state == INCIDENT_PENDING)
         return;
-    item = update_item(alerts, incident); /* what is to be sent follows from the states before and after */
-    if (!item)
+    if (!item && incident->state == INCIDENT_OPEN)
+        item = add_item(alerts, incident);
+    if (!item || incident->revision < item->incident.revision)
         return;
+    item->incident = *incident; /* what is to be sent follows from the states before and after */
+    item->restored = false;
     route_item(alerts, item);
+    for (size_t i = 0; i < item->deliveries.len; i++)
+        delivery_update(item->deliveries.at[i]);
     if (alerts->resumed)
         sweep_item(alerts, item);
     alerts_wake(alerts);

@@ -16,6 +16,7 @@
 
 #include <uv.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/str.h"
@@ -29,16 +30,14 @@
 typedef struct Alerts Alerts;
 
 typedef struct AlertsConfig {
-    const YamlNode *tree;            /* the configuration's `alerts`; NULL: no receivers. Borrowed for the call */
-    const Catalogue *catalogue;      /* whose classes routes may name; NULL: any. Borrowed for the call */
-    const char *hostname;            /* label `hostname`, and of the generator URL where no external one is given */
-    const char *external_url;        /* "http://node:9400/", "" none: see alerts_place */
-    uint64_t (*now_ns)(void *clock); /* agent's clock */
-    uint64_t (*real_ns)(void *clock);
-    void *clock;
-    double clock_speed;      /* of the agent's clock, for timers */
-    Journal *journal;        /* borrowed */
-    const JournalKept *kept; /* whose outbox is taken up; NULL: none. Borrowed for the call */
+    const YamlNode *tree;       /* the configuration's `alerts`; NULL: no receivers. Borrowed for the call */
+    const Catalogue *catalogue; /* whose classes routes may name; NULL: any. Borrowed for the call */
+    const char *hostname;       /* label `hostname`, and of the generator URL where no external one is given */
+    const char *external_url;   /* "http://node:9400/", "" none: see alerts_place */
+    const Clock *clock;         /* the agent's; borrowed */
+    double clock_speed;         /* its, for timers */
+    Journal *journal;           /* borrowed */
+    const JournalKept *kept;    /* whose outbox is taken up; NULL: none. Borrowed for the call */
     const Log *log;
 } AlertsConfig;
 

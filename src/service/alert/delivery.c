@@ -244,24 +244,26 @@ static void update_end(Delivery *delivery)
         delivery->ended_ns = number_max_u64(1, alerts_now(delivery->receiver->alerts));
 }
 
-void delivery_update(Delivery *delivery, bool anew)
+static void set_change(Delivery *delivery)
 {
-    DeliveryChange change;
+    const DeliveryChange before = delivery->change;
+
+    delivery->change = find_change(delivery, delivery->route && !delivery->item->incident.silenced);
+    if (before == DELIVERY_NONE && delivery->change != DELIVERY_NONE)
+        delivery->since_ns = number_max_u64(1, alerts_now(delivery->receiver->alerts));
+}
+
+void delivery_update(Delivery *delivery)
+{
+    const DeliveryChange before = delivery->change;
 
     if (delivery->receiver->kind == RECEIVER_ALERTMANAGER) {
         update_end(delivery);
         return;
     }
-    change = find_change(delivery, delivery->route && !delivery->item->incident.silenced);
-    if (change == delivery->change) {
-        if (anew && change != DELIVERY_NONE)
-            delivery_save(delivery);
-        return;
-    }
-    if (delivery->change == DELIVERY_NONE)
-        delivery->since_ns = number_max_u64(1, alerts_now(delivery->receiver->alerts));
-    delivery->change = change;
-    delivery_save(delivery);
+    set_change(delivery);
+    if (before != DELIVERY_NONE || delivery->change != DELIVERY_NONE)
+        delivery_save(delivery);
 }
 
 /* --- life --------------------------------------------------------------------------------------------------------- */
@@ -436,19 +438,20 @@ static void prepare_sending(Delivery *delivery)
         set_body(delivery);
 }
 
-uint64_t delivery_send_due(Receiver *receiver, uint64_t now_ns)
+Delivery *delivery_begin_due(Receiver *receiver, uint64_t now_ns, uint64_t *ret_next)
 {
-    uint64_t next = ALERT_NEVER;
     Delivery *delivery;
 
     for (size_t i = 0; i < receiver->deliveries.len; i++)
         if (!receiver->deliveries.at[i]->sending.active && !receiver->deliveries.at[i]->item->restored)
             drop_stale(receiver->deliveries.at[i]);
-    while (receiver->in_flight < ALERT_IN_FLIGHT_MAX && (delivery = choose_due(receiver, now_ns, &next))) {
+    *ret_next = ALERT_NEVER;
+    if (receiver->in_flight == ALERT_IN_FLIGHT_MAX) /* the end of one of them wakes us */
+        return NULL;
+    delivery = choose_due(receiver, now_ns, ret_next);
+    if (delivery)
         prepare_sending(delivery);
-        receiver->ops->start(delivery);
-    }
-    return receiver->in_flight < ALERT_IN_FLIGHT_MAX ? next : ALERT_NEVER;
+    return delivery;
 }
 
 static void note_outcome(Delivery *delivery, Outcome outcome, uint64_t retry_after_ms)
@@ -476,9 +479,8 @@ void delivery_finish(Delivery *delivery, Outcome outcome, uint64_t retry_after_m
     if (outcome != OUTCOME_FAILED) {
         delivery->heard = heard;
         delivery->change = DELIVERY_NONE;
-        delivery_update(delivery, false);
-        if (delivery->change == DELIVERY_NONE)
-            delivery_save(delivery);
+        set_change(delivery); /* the incident may have changed meanwhile */
+        delivery_save(delivery);
     }
     if (recovered)
         receiver_retry_now(receiver);

@@ -10,12 +10,12 @@
  *              outbox until there is nothing left to tell
  *   Endpoint   one URL of an Alertmanager, with its POST under way
  *
- * Each file calls only those above it in this list; a finished notification comes back through SenderOps:
+ * Each file calls only those above it in this list, and alert.c the kinds of receivers through SenderOps:
  *   reports.c       job reports: each goes to a receiver once, beside the incidents
  *   receiver.c      clocks, requests, what an answer means, the state of a receiver
  *   delivery.c      what is to be told, the outbox, what is sent next and what became of it; the notification as JSON
- *   senders.c       webhooks, commands, systemd's journal
  *   alertmanager.c  Alertmanagers
+ *   senders.c       webhooks, commands, systemd's journal; the table of all kinds
  *   alert.c         routes, start, reload, end
  * Everything happens when the timer of alert.c runs. One thread.
  */
@@ -120,13 +120,14 @@ struct AlertItem {
 
 typedef enum Outcome { OUTCOME_DELIVERED, OUTCOME_REJECTED, OUTCOME_FAILED } Outcome;
 
-/* How notifications of a kind are sent. `start` ends in delivery_finish, now or later; `cancel` prevents the latter. */
+/* How a kind of receiver is sent to. */
 typedef struct SenderOps {
-    void (*start)(Delivery *delivery);
+    /* Sends what is due; returns when the next will be, agent's clock. */
+    uint64_t (*send_due)(Receiver *receiver, uint64_t now_ns);
+    /* Stops a notification under way: it does not come to delivery_finish. NULL: none stays under way. */
     void (*cancel)(Delivery *delivery);
 } SenderOps;
-/* senders.c; NULL: an Alertmanager. */
-const SenderOps *senders_find(ReceiverKind kind);
+const SenderOps *senders_find(ReceiverKind kind); /* senders.c */
 
 typedef struct Endpoint {
     Receiver *receiver;
@@ -158,7 +159,7 @@ struct Receiver {
     char *name;
     ReceiverKind kind;
     ReceiverConfig *config; /* in the tree in force */
-    const SenderOps *ops;   /* NULL: an Alertmanager */
+    const SenderOps *ops;
     VEC(Delivery *) deliveries;
     size_t in_flight;
     Endpoint endpoints[ALERT_URLS_MAX]; /* Alertmanager */
@@ -219,8 +220,8 @@ Delivery *delivery_new(AlertItem *item, Receiver *receiver);
 /* Cancels what is under way and takes it off the receiver; `forget`: off the outbox too. The item's list is the
  * caller's. */
 void delivery_free(Delivery *delivery, bool forget);
-/* Sets what is to be sent; saves it if that changed or `anew`. */
-void delivery_update(Delivery *delivery, bool anew);
+/* Sets and saves what is to be sent, after the incident or its route has changed. */
+void delivery_update(Delivery *delivery);
 void delivery_save(Delivery *delivery);
 /* One from the outbox by its text: sets what was heard, since when and the labels (to be freed, or given to
  * delivery_restore) of `ret`, whose receiver is set. -EINVAL. */
@@ -228,8 +229,9 @@ int delivery_read_kept(const char *text, Delivery *ret, Incident *ret_incident);
 /* Moves what was read into a new one. */
 void delivery_restore(Delivery *delivery, Delivery *kept);
 bool delivery_is_over(const Delivery *delivery);
-/* Sends what is due of a webhook, command or journald; returns when the next will be, agent's clock. */
-uint64_t delivery_send_due(Receiver *receiver, uint64_t now_ns);
+/* Begins the most urgent notification that is due, of a webhook, command or journald: it is under way, with its key and
+ * body, until delivery_finish. NULL: none can begin now; *ret_next: when the next is due, agent's clock. */
+Delivery *delivery_begin_due(Receiver *receiver, uint64_t now_ns, uint64_t *ret_next);
 /* The outcome of a notification. */
 void delivery_finish(Delivery *delivery, Outcome outcome, uint64_t retry_after_ms, const char *why);
 void delivery_cancel_all(Receiver *receiver);

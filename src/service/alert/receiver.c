@@ -12,12 +12,12 @@
 
 uint64_t alerts_now(const Alerts *alerts)
 {
-    return alerts->config.now_ns(alerts->config.clock);
+    return clock_monotonic(alerts->config.clock);
 }
 
 uint64_t alerts_real(const Alerts *alerts)
 {
-    return alerts->config.real_ns(alerts->config.clock);
+    return clock_real(alerts->config.clock);
 }
 
 const char *alerts_url(const Alerts *alerts)

@@ -68,23 +68,27 @@ void webhook_make_request(const Receiver *receiver, const char *key, const Str *
     request->body_len = body->len;
 }
 
-static void start_webhook(Delivery *delivery)
+static uint64_t send_webhooks(Receiver *receiver, uint64_t now_ns)
 {
-    Sending *sending = &delivery->sending;
-    WebhookRequest made;
-    Err err = {0};
+    Delivery *delivery;
+    uint64_t next;
 
-    webhook_make_request(delivery->receiver, sending->key, &sending->body, &made);
-    if (fetch_send(delivery->receiver->alerts->fetch, &made.request, handle_answer, delivery, &sending->call, &err) < 0)
-        delivery_finish(delivery, OUTCOME_FAILED, 0, err.text);
+    while ((delivery = delivery_begin_due(receiver, now_ns, &next))) {
+        Sending *sending = &delivery->sending;
+        WebhookRequest made;
+        Err err = {0};
+
+        webhook_make_request(receiver, sending->key, &sending->body, &made);
+        if (fetch_send(receiver->alerts->fetch, &made.request, handle_answer, delivery, &sending->call, &err) < 0)
+            delivery_finish(delivery, OUTCOME_FAILED, 0, err.text);
+    }
+    return next;
 }
 
 static void cancel_webhook(Delivery *delivery)
 {
     fetch_cancel(delivery->sending.call);
 }
-
-static const SenderOps webhook_ops = {start_webhook, cancel_webhook};
 
 /* --- facts -------------------------------------------------------------------------------------------------------- */
 
@@ -252,6 +256,16 @@ static void start_command(Delivery *delivery)
     uv_timer_start(&child->timer, handle_child_timer, CHECK_MS, CHECK_MS);
 }
 
+static uint64_t send_commands(Receiver *receiver, uint64_t now_ns)
+{
+    Delivery *delivery;
+    uint64_t next;
+
+    while ((delivery = delivery_begin_due(receiver, now_ns, &next)))
+        start_command(delivery);
+    return next;
+}
+
 static void cancel_command(Delivery *delivery)
 {
     AlertChild *child = delivery->sending.child;
@@ -259,8 +273,6 @@ static void cancel_command(Delivery *delivery)
     subproc_stop(&child->process, 0, &(SubprocEnd){0}, NULL);
     uv_close((uv_handle_t *)&child->timer, handle_child_closed);
 }
-
-static const SenderOps command_ops = {start_command, cancel_command};
 
 /* --- journald ----------------------------------------------------------------------------------------------------- */
 
@@ -329,27 +341,35 @@ static int send_record(const char *path, const Str *record)
     return 0;
 }
 
-static void start_journald(Delivery *delivery)
+static uint64_t send_records(Receiver *receiver, uint64_t now_ns)
 {
-    const char *path = delivery->receiver->config->socket;
-    CLEANUP(str_done) Str record = {0};
-    char why[ALERT_WHY_CAP] = "";
-    int rc;
+    const char *path = receiver->config->socket;
+    Delivery *delivery;
+    uint64_t next;
 
-    str_init(&record, RECORD_MAX);
-    write_record(delivery, &record);
-    rc = send_record(path, &record);
-    if (rc < 0)
-        snprintf(why, sizeof(why), "send to '%.80s': %s", path, strerror(-rc));
-    delivery_finish(delivery, rc == 0 ? OUTCOME_DELIVERED : OUTCOME_FAILED, 0, why);
+    while ((delivery = delivery_begin_due(receiver, now_ns, &next))) {
+        CLEANUP(str_done) Str record = str_limited(RECORD_MAX);
+        char why[ALERT_WHY_CAP] = "";
+
+        write_record(delivery, &record);
+        const int rc = send_record(path, &record);
+        if (rc < 0)
+            snprintf(why, sizeof(why), "send to '%.80s': %s", path, strerror(-rc));
+        delivery_finish(delivery, rc == 0 ? OUTCOME_DELIVERED : OUTCOME_FAILED, 0, why);
+    }
+    return next;
 }
 
-static const SenderOps journald_ops = {start_journald, NULL};
+/* --- the kinds ---------------------------------------------------------------------------------------------------- */
 
 const SenderOps *senders_find(ReceiverKind kind)
 {
-    static const SenderOps *const ops[RECEIVER_KIND_END] = {
-        [RECEIVER_WEBHOOK] = &webhook_ops, [RECEIVER_COMMAND] = &command_ops, [RECEIVER_JOURNALD] = &journald_ops};
+    static const SenderOps ops[RECEIVER_KIND_END] = {
+        [RECEIVER_ALERTMANAGER] = {alertmanager_send_due, NULL},
+        [RECEIVER_WEBHOOK] = {send_webhooks, cancel_webhook},
+        [RECEIVER_COMMAND] = {send_commands, cancel_command},
+        [RECEIVER_JOURNALD] = {send_records, NULL},
+    };
 
-    return ops[kind];
+    return &ops[kind];
 }

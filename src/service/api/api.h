@@ -68,8 +68,8 @@ int api_history_query(const char *metric, const char *resolution, const char *fr
 int api_history(const Node *node, const Store *store, const Reading *reading, const HistoryQuery *query, Str *out,
                 Err *err);
 
-/* The data of one tick for the event stream: a JSON object on one line, a number or null per metric and GPU, the fast
- * readings of the tick beside. */
+/* The data of one tick for the event stream: a JSON object on one line, a number or null per metric and GPU that it may
+ * have, the ages of counters and the fast readings of the tick beside. */
 void api_tick(const Node *node, Str *out);
 
 /* A list of where everything is, for who has no browser. `base` leads from where it is served to where its links begin:

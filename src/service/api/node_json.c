@@ -602,13 +602,55 @@ void api_devices(const Snapshot *snapshot, bool time, Str *out)
 
 /* ---- a tick ---- */
 
-static void add_values(Str *out, const Reading *reading)
+/* What this device will not have in the next second either is not worth a null in each. */
+static bool is_told_each_tick(MetricId id, const Sample *sample)
+{
+    if (metric_get(id)->type == METRIC_LABEL || !metric_get(id)->history)
+        return false;
+    if (sample->valid)
+        return true;
+    switch (sample->absence) {
+    case ABSENCE_NOT_YET:
+    case ABSENCE_NOT_SUPPORTED:
+    case ABSENCE_DRIVER_LACKS:
+    case ABSENCE_DEPRECATED:
+    case ABSENCE_TURNED_OFF:
+        return false;
+    default:
+        return true;
+    }
+}
+
+/* The ages of counters that have counted something: how fast one grows is known only by when it was sampled. */
+static void add_counter_ages(Str *out, const Node *node, const Reading *reading)
+{
+    bool any = false;
+
+    for (MetricId id = 0; id < METRIC_END; id++) {
+        const Sample *sample = &reading->sample[id];
+        double value;
+        uint64_t age;
+
+        if (metric_get(id)->type != METRIC_COUNTER || !is_told_each_tick(id, sample) ||
+            !sample_double(sample, &value) || value == 0 || !sample_age(sample, node->time_ns, &age))
+            continue;
+        if (!any)
+            json_open(out, "counter_age_seconds", '{');
+        any = true;
+        json_add_seconds(out, metric_get(id)->name, age);
+    }
+    if (any)
+        json_close(out, '}');
+}
+
+static void add_values(Str *out, const Node *node, const Reading *reading)
 {
     json_open(out, "metrics", '{');
     for (MetricId id = 0; id < METRIC_END; id++)
-        if (metric_get(id)->type != METRIC_LABEL && metric_get(id)->history && was_asked(&reading->sample[id]))
+        if (is_told_each_tick(id, &reading->sample[id]))
             add_sample(out, metric_get(id)->name, &reading->sample[id]);
     json_close(out, '}');
+    add_counter_ages(out, node, reading);
 }
 
 /* "fast":{"NAME":[...],...,"age_seconds":[...]}: what happened within the tick. */
@@ -638,7 +680,7 @@ static void add_gpu_tick(Str *out, const Node *node, const NodeGpu *gpu)
     add_text(out, "why", gpu->why);
     add_activity(out, node, &gpu->activity);
     add_verdict(out, gpu, NULL);
-    add_values(out, &gpu->reading);
+    add_values(out, node, &gpu->reading);
     add_fast(out, node, gpu);
     json_open(out, "instances", '[');
     for (size_t i = 0; i < gpu->instance_count; i++) {
@@ -647,7 +689,7 @@ static void add_gpu_tick(Str *out, const Node *node, const NodeGpu *gpu)
         if (gpu->instance_activity)
             add_activity(out, node, &gpu->instance_activity[i]);
         add_verdict(out, gpu, &gpu->instances[i]);
-        add_values(out, &gpu->instances[i]);
+        add_values(out, node, &gpu->instances[i]);
         json_close(out, '}');
     }
     json_close(out, ']');

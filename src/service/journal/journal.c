@@ -67,7 +67,7 @@ typedef struct Shared {
     uint64_t prune_at_ns;
     DbClock clock;                  /* when the file was pruned last; real_ns 0: it was not yet */
     uint64_t lone_ns[LONE_COMMITS]; /* ring: times of the last commits that no caller waited for */
-    size_t lone_at;                 /* the oldest of them */
+    size_t lone_at;                 /* how many there were: the oldest is at its remainder */
 } Shared;
 
 struct Journal {
@@ -166,20 +166,14 @@ static int lock_file(Shared *s, Err *err)
     return 0;
 }
 
-static int make_folder(const Shared *s, Err *err)
-{
-    char path[PATH_CAP];
-
-    memcpy(path, s->path, sizeof path);
-    return file_make_dirs(dirname(path), 0750, err);
-}
-
+/* Opens the file, or a new one in place of a damaged one. */
 static int open_file(Shared *s, Err *err)
 {
-    char aside[256] = "";
+    char aside[256] = "", path[PATH_CAP];
     Err before;
 
-    TRY(make_folder(s, err));
+    memcpy(path, s->path, sizeof path);
+    TRY(file_make_dirs(dirname(path), 0750, err));
     TRY(lock_file(s, err));
     int rc = db_open(s->path, false, &s->db, err);
     if (rc != DB_DAMAGED)
@@ -191,20 +185,6 @@ static int open_file(Shared *s, Err *err)
     snprintf(s->state.set_aside, sizeof s->state.set_aside, "%s", aside);
     snprintf(s->state.why, sizeof s->state.why, "%.190s", before.text);
     pthread_mutex_unlock(&s->lock);
-    return rc;
-}
-
-/* Opens the file where it is not, reads it the first time, and writes. Without the lock. */
-static int work_on_file(Shared *s, const Changes *changes, Err *err)
-{
-    int rc = s->db ? 0 : open_file(s, err);
-
-    if (rc == 0 && !s->opened)
-        rc = db_read_kept(s->db, &s->kept, err);
-    if (rc == 0 && changes->list.len)
-        rc = db_write(s->db, changes->list.at, changes->list.len, err);
-    if (rc < 0)
-        db_close(TAKE(s->db));
     return rc;
 }
 
@@ -244,7 +224,8 @@ static void put_back(Shared *s, Changes *changes)
     s->queue = *changes;
 }
 
-/* Writes all that is queued now; for that the lock is given up. */
+/* Opens the file where it is not, reads it the first time, and writes all that is queued now; for that the lock is
+ * given up. */
 static void write_queue(Shared *s)
 {
     const size_t count = s->queued;
@@ -253,14 +234,18 @@ static void write_queue(Shared *s)
     Err err = {0};
 
     s->queue = (Changes){0};
-    if (!s->urgent && count > 0) {
-        s->lone_ns[s->lone_at] = began;
-        s->lone_at = (s->lone_at + 1) % LONE_COMMITS;
-    }
+    if (!s->urgent && count > 0)
+        s->lone_ns[s->lone_at++ % LONE_COMMITS] = began;
     s->urgent = false;
     s->gather_ns = 0;
     pthread_mutex_unlock(&s->lock);
-    const int rc = work_on_file(s, &changes, &err);
+    int rc = s->db ? 0 : open_file(s, &err);
+    if (rc == 0 && !s->opened)
+        rc = db_read_kept(s->db, &s->kept, &err);
+    if (rc == 0 && changes.list.len)
+        rc = db_write(s->db, changes.list.at, changes.list.len, &err);
+    if (rc < 0)
+        db_close(TAKE(s->db));
     pthread_mutex_lock(&s->lock);
     if (rc < 0) {
         put_back(s, &changes);
@@ -321,7 +306,7 @@ static uint64_t find_gather_ns(const Shared *s)
 {
     const uint64_t patience = s->config.patience_ns / 4, most = GATHER_MS * NS_PER_MS;
 
-    if (s->lone_ns[s->lone_at] + most <= now_ns())
+    if (s->lone_ns[s->lone_at % LONE_COMMITS] + most <= now_ns())
         return SOON_MS * NS_PER_MS;
     return patience < most ? patience : most;
 }
@@ -440,23 +425,20 @@ static int start_thread(Journal *j, const JournalConfig *config, Err *err)
 static void acknowledge_progress(uv_async_t *async)
 {
     Journal *j = async->data;
-    uint64_t on_disk = 0, to = j->last;
+    uint64_t to = j->last;
 
     if (j->shared) {
         pthread_mutex_lock(&j->shared->lock);
-        on_disk = j->shared->on_disk;
-        to = number_max_u64(on_disk, j->shared->given_up);
+        to = number_max_u64(j->shared->on_disk, j->shared->given_up);
         pthread_mutex_unlock(&j->shared->lock);
     }
     if (to <= j->acknowledged)
         return;
-    while (j->acknowledged < to) {
-        j->acknowledged++;
-        j->acked(j->self, j->acknowledged, j->acknowledged <= on_disk);
-    }
-    if (j->acknowledged == j->last)
-        uv_timer_stop(&j->timer);
+    j->acknowledged = to;
     j->waiting_since = uv_now(j->async.loop);
+    if (to == j->last)
+        uv_timer_stop(&j->timer);
+    j->acked(j->self, to); /* may put more */
 }
 
 /* Lets the thread write what is queued, acknowledges all, and parts from the thread. */
@@ -601,8 +583,8 @@ static bool queue_change(Shared *s, DbChange *change)
     return true;
 }
 
-/* Holds the change from now on, under the ticket `last`. False: there was no room for it. */
-static bool accept_change(Journal *j, DbChange change)
+/* Holds the change from now on; returns its ticket, which is acknowledged in any case, or 0: there was no room. */
+static uint64_t put_change(Journal *j, DbChange change)
 {
     const bool gathers = change.statement == DB_PUT_EVENT || change.statement == DB_PUT_POSITION ||
                          change.statement == DB_PUT_COUNT || change.statement == DB_PUT_LEDGER ||
@@ -617,7 +599,7 @@ static bool accept_change(Journal *j, DbChange change)
     if (!s) {
         db_change_done(&change);
         uv_async_send(&j->async);
-        return true;
+        return j->last;
     }
     pthread_mutex_lock(&s->lock);
     s->put_to = j->last;
@@ -632,13 +614,7 @@ static bool accept_change(Journal *j, DbChange change)
     if (s->gather_ns == 0)
         s->gather_ns = now_ns();
     pthread_mutex_unlock(&s->lock);
-    return accepted;
-}
-
-static uint64_t put_change(Journal *j, DbChange change)
-{
-    (void)accept_change(j, change);
-    return j->last;
+    return accepted ? j->last : 0;
 }
 
 uint64_t journal_put_incident(Journal *j, const Incident *incident)
@@ -729,7 +705,7 @@ uint64_t journal_put_outbox(Journal *j, const char *receiver, const char *key, c
 
 uint64_t journal_put_ledger(Journal *j, const LedgerRow *row)
 {
-    return accept_change(j, db_ledger_change(row)) ? j->last : 0;
+    return put_change(j, db_ledger_change(row));
 }
 
 uint64_t journal_put_job(Journal *j, const JournalJob *job)

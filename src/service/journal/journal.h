@@ -51,7 +51,8 @@ typedef struct JournalConfig {
 } JournalConfig;
 
 typedef struct Journal Journal;
-typedef void (*JournalAcked)(void *self, uint64_t ticket, bool on_disk);
+/* Everything put up to this ticket is on disk, or cannot be for now. */
+typedef void (*JournalAcked)(void *self, uint64_t ticket);
 
 /* Opens or makes the file, sets a damaged one aside, and reads what it holds: waits for that for patience_ns at most. A
  * file that cannot be opened is no error but a state. -EBUSY if another process has it. */
@@ -102,8 +103,9 @@ typedef struct JournalKept {
 int journal_kept(Journal *journal, JournalKept *ret, Err *err);
 void journal_kept_done(JournalKept *kept);
 
-/* Put: copied and queued; returns a ticket (> 0), acknowledged in order. What is put later about the same incident,
- * window, GPU, counter, position or notification replaces what is still queued. */
+/* Put: copied and queued; returns a ticket (> 0), acknowledged in order, or 0: it is not kept, as the backlog is full.
+ * What is put later about the same incident, window, GPU, counter, position or notification replaces what is still
+ * queued. */
 uint64_t journal_put_incident(Journal *journal, const Incident *incident);
 /* `incident_id`: "" none; `node`: for its GPU's index. */
 uint64_t journal_put_event(Journal *journal, const Event *event, const char *incident_id, const Node *node);
@@ -117,7 +119,7 @@ uint64_t journal_put_gpu(Journal *journal, const JournalGpu *gpu, bool forgotten
 uint64_t journal_put_count(Journal *journal, const char *key, uint64_t value, uint64_t real_ns);
 /* Notifications on their way: a text per (receiver, key); an empty text removes it. */
 uint64_t journal_put_outbox(Journal *journal, const char *receiver, const char *key, const char *text, size_t len);
-/* A row of the ledger, new or grown. 0: it is not kept, as the backlog is full; put it again. */
+/* A row of the ledger, new or grown. After a 0 put it again. */
 uint64_t journal_put_ledger(Journal *journal, const LedgerRow *row);
 
 /* A job report as JSON, which this file does not read. */

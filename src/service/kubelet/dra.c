@@ -220,16 +220,26 @@ static const char *key_of(const json_t *device)
     return dra_uuid(device)[0] ? dra_uuid(device) : dra_name(device);
 }
 
-/* Whether one that is not described any more stays: a GPU whose devices are made for claims only while it is lost. */
-static bool stays_described(const Dra *dra, const json_t *device)
+/* Whether the driver says little or nothing of the device: its GPU is known to be lost, or was lost before anybody
+ * noticed. */
+static bool is_unread(const Dra *dra, const json_t *unread, const json_t *device)
 {
     const OfferUnit *unit = dra_unit(dra, device);
+    const json_t *uuid;
+    size_t i;
 
-    return unit && (dra_uuid(device)[0] || !unit->healthy);
+    json_array_foreach(unread, i, uuid)
+    {
+        const char *text = json_string_value(uuid);
+
+        if (text && (strcmp(text, dra_uuid(device)) == 0 || strcmp(text, dra_parent(device)) == 0))
+            return true;
+    }
+    return unit && !unit->healthy;
 }
 
-/* The driver says little or nothing of a GPU that is lost: it stays as it was described before. */
-static json_t *complete_devices(Dra *dra, json_t *fresh)
+/* A device of which the driver says nothing stays as it was described before. */
+static json_t *complete_devices(Dra *dra, json_t *fresh, const json_t *unread)
 {
     json_t *all = json_array(), *kept = json_object(), *device;
     const char *key;
@@ -237,16 +247,17 @@ static json_t *complete_devices(Dra *dra, json_t *fresh)
 
     json_array_foreach(fresh, i, device)
     {
-        const OfferUnit *unit = dra_unit(dra, device);
         json_t *before = json_object_get(dra->described, key_of(device));
 
-        device = before && unit && !unit->healthy ? before : device;
+        device = before && is_unread(dra, unread, device) ? before : device;
         json_object_set(kept, key_of(device), device);
         json_array_append(all, device);
     }
     json_object_foreach(dra->described, key, device)
     {
-        if (json_object_get(kept, key) || !stays_described(dra, device))
+        /* One that is made for claims alone is on no list of the agent's. */
+        if (json_object_get(kept, key) || !dra_unit(dra, device) ||
+            (!dra_uuid(device)[0] && !is_unread(dra, unread, device)))
             continue;
         json_object_set(kept, key, device);
         json_array_append(all, device);
@@ -303,7 +314,7 @@ int dra_set_devices(Dra *dra, const Str *devices, Err *err)
     if (!json_is_array(list) || !json_is_array(counters))
         return err_set(err, -EBADMSG, "the list of devices cannot be read");
     json_decref(dra->devices);
-    dra->devices = complete_devices(dra, list);
+    dra->devices = complete_devices(dra, list, json_object_get(read, "unread"));
     complete_counters(dra, json_incref(counters));
     publish_devices(dra);
     return 0;

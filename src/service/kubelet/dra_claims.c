@@ -50,6 +50,11 @@ const char *dra_uuid(const json_t *device)
     return get_attribute(device, "uuid");
 }
 
+const char *dra_parent(const json_t *device)
+{
+    return get_attribute(device, "parentUUID");
+}
+
 const char *dra_name(const json_t *device)
 {
     const char *name = json_string_value(json_object_get(device, "name"));
@@ -85,7 +90,7 @@ const OfferUnit *dra_unit(const Dra *dra, const json_t *device)
     const OfferUnit *made = maker ? dra_find_unit(dra, maker->uuids[at]) : NULL;
     if (made || !dra->offer)
         return made;
-    return offer_find_split(dra->offer, get_attribute(device, "parentUUID"));
+    return offer_find_split(dra->offer, dra_parent(device));
 }
 
 /* --- preparing ---------------------------------------------------------------------------------------------------- */
@@ -97,7 +102,7 @@ static int choose_device(const Dra *dra, Prepared *prepared, size_t i, const jso
     const Prepared *maker = prepared_maker(dra->prepared, dra_name(device), &at);
 
     if (!prepared->claim.devices[i].admin)
-        prepared->parents[i] = arena_strdup(&prepared->arena, get_attribute(device, "parentUUID"));
+        prepared->parents[i] = arena_strdup(&prepared->arena, dra_parent(device));
     else if (maker && maker->uuids[at][0])
         prepared->uuids[i] = arena_strdup(&prepared->arena, maker->uuids[at]);
     else

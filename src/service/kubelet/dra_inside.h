@@ -45,6 +45,7 @@ struct Dra {
 
 /* "" of a MIG device that is made when a claim has it. */
 const char *dra_uuid(const json_t *device);
+const char *dra_parent(const json_t *device); /* the UUID of a MIG device's GPU; "" none */
 const char *dra_name(const json_t *device);
 const OfferUnit *dra_find_unit(const Dra *dra, const char *uuid); /* NULL */
 /* What says whether a device is healthy: itself, or its GPU while it is not made. NULL: it is not there. */

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/cleanup.h"
 #include "base/map.h"
 #include "base/number.h"
 #include "base/vec.h"
@@ -106,9 +107,28 @@ static void add_new_defaults(Maker *maker)
                    metric_get(METRIC_FB_TOTAL)->help, LABELS_NEWER);
 }
 
-/* Metrics of the catalogue that are ours and on. */
+static const struct {
+    MetricId id;
+    const char *name;
+} own_metrics[] = {
+#define OWN_METRIC(id, name) {METRIC_##id, name},
+#include "service/prometheus/own_metric.def"
+#undef OWN_METRIC
+};
+
+/* Metrics of the catalogue that are ours and on, and others that are exported under names of our own. */
 static void add_own_metrics(Maker *maker)
 {
+    for (size_t i = 0; i < ARRAY_LEN(own_metrics); i++) {
+        const Metric *metric = metric_get(own_metrics[i].id);
+        const MetricName name = {.metric = metric->id,
+                                 .naming = METRIC_NAME_ALIAS,
+                                 .text = own_metrics[i].name,
+                                 .unit = metric->unit,
+                                 .factor = metric_units[metric->unit].factor};
+
+        add_metric(maker, name, measured_type(metric), metric->help, LABELS_OWN);
+    }
     for (MetricId id = 0; id < METRIC_END; id++) {
         const Metric *metric = metric_get(id);
 

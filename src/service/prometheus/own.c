@@ -293,6 +293,8 @@ static void write_unavailable(Page *page, const Family *family, const Target *ta
         if (!of->from_metric || (page->config->profile == EXPORTER_BOTH && of->view == LABELS_NEWER) ||
             !missing_of_gpu(page, gpu, of->metric.metric, &why))
             continue;
+        if (of->view == LABELS_OWN && (why == ABSENCE_NOT_SUPPORTED || why == ABSENCE_MIG_MODE))
+            continue; /* nobody has asked for it */
         Line line = {.len = 0}; /* made for few: it is large */
 
         line_add(&line, "metric", of->name);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Series of who holds each device, by engine/owner: only where they are asked for, and of so many holdings as the
- * configuration allows, as an owner is a new one with each job or pod. Pure, one thread.
+ * Series of who holds each device, by engine/owner, with the labels of the device's other series: of so many holdings as
+ * the configuration allows, as an owner is a new one with each job or pod. Pure, one thread.
  */
 #include "service/prometheus/page.h"
 
@@ -15,15 +15,16 @@ static void add_identity(Line *line, const Page *page, const Holding *holding)
     const Device *gpu = &page->node->gpus[holding->gpu].reading.device;
     const Owner *owner = &holding->owner;
 
+    if (holding->gpu_instance != DEVICE_NO_NUMBER)
+        line_add_number(line, "GPU_I_ID", holding->gpu_instance);
+    line_add(line, "UUID", gpu->uuid);
     line_add(line, "account", owner->account);
     if (holding->compute_instance != DEVICE_NO_NUMBER)
         line_add_number(line, "compute_instance", holding->compute_instance);
     line_add(line, "container", owner->container);
     if (gpu->index != DEVICE_NO_NUMBER)
         line_add_number(line, "gpu", gpu->index);
-    if (holding->gpu_instance != DEVICE_NO_NUMBER)
-        line_add_number(line, "gpu_instance", holding->gpu_instance);
-    line_add(line, "job", owner->job);
+    line_add(line, "hpc_job", owner->job);
     line_add(line, "namespace", owner->namespace);
     line_add(line, "pod", owner->pod);
 }
@@ -46,7 +47,6 @@ static void write_owners(Page *page, const Family *family,
         add_identity(&line, page, holding);
         line_add(&line, "attribution", label);
         line_add(&line, "user", holding->owner.user);
-        line_add(&line, "uuid", page->node->gpus[holding->gpu].reading.device.uuid);
         page_line(page, family, NULL, &line, number);
     }
 }

@@ -13,57 +13,58 @@ enum { JSON_VERSION = 1 };
 /* ---- JSON ---- */
 
 #define ROW AllocatorSite
-static const Field field_site[] = {N(KNOWN_TEXT, name), N(I64, bytes), N(I64, blocks), END};
+const Field allocator_site_fields[] = {N(KNOWN_TEXT, name), N(I64, bytes), N(I64, blocks), END};
 #undef ROW
 
 #define ROW AllocatorPoint
-static const Field field_point[] = {N(I64, event), N(KNOWN, time_us), F(I64, allocated, "allocated_bytes"),
-                                    F(I64, reserved, "reserved_bytes"), END};
+const Field allocator_point_fields[] = {N(I64, event), N(KNOWN, time_us), F(I64, allocated, "allocated_bytes"),
+                                        F(I64, reserved, "reserved_bytes"), END};
 #undef ROW
 
 #define ROW AllocatorOom
-static const Field field_oom[] = {N(KNOWN, time_us),
-                                  F(I64, asked, "asked_bytes"),
-                                  F(KNOWN, device_free, "device_free_bytes"),
-                                  F(KNOWN, allocated, "allocated_bytes"),
-                                  F(KNOWN, reserved, "reserved_bytes"),
-                                  F(KNOWN_TEXT, site, "name"),
-                                  END};
+const Field allocator_oom_fields[] = {N(KNOWN, time_us),
+                                      F(I64, asked, "asked_bytes"),
+                                      F(KNOWN, device_free, "device_free_bytes"),
+                                      F(KNOWN, allocated, "allocated_bytes"),
+                                      F(KNOWN, reserved, "reserved_bytes"),
+                                      F(KNOWN_TEXT, site, "name"),
+                                      END};
 #undef ROW
 
 #define ROW AllocatorFinding
-static const Field field_finding[] = {N(TEXT, id),       N(I64, device),  N(I64, bytes),
-                                      N(TEXT, evidence), N(TEXT, advice), END};
+const Field allocator_finding_fields[] = {N(TEXT, id),       N(I64, device),  N(I64, bytes),
+                                          N(TEXT, evidence), N(TEXT, advice), END};
 #undef ROW
 
 #define ROW AllocatorDevice
-static const Field field_device[] = {N(I64, device),
-                                     N(I64, segments),
-                                     N(I64, expandable_segments),
-                                     F(I64, reserved, "reserved_bytes"),
-                                     F(I64, allocated, "allocated_bytes"),
-                                     F(I64, requested, "requested_bytes"),
-                                     F(I64, awaiting, "awaiting_bytes"),
-                                     F(I64, inactive, "inactive_bytes"),
-                                     F(I64, largest_free, "largest_free_bytes"),
-                                     F(I64, releasable, "releasable_bytes"),
-                                     N(DOUBLE, fragmentation),
-                                     LIST(sites, field_site),
-                                     N(I64, events),
-                                     F(KNOWN, peak, "peak_bytes"),
-                                     N(KNOWN, peak_event),
-                                     N(KNOWN, peak_time_us),
-                                     F(KNOWN, peak_reserved, "peak_reserved_bytes"),
-                                     F(KNOWN, largest_reserved, "largest_reserved_bytes"),
-                                     F(KNOWN, before, "before_bytes"),
-                                     LIST(peak_sites, field_site),
-                                     LIST(points, field_point),
-                                     LIST(ooms, field_oom),
-                                     END};
+const Field allocator_device_fields[] = {N(I64, device),
+                                         N(I64, segments),
+                                         N(I64, expandable_segments),
+                                         F(I64, reserved, "reserved_bytes"),
+                                         F(I64, allocated, "allocated_bytes"),
+                                         F(I64, requested, "requested_bytes"),
+                                         F(I64, awaiting, "awaiting_bytes"),
+                                         F(I64, inactive, "inactive_bytes"),
+                                         F(I64, largest_free, "largest_free_bytes"),
+                                         F(I64, releasable, "releasable_bytes"),
+                                         N(DOUBLE, fragmentation),
+                                         N(I64, events),
+                                         F(KNOWN, peak, "peak_bytes"),
+                                         N(KNOWN, peak_event),
+                                         N(KNOWN, peak_time_us),
+                                         F(KNOWN, peak_reserved, "peak_reserved_bytes"),
+                                         F(KNOWN, largest_reserved, "largest_reserved_bytes"),
+                                         F(KNOWN, before, "before_bytes"),
+                                         LIST(sites, allocator_site_fields),
+                                         LIST(peak_sites, allocator_site_fields),
+                                         LIST(points, allocator_point_fields),
+                                         LIST(ooms, allocator_oom_fields),
+                                         END};
 #undef ROW
 
 #define ROW AllocatorReport
-static const Field field_snapshot[] = {LIST(findings, field_finding), LIST(devices, field_device), END};
+static const Field field_snapshot[] = {LIST(findings, allocator_finding_fields), LIST(devices, allocator_device_fields),
+                                       END};
 #undef ROW
 
 int allocator_json(const AllocatorReport *report, ReportSink sink, Err *err)

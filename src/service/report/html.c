@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/map.h"
 #include "engine/trace/select.h"
+#include "service/report/allocator.h"
 #include "service/report/report.h"
 #include "service/report/table.h"
 #include "service/report/trace_fields.h"
@@ -494,7 +495,7 @@ static void write_paths(Page *page, const TraceRank *rank)
 
 static void write_memory(Page *page, const TraceRank *rank)
 {
-    size_t limit = PAGE_POINTS / page->ranks / (rank->memory.len + 1) + 16;
+    const size_t parts = page->ranks * (rank->memory.len + 1);
 
     json_open(&page->out.room, "memory", '[');
     for (size_t i = 0; i < rank->memory.len; i++) {
@@ -502,7 +503,13 @@ static void write_memory(Page *page, const TraceRank *rank)
 
         json_open(&page->out.room, NULL, '{');
         page_table(page, "sums", field_memory, memory, 1, sizeof(*memory), 1, rank);
-        TABLE(page, "points", field_memory_point, memory->points, limit, rank);
+        TABLE(page, "points", field_memory_point, memory->points, PAGE_POINTS / parts + 16, rank);
+        json_open(&page->out.room, "by_category", '{');
+        for (size_t c = 0; c < TRACE_MEMORY_CATEGORY_COUNT; c++)
+            if (memory->by_category[c])
+                json_add_i64(&page->out.room, trace_memory_words[c], memory->by_category[c]);
+        json_close(&page->out.room, '}');
+        TABLE(page, "holders", field_memory_holder, memory->holders, PAGE_ROWS / parts + 10, rank);
         json_close(&page->out.room, '}');
     }
     json_close(&page->out.room, ']');
@@ -510,13 +517,17 @@ static void write_memory(Page *page, const TraceRank *rank)
 
 static void write_rank(Page *page, const TraceRank *rank)
 {
-    size_t limit = PAGE_ROWS / page->ranks + 10;
+    const size_t limit = PAGE_ROWS / page->ranks + 10;
+    const TraceDevice sum = trace_sum_devices(rank);
+    TraceCauseSum causes[TRACE_CAUSE_COUNT];
 
+    trace_sum_causes(rank, causes);
     json_open(&page->out.room, NULL, '{');
     page_table(page, "about", field_rank, rank, 1, sizeof(*rank), 1, NULL);
+    page_table(page, "sum", field_device, &sum, 1, sizeof(sum), 1, NULL);
     TABLE(page, "losses", field_loss, rank->losses, limit, rank);
     TABLE(page, "devices", field_device, rank->devices, limit, rank);
-    write_causes(page, "idle_by_cause", rank->idle_by_cause);
+    write_causes(page, "idle_by_cause", causes);
     write_steps(page, rank);
     TABLE(page, "inference", field_inference, rank->inference, limit, rank);
     TABLE(page, "decode_gaps", field_decode_gap, rank->decode_gaps, limit, rank);
@@ -551,6 +562,7 @@ static void write_report(Page *page, const TraceReport *report)
     write_words(page, "notes", report->notes.at, report->notes.len);
     TABLE(page, "verdicts", field_verdict, report->verdicts, PAGE_ROWS, NULL);
     page_table(page, "straggler", field_straggler, &report->straggler, 1, sizeof(report->straggler), 1, NULL);
+    TABLE(page, "more_stragglers", field_straggler, report->more_stragglers, PAGE_ROWS, NULL);
     TABLE(page, "collectives", field_collective_sum, report->collectives, PAGE_ROWS, NULL);
     TABLE(page, "rank_times", field_rank_time, report->rank_times, PAGE_ROWS, NULL);
     json_open(&page->out.room, "ranks", '[');
@@ -623,6 +635,32 @@ int trace_diff_html(const TraceDiff *diff, const char *title, ReportSink sink, E
     TABLE(&page, "kernels", field_diff_row, diff->kernels, PAGE_ROWS, NULL);
     TABLE(&page, "operators", field_diff_row, diff->operators, PAGE_ROWS, NULL);
     TABLE(&page, "modules", field_diff_row, diff->modules, PAGE_ROWS, NULL);
+    json_close(&page.out.room, '}');
+    return end_page(&page);
+}
+
+int trace_snapshot_html(const AllocatorReport *report, const char *title, ReportSink sink, Err *err)
+{
+    Page page;
+
+    page_init(&page, NULL, sink, err);
+    begin_page(&page, title);
+    json_open(&page.out.room, "snapshot", '{');
+    TABLE(&page, "findings", allocator_finding_fields, report->findings, PAGE_ROWS, NULL);
+    json_open(&page.out.room, "devices", '[');
+    for (size_t i = 0; i < report->devices.len; i++) {
+        const AllocatorDevice *device = &report->devices.at[i];
+        const size_t limit = PAGE_ROWS / report->devices.len;
+
+        json_open(&page.out.room, NULL, '{');
+        page_table(&page, "sums", allocator_device_fields, device, 1, sizeof(*device), 1, NULL);
+        TABLE(&page, "sites", allocator_site_fields, device->sites, limit, NULL);
+        TABLE(&page, "peak_sites", allocator_site_fields, device->peak_sites, limit, NULL);
+        TABLE(&page, "points", allocator_point_fields, device->points, limit, NULL);
+        TABLE(&page, "ooms", allocator_oom_fields, device->ooms, limit, NULL);
+        json_close(&page.out.room, '}');
+    }
+    json_close(&page.out.room, ']');
     json_close(&page.out.room, '}');
     return end_page(&page);
 }

@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "engine/allocator/allocator.h"
 #include "engine/trace/report.h"
 #include "service/report/out.h"
 
@@ -36,3 +37,6 @@ int trace_diff_json(const TraceDiff *diff, ReportSink sink, Err *err);
 extern const char *const trace_diff_csv_tables[];
 int trace_diff_csv(const TraceDiff *diff, const char *table, ReportSink sink, Err *err);
 int trace_diff_html(const TraceDiff *diff, const char *title, ReportSink sink, Err *err);
+
+/* The same page for a memory snapshot; text and JSON of one: allocator.h. */
+int trace_snapshot_html(const AllocatorReport *report, const char *title, ReportSink sink, Err *err);

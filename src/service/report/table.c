@@ -289,6 +289,17 @@ static const char *shape_text(Pen *pen, const uint32_t triple[3])
     return arena_printf(&pen->arena, "%" PRIu32 "x%" PRIu32 "x%" PRIu32, triple[0], triple[1], triple[2]);
 }
 
+/* Texts of fields are foreign; those of COLUMN_NAME are cleaned when they are shortened. */
+static const char *clean_text(const Column *column, Pen *pen, const char *text)
+{
+    CLEANUP(str_done) Str clean = str_limited((size_t)1 << 30);
+
+    if (column->kind == COLUMN_NAME)
+        return text;
+    clean_add(&clean, text, pen->options.utf8);
+    return arena_strdup(&pen->arena, clean.text);
+}
+
 static const char *show_field(const Table *table, const Column *column, const void *row)
 {
     Value value = field_read(&column->value, row);
@@ -297,7 +308,7 @@ static const char *show_field(const Table *table, const Column *column, const vo
 
     switch (column->show) {
     case SHOW_TEXT:
-        return value.is == VALUE_TEXT ? value.text : NULL;
+        return value.is == VALUE_TEXT ? clean_text(column, pen, value.text) : NULL;
     case SHOW_WORDS:
         return value.is == VALUE_TEXT ? pen_words(pen, value.text) : NULL;
     case SHOW_NUMBER:

@@ -119,12 +119,14 @@ static void write_facts(Pen *pen, const TraceRank *rank, const TraceDevice *sum)
 
 static void text_headline(Pen *pen, const TraceRank *rank)
 {
-    TraceDevice sum = rank_sum(rank);
+    TraceDevice sum = trace_sum_devices(rank);
 
     out_add(&pen->out, "\n");
     if (!rank->devices.len) {
         pen_wrap(pen, STYLE_BOLD, 0,
                  pen->options.also[0] ? "No GPU operation in this part of the profile."
+                 : strcmp(rank->framework, "rocprofv3") == 0
+                     ? "No GPU operation in this profile. Was rocprofv3 run with --kernel-trace?"
                  : strcmp(rank->framework, "xla") == 0 || strcmp(rank->framework, "nsys") == 0
                      ? "No GPU operation in this profile."
                      : "No GPU operation in this profile. Was the profiler started with ProfilerActivity.CUDA?");

@@ -6,8 +6,6 @@
 #include "service/report/report.h"
 #include "service/report/table.h"
 
-/* The devices of a rank together: times of several devices are added. */
-TraceDevice rank_sum(const TraceRank *rank);
 /* The time split into compute, exposed communication, exposed copy and idle. */
 enum { RANK_PARTS = 4 };
 void rank_split(const TraceDevice *sum, BarPart parts[RANK_PARTS]);

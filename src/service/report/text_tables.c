@@ -2,6 +2,7 @@
 /* The tables of the text, and what they share. Each prints nothing where there is nothing to say. */
 #include <inttypes.h>
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -10,52 +11,6 @@
 #include "service/report/text.h"
 #include "service/report/trace_fields.h"
 #include "service/report/text_columns.def"
-
-TraceDevice rank_sum(const TraceRank *rank)
-{
-    TraceDevice sum = {0};
-
-    for (size_t i = 0; i < rank->devices.len; i++) {
-        const TraceDevice *device = &rank->devices.at[i];
-
-        sum.span_ns += device->span_ns;
-        sum.busy_ns += device->busy_ns;
-        sum.idle_ns += device->idle_ns;
-        sum.compute_ns += device->compute_ns;
-        sum.exposed_communication_ns += device->exposed_communication_ns;
-        sum.exposed_copy_ns += device->exposed_copy_ns;
-        sum.tensor_core_ns += device->tensor_core_ns;
-        sum.tensor_unknown_ns += device->tensor_unknown_ns;
-        sum.communication_ns += device->communication_ns;
-        sum.communication_overlapped_ns += device->communication_overlapped_ns;
-        sum.kernel_sum_ns += device->kernel_sum_ns;
-    }
-    for (size_t i = 0; i < rank->edges.len && rank->steps.len == 0; i++) {
-        const TraceGap *edge = &rank->edges.at[i];
-
-        if (edge->cause == TRACE_CAUSE_BEFORE_PROFILE) /* not known to be idle */
-            continue;
-        sum.span_ns += edge->end - edge->start;
-        sum.idle_ns += edge->end - edge->start;
-    }
-    return sum;
-}
-
-/* Idle times of the rank by cause, those around the operations included where the whole time is looked at. */
-static void sum_causes(const TraceRank *rank, TraceCauseSum ret[TRACE_CAUSE_COUNT])
-{
-    memcpy(ret, rank->idle_by_cause, TRACE_CAUSE_COUNT * sizeof *ret);
-    for (size_t i = 0; i < rank->edges.len && rank->steps.len == 0; i++) {
-        const TraceGap *edge = &rank->edges.at[i];
-        TraceCauseSum *sum = &ret[edge->cause];
-
-        if (edge->cause == TRACE_CAUSE_BEFORE_PROFILE)
-            continue;
-        sum->count++;
-        sum->total_ns += edge->end - edge->start;
-        sum->max_ns = edge->end - edge->start > sum->max_ns ? edge->end - edge->start : sum->max_ns;
-    }
-}
 
 const char *pen_of(Pen *pen, size_t shown, size_t all, const char *what)
 {
@@ -115,7 +70,7 @@ static void order_causes(const TraceCauseSum sums[TRACE_CAUSE_COUNT], unsigned o
 
 static void print_time(Pen *pen, const TraceRank *rank)
 {
-    TraceDevice sum = rank_sum(rank);
+    TraceDevice sum = trace_sum_devices(rank);
     TraceCauseSum sums[TRACE_CAUSE_COUNT];
     unsigned order[TRACE_CAUSE_COUNT];
     BarPart parts[RANK_PARTS];
@@ -129,7 +84,7 @@ static void print_time(Pen *pen, const TraceRank *rank)
     for (size_t i = 0; i < RANK_PARTS - 1; i++) /* the last is idle, below by cause */
         if (i == 0 || parts[i].share != 0)
             time_row(&table, parts[i].word, parts[i].style, parts[i].share, sum.span_ns);
-    sum_causes(rank, sums);
+    trace_sum_causes(rank, sums);
     order_causes(sums, order);
     for (unsigned i = 0; i < TRACE_CAUSE_COUNT; i++) {
         const TraceCauseSum *cause = &sums[order[i]];
@@ -599,7 +554,7 @@ static void print_shapes(Pen *pen, const TraceRank *rank)
         out_add(&pen->out, "  ");
         pen_wrap(pen, STYLE_PLAIN, 2, line.text);
     }
-    print_list(pen, &shapes, rank, (double)rank_sum(rank).kernel_sum_ns);
+    print_list(pen, &shapes, rank, (double)trace_sum_devices(rank).kernel_sum_ns);
 }
 
 static int compare_totals(const void *a, const void *b)
@@ -658,7 +613,11 @@ static void print_modules(Pen *pen, const TraceRank *rank)
 
         if (module->total_ns < least)
             continue;
-        table_fill(&table, module)[6].text = arena_printf(&pen->arena, "%*s%s", 2 * module->depth, "", module->name);
+        TableCell *cells = table_fill(&table, module);
+
+        cells[6].text = arena_printf(&pen->arena, "%*s%s", 2 * module->depth, "", module->name);
+        if (!module->calls) /* not known */
+            cells[5].text = "-";
         shown--;
     }
     table_print(&table);
@@ -702,7 +661,7 @@ void text_details(Pen *pen, const TraceRank *rank)
     print_steps(pen, rank);
     print_inference(pen, rank);
     print_path(pen, rank);
-    print_list(pen, &kernels, rank, (double)rank_sum(rank).kernel_sum_ns);
+    print_list(pen, &kernels, rank, (double)trace_sum_devices(rank).kernel_sum_ns);
     print_list(pen, &operators, rank, 0);
     print_shapes(pen, rank);
     print_modules(pen, rank);
@@ -728,25 +687,27 @@ static const TraceRank *rank_of(const TraceReport *report, int64_t number)
     return NULL;
 }
 
-static void write_straggler(Pen *pen, const TraceReport *report)
-{
-    const TraceStraggler *found = &report->straggler;
-    static const char *const causes[][3] = {
-        {"computes_late", "it computes longer", "they compute longer"},
-        {"host_late", "its host or its data come late", "their hosts or their data come late"},
-        {"copies_late", "its copies take longer", "their copies take longer"},
-        {"transfers_late", "its transfers take longer", "transfers among them take longer"},
-        {"unknown", "why, the profile does not show", "why, the profile does not show"}};
-    const bool several = found->ranks.len > 1;
-    const char *why = "", *alone;
+/* A cause of lateness in words: of one rank, of several, of a table; and the member that holds it. */
+static const struct {
+    const char *cause, *one, *several, *word;
+    size_t member; /* of TraceRankTime */
+} late_causes[] = {
+    {"computes_late", "it computes longer", "they compute longer", "compute", offsetof(TraceRankTime, late_compute_ns)},
+    {"host_late", "its host or its data come late", "their hosts or their data come late", "host",
+     offsetof(TraceRankTime, late_idle_ns)},
+    {"copies_late", "its copies take longer", "their copies take longer", "copies",
+     offsetof(TraceRankTime, late_copy_ns)},
+    {"transfers_late", "its transfers take longer", "transfers among them take longer", "transfers",
+     offsetof(TraceRankTime, late_transfer_ns)}};
 
-    if (found->rank < 0) {
-        pen_text(pen, STYLE_DIM, "  No straggler: no rank is late again and again.\n");
-        return;
-    }
-    for (size_t i = 0; i < ARRAY_LEN(causes); i++)
-        if (!strcmp(found->cause, causes[i][0]))
-            why = causes[i][1 + several];
+static void write_straggler(Pen *pen, const TraceStraggler *found, bool first)
+{
+    const bool several = found->ranks.len > 1;
+    const char *why = strcmp(found->cause, "unknown") == 0 ? "why, the profile does not show" : "", *alone;
+
+    for (size_t i = 0; i < ARRAY_LEN(late_causes); i++)
+        if (!strcmp(found->cause, late_causes[i].cause))
+            why = several ? late_causes[i].several : late_causes[i].one;
     out_add(&pen->out, "  ");
     pen_wrapf(pen, STYLE_BAD, 2, "Straggler%s: %s%s%s", several ? "s" : "", found->label, why[0] ? ", " : "", why);
     out_add(&pen->out, "  ");
@@ -754,11 +715,81 @@ static void write_straggler(Pen *pen, const TraceReport *report)
                                    pen_percent(pen, found->alone_percent))
                     : "";
     pen_wrapf(pen, STYLE_DIM, 2,
-              "%s late per step%slast in %s of %s collectives%sconfidence %s%sif %s as the others, a step would take "
+              "%s late per step%slast in %s of %s collectives%sconfidence %s%sif %s as the others%s, a step would take "
               "%s less%s",
               pen_ns(pen, found->late_step_ns), pen_dot(pen), pen_percent(pen, 100 * found->share),
               pen_count(pen, found->matched), pen_dot(pen), pen_percent(pen, 100 * found->confidence), pen_dot(pen),
-              several ? "they were" : "it were", pen_percent(pen, found->percent_of_step), alone);
+              several ? "they were" : "it were", first ? "" : " too", pen_percent(pen, found->percent_of_step), alone);
+}
+
+static void write_stragglers(Pen *pen, const TraceReport *report)
+{
+    const TraceStraggler *found;
+    size_t nth = 0;
+
+    for (; (found = trace_straggler_at(report, nth)); nth++)
+        write_straggler(pen, found, nth == 0);
+    if (nth == 0)
+        pen_text(pen, STYLE_DIM, "  No straggler: no rank is late again and again.\n");
+}
+
+/* A late rank, by how much, and by what. */
+typedef struct LateRow {
+    double late_ns;
+    int64_t rank;
+    const char *word, *host_cause;
+} LateRow;
+
+static int by_lateness(const void *a_, const void *b_)
+{
+    const LateRow *a = a_, *b = b_;
+
+    if (a->late_ns != b->late_ns)
+        return a->late_ns > b->late_ns ? -1 : 1;
+    return (a->rank > b->rank) - (a->rank < b->rank);
+}
+
+static LateRow make_late_row(const TraceRankTime *time, const TraceStraggler *straggler)
+{
+    LateRow row = {.rank = time->rank, .word = "unknown", .host_cause = straggler->host_cause};
+
+    for (size_t i = 0; i < ARRAY_LEN(late_causes); i++) {
+        const double ns = *(const double *)(const void *)((const char *)time + late_causes[i].member);
+
+        row.late_ns += ns;
+        if (strcmp(straggler->cause, late_causes[i].cause) == 0)
+            return (LateRow){
+                .late_ns = ns, .rank = time->rank, .word = late_causes[i].word, .host_cause = straggler->host_cause};
+    }
+    return row;
+}
+
+/* The late ranks, the latest first. */
+static void print_late_ranks(Pen *pen, const TraceReport *report, size_t limit)
+{
+    VEC(LateRow) rows = {0};
+    Table table;
+
+    for (size_t i = 0; i < report->rank_times.len; i++) {
+        const TraceStraggler *straggler = trace_straggler_of(report, report->rank_times.at[i].rank);
+
+        if (straggler)
+            vec_push(&rows, make_late_row(&report->rank_times.at[i], straggler));
+    }
+    vec_sort(&rows, by_lateness);
+    table_init(&table, pen, late_columns, ARRAY_LEN(late_columns));
+    for (size_t i = 0; i < rows.len && i < limit; i++) {
+        const LateRow *row = &rows.at[i];
+        TableCell *cell = table_row(&table);
+
+        cell[0].text = arena_printf(&pen->arena, "%" PRId64, row->rank);
+        cell[1].text = pen_ns(pen, row->late_ns);
+        cell[2].text = row->host_cause && row->host_cause[0]
+                           ? arena_printf(&pen->arena, "%s: %s", row->word, pen_words(pen, row->host_cause))
+                           : row->word;
+    }
+    table_print(&table);
+    vec_done(&rows);
 }
 
 static void print_split(Pen *pen, const TraceReport *report)
@@ -772,7 +803,7 @@ static void print_split(Pen *pen, const TraceReport *report)
     out_add(&pen->out, "\n");
     for (size_t i = 0; i < shown; i++) {
         const TraceRank *rank = &report->ranks.at[i];
-        TraceDevice sum = rank_sum(rank);
+        TraceDevice sum = trace_sum_devices(rank);
         BarPart parts[RANK_PARTS];
 
         pen_textf(pen, trace_is_late(report, rank->rank) ? STYLE_BAD : STYLE_PLAIN, "%7" PRId64, rank->rank);
@@ -801,7 +832,8 @@ static void print_times(Pen *pen, const TraceReport *report)
         return;
     pen_section(pen, "Across ranks",
                 pen_of(pen, shown, report->rank_times.len, "per step; late and last: start of matched collectives"));
-    write_straggler(pen, report);
+    write_stragglers(pen, report);
+    print_late_ranks(pen, report, shown);
     table_init(&table, pen, time_of_rank_columns, ARRAY_LEN(time_of_rank_columns));
     for (size_t i = 0; i < shown; i++) {
         const TraceRankTime *time = &report->rank_times.at[i];

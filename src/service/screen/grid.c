@@ -126,9 +126,9 @@ static const struct {
     {0x2026, 0x2026, '~'}, {0x2039, 0x2039, '<'},  {0x203a, 0x203a, '>'},  {0x2190, 0x2190, '<'}, {0x2191, 0x2191, '^'},
     {0x2192, 0x2192, '>'}, {0x2193, 0x2193, 'v'},  {0x2212, 0x2212, '-'},  {0x2248, 0x2248, '~'}, {0x2264, 0x2264, '<'},
     {0x2265, 0x2265, '>'}, {0x2500, 0x2500, '-'},  {0x2502, 0x2502, '|'},  {0x250c, 0x254b, '+'}, {0x2550, 0x2550, '='},
-    {0x2551, 0x2551, '|'}, {0x2573, 0x2573, 'X'},  {0x2581, 0x2583, '.'},  {0x2584, 0x2587, ':'}, {0x2588, 0x258b, '#'},
-    {0x258c, 0x258f, '|'}, {0x25b2, 0x25b5, '^'},  {0x25bc, 0x25bf, 'v'},  {0x2713, 0x2714, '+'}, {0x2715, 0x2718, 'x'},
-    {0x2801, 0x28ff, ':'},
+    {0x2551, 0x2551, '|'}, {0x256d, 0x2570, '+'},  {0x2573, 0x2573, 'X'},  {0x2581, 0x2583, '.'}, {0x2584, 0x2587, ':'},
+    {0x2588, 0x258b, '#'}, {0x258c, 0x258f, '|'},  {0x25b2, 0x25b5, '^'},  {0x25bc, 0x25bf, 'v'}, {0x2713, 0x2714, '+'},
+    {0x2715, 0x2718, 'x'}, {0x2801, 0x28ff, ':'},
 };
 
 static char stand_in(uint32_t c)
@@ -270,7 +270,7 @@ void grid_reverse(Grid *grid, Area area)
     Area clip = cell_visible(grid, area);
     for (int y = clip.y; y < clip.y + clip.height; y++)
         for (int x = clip.x; x < clip.x + clip.width; x++)
-            cell_at(grid, x, y)->reverse = true;
+            cell_at(grid, x, y)->reverse = cell_at(grid, x, y)->ink < INK_BAR;
 }
 
 Area grid_box(Grid *grid, Area area, Ink ink, const char *title)
@@ -287,8 +287,8 @@ Area grid_box(Grid *grid, Area area, Ink ink, const char *title)
     } pieces[] = {
         {{area.x, area.y, area.width, 1}, "─"},  {{area.x, bottom, area.width, 1}, "─"},
         {{area.x, area.y, 1, area.height}, "│"}, {{right, area.y, 1, area.height}, "│"},
-        {{area.x, area.y, 1, 1}, "┌"},           {{right, area.y, 1, 1}, "┐"},
-        {{area.x, bottom, 1, 1}, "└"},           {{right, bottom, 1, 1}, "┘"},
+        {{area.x, area.y, 1, 1}, "╭"},           {{right, area.y, 1, 1}, "╮"},
+        {{area.x, bottom, 1, 1}, "╰"},           {{right, bottom, 1, 1}, "╯"},
     };
     for (size_t i = 0; i < ARRAY_LEN(pieces); i++)
         grid_fill(grid, pieces[i].area, ink, pieces[i].text);
@@ -305,24 +305,44 @@ enum { BLACK, RED, GREEN, YELLOW, BLUE, MAGENTA, CYAN, USUAL = -1 };
 
 enum { NONE = 0, BOLD = 1, DIM = 2, UNDERLINE = 4 }; /* emphasis */
 
+const char *const theme_names[THEME_END + 1] = {
+    [THEME_AUTO] = "auto",
+    [THEME_DARK] = "dark",
+    [THEME_LIGHT] = "light",
+    [THEME_COLOUR_BLIND] = "colour-blind",
+};
+
 typedef struct InkRow {
-    int many, dark, light;  /* colour of 256, of 8 on a dark background and on a light one */
+    int many[THEME_END];    /* colour of 256 */
+    int dark, light;        /* of 8, on a dark background and on a light one */
     unsigned with, without; /* emphasis with colours (of 8: DIM is left to those who have no grey) and with none */
 } InkRow;
 
+#define ALL_USUAL                                                                                                      \
+    {                                                                                                                  \
+        USUAL, USUAL, USUAL, USUAL                                                                                     \
+    }
+
 static const InkRow INKS[INK_END] = {
-    [INK_PLAIN] = {USUAL, USUAL, USUAL, NONE, NONE},
-    [INK_DIM] = {243, USUAL, USUAL, DIM, DIM},
-    [INK_STRONG] = {USUAL, USUAL, USUAL, BOLD, BOLD},
-    [INK_TITLE] = {31, CYAN, BLUE, BOLD, BOLD},
-    [INK_GOOD] = {28, GREEN, GREEN, NONE, NONE},
-    [INK_WARN] = {130, YELLOW, MAGENTA, BOLD, UNDERLINE},
-    [INK_BAD] = {160, RED, RED, BOLD, BOLD | UNDERLINE},
-    [INK_KEY] = {31, CYAN, BLUE, BOLD, BOLD},
-    [INK_BAR] = {30, CYAN, BLUE, NONE, NONE},
-    [INK_SERIES_A] = {32, CYAN, BLUE, NONE, NONE},
-    [INK_SERIES_B] = {163, MAGENTA, MAGENTA, NONE, BOLD},
-    [INK_BAND] = {243, USUAL, USUAL, DIM, DIM},
+    [INK_PLAIN] = {ALL_USUAL, USUAL, USUAL, NONE, NONE},
+    [INK_DIM] = {{243, 247, 241, 243}, USUAL, USUAL, DIM, DIM},
+    [INK_STRONG] = {ALL_USUAL, USUAL, USUAL, BOLD, BOLD},
+    [INK_TITLE] = {{31, 81, 24, 31}, CYAN, BLUE, BOLD, BOLD},
+    [INK_FRAME] = {{243, 241, 245, 243}, USUAL, USUAL, DIM, DIM},
+    [INK_GOOD] = {{28, 77, 22, 32}, GREEN, GREEN, NONE, NONE},
+    [INK_WARN] = {{130, 214, 94, 130}, YELLOW, MAGENTA, BOLD, UNDERLINE},
+    [INK_BAD] = {{160, 203, 124, 163}, RED, RED, BOLD, BOLD | UNDERLINE},
+    [INK_KEY] = {{31, 81, 24, 31}, CYAN, BLUE, BOLD, BOLD},
+    [INK_BAR] = {{30, 44, 30, 30}, CYAN, BLUE, NONE, NONE},
+    [INK_SERIES_A] = {{32, 75, 25, 32}, CYAN, BLUE, NONE, NONE},
+    [INK_SERIES_B] = {{163, 213, 127, 97}, MAGENTA, MAGENTA, NONE, BOLD},
+    [INK_BAND] = {{243, 241, 245, 243}, USUAL, USUAL, DIM, DIM},
+    [INK_TRACK] = {{243, 241, 245, 243}, USUAL, USUAL, DIM, DIM},
+    [INK_MARK] = {ALL_USUAL, USUAL, USUAL, BOLD, BOLD},
+    [INK_FILL] = {{30, 37, 30, 30}, CYAN, BLUE, NONE, NONE},
+    [INK_FILL + 1] = {{31, 38, 31, 31}, CYAN, BLUE, NONE, NONE},
+    [INK_FILL + 2] = {{32, 75, 25, 32}, CYAN, BLUE, NONE, NONE},
+    [INK_FILL_LAST] = {{63, 105, 56, 63}, CYAN, BLUE, NONE, NONE},
 };
 
 int palette_colours(int colours)
@@ -330,15 +350,15 @@ int palette_colours(int colours)
     return colours >= 256 ? 256 : colours >= 16 ? 16 : colours >= 8 ? 8 : 0;
 }
 
-InkStyle palette_style(Ink ink, int colours, bool light)
+InkStyle palette_style(Ink ink, int colours, bool light, Theme theme)
 {
     const InkRow *row = &INKS[ink < INK_END ? ink : INK_PLAIN];
     unsigned emphasis = colours ? row->with : row->without;
     InkStyle style = {.colour = USUAL, .bold = emphasis & BOLD, .underline = emphasis & UNDERLINE};
     if (colours >= 256)
-        style.colour = row->many;
+        style.colour = row->many[theme];
     else if (colours)
-        style.colour = light ? row->light : row->dark;
+        style.colour = theme == THEME_LIGHT || (light && theme != THEME_DARK) ? row->light : row->dark;
     style.dim = (emphasis & DIM) && style.colour == USUAL;
     return style;
 }
@@ -363,7 +383,7 @@ static bool is_blank(const Cell *cell)
 /* The ANSI codes of a cell with the sixteen standard colours, "" plain. */
 static const char *cell_codes(const Cell *cell, char out[32])
 {
-    const InkStyle style = palette_style((Ink)cell->ink, 16, false);
+    const InkStyle style = palette_style((Ink)cell->ink, 16, false, THEME_AUTO);
     const bool shown = cell->reverse || !is_blank(cell);
     char colour[16] = "";
 

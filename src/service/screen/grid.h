@@ -21,15 +21,20 @@ typedef enum Ink {
     INK_PLAIN,
     INK_DIM,    /* labels, units, what is unavailable */
     INK_STRONG, /* important */
-    INK_TITLE,  /* frames and headings */
+    INK_TITLE,  /* headings */
+    INK_FRAME,  /* of what has a title */
     INK_GOOD,
     INK_WARN,
     INK_BAD,
     INK_KEY, /* a key to press */
-    INK_BAR,
+    INK_BAR, /* from here on drawings, which the cursor's line leaves as they are */
     INK_SERIES_A,
     INK_SERIES_B,
-    INK_BAND, /* between minimum and maximum */
+    INK_BAND,  /* between minimum and maximum */
+    INK_TRACK, /* the rest of a bar */
+    INK_MARK,  /* within a bar */
+    INK_FILL,  /* below a line: so many inks, from the lower edge of a plot to the upper one */
+    INK_FILL_LAST = INK_FILL + 3,
     INK_END,
 } Ink;
 
@@ -68,7 +73,7 @@ int grid_textf(Grid *grid, Area area, int x, int y, Ink ink, const char *format,
 /* The same, ending at column x (exclusive). Cut at the left edge of the area. */
 void grid_right(Grid *grid, Area area, int x, int y, Ink ink, const char *text);
 void grid_fill(Grid *grid, Area area, Ink ink, const char *text); /* every cell of it */
-void grid_reverse(Grid *grid, Area area);
+void grid_reverse(Grid *grid, Area area);                         /* of what is text */
 /* A frame around the area's edge with a title; returns what is inside. */
 Area grid_box(Grid *grid, Area area, Ink ink, const char *title);
 
@@ -84,8 +89,18 @@ void grid_print(const Grid *grid, bool coloured, Str *out);
 
 /* --- colours on a terminal ---------------------------------------------------------------------------------------- */
 
-/* With 256 colours they have medium brightness and are legible on black and on white (a test computes the contrast);
- * with fewer, the background is that of COLORFGBG, else dark. */
+/* Colours of a terminal with 256 of them. With fewer, the background is that of the theme or of COLORFGBG, else dark. A
+ * test computes the contrasts. */
+typedef enum Theme {
+    THEME_AUTO,         /* medium brightness, legible on black and on white */
+    THEME_DARK,         /* bright, on a dark background */
+    THEME_LIGHT,        /* dark, on a light background */
+    THEME_COLOUR_BLIND, /* as auto, with blue and magenta for green and red */
+    THEME_END,
+} Theme;
+
+extern const char *const theme_names[THEME_END + 1]; /* NULL ends */
+
 typedef struct InkStyle {
     int colour; /* number for the terminal; -1: its usual one */
     bool bold, dim, underline;
@@ -93,7 +108,7 @@ typedef struct InkStyle {
 
 /* How many of its colours are used of a terminal that has `colours`: 256, 16, 8 or 0. */
 int palette_colours(int colours);
-InkStyle palette_style(Ink ink, int colours, bool light);
+InkStyle palette_style(Ink ink, int colours, bool light, Theme theme);
 /* COLORFGBG of the environment ("0;15": foreground; background), NULL: not set. */
 bool palette_is_light(const char *colorfgbg);
 
@@ -111,19 +126,21 @@ typedef enum PlotStyle { PLOT_BRAILLE, PLOT_BLOCK } PlotStyle;
 typedef struct PlotSeries {
     const PlotPoint *points; /* plot_columns() of them, the oldest first */
     Ink ink;
+    bool filled; /* all below the line, in the inks INK_FILL by height */
 } PlotSeries;
 
 /* How many points a plot of this area has across: two per cell in braille, one in blocks and ASCII. */
 size_t plot_columns(const Grid *grid, Area area, PlotStyle style);
 
 /* Draws series over one another into the area, which is the plot alone (axes and labels are the caller's): `low` is its
- * lower edge, `high` its upper one. The mean is the line (braille) or the bar (block); in braille the band from minimum
+ * lower edge, `high` its upper one. The mean is the line (braille) or the bar (block), the first series over the others
+ * in blocks, filled ones below lines in braille; there the band from minimum
  * to maximum is drawn with INK_BAND behind it where it is higher than a dot. Values beyond the edges are drawn at
  * them; a zero is the lowest dot or eighth. */
 void plot_draw(Grid *grid, Area area, PlotStyle style, const PlotSeries *series, size_t count, float low, float high);
 
 /* One line: the share `part` of 0..1 of the area's width, filled with `ink`, in eighths of a cell with UTF-8, '#'
- * without; the rest is dim. NAN: all dim dots, which says absent. `second` (NAN none) is a mark within the bar. */
+ * without; the rest is INK_TRACK. NAN: dots alone, which says absent. `second` (NAN none) is a mark within the bar. */
 void plot_bar(Grid *grid, Area area, Ink ink, float part, float second);
 
 /* A sparkline of one row: eight heights a cell with UTF-8, ASCII ".:-=+*#" without; one point per cell, the newest

@@ -8,6 +8,7 @@
 #include "base/utf8.h"
 
 enum { DOTS_ACROSS = 2, DOTS_DOWN = 4, EIGHTHS = 8 };
+enum { LAYER_BANDS, LAYER_FILLS, LAYER_LINES }; /* of a plot in braille, the lowest first */
 
 /* The dots of a braille character, the lowest first (Unicode chart 2800), of its left and its right column. */
 static const uint8_t DOT[DOTS_ACROSS][DOTS_DOWN] = {{0x40, 0x04, 0x02, 0x01}, {0x80, 0x20, 0x10, 0x08}};
@@ -61,10 +62,20 @@ static Span span_at(const Plot *plot, const PlotSeries *series, bool band, size_
         return all.high > all.low ? all : NOTHING;
     }
     int64_t row = row_of(plot, point->mean);
+    if (series->filled)
+        return (Span){0, row};
     if (column == 0 || isnan(point[-1].mean))
         return (Span){row, row};
     int64_t before = row_of(plot, point[-1].mean);
     return (Span){before < row ? before + 1 : row, before > row ? before - 1 : row};
+}
+
+/* Of a series in a line of cells. */
+static Ink choose_ink(const Plot *plot, const PlotSeries *series, int y)
+{
+    const int64_t above = (int64_t)plot->area.y + plot->area.height - 1 - y, steps = INK_FILL_LAST - INK_FILL + 1;
+
+    return series->filled ? (Ink)(INK_FILL + above * steps / plot->area.height) : series->ink;
 }
 
 static void put_dot(const Plot *plot, int x, int y, Ink ink, const char *text)
@@ -85,26 +96,37 @@ static unsigned span_dots(Span span, bool band, int64_t lowest, int side)
 /* One cell's width of a series in braille: its two columns of points. */
 static void draw_fine(const Plot *plot, const PlotSeries *series, bool band, int x)
 {
+    const int64_t bottom = (int64_t)plot->area.y + plot->area.height - 1;
+    int64_t low = plot->rows, high = -1; /* of both */
     Span spans[DOTS_ACROSS];
     uint32_t c = 0;
 
     for (size_t side = 0; side < DOTS_ACROSS; side++) {
         size_t column = (size_t)((int64_t)x - plot->area.x) * DOTS_ACROSS + side;
-        spans[side] = span_at(plot, series, band, column);
+        const Span span = spans[side] = span_at(plot, series, band, column);
+
+        low = span.low <= span.high && span.low < low ? span.low : low;
+        high = span.low <= span.high && span.high > high ? span.high : high;
     }
-    for (int y = plot->clip.y; y < plot->clip.y + plot->clip.height; y++) {
-        int64_t lowest = ((int64_t)plot->area.y + plot->area.height - 1 - y) * DOTS_DOWN;
+    if (high < low)
+        return;
+    const int64_t top = bottom - high / DOTS_DOWN, foot = bottom - low / DOTS_DOWN;
+    const int64_t first = top > plot->clip.y ? top : plot->clip.y, end = (int64_t)plot->clip.y + plot->clip.height;
+    for (int64_t at = first; at <= foot && at < end; at++) {
+        const int y = (int)at; /* within the grid */
+        int64_t lowest = (bottom - y) * DOTS_DOWN;
         unsigned dots = 0;
         for (int side = 0; side < DOTS_ACROSS; side++)
             dots |= span_dots(spans[side], band, lowest, side);
         if (!dots)
             continue;
         const Cell *cell = grid_at(plot->grid, x, y);
-        if (!band && cell->ink != INK_BAND && utf8_read(cell->text, strlen(cell->text), &c) && c > 0x2800 && c < 0x2900)
+        if (!band && !series->filled && cell->ink != INK_BAND && utf8_read(cell->text, strlen(cell->text), &c) &&
+            c > 0x2800 && c < 0x2900)
             dots |= c - 0x2800; /* where lines cross */
         char text[UTF8_MAX + 1] = "";
         utf8_write(text, 0x2800 + dots);
-        put_dot(plot, x, y, band ? INK_BAND : series->ink, text);
+        put_dot(plot, x, y, band ? INK_BAND : choose_ink(plot, series, y), text);
     }
 }
 
@@ -121,9 +143,9 @@ static void draw_blocks(const Plot *plot, const PlotSeries *series)
         for (int y = plot->clip.y; y < plot->clip.y + plot->clip.height; y++) {
             int64_t here = filled - ((int64_t)plot->area.y + plot->area.height - 1 - y) * EIGHTHS;
             if (here > 0 && plot->grid->utf8)
-                put_dot(plot, x, y, series->ink, RISING[here < EIGHTHS ? here : EIGHTHS]);
+                put_dot(plot, x, y, choose_ink(plot, series, y), RISING[here < EIGHTHS ? here : EIGHTHS]);
             else if (here > 0)
-                put_dot(plot, x, y, series->ink, here > 5 ? "#" : here > 2 ? ":" : ".");
+                put_dot(plot, x, y, choose_ink(plot, series, y), here > 5 ? "#" : here > 2 ? ":" : ".");
         }
     }
 }
@@ -132,11 +154,13 @@ void plot_draw(Grid *grid, Area area, PlotStyle style, const PlotSeries *series,
 {
     Plot plot = {.grid = grid, .area = area, .clip = cell_visible(grid, area), .low = low, .high = high};
     plot.rows = (int64_t)area.height * DOTS_DOWN;
-    for (size_t i = 0; i < count && (style == PLOT_BLOCK || !grid->utf8); i++)
+    for (size_t i = count; i-- > 0 && (style == PLOT_BLOCK || !grid->utf8);)
         draw_blocks(&plot, &series[i]);
-    for (size_t i = 0; i < 2 * count && style == PLOT_BRAILLE && grid->utf8; i++) /* the bands first */
-        for (int x = plot.clip.x; x < plot.clip.x + plot.clip.width; x++)
-            draw_fine(&plot, &series[i % count], i < count, x);
+    for (int layer = LAYER_BANDS; layer <= LAYER_LINES && style == PLOT_BRAILLE && grid->utf8; layer++)
+        for (size_t i = 0; i < count; i++)
+            for (int x = plot.clip.x; x < plot.clip.x + plot.clip.width; x++)
+                if (layer == LAYER_BANDS || series[i].filled == (layer == LAYER_FILLS))
+                    draw_fine(&plot, &series[i], layer == LAYER_BANDS, x);
 }
 
 /* --- one line ----------------------------------------------------------------------------------------------------- */
@@ -153,15 +177,15 @@ void plot_bar(Grid *grid, Area area, Ink ink, float part, float second)
         const int64_t here = filled - ((int64_t)x - area.x) * EIGHTHS;
 
         if (mark == (int64_t)x - area.x)
-            put_dot(&plot, x, area.y, INK_STRONG, grid->utf8 ? "│" : "|");
+            put_dot(&plot, x, area.y, INK_MARK, grid->utf8 ? "│" : "|");
         else if (isnan(part))
-            put_dot(&plot, x, area.y, INK_DIM, grid->utf8 ? "·" : ".");
+            put_dot(&plot, x, area.y, INK_TRACK, grid->utf8 ? "·" : ".");
         else if (grid->utf8 && here > 0)
             put_dot(&plot, x, area.y, ink, GROWING[here < EIGHTHS ? here : EIGHTHS]);
         else if (here >= EIGHTHS / 2 || (here > 0 && here == filled)) /* '|': small, but not 0 */
             put_dot(&plot, x, area.y, ink, here >= EIGHTHS / 2 ? "#" : "|");
         else
-            put_dot(&plot, x, area.y, INK_DIM, grid->utf8 ? "─" : "-");
+            put_dot(&plot, x, area.y, INK_TRACK, grid->utf8 ? "─" : "-");
     }
 }
 

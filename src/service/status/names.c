@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Words that the screens of `stoker status` and `stoker top` share: what an incident is about, and a model's name. */
+/* Words that the screens of `stoker status` and `stoker top` share: what an incident is about, why clocks are low,
+ * a model's name. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -101,4 +102,36 @@ const char *status_model(const Device *device)
         if (strncmp(name, fronts[i], strlen(fronts[i])) == 0)
             name += strlen(fronts[i]);
     return name;
+}
+
+const ThrottleReason throttle_reasons[] = {
+    {0x40, "hot (hw)", "heat (hardware)"},
+    {0x80, "power brake", "power brake"},
+    {0x08, "hw slowdown", "hardware slowdown"},
+    {0x20, "hot", "heat (driver)"},
+    {0x04, "power limit", "power limit"},
+    {0x10, "sync boost", "sync boost"},
+    {0x02, "clocks set", "clocks set by hand"},
+    {0x100, "display", "display clocks"},
+    {0x01, "", "idle"},
+};
+const size_t throttle_reason_count = ARRAY_LEN(throttle_reasons);
+
+const char *status_throttle(const Reading *reading)
+{
+    double bits;
+
+    if (!sample_double(&reading->sample[METRIC_CLOCKS_EVENT_REASONS], &bits))
+        return "";
+    for (size_t i = 0; i < ARRAY_LEN(throttle_reasons); i++)
+        if ((unsigned)(int64_t)bits & throttle_reasons[i].bit)
+            return throttle_reasons[i].brief;
+    return "";
+}
+
+const char *status_no_driver(const Node *node)
+{
+    return node->gpu_count == 0 && node->driver_why[0]
+               ? "No NVIDIA driver: install it, or try 'stoker sim run default -- stoker agent'"
+               : NULL;
 }

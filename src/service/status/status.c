@@ -28,7 +28,9 @@ enum {
     INDENT = 9, /* as of an incident's card */
     OWNERS_MAX = 4096,
     WINDOW_MAX = 4096,
-    OWNERS_ALIGNED = 100, /* columns of a screen from which on sharers stand below the owner column */
+    WIDE = 100, /* columns of a screen from which on it has power limits, why clocks are low, and sharers stand below
+                 * the owner column */
+    REASON_WIDTH = 11,
 };
 
 /* How much of the node's table is shown. */
@@ -43,7 +45,8 @@ typedef struct StatusScreen {
     const Snapshot *seen;
     const Node *node;
     const StatusStyle *style;
-    int name_width; /* of the models in the table */
+    int name_width;   /* of the models in the table */
+    int reason_width; /* of why clocks are low; 0: no clock is, or there is no room */
     Str *out;
 } StatusScreen;
 
@@ -170,8 +173,8 @@ static const char *explain_unknown(const Node *node, char out[VERDICT_CAP])
     const NodeGpu *gpu = find_unknown_gpu(node);
     char name[PCI_TEXT_CAP];
 
-    if (node->gpu_count == 0 && node->driver_why[0])
-        return "No NVIDIA driver here. Install it, or try: stoker sim run default -- stoker agent";
+    if (status_no_driver(node))
+        return status_no_driver(node);
     if (!gpu || (gpu->state == GPU_STARTING && gpu->last_sample_ns == 0))
         return "Unknown: nothing has been sampled yet";
     if (gpu->reading.device.index == DEVICE_NO_NUMBER)
@@ -239,32 +242,41 @@ static const struct {
     const char *title, *unit;
     MetricId of, limit; /* METRIC_END: none */
     double scale;
-    int width;
+    int width, narrow; /* narrow: on a screen that is not wide, without the limit where it is less */
 } work_columns[] = {
-    {"util", "%", METRIC_GPU_UTIL, METRIC_END, 1, 5},
-    {"SM", "%", METRIC_PROF_SM_ACTIVE, METRIC_END, 100, 5},
-    {"memory", "G", METRIC_FB_USED, METRIC_FB_TOTAL, 1. / 1024, 9},
-    {"power", "W", METRIC_POWER_USAGE, METRIC_ENFORCED_POWER_LIMIT, 1, 9},
-    {"temp", "C", METRIC_GPU_TEMP, METRIC_END, 1, 4},
+    {"util", "%", METRIC_GPU_UTIL, METRIC_END, 1, 5, 5},
+    {"SM", "%", METRIC_PROF_SM_ACTIVE, METRIC_END, 100, 5, 5},
+    {"memory", "G", METRIC_FB_USED, METRIC_FB_TOTAL, 1. / 1024, 9, 9},
+    {"power", "W", METRIC_POWER_USAGE, METRIC_ENFORCED_POWER_LIMIT, 1, 9, 5},
+    {"temp", "C", METRIC_GPU_TEMP, METRIC_END, 1, 4, 4},
+    {"MHz", "", METRIC_SM_CLOCK, METRIC_END, 1, 4, 4},
 };
+
+static int find_width(const StatusScreen *s, size_t column)
+{
+    return screen_width(s) < WIDE ? work_columns[column].narrow : work_columns[column].width;
+}
 
 static void work_cells(const StatusScreen *s, const Reading *r)
 {
     for (size_t i = 0; i < ARRAY_LEN(work_columns); i++) {
-        const MetricId limit = work_columns[i].limit;
+        const int width = find_width(s, i);
+        const MetricId limit = width < work_columns[i].width ? METRIC_END : work_columns[i].limit;
         const double scale = work_columns[i].scale;
         const char *unit = work_columns[i].unit;
         double value, most;
         char text[CELL_CAP];
 
         if (!sample_double(&r->sample[work_columns[i].of], &value))
-            snprintf(text, sizeof text, limit == METRIC_END ? "- " : "-");
+            snprintf(text, sizeof text, unit[0] && work_columns[i].limit == METRIC_END ? "- " : "-");
         else if (limit == METRIC_END || !sample_double(&r->sample[limit], &most))
             snprintf(text, sizeof text, "%.0f%s", value * scale, unit);
         else
             snprintf(text, sizeof text, "%.0f/%.0f%s", value * scale, most * scale, unit);
-        str_addf(s->out, " %*s", work_columns[i].width, text);
+        str_addf(s->out, " %*s", width, text);
     }
+    if (s->reason_width > 0)
+        str_addf(s->out, " %-*s", s->reason_width, status_throttle(r));
 }
 
 /* Columns of the line that began at byte `start`, escape sequences left out. */
@@ -326,7 +338,7 @@ static void sharer_lines(const StatusScreen *s, const NodeGpu *gpu, const Readin
                  list[i].state == HOLDING_RESERVED ? holding_states[HOLDING_RESERVED].key
                                                    : activity_words[holding_activity(&list[i], s->node)].key,
                  list[i].memory_bytes ? human_bytes(memory, (double)list[i].memory_bytes) : "-",
-                 screen_width(s) < OWNERS_ALIGNED ? 2 : 17, "", name.text);
+                 screen_width(s) < WIDE ? 2 : 22 + (s->reason_width ? 1 + s->reason_width : 0), "", name.text);
         if (list[i].state == HOLDING_UNMANAGED)
             str_addf(s->out, " (%s)", holding_states[HOLDING_UNMANAGED].key);
         end_line(s, start);
@@ -407,7 +419,9 @@ static void write_head(const StatusScreen *s)
     set_colour(s, "2");
     str_addf(s->out, "%4s  %-*s %-*s", "GPU", s->name_width, "", ACTIVITY_WIDTH, "activity");
     for (size_t i = 0; i < ARRAY_LEN(work_columns); i++)
-        str_addf(s->out, " %*s", work_columns[i].width, work_columns[i].title);
+        str_addf(s->out, " %*s", find_width(s, i), work_columns[i].title);
+    if (s->reason_width > 0)
+        str_addf(s->out, " %-*s", s->reason_width, "slowed by");
     str_add(s->out, s->seen->holding_count > 0 ? "  owner" : "");
     set_colour(s, "0");
     end_line(s, start);
@@ -723,10 +737,49 @@ static int find_name_width(const Node *node)
     return width < NAME_MOST ? (int)width : NAME_MOST;
 }
 
+/* Where some clock is low and the screen is wide. */
+static int find_reason_width(const Node *node, const StatusStyle *style)
+{
+    for (size_t i = 0; i < node->gpu_count && style->width >= WIDE; i++)
+        if (node->gpus[i].state == GPU_UP && status_throttle(&node->gpus[i].reading)[0])
+            return REASON_WIDTH;
+    return 0;
+}
+
+void status_brief(const Snapshot *seen, Str *out)
+{
+    const StatusStyle style = {.width = SIZE_MAX};
+    const StatusScreen s = {.seen = seen, .node = seen->node, .style = &style, .out = out};
+    CLEANUP_FREE const Incident **urgent = xcalloc(seen->incident_count + 1, sizeof *urgent);
+    const int code = status_code(seen);
+    char why[VERDICT_CAP];
+    size_t more = 0;
+
+    incidents_urgent(seen->incidents, seen->incident_count, urgent);
+    str_addf(out, "%s: ", seen->node->hostname);
+    if (code == 1) {
+        while (more + 1 < seen->incident_count && incident_is_problem(urgent[more + 1]))
+            more++;
+        str_addf(out, "Problem: %s. DO: %s", urgent[0]->title, incident_action(urgent[0]));
+        if (more > 0)
+            str_addf(out, "; %zu more problem%s", more, more == 1 ? "" : "s");
+    } else if (code == 0) {
+        str_add(out, "All healthy");
+        count_activities(&s, out);
+    } else {
+        str_add(out, explain_unknown(seen->node, why));
+    }
+    str_addc(out, '\n');
+}
+
 void status_text(const Snapshot *seen, const StatusStyle *style, Str *out)
 {
-    const StatusScreen s = {
-        .seen = seen, .node = seen->node, .style = style, .name_width = find_name_width(seen->node), .out = out};
+    const StatusScreen s = {.seen = seen,
+                            .node = seen->node,
+                            .style = style,
+                            .name_width = find_name_width(seen->node),
+                            .reason_width = find_reason_width(seen->node, style),
+                            .out = out};
     CLEANUP_FREE const Incident **urgent = xcalloc(seen->incident_count + 1, sizeof *urgent);
     const size_t count = seen->incident_count, start = out->len;
 

@@ -23,6 +23,8 @@ typedef struct StatusStyle {
 
 /* The screen. */
 void status_text(const Snapshot *seen, const StatusStyle *style, Str *out);
+/* One line, ended by a newline: the node, and whether all is healthy, or the worst problem and what to do. */
+void status_brief(const Snapshot *seen, Str *out);
 /* status_json.c: the same as JSON: {"status":"ok"|"failing"|"unknown","incidents":[...],"causes":[...],
  * "maintenance":[...],"pods_told":...,"boot_id":...,"boot":...,"node":...}, ended by a newline. */
 void status_json(const Snapshot *seen, Str *out);
@@ -56,5 +58,16 @@ bool status_incident_on(const Incident *incident, const NodeGpu *gpu);
 FaultSeverity status_severity(const Incident *const *incidents, size_t count, const NodeGpu *gpu);
 /* "of the node", "of GPU 1,2" */
 void status_add_scope(const MaintenanceWindow *window, Str *out);
+/* Bits of nvmlClocksEventReasons (nvml.h), those that take the most first. */
+typedef struct ThrottleReason {
+    unsigned bit;
+    const char *brief, *word; /* brief: of at most 11 columns, "" where nothing is slowed down */
+} ThrottleReason;
+extern const ThrottleReason throttle_reasons[];
+extern const size_t throttle_reason_count;
+/* The brief word of the first reason of low clocks; "" none or unknown. */
+const char *status_throttle(const Reading *reading);
+/* What to do on a node without GPUs and driver, a laptop say; NULL: it has one. */
+const char *status_no_driver(const Node *node);
 /* "H100 80GB HBM3" without the maker. */
 const char *status_model(const Device *device);

@@ -348,10 +348,12 @@ void view_gpu_draw(Top *top, Grid *grid, Area area)
     }
     const int height = wide ? left.height * 2 / 3 : area.height * 2 / 5 + !large;
     plots_draw(top, grid, area_top(rest, plotted ? height : 0), row);
+    const int edges = grid->height >= PANEL_MANY ? PANEL_EDGES : 0;
     if (wide || large) {
         if (!row->instance && row->gpu->instance_count > 0)
             gpu_draw_instances(top, grid, area_top(rest, rest->height / 3), row);
-        process_lines_draw(top, grid, wide ? left : area_top(&area, 1 + users), row);
+        const Area place = wide ? left : area_top(&area, 1 + users + edges);
+        process_lines_draw(top, grid, edges ? panel_open(grid, place, "Processes") : place, row);
     }
-    draw_numbers(top, grid, area, row);
+    draw_numbers(top, grid, edges ? panel_open(grid, area, "Numbers") : area, row);
 }

@@ -105,11 +105,11 @@ const char *gpu_why(const NodeGpu *gpu)
     return gpu->why[0] ? gpu->why : gpu_states[gpu->state].text;
 }
 
-/* A short note: the problem and its action, the reason of low clocks, or the activity with its cause. */
+/* A short note: the problem and its action, or the activity with its cause; of work the reason of low clocks. */
 static Ink write_note(const Top *top, const GpuRow *row, char out[TOP_TEXT_CAP * 2])
 {
     const Maintenance *maintenance = top->snapshot->maintenance;
-    const char *cause = activity_causes[row->activity->cause].key, *throttle = value_throttle(row->reading);
+    const char *cause = activity_causes[row->activity->cause].key, *throttle = status_throttle(row->reading);
     const bool works = row->activity->word == ACTIVITY_WORKING;
 
     if (row->incident) {
@@ -121,10 +121,8 @@ static Ink write_note(const Top *top, const GpuRow *row, char out[TOP_TEXT_CAP *
         strcpy(out, maintained ? "maintenance" : "drained");
         return INK_WARN;
     }
-    if (works && throttle[0]) {
-        strcpy(out, throttle);
-        return INK_PLAIN;
-    }
+    if (works && throttle[0])
+        cause = throttle;
     snprintf(out, TOP_TEXT_CAP * 2, "%s%s%s", activity_words[row->activity->word].key, cause[0] ? ": " : "", cause);
     return works ? INK_DIM : activity_ink(row->activity->word);
 }
@@ -192,12 +190,16 @@ static void draw_note(Top *top, Grid *grid, Area cell, const GpuRow *row)
     grid_text(grid, cell, 0, 0, ink, text);
 }
 
-/* With a mark at the utilisation of a GPU. */
+/* SM activity with a mark at the utilisation of a GPU, or the utilisation where SM activity is not reported. */
 static void draw_busy_bar(Top *top UNUSED, Grid *grid, Area cell, const GpuRow *row)
 {
-    const double mark = row->instance ? (double)NAN : value_base(row->reading, METRIC_GPU_UTIL);
+    const double util = row->instance ? (double)NAN : value_base(row->reading, METRIC_GPU_UTIL);
+    const double sm = value_base(row->reading, METRIC_PROF_SM_ACTIVE);
 
-    plot_bar(grid, cell, INK_BAR, (float)value_base(row->reading, METRIC_PROF_SM_ACTIVE), (float)mark);
+    if (value_is_supported(row->reading, METRIC_PROF_SM_ACTIVE))
+        plot_bar(grid, cell, INK_BAR, (float)sm, (float)util);
+    else
+        plot_bar(grid, cell, INK_SERIES_A, (float)util, (float)NAN);
 }
 
 static void draw_memory_bar(Top *top UNUSED, Grid *grid, Area cell, const GpuRow *row)
@@ -211,11 +213,13 @@ enum {
     COLUMN_NUMBER,
     COLUMN_MODEL,
     COLUMN_BUSY,
+    COLUMN_UTIL = 4,
     COLUMN_MEMORY = 8,
     COLUMN_POWER = 10,
     COLUMN_TEMP,
     COLUMN_ECC = 15,
     COLUMN_OWNER = 17,
+    NOTE_WISH_MOST = 32, /* columns of the state that go before the model, the owner and the rest */
 };
 
 /* A drawing, a share or a text. */
@@ -231,7 +235,7 @@ static const GpuColumn columns[] = {
     [COLUMN_MODEL] = {{"model", "MODEL", 14, 22, 6, false}, draw_model, METRIC_END, NULL},
     [COLUMN_BUSY] = {{"sm", "SM", 4, 0, 0, true}, NULL, METRIC_PROF_SM_ACTIVE, NULL},
     {{"sm-bar", "", 6, 16, 3, false}, draw_busy_bar, METRIC_END, NULL},
-    {{"util", "UTIL", 4, 0, 0, true}, NULL, METRIC_GPU_UTIL, NULL},
+    [COLUMN_UTIL] = {{"util", "UTIL", 4, 0, 0, true}, NULL, METRIC_GPU_UTIL, NULL},
     {{"tensor", "TENS", 4, 0, 4, true}, NULL, METRIC_PROF_PIPE_TENSOR_ACTIVE, NULL},
     {{"dram", "DRAM", 4, 0, 4, true}, NULL, METRIC_PROF_DRAM_ACTIVE, NULL},
     {{"occupancy", "OCC", 4, 0, 8, true}, NULL, METRIC_PROF_SM_OCCUPANCY, NULL},
@@ -241,9 +245,9 @@ static const GpuColumn columns[] = {
     [COLUMN_TEMP] = {{"temp", "TEMP", 7, 0, 1, true}, NULL, METRIC_END, value_temp},
     {{"clock", "MHz", 4, 0, 5, true}, NULL, METRIC_END, value_clock},
     {{"pcie", "PCIe GB/s", 9, 0, 7, true}, NULL, METRIC_END, value_pcie},
-    {{"nvlink", "NVLink", 6, 0, 7, true}, NULL, METRIC_END, value_nvlink},
+    {{"nvlink", "NVL GB/s", 8, 0, 7, true}, NULL, METRIC_END, value_nvlink},
     [COLUMN_ECC] = {{"ecc", "ECC", 12, 14, 9, false}, NULL, METRIC_END, value_ecc},
-    {{"spark", "SM, 10 MIN", 12, 24, 10, false}, plot_spark_of, METRIC_END, NULL},
+    {{"spark", "10 MIN", 12, 24, 10, false}, plot_spark_of, METRIC_END, NULL},
     [COLUMN_OWNER] = {{"owner", "OWNER", 12, 28, 6, false}, draw_owner, METRIC_END, NULL},
     {{"note", "STATE", 11, 200, 2, false}, draw_note, METRIC_END, NULL},
 };
@@ -252,6 +256,10 @@ static const GpuColumn columns[] = {
 static Ink find_cell_ink(const GpuRow *row, size_t column)
 {
     switch (column) {
+    case COLUMN_UTIL:
+        if (value_is_supported(row->reading, METRIC_PROF_SM_ACTIVE))
+            return INK_PLAIN;
+        return activity_ink(row->activity->word);
     case COLUMN_BUSY:
         return activity_ink(row->activity->word);
     case COLUMN_TEMP:
@@ -313,10 +321,34 @@ static void draw_row(Top *top, Grid *grid, Area area, size_t i, const void *cont
     grid_text(grid, rest, x + 2, 0, INK_DIM, gpu_why(row->gpu));
 }
 
+/* Columns without a value on any device, and the longest state. */
+static Fit find_fit(const Top *top)
+{
+    uint32_t wanted = 0;
+    Fit fit = {0};
+
+    for (size_t i = 0; i < top->gpus.len; i++) {
+        const GpuRow *row = &top->gpus.at[i];
+        char text[TOP_TEXT_CAP * 2];
+
+        for (size_t k = 0; k < ARRAY_LEN(columns); k++)
+            wanted |= (uint32_t)(columns[k].share == METRIC_END || value_is_supported(row->reading, columns[k].share))
+                      << k;
+        if (row->gpu->state != GPU_UP)
+            continue;
+        write_note(top, row, text);
+        const int width = (int)strlen(text);
+        fit.last = width > fit.last ? width : fit.last;
+    }
+    fit.last = fit.last < NOTE_WISH_MOST ? fit.last : NOTE_WISH_MOST;
+    fit.hidden = top->gpus.len > 0 ? ~wanted : 0;
+    return fit;
+}
+
 /* The columns for a width, and their heads. */
 static void draw_head(Top *top, Grid *grid, Area line, Layout *ret_layout)
 {
-    columns_fit(&table, line.width, ret_layout);
+    columns_fit(&table, line.width, find_fit(top), ret_layout);
     columns_head(&table, ret_layout, grid, line);
     top->owners_shown = ret_layout->width[COLUMN_OWNER] > 0;
 }
@@ -333,7 +365,7 @@ void gpu_draw_instances(Top *top, Grid *grid, Area area, const GpuRow *row)
 
 /* --- the view ----------------------------------------------------------------------------------------------------- */
 
-enum { PROCESSES_LEAST = 4, PLOTS_LEAST = 7, PLOTS_MOST = 30, REMARK_LINES = 2, REMARK_LEAST = 8 };
+enum { PROCESSES_LEAST = 4, PLOTS_LEAST = 7, REMARK_LINES = 2, REMARK_LEAST = 8 };
 
 static int min_lines(int a, int b)
 {
@@ -410,20 +442,29 @@ static void draw_remark(const Top *top, Grid *grid, Area *area)
 /* The lines that some processes and the devices leave are for the plots. */
 void view_gpus_draw(Top *top, Grid *grid, Area area)
 {
-    const int rows = (int)top->processes.len, wish = top->list_processes ? 1 + (rows > 0 ? rows : 1) : 0;
-    const int few = min_lines(wish, area.height / 4 > PROCESSES_LEAST ? area.height / 4 : PROCESSES_LEAST);
+    const ProcessRows *processes = top_processes(top, VIEW_GPUS);
+    const int rows = (int)processes->len, listed = top->list_processes ? 1 + (rows > 0 ? rows : 1) : 0;
     const size_t selected = top->gpu_list.selected, devices = top->gpus.len;
-    List list = {.count = top->processes.len, .first = top->process_list.first, .blurred = selected < devices};
+    const bool framed = panel_fits(grid, area, (int)devices + 1 + listed + 2 * PANEL_EDGES);
+    const int edges = framed ? PANEL_EDGES : 0, wish = listed ? listed + edges : 0;
+    const int few = min_lines(wish, area.height / 4 > PROCESSES_LEAST ? area.height / 4 : PROCESSES_LEAST);
+    if (status_no_driver(top->snapshot->node)) /* which the head says */
+        return;
+    List list = {.count = processes->len, .first = top->jobs_first, .blurred = selected < devices};
 
-    draw_gpus(top, grid, area_top(&area, min_lines((devices > 0 ? (int)devices : 1) + 1, area.height - few)));
+    Area place = area_top(&area, min_lines((devices > 0 ? (int)devices : 1) + 1 + edges, area.height - few));
+    draw_gpus(top, grid, framed ? panel_open(grid, place, "GPUs") : place);
     if (devices > 0)
         draw_remark(top, grid, &area);
-    const int processes = min_lines(wish, area.height), left = min_lines(area.height - processes, PLOTS_MOST);
+    const int lines = min_lines(wish, area.height), left = area.height - lines;
     if (left >= PLOTS_LEAST && devices > 0 && plots_there(top, find_plotted(top)))
         plots_draw(top, grid, area_top(&area, left), find_plotted(top));
-    if (processes == 0)
+    if (lines == 0)
         return;
     list.selected = list.blurred ? 0 : selected - devices;
-    process_table_draw(top, grid, area_top(&area, processes), &list, devices);
-    top->process_list.first = list.first;
+    place = area_top(&area, lines);
+    if (framed)
+        place = panel_open(grid, place, top->tree ? "Jobs" : "Processes");
+    process_table_draw(top, grid, place, &list, devices, processes);
+    top->jobs_first = list.first;
 }

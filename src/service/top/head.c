@@ -219,7 +219,10 @@ void head_draw(Top *top, Grid *grid, Area *area)
     if (!top->snapshot->node)
         return;
     const bool known = status_code(top->snapshot) == 0, old = top->feed->trouble[0];
-    if (incidents_wrong(top) > 0) {
+    const char *none = status_no_driver(top->snapshot->node);
+    if (none) {
+        area_top(area, text_wrap(grid, *area, 0, INK_WARN, none));
+    } else if (incidents_wrong(top) > 0) {
         draw_problems(top, grid, area);
     } else {
         const Area row = area_top(area, 1);

@@ -103,8 +103,7 @@ static void draw_sheet(Top *top, Grid *grid, Area area, const Incident *incident
     const IncidentStyle style = {.width = width, .utf8 = grid->utf8, .real_ns = top->real_ns};
     Pen pen = pen_begin(scroll, area, 1);
 
-    grid_text(grid, line, grid_text(grid, line, 0, 0, INK_KEY, "→ DO "), 0, INK_STRONG,
-              incident_action(incident));
+    grid_text(grid, line, grid_text(grid, line, 0, 0, INK_KEY, "→ DO "), 0, INK_STRONG, incident_action(incident));
     str_clear(&top->sheet);
     incident_sheet(incident, &style, &top->sheet);
     for (const char *at = top->sheet.text; *at;) {
@@ -140,7 +139,8 @@ void incident_draw(Top *top, Grid *grid, Area *area, const Incident *incident)
 
 void view_incidents_draw(Top *top, Grid *grid, Area area)
 {
-    const int wish = 1 + (int)top->incidents.len, half = area.height / 2;
+    const bool framed = panel_fits(grid, area, PANEL_MANY / 2);
+    const int wish = 1 + (int)top->incidents.len + (framed ? PANEL_EDGES : 0), half = area.height / 2;
     Layout layout;
 
     if (top->incidents.len == 0) {
@@ -148,14 +148,20 @@ void view_incidents_draw(Top *top, Grid *grid, Area area)
         return;
     }
     Area list = area_top(&area, wish < half ? wish : half);
+    if (framed)
+        list = panel_open(grid, list, "Incidents");
     const Area head = area_top(&list, 1);
-    columns_fit(&table, area.width, &layout);
+    columns_fit(&table, head.width, (Fit){0}, &layout);
     columns_head(&table, &layout, grid, head);
     list_draw(top, &top->incident_list, grid, list, 0, 0, draw_row, &layout);
     list_mark(&top->incident_list, grid, head);
-    const Area rule = area_top(&area, 1);
-    grid_fill(grid, rule, INK_TITLE, "─");
-    grid_text(grid, rule, 2, 0, INK_DIM, " Enter: all of it ");
+    if (framed) {
+        area = panel_open(grid, area, "This incident; Enter: all of it");
+    } else {
+        const Area rule = area_top(&area, 1);
+        grid_fill(grid, rule, INK_FRAME, "─");
+        grid_text(grid, rule, 2, 0, INK_TITLE, " This incident; Enter: all of it ");
+    }
     if (top->incident_list.selected < top->incidents.len)
         draw_sheet(top, grid, area, top->incidents.at[top->incident_list.selected], &(List){.page = 1});
 }

@@ -65,16 +65,20 @@ typedef struct GpuRow {
     FaultSeverity by_cause[CAUSE_END]; /* the same, of the worst with this cause */
 } GpuRow;
 
+/* A process, or a group of them: a job, pod, container or user. */
 typedef struct ProcessRow {
-    bool group, last; /* last: of its group */
-    const NodeGpu *gpu;
-    const NodeProcess *process; /* NULL of a group */
-    const ProcessOwner *owner;  /* NULL where it was not found */
-    double cpu_percent;         /* NAN: not known */
-    double sm_percent;          /* the same; a group's sum */
-    double used_bytes;          /* the same */
-    size_t members;             /* of a group */
-    char label[TOP_TEXT_CAP];   /* of a group; of a process the group that it is in, "" none */
+    bool group, last;   /* last: of its group */
+    const NodeGpu *gpu; /* of a group as the next two: of its first process */
+    const NodeProcess *process;
+    const ProcessOwner *owner; /* NULL where it was not found */
+    double cpu_percent;        /* NAN: not known */
+    double util_percent;       /* its share of the GPU's utilisation, the same; a group's mean over its GPUs */
+    double used_bytes;         /* the same; a group's sum */
+    double rss_bytes;          /* the same */
+    uint64_t start_ns;         /* after boot, 0 not known; a group's earliest */
+    size_t first, members;     /* of a group */
+    uint64_t gpus;             /* a bit per GPU of the node, in its order */
+    char label[TOP_TEXT_CAP];  /* of a group; of a process the group that it is in, "" none */
 } ProcessRow;
 
 typedef VEC(GpuRow) GpuRows;
@@ -116,19 +120,23 @@ typedef struct Top {
     /* from the snapshot */
     VEC(const Incident *) incidents; /* the most urgent first */
     GpuRows gpus;
-    ProcessRows processes, spare; /* spare: before they are grouped */
-    VEC(double) cpu;              /* percent, of each of the snapshot's processes; NAN before the second snapshot */
+    ProcessRows processes; /* with their groups where it is a tree */
+    ProcessRows jobs;      /* the groups alone; of one process, the process */
+    ProcessRows spare;     /* before they are grouped */
+    VEC(double) cpu;       /* percent, of each of the snapshot's processes; NAN before the second snapshot */
 
     /* the user's place */
     ViewId view;
     ViewId back;                                /* the view that Escape leads back to */
-    List gpu_list, process_list, incident_list; /* gpu_list: the devices, behind them the processes */
+    List gpu_list, process_list, incident_list; /* gpu_list: the devices, behind them the processes or jobs */
+    size_t jobs_first;                          /* the first visible one of these */
     Thing followed;                             /* the GPU or instance of the view `gpu` */
     bool touched;                               /* the user has pressed or clicked something */
     List numbers;                               /* its lines, and those of the topology */
     List matrix;
 
     /* how it is shown */
+    Theme theme;
     size_t sort; /* a column of the processes */
     bool reverse;
     bool tree; /* of the processes, by their owners */
@@ -136,6 +144,7 @@ typedef struct Top {
     bool plotted[TOP_PLOTS_MAX]; /* by number in the table of plots */
     bool dots, list_processes;
     bool owners_shown; /* the lines of the GPUs have a column with their owners */
+    bool labels_shown; /* those of the processes one with their jobs */
 
     /* overlays */
     OverlayId overlay;
@@ -164,6 +173,12 @@ Area area_top(Area *area, int rows);
 Area area_bottom(Area *area, int rows);
 Area area_left(Area *area, int columns);
 Area area_row(Area area, int row);
+
+/* Whether a panel is drawn: where the screen holds these lines with all frames, or has many. */
+bool panel_fits(const Grid *grid, Area area, int lines);
+enum { PANEL_EDGES = 2, PANEL_MANY = 40 };
+/* A frame with a title; returns what is inside. */
+Area panel_open(Grid *grid, Area area, const char *title);
 
 /* A place that reacts to the mouse; beyond TOP_ZONES_MAX it does not. */
 void top_zone(Top *top, Area area, ZoneKind kind, uint32_t value);
@@ -217,7 +232,13 @@ typedef struct Table {
     void (*cell)(Top *top, Grid *grid, Area cell, size_t column, const void *row);
 } Table;
 
-void columns_fit(const Table *table, int width, Layout *ret);
+/* What the rows want of their columns now. */
+typedef struct Fit {
+    int last;        /* columns that the last one has before others that are less important; 0: its own width */
+    uint32_t hidden; /* bit per column: not shown, as no row has a value for it */
+} Fit;
+
+void columns_fit(const Table *table, int width, Fit fit, Layout *ret);
 void columns_head(const Table *table, const Layout *layout, Grid *grid, Area line);
 void columns_row(const Table *table, const Layout *layout, Top *top, Grid *grid, Area line, const void *row);
 Area layout_cell(const Layout *layout, Area row, size_t i);
@@ -246,6 +267,8 @@ List *top_list(Top *top);
 void top_moved(Top *top, ViewId view);
 /* The process under the cursor, NULL none. */
 const ProcessRow *top_process(const Top *top);
+/* The rows of a view's table of processes: of the GPUs' the groups where it is a tree. */
+const ProcessRows *top_processes(const Top *top, ViewId view);
 /* Counts the rows of all lists and puts their cursors on their objects, or remembers what is there now. */
 void top_find_things(Top *top);
 /* Sorts and filters the processes anew; the cursors stay on their objects. */
@@ -326,8 +349,8 @@ const char *owner_label(const ProcessOwner *owner, char out[TOP_TEXT_CAP]);
 const char *owner_command(const ProcessOwner *owner);
 /* The processes on a device, as the table has them. */
 void process_lines_draw(Top *top, Grid *grid, Area area, const GpuRow *row);
-/* The table in an area, `list` its rows from `offset` on. */
-void process_table_draw(Top *top, Grid *grid, Area area, List *list, size_t offset);
+/* The table in an area, `list` its rows, which react to the mouse from `offset` on. */
+void process_table_draw(Top *top, Grid *grid, Area area, List *list, size_t offset, const ProcessRows *rows);
 
 /* How the number of a column is shown; a column without one shows a text. */
 typedef enum CellFormat { CELL_TEXT, CELL_WHOLE, CELL_PERCENT, CELL_BYTES } CellFormat;
@@ -389,7 +412,7 @@ char *value_text(char out[VALUE_CAP], MetricId id, const Sample *sample);
 char *value_percent(char out[VALUE_CAP], double share);
 /* Of a column; "-" where absent. */
 typedef char *ValueText(char out[VALUE_CAP], const Reading *reading);
-/* "71/80 GiB", "643/700 W", "63/87 C": value and limit; without an unknown limit. */
+/* "71/80 GiB", "643/700 W", "63/87°C": value and limit; without an unknown limit. */
 ValueText value_memory, value_power, value_temp;
 ValueText value_clock;              /* "1980": MHz of the SMs */
 ValueText value_pcie, value_nvlink; /* "1.2/0.3", "210": GB/s received and sent, both ways */
@@ -397,9 +420,11 @@ ValueText value_pcie, value_nvlink; /* "1.2/0.3", "210": GB/s received and sent,
 ValueText value_ecc;
 /* Degrees left before the hardware slows down, NAN where not known. */
 double value_margin(const Reading *reading);
+/* Whether the device has this metric: a value, or one that is missing only now. */
+bool value_is_supported(const Reading *reading, MetricId id);
 
-/* The first reason of low clocks, a word or two; "" none or unknown. */
-const char *value_throttle(const Reading *reading);
+/* settings.c */
+void top_apply_settings(Top *top, const TopSettings *settings);
 
 /* plots.c: the table of what can be plotted. */
 enum { PLOT_SERIES_MAX = 2 };
@@ -412,7 +437,6 @@ typedef struct TopPlot {
     MetricId ids[PLOT_SERIES_MAX];              /* METRIC_END: one series */
     Edge edge;
     MetricId limit; /* of EDGE_LIMIT */
-    bool usual;     /* plotted by default */
 } TopPlot;
 
 extern const TopPlot top_plots[];

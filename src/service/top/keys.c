@@ -19,11 +19,12 @@
 /* --- help --------------------------------------------------------------------------------------------------------- */
 
 static const char *const notes[] = {
-    "SM is the share of time in which the multiprocessors really worked; UTIL only says that some kernel ran. The mark "
-    "in the bar of SM is UTIL: far apart means occupied and not busy.",
+    "SM is the share of time in which the multiprocessors really worked; UTIL only says that some kernel ran. The bar "
+    "is "
+    "SM with a mark at UTIL, or UTIL where SM is not reported.",
     "- is a value that is not there, never zero; the view of one GPU says why. Limits are the GPU's own: its slowdown "
     "temperature, its power limit.",
-    "k signals a process, as in htop, so hjkl do not move. Signals are refused in read-only mode and of the past.",
+    "h j k l g G move as in vi. Signals are refused in read-only mode and in a replay.",
 };
 
 static void draw_help_row(Pen *pen, Grid *grid, const char *label, const char *text)
@@ -63,10 +64,22 @@ static void draw_help(Top *top, Grid *grid, Area area)
 
 /* --- lists to choose from ----------------------------------------------------------------------------------------- */
 
-/* The switch of a row of the setup. */
+/* The switches behind the plots; the last row is the theme. */
+static const struct {
+    size_t offset;
+    const char *text;
+} switches[] = {
+    {offsetof(Top, list_processes), "processes below the GPUs"},
+    {offsetof(Top, tree), "processes by job, pod, container, user"},
+};
+
+/* The switch of a row of the setup; NULL: the theme. */
 static bool *find_switch(Top *top, size_t row)
 {
-    return row < top_plot_count ? &top->plotted[row] : &top->list_processes;
+    if (row < top_plot_count)
+        return &top->plotted[row];
+    row -= top_plot_count;
+    return row < ARRAY_LEN(switches) ? (bool *)((char *)top + switches[row].offset) : NULL;
 }
 
 static void draw_rows(Top *top, Grid *grid, Area area, size_t count, RowDraw *row)
@@ -77,25 +90,35 @@ static void draw_rows(Top *top, Grid *grid, Area area, size_t count, RowDraw *ro
 
 static void draw_setup_row(Top *top, Grid *grid, Area line, size_t row, const void *context UNUSED)
 {
-    const int x = grid_text(grid, line, 1, 0, INK_KEY, *find_switch(top, row) ? "[x]" : "[ ]");
+    const bool *is = find_switch(top, row);
+
+    if (!is) {
+        grid_textf(grid, line, 1, 0, INK_PLAIN, "colours: %s", theme_names[top->theme]);
+        return;
+    }
+    const int x = grid_text(grid, line, 1, 0, INK_KEY, *is ? "[x]" : "[ ]");
 
     if (row < top_plot_count)
         grid_textf(grid, line, x + 1, 0, INK_PLAIN, "plot %s", top_plots[row].title);
     else
-        grid_text(grid, line, x + 1, 0, INK_PLAIN, "processes below the GPUs");
+        grid_text(grid, line, x + 1, 0, INK_PLAIN, switches[row - top_plot_count].text);
 }
 
 static void draw_setup(Top *top, Grid *grid, Area area)
 {
     grid_text(grid, area_bottom(&area, 1), 1, 0, INK_DIM, "Space changes it, Escape closes");
-    draw_rows(top, grid, area, top_plot_count + 1, draw_setup_row);
+    draw_rows(top, grid, area, top_plot_count + ARRAY_LEN(switches) + 1, draw_setup_row);
 }
 
 static void choose_setup(Top *top)
 {
     bool *is = find_switch(top, top->overlay_list.selected);
 
-    *is = !*is;
+    if (is)
+        *is = !*is;
+    else
+        top->theme = (top->theme + 1) % THEME_END;
+    top_order(top);
 }
 
 /* --- signals ------------------------------------------------------------------------------------------------------ */
@@ -212,7 +235,7 @@ typedef struct Overlay {
 
 static const Overlay overlays[OVERLAY_END] = {
     [OVERLAY_HELP] = {draw_help, NULL, "help", 0, 0},
-    [OVERLAY_SETUP] = {draw_setup, choose_setup, "setup", 54, 13},
+    [OVERLAY_SETUP] = {draw_setup, choose_setup, "setup", 54, 15},
     [OVERLAY_SIGNAL] = {draw_signals, choose_signal, "send a signal", 70, 16},
     [OVERLAY_CONFIRM] = {draw_confirm, NULL, "send a signal", 70, 16},
     [OVERLAY_PROCESS] = {overlay_process_draw, NULL, "process", 110, 16},
@@ -243,7 +266,7 @@ void overlay_key(Top *top, uint32_t key)
     const bool enter = key == TOP_KEY_ENTER || (key == ' ' && top->overlay != OVERLAY_SIGNAL);
 
     if (key == TOP_KEY_ESCAPE || key == TOP_KEY_F1 + 9 || key == 'q' ||
-        (top->overlay == OVERLAY_HELP && (key == TOP_KEY_F1 || key == '?' || key == 'h')))
+        (top->overlay == OVERLAY_HELP && (key == TOP_KEY_F1 || key == '?')))
         top_open(top, OVERLAY_NONE);
     else if (top->overlay == OVERLAY_CONFIRM)
         answer_confirm(top, key);
@@ -251,7 +274,7 @@ void overlay_key(Top *top, uint32_t key)
         overlay->choose(top);
     else if (enter)
         top_open(top, OVERLAY_NONE);
-    else if (top->overlay == OVERLAY_PROCESS && (key == 'k' || key == TOP_KEY_F1 + 8))
+    else if (top->overlay == OVERLAY_PROCESS && (key == 'K' || key == TOP_KEY_F1 + 8))
         open_signals(top);
     else if (!list_key(&top->overlay_list, key))
         for (size_t i = 0; i < ARRAY_LEN(signals) && top->overlay == OVERLAY_SIGNAL; i++)
@@ -372,12 +395,18 @@ static void run_replay(Top *top, uint32_t key, int wish)
 #define F(number) (TOP_KEY_F1 + (number)-1)
 
 const KeyRow top_keys[] = {
-    {{F(1), '?', 'h'}, "F1 ? h", "Help", EVERYWHERE, run_overlay, OVERLAY_HELP, "this page"},
-    {{F(2), 'S'}, "F2 S", "Setup", EVERYWHERE, run_overlay, OVERLAY_SETUP, "what is plotted and listed"},
+    {{F(1), '?'}, "F1 ?", "Help", EVERYWHERE, run_overlay, OVERLAY_HELP, "this page"},
+    {{F(2), 'S'}, "F2 S", "Setup", EVERYWHERE, run_overlay, OVERLAY_SETUP, "what is plotted and listed; colours"},
     {{F(4), F(3), '/', '\\'}, "F4 /", "Filter", IN_TABLES, run_filter, 0, "shows matching processes alone"},
-    {{F(5), 't'}, "F5 t", "Tree", IN_TABLES, run_switch, offsetof(Top, tree), "processes by job, pod, container, user"},
+    {{F(5), 't'},
+     "F5 t",
+     "Group",
+     IN_TABLES,
+     run_switch,
+     offsetof(Top, tree),
+     "processes by job, pod, container, user, or one by one"},
     {{F(6), '<', '>'}, "F6 < >", "Sort", IN_TABLES, run_sort_next, 0, "sorts by the next column or the one before"},
-    {{F(9), 'k'}, "F9 k", "Kill", IN_TABLES, run_overlay, OVERLAY_SIGNAL, "sends a signal, after a question"},
+    {{F(9), 'K'}, "F9 K", "Kill", IN_TABLES, run_overlay, OVERLAY_SIGNAL, "sends a signal, after a question"},
     {{F(10), 'q', CONTROL_C}, "F10 q", "Quit", EVERYWHERE, run_wish, TOP_WISH_QUIT, "quits"},
     {{TOP_KEY_RIGHT, TOP_KEY_LEFT}, "Left Right", NULL, IN_GPU, run_other, 0, "the GPU or instance before or after"},
     {{'-', '+', '='}, "+/-", "Span", IN_GPU | IN_GPUS, run_span, 0, "plots 1 min, 10 min, 1 h or 24 h"},
@@ -393,7 +422,7 @@ const KeyRow top_keys[] = {
      IN_TABLES,
      run_sort,
      0,
-     "sort by pid, SM share, GPU memory, age, user, CPU"},
+     "sort by pid, utilisation, GPU memory, age, user, CPU"},
     {{'I'}, "I", NULL, IN_TABLES, run_switch, offsetof(Top, reverse), "reverse order"},
     {{' '}, "Space", NULL, EVERYWHERE, run_wish, TOP_WISH_PAUSE, "holds the picture, goes on"},
     {{',', '.', '{', '}'},

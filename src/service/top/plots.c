@@ -9,24 +9,23 @@
 #include "base/duration.h"
 #include "base/cleanup.h"
 
-enum { GUTTER = 10, HEIGHT_LEAST = 4, HEIGHT_WISHED = 6, WIDTH_LEAST = 48, REASON_LEAST = 12 };
+enum { GUTTER = 11, HEIGHT_LEAST = 4, HEIGHT_WISHED = 6, HEIGHT_MOST = 14, WIDTH_LEAST = 48, REASON_LEAST = 12 };
 
 const TopPlot top_plots[] = {
-    {"busy", {"SM", "util"}, {METRIC_PROF_SM_ACTIVE, METRIC_GPU_UTIL}, EDGE_WHOLE, METRIC_END, true},
-    {"memory", {"used", ""}, {METRIC_FB_USED, METRIC_END}, EDGE_LIMIT, METRIC_FB_TOTAL, true},
-    {"power", {"board", ""}, {METRIC_POWER_USAGE, METRIC_END}, EDGE_LIMIT, METRIC_ENFORCED_POWER_LIMIT, true},
-    {"temperature", {"GPU", "memory"}, {METRIC_GPU_TEMP, METRIC_MEMORY_TEMP}, EDGE_LIMIT, METRIC_SLOWDOWN_TEMP, true},
+    {"busy", {"SM", "util"}, {METRIC_PROF_SM_ACTIVE, METRIC_GPU_UTIL}, EDGE_WHOLE, METRIC_END},
+    {"memory", {"used", ""}, {METRIC_FB_USED, METRIC_END}, EDGE_LIMIT, METRIC_FB_TOTAL},
+    {"power", {"board", ""}, {METRIC_POWER_USAGE, METRIC_END}, EDGE_LIMIT, METRIC_ENFORCED_POWER_LIMIT},
+    {"temperature", {"GPU", "memory"}, {METRIC_GPU_TEMP, METRIC_MEMORY_TEMP}, EDGE_LIMIT, METRIC_SLOWDOWN_TEMP},
     {"tensor cores and DRAM",
      {"tensor", "DRAM"},
      {METRIC_PROF_PIPE_TENSOR_ACTIVE, METRIC_PROF_DRAM_ACTIVE},
      EDGE_WHOLE,
-     METRIC_END,
-     false},
-    {"occupancy", {"SM", ""}, {METRIC_PROF_SM_OCCUPANCY, METRIC_END}, EDGE_WHOLE, METRIC_END, false},
-    {"clocks", {"SM", "memory"}, {METRIC_SM_CLOCK, METRIC_MEM_CLOCK}, EDGE_HIGHEST, METRIC_END, false},
-    {"PCIe", {"in", "out"}, {METRIC_PROF_PCIE_RX_BYTES, METRIC_PROF_PCIE_TX_BYTES}, EDGE_HIGHEST, METRIC_END, false},
-    {"NVLink", {"both ways", ""}, {METRIC_NVLINK_BANDWIDTH_TOTAL, METRIC_END}, EDGE_HIGHEST, METRIC_END, false},
-    {"encoder and decoder", {"enc", "dec"}, {METRIC_ENC_UTIL, METRIC_DEC_UTIL}, EDGE_WHOLE, METRIC_END, false},
+     METRIC_END},
+    {"occupancy", {"SM", ""}, {METRIC_PROF_SM_OCCUPANCY, METRIC_END}, EDGE_WHOLE, METRIC_END},
+    {"clocks", {"SM", "memory"}, {METRIC_SM_CLOCK, METRIC_MEM_CLOCK}, EDGE_HIGHEST, METRIC_END},
+    {"PCIe", {"in", "out"}, {METRIC_PROF_PCIE_RX_BYTES, METRIC_PROF_PCIE_TX_BYTES}, EDGE_HIGHEST, METRIC_END},
+    {"NVLink", {"both ways", ""}, {METRIC_NVLINK_BANDWIDTH_TOTAL, METRIC_END}, EDGE_HIGHEST, METRIC_END},
+    {"encoder and decoder", {"enc", "dec"}, {METRIC_ENC_UTIL, METRIC_DEC_UTIL}, EDGE_WHOLE, METRIC_END},
 };
 const size_t top_plot_count = ARRAY_LEN(top_plots);
 
@@ -76,13 +75,21 @@ static const char *now_text(const TopPlot *plot, const Reading *reading, size_t 
     return sample->valid ? value_text(out, plot->ids[i], sample) : strcpy(out, "-");
 }
 
+/* The next series from this one on that the device has. */
+static size_t next_series(const TopPlot *plot, const Reading *reading, size_t i)
+{
+    while (is_series(plot, i) && !value_is_supported(reading, plot->ids[i]))
+        i++;
+    return i;
+}
+
 /* Of the series from this one on, without reasons. */
 static int legend_width(const TopPlot *plot, const Reading *reading, size_t i)
 {
     char text[VALUE_CAP];
-    int width = 0;
+    int width = 1;
 
-    for (; is_series(plot, i); i++)
+    for (i = next_series(plot, reading, i); is_series(plot, i); i = next_series(plot, reading, i + 1))
         width += 3 + grid_text_width(plot->names[i]) + grid_text_width(now_text(plot, reading, i, text));
     return width;
 }
@@ -91,42 +98,46 @@ static int legend_width(const TopPlot *plot, const Reading *reading, size_t i)
  * not fit is left out. */
 static void draw_legend(Grid *grid, Area line, const TopPlot *plot, const Reading *reading)
 {
-    int x = grid_text(grid, line, 0, 0, INK_TITLE, plot->title);
+    int x = grid_textf(grid, line, 0, 0, INK_TITLE, " %s", plot->title);
     char text[VALUE_CAP];
 
-    for (size_t i = 0; is_series(plot, i) && x + legend_width(plot, reading, i) <= line.width; i++) {
+    for (size_t i = next_series(plot, reading, 0);
+         is_series(plot, i) && x + legend_width(plot, reading, i) <= line.width;
+         i = next_series(plot, reading, i + 1)) {
         const Sample *sample = &reading->sample[plot->ids[i]];
 
         x = grid_textf(grid, line, x, 0, inks[i], "  %s ", plot->names[i]);
         x = grid_text(grid, line, x, 0, sample->valid ? INK_STRONG : INK_DIM, now_text(plot, reading, i, text));
         const int room = line.width - x - legend_width(plot, reading, i + 1);
         if (!sample->valid && room > REASON_LEAST) {
-            const Area reason = {.x = line.x + x, .y = line.y, .width = room - 1, .height = 1};
+            const Area reason = {.x = line.x + x, .y = line.y, .width = room, .height = 1};
 
             x += grid_textf(grid, reason, 0, 0, INK_DIM, " (%s)", absences[sample->absence].text);
         }
     }
+    grid_text(grid, line, x, 0, INK_TITLE, " ");
 }
 
+/* Within its frame, which has the legend above and the time below. */
 static void draw_plot(Top *top, Grid *grid, Area area, const TopPlot *plot, const Reading *reading)
 {
-    Area body = area;
-    const Area legend = area_top(&body, 1), time = body.height > 3 ? area_bottom(&body, 1) : (Area){0};
-    Area labels = area_left(&body, GUTTER);
+    Area body = grid_box(grid, area, INK_FRAME, NULL), time = area;
+    const Area legend = {area.x + 2, area.y, area.width > 4 ? area.width - 4 : 0, 1};
+    Area labels = area_left(&body, GUTTER - 1);
     const PlotStyle style = top->dots ? PLOT_BRAILLE : PLOT_BLOCK;
     PlotSeries series[PLOT_SERIES_MAX];
     size_t count = 0, columns = plot_columns(grid, body, style);
     double highest = (double)NAN;
     char text[VALUE_CAP];
 
+    time = area_bottom(&time, 1);
     draw_legend(grid, legend, plot, reading);
     columns = columns < TOP_POINTS_MAX ? columns : TOP_POINTS_MAX;
-    for (size_t i = PLOT_SERIES_MAX; i-- > 0;) { /* the first one over the others */
-        if (plot->ids[i] == METRIC_END || body.width <= 0 || body.height <= 0)
-            continue;
+    for (size_t i = next_series(plot, reading, 0); is_series(plot, i) && body.width > 0 && body.height > 0;
+         i = next_series(plot, reading, i + 1)) {
         const double most = load_points(top, &reading->device, plot->ids[i], top->points[count], columns);
         highest = fmax(highest, most); /* NAN where both are */
-        series[count] = (PlotSeries){.points = top->points[count], .ink = inks[i]};
+        series[count] = (PlotSeries){.points = top->points[count], .ink = inks[i], .filled = i == 0};
         count++;
     }
     const double limit = plot->edge == EDGE_LIMIT ? value_base(reading, plot->limit) : (double)NAN;
@@ -141,10 +152,8 @@ static void draw_plot(Top *top, Grid *grid, Area area, const TopPlot *plot, cons
         grid_right(grid, labels, labels.width, labels.height - 1, INK_DIM, axis_text(text, plot->ids[0], 0));
     if (count > 0)
         plot_draw(grid, body, style, series, count, 0, (float)edge);
-    if (time.height > 0) {
-        grid_textf(grid, time, GUTTER, 0, INK_DIM, "%s ago", spans[top->span].text);
-        grid_right(grid, time, time.width, 0, INK_DIM, "now");
-    }
+    grid_textf(grid, time, GUTTER - 1, 0, INK_DIM, " %s ago ", spans[top->span].text);
+    grid_right(grid, time, time.width - 1, 0, INK_DIM, " now ");
 }
 
 /* Chosen by the user and supported by the device. */
@@ -152,10 +161,8 @@ static bool is_wanted(const Top *top, size_t i, const Reading *reading)
 {
     bool there = false;
 
-    for (size_t k = 0; k < PLOT_SERIES_MAX && top_plots[i].ids[k] != METRIC_END; k++) {
-        const Sample *sample = &reading->sample[top_plots[i].ids[k]];
-        there |= sample->valid || sample->absence != ABSENCE_NOT_SUPPORTED;
-    }
+    for (size_t k = 0; is_series(&top_plots[i], k); k++)
+        there |= value_is_supported(reading, top_plots[i].ids[k]);
     return top->plotted[i] && there;
 }
 
@@ -179,6 +186,8 @@ void plots_draw(Top *top, Grid *grid, Area area, const GpuRow *row)
     lines = lines < 1 ? 1 : lines;
     if (chosen < across)
         across = chosen;
+    while (across > 2 && (size_t)area.height / ((chosen + across - 1) / across) > HEIGHT_MOST)
+        across--; /* wide rather than high */
     if (lines > (chosen + across - 1) / across)
         lines = (chosen + across - 1) / across;
     for (size_t i = 0; i < top_plot_count && at < lines * across; i++) {
@@ -187,7 +196,7 @@ void plots_draw(Top *top, Grid *grid, Area area, const GpuRow *row)
         const int width = area.width / (int)across, height = area.height / (int)lines;
         const Area place = {.x = area.x + (int)(at % across) * width,
                             .y = area.y + (int)(at / across) * height,
-                            .width = width - (across > 1),
+                            .width = at % across + 1 < across ? width : area.width - (int)(at % across) * width,
                             .height = height};
         draw_plot(top, grid, place, &top_plots[i], row->reading);
         at++;

@@ -35,13 +35,13 @@ const char *owner_command(const ProcessOwner *owner)
 }
 
 /* How long it has been running; false if unknown. */
-static bool read_age(const Top *top, const ProcessOwner *owner, uint64_t *ret_ns)
+static bool read_age(const Top *top, uint64_t start_ns, uint64_t *ret_ns)
 {
     const uint64_t boot = top->snapshot->boot_real_ns, now = top->real_ns;
 
-    if (!owner || boot == 0 || owner->start_ns == 0 || boot + owner->start_ns > now)
+    if (boot == 0 || start_ns == 0 || boot + start_ns > now)
         return false;
-    *ret_ns = now - boot - owner->start_ns;
+    *ret_ns = now - boot - start_ns;
     return true;
 }
 
@@ -71,14 +71,19 @@ static ProcessRow make_row(const Top *top, const NodeGpu *gpu, const NodeProcess
     ProcessRow row = {.gpu = gpu,
                       .process = process,
                       .cpu_percent = (double)NAN,
-                      .sm_percent = (double)NAN,
-                      .used_bytes = (double)NAN};
+                      .util_percent = (double)NAN,
+                      .used_bytes = (double)NAN,
+                      .rss_bytes = (double)NAN,
+                      .gpus = UINT64_C(1) << (gpu - top->snapshot->node->gpus)};
 
     row.owner = process_list_find(&top->snapshot->processes, process->pid);
-    if (row.owner)
+    if (row.owner) {
         row.cpu_percent = top->cpu.at[row.owner - top->snapshot->processes.at];
+        row.rss_bytes = row.owner->rss_bytes ? (double)row.owner->rss_bytes : (double)NAN;
+        row.start_ns = row.owner->start_ns;
+    }
     if (process->sm_percent != UINT8_MAX)
-        row.sm_percent = process->sm_percent;
+        row.util_percent = process->sm_percent;
     if (process->used_bytes != UINT64_MAX)
         row.used_bytes = (double)process->used_bytes;
     return row;
@@ -91,8 +96,6 @@ static bool process_row_has(const ProcessRow *row, const char *word)
 
     if (!word[0] || strcasestr(row->label, word))
         return true;
-    if (row->group)
-        return false;
     snprintf(text, sizeof text, "%" PRIu32 "\nGPU %" PRIu32, row->process->pid, row->gpu->reading.device.index);
     return strcasestr(text, word) ||
            (owner && (strcasestr(owner->name, word) || strcasestr(owner->user, word) ||
@@ -111,21 +114,33 @@ static void add_process(Top *top, const NodeGpu *gpu, const NodeProcess *process
         vec_push(&top->spare, row);
 }
 
+/* By the chosen column; what is alike in it by pid and GPU. */
 static int compare_rows(const void *left, const void *right, void *context)
 {
     const Top *top = context;
     const ProcessRow *a = left, *b = right;
-    const int gpus = number_compare_u64((uintptr_t)a->gpu, (uintptr_t)b->gpu);
-    int order = strcmp(a->label, b->label);
+    int order = process_column_compare(top->sort, a, b);
 
-    if (order == 0) {
-        order = process_column_compare(top->sort, a, b);
-        if (process_columns[top->sort].down != top->reverse)
-            order = -order;
-    }
+    if (process_columns[top->sort].down != top->reverse)
+        order = -order;
     if (order == 0)
         order = number_compare_u64(a->process->pid, b->process->pid);
-    return order ? order : gpus;
+    return order ? order : number_compare_u64((uintptr_t)a->gpu, (uintptr_t)b->gpu);
+}
+
+/* Those of a group together. */
+static int compare_members(const void *left, const void *right, void *context)
+{
+    const ProcessRow *a = left, *b = right;
+    const int order = strcmp(a->label, b->label);
+
+    return order ? order : compare_rows(left, right, context);
+}
+
+static void sort_rows(Top *top, ProcessRows *rows, int (*compare)(const void *, const void *, void *))
+{
+    if (rows->len > 0)
+        qsort_r(rows->at, rows->len, sizeof *rows->at, compare, top);
 }
 
 static double add_known(double a, double b)
@@ -133,29 +148,51 @@ static double add_known(double a, double b)
     return isnan(a) ? b : isnan(b) ? a : a + b;
 }
 
-/* Puts a head before the rows of each group. */
-static void add_sorted(Top *top)
+/* The head of the group whose rows begin at `first` of the sorted ones. */
+static ProcessRow make_group(const Top *top, size_t first)
 {
-    ProcessRow head = {.group = true};
-    size_t group = SIZE_MAX;
+    const ProcessRows *rows = &top->spare;
+    ProcessRow head = rows->at[first];
+    size_t i = first + 1;
 
-    for (size_t i = 0; i < top->spare.len; i++) {
-        const ProcessRow *row = &top->spare.at[i], *next = i + 1 < top->spare.len ? row + 1 : NULL;
+    for (; i < rows->len && strcmp(rows->at[i].label, head.label) == 0; i++) {
+        const ProcessRow *row = &rows->at[i];
 
-        if (top->tree && (group == SIZE_MAX || strcmp(head.label, row->label) != 0)) {
-            head = (ProcessRow){.group = true, .gpu = row->gpu, .sm_percent = (double)NAN, .used_bytes = (double)NAN};
-            memcpy(head.label, row->label, sizeof head.label);
-            group = top->processes.len;
-            vec_push(&top->processes, head);
+        head.used_bytes = add_known(head.used_bytes, row->used_bytes);
+        head.util_percent = add_known(head.util_percent, row->util_percent);
+        head.cpu_percent = add_known(head.cpu_percent, row->cpu_percent);
+        head.rss_bytes = add_known(head.rss_bytes, row->rss_bytes);
+        head.start_ns = head.start_ns && row->start_ns > head.start_ns ? head.start_ns : row->start_ns;
+        head.gpus |= row->gpus;
+    }
+    head.util_percent /= __builtin_popcountll(head.gpus);
+    head.group = true;
+    head.first = first;
+    head.members = i - first;
+    return head;
+}
+
+/* Groups sorted as processes are, in `jobs`; each with its processes behind it in `processes`. A group of one is its
+ * process. */
+static void group_rows(Top *top)
+{
+    vec_clear(&top->jobs);
+    sort_rows(top, &top->spare, compare_members);
+    for (size_t i = 0; i < top->spare.len; i += top->jobs.at[top->jobs.len - 1].members)
+        vec_push(&top->jobs, make_group(top, i));
+    sort_rows(top, &top->jobs, compare_rows);
+    for (size_t i = 0; i < top->jobs.len; i++) {
+        ProcessRow *job = &top->jobs.at[i];
+
+        if (job->members == 1) {
+            *job = top->spare.at[job->first];
+            job->label[0] = '\0';
         }
-        vec_push(&top->processes, *row);
-        top->processes.at[top->processes.len - 1].last = !next || strcmp(next->label, row->label) != 0;
-        if (group == SIZE_MAX)
-            continue;
-        ProcessRow *of = &top->processes.at[group];
-        of->members++;
-        of->used_bytes = add_known(of->used_bytes, row->used_bytes);
-        of->sm_percent = add_known(of->sm_percent, row->sm_percent);
+        vec_push(&top->processes, *job);
+        for (size_t k = 0; k < job->members; k++) {
+            vec_push(&top->processes, top->spare.at[job->first + k]);
+            top->processes.at[top->processes.len - 1].last = k + 1 == job->members;
+        }
     }
 }
 
@@ -168,9 +205,18 @@ void processes_see(Top *top)
     for (size_t i = 0; node && i < node->gpu_count; i++)
         for (size_t k = 0; k < node->gpus[i].process_count; k++)
             add_process(top, &node->gpus[i], &node->gpus[i].processes[k]);
-    if (top->spare.len > 0)
-        qsort_r(top->spare.at, top->spare.len, sizeof *top->spare.at, compare_rows, top);
-    add_sorted(top);
+    if (top->tree) {
+        group_rows(top);
+        return;
+    }
+    sort_rows(top, &top->spare, compare_rows);
+    for (size_t i = 0; i < top->spare.len; i++)
+        vec_push(&top->processes, top->spare.at[i]);
+}
+
+const ProcessRows *top_processes(const Top *top, ViewId view)
+{
+    return view == VIEW_GPUS && top->tree ? &top->jobs : &top->processes;
 }
 
 Thing process_row_thing(const ProcessRow *row)
@@ -193,10 +239,11 @@ const ProcessRow *top_process(const Top *top)
 {
     const bool below = top->view == VIEW_GPUS; /* the devices come first */
     const size_t row = below ? top->gpu_list.selected - top->gpus.len : top->process_list.selected;
+    const ProcessRows *rows = top_processes(top, top->view);
 
-    if ((!below && top->view != VIEW_PROCESSES) || row >= top->processes.len || top->processes.at[row].group)
+    if ((!below && top->view != VIEW_PROCESSES) || row >= rows->len || rows->at[row].group)
         return NULL;
-    return &top->processes.at[row];
+    return &rows->at[row];
 }
 
 /* --- table -------------------------------------------------------------------------------------------------------- */
@@ -208,7 +255,7 @@ enum {
     COLUMN_USER,
     COLUMN_GPU,
     COLUMN_TYPE,
-    COLUMN_SM,
+    COLUMN_UTIL,
     COLUMN_MEMORY,
     COLUMN_CPU,
     COLUMN_RSS,
@@ -222,7 +269,7 @@ const ProcessColumn process_columns[] = {
     [COLUMN_USER] = {{"user", "USER", 8, 12, 2, false}, 'U', false, CELL_TEXT},
     [COLUMN_GPU] = {{"gpu", "GPU", 6, 0, 0, true}, 0, false, CELL_TEXT},
     [COLUMN_TYPE] = {{"type", "T", 1, 0, 8, false}, 0, false, CELL_TEXT},
-    [COLUMN_SM] = {{"sm", "SM", 4, 0, 1, true}, 'P', true, CELL_PERCENT},
+    [COLUMN_UTIL] = {{"util", "UTIL", 5, 0, 1, true}, 'P', true, CELL_PERCENT},
     [COLUMN_MEMORY] = {{"memory", "GPU MEM", 8, 0, 1, true}, 'M', true, CELL_BYTES},
     [COLUMN_CPU] = {{"cpu", "CPU", 5, 0, 5, true}, 'C', true, CELL_PERCENT},
     [COLUMN_RSS] = {{"rss", "HOST MEM", 8, 0, 6, true}, 0, true, CELL_BYTES},
@@ -237,22 +284,39 @@ static double read_number(size_t column, const ProcessRow *row)
 {
     switch (column) {
     case COLUMN_PID:
-        return row->process->pid;
+        return row->group ? (double)NAN : row->process->pid;
     case COLUMN_GPU: /* then by GPU instance */
         return (double)row->gpu->reading.device.index * 1e10 + row->process->gpu_instance;
-    case COLUMN_SM:
-        return row->sm_percent;
+    case COLUMN_UTIL:
+        return row->util_percent;
     case COLUMN_MEMORY:
         return row->used_bytes;
     case COLUMN_CPU:
         return row->cpu_percent;
     case COLUMN_RSS:
-        return row->owner && row->owner->rss_bytes ? (double)row->owner->rss_bytes : (double)NAN;
+        return row->rss_bytes;
     case COLUMN_AGE: /* the start counts from the boot, unknown ones are the oldest */
-        return row->owner ? -(double)row->owner->start_ns : 0;
+        return -(double)row->start_ns;
     default:
         return (double)NAN;
     }
+}
+
+/* "0-7", "0,2", or "5 GPUs" where that is too long. */
+static const char *write_gpus(const Top *top, uint64_t gpus, char out[CELL_CAP])
+{
+    const NodeGpu *all = top->snapshot->node->gpus;
+    const int first = __builtin_ctzll(gpus), count = __builtin_popcountll(gpus), last = 63 - __builtin_clzll(gpus);
+    int len = snprintf(out, CELL_CAP, "%" PRIu32, all[first].reading.device.index);
+
+    if (count > 2 && last - first + 1 == count)
+        snprintf(out + len, (size_t)(CELL_CAP - len), "-%" PRIu32, all[last].reading.device.index);
+    for (int i = first + 1; i <= last && last - first + 1 != count && len < CELL_CAP; i++)
+        if (gpus >> i & 1)
+            len += snprintf(out + len, (size_t)(CELL_CAP - len), ",%" PRIu32, all[i].reading.device.index);
+    if (strlen(out) > (size_t)process_columns[COLUMN_GPU].column.width)
+        snprintf(out, CELL_CAP, "%d GPUs", count);
+    return out;
 }
 
 /* "" where it is not known. `top` NULL: not of an age. */
@@ -266,6 +330,8 @@ static const char *write_text(const Top *top, size_t column, const ProcessRow *r
     case COLUMN_USER:
         return row->owner ? row->owner->user : "";
     case COLUMN_GPU:
+        if (row->group && top)
+            return write_gpus(top, row->gpus, out);
         snprintf(out, CELL_CAP, index == DEVICE_NO_NUMBER ? "?" : "%" PRIu32, index);
         if (index != DEVICE_NO_NUMBER && p->gpu_instance != DEVICE_NO_NUMBER && p->compute_instance != DEVICE_NO_NUMBER)
             snprintf(out, CELL_CAP, "%" PRIu32 ":%" PRIu32 "/%" PRIu32, index, p->gpu_instance, p->compute_instance);
@@ -273,9 +339,9 @@ static const char *write_text(const Top *top, size_t column, const ProcessRow *r
     case COLUMN_TYPE:
         return p->graphics ? "G" : "C";
     case COLUMN_AGE:
-        return read_age(top, row->owner, &age_ns) ? human_age(out, age_ns) : "";
+        return read_age(top, row->start_ns, &age_ns) ? human_age(out, age_ns) : "";
     case COLUMN_OWNER:
-        return owner_label(row->owner, out);
+        return row->group ? row->label : owner_label(row->owner, out);
     default:
         return row->owner ? owner_command(row->owner) : "";
     }
@@ -303,12 +369,17 @@ static void draw_cell(Top *top, Grid *grid, Area cell, size_t column, const void
     char room[CELL_CAP] = "";
     const char *text = format == CELL_TEXT ? write_text(top, column, row, room) : room;
 
-    if (!isnan(number) && format == CELL_BYTES)
+    if (column == COLUMN_PID && row->group)
+        snprintf(room, sizeof room, "%zu proc", row->members);
+    else if (!isnan(number) && format == CELL_BYTES)
         human_bytes(room, number);
     else if (!isnan(number))
         snprintf(room, sizeof room, format == CELL_PERCENT ? "%.0f%%" : "%.0f", number);
-    const Ink ink = text[0] && column != COLUMN_TYPE ? INK_PLAIN : INK_DIM;
-    if (column == COLUMN_COMMAND && row->label[0])
+    const bool dim = !text[0] || column == COLUMN_TYPE || (row->group && column == COLUMN_COMMAND);
+    const Ink ink = dim ? INK_DIM : row->group && column == COLUMN_OWNER ? INK_STRONG : INK_PLAIN;
+    if (column == COLUMN_COMMAND && row->group && !top->labels_shown)
+        area_left(&cell, grid_text(grid, cell, 0, 0, INK_STRONG, row->label) + 1);
+    else if (column == COLUMN_COMMAND && !row->group && row->label[0])
         area_left(&cell, grid_text(grid, cell, 0, 0, INK_DIM, text_branch(row->last)) + 1);
     if (!text[0])
         text = column == COLUMN_COMMAND ? "not visible here" : "-";
@@ -317,21 +388,23 @@ static void draw_cell(Top *top, Grid *grid, Area cell, size_t column, const void
 
 static const Table table = {process_columns, sizeof process_columns[0], ARRAY_LEN(process_columns), draw_cell};
 
-static void draw_row(Top *top, Grid *grid, Area line, size_t i, const void *layout)
-{
-    const ProcessRow *row = &top->processes.at[i];
-    char memory[HUMAN_MAX];
+typedef struct ProcessLines {
+    const ProcessRows *rows;
+    Layout layout;
+} ProcessLines;
 
-    if (!row->group) {
-        columns_row(&table, layout, top, grid, line, row);
-        return;
-    }
-    int x = grid_text(grid, line, 0, 0, INK_STRONG, row->label);
-    x = grid_textf(grid, line, x, 0, INK_DIM, "  %zu process%s", row->members, row->members == 1 ? "" : "es");
-    if (!isnan(row->used_bytes))
-        x = grid_textf(grid, line, x, 0, INK_PLAIN, "  %s", human_bytes(memory, row->used_bytes));
-    if (!isnan(row->sm_percent))
-        grid_textf(grid, line, x, 0, INK_PLAIN, "  SM %.0f%%", row->sm_percent);
+static void draw_row(Top *top, Grid *grid, Area line, size_t i, const void *context)
+{
+    const ProcessLines *lines = context;
+
+    columns_row(&table, &lines->layout, top, grid, line, &lines->rows->at[i]);
+}
+
+static void draw_head(Top *top, Grid *grid, Area line, Layout *ret)
+{
+    columns_fit(&table, line.width, (Fit){0}, ret);
+    columns_head(&table, ret, grid, line);
+    top->labels_shown = ret->width[COLUMN_OWNER] > 0;
 }
 
 /* Why there is none on `count` GPUs: no process, the filter, or no process list. */
@@ -367,8 +440,7 @@ void process_lines_draw(Top *top, Grid *grid, Area area, const GpuRow *row)
         return;
     }
     const Area head = area_top(&area, 1);
-    columns_fit(&table, head.width, &layout);
-    columns_head(&table, &layout, grid, head);
+    draw_head(top, grid, head, &layout);
     top_zone(top, head, ZONE_KEY, '3');
     for (size_t i = 0; i < gpu->process_count && area.height > 0; i++) {
         const ProcessRow process = make_row(top, gpu, &gpu->processes[i]);
@@ -378,39 +450,37 @@ void process_lines_draw(Top *top, Grid *grid, Area area, const GpuRow *row)
     }
 }
 
-void process_table_draw(Top *top, Grid *grid, Area area, List *list, size_t offset)
+void process_table_draw(Top *top, Grid *grid, Area area, List *list, size_t offset, const ProcessRows *rows)
 {
     const Area head = area_top(&area, 1);
     const ProcessColumn *column = &process_columns[top->sort];
     char text[TOP_TEXT_CAP];
-    Layout layout;
+    ProcessLines lines = {.rows = rows};
 
     if (head.height == 0)
         return;
-    columns_fit(&table, area.width, &layout);
-    columns_head(&table, &layout, grid, head);
-    const Area sorted = layout_cell(&layout, head, top->sort);
+    draw_head(top, grid, head, &lines.layout);
+    const Area sorted = layout_cell(&lines.layout, head, top->sort);
     grid_fill(grid, sorted, INK_TITLE, " ");
     snprintf(text, sizeof text, "%s%s", column->column.title, column->down != top->reverse ? "▾" : "▴");
     column_text(grid, sorted, column->column.right, INK_STRONG, text);
     for (size_t i = 0; i < ARRAY_LEN(process_columns); i++)
-        top_zone(top, layout_cell(&layout, head, i), ZONE_SORT, (uint32_t)i);
-    if (top->processes.len == 0)
+        top_zone(top, layout_cell(&lines.layout, head, i), ZONE_SORT, (uint32_t)i);
+    if (rows->len == 0)
         draw_empty(grid, area, top->snapshot->node->gpus, top->snapshot->node->gpu_count, top->filter);
-    list_draw(top, list, grid, area, offset, 0, draw_row, &layout);
+    list_draw(top, list, grid, area, offset, 0, draw_row, &lines);
     list_mark(list, grid, head);
 }
 
-/* Above the table the filter and the tree, so that a part is not taken for the whole. */
+/* Above the table the filter, so that a part is not taken for the whole. */
 void view_processes_draw(Top *top, Grid *grid, Area area)
 {
-    const Area line = area_top(&area, top->filter[0] || top->tree);
-    int x = 0;
-
+    if (panel_fits(grid, area, PANEL_MANY / 2))
+        area = panel_open(grid, area, "Processes");
+    const Area line = area_top(&area, top->filter[0] != '\0');
     if (top->filter[0])
-        x = grid_textf(grid, line, x, 0, INK_WARN, "only those with '%s' (Escape shows all)  ", top->filter);
-    grid_text(grid, line, x, 0, INK_DIM, top->tree ? "tree by job, pod, container and user" : "");
-    process_table_draw(top, grid, area, &top->process_list, 0);
+        grid_textf(grid, line, 0, 0, INK_WARN, "only those with '%s' (Escape shows all)", top->filter);
+    process_table_draw(top, grid, area, &top->process_list, 0, &top->processes);
 }
 
 /* --- one ---------------------------------------------------------------------------------------------------------- */
@@ -447,7 +517,7 @@ static void draw_places(const Top *top, Grid *grid, Area *area)
                      p->used_bytes != UINT64_MAX ? human_bytes(memory, (double)p->used_bytes) : "memory not reported",
                      p->graphics ? "graphics" : "compute");
             if (p->sm_percent != UINT8_MAX)
-                str_addf(&out, ", SM %u %%", p->sm_percent);
+                str_addf(&out, ", utilisation %u %%", p->sm_percent);
             if (p->gpu_instance != DEVICE_NO_NUMBER)
                 str_addf(&out, ", MIG %" PRIu32 "/%" PRIu32, p->gpu_instance, p->compute_instance);
             snprintf(name, sizeof name, "on GPU %" PRIu32, row->gpu->reading.device.index);
@@ -476,7 +546,7 @@ void overlay_process_draw(Top *top, Grid *grid, Area area)
     draw_field(grid, &area, "owner", owner_label(owner, label)[0] ? label : "-");
     draw_field(grid, &area, "pod UID", owner->pod_uid);
     draw_field(grid, &area, "container", owner->container);
-    draw_field(grid, &area, "runs for", read_age(top, owner, &age_ns) ? human_age(age, age_ns) : "");
+    draw_field(grid, &area, "runs for", read_age(top, owner->start_ns, &age_ns) ? human_age(age, age_ns) : "");
     draw_field(grid, &area, "host memory", owner->rss_bytes ? human_bytes(rss, (double)owner->rss_bytes) : "");
     draw_field(grid, &area, "command", owner_command(owner)[0] ? owner_command(owner) : "-");
     grid_text(grid, area, 0, 1, INK_DIM, "Escape goes back");

@@ -17,10 +17,21 @@ static const FeedState no_feed = {.kind = FEED_RECORDING, .play.speed = 1};
 
 CLEANUP_POINTER(Top, top_free);
 
+static int choose_theme(Top *top, const TopOptions *options, Err *err)
+{
+    if (!options->theme)
+        return 0;
+    for (top->theme = 0; top->theme < THEME_END; top->theme++)
+        if (strcmp(theme_names[top->theme], options->theme) == 0)
+            return 0;
+    return err_set(err, -EINVAL, "no theme '%s'; there are auto, dark, light, colour-blind", options->theme);
+}
+
 static int choose_places(Top *top, const TopOptions *options, Err *err)
 {
     const char *view = options->view ? options->view : options->gpu ? "gpu" : "gpus";
-    const char *sort = options->sort ? options->sort : "memory";
+    const TopSettings *settings = options->settings ? options->settings : &top_settings_usual;
+    const char *sort = options->sort ? options->sort : settings->sort;
     char all[TOP_TEXT_CAP * 2] = "";
     Str names;
 
@@ -43,18 +54,16 @@ int top_new(const TopOptions *options, History *history, Top **ret, Err *err)
 {
     CLEANUP(top_free_at) Top *top = xcalloc(1, sizeof *top);
 
+    top_apply_settings(top, options->settings ? options->settings : &top_settings_usual);
+    TRY(choose_theme(top, options, err));
     TRY(choose_places(top, options, err));
     top->snapshot = &no_snapshot;
     top->feed = &no_feed;
     top->history = history;
     top->read_only = options->read_only;
-    top->span = SPAN_TEN;
-    top->dots = top->list_processes = true;
     str_init(&top->sheet, TOP_SHEET_MAX);
     snprintf(top->filter, sizeof top->filter, "%s", options->filter ? options->filter : "");
     snprintf(top->wanted, sizeof top->wanted, "%s", options->gpu ? options->gpu : "");
-    for (size_t i = 0; i < top_plot_count; i++)
-        top->plotted[i] = top_plots[i].usual;
     *ret = TAKE(top);
     return 0;
 }
@@ -66,6 +75,7 @@ void top_free(Top *top)
     vec_done(&top->incidents);
     vec_done(&top->gpus);
     vec_done(&top->processes);
+    vec_done(&top->jobs);
     vec_done(&top->spare);
     vec_done(&top->cpu);
     str_done(&top->sheet);
@@ -117,6 +127,16 @@ void top_see(Top *top, const Snapshot *snapshot, const FeedState *feed)
 
 /* --- keys and the mouse ------------------------------------------------------------------------------------------- */
 
+/* The keys of vi for those that move. */
+static uint32_t translate_vi_key(uint32_t key)
+{
+    static const char letters[] = "hjklgG";
+    static const uint32_t moves[] = {TOP_KEY_LEFT, TOP_KEY_DOWN, TOP_KEY_UP, TOP_KEY_RIGHT, TOP_KEY_HOME, TOP_KEY_END};
+    const char *at = key > 0 && key < 0x80 ? strchr(letters, (int)key) : NULL;
+
+    return at ? moves[at - letters] : key;
+}
+
 TopWish top_key(Top *top, uint32_t key)
 {
     List *list = top_list(top);
@@ -124,6 +144,7 @@ TopWish top_key(Top *top, uint32_t key)
     top->wish = TOP_WISH_NONE;
     top->said_left = 0;
     top->touched = true;
+    key = top->prompt ? key : translate_vi_key(key);
     if (key == 3) { /* Control-C always quits */
         top->wish = TOP_WISH_QUIT;
     } else if (top->overlay != OVERLAY_NONE) {
@@ -223,6 +244,11 @@ void top_draw(Top *top, Grid *grid)
 TopSignal top_signal(const Top *top)
 {
     return top->signal;
+}
+
+Theme top_theme(const Top *top)
+{
+    return top->theme;
 }
 
 double top_amount(const Top *top)

@@ -11,7 +11,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/arena.h"
 #include "base/err.h"
+#include "base/opt.h"
+#include "base/str.h"
 #include "base/vec.h"
 #include "service/screen/grid.h"
 #include "service/top/history.h"
@@ -81,13 +84,32 @@ typedef enum TopWish {
     TOP_WISH_SPEED,  /* top_amount(): factor */
 } TopWish;
 
+/* What is kept from one run to the next. */
+typedef struct TopSettings {
+    int theme, span;             /* Theme; number of a span of the plots */
+    const char *sort;            /* a column of the processes */
+    bool group, dots, processes; /* processes by job; plots of dots; processes below the GPUs */
+    OptList plots;               /* their titles */
+} TopSettings;
+extern const TopSettings top_settings_usual;
+
 typedef struct TopOptions {
-    const char *view;   /* a view's name, NULL: the first */
-    const char *gpu;    /* follow this one: index, UUID or PCI address; NULL none */
-    const char *sort;   /* a column of the processes, NULL: memory */
-    const char *filter; /* NULL none */
-    bool read_only;     /* no signals to processes */
+    const char *view;            /* a view's name, NULL: the first */
+    const char *gpu;             /* follow this one: index, UUID or PCI address; NULL none */
+    const char *sort;            /* a column of the processes, NULL: that of the settings */
+    const char *theme;           /* the same */
+    const char *filter;          /* NULL none */
+    const TopSettings *settings; /* NULL: the usual ones */
+    bool read_only;              /* no signals to processes */
 } TopOptions;
+
+/* Settings of a file; what it does not name is as usual. -ENOENT: there is none; -EINVAL names what is wrong. Texts lie
+ * in the arena. */
+int top_settings_read(const char *path, Arena *arena, TopSettings *ret, Err *err);
+/* The settings in force, as such a file. */
+void top_settings_write(const Top *top, Str *out);
+/* The theme that is shown. */
+Theme top_theme(const Top *top);
 
 /* -EINVAL lists the choices if an option names an unknown one. `history` is borrowed, NULL where there is none. */
 int top_new(const TopOptions *options, History *history, Top **ret, Err *err);

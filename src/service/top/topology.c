@@ -286,7 +286,7 @@ static void draw_matrix(Top *top, Grid *grid, Area area, const JoinedList *joine
     list_settle(list, area.height);
     matrix.first = list->selected + 1 > matrix.shown ? list->selected + 1 - matrix.shown : 0;
     const Area right = places_of(head, &matrix);
-    columns_fit(&places, right.width, &matrix.layout);
+    columns_fit(&places, right.width, (Fit){0}, &matrix.layout);
     for (size_t i = 0; i < matrix.shown; i++)
         grid_right(grid, head, NAME_WIDTH + (int)(i + 1) * (CELL_WIDTH + 1), 0, INK_TITLE,
                    joined_name(&joined->at[matrix.first + i], name));
@@ -423,7 +423,9 @@ void view_topology_draw(Top *top, Grid *grid, Area area)
     }
     const int rows = (int)joined.len + 1, legend = area.width >= 150 ? 2 : area.width >= 100 ? 3 : 5;
     const int matrix = rows < area.height - 3 ? rows : area.height - 3;
-    draw_matrix(top, grid, area_top(&area, matrix), &joined);
+    const bool framed = panel_fits(grid, area, rows + PANEL_EDGES + legend + PANEL_MANY / 4);
+    const Area place = area_top(&area, framed ? matrix + PANEL_EDGES : matrix);
+    draw_matrix(top, grid, framed ? panel_open(grid, place, "Paths") : place, &joined);
     if (area.height >= legend + 1)
         text_wrap(grid, area_bottom(&area, legend), 0, INK_DIM, words);
     area_top(&area, 1);

@@ -31,15 +31,20 @@ char *value_percent(char out[VALUE_CAP], double share)
     return out;
 }
 
+bool value_is_supported(const Reading *reading, MetricId id)
+{
+    return reading->sample[id].valid || reading->sample[id].absence != ABSENCE_NOT_SUPPORTED;
+}
+
 /* "value/limit unit" without a fraction. */
 static char *format_pair(char out[VALUE_CAP], double value, double limit, const char *unit)
 {
     if (!isfinite(value))
         snprintf(out, VALUE_CAP, "-");
     else if (!isfinite(limit))
-        snprintf(out, VALUE_CAP, "%.0f %s", value, unit);
+        snprintf(out, VALUE_CAP, "%.0f%s", value, unit);
     else
-        snprintf(out, VALUE_CAP, "%.0f/%.0f %s", value, limit, unit);
+        snprintf(out, VALUE_CAP, "%.0f/%.0f%s", value, limit, unit);
     return out;
 }
 
@@ -48,7 +53,7 @@ char *value_memory(char out[VALUE_CAP], const Reading *reading)
     const double used = value_raw(reading, METRIC_FB_USED) / 1024, total = value_raw(reading, METRIC_FB_TOTAL) / 1024;
 
     if (!(used < 9.95) || total >= 99.5)
-        return format_pair(out, used, total, "GiB");
+        return format_pair(out, used, total, " GiB");
     if (isfinite(total))
         snprintf(out, VALUE_CAP, "%.1f/%.0f GiB", used, total);
     else
@@ -59,12 +64,12 @@ char *value_memory(char out[VALUE_CAP], const Reading *reading)
 char *value_power(char out[VALUE_CAP], const Reading *reading)
 {
     return format_pair(out, value_raw(reading, METRIC_POWER_USAGE), value_raw(reading, METRIC_ENFORCED_POWER_LIMIT),
-                       "W");
+                       " W");
 }
 
 char *value_temp(char out[VALUE_CAP], const Reading *reading)
 {
-    return format_pair(out, value_raw(reading, METRIC_GPU_TEMP), value_raw(reading, METRIC_SLOWDOWN_TEMP), "C");
+    return format_pair(out, value_raw(reading, METRIC_GPU_TEMP), value_raw(reading, METRIC_SLOWDOWN_TEMP), "°C");
 }
 
 char *value_clock(char out[VALUE_CAP], const Reading *reading)
@@ -122,38 +127,6 @@ double value_margin(const Reading *reading)
 
 /* --- words -------------------------------------------------------------------------------------------------------- */
 
-/* Bits of nvmlClocksEventReasons (nvml.h), those that take the most first. */
-static const struct {
-    unsigned bit;
-    const char *brief, *word; /* brief: of at most 11 columns */
-} reasons[] = {
-    {0x40, "hot (hw)", "heat (hardware)"},
-    {0x80, "power brake", "power brake"},
-    {0x08, "hw slowdown", "hardware slowdown"},
-    {0x20, "hot", "heat (driver)"},
-    {0x04, "power limit", "power limit"},
-    {0x10, "sync boost", "sync boost"},
-    {0x02, "clocks set", "clocks set by hand"},
-    {0x100, "display", "display clocks"},
-    {0x01, "idle", "idle"},
-};
-
-/* 0 where they are not known. */
-static unsigned reason_bits(const Reading *reading)
-{
-    const double bits = value_raw(reading, METRIC_CLOCKS_EVENT_REASONS);
-
-    return isfinite(bits) ? (unsigned)(int64_t)bits : 0;
-}
-
-const char *value_throttle(const Reading *reading)
-{
-    for (size_t i = 0; i < ARRAY_LEN(reasons); i++)
-        if (reason_bits(reading) & reasons[i].bit)
-            return reasons[i].brief;
-    return "";
-}
-
 /* All reasons, joined by commas; "none". */
 static char *format_reasons(char out[VALUE_CAP], double value)
 {
@@ -161,9 +134,9 @@ static char *format_reasons(char out[VALUE_CAP], double value)
     size_t len = 0;
 
     snprintf(out, VALUE_CAP, "none");
-    for (size_t i = 0; i < ARRAY_LEN(reasons) && len < VALUE_CAP; i++)
-        if (bits & reasons[i].bit)
-            len += (size_t)snprintf(out + len, VALUE_CAP - len, "%s%s", len ? ", " : "", reasons[i].word);
+    for (size_t i = 0; i < throttle_reason_count && len < VALUE_CAP; i++)
+        if (bits & throttle_reasons[i].bit)
+            len += (size_t)snprintf(out + len, VALUE_CAP - len, "%s%s", len ? ", " : "", throttle_reasons[i].word);
     return out;
 }
 
@@ -245,6 +218,9 @@ char *value_text(char out[VALUE_CAP], MetricId id, const Sample *sample)
         break;
     case UNIT_WATT:
         snprintf(out, VALUE_CAP, "%.1f W", value);
+        break;
+    case UNIT_CELSIUS:
+        snprintf(out, VALUE_CAP, "%.0f °C", value);
         break;
     case UNIT_PSTATE:
         snprintf(out, VALUE_CAP, "P%.0f", value);

@@ -19,6 +19,7 @@ typedef struct Row {
 static Row row_at(const Top *top, ViewId view, size_t i)
 {
     const size_t gpus = view == VIEW_GPUS ? top->gpus.len : 0;
+    const ProcessRows *rows = top_processes(top, view);
 
     if (view == VIEW_INCIDENTS)
         return (Row){.incident = i < top->incidents.len ? top->incidents.at[i] : NULL};
@@ -26,7 +27,7 @@ static Row row_at(const Top *top, ViewId view, size_t i)
         return (Row){0};
     if (i < gpus)
         return (Row){.gpu = &top->gpus.at[i]};
-    return (Row){.process = i - gpus < top->processes.len ? &top->processes.at[i - gpus] : NULL};
+    return (Row){.process = i - gpus < rows->len ? &rows->at[i - gpus] : NULL};
 }
 
 static Thing thing_at(const Top *top, ViewId view, size_t i)
@@ -49,6 +50,11 @@ void top_enter(Top *top)
         top_follow(top, &node->gpus[top->matrix.selected].reading.device);
     if (joined || row.gpu)
         top_go(top, VIEW_GPU);
+    if (top->view == VIEW_GPUS && row.process && row.process->group) {
+        top->process_list.thing = process_row_thing(row.process);
+        top_go(top, VIEW_PROCESSES);
+        top_find_things(top);
+    }
     if (!row.incident && (!row.process || row.process->group))
         return;
     top->target = row.incident ? incident_thing(row.incident) : process_row_thing(row.process);
@@ -151,7 +157,7 @@ static void find_thing(Top *top, ViewId view, size_t count)
 
 void top_find_things(Top *top)
 {
-    find_thing(top, VIEW_GPUS, top->gpus.len + top->processes.len);
+    find_thing(top, VIEW_GPUS, top->gpus.len + top_processes(top, VIEW_GPUS)->len);
     find_thing(top, VIEW_PROCESSES, top->processes.len);
     find_thing(top, VIEW_INCIDENTS, top->incidents.len);
 }

@@ -110,6 +110,20 @@ Area area_row(Area area, int row)
     return (Area){.x = area.x, .y = area.y + (inside ? row : 0), .width = area.width, .height = inside};
 }
 
+bool panel_fits(const Grid *grid, Area area, int lines)
+{
+    return area.width >= 80 && (area.height >= lines || grid->height >= PANEL_MANY);
+}
+
+Area panel_open(Grid *grid, Area area, const char *title)
+{
+    const Area inside = grid_box(grid, area, INK_FRAME, NULL);
+
+    if (area.width > 6 && area.height > 1)
+        grid_textf(grid, (Area){area.x + 2, area.y, area.width - 4, 1}, 0, 0, INK_TITLE, " %s ", title);
+    return inside;
+}
+
 void top_zone(Top *top, Area area, ZoneKind kind, uint32_t value)
 {
     if (top->zone_count < TOP_ZONES_MAX && area.width > 0 && area.height > 0)
@@ -203,19 +217,25 @@ static const Column *column_at(const Table *table, size_t i)
     return (const Column *)(const void *)((const char *)table->columns + i * table->stride);
 }
 
-void columns_fit(const Table *table, int width, Layout *ret)
+/* Of the column where there is `room`: its own, more of the last one. 0: it has no place. */
+static int find_width(const Table *table, size_t i, Fit fit, int room)
+{
+    const int least = column_at(table, i)->width, wish = i + 1 == table->count && fit.last > least ? fit.last : least;
+
+    return (fit.hidden >> i & 1) || least > room ? 0 : wish < room ? wish : room;
+}
+
+void columns_fit(const Table *table, int width, Fit fit, Layout *ret)
 {
     int used = 0, x = 0;
 
     memset(ret, 0, sizeof *ret);
     for (unsigned priority = 0; priority < 16; priority++)
         for (size_t i = 0; i < table->count; i++) {
-            const Column *column = column_at(table, i);
-
-            if (column->priority == priority && used + column->width + (used > 0) <= width) {
-                ret->width[i] = column->width;
-                used += column->width + (used > 0);
-            }
+            if (column_at(table, i)->priority != priority)
+                continue;
+            ret->width[i] = find_width(table, i, fit, width - used - (used > 0));
+            used += ret->width[i] ? ret->width[i] + (used > 0) : 0;
         }
     for (size_t i = 0; i < table->count; i++) { /* from the left, those that can grow take what is left */
         const int more = column_at(table, i)->most - ret->width[i], left = width - used;

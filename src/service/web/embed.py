@@ -17,8 +17,12 @@ TYPES = {".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8",
          ".svg": "image/svg+xml", ".txt": "text/plain; charset=utf-8"}
 
 
-IMPORT = re.compile(r"^import (\{[^}]+\}) from \"\./(\w+)\.js\";\n", re.M)
+IMPORT = re.compile(r"^import \{([^}]+)\} from \"\./(\w+)\.js\";\n", re.M)
 EXPORT = re.compile(r"^export (const|class|function|async function) (\w+)", re.M)
+# A line break between two of these ends no statement.
+OPEN, CLOSE = "{;,([=&|?:+", "})]&|?:."
+BEFORE_REGEX = "(,=:[!&|?{};>"
+GLOBALS = {"document", "event", "fetch", "history", "location", "name", "print", "scrollTo", "status"}  # which no export may hide
 
 
 def is_ours(path):
@@ -31,30 +35,83 @@ def body(path):
     if not is_ours(path):
         return text
     text = re.sub(r"^[ \t]*(/\*.*?\*/|<!--.*?-->|//[^\n]*)[ \t]*\n", "", text, flags=re.M | re.S)
-    return re.sub(r"^[ \t]+|\n(?=\n)", "", text, flags=re.M)
+    text = re.sub(r"^[ \t]+|\n(?=\n)", "", text, flags=re.M)
+    return re.sub(r"[ \n]*([{};,])[ \n]*", r"\1", text).replace(": ", ":") if path.suffix == ".css" else text
+
+
+def literal_end(text, start, ends):
+    """The place behind a string, a regular expression or a part of a template that begins at `start` and ends with one of `ends`."""
+    at, in_class = start + 1, False
+    while in_class or not any(text.startswith(end, at) for end in ends):
+        in_class = ends == ("/",) and (text[at] == "[" or in_class and text[at] != "]")
+        at += 2 if text[at] == "\\" else 1
+    return at + next(len(end) for end in ends if text.startswith(end, at))
+
+
+def squeeze(text):
+    """A script without the blanks that no one misses: strings, templates and regular expressions stay as they are."""
+    out, at, depths = [], 0, []
+    is_word = lambda char: char.isalnum() or char in "_$"
+    while at < len(text):
+        char, last = text[at], out[-1][-1] if out else ";"
+        in_template = char == "}" and depths and depths[-1] == 0
+        if char == "`" or in_template:
+            end = literal_end(text, at, ("`", "${"))
+            if in_template:
+                depths.pop()
+            if text[end - 1] == "{":
+                depths.append(0)
+        elif char in "\"'":
+            end = literal_end(text, at, (char,))
+        elif text.startswith(("/*", "//"), at):
+            at = text.index("*/", at) + 2 if text[at + 1] == "*" else text.index("\n", at)
+            continue
+        elif char == "/" and (last in BEFORE_REGEX or "".join(out[-6:]) == "return"):
+            end = literal_end(text, at, ("/",))
+        elif char.isspace():
+            end = at + len(text[at:]) - len(text[at:].lstrip())
+            following = text[end:end + 1] or ";"
+            if "\n" in text[at:end] and last not in OPEN and following not in CLOSE:
+                out.append("\n")
+            elif is_word(last) and is_word(following) or last in "+-" and following == last:
+                out.append(" ")
+            at = end
+            continue
+        else:
+            end = at + 1
+            if depths and char in "{}":
+                depths[-1] += 1 if char == "{" else -1
+        out.append(text[at:end])
+        at = end
+    return "".join(out)
 
 
 def bundle(modules):
-    """One script of modules that import from each other by name alone: those that are needed come first."""
-    texts, done, out = {m.stem: body(m) for m in modules}, [], []
+    """One script of modules that import from each other by name alone: those that are needed come first. Each is a block; what it exports
+    is declared around all of them, so that exported names are told apart by themselves."""
+    texts, done, out, shared = {m.stem: m for m in modules}, [], [], []
 
     def take(name, way=()):
         assert name not in way, f"modules need each other: {way}"
         if name in done:
             return
-        for _, other in IMPORT.findall(texts[name]):
+        text = body(texts[name])
+        for names, other in IMPORT.findall(text):
+            assert " as " not in names, f"{name}: an import under another name"
             take(other, (*way, name))
-        text = IMPORT.sub(lambda m: f"const {m[1].replace(' as ', ': ')} = {m[2]}Module;\n", texts[name])
-        assert not re.search(r"^import\b", text, re.M), f"{name}: an import of another form"
+            assert set(re.findall(r"\w+", names)) <= set(shared), f"{name}: {names} is not exported by {other}"
+        text = IMPORT.sub("", text)
         names = [n for _, n in EXPORT.findall(text)]
-        text = EXPORT.sub(r"\1 \2", text)
-        assert not re.search(r"^export\b", text, re.M), f"{name}: an export of another form"
-        out.append(f"const {name}Module = (() => {{\n{text}return {{ {', '.join(names)} }};\n}})();\n")
+        taken = set(names) & (set(shared) | GLOBALS)
+        assert not taken, f"{name}: {taken} is exported by two, or is the browser's"
+        shared.extend(names)
+        text = EXPORT.sub(lambda m: m[2] if m[1] == "const" else f"{m[2]} = {m[1]} {m[2]}", text)
+        out.append(f"{{\n{text}}}\n")
         done.append(name)
 
     for name in sorted(texts):
         take(name)
-    return "".join(out)
+    return squeeze(f"let {', '.join(shared)};\n" + "".join(out))
 
 
 def served(files):

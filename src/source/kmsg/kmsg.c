@@ -95,7 +95,7 @@ PRINTF_LIKE(2, 3) static void try_later(Kmsg *k, const char *fmt, ...)
 /* When it was: now or, of what the log held already, `age_ns` ago. One that has no time is dated now, and undated. */
 static void set_event_times(Kmsg *k, Event *event, uint64_t age_ns)
 {
-    const uint64_t now = k->config.now_ns(k->config.clock), real = k->config.real_ns(k->config.clock);
+    const uint64_t now = clock_monotonic(k->config.clock), real = clock_real(k->config.clock);
     const uint64_t ago = event->before && age_ns != AGE_UNKNOWN ? age_ns : 0;
 
     event->undated = event->before && age_ns == AGE_UNKNOWN;
@@ -285,7 +285,7 @@ static Stamp find_stamp(const Kmsg *k, const char *line, size_t len)
 
     if (kmsg_record(line, len, &record) == 0)
         return (Stamp){STAMP_BOOT, record.usec * NS_PER_US};
-    return stamp_read(line, len, k->config.real_ns(k->config.clock));
+    return stamp_read(line, len, clock_real(k->config.clock));
 }
 
 static uint64_t find_unwritten(const struct stat *st)
@@ -324,7 +324,7 @@ static void find_newest(Kmsg *k)
 static uint64_t find_line_age(Kmsg *k, const char *line, size_t len)
 {
     const Stamp stamp = find_stamp(k, line, len);
-    const uint64_t real = k->config.real_ns(k->config.clock);
+    const uint64_t real = clock_real(k->config.clock);
     uint64_t newest = k->newest_ns[stamp.kind];
 
     if (stamp.kind == STAMP_NONE)
@@ -367,7 +367,7 @@ static void fabric_line(void *self, const char *line, size_t len, bool old)
 
     if (!line_read_fabric(line, len, &event, &at))
         return;
-    const uint64_t real = k->config.real_ns(k->config.clock);
+    const uint64_t real = clock_real(k->config.clock);
 
     event.before = old;
     set_event_times(k, &event, old && at && at < real ? real - at : 0);
@@ -436,7 +436,7 @@ static void read_journal_line(KmsgJournal *j, const char *bytes, size_t len)
         return;
     const size_t n = read_message(json_object_get(object, "MESSAGE"), text, sizeof text);
     const uint64_t real_ns = number_at(object, "__REALTIME_TIMESTAMP") * NS_PER_US;
-    const uint64_t now_ns = j->kmsg->config.real_ns(j->kmsg->config.clock);
+    const uint64_t now_ns = clock_real(j->kmsg->config.clock);
     const bool old = real_ns < j->started_real_ns;
     uint64_t usec = number_at(object, "_SOURCE_MONOTONIC_TIMESTAMP");
 

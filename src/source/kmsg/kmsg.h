@@ -9,6 +9,7 @@
 
 #include <uv.h>
 
+#include "base/clock.h"
 #include "model/event.h"
 #include "model/facts.h"
 
@@ -22,9 +23,7 @@ typedef struct KmsgConfig {
     /* Where reading goes on: records of this boot before `next` were processed by an agent before. They are not given
      * again. boot_id "" or another one: all that the log holds is given, marked `before`. */
     LogPosition position;
-    uint64_t (*now_ns)(void *clock); /* the agent's monotonic clock, and the wall clock */
-    uint64_t (*real_ns)(void *clock);
-    void *clock;
+    const Clock *clock; /* the agent's; borrowed */
 } KmsgConfig;
 
 typedef struct Kmsg Kmsg;

@@ -283,6 +283,8 @@ static void read_gpu(Caller *caller, unsigned index, MigGpu *gpu)
         if (gpu->now.enabled)
             r = read_instances(&device, gpu);
         read_processes(&device, gpu);
+        if (r == NVML_SUCCESS)
+            r = device.target.trouble; /* lost between two calls */
     }
     if (r == NVML_SUCCESS)
         return;
@@ -489,7 +491,7 @@ static bool read_make_gpu(Caller *caller, unsigned index, MakeGpu *gpu)
     if (gpu->mig_capable && current == NVML_DEVICE_MIG_ENABLE)
         read_make_instances(&device, gpu);
     read_clique(&device, gpu->fabric);
-    return true;
+    return !device.target.trouble; /* lost between two calls: half of it is nothing */
 }
 
 static int read_make(Caller *caller)

@@ -515,8 +515,9 @@ static int read_all(Reader *reader, const char *path, Err *err)
         known += rc == 0 && (strncmp(table->name, "CUPTI_", 6) == 0 || strcmp(table->name, "NVTX_EVENTS") == 0);
     }
     if (!known && is_rocpd(reader))
-        return err_set(err, -EBADMSG,
-                       "a database of rocprofv3 (rocpd), which is not read; profile with PyTorch's profiler");
+        return err_set(
+            err, -EBADMSG,
+            "a database of rocprofv3 (rocpd), which is not read; record with: rocprofv3 --output-format json");
     return known ? 0
                  : err_set(err, -EBADMSG,
                            "a database, but no export of Nsight Systems: none of its tables of events is in "

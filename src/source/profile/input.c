@@ -17,18 +17,18 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "base/zstd.h"
+#include "source/profile/rocprof.h"
 #include "source/profile/xplane.h"
 
 enum {
     POLL_MS = 200,
     SPOOL_BYTES = 256 * 1024,
-    ROCPROF_HEAD = 64,
     LAYERS_MAX = 3, /* a gzip file in a gzip file happens */
 };
 
-typedef enum LayerKind { LAYER_NONE, LAYER_GZIP, LAYER_ZSTD, LAYER_XPLANE } LayerKind;
+typedef enum LayerKind { LAYER_NONE, LAYER_GZIP, LAYER_ZSTD, LAYER_XPLANE, LAYER_ROCPROF } LayerKind;
 
-/* A compression, and what it unpacks; or XLA's format, made into text, which is always the last one. */
+/* A compression, and what it unpacks; or another profiler's format, made into text, which is always the last one. */
 typedef struct Layer {
     LayerKind kind;
     InflatePull pull; /* of what is below */
@@ -36,6 +36,7 @@ typedef struct Layer {
     Inflate *inflate;
     Unzstd *unzstd;
     Xplane *xplane;
+    Rocprof *rocprof;
 } Layer;
 
 struct ProfileInput {
@@ -106,17 +107,11 @@ static const struct {
     {".qdrep", "a report of Nsight Systems", "export it: nsys export --type sqlite -o p.sqlite FILE"},
     {".ncu-rep", "a report of Nsight Compute, which has counters of single kernels and no timeline",
      "record one: nsys profile -o p COMMAND"},
-    {".pftrace", "a Perfetto trace", "convert it: traceconv json FILE p.json"},
+    {".pftrace", "a Perfetto trace",
+     "convert it: traceconv json FILE p.json (of rocprofv3: record with --output-format json)"},
     {".perfetto-trace", "a Perfetto trace", "convert it: traceconv json FILE p.json"},
+    {".otf2", "an OTF2 trace", "of rocprofv3: record with --output-format json"},
 };
-
-/* The JSON of rocprofv3 has this as its first key. */
-static bool is_rocprof(const char *head, size_t len)
-{
-    static const char key[] = "\"rocprofiler-sdk-tool\"";
-
-    return head[0] == '{' && memmem(head, len < ROCPROF_HEAD ? len : ROCPROF_HEAD, key, sizeof key - 1);
-}
 
 /* By the beginning of the text, so of what is packed too. */
 static int refuse_stranger(const ProfileInput *input, Err *err)
@@ -129,9 +124,6 @@ static int refuse_stranger(const ProfileInput *input, Err *err)
         if (len >= m->at + m->len && memcmp(head + m->at, m->bytes, m->len) == 0)
             return err_set(err, -EBADMSG, "'%s' is %s; %s", input->path, m->what, m->advice);
     }
-    if (len && is_rocprof(head, len))
-        return err_set(err, -EBADMSG, "'%s' is JSON of rocprofv3, which is not read; profile with PyTorch's profiler",
-                       input->path);
     for (size_t i = 0; i < ARRAY_LEN(foreign) && len && head[0] != '{' && head[0] != '['; i++)
         if (str_ends_with(input->path, foreign[i].ending))
             return err_set(err, -EBADMSG, "'%s' is %s; %s", input->path, foreign[i].what, foreign[i].advice);
@@ -220,6 +212,8 @@ static ssize_t read_packed(const Layer *layer, void *buffer, size_t len, Err *er
 {
     if (layer->kind == LAYER_XPLANE)
         return xplane_read(layer->xplane, buffer, len, err);
+    if (layer->kind == LAYER_ROCPROF)
+        return rocprof_read(layer->rocprof, buffer, len, err);
     return layer->kind == LAYER_ZSTD ? unzstd_read(layer->unzstd, buffer, len, err)
                                      : inflate_read(layer->inflate, buffer, len, err);
 }
@@ -233,6 +227,8 @@ static uint64_t layer_given(const Layer *layer)
 {
     if (layer->kind == LAYER_XPLANE)
         return xplane_given(layer->xplane);
+    if (layer->kind == LAYER_ROCPROF)
+        return rocprof_given(layer->rocprof);
     return layer->kind == LAYER_ZSTD ? unzstd_given(layer->unzstd) : inflate_given(layer->inflate);
 }
 
@@ -241,6 +237,7 @@ static void layer_close(Layer *layer)
     inflate_free(layer->inflate);
     unzstd_free(layer->unzstd);
     xplane_free(layer->xplane);
+    rocprof_free(layer->rocprof);
     *layer = (Layer){.kind = layer->kind, .pull = layer->pull, .below = layer->below};
 }
 
@@ -250,6 +247,8 @@ static int layer_open(Layer *layer, Err *err)
         return unzstd_new(layer->pull, layer->below, &layer->unzstd, err);
     if (layer->kind == LAYER_XPLANE)
         layer->xplane = xplane_new(layer->pull, layer->below);
+    else if (layer->kind == LAYER_ROCPROF)
+        layer->rocprof = rocprof_new(layer->pull, layer->below);
     else
         layer->inflate = inflate_new(layer->pull, layer->below);
     return 0;
@@ -261,6 +260,8 @@ static LayerKind layer_kind(const char *head, size_t len)
         return LAYER_GZIP;
     if (unzstd_is_zstd(head, len))
         return LAYER_ZSTD;
+    if (rocprof_is_results(head, len))
+        return LAYER_ROCPROF;
     return xplane_is_xspace(head, len) ? LAYER_XPLANE : LAYER_NONE;
 }
 
@@ -410,7 +411,7 @@ static int open_layers(ProfileInput *input, Err *err)
         if (!input->text_head)
             input->text_head = xmalloc(PROFILE_INPUT_HEAD);
         TRY(unpack_head(input, err));
-        if (layer->kind == LAYER_XPLANE)
+        if (layer->kind == LAYER_XPLANE || layer->kind == LAYER_ROCPROF)
             return 0;
     }
     return 0;

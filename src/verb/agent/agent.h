@@ -98,7 +98,10 @@ struct Agent {
     Pages pages;        /* as of now */
     size_t metrics_len; /* of the last page of metrics */
     Str runbooks;       /* packed, read at start */
-    HttpStream *streams[AGENT_STREAMS_MAX];
+    struct EventStream {
+        HttpStream *stream;
+        bool packed; /* by gzip */
+    } streams[AGENT_STREAMS_MAX];
     size_t stream_count;
 
     /* turns of the loop */

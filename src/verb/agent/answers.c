@@ -443,25 +443,29 @@ static void stream_gone(void *self, HttpStream *stream)
     Agent *agent = self;
 
     for (size_t i = 0; i < agent->stream_count; i++)
-        if (agent->streams[i] == stream) {
+        if (agent->streams[i].stream == stream) {
             agent->streams[i] = agent->streams[--agent->stream_count];
             return;
         }
 }
 
-static HttpBody *take_body(Str *text)
+/* A part of what packed streams get; NULL where the packer fails. */
+static HttpBody *pack_event(const char *text, size_t len)
 {
-    const size_t len = text->len;
+    CLEANUP(str_done) Str packed = str_limited(ANSWER_MAX);
+    Err err;
 
-    return http_body_new(str_take(text), len);
+    if (gzip_part(text, len, &packed, &err) < 0)
+        return NULL;
+    len = packed.len;
+    return http_body_new(str_take(&packed), len);
 }
 
 /* The tick as an event, which all streams share. */
-static HttpBody *tick_body(Agent *agent)
+static Page *tick_page(Agent *agent)
 {
     static const char name[] = "tick";
     Page *page = pages_find(&agent->pages, name);
-    bool packed;
 
     if (!page) {
         Reply reply = new_reply();
@@ -470,7 +474,15 @@ static HttpBody *tick_body(Agent *agent)
         str_add(&reply.text, "\n\n");
         page = keep_reply(agent, name, &reply);
     }
-    return page_body(&agent->pages, page, false, &packed);
+    return page;
+}
+
+static void send_event(const struct EventStream *to, HttpBody *plain, HttpBody *packed)
+{
+    if (!to->packed)
+        http_stream_send(to->stream, plain);
+    else if (packed)
+        http_stream_send(to->stream, packed);
 }
 
 static void answer_stream(Agent *agent, HttpRequest *request)
@@ -479,13 +491,22 @@ static void answer_stream(Agent *agent, HttpRequest *request)
         send_problem(agent, request, 503, "as many streams as there may be are open");
         return;
     }
-    HttpStream *stream = http_stream(request, "text/event-stream", STREAM_QUEUE, stream_gone, agent);
+    const bool packs = takes_gzip(request);
+    HttpStream *stream =
+        http_stream(request, "text/event-stream", packs ? "gzip" : NULL, STREAM_QUEUE, stream_gone, agent);
     if (!stream)
         return;
-    agent->streams[agent->stream_count++] = stream;
-    HttpBody *body = tick_body(agent); /* what is known now, so that a page is filled at once */
-    http_stream_send(stream, body);
-    http_body_unref(body);
+    const struct EventStream made = {stream, packs};
+    agent->streams[agent->stream_count++] = made;
+    if (packs) {
+        HttpBody *head = http_body_static(gzip_stream_head, GZIP_STREAM_HEAD);
+        http_stream_send(stream, head);
+        http_body_unref(head);
+    }
+    Page *page = tick_page(agent); /* what is known now, so that a page is filled at once */
+    HttpBody *packed = packs ? pack_event(page->text, page->len) : NULL;
+    send_event(&made, page->plain, packed);
+    http_body_unref(packed);
 }
 
 static void answer_self(Agent *agent, HttpRequest *request)
@@ -518,18 +539,36 @@ static void answer_ledger(Agent *agent, HttpRequest *request)
         send_problem(agent, request, rc == -ENOENT ? 404 : 503, err.text);
 }
 
-/* Takes over the reference. */
-static void send_to_streams(Agent *agent, HttpBody *body)
+/* `plain` is the body of `text`; packed once for all who take it so. */
+static void send_to_streams(Agent *agent, HttpBody *plain, const char *text, size_t len)
 {
-    for (size_t i = agent->stream_count; i-- > 0;) /* a stream that falls behind is closed and taken out */
-        http_stream_send(agent->streams[i], body);
+    HttpBody *packed = NULL;
+
+    for (size_t i = agent->stream_count; i-- > 0;) { /* a stream that falls behind is closed and taken out */
+        if (agent->streams[i].packed && !packed)
+            packed = pack_event(text, len);
+        send_event(&agent->streams[i], plain, packed);
+    }
+    http_body_unref(packed);
+}
+
+/* Takes the text. */
+static void send_text_to_streams(Agent *agent, Str *text)
+{
+    const size_t len = text->len;
+    char *bytes = str_take(text);
+    HttpBody *body = http_body_new(bytes, len);
+
+    send_to_streams(agent, body, bytes, len);
     http_body_unref(body);
 }
 
 void agent_stream_tick(Agent *agent)
 {
-    if (agent->stream_count > 0)
-        send_to_streams(agent, tick_body(agent));
+    if (agent->stream_count == 0)
+        return;
+    const Page *page = tick_page(agent);
+    send_to_streams(agent, page->plain, page->text, page->len);
 }
 
 void agent_incident_changed(void *self, const Incident *incident, IncidentChange change)
@@ -547,7 +586,7 @@ void agent_incident_changed(void *self, const Incident *incident, IncidentChange
     str_addf(&text, "event: incident\ndata: {\"change\":\"%s\",\"incident\":", incident_changes[change].key);
     incident_json(incident, &text);
     str_add(&text, "}\n\n");
-    send_to_streams(agent, take_body(&text));
+    send_text_to_streams(agent, &text);
 }
 
 void agent_event_happened(void *self, const TriageEvent *event)
@@ -563,7 +602,7 @@ void agent_event_happened(void *self, const TriageEvent *event)
     str_add(&text, "event: event\ndata: ");
     event_json(&event->event, event->incident, board_reader_node(agent->sampling.reader), &text);
     str_add(&text, "\n\n");
-    send_to_streams(agent, take_body(&text));
+    send_text_to_streams(agent, &text);
 }
 
 /* A browser gets the page; who asks for no HTML by name, the list. */

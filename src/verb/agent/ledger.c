@@ -199,7 +199,7 @@ int agent_pull_ledger(Agent *agent, HttpRequest *request, uint64_t since, Err *e
     TRY(make_pulls(agent, err));
     if (agent->pulls->waiting.len == PULLS_MAX)
         return err_set(err, -EBUSY, "as many readers of the ledger as there may be are waiting");
-    HttpStream *stream = http_stream(request, "application/json", 1, stream_gone, agent);
+    HttpStream *stream = http_stream(request, "application/json", NULL, 1, stream_gone, agent);
     if (stream)
         vec_push(&agent->pulls->waiting, ((Pull){stream, since}));
     return 0;

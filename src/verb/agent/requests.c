@@ -4,6 +4,7 @@
  *                               the screen of `stoker status`; STYLE: 1 colour, 2 UTF-8, 3 both, 0 neither; HEIGHT:
  *                               what it has to fit into, 0 or none: any
  *   status json
+ *   status brief                one line
  *   devices [REVISION]          a line with the revision, then the devices and the open incidents as JSON; waits while
  *                               that is the revision, and for the first look at the host
  *   why text WIDTH STYLE [NAME]  why json [NAME]
@@ -169,6 +170,8 @@ static int answer_status(const Request *r)
 
     if (r->count == 2 && strcmp(r->words[1], "json") == 0) {
         status_json(&seen, r->out);
+    } else if (r->count == 2 && strcmp(r->words[1], "brief") == 0) {
+        status_brief(&seen, r->out);
     } else if ((r->count == 4 || r->count == 5) && strcmp(r->words[1], "text") == 0 &&
                number_parse_u64(r->words[2], 0, 10000, &width, NULL) == 0 &&
                number_parse_u64(r->words[3], 0, 3, &bits, NULL) == 0 &&
@@ -177,7 +180,7 @@ static int answer_status(const Request *r)
 
         status_text(&seen, &style, r->out);
     } else {
-        return refuse_request(r, EXIT_USAGE, "status: 'text WIDTH STYLE [HEIGHT]' or 'json' is needed");
+        return refuse_request(r, EXIT_USAGE, "status: 'text WIDTH STYLE [HEIGHT]', 'brief' or 'json' is needed");
     }
     return status_code(&seen);
 }
@@ -350,7 +353,7 @@ static int answer_clear(const Request *r)
     Err err;
 
     if (incidents_clear(r->agent->triage.incidents, id, r->words[2], board_now(r->agent->sampling.board),
-                        sampling_real_ns(&r->agent->sampling), &err) < 0)
+                        clock_real(&r->agent->sampling.clock), &err) < 0)
         return refuse_request(r, EXIT_UNKNOWN, "%s", err.text);
     const Incident *over = incidents_find(r->agent->triage.incidents, id);
     const size_t forgotten = over ? triage_forget_missing(&r->agent->triage, over, r->words[2]) : 0;
@@ -474,7 +477,7 @@ static void add_price(const Request *r, const NodeGpu *gpu, const Reading *readi
     char text[PRICE_TEXT_CAP];
 
     prices_find(r->agent->config->prices, gpu->reading.device.name, reading->profile, share,
-                sampling_real_ns(&r->agent->sampling), text);
+                clock_real(&r->agent->sampling.clock), text);
     if (text[0] && reading->device.uuid[0])
         str_addf(r->out, "%s %s\n", reading->device.uuid, text);
 }

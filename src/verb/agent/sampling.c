@@ -105,12 +105,34 @@ static const char *read_hostname(char room[HOSTNAME_CAP])
     return room;
 }
 
+static uint64_t real_at(const Sampling *sampling, uint64_t now_ns)
+{
+    const BoardClock *clock = &sampling->board->clock;
+
+    if (clock->speed < 1 || clock->speed > 1)
+        return sampling->start_real_ns + (now_ns - clock->start_ns) + (uint64_t)sampling->real_step_ns;
+    return clock_real(clock_kernel());
+}
+
+/* ClockOps: the Clock is the first member of its Sampling. */
+static uint64_t read_board_ns(const Clock *clock)
+{
+    return board_now(((const Sampling *)(const void *)clock)->board);
+}
+
+static uint64_t read_real_ns(const Clock *clock)
+{
+    return real_at((const Sampling *)(const void *)clock, read_board_ns(clock));
+}
+
 int sampling_open(Sampling *sampling, uv_loop_t *loop, AgentConfig *config, const Log *log, Err *err)
 {
+    static const ClockOps clock = {.monotonic_ns = read_board_ns, .real_ns = read_real_ns};
     const AgentOptions *o = &config->o;
     char name[HOSTNAME_CAP];
 
-    *sampling = (Sampling){.loop = loop,
+    *sampling = (Sampling){.clock.ops = &clock,
+                           .loop = loop,
                            .log = log,
                            .config = config,
                            .board_fd = -1,
@@ -135,20 +157,6 @@ int sampling_open(Sampling *sampling, uv_loop_t *loop, AgentConfig *config, cons
     processes_run(sampling->processes);
     uv_timer_start(&sampling->scan_timer, scan_due, SCAN_MS, SCAN_MS);
     return 0;
-}
-
-static uint64_t real_at(const Sampling *sampling, uint64_t now_ns)
-{
-    const BoardClock *clock = &sampling->board->clock;
-
-    if (clock->speed < 1 || clock->speed > 1)
-        return sampling->start_real_ns + (now_ns - clock->start_ns) + (uint64_t)sampling->real_step_ns;
-    return clock_real(clock_kernel());
-}
-
-uint64_t sampling_real_ns(const Sampling *sampling)
-{
-    return real_at(sampling, board_now(sampling->board));
 }
 
 const Node *sampling_read(Sampling *sampling)

@@ -16,6 +16,7 @@
 #include "verb/agent/board_reader.h"
 
 typedef struct Sampling {
+    Clock clock; /* the node's: the board's, and the wall clock beside it; valid once it is open */
     uv_loop_t *loop;
     const Log *log;
     const AgentConfig *config; /* of the start */
@@ -42,9 +43,6 @@ void sampling_scan_bus(Sampling *sampling);
 
 /* The node now; see board_reader_read. */
 const Node *sampling_read(Sampling *sampling);
-
-/* The node's wall clock now. */
-uint64_t sampling_real_ns(const Sampling *sampling);
 
 /* Ends the samplers; `done` is called from the loop when that is over, whether or not all could be ended. */
 void sampling_stop(Sampling *sampling, void (*done)(void *self), void *self);

@@ -180,7 +180,7 @@ static int answer_later(Agent *agent, HttpRequest *request, Asker asker, Err *er
     TRY(make_answers(agent, err));
     if (agent->self->waiting.len == WAITING_MAX)
         return err_set(err, -EBUSY, "as many programs as there may be are waiting");
-    asker.stream = http_stream(request, "application/json", QUEUE_BODIES, asker_gone, agent);
+    asker.stream = http_stream(request, "application/json", NULL, QUEUE_BODIES, asker_gone, agent);
     if (asker.stream)
         vec_push(&agent->self->waiting, asker);
     return 0;

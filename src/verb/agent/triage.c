@@ -25,19 +25,14 @@ enum { EARLY_MAX = 4096, BUNDLE_MAX = 8 << 20, BUNDLE_EVENTS = 64, GRACE_MS = 50
 #define EARLY_NS (3 * NS_PER_S)
 #define BUNDLE_AFTER_NS (60 * NS_PER_S)
 
-/* The clocks of the board and of the wall, as callbacks of those who are given the Triage. */
-static uint64_t get_now_ns(void *self)
+static uint64_t get_now_ns(const Triage *triage)
 {
-    const Triage *triage = self;
-
-    return board_now(triage->sampling->board);
+    return clock_monotonic(&triage->sampling->clock);
 }
 
-static uint64_t get_real_ns(void *self)
+static uint64_t get_real_ns(const Triage *triage)
 {
-    const Triage *triage = self;
-
-    return sampling_real_ns(triage->sampling);
+    return clock_real(&triage->sampling->clock);
 }
 
 /* The machine's own clock: how long an XID waits for its line, whatever the board's clock does. */
@@ -95,8 +90,8 @@ static void handle_change(void *self, const Incident *incident, IncidentChange c
     }
 }
 
-/* JournalAcked: the change is on disk, or cannot be for now. Either way the alerts get it. */
-static void handle_ack(void *self, uint64_t ticket, bool on_disk UNUSED)
+/* JournalAcked: changes are on disk, or cannot be for now. Either way the alerts get them. */
+static void handle_ack(void *self, uint64_t ticket)
 {
     Triage *triage = self;
     size_t due = 0;
@@ -677,9 +672,7 @@ static void open_log(Triage *triage, uv_loop_t *loop, const JournalKept *kept)
                          .fabric_log = agent_fabric_log_path(triage->config),
                          .root = o->root ? o->root : "",
                          .position = kept->position,
-                         .now_ns = get_now_ns,
-                         .real_ns = get_real_ns,
-                         .clock = triage};
+                         .clock = &triage->sampling->clock};
     VEC(const char *) patterns = {0};
 
     for (size_t i = 0; i < triage->catalogue->rule_count; i++) {
@@ -700,9 +693,7 @@ static int open_alerts(Triage *triage, uv_loop_t *loop, const JournalKept *kept,
                                  .catalogue = triage->catalogue,
                                  .hostname = board_reader_node(triage->sampling->reader)->hostname,
                                  .external_url = triage->config->o.external_url ? triage->config->o.external_url : "",
-                                 .now_ns = get_now_ns,
-                                 .real_ns = get_real_ns,
-                                 .clock = triage,
+                                 .clock = &triage->sampling->clock,
                                  .clock_speed = triage->config->o.clock_speed,
                                  .journal = triage->journal,
                                  .kept = kept,

@@ -5,13 +5,7 @@
  * The agent's triage: logs, facts and readings go into the incidents; changes of those go to the journal, and once they
  * are on disk to the alerts. Everything runs on the loop's thread; what can wait for a disk or a network is in the
  * journal and the alerts.
- *
- * From a line of the kernel log to the POST of a webhook, all functions on the way:
- *
- *   kernel log  read_records, give_record (kmsg.c), handle_line (triage.c), incidents_add_event, incidents_assign
- *   timer       advance_incidents (triage.c), incidents_advance, open_entry, incidents_report, handle_change (triage.c)
- *   on disk     handle_ack (triage.c), alerts_update, route_item (alert.c), delivery_update
- *   timer       send_due (alert.c), delivery_send_due, start_webhook (senders.c), fetch_send
+ * CONTRIBUTING.md lists the functions from a line of the kernel log to an alert.
  */
 
 #include <uv.h>

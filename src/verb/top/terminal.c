@@ -37,6 +37,8 @@ struct Terminal {
     FILE *in; /* stdin, or /dev/tty, which is closed at the end */
     int width, height, colours;
     bool utf8, own_in, mouse, gone;
+    bool own_colours; /* the usual ones of the terminal can be had */
+    Theme theme;
     attr_t attributes[INK_END];
 };
 
@@ -482,21 +484,34 @@ static bool take_locale(void)
     return utf8 && setlocale(LC_CTYPE, "C.UTF-8");
 }
 
-static void set_colours(Terminal *terminal, const TerminalOptions *options)
+static void use_theme(Terminal *terminal, Theme theme)
 {
-    int background = COLOR_BLACK, foreground = COLOR_WHITE;
-    bool light = palette_is_light(getenv("COLORFGBG"));
-    if (!options->colourless && has_colors() && start_color() == OK)
-        terminal->colours = palette_colours(COLORS);
-    if (terminal->colours && use_default_colors() == OK)
-        background = foreground = -1;
+    const bool light = palette_is_light(getenv("COLORFGBG"));
+    const short foreground = terminal->own_colours ? -1 : COLOR_WHITE,
+                background = terminal->own_colours ? -1 : COLOR_BLACK;
+
     for (int ink = 0; ink < INK_END; ink++) {
-        InkStyle style = palette_style((Ink)ink, terminal->colours, light);
+        InkStyle style = palette_style((Ink)ink, terminal->colours, light, theme);
         attr_t emphasis = (style.bold ? A_BOLD : 0) | (style.dim ? A_DIM : 0) | (style.underline ? A_UNDERLINE : 0);
         terminal->attributes[ink] = emphasis;
         if (terminal->colours)
-            init_pair((short)(ink + 1), (short)(style.colour < 0 ? foreground : style.colour), (short)background);
+            init_pair((short)(ink + 1), style.colour < 0 ? foreground : (short)style.colour, background);
     }
+    terminal->theme = theme;
+}
+
+void terminal_set_theme(Terminal *terminal, Theme theme)
+{
+    if (theme != terminal->theme)
+        use_theme(terminal, theme);
+}
+
+static void set_colours(Terminal *terminal, const TerminalOptions *options)
+{
+    if (!options->colourless && has_colors() && start_color() == OK)
+        terminal->colours = palette_colours(COLORS);
+    terminal->own_colours = terminal->colours && use_default_colors() == OK;
+    use_theme(terminal, options->theme);
 }
 
 /* On at the start and after the program was stopped; ncurses does its part with the next refresh. */

@@ -26,6 +26,7 @@ enum { TERMINAL_WIDTH_MIN = 60, TERMINAL_HEIGHT_MIN = 15 };
 typedef struct Terminal Terminal;
 
 typedef struct TerminalOptions {
+    Theme theme;
     bool colourless;
     bool ascii;    /* even where the locale says UTF-8 */
     bool no_mouse; /* leaves the mouse to the terminal: text can be selected without a modifier */
@@ -56,6 +57,9 @@ void terminal_close(Terminal *terminal); /* accepts NULL */
 
 /* Gives a grid the terminal's size and characters: at the start (of an empty one) and after TERMINAL_RESIZE. */
 void terminal_fit(const Terminal *terminal, Grid *grid);
+
+/* Shows it in other colours from now on. */
+void terminal_set_theme(Terminal *terminal, Theme theme);
 
 /* Shows the grid; sends only changed cells. Ctrl-L draws everything anew at once, without the caller. */
 void terminal_show(Terminal *terminal, const Grid *grid);

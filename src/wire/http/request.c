@@ -625,7 +625,7 @@ static struct MHD_Response *make_response(const HttpRequest *request, HttpStream
     return MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK_BYTES, read_stream, stream, NULL);
 }
 
-HttpStream *http_stream(HttpRequest *request, const char *content_type, size_t queue_max,
+HttpStream *http_stream(HttpRequest *request, const char *content_type, const char *encoding, size_t queue_max,
                         void (*on_close)(void *self, HttpStream *stream), void *self)
 {
     HttpStream *stream = xcalloc(1, sizeof(*stream) + queue_max * sizeof(stream->queue[0]));
@@ -643,6 +643,8 @@ HttpStream *http_stream(HttpRequest *request, const char *content_type, size_t q
         return stream; /* the connection is closed for it, and on_close called */
     MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type);
     MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
+    if (encoding)
+        MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_ENCODING, encoding);
     request->result = request_send(request->conn, MHD_HTTP_OK, response);
     return stream;
 }

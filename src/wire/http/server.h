@@ -57,10 +57,10 @@ void http_answer_two(HttpRequest *request, unsigned status, const char *content_
                      const HttpField *fields, size_t field_count);
 
 /* Answer with a stream (server-sent events): the head is sent at once, then what http_stream_send gives, until the
- * client goes or http_stream_close. A client that falls behind by more than `queue_max` bodies is dropped. on_close is
- * called once. */
+ * client goes or http_stream_close. `encoding`: of what is sent (Content-Encoding), NULL none. A client that falls
+ * behind by more than `queue_max` bodies is dropped. on_close is called once. */
 typedef struct HttpStream HttpStream;
-HttpStream *http_stream(HttpRequest *request, const char *content_type, size_t queue_max,
+HttpStream *http_stream(HttpRequest *request, const char *content_type, const char *encoding, size_t queue_max,
                         void (*on_close)(void *self, HttpStream *stream), void *self);
 void http_stream_send(HttpStream *stream, HttpBody *body); /* takes its own reference */
 void http_stream_close(HttpStream *stream);

@@ -6,6 +6,7 @@ import re
 import subprocess
 import http.client
 import urllib.parse
+import zlib
 
 import pytest
 from agent_rig import Page, settles, until
@@ -218,6 +219,26 @@ def test_ticks_come_as_a_stream(shared_agent):
     until(enough, lambda: str(ticks))
     connection.close()
     assert len(ticks[0]["gpus"]) == 8
+    gpu = ticks[-1]["gpus"][0]  # counters that grow have the age of their sample
+    assert all(0 <= age < 60 and gpu["metrics"][name] > 0 for name, age in gpu["counter_age_seconds"].items())
+    assert "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION" in gpu["counter_age_seconds"] and "DCGM_FI_DEV_POWER_USAGE" not in gpu["counter_age_seconds"]
+    assert "DCGM_FI_DEV_FAN_SPEED" not in gpu["metrics"]  # which this board does not have
+
+
+def test_a_stream_is_packed_and_each_tick_of_it_is_there_at_once(shared_agent):
+    connection = http.client.HTTPConnection(shared_agent.address, timeout=120)
+    connection.request("GET", "/api/v1/stream", headers={"Accept-Encoding": "gzip"})
+    answer, unpack = connection.getresponse(), zlib.decompressobj(31)
+    assert answer.getheader("Content-Type") == "text/event-stream" and answer.getheader("Content-Encoding") == "gzip"
+    text, packed = b"", 0
+    while text.count(b"\n\n") < 3:
+        part = answer.read1(1 << 20)
+        packed += len(part)
+        text += unpack.decompress(part)
+    connection.close()
+    ticks = [json.loads(event.split("data: ", 1)[1]) for event in text.decode().split("\n\n") if event.startswith("event: tick")]
+    assert text.endswith(b"\n\n") and len(ticks) >= 2 and ticks[0]["tick"] < ticks[-1]["tick"]  # nothing is held back for more to come
+    assert packed < len(text) / 4
 
 
 def test_status_is_one_screen_with_and_without_an_agent(agent_on):
@@ -231,6 +252,8 @@ def test_status_is_one_screen_with_and_without_an_agent(agent_on):
         alone = subprocess.run([agent.stoker, "status", "--alone"], env=node.env, capture_output=True, text=True, timeout=300)
         assert alone.returncode == 0, alone.stdout + alone.stderr
         assert [l[:26] for l in alone.stdout.splitlines() if l[:1] == " "] == [l[:26] for l in lines if l[:1] == " "]
+        assert re.fullmatch(r"\S+: All healthy: [^\n]*\n", agent.verb("status", "--brief").stdout)
+        assert agent.verb("status", "--brief", "--json").returncode == 2
         body = json.loads(agent.verb("status", "--json").stdout)
         assert body["status"] == "ok" and len(body["node"]["gpus"]) == 8
 
@@ -241,7 +264,12 @@ def test_status_without_driver_or_agent_says_so(stoker, tmp_path):
     env = {"PATH": "/usr/bin:/bin", "STOKER_CONTROL": str(tmp_path / "none.sock"), "STOKER_ROOT": str(tmp_path)}
     run = subprocess.run([stoker, "status"], env=env, capture_output=True, text=True, timeout=300)
     assert run.returncode == 3
-    assert run.stdout.splitlines()[1:] == ["No NVIDIA driver here. Install it, or try: stoker sim run default -- stoker agent"]
+    told = "No NVIDIA driver: install it, or try 'stoker sim run default -- stoker agent'"
+    assert run.stdout.splitlines()[1:] == [told]
+    brief = subprocess.run([stoker, "status", "--brief"], env=env, capture_output=True, text=True, timeout=300)
+    assert brief.returncode == 3 and brief.stdout.count("\n") == 1 and brief.stdout.endswith(f": {told}\n")
+    top = subprocess.run([stoker, "top", "--once", "--size", "80x24"], env={**env, "LANG": "C.UTF-8"}, capture_output=True, text=True, timeout=300)
+    assert top.returncode == 3 and [line for line in top.stdout.splitlines()[1:-1] if line] == [told]  # once
 
 
 def test_the_exporters_own_command_line(make_node, build, tmp_path, stoker):

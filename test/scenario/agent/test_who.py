@@ -163,7 +163,7 @@ def test_gpus_by_the_environment_of_a_slurm_job(node, make_agent):
     told = lambda f: {gpu: (*kinds(f)[gpu][0], f[gpu][0]["basis"], f[gpu][0]["grant"]) for gpu in wanted if gpu in f}
     until(lambda: told(ask()) == wanted, lambda: f"{told(ask())}\n{agent.log_text()}")
     until(lambda: len((page := agent.page()).all("stoker_owner_share")) == 2 and page.one("stoker_owners_left_out") == 4 and
-          page.one("stoker_owner_share", gpu="0", user="alice", job="4711", attribution="exclusive") == 1,
+          page.one("stoker_owner_share", gpu="0", user="alice", hpc_job="4711", attribution="exclusive") == 1,
           lambda: str([s for s in agent.page().series if s[0].startswith("stoker_owner")]))
 
 

@@ -140,10 +140,9 @@ def test_a_fault_of_the_gpu_is_a_taint_of_all_of_it(make_split, api):  # noqa: F
     held = api.claim("held", "gpu-0-mig-1g10gb-19-6")
     assert not side.claims.prepare(held)["uid-held"].error
     side.node.inject("xid", "79", "gpu=0")
-    until(lambda: (pool := api.pool()) and {n for n in pool if "taints" in pool[n]} == {n for n in pool if n.startswith("gpu-0-")},
-          lambda: f"{api.slices} {side.log_text()}")
-    pool = api.pool()
-    assert sum(n.startswith("gpu-0-") for n in pool) == 25 and len(pool.counters) == 2
+    pool = until(lambda: (pool := api.pool()) and sum("taints" in device for device in pool.values()) == 25 and pool,
+                 lambda: f"{api.slices} {side.log_text()}")
+    assert {n for n in pool if "taints" in pool[n]} == {n for n in pool if n.startswith("gpu-0-")} and len(pool.counters) == 2
     refused = api.claim("r", "gpu-0-mig-1g10gb-19-0")
     assert "cannot be used now" in side.claims.prepare(refused)["uid-r"].error
 

@@ -21,7 +21,8 @@ static char last[100] = "nothing";
 static unsigned ticks;
 
 static const char *const INKS[] = {
-    "PLAIN", "DIM", "STRONG", "TITLE", "GOOD", "WARN", "BAD", "KEY", "BAR", "SERIES_A", "SERIES_B", "BAND",
+    "PLAIN",    "DIM",      "STRONG", "TITLE", "FRAME", "GOOD", "WARN",  "BAD",   "KEY",   "BAR",
+    "SERIES_A", "SERIES_B", "BAND",   "TRACK", "MARK",  "FILL", "FILL1", "FILL2", "FILL3",
 };
 
 static void draw(Grid *grid)

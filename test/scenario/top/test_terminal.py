@@ -86,7 +86,7 @@ def test_a_picture_on_a_terminal_with_256_colours(tmux, demo, events):
     for ink, colour in (("GOOD", "38;5;28"), ("WARN", "38;5;130"), ("BAD", "38;5;160"), ("SERIES_B", "38;5;163")):
         assert re.search(rf"\033\[[0-9;]*{colour}m(\033\[[0-9;]*m)*ink {ink}", screen), ink
     assert re.search(r"\033\[[0-9;]*7m(\033\[[0-9;]*m)*selected\033\[0", screen)
-    assert "┌─ demo ─" in lines[0] and lines[0].endswith("┐") and len(lines[0]) == 100
+    assert "╭─ demo ─" in lines[0] and lines[0].endswith("╮") and len(lines[0]) == 100
     assert any("│wide 漢字 é e\u0301 end" in line for line in lines), lines
     assert any("██████████──────────" in line for line in lines)
     assert lines[29].endswith("corner") and len(lines[29]) == 100  # the last cell of the screen too
@@ -110,7 +110,7 @@ def test_the_picture_is_what_the_terminal_can(tmux, demo, events, env, utf8, cod
     assert (f"{code}m" in found) if code else not re.search(r"3[0-7]m|38;", screen), found
     wide = next(line for line in start_lines(screen) if "wide" in line)
     assert ("漢字 é e\u0301 end" in wide) if utf8 else ("wide ???? e e end" in wide), wide
-    assert ("┌─ demo ─" in screen) == utf8 and ("+- demo -" in screen) != utf8
+    assert ("╭─ demo ─" in screen) == utf8 and ("+- demo -" in screen) != utf8
     assert ("█" in screen) == utf8
 
 
@@ -244,7 +244,7 @@ def test_every_size(tmux, demo, events):
         terminal.wait(f"{width}x{height} utf8")
         lines = until(lambda: (found := terminal.screen().split("\n")) and found[height - 1].endswith("corner") and found,
                       terminal.screen)
-        assert len(lines[0]) == width and lines[0].endswith("┐") and len(lines[height - 1]) == width
+        assert len(lines[0]) == width and lines[0].endswith("╮") and len(lines[height - 1]) == width
         assert terminal.screen().count("demo") == 1
     terminal.type("q")
     terminal.wait("over 0")

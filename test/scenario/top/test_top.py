@@ -46,7 +46,7 @@ NODES = [("h100-sxm-80gb", 8), ("a100-sxm4-80gb", 8), ("h100-nvl-94gb", 2), ("h1
 
 def matrix(text):
     """The rows of a matrix of GPUs, as lists of words, whoever printed it."""
-    rows = [line.split() for line in text.splitlines()]
+    rows = [line.strip("│").split() for line in text.splitlines()]
     head = next(i for i, row in enumerate(rows) if len([w for w in row if re.fullmatch(r"GPU\d+", w)]) > 1)
     count = sum(re.fullmatch(r"GPU\d+", word) is not None for word in rows[head])
     return {row[0]: row[1:1 + count] for row in rows[head + 1:head + 1 + count]}
@@ -66,7 +66,7 @@ def test_the_matrix_is_that_of_the_driver(kit, board, count):
         assert mine[gpu] == row, (gpu, screen)
     for line in (line for line in told.splitlines() if re.match(r"GPU\d+\t", line)):
         name, cpus, numa = line.split("\t")[0], *line.split("\t")[1 + count:3 + count]
-        assert re.search(rf"^{name} .* {numa} +{re.escape(cpus)} ", screen, re.M), (line, screen)
+        assert re.search(rf"^│?{name} .* {numa} +{re.escape(cpus)} ", screen, re.M), (line, screen)
 
 
 # --- on a terminal ---------------------------------------------------------------------------------------------------
@@ -104,6 +104,11 @@ def test_a_fault_is_found_by_keys(kit):
     assert (screen.modes(), screen.ask("stty -a")) == before
 
 
+def find_pid(shown, command):
+    """Of the first process with this command, not of a group's line."""
+    return int(re.search(rf"^│? *(\d+) (?!proc ).*{command}", shown, re.M)[1])
+
+
 def status_of(pid):
     return dict(line.split(":", 1) for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines())
 
@@ -117,7 +122,7 @@ def test_a_simulated_process_gets_no_signal(kit, way):
     screen.top(*options, "--view", "processes")
     # its command line comes from the node's files too
     shown = until(lambda: (s := screen.screen()) and all(word in s for word in ("train.py", "alice", "4711.0")) and s, screen.screen)
-    pid = int(next(line for line in shown.splitlines() if "train.py" in line).split()[0])
+    pid = find_pid(shown, "alice")
     assert status_of(pid)["State"].split()[0] == "S"
     screen.type("/")
     screen.type(*str(pid), "Enter")
@@ -130,6 +135,43 @@ def test_a_simulated_process_gets_no_signal(kit, way):
     screen.wait("no signal was sent")
     assert status_of(pid)["State"].split()[0] == "S"
     screen.type("q")
+
+
+def test_what_was_chosen_is_kept(kit):
+    node = kit.node()
+    agent = kit.agent(node)
+    screen = kit.screen(node)
+    file = screen.config / "stoker/top.yaml"
+
+    def run(*keys):
+        screen.line("clear")
+        screen.top("--control", agent.control)
+        screen.wait("F10Quit")
+        for key in keys:
+            screen.type(key)
+        shown = ""
+        if "F2" in keys:
+            shown = screen.wait("colours: dark")
+            screen.type("Escape")
+            screen.wait_gone("colours:")  # together with q it would be Alt-q
+        screen.type("q")
+        assert screen.ended() == 0
+        return shown
+
+    run("3")
+    assert not file.exists()  # nothing was chosen
+    run("-", "F2", "End", "Space")
+    kept = file.read_text()
+    assert "theme: dark\nspan: 1h\n" in kept
+    assert "colours: dark" in run("F2")
+    assert file.read_text() == kept
+    file.write_text("theme: pink\n")
+    screen.top("--control", agent.control)
+    screen.wait("pink")
+    screen.type("-")
+    screen.type("q")
+    assert screen.ended() == 0
+    assert file.read_text() == "theme: pink\n"  # somebody wrote it: it is not lost
 
 
 def test_an_agent_goes_and_comes_back(kit):
@@ -244,7 +286,7 @@ def on_a_node(kit, screen, *options):
     """Where STOKER_ROOT is set there is no tree: the processes are those that the simulator lends, of this machine."""
     screen.line("STOKER_ROOT= " + shlex.join(map(str, (kit.stoker, "sim", "run", "default", "--", kit.stoker, "top", "--alone", *options))))
     screen.wait("PID USER")
-    return int(screen.wait("vllm").partition(" vllm")[0].rpartition("\n")[2].split()[0])
+    return find_pid(screen.wait("vllm"), "vllm")
 
 
 def test_a_process_is_ended_after_a_question(kit):

@@ -23,7 +23,8 @@ class Screen(Tmux):
 
     def __init__(self, stoker, folder, env, width=120, height=36):
         folder.mkdir()
-        super().__init__(folder, width, height, **of_sim(env))
+        self.config = folder / "config"  # not that of who runs the tests
+        super().__init__(folder, width, height, XDG_CONFIG_HOME=str(self.config), **of_sim(env))
         self.stoker = stoker
 
     def top(self, *options):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The main numbers a second time, plainly and slowly: own() under our definitions. Nothing here is
-shared with the program; docs/trace.md defines what both count."""
+shared with the program; docs/appendix/trace.md defines what both count."""
 import bisect
 import collections
 import gzip

@@ -222,6 +222,8 @@ def matrix(rank, name, ns, tid=1):
         kernel, ns, types = "ampere_sgemm_128x64_tn", 14 * ns, FP32  # an H100: 989 against 67 TFLOP/s
     if rank.planted("few_blocks"):
         ns, args = 5.5 * ns, {"grid": [24, 1, 1], "blocks per SM": 0.18, "warps per SM": 1.5, "est. achieved occupancy %": 9}
+    if name == "aten::addmm":  # the bias comes first
+        dims, types = [dims[1][1:], *dims], [types[0], *types]
     with rank.op(name, tid, **{"Input Dims": dims, "Input type": types}):
         rank.t += 5 * US
         rank.kernel(kernel, ns, tid, **args)
@@ -452,7 +454,7 @@ def gain(job, step):
 IDLE = {"loader": "data-loading", "collate": "data-loading", "launch_bound": "launch-bound", "short_kernels": "short-kernels",
         "item": "synchronisation", "allocator": "allocator", "pageable": "pageable-copy", "compile": "compile", "python": "python",
         "python_between": "python", "gc": "garbage-collection|python", "checkpoint": "checkpoint|python", "logging": "logging|python",
-        "eager": "launch-bound", "foreach": "launch-bound", "misaligned": "misaligned", "fp32": "mixed-precision",
+        "eager": "launch-bound", "foreach": "optimizer", "misaligned": "misaligned", "fp32": "mixed-precision",
         "exposed_copy": "exposed-copy", "few_blocks": "low-sm-efficiency", "low_occupancy": "low-occupancy"}
 EIGHT = {"ranks": 8}
 NODES = {"ranks": 16}
@@ -468,6 +470,10 @@ LATE = {  # name: (cause, who, how much, the job)
     "slow-decode": ("slow_gpu", (1,), 0.3, {"shape": "decode", "ranks": 4, "layers": 8}),
     "slow-gpu-512": ("slow_gpu", (300,), 0.3, {"ranks": 512, "layers": 2, "steps": 4, "bus_gbs": 800.0}),
     "slow-host": ("host_slow", (6,), 1, EIGHT),
+}
+TOGETHER = {  # late at the same time by different causes, one behind the other or at once
+    "slow-loader-and-gpu": ((("loader", (5,), 1), ("slow_gpu", (2,), 0.25)), {**EIGHT, "fsdp": True}),
+    "slow-loader-and-node": ((("loader", (3,), 1), ("slow_gpu", tuple(range(8, 16)), 0.2)), {"ranks": 24, "steps": 5}),
 }
 CLEAN = {
     "clean": {}, "clean-ahead": {"ahead": True}, "clean-ddp": EIGHT, "clean-fsdp": {**EIGHT, "fsdp": True},
@@ -497,6 +503,9 @@ def jobs():
     for name, (cause, who, amount, more) in LATE.items():
         truth = "straggler|data-loading" if cause == "loader" else "straggler"
         made[name] = Job(causes=(Cause(cause, tuple(who), amount),), truth=(truth,), **more)
+    for name, (causes, more) in TOGETHER.items():
+        made[name] = Job(causes=tuple(Cause(*c) for c in causes), truth=tuple("data-loading" if c[0] == "loader" else "straggler" for c in causes),
+                         **more)
     for one, other in PAIRS:
         made[f"{one}+{other}".replace("_", "-")] = Job(causes=(Cause(one), Cause(other)), truth=(IDLE[one], IDLE[other]))
     for one, name in (("loader", "slow-gpu"), ("python", "slow-node"), ("exposed_copy", "slow-loader")):
@@ -520,8 +529,7 @@ def verdicts_of(stoker, folder):
 
 def late_ranks(report):
     """The ranks that the report calls late."""
-    late = report["straggler"]
-    return set(late.get("ranks") or ([] if late["rank"] is None else [late["rank"]]))
+    return {rank for late in (report["straggler"], *report["more_stragglers"]) for rank in late["ranks"]}
 
 
 def check_job(stoker, job, folder):
@@ -530,13 +538,13 @@ def check_job(stoker, job, folder):
     true, report = write_job(job, folder), verdicts_of(stoker, folder)
     ids = [v["id"] for v in report["verdicts"] if v["id"] not in MINOR]
     wanted = {cause: set(words.split("|")) for cause, words in zip(job.causes, job.truth)}
-    whom = {r for c, words in wanted.items() if "straggler" in words for r in c.ranks}
+    whom = {r for c in wanted if c.name in {cause for cause, *_ in LATE.values()} for r in c.ranks}
     if whom and late_ranks(report) != whom:
         ids = ["wrong-ranks" if i == "straggler" else i for i in ids]
     known = set().union(*wanted.values()) if wanted else set()
-    gains = {v["id"]: v["gain_percent"] for v in report["verdicts"]}
-    said = sum(max(gains.get(i, 0) for i in words) for words in wanted.values())
+    about = lambda verdict, cause: verdict["rank"] is None or not cause.ranks or verdict["rank"] in cause.ranks
+    said = sum(max((v["gain_percent"] for v in report["verdicts"] if v["id"] in words and about(v, c)), default=0) for c, words in wanted.items())
     return {"first": ids[0] if ids else "none", "ids": ids, "found": sum(bool(words & set(ids)) for words in wanted.values()),
             "causes": len(wanted), "false": [i for i in ids if not wanted], "right": bool(known & set(ids[:1])) if wanted else not ids,
-            "said": said, "true": true if wanted else 0.0, "straggler": report["straggler"],
+            "said": said, "true": true if wanted else 0.0, "straggler": report["straggler"], "more": report["more_stragglers"],
             "saved_ns": report["step_ns"] * true / 100}

@@ -115,7 +115,6 @@ WRONG = {
     "png": (b"\x89PNG\r\n\x1a\n" + bytes(100), "is a PNG image"),
     "not zstd": (b"\x28\xb5\x2f\xfd" + bytes(100), "zstd data is damaged"),
     "zlib": (zlib.compress(TEXT), "pigz -dz"),
-    "rocprofv3": (b'{\n  "rocprofiler-sdk-tool": [{"metadata": {}}]}', "JSON of rocprofv3"),
     "tar": (bytes(257) + b"ustar" + bytes(250), "a tar archive"),
     "tar.gz": (gzip.compress(bytes(257) + b"ustar" + bytes(250)), "a tar archive"),
     "utf-16": (TEXT.decode().encode("utf-16"), "iconv -f UTF-16 "),
@@ -144,7 +143,7 @@ def test_what_is_no_profile(trace, tmp_path, what):
 
 
 @pytest.mark.parametrize("ending, said", [("nsys-rep", "nsys export --type sqlite"), ("ncu-rep", "Nsight Compute"),
-                                          ("pftrace", "traceconv json")])
+                                          ("pftrace", "rocprofv3: record with --output-format json"), ("otf2", "--output-format json")])
 def test_formats_that_are_known_by_name(trace, tmp_path, ending, said):
     path = tmp_path / f"run.{ending}"
     path.write_bytes(b"\x0a\x05bytes" * 20)
@@ -160,7 +159,7 @@ def test_a_database_of_rocprofv3_is_told(trace, tmp_path):
         db.execute("CREATE TABLE rocpd_kernel_dispatch_0000_1 (id INTEGER)")
         db.commit()
     done = trace(path)
-    assert done.returncode == 3 and b"rocprofv3 (rocpd)" in done.stderr
+    assert done.returncode == 3 and b"rocprofv3 --output-format json" in done.stderr
 
 
 def test_a_zstd_file_that_was_cut(trace, tmp_path):

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """FLOPs by shape, modules of both passes, and what moved between two profiles, from files as PyTorch writes them."""
+import re
+
 import pytest
 
 import build
@@ -60,6 +62,41 @@ def test_both_passes_are_in_the_module(trace, first_rank, tmp_path):
         ("aten::mm", "train.py(7): step", False, 20_000), ("aten::mm", "train.py(7): step", True, 20_000)]
     assert rank["kernels"][0]["operator"] == "aten::mm" and rank["kernels"][0]["line"] == "train.py(7): step"
     assert "100.0 % of GPU time is in a module" in trace(path).stdout.decode()
+
+
+NET = "TOP(Net)::forward."
+
+
+def scripted(path, python=False):
+    """A TorchScript model: with_modules=True writes the modules around an operator as one of its arguments. The second
+    mm is in a function of the same module; the last one is called outside of all."""
+    trace, places = build.Trace(), [NET + "fc1(Linear)::forward.", "TOP(Net)::forward.SELF(Net)::inner.fc1(Linear)::forward", NET, ""]
+    for number, place in enumerate(places):
+        at = 100_000 * number
+        if python and place:
+            trace.host("python_function", "nn.Module: Other_0", at, 60_000)
+        more = {"Module Hierarchy": place} if place else {}
+        trace.op("aten::mm", at + 1000, 50_000, **{"External id": number + 1, "Sequence number": number, "Fwd thread id": 0, **more})
+        trace.op("aten::mm_inner", at + 2000, 30_000, **{"External id": 50 + number})
+        trace.launch(at + 3000, "gemm", at + 20_000, 10_000)
+    trace.op("MmBackward0", 600_000, 90_000, tid=2, **{"External id": 90, "Sequence number": 0, "Fwd thread id": 1})
+    trace.launch(610_000, "gemm", 640_000, 5_000, tid=2)
+    return trace.write(path)
+
+
+def test_modules_that_operators_name(trace, first_rank, tmp_path):
+    rank = first_rank(scripted(tmp_path / "p.json"))
+    assert [(m["name"], m["total_ns"], m["own_ns"], m["backward_ns"], m["kernel_count"]) for m in rank["modules"]] == [
+        ("TOP(Net)", 35_000, 10_000, 5_000, 1), ("TOP(Net)/fc1(Linear)", 25_000, 25_000, 5_000, 3)]
+    assert {o["module"]: o["total_ns"] for o in rank["origins"] if not o["backward"]} == {
+        "TOP(Net)/fc1(Linear)": 20_000, "TOP(Net)": 10_000, None: 10_000}
+    assert re.search(r" - +TOP\(Net\)$", trace(tmp_path / "p.json").stdout.decode(), re.M)
+    assert trace.report(scripted(tmp_path / "p.json"), "--threads", "2")["ranks"][0]["modules"] == rank["modules"]
+
+
+def test_events_of_modules_go_before_what_operators_name(first_rank, tmp_path):
+    rank = first_rank(scripted(tmp_path / "p.json", python=True))
+    assert {m["name"] for m in rank["modules"]} == {"Other_0"}
 
 
 def test_a_difference_sees_new_names_and_places(trace, tmp_path):

@@ -468,39 +468,6 @@ def test_xml_that_defines_entities_is_refused(run):
     assert "document type" in report["inputs"][0]["trouble"] and report["topologies"] == []
 
 
-LINKS = """<system version="1"><cpu numaid="0" arch="x86_64" vendor="AuthenticAMD"><pci busid="0000:10:00.0" class="0x060400">
-<pci busid="0000:1a:00.0" class="0x038000" link_speed="16.0 GT/s PCIe" link_width="16"><gpu dev="0" rank="0" gdr="0">
-<xgmi target="0000:1b:00.0" count="1" tclass="0x038000"/><xgmi target="0000:1c:00.0" count="2" tclass="0x038000"/>
-<xgmi target="0000:1d:00.0" count="2" tclass="0x038000"/><c2c bw="40000" count="1"/></gpu></pci></pci></cpu>
-<cpu numaid="1" arch="arm64" vendor="ARM"><nic><net name="eth0" dev="0" speed="25000" port="0" gdr="0"/></nic></cpu></system>"""
-GRAPH = "node-a:1000:1050 [0] NCCL INFO Pattern 4, crossNic 0, nChannels 16, bw 20.0/20.0, type NVL/PIX, sameChannels 1\n"
-SPLIT = "node-a:1000:1099 [0] NCCL INFO ncclCommSplit comm 0x770{0} rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 1a000 commId 0xbee{0} - Init START"
-SCREENS = {
-    "job": {"job.log": interleaved(job(env=["NCCL_IB_HCA set by environment to mlx5"])) + GRAPH, "topo.xml": node_topology()},
-    "sockets": {"job.log": interleaved(job(inter="NET/Socket/0", intra="SHM/direct/direct", env=["NCCL_IB_DISABLE set by environment to 1."]))},
-    "many-communicators": {"job.log": interleaved(job()) + "".join(SPLIT.format(i) + "\n" for i in range(6))},
-    "many-settings": {"job.log": interleaved([rank_lines(r, env=[f"NCCL_X{i} set by environment to {i}" for i in range(30 - r)]) for r in range(8)])},
-    "benches": {"8.txt": table(8, {1048576: 40, 16777216: 200, 1073741824: 400}), "16.txt": table(16, {1048576: 20, 1073741824: 180}),
-                **{f"{i}.txt": table(2, {8: i}) for i in range(17, 34)}},
-    "behind": {f"trace_{r}.json": json.dumps(d) for r, d in stuck(behind=(5,)).items()},
-    "sizes": {f"trace_{r}.json": json.dumps(d) for r, d in stuck(size=(2,)).items()},
-    "complete": {f"trace_{r}.json": json.dumps(dump([call(i, i, "all_reduce", "completed") for i in (1, 2)])) for r in range(8)},
-    "links": {"links.xml": LINKS, "other.txt": "nothing of NCCL\n", "topo.xml": node_topology(3)},
-}
-
-
-@pytest.mark.parametrize("name", SCREENS)
-def test_screens(stoker, golden, tmp_path, name):
-    shown = ""
-    for file, text in SCREENS[name].items():
-        (tmp_path / file).write_text(text)
-    for words in (["--width", "100"], ["--width", "60", "-v"], ["--json"]):
-        done = subprocess.run([stoker, "nccl", *words, *SCREENS[name]], cwd=tmp_path, capture_output=True, text=True, check=False)
-        text = json.dumps(json.loads(done.stdout), indent=1) if "--json" in words else done.stdout
-        shown += f"== {' '.join(words)}: {done.returncode}\n{text}\n"
-    golden(shown, f"nccl/{name}.txt")
-
-
 def test_logs_of_a_folder_are_shown_by_host(run, tmp_path):
     """A line for each host whose network differs; of many the first."""
     for host in range(12):

@@ -51,6 +51,36 @@ def test_sqlite(trace, tmp_path):
     assert json.loads(trace(tmp_path / "p.sqlite", "--json", "--no-cpu").stdout)["ranks"][0]["launch"]["linked"] == 0
 
 
+@pytest.mark.parametrize("kind", [59, 60], ids=["push and pop", "start and end"])
+@pytest.mark.parametrize("registered", [False, True])
+def test_ranges_of_nvtx_are_steps_and_name_collectives(trace, tmp_path, kind, registered):
+    """Four steps, in each a product and what NCCL's own range says was an all-reduce."""
+    made(tmp_path / "p.sqlite")
+    db = sqlite3.connect(tmp_path / "p.sqlite")
+    for table in ("CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_RUNTIME", "NVTX_EVENTS"):
+        db.execute(f"DELETE FROM {table}")
+    db.executemany("INSERT INTO StringIds VALUES (?, ?)",
+                   [(10, "ncclAllReduce"), (11, "ncclDevKernel_Generic")] + [(20 + n, f"step {n}") for n in range(4)])
+    for n in range(4):
+        t = n * 1_000_000
+        text = (None, 20 + n) if registered else (f"step {n}", None)
+        db.execute("INSERT INTO NVTX_EVENTS VALUES (?, ?, ?, ?, ?, ?)", (t, t + 900_000, TID, kind, *text))
+        db.execute("INSERT INTO NVTX_EVENTS VALUES (?, ?, ?, 59, NULL, 10)", (t + 500_000, t + 520_000, TID))
+        db.execute("INSERT INTO NVTX_EVENTS VALUES (?, NULL, ?, 34, ?, NULL)", (t + 10, TID, f"step {n + 100}"))  # a mark
+        db.executemany("INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (?, ?, ?, ?, 2)",
+                       [(t + 1_000, t + 3_000, TID, 2 * n + 1), (t + 501_000, t + 503_000, TID, 2 * n + 2)])
+        db.executemany("INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (?, ?, 0, 7, ?, ?, ?)",
+                       [(t + 5_000, t + 405_000, 2 * n + 1, PID, 1), (t + 505_000, t + 605_000, 2 * n + 2, PID, 11)])
+    db.commit()
+    db.close()
+    rank = json.loads(trace(tmp_path / "p.sqlite", "--json").stdout)["ranks"][0]
+    assert [(s["name"], s["number"], s["duration_ns"]) for s in rank["steps"]] == [(f"step {n}", n, 900_000) for n in range(4)]
+    assert [d["busy_ns"] for s in rank["steps"] for d in s["devices"]] == [500_000] * 4
+    assert [c["name"] for c in rank["collectives"]] == ["all_reduce"] * 4
+    one = json.loads(trace(tmp_path / "p.sqlite", "--json", "--step", "2").stdout)["ranks"][0]
+    assert (one["devices"][0]["operation_count"], one["devices"][0]["busy_ns"]) == (2, 500_000)
+
+
 def test_what_cannot_be_done_with_sqlite(trace, stoker, tmp_path):
     made(tmp_path / "p.sqlite")
     done = trace("cut", tmp_path / "p.sqlite", "-o", tmp_path / "x.json")

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import time
 
+import build
 import pytest
 from trace_kit import Profile, busy_profile
 
@@ -30,6 +31,25 @@ def test_forms(trace, tmp_path, path):
     assert done.stdout.decode().split("GPU 0", 1)[1] == text.split("GPU 0", 1)[1], "the head says how long it took"
     assert "<html" in page.read_text() and not re.search(r"""(src|href)=["']?(https?:)?//""", page.read_text())
     assert "<html" in trace(path, "--html", "-").stdout.decode()
+
+
+@pytest.mark.parametrize("with_step, whole", [(False, 10_000_000), (True, 1_500_000)])
+def test_the_page_means_by_its_time_what_the_text_does(trace, tmp_path, with_step, whole):
+    """Without steps the whole time is the host's and the GPU's, whichever is longer."""
+    made = build.Trace()
+    made.op("preprocess", 0, 10_000_000)
+    if with_step:
+        made.step(0, 0, 10_000_000)
+    made.launch(2_000_000, "gemm", 2_010_000, 1_000_000)
+    made.launch(3_200_000, "gemm", 3_410_000, 100_000)
+    path = made.write(tmp_path / "t.json")
+    text, page = trace(path).stdout.decode(), trace(path, "--html", "-").stdout.decode()
+    assert ("busy 1.10 ms of 1.50 ms" if with_step else "busy 1.10 ms of 10.0 ms") in text
+    table = json.loads(re.search(r'"sum":(\{"columns":\[[^]]*\],"rows":\[\[[^]]*\]\])', page)[1] + "}")
+    total = dict(zip(table["columns"], table["rows"][0], strict=True))
+    assert (total["span_ns"], total["busy_ns"], total["idle_ns"]) == (whole, 1_100_000, whole - 1_100_000)
+    causes = json.loads(re.search(r'"idle_by_cause":(\{"columns":\[[^]]*\],"rows":\[(\[[^]]*\],?)+\])', page)[1] + "}")
+    assert sum(row[causes["columns"].index("total_ns")] for row in causes["rows"]) == total["idle_ns"]
 
 
 def test_into_a_file(trace, tmp_path, path):

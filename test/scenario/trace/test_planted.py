@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Jobs with planted causes: a few of those that `make bench-verdicts` runs."""
+import re
+import subprocess
+
 import planted
 import pytest
 
 JOBS = planted.jobs()
-FOUND = ("loader", "collate", "item", "allocator", "exposed-copy", "low-occupancy", "python-between", "loader-xla", "low-bus", "scheduler")
+FOUND = ("loader", "collate", "item", "allocator", "exposed-copy", "low-occupancy", "python-between", "loader-xla", "low-bus", "scheduler",
+         "misaligned", "foreach", "exposed-communication", "few-batches", "allocator+loader", "foreach+fp32")
 LATE = {
     "slow-gpu": ("rank", "rank 3", "computes_late"),
     "slow-loader": ("rank", "rank 5", "host_late"),
@@ -19,7 +23,7 @@ CLEAN = ("clean-ddp", "clean-xla", "jitter", "warm-up", "late-start", "clean-pip
 @pytest.mark.parametrize("name", FOUND)
 def test_the_cause_comes_first_with_its_gain(stoker, tmp_path, name):
     result = planted.check_job(stoker, JOBS[name], tmp_path)
-    assert result["right"], result
+    assert result["right"] and result["found"] == result["causes"], result
     assert abs(result["said"] - result["true"]) <= 0.2 * result["true"], result
 
 
@@ -55,6 +59,30 @@ def test_what_occurs_once_is_a_note(stoker, tmp_path):
     assert report["straggler"]["rank"] is None and report["straggler"]["ranks"] == []
     assert any(note.startswith("rank 3 began 2") and note.endswith("ms late once: not counted") for note in report["notes"])
     assert sum("(waiting for other ranks)" in note for note in report["notes"]) == 7
+
+
+@pytest.mark.parametrize("name, groups, text", [
+    ("slow-loader-and-gpu", [("rank 5", "host_late", "data_loading"), ("rank 2", "computes_late", None)],
+     r"late rank +a step +by\n +5 +5\.6\d ms +host: data loading\n +2 +3\.2\d ms +compute\n"),
+    ("slow-loader-and-node", [("rank 3", "host_late", "data_loading"), ("ranks 8-15 (host node1)", "computes_late", None)],
+     r"late rank +a step +by\n +3 +5\.6\d ms +host: data loading\n( +(8|9|1[0-5]) +2\.6\d ms +compute\n){8}")])
+def test_two_groups_of_late_ranks_are_two_lines(stoker, tmp_path, name, groups, text):
+    result = planted.check_job(stoker, JOBS[name], tmp_path)
+    late = [result["straggler"], *result["more"]]
+    assert [(g["label"], g["cause"], g["host_cause"]) for g in late] == groups
+    assert abs(sum(g["percent_of_step"] for g in late) - result["true"]) <= 0.02 * result["true"], result
+    assert abs(result["said"] - result["true"]) <= 0.02 * result["true"] and result["ids"] == ["data-loading", "straggler"], result
+    assert all(0 < g["percent_of_step"] <= g["cost_percent"] + 1e-6 for g in late), late
+    report = subprocess.run([stoker, "trace", tmp_path], capture_output=True, text=True, check=False).stdout
+    assert re.search(text, report), report
+    assert all(f"Straggler{'s' if 'ranks' in label else ''}: {label}, " in report for label, *_ in groups), report
+
+
+def test_a_slow_loader_of_one_rank_is_told_once(stoker, tmp_path):
+    result = planted.check_job(stoker, JOBS["slow-loader"], tmp_path)
+    assert result["ids"] == ["data-loading"] and abs(result["said"] - result["true"]) <= 0.01 * result["true"], result
+    verdict = planted.verdicts_of(stoker, tmp_path)["verdicts"][0]
+    assert verdict["rank"] == 5 and "; the other ranks wait for rank 5: 5.60 ms late per step" in verdict["evidence"]
 
 
 def test_each_rank_says_by_what_it_is_late(stoker, tmp_path):

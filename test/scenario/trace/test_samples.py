@@ -30,6 +30,6 @@ def test_samples_are_what_their_maker_makes(tmp_path):
 
 
 def test_the_first_command_of_the_readme_runs_as_printed(trace):
-    path = re.search(r"^    stoker trace (\S+)", (ROOT / "README.md").read_text(), re.M)[1]
+    path = re.search(r"^    build/stoker trace (\S+)", (ROOT / "README.md").read_text(), re.M)[1]
     done = trace(path, cwd=ROOT)
     assert done.returncode == 1 and b"Verdict" in done.stdout

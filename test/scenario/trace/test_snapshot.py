@@ -209,6 +209,29 @@ def test_two_devices_older_forms_and_packed(show, trace, tmp_path):
     assert one["sites"][0]["name"] == "job/forward.py:0 forward" and one["peak_sites"][0]["name"] == "job/forward.py:0 forward"
 
 
+def test_the_page_shows_the_lines_that_hold_the_memory(show, browser, tmp_path):
+    a, other = story(), Allocator(1)
+    a.event("oom", 40 * MIB, device_free=7 * MIB, frames=frames(9, "<b>attention"))
+    other.alloc(other.segment(8 * MIB), 4 * MIB, 2)
+    page = tmp_path / "page.html"
+    assert b"memory snapshot" in show(snapshot(a, other), "--html", page, code=1).stdout
+    browser.look(1400, 900)
+    browser.open(page.as_uri())
+    assert browser.js("$('title').textContent + ': ' + $('subtitle').textContent") == "snapshot.pickle: memory snapshot"
+    assert browser.js("[...document.querySelectorAll('#verdicts .cost')].map((e) => e.textContent)")[0] == "40.0 MiB"
+    rows = "[...document.querySelectorAll('%s tbody tr')].map((r) => [...r.cells].map((c) => c.textContent))"
+    assert browser.js(rows % "#panel .columns") == [
+        ["30.0 MiB", "48.4 %", "1", "job/forward.py:0 forward"], ["20.0 MiB", "32.3 %", "1", "job/forward.py:1 forward"],
+        ["2.00 MiB", "3.2 %", "1", "job/forward.py:3 forward"]]
+    assert "of it before the first event 10.0 MiB" in browser.js("$('panel').textContent")
+    assert browser.js(rows % "#panel > .table")[-2:] == [
+        ["30.0 MiB", "93.8 %", "1", "job/forward.py:0 forward"], ["2.00 MiB", "6.3 %", "1", "job/forward.py:3 forward"]]
+    assert browser.js(rows % "#panel > .table")[0][4] == "job/<b>attention.py:9 <b>attention"
+    browser.js("$('tab-gpu-1').click()")
+    assert browser.js(rows % "#panel > .table") == [["4.00 MiB", "100.0 %", "1", "job/forward.py:2 forward"]]
+    assert browser.complaints == [] and [u for u in browser.asked if u != page.as_uri()] == []
+
+
 def test_the_schema_has_every_key(show, build):
     a = story()
     a.event("oom", 40 * MIB, device_free=7 * MIB, frames=frames(9))
@@ -253,7 +276,7 @@ def test_bad_pickles(show, what):
 
 
 def test_options_of_profiles_and_other_ways_are_refused(show, trace, tmp_path):
-    for option in (["--csv", "kernels"], ["--html", "x.html"], ["--step", "1"], ["--filter", "x"]):
+    for option in (["--csv", "kernels"], ["--step", "1"], ["--filter", "x"]):
         assert b"is a memory snapshot" in show(snapshot(story()), *option, code=2).stderr
     path = tmp_path / "snapshot.pickle"
     for words in (["cut", path, "-o", tmp_path / "c"], [path, path], ["diff", path, path]):

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Draws the pictures of docs/web.md anew: a fault of the scenario library, brought forward, played twenty times as fast with an agent
-beside it, and the agent's page in a browser.
+beside it, and the agent's page in a browser. With a folder: every view at three widths, light and dark, for the eye.
 
-    test/scenario/web/pictures.py BUILD [FOLDER]        docs/pictures by default"""
+    test/scenario/web/pictures.py BUILD [FOLDER]"""
 import pathlib
 import re
 import subprocess
@@ -21,9 +21,13 @@ import fetch  # noqa: E402
 import site_rig  # noqa: E402
 import trial  # noqa: E402
 
-SPEED, PLAYED_S = 20, 14
-PICTURES = [("xid-79-lost", "web-oncall", "#/", 1280, 1000, "light"), ("thermal-throttle-fan", "web-gpu", "#/gpu/5", 1280, 1000, "light"),
-            ("xid-79-lost", "web-narrow", "#/", 360, 780, "dark")]
+SPEED, PLAYED_S, DRAWN_S = 20, 14, 2
+# Picture, way, what to press first, width, height, theme.
+IN_DOCS = {"xid-79-lost": [("web-oncall", "#/", None, 1400, 900, "light"), ("web-incident", "#/", "#todo-text", 1400, 900, "light"), ("web-narrow", "#/", None, 390, 844, "dark")]}
+WAYS = {"oncall": ("#/", None), "unfolded": ("#/", ".rows .fold"), "jobs": ("#/jobs", None), "topology": ("#/topology", None), "executive": ("#/executive", None), "debug": ("#/debug", None), "gpu": ("#/gpu/5", None),
+        "incident": ("#/", "#todo-text")}
+EVERY = {"thermal-throttle-fan": [(f"{name}-{width}-{theme}", way, press, width, height, theme) for name, (way, press) in WAYS.items()
+                                  for width, height in ((1400, 900), (900, 900), (390, 844)) for theme in ("light", "dark")]}
 
 
 def play(stoker, name, folder):
@@ -44,18 +48,23 @@ def play(stoker, name, folder):
 
 
 def main():
-    build, folder = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2] if len(sys.argv) > 2 else ROOT / "docs/pictures")
+    build, folder = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]) if len(sys.argv) > 2 else None
     found = browser.program() or browser.program(fetch.Peers(build / "peers").get("chromium"))
     with tempfile.TemporaryDirectory() as tmp:
-        for i, (name, picture, way, width, height, theme) in enumerate(PICTURES):
-            place = pathlib.Path(tmp) / str(i)
+        for name, pictures in (EVERY if folder else IN_DOCS).items():
+            place = pathlib.Path(tmp) / name
             place.mkdir()
             process, address = play(build / "stoker", name, place)
             page = browser.Browser(*found, place / "profile")
-            visitor = site_rig.Visitor(page, f"http://{address}/").open(way, width=width, height=height, theme=theme)
             time.sleep(PLAYED_S)
-            visitor.until("document.getElementById('contact').dataset.state === 'live' && document.querySelector('.incident') !== null")
-            page.picture(folder / f"{picture}.png")
+            for picture, way, press, width, height, theme in pictures:
+                page.fresh()
+                visitor = site_rig.Visitor(page, f"http://{address}/").open(way, width=width, height=height, theme=theme)
+                if press:
+                    visitor.click(press)
+                visitor.until("document.getElementById('hero').dataset.tone === 'wrong' && document.querySelector('#view table, #view canvas') !== null")
+                time.sleep(DRAWN_S)
+                page.picture((folder or ROOT / "docs/pictures") / f"{picture}.png")
             page.end()
             process.terminate()
             process.wait(30)

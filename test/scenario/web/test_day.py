@@ -51,10 +51,11 @@ def test_a_day_in_gpu_hours(visit, day):
     proxy.rewrite, proxy.stream = rewrite, stream
     page = visit(proxy.url, "#/executive", may_be_cut=True)
     page.until("document.querySelectorAll('#view table tbody tr').length >= 8")
-    page.until("document.querySelector('section:nth-of-type(2) .shares').innerText.includes('160')")
-    shares = " ".join(page.text("section:nth-of-type(2) .shares").split())
+    page.until("document.querySelector('[aria-labelledby=day-h] .shares').innerText.includes('160')")
+    shares = " ".join(page.text("[aria-labelledby=day-h] .shares").split())
     for text in ("160 h · 83 % working", "8 h · 4 % waiting", "16 h · 8 % idle held", "8 h · 4 % unusable"):
         assert text in shares, shares
+    assert page.text(".sentence").startswith("24 of 192 GPU hours of the last day (13 %) were held and did not work.")
     assert page.js("document.querySelectorAll('[aria-labelledby=health-h] tbody tr')[0].children[2].innerText") == "96 %"
 
 
@@ -126,12 +127,13 @@ def test_the_curves_of_a_lost_gpu_end(visit, day):
     lose(proxy, made)
     page = visit(proxy.url, may_be_cut=True)
     page.go(f"#/gpu/{LOST_GPU}")
-    page.click("#view [data-span=minute]")
+    page.until("document.querySelector('#view .chart-note').innerText.includes('fixed')")  # five minutes before and after the loss
+    page.until("/Last seen .*: .*, .*°C, .*W/.test(document.querySelector('.rows .c-down').innerText)")
     power = "#view .chart[aria-label=Power]"
     page.until(f"document.querySelector('{power} .uplot')?.getAttribute('aria-label').includes('a day in minutes: power between')")
     page.click("#view [data-span=second]")  # of the last ten minutes nothing is known: no scale, and the reason
     page.until(f"document.querySelector('{power} .chart-value').innerText === 'no value in this span: the GPU is lost'")
-    assert "No number of it is shown" in page.text(".card .down")
+    assert "No data for 8 h" in page.text(".rows .c-down")
 
 
 def test_what_was_yesterday_says_so(visit, day):
@@ -150,14 +152,14 @@ def test_seventy_two_gpus(visit, training, proxied):
     proxy = proxied(training.address)
     crowd = site_day.Crowd(proxy, 72)
     page = visit(proxy.url, may_be_cut=True)
-    page.until("document.querySelectorAll('.cards.tiny .card').length === 72 && document.getElementById('working-text').innerText === '72 of 72 working'")
-    page.until("document.querySelector('#view .chart[aria-label=Power] .chart-value').innerText.includes(', middle ')")
-    assert page.js("document.querySelector('#time-h').getBoundingClientRect().top") < 2.5 * 900  # the curves are not far below
+    page.until("document.querySelectorAll('.heat-cell').length === 72 && document.getElementById('working-text').innerText.startsWith('72 of 72 working')")
+    page.until("document.querySelector('#view .chart[aria-label=Power] .chart-value').innerText.includes(' W to ')")
+    assert page.js("document.querySelector('.chart-grid').getBoundingClientRect().top") < 900
     for width in (360, 2560):
         page.look(width, 900)
         for way in ("#/", "#/executive", "#/debug", "#/gpu/71"):
             page.go(way)
-            page.until("document.querySelector('#view table, #view .card') !== null")
+            page.until("document.querySelector('#view table, #view .heat-cell') !== null")
             assert page.js("document.documentElement.scrollWidth") <= width, (way, width)
             assert page.js(NAMELESS) == [] and page.js(SMALL) == [] and page.js(CONTRAST) == [], (way, width)
     page.go("#/debug")

@@ -82,6 +82,30 @@ def test_numbers_that_stand_still_do_not_look_fresh(visit, training, proxied):
     gate.append(1)
 
 
+LATE = {4, 5, 9}  # ticks whose newest sample is 0.8 s old
+
+
+def test_a_late_sample_is_no_faster_counter(visit, training, proxied):
+    """A counter that grows by 100 MB a second, read sooner in some seconds than in others: its rate is that in all of them."""
+    proxy, tick, gate = proxied(training.address), first_tick(training), []
+    start = datetime.datetime.fromisoformat(tick["time"].replace("Z", "+00:00"))
+    proxy.rewrite = lambda path, told: {**told, "series": []} if "/history" in path else told
+
+    def stream():
+        for i in range(14):
+            sampled = i - 0.8 if i in LATE else i
+            for gpu in tick["gpus"]:
+                gpu["metrics"]["stoker_pcie_tx_bytes_total"] = 1e12 + 1e8 * sampled
+                gpu["counter_age_seconds"] = {"stoker_pcie_tx_bytes_total": i - sampled}
+            yield "tick", {**tick, "tick": tick["tick"] + i, "time": (start + datetime.timedelta(seconds=i)).isoformat().replace("+00:00", "Z")}
+        until(lambda: gate, "the test is over")
+
+    proxy.stream = stream
+    page = visit(proxy.url, "#/gpu/0", may_be_cut=True)
+    page.until("/sent between 100 MB.s and 100 MB.s/.test(document.querySelector('#view .chart[aria-label=PCIe] .uplot')?.getAttribute('aria-label'))")
+    gate.append(1)
+
+
 def test_hostile_names_are_text(visit, training, proxied):
     proxy = proxied(training.address)
 

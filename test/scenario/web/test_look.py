@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page as a visitor meets it: the answers first, nothing hangs out, everything can be reached and has a name, and can be read
+"""The page as a visitor meets it: the verdict first, nothing hangs out, everything can be reached and has a name, and can be read
 in both themes."""
 import pytest
+import site_day
+from agent_rig import until
 
-VIEWS = {"oncall": "#/", "executive": "#/executive", "debug": "#/debug", "gpu": "#/gpu/3"}
+VIEWS = {"oncall": "#/", "jobs": "#/jobs", "topology": "#/topology", "executive": "#/executive", "debug": "#/debug", "gpu": "#/gpu/3"}
 
 # Every text that is seen: its colour against what is behind it (WCAG 2.2, 1.4.3).
 CONTRAST = """(() => {
@@ -29,31 +31,81 @@ FAINT = """((needed) => {
   const light = (hex) => { const [r, g, b] = [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16) / 255).map((v) => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
   const of = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
   const ratio = (a, b) => { const [x, y] = [light(of(a)), light(of(b))].sort((p, q) => q - p); return (x + 0.05) / (y + 0.05); };
-  const drawn = ["sm", "util", "occupied", "line-quiet", "c1", "c2", "c3", "c4", "work-working", "work-waiting", "work-idle", "work-free", "work-unusable", "work-unknown", "accent", "ok", "bad", "info", "warning", "error", "fatal"];
-  return drawn.map((name) => [name, "card", ratio(name, "card")]).concat(["sm", "util", "accent"].map((name) => [name, "soft", ratio(name, "soft")])).filter(([, , r]) => !(r >= needed));
+  const drawn = ["sm", "util", "occupied", "line-quiet", "c1", "c2", "c3", "c4", "g0", "g1", "g2", "g3", "g4", "g5", "g6", "g7", "work-working", "work-waiting", "work-idle", "work-free", "work-unusable", "work-unknown", "accent", "ok", "bad", "info", "warning", "error", "fatal"];
+  return drawn.map((name) => [name, "card", ratio(name, "card")]).concat(["sm", "util", "accent"].map((name) => [name, "soft", ratio(name, "soft")])).filter(([, , r]) => !(r >= needed))
+    .concat([["quiet", "card", ratio("quiet", "card")]].filter(([, , r]) => !(r >= 4.5))); // labels of axes, which are text on a canvas
 })(3)"""
 
 # What can be operated and what it is called.
 NAMELESS = """[...document.querySelectorAll("a[href], button, select, input, summary, [tabindex='0']")].filter((e) => e.getClientRects().length &&
   !(e.getAttribute("aria-label") || e.labels?.[0]?.textContent || e.textContent.trim() || e.title)).map((e) => e.outerHTML.slice(0, 120))"""
 
-SMALL = """[...document.querySelectorAll("button, select, input, .tabs a")].filter((e) => e.getClientRects().length && e.getBoundingClientRect().height < 24).map((e) => e.outerHTML.slice(0, 100))"""
+SMALL = """[...document.querySelectorAll("button, input, .tabs a, .press, .tag, .heat-cell, .box")].filter((e) => e.getClientRects().length && e.getBoundingClientRect().height < 24).map((e) => e.outerHTML.slice(0, 100))"""
 
 
 def url(agent):
     return f"http://{agent.address}/"
 
 
+BOTTOM = "document.querySelector('{}').getBoundingClientRect().bottom"
+
+
 def test_the_first_screen_answers(visit, training):
+    """Healthy, the verdict is a line; below it eight GPUs of a line each, and their charts, without scrolling."""
     page = visit(url(training), width=1400, height=900)
     page.until("document.getElementById('verdict-text').innerText === 'All healthy'")
-    page.until("document.getElementById('working-text').innerText === '8 of 8 working'")
-    page.until("/SM active .* utilisation/.test(document.getElementById('working-more').innerText)")
-    assert page.text("#todo-text") == "Nothing to do"
+    page.until("/^8 of 8 working · SM activity \\d+ % · utilisation \\d+ %$/.test(document.getElementById('working-text').innerText)")
     assert page.js("document.title").startswith("All healthy · ")
-    for part in ("#verdict", "#working", "#todo"):
-        assert page.js(f"document.querySelector('{part}').getBoundingClientRect().bottom") < 400
-    assert page.texts(".card h3") == [f"GPU {i}" for i in range(8)]
+    assert page.js("document.getElementById('hero').getBoundingClientRect().height") <= 48
+    assert page.js("['hit', 'notices', 'verdict-more'].every((id) => document.getElementById(id).hidden) && !document.getElementById('todo').children.length")
+    assert page.texts(".rows .fold") == [f"GPU {i}" for i in range(8)]
+    assert page.js("[...document.querySelectorAll('.rows tr.gpu')].every((row) => row.getBoundingClientRect().height <= 37)")
+    page.until("document.querySelectorAll('.chart-grid canvas').length === 6")
+    assert page.js(BOTTOM.format(".chart-grid")) <= 900
+
+
+def test_on_a_phone_the_healthy_are_folded(visit, training, proxied):
+    proxy = proxied(training.address)
+
+    def idle(gpus):
+        gpus[2]["activity"] |= {"word": "idle held", "text": "in use by a program and nothing runs"}
+
+    def lose(look):
+        idle(look["node"]["gpus"])
+        gpu = look["node"]["gpus"][6]
+        look["incidents"] = [{"id": "1x", "revision": 1, "state": "open", "class": "thermal", "severity": "error", "cause": "thermal", "action": "check-cooling", "action_text": "Check fans and airflow", "route": "ticket",
+                              "title": "GPU 6 (0000:d1:00.0) is slowed down by heat", "device": {"kind": "gpu", "index": 6, "uuid": gpu["uuid"]}, "opened": look["node"]["time"], "count": 1, "evidence": []}]
+        return look
+
+    proxy.change["/api/v1/status"] = lose
+
+    def stream():
+        for event, data in site_day.events_of(training.address):
+            if event == "tick":
+                idle(data["gpus"])
+            yield event, data
+
+    proxy.stream = stream
+    page = visit(proxy.url, may_be_cut=True, width=390, height=844)
+    page.until("document.querySelectorAll('.rows tr.gpu').length === 2")
+    assert page.texts(".rows .fold") == ["GPU 6", "GPU 2"]
+    assert page.js("document.querySelector('.rows + button').innerText") == "Show 6 healthy GPUs"
+    page.click(".rows + button")
+    assert page.js("document.querySelectorAll('.rows tr.gpu').length") == 8
+    page.click(".rows .fold")
+    page.until("document.querySelector('.detail') !== null")
+    assert page.js("document.documentElement.scrollWidth") <= 390 and page.js("document.querySelector('.c-sm').getBoundingClientRect().width") > 100
+
+
+def test_no_number_contradicts_another(visit, training):
+    """What stands in the verdict's line, in the lines of the GPUs and in what unfolds is of the same minute."""
+    page = visit(url(training))
+    page.until("/SM activity/.test(document.getElementById('working-text').innerText)")
+    page.click(".rows .fold")
+    page.until("document.querySelector('.detail .fact dd') !== null")
+    every = "[document.getElementById('working-text'), ...document.querySelectorAll('.c-sm .bar-value'), document.querySelector('.detail .fact dd')].map((e) => Number(/(\\d+) %/.exec(e.innerText)[1]))"
+    mean, *gpus, unfolded = page.js(every)
+    assert len(gpus) == 8 and unfolded == gpus[0] and abs(mean - sum(gpus) / 8) <= 1
 
 
 @pytest.mark.parametrize("width, theme", [(360, "light"), (360, "dark"), (800, "light"), (1400, "dark")])
@@ -140,12 +192,17 @@ def test_nothing_moves_by_itself(visit, training):
 
 def test_the_way_to_a_gpu_and_back(visit, training):
     page = visit(url(training))
-    page.click(".card:nth-child(4) h3 a")
+    page.click(".rows tbody[data-gpu='GPU 3'] .fold")  # its line unfolds
+    page.until("document.querySelector(\".rows tbody[data-gpu='GPU 3'] .detail\")?.innerText.includes('1980 MHz')")
+    assert page.js("document.querySelectorAll('.fold[aria-expanded=true]').length") == 1
+    for normal in ("uncorrected", "Held down", "PCIe link", "NVLinks up"):
+        assert normal not in page.text(".detail")
+    page.click(".detail a[href='#/gpu/3']")
     page.until("location.hash === '#/gpu/3' && document.activeElement.id === 'main'")
     assert page.text("#view .crumbs").endswith("GPU 3")
     page.until("document.querySelectorAll('#view .chart canvas').length >= 6")
     page.js("history.back()")
-    page.until("location.hash !== '#/gpu/3' && document.querySelectorAll('.cards .card').length === 8")
+    page.until("location.hash !== '#/gpu/3' && document.querySelectorAll('.rows tr.gpu').length === 8")
     page.open("#/gpu/5")  # a link that was shared
     page.until("document.querySelector('#view .crumbs')?.innerText.endsWith('GPU 5')")
     page.go("#/gpu/77")
@@ -157,7 +214,7 @@ def test_the_way_to_a_gpu_and_back(visit, training):
 def test_charts_move_together(visit, training):
     page = visit(url(training), "#/gpu/2")
     page.until("document.querySelectorAll('#view .chart canvas').length >= 6")
-    page.until("[...document.querySelectorAll('#view .charts .chart-value')].filter((e) => e.getClientRects().length).every((e) => e.innerText && !e.innerText.includes('no value'))")
+    page.until("[...document.querySelectorAll('#view .charts .key b')].filter((e) => e.getClientRects().length).every((e) => e.innerText && e.innerText !== '–')")
     page.js("document.querySelector('#view .charts').scrollIntoView()")
     box = page.js("(() => { const b = document.querySelector('#view .charts .u-over').getBoundingClientRect(); return [b.x, b.y, b.width, b.height] })()")
     middle = box[1] + box[3] / 2
@@ -174,6 +231,7 @@ def test_charts_move_together(visit, training):
     page.until(f"document.getElementById('contact').innerText !== {clock!r}")
     page.browser.pointer("mouseReleased", box[0] + box[2] * 0.9, middle, button="left", clickCount=1)
     page.until("document.querySelector('#view .chart-note').innerText.includes('fixed')")
+    assert "from=" in page.js("location.hash") and "to=" in page.js("location.hash")  # whoever gets the address sees the same minutes
     page.click("#view .toolbar button:nth-of-type(2)")
     page.until("!document.querySelector('#view .chart-note').innerText.includes('fixed')")
     assert page.text("#view .chart-note") == before
@@ -186,7 +244,75 @@ def test_charts_move_together(visit, training):
     page.browser.key("p")
     page.until("!document.querySelector('#view .chart-note').innerText.includes('stand still')")
     page.browser.key("ArrowLeft")
-    page.until("document.getElementById('spoken').innerText.includes('Power:')")
+    page.until("/Power: power \\d+ W, limit 700 W/.test(document.getElementById('spoken').innerText)")
+
+
+def test_the_charts_of_all_gpus(visit, training):
+    """A colour each, one of them alone by a click in the legend, all values beside the pointer, and the choice in the address."""
+    page = visit(url(training))
+    page.until("document.querySelectorAll('.chart-grid canvas').length === 6 && document.querySelectorAll('.gpu-legend button').length === 8")
+    assert len(set(page.js("[...document.querySelectorAll('.gpu-legend i')].map((e) => getComputedStyle(e).backgroundColor)"))) == 8
+    power = "document.querySelector('#view .chart[aria-label=Power]')"
+    page.until(f"{power}.querySelector('.chart-value').innerText.includes(' W to ')")
+    x, y, width = page.js(f"(() => {{ const b = {power}.querySelector('.u-over').getBoundingClientRect(); return [b.x, b.y + b.height / 2, b.width] }})()")
+    page.browser.pointer("mouseMoved", x + width * 0.98, y)
+    page.until(f"{power}.querySelectorAll('.tip:not([hidden]) li').length === 8")
+    values = page.js(f"[...{power}.querySelectorAll('.tip li b')].map((e) => parseInt(e.innerText))")
+    assert values == sorted(values, reverse=True)
+    assert page.js("document.querySelectorAll('.tip:not([hidden])').length") == 1
+    page.click(".gpu-legend button:nth-child(6)")
+    page.until(f"/ GPU 5 \\d+ W$/.test(' ' + {power}.querySelector('.chart-value').innerText)")
+    assert page.js("document.querySelector('.gpu-legend [aria-pressed=true]').innerText") == "GPU 5"
+    page.click("#view [data-span=hour]")
+    shared = page.js("location.hash")
+    assert "span=hour" in shared and "only=GPU-" in shared
+    page.open(shared)
+    page.until("document.querySelector('.gpu-legend [aria-pressed=true]')?.innerText === 'GPU 5' && document.querySelector('[data-span=hour]').getAttribute('aria-pressed') === 'true'")
+
+
+def test_one_box_finds_all(visit, training):
+    page = visit(url(training), "#/debug")
+    page.until("document.querySelectorAll('#view table').length >= 3")
+    page.js("document.querySelector('main').focus()")
+    page.browser.key("/")
+    assert page.js("document.activeElement.type") == "search"
+    for key in "gpu 6":
+        page.browser.key(key)
+    page.until("document.querySelector('#found [aria-selected] b')?.innerText === 'GPU 6'")
+    page.browser.key("Enter")
+    page.until("location.hash === '#/gpu/6'")
+    pid = page.until("document.querySelector('#view td a[href^=\"#/process/\"], #view th a[href^=\"#/process/\"]')?.getAttribute('href').split('/').pop()")
+    page.js(f"(() => {{ const box = document.querySelector('#search input'); box.focus(); box.value = '{pid}'; box.dispatchEvent(new Event('input')) }})()")
+    page.until("document.querySelector('#found [aria-selected] .quiet')?.innerText === 'process'")
+    page.browser.key("Enter")
+    page.until(f"location.hash === '#/process/{pid}'")
+    page.js("(() => { const box = document.querySelector('#search input'); box.focus(); box.value = 'no such thing'; box.dispatchEvent(new Event('input')) })()")
+    page.until("document.getElementById('found').innerText === 'Nothing of that name.'")
+
+
+def test_local_time_or_utc(visit, training):
+    page = visit(url(training))
+    page.browser.call("Emulation.setTimezoneOverride", timezoneId="Asia/Kolkata")  # half an hour beside UTC's hours
+    try:
+        hours = lambda: page.js("document.getElementById('contact').innerText.split(' ')[1].split(':').map(Number)")
+        assert page.text("#zone") == "UTC"
+        (h, m, _), at = hours(), page.js("((d) => [d.getUTCHours(), d.getUTCMinutes()])(new Date())")
+        assert abs((h * 60 + m) - (at[0] * 60 + at[1])) % 1438 <= 2
+        page.click("#zone")
+        page.until("document.getElementById('zone').innerText === 'Local'")
+        (h, m, _), at = hours(), page.js("((d) => [d.getHours(), d.getMinutes()])(new Date())")
+        assert abs((h * 60 + m) - (at[0] * 60 + at[1])) % 1438 <= 2
+        page.open()
+        page.until("document.getElementById('zone').innerText === 'Local'")  # it is remembered
+    finally:
+        page.browser.call("Emulation.setTimezoneOverride", timezoneId="")
+
+
+def test_where_gpus_are(visit, training):
+    page = visit(url(training), "#/topology")
+    page.until("document.querySelectorAll('.numa-node').length === 2 && document.querySelectorAll('a.box').length === 8")
+    row = page.js("[...document.querySelectorAll('[aria-label=\"How GPUs and adapters reach each other\"] tbody tr:first-child td')].map((td) => td.innerText)")
+    assert row[:8] == ["·", *["NV18"] * 7] and row[8:] == ["PIX", "NODE", "NODE", "NODE", "SYS", "SYS", "SYS", "SYS"]
 
 
 def test_tenths_of_a_second_on_demand(visit, training):
@@ -194,6 +320,13 @@ def test_tenths_of_a_second_on_demand(visit, training):
     page.click("#view [data-span=tenth]")
     page.until("document.querySelector('#view [data-span=tenth]').getAttribute('aria-pressed') === 'true'")
     page.until("document.querySelector('#view .chart[aria-label=Power] .uplot')?.getAttribute('aria-label')?.includes('a minute in tenths of a second: power between')")
+    # full from the start: where no tenths are known yet the seconds of the store stand
+    points = lambda: training.json("/api/v1/gpus/2/history?metric=DCGM_FI_DEV_POWER_USAGE")[1]["series"][0]["points"]
+    until(lambda: points()[-1][0] - points()[0][0] > 60, "the agent has a minute")
+    page.open("#/gpu/2?span=tenth")
+    x, y, width = page.until("((b) => b && [b.x, b.y + b.height / 2, b.width])(document.querySelector('#view .chart[aria-label=Power] .u-over')?.getBoundingClientRect())")
+    page.browser.pointer("mouseMoved", x + width * 0.1, y)
+    page.until("/^\\d+ W$/.test(document.querySelector('#view .chart[aria-label=Power] .key b').innerText)")
     page.click("#view [data-span=minute]")
     page.until("document.querySelector('#view .chart[aria-label=Power]').innerText.length > 0")
 
@@ -206,4 +339,4 @@ def test_a_visitor_of_another_view_sees_what_idles(visit, training):
     page.until("document.querySelector('.tile:nth-child(2) dd').innerText === '8 GPUs'")
     page.go("#/debug")
     page.until("document.querySelectorAll('#view table').length >= 4")
-    assert page.texts("#view section > h2")[:3] == ["Health", "Throughput", "Bottlenecks"]
+    assert page.texts("#view section > h2")[:3] == ["Health", "Throughput now", "Bottlenecks"]

@@ -57,6 +57,7 @@ static void make_gpu(NodeGpu *gpu, uint32_t index)
     put(gpu, METRIC_POWER_USAGE, 612.3);
     put(gpu, METRIC_ENFORCED_POWER_LIMIT, 700);
     put(gpu, METRIC_GPU_TEMP, 63);
+    put(gpu, METRIC_SM_CLOCK, 1980);
 }
 
 static int set_up(void **state)
@@ -164,11 +165,51 @@ static void a_node_that_is_well(void **state)
     assert_string_equal(screen(*state, 100, false),
                         "node-7  2026-01-01 00:00:00Z  driver 590.48.01  2 GPUs: 2 working\n"
                         "All healthy\n"
-                        " GPU                 activity   util    SM    memory     power temp\n"
-                        "   0  H100 80GB HBM3 working     97%   42%    60/80G  612/700W  63C\n"
-                        "   1  H100 80GB HBM3 working     97%   42%    60/80G  612/700W  63C\n");
+                        " GPU                 activity   util    SM    memory     power temp  MHz\n"
+                        "   0  H100 80GB HBM3 working     97%   42%    60/80G  612/700W  63C 1980\n"
+                        "   1  H100 80GB HBM3 working     97%   42%    60/80G  612/700W  63C 1980\n");
     assert_int_equal(code_of(*state), 0);
     assert_string_equal(causes_of(*state, true), "");
+}
+
+/* A wide screen says why a clock is low; a narrow one has no room for that and for the limit of power. */
+static void a_low_clock_says_why(void **state)
+{
+    Rig *rig = *state;
+
+    put(&rig->gpus[1], METRIC_SM_CLOCK, 585);
+    put(&rig->gpus[1], METRIC_CLOCKS_EVENT_REASONS, 0x20);
+    put(&rig->gpus[0], METRIC_CLOCKS_EVENT_REASONS, 0x01); /* idle is not slowed down */
+    assert_non_null(strstr(screen(rig, 100, false), "temp  MHz slowed by\n"));
+    assert_non_null(strstr(rig->out.text, "612/700W  63C 1980\n"));
+    assert_non_null(strstr(rig->out.text, "612/700W  63C  585 hot\n"));
+    assert_non_null(strstr(screen(rig, 99, false), " 612W  63C  585\n"));
+    assert_null(strstr(rig->out.text, "slowed by"));
+}
+
+static void brief_is_one_line(void **state)
+{
+    Rig *rig = *state;
+    Snapshot seen = seen_of(rig);
+
+    str_clear(&rig->out);
+    status_brief(&seen, &rig->out);
+    assert_string_equal(rig->out.text, "node-7: All healthy: 2 working\n");
+    add_incident(rig, "row-remap-pending", SEVERITY_WARNING, 0);
+    add_incident(rig, "gpu-lost", SEVERITY_FATAL, 1);
+    add_incident(rig, "driver-reloaded", SEVERITY_INFO, 1);
+    seen = seen_of(rig);
+    str_clear(&rig->out);
+    status_brief(&seen, &rig->out);
+    assert_string_equal(rig->out.text,
+                        "node-7: Problem: gpu-lost has happened. DO: Drain and reboot this node; 1 more problem\n");
+    rig->incident_count = 0;
+    rig->gpus[1].state = GPU_HUNG;
+    snprintf(rig->gpus[1].why, NODE_WHY_CAP, "a call has not returned");
+    seen = seen_of(rig);
+    str_clear(&rig->out);
+    status_brief(&seen, &rig->out);
+    assert_string_equal(rig->out.text, "node-7: Unknown: GPU 1: a call has not returned\n");
 }
 
 /* Until an incident tells what it is, a GPU without data is unknown, not healthy. */
@@ -206,7 +247,7 @@ static void no_driver_and_no_gpu_is_one_sentence(void **state)
     snprintf(rig->node.driver_why, NODE_WHY_CAP, "libnvidia-ml.so.1: cannot open shared object file");
     assert_string_equal(screen(rig, 80, false),
                         "node-7  2026-01-01 00:00:00Z  0 GPUs\n"
-                        "No NVIDIA driver here. Install it, or try: stoker sim run default -- stoker agent\n");
+                        "No NVIDIA driver: install it, or try 'stoker sim run default -- stoker agent'\n");
     assert_int_equal(code_of(rig), 3);
     assert_string_equal(causes_of(rig, false), "no_driver ");
 }
@@ -266,16 +307,16 @@ static void a_verdict_says_what_to_do(void **state)
                         "         CUDA graphs, a larger batch, fused optimizers (fused=True).\n"
                         " share   98 % of 60 s, confidence high\n"
                         " more    stoker why 0\n"
-                        " GPU                 activity   util    SM    memory     power temp  owner\n"
-                        "   0  H100 80GB HBM3 waiting     97%   42%    60/80G  612/700W  63C  job 4711\n"
-                        "   1  H100 80GB HBM3 waiting     97%   42%    60/80G  612/700W  63C  job 4711\n");
+                        " GPU                 activity   util    SM    memory power temp  MHz  owner\n"
+                        "   0  H100 80GB HBM3 waiting     97%   42%    60/80G  612W  63C 1980  job 4711\n"
+                        "   1  H100 80GB HBM3 waiting     97%   42%    60/80G  612W  63C 1980  job 4711\n");
     rig->height = 9; /* one line where there is no room for more */
     assert_non_null(strstr(screen(rig, 80, false), "yet nearly idle\n GPU"));
     rig->height = 0;
     snprintf(rig->holdings[1].owner.job, PROCESS_JOB_CAP, "4712"); /* of another job */
     assert_non_null(strstr(screen(rig, 80, false), "\nwaiting: GPU 0 (job 4711): 100 %"));
     assert_non_null(strstr(rig->out.text, "\nwaiting: GPU 1 (job 4712): 100 %"));
-    assert_non_null(strstr(screen(rig, 100, false), "63C  job 4711 of erin\n"));
+    assert_non_null(strstr(screen(rig, 100, false), "63C 1980  job 4711 of erin\n"));
 }
 
 /* GPUs are told of together where all of their owners are the same, not the first alone. */
@@ -410,7 +451,7 @@ static void sharers_have_their_part_each(void **state)
     snprintf(reserved->owner.pod, sizeof reserved->owner.pod, "chat-0");
     snprintf(reserved->owner.namespace, sizeof reserved->owner.namespace, "serving");
     assert_non_null(strstr(screen(rig, 80, false),
-                           "  63C  2 owners\n"
+                           "  63C 1980  2 owners\n"
                            "       75 % sampled  working                20.0 GiB  a process (100) of erin\n"
                            "       25 % sampled  reserved                      -  pod serving/chat-0\n"
                            "   1  H100"));
@@ -438,19 +479,19 @@ static void an_owner_that_does_not_fit_is_shortened(void **state)
 
     snprintf(holding->owner.pod, sizeof holding->owner.pod, "chat-décode-0");
     snprintf(holding->owner.namespace, sizeof holding->owner.namespace, "serving");
-    assert_non_null(strstr(screen(rig, 78, false), "  63C  chat-d...\n"));
+    assert_non_null(strstr(screen(rig, 79, false), "  63C 1980  chat-d...\n"));
     const Snapshot seen = seen_of(rig);
     for (size_t i = 0; i < 5; i++) {
         static const char *const names[] = {"chat…", "chat-…", "chat-d…", "chat-dé…", "chat-déc…"};
         char line[64];
 
-        style.width = 74 + i;
+        style.width = 75 + i;
         str_clear(&rig->out);
         status_text(&seen, &style, &rig->out);
-        snprintf(line, sizeof line, "  63C  %s\n", names[i]);
+        snprintf(line, sizeof line, "  63C 1980  %s\n", names[i]);
         assert_non_null(strstr(rig->out.text, line));
     }
-    assert_null(strstr(screen(rig, 71, false), "63C ")); /* no room */
+    assert_null(strstr(screen(rig, 72, false), "63C 1980 ")); /* no room */
 }
 
 /* Nothing ends inside a word, and no number of the verdict is lost. */
@@ -469,15 +510,15 @@ static void what_is_cut_ends_behind_a_word(void **state)
                            "         42 s\n"));
     assert_non_null(strstr(screen(rig, 62, false), "node-7  2026-01-01 00:00:00Z  driver 590.48.01\n"
                                                    "         2 GPUs: 1 working, 1 unknown\n"));
-    assert_non_null(strstr(rig->out.text, "  0  H100 80GB HBM3 working     97%   42%    60/80G...\n"));
+    assert_non_null(strstr(rig->out.text, "  0  H100 80GB HBM3 working     97%   42%    60/80G  612W...\n"));
     const Snapshot seen = seen_of(rig);
     str_clear(&rig->out);
     status_text(&seen, &style, &rig->out);
-    assert_non_null(strstr(rig->out.text, "   0  H100 80GB HBM3 working     97%   42%    60/80G  612/700W  63C\n"));
+    assert_non_null(strstr(rig->out.text, "   0  H100 80GB HBM3 working     97%   42%    60/80G  612W  63C 1980\n"));
     style.width = 66;
     str_clear(&rig->out);
     status_text(&seen, &style, &rig->out);
-    assert_non_null(strstr(rig->out.text, "   0  H100 80GB HBM3 working     97%   42%    60/80G  612/700W…\n"));
+    assert_non_null(strstr(rig->out.text, "   0  H100 80GB HBM3 working     97%   42%    60/80G  612W  63C…\n"));
     rig->gpus[1].state = GPU_UP;
 }
 
@@ -487,7 +528,7 @@ static void absent_values_are_dashes(void **state)
 
     reading_lose(&rig->gpus[0].reading, 1, ABSENCE_NOT_SUPPORTED);
     const char *text = screen(rig, 100, false);
-    assert_non_null(strstr(text, "   0  H100 80GB HBM3 working      -     -          -         -   -\n"));
+    assert_non_null(strstr(text, "   0  H100 80GB HBM3 working      -     -          -         -   -     -\n"));
     assert_null(strstr(text, "   0  H100 80GB HBM3 working     0%"));
 }
 
@@ -600,8 +641,8 @@ static void incidents_come_first(void **state)
                         " why     for 4 min, seen 1 time\n"
                         " more    stoker runbook id0; stoker incidents show id0\n"
                         "\n"
-                        " GPU                 activity   util    SM    memory     power temp\n"
-                        ">  0  H100 80GB HBM3 working     97%   42%    60/80G  612/700W  63C\n"
+                        " GPU                 activity   util    SM    memory     power temp  MHz\n"
+                        ">  0  H100 80GB HBM3 working     97%   42%    60/80G  612/700W  63C 1980\n"
                         ">  1  H100 80GB HBM3 unusable  lost for 42s\n");
     assert_int_equal(code_of(rig), 1);
 }
@@ -660,7 +701,7 @@ static void a_low_terminal_does_not_scroll(void **state)
     assert_int_equal(lines_of(screen(rig, 80, false)), 2 + 1 + 8 + 72);
     rig->height = 24;
     assert_int_equal(lines_of(screen(rig, 80, false)), 2 + 1 + 8 + 1);
-    assert_non_null(strstr(rig->out.text, "63C 9 MIG\n"));
+    assert_non_null(strstr(rig->out.text, "63C 1980 9 MIG\n"));
     assert_non_null(strstr(rig->out.text, "\n72 MIG devices not listed; all: stoker status --all\n"));
 
     for (uint32_t i = 0; i < 8; i++)
@@ -923,6 +964,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_working_gpu_is_quiet, set_up, tear_down),
         cmocka_unit_test_setup_teardown(sharers_have_their_part_each, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_node_that_is_well, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_low_clock_says_why, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(brief_is_one_line, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_hung_gpu_says_what_and_since_when, set_up, tear_down),
         cmocka_unit_test_setup_teardown(no_driver_and_no_gpu_is_one_sentence, set_up, tear_down),
         cmocka_unit_test_setup_teardown(no_line_is_wider_than_the_screen, set_up, tear_down),

@@ -41,17 +41,20 @@ static Log to_file;
 static FILE *log_lines;
 static bool closed, refuse;
 
-static uint64_t read_now(void *clock)
+static uint64_t read_now(const Clock *clock)
 {
     (void)clock;
     return now_ns;
 }
 
-static uint64_t read_real(void *clock)
+static uint64_t read_real(const Clock *clock)
 {
     (void)clock;
     return real_ns;
 }
+
+static const ClockOps clock_ops = {.monotonic_ns = read_now, .real_ns = read_real};
+static const Clock test_clock = {.ops = &clock_ops};
 
 int fetch_new(uv_loop_t *on, Fetch **ret, Err *err)
 {
@@ -241,8 +244,7 @@ static int open_alerts(const char *yaml, const JournalKept *kept, const char *ex
     CLEANUP(arena_done) Arena arena = {0};
     AlertsConfig config = {.hostname = "node7",
                            .external_url = external_url,
-                           .now_ns = read_now,
-                           .real_ns = read_real,
+                           .clock = &test_clock,
                            .clock_speed = 10,
                            .kept = kept,
                            .log = &to_file};

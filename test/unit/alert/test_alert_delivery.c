@@ -38,22 +38,29 @@ static char hostname[] = "node", external_url[] = "http://node:9400/", receiver_
 static Log to_file;
 static FILE *log_lines;
 
-static uint64_t read_now(void *clock)
+static uint64_t read_now(const Clock *from UNUSED)
 {
-    (void)clock;
     return now_ns;
 }
 
-static uint64_t read_real(void *clock)
+static uint64_t read_real(const Clock *from UNUSED)
 {
-    (void)clock;
     return real_ns;
 }
 
-static void start(Delivery *delivery)
+static const ClockOps clock_ops = {.monotonic_ns = read_now, .real_ns = read_real};
+static const Clock moved = {.ops = &clock_ops};
+
+static uint64_t send_due(Receiver *to, uint64_t at_ns)
 {
-    assert_true(started_count < ARRAY_LEN(started));
-    started[started_count++] = delivery;
+    Delivery *delivery;
+    uint64_t next;
+
+    while ((delivery = delivery_begin_due(to, at_ns, &next))) {
+        assert_true(started_count < ARRAY_LEN(started));
+        started[started_count++] = delivery;
+    }
+    return next;
 }
 
 static void cancel(Delivery *delivery)
@@ -61,7 +68,7 @@ static void cancel(Delivery *delivery)
     (void)delivery;
 }
 
-static const SenderOps ops = {start, cancel};
+static const SenderOps ops = {send_due, cancel};
 
 /* The journal's part in this. */
 uint64_t journal_put_outbox(Journal *journal, const char *name, const char *key, const char *text, size_t len)
@@ -90,7 +97,7 @@ static int set_up(void **state)
     memset(&route, 0, sizeof route);
     memset(items, 0, sizeof items);
     started_count = 0;
-    alerts = (Alerts){.config = {.now_ns = read_now, .real_ns = read_real, .log = &to_file},
+    alerts = (Alerts){.config = {.clock = &moved, .log = &to_file},
                       .hostname = hostname,
                       .external_url = external_url,
                       .tree = &tree,
@@ -148,7 +155,7 @@ static Delivery *send_one(void)
 {
     const size_t before = started_count;
 
-    delivery_send_due(&receiver, now_ns);
+    send_due(&receiver, now_ns);
     assert_in_range(started_count - before, 0, 1);
     return started_count > before ? started[before] : NULL;
 }
@@ -163,7 +170,7 @@ static void deliver(DeliveryChange change)
 {
     Delivery *d;
 
-    delivery_update(deliveries[0], true);
+    delivery_update(deliveries[0]);
     assert_int_equal(deliveries[0]->change, change);
     d = send_one();
     assert_ptr_equal(d, deliveries[0]);
@@ -300,10 +307,10 @@ static void each_change_is_sent_once(void **state)
 
     (void)state;
     deliver(DELIVERY_OPENED);
-    delivery_update(deliveries[0], true);
+    delivery_update(deliveries[0]);
     assert_null(send_one());
     incident->revision++; /* more of the same */
-    delivery_update(deliveries[0], true);
+    delivery_update(deliveries[0]);
     assert_null(send_one());
     incident->escalations++;
     deliver(DELIVERY_ESCALATED);
@@ -326,19 +333,19 @@ static void what_was_missed_is_sent_as_such(void **state)
 
     (void)state;
     incident->silenced = true;
-    delivery_update(deliveries[0], true);
+    delivery_update(deliveries[0]);
     assert_int_equal(deliveries[0]->change, DELIVERY_NONE);
     incident->silenced = false;
-    delivery_update(deliveries[0], true);
+    delivery_update(deliveries[0]);
     assert_int_equal(deliveries[0]->change, DELIVERY_OPENED);
     incident->state = INCIDENT_CLEARED;
     incident->cleared_real_ns = real_ns;
     deliver(DELIVERY_MISSED);
     deliveries[1]->route = NULL;
-    delivery_update(deliveries[1], true);
+    delivery_update(deliveries[1]);
     assert_int_equal(deliveries[1]->change, DELIVERY_NONE);
     items[2].incident.state = INCIDENT_CLEARED; /* over before it was told at all */
-    delivery_update(deliveries[2], true);
+    delivery_update(deliveries[2]);
     assert_int_equal(deliveries[2]->change, DELIVERY_NONE);
     assert_null(send_one());
 }
@@ -352,13 +359,13 @@ static void maintenance_holds_back_all_but_the_end(void **state)
     deliver(DELIVERY_OPENED);
     incident->silenced = true;
     incident->escalations++;
-    delivery_update(deliveries[0], true);
+    delivery_update(deliveries[0]);
     assert_null(send_one());
     incident->state = INCIDENT_CLEARED;
     incident->cleared_real_ns = real_ns;
     deliver(DELIVERY_CLEARED);
     incident->state = INCIDENT_OPEN;
-    delivery_update(deliveries[0], true);
+    delivery_update(deliveries[0]);
     assert_null(send_one());
 }
 
@@ -372,17 +379,17 @@ static void pages_go_first_and_then_by_age(void **state)
     for (size_t i = 0; i < ITEMS; i++) {
         const size_t at = (i * 5 + 5) % ITEMS; /* 5 4 3 2 1 0: the last is the oldest */
 
-        delivery_update(deliveries[at], true);
+        delivery_update(deliveries[at]);
         now_ns += NS_PER_S;
     }
     deliveries[3]->since_ns -= 100 * NS_PER_S;
     deliveries[0]->since_ns -= 50 * NS_PER_S;
     deliveries[2]->since_ns -= 10 * NS_PER_S;
-    assert_true(delivery_send_due(&receiver, now_ns) == ALERT_NEVER);
+    assert_true(send_due(&receiver, now_ns) == ALERT_NEVER);
     assert_int_equal(started_count, ALERT_IN_FLIGHT_MAX);
     for (size_t i = 0; i < ALERT_IN_FLIGHT_MAX; i++)
         finish(started[i], OUTCOME_DELIVERED);
-    delivery_send_due(&receiver, now_ns);
+    send_due(&receiver, now_ns);
     assert_int_equal(started_count, ITEMS);
     for (size_t i = 0; i < ITEMS; i++)
         assert_ptr_equal(started[i], deliveries[order[i]]);
@@ -394,13 +401,13 @@ static void a_failure_is_tried_again_after_its_pause(void **state)
     uint64_t next;
 
     (void)state;
-    delivery_update(deliveries[0], true);
-    delivery_update(deliveries[1], true);
-    delivery_send_due(&receiver, now_ns);
+    delivery_update(deliveries[0]);
+    delivery_update(deliveries[1]);
+    send_due(&receiver, now_ns);
     assert_int_equal(started_count, 2);
     finish(deliveries[0], OUTCOME_FAILED);
     finish(deliveries[1], OUTCOME_FAILED);
-    next = delivery_send_due(&receiver, now_ns);
+    next = send_due(&receiver, now_ns);
     assert_int_equal(started_count, 2);
     assert_true(next > now_ns && next <= now_ns + NS_PER_S);
     assert_true(next == (deliveries[0]->retry_ns < deliveries[1]->retry_ns ? deliveries[0] : deliveries[1])->retry_ns);
@@ -425,9 +432,9 @@ static void an_open_incident_is_repeated(void **state)
 {
     (void)state;
     deliver(DELIVERY_OPENED);
-    assert_true(delivery_send_due(&receiver, now_ns) == ALERT_NEVER);
+    assert_true(send_due(&receiver, now_ns) == ALERT_NEVER);
     route.repeat_ns = 60 * NS_PER_S;
-    assert_true(delivery_send_due(&receiver, now_ns) == now_ns + 60 * NS_PER_S);
+    assert_true(send_due(&receiver, now_ns) == now_ns + 60 * NS_PER_S);
     now_ns += 60 * NS_PER_S - 1;
     assert_null(send_one());
     items[0].incident.silenced = true;
@@ -463,7 +470,7 @@ static void keys_are_of_the_state(void **state)
     incident->reopened = 1;
     incident->revision = 77;
     route.runbook = "https://wiki/all";
-    delivery_update(deliveries[0], true);
+    delivery_update(deliveries[0]);
     Delivery *d = send_one();
     assert_non_null(d);
     assert_string_equal(d->sending.key, "a-1.2");
@@ -481,7 +488,7 @@ static void keys_are_of_the_state(void **state)
     finish(d, OUTCOME_DELIVERED);
     incident->state = INCIDENT_CLEARED;
     incident->cleared_real_ns = real_ns;
-    delivery_update(deliveries[0], true);
+    delivery_update(deliveries[0]);
     d = send_one();
     assert_non_null(d);
     assert_string_equal(d->sending.key, "a-1.end");
@@ -497,7 +504,7 @@ static void old_news_are_dropped(void **state)
     deliver(DELIVERY_OPENED);
     incident->state = INCIDENT_CLEARED;
     incident->cleared_real_ns = real_ns;
-    delivery_update(deliveries[0], true);
+    delivery_update(deliveries[0]);
     deliveries[0]->retry_ns = now_ns + 9999 * NS_PER_S;
     real_ns += config.keep_ns - 1;
     assert_null(send_one());
@@ -520,7 +527,7 @@ static void the_outbox_holds_what_is_not_certain(void **state)
 
     (void)state;
     deliveries[0]->labels[0] = '{';
-    delivery_update(deliveries[0], true);
+    delivery_update(deliveries[0]);
     assert_true(strstr(outbox[0], "\"told\":\"nothing\"") && strstr(outbox[0], "\"unsure\":false"));
     now_ns += 30 * NS_PER_S;
     real_ns += 30 * NS_PER_S;
@@ -577,21 +584,21 @@ static void what_was_not_certain_is_said_again(void **state)
     deliver(DELIVERY_OPENED);
     incident->state = INCIDENT_CLEARED;
     incident->cleared_real_ns = real_ns;
-    delivery_update(deliveries[0], true);
+    delivery_update(deliveries[0]);
     Delivery *d = send_one();
     assert_ptr_equal(d, deliveries[0]);
     finish(d, OUTCOME_FAILED);
     assert_true(deliveries[0]->heard.unsure);
     incident->state = INCIDENT_OPEN; /* it came back, and the end may have been heard */
-    delivery_update(deliveries[0], true);
+    delivery_update(deliveries[0]);
     assert_int_equal(deliveries[0]->change, DELIVERY_REOPENED);
     incident->silenced = true;
-    delivery_update(deliveries[0], true);
+    delivery_update(deliveries[0]);
     assert_int_equal(deliveries[0]->change, DELIVERY_NONE);
     assert_false(delivery_is_over(deliveries[0]));
     incident->silenced = false;
     incident->state = INCIDENT_CLEARED;
-    delivery_update(deliveries[0], true);
+    delivery_update(deliveries[0]);
     assert_int_equal(deliveries[0]->change, DELIVERY_CLEARED);
 }
 
@@ -622,20 +629,20 @@ static void a_delivery_is_over_when_nothing_is_left_to_tell(void **state)
     items[0].restored = false;
     receiver.kind = RECEIVER_ALERTMANAGER;
     d->route = &route;
-    delivery_update(d, true);
+    delivery_update(d);
     assert_true(d->ended_ns == 0);
     items[0].incident.state = INCIDENT_CLEARED;
-    delivery_update(d, true);
+    delivery_update(d);
     assert_true(d->ended_ns == now_ns);
     assert_true(delivery_is_over(d)); /* nobody heard of it */
     d->heard.state = HEARD_OPEN;
     now_ns += ALERT_RESOLVED_NS - 1;
-    delivery_update(d, true);
+    delivery_update(d);
     assert_false(delivery_is_over(d));
     now_ns++;
     assert_true(delivery_is_over(d));
     items[0].incident.state = INCIDENT_OPEN;
-    delivery_update(d, true);
+    delivery_update(d);
     assert_true(d->ended_ns == 0);
 }
 
@@ -644,8 +651,8 @@ static void what_is_taken_off_leaves_nothing(void **state)
 {
     (void)state;
     for (size_t i = 0; i < ITEMS; i++)
-        delivery_update(deliveries[i], true);
-    delivery_send_due(&receiver, now_ns);
+        delivery_update(deliveries[i]);
+    send_due(&receiver, now_ns);
     assert_int_equal(receiver.in_flight, ALERT_IN_FLIGHT_MAX);
     delivery_cancel_all(&receiver);
     assert_int_equal(receiver.in_flight, 0);

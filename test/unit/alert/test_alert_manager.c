@@ -40,17 +40,18 @@ static Post posts[POSTS];
 static size_t post_count, cancelled, saved;
 static int refuse; /* what fetch_send returns */
 
-static uint64_t read_now(void *clock)
+static uint64_t read_now(const Clock *from UNUSED)
 {
-    (void)clock;
     return now_ns;
 }
 
-static uint64_t read_real(void *clock)
+static uint64_t read_real(const Clock *from UNUSED)
 {
-    (void)clock;
     return real_ns;
 }
+
+static const ClockOps clock_ops = {.monotonic_ns = read_now, .real_ns = read_real};
+static const Clock moved = {.ops = &clock_ops};
 
 int fetch_send(Fetch *fetch, const FetchRequest *request, FetchDone done, void *self, FetchCall **ret_call, Err *err)
 {
@@ -116,11 +117,8 @@ static int set_up(void **state)
     memset(&tree, 0, sizeof tree);
     item_count = post_count = cancelled = saved = 0;
     refuse = 0;
-    alerts = (Alerts){.config = {.now_ns = read_now, .real_ns = read_real},
-                      .hostname = hostname,
-                      .external_url = external_url,
-                      .tree = &tree,
-                      .closed = true};
+    alerts = (Alerts){
+        .config = {.clock = &moved}, .hostname = hostname, .external_url = external_url, .tree = &tree, .closed = true};
     config = (ReceiverConfig){.name = "am", .urls = {.items = urls, .len = 2}, .resend_ns = RESEND_S * NS_PER_S};
     receiver = (Receiver){.alerts = &alerts, .name = receiver_name, .kind = RECEIVER_ALERTMANAGER, .config = &config};
     for (size_t i = 0; i < ALERT_URLS_MAX; i++)
@@ -318,7 +316,7 @@ static void an_end_is_sent_for_a_quarter_of_an_hour(void **state)
     pass(10);
     d->item->incident.state = INCIDENT_CLEARED;
     d->item->incident.cleared_real_ns = real_ns - 2 * NS_PER_S;
-    delivery_update(d, true);
+    delivery_update(d);
     assert_int_equal(deliver(), 1); /* at once */
     assert_string_equal(text_of(0, 0, "endsAt"), "2023-11-14T22:13:28.000Z");
     assert_int_equal(d->heard.state, HEARD_CLEARED);
@@ -350,7 +348,7 @@ static void only_what_was_heard_ends(void **state)
     assert_int_equal(deliver(), 1);
     pass(5);
     d->route = NULL;
-    delivery_update(d, true);
+    delivery_update(d);
     assert_int_equal(deliver(), 1);
     assert_string_equal(text_of(0, 0, "endsAt"), "2023-11-14T22:13:25.000Z");
 }
@@ -383,7 +381,7 @@ static void an_end_does_not_end_another_of_the_same_labels(void **state)
     assert_int_equal(deliver(), 2);
     first->item->incident.state = INCIDENT_CLEARED;
     first->item->incident.cleared_real_ns = real_ns;
-    delivery_update(first, true);
+    delivery_update(first);
     assert_int_equal(deliver(), 0); /* nothing to post, and it counts as told */
     assert_int_equal(post_count, 0);
     assert_int_equal(first->heard.state, HEARD_CLEARED);

@@ -173,6 +173,35 @@ static void test_parts(void **state)
     }
 }
 
+/* Parts of a stream: each can be read as soon as it is there, in any order, and an end fits behind all of them. */
+static void test_parts_of_a_stream(void **state)
+{
+    static const char *const texts[] = {"event: tick\n\n", "event: incident\n\n", "x"};
+    static const size_t order[] = {0, 1, 0, 2, 0, 1};
+    CLEANUP(str_done)
+    Str packed = str_limited(MANY), all = str_limited(MANY), back = str_limited(MANY), small = str_limited(3);
+    Err err;
+
+    (void)state;
+    str_addn(&packed, gzip_stream_head, GZIP_STREAM_HEAD);
+    for (size_t i = 0; i < ARRAY_LEN(order); i++) {
+        const char *text = texts[order[i]];
+
+        assert_int_equal(gzip_part(text, strlen(text), &packed, &err), 0);
+        str_add(&all, text);
+        CLEANUP(str_done) Str whole = str_limited(MANY);
+        str_addn(&whole, packed.text, packed.len);
+        const GzipBeginning beginning = {crc_of(all.text, all.len), (uint32_t)all.len};
+        assert_int_equal(gzip_finish(&beginning, "end", 3, &whole, &err), 0);
+        str_clear(&back);
+        assert_int_equal(gzip_unpack(whole.text, whole.len, &back, &err), 0);
+        assert_int_equal(back.len, all.len + 3);
+        assert_memory_equal(back.text, all.text, all.len);
+    }
+    assert_int_equal(gzip_part(texts[0], strlen(texts[0]), &small, &err), -EFBIG);
+    assert_int_equal(small.len, 0);
+}
+
 static void test_a_page_shrinks(void **state)
 {
     CLEANUP(str_done) Str page, packed;
@@ -354,6 +383,7 @@ int main(void)
         cmocka_unit_test(test_a_page_shrinks),       cmocka_unit_test(test_reads_what_zlib_wrote),
         cmocka_unit_test(test_damage_is_seen),       cmocka_unit_test(test_ceilings),
         cmocka_unit_test(test_any_thread),           cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_parts_of_a_stream),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

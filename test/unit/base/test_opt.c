@@ -77,7 +77,8 @@ static void test_wrong_default_is_named(void **state)
     Err err = {0};
 
     (void)state;
-    assert_int_equal(opt_defaults(&(OptSet){.opts = wrong, .count = 1, .into = &sample, .arena = &arena}, &err), -EINVAL);
+    assert_int_equal(opt_defaults(&(OptSet){.opts = wrong, .count = 1, .into = &sample, .arena = &arena}, &err),
+                     -EINVAL);
     assert_memory_equal(err.text, "default of 'a.b': 'x'", 21);
 }
 
@@ -388,6 +389,8 @@ static void test_nearest(void **state)
     assert_string_equal(opt_nearest("statsu", names, 4), "status");
     assert_string_equal(opt_nearest("chek", names, 4), "check");
     assert_null(opt_nearest("zzzzzz", names, 4));
+    assert_null(opt_nearest("nope", names, 4)); /* two edits in four letters are another word */
+    assert_null(opt_nearest("ttpo", names, 4));
     assert_null(opt_nearest("", names, 4));
     assert_null(opt_nearest("x", names, 0));
 }

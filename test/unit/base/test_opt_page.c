@@ -2,6 +2,7 @@
 /* Covers src/base/opt_page.c. */
 #include "base/opt.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -144,6 +145,44 @@ static void test_complete(void **state)
     }
 }
 
+typedef struct Grouped {
+    bool plain, first, old;
+} Grouped;
+
+static const OptSpec grouped_opts[] = {
+    OPT_ROW("plain", OPT_BOOL, Grouped, plain, .help = "before any group"),
+    OPT_ROW("first", OPT_BOOL, Grouped, first, .group = "A group", .help = "in it"),
+    OPT_ROW("old", OPT_BOOL, Grouped, old, .flags = OPT_FOLDED, .group = "Others", .help = "no effect"),
+};
+
+static void test_groups_and_what_is_folded(void **state)
+{
+    OptPage grouped = {.program = "p", .summary = "s", .opts = grouped_opts, .count = ARRAY_LEN(grouped_opts)};
+    char *const all[] = {"p", "--help-all", NULL};
+    Grouped into = {0};
+    Arena arena = {0};
+    Err err;
+    OptSet set = {.opts = grouped_opts, .count = ARRAY_LEN(grouped_opts), .into = &into, .arena = &arena};
+
+    (void)state;
+    opt_help(&grouped, 80, &page);
+    assert_has("Options:\n      --plain                 before any group\n\nA group:\n      --first                 in "
+               "it\n\nHelp:\n  -h, --help                  show this help\n      --help-all");
+    assert_null(strstr(page.text, "--old"));
+    str_clear(&page);
+    grouped.folded = true;
+    opt_help(&grouped, 80, &page);
+    assert_has("in it\n\nOthers:\n      --old                   no effect\n\nHelp:\n");
+    assert_null(strstr(page.text, "--help-all"));
+    str_clear(&page);
+    opt_man(&grouped, "1", "2026-01-01", &page);
+    assert_has(".SS Others\n.TP\n.B \\-\\-old\n");
+    assert_int_equal(opt_args(&set, 2, all, &(OptArgs){0}, &err), OPT_HELP_ALL);
+    set.count--; /* nothing is folded now */
+    assert_int_equal(opt_args(&set, 2, all, &(OptArgs){0}, &err), -EINVAL);
+    arena_done(&arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -151,6 +190,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_help_widths, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_man, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_complete, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_groups_and_what_is_folded, set_up, tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

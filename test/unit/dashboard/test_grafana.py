@@ -259,7 +259,7 @@ def test_a_metric_that_is_unknown_is_refused(tmp_path):
     panels = (REPO / "data/dashboards/panels.yaml").read_text()
     (tmp_path / "panels.yaml").write_text(panels.replace("DCGM_FI_DEV_FAN_SPEED", "DCGM_FI_DEV_FUN_SPEED"))
     done = subprocess.run([sys.executable, "-B", REPO / "data/dashboards/make.py", tmp_path, REPO / "src/model/metric.def",
-                           REPO / "data/dashboards/boards.yaml", tmp_path / "panels.yaml"], capture_output=True, text=True, check=False)
+                           REPO / "src/service/prometheus/own_metric.def", REPO / "data/dashboards/boards.yaml", tmp_path / "panels.yaml"], capture_output=True, text=True, check=False)
     assert done.returncode == 1 and "DCGM_FI_DEV_FUN_SPEED" in done.stderr
 
 
@@ -327,9 +327,9 @@ def test_what_is_not_on_by_default_is_said_in_the_panel(said):
 
 
 def test_the_documentation_has_every_panel(build):
-    page = (REPO / "docs/dashboards.md").read_text()
+    page = (REPO / "docs/appendix/panels.md").read_text()
     made = (build / "data/dashboards/panels.md").read_text()
-    assert page.split("<!-- build/data/dashboards/panels.md -->\n", 1)[1] == made, "the end of docs/dashboards.md is not the panels.md of the build"
+    assert page.split("<!-- build/data/dashboards/panels.md -->\n", 1)[1] == made, "the end of docs/appendix/panels.md is not the panels.md of the build"
 
 
 def test_the_documentation_names_what_there_is(said):

@@ -50,6 +50,7 @@ typedef struct Rig {
     NodeSampler samplers[4];
     Facts facts;
     bool facts_stale;        /* no new look */
+    bool any_evidence;       /* none is unexpected */
     uint64_t period_slow_ns; /* of lists */
     double aer_rate[NODE_GPUS_MAX];
     size_t evidence_count;
@@ -82,6 +83,8 @@ double rig_get(const Rig *rig, int gpu, MetricId id);
 /* A state of the GPU, with what comes of it: values are absent unless it is UP; of LOST it fell off, of FAILED it is
  * refused. */
 void rig_state(Rig *rig, int gpu, GpuState state, const char *why);
+/* The node as at the beginning, and what was wrong with it is over; time goes on. */
+void rig_mend(Rig *rig);
 /* All values as at the beginning. */
 void rig_heal(Rig *rig, int gpu);
 void rig_process(Rig *rig, int gpu, uint32_t pid, double bytes, uint8_t sm, uint8_t memory);

@@ -860,9 +860,102 @@ static void texts_are_whole(void **state)
     str_done(&texts);
 }
 
+/* ---- stories: several of these changes, one after the other, and how they end ---- */
+
+enum { STORIES = 24, CHANGES = 6, SHOWN_MAX = 64 };
+
+typedef struct Story {
+    Rig *rig;
+    uint64_t seed, began_ns;
+    size_t count;
+    RigEvidence shown[SHOWN_MAX];
+    Str *out;
+} Story;
+
+static uint32_t draw(Story *s, size_t below)
+{
+    s->seed ^= s->seed << 13;
+    s->seed ^= s->seed >> 7;
+    s->seed ^= s->seed << 17;
+    return (uint32_t)((s->seed >> 20) % below);
+}
+
+static const RigEvidence *find_same(const RigEvidence *all, size_t count, const RigEvidence *one)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(all[i].rule, one->rule) == 0 && device_equal(&all[i].device, &one->device))
+            return &all[i];
+    return NULL;
+}
+
+static void write_evidence(Story *s, const char *how, const RigEvidence *it)
+{
+    str_addf(s->out, " %llu %s %s of GPU %d: %s", (unsigned long long)((s->rig->node.time_ns - s->began_ns) / NS_PER_S),
+             how, it->rule, it->gpu, it->text);
+    if (it->counter.name[0])
+        str_addf(s->out, " | %.10g to %.10g", it->counter.before, it->counter.after);
+    str_addf(s->out, "%s\n", it->holds ? "" : " | a moment");
+}
+
+/* Evidence is written where it begins and where it ends. */
+static void write_tick(Story *s)
+{
+    const Rig *rig = s->rig;
+
+    for (size_t i = 0; i < rig->evidence_count; i++)
+        if (!rig->evidence[i].holds || !find_same(s->shown, s->count, &rig->evidence[i]))
+            write_evidence(s, "+", &rig->evidence[i]);
+    for (size_t i = 0; i < s->count; i++)
+        if (s->shown[i].holds && !find_same(rig->evidence, rig->evidence_count, &s->shown[i]))
+            write_evidence(s, "-", &s->shown[i]);
+    s->count = rig->evidence_count < SHOWN_MAX ? rig->evidence_count : SHOWN_MAX;
+    memcpy(s->shown, rig->evidence, s->count * sizeof s->shown[0]);
+}
+
+static void write_story(Story *s)
+{
+    s->rig = rig_new(8, NULL);
+    s->rig->any_evidence = true;
+    s->began_ns = s->rig->node.time_ns;
+    for (int i = 0; i < CHANGES; i++) {
+        const Case *one = &cases[draw(s, ARRAY_LEN(cases))];
+        const bool ends = draw(s, 3) > 0;
+        uint32_t seconds = 30 + draw(s, 100);
+
+        str_addf(s->out, "%s%s\n", one->name, ends ? "" : ", and it goes on");
+        one->change(s->rig);
+        for (write_tick(s); seconds > 0; seconds--) {
+            rig_tick(s->rig, 1);
+            write_tick(s);
+        }
+        if (!ends)
+            continue;
+        rig_mend(s->rig);
+        for (seconds = 20 + draw(s, 100); seconds > 0; seconds--) {
+            rig_tick(s->rig, 1);
+            write_tick(s);
+        }
+    }
+    rig_free(s->rig);
+}
+
+static void stories_are_whole(void **state)
+{
+    CLEANUP(str_done) Str out = str_limited(GOLDEN_MAX);
+
+    (void)state;
+    for (uint64_t i = 1; i <= STORIES; i++) {
+        Story story = {.seed = i * 88172645463325252u, .out = &out};
+
+        str_addf(&out, "story %llu\n", (unsigned long long)i);
+        write_story(&story);
+    }
+    assert_golden(STORIES_TEXT, &out);
+}
+
 int main(void)
 {
-    struct CMUnitTest tests[ARRAY_LEN(cases) + 1];
+    struct CMUnitTest tests[ARRAY_LEN(cases) + 2];
     Case copies[ARRAY_LEN(cases)];
 
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
@@ -870,6 +963,7 @@ int main(void)
         tests[i] = (struct CMUnitTest){.name = cases[i].name, .test_func = run_case, .initial_state = &copies[i]};
     }
     tests[ARRAY_LEN(cases)] = (struct CMUnitTest)cmocka_unit_test(texts_are_whole);
+    tests[ARRAY_LEN(cases) + 1] = (struct CMUnitTest)cmocka_unit_test(stories_are_whole);
     str_init(&texts, GOLDEN_MAX);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -318,6 +318,9 @@ static void a_page_is_whole(void **state)
         kit_set(&kit, gpu, METRIC_FB_TOTAL, 81559);
         kit_set(&kit, gpu, METRIC_FB_USED, 1024);
     }
+    kit_set(&kit, 0, METRIC_PROF_SM_ACTIVE, 0.25);
+    kit_set(&kit, 0, METRIC_CLOCKS_EVENT_REASON_SW_POWER_CAP_NS, 1500000000);
+    kit_set(&kit, 0, METRIC_FAN_SPEED, 40);
     for (size_t i = 0; i < 2; i++) {
         kit_set_reading(&kit.instances[1][i], METRIC_FB_TOTAL, 10000 + (double)i, KIT_NOW);
         kit_set_reading(&kit.instances[1][i], METRIC_FB_USED, 500 + (double)i, KIT_NOW);
@@ -429,6 +432,11 @@ static void names_follow_the_conventions(void **state)
 {
     static const char *const wrong[] = {"_gauge", "_counter", "_summary", "_histogram", "_untyped",
                                         "_milli", "_ms",      "_ns",      "_percent",   "_megabytes"};
+    static const char *const renamed[] = {
+#define OWN_METRIC(id, name) name,
+#include "service/prometheus/own_metric.def"
+#undef OWN_METRIC
+    };
     const struct {
         const OwnFamily *list;
         size_t count;
@@ -450,6 +458,11 @@ static void names_follow_the_conventions(void **state)
             for (size_t w = 0; w < ARRAY_LEN(wrong); w++)
                 assert_null(strstr(family->name, wrong[w]));
         }
+    for (size_t i = 0; i < ARRAY_LEN(renamed); i++) {
+        assert_int_equal(strncmp(renamed[i], "stoker_", 7), 0);
+        for (size_t w = 0; w < ARRAY_LEN(wrong); w++)
+            assert_null(strstr(renamed[i], wrong[w]));
+    }
 }
 
 int main(void)

@@ -68,9 +68,9 @@ static void none_unless_they_are_asked_for(void **state)
     kit_done(&kit);
 }
 
-#define A "{container=\"main\",gpu=\"0\",namespace=\"serving\",pod=\"chat-0\",user=\"root\",uuid=\"GPU-0\"} "
-#define B "{account=\"physics\",gpu=\"0\",job=\"4711\",user=\"al\\\"ice\",uuid=\"GPU-0\"} "
-#define C "{compute_instance=\"0\",gpu=\"1\",gpu_instance=\"7\",pod=\"late\",uuid=\"GPU-1\"} "
+#define A "{UUID=\"GPU-0\",container=\"main\",gpu=\"0\",namespace=\"serving\",pod=\"chat-0\",user=\"root\"} "
+#define B "{UUID=\"GPU-0\",account=\"physics\",gpu=\"0\",hpc_job=\"4711\",user=\"al\\\"ice\"} "
+#define C "{GPU_I_ID=\"7\",UUID=\"GPU-1\",compute_instance=\"0\",gpu=\"1\",pod=\"late\"} "
 
 static void each_with_its_own(void **state)
 {
@@ -81,12 +81,12 @@ static void each_with_its_own(void **state)
     kit_node(&kit, 2);
     char *page = page_of(&kit, 3);
     expect(page, "stoker_owner_share",
-           "stoker_owner_share{attribution=\"sampled\",container=\"main\",gpu=\"0\",namespace=\"serving\",pod=\"chat-0\","
-           "user=\"root\",uuid=\"GPU-0\"} 0.75\n"
-           "stoker_owner_share{account=\"physics\",attribution=\"sampled\",gpu=\"0\",job=\"4711\",user=\"al\\\"ice\","
-           "uuid=\"GPU-0\"} 0.25\n"
-           "stoker_owner_share{attribution=\"mig\",compute_instance=\"0\",gpu=\"1\",gpu_instance=\"7\",pod=\"late\","
-           "uuid=\"GPU-1\"} 1\n");
+           "stoker_owner_share{UUID=\"GPU-0\",attribution=\"sampled\",container=\"main\",gpu=\"0\",namespace=\"serving\","
+           "pod=\"chat-0\",user=\"root\"} 0.75\n"
+           "stoker_owner_share{UUID=\"GPU-0\",account=\"physics\",attribution=\"sampled\",gpu=\"0\",hpc_job=\"4711\","
+           "user=\"al\\\"ice\"} 0.25\n"
+           "stoker_owner_share{GPU_I_ID=\"7\",UUID=\"GPU-1\",attribution=\"mig\",compute_instance=\"0\",gpu=\"1\","
+           "pod=\"late\"} 1\n");
     expect(page, "stoker_owner_memory_bytes",
            "stoker_owner_memory_bytes" A "4096\nstoker_owner_memory_bytes" B "0\nstoker_owner_memory_bytes" C "0\n");
     expect(page, "stoker_owner_idle", "stoker_owner_idle" A "0\nstoker_owner_idle" B "0\nstoker_owner_idle" C "1\n");

@@ -93,6 +93,7 @@ static const struct {
     {EVENT_XID, 120, "off", false},
     {EVENT_XID, 46, "driver-error", false},
     {EVENT_SXID, 20034, "nvswitch", false},
+    {EVENT_SXID, 20035, "fabric", false},
     {EVENT_OFF_BUS, 0, "gpu-lost", false},
     {EVENT_OOM_KILL, 0, "host-oom", false},
     {EVENT_MCE, 0, "host-memory", false},

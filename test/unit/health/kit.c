@@ -48,6 +48,12 @@ void kit_done(Kit *kit)
     free(kit->told);
 }
 
+void kit_restart(Kit *kit)
+{
+    incidents_free(kit->incidents);
+    kit->incidents = incidents_new((const Catalogue *)&kit->node, kit->maintenance, on_told, kit);
+}
+
 int kit_open(void **state)
 {
     Kit *kit = malloc(sizeof *kit);

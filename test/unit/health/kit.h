@@ -39,6 +39,8 @@ int kit_open(void **state);
 int kit_close(void **state);
 void kit_init(Kit *kit);
 void kit_done(Kit *kit);
+/* A new engine in place of the old one, which knows nothing. */
+void kit_restart(Kit *kit);
 
 PciAddress kit_pci(int gpu);
 void kit_advance(Kit *kit, uint64_t ns);

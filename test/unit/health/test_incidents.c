@@ -710,6 +710,54 @@ static void a_rule_of_one_gpu_names_it_though_its_class_is_of_the_node(void **st
 
 #define ONE(test) cmocka_unit_test_setup_teardown(test, kit_open, kit_close)
 
+/* What may go on with a thing that has an incident, and what counts as a problem. */
+static void what_an_incident_leaves_to_do(void **state)
+{
+    static const struct {
+        IncidentState state;
+        FaultSeverity severity;
+        FaultAction action;
+        FaultCause cause;
+        IncidentUse use;
+        bool problem;
+    } cases[] = {
+        {INCIDENT_OPEN, SEVERITY_INFO, ACTION_RESET_GPU, CAUSE_MEMORY, INCIDENT_USE_GOES_ON, false},
+        {INCIDENT_OPEN, SEVERITY_WARNING, ACTION_RESET_GPU, CAUSE_MEMORY, INCIDENT_USE_GOES_ON, true},
+        {INCIDENT_OPEN, SEVERITY_ERROR, ACTION_RESET_GPU, CAUSE_MEMORY, INCIDENT_USE_NO_NEW_WORK, true},
+        {INCIDENT_OPEN, SEVERITY_ERROR, ACTION_NONE, CAUSE_MEMORY, INCIDENT_USE_GOES_ON, true},
+        {INCIDENT_OPEN, SEVERITY_ERROR, ACTION_WATCH, CAUSE_MEMORY, INCIDENT_USE_GOES_ON, true},
+        {INCIDENT_OPEN, SEVERITY_ERROR, ACTION_CHECK_APP, CAUSE_MEMORY, INCIDENT_USE_GOES_ON, true},
+        {INCIDENT_OPEN, SEVERITY_ERROR, ACTION_RESTART_APP, CAUSE_MEMORY, INCIDENT_USE_GOES_ON, true},
+        {INCIDENT_OPEN, SEVERITY_ERROR, ACTION_CHECK_MONITOR, CAUSE_MEMORY, INCIDENT_USE_GOES_ON, true},
+        {INCIDENT_OPEN, SEVERITY_FATAL, ACTION_WATCH, CAUSE_MEMORY, INCIDENT_USE_NONE, true},
+        {INCIDENT_OPEN, SEVERITY_FATAL, ACTION_RESET_GPU, CAUSE_APPLICATION, INCIDENT_USE_GOES_ON, true},
+        {INCIDENT_CLEARED, SEVERITY_FATAL, ACTION_RESET_GPU, CAUSE_MEMORY, INCIDENT_USE_GOES_ON, false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const Incident it = {
+            .state = cases[i].state, .severity = cases[i].severity, .action = cases[i].action, .cause = cases[i].cause};
+
+        if (incident_use(&it) != cases[i].use || incident_is_problem(&it) != cases[i].problem)
+            fail_msg("case %zu: use %d, problem %d", i, incident_use(&it), incident_is_problem(&it));
+    }
+}
+
+static void an_incident_hits_its_instance_alone(void **state)
+{
+    const Kit *kit = *state;
+    const Device *gpu = &kit->gpus[1].reading.device;
+    Incident it = {.device = *gpu, .scope = SCOPE_GPU};
+
+    assert_true(incident_hits_instance(&it, gpu, 3));
+    it.device.gpu_instance = 3;
+    assert_true(incident_hits_instance(&it, gpu, 3));
+    assert_false(incident_hits_instance(&it, gpu, 4));
+    assert_true(incident_hits_instance(&it, gpu, DEVICE_NO_NUMBER));
+    assert_false(incident_hits_instance(&it, &kit->gpus[2].reading.device, 3));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -746,6 +794,8 @@ int main(void)
         ONE(the_worse_parent_comes_before_the_later_one),
         ONE(of_two_parents_that_are_as_bad_the_later_one_takes_it),
         ONE(a_child_long_before_its_parent_stays_alone),
+        ONE(what_an_incident_leaves_to_do),
+        ONE(an_incident_hits_its_instance_alone),
         ONE(a_condition_under_a_parent_outlasts_a_pause),
         ONE(codes_beyond_the_room_are_left_out),
         ONE(errors_of_other_devices_are_not_a_gpus),

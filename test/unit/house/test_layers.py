@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The floors of the house: who may include whom (docs/decisions.md). Includes are rooted at src/ or at the top."""
+"""The floors of the house: who may include whom (docs/appendix/decisions.md). Includes are rooted at src/ or at the top."""
 import os
 import pathlib
 import re

@@ -150,7 +150,7 @@ static void on_stream(App *app, HttpRequest *request)
     size_t size = (size_t)number_of(request, "bytes", 16);
     bool end = http_query(request, "end") != NULL;
     HttpStream *stream =
-        http_stream(request, "text/event-stream", (size_t)number_of(request, "max", 64), on_stream_close, app);
+        http_stream(request, "text/event-stream", NULL, (size_t)number_of(request, "max", 64), on_stream_close, app);
 
     if (app->stream_count == STREAMS_MAX)
         abort();

@@ -904,6 +904,84 @@ static void advice_is_what_the_numbers_support(void **state)
     assert_true(has_note(last_put(rig), "It ran 1m59s of its time limit of 1d"));
 }
 
+/* Each limit of the notes, from both sides. */
+static void notes_have_limits(void **state)
+{
+    enum { SM, HELD, MEMORY, THROTTLED, GAP, CAUSE, HELD_CAUSES, ELAPSED, UNSEEN, BEFORE };
+    static const struct {
+        int what;
+        double no, yes; /* values without the note, and with it */
+        const char *note;
+    } cases[] = {
+        {SM, 0.011, 0.009, "GPU 1 was never used (SM active below 1 %): ask for fewer GPUs"},
+        {SM, 0.31, 0.3, "Its GPUs worked unevenly: GPU 1 30 %, GPU 0 60 %."},
+        {MEMORY, 26, 24, "It used at most 24.0 GiB of 100 GiB of a GPU's memory and half"},
+        {MEMORY, 95, 96, "It used up to 96.0 GiB of 100 GiB of a GPU's memory"},
+        {THROTTLED, 9.9, 10, "For 5 % of the time heat or a power brake"},
+        {GAP, 5, 6, "For 6s of GPU time the driver gave no readings."},
+        {CAUSE, 39.9, 40, "20 % of its GPU time: starved: waits for its input."},
+        {HELD_CAUSES, 59.9, 60, "100 % of its GPU time: starved: waits for its input."},
+        {ELAPSED, 1000, 999, "of its time limit of"},
+        {UNSEEN, 5, 6, "For 6s of it nothing was seen"},
+        {BEFORE, 60, 61, "Its first process ran 1m1s before it was seen"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+        for (int side = 0; side < 2; side++) {
+            const double value = side ? cases[i].yes : cases[i].no;
+            const bool small = strstr(cases[i].note, "smaller") || strstr(cases[i].note, "at most");
+            JobReport r = {.ending = JOB_LEFT, .elapsed_s = 5000, .info = {.limit_s = 10000}, .seen_real_ns = NS_PER_H};
+
+            for (uint32_t k = 0; k < 2; k++) {
+                UsageDevice *d = vec_add(&r.devices);
+
+                device_init(&d->device, DEVICE_GPU);
+                d->device.index = d->gpu_index = k;
+                d->held_s = d->known_s[USAGE_SM] = 100;
+                d->own[USAGE_SM] = small ? 40 : 60;
+                d->memory_total_bytes = 100 * 1024.0 * MIB;
+                d->memory_peak_bytes = d->memory_total_bytes / 2;
+                d->throttle_known = true;
+            }
+            UsageDevice *last = &r.devices.at[1];
+            switch (cases[i].what) {
+            case SM:
+                last->own[USAGE_SM] = 100 * value;
+                break;
+            case MEMORY:
+                for (size_t k = 0; k < 2; k++)
+                    r.devices.at[k].memory_peak_bytes = value * 1024 * MIB;
+                break;
+            case THROTTLED:
+                last->throttled_s = value;
+                break;
+            case GAP:
+                last->gap_s = value;
+                break;
+            case CAUSE:
+                r.slices[0].held = 200;
+                r.slices[0].why[WHY_INPUT] = (float)value;
+                break;
+            case HELD_CAUSES:
+                r.slices[0].held = r.slices[0].why[WHY_INPUT] = (float)value;
+                break;
+            case ELAPSED:
+                r.elapsed_s = value;
+                break;
+            case UNSEEN:
+                r.unseen_s = value;
+                break;
+            default:
+                r.process_real_ns = r.seen_real_ns - (uint64_t)value * NS_PER_S;
+                break;
+            }
+            if (has_note(&r, cases[i].note) != side)
+                fail_msg("%s: at %g", cases[i].note, value);
+            vec_done(&r.devices);
+        }
+}
+
 /* Neighbours with one verdict are one row, and only they. */
 static void verdicts_by_time_are_rows(void **state)
 {
@@ -1076,6 +1154,7 @@ int main(void)
         RIGGED(a_gpu_that_is_never_used),
         RIGGED(advice_is_what_the_numbers_support),
         RIGGED(a_job_that_was_seen_in_part_was_not_short),
+        RIGGED(notes_have_limits),
         RIGGED(verdicts_by_time_are_rows),
         RIGGED(a_checkpoint_is_a_part_of_the_time),
         RIGGED(every_form_says_it),

@@ -35,14 +35,17 @@ typedef struct Rig {
     bool in_order;
 } Rig;
 
-static void acked(void *self, uint64_t ticket, bool on_disk)
+static void acked(void *self, uint64_t ticket)
 {
     Rig *rig = self;
+    JournalState now = {0};
 
-    rig->in_order &= ticket == rig->acked + 1;
+    rig->in_order &= ticket > rig->acked;
     rig->acked = ticket;
-    if (on_disk)
-        rig->acked_on_disk = ticket;
+    if (!rig->journal) /* it is being closed */
+        return;
+    journal_state(rig->journal, &now);
+    rig->acked_on_disk = now.on_disk < ticket ? now.on_disk : ticket;
 }
 
 static int open_at(Rig *rig, uint64_t keep_ns, uint64_t max_bytes, uint64_t patience_ns, Err *err)
@@ -1657,6 +1660,25 @@ static void a_backlog_has_an_end(void **state)
     assert_int_equal(now.dropped, before + 1); /* it was not kept: there is nothing to replace */
 }
 
+/* No event is in the backlog that could go for another. */
+static void what_finds_no_room_has_no_ticket(void **state)
+{
+    Rig *rig = *state;
+    char key[16];
+    Event event;
+
+    snprintf(rig->path, sizeof rig->path, "/proc/nothing/journal.db");
+    must_open(rig);
+    event_init(&event, EVENT_XID, EVENT_FROM_KMSG);
+    for (uint64_t n = 1; n <= JOURNAL_BACKLOG; n++) {
+        snprintf(key, sizeof key, "inc%d", (int)n);
+        assert_int_equal(journal_put_outbox(rig->journal, "pager", key, "{}", 2), n);
+    }
+    assert_int_equal(journal_put_event(rig->journal, &event, "", NULL), 0);
+    assert_int_equal(journal_put_outbox(rig->journal, "pager", "one more", "{}", 2), JOURNAL_BACKLOG + 2);
+    wait_acked(rig, JOURNAL_BACKLOG + 2); /* the event's has passed too */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1697,6 +1719,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(job_reports_are_found_by_name, set_up, tear_down),
         cmocka_unit_test_setup_teardown(old_job_reports_are_deleted, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_backlog_has_an_end, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_finds_no_room_has_no_ticket, set_up, tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -67,30 +67,14 @@ static void asked(uv_poll_t *poll, int status, int events)
     print(&out);
 }
 
-static uint64_t now_ns(void *clock)
-{
-    (void)clock;
-    return clock_monotonic(clock_kernel());
-}
-
-static uint64_t real_ns(void *clock)
-{
-    (void)clock;
-    return clock_real(clock_kernel());
-}
-
 int main(int argc, char **argv)
 {
     uv_loop_t loop;
 
     if (argc < 5)
         return 2;
-    KmsgConfig config = {.kmsg = argv[1],
-                         .journalctl = argv[2],
-                         .fabric_log = argv[3],
-                         .root = argv[4],
-                         .now_ns = now_ns,
-                         .real_ns = real_ns};
+    KmsgConfig config = {
+        .kmsg = argv[1], .journalctl = argv[2], .fabric_log = argv[3], .root = argv[4], .clock = clock_kernel()};
     if (argc > 6) {
         snprintf(config.position.boot_id, sizeof config.position.boot_id, "%s", argv[5]);
         config.position.next = strtoull(argv[6], NULL, 10);

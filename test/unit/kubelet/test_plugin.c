@@ -4,30 +4,17 @@
 #include <errno.h>
 #include <unistd.h>
 
-#include "box.h"
+#include "doubles.h"
 #include "base/cleanup.h"
 #include "base/duration.h"
 #include "base/file.h"
 #include "service/kubelet/deviceplugin.pb-c.h"
 #include "service/kubelet/kubelet.h"
 #include "test/unit/golden.h"
-#include "wire/grpc/server.h"
 
-enum { OUT_MAX = 1 << 20, SERVERS_MAX = 8, WATCHERS = 8 };
+enum { OUT_MAX = 1 << 20, WATCHERS = 8 };
 
 /* --- the doubles -------------------------------------------------------------------------------------------------- */
-
-struct GrpcServer {
-    char socket[256];
-    const GrpcMethod *methods;
-    size_t count;
-    void *self;
-    bool there;
-};
-
-struct GrpcStream {
-    const char *name, *method;
-};
 
 typedef struct Registration {
     GrpcDone done;
@@ -35,58 +22,9 @@ typedef struct Registration {
 } Registration;
 
 static uv_loop_t loop;
-static uint64_t now_ns;
-static uv_timer_t *timer;
-static struct GrpcServer servers[SERVERS_MAX];
-static size_t server_count;
 static Registration registration; /* under way; done NULL: none is */
-static bool refuse;
-static Str trace;
 static Log to_file;
 static FILE *log_lines;
-
-uint64_t __wrap_uv_hrtime(void);
-uint64_t __wrap_uv_hrtime(void)
-{
-    return now_ns;
-}
-
-int __wrap_uv_timer_start(uv_timer_t *one, uv_timer_cb done, uint64_t timeout, uint64_t repeat);
-int __wrap_uv_timer_start(uv_timer_t *one, uv_timer_cb done, uint64_t timeout, uint64_t repeat)
-{
-    str_addf(&trace, "every %d ms from %d ms on\n", (int)repeat, (int)timeout);
-    one->timer_cb = done;
-    timer = one;
-    return 0;
-}
-
-int grpc_server_new(uv_loop_t *on, const char *socket, const GrpcMethod *methods, size_t count, void *self,
-                    GrpcServer **ret, Err *err)
-{
-    struct GrpcServer *server = &servers[server_count];
-
-    (void)on;
-    str_addf(&trace, "listen at %s%s\n", socket, refuse ? ": refused" : "");
-    if (refuse)
-        return err_set(err, -EADDRINUSE, "somebody listens there");
-    assert_true(server_count < SERVERS_MAX);
-    server_count++;
-    *server = (struct GrpcServer){.methods = methods, .count = count, .self = self, .there = true};
-    snprintf(server->socket, sizeof server->socket, "%s", socket);
-    *ret = server;
-    return 0;
-}
-
-void grpc_server_close(GrpcServer *server)
-{
-    if (server)
-        str_addf(&trace, "close %s\n", server->socket);
-}
-
-bool grpc_server_is_there(const GrpcServer *server)
-{
-    return server->there;
-}
 
 void grpc_stream_send(GrpcStream *stream, const uint8_t *bytes, size_t len)
 {
@@ -125,11 +63,6 @@ void grpc_stream_send(GrpcStream *stream, const uint8_t *bytes, size_t len)
         str_addf(&trace, " %d bytes", (int)len);
     }
     str_addc(&trace, '\n');
-}
-
-void grpc_stream_end(GrpcStream *stream, GrpcStatus status, const char *text)
-{
-    str_addf(&trace, "end %s: %d %s\n", stream->name, (int)status, text);
 }
 
 GrpcCall *grpc_call_new(uv_loop_t *on, const char *socket, const GrpcRequest *request, GrpcDone done, void *self)

@@ -2,6 +2,8 @@
 /* engine/mig: what fits on each board, against a search of another kind; and plans, against every way there is. */
 #include "boards.h"
 
+#include "../golden.h"
+
 /* --- a second opinion: fills the memory slices from the left, one after the other ------------------------------------
  */
 
@@ -344,6 +346,97 @@ static void room_beside(void **state)
     }
 }
 
+/* --- plans of drawn layouts, against plans.txt; of two ways that are as good the same one is chosen always ----------
+ */
+
+static void add_instance(Str *out, const MigBoard *board, const MigInstance *instance)
+{
+    str_addf(out, " %s", board->profiles[instance->profile].name);
+    if (instance->start != MIG_START_ANY)
+        str_addf(out, "@%u", instance->start);
+    for (uint8_t i = 0; i < instance->compute_count; i++) {
+        str_add(out, i ? "+" : ":");
+        mig_compute_name(board, instance, instance->compute[i], out);
+    }
+}
+
+static void add_layout(Str *out, const char *title, const MigBoard *board, const MigLayout *layout)
+{
+    char devices[MIG_LAYOUT_CAP];
+
+    str_addf(out, " %s: ", title);
+    mig_layout_text(board, layout, out);
+    mig_layout_devices(board, layout, devices);
+    str_addf(out, " (%s):", devices);
+    for (size_t i = 0; i < layout->count; i++)
+        add_instance(out, board, &layout->instances[i]);
+    str_addf(out, "\n");
+}
+
+static void add_plan(Str *out, const MigBoard *board, const MigLayout *now, const MigPlan *plan)
+{
+    MigLayout after;
+
+    if (plan->outcome != MIG_POSSIBLE)
+        str_addf(out, " not possible (%d): %s\n", plan->outcome, plan->reason);
+    else {
+        str_addf(out, " destroy:");
+        for (size_t i = 0; i < plan->destroy_count; i++)
+            str_addf(out, " %u", plan->destroy[i]);
+        str_addf(out, ", keep:");
+        for (size_t i = 0; i < plan->keep_count; i++)
+            str_addf(out, " %u%s", plan->keep[i], plan->recompute >> plan->keep[i] & 1 ? " anew" : "");
+        str_addf(out, ", in use:");
+        for (size_t i = 0; i < plan->blocked_count; i++)
+            str_addf(out, " %u", plan->blocked[i]);
+        str_addf(out, ", create:");
+        for (size_t i = 0; i < plan->create_count; i++)
+            add_instance(out, board, &plan->create[i]);
+        str_addf(out, "\n");
+        mig_plan_result(now, plan, true, &after);
+        add_layout(out, "after", board, &after);
+    }
+}
+
+static MigLayout draw_wanted(const MigBoard *board)
+{
+    MigLayout wanted = {.enabled = true};
+
+    for (uint32_t count = draw(5); count > 0; count--) {
+        const MigInstance instance = {.profile = (uint8_t)draw((unsigned)board->profile_count), .start = MIG_START_ANY};
+        CLEANUP(str_done) Str name = str_limited(64);
+
+        mig_compute_name(board, &instance, draw(3) ? board->profiles[instance.profile].slices : 1, &name);
+        (void)mig_layout_add(board, &wanted, name.text, 1 + draw(2), NULL);
+    }
+    return wanted;
+}
+
+static void plans_are_whole(void **state)
+{
+    CLEANUP(str_done) Str out = str_limited(GOLDEN_MAX);
+
+    (void)state;
+    seed = 7;
+    for (size_t round = 0; round < 8 * table_count; round++) {
+        const MigBoard *board = &tables[round % table_count].board;
+        MigLayout now = board->profiles[0].starts ? draw_layout(board) : (MigLayout){.enabled = true}, near[3];
+        const MigLayout wanted = draw_wanted(board);
+        MigPlan plan;
+
+        for (size_t i = 0; i < now.count; i++)
+            now.instances[i].used = draw(3) == 0;
+        str_addf(&out, "%s\n", board->name);
+        add_layout(&out, "now", board, &now);
+        add_layout(&out, "wanted", board, &wanted);
+        mig_plan(board, &now, &wanted, &plan);
+        add_plan(&out, board, &now, &plan);
+        for (size_t i = 0, count = mig_nearest(board, &wanted, near, ARRAY_LEN(near)); i < count; i++)
+            add_layout(&out, "near", board, &near[i]);
+    }
+    assert_golden(PLANS, &out);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -356,6 +449,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(mode_off),
         cmocka_unit_test(nearest_layouts),
         cmocka_unit_test(room_beside),
+        cmocka_unit_test(plans_are_whole),
     };
     load_tables(argc > 1 ? argv[1] : "data/mig/boards.yaml");
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

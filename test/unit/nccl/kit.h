@@ -3,6 +3,7 @@
 
 /* Lines of logs for tests, as macros that are put together like text, and a job that reads them. */
 
+#include "base/str.h"
 #include "engine/nccl/nccl.h"
 
 /* host, process and thread number, device */
@@ -39,7 +40,11 @@
 /* A job that has read `text`; a form feed in it parts inputs, each of which may begin with "name=NAME\n" and then
  * "trouble=WHY IT ENDED EARLY\n". */
 NcclJob *kit_read(const char *text);
-/* The same, fed in pieces of `piece` bytes. */
+/* Adds " EXIT-CODE FINDING... SUM", the sum of all outputs. */
+void kit_add_outputs(const NcclReport *report, Str *line);
+/* This of all that kit_read has read so far is what a golden (test/unit/golden.h) has. */
+void kit_check_outputs(const char *path);
+/* As kit_read, fed in pieces of `piece` bytes. */
 NcclJob *kit_read_in_pieces(const char *text, size_t piece);
 
 const NcclFinding *kit_find(const NcclReport *report, const char *id); /* NULL: not found */

@@ -404,6 +404,12 @@ static void test_a_torn_row(void **state)
     assert_int_equal(r->processes.len, 1);
 }
 
+static void test_outputs_of_all(void **state)
+{
+    (void)state;
+    kit_check_outputs(GOLDEN "/test_forms.txt");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -427,6 +433,7 @@ int main(void)
         cmocka_unit_test(test_text_before_the_first_prefix),
         cmocka_unit_test(test_a_connection_that_was_tried_again),
         cmocka_unit_test(test_a_torn_row),
+        cmocka_unit_test(test_outputs_of_all),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -147,6 +147,12 @@ static void test_shared_memory_between_pairs(void **state)
     assert_non_null(kit_find(nccl_finish(apart), "p2p-missing"));
 }
 
+static void test_outputs_of_all(void **state)
+{
+    (void)state;
+    kit_check_outputs(GOLDEN "/test_machine.txt");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -155,6 +161,7 @@ int main(void)
         cmocka_unit_test(test_two_nodes_with_a_topology_each),
         cmocka_unit_test(test_merged_adapters),
         cmocka_unit_test(test_shared_memory_between_pairs),
+        cmocka_unit_test(test_outputs_of_all),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every rule of src/engine/nccl/rule.def: an input where it must fire, and a near miss where it must not. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
+#include "test/unit/golden_json.h"
+
 #include <stdio.h>
-#include <string.h>
 
-#include <cmocka.h>
-
-#include "base/cleanup.h"
 #include "engine/nccl/job.h"
-#include "../report_sink.h"
 #include "kit.h"
 #include "service/report/nccl.h"
+#include "test/unit/report_sink.h"
 
 CLEANUP_POINTER(NcclJob, nccl_free);
 
@@ -531,27 +526,40 @@ static void test_pieces(void **state)
     }
 }
 
-/* The screen of each case, for test_rule_screens.py. */
-static int print_screens(void)
+/* The screen of each case, and what JSON has beside it. */
+static void test_screens_and_json(void **state)
 {
     static const ReportOptions options = {.width = 100, .verbose = true};
+    CLEANUP(str_done) Str screens = str_limited(GOLDEN_MAX);
+    CLEANUP(str_done) Str all = str_limited(GOLDEN_MAX);
 
+    (void)state;
     for (size_t k = 0; k < ARRAY_LEN(cases); k++) {
         CLEANUP(nccl_free_at) NcclJob *job = kit_read(cases[k].fires);
-        CLEANUP(str_done) Str out = str_limited(1 << 20);
+        CLEANUP(str_done) Str json = str_limited(GOLDEN_MAX);
 
-        if (nccl_report_text(nccl_finish(job), &options, report_sink_str(&out), NULL) < 0)
-            return 1;
-        printf("=== %s\n%s\n", cases[k].id, out.text);
+        str_addf(&screens, "=== %s\n", cases[k].id);
+        assert_int_equal(nccl_report_text(nccl_finish(job), &options, report_sink_str(&screens), NULL), 0);
+        str_add(&screens, "\n");
+        str_addf(&all, "=== %s\n", cases[k].id);
+        assert_int_equal(nccl_report_json(nccl_finish(job), report_sink_str(&json), NULL), 0);
+        json_t *root = golden_read_json(&json);
+        json_object_del(root, "findings"); /* the screens have them */
+        golden_add_object(&all, "", root);
+        json_decref(root);
     }
-    return 0;
+    assert_golden(GOLDEN "/rules.txt", &screens);
+    assert_golden(GOLDEN "/rules.json.txt", &all);
 }
 
-int main(int argc, char **argv)
+static void test_outputs_of_all(void **state)
 {
-    if (argc == 2 && strcmp(argv[1], "screens") == 0)
-        return print_screens();
+    (void)state;
+    kit_check_outputs(GOLDEN "/test_rules.txt");
+}
 
+int main(void)
+{
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_rule_has_a_case),
         cmocka_unit_test(test_rules_fire),
@@ -562,6 +570,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_the_first_number_hangs),
         cmocka_unit_test(test_more_findings_than_are_kept),
         cmocka_unit_test(test_pieces),
+        cmocka_unit_test(test_screens_and_json),
+        cmocka_unit_test(test_outputs_of_all),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -239,6 +239,12 @@ static void test_ranks_in_names(void **state)
     assert_int_equal(r->findings.len, 0);
 }
 
+static void test_outputs_of_all(void **state)
+{
+    (void)state;
+    kit_check_outputs(GOLDEN "/test_twice.txt");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -247,6 +253,7 @@ int main(void)
         cmocka_unit_test(test_a_whole_log_still_tells), cmocka_unit_test(test_a_send_that_waits_is_stuck),
         cmocka_unit_test(test_a_batch_of_sends),        cmocka_unit_test(test_scheduled_without_timing),
         cmocka_unit_test(test_two_dumps_of_one_rank),   cmocka_unit_test(test_ranks_in_names),
+        cmocka_unit_test(test_outputs_of_all),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

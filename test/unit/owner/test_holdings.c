@@ -873,6 +873,41 @@ static void shares_sum_to_one(void **state)
     assert_true(sampled > 100 && several > 1000); /* the rounds are not all trivial */
 }
 
+/* What the API server says of a pod's owner comes before its name. */
+static void the_workload_of_a_pod(void **state)
+{
+    Rig *rig = *state;
+    Allocation row = {.pod = "train-5d4b8c7f9-x7k2p", .namespace = "ns", .container = "c", .pod_uid = "uid-a"};
+
+    assert_int_equal(allocation_device_parse("GPU-0", &row.device), 0);
+    allocation_table_add(&rig->pods, &row);
+    rig->pods_told = true;
+    look(rig, NS_PER_S);
+    assert_int_equal(rig->count, 1);
+    assert_string_equal(rig->at[0].workload.kind, "Deployment");
+    assert_string_equal(rig->at[0].workload.name, "train");
+    assert_true(rig->at[0].workload.derived);
+    allocation_table_clear(&rig->pods);
+    row.owner_kind = "PyTorchJob";
+    row.owner_name = "big-train";
+    allocation_table_add(&rig->pods, &row);
+    look(rig, NS_PER_S);
+    assert_string_equal(rig->at[0].workload.kind, "PyTorchJob");
+    assert_string_equal(rig->at[0].workload.name, "big-train");
+    assert_false(rig->at[0].workload.derived);
+    row = (Allocation){.pod = "other", .namespace = "ns", .pod_uid = "uid-b", .owner_kind = "Job", .owner_name = "b"};
+    allocation_table_clear(&rig->pods);
+    assert_int_equal(allocation_device_parse("GPU-1", &row.device), 0);
+    allocation_table_add(&rig->pods, &row);
+    row = (Allocation){.pod = "train-5d4b8c7f9-x7k2p", .namespace = "ns", .container = "c", .pod_uid = "uid-a"};
+    assert_int_equal(allocation_device_parse("GPU-0", &row.device), 0);
+    allocation_table_add(&rig->pods, &row);
+    look(rig, NS_PER_S);
+    assert_int_equal(rig->count, 2);
+    assert_string_equal(rig->at[0].workload.name, "train");
+    assert_string_equal(rig->at[1].workload.name, "b");
+}
+
 int main(void)
 {
 #define RIG_TEST(test) cmocka_unit_test_setup_teardown(test, open_rig, close_rig)
@@ -903,6 +938,7 @@ int main(void)
         RIG_TEST(a_lost_gpu_keeps_its_owners),
         RIG_TEST(without_a_list_of_processes),
         RIG_TEST(shares_sum_to_one),
+        RIG_TEST(the_workload_of_a_pod),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* docs/scenarios.md ends in what the tables say now. With STOKER_UPDATE=1 in the environment the
+/* docs/appendix/scenarios.md ends in what the tables say now. With STOKER_UPDATE=1 in the environment the
  * document is written instead. Every example of the hand-written part must compile. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,7 +52,7 @@ static void reference_is_current(void **state)
         str_add(&doc, page.text);
         assert_int_equal(file_write(DOC_FILE, doc.text, doc.len, 0644, NULL), 0);
     } else if (strcmp(at, page.text) != 0) {
-        fail_msg("docs/scenarios.md is not what the tables say: run this test with STOKER_UPDATE=1");
+        fail_msg("docs/appendix/scenarios.md is not what the tables say: run this test with STOKER_UPDATE=1");
     }
     assert_false(page.overflow);
     str_done(&page);

@@ -13,7 +13,7 @@ static bool is_blank(const Cell *cell)
 
 static char letter_of(const Cell *cell)
 {
-    static const char letters[INK_END + 1] = ".dstgwbkm12~";
+    static const char letters[INK_END + 1] = ".dstfgwbkm12~_|3456";
     const char letter = cell->ink < INK_END ? letters[cell->ink] : '?';
 
     if (cell->reverse)

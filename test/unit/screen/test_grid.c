@@ -146,13 +146,13 @@ static void a_box_says_what_is_inside(void **state)
     inside = grid_box(&grid, (Area){2, 1, 6, 2}, INK_DIM, "x");
     assert_memory_equal(&inside, (&(Area){3, 2, 4, 0}), sizeof inside);
     assert_picture(&grid, true,
-                   "┌─ a long…───┐\n"
+                   "╭─ a long…───╮\n"
                    "tt t ttttttttt\n"
-                   "│ ┌────┐     │\n"
+                   "│ ╭────╮     │\n"
                    "t dddddd     t\n"
-                   "│ └────┘     │\n"
+                   "│ ╰────╯     │\n"
                    "t dddddd     t\n"
-                   "└────────────┘\n"
+                   "╰────────────╯\n"
                    "tttttttttttttt\n");
     inside = grid_box(&grid, (Area){3, 3, 1, 1}, INK_DIM, NULL);
     assert_int_equal(inside.width, 0);
@@ -169,9 +169,9 @@ static void a_box_needs_some_room(void **state)
         Area inside;
     } cases[] = {
         {0, 0, ".......\n.......\n.......\n", {0, 0, 0, 0}}, {1, 3, ".......\n.......\n.......\n", {1, 1, 0, 1}},
-        {7, 1, ".......\n.......\n.......\n", {1, 1, 5, 0}}, {2, 2, "┌┐.....\n└┘.....\n.......\n", {1, 1, 0, 0}},
-        {3, 3, "┌─┐....\n│.│....\n└─┘....\n", {1, 1, 1, 1}}, {6, 2, "┌────┐.\n└────┘.\n.......\n", {1, 1, 4, 0}},
-        {7, 3, "┌─ a ─┐\n│.....│\n└─────┘\n", {1, 1, 5, 1}},
+        {7, 1, ".......\n.......\n.......\n", {1, 1, 5, 0}}, {2, 2, "╭╮.....\n╰╯.....\n.......\n", {1, 1, 0, 0}},
+        {3, 3, "╭─╮....\n│.│....\n╰─╯....\n", {1, 1, 1, 1}}, {6, 2, "╭────╮.\n╰────╯.\n.......\n", {1, 1, 4, 0}},
+        {7, 3, "╭─ a ─╮\n│.....│\n╰─────╯\n", {1, 1, 5, 1}},
     };
 
     (void)state;

@@ -27,18 +27,30 @@ static double luminance(int colour)
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2];
 }
 
-static void every_ink_reads_on_black_and_on_white(void **state)
+/* The least contrast of an ink: on black and on white, or on the background that the theme is for. Frames and drawings
+ * need less there than texts. */
+static void check_contrast(Ink ink, Theme theme)
+{
+    const InkStyle style = palette_style(ink, 256, false, theme);
+    const double least = theme == THEME_AUTO || theme == THEME_COLOUR_BLIND ? 3.8
+                         : ink == INK_FRAME || ink >= INK_BAR               ? 3
+                                                                            : 4.5;
+
+    if (style.colour < 0)
+        return;                             /* the terminal's usual one */
+    assert_in_range(style.colour, 16, 255); /* the first sixteen are whatever their owner made of them */
+    const double here = luminance(style.colour), on_black = (here + 0.05) / 0.05, on_white = 1.05 / (here + 0.05);
+    if ((theme != THEME_LIGHT && on_black < least) || (theme != THEME_DARK && on_white < least))
+        fail_msg("theme %s, ink %d, colour %d: contrast %.1f on black, %.1f on white", theme_names[theme], ink,
+                 style.colour, on_black, on_white);
+}
+
+static void every_ink_can_be_read(void **state)
 {
     (void)state;
-    for (int ink = 0; ink < INK_END; ink++) {
-        InkStyle style = palette_style((Ink)ink, 256, false);
-        if (style.colour < 0)
-            continue;                           /* the terminal's usual one */
-        assert_in_range(style.colour, 16, 255); /* the first sixteen are whatever their owner made of them */
-        double here = luminance(style.colour), on_black = (here + 0.05) / 0.05, on_white = 1.05 / (here + 0.05);
-        if (on_black < 3.8 || on_white < 3.8)
-            fail_msg("ink %d, colour %d: contrast %.1f on black, %.1f on white", ink, style.colour, on_black, on_white);
-    }
+    for (int theme = 0; theme < THEME_END; theme++)
+        for (int ink = 0; ink < INK_END; ink++)
+            check_contrast((Ink)ink, (Theme)theme);
 }
 
 static bool same(InkStyle a, InkStyle b)
@@ -46,28 +58,37 @@ static bool same(InkStyle a, InkStyle b)
     return a.colour == b.colour && a.bold == b.bold && a.dim == b.dim && a.underline == b.underline;
 }
 
+static void check_severities(int colours, bool light, Theme theme)
+{
+    const InkStyle plain = palette_style(INK_PLAIN, colours, light, theme),
+                   good = palette_style(INK_GOOD, colours, light, theme),
+                   warn = palette_style(INK_WARN, colours, light, theme),
+                   bad = palette_style(INK_BAD, colours, light, theme);
+
+    assert_false(same(good, warn) || same(good, bad) || same(warn, bad) || same(plain, bad) || same(plain, warn));
+    assert_int_equal(plain.colour, -1);
+    if (!colours)
+        assert_int_equal(bad.colour, -1);
+}
+
 static void what_is_wrong_looks_other_than_what_is_well(void **state)
 {
     static const int COLOURS[] = {256, 16, 8, 0};
     (void)state;
     for (size_t i = 0; i < sizeof COLOURS / sizeof COLOURS[0]; i++)
-        for (int light = 0; light < 2; light++) {
-            InkStyle plain = palette_style(INK_PLAIN, COLOURS[i], light),
-                     good = palette_style(INK_GOOD, COLOURS[i], light);
-            InkStyle warn = palette_style(INK_WARN, COLOURS[i], light), bad = palette_style(INK_BAD, COLOURS[i], light);
-            assert_false(same(good, warn) || same(good, bad) || same(warn, bad) || same(plain, bad) ||
-                         same(plain, warn));
-            assert_int_equal(plain.colour, -1);
-            if (!COLOURS[i])
-                assert_int_equal(bad.colour, -1);
-        }
+        for (int light = 0; light < 2; light++)
+            for (int theme = 0; theme < THEME_END; theme++)
+                check_severities(COLOURS[i], light, (Theme)theme);
 }
 
 static void no_yellow_on_white(void **state)
 {
     (void)state;
-    for (int ink = 0; ink < INK_END; ink++)
-        assert_int_not_equal(palette_style((Ink)ink, 16, true).colour, 3);
+    for (int ink = 0; ink < INK_END; ink++) {
+        assert_int_not_equal(palette_style((Ink)ink, 16, true, THEME_AUTO).colour, 3);
+        assert_int_not_equal(palette_style((Ink)ink, 16, false, THEME_LIGHT).colour, 3);
+    }
+    assert_int_equal(palette_style(INK_WARN, 16, true, THEME_DARK).colour, 3);
 }
 
 static void the_background_is_what_colorfgbg_says(void **state)
@@ -93,7 +114,7 @@ static void as_many_colours_as_there_is_a_table_for(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_ink_reads_on_black_and_on_white),
+        cmocka_unit_test(every_ink_can_be_read),
         cmocka_unit_test(what_is_wrong_looks_other_than_what_is_well),
         cmocka_unit_test(no_yellow_on_white),
         cmocka_unit_test(the_background_is_what_colorfgbg_says),

@@ -24,7 +24,7 @@ static void draw(Grid *grid, int height, bool utf8, PlotStyle style, const PlotP
     grid_init(grid, width, height, utf8);
     assert_int_equal(plot_columns(grid, grid_area(grid), style),
                      (style == PLOT_BRAILLE && utf8 ? 2 : 1) * (size_t)width);
-    plot_draw(grid, grid_area(grid), style, &(PlotSeries){points, INK_SERIES_A}, 1, 0, 100);
+    plot_draw(grid, grid_area(grid), style, &(PlotSeries){points, INK_SERIES_A, false}, 1, 0, 100);
 }
 
 static void a_line_is_joined_and_ends_where_nothing_is_known(void **state)
@@ -79,12 +79,34 @@ static void the_band_is_behind_the_line(void **state)
 static void lines_that_cross_keep_their_dots(void **state)
 {
     const PlotPoint up[] = {flat(0), flat(100)}, down[] = {flat(100), flat(0)};
-    const PlotSeries series[] = {{up, INK_SERIES_A}, {down, INK_SERIES_B}};
+    const PlotSeries series[] = {{up, INK_SERIES_A, false}, {down, INK_SERIES_B, false}};
     Grid grid;
     (void)state;
     grid_init(&grid, 1, 1, true);
     plot_draw(&grid, grid_area(&grid), PLOT_BRAILLE, series, 2, 0, 100);
     assert_picture(&grid, true, "⣹\n2\n");
+    grid_done(&grid);
+}
+
+/* What is filled is in the inks of its height; a line is over it, and the band above both. */
+static void a_filled_plot_is_below_the_lines(void **state)
+{
+    const PlotPoint all[] = {flat(100), flat(100), flat(100), flat(100)};
+    const PlotPoint low[] = {flat(0), flat(0), flat(0), flat(0)};
+    const PlotPoint wide[] = {{0, 50, 100}, {0, 50, 100}};
+    const PlotSeries series[] = {{all, INK_SERIES_A, true}, {low, INK_SERIES_B, false}};
+    Grid grid;
+    (void)state;
+    grid_init(&grid, 2, 4, true);
+    plot_draw(&grid, grid_area(&grid), PLOT_BRAILLE, series, 2, 0, 100);
+    assert_picture(&grid, true, "⣿⣿\n66\n⣿⣿\n55\n⣿⣿\n44\n⣿⣿\n22\n");
+    grid_clear(&grid);
+    plot_draw(&grid, grid_area(&grid), PLOT_BLOCK, series, 2, 0, 100);
+    assert_picture(&grid, true, "██\n66\n██\n55\n██\n44\n██\n33\n");
+    grid_done(&grid);
+    grid_init(&grid, 1, 2, true);
+    plot_draw(&grid, grid_area(&grid), PLOT_BRAILLE, &(PlotSeries){wide, INK_SERIES_A, true}, 1, 0, 100);
+    assert_picture(&grid, true, "⣀\n5\n⣿\n3\n");
     grid_done(&grid);
 }
 
@@ -114,9 +136,9 @@ static void values_beyond_the_edges_are_at_them(void **state)
     (void)state;
     draw(&grid, 1, true, PLOT_BLOCK, points, ARRAY_LEN(points));
     assert_picture(&grid, false, "▁▁ ██\n");
-    plot_draw(&grid, grid_area(&grid), PLOT_BLOCK, &(PlotSeries){points, INK_BAR}, 1, 5, 5);
+    plot_draw(&grid, grid_area(&grid), PLOT_BLOCK, &(PlotSeries){points, INK_BAR, false}, 1, 5, 5);
     grid_clear(&grid);
-    plot_draw(&grid, grid_area(&grid), PLOT_BLOCK, &(PlotSeries){points, INK_BAR}, 1, 5, 5);
+    plot_draw(&grid, grid_area(&grid), PLOT_BLOCK, &(PlotSeries){points, INK_BAR, false}, 1, 5, 5);
     assert_picture(&grid, false, "▁▁ ▁▁\n");
     grid_done(&grid);
 }
@@ -185,7 +207,7 @@ static void draw_by_chance(Dice *dice, Grid *grid, Area area)
     size_t count = plot_columns(grid, area, style);
     CLEANUP_FREE PlotPoint *a = points_by_chance(dice, count);
     CLEANUP_FREE PlotPoint *b = points_by_chance(dice, count);
-    const PlotSeries series[] = {{a, INK_SERIES_A}, {b, INK_SERIES_B}};
+    const PlotSeries series[] = {{a, INK_SERIES_A, true}, {b, INK_SERIES_B, false}};
     float low = odd_value(dice), high = odd_value(dice);
     switch (dice_throw(dice, 3)) {
     case 0:
@@ -247,6 +269,7 @@ int main(void)
         cmocka_unit_test(a_zero_is_seen_and_what_is_absent_is_not),
         cmocka_unit_test(the_band_is_behind_the_line),
         cmocka_unit_test(lines_that_cross_keep_their_dots),
+        cmocka_unit_test(a_filled_plot_is_below_the_lines),
         cmocka_unit_test(blocks_rise_in_eighths),
         cmocka_unit_test(values_beyond_the_edges_are_at_them),
         cmocka_unit_test(bars_say_how_much_and_whether_it_is_known),

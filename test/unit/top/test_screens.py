@@ -58,7 +58,7 @@ def test_fault_and_action_come_first(play, name, size):
     head = " ".join(" ".join(lines[2:10]).split())
     assert what in head and "DO " in head and action in head
     if thing.startswith("GPU"):
-        assert re.search(rf"^> *{thing[4:]}\b", "\n".join(lines), re.M), "its row is marked"
+        assert re.search(rf"^│?> *{thing[4:]}\b", "\n".join(lines), re.M), "its row is marked"
 
 
 @pytest.mark.parametrize("name", [n for n in RECORDINGS if n in ("default", "healthy-training", "many", "mig-balanced", "pods")])

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
+#include "service/status/status.h"
 #include "service/top/inside.h"
 
 /* A reading with up to four samples; METRIC_END ends them. */
@@ -55,7 +56,7 @@ static void values_are_short(void **state UNUSED)
         {value_power, {{METRIC_POWER_USAGE, 512.4}, {METRIC_ENFORCED_POWER_LIMIT, 700}, {END, 0}}, "512/700 W"},
         {value_power, {{METRIC_POWER_USAGE, 512.6}, {END, 0}}, "513 W"},
         {value_power, {{METRIC_ENFORCED_POWER_LIMIT, 700}, {END, 0}}, "-"},
-        {value_temp, {{METRIC_GPU_TEMP, 61}, {METRIC_SLOWDOWN_TEMP, 87}, {END, 0}}, "61/87 C"},
+        {value_temp, {{METRIC_GPU_TEMP, 61}, {METRIC_SLOWDOWN_TEMP, 87}, {END, 0}}, "61/87°C"},
         {value_clock, {{METRIC_SM_CLOCK, 1755}, {END, 0}}, "1755"},
         {value_clock, NONE, "-"},
         {value_pcie, NONE, "-"},
@@ -122,7 +123,7 @@ static void a_reason_to_be_slow_has_a_word(void **state UNUSED)
         const char *brief, *all;
     } cases[] = {
         {0, "", "none"},
-        {0x01, "idle", "idle"},
+        {0x01, "", "idle"}, /* which slows nothing down */
         {0x02, "clocks set", "clocks set by hand"},
         {0x04, "power limit", "power limit"},
         {0x05, "power limit", "power limit, idle"},
@@ -138,12 +139,12 @@ static void a_reason_to_be_slow_has_a_word(void **state UNUSED)
     Reading reading;
 
     reading_init(&reading, DEVICE_GPU);
-    assert_string_equal(value_throttle(&reading), "");
+    assert_string_equal(status_throttle(&reading), "");
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         Sample *sample = &reading.sample[METRIC_CLOCKS_EVENT_REASONS];
 
         sample_set_int64(sample, 1, cases[i].bits);
-        assert_string_equal(value_throttle(&reading), cases[i].brief);
+        assert_string_equal(status_throttle(&reading), cases[i].brief);
         assert_string_equal(value_text(text, METRIC_CLOCKS_EVENT_REASONS, sample), cases[i].all);
     }
 }
@@ -169,7 +170,7 @@ static void a_value_has_its_unit(void **state UNUSED)
         {METRIC_POWER_USAGE, 512.55, "512.5 W"},
         {METRIC_PSTATE, 2, "P2"},
         {METRIC_PCIE_LINK_WIDTH, 16, "x16"},
-        {METRIC_GPU_TEMP, 61, "61 C"},
+        {METRIC_GPU_TEMP, 61, "61 °C"},
         {METRIC_SM_CLOCK, 1755, "1755 MHz"},
         {METRIC_XID_ERRORS, 79, "79"},
         {METRIC_FABRIC_HEALTH_MASK, 31, "0x1f"},

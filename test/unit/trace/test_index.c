@@ -39,6 +39,36 @@ static void links_by_correlation(void **state)
     build_done(&b);
 }
 
+static size_t bytes_of(size_t ops, size_t calls, size_t kernels)
+{
+    Build b;
+
+    build_init(&b);
+    for (size_t i = 0; i < ops; i++)
+        build_op(&b, 1, (int64_t)i * 10, 5, "aten::mm");
+    for (size_t i = 0; i < calls; i++)
+        build_call(&b, 2, (int64_t)i * 10, 5, "cudaLaunchKernel", 0);
+    for (size_t i = 0; i < kernels; i++)
+        build_kernel(&b, 0, 7, (int64_t)i * 10, 5, "gemm", 0);
+    build_seal(&b);
+    const size_t bytes = trace_index_bytes(&b.index);
+    build_done(&b);
+    return bytes;
+}
+
+/* What an index takes is so much for each event; an operator takes more than a call. */
+static void bytes_by_events(void **state)
+{
+    const size_t op = bytes_of(1, 0, 0), call = bytes_of(0, 1, 0), kernel = bytes_of(0, 0, 1);
+
+    (void)state;
+    assert_int_equal(bytes_of(0, 0, 0), 0);
+    assert_in_range(call, 1, op - 1);
+    assert_in_range(kernel, 1, 1000);
+    assert_int_equal(bytes_of(10, 3, 0), 10 * op + 3 * call);
+    assert_int_equal(bytes_of(10, 3, 7), 10 * op + 3 * call + 7 * kernel);
+}
+
 /* One call, three kernels. */
 static void graph_launch(void **state)
 {
@@ -278,6 +308,7 @@ int main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(links_by_correlation),
+        cmocka_unit_test(bytes_by_events),
         cmocka_unit_test(graph_launch),
         cmocka_unit_test(numbers_used_again),
         cmocka_unit_test(a_call_of_the_same_moment),

@@ -278,6 +278,10 @@ static void selection(void **state)
         assert_int_equal(kept, keep < len ? keep : len);
     }
     assert_int_equal(trace_median(NULL, 0), -1);
+    assert_int_equal(trace_median((int64_t[]){INT64_MAX, -INT64_MAX}, 2), 0);
+    assert_true(trace_median_of_doubles((double[]){3, 1, 2}, 3) == 2);
+    assert_true(trace_median_of_doubles((double[]){4, 1, 3, 2}, 4) == 2.5);
+    assert_true(trace_median_of_doubles(NULL, 0) == 0);
     assert_int_equal(trace_percentile(NULL, 0, 99), -1);
 }
 

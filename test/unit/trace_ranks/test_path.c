@@ -101,6 +101,44 @@ static void synchronisation_with_skew(void **state)
     kit_done(&kit);
 }
 
+/* Of operations that all run to the end: what computes before what communicates or copies, of these the one that began
+ * last, else that of the lower stream. In either order of the streams. */
+static void of_several_that_run_to_the_end(void **state)
+{
+    static const struct {
+        const char *chosen, *other;
+        int64_t chosen_start, other_start;
+    } cases[] = {
+        {"a", "ncclDevKernel_AllReduce", 100, 200},
+        {"a", "Memcpy HtoD (Pinned -> Device)", 100, 200},
+        {"ncclDevKernel_AllReduce", "Memcpy HtoD (Pinned -> Device)", 100, 200},
+        {"a", "b", 200, 100},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < 2 * sizeof cases / sizeof cases[0]; i++) {
+        const int64_t start = cases[i / 2].chosen_start, other = cases[i / 2].other_start;
+        Kit kit;
+        kit_init(&kit);
+        kit_launched(&kit, 100, 0, i % 2 ? 7 : 8, cases[i / 2].chosen, start, 300 - start, 1);
+        kit_launched(&kit, 100, 5, i % 2 ? 8 : 7, cases[i / 2].other, other, 300 - other, 2);
+        const TracePath *path = path_of(&kit);
+        assert_in_range(named(path, cases[i / 2].chosen), 300 - start, 300);
+        assert_int_equal(named(path, cases[i / 2].other), 0);
+        kit_done(&kit);
+    }
+    for (int first = 7; first <= 8; first++) {
+        Kit kit;
+        kit_init(&kit);
+        kit_launched(&kit, 100, 0, first, first == 7 ? "on 7" : "on 8", 150, 150, 1);
+        kit_launched(&kit, 100, 5, 15 - first, first == 7 ? "on 8" : "on 7", 150, 150, 2);
+        const TracePath *path = path_of(&kit);
+        assert_in_range(named(path, "on 7"), 150, 300);
+        assert_int_equal(named(path, "on 8"), 0);
+        kit_done(&kit);
+    }
+}
+
 /* All launched at once; b on another stream begins when a has ended, as an event wait makes it do. Nobody recorded the
  * wait in the first round; in the second it is recorded, and for the stream that ended earlier. */
 static void across_streams(void **state)
@@ -515,6 +553,7 @@ int main(void)
         cmocka_unit_test(bound_by_the_host),
         cmocka_unit_test(through_a_synchronisation),
         cmocka_unit_test(synchronisation_with_skew),
+        cmocka_unit_test(of_several_that_run_to_the_end),
         cmocka_unit_test(across_streams),
         cmocka_unit_test(data_loading),
         cmocka_unit_test(over_to_the_backward_thread),

@@ -519,27 +519,35 @@ static void times(void **state)
     world_done(&report);
 }
 
-/* Makes the rank as late as the late one of make_late_world, with what follows from that. */
-static void make_rank_late(TraceReport *report, int rank)
+/* Makes a rank late before each operation, by no more than the late one of the world is. */
+static void make_rank_late(TraceReport *report, int rank, int64_t ns)
 {
     TraceRank *file = &report->ranks.at[rank];
     for (size_t i = 0; i < file->collectives.len; i++)
-        file->collectives.at[i].start += 100 * US;
+        file->collectives.at[i].start += ns;
+}
+
+/* 8 ranks without jitter, of which rank 2 computes 100 us longer before each of 8 operations of a step. */
+static void make_late_world_of_eight(TraceReport *report)
+{
+    World world = world_plain(8);
+
+    world.jitter_ns = world.end_jitter_ns = 0;
+    world.late_rank = 2;
+    world.late_ns = 100 * US;
+    world_make(&world, report);
 }
 
 /* Of two ranks that are late alike, mending one gives nothing, and both all of it. */
 static void two_late_ranks_are_one_group(void **state)
 {
     (void)state;
-    World world = world_plain(8);
     TraceReport report;
-    world.jitter_ns = world.end_jitter_ns = 0;
-    world.late_rank = 2;
-    world.late_ns = 100 * US;
-    world_make(&world, &report);
-    make_rank_late(&report, 6);
+    make_late_world_of_eight(&report);
+    make_rank_late(&report, 6, 100 * US);
     trace_across(&report);
     check_straggler(&report, 2, "unknown"); /* of rank 6 the devices do not say it */
+    assert_int_equal(report.more_stragglers.len, 0);
     assert_int_equal(report.straggler.ranks.len, 2);
     assert_int_equal(report.straggler.ranks.at[1], 6);
     assert_string_equal(report.straggler.group, "ranks");
@@ -548,6 +556,69 @@ static void two_late_ranks_are_one_group(void **state)
     assert_near(report.straggler.percent_of_step, 12.5, 1e-6);
     assert_near(report.straggler.alone_percent, 0, 1e-6);
     world_done(&report);
+}
+
+/* A rank that is less late is a group of its own: mending it gives something once the first is mended. */
+static void less_late_ranks_are_the_next_group(void **state)
+{
+    (void)state;
+    TraceReport report;
+    make_late_world_of_eight(&report);
+    make_rank_late(&report, 6, 40 * US);
+    make_rank_late(&report, 7, 40 * US);
+    trace_across(&report);
+    check_straggler(&report, 2, "computes_late");
+    assert_near(report.straggler.percent_of_step, 7.5, 1e-6);
+    assert_near(report.straggler.cost_percent, 12.5, 1e-6);
+    assert_int_equal(report.more_stragglers.len, 1);
+    const TraceStraggler *next = &report.more_stragglers.at[0];
+    assert_string_equal(next->label, "ranks 6-7 (a block of 2)");
+    assert_near(next->late_step_ns, 8 * 40e3, 1);
+    assert_near(next->percent_of_step, 5, 1e-6);
+    assert_near(next->cost_percent, 5, 1e-6);
+    assert_near(next->alone_percent, 0, 1e-6);
+    assert_true(trace_straggler_of(&report, 7) == next && trace_straggler_of(&report, 3) == NULL);
+    world_done(&report);
+}
+
+/* Gives a step's idle time of the rank a cause. */
+static void make_host_late(TraceReport *report, int rank, TraceCause cause, int64_t ns)
+{
+    TraceRank *file = &report->ranks.at[rank];
+    for (size_t i = 0; i < file->steps.len; i++) {
+        file->steps.at[i].devices.at[0].idle_ns += ns;
+        file->steps.at[i].devices.at[0].idle_by_cause[cause].total_ns += ns;
+    }
+}
+
+/* Ranks that are late alike, one by its GPU, two by their hosts: groups by what is to be mended. Causes of the host
+ * that do not name that are one. */
+static void late_ranks_are_told_apart_by_cause(void **state)
+{
+    static const struct {
+        TraceCause one, other;
+        size_t groups;
+    } cases[] = {{TRACE_CAUSE_DATA_LOADING, TRACE_CAUSE_DATA_LOADING, 2},
+                 {TRACE_CAUSE_DATA_LOADING, TRACE_CAUSE_COLLECTING, 3},
+                 {TRACE_CAUSE_HOST_BOUND, TRACE_CAUSE_PYTHON, 2}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        TraceReport report;
+        make_late_world_of_eight(&report);
+        for (int rank = 5; rank < 7; rank++) {
+            make_rank_late(&report, rank, 100 * US);
+            make_host_late(&report, rank, rank == 5 ? cases[i].one : cases[i].other, 8 * 100 * US);
+        }
+        trace_across(&report);
+        check_straggler(&report, 2, "computes_late");
+        assert_near(report.straggler.cost_percent, 12.5, 1e-6);
+        assert_int_equal(report.more_stragglers.len, cases[i].groups - 1);
+        assert_string_equal(report.more_stragglers.at[0].cause, "host_late");
+        assert_int_equal(report.more_stragglers.at[0].ranks.len, cases[i].groups == 2 ? 2 : 1);
+        assert_near(report.more_stragglers.at[cases[i].groups - 2].percent_of_step, 12.5, 1e-6);
+        world_done(&report);
+    }
 }
 
 /* One or two steps, or none, of many operations are enough. */
@@ -700,6 +771,8 @@ int main(void)
         cmocka_unit_test(chance_is_no_straggler),
         cmocka_unit_test(one_stall_is_no_straggler),
         cmocka_unit_test(two_late_ranks_are_one_group),
+        cmocka_unit_test(less_late_ranks_are_the_next_group),
+        cmocka_unit_test(late_ranks_are_told_apart_by_cause),
         cmocka_unit_test(few_steps_are_enough),
         cmocka_unit_test(hidden_lateness_costs_nothing),
         cmocka_unit_test(a_late_begin_is_a_note),

@@ -213,6 +213,9 @@ void world_done(TraceReport *report)
     vec_done(&report->collectives);
     vec_done(&report->rank_times);
     vec_done(&report->straggler.ranks);
+    for (size_t i = 0; i < report->more_stragglers.len; i++)
+        vec_done(&report->more_stragglers.at[i].ranks);
+    vec_done(&report->more_stragglers);
     vec_done(&report->notes);
     arena_done(&report->arena);
 }

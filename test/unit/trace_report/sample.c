@@ -664,6 +664,8 @@ static void add_rank(TraceReport *report, const SampleSize *size, int64_t number
                                                    .exposed_communication_ns = number == 1 ? 12e6 : 22e6,
                                                    .idle_ns = number == 1 ? 56.5e6 : 46e6,
                                                    .late_ns = number == 1 ? 8.1e6 : 0.2e6,
+                                                   .late_compute_ns = number == 2 ? 4.4e6 : 0.1e6,
+                                                   .late_idle_ns = number == 1 ? 12.1e6 : 0,
                                                    .last_share = number == 1 ? 0.91 : 0.09,
                                                    .slowest_share = number == 1 ? 0.6 : 0.4}));
 }
@@ -737,6 +739,22 @@ void sample_report(TraceReport *report, const SampleSize *size)
         vec_push(&report->straggler.ranks, 1);
     else
         report->straggler = (TraceStraggler){.rank = -1, .cause = ""};
+    if (size->ranks > 2) {
+        vec_push(&report->more_stragglers, ((TraceStraggler){.rank = 2,
+                                                             .group = "rank",
+                                                             .label = "rank 2",
+                                                             .cause = "computes_late",
+                                                             .host_cause = "",
+                                                             .late_ns = 2.2e6,
+                                                             .late_step_ns = 4.4e6,
+                                                             .share = 0.07,
+                                                             .matched = 64,
+                                                             .confidence = 0.95,
+                                                             .percent_of_step = 2.4,
+                                                             .cost_percent = 2.4,
+                                                             .alone_percent = 0.1}));
+        vec_push(&report->more_stragglers.at[0].ranks, 2);
+    }
     add_verdicts(report);
     report->step_ns = 182.4e6;
     report->measured_step_ns = report->step_ns;

@@ -184,6 +184,16 @@ def test_choosing_a_rank_changes_what_is_shown(opened):
     assert page.js("$('tables-of').textContent") == "rank 0"
 
 
+def test_what_stood_at_the_peak_is_beside_the_memory(opened):
+    page = opened("small")
+    page.js("$('tab-memory').click()")
+    assert page.js("document.querySelectorAll('#panel .columns canvas').length") == 1
+    assert page.js("[...document.querySelectorAll('#panel .columns tbody tr')].map((r) => [...r.cells].map((c) => c.textContent))") == [
+        ["26.0 GiB", "44.8 %", "96", "activation", "aten::_scaled_dot_product_flash_attention"],
+        ["1.00 GiB", "1.7 %", "1", "temporary", "aten::_log_softmax"]]
+    assert "before profile 31.0 GiB · activation 26.0 GiB · temporary 1.00 GiB" in page.js("$('panel').textContent")
+
+
 def test_everything_that_can_be_used_has_a_name(opened):
     page = opened("small")
     nameless = page.js("""[...document.querySelectorAll("button, select, input, canvas, [role]")].filter((e) => e.offsetParent &&

@@ -54,6 +54,30 @@ static void columns_line_up(void **state)
                         "    20 ns  bcd                   4  second\n");
 }
 
+typedef struct Named {
+    const char *name, *op;
+} Named;
+
+static void foreign_row(Pen *pen)
+{
+#define ROW Named
+    static const Column columns[] = {COLUMN("operator", LEFT, 0, SHOWN(TEXT, KNOWN_TEXT, op)),
+                                     COLUMN("name", NAME, 0, SHOWN(TEXT, TEXT, name))};
+#undef ROW
+    Table table;
+
+    table_init(&table, pen, columns, 2);
+    table_fill(&table, &(Named){.name = "a\033[31mb", .op = "c\033[2Jd\n"});
+    table_print(&table);
+}
+
+static void texts_of_every_column_are_cleaned(void **state)
+{
+    (void)state;
+    assert_string_equal(printed(foreign_row, (ReportOptions){.width = 60}), "  operator  name\n"
+                                                                            "  c?[2Jd    a?[31mb\n");
+}
+
 static void columns_go_before_names_are_cut(void **state)
 {
     (void)state;
@@ -146,6 +170,7 @@ static void widths_are_taken_into_their_limits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(columns_line_up),
+                                       cmocka_unit_test(texts_of_every_column_are_cleaned),
                                        cmocka_unit_test(columns_go_before_names_are_cut),
                                        cmocka_unit_test(colour_comes_when_asked_for),
                                        cmocka_unit_test(bars_are_as_long_as_they_should_be),

@@ -32,7 +32,7 @@ static uint32_t next(uint32_t *seed)
 static int feed(const char *text, size_t len, const TraceScanOptions *options, const KitWay *way, Profile *profile,
                 Err *err)
 {
-    TraceScan *scan = scan_new_head(profile, options);
+    TraceScan *scan = scan_new_head(profile, options, way->tools);
     uint32_t seed = way->seed;
     size_t usable = 0;
     int rc = 0;
@@ -80,9 +80,9 @@ int kit_scan(const char *text, size_t len, const TraceScanOptions *options, cons
     return rc;
 }
 
-int kit_load(const char *text, size_t len, const TraceScanOptions *options, Profile *into, Err *err)
+int kit_load(const char *text, size_t len, const TraceScanOptions *options, const KitWay *way, Profile *into, Err *err)
 {
-    return feed(text, len, options, &(KitWay){0}, into, err);
+    return feed(text, len, options, way, into, err);
 }
 
 static void add_name(const Profile *profile, const char *label, uint32_t name, Str *out)
@@ -131,6 +131,11 @@ static void print_details(const Profile *p, Str *out)
         str_addf(out, "op collective=%d sequence=%" PRId64, (int)p->ops.at[i].collective, p->ops.at[i].sequence);
         add_name(p, "dims", p->ops.at[i].dims, out);
         add_name(p, "types", p->ops.at[i].types, out);
+        str_addc(out, '\n');
+    }
+    for (size_t i = 0; i < p->places.len; i++) {
+        str_addf(out, "place op=%u", p->places.at[i].op_id);
+        add_name(p, "modules", p->places.at[i].modules, out);
         str_addc(out, '\n');
     }
     for (size_t i = 0; i < p->collectives.len; i++) {

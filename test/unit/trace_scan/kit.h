@@ -15,14 +15,15 @@ typedef struct KitWay {
     unsigned int threads; /* over 0: trace_scan_parallel instead, in pieces of part_bytes */
     size_t part_bytes;
     uint32_t seed;
-    size_t walker; /* which of walkers[], counted round over those that can be used here; 0: the best */
+    struct ScanTools *tools; /* lent, so that many scans share what was learned; NULL: its own */
+    size_t walker;           /* which of walkers[], counted round over those that can be used here; 0: the best */
 } KitWay;
 
 /* Scans `text` into a new, sealed profile (profile_done by the caller, also after an error). */
 int kit_scan(const char *text, size_t len, const TraceScanOptions *options, const KitWay *way, Profile *ret, Err *err);
 
 /* The same in one piece into an initialised profile, which is not sealed. */
-int kit_load(const char *text, size_t len, const TraceScanOptions *options, Profile *into, Err *err);
+int kit_load(const char *text, size_t len, const TraceScanOptions *options, const KitWay *way, Profile *into, Err *err);
 
 /* Every column, list and count of a sealed profile, one thing per line. */
 void kit_print(const Profile *profile, Str *out);

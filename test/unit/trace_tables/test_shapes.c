@@ -161,6 +161,39 @@ static void boards(void **state)
     assert_true(peak_find("NVIDIA H100 80GB HBM3")->tflops[PEAK_BF16] == 989);
 }
 
+static void tensor_cores_of_a_gpu(void **state)
+{
+    static const struct {
+        const char *name;
+        bool amd;
+        int major, minor;
+        double times;
+    } cases[] = {
+        {"NVIDIA H100 80GB HBM3", false, 9, 0, 989.0 / 67}, /* a board with a row */
+        {"NVIDIA H100 80GB HBM3", false, -1, -1, 989.0 / 67},
+        {"NVIDIA GeForce RTX 4090", false, 8, 9, 2},
+        {"NVIDIA GeForce RTX 4080", false, 8, 9, 2}, /* by its family */
+        {"NVIDIA RTX 4000 Ada Generation", false, 8, 9, 4},
+        {"NVIDIA A10G", false, 8, 6, 4},
+        {"NVIDIA H20", false, 9, 0, 3.4},
+        {"NVIDIA H800", false, 9, 0, 15},
+        {"NVIDIA GeForce GTX 1650", false, 7, 5, 0},
+        {"Tesla P100-PCIE-16GB", false, 6, 0, 0},
+        {"a name of the cloud's", false, -1, -1, 0},
+        {"AMD Instinct MI300X", true, 9, 4, 8}, /* whose numbers are no compute capability */
+        {"AMD Instinct MI250X", true, 9, 0, 8},
+        {"AMD Radeon Graphics", true, 9, 0, 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const double times = peak_find_tensor_speed(cases[i].name, cases[i].amd, cases[i].major, cases[i].minor);
+
+        if (fabs(times - cases[i].times) > 0.01)
+            fail_msg("%s: %g instead of %g", cases[i].name, times, cases[i].times);
+    }
+}
+
 static void add_device(Kit *kit, const char *name, uint32_t sm_count)
 {
     vec_push(&kit->profile.devices, ((ProfileDevice){.name = kit_name(kit, name), .sm_count = sm_count}));
@@ -334,6 +367,7 @@ static void inner_operators_work_for_the_outer(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tensor_cores_of_a_gpu),
         cmocka_unit_test(formulas),
         cmocka_unit_test(unknown_stays_unknown),
         cmocka_unit_test(boards),

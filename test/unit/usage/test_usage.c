@@ -10,6 +10,7 @@
 #include <cmocka.h>
 #include <jansson.h>
 
+#include "../golden.h"
 #include "base/cleanup.h"
 #include "base/duration.h"
 #include "base/yaml.h"
@@ -609,21 +610,21 @@ static void test_text_and_json_of_a_run(void **state)
     usage_text(&usage, &run, false, &text);
     usage_json(&usage, &run, &json);
     usage_json_line(&usage, &node, &line);
-    assert_string_equal(text.text,
-                        "stoker run: train: 4.00 s, ended by signal 15; 1 GPU, 200 J, 2.00 GiB of GPU memory "
-                        "at its peak, 0.0005 EUR\n"
-                        "  note: a note\n"
-                        "\n"
-                        "GPU 3 H100 80GB HBM3: held for 2.00 s, shared: 25 % of its work is this command's, by "
-                        "the driver's samples\n"
-                        "  activity   working 100 %\n"
-                        "  verdict    computing in double precision: 100 % (medium confidence)\n"
-                        "  advice     Nothing to fix where the numbers need 64 bit; else FP32 is twice as fast or more, "
-                        "and\n             tensor cores in mixed precision many times.\n"
-                        "  work       SM active 20 %; of all programs: SM active 80 %\n"
-                        "  memory     2.00 GiB at its peak of 80.0 GiB\n"
-                        "  power      100 W on average, 200 J\n"
-                        "  cost       0.0005 EUR (list, 3.60 EUR an hour of a whole GPU)\n");
+    assert_string_equal(
+        text.text, "stoker run: train: 4.00 s, ended by signal 15; 1 GPU, 200 J, 2.00 GiB of GPU memory "
+                   "at its peak, 0.0005 EUR\n"
+                   "  note: a note\n"
+                   "\n"
+                   "GPU 3 H100 80GB HBM3: held for 2.00 s, shared: 25 % of its work is this command's, by "
+                   "the driver's samples\n"
+                   "  activity   working 100 %\n"
+                   "  verdict    computing in double precision: 100 % (medium confidence)\n"
+                   "  advice     Nothing to fix where the numbers need 64 bit; else FP32 is twice as fast or more, "
+                   "and\n             tensor cores in mixed precision many times.\n"
+                   "  work       SM active 20 %; of all programs: SM active 80 %\n"
+                   "  memory     2.00 GiB at its peak of 80.0 GiB\n"
+                   "  power      100 W on average, 200 J\n"
+                   "  cost       0.0005 EUR (list, 3.60 EUR an hour of a whole GPU)\n");
     json_t *report = json_loadb(json.text, json.len, 0, &error);
     assert_non_null(report);
     assert_int_equal(json_integer_value(json_object_get(report, "exit_status")), 143);
@@ -662,6 +663,188 @@ static void test_text_without_a_gpu(void **state)
     assert_string_equal(text.text, "stoker run: true: 2h1m1s, exit status 0; no process of it was on a GPU\n");
 }
 
+/* A job that was given its devices before the first tick that saw it, or within it. */
+static void test_a_begin_that_is_told_later(void **state)
+{
+    UsageDevice d = {.held_s = 10,
+                     .gap_s = 2,
+                     .share_s = 5,
+                     .throttled_s = 4,
+                     .now = {.attribution = ATTRIBUTION_EVEN, .share = 0.5}};
+
+    (void)state;
+    d.attribution_s[ATTRIBUTION_EVEN] = d.known_s[USAGE_SM] = d.activity_s[ACTIVITY_WAITING][1] = 10;
+    d.verdict_s[ACTIVITY_WAITING][WHY_INPUT][WHY_HIGH] = d.sum[USAGE_SM] = d.own[USAGE_SM] = d.throttle_s[0] = 10;
+    usage_device_begin(&d, -4);
+    assert_near(d.held_s, 6, 1e-9);
+    assert_near(d.gap_s, 1.2, 1e-9);
+    assert_near(d.share_s, 3, 1e-9);
+    assert_near(d.throttled_s, 2.4, 1e-9);
+    const double tens[] = {d.attribution_s[ATTRIBUTION_EVEN],
+                           d.known_s[USAGE_SM],
+                           d.activity_s[ACTIVITY_WAITING][1],
+                           d.verdict_s[ACTIVITY_WAITING][WHY_INPUT][WHY_HIGH],
+                           d.sum[USAGE_SM],
+                           d.own[USAGE_SM],
+                           d.throttle_s[0]};
+    for (size_t i = 0; i < ARRAY_LEN(tens); i++)
+        assert_near(tens[i], 6, 1e-9);
+    usage_device_begin(&d, 4);
+    assert_near(d.held_s, 10, 1e-9);
+    assert_near(d.share_s, 5, 1e-9);
+    assert_near(d.attribution_s[ATTRIBUTION_EVEN], 10, 1e-9);
+    assert_near(d.activity_s[ACTIVITY_IDLE_HELD][0], 4, 1e-9);
+    assert_near(d.verdict_s[ACTIVITY_IDLE_HELD][WHY_IDLE_HELD][WHY_HIGH], 4, 1e-9);
+    assert_near(usage_own_mean(&d, USAGE_SM), 1, 1e-9);
+    usage_device_begin(&d, -11); /* more than there is */
+    assert_near(d.held_s, 0, 1e-9);
+    usage_device_begin(&d, -1);
+    assert_near(d.held_s, 0, 1e-9);
+}
+
+/* The advice of the cause that took most of the time, of those that are sure enough and took a tenth of it. */
+static void test_whose_advice(void **state)
+{
+    static const struct {
+        double input_s, tensor_s;
+        WhyConfidence input, tensor;
+        int cause; /* -1: none */
+    } cases[] = {
+        {60, 40, WHY_MEDIUM, WHY_MEDIUM, WHY_INPUT},
+        {40, 60, WHY_MEDIUM, WHY_MEDIUM, WHY_NO_TENSOR_CORES},
+        {60, 40, WHY_LOW, WHY_MEDIUM, WHY_NO_TENSOR_CORES},
+        {60, 40, WHY_LOW, WHY_LOW, -1},
+        {10, 0, WHY_HIGH, WHY_HIGH, WHY_INPUT},
+        {9.9, 0, WHY_HIGH, WHY_HIGH, -1},
+        {90.2, 9.8, WHY_LOW, WHY_HIGH, -1},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        UsageDevice d = {.held_s = 100};
+
+        d.verdict_s[ACTIVITY_WAITING][WHY_INPUT][cases[i].input] = cases[i].input_s;
+        d.verdict_s[ACTIVITY_WORKING][WHY_NO_TENSOR_CORES][cases[i].tensor] = cases[i].tensor_s;
+        assert_string_equal(usage_advice(&d), cases[i].cause < 0 ? "" : why_causes[cases[i].cause].advice);
+    }
+}
+
+/* --- stories: drawn readings and processes on a GPU with two instances, against stories.json -----------------------
+ */
+
+static uint32_t draw(uint64_t *seed, uint32_t below)
+{
+    *seed ^= *seed << 13;
+    *seed ^= *seed >> 7;
+    *seed ^= *seed << 17;
+    return (uint32_t)(*seed >> 20) % below;
+}
+
+static void change_story(uint64_t *seed)
+{
+    static const struct {
+        MetricId id;
+        double values[3];
+    } metrics[] = {
+        {METRIC_PROF_SM_ACTIVE, {0, 0.5, 1}},
+        {METRIC_GPU_UTIL, {0, 40, 100}},
+        {METRIC_PROF_PIPE_TENSOR_ACTIVE, {0, 0.25, 0.5}},
+        {METRIC_PROF_DRAM_ACTIVE, {0, 0.3, 0.6}},
+        {METRIC_GPU_TEMP, {40, 70, 90}},
+        {METRIC_FB_USED, {0, 1000, 60000}},
+        {METRIC_FB_TOTAL, {80000, 80000, 40000}},
+        {METRIC_CLOCKS_EVENT_REASON_SW_POWER_CAP_NS, {0, 5e9, 9e9}},
+        {METRIC_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN_NS, {0, 5e9, 9e9}},
+        {METRIC_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN_NS, {0, 5e9, 9e9}},
+        {METRIC_CLOCKS_EVENT_REASONS, {0x4, 0x44, 0x80}},
+    };
+    const uint32_t at = draw(seed, ARRAY_LEN(metrics)), value = draw(seed, 4);
+    Reading *reading = draw(seed, 3) ? &gpu.reading : &instances[draw(seed, 2)];
+
+    switch (draw(seed, 8)) {
+    case 0:
+        gpu.process_count = 0;
+        for (uint32_t count = 1 + draw(seed, 3); count > 0; count--) {
+            list_process(OWN + draw(seed, 3), 100 * count, draw(seed, 3) ? (uint8_t)(10 * count) : UINT8_MAX);
+            if (gpu.instance_count > 0)
+                processes[gpu.process_count - 1].gpu_instance = 1 + draw(seed, 2);
+        }
+        break;
+    case 1:
+        gpu.activity =
+            (Activity){.word = (ActivityWord)draw(seed, ACTIVITY_END), .cause = (ActivityCause)draw(seed, 3)};
+        instance_activity[draw(seed, 2)] = gpu.activity;
+        break;
+    case 2:
+        gpu.state = draw(seed, 3) ? GPU_UP : GPU_LOST;
+        gpu.process_list.valid = gpu.state == GPU_UP;
+        break;
+    case 3:
+        gpu.instance_count = draw(seed, 3) ? 0 : 2;
+        gpu.process_count = 0;
+        break;
+    case 4:
+        usage_add_xid(&usage,
+                      &(XidEvent){.gpu = gpu.reading.device.pci,
+                                  .xid = 31 + draw(seed, 2),
+                                  .gpu_instance = DEVICE_NO_NUMBER,
+                                  .compute_instance = DEVICE_NO_NUMBER},
+                      node.time_ns);
+        break;
+    default:
+        if (value < 3)
+            set_value(reading, metrics[at].id, metrics[at].values[value]);
+        else
+            sample_set_absent(&reading->sample[metrics[at].id], node.time_ns, ABSENCE_NO_DATA);
+        break;
+    }
+}
+
+/* An object per line. */
+static void add_objects(Str *out, const Str *json)
+{
+    for (size_t i = 0; i < json->len; i++) {
+        if (i > 0 && json->text[i] == '{')
+            str_addc(out, '\n');
+        str_addc(out, json->text[i]);
+    }
+}
+
+static void test_stories(void **state)
+{
+    enum { STORIES = 10, STEPS = 60 };
+    static const double seconds[] = {1, 1, 1, 2, 3, 10, 10.5};
+    CLEANUP(str_done) Str out = str_limited(GOLDEN_MAX), json = str_limited(GOLDEN_MAX);
+
+    for (uint64_t story = 1; story <= STORIES; story++) {
+        uint64_t seed = story * 88172645463325252u;
+        const UsageRun run = {.version = "1", .command = "train"};
+
+        begin(state);
+        gpu.instances = instances;
+        gpu.instance_activity = instance_activity;
+        for (uint32_t i = 0; i < 2; i++) {
+            reading_init(&instances[i], DEVICE_GPU_INSTANCE);
+            instances[i].device.gpu_instance = i + 1;
+            snprintf(instances[i].device.uuid, sizeof instances[i].device.uuid, "MIG-%u", i);
+            snprintf(instances[i].profile, sizeof instances[i].profile, i ? "2g.20gb" : "3g.40gb");
+        }
+        list_process(OWN, 100, 20);
+        for (int i = 0; i < STEPS; i++) {
+            change_story(&seed);
+            sample_set_int64(&gpu.process_list, node.time_ns, (int64_t)gpu.process_count);
+            gpu.process_list.valid = gpu.state == GPU_UP;
+            tick(seconds[draw(&seed, ARRAY_LEN(seconds))], 100 * draw(&seed, 4));
+            if (i % 20 == 10)
+                usage_json_line(&usage, &node, &json);
+        }
+        usage_end(&usage, node.time_ns + NS_PER_S);
+        usage_json(&usage, &run, &json);
+    }
+    add_objects(&out, &json);
+    assert_golden(STORIES_JSON, &out);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -688,6 +871,9 @@ int main(void)
         cmocka_unit_test_setup(test_the_group_is_where_it_was, begin),
         cmocka_unit_test_setup(test_text_and_json_of_a_run, begin),
         cmocka_unit_test_setup(test_text_without_a_gpu, begin),
+        cmocka_unit_test(test_a_begin_that_is_told_later),
+        cmocka_unit_test(test_whose_advice),
+        cmocka_unit_test(test_stories),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -86,6 +86,10 @@ WORDS = [
     (["sim", "clock", "--im"], "--image"),
     (["run", "--ke"], ""),
     (["top", "--interval", ""], ""),
+    (["top", "--view", "p"], "processes"),
+    (["sim", "run", "xid-79"], "xid-79-lost"),
+    (["runbook", "gpu-lo"], "gpu-lost"),
+    (["dashboard", "grafana", "on"], "on-call"),
     (["--h"], "--help"),
 ]
 

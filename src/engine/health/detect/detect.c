@@ -230,7 +230,7 @@ DetectOutcome detect_counter(const DetectCase *c, const char *name, double befor
         IncidentCounter *counter = &finding->counters[finding->counter_count++];
 
         snprintf(counter->name, sizeof counter->name, "%s", name);
-        counter->before = before;
+        counter->before = before < 0 ? 0 : before;
         counter->after = after;
     }
     return DETECT_HOLDS;

@@ -153,7 +153,7 @@ void *detect_node_memory(const DetectCase *c);
 
 /* Writes the finding: the evidence, one sentence. Returns DETECT_HOLDS, as the next does. */
 DetectOutcome detect_hold(const DetectCase *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* After detect_hold. `before` NaN: not known. */
+/* After detect_hold. `before` NaN: not known; below 0, where the counter began anew since: 0. */
 DetectOutcome detect_counter(const DetectCase *c, const char *name, double before, double after);
 /* The value is missing: NO_DATA, or NEVER where the driver does not have it. */
 DetectOutcome detect_absent(const DetectCase *c, const Sample *sample);

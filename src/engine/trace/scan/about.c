@@ -202,7 +202,7 @@ void about_read(TraceScan *scan, const Slice *key, const Slice *value)
                                              "baseTimeNanoseconds"};
 
     for (size_t i = 0; i < ARRAY_LEN(of_pytorch); i++)
-        if (slice_is(key, of_pytorch[i]))
+        if (slice_is(key, of_pytorch[i]) && profile->framework == PROFILE_NONE)
             profile->framework = profile_name(profile, "pytorch", strlen("pytorch"));
     if (slice_is(key, "deviceProperties"))
         read_objects(profile, value, read_device);
@@ -219,7 +219,10 @@ void about_read(TraceScan *scan, const Slice *key, const Slice *value)
     else if (slice_is(key, "roctracer_version") || slice_is(key, "hip_runtime_version") ||
              slice_is(key, "hip_driver_version"))
         profile->rocm = true;
-    else if (slice_is(key, "trace_id"))
+    else if (slice_is(key, "rocprofv3")) { /* the reader of that profiler's files writes it first */
+        profile->framework = profile_name(profile, "rocprofv3", strlen("rocprofv3"));
+        profile->rocm = true;
+    } else if (slice_is(key, "trace_id"))
         set_name(profile, &profile->trace_id, value);
     else if (slice_is(key, "host_name"))
         set_name(profile, &profile->host_name, value);

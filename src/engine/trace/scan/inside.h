@@ -15,16 +15,24 @@
 
 typedef struct TraceScan TraceScan;
 
+/* A fuzzer's tables are smaller: entries are evicted by few events, and little is made for each of its inputs. */
+#ifndef SCAN_TABLES_SHARE
+#define SCAN_TABLES_SHARE 1
+#endif
+
 enum {
-    SCAN_BLOCK = 256 << 10,   /* bytes that are read and walked over at once: they stay in the second cache */
     SCAN_HEAD_MAX = 32 << 20, /* without an event list until here it is no trace */
     SCAN_DURATION_DAYS = 7,   /* longer ones are overflows of the profiler's */
-    NAME_CACHE = 4096,        /* slots of the caches that stand before the profile's own tables */
-    LANE_CACHE = 256,
-    LAUNCH_CACHE = 512,
+
+    /* bytes that are read and walked over at once: they stay in the second cache */
+    SCAN_BLOCK = (256 << 10) / SCAN_TABLES_SHARE,
+    /* slots of the caches that stand before the profile's own tables */
+    NAME_CACHE = 4096 / SCAN_TABLES_SHARE,
+    LANE_CACHE = 256 / SCAN_TABLES_SHARE,
+    LAUNCH_CACHE = 512 / SCAN_TABLES_SHARE,
     LAUNCH_BYTES = 300,
-    OP_CACHE = 512,
-    NEEDS_CACHE = 1024,
+    OP_CACHE = 512 / SCAN_TABLES_SHARE,
+    NEEDS_CACHE = 1024 / SCAN_TABLES_SHARE,
 };
 
 /* --- values (value.c) ----------------------------------------------------------------------------------------------
@@ -257,8 +265,6 @@ struct TraceScan {
 /* Adds the event whose values are in scan->walk; `text` is its bytes in the file. */
 void event_add(TraceScan *scan, const char *text, size_t len, uint64_t byte);
 
-/* A scan from the beginning of a text; options may be NULL. */
-TraceScan *scan_new_head(Profile *into, const TraceScanOptions *options);
 void scan_free(TraceScan *scan); /* accepts NULL */
 
 /* -ENOSPC over memory_max. */
@@ -275,8 +281,11 @@ ScanTools *scan_tools_new(void);
 void scan_tools_free(ScanTools *tools); /* accepts NULL */
 CLEANUP_POINTER(ScanTools, scan_tools_free);
 
-/* A scan that begins within the event list, at byte `origin` of the text. It borrows the tools for as long as it runs;
- * one scan at a time has them. */
+/* A scan from the beginning of a text. `options` may be NULL, `tools` too: its own. It borrows tools for as long as it
+ * runs; one scan at a time has them. */
+TraceScan *scan_new_head(Profile *into, const TraceScanOptions *options, ScanTools *tools);
+
+/* A scan that begins within the event list, at byte `origin` of the text, with tools as above. */
 TraceScan *scan_new_part(Profile *into, const TraceScanOptions *options, uint64_t origin, ScanTools *tools);
 
 /* The room behind the buffered bytes, at least one block; scan_filled sets how much of it was used. */

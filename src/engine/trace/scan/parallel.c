@@ -397,7 +397,7 @@ int trace_scan_parallel(const TraceSource *source, const TraceScanOptions *optio
                      .limit = threads + PIECES_WAITING,
                      .lock = PTHREAD_MUTEX_INITIALIZER,
                      .changed = PTHREAD_COND_INITIALIZER,
-                     .head = scan_new_head(into, options)};
+                     .head = scan_new_head(into, options, NULL)};
     pthread_t helpers[THREADS_MAX];
     size_t started = 0;
 

@@ -66,12 +66,14 @@ static TraceScan *scan_new(Profile *into, const TraceScanOptions *options, ScanT
     return scan;
 }
 
-TraceScan *scan_new_head(Profile *into, const TraceScanOptions *options)
+TraceScan *scan_new_head(Profile *into, const TraceScanOptions *options, ScanTools *tools)
 {
-    ScanTools *tools = scan_tools_new();
-    TraceScan *scan = scan_new(into, options, tools);
+    ScanTools *own = tools ? NULL : scan_tools_new();
+    TraceScan *scan = scan_new(into, options, own ? own : tools);
 
-    scan->own = tools;
+    scan->own = own;
+    if (tools)
+        caches_forget(&tools->caches);
     scan->text.cap = SCAN_BLOCK;
     scan->text.buffer = xmalloc(scan->text.cap + SCAN_PAD);
     return scan;

@@ -207,17 +207,29 @@ static void make_room(Node *node)
     node->edges--;
 }
 
+static void grow_edges(Node *node)
+{
+    const unsigned int cap = node->cap ? node->cap * 2 : EDGES_FIRST;
+    void *room;
+
+    node->cap = (uint8_t)(cap < EDGES ? cap : EDGES);
+    Edge *edges = aligned_room((node->cap + 1U) * sizeof(Edge), _Alignof(Edge), &room);
+
+    memcpy(edges, node->edge, (node->edges + 1U) * sizeof(Edge));
+    free(node->room);
+    node->edge = edges;
+    node->room = room;
+}
+
 /* A new edge of a node, which makes room for it. len <= EDGE_BYTES. */
 static Edge *learn_edge(Node *node, const char *text, size_t len, const Step *step)
 {
     unsigned int at = 0;
 
-    if (!node->room) {
-        node->edge = aligned_room((EDGES + 1) * sizeof(Edge), _Alignof(Edge), &node->room);
-        node->edge[0] = unknown;
-    }
     if (node->edges == EDGES)
         make_room(node);
+    if (node->edges == node->cap)
+        grow_edges(node);
     for (unsigned int i = 0; i < node->edges; i++) /* behind its own continuations, which it would hide */
         if (node->edge[i].len > len && memcmp(node->edge[i].text, text, len) == 0)
             at = i + 1;

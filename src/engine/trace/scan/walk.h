@@ -52,6 +52,7 @@ enum {
     EDGE_BYTES = 256,
     EDGE_BLOCK = 64, /* EDGE_BYTES are whole ones */
     EDGES = 10,      /* of one node; the least used one is evicted */
+    EDGES_FIRST = 2, /* that there is room for */
     CONSTANTS = 12,  /* values within an edge */
     OFTEN = 4,
     NODES = 256,
@@ -100,7 +101,7 @@ typedef struct Edge {
 } Edge;
 
 typedef struct Node {
-    uint8_t edges, slot;
+    uint8_t edges, cap, slot;
     bool args; /* the key stands in "args" */
     uint16_t len;
     const char *key; /* as in the text, owned by the walk */
