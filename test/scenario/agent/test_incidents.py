@@ -259,6 +259,7 @@ def test_follow_goes_on_over_a_restart(judged):
     until(lambda: any(e["kind"] == "agent-start" for e in follower.events()), "the first event")
     node.inject("xid", "31", "gpu=1")
     until(lambda: follower.xids(31), follower.events)
+    until(lambda: journal_rows(agent.journal, "SELECT 1 FROM events WHERE json->>'code' = 31 AND json->>'origin' = 'kmsg'"), "it is on disk")
     agent.process.kill()
     agent.process.wait()
     again = agent.make()
