@@ -19,11 +19,10 @@
 /* --- help --------------------------------------------------------------------------------------------------------- */
 
 static const char *const notes[] = {
-    "SM is the share of time in which the multiprocessors really worked; UTIL only says that some kernel ran. The bar "
-    "is "
-    "SM with a mark at UTIL, or UTIL where SM is not reported.",
-    "- is a value that is not there, never zero; the view of one GPU says why. Limits are the GPU's own: its slowdown "
-    "temperature, its power limit.",
+    ("SM is the share of time in which the multiprocessors really worked; UTIL only says that some kernel ran. The bar "
+     "is SM with a mark at UTIL, or UTIL where SM is not reported."),
+    ("- is a value that is not there, never zero; the view of one GPU says why. Limits are the GPU's own: its slowdown "
+     "temperature, its power limit."),
     "h j k l g G move as in vi. Signals are refused in read-only mode and in a replay.",
 };
 
