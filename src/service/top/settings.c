@@ -25,11 +25,11 @@ static const char *const span_names[] = {"1m", "10m", "1h", "24h", NULL};
 static const OptSpec rows[] = {
     OPT_ROW("theme", OPT_ENUM, TopSettings, theme, .names = theme_names),
     OPT_ROW("span", OPT_ENUM, TopSettings, span, .names = span_names),
-    OPT_ROW("sort", OPT_STRING, TopSettings, sort),
-    OPT_ROW("group", OPT_BOOL, TopSettings, group),
-    OPT_ROW("dots", OPT_BOOL, TopSettings, dots),
-    OPT_ROW("processes", OPT_BOOL, TopSettings, processes),
-    OPT_ROW("plots", OPT_LIST, TopSettings, plots),
+    OPT_ROW("sort", OPT_STRING, TopSettings, sort, .help = "column that processes are sorted by"),
+    OPT_ROW("group", OPT_BOOL, TopSettings, group, .help = "one line for the processes of a job"),
+    OPT_ROW("dots", OPT_BOOL, TopSettings, dots, .help = "plots of dots"),
+    OPT_ROW("processes", OPT_BOOL, TopSettings, processes, .help = "processes below the GPUs"),
+    OPT_ROW("plots", OPT_LIST, TopSettings, plots, .help = "what is plotted"),
 };
 
 /* SIZE_MAX where there is none. */
