@@ -83,7 +83,7 @@ typedef struct OptSet {
     void *into;
     Arena *arena;
     OptPlace *places; /* room for `count`, zeroed: where each row's value came from; NULL: not kept */
-    bool command; /* the first positional argument ends the options: what follows is a command's own */
+    bool command;     /* the first positional argument ends the options: what follows is a command's own */
 } OptSet;
 
 /* Positional arguments, in order, what follows "--" included. Pointers into argv; the array lies in the arena. */
@@ -114,8 +114,9 @@ int opt_defaults(const OptSet *set, Err *err);
 
 /* Parses argv[1..argc-1], GNU style: --key value, --key=value, -k value, -kvalue, bundled short switches, --no-key for
  * a bool, unambiguous prefixes are NOT accepted, "--" ends the options, "-" is positional. Returns OPT_HELP as soon as
- * it meets --help or -h (unless a row owns that flag), OPT_HELP_ALL for --help-all where rows are folded. -EINVAL or -ERANGE with a message that names the flag, and for
- * an unknown one the nearest that exists. Fields set before the error keep their new values. */
+ * it meets --help or -h (unless a row owns that flag), OPT_HELP_ALL for --help-all where rows are folded. -EINVAL or
+ * -ERANGE with a message that names the flag, and for an unknown one the nearest that exists. Fields set before the
+ * error keep their new values. */
 int opt_args(const OptSet *set, int argc, char *const *argv, OptArgs *ret_args, Err *err);
 
 /* Sets the fields whose variable is in `envp` ("NAME=value", NULL-terminated) and not empty. -EINVAL or -ERANGE names

@@ -17,9 +17,9 @@
 #include "base/cleanup.h"
 #include "base/duration.h"
 #include "service/alert/delivery.h"
-#include "test/unit/golden.h"
+#include "test/unit/golden_trace.h"
 
-enum { CALLS_MAX = 64, OUT_MAX = 1 << 20 };
+enum { CALLS_MAX = 64 };
 #define REAL_NS (UINT64_C(1767614400) * NS_PER_S)
 
 /* --- the doubles -------------------------------------------------------------------------------------------------- */
@@ -33,7 +33,6 @@ typedef struct Call {
 static uv_loop_t loop;
 static Alerts *alerts;
 static uint64_t now_ns, real_ns, wait_ms;
-static Str trace;
 static Call calls[CALLS_MAX];
 static size_t call_count;
 static JournalKept outbox;
@@ -920,24 +919,10 @@ static void there_is_room_for_so_many_reports(void **state)
     assert_int_equal(outbox.outbox.len, 0);
 }
 
-static int open_trace(void **state)
-{
-    (void)state;
-    str_init(&trace, OUT_MAX);
-    return 0;
-}
-
 static void all_of_it_is_as_in_the_file(void **state)
 {
     (void)state;
     assert_golden(GOLDEN "/alert.txt", &trace);
-}
-
-static int close_trace(void **state)
-{
-    (void)state;
-    str_done(&trace);
-    return 0;
 }
 
 int main(void)

@@ -19,9 +19,9 @@
 #include "base/duration.h"
 #include "base/subproc.h"
 #include "service/alert/delivery.h"
-#include "test/unit/golden.h"
+#include "test/unit/golden_trace.h"
 
-enum { OUT_MAX = 1 << 20, CHILD = 4711 };
+enum { CHILD = 4711 };
 
 /* --- the doubles -------------------------------------------------------------------------------------------------- */
 
@@ -30,7 +30,6 @@ static uv_loop_t loop;
 static uv_timer_t *child_timer;
 static int refuse, waits;
 static SubprocEnd child_end;
-static Str trace;
 
 static uint64_t read_now(const Clock *clock)
 {
@@ -460,32 +459,21 @@ static void journald_gets_a_record(void **state)
     rmdir(folder);
 }
 
-static int open_trace(void **state)
-{
-    (void)state;
-    str_init(&trace, OUT_MAX);
-    return 0;
-}
-
 static void all_of_it_is_as_in_the_file(void **state)
 {
     (void)state;
     assert_golden(GOLDEN "/senders.txt", &trace);
 }
 
-static int close_trace(void **state)
-{
-    (void)state;
-    str_done(&trace);
-    return 0;
-}
-
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_webhook_gets_a_signed_request), cmocka_unit_test(a_command_gets_facts_and_the_notification),
-        cmocka_unit_test(a_command_that_hangs_is_ended),   cmocka_unit_test(a_command_that_was_ended_has_failed),
-        cmocka_unit_test(journald_gets_a_record),          cmocka_unit_test(all_of_it_is_as_in_the_file), /* the last: of the trace of all before it */
+        cmocka_unit_test(a_webhook_gets_a_signed_request),
+        cmocka_unit_test(a_command_gets_facts_and_the_notification),
+        cmocka_unit_test(a_command_that_hangs_is_ended),
+        cmocka_unit_test(a_command_that_was_ended_has_failed),
+        cmocka_unit_test(journald_gets_a_record),
+        cmocka_unit_test(all_of_it_is_as_in_the_file), /* the last: of the trace of all before it */
     };
 
     return cmocka_run_group_tests(tests, open_trace, close_trace);

@@ -6,6 +6,7 @@
 #include <errno.h>
 
 #include "box.h"
+#include "test/unit/golden_trace.h"
 #include "wire/grpc/server.h"
 
 enum { SERVERS_MAX = 8 };
@@ -27,7 +28,6 @@ static uv_timer_t *timer;
 static struct GrpcServer servers[SERVERS_MAX];
 static size_t server_count;
 static bool refuse;
-static Str trace;
 
 uint64_t __wrap_uv_hrtime(void);
 uint64_t __wrap_uv_hrtime(void)

@@ -11,9 +11,8 @@
 #include "service/kubelet/dra.h"
 #include "service/kubelet/dra.pb-c.h"
 #include "service/kubelet/runner.h"
-#include "test/unit/golden.h"
 
-enum { OUT_MAX = 1 << 20, READS_MAX = 80, ORDERS_MAX = 16 };
+enum { READS_MAX = 80, ORDERS_MAX = 16 };
 
 #define DRIVER "gpu.nvidia.com"
 
@@ -888,18 +887,11 @@ static void a_lost_socket_ends_its_calls(void **state)
     dra_offer(dra, &offer);
 }
 
-static int open_trace(void **state)
-{
-    (void)state;
-    str_init(&trace, OUT_MAX);
-    return 0;
-}
-
 /* Names that are drawn are left out: of the folder of a test, and of a file before it is renamed. */
 static void all_of_it_is_as_in_the_file(void **state)
 {
     static const char *const drawn[] = {"/tmp/stoker-dra-XXXXXX", "claims.json.XXXXXX"};
-    CLEANUP(str_done) Str out = str_limited(OUT_MAX);
+    CLEANUP(str_done) Str out = str_limited(GOLDEN_MAX);
 
     (void)state;
     for (const char *at = trace.text; *at;) {
@@ -913,13 +905,6 @@ static void all_of_it_is_as_in_the_file(void **state)
             at += strlen(drawn[i]);
     }
     assert_golden(GOLDEN "/dra.txt", &out);
-}
-
-static int close_trace(void **state)
-{
-    (void)state;
-    str_done(&trace);
-    return 0;
 }
 
 int main(void)

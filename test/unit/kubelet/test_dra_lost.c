@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is published of the lists of devices that come from the driver when it says little of a GPU: service/kubelet/dra.c. */
+/* What is published of the lists of devices that come from the driver when it says little of a GPU:
+ * service/kubelet/dra.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -10,9 +10,8 @@
 #include "base/file.h"
 #include "service/kubelet/deviceplugin.pb-c.h"
 #include "service/kubelet/kubelet.h"
-#include "test/unit/golden.h"
 
-enum { OUT_MAX = 1 << 20, WATCHERS = 8 };
+enum { WATCHERS = 8 };
 
 /* --- the doubles -------------------------------------------------------------------------------------------------- */
 
@@ -408,24 +407,10 @@ static void containers_get_devices(void **state)
     allocate(gpu1);
 }
 
-static int open_trace(void **state)
-{
-    (void)state;
-    str_init(&trace, OUT_MAX);
-    return 0;
-}
-
 static void all_of_it_is_as_in_the_file(void **state)
 {
     (void)state;
     assert_golden(GOLDEN "/plugin.txt", &trace);
-}
-
-static int close_trace(void **state)
-{
-    (void)state;
-    str_done(&trace);
-    return 0;
 }
 
 int main(void)
