@@ -50,7 +50,8 @@ export const number = (device, name) => {
 
 /* --- the look --- */
 
-let looking = false, lookAgain = null;
+let looking = false, again = false, lookTimer = null;
+let heard = []; // incidents that came while a look was made, which may be older than they are
 
 async function json(path) {
   const answer = await fetch(path, { cache: "no-store" });
@@ -66,6 +67,8 @@ function merge(old, fresh, lookTick) {
   fresh.fast = old.fast;
   fresh.rates = old.rates;
   fresh.growth = old.growth;
+  if (seen.tick > lookTick)
+    Object.assign(fresh, { state: old.state, why: old.why, activity: old.activity, verdict: old.verdict });
   for (const [name, metric] of Object.entries(old.metrics))
     if (metric.tick && fresh.metrics[name]) {
       fresh.metrics[name].tick = metric.tick;
@@ -112,23 +115,28 @@ function takeLook(look) {
 }
 
 export async function look() {
+  again = looking;
   if (looking)
     return;
   looking = true;
+  heard = [];
   try {
     takeLook(await json("api/v1/status"));
+    heard.forEach(takeIncident);
   } catch (error) {
     seen.problem = error.message;
   }
   looking = false;
+  if (again)
+    lookSoon();
   tell("look");
 }
 
 /* Soon: what the stream said is not all there is to know of it. */
 export function lookSoon(ms = 300) {
-  if (lookAgain === null)
-    lookAgain = setTimeout(() => {
-      lookAgain = null;
+  if (lookTimer === null)
+    lookTimer = setTimeout(() => {
+      lookTimer = null;
       look();
     }, ms);
 }
@@ -237,7 +245,7 @@ function takeTick(tick) {
   seen.timeMs = timeMs;
   seen.tickAt = performance.now();
   seen.link = "live";
-  if (other || performance.now() - seen.lookAt > LOOK_EVERY_MS)
+  if (other || (!looking && performance.now() - seen.lookAt > LOOK_EVERY_MS))
     lookSoon(other ? 100 : 0);
   tell("tick");
 }
@@ -295,7 +303,11 @@ function connect() {
     failures = 0;
     takeTick(tick);
   }));
-  stream.addEventListener("incident", parsed(takeIncident, "look"));
+  stream.addEventListener("incident", parsed((told) => {
+    if (looking)
+      heard.push(told);
+    takeIncident(told);
+  }, "look"));
   stream.addEventListener("event", parsed((event) => addEvents([event]), "event"));
 }
 

@@ -3,6 +3,7 @@
 import datetime
 import json
 import http.client
+import time
 
 import pytest
 import agent_rig as rig
@@ -80,6 +81,42 @@ def test_numbers_that_stand_still_do_not_look_fresh(visit, training, proxied):
     page.until("document.documentElement.dataset.stale === 'yes'")
     assert "no contact" in page.text("#verdict-text")
     gate.append(1)
+
+
+def test_a_look_that_comes_late_takes_nothing_back(visit, training, proxied):
+    """An answer that the agent made before an incident opened and that arrives after it: the page goes on telling of the incident."""
+    proxy, tick, asked, gate = proxied(training.address), first_tick(training), [], []
+    old = training.json("/api/v1/status")[1]
+    late = {**old, "node": {**old["node"], "node": {**old["node"]["node"], "hostname": "late"}}}
+    for gpu in tick["gpus"]:
+        gpu["activity"] = {**gpu["activity"], "word": "unusable"}
+
+    def status(_):
+        asked.append(1)
+        number = len(asked)
+        until(lambda: len(gate) >= min(number, 3) - 1, "the test goes on")
+        return late if number == 2 else old
+
+    def stream():
+        until(lambda: len(asked) > 1, "the page asks again")
+        yield "incident", {"change": "opened", "incident": {
+            "id": "1new", "revision": 1, "state": "open", "class": "gpu-lost", "severity": "fatal", "action": "drain-and-reboot", "action_text": "Drain and reboot this node.", "title": "GPU 3 is lost",
+            "verdict": "It is lost.", "cause": "bus", "scope": "gpu", "codes": [], "device": {"kind": "gpu", "index": 3}, "opened": tick["time"], "first": tick["time"], "count": 1, "echo_count": 0, "evidence": []}}
+        for i in range(1000):
+            yield "tick", {**tick, "tick": tick["tick"] + 1000 + i}
+            time.sleep(0.1)
+            if len(gate) == 2:
+                return
+
+    proxy.change["/api/v1/status"], proxy.stream = status, stream
+    page = visit(proxy.url, may_be_cut=True)
+    page.until("document.getElementById('working-text').innerText.startsWith('0 of 8 working') && document.getElementById('verdict-text').innerText === 'Problem: GPU 3'")
+    page.js("window.told = []; new MutationObserver(() => told.push(document.getElementById('hero').innerText)).observe(document.getElementById('hero'), { subtree: true, childList: true, characterData: true })")
+    gate.append(1)
+    page.until("document.getElementById('host').innerText === 'late'")
+    told = page.js("told.filter((text) => !text.includes('Problem: GPU 3') || !text.includes('8 unusable'))")
+    gate.append(1)
+    assert told == []
 
 
 LATE = {4, 5, 9}  # ticks whose newest sample is 0.8 s old
