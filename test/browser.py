@@ -141,12 +141,10 @@ class Browser:
         self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, **more)
         self.frame()
 
-    def picture(self, path, whole=False):
-        params = {}
-        if whole:
-            size = self.call("Page.getLayoutMetrics")["cssContentSize"]
-            params = {"captureBeyondViewport": True, "clip": {**size, "scale": 1}}
-        pathlib.Path(path).write_bytes(base64.b64decode(self.call("Page.captureScreenshot", **params)["data"]))
+    def picture(self, path):
+        """Draws what is seen into a file, as its ending says: .png or .webp."""
+        how = {"format": "webp", "quality": 60} if path.suffix == ".webp" else {}
+        path.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", **how)["data"]))
 
     def end(self):
         self.process.kill()

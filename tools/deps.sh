@@ -4,7 +4,7 @@
 # the slow tests), deb (the packages), clang (the other compiler), fuzz (its fuzzers), lint.
 set -eu
 packages=
-tools="gcc libc6-dev meson ninja-build pkg-config python3 python3-yaml protobuf-c-compiler cmark"
+tools="gcc libc6-dev meson ninja-build pkg-config python3 python3-yaml protobuf-c-compiler cmark esbuild"
 libraries="libyaml-dev libcmocka-dev libuv1-dev libmicrohttpd-dev libgnutls28-dev libcrypt-dev libisal-dev libncurses-dev libnghttp2-dev
     libprotobuf-c-dev libjansson-dev libexpat1-dev libsqlite3-dev libcurl4-gnutls-dev"
 command -v npm >/dev/null || tools="$tools npm" # the page's chart library; any npm will do

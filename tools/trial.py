@@ -118,10 +118,11 @@ def plain(text):
 
 def words(text):
     """What of a screen is the same each time: no number but those of GPUs and codes, no reading, no line break; not which driver
-    call hung first, nor which of several GPUs with the same fault is the example, nor what each GPU does, nor whether the kernel's log or the driver told it
-    first."""
+    call hung first, nor which of several GPUs with the same fault is the example, nor what each GPU does, nor whether others wait for it already, nor whether
+    the kernel's log or the driver told it first."""
     text = re.sub(NOTICE, "", re.sub(r"(\d+ GPUs?): [^\n]*", r"\1", plain(text)), flags=re.MULTILINE)
     text = re.sub(r"\b(stoker (?:runbook|incidents show)) \S+?(?=;|\s|$)", r"\1 ID", re.sub(r"\s+", " ", text))
+    text = re.sub(r": \d+ GPUs? waits? for GPU \d+(, at about \d+ % of its speed)?", "", text)
     text = re.sub(r"\bnvml\w+", "nvml", re.sub(r"(\d+ of \d+ GPUs; GPU) \d+", r"\1", text))
     text = re.sub(r"(?<!GPU )(?<!XID )(?<![\w:.>])\d[\w.:/%-]*", "#", text)
     text = re.sub(r"(in the kernel log|reported by the driver) at # UTC( \(# times?\))?", "told at # UTC", text)

@@ -53,6 +53,8 @@ typedef struct Activity {
     uint32_t window_s; /* seconds with readings that were used */
     uint64_t since_ns; /* of the word, monotonic */
     double sm_active, utilization, power_share, clock_share, tensor, dram;
+    uint32_t waiters;                     /* GPUs of its job that wait for it */
+    double waiters_speed;                 /* of the speed that they would have; NaN: they stand still, or none waits */
     uint32_t day_s[ACTIVITY_END];         /* seconds of each word in the last 24 h, or since the start */
     char incident[ACTIVITY_INCIDENT_CAP]; /* of UNUSABLE: its id */
     char text[ACTIVITY_TEXT_CAP];         /* the reason, for a person */

@@ -85,9 +85,9 @@ export function executive() {
   const tiles = { capacity: tile("Capacity"), working: tile("Working"), waste: tile("Wasted now"), health: tile("Health"), power: tile("Power"), memory: tile("Memory in use") };
   let lastText = "", joules = null;
   const element = h("div", {},
+    h("section", { "aria-labelledby": "waste-h" }, h("h2", { id: "waste-h" }, "Waste: held and not working"), wasted, wasters),
     h("section", { "aria-labelledby": "now-h" }, h("h2", { id: "now-h" }, "Now"), h("dl", { class: "tiles" }, Object.values(tiles).map((t) => t.element)), nowBar.element),
     h("section", { "aria-labelledby": "day-h" }, h("h2", { id: "day-h" }, "The last day"), dayBar.element, dayNote),
-    h("section", { "aria-labelledby": "waste-h" }, h("h2", { id: "waste-h" }, "Waste: held and not working"), wasted, wasters),
     h("section", { "aria-labelledby": "health-h" }, h("h2", { id: "health-h" }, "Health"), health),
     h("p", { class: "print-row" }, h("button", { type: "button", onclick: () => print() }, "Print"), h("span", { class: "printed quiet" })));
 

@@ -47,7 +47,7 @@ const identity = ({ device = {} }) => [device.model, device.serial && `serial ${
 
 /* The whole of it as plain text. */
 function ticketOf(incident, last) {
-  const { why, advice } = splitVerdict(incident), hit = hitText(incident);
+  const { why, advice } = splitVerdict(incident), hit = hitText(incident, Infinity);
   return [`[${incident.severity}] ${incident.title} on ${seen.node.hostname ?? "node"}`, "", `Do: ${incident.action_text}. ${advice}`, `Device: ${identity(incident) || "the node"}`,
     `Since: ${stamp(incident.opened)}${incident.cleared ? `, resolved ${stamp(incident.cleared)}` : ", still open"}`, hit && `Hits: ${hit}`, last && `GPU ${last}`, incident.driver && `Driver: ${incident.driver}`, "", "Why:", why, "", "Timeline:",
     ...storyOf(incident).map((one) => `  ${stamp(one.at)}  ${one.text}${one.times > 1 ? ` (${repeated(one)})` : ""}`), "", `Incident ${incident.id}, class ${incident.class}, ${new URL(runbookOf(incident), document.baseURI).href}`, location.href]
@@ -74,7 +74,7 @@ export function incidentView({ speak, id }) {
   let fetched = null, asked = false, last = "", told = "", age = h("span"), lastSeen = h("p");
 
   function show(incident) {
-    const gpu = gpuOf(incident), { advice } = splitVerdict(incident), { process } = incident, hit = hitText(incident);
+    const gpu = gpuOf(incident), { advice } = splitVerdict(incident), { process } = incident, hit = hitText(incident, Infinity);
     const copy = h("button", { type: "button", onclick: () => { const done = copyText(ticketOf(incident, lastSeen.textContent)); copy.textContent = done ? "Copied" : "Could not copy"; speak(copy.textContent); } }, "Copy as ticket");
     age = h("span", { class: "quiet" });
     lastSeen = h("p", { class: "quiet" });

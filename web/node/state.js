@@ -43,7 +43,7 @@ export const sinceOf = (text) => (text ? lasting((seen.timeMs - Date.parse(text)
 
 /* --- names and ways --- */
 
-export const gpuName = (gpu) => (gpu.index === null || gpu.index === undefined ? `GPU ${gpu.pci ?? "?"}` : `GPU ${gpu.index}`);
+export const gpuName = (gpu) => (gpu.index === null || gpu.index === undefined ? `GPU ${gpu.pci?.replace(/^0+:/, "") ?? "?"}` : `GPU ${gpu.index}`);
 export const gpuLink = (gpu) => `#/gpu/${gpu.index ?? idOf(gpu)}`;
 export const instanceName = (one) => `${one.gpu_instance}/${one.compute_instance}`;
 export const instanceLink = (gpu, one) => `${gpuLink(gpu)}/mig/${one.gpu_instance}.${one.compute_instance}`;
@@ -93,11 +93,14 @@ export const gpuOf = ({ device }) => (device && device.kind !== "node" && device
 /* Without the PCI address, where the number says which GPU it is. */
 export const titleOf = ({ title, device, class: name }) => (device?.index === null || device?.index === undefined ? title : title?.replace(/ \((\w+:)+\w+\.\d\)/, "")) ?? name;
 
-/* Whose work an incident hits: as it was when the incident opened. */
-export function hitText({ owners = [], affected, device, state }) {
+const HITS = 4;
+
+/* Whose work an incident hits: as it was when the incident opened; at most `most` of several owners by name. */
+export function hitText({ owners = [], affected, device, state }, most = HITS) {
   const named = owners.map((o) => [o.job && `job ${o.job}`, o.pod && `pod ${[o.namespace, o.pod].filter(Boolean).join("/")}`, !o.job && !o.pod && o.process].filter(Boolean).join(", ") + (o.user ? ` of ${o.user}` : ""));
   const gpu = state === "open" && gpuOf({ device }), waiters = gpu && waitersText(gpu);
-  return ([...new Set(named)].filter(Boolean).join("; ") || affected || "") + (waiters ? `: ${waiters}` : "");
+  const all = [...new Set(named)].filter(Boolean), more = all.length > most ? all.splice(most - 1).length : 0;
+  return (all.join("; ") + (more ? `; and ${more} more` : "") || affected || "") + (waiters ? `: ${waiters}` : "");
 }
 
 /* --- readings --- */
@@ -175,13 +178,10 @@ function deviceNames(all) {
   return all.map(({ gpu, device }, i) => (device === gpu ? gpuName(gpu) : `${all[i - 1]?.gpu === gpu ? "" : `${gpuName(gpu)} MIG `}${instanceName(device)}`)).join(", ");
 }
 
-const isWaitingFor = (gpu, device) => activityOf(device).cause === "other rank" && new RegExp(`\\bGPU ${gpu.index}\\b`).test(activityOf(device).text);
-
-/* A GPU that others of its job wait for: how many, and how fast they go; "" where nobody does. A lost one is named by those that wait. */
+/* A GPU that others of its job wait for: how many, and how fast they go; "" where nobody does. */
 export function waitersText(gpu) {
-  const notice = noticeOf(gpu), key = ownersKey(gpu), sm = activityOf(gpu).sm_active, slow = notice?.cause === "straggler";
-  const n = seen.gpus.filter((one) => one !== gpu && (slow ? key && ownersKey(one) === key : isWaitingFor(gpu, one))).length;
-  return n ? `${n} GPU${n === 1 ? " waits" : "s wait"} for ${gpuName(gpu)}${slow && sm && notice.share ? `, at about ${percent(Math.max(0, 1 - notice.share / sm))} of its speed` : ""}` : "";
+  const { waiters: n, waiters_speed: speed } = activityOf(gpu);
+  return n ? `${n} GPU${n === 1 ? " waits" : "s wait"} for ${gpuName(gpu)}${speed === undefined ? "" : `, at about ${percent(speed)} of its speed`}` : "";
 }
 
 /* Idle GPUs of one user belong together, whatever holds them; those that wait for the same, whoever has them. */
@@ -202,7 +202,7 @@ function noticeText(some, count, owners) {
  * cause: [{key, word, text, where, advice, detail, href}]. What only follows from the fault of `faulty` is told with the fault. */
 export function notices(faulty) {
   const all = seen.gpus.flatMap((gpu) => (gpu.instances?.length ? gpu.instances : [gpu]).map((device) => ({ gpu, device }))).filter(({ device }) => isIdle(device) || noticeOf(device))
-    .filter(({ device }) => !faulty || (device !== faulty && !isWaitingFor(faulty, device)));
+    .filter(({ device }) => !faulty || (device !== faulty && !activityOf(device).text.startsWith(`waits in a collective for ${gpuName(faulty)},`)));
   return [...groupBy(all, noticeKey)].map(([key, some]) => {
     const [{ gpu, device }] = some, notice = noticeOf(device), n = some.length, owners = [...new Set(some.flatMap((one) => (one.device.holdings ?? []).map((held) => ownerName(held.owner))))];
     return { key, word: activityOf(device).word, text: noticeText(some, `${n} ${device === gpu ? "GPU" : "MIG device"}${n === 1 ? "" : "s"}`, owners), where: notice?.cause === "straggler" ? "" : deviceNames(some), advice: notice?.advice,

@@ -155,7 +155,8 @@ __attribute__((format(printf, 2, 3))) static Activity make_unknown(bool held, co
                   .power_share = NAN,
                   .clock_share = NAN,
                   .tensor = NAN,
-                  .dram = NAN};
+                  .dram = NAN,
+                  .waiters_speed = NAN};
     va_list args;
 
     va_start(args, fmt);
@@ -234,9 +235,20 @@ static Activity decide_by_readings(const Subject *s, const Activity *before)
     return a;
 }
 
-/* Of a split GPU: the busiest word of its instances, and their activity weighed by their slices. */
-static Activity sum_up_instances(const GpuSlot *slot, const NodeGpu *gpu)
+/* SM active of a split GPU by its own reading, which counts multiprocessors of no instance too. NaN: it has none. */
+static double read_own_sm(const Subject *s, uint32_t window_s)
 {
+    ActivitySeconds seconds;
+
+    read_minute(s, &seconds);
+    return seconds_mean(seconds.at[ACTIVITY_OF_SM], ACTIVITY_WINDOW_S - (int)window_s);
+}
+
+/* Of a split GPU: the busiest word of its instances; without a reading of its own, their activity weighed by their
+ * slices. */
+static Activity sum_up_instances(const Subject *s, const GpuSlot *slot)
+{
+    const NodeGpu *gpu = s->gpu;
     static const ActivityWord order[] = {ACTIVITY_WORKING, ACTIVITY_WAITING, ACTIVITY_IDLE_HELD,
                                          ACTIVITY_UNKNOWN, ACTIVITY_FREE,    ACTIVITY_UNUSABLE};
     Activity a = make_unknown(false, "%s", "");
@@ -256,7 +268,9 @@ static Activity sum_up_instances(const GpuSlot *slot, const NodeGpu *gpu)
         }
     }
     a.basis = ACTIVITY_BASIS_INSTANCES;
-    a.sm_active = known ? fmin(sm, 1) : (double)NAN;
+    a.sm_active = read_own_sm(s, a.window_s);
+    if (isnan(a.sm_active) && known)
+        a.sm_active = fmin(sm, 1);
     for (size_t i = 0; i < ARRAY_LEN(order); i++)
         if (counts[order[i]] > 0) {
             a.word = order[i];
@@ -352,7 +366,7 @@ static void note_job(const Snapshot *snapshot, const NodeGpu *gpu, char job[JOB_
 }
 
 /* Another GPU of the job that does not spin: it is the one that is waited for. */
-static const NodeGpu *find_missing_rank(GpuSlot *const slots[], const Node *node, size_t self)
+static NodeGpu *find_missing_rank(GpuSlot *const slots[], const Node *node, size_t self)
 {
     for (size_t i = 0; i < node->gpu_count; i++) {
         const Activity *other = &slots[i]->gpu.shown;
@@ -368,13 +382,14 @@ static const NodeGpu *find_missing_rank(GpuSlot *const slots[], const Node *node
 static void blame_other_rank(GpuSlot *const slots[], const Node *node, size_t i)
 {
     Activity *a = &node->gpus[i].activity;
-    const NodeGpu *other;
+    NodeGpu *other;
 
     if (a->cause != ACTIVITY_CAUSE_COLLECTIVE || !slots[i]->job[0])
         return;
     other = find_missing_rank(slots, node, i);
     if (!other)
         return;
+    other->activity.waiters++;
     a->cause = ACTIVITY_CAUSE_OTHER_RANK;
     snprintf(a->text, sizeof a->text, "waits in a collective for GPU %" PRIu32 ", which is %s",
              other->reading.device.index, activity_words[other->activity.word].key);
@@ -396,7 +411,7 @@ static void decide_gpu(GpuSlot *slot, const Snapshot *snapshot, const Store *sto
     subject.reading = &gpu->reading;
     subject.instance = NULL;
     if (gpu->instance_count > 0)
-        summed = sum_up_instances(slot, gpu);
+        summed = sum_up_instances(&subject, slot);
     decide_device(&subject, &slot->gpu, gpu->instance_count > 0 && gpu->state == GPU_UP ? &summed : NULL);
     gpu->activity = slot->gpu.shown;
     gpu->instance_activity = slot->shown;

@@ -204,7 +204,8 @@ void activity_decide(const ActivitySeconds *seconds, const Activity *before, Act
                   .power_share = seconds_mean(seconds->at[ACTIVITY_OF_POWER], start),
                   .clock_share = seconds_mean(seconds->at[ACTIVITY_OF_CLOCK], start),
                   .tensor = seconds_mean(seconds->at[ACTIVITY_OF_TENSOR], start),
-                  .dram = seconds_mean(seconds->at[ACTIVITY_OF_DRAM], start)};
+                  .dram = seconds_mean(seconds->at[ACTIVITY_OF_DRAM], start),
+                  .waiters_speed = NAN};
 
     a.basis = isfinite(a.sm_active)     ? ACTIVITY_BASIS_SM_ACTIVE
               : isfinite(a.utilization) ? ACTIVITY_BASIS_UTILIZATION

@@ -205,7 +205,9 @@ bool why_find_straggler(const WhyCase *c, WhyVerdict *v)
     CITE(c, v, WHY_OF_SM, WHY_OF_CLOCK);
     why_cite_number(v, metric_get(METRIC_PROF_SM_ACTIVE)->name, "SM active of its job's GPUs, median", WHY_UNIT_RATIO,
                     median);
-    why_write_text(v, "the other GPUs of its job wait for it: it computes %d %% of the time longer than they",
-                   why_percent(v->share));
+    why_write_text(v,
+                   "the other GPUs of its job wait for it, at about %d %% of its speed: it computes %d %% of the time "
+                   "longer than they",
+                   why_percent(median / c->mean[WHY_OF_SM]), why_percent(v->share));
     return true;
 }

@@ -616,6 +616,21 @@ static bool make_room(Slot *slot, const NodeGpu *gpu)
     return true;
 }
 
+/* Of a GPU that the others of its job wait for in each step: how many, and how fast that lets them be. */
+static void note_waiters(const Snapshot *snapshot, NodeGpu *gpu)
+{
+    WhyPeer peers[NODE_GPUS_MAX];
+
+    for (uint32_t i = 0; i < gpu->verdicts->count; i++) {
+        const WhyVerdict *late = &gpu->verdicts->verdicts[i];
+
+        if (late->cause != WHY_STRAGGLER || !(gpu->activity.sm_active > late->share))
+            continue;
+        gpu->activity.waiters = (uint32_t)list_peers(snapshot, gpu, peers);
+        gpu->activity.waiters_speed = 1 - late->share / gpu->activity.sm_active;
+    }
+}
+
 void whys_update(Whys *whys, const Snapshot *snapshot, const Store *store, uint32_t every)
 {
     const Node *node = snapshot->node;
@@ -645,5 +660,6 @@ void whys_update(Whys *whys, const Snapshot *snapshot, const Store *store, uint3
         }
         gpu->verdicts = slot->verdicts;
         gpu->instance_verdicts = slot->verdicts + 1;
+        note_waiters(snapshot, gpu);
     }
 }

@@ -56,6 +56,7 @@ const Field activity_fields[] = {
     {"incident", TEXT(Activity, incident)},
     {"held", FIELD(Activity, held, FIELD_BOOL)},
     {"window_s", NUMBER(Activity, window_s, UINT32_MAX)},
+    {"waiters", NUMBER(Activity, waiters, UINT32_MAX), .skip_zero = true},
     {.name = NULL},
 };
 
@@ -66,6 +67,7 @@ const Field activity_share_fields[] = {
     {"clock_share", FIELD(Activity, clock_share, FIELD_SHARE)},
     {"tensor", FIELD(Activity, tensor, FIELD_SHARE)},
     {"dram", FIELD(Activity, dram, FIELD_SHARE)},
+    {"waiters_speed", FIELD(Activity, waiters_speed, FIELD_SHARE)},
     {.name = NULL},
 };
 

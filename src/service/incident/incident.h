@@ -48,8 +48,9 @@ void incidents_urgent(const Incident *const *incidents, size_t count, const Inci
 
 /* A table, the most urgent open one first: severity, thing, what, since when, how often, what to do. */
 void incidents_text(const Incident *const *incidents, size_t count, const IncidentStyle *style, Str *out);
-/* An open incident for first-time readers: fault, action, urgency, evidence, and where to read on. */
-void incident_card(const Incident *incident, const IncidentStyle *style, Str *out);
+/* An open incident for first-time readers: fault, action, urgency, whose work, evidence, and where to read on.
+ * `waiters`: who waits because of it ("7 GPUs wait for GPU 3"), or "". */
+void incident_card(const Incident *incident, const char *waiters, const IncidentStyle *style, Str *out);
 /* One with everything: verdict, action, evidence, counters, codes, history. */
 void incident_sheet(const Incident *incident, const IncidentStyle *style, Str *out);
 

@@ -148,14 +148,14 @@ static void add_item(const Page *page, const Incident *incident)
 }
 
 /* Whose work it hits. */
-static void add_affected(const Page *page, int indent, const char *name, const Incident *incident)
+static void add_affected(const Page *page, int indent, const char *name, const Incident *incident, const char *waiters)
 {
     char affected[LINE_MAX_BYTES] = "";
     Str text;
 
     str_init_room(&text, affected, sizeof affected);
     incident_affected(incident, &text);
-    add_row(page, indent, name, "", "%s", affected);
+    add_row(page, indent, name, "", "%s%s%s", affected, affected[0] && waiters[0] ? ": " : "", waiters);
 }
 
 void incidents_urgent(const Incident *const *incidents, size_t count, const Incident **out)
@@ -233,7 +233,7 @@ static void add_why_row(const Page *page, const Incident *incident)
     }
 }
 
-void incident_card(const Incident *incident, const IncidentStyle *style, Str *out)
+void incident_card(const Incident *incident, const char *waiters, const IncidentStyle *style, Str *out)
 {
     const Page page = make_page(style, out);
     const bool steps = runbook_find(incident->class) != NULL;
@@ -242,7 +242,7 @@ void incident_card(const Incident *incident, const IncidentStyle *style, Str *ou
     add_row(&page, INDENT, " DO", "1", "%s", incident_action(incident));
     add_row(&page, INDENT, "", "", "%s", find_advice(incident));
     add_row(&page, INDENT, " means", "", "%s. %s.", fault_severities[incident->severity].text, wants[incident->route]);
-    add_affected(&page, INDENT, " whose", incident);
+    add_affected(&page, INDENT, " whose", incident, waiters);
     if (incident->silenced)
         add_row(&page, INDENT, " silent", "", "in maintenance window %s: no alerts", incident->window);
     add_why_row(&page, incident);
@@ -346,7 +346,7 @@ void incident_sheet(const Incident *incident, const IncidentStyle *style, Str *o
     add_device_rows(&page, incident);
     if (incident->pid >= 0)
         add_row(&page, INDENT + 3, "process", "", "%s (%d)", incident->process, incident->pid);
-    add_affected(&page, INDENT + 3, "affected", incident);
+    add_affected(&page, INDENT + 3, "affected", incident, "");
     add_row(&page, INDENT + 3, "driver", "", "%s", incident->driver_version);
     add_time_row(&page, "first", incident->first_real_ns);
     add_time_row(&page, "opened", incident->opened_real_ns);

@@ -2,6 +2,7 @@
 /* The screen of `stoker status`: what is wrong first, then the table, as much of both as the screen holds. */
 #include <inttypes.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -27,6 +28,7 @@ enum {
     ACTIVITY_WIDTH = 9,
     INDENT = 9, /* as of an incident's card */
     OWNERS_MAX = 4096,
+    WAITERS_CAP = 96,
     WINDOW_MAX = 4096,
     WIDE = 100, /* columns of a screen from which on it has power limits, why clocks are low, and sharers stand below
                  * the owner column */
@@ -216,18 +218,38 @@ static void verdict_line(const StatusScreen *s, const Incident *const *urgent, s
     end_line(s, start);
 }
 
+/* Who waits because of an incident: "7 GPUs wait for GPU 3, at about 44 % of its speed"; "" nobody. */
+static const char *write_waiters(const StatusScreen *s, const Incident *incident, char text[WAITERS_CAP])
+{
+    text[0] = '\0';
+    for (size_t i = 0; i < s->node->gpu_count; i++) {
+        const NodeGpu *gpu = &s->node->gpus[i];
+        const uint32_t n = gpu->activity.waiters;
+
+        if (n == 0 || !status_incident_on(incident, gpu))
+            continue;
+        const int len = snprintf(text, WAITERS_CAP, "%" PRIu32 " GPU%s wait%s for GPU %" PRIu32, n, n == 1 ? "" : "s",
+                                 n == 1 ? "s" : "", gpu->reading.device.index);
+        if (isfinite(gpu->activity.waiters_speed))
+            snprintf(text + len, WAITERS_CAP - (size_t)len, ", at about %.0f %% of its speed",
+                     100 * gpu->activity.waiters_speed);
+    }
+    return text;
+}
+
 static void incident_lines(const StatusScreen *s, const Plan *plan, const Incident *const *urgent, size_t count)
 {
     const IncidentStyle style = {
         .width = screen_width(s), .colour = s->style->colour, .utf8 = s->style->utf8, .real_ns = s->node->real_ns};
     const size_t shown = count < plan->incidents ? count : plan->incidents;
     size_t full = 0;
+    char waiters[WAITERS_CAP];
 
     if (count == 0)
         return;
     str_addc(s->out, '\n');
     for (; full < plan->full && full < shown && incident_is_problem(urgent[full]); full++)
-        incident_card(urgent[full], &style, s->out);
+        incident_card(urgent[full], write_waiters(s, urgent[full], waiters), &style, s->out);
     if (shown > full)
         incidents_text(urgent + full, shown - full, &style, s->out);
     if (count > shown)
@@ -243,13 +265,14 @@ static const struct {
     MetricId of, limit; /* METRIC_END: none */
     double scale;
     int width, narrow; /* narrow: on a screen that is not wide, without the limit where it is less */
+    size_t mean;       /* of the last minute, in Activity: what the word goes by; 0: the newest reading */
 } work_columns[] = {
-    {"util", "%", METRIC_GPU_UTIL, METRIC_END, 1, 5, 5},
-    {"SM", "%", METRIC_PROF_SM_ACTIVE, METRIC_END, 100, 5, 5},
-    {"memory", "G", METRIC_FB_USED, METRIC_FB_TOTAL, 1. / 1024, 9, 9},
-    {"power", "W", METRIC_POWER_USAGE, METRIC_ENFORCED_POWER_LIMIT, 1, 9, 5},
-    {"temp", "C", METRIC_GPU_TEMP, METRIC_END, 1, 4, 4},
-    {"MHz", "", METRIC_SM_CLOCK, METRIC_END, 1, 4, 4},
+    {"util", "%", METRIC_END, METRIC_END, 100, 5, 5, offsetof(Activity, utilization)},
+    {"SM", "%", METRIC_END, METRIC_END, 100, 5, 5, offsetof(Activity, sm_active)},
+    {"memory", "G", METRIC_FB_USED, METRIC_FB_TOTAL, 1. / 1024, 9, 9, 0},
+    {"power", "W", METRIC_POWER_USAGE, METRIC_ENFORCED_POWER_LIMIT, 1, 9, 5, 0},
+    {"temp", "C", METRIC_GPU_TEMP, METRIC_END, 1, 4, 4, 0},
+    {"MHz", "", METRIC_SM_CLOCK, METRIC_END, 1, 4, 4, 0},
 };
 
 static int find_width(const StatusScreen *s, size_t column)
@@ -257,7 +280,16 @@ static int find_width(const StatusScreen *s, size_t column)
     return screen_width(s) < WIDE ? work_columns[column].narrow : work_columns[column].width;
 }
 
-static void work_cells(const StatusScreen *s, const Reading *r)
+/* The value of a column; false where it is not known. */
+static bool find_value(size_t column, const Activity *activity, const Reading *r, double *ret)
+{
+    if (!work_columns[column].mean)
+        return sample_double(&r->sample[work_columns[column].of], ret);
+    memcpy(ret, (const char *)activity + work_columns[column].mean, sizeof *ret);
+    return isfinite(*ret);
+}
+
+static void work_cells(const StatusScreen *s, const Activity *activity, const Reading *r)
 {
     for (size_t i = 0; i < ARRAY_LEN(work_columns); i++) {
         const int width = find_width(s, i);
@@ -267,7 +299,7 @@ static void work_cells(const StatusScreen *s, const Reading *r)
         double value, most;
         char text[CELL_CAP];
 
-        if (!sample_double(&r->sample[work_columns[i].of], &value))
+        if (!find_value(i, activity, r, &value))
             snprintf(text, sizeof text, unit[0] && work_columns[i].limit == METRIC_END ? "- " : "-");
         else if (limit == METRIC_END || !sample_double(&r->sample[limit], &most))
             snprintf(text, sizeof text, "%.0f%s", value * scale, unit);
@@ -372,7 +404,7 @@ static void instance_lines(const StatusScreen *s, const NodeGpu *gpu)
         snprintf(number, sizeof number, "%" PRIu32 "/%" PRIu32, r->device.gpu_instance, r->device.compute_instance);
         str_addf(s->out, "      %-4s %-*s%-*s", number, s->name_width - 4, r->profile, ACTIVITY_WIDTH,
                  activity_words[node_activity(gpu, r)->word].key);
-        work_cells(s, r);
+        work_cells(s, node_activity(gpu, r), r);
         owner_cell(s, start, gpu, r);
         end_line(s, start);
         sharer_lines(s, gpu, r);
@@ -392,7 +424,7 @@ static void gpu_line(const StatusScreen *s, const NodeGpu *gpu, StatusTable how)
     if (gpu->state == GPU_UP) {
         if (faulty)
             set_colour(s, "0");
-        work_cells(s, &gpu->reading);
+        work_cells(s, &gpu->activity, &gpu->reading);
         if (how != STATUS_TABLE_ALL && gpu->instance_count > 0)
             str_addf(s->out, " %zu MIG", gpu->instance_count);
         else

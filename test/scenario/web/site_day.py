@@ -82,6 +82,26 @@ def events_of(address):
     connection.close()
 
 
+def tell_hours(proxy, day, seconds):
+    """Lets a proxy tell a day, and how many seconds of it each GPU did what."""
+    def count(gpus):
+        for gpu in gpus:
+            gpu["activity"]["day_seconds"] = seconds
+
+    def rewrite(path, told):
+        if path == "/api/v1/status":
+            count(told["node"]["gpus"])
+        return day.rewrite(path, told)
+
+    def stream():
+        for event, data in events_of(proxy.address):
+            if event == "tick":
+                count(data["gpus"])
+            yield event, data
+
+    proxy.rewrite, proxy.stream = rewrite, stream
+
+
 class Crowd:
     """More GPUs than can be simulated: those of a real agent again and again, under indices, UUIDs and addresses of their own."""
 

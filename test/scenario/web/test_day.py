@@ -4,6 +4,7 @@ import datetime
 import re
 
 import pytest
+import scenes
 import site_day
 from agent_rig import until
 from test_look import CONTRAST, NAMELESS, SMALL
@@ -33,22 +34,7 @@ def day(training, proxied):
 def test_a_day_in_gpu_hours(visit, day):
     """What each GPU did, as the agent counted it."""
     proxy, made = day
-    counted = {"working": 72000, "waiting": 3600, "idle held": 7200, "free": 0, "unusable": 3600, "unknown": 0}
-
-    def rewrite(path, told):
-        if path == "/api/v1/status":
-            for gpu in told["node"]["gpus"]:
-                gpu["activity"]["day_seconds"] = counted
-        return made.rewrite(path, told)
-
-    def stream():
-        for event, data in site_day.events_of(proxy.address):
-            if event == "tick":
-                for gpu in data["gpus"]:
-                    gpu["activity"]["day_seconds"] = counted
-            yield event, data
-
-    proxy.rewrite, proxy.stream = rewrite, stream
+    site_day.tell_hours(proxy, made, scenes.DAY_S)
     page = visit(proxy.url, "#/executive", may_be_cut=True)
     page.until("document.querySelectorAll('#view table tbody tr').length >= 8")
     page.until("document.querySelector('[aria-labelledby=day-h] .shares').innerText.includes('160')")

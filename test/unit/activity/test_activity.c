@@ -463,10 +463,13 @@ static void the_missing_rank_is_named(void **state)
         assert_int_equal(rig->gpus[i].activity.cause, ACTIVITY_CAUSE_OTHER_RANK);
         assert_non_null(strstr(rig->gpus[i].activity.text, "GPU 0, which is idle held"));
     }
+    assert_int_equal(first()->waiters, GPUS - 1);
+    assert_true(isnan(first()->waiters_speed));
     const size_t count = rig->gpus[0].process_count;
     rig->gpus[0].process_count = 0; /* nor one that the job has left */
     run(rest, spin, 2);
     assert_int_equal(rig->gpus[1].activity.cause, ACTIVITY_CAUSE_COLLECTIVE);
+    assert_int_equal(first()->waiters, 0);
     rig->gpus[0].process_count = count;
     run(rest, spin, 60);
     assert_int_equal(rig->gpus[1].activity.cause, ACTIVITY_CAUSE_OTHER_RANK);
@@ -518,6 +521,8 @@ static void an_instance_is_held_by_its_own(void **state)
         sample_set_double(&instances[i].sample[METRIC_PROF_SM_ACTIVE], rig->node.time_ns, 1);
     }
     run(rest, rest, 70);
+    assert_true(gpu->activity.sm_active == 0); /* its own reading goes before what its halves add up to */
+    run(nothing, rest, 70);
     assert_true(gpu->activity.sm_active > .99);
 }
 

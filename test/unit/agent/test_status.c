@@ -3,6 +3,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -48,10 +49,11 @@ static void make_gpu(NodeGpu *gpu, uint32_t index)
     snprintf(d->name, sizeof d->name, "NVIDIA H100 80GB HBM3");
     snprintf(d->uuid, sizeof d->uuid, "GPU-%u", (unsigned)index);
     gpu->state = GPU_UP;
-    gpu->activity = (Activity){.word = ACTIVITY_WORKING, .text = "SM active 42 %"};
+    gpu->activity =
+        (Activity){.word = ACTIVITY_WORKING, .sm_active = 0.42, .utilization = 0.97, .text = "SM active 42 %"};
     gpu->last_sample_ns = (NOW_S - 1) * NS_PER_S;
-    put(gpu, METRIC_GPU_UTIL, 97);
-    put(gpu, METRIC_PROF_SM_ACTIVE, 0.42);
+    put(gpu, METRIC_GPU_UTIL, 12); /* of this instant: the means of the last minute are shown */
+    put(gpu, METRIC_PROF_SM_ACTIVE, 0.03);
     put(gpu, METRIC_FB_USED, 61440);
     put(gpu, METRIC_FB_TOTAL, 81559);
     put(gpu, METRIC_POWER_USAGE, 612.3);
@@ -78,6 +80,8 @@ static int set_up(void **state)
     snprintf(rig.node.driver_version, sizeof rig.node.driver_version, "590.48.01");
     make_gpu(&rig.gpus[0], 0);
     make_gpu(&rig.gpus[1], 1);
+    for (size_t i = 0; i < ARRAY_LEN(rig.activities); i++)
+        rig.activities[i] = (Activity){.sm_active = NAN, .utilization = NAN};
     str_init(&rig.out, 1 << 20);
     *state = &rig;
     return 0;
@@ -268,6 +272,25 @@ static void gpus_that_wait_are_named_once_a_cause(void **state)
     assert_int_equal(code_of(rig), 0);
 }
 
+/* The others of the job stand beside whose work it hits. */
+static void who_waits_because_of_a_fault_is_counted(void **state)
+{
+    Rig *rig = *state;
+    Incident *incident = add_incident(rig, "thermal", SEVERITY_ERROR, 1);
+
+    rig->gpus[1].activity.waiters = 1;
+    rig->gpus[1].activity.waiters_speed = NAN;
+    assert_non_null(strstr(screen(rig, 100, false), "\n whose   1 GPU waits for GPU 1\n"));
+    incident->owner_count = 1;
+    snprintf(incident->owners[0].job, sizeof incident->owners[0].job, "4713");
+    rig->gpus[1].activity.waiters = 7;
+    rig->gpus[1].activity.waiters_speed = 0.443;
+    assert_non_null(strstr(screen(rig, 100, false),
+                           "\n whose   job 4713: 7 GPUs wait for GPU 1, at about 44 % of its speed\n"));
+    rig->gpus[1].activity.waiters = 0;
+    assert_non_null(strstr(screen(rig, 100, false), "\n whose   job 4713\n"));
+}
+
 static Holding *add_holding(Rig *rig, size_t gpu, const char *user, double share)
 {
     Holding *holding = &rig->holdings[rig->holding_count++];
@@ -291,7 +314,7 @@ static void a_verdict_says_what_to_do(void **state)
 
     for (size_t i = 0; i < 2; i++) {
         rig->gpus[i].activity =
-            (Activity){.word = ACTIVITY_WAITING, .cause = ACTIVITY_CAUSE_LAUNCHES, .text = "small kernels"};
+            (Activity){.word = ACTIVITY_WAITING, .cause = ACTIVITY_CAUSE_LAUNCHES, .sm_active = 0.02, .utilization = 1};
         rig->verdicts[i] = (Why){.window_s = 60, .count = 1};
         rig->verdicts[i].verdicts[0] = (WhyVerdict){.cause = WHY_LAUNCHES,
                                                     .confidence = WHY_HIGH,
@@ -308,8 +331,8 @@ static void a_verdict_says_what_to_do(void **state)
                         " share   98 % of 60 s, confidence high\n"
                         " more    stoker why 0\n"
                         " GPU                 activity   util    SM    memory power temp  MHz  owner\n"
-                        "   0  H100 80GB HBM3 waiting     97%   42%    60/80G  612W  63C 1980  job 4711\n"
-                        "   1  H100 80GB HBM3 waiting     97%   42%    60/80G  612W  63C 1980  job 4711\n");
+                        "   0  H100 80GB HBM3 waiting    100%    2%    60/80G  612W  63C 1980  job 4711\n"
+                        "   1  H100 80GB HBM3 waiting    100%    2%    60/80G  612W  63C 1980  job 4711\n");
     rig->height = 9; /* one line where there is no room for more */
     assert_non_null(strstr(screen(rig, 80, false), "yet nearly idle\n GPU"));
     rig->height = 0;
@@ -390,7 +413,7 @@ static void make_instance(Rig *rig, size_t i, uint32_t number)
     instance->device.gpu_instance = number;
     instance->device.compute_instance = 0;
     snprintf(instance->device.uuid, sizeof instance->device.uuid, "MIG-%u", number);
-    rig->activities[i].word = ACTIVITY_WORKING;
+    rig->activities[i] = (Activity){.word = ACTIVITY_WORKING, .sm_active = 0.5, .utilization = NAN};
 }
 
 /* Of a split GPU the instance is named, those of one cause and owner together, over GPUs too. */
@@ -527,6 +550,7 @@ static void absent_values_are_dashes(void **state)
     Rig *rig = *state;
 
     reading_lose(&rig->gpus[0].reading, 1, ABSENCE_NOT_SUPPORTED);
+    rig->gpus[0].activity.sm_active = rig->gpus[0].activity.utilization = NAN;
     const char *text = screen(rig, 100, false);
     assert_non_null(strstr(text, "   0  H100 80GB HBM3 working      -     -          -         -   -     -\n"));
     assert_null(strstr(text, "   0  H100 80GB HBM3 working     0%"));
@@ -901,15 +925,19 @@ static void screens_are_as_in_the_file(void **state)
         rig->gpus[i].instance_count = 0;
     rig->gpus[0].instance_count = 2;
     rig->gpus[0].instance_activity = rig->activities;
-    rig->activities[1] = (Activity){.word = ACTIVITY_IDLE_HELD, .text = "nothing runs in it"};
+    rig->activities[1] =
+        (Activity){.word = ACTIVITY_IDLE_HELD, .sm_active = NAN, .utilization = NAN, .text = "nothing runs in it"};
     rig->gpus[2].state = GPU_LOST;
     rig->gpus[2].state_since_ns = (NOW_S - 42) * NS_PER_S;
     rig->gpus[2].activity.word = ACTIVITY_UNUSABLE;
     rig->gpus[3].state = GPU_HUNG;
     rig->gpus[3].activity.word = ACTIVITY_UNKNOWN;
     snprintf(rig->gpus[3].why, NODE_WHY_CAP, "nvmlDeviceGetPowerUsage has not returned for 42 s");
-    rig->gpus[4].activity =
-        (Activity){.word = ACTIVITY_WAITING, .cause = ACTIVITY_CAUSE_LAUNCHES, .text = "small kernels"};
+    rig->gpus[4].activity = (Activity){.word = ACTIVITY_WAITING,
+                                       .cause = ACTIVITY_CAUSE_LAUNCHES,
+                                       .sm_active = 0.42,
+                                       .utilization = 0.97,
+                                       .text = "small kernels"};
     rig->verdicts[0] = (Why){.window_s = 60, .count = 1};
     rig->verdicts[0].verdicts[0] = (WhyVerdict){.cause = WHY_LAUNCHES,
                                                 .confidence = WHY_HIGH,
@@ -955,6 +983,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(screens_are_as_in_the_file, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_incident_has_a_place, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_table_is_as_large_as_there_is_room, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(who_waits_because_of_a_fault_is_counted, set_up, tear_down),
         cmocka_unit_test_setup_teardown(gpus_that_wait_are_named_once_a_cause, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_verdict_says_what_to_do, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_gpu_that_others_wait_for_is_told_of, set_up, tear_down),

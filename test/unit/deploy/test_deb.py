@@ -205,7 +205,7 @@ def test_lintian_has_nothing_to_say(packages):
 
 def test_it_asks_for_what_the_build_asks_for(deploy, source):
     lines = "".join(re.findall(r'^(?:tools|libraries)="([^"]*)"', (source / "tools/deps.sh").read_text(), re.M))
-    wanted = set(re.findall(r"\b(?:lib[\w.+-]+-dev|protobuf-c-compiler|meson|python3)\b", lines))
+    wanted = set(re.findall(r"\b(?:lib[\w.+-]+-dev|protobuf-c-compiler|meson|python3|esbuild)\b", lines))
     wanted -= {"libc6-dev", "libcmocka-dev"}  # which every compiler, and which only tests need
     asked = re.search(r"^Build-Depends:\n((?: .*\n)+)", (deploy / "debian/control").read_text(), re.M)[1]
     assert len(wanted) > 5 and wanted <= {line.strip(" ,").split(":")[0] for line in asked.splitlines()}

@@ -151,7 +151,7 @@ static void no_line_is_wider_than_the_screen(void **state)
             str_clear(out);
             incidents_text(list, 1, &style, out);
             if (width > 60) /* not its longest word, the runbook's address */
-                incident_card(&incident, &style, out);
+                incident_card(&incident, "", &style, out);
             for (const char *at = out->text; *at; at += strcspn(at, "\n") + 1) {
                 size_t columns = 0;
 
@@ -173,7 +173,7 @@ static void a_card(void **state)
     snprintf(incident.verdict, sizeof incident.verdict,
              "XID 79 in the kernel log at 08:00:03 UTC (2 times); with XID 154. Do: Drain and reboot this "
              "node. A reset cannot reach the GPU.");
-    incident_card(&incident, &plain, out);
+    incident_card(&incident, "", &plain, out);
     assert_string_equal(out->text, "fatal    GPU 3 (0000:1e:00.0) has fallen off the bus\n"
                                    " DO      Drain and reboot this node\n"
                                    "         A reset cannot reach the GPU.\n"
@@ -185,7 +185,7 @@ static void a_card(void **state)
 
     str_clear(out); /* no room for what was seen: its first evidence says it */
     snprintf(incident.verdict, sizeof incident.verdict, "A reset cannot reach the GPU.");
-    incident_card(&incident, &plain, out);
+    incident_card(&incident, "", &plain, out);
     assert_non_null(strstr(out->text, "\n         A reset cannot reach the GPU.\n means "));
     assert_non_null(
         strstr(out->text, "\n why     Xid (PCI:0000:1e:00): 79, GPU has fallen off the bus. at 08:00:03 UTC;"));
@@ -196,7 +196,7 @@ static void a_card(void **state)
     incident.route = ROUTE_NONE;
     incident.silenced = true;
     snprintf(incident.window, sizeof incident.window, "1jf8");
-    incident_card(&incident, &plain, out);
+    incident_card(&incident, "", &plain, out);
     assert_non_null(strstr(out->text, "\n more    stoker incidents show 1jf8v3k2m0\n"));
     assert_non_null(strstr(out->text, " Recorded only, no alert.\n silent  in maintenance window 1jf8: no alerts\n"));
 }
@@ -209,7 +209,7 @@ static void colours_only_when_asked(void **state)
 
     incidents_text(list, 1, &style, *state);
     incident_sheet(&incident, &style, *state);
-    incident_card(&incident, &style, *state);
+    incident_card(&incident, "", &style, *state);
     assert_null(strchr(((Str *)*state)->text, '\033'));
     style.colour = true;
     incidents_text(list, 1, &style, *state);
@@ -252,7 +252,7 @@ static void texts_are_as_in_the_file(void **state)
 
         incidents_text(list, ARRAY_LEN(list), &style, out);
         for (size_t i = 0; i < ARRAY_LEN(list); i++) {
-            incident_card(list[i], &style, out);
+            incident_card(list[i], "", &style, out);
             str_addc(out, '\n');
             incident_sheet(list[i], &style, out);
         }

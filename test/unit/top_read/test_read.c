@@ -203,6 +203,8 @@ static void any_activity(World *w, Activity *a)
                     .clock_share = any_share(w),
                     .tensor = any_share(w),
                     .dram = any_share(w),
+                    .waiters = (uint32_t)below(w, 8),
+                    .waiters_speed = any_share(w),
                     .incident = "1jf8v3k2m0"};
     for (size_t i = 0; i < ACTIVITY_END; i++)
         a->day_s[i] = (uint32_t)below(w, 86400);
@@ -468,7 +470,8 @@ static void make_gpu(World *w)
                                .power_share = 1,
                                .clock_share = NAN,
                                .tensor = NAN,
-                               .dram = NAN};
+                               .dram = NAN,
+                               .waiters_speed = NAN};
     memcpy(reading->text[READING_VBIOS_VERSION], "96.00", 6);
     sample_set_int64(&reading->sample[METRIC_GPU_TEMP], now - NS_PER_S, 61);
     sample_set_double(&reading->sample[METRIC_POWER_USAGE], now, 512.5);

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -69,22 +70,13 @@ def test_no_npm_and_no_registry_are_said(get):
     assert "Traceback" not in done.stderr
 
 
-def test_modules_are_joined_without_comments_and_blanks(tmp_path):
-    """As embed.py does it: in the order in which they need each other, each in a scope of its own."""
-    sys.path.insert(0, str(ROOT / "src/service/web"))
-    try:
-        import embed
-    finally:
-        sys.path.pop(0)
-    head = "// SPDX-License-Identifier: Apache-2.0\n"
-    (tmp_path / "b.js").write_text(head + '// why\nimport { one } from "./a.js";\nconst x = 1; // it\'s lost\nexport const y = "/* a */" + one() + `${ x } // ${x ? `{ ${x}` : {}}`;\n')
-    (tmp_path / "a.js").write_text(head + "/* more\n   words */\nconst x = 2;\nexport function one() {\n  if (x)\n    return /\\//;\n  return x /* two */ + +x\n}\nlet z = one().split(/[/\\]\"] /)\nz = 1\n")
-    text = embed.bundle([tmp_path / "b.js", tmp_path / "a.js"])
-    assert text == ('let one,y;{const x=2;one=function one(){if(x)\nreturn/\\//;return x+ +x}\nlet z=one().split(/[/\\]"] /)\nz=1}\n'
-                    '{const x=1;y="/* a */"+one()+`${x} // ${x?`{ ${x}`:{}}`;}\n')
-    (tmp_path / "a.js").write_text(head + 'import { y } from "./b.js";\nexport const one = 1;\n')
-    with pytest.raises(AssertionError, match="need each other"):
-        embed.bundle([tmp_path / "b.js", tmp_path / "a.js"])
-    (tmp_path / "a.js").write_text(head + "export const one = 1;\nexport const y = 2;\n")
-    with pytest.raises(AssertionError, match="exported by two"):
-        embed.bundle([tmp_path / "b.js", tmp_path / "a.js"])
+def test_no_module_of_the_page_needs_itself():
+    needs = {f.name: re.findall(r'from "\./(\w+\.js)"', f.read_text()) for f in (ROOT / "web/node").glob("*.js")}
+
+    def take(name, way=()):
+        assert name not in way, way
+        for other in needs[name]:
+            take(other, (*way, name))
+
+    for name in needs:
+        take(name)

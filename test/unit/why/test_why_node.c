@@ -292,6 +292,20 @@ static void the_late_rank_is_named(void **state)
     assert_int_equal(rig->gpus[1].verdicts[0].count, 1);
 }
 
+/* Those that wait for the late rank are counted, with the speed that it leaves them. */
+static void the_late_rank_knows_who_waits(void **state)
+{
+    (void)state;
+    run(60, .72, .4, 1);
+    assert_int_equal(rig->gpus[3].activity.waiters, 0);
+    for (size_t i = 0; i < 3; i++)
+        rig->gpus[i].activity.sm_active = .36;
+    whys_update(rig->whys, &rig->snapshot, rig->store, 1);
+    assert_int_equal(rig->gpus[3].activity.waiters, GPUS - 1);
+    assert_true(fabs(rig->gpus[3].activity.waiters_speed - .5) < 1e-3);
+    assert_int_equal(rig->gpus[0].activity.waiters, 0);
+}
+
 /* What it used before it was first seen is not its rate; what cannot be read is not written. */
 static void one_look_is_no_rate(void **state)
 {
@@ -567,6 +581,7 @@ int main(void)
         TEST(pods_of_one_name_are_two),
         TEST(memory_that_grows_is_told_while_there_is_time),
         TEST(the_late_rank_is_named),
+        TEST(the_late_rank_knows_who_waits),
         TEST(one_look_is_no_rate),
         TEST(neighbours_have_their_own_shares),
         TEST(memory_that_is_taken_at_once_does_not_grow),

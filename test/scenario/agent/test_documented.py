@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commands of all documents, run beside an agent on a simulated node, in a folder with the files that their page speaks of."""
+import gzip
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import subprocess
+
+import agent_rig as rig
+import pytest
+from agent_rig import until
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+QUICK = [ROOT / "README.md", *sorted((ROOT / "docs").glob("quickstart-*.md"))]
+PAGES = [*QUICK, *sorted(set((ROOT / "docs").rglob("*.md")) - set(QUICK))]
+# They want a cluster, a service or a kernel of their own, which other tests give them; one writes into the machine's kernel log.
+NOT_HERE = re.compile(r"stoker kubelet *(?:--|#|$)|--mlflow|--kernel-log kmsg|nvml-record|stoker sim run --enter|cost merge node\*|comment node1|\(cd out|logger")
+# They go on until they are stopped: the ones that are watched for a moment, on a terminal.
+GOES_ON = re.compile(r"stoker (?:agent(?! --check)|sim run (?:(?!-- ).)*$|sim show --watch)|--follow|stoker top(?! .*(?:--once|--json|--replay night.gz --from))|-- (?:\S*/)?stoker (?:top|agent)")
+# What a reader puts there himself.
+THEIRS = [(r"\b1jf8v3k2m0\b|(?<=show )ID\b", "$INCIDENT"), (r"\bWINDOW\b", "$WINDOW"), (r"(?<=--gpu )GPU\b|(?<=--device )GPU\b|(?<=why )GPU\b", "0"), (r"(?<=xid )N+\b", "79"),
+          (r"\bSCENARIO\b", "default"), (r"\bDIR\b", "dir"), (r"\bFILE\b", "file"), (r"/var/lib/grafana/dashboards|/etc/stoker/faults.d", "dir"), (r"/etc/(?:slurm|prometheus/rules)/", ""),
+          (r"/tmp/nccl_trace", "nccl_trace"), (r"\b4700_3\b|(?<=why )serving/chat-0", "4711"), (r"\bbuild/", ""), (r" # .*", ""), (r" &$", "")]
+PROGRAMS = ("nvtop", "gpustat", "lstopo", "srun", "torchrun", "simulation")  # other people's
+
+
+def lines_of(page):
+    return [line.strip() for line in re.findall(r"^ {0,4}(?:build/)?(stoker [^\n]*)", re.sub(r"^(?!    |stoker ).*$", "", page.read_text(), flags=re.M), re.M)
+            if re.match(r"stoker [a-z]+(?= |$)(?!.*: (?:python3|gpus=))", line) and not NOT_HERE.search(line)]
+
+
+LINES = {(line, page in QUICK): page for page in reversed(PAGES) for line in lines_of(page)}
+
+
+def test_there_are_some():
+    assert len(LINES) > 200
+
+
+def parts(name):
+    """The files of a recorded input, each with its name in the first line."""
+    for part in (ROOT / "test/data/nccl" / f"{name}.in").read_text().split("\f"):
+        yield re.sub(r"\Aname=[^\n]*\n", "", part.lstrip("\n"))
+
+
+def furnish(folder):
+    """What the pages speak of: profiles, logs of NCCL, recordings, layouts, programs."""
+    sample, config = ROOT / "data/samples", "version: v1\nmig-configs:\n  all-balanced:\n    - devices: all\n      mig-enabled: true\n      mig-devices: {1g.10gb: 2, 2g.20gb: 1, 3g.40gb: 1}\n"
+    for name in ("profile.pt.trace.json.gz", "before.json.gz", "profile.json.gz"):
+        shutil.copy(sample / "loading.json.gz", folder / name)
+    shutil.copy(sample / "decode.json.gz", folder / "after.json.gz")
+    for name in ("profile.json", "big.json"):
+        (folder / name).write_bytes(gzip.decompress((sample / "loading.json.gz").read_bytes()))
+    (folder / "ranks").symlink_to(sample / "training")
+    (folder / "data").symlink_to(ROOT / "data")
+    (folder / "snapshot.pickle").write_bytes(gzip.decompress((ROOT / "test/data/allocator/story.pickle.gz").read_bytes()))
+    for name, kind in (("nccl_trace_rank_", "flights"), ("rank", "job")):
+        for i, text in enumerate(parts(kind)):
+            (folder / f"{name}{i}{'.log' if kind == 'job' else ''}").write_text(text)
+    (folder / "job.log").write_text(next(parts("job")))
+    (folder / "topo.xml").write_text(next(parts("links")))
+    for name, text in zip(("8gpus.txt", "16gpus.txt", "32.json"), 2 * list(parts("benches"))):
+        (folder / name).write_text(text)
+    night = gzip.decompress((ROOT / "test/data/top/xid-79-lost.ndjson.gz").read_bytes())
+    (folder / "night.gz").write_bytes(gzip.compress(re.sub(rb"2026-\d\d-\d\dT\d\d:\d\d", b"2026-01-05T03:00", night)))
+    (folder / "config.yaml").write_text(config)
+    (folder / "train.py").write_text("print('trained')\n")
+    (folder / "rest.yaml").write_text("about: Eight GPUs without work\ngpus: {board: h100-sxm-80gb, count: 8}\n")
+    for name in ("dir", "bin"):
+        (folder / name).mkdir()
+    for name in PROGRAMS:
+        program = folder / ("" if name == "simulation" else "bin") / name
+        program.write_text("#!/bin/sh\necho ran\n")
+        program.chmod(0o755)
+
+
+@pytest.fixture(scope="module")
+def place(stoker, tmp_path_factory):
+    """(folder, agent, env(line)): an agent on a node at work; a node of their own for steps that break it, and one without work to be split."""
+    folder = tmp_path_factory.mktemp("documented")
+    furnish(folder)
+    nodes = {}
+    for name, scenario in (("work", "default"), ("sim", "default"), ("mig", folder / "rest.yaml")):
+        (folder / f"node-{name}").mkdir()
+        nodes[name] = rig.Node(stoker, folder / f"node-{name}", scenario, strict=False)
+    agent = rig.Agent(stoker, folder, nodes["work"].env, options=["--journal", folder / "journal.db"])
+    shared = {"PATH": f"{stoker.parent}:{folder}/bin:{os.environ['PATH']}", "STOKER_CONTROL": str(agent.control), "STOKER_JOURNAL": str(folder / "journal.db"), "SLURM_JOB_ID": "4711",
+              "begin": "2026-01-01T00:00:00Z", "TERM": "xterm"}
+    until(lambda: agent.verb("why", "4711").returncode in (0, 1) and agent.verb("jobs", "show", "4711").returncode == 0, agent.log_text)
+    nodes["work"].inject("xid", "31", "gpu=0")
+    shared["INCIDENT"] = until(lambda: [i["id"] for i in agent.json("/api/v1/incidents")[1]["incidents"] if i["state"] == "open"], "an incident")[0]
+
+    def env(line):
+        own = next((name for name in ("sim inject", "mig apply", "slurm gres") if name in line), "")
+        alone = {"STOKER_CONTROL": str(folder / "none")} if own else {}
+        return nodes[{"sim inject": "sim", "": "work"}.get(own, "mig")].env | shared | alone
+
+    yield folder, agent, env
+    agent.stop()
+    for node in nodes.values():
+        node.stop()
+
+
+@pytest.mark.parametrize("line", [pytest.param(line, marks=() if quick else pytest.mark.slow("one more command"), id=line) for line, quick in LINES])
+def test_a_command_of_the_documents_runs(place, line):
+    folder, agent, env_of = place
+    for theirs, ours in THEIRS:
+        line = re.sub(theirs, ours, line)
+    env = env_of(line)
+    if "$WINDOW" in line:
+        env["WINDOW"] = re.search(r"\b\w{9,}\b", agent.verb("maintenance", "start", "--for", "1h", "--gpu", "1", "--reason", "a test").stdout)[0]
+    if "jq" in line and not shutil.which("jq"):
+        line = line.split(" | jq")[0]
+    if goes_on := GOES_ON.search(line):
+        line = f"timeout -s INT -k 20 2 script -qefc {shlex.quote(line)} /dev/null"
+    done = subprocess.run(["bash", "-c", line], cwd=folder, env=env, capture_output=True, text=True, errors="replace", timeout=300, stdin=subprocess.DEVNULL)
+    right = (0, 1, 6) if " plan " in line else (0, 1, 124) if goes_on else (0, 1)
+    assert done.returncode in right, f"{done.returncode}: {done.stdout[-500:]} {done.stderr}"
+    assert done.stdout or done.returncode == 0, done.stderr
