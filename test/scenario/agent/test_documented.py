@@ -66,6 +66,8 @@ def furnish(folder):
     night = gzip.decompress((ROOT / "test/data/top/xid-79-lost.ndjson.gz").read_bytes())
     (folder / "night.gz").write_bytes(gzip.compress(re.sub(rb"2026-\d\d-\d\dT\d\d:\d\d", b"2026-01-05T03:00", night)))
     (folder / "config.yaml").write_text(config)
+    shutil.copy(ROOT / "test/data/place/nodes.csv", folder)
+    (folder / "pods.csv").write_bytes(gzip.decompress((ROOT / "test/data/place/pods.csv.gz").read_bytes()))
     (folder / "train.py").write_text("print('trained')\n")
     (folder / "llama.yaml").write_text("about: A job\ngpus: {board: h100-sxm-80gb, count: 8}\nwork: [{name: llama, kind: train, gpus: all, process: python}]\ntruth: []\n")
     (folder / "rest.yaml").write_text("about: Eight GPUs without work\ngpus: {board: h100-sxm-80gb, count: 8}\nwork: []\ntruth: []\n")

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a node's state is worth: how much of its free GPUs typical requests cannot use, and what it draws. */
+#include <math.h>
+
+#include "engine/place/policy.h"
+
+/* Classes of what of a node's free GPUs a typical request can use (FGD, ATC'23), in the order of their sums. */
+enum { LACKS_BOTH, LACKS_GPU, LACKS_CPU, NO_GPU_ASKED, NO_GPU_ASKED_LACKS_CPU, OTHER_MODEL, CLASSES };
+
+/* Adds what one typical request cannot use. */
+static void add_unusable(const Typical *t, const ClusterNode *node, const PlacementState *s, Usable usable,
+                         double sums[CLASSES])
+{
+    const ClusterRequest *r = &t->request;
+    const bool has_cpu = s->cpu_left >= r->cpu_milli;
+
+    if (r->gpu_count == 0)
+        sums[has_cpu ? NO_GPU_ASKED : NO_GPU_ASKED_LACKS_CPU] += t->share * s->gpu_sum;
+    else if (r->models && !(r->models >> node->model & 1))
+        sums[OTHER_MODEL] += t->share * s->gpu_sum;
+    else if (usable.fit < r->gpu_count)
+        sums[has_cpu ? LACKS_GPU : LACKS_BOTH] += t->share * s->gpu_sum;
+    else if (has_cpu)
+        sums[LACKS_GPU] += t->share * usable.rest;
+    else
+        sums[LACKS_CPU] += t->share * s->gpu_sum;
+}
+
+static void count_gpu(Usable *usable, const ClusterRequest *r, uint16_t left, int sign)
+{
+    if (left >= r->gpu_milli)
+        usable->fit += (uint32_t)sign;
+    else
+        usable->rest += (uint32_t)sign * left;
+}
+
+static double add_classes(const double sums[CLASSES])
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < CLASSES; i++)
+        sum += sums[i];
+    return sum;
+}
+
+double fragment_measure_after(const PlacementCase *c)
+{
+    double sums[CLASSES] = {0};
+
+    for (size_t i = 0; i < c->typical_count; i++) {
+        const Typical *t = &c->typical[i];
+        Usable usable = c->usable[i];
+
+        for (unsigned gpus = c->gpus; gpus; gpus &= gpus - 1) {
+            const int k = __builtin_ctz(gpus);
+
+            count_gpu(&usable, &t->request, c->before->gpu_left[k], -1);
+            count_gpu(&usable, &t->request, c->after.gpu_left[k], 1);
+        }
+        add_unusable(t, c->node, &c->after, usable, sums);
+    }
+    return add_classes(sums);
+}
+
+double fragment_measure(const ClusterNode *node, const PlacementState *s, const Typical *typical, size_t count,
+                        Usable *ret_usable)
+{
+    double sums[CLASSES] = {0};
+
+    for (size_t i = 0; i < count; i++) {
+        ret_usable[i] = (Usable){0};
+        for (unsigned k = 0; k < node->gpu_count; k++)
+            count_gpu(&ret_usable[i], &typical[i].request, s->gpu_left[k], 1);
+        add_unusable(&typical[i], node, s, ret_usable[i], sums);
+    }
+    return add_classes(sums);
+}
+
+/* A GPU draws its full power as soon as a part of it is used; a socket has 16 cores with two threads each and draws 120
+ * W or, idle, 15 W (Xeon E5-2682 v4, as in PWR, CCGrid 2025). */
+double fragment_power_w(const ClusterNode *node, const PlacementState *s)
+{
+    const double cores = ceil(node->cpu_milli / 2000.), idle_cores = floor(s->cpu_left / 2000.);
+    const double sockets = ceil(cores / 16), active = ceil((cores - idle_cores) / 16);
+    double sum = active * 120 + (sockets - active) * 15;
+
+    for (unsigned i = 0; i < node->gpu_count; i++)
+        sum += s->gpu_left[i] == CLUSTER_GPU ? node->gpu_idle_w : node->gpu_full_w;
+    return sum;
+}

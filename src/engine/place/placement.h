@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Where a request for GPUs goes in a cluster. A node has CPU, memory and GPUs that can be shared by thousandths; each
+ * node that a request fits gets a score, and the highest one wins; of equal scores the first node in a given order.
+ * Deterministic and pure: no clock, no I/O, no allocation per decision. One thread per Placement.
+ *
+ * Published policies can be chosen beside our own modes, so that both are measured on the same work.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "model/cluster.h"
+
+enum { PLACEMENT_NODE_PODS_MAX = 1001 /* on one node */ };
+
+typedef struct PlacementChoice {
+    uint32_t node; /* its index */
+    uint16_t gpus; /* a bit per GPU of the node */
+} PlacementChoice;
+
+/* What a mode weighs. The score of a node is the sum of weight times term; higher is better.
+ * TERM(id, key): what the term is of. */
+#define PLACEMENT_TERM_TABLE(TERM)                                                                                     \
+    TERM(PLACEMENT_FRAGMENTATION,                                                                                      \
+         "fragmentation") /* GPUs that become usable for typical requests; less than 0: lost */                        \
+    TERM(PLACEMENT_CONCENTRATION, "concentration") /* 0 for the first node in the order, -1 for the last */            \
+    TERM(PLACEMENT_CPU_DEFICIT, "cpu-deficit")     /* -10 cores that its free GPUs then lack at 12 cores a GPU */      \
+    TERM(PLACEMENT_POWER, "power")                 /* -100 W that the node then draws more */
+
+#define PLACEMENT_TERM_ID(id, key) id,
+typedef enum PlacementTerm { PLACEMENT_TERM_TABLE(PLACEMENT_TERM_ID) PLACEMENT_TERM_END } PlacementTerm;
+#undef PLACEMENT_TERM_ID
+
+typedef struct PlacementMode PlacementMode;
+
+extern const PlacementMode *const placement_modes[];        /* NULL-ended */
+const PlacementMode *placement_mode_find(const char *name); /* NULL: no such mode */
+const char *placement_mode_name(const PlacementMode *mode);
+const char *placement_mode_text(const PlacementMode *mode);
+
+typedef struct Placement Placement;
+
+/* `nodes`: copied. `order`: the place of each node among equal scores, a permutation of 0..count-1; NULL: as given. */
+Placement *placement_new(const ClusterNode *nodes, size_t count, const uint32_t *order, const PlacementMode *mode);
+void placement_free(Placement *placement); /* accepts NULL */
+
+/* The requests that fragmentation is measured by: of `requests` the kinds that make up 95 %, by how often each occurs.
+ * Before the first decision. */
+void placement_set_typical(Placement *placement, const ClusterRequest *requests, size_t count);
+
+/* A number for requests that are equal, which decisions are made with. Allocates for a kind that is new. */
+uint32_t placement_add_kind(Placement *placement, const ClusterRequest *request);
+
+/* False where no node has room; *ret is then untouched. */
+bool placement_decide(Placement *placement, uint32_t kind, PlacementChoice *ret);
+void placement_bind(Placement *placement, uint32_t kind, PlacementChoice choice);    /* takes what was decided */
+void placement_release(Placement *placement, uint32_t kind, PlacementChoice choice); /* gives it back */
+
+/* Sums over the cluster, in the order of the nodes. */
+uint64_t placement_gpu_milli(const Placement *placement);           /* there are */
+uint64_t placement_gpu_milli_allocated(const Placement *placement); /* in use */
+double
+placement_fragmentation(const Placement *placement); /* GPU milli that a typical request cannot use (FGD, ATC'23) */
+double placement_power_w(const Placement *placement);
+
+/* What is left of a node, for tests and explanations. */
+typedef struct PlacementLeft {
+    uint32_t cpu_milli, memory_mib, pods;
+    uint16_t gpu_milli[CLUSTER_GPUS_MAX];
+} PlacementLeft;
+PlacementLeft placement_left(const Placement *placement, size_t node);
