@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/number.h"
 #include "base/vec.h"
 #include "engine/place/policy.h"
 
@@ -40,8 +41,7 @@ struct Placement {
     VEC(Typical) typical;
 };
 
-/* --- requests ------------------------------------------------------------------------------------------------------
- */
+/* --- requests --------------------------------------------------------------------------------------------------- */
 
 static bool is_same_request(const ClusterRequest *a, const ClusterRequest *b)
 {
@@ -56,25 +56,20 @@ static bool is_same_typical(const ClusterRequest *a, const ClusterRequest *b)
            a->models_written == b->models_written;
 }
 
-static int compare_u64(uint64_t a, uint64_t b)
-{
-    return a < b ? -1 : a > b;
-}
-
 /* The most frequent first; of equally frequent ones the largest. */
 static int compare_typical(const void *a, const void *b)
 {
     const Typical *x = a, *y = b;
-    const int by_count = compare_u64(y->count, x->count);
-    const int by_cpu = compare_u64(y->request.cpu_milli, x->request.cpu_milli);
-    const int by_milli = compare_u64(y->request.gpu_milli, x->request.gpu_milli);
-    const int by_gpus = compare_u64(y->request.gpu_count, x->request.gpu_count);
+    const int by_count = number_compare_u64(y->count, x->count);
+    const int by_cpu = number_compare_u64(y->request.cpu_milli, x->request.cpu_milli);
+    const int by_milli = number_compare_u64(y->request.gpu_milli, x->request.gpu_milli);
+    const int by_gpus = number_compare_u64(y->request.gpu_count, x->request.gpu_count);
 
     return by_count   ? by_count
            : by_cpu   ? by_cpu
            : by_milli ? by_milli
            : by_gpus  ? by_gpus
-                      : compare_u64(y->request.models_written, x->request.models_written);
+                      : number_compare_u64(y->request.models_written, x->request.models_written);
 }
 
 static void count_typical(Placement *placement, const ClusterRequest *request)
@@ -131,8 +126,7 @@ uint32_t placement_add_kind(Placement *placement, const ClusterRequest *request)
     return (uint32_t)placement->kinds.len - 1;
 }
 
-/* --- nodes ---------------------------------------------------------------------------------------------------------
- */
+/* --- nodes ------------------------------------------------------------------------------------------------------ */
 
 Placement *placement_new(const ClusterNode *nodes, size_t count, const uint32_t *order, const PlacementMode *mode)
 {
@@ -196,8 +190,7 @@ static void change_state(PlacementState *s, const ClusterRequest *r, uint16_t gp
     }
 }
 
-/* --- the search ----------------------------------------------------------------------------------------------------
- */
+/* --- the search ------------------------------------------------------------------------------------------------- */
 
 static double score_case(const PlacementMode *mode, PlacementCase *c, uint16_t gpus)
 {
@@ -350,8 +343,7 @@ void placement_release(Placement *placement, uint32_t kind, PlacementChoice choi
     change_node(placement, kind, choice, 1);
 }
 
-/* --- sums ----------------------------------------------------------------------------------------------------------
- */
+/* --- sums ------------------------------------------------------------------------------------------------------- */
 
 uint64_t placement_gpu_milli(const Placement *placement)
 {

@@ -5,8 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-/* --- published policies: scores of kubernetes-scheduler-simulator (ATC'23), 0 to 100, truncated --------------------
- */
+/* --- published policies: scores of kubernetes-scheduler-simulator (ATC'23), 0 to 100, truncated ----------------- */
 
 /* Of the largest node: 128 cores and 8 GPUs. */
 #define FULL_CPU 128000.0
@@ -89,8 +88,7 @@ static double score_pwr(const PlacementCase *c)
     return trunc(-power_more(c));
 }
 
-/* --- modes ---------------------------------------------------------------------------------------------------------
- */
+/* --- modes ------------------------------------------------------------------------------------------------------ */
 
 /* Cores per GPU that keep GPUs usable; what a node's free GPUs lack of that, in tens. */
 static double cpu_deficit(const PlacementState *s)

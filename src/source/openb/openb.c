@@ -308,8 +308,7 @@ static void number_lists(NamedVec *pods)
     }
 }
 
-/* --- the order -----------------------------------------------------------------------------------------------------
- */
+/* --- the order -------------------------------------------------------------------------------------------------- */
 
 static int next_number(Reader *r, uint64_t max, const char *what, uint64_t *ret)
 {
@@ -376,8 +375,7 @@ static void order_by_name(Arena *arena, OpenbWorkload *ret)
         ret->order[i] = i;
 }
 
-/* --- all of it -----------------------------------------------------------------------------------------------------
- */
+/* --- all of it -------------------------------------------------------------------------------------------------- */
 
 int openb_read(const char *nodes_path, const char *pods_path, const char *order_path, Arena *arena, OpenbWorkload *ret,
                Err *err)

@@ -79,8 +79,7 @@ static void make_world(World *w, uint64_t seed, const char *mode)
         w->kinds[i] = placement_add_kind(w->placement, &w->requests[i]);
 }
 
-/* --- the naive model -----------------------------------------------------------------------------------------------
- */
+/* --- the naive model -------------------------------------------------------------------------------------------- */
 
 static Left take(Left left, const ClusterRequest *r, unsigned gpus)
 {
@@ -165,8 +164,7 @@ static double best_score(const World *w, const ClusterRequest *r,
     return best;
 }
 
-/* --- beside it -----------------------------------------------------------------------------------------------------
- */
+/* --- beside it -------------------------------------------------------------------------------------------------- */
 
 typedef struct Bound {
     size_t request;
@@ -274,8 +272,7 @@ static void what_is_released_is_free_again(void **state)
     placement_free(w.placement);
 }
 
-/* --- what the published policies prefer ----------------------------------------------------------------------------
- */
+/* --- what the published policies prefer ------------------------------------------------------------------------- */
 
 static const ClusterRequest half = {.cpu_milli = 1000, .memory_mib = 1, .gpu_count = 1, .gpu_milli = 500};
 static const ClusterRequest whole = {.cpu_milli = 1000, .memory_mib = 1, .gpu_count = 1, .gpu_milli = CLUSTER_GPU};
