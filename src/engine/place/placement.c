@@ -37,6 +37,7 @@ struct Placement {
     uint32_t *in_order; /* the nodes, by order */
     uint64_t gpu_milli, allocated;
     double fragmentation, power_w; /* sums over the nodes */
+    double scarcity[CLUSTER_MODELS_MAX];
     VEC(Kind) kinds;
     VEC(Typical) typical;
 };
@@ -97,6 +98,29 @@ static void refresh_state(Placement *placement, size_t node)
     placement->power_w += s->power_w;
 }
 
+/* Of each model the share of all typical demand that only it and few others can serve, to its share of the GPUs. */
+static void measure_scarcity(Placement *placement)
+{
+    double gpus[CLUSTER_MODELS_MAX] = {0}, demand[CLUSTER_MODELS_MAX] = {0}, all = 0;
+
+    for (size_t i = 0; i < placement->count; i++)
+        gpus[placement->nodes[i].model] += placement->nodes[i].gpu_count;
+    for (size_t i = 0; i < placement->typical.len; i++) {
+        const Typical *t = &placement->typical.at[i];
+        const double asked = t->share * t->request.gpu_milli * t->request.gpu_count / CLUSTER_GPU;
+        double allowed = 0;
+
+        all += asked;
+        for (unsigned m = 0; m < CLUSTER_MODELS_MAX; m++)
+            allowed += t->request.models >> m & 1 ? gpus[m] : 0;
+        for (unsigned m = 0; m < CLUSTER_MODELS_MAX && allowed > 0; m++)
+            demand[m] += t->request.models >> m & 1 ? asked * gpus[m] / allowed : 0;
+    }
+    for (unsigned m = 0; m < CLUSTER_MODELS_MAX; m++)
+        placement->scarcity[m] =
+            gpus[m] > 0 && all > 0 ? demand[m] / all / (gpus[m] * CLUSTER_GPU / (double)placement->gpu_milli) : 0;
+}
+
 void placement_set_typical(Placement *placement, const ClusterRequest *requests, size_t count)
 {
     size_t kept = 0, covered = 0;
@@ -111,6 +135,7 @@ void placement_set_typical(Placement *placement, const ClusterRequest *requests,
     for (size_t i = 0; i < kept; i++) /* divided as published: another last bit changes integer scores */
         placement->typical.at[i].share =
             (double)placement->typical.at[i].count / (double)count / ((double)covered / (double)count);
+    measure_scarcity(placement);
     free(placement->usable);
     placement->usable = xcalloc(placement->count * kept + 1, sizeof *placement->usable);
     for (size_t i = 0; i < placement->count; i++)
@@ -264,6 +289,7 @@ static void score_node(const Placement *placement, const Kind *kind, uint32_t no
                        .usable = &placement->usable[(size_t)node * placement->typical.len],
                        .request = r,
                        .before = &placement->states[node],
+                       .scarcity = placement->scarcity[placement->nodes[node].model],
                        .order = (double)placement->order[node] / (double)placement->count};
     const bool shares = r->gpu_count == 1 && r->gpu_milli < CLUSTER_GPU;
 

@@ -25,11 +25,11 @@ typedef struct PlacementChoice {
 /* What a mode weighs. The score of a node is the sum of weight times term; higher is better.
  * TERM(id, key): what the term is of. */
 #define PLACEMENT_TERM_TABLE(TERM)                                                                                     \
-    TERM(PLACEMENT_FRAGMENTATION,                                                                                      \
-         "fragmentation") /* GPUs that become usable for typical requests; less than 0: lost */                        \
+    TERM(PLACEMENT_FRAGMENTATION, "fragmentation") /* GPUs that become usable for typical requests, less those lost */ \
     TERM(PLACEMENT_CONCENTRATION, "concentration") /* 0 for the first node in the order, -1 for the last */            \
     TERM(PLACEMENT_CPU_DEFICIT, "cpu-deficit")     /* -10 cores that its free GPUs then lack at 12 cores a GPU */      \
-    TERM(PLACEMENT_POWER, "power")                 /* -100 W that the node then draws more */
+    TERM(PLACEMENT_SCARCITY, "scarcity") /* less: how much of the demand can be served by the node's model alone */    \
+    TERM(PLACEMENT_POWER, "power")       /* -100 W that the node then draws more */
 
 #define PLACEMENT_TERM_ID(id, key) id,
 typedef enum PlacementTerm { PLACEMENT_TERM_TABLE(PLACEMENT_TERM_ID) PLACEMENT_TERM_END } PlacementTerm;

@@ -37,6 +37,7 @@ typedef struct PlacementCase {
     const Typical *typical;
     size_t typical_count;
     const Usable *usable; /* of the node before, for each typical request */
+    double scarcity;      /* of the node's model */
     double order;         /* 0 for the first node, up to 1 */
 } PlacementCase;
 

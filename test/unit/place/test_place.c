@@ -121,10 +121,30 @@ static double lacks_cpu(const World *w, size_t node, const Left *left)
     return fmax(0, 12 * all / 1000 - left->cpu / 1000) / 10;
 }
 
+/* Demand that names models, shared among those by their GPUs, to the GPUs of this one; as a share of all to a share. */
+static double scarcity(const World *w, unsigned model)
+{
+    double demand = 0, all = 0, gpus[2] = {0};
+
+    for (size_t i = 0; i < NODES; i++)
+        gpus[w->nodes[i].model] += w->nodes[i].gpu_count;
+    for (size_t i = 0; i < REQUESTS; i++) {
+        const ClusterRequest *r = &w->requests[i];
+        const double asked = (double)r->gpu_milli * r->gpu_count;
+        double allowed = 0;
+
+        for (unsigned m = 0; m < 2; m++)
+            allowed += r->models >> m & 1 ? gpus[m] : 0;
+        all += asked;
+        demand += r->models >> model & 1 && allowed > 0 ? asked * gpus[model] / allowed : 0;
+    }
+    return gpus[model] > 0 ? demand / all / (gpus[model] / (gpus[0] + gpus[1])) : 0;
+}
+
 static double score_pack(const World *w, size_t node, const Left *before, const Left *after)
 {
-    return (unusable(w, node, before) - unusable(w, node, after)) / 1000 - 4. * w->order[node] / NODES -
-           0.43 * (lacks_cpu(w, node, after) - lacks_cpu(w, node, before));
+    return (unusable(w, node, before) - unusable(w, node, after)) / 1000 - 10. * w->order[node] / NODES -
+           0.5 * (lacks_cpu(w, node, after) - lacks_cpu(w, node, before)) - 0.4 * scarcity(w, w->nodes[node].model);
 }
 
 static double score_first_fit(const World *w, size_t node, const Left *before, const Left *after)
