@@ -2,13 +2,15 @@
 """What the faces of an agent say of each GPU at one moment, in numbers: the page, `stoker status`, `stoker top` and /metrics, each
 beside the tick that it is of. The ticks come from the agent's own stream."""
 import collections
+import contextlib
+import http.client
 import re
 import threading
+import time
 
-import agent_rig as rig
 import site_day
 
-KEPT = 4000
+LATE_S = 5  # so long a tick may take to come
 # Of `stoker top` SM and UTIL are the newest readings, on the other faces means of the last minute.
 NOW = {"sm_now": "DCGM_FI_PROF_SM_ACTIVE", "util_now": "DCGM_FI_DEV_GPU_UTIL"}
 FIELDS = {"power": "DCGM_FI_DEV_POWER_USAGE", "temp": "DCGM_FI_DEV_GPU_TEMP", "clock": "DCGM_FI_DEV_SM_CLOCK", "used": "DCGM_FI_DEV_FB_USED"}
@@ -19,20 +21,30 @@ class Ticks:
     """The ticks of an agent, by number and by the second that they are shown with."""
 
     def __init__(self, address):
-        self.by_number, self.by_second = collections.OrderedDict(), collections.defaultdict(list)
+        self.by_number, self.by_second = {}, collections.defaultdict(list)
         threading.Thread(target=self.listen, args=(address,), daemon=True).start()
 
     def listen(self, address):
-        for event, tick in site_day.events_of(address):
+        with contextlib.suppress(OSError):  # the agent has gone
+            while True:
+                with contextlib.suppress(http.client.HTTPException, ValueError):  # a reader that falls behind is cut off
+                    self.note_all(site_day.events_of(address))
+
+    def note_all(self, events):
+        for event, tick in events:
             if event == "tick":
                 self.by_number[tick["tick"]] = tick
                 self.by_second[tick["time"][11:19]].append(tick)
-                if len(self.by_number) > KEPT:
-                    self.by_number.popitem(last=False)
 
     def of(self, face):
-        """Those that a face may be of; once they are here."""
-        return rig.until(lambda: [self.by_number[face["tick"]]] if "tick" in face else self.by_second[face["time"]], f"the tick of {face} comes")
+        """Those that a face may be of; none where they were missed."""
+        end = time.monotonic() + LATE_S
+        while time.monotonic() < end:
+            found = [self.by_number.get(face["tick"])] if "tick" in face else self.by_second.get(face["time"])
+            if found and found[0]:
+                return list(found)
+            time.sleep(0.02)
+        return []
 
 
 def key(name):
