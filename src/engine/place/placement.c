@@ -253,7 +253,9 @@ static uint16_t find_tightest(const ClusterNode *node, const PlacementState *s, 
     for (unsigned i = 0; i < node->gpu_count; i++)
         if (s->gpu_left[i] >= milli && (best == CLUSTER_GPUS_MAX || s->gpu_left[i] < s->gpu_left[best]))
             best = i;
-    return best == CLUSTER_GPUS_MAX ? 0 : (uint16_t)(1u << best);
+    if (best == CLUSTER_GPUS_MAX)
+        return 0;
+    return (uint16_t)(1u << best);
 }
 
 /* A part of the GPU on which it scores highest; of GPUs with as much left the first stands for all. */
