@@ -22,18 +22,15 @@ typedef struct PlacementChoice {
     uint16_t gpus; /* a bit per GPU of the node */
 } PlacementChoice;
 
-/* What a mode weighs. The score of a node is the sum of weight times term; higher is better.
- * TERM(id, key): what the term is of. */
-#define PLACEMENT_TERM_TABLE(TERM)                                                                                     \
-    TERM(PLACEMENT_FRAGMENTATION, "fragmentation") /* GPUs that become usable for typical requests, less those lost */ \
-    TERM(PLACEMENT_CONCENTRATION, "concentration") /* 0 for the first node in the order, -1 for the last */            \
-    TERM(PLACEMENT_CPU_DEFICIT, "cpu-deficit")     /* -10 cores that its free GPUs then lack at 12 cores a GPU */      \
-    TERM(PLACEMENT_SCARCITY, "scarcity") /* less: how much of the demand can be served by the node's model alone */    \
-    TERM(PLACEMENT_POWER, "power")       /* -100 W that the node then draws more */
-
-#define PLACEMENT_TERM_ID(id, key) id,
-typedef enum PlacementTerm { PLACEMENT_TERM_TABLE(PLACEMENT_TERM_ID) PLACEMENT_TERM_END } PlacementTerm;
-#undef PLACEMENT_TERM_ID
+/* What a mode weighs. The score of a node is the sum of weight times term; higher is better. */
+typedef enum PlacementTerm {
+    PLACEMENT_FRAGMENTATION, /* GPUs that become usable for typical requests, less those lost */
+    PLACEMENT_CONCENTRATION, /* 0 for the first node in the order, -1 for the last */
+    PLACEMENT_CPU_DEFICIT,   /* -10 cores that its free GPUs then lack at 12 cores a GPU */
+    PLACEMENT_SCARCITY,      /* less: how much of the demand can be served by the node's model alone */
+    PLACEMENT_POWER,         /* -100 W that the node then draws more */
+    PLACEMENT_TERM_END,
+} PlacementTerm;
 
 typedef struct PlacementMode PlacementMode;
 

@@ -3,8 +3,7 @@
 
 #include <math.h>
 
-#define REPLAY_CLASS_KEY(id, key) [id] = key,
-const char *const replay_class_keys[REPLAY_CLASS_END] = {REPLAY_CLASS_TABLE(REPLAY_CLASS_KEY)};
+const WordRow replay_classes[REPLAY_CLASS_END] = {REPLAY_CLASS_TABLE(WORD_ROW)};
 
 static ReplayClass class_of(const ClusterRequest *r)
 {

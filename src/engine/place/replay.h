@@ -4,21 +4,20 @@
  * of demand that has arrived. The protocol of the FGD study (ATC'23). Pure. */
 
 #include "engine/place/placement.h"
+#include "model/word.h"
 
 enum { REPLAY_BINS = 201 }; /* 0 to 200 % of the cluster's GPUs asked for */
 
-/* REPLAY_CLASS(id, key) of pods, by what they ask */
-#define REPLAY_CLASS_TABLE(CLASS)                                                                                      \
-    CLASS(REPLAY_CPU_ONLY, "cpu-only")                                                                                 \
-    CLASS(REPLAY_SHARED, "shared-gpu")                                                                                 \
-    CLASS(REPLAY_ONE, "1-gpu")                                                                                         \
-    CLASS(REPLAY_MANY, "many-gpus")
+/* WORD(id, key) of pods, by what they ask */
+#define REPLAY_CLASS_TABLE(WORD)                                                                                       \
+    WORD(REPLAY_CPU_ONLY, "cpu-only")                                                                                  \
+    WORD(REPLAY_SHARED, "shared-gpu")                                                                                  \
+    WORD(REPLAY_ONE, "1-gpu")                                                                                          \
+    WORD(REPLAY_MANY, "many-gpus")
 
-#define REPLAY_CLASS_ID(id, key) id,
-typedef enum ReplayClass { REPLAY_CLASS_TABLE(REPLAY_CLASS_ID) REPLAY_CLASS_END } ReplayClass;
-#undef REPLAY_CLASS_ID
+typedef enum ReplayClass { REPLAY_CLASS_TABLE(WORD_ID) REPLAY_CLASS_END } ReplayClass;
 
-extern const char *const replay_class_keys[REPLAY_CLASS_END];
+extern const WordRow replay_classes[REPLAY_CLASS_END];
 
 /* Means over the pods that arrived at this per cent, rounded to a whole one. */
 typedef struct ReplayBin {

@@ -33,7 +33,7 @@ void replay_text(const Replay *replay, const char *mode, double decisions_per_s,
         str_addf(out, ", %.0f decisions a second", decisions_per_s);
     str_add(out, "\nnot placed:");
     for (ReplayClass class = 0; class < REPLAY_CLASS_END; class ++)
-        str_addf(out, "%s %" PRIu64 " %s", class > 0 ? "," : "", replay->failed[class], replay_class_keys[class]);
+        str_addf(out, "%s %" PRIu64 " %s", class > 0 ? "," : "", replay->failed[class], replay_classes[class].key);
     str_add(out, "\n\narrived  allocated  fragmented     power\n");
     for (size_t i = 0; i < ARRAY_LEN(shown); i++) {
         const ReplayBin *bin = &replay->bins[shown[i]];
@@ -71,7 +71,7 @@ void replay_json(const Replay *replay, const char *mode, double decisions_per_s,
     json_add_double(out, "gpus_allocated", (double)replay->gpu_milli_allocated / CLUSTER_GPU);
     json_open(out, "failed", '{');
     for (ReplayClass class = 0; class < REPLAY_CLASS_END; class ++)
-        json_add_u64(out, replay_class_keys[class], replay->failed[class]);
+        json_add_u64(out, replay_classes[class].key, replay->failed[class]);
     json_close(out, '}');
     json_add_double(out, "decisions_per_s", decisions_per_s);
     for (size_t i = 0; i < ARRAY_LEN(series); i++)

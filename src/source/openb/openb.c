@@ -2,6 +2,7 @@
 #include "source/openb/openb.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +13,7 @@
 #include "base/str.h"
 #include "base/vec.h"
 
-enum { FILE_MAX_BYTES = 256 << 20, COLUMNS = 7, NODES_MAX = 1 << 20 };
+enum { FILE_MAX_BYTES = 256 << 20, COLUMNS = 7, REQUIRED = 5, NODES_MAX = 1 << 20 };
 
 /* Watts of a GPU, idle and as soon as a part of it is used: PWR (CCGrid 2025); it assumes that G2 is an A10 and G3 an
  * A100. */
@@ -34,8 +35,7 @@ typedef VEC(struct Model) ModelVec;
 typedef struct Reader {
     const char *path, *text, *end; /* of what is left */
     unsigned long line;
-    const char *const *names; /* of the wanted columns; NULL-ended */
-    size_t required;          /* of them, the first so many must be there */
+    const char *const *names; /* of the wanted columns, the REQUIRED ones first; NULL-ended */
     int place[COLUMNS];       /* in a line; -1: the file has no such column */
     Cells cells;
     ModelVec *models; /* their places are their numbers */
@@ -68,6 +68,14 @@ static int read_text(const char *path, Str *out, Err *err)
     return rc < 0 ? err_add(err, "%s", path) : 0;
 }
 
+static int open_reader(const char *path, const char *const *names, ModelVec *models, Str *text, Err *err, Reader *ret)
+{
+    TRY(read_text(path, text, err));
+    *ret = (Reader){
+        .path = path, .text = text->text, .end = text->text + text->len, .names = names, .models = models, .err = err};
+    return 0;
+}
+
 static int refuse_line(const Reader *r, const char *what)
 {
     return err_set(r->err, -EINVAL, "%s:%lu: %s", r->path, r->line, what);
@@ -92,26 +100,34 @@ static bool next_line(Reader *r, const char **ret_at, size_t *ret_len)
     return false;
 }
 
+/* The part before the next `by`; false behind the last one. *at NULL: it was taken. */
+static bool next_part(const char **at, size_t *len, char by, const char **ret, size_t *ret_len)
+{
+    const char *end = *at ? memchr(*at, by, *len) : NULL;
+
+    if (!*at)
+        return false;
+    *ret = *at;
+    *ret_len = end ? (size_t)(end - *at) : *len;
+    *len -= end ? *ret_len + 1 : *ret_len;
+    *at = end ? end + 1 : NULL;
+    return true;
+}
+
 static int read_head(Reader *r)
 {
-    const char *at;
-    size_t len;
+    const char *at, *name;
+    size_t len, name_len;
 
     for (size_t i = 0; i < COLUMNS; i++)
         r->place[i] = -1;
     if (!next_line(r, &at, &len))
         return refuse_line(r, "the file is empty");
-    for (int column = 0; len > 0; column++) {
-        const char *comma = memchr(at, ',', len);
-        const size_t cell = comma ? (size_t)(comma - at) : len;
-
+    for (int column = 0; next_part(&at, &len, ',', &name, &name_len); column++)
         for (size_t i = 0; r->names[i]; i++)
-            if (strlen(r->names[i]) == cell && memcmp(r->names[i], at, cell) == 0)
+            if (strlen(r->names[i]) == name_len && memcmp(r->names[i], name, name_len) == 0)
                 r->place[i] = column;
-        len -= comma ? cell + 1 : cell;
-        at += comma ? cell + 1 : cell;
-    }
-    for (size_t i = 0; i < r->required; i++)
+    for (size_t i = 0; i < REQUIRED; i++)
         if (r->place[i] < 0)
             return err_set(r->err, -EINVAL, "%s:%lu: no column '%s'", r->path, r->line, r->names[i]);
     return 0;
@@ -120,30 +136,28 @@ static int read_head(Reader *r)
 /* 1: a row is in r->cells; 0: the end. */
 static int read_row(Reader *r)
 {
-    const char *at;
-    size_t len;
+    const char *at, *cell;
+    size_t len, cell_len;
 
     if (!next_line(r, &at, &len))
         return 0;
     memset(&r->cells, 0, sizeof r->cells);
-    for (int column = 0;; column++) {
-        const char *comma = memchr(at, ',', len);
-        const size_t cell = comma ? (size_t)(comma - at) : len;
-
+    for (int column = 0; next_part(&at, &len, ',', &cell, &cell_len); column++)
         for (size_t i = 0; r->names[i]; i++)
             if (r->place[i] == column) {
-                r->cells.at[i] = at;
-                r->cells.len[i] = cell;
+                r->cells.at[i] = cell;
+                r->cells.len[i] = cell_len;
             }
-        if (!comma)
-            break;
-        at += cell + 1;
-        len -= cell + 1;
-    }
-    for (size_t i = 0; i < r->required; i++)
+    for (size_t i = 0; i < REQUIRED; i++)
         if (!r->cells.at[i])
             return err_set(r->err, -EINVAL, "%s:%lu: no value of '%s'", r->path, r->line, r->names[i]);
     return 1;
+}
+
+/* Says which cell is wrong, and why. */
+static int refuse_cell(const Reader *r, size_t column, const Err *why)
+{
+    return err_set(r->err, -EINVAL, "%s:%lu: %s: %s", r->path, r->line, r->names[column], why->text);
 }
 
 static int read_number(const Reader *r, size_t column, uint64_t max, uint64_t *ret)
@@ -151,7 +165,7 @@ static int read_number(const Reader *r, size_t column, uint64_t max, uint64_t *r
     Err why;
 
     if (number_parsen_u64(r->cells.at[column], r->cells.len[column], 0, max, ret, &why) < 0)
-        return err_set(r->err, -EINVAL, "%s:%lu: %s: %s", r->path, r->line, r->names[column], why.text);
+        return refuse_cell(r, column, &why);
     return 0;
 }
 
@@ -168,36 +182,39 @@ static int read_watts(const Reader *r, size_t column, double *ret)
     Err why;
 
     if (number_parsen_double(r->cells.at[column], r->cells.len[column], 0, 1e5, ret, &why) < 0)
-        return err_set(r->err, -EINVAL, "%s:%lu: %s: %s", r->path, r->line, r->names[column], why.text);
+        return refuse_cell(r, column, &why);
     return 0;
 }
 
-/* The number of a node's model and its watts: those of the row, else those that are known. */
+/* The number of a node's model and its watts: those of its row, else those of the model, which the first row with watts
+ * tells if they are not known. */
 static int read_model(Reader *r, Arena *arena, ClusterNode *node)
 {
     enum { MODEL = 4, IDLE_W, FULL_W };
     const char *name = r->cells.at[MODEL];
     const size_t len = r->cells.len[MODEL];
-    const bool has_watts = r->cells.len[IDLE_W] > 0 && r->cells.len[FULL_W] > 0;
     int number = find_model(r->models, name, len);
 
-    if (number < 0 && node->gpu_count > 0 && !has_watts)
-        return err_set(r->err, -EINVAL,
-                       "%s:%lu: the watts of GPU model '%.*s' are not known: add columns gpu_idle_w and gpu_full_w",
-                       r->path, r->line, (int)len, name);
     if (number < 0) {
         if (r->models->len == CLUSTER_MODELS_MAX)
             return refuse_line(r, "more than 64 GPU models");
-        vec_push(r->models, ((struct Model){.name = arena_strndup(arena, name, len)}));
+        vec_push(r->models, ((struct Model){arena_strndup(arena, name, len), NAN, NAN}));
         number = (int)r->models->len - 1;
     }
-    node->model = (uint8_t)number;
-    node->gpu_idle_w = r->models->at[number].idle_w;
-    node->gpu_full_w = r->models->at[number].full_w;
-    if (has_watts) {
-        TRY(read_watts(r, IDLE_W, &node->gpu_idle_w));
-        TRY(read_watts(r, FULL_W, &node->gpu_full_w));
+    struct Model *model = &r->models->at[number], of_row = *model;
+    if (r->cells.len[IDLE_W] > 0 && r->cells.len[FULL_W] > 0) {
+        TRY(read_watts(r, IDLE_W, &of_row.idle_w));
+        TRY(read_watts(r, FULL_W, &of_row.full_w));
     }
+    if (isnan(model->idle_w))
+        *model = of_row;
+    if (isnan(of_row.idle_w) && node->gpu_count > 0)
+        return err_set(r->err, -EINVAL,
+                       "%s:%lu: the watts of GPU model '%.*s' are not known: add columns gpu_idle_w and gpu_full_w",
+                       r->path, r->line, (int)len, name);
+    node->model = (uint8_t)number;
+    node->gpu_idle_w = of_row.idle_w;
+    node->gpu_full_w = of_row.full_w;
     return 0;
 }
 
@@ -225,17 +242,17 @@ static int read_nodes(Reader *r, Arena *arena, NodeVec *out)
 /* "A|B" as bits. */
 static int read_models(const Reader *r, const char *at, size_t len, uint64_t *ret)
 {
+    const char *name, *list = len > 0 ? at : NULL;
+    size_t name_len;
+
     *ret = 0;
-    while (len > 0) {
-        const char *bar = memchr(at, '|', len);
-        const size_t name = bar ? (size_t)(bar - at) : len;
-        const int number = find_model(r->models, at, name);
+    while (next_part(&list, &len, '|', &name, &name_len)) {
+        const int number = find_model(r->models, name, name_len);
 
         if (number < 0)
-            return err_set(r->err, -EINVAL, "%s:%lu: no node has GPU model '%.*s'", r->path, r->line, (int)name, at);
+            return err_set(r->err, -EINVAL, "%s:%lu: no node has GPU model '%.*s'", r->path, r->line, (int)name_len,
+                           name);
         *ret |= UINT64_C(1) << number;
-        len -= bar ? name + 1 : name;
-        at += bar ? name + 1 : name;
     }
     return 0;
 }
@@ -348,6 +365,7 @@ static int read_order(Reader *r, Arena *arena, OpenbWorkload *ret)
 {
     uint64_t pods, nodes, skipped;
 
+    r->line = 1;
     TRY(next_number(r, (uint64_t)(r->end - r->text), "how many pods come", &pods));
     TRY(next_number(r, NODES_MAX, "how many nodes there are", &nodes));
     TRY(next_number(r, UINT64_MAX, "a third number", &skipped));
@@ -391,28 +409,14 @@ int openb_read(const char *nodes_path, const char *pods_path, const char *order_
     CLEANUP_VEC NamedVec pods = {0};
     CLEANUP_VEC ModelVec models = {0};
     OpenbWorkload read = {0};
+    Reader reader;
 
     for (size_t i = 0; i < ARRAY_LEN(known_models); i++)
         vec_push(&models, known_models[i]);
-
-    TRY(read_text(nodes_path, &nodes_text, err));
-    TRY(read_nodes(&(Reader){.path = nodes_path,
-                             .text = nodes_text.text,
-                             .end = nodes_text.text + nodes_text.len,
-                             .names = node_columns,
-                             .models = &models,
-                             .required = 5,
-                             .err = err},
-                   arena, &nodes));
-    TRY(read_text(pods_path, &pods_text, err));
-    TRY(read_pods(&(Reader){.path = pods_path,
-                            .text = pods_text.text,
-                            .end = pods_text.text + pods_text.len,
-                            .names = pod_columns,
-                            .models = &models,
-                            .required = 5,
-                            .err = err},
-                  &pods));
+    TRY(open_reader(nodes_path, node_columns, &models, &nodes_text, err, &reader));
+    TRY(read_nodes(&reader, arena, &nodes));
+    TRY(open_reader(pods_path, pod_columns, &models, &pods_text, err, &reader));
+    TRY(read_pods(&reader, &pods));
     vec_sort(&pods, compare_names);
     number_lists(&pods);
     read.node_count = nodes.len;
@@ -424,13 +428,8 @@ int openb_read(const char *nodes_path, const char *pods_path, const char *order_
     if (!order_path) {
         order_by_name(arena, &read);
     } else {
-        TRY(read_text(order_path, &order_text, err));
-        TRY(read_order(&(Reader){.path = order_path,
-                                 .text = order_text.text,
-                                 .end = order_text.text + order_text.len,
-                                 .line = 1,
-                                 .err = err},
-                       arena, &read));
+        TRY(open_reader(order_path, NULL, NULL, &order_text, err, &reader));
+        TRY(read_order(&reader, arena, &read));
     }
     *ret = read;
     return 0;

@@ -73,7 +73,8 @@ static const char *write_file(const char *name, const char *text)
 static void a_model_of_its_own_has_its_watts(void **state)
 {
     const char *nodes = write_file("nodes.csv", "sn,cpu_milli,memory_mib,gpu,model,gpu_idle_w,gpu_full_w\n"
-                                                "a,8000,1024,1,H100,70,700\nb,8000,1024,1,T4,,\n");
+                                                "c,8000,1024,0,H100,,\na,8000,1024,1,H100,70,700\n"
+                                                "b,8000,1024,1,T4,,\nd,8000,1024,1,H100,,\n");
     const char *pods =
         write_file("pods.csv", "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\r\np,1,1,1,1000,H100\r\n");
     OpenbWorkload work;
@@ -81,8 +82,9 @@ static void a_model_of_its_own_has_its_watts(void **state)
 
     (void)state;
     assert_int_equal(openb_read(nodes, pods, NULL, &arena, &work, &err), 0);
-    assert_true(work.nodes[0].gpu_full_w == 700 && work.nodes[0].gpu_idle_w == 70 && work.nodes[1].gpu_full_w == 70);
-    assert_int_equal(work.pods[0].models, UINT64_C(1) << work.nodes[0].model);
+    assert_true(work.nodes[1].gpu_full_w == 700 && work.nodes[1].gpu_idle_w == 70 && work.nodes[2].gpu_full_w == 70);
+    assert_true(work.nodes[3].gpu_full_w == 700 && work.nodes[3].gpu_idle_w == 70); /* as the row that told it */
+    assert_int_equal(work.pods[0].models, UINT64_C(1) << work.nodes[1].model);
     unlink(nodes);
     unlink(pods);
 }
@@ -102,6 +104,7 @@ static const struct {
     {HEAD "\na,1,1,1,T5\n", PODS, NULL, "nodes.csv:3: the watts of GPU model 'T5' are not known: add columns"},
     {"sn,cpu_milli,memory_mib,gpu,model,gpu_idle_w,gpu_full_w\na,1,1,1,H100,70,x\n", PODS, NULL,
      "nodes.csv:2: gpu_full_w: 'x' is"},
+    {HEAD "a,1,1,0,H100\nb,1,1,1,H100\n", PODS, NULL, "nodes.csv:3: the watts of GPU model 'H100' are not known"},
     {HEAD "a,1,1,1,T4\n", PODS, NULL, "pods.csv:1: no pod"},
     {HEAD "a,1,1,1,T4\n", PODS "p,1,1,2,500,\n", NULL, "pods.csv:2: a part of more than one GPU"},
     {HEAD "a,1,1,1,T4\n", PODS "p,1,1,1,0,\n", NULL, "pods.csv:2: a GPU of which nothing is asked"},
