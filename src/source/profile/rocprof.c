@@ -11,6 +11,7 @@
 #include "base/number.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include "source/profile/made_text.h"
 
 enum {
     HEAD = 64, /* bytes in which the first key stands */
@@ -264,16 +265,14 @@ struct Rocprof {
     char *window;
     size_t at, len;  /* of the window: what is not read yet */
     uint64_t origin; /* the window's first byte in the file */
-    bool file_ended, begun, ended, cut;
+    bool file_ended, begun, cut;
     Err failure; /* of the source */
 
     Level level;
     Group group;
     const struct Section *section; /* whose items are read */
 
-    Str text; /* made and not yet given */
-    size_t sent;
-    uint64_t given;
+    MadeText made;
     bool listing; /* a list of events is open */
 
     /* names of the process */
@@ -319,7 +318,7 @@ Rocprof *rocprof_new(InflatePull pull, void *context)
     rocprof->pull = pull;
     rocprof->context = context;
     rocprof->window = xmalloc(WINDOW);
-    str_init(&rocprof->text, TEXT_MAX);
+    str_init(&rocprof->made.text, TEXT_MAX);
     arena_init(&rocprof->arena, 0);
     init_names(rocprof);
     map_u64_init(&rocprof->devices);
@@ -335,14 +334,14 @@ void rocprof_free(Rocprof *rocprof)
     vec_done(&rocprof->kinds);
     vec_done(&rocprof->item.operations);
     arena_done(&rocprof->arena);
-    str_done(&rocprof->text);
+    str_done(&rocprof->made.text);
     free(rocprof->window);
     free(rocprof);
 }
 
 uint64_t rocprof_given(const Rocprof *rocprof)
 {
-    return rocprof->given;
+    return rocprof->made.given;
 }
 
 static Piece keep_piece(Rocprof *rocprof, Piece piece)
@@ -358,15 +357,15 @@ static Piece keep_piece(Rocprof *rocprof, Piece piece)
 
 static void write_piece(Rocprof *rocprof, Piece piece)
 {
-    str_addn(&rocprof->text, piece.at, piece.len);
+    str_addn(&rocprof->made.text, piece.at, piece.len);
 }
 
 static void write_number(Rocprof *rocprof, const char *before, uint64_t value)
 {
     char digits[NUMBER_U64_MAX];
 
-    str_add(&rocprof->text, before);
-    str_addn(&rocprof->text, digits, number_write_u64(digits, value));
+    str_add(&rocprof->made.text, before);
+    str_addn(&rocprof->made.text, digits, number_write_u64(digits, value));
 }
 
 /* Nanoseconds as microseconds. */
@@ -375,32 +374,32 @@ static void write_time(Rocprof *rocprof, const char *before, uint64_t ns)
     const char digits[] = {'.', (char)('0' + ns / 100 % 10), (char)('0' + ns / 10 % 10), (char)('0' + ns % 10)};
 
     write_number(rocprof, before, ns / 1000);
-    str_addn(&rocprof->text, digits, sizeof digits);
+    str_addn(&rocprof->made.text, digits, sizeof digits);
 }
 
 /* Members of the trace stand between lists of events, each with a comma behind. */
 static void end_list(Rocprof *rocprof)
 {
     if (rocprof->listing)
-        str_add(&rocprof->text, "{\"ph\":\"M\"}],\n");
+        str_add(&rocprof->made.text, "{\"ph\":\"M\"}],\n");
     rocprof->listing = false;
 }
 
 static void begin_list(Rocprof *rocprof)
 {
     if (!rocprof->listing)
-        str_add(&rocprof->text, "\"traceEvents\":[\n");
+        str_add(&rocprof->made.text, "\"traceEvents\":[\n");
     rocprof->listing = true;
 }
 
 static void begin_event(Rocprof *rocprof, const char *category, Piece name)
 {
     begin_list(rocprof);
-    str_add(&rocprof->text, "{\"ph\":\"X\",\"cat\":\"");
-    str_add(&rocprof->text, category);
-    str_add(&rocprof->text, "\",\"name\":\"");
+    str_add(&rocprof->made.text, "{\"ph\":\"X\",\"cat\":\"");
+    str_add(&rocprof->made.text, category);
+    str_add(&rocprof->made.text, "\",\"name\":\"");
     write_piece(rocprof, name);
-    str_addc(&rocprof->text, '"');
+    str_addc(&rocprof->made.text, '"');
 }
 
 /* What is not known is left out: the reader of events says what is lost. */
@@ -421,7 +420,7 @@ static void end_event(Rocprof *rocprof, const char *before)
     const uint64_t correlation = rocprof->item.correlation.value;
 
     write_number(rocprof, before, correlation ? (rocprof->processes << PROCESS_SHIFT) + correlation : 0);
-    str_add(&rocprof->text, "}},\n");
+    str_add(&rocprof->made.text, "}},\n");
 }
 
 /* ---- names ---- */
@@ -432,9 +431,9 @@ static void take_metadata(Rocprof *rocprof)
     if (!rocprof->item.host.len)
         return;
     end_list(rocprof);
-    str_add(&rocprof->text, "\"host_name\":\"");
+    str_add(&rocprof->made.text, "\"host_name\":\"");
     write_piece(rocprof, rocprof->item.host);
-    str_add(&rocprof->text, "\",\n");
+    str_add(&rocprof->made.text, "\",\n");
 }
 
 static void write_device(Rocprof *rocprof, const Agent *agent)
@@ -445,14 +444,14 @@ static void write_device(Rocprof *rocprof, const Agent *agent)
         return;
     end_list(rocprof);
     write_number(rocprof, "\"deviceProperties\":[{\"id\":", (uint64_t)agent->device);
-    str_add(&rocprof->text, ",\"name\":\"");
+    str_add(&rocprof->made.text, ",\"name\":\"");
     write_piece(rocprof, item->product.len ? item->product : item->name);
     write_number(rocprof, "\",\"numSms\":", agent->units);
     write_number(rocprof, ",\"warpSize\":", agent->wave);
     write_number(rocprof, ",\"maxThreadsPerMultiprocessor\":", item->waves.value * agent->wave);
     write_number(rocprof, ",\"computeMajor\":", item->version.value / 10000);
     write_number(rocprof, ",\"computeMinor\":", item->version.value / 100 % 100);
-    str_add(&rocprof->text, "}],\n");
+    str_add(&rocprof->made.text, "}],\n");
 }
 
 /* Without a number of its own a GPU is numbered by its place in the list. */
@@ -530,7 +529,7 @@ static void write_triple(Rocprof *rocprof, const char *before, const uint64_t si
     write_number(rocprof, before, sides[0]);
     write_number(rocprof, ",", sides[1]);
     write_number(rocprof, ",", sides[2]);
-    str_addc(&rocprof->text, ']');
+    str_addc(&rocprof->made.text, ']');
 }
 
 /* A dispatch's grid counts work items. */
@@ -549,7 +548,7 @@ static void write_grid(Rocprof *rocprof, const Agent *agent)
     write_triple(rocprof, ",\"grid\":[", grid);
     write_triple(rocprof, ",\"block\":[", group);
     if (groups > 0 && agent && agent->units && agent->wave)
-        str_addf(&rocprof->text, ",\"blocks per SM\":%.9g,\"warps per SM\":%.9g", groups / (double)agent->units,
+        str_addf(&rocprof->made.text, ",\"blocks per SM\":%.9g,\"warps per SM\":%.9g", groups / (double)agent->units,
                  groups * __builtin_ceil(items / (double)agent->wave) / (double)agent->units);
 }
 
@@ -559,13 +558,13 @@ static void write_place(Rocprof *rocprof, const Agent *agent)
     const Number stream = rocprof->item.stream.known ? rocprof->item.stream : rocprof->item.queue;
 
     write_times(rocprof);
-    str_add(&rocprof->text, ",\"args\":{");
+    str_add(&rocprof->made.text, ",\"args\":{");
     if (agent)
         write_number(rocprof, "\"device\":", (uint64_t)agent->device);
     if (stream.known)
         write_number(rocprof, agent ? ",\"stream\":" : "\"stream\":", stream.value);
     if (agent || stream.known)
-        str_addc(&rocprof->text, ',');
+        str_addc(&rocprof->made.text, ',');
 }
 
 static void take_kernel(Rocprof *rocprof)
@@ -630,7 +629,7 @@ static void take_marker(Rocprof *rocprof)
         return;
     begin_event(rocprof, "user_annotation", *message);
     write_thread(rocprof);
-    str_add(&rocprof->text, "},\n");
+    str_add(&rocprof->made.text, "},\n");
 }
 
 /* ---- the lists, and how far a value goes ---- */
@@ -808,12 +807,12 @@ static void write_damage(Rocprof *rocprof)
 {
     begin_list(rocprof);
     write_number(rocprof, "{\"ph\":\"X\",\"damaged at byte ", rocprof->origin + rocprof->at);
-    str_add(&rocprof->text, " of the file\"},\n");
+    str_add(&rocprof->made.text, " of the file\"},\n");
 }
 
 static void end_file(Rocprof *rocprof)
 {
-    rocprof->cut = rocprof->ended = true;
+    rocprof->cut = rocprof->made.ended = true;
 }
 
 /* Goes on with the next item of the list, or with the next list. */
@@ -958,7 +957,7 @@ static void leave_level(Rocprof *rocprof)
         rocprof->level = LEVEL_FILE;
         break;
     case LEVEL_FILE:
-        rocprof->ended = true;
+        rocprof->made.ended = true;
     }
 }
 
@@ -987,7 +986,7 @@ static void read_on(Rocprof *rocprof)
 static void write_begin(Rocprof *rocprof)
 {
     rocprof->begun = true;
-    str_add(&rocprof->text, "{\"rocprofv3\":true,\n");
+    str_add(&rocprof->made.text, "{\"rocprofv3\":true,\n");
     rocprof->at += peek_byte(rocprof) == '{';
 }
 
@@ -995,39 +994,26 @@ static void write_end(Rocprof *rocprof)
 {
     begin_list(rocprof);
     if (!rocprof->cut)
-        str_add(&rocprof->text, "{\"ph\":\"M\"}]}\n");
+        str_add(&rocprof->made.text, "{\"ph\":\"M\"}]}\n");
 }
 
 /* The next part of the text, which may be empty. */
-static void write_part(Rocprof *rocprof)
+static void write_part(void *of)
 {
+    Rocprof *rocprof = of;
+
     if (!rocprof->begun)
         write_begin(rocprof);
     else
         read_on(rocprof);
-    if (rocprof->ended)
+    if (rocprof->made.ended)
         write_end(rocprof);
 }
 
 ssize_t rocprof_read(Rocprof *rocprof, void *buffer, size_t len, Err *err)
 {
-    char *out = buffer;
-    size_t got = 0;
+    const size_t got = made_text_read(&rocprof->made, write_part, rocprof, buffer, len);
 
-    while (got < len && !(rocprof->ended && rocprof->sent == rocprof->text.len)) {
-        if (rocprof->sent == rocprof->text.len) {
-            str_clear(&rocprof->text);
-            rocprof->sent = 0;
-            write_part(rocprof);
-            continue;
-        }
-        const size_t left = rocprof->text.len - rocprof->sent, n = left < len - got ? left : len - got;
-
-        memcpy(out + got, rocprof->text.text + rocprof->sent, n);
-        rocprof->sent += n;
-        got += n;
-    }
-    rocprof->given += got;
     if (got == 0 && rocprof->failure.code)
         return err_set(err, rocprof->failure.code, "%s", rocprof->failure.text);
     return (ssize_t)got;

@@ -12,6 +12,7 @@
 #include "base/arena.h"
 #include "base/map.h"
 #include "base/str.h"
+#include "source/profile/made_text.h"
 
 enum {
     FILE_MAX = INT32_MAX,
@@ -153,10 +154,9 @@ enum { NAMED_NAME = 2, NAMED_DISPLAY = 4, NAMED_STAT = 5 }; /* XEventMetadata; o
 struct Xplane {
     InflatePull pull;
     void *context;
-    Str file, text; /* text: made and not yet given */
-    size_t sent;    /* of text */
-    uint64_t given;
-    bool begun, ended, cut;
+    Str file;
+    MadeText made;
+    bool begun, cut;
     Wire space, plane, line; /* what is left of each */
     Map names, stats;        /* of the plane: id to Wire, a metadata message; in the arena */
     Arena arena;
@@ -171,7 +171,7 @@ Xplane *xplane_new(InflatePull pull, void *context)
     xplane->pull = pull;
     xplane->context = context;
     str_init(&xplane->file, FILE_MAX);
-    str_init(&xplane->text, EVENT_MAX);
+    str_init(&xplane->made.text, EVENT_MAX);
     arena_init(&xplane->arena, 0);
     map_u64_init(&xplane->names);
     map_u64_init(&xplane->stats);
@@ -183,7 +183,7 @@ void xplane_free(Xplane *xplane)
     if (!xplane)
         return;
     str_done(&xplane->file);
-    str_done(&xplane->text);
+    str_done(&xplane->made.text);
     map_done(&xplane->names);
     map_done(&xplane->stats);
     arena_done(&xplane->arena);
@@ -192,7 +192,7 @@ void xplane_free(Xplane *xplane)
 
 uint64_t xplane_given(const Xplane *xplane)
 {
-    return xplane->given;
+    return xplane->made.given;
 }
 
 static int load_file(Xplane *xplane, Err *err)
@@ -208,25 +208,25 @@ static int load_file(Xplane *xplane, Err *err)
     const uint8_t *bytes = (const uint8_t *)xplane->file.text;
 
     xplane->space = (Wire){bytes, bytes + xplane->file.len, &xplane->cut};
-    str_add(&xplane->text, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
+    str_add(&xplane->made.text, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
     xplane->begun = true;
     return 0;
 }
 
 static void write_text(Xplane *xplane, Wire text)
 {
-    str_addn_json(&xplane->text, text.at ? (const char *)text.at : "", (size_t)(text.end - text.at));
+    str_addn_json(&xplane->made.text, text.at ? (const char *)text.at : "", (size_t)(text.end - text.at));
 }
 
 static void write_label(Xplane *xplane, const char *what, Wire label)
 {
     if (is_empty(&label))
         return;
-    str_addf(&xplane->text,
+    str_addf(&xplane->made.text,
              "{\"ph\":\"M\",\"pid\":%" PRIu64 ",\"tid\":%" PRIu64 ",\"name\":\"%s\",\"args\":{\"name\":", xplane->pid,
              xplane->tid, what);
     write_text(xplane, label);
-    str_add(&xplane->text, "}},\n");
+    str_add(&xplane->made.text, "}},\n");
 }
 
 /* ---- planes and lines ---- */
@@ -308,13 +308,13 @@ static void write_value(Xplane *xplane, const Field *value)
     switch (value->number) {
     case STAT_DOUBLE:
         memcpy(&number, &value->value, sizeof number);
-        str_addf(&xplane->text, "\"%g\"", number);
+        str_addf(&xplane->made.text, "\"%g\"", number);
         break;
     case STAT_UNSIGNED:
-        str_addf(&xplane->text, "\"%" PRIu64 "\"", value->value);
+        str_addf(&xplane->made.text, "\"%" PRIu64 "\"", value->value);
         break;
     case STAT_SIGNED:
-        str_addf(&xplane->text, "\"%" PRId64 "\"", (int64_t)value->value);
+        str_addf(&xplane->made.text, "\"%" PRId64 "\"", (int64_t)value->value);
         break;
     default:
         write_text(xplane, value->number == STAT_REF ? stat_name(xplane, value->value) : value->bytes);
@@ -344,10 +344,10 @@ static void write_stats(Xplane *xplane, Wire message, uint64_t number)
 
         if (is_empty(&name) || value.number == 0)
             continue;
-        if (xplane->text.text[xplane->text.len - 1] != '{')
-            str_addc(&xplane->text, ',');
+        if (xplane->made.text.text[xplane->made.text.len - 1] != '{')
+            str_addc(&xplane->made.text, ',');
         write_text(xplane, name);
-        str_addc(&xplane->text, ':');
+        str_addc(&xplane->made.text, ':');
         write_value(xplane, &value);
     }
 }
@@ -378,7 +378,7 @@ static void write_times(Xplane *xplane, Wire event)
     if (__builtin_add_overflow(xplane->line_ns, (int64_t)(offset_ps / 1000), &start_ns) || start_ns < 0 ||
         offset_ps > INT64_MAX || duration_ps > INT64_MAX)
         return;
-    str_addf(&xplane->text, ",\"ts\":%" PRId64 ".%06" PRIu64 ",\"dur\":%" PRIu64 ".%06" PRIu64, start_ns / 1000,
+    str_addf(&xplane->made.text, ",\"ts\":%" PRId64 ".%06" PRIu64 ",\"dur\":%" PRIu64 ".%06" PRIu64, start_ns / 1000,
              (uint64_t)(start_ns % 1000) * 1000 + offset_ps % 1000, duration_ps / 1000000, duration_ps % 1000000);
 }
 
@@ -389,19 +389,20 @@ static void write_event(Xplane *xplane, Wire event)
 
     if (find_field(event, EVENT_OCCURRENCES).number) /* a sum, which has no time */
         return;
-    str_addf(&xplane->text, "{\"ph\":\"X\",\"pid\":%" PRIu64 ",\"tid\":%" PRIu64 ",\"name\":", xplane->pid,
+    str_addf(&xplane->made.text, "{\"ph\":\"X\",\"pid\":%" PRIu64 ",\"tid\":%" PRIu64 ",\"name\":", xplane->pid,
              xplane->tid);
     write_text(xplane, event_name(xplane, event, named));
     write_times(xplane, event);
-    str_add(&xplane->text, ",\"args\":{");
+    str_add(&xplane->made.text, ",\"args\":{");
     write_stats(xplane, named, NAMED_STAT);
     write_stats(xplane, event, EVENT_STAT);
-    str_add(&xplane->text, "}},\n");
+    str_add(&xplane->made.text, "}},\n");
 }
 
 /* The next part of the text: an event, the head of a line or of a plane, the end. */
-static void write_part(Xplane *xplane)
+static void write_part(void *of)
 {
+    Xplane *xplane = of;
     Field field;
 
     if (next_field(&xplane->line, &field)) {
@@ -414,34 +415,17 @@ static void write_part(Xplane *xplane)
         if (field.number == SPACE_PLANE)
             begin_plane(xplane, field.bytes);
     } else {
-        xplane->ended = true;
+        xplane->made.ended = true;
         if (!xplane->cut)
-            str_add(&xplane->text, "{\"ph\":\"M\"}]}\n");
+            str_add(&xplane->made.text, "{\"ph\":\"M\"}]}\n");
     }
+    if (xplane->made.text.overflow) /* of a damaged file */
+        str_clear(&xplane->made.text);
 }
 
 ssize_t xplane_read(Xplane *xplane, void *buffer, size_t len, Err *err)
 {
-    char *out = buffer;
-    size_t got = 0;
-
     if (!xplane->begun)
         TRY(load_file(xplane, err));
-    while (got < len && !(xplane->ended && xplane->sent == xplane->text.len)) {
-        if (xplane->sent == xplane->text.len) {
-            str_clear(&xplane->text);
-            xplane->sent = 0;
-            write_part(xplane);
-            if (xplane->text.overflow) /* of a damaged file */
-                str_clear(&xplane->text);
-            continue;
-        }
-        const size_t left = xplane->text.len - xplane->sent, n = left < len - got ? left : len - got;
-
-        memcpy(out + got, xplane->text.text + xplane->sent, n);
-        xplane->sent += n;
-        got += n;
-    }
-    xplane->given += got;
-    return (ssize_t)got;
+    return (ssize_t)made_text_read(&xplane->made, write_part, xplane, buffer, len);
 }
