@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "model/activity.h"
+#include "model/cluster.h"
 #include "model/incident.h"
 #include "model/node.h"
 #include "model/owner.h"
@@ -45,6 +46,7 @@ const WordRow peer_statuses[] = {PEER_STATUS_TABLE(WORD_ROW)};
 const WordRow node_link_errors[] = {NODE_LINK_ERROR_TABLE(WORD_ROW)};
 const WordRow sampler_states[] = {SAMPLER_STATE_TABLE(WORD_ROW)};
 const WordRow absences[] = {ABSENCE_TABLE(WORD_ROW)};
+const WordRow cluster_tiers[CLUSTER_TIER_END] = {CLUSTER_TIER_TABLE(WORD_ROW)};
 const WordRow topology_paths[] = {TOPOLOGY_PATH_TABLE(WORD_ROW)};
 
 const char *const fault_steps[ACTION_END] = {

@@ -85,6 +85,6 @@ double fragment_power_w(const ClusterNode *node, const PlacementState *s)
     double sum = active * 120 + (sockets - active) * 15;
 
     for (unsigned i = 0; i < node->gpu_count; i++)
-        sum += s->gpu_left[i] == CLUSTER_GPU ? node->gpu_idle_w : node->gpu_full_w;
+        sum += s->gpu_left[i] == CLUSTER_GPU || node->gpus_broken >> i & 1 ? node->gpu_idle_w : node->gpu_full_w;
     return sum;
 }

@@ -47,7 +47,7 @@ struct Placement {
 static bool is_same_request(const ClusterRequest *a, const ClusterRequest *b)
 {
     return a->cpu_milli == b->cpu_milli && a->memory_mib == b->memory_mib && a->gpu_milli == b->gpu_milli &&
-           a->gpu_count == b->gpu_count && a->models == b->models;
+           a->gpu_count == b->gpu_count && a->models == b->models && a->rules == b->rules;
 }
 
 /* Memory does not count for what is typical (FGD, ATC'23). */
@@ -171,8 +171,10 @@ Placement *placement_new(const ClusterNode *nodes, size_t count, const uint32_t 
         s->cpu_left = nodes[i].cpu_milli;
         s->memory_left = nodes[i].memory_mib;
         for (unsigned k = 0; k < nodes[i].gpu_count; k++)
-            s->gpu_left[k] = CLUSTER_GPU;
-        s->gpu_sum = (uint32_t)nodes[i].gpu_count * CLUSTER_GPU;
+            if (!(nodes[i].gpus_broken >> k & 1)) {
+                s->gpu_left[k] = CLUSTER_GPU;
+                s->gpu_sum += CLUSTER_GPU;
+            }
         placement->gpu_milli += s->gpu_sum;
         placement->order[i] = order ? order[i] : (uint32_t)i;
         placement->in_order[placement->order[i]] = (uint32_t)i;
@@ -276,10 +278,19 @@ static void score_each_gpu(const PlacementMode *mode, PlacementCase *c, Cell *ce
     }
 }
 
+static bool is_allowed(const ClusterRequest *r, uint32_t node)
+{
+    for (unsigned i = 0; i < r->rule_count; i++)
+        if (!(r->rules[i].nodes[node / 64] >> node % 64 & 1))
+            return false;
+    return true;
+}
+
+/* The node's GPUs aside. */
 static bool has_room(const ClusterNode *node, const PlacementState *s, const ClusterRequest *r)
 {
     return s->cpu_left >= r->cpu_milli && s->memory_left >= r->memory_mib && s->pods < PLACEMENT_NODE_PODS_MAX &&
-           (r->gpu_count == 0 || !r->models || r->models >> node->model & 1);
+           !node->closed && (r->gpu_count == 0 || !r->models || r->models >> node->model & 1);
 }
 
 static void score_node(const Placement *placement, const Kind *kind, uint32_t node, Cell *cell)
@@ -296,7 +307,7 @@ static void score_node(const Placement *placement, const Kind *kind, uint32_t no
     const bool shares = r->gpu_count == 1 && r->gpu_milli < CLUSTER_GPU;
 
     *cell = (Cell){.version = c.before->version};
-    if (!has_room(c.node, c.before, r))
+    if (!has_room(c.node, c.before, r) || !is_allowed(r, node))
         return;
     if (shares && !placement->mode->tightest) {
         score_each_gpu(placement->mode, &c, cell);
