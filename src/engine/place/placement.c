@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/map.h"
 #include "base/number.h"
 #include "base/vec.h"
 #include "engine/place/policy.h"
@@ -15,16 +16,22 @@
 #define TYPICAL_SHARE 0.95
 
 /* What a kind knows of a node. */
+typedef enum CellKnown { CELL_FULL, CELL_BOUND, CELL_SCORED } CellKnown;
+
 typedef struct Cell {
-    double score;
+    double score;     /* without what it gets for its place; CELL_BOUND: no score of it is higher */
     uint32_t version; /* of the node's state that it is of; 0: of none */
-    uint16_t gpus;
-    bool fits;
+    uint16_t gpus;    /* CELL_SCORED */
+    uint8_t known;    /* CELL_FULL: the request does not fit */
 } Cell;
 
+/* Nodes stand in the order of equal scores, each at its place. `winners` is a tournament: [1] is the place of the best
+ * node, [i] of the better of [2i] and [2i+1], where [leaves + place] would be a place alone. */
 typedef struct Kind {
     ClusterRequest request;
-    Cell *cells; /* one per node */
+    Cell *cells;       /* one per place */
+    uint32_t *winners; /* NULL until the first decision */
+    uint64_t seen;     /* changes of nodes that are in it */
 } Kind;
 
 struct Placement {
@@ -33,8 +40,13 @@ struct Placement {
     ClusterNode *nodes;
     PlacementState *states;
     Usable *usable;     /* typical.len for each node */
-    uint32_t *order;    /* of each node */
-    uint32_t *in_order; /* the nodes, by order */
+    uint32_t *order;    /* the place of each node */
+    uint32_t *in_order; /* the node at each place */
+    uint32_t *shapes;   /* of each node: the first place whose node is equal to it when both are empty */
+    uint32_t leaves;    /* of a tournament: a power of two */
+    uint32_t *changes;  /* places whose nodes changed, a ring of `leaves` */
+    uint64_t changed;   /* in all */
+    uint64_t random;
     uint64_t gpu_milli, allocated;
     double fragmentation, power_w; /* sums over the nodes */
     double scarcity[CLUSTER_MODELS_MAX];
@@ -94,6 +106,7 @@ static void refresh_state(Placement *placement, size_t node)
     s->fragmentation = fragment_measure(&placement->nodes[node], s, placement->typical.at, placement->typical.len,
                                         &placement->usable[node * placement->typical.len]);
     s->power_w = fragment_power_w(&placement->nodes[node], s);
+    placement->changes[placement->changed++ % placement->leaves] = placement->order[node];
     placement->fragmentation += s->fragmentation;
     placement->power_w += s->power_w;
 }
@@ -153,33 +166,61 @@ uint32_t placement_add_kind(Placement *placement, const ClusterRequest *request)
 
 /* --- nodes ------------------------------------------------------------------------------------------------------ */
 
+static void init_state(PlacementState *s, const ClusterNode *node)
+{
+    s->cpu_left = node->cpu_milli;
+    s->memory_left = node->memory_mib;
+    for (unsigned k = 0; k < node->gpu_count; k++)
+        if (!(node->gpus_broken >> k & 1)) {
+            s->gpu_left[k] = CLUSTER_GPU;
+            s->gpu_sum += CLUSTER_GPU;
+        }
+}
+
+/* Nodes that are equal but for their names are of one shape, which is scored once while they are empty. */
+static void find_shapes(Placement *placement)
+{
+    Map first;
+
+    map_init(&first);
+    for (uint32_t place = 0; place < placement->count; place++) {
+        ClusterNode node;
+
+        memcpy(&node, &placement->nodes[placement->in_order[place]], sizeof node);
+        node.name = NULL;
+        memset(node.domain, 0, sizeof node.domain);
+        const uintptr_t found = (uintptr_t)map_getn(&first, (const char *)&node, sizeof node);
+        placement->shapes[place] = found ? (uint32_t)(found - 1) : place;
+        if (!found)
+            map_putn(&first, (const char *)&node, sizeof node, (void *)((uintptr_t)place + 1));
+    }
+    map_done(&first);
+}
+
 Placement *placement_new(const ClusterNode *nodes, size_t count, const uint32_t *order, const PlacementMode *mode)
 {
     Placement *placement = xcalloc(1, sizeof *placement);
 
     placement->mode = mode;
     placement->count = count;
+    for (placement->leaves = 1; placement->leaves < count;)
+        placement->leaves *= 2;
     placement->nodes = xcalloc(count, sizeof *placement->nodes);
     placement->states = xcalloc(count, sizeof *placement->states);
     placement->usable = xcalloc(1, sizeof *placement->usable);
     placement->order = xcalloc(count, sizeof *placement->order);
     placement->in_order = xcalloc(count, sizeof *placement->in_order);
+    placement->shapes = xcalloc(count, sizeof *placement->shapes);
+    placement->changes = xcalloc(placement->leaves, sizeof *placement->changes);
     for (size_t i = 0; i < count; i++) {
-        PlacementState *s = &placement->states[i];
-
         placement->nodes[i] = nodes[i];
-        s->cpu_left = nodes[i].cpu_milli;
-        s->memory_left = nodes[i].memory_mib;
-        for (unsigned k = 0; k < nodes[i].gpu_count; k++)
-            if (!(nodes[i].gpus_broken >> k & 1)) {
-                s->gpu_left[k] = CLUSTER_GPU;
-                s->gpu_sum += CLUSTER_GPU;
-            }
-        placement->gpu_milli += s->gpu_sum;
         placement->order[i] = order ? order[i] : (uint32_t)i;
         placement->in_order[placement->order[i]] = (uint32_t)i;
+        init_state(&placement->states[i], &nodes[i]);
+        placement->gpu_milli += placement->states[i].gpu_sum;
         refresh_state(placement, i);
     }
+    find_shapes(placement);
     return placement;
 }
 
@@ -187,8 +228,10 @@ void placement_free(Placement *placement)
 {
     if (!placement)
         return;
-    for (size_t i = 0; i < placement->kinds.len; i++)
+    for (size_t i = 0; i < placement->kinds.len; i++) {
         free(placement->kinds.at[i].cells);
+        free(placement->kinds.at[i].winners);
+    }
     vec_done(&placement->kinds);
     vec_done(&placement->typical);
     free(placement->nodes);
@@ -196,6 +239,8 @@ void placement_free(Placement *placement)
     free(placement->usable);
     free(placement->order);
     free(placement->in_order);
+    free(placement->shapes);
+    free(placement->changes);
     free(placement);
 }
 
@@ -229,7 +274,7 @@ static double score_case(const PlacementMode *mode, PlacementCase *c, uint16_t g
     if (mode->score)
         return mode->score(c);
     for (PlacementTerm term = 0; term < PLACEMENT_TERM_END; term++)
-        if (mode->weight[term] != 0)
+        if (mode->weight[term] != 0 && term != PLACEMENT_CONCENTRATION)
             sum += mode->weight[term] * placement_term(c, term);
     return sum;
 }
@@ -273,8 +318,11 @@ static void score_each_gpu(const PlacementMode *mode, PlacementCase *c, Cell *ce
         if (left[i] < c->request->gpu_milli || first < i)
             continue;
         const double score = score_case(mode, c, (uint16_t)(1u << i));
-        if (!cell->fits || score > cell->score)
-            *cell = (Cell){.score = score, .version = cell->version, .gpus = (uint16_t)(1u << i), .fits = true};
+        if (cell->known == CELL_FULL || score > cell->score) {
+            cell->score = score;
+            cell->gpus = (uint16_t)(1u << i);
+            cell->known = CELL_SCORED;
+        }
     }
 }
 
@@ -293,17 +341,30 @@ static bool has_room(const ClusterNode *node, const PlacementState *s, const Clu
            !node->closed && (r->gpu_count == 0 || !r->models || r->models >> node->model & 1);
 }
 
-static void score_node(const Placement *placement, const Kind *kind, uint32_t node, Cell *cell)
+/* How many pods of this kind a node has room for. */
+static uint32_t count_room(const Placement *placement, const ClusterRequest *r, uint32_t node)
 {
-    const ClusterRequest *r = &kind->request;
+    const PlacementState *s = &placement->states[node];
+    uint32_t room = PLACEMENT_NODE_PODS_MAX - s->pods, on_gpus = 0;
+
+    if (!has_room(&placement->nodes[node], s, r) || !is_allowed(r, node))
+        return 0;
+    room = r->cpu_milli && s->cpu_left / r->cpu_milli < room ? s->cpu_left / r->cpu_milli : room;
+    room = r->memory_mib && s->memory_left / r->memory_mib < room ? s->memory_left / r->memory_mib : room;
+    for (unsigned i = 0; i < placement->nodes[node].gpu_count && r->gpu_count > 0; i++)
+        on_gpus += s->gpu_left[i] / r->gpu_milli;
+    return r->gpu_count > 0 && on_gpus / r->gpu_count < room ? on_gpus / r->gpu_count : room;
+}
+
+static void score_node(const Placement *placement, const ClusterRequest *r, uint32_t node, Cell *cell)
+{
     PlacementCase c = {.node = &placement->nodes[node],
                        .typical = placement->typical.at,
                        .typical_count = placement->typical.len,
                        .usable = &placement->usable[(size_t)node * placement->typical.len],
                        .request = r,
                        .before = &placement->states[node],
-                       .scarcity = placement->scarcity[placement->nodes[node].model],
-                       .order = (double)placement->order[node] / (double)placement->count};
+                       .scarcity = placement->scarcity[placement->nodes[node].model]};
     const bool shares = r->gpu_count == 1 && r->gpu_milli < CLUSTER_GPU;
 
     *cell = (Cell){.version = c.before->version};
@@ -318,49 +379,204 @@ static void score_node(const Placement *placement, const Kind *kind, uint32_t no
                                              : 0;
     if (r->gpu_count > 0 && !gpus)
         return;
-    cell->fits = true;
+    cell->known = CELL_SCORED;
     cell->gpus = gpus;
     cell->score = score_case(placement->mode, &c, gpus);
 }
 
-/* Scales to the integers 0 to 100, as kube-scheduler's plugins do. */
-static double scale_score(double score, double least, double most)
+/* A place beyond the last node, and one that has no room: never the best. */
+static double value_place(const Placement *placement, const Kind *kind, uint32_t place)
 {
-    return most > least ? trunc((score - least) * 100 / (most - least)) : 100;
+    if (place >= placement->count || kind->cells[place].known == CELL_FULL)
+        return -INFINITY;
+    return kind->cells[place].score -
+           placement->mode->weight[PLACEMENT_CONCENTRATION] * place / (double)placement->count;
+}
+
+static uint32_t winner_at(const Placement *placement, const Kind *kind, uint32_t i)
+{
+    return i < placement->leaves ? kind->winners[i] : i - placement->leaves;
+}
+
+/* True where another place has won, or the same with another value. */
+static bool play_match(const Placement *placement, Kind *kind, uint32_t i, uint32_t changed)
+{
+    const uint32_t left = winner_at(placement, kind, 2 * i), right = winner_at(placement, kind, 2 * i + 1);
+    const uint32_t before = kind->winners[i];
+
+    kind->winners[i] = value_place(placement, kind, left) >= value_place(placement, kind, right) ? left : right;
+    return kind->winners[i] != before || before == changed;
+}
+
+static void climb(const Placement *placement, Kind *kind, uint32_t place)
+{
+    uint32_t i = (placement->leaves + place) / 2;
+
+    while (i > 0 && play_match(placement, kind, i, place))
+        i /= 2;
+}
+
+static bool is_empty_like(const Placement *placement, const Kind *kind, uint32_t place, uint32_t first)
+{
+    const PlacementState *like = &placement->states[placement->in_order[first]];
+
+    return first < place && placement->states[placement->in_order[place]].pods == 0 && like->pods == 0 &&
+           kind->cells[first].version == like->version && kind->cells[first].known == CELL_SCORED &&
+           kind->request.rule_count == 0;
+}
+
+static void score_place(const Placement *placement, Kind *kind, uint32_t place)
+{
+    const uint32_t node = placement->in_order[place], first = placement->shapes[place];
+
+    if (is_empty_like(placement, kind, place, first))
+        kind->cells[place] = kind->cells[first];
+    else
+        score_node(placement, &kind->request, node, &kind->cells[place]);
+    kind->cells[place].version = placement->states[node].version;
+}
+
+/* Where scores have a bound most nodes are never scored: the most they could have is less than what the best has. */
+static void bound_place(const Placement *placement, Kind *kind, uint32_t place)
+{
+    const uint32_t node = placement->in_order[place];
+    const PlacementState *s = &placement->states[node];
+    const double bound = placement_bound(placement->mode, s, placement->scarcity[placement->nodes[node].model]);
+
+    if (kind->cells[place].version == s->version)
+        return;
+    if (isinf(bound))
+        score_place(placement, kind, place);
+    else
+        kind->cells[place] = (Cell){.score = bound,
+                                    .version = s->version,
+                                    .known = count_room(placement, &kind->request, node) ? CELL_BOUND : CELL_FULL};
+}
+
+/* Takes in what changed since the last decision of this kind. */
+static void update_kind(Placement *placement, Kind *kind)
+{
+    const uint64_t behind = placement->changed - kind->seen;
+
+    if (!kind->winners || behind > placement->leaves) {
+        if (!kind->winners)
+            kind->winners = xcalloc(placement->leaves, sizeof *kind->winners);
+        for (uint32_t place = 0; place < placement->count; place++)
+            bound_place(placement, kind, place);
+        for (uint32_t i = placement->leaves - 1; i > 0; i--)
+            play_match(placement, kind, i, 0);
+    } else {
+        for (uint64_t i = 0; i < behind; i++) {
+            const uint32_t place = placement->changes[(kind->seen + i) % placement->leaves];
+
+            bound_place(placement, kind, place);
+            climb(placement, kind, place);
+        }
+    }
+    kind->seen = placement->changed;
+}
+
+/* UINT32_MAX: no place fits. */
+static uint32_t find_best(const Placement *placement, Kind *kind)
+{
+    for (;;) {
+        const uint32_t best = winner_at(placement, kind, 1);
+
+        if (best >= placement->count || kind->cells[best].known == CELL_FULL)
+            return UINT32_MAX;
+        if (kind->cells[best].known == CELL_SCORED)
+            return best;
+        score_place(placement, kind, best);
+        climb(placement, kind, best);
+    }
+}
+
+/* Scales to the integers 0 to 100, as kube-scheduler's plugins do. */
+static double scale_score(const PlacementMode *mode, double score, double least, double most)
+{
+    const double whole = floor(score), scaled = most > least ? trunc((whole - least) * 100 / (most - least)) : 100;
+
+    return mode->mix > 0 ? mode->mix * scaled + (1 - mode->mix) * (score - whole) * 1024 : scaled;
+}
+
+/* The first of the places that have the highest score once scores are scaled; UINT32_MAX: none fits. */
+static uint32_t find_scaled(const Placement *placement, const Kind *kind)
+{
+    double least = INFINITY, most = -INFINITY, best_score = -INFINITY;
+    uint32_t best = UINT32_MAX;
+
+    for (uint32_t i = 0; i < placement->count; i++)
+        if (kind->cells[i].known == CELL_SCORED) {
+            least = fmin(least, floor(kind->cells[i].score));
+            most = fmax(most, floor(kind->cells[i].score));
+        }
+    for (uint32_t i = 0; i < placement->count; i++)
+        if (kind->cells[i].known == CELL_SCORED &&
+            scale_score(placement->mode, kind->cells[i].score, least, most) > best_score) {
+            best_score = scale_score(placement->mode, kind->cells[i].score, least, most);
+            best = i;
+        }
+    return best;
+}
+
+/* Any of the places that fit, each as likely as the others; UINT32_MAX: none. */
+static uint32_t find_random(Placement *placement, const Kind *kind)
+{
+    uint32_t best = UINT32_MAX, fitting = 0;
+
+    for (uint32_t i = 0; i < placement->count; i++)
+        if (kind->cells[i].known == CELL_SCORED) {
+            placement->random = placement->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+            if ((placement->random >> 33) % ++fitting == 0)
+                best = i;
+        }
+    return best;
 }
 
 bool placement_decide(Placement *placement, uint32_t kind_id, PlacementChoice *ret)
 {
     Kind *kind = &placement->kinds.at[kind_id];
-    double least = INFINITY, most = -INFINITY, best_score = -INFINITY;
-    uint32_t best = UINT32_MAX;
 
-    for (size_t i = 0; i < placement->count; i++) {
-        const uint32_t node = placement->in_order[i];
-        Cell *cell = &kind->cells[node];
-
-        if (cell->version != placement->states[node].version)
-            score_node(placement, kind, node, cell);
-        if (!cell->fits)
-            continue;
-        least = fmin(least, cell->score);
-        if (cell->score > most) {
-            most = cell->score;
-            best = node;
-        }
-    }
+    update_kind(placement, kind);
+    const uint32_t best = placement->mode->random      ? find_random(placement, kind)
+                          : placement->mode->normalise ? find_scaled(placement, kind)
+                                                       : find_best(placement, kind);
     if (best == UINT32_MAX)
         return false;
-    for (size_t i = 0; placement->mode->normalise && i < placement->count; i++) {
-        const Cell *cell = &kind->cells[placement->in_order[i]];
+    *ret = (PlacementChoice){.node = placement->in_order[best], .gpus = kind->cells[best].gpus};
+    return true;
+}
 
-        if (cell->fits && scale_score(cell->score, least, most) > best_score) {
-            best_score = scale_score(cell->score, least, most);
-            best = placement->in_order[i];
+bool placement_decide_among(Placement *placement, uint32_t kind_id, const uint32_t *nodes, size_t count,
+                            PlacementChoice *ret)
+{
+    Kind *kind = &placement->kinds.at[kind_id];
+    double best_value = -INFINITY;
+    uint32_t best = UINT32_MAX;
+
+    update_kind(placement, kind);
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t place = placement->order[nodes[i]];
+
+        if (kind->cells[place].known == CELL_BOUND) {
+            score_place(placement, kind, place);
+            climb(placement, kind, place);
+        }
+        const double value = value_place(placement, kind, place);
+        if (value > best_value || (value == best_value && place < best)) {
+            best_value = value;
+            best = place;
         }
     }
-    *ret = (PlacementChoice){.node = best, .gpus = kind->cells[best].gpus};
+    if (best == UINT32_MAX || kind->cells[best].known == CELL_FULL)
+        return false;
+    *ret = (PlacementChoice){.node = placement->in_order[best], .gpus = kind->cells[best].gpus};
     return true;
+}
+
+uint32_t placement_capacity(const Placement *placement, uint32_t kind, uint32_t node)
+{
+    return count_room(placement, &placement->kinds.at[kind].request, node);
 }
 
 static void change_node(Placement *placement, uint32_t kind, PlacementChoice choice, int sign)

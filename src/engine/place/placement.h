@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/arena.h"
 #include "model/cluster.h"
 
 enum { PLACEMENT_NODE_PODS_MAX = 1001 /* on one node */ };
@@ -22,15 +23,18 @@ typedef struct PlacementChoice {
     uint16_t gpus; /* a bit per GPU of the node */
 } PlacementChoice;
 
-/* What a mode weighs. The score of a node is the sum of weight times term; higher is better. */
-typedef enum PlacementTerm {
-    PLACEMENT_FRAGMENTATION, /* GPUs that become usable for typical requests, less those lost */
-    PLACEMENT_CONCENTRATION, /* 0 for the first node in the order, -1 for the last */
-    PLACEMENT_CPU_DEFICIT,   /* -10 cores that its free GPUs then lack at 12 cores a GPU */
-    PLACEMENT_SCARCITY,      /* less: how much of the demand can be served by the node's model alone */
-    PLACEMENT_POWER,         /* -100 W that the node then draws more */
-    PLACEMENT_TERM_END,
-} PlacementTerm;
+/* What a mode weighs. The score of a node is the sum of weight times term; higher is better. WORD(id, key, text) */
+#define PLACEMENT_TERM_TABLE(WORD)                                                                                     \
+    WORD(PLACEMENT_FRAGMENTATION, "fragmentation", "GPUs that become usable for typical requests, less those lost")    \
+    WORD(PLACEMENT_CONCENTRATION, "concentration", "0 for the first node in the order, -1 for the last")               \
+    WORD(PLACEMENT_CPU_DEFICIT, "cpu-deficit", "-10 cores that its free GPUs then lack at 12 cores a GPU")             \
+    WORD(PLACEMENT_SCARCITY, "scarcity", "less: how much of the demand can be served by the node's model alone")       \
+    WORD(PLACEMENT_POWER, "power", "-100 W that the node then draws more")                                             \
+    WORD(PLACEMENT_SPREAD, "spread", "less: the part of the node's GPUs, or of its CPUs without GPUs, then in use")    \
+    WORD(PLACEMENT_COST, "cost", "less: the price of the GPUs that it takes, by the hour")
+
+typedef enum PlacementTerm { PLACEMENT_TERM_TABLE(WORD_ID) PLACEMENT_TERM_END } PlacementTerm;
+extern const WordRow placement_terms[PLACEMENT_TERM_END];
 
 typedef struct PlacementMode PlacementMode;
 
@@ -38,6 +42,10 @@ extern const PlacementMode *const placement_modes[];        /* NULL-ended */
 const PlacementMode *placement_mode_find(const char *name); /* NULL: no such mode */
 const char *placement_mode_name(const PlacementMode *mode);
 const char *placement_mode_text(const PlacementMode *mode);
+/* NULL: it is a published policy, which weighs nothing. */
+const double *placement_mode_weights(const PlacementMode *mode);
+/* One of other weights; it and a copy of its name lie in the arena. */
+const PlacementMode *placement_mode_new(const char *name, const double weights[PLACEMENT_TERM_END], Arena *arena);
 
 typedef struct Placement Placement;
 
@@ -52,8 +60,14 @@ void placement_set_typical(Placement *placement, const ClusterRequest *requests,
 /* A number for requests that are equal, which decisions are made with. Allocates for a kind that is new. */
 uint32_t placement_add_kind(Placement *placement, const ClusterRequest *request);
 
-/* False where no node has room; *ret is then untouched. */
+/* False where no node has room; *ret is then untouched. Time: a search tree of each kind takes in the nodes that
+ * changed since its last decision, the logarithm of all nodes for each; the kind's first decision scores every node. */
 bool placement_decide(Placement *placement, uint32_t kind, PlacementChoice *ret);
+/* The best of these nodes alone, each of which is scored. */
+bool placement_decide_among(Placement *placement, uint32_t kind, const uint32_t *nodes, size_t count,
+                            PlacementChoice *ret);
+/* How many pods of this kind a node still has room for, others aside. */
+uint32_t placement_capacity(const Placement *placement, uint32_t kind, uint32_t node);
 void placement_bind(Placement *placement, uint32_t kind, PlacementChoice choice);    /* takes what was decided */
 void placement_release(Placement *placement, uint32_t kind, PlacementChoice choice); /* gives it back */
 

@@ -88,6 +88,17 @@ static double score_pwr(const PlacementCase *c)
     return trunc(-power_more(c));
 }
 
+static double score_pwr_fgd(const PlacementCase *c)
+{
+    return score_pwr(c) + score_fgd(c) / 1024;
+}
+
+/* Which of a node's GPUs. */
+static double score_random(const PlacementCase *c)
+{
+    return (double)((c->before->version * UINT32_C(2654435761) ^ c->gpus * UINT32_C(40503)) >> 8);
+}
+
 /* --- modes ------------------------------------------------------------------------------------------------------ */
 
 /* Cores per GPU that keep GPUs usable; what a node's free GPUs lack of that, in tens. */
@@ -96,50 +107,70 @@ static double cpu_deficit(const PlacementState *s)
     return fmax(0, 12. * s->gpu_sum / CLUSTER_GPU - s->cpu_left / 1000.) / 10;
 }
 
+/* Of its GPUs, or of its CPUs where it has none. */
+static double used_part(const PlacementCase *c)
+{
+    const double gpus = (double)c->node->gpu_count * CLUSTER_GPU;
+
+    return gpus > 0 ? 1 - c->after.gpu_sum / gpus : 1 - (double)c->after.cpu_left / fmax(c->node->cpu_milli, 1);
+}
+
 double placement_term(const PlacementCase *c, PlacementTerm term)
 {
     switch (term) {
     case PLACEMENT_FRAGMENTATION:
         return (c->before->fragmentation - fragment_measure_after(c)) / CLUSTER_GPU;
-    case PLACEMENT_CONCENTRATION:
-        return -c->order;
     case PLACEMENT_CPU_DEFICIT:
         return cpu_deficit(c->before) - cpu_deficit(&c->after);
     case PLACEMENT_SCARCITY:
         return -c->scarcity;
     case PLACEMENT_POWER:
         return -power_more(c) / 100;
+    case PLACEMENT_SPREAD:
+        return -used_part(c);
+    case PLACEMENT_COST:
+        return -c->node->price * request_gpu_milli(c->request) / fmax((double)c->node->gpu_count * CLUSTER_GPU, 1);
+    case PLACEMENT_CONCENTRATION: /* goes by the node's place, which is no part of a case */
     case PLACEMENT_TERM_END:
         break;
     }
     return 0;
 }
 
-/* Weights found by a search over orders that no result here is reported on. */
-static const PlacementMode pack = {.name = "pack",
-                                   .text = "most GPUs allocated",
-                                   .weight = {[PLACEMENT_FRAGMENTATION] = 1,
-                                              [PLACEMENT_CONCENTRATION] = 10,
-                                              [PLACEMENT_CPU_DEFICIT] = 0.5,
-                                              [PLACEMENT_SCARCITY] = 0.4}};
-static const PlacementMode balanced = {.name = "balanced",
-                                       .text = "nearly as many, with less power",
-                                       .weight = {[PLACEMENT_FRAGMENTATION] = 1,
-                                                  [PLACEMENT_CONCENTRATION] = 4,
-                                                  [PLACEMENT_CPU_DEFICIT] = 0.43,
-                                                  [PLACEMENT_SCARCITY] = 0.3,
-                                                  [PLACEMENT_POWER] = 0.5}};
-static const PlacementMode power = {.name = "power",
-                                    .text = "least power at good allocation",
-                                    .weight = {[PLACEMENT_FRAGMENTATION] = 1,
-                                               [PLACEMENT_CONCENTRATION] = 4,
-                                               [PLACEMENT_CPU_DEFICIT] = 0.43,
-                                               [PLACEMENT_SCARCITY] = 0.3,
-                                               [PLACEMENT_POWER] = 1.5}};
-static const PlacementMode first_fit = {.name = "first-fit",
-                                        .text = "the first node in the order",
-                                        .weight = {[PLACEMENT_CONCENTRATION] = 1},
-                                        .tightest = true};
+/* A request can at best use up what is fragmented and end the deficit, and never saves power. The sum is made in
+ * another order than the score: a little more than its error is added. */
+double placement_bound(const PlacementMode *mode, const PlacementState *s, double scarcity)
+{
+    const double *w = mode->weight;
+
+    if (mode->score || w[PLACEMENT_FRAGMENTATION] < 0 || w[PLACEMENT_CPU_DEFICIT] < 0 || w[PLACEMENT_POWER] < 0 ||
+        w[PLACEMENT_SPREAD] < 0 || w[PLACEMENT_COST] < 0)
+        return INFINITY;
+    return w[PLACEMENT_FRAGMENTATION] * s->fragmentation / CLUSTER_GPU + w[PLACEMENT_CPU_DEFICIT] * cpu_deficit(s) -
+           w[PLACEMENT_SCARCITY] * scarcity + 1e-9;
+}
+
+const WordRow placement_terms[PLACEMENT_TERM_END] = {PLACEMENT_TERM_TABLE(WORD_ROW)};
+
+/* Fragmentation, concentration, CPU deficit, scarcity, power. */
+#define WEIGHTS(f, c, d, s, p)                                                                                         \
+    .weight = {[PLACEMENT_FRAGMENTATION] = f,                                                                          \
+               [PLACEMENT_CONCENTRATION] = c,                                                                          \
+               [PLACEMENT_CPU_DEFICIT] = d,                                                                            \
+               [PLACEMENT_SCARCITY] = s,                                                                               \
+               [PLACEMENT_POWER] = p}
+
+/* The weights of the first three were found by a search over orders that no result here is reported on. */
+static const PlacementMode pack = {.name = "pack", .text = "most GPUs allocated", WEIGHTS(1, 10, 0.5, 0.4, 0)};
+static const PlacementMode balanced = {
+    .name = "balanced", .text = "nearly as many, with less power", WEIGHTS(1, 4, 0.43, 0.3, 0.5)};
+static const PlacementMode power = {
+    .name = "power", .text = "least power at good allocation", WEIGHTS(1, 4, 0.43, 0.3, 1.5)};
+static const PlacementMode spread = {.name = "spread",
+                                     .text = "load on all nodes alike",
+                                     .weight = {[PLACEMENT_SPREAD] = 1, [PLACEMENT_FRAGMENTATION] = 0.01}};
+static const PlacementMode first_fit = {
+    .name = "first-fit", .text = "the first node in the order", WEIGHTS(0, 1, 0, 0, 0), .tightest = true};
 static const PlacementMode fgd = {.name = "fgd", .text = "published: least fragmentation (ATC'23)", .score = score_fgd};
 static const PlacementMode best_fit = {.name = "best-fit",
                                        .text = "published: least left over",
@@ -156,9 +187,18 @@ static const PlacementMode dot_product = {.name = "dot-product",
                                           .tightest = true};
 static const PlacementMode pwr = {
     .name = "pwr", .text = "published: least power (CCGrid 2025)", .score = score_pwr, .normalise = true};
+static const PlacementMode pwr_fgd = {.name = "pwr-fgd",
+                                      .text =
+                                          "published: a tenth least power, the rest least fragmentation (CCGrid 2025)",
+                                      .score = score_pwr_fgd,
+                                      .normalise = true,
+                                      .mix = 0.1};
+static const PlacementMode any = {
+    .name = "random", .text = "published: any node that fits", .score = score_random, .random = true};
 
 const PlacementMode *const placement_modes[] = {
-    &pack, &balanced, &power, &first_fit, &fgd, &best_fit, &gpu_packing, &gpu_clustering, &dot_product, &pwr, NULL};
+    &pack,        &balanced,       &power,       &spread, &first_fit, &fgd, &best_fit,
+    &gpu_packing, &gpu_clustering, &dot_product, &pwr,    &pwr_fgd,   &any, NULL};
 
 const PlacementMode *placement_mode_find(const char *name)
 {
@@ -166,6 +206,16 @@ const PlacementMode *placement_mode_find(const char *name)
         if (strcmp((*mode)->name, name) == 0)
             return *mode;
     return NULL;
+}
+
+const PlacementMode *placement_mode_new(const char *name, const double weights[PLACEMENT_TERM_END], Arena *arena)
+{
+    PlacementMode *mode = arena_calloc(arena, 1, sizeof *mode);
+
+    mode->name = arena_strdup(arena, name);
+    mode->text = "of the site";
+    memcpy(mode->weight, weights, sizeof mode->weight);
+    return mode;
 }
 
 const char *placement_mode_name(const PlacementMode *mode)
@@ -176,4 +226,9 @@ const char *placement_mode_name(const PlacementMode *mode)
 const char *placement_mode_text(const PlacementMode *mode)
 {
     return mode->text;
+}
+
+const double *placement_mode_weights(const PlacementMode *mode)
+{
+    return mode->score ? NULL : mode->weight;
 }

@@ -38,15 +38,16 @@ typedef struct PlacementCase {
     size_t typical_count;
     const Usable *usable; /* of the node before, for each typical request */
     double scarcity;      /* of the node's model */
-    double order;         /* 0 for the first node, up to 1 */
 } PlacementCase;
 
 struct PlacementMode {
     const char *name, *text;
     double weight[PLACEMENT_TERM_END];
     double (*score)(const PlacementCase *c); /* of a published policy; NULL: by weight */
-    bool normalise;                          /* scores of the nodes that fit are scaled to the integers 0 to 100 */
-    bool tightest; /* a shared GPU is the fullest that fits; else the one with the highest score */
+    bool normalise; /* the integer parts of the scores of all nodes that fit are scaled to the integers 0 to 100 */
+    double mix;     /* of the scaled part; the rest is of the fraction, in 1024ths. 0: all is scaled */
+    bool random;    /* any node that fits */
+    bool tightest;  /* a shared GPU is the fullest that fits; else the one with the highest score */
 };
 
 /* GPU milli that typical requests cannot use on a node in this state (FGD, ATC'23). Fills usable for each of them. */
@@ -57,3 +58,5 @@ double fragment_measure_after(const PlacementCase *c);
 double fragment_power_w(const ClusterNode *node, const PlacementState *state);
 
 double placement_term(const PlacementCase *c, PlacementTerm term);
+/* No request gets a higher score on a node in this state; INFINITY where that is not known. */
+double placement_bound(const PlacementMode *mode, const PlacementState *state, double scarcity);

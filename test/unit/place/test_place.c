@@ -26,6 +26,7 @@ typedef struct World {
     ClusterRequest requests[REQUESTS];
     uint32_t order[NODES], kinds[REQUESTS];
     Left left[NODES];
+    const PlacementMode *mode;
     Placement *placement;
     uint64_t seed;
 } World;
@@ -73,7 +74,8 @@ static void make_world(World *w, uint64_t seed, const char *mode)
     }
     for (size_t i = 0; i < REQUESTS; i++)
         make_request(w, &w->requests[i]);
-    w->placement = placement_new(w->nodes, NODES, w->order, placement_mode_find(mode));
+    w->mode = placement_mode_find(mode);
+    w->placement = placement_new(w->nodes, NODES, w->order, w->mode);
     placement_set_typical(w->placement, w->requests, REQUESTS);
     for (size_t i = 0; i < REQUESTS; i++)
         w->kinds[i] = placement_add_kind(w->placement, &w->requests[i]);
@@ -203,6 +205,46 @@ static void assert_left(const World *w)
     }
 }
 
+/* The search among all nodes finds what the search tree found, and a node has room where its capacity says so. */
+static void assert_ways_agree(const World *w, uint32_t kind, PlacementChoice choice)
+{
+    const char *name = placement_mode_name(w->mode);
+    const bool plain = strcmp(name, "random") != 0 && strcmp(name, "best-fit") != 0 && strncmp(name, "pwr", 3) != 0;
+    uint32_t nodes[NODES];
+    PlacementChoice other;
+
+    for (uint32_t i = 0; i < NODES; i++) {
+        nodes[i] = i;
+        assert_int_equal(placement_capacity(w->placement, kind, i) > 0,
+                         placement_decide_among(w->placement, kind, &i, 1, &other));
+    }
+    assert_true(placement_decide_among(w->placement, kind, nodes, NODES, &other));
+    assert_true(!plain || (other.node == choice.node && other.gpus == choice.gpus));
+    assert_false(placement_decide_among(w->placement, kind, nodes, 0, &other));
+}
+
+/* As many pods fit on a node as its capacity says. */
+static void capacity_is_what_fits(void **state)
+{
+    World w;
+
+    (void)state;
+    make_world(&w, 11, "pack");
+    for (size_t i = 0; i < REQUESTS; i++)
+        for (uint32_t node = 0; node < NODES; node++) {
+            PlacementChoice choices[64];
+            uint32_t count = 0;
+
+            const uint32_t capacity = placement_capacity(w.placement, w.kinds[i], node);
+            while (count < 64 && placement_decide_among(w.placement, w.kinds[i], &node, 1, &choices[count]))
+                placement_bind(w.placement, w.kinds[i], choices[count++]);
+            assert_int_equal(count, capacity);
+            while (count > 0)
+                placement_release(w.placement, w.kinds[i], choices[--count]);
+        }
+    placement_free(w.placement);
+}
+
 /* One request after the other, and now and then one that ends. */
 static void play(uint64_t seed, const char *mode,
                  double (*score)(const World *w, size_t node, const Left *before, const Left *after))
@@ -239,6 +281,7 @@ static void play(uint64_t seed, const char *mode,
             continue;
         }
         assert_true(can_be(&w, choice.node, r, choice.gpus));
+        assert_ways_agree(&w, w.kinds[request], choice);
         const Left after = take(w.left[choice.node], r, choice.gpus);
         if (score)
             assert_true(fabs(score(&w, choice.node, &w.left[choice.node], &after) - best) < 1e-9);
@@ -327,15 +370,16 @@ static void policies_prefer_what_they_say(void **state)
     assert_int_equal(second_goes("dot-product", &whole, &whole), 1);
     assert_int_equal(second_goes("pwr", &half, &half), 1); /* the GPU draws its power already */
     assert_int_equal(second_goes("power", &half, &half), 1);
+    assert_int_equal(second_goes("spread", &whole, &whole), 0);
+    assert_int_equal(second_goes("pack", &whole, &whole), 0); /* the order counts for more than the node in use */
     assert_null(placement_mode_find("nothing"));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(decisions_are_those_of_the_naive_model),
-        cmocka_unit_test(every_mode_keeps_to_what_there_is),
-        cmocka_unit_test(what_is_released_is_free_again),
+        cmocka_unit_test(decisions_are_those_of_the_naive_model), cmocka_unit_test(every_mode_keeps_to_what_there_is),
+        cmocka_unit_test(what_is_released_is_free_again),         cmocka_unit_test(capacity_is_what_fits),
         cmocka_unit_test(policies_prefer_what_they_say),
     };
 
