@@ -12,7 +12,7 @@ static void add_unusable(const Typical *t, const ClusterNode *node, const Placem
                          double sums[CLASSES])
 {
     const ClusterRequest *r = &t->request;
-    const bool has_cpu = s->cpu_left >= r->cpu_milli;
+    const bool has_cpu = s->left.cpu_milli >= r->cpu_milli;
 
     if (r->gpu_count == 0)
         sums[has_cpu ? NO_GPU_ASKED : NO_GPU_ASKED_LACKS_CPU] += t->share * s->gpu_sum;
@@ -54,8 +54,8 @@ double fragment_measure_after(const PlacementCase *c)
         for (unsigned gpus = c->gpus; gpus; gpus &= gpus - 1) {
             const int k = __builtin_ctz(gpus);
 
-            count_gpu(&usable, &t->request, c->before->gpu_left[k], -1);
-            count_gpu(&usable, &t->request, c->after.gpu_left[k], 1);
+            count_gpu(&usable, &t->request, c->before->left.gpu_milli[k], -1);
+            count_gpu(&usable, &t->request, c->after.left.gpu_milli[k], 1);
         }
         add_unusable(t, c->node, &c->after, usable, sums);
     }
@@ -70,7 +70,7 @@ double fragment_measure(const ClusterNode *node, const PlacementState *s, const 
     for (size_t i = 0; i < count; i++) {
         ret_usable[i] = (Usable){0};
         for (unsigned k = 0; k < node->gpu_count; k++)
-            count_gpu(&ret_usable[i], &typical[i].request, s->gpu_left[k], 1);
+            count_gpu(&ret_usable[i], &typical[i].request, s->left.gpu_milli[k], 1);
         add_unusable(&typical[i], node, s, ret_usable[i], sums);
     }
     return add_classes(sums);
@@ -80,11 +80,11 @@ double fragment_measure(const ClusterNode *node, const PlacementState *s, const 
  * W or, idle, 15 W (Xeon E5-2682 v4, as in PWR, CCGrid 2025). */
 double fragment_power_w(const ClusterNode *node, const PlacementState *s)
 {
-    const double cores = ceil(node->cpu_milli / 2000.), idle_cores = floor(s->cpu_left / 2000.);
+    const double cores = ceil(node->cpu_milli / 2000.), idle_cores = floor(s->left.cpu_milli / 2000.);
     const double sockets = ceil(cores / 16), active = ceil((cores - idle_cores) / 16);
     double sum = active * 120 + (sockets - active) * 15;
 
     for (unsigned i = 0; i < node->gpu_count; i++)
-        sum += s->gpu_left[i] == CLUSTER_GPU || node->gpus_broken >> i & 1 ? node->gpu_idle_w : node->gpu_full_w;
+        sum += s->left.gpu_milli[i] == CLUSTER_GPU || node->gpus_broken >> i & 1 ? node->gpu_idle_w : node->gpu_full_w;
     return sum;
 }

@@ -168,11 +168,11 @@ uint32_t placement_add_kind(Placement *placement, const ClusterRequest *request)
 
 static void init_state(PlacementState *s, const ClusterNode *node)
 {
-    s->cpu_left = node->cpu_milli;
-    s->memory_left = node->memory_mib;
+    s->left.cpu_milli = node->cpu_milli;
+    s->left.memory_mib = node->memory_mib;
     for (unsigned k = 0; k < node->gpu_count; k++)
         if (!(node->gpus_broken >> k & 1)) {
-            s->gpu_left[k] = CLUSTER_GPU;
+            s->left.gpu_milli[k] = CLUSTER_GPU;
             s->gpu_sum += CLUSTER_GPU;
         }
 }
@@ -247,12 +247,12 @@ void placement_free(Placement *placement)
 /* Gives (+1) or takes (-1) what a request has. */
 static void change_state(PlacementState *s, const ClusterRequest *r, uint16_t gpus, int sign)
 {
-    s->cpu_left = (uint32_t)((int64_t)s->cpu_left + sign * (int64_t)r->cpu_milli);
-    s->memory_left = (uint32_t)((int64_t)s->memory_left + sign * (int64_t)r->memory_mib);
-    s->pods = (uint32_t)((int64_t)s->pods - sign);
+    s->left.cpu_milli = (uint32_t)((int64_t)s->left.cpu_milli + sign * (int64_t)r->cpu_milli);
+    s->left.memory_mib = (uint32_t)((int64_t)s->left.memory_mib + sign * (int64_t)r->memory_mib);
+    s->left.pods = (uint32_t)((int64_t)s->left.pods - sign);
     for (unsigned i = 0; i < CLUSTER_GPUS_MAX; i++)
         if (gpus >> i & 1) {
-            s->gpu_left[i] = (uint16_t)(s->gpu_left[i] + sign * r->gpu_milli);
+            s->left.gpu_milli[i] = (uint16_t)(s->left.gpu_milli[i] + sign * r->gpu_milli);
             s->gpu_sum = (uint32_t)((int64_t)s->gpu_sum + sign * r->gpu_milli);
         }
     if (r->gpu_count > 0) {
@@ -285,7 +285,7 @@ static uint16_t find_idle(const ClusterNode *node, const PlacementState *s, unsi
     uint16_t gpus = 0;
 
     for (unsigned i = 0; i < node->gpu_count && n > 0; i++)
-        if (s->gpu_left[i] == CLUSTER_GPU) {
+        if (s->left.gpu_milli[i] == CLUSTER_GPU) {
             gpus = (uint16_t)(gpus | 1u << i);
             n--;
         }
@@ -298,7 +298,8 @@ static uint16_t find_tightest(const ClusterNode *node, const PlacementState *s, 
     unsigned best = CLUSTER_GPUS_MAX;
 
     for (unsigned i = 0; i < node->gpu_count; i++)
-        if (s->gpu_left[i] >= milli && (best == CLUSTER_GPUS_MAX || s->gpu_left[i] < s->gpu_left[best]))
+        if (s->left.gpu_milli[i] >= milli &&
+            (best == CLUSTER_GPUS_MAX || s->left.gpu_milli[i] < s->left.gpu_milli[best]))
             best = i;
     if (best == CLUSTER_GPUS_MAX)
         return 0;
@@ -308,7 +309,7 @@ static uint16_t find_tightest(const ClusterNode *node, const PlacementState *s, 
 /* A part of the GPU on which it scores highest; of GPUs with as much left the first stands for all. */
 static void score_each_gpu(const PlacementMode *mode, PlacementCase *c, Cell *cell)
 {
-    const uint16_t *left = c->before->gpu_left;
+    const uint16_t *left = c->before->left.gpu_milli;
 
     for (unsigned i = 0; i < c->node->gpu_count; i++) {
         unsigned first = 0;
@@ -335,24 +336,25 @@ static bool is_allowed(const ClusterRequest *r, uint32_t node)
 }
 
 /* The node's GPUs aside. */
-static bool has_room(const ClusterNode *node, const PlacementState *s, const ClusterRequest *r)
+static bool has_room(const ClusterNode *node, const PlacementLeft *left, const ClusterRequest *r)
 {
-    return s->cpu_left >= r->cpu_milli && s->memory_left >= r->memory_mib && s->pods < PLACEMENT_NODE_PODS_MAX &&
-           !node->closed && (r->gpu_count == 0 || !r->models || r->models >> node->model & 1);
+    return left->cpu_milli >= r->cpu_milli && left->memory_mib >= r->memory_mib &&
+           left->pods < PLACEMENT_NODE_PODS_MAX && !node->closed &&
+           (r->gpu_count == 0 || !r->models || r->models >> node->model & 1);
 }
 
-/* How many pods of this kind a node has room for. */
-static uint32_t count_room(const Placement *placement, const ClusterRequest *r, uint32_t node)
+/* How many pods of this kind have room on a node with so much left. */
+static uint32_t count_room(const Placement *placement, const ClusterRequest *r, uint32_t node,
+                           const PlacementLeft *left)
 {
-    const PlacementState *s = &placement->states[node];
-    uint32_t room = PLACEMENT_NODE_PODS_MAX - s->pods, on_gpus = 0;
+    uint32_t room = PLACEMENT_NODE_PODS_MAX - left->pods, on_gpus = 0;
 
-    if (!has_room(&placement->nodes[node], s, r) || !is_allowed(r, node))
+    if (!has_room(&placement->nodes[node], left, r) || !is_allowed(r, node))
         return 0;
-    room = r->cpu_milli && s->cpu_left / r->cpu_milli < room ? s->cpu_left / r->cpu_milli : room;
-    room = r->memory_mib && s->memory_left / r->memory_mib < room ? s->memory_left / r->memory_mib : room;
+    room = r->cpu_milli && left->cpu_milli / r->cpu_milli < room ? left->cpu_milli / r->cpu_milli : room;
+    room = r->memory_mib && left->memory_mib / r->memory_mib < room ? left->memory_mib / r->memory_mib : room;
     for (unsigned i = 0; i < placement->nodes[node].gpu_count && r->gpu_count > 0; i++)
-        on_gpus += s->gpu_left[i] / r->gpu_milli;
+        on_gpus += left->gpu_milli[i] / r->gpu_milli;
     return r->gpu_count > 0 && on_gpus / r->gpu_count < room ? on_gpus / r->gpu_count : room;
 }
 
@@ -368,7 +370,7 @@ static void score_node(const Placement *placement, const ClusterRequest *r, uint
     const bool shares = r->gpu_count == 1 && r->gpu_milli < CLUSTER_GPU;
 
     *cell = (Cell){.version = c.before->version};
-    if (!has_room(c.node, c.before, r) || !is_allowed(r, node))
+    if (!has_room(c.node, &c.before->left, r) || !is_allowed(r, node))
         return;
     if (shares && !placement->mode->tightest) {
         score_each_gpu(placement->mode, &c, cell);
@@ -420,7 +422,8 @@ static bool is_empty_like(const Placement *placement, const Kind *kind, uint32_t
 {
     const PlacementState *like = &placement->states[placement->in_order[first]];
 
-    return first < place && placement->states[placement->in_order[place]].pods == 0 && like->pods == 0 &&
+    return first < place && !placement->nodes[placement->in_order[place]].closed &&
+           placement->states[placement->in_order[place]].left.pods == 0 && like->left.pods == 0 &&
            kind->cells[first].version == like->version && kind->cells[first].known == CELL_SCORED &&
            kind->request.rule_count == 0;
 }
@@ -448,9 +451,10 @@ static void bound_place(const Placement *placement, Kind *kind, uint32_t place)
     if (isinf(bound))
         score_place(placement, kind, place);
     else
-        kind->cells[place] = (Cell){.score = bound,
-                                    .version = s->version,
-                                    .known = count_room(placement, &kind->request, node) ? CELL_BOUND : CELL_FULL};
+        kind->cells[place] =
+            (Cell){.score = bound,
+                   .version = s->version,
+                   .known = count_room(placement, &kind->request, node, &s->left) ? CELL_BOUND : CELL_FULL};
 }
 
 /* Takes in what changed since the last decision of this kind. */
@@ -576,7 +580,31 @@ bool placement_decide_among(Placement *placement, uint32_t kind_id, const uint32
 
 uint32_t placement_capacity(const Placement *placement, uint32_t kind, uint32_t node)
 {
-    return count_room(placement, &placement->kinds.at[kind].request, node);
+    return placement_room(placement, kind, node, &placement->states[node].left);
+}
+
+uint32_t placement_room(const Placement *placement, uint32_t kind, uint32_t node, const PlacementLeft *left)
+{
+    return count_room(placement, &placement->kinds.at[kind].request, node, left);
+}
+
+bool placement_fits(const Placement *placement, uint32_t kind, PlacementChoice choice)
+{
+    const ClusterRequest *r = &placement->kinds.at[kind].request;
+    const PlacementState *s = &placement->states[choice.node];
+
+    for (unsigned i = 0; i < CLUSTER_GPUS_MAX; i++)
+        if (choice.gpus >> i & 1 && s->left.gpu_milli[i] < r->gpu_milli)
+            return false;
+    return count_room(placement, r, choice.node, &s->left) > 0 && __builtin_popcount(choice.gpus) == r->gpu_count;
+}
+
+void placement_close(Placement *placement, uint32_t node, bool closed)
+{
+    if (placement->nodes[node].closed == closed)
+        return;
+    placement->nodes[node].closed = closed;
+    refresh_state(placement, node);
 }
 
 static void change_node(Placement *placement, uint32_t kind, PlacementChoice choice, int sign)
@@ -622,9 +650,5 @@ double placement_power_w(const Placement *placement)
 
 PlacementLeft placement_left(const Placement *placement, size_t node)
 {
-    const PlacementState *s = &placement->states[node];
-    PlacementLeft left = {.cpu_milli = s->cpu_left, .memory_mib = s->memory_left, .pods = s->pods};
-
-    memcpy(left.gpu_milli, s->gpu_left, sizeof left.gpu_milli);
-    return left;
+    return placement->states[node].left;
 }

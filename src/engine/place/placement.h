@@ -68,6 +68,10 @@ bool placement_decide_among(Placement *placement, uint32_t kind, const uint32_t 
                             PlacementChoice *ret);
 /* How many pods of this kind a node still has room for, others aside. */
 uint32_t placement_capacity(const Placement *placement, uint32_t kind, uint32_t node);
+/* Whether it could be bound just so. */
+bool placement_fits(const Placement *placement, uint32_t kind, PlacementChoice choice);
+/* Nothing new is placed on a closed node. What is there stays. */
+void placement_close(Placement *placement, uint32_t node, bool closed);
 void placement_bind(Placement *placement, uint32_t kind, PlacementChoice choice);    /* takes what was decided */
 void placement_release(Placement *placement, uint32_t kind, PlacementChoice choice); /* gives it back */
 
@@ -84,3 +88,5 @@ typedef struct PlacementLeft {
     uint16_t gpu_milli[CLUSTER_GPUS_MAX];
 } PlacementLeft;
 PlacementLeft placement_left(const Placement *placement, size_t node);
+/* How many pods of a kind had room on a node of which so much were left; its being closed counts. */
+uint32_t placement_room(const Placement *placement, uint32_t kind, uint32_t node, const PlacementLeft *left);

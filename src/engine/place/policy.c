@@ -18,7 +18,7 @@ static uint32_t request_gpu_milli(const ClusterRequest *r)
 
 static double score_dot_product(const PlacementCase *c)
 {
-    const double cpu = c->before->cpu_left / FULL_CPU * c->request->cpu_milli / FULL_CPU;
+    const double cpu = c->before->left.cpu_milli / FULL_CPU * c->request->cpu_milli / FULL_CPU;
     const double gpu = c->before->gpu_sum / FULL_GPU * request_gpu_milli(c->request) / FULL_GPU;
 
     return trunc(100 * (1 - (cpu + gpu) / 2));
@@ -26,7 +26,7 @@ static double score_dot_product(const PlacementCase *c)
 
 static double score_best_fit(const PlacementCase *c)
 {
-    return trunc(100 * (1 - (0.5 * c->after.cpu_left / FULL_CPU + 0.5 * c->after.gpu_sum / FULL_GPU)));
+    return trunc(100 * (1 - (0.5 * c->after.left.cpu_milli / FULL_CPU + 0.5 * c->after.gpu_sum / FULL_GPU)));
 }
 
 static unsigned tag_of(const ClusterRequest *r)
@@ -58,11 +58,11 @@ static double score_gpu_packing(const PlacementCase *c)
     if (c->request->gpu_count == 0)
         return 0;
     for (unsigned i = 0; i < c->node->gpu_count; i++) {
-        const bool is_idle = c->before->gpu_left[i] == CLUSTER_GPU, is_chosen = c->gpus >> i & 1;
+        const bool is_idle = c->before->left.gpu_milli[i] == CLUSTER_GPU, is_chosen = c->gpus >> i & 1;
 
         idle += is_idle;
         opened += is_idle && is_chosen;
-        used_left += !is_idle && is_chosen ? trunc(c->before->gpu_left[i] * 100. / CLUSTER_GPU) : 0;
+        used_left += !is_idle && is_chosen ? trunc(c->before->left.gpu_milli[i] * 100. / CLUSTER_GPU) : 0;
     }
     if (idle == c->node->gpu_count)
         return fmax(33. - c->node->gpu_count, c->node->gpu_count);
@@ -104,7 +104,7 @@ static double score_random(const PlacementCase *c)
 /* Cores per GPU that keep GPUs usable; what a node's free GPUs lack of that, in tens. */
 static double cpu_deficit(const PlacementState *s)
 {
-    return fmax(0, 12. * s->gpu_sum / CLUSTER_GPU - s->cpu_left / 1000.) / 10;
+    return fmax(0, 12. * s->gpu_sum / CLUSTER_GPU - s->left.cpu_milli / 1000.) / 10;
 }
 
 /* Of its GPUs, or of its CPUs where it has none. */
@@ -112,7 +112,7 @@ static double used_part(const PlacementCase *c)
 {
     const double gpus = (double)c->node->gpu_count * CLUSTER_GPU;
 
-    return gpus > 0 ? 1 - c->after.gpu_sum / gpus : 1 - (double)c->after.cpu_left / fmax(c->node->cpu_milli, 1);
+    return gpus > 0 ? 1 - c->after.gpu_sum / gpus : 1 - (double)c->after.left.cpu_milli / fmax(c->node->cpu_milli, 1);
 }
 
 double placement_term(const PlacementCase *c, PlacementTerm term)

@@ -8,9 +8,9 @@
 enum { PLACEMENT_TAGS = CLUSTER_GPUS_MAX + 1 }; /* pods by kind of GPU request: 0 shared, k: k whole GPUs */
 
 typedef struct PlacementState {
-    uint32_t cpu_left, memory_left, pods, version;
+    PlacementLeft left;
+    uint32_t version;
     uint32_t gpu_sum; /* milli left on all GPUs */
-    uint16_t gpu_left[CLUSTER_GPUS_MAX];
     uint16_t tags[PLACEMENT_TAGS];
     double fragmentation, power_w;
 } PlacementState;

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/place/gang.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/number.h"
+
+/* Nodes that belong together, a part of an array of nodes. */
+typedef struct Group {
+    uint32_t *nodes;
+    size_t count;
+    uint64_t room; /* pods of the job's largest role */
+} Group;
+
+struct Gangs {
+    const Cluster *cluster;
+    Placement *placement;
+    Group *domains[CLUSTER_TIER_END];   /* by number; [0]: in none */
+    uint32_t *sorted[CLUSTER_TIER_END]; /* their nodes */
+    uint32_t *usable;                   /* room for all nodes, for groups in the making */
+    Group *groups, *parts;              /* and for as many groups, and parts of one */
+};
+
+/* --- domains ---------------------------------------------------------------------------------------------------- */
+
+static void sort_domains(Gangs *gangs, ClusterTier tier)
+{
+    const Cluster *cluster = gangs->cluster;
+    const size_t count = cluster->domain_counts[tier] + 1;
+    size_t at = 0;
+
+    gangs->domains[tier] = xcalloc(count, sizeof *gangs->domains[tier]);
+    gangs->sorted[tier] = xcalloc(cluster->node_count + 1, sizeof *gangs->sorted[tier]);
+    for (size_t i = 0; i < cluster->node_count; i++)
+        gangs->domains[tier][cluster->nodes[i].domain[tier]].count++;
+    for (size_t i = 0; i < count; i++) {
+        gangs->domains[tier][i].nodes = gangs->sorted[tier] + at;
+        at += gangs->domains[tier][i].count;
+        gangs->domains[tier][i].count = 0;
+    }
+    for (uint32_t i = 0; i < cluster->node_count; i++) {
+        Group *domain = &gangs->domains[tier][cluster->nodes[i].domain[tier]];
+
+        domain->nodes[domain->count++] = i;
+    }
+}
+
+Gangs *gangs_new(const Cluster *cluster, Placement *placement)
+{
+    Gangs *gangs = xcalloc(1, sizeof *gangs);
+
+    *gangs = (Gangs){.cluster = cluster,
+                     .placement = placement,
+                     .usable = xcalloc(cluster->node_count + 1, sizeof *gangs->usable),
+                     .groups = xcalloc(cluster->node_count + 1, sizeof *gangs->groups),
+                     .parts = xcalloc(cluster->node_count + 1, sizeof *gangs->parts)};
+    for (ClusterTier tier = 0; tier < CLUSTER_TIER_END; tier++)
+        sort_domains(gangs, tier);
+    return gangs;
+}
+
+void gangs_free(Gangs *gangs)
+{
+    if (!gangs)
+        return;
+    for (ClusterTier tier = 0; tier < CLUSTER_TIER_END; tier++) {
+        free(gangs->domains[tier]);
+        free(gangs->sorted[tier]);
+    }
+    free(gangs->usable);
+    free(gangs->groups);
+    free(gangs->parts);
+    free(gangs);
+}
+
+int gangs_tier(const Gangs *gangs, const ClusterPlace *places, size_t count)
+{
+    const ClusterNode *nodes = gangs->cluster->nodes;
+    bool one_node = true, within[CLUSTER_TIER_END];
+
+    for (ClusterTier tier = 0; tier < CLUSTER_TIER_END; tier++)
+        within[tier] = count > 0 && nodes[places[0].node].domain[tier] != 0;
+    for (size_t i = 1; i < count; i++) {
+        one_node = one_node && places[i].node == places[0].node;
+        for (ClusterTier tier = 0; tier < CLUSTER_TIER_END; tier++)
+            within[tier] = within[tier] && nodes[places[i].node].domain[tier] == nodes[places[0].node].domain[tier];
+    }
+    for (int tier = 0; !one_node && tier < CLUSTER_TIER_END; tier++)
+        if (within[tier])
+            return tier;
+    return one_node ? -1 : CLUSTER_TIER_END;
+}
+
+/* --- jobs ------------------------------------------------------------------------------------------------------- */
+
+size_t gang_pods_min(const ClusterJob *job)
+{
+    size_t sum = 0;
+
+    for (unsigned i = 0; i < job->role_count; i++)
+        sum += job->roles[i].min;
+    return sum;
+}
+
+size_t gang_pods_max(const ClusterJob *job)
+{
+    size_t sum = 0;
+
+    for (unsigned i = 0; i < job->role_count; i++)
+        sum += job->roles[i].max;
+    return sum;
+}
+
+uint64_t gang_gpu_milli(const ClusterJob *job, bool most)
+{
+    uint64_t sum = 0;
+
+    for (unsigned i = 0; i < job->role_count; i++)
+        sum += (uint64_t)(most ? job->roles[i].max : job->roles[i].min) * job->roles[i].request.gpu_count *
+               job->roles[i].request.gpu_milli;
+    return sum;
+}
+
+/* --- placing ---------------------------------------------------------------------------------------------------- */
+
+typedef struct Try {
+    Gangs *gangs;
+    const ClusterJob *job;
+    const uint32_t *kinds;
+    const uint64_t *kept_free;
+    ClusterPlace *places;
+    size_t count;
+    unsigned largest; /* role */
+} Try;
+
+/* In the first group that has room; without groups anywhere. */
+static bool place_pod(Try *t, unsigned role, const Group *groups, size_t group_count)
+{
+    Placement *placement = t->gangs->placement;
+    PlacementChoice choice;
+    bool placed = false;
+
+    if (!groups)
+        placed = placement_decide(placement, t->kinds[role], &choice);
+    for (size_t i = 0; i < group_count && !placed; i++)
+        placed = placement_decide_among(placement, t->kinds[role], groups[i].nodes, groups[i].count, &choice);
+    if (!placed)
+        return false;
+    placement_bind(placement, t->kinds[role], choice);
+    t->places[t->count++] = (ClusterPlace){.node = choice.node, .gpus = choice.gpus, .role = (uint8_t)role};
+    return true;
+}
+
+/* The largest role first: it is the hardest to place. */
+static bool place_needed(Try *t, const Group *groups, size_t group_count)
+{
+    for (unsigned turn = 0; turn < t->job->role_count; turn++) {
+        const unsigned role = turn == 0 ? t->largest : turn <= t->largest ? turn - 1 : turn;
+
+        for (uint32_t i = 0; i < t->job->roles[role].min; i++)
+            if (!place_pod(t, role, groups, group_count)) {
+                gangs_release(t->gangs, t->kinds, t->places, t->count);
+                t->count = 0;
+                return false;
+            }
+    }
+    return true;
+}
+
+static bool place_in(Try *t, const Group *groups, size_t group_count)
+{
+    if (!place_needed(t, groups, group_count))
+        return false;
+    for (unsigned role = 0; role < t->job->role_count; role++)
+        for (uint32_t i = t->job->roles[role].min; i < t->job->roles[role].max; i++)
+            if (!place_pod(t, role, groups, group_count))
+                break;
+    return true;
+}
+
+static bool is_kept_free(const Try *t, uint32_t node)
+{
+    return t->kept_free && t->kept_free[node / 64] >> node % 64 & 1;
+}
+
+static uint32_t count_room(const Try *t, uint32_t node)
+{
+    return placement_capacity(t->gangs->placement, t->kinds[t->largest], node);
+}
+
+/* The nodes of a domain that may be used, put at `to`, and how many pods of the largest role have room on them. */
+static Group gather_usable(const Try *t, const uint32_t *nodes, size_t count, uint32_t *to)
+{
+    Group group = {.nodes = to};
+
+    for (size_t i = 0; i < count; i++)
+        if (!is_kept_free(t, nodes[i])) {
+            group.nodes[group.count++] = nodes[i];
+            group.room += count_room(t, nodes[i]);
+        }
+    return group;
+}
+
+static int compare_least_room(const void *a, const void *b)
+{
+    const Group *x = a, *y = b;
+    const int by_room = number_compare_u64(x->room, y->room);
+
+    return by_room ? by_room : (x->nodes > y->nodes) - (x->nodes < y->nodes);
+}
+
+static int compare_most_room(const void *a, const void *b)
+{
+    return compare_least_room(b, a);
+}
+
+static int compare_domains(const void *a, const void *b, void *try)
+{
+    const Try *t = try;
+    const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    const ClusterNode *nodes = t->gangs->cluster->nodes;
+    const int by_domain = number_compare_u64(nodes[x].domain[t->job->tier], nodes[y].domain[t->job->tier]);
+
+    return by_domain ? by_domain : number_compare_u64(x, y);
+}
+
+/* In the fewest domains of the job's tier that are in a group. */
+static bool place_in_fewest(Try *t, const Group *group)
+{
+    Group *parts = t->gangs->parts;
+    size_t count = 0;
+
+    qsort_r(group->nodes, group->count, sizeof *group->nodes, compare_domains, t);
+    for (size_t i = 0; i < group->count; i++) {
+        const ClusterNode *node = &t->gangs->cluster->nodes[group->nodes[i]];
+        const ClusterNode *before = i ? &t->gangs->cluster->nodes[group->nodes[i - 1]] : NULL;
+
+        if (!before || before->domain[t->job->tier] != node->domain[t->job->tier])
+            parts[count++] = (Group){.nodes = &group->nodes[i]};
+        parts[count - 1].count++;
+        parts[count - 1].room += count_room(t, group->nodes[i]);
+    }
+    qsort(parts, count, sizeof *parts, compare_most_room);
+    return count > 0 && place_in(t, parts, count);
+}
+
+/* Within one domain of a tier, the fullest that has room. */
+static bool place_in_one(Try *t, ClusterTier tier)
+{
+    Group *groups = t->gangs->groups;
+    size_t count = 0, used = 0;
+
+    for (size_t i = 1; i <= t->gangs->cluster->domain_counts[tier]; i++) {
+        const Group *domain = &t->gangs->domains[tier][i];
+
+        groups[count] = gather_usable(t, domain->nodes, domain->count, t->gangs->usable + used);
+        used += groups[count].count;
+        count += groups[count].count > 0 && groups[count].room >= t->job->roles[t->largest].min;
+    }
+    qsort(groups, count, sizeof *groups, compare_least_room);
+    for (size_t i = 0; i < count; i++)
+        if (tier == t->job->tier ? place_in(t, &groups[i], 1) : place_in_fewest(t, &groups[i]))
+            return true;
+    return false;
+}
+
+static bool place_anywhere(Try *t)
+{
+    if (t->job->tier == CLUSTER_TIER_END && !t->kept_free)
+        return place_in(t, NULL, 0);
+    const Group usable = gather_usable(t, t->gangs->sorted[0], t->gangs->cluster->node_count, t->gangs->usable);
+    return t->job->tier == CLUSTER_TIER_END ? place_in(t, &usable, 1) : place_in_fewest(t, &usable);
+}
+
+static unsigned find_largest(const ClusterJob *job)
+{
+    unsigned largest = 0;
+
+    for (unsigned i = 1; i < job->role_count; i++) {
+        const ClusterRequest *a = &job->roles[i].request, *b = &job->roles[largest].request;
+
+        if (a->gpu_count * a->gpu_milli > b->gpu_count * b->gpu_milli)
+            largest = i;
+    }
+    return largest;
+}
+
+size_t gangs_place(Gangs *gangs, const ClusterJob *job, const uint32_t *kinds, const uint64_t *kept_free,
+                   ClusterPlace *ret)
+{
+    Try t = {.gangs = gangs,
+             .job = job,
+             .kinds = kinds,
+             .kept_free = kept_free,
+             .places = ret,
+             .largest = find_largest(job)};
+
+    for (unsigned tier = job->tier; tier < CLUSTER_TIER_END; tier++) {
+        if (place_in_one(&t, tier))
+            return t.count;
+        if (job->tier_required)
+            return 0;
+    }
+    place_anywhere(&t);
+    return t.count;
+}
+
+void gangs_release(Gangs *gangs, const uint32_t *kinds, const ClusterPlace *places, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        placement_release(gangs->placement, kinds[places[i].role],
+                          (PlacementChoice){.node = places[i].node, .gpus = places[i].gpus});
+}
+
+void gangs_bind(Gangs *gangs, const uint32_t *kinds, const ClusterPlace *places, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        placement_bind(gangs->placement, kinds[places[i].role],
+                       (PlacementChoice){.node = places[i].node, .gpus = places[i].gpus});
+}
