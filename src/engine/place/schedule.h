@@ -10,8 +10,9 @@
  * priority that it could have started instead.
  *
  * Starvation: the first job in the order that finds no room gets a reservation: the earliest time at which it fits
- * as running jobs end, and nodes for it. Until it has started nothing starts on these nodes that does not end before
- * that time. So it starts by then, if jobs end when they are expected to.
+ * as running jobs end, and nodes for it. Until it has started nothing starts on these nodes that is not more important
+ * and does not end before that time. So it starts by then, if jobs end when they are expected to and none of higher
+ * priority comes.
  *
  * Preemption: for a job of higher priority in the same queue (or without queues), or one that takes back what its queue
  * is due (its nominal quota, or its fair share) from a queue that has more than it is due and still has at least as
@@ -21,17 +22,8 @@
 
 #include "engine/place/gang.h"
 #include "engine/place/share.h"
-#include "model/word.h"
 
 typedef struct Schedule Schedule;
-
-/* WORD(id, key) */
-#define SCHEDULE_STOP_TABLE(WORD)                                                                                      \
-    WORD(SCHEDULE_ENDED, "ended")                                                                                      \
-    WORD(SCHEDULE_PREEMPTED, "preempted")                                                                              \
-    WORD(SCHEDULE_NODE_LOST, "node-lost")
-
-typedef enum ScheduleStop { SCHEDULE_STOP_TABLE(WORD_ID) SCHEDULE_STOP_END } ScheduleStop;
 
 typedef struct ScheduleOptions {
     bool backfill; /* jobs may start before one that waits for room; else none does, of any queue */
@@ -43,7 +35,9 @@ typedef struct ScheduleOptions {
 /* What a job has come to. */
 typedef struct ScheduleJob {
     enum { SCHEDULE_JOB_AWAY, SCHEDULE_JOB_WAITS, SCHEDULE_JOB_RUNS, SCHEDULE_JOB_DONE } state;
-    uint64_t since_s;     /* waits or runs */
+    uint64_t since_s;     /* waits, runs or is done */
+    uint64_t first_s;     /* when it first started */
+    uint64_t waited_s;    /* in all */
     uint64_t expected_s;  /* when it ends, running; UINT64_MAX: not known */
     double done_s;        /* of its duration, kept when it was last stopped or resized */
     double lost_gpu_s;    /* GPU seconds of work that were lost, and that restarts took */
@@ -69,8 +63,13 @@ void schedule_lose_node(Schedule *schedule, uint32_t node, uint64_t now_s);
 void schedule_return_node(Schedule *schedule, uint32_t node);
 /* Starts what can start. True where something started, stopped or changed its size: expected ends are others. */
 bool schedule_run(Schedule *schedule, uint64_t now_s);
+/* The jobs that the last schedule_run started, in their order. */
+const uint32_t *schedule_started(const Schedule *schedule, size_t *ret_count);
 /* The job that has a reservation, and for when; UINT32_MAX: none. */
 uint32_t schedule_reserved(const Schedule *schedule, uint64_t *ret_at_s);
 size_t schedule_waiting(const Schedule *schedule);
+uint64_t schedule_waiting_milli(const Schedule *schedule); /* GPU milli that these need */
+/* When the next running job is expected to end, and which (the lowest number of several); UINT64_MAX: none is. */
+uint64_t schedule_next_end(const Schedule *schedule, uint32_t *ret_job);
 /* What would be lost were it stopped now: GPU seconds since its last checkpoint, and those of its restart. */
 double schedule_lost_work(const Schedule *schedule, uint32_t job, uint64_t now_s);

@@ -1,0 +1,583 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/place/schedule.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/number.h"
+#include "engine/place/schedule_inside.h"
+
+/* --- life ------------------------------------------------------------------------------------------------------- */
+
+static uint32_t count_pods_max(const Cluster *cluster)
+{
+    size_t most = 1;
+
+    for (size_t i = 0; i < cluster->job_count; i++)
+        if (gang_pods_max(&cluster->jobs[i]) > most)
+            most = gang_pods_max(&cluster->jobs[i]);
+    return (uint32_t)most;
+}
+
+int schedule_new(const Cluster *cluster, const uint32_t *order, const PlacementMode *mode,
+                 const ScheduleOptions *options, Schedule **ret, Err *err)
+{
+    Placement *placement = placement_new(cluster->nodes, cluster->node_count, order, mode);
+    Shares *shares;
+    const int status = shares_new(cluster->queues, cluster->queue_count, placement_gpu_milli(placement),
+                                  options->half_life_s, options->past_weight, &shares, err);
+
+    if (status < 0) {
+        placement_free(placement);
+        return status;
+    }
+    Schedule *s = xcalloc(1, sizeof *s);
+    *s = (Schedule){.cluster = cluster,
+                    .options = *options,
+                    .placement = placement,
+                    .gangs = gangs_new(cluster, placement),
+                    .shares = shares,
+                    .jobs = xcalloc(cluster->job_count + 1, sizeof *s->jobs),
+                    .kinds = xcalloc(cluster->job_count + 1, sizeof *s->kinds),
+                    .queues = xcalloc(cluster->job_count + 1, sizeof *s->queues),
+                    .waiting = xcalloc(cluster->queue_count + 1, sizeof *s->waiting),
+                    .cursors = xcalloc(cluster->queue_count + 1, sizeof *s->cursors),
+                    .asked = xcalloc(cluster->queue_count + 1, sizeof *s->asked),
+                    .on_node = xcalloc(cluster->node_count + 1, sizeof *s->on_node),
+                    .reserved = NO_JOB,
+                    .reserved_nodes = xcalloc(cluster->node_count / 64 + 1, sizeof *s->reserved_nodes),
+                    .lefts = xcalloc(cluster->node_count + 1, sizeof *s->lefts),
+                    .saved = xcalloc(cluster->node_count + 1, sizeof *s->saved),
+                    .hopeless = xcalloc(cluster->job_count + 1, sizeof *s->hopeless),
+                    .places = xcalloc(count_pods_max(cluster), sizeof *s->places)};
+    for (size_t i = 0; i < cluster->job_count; i++)
+        s->queues[i] = shares_find(shares, cluster->jobs[i].queue);
+    *ret = s;
+    return 0;
+}
+
+void schedule_free(Schedule *s)
+{
+    if (!s)
+        return;
+    for (size_t i = 0; i < s->cluster->job_count; i++)
+        free(s->jobs[i].places);
+    for (size_t i = 0; i <= s->cluster->queue_count; i++)
+        vec_done(&s->waiting[i]);
+    for (size_t i = 0; i < s->cluster->node_count; i++)
+        vec_done(&s->on_node[i]);
+    vec_done(&s->running);
+    vec_done(&s->refused);
+    vec_done(&s->victims);
+    vec_done(&s->passing);
+    vec_done(&s->started);
+    gangs_free(s->gangs);
+    shares_free(s->shares);
+    placement_free(s->placement);
+    free(s->jobs);
+    free(s->kinds);
+    free(s->queues);
+    free(s->waiting);
+    free(s->cursors);
+    free(s->asked);
+    free(s->on_node);
+    free(s->reserved_nodes);
+    free(s->lefts);
+    free(s->saved);
+    free(s->hopeless);
+    free(s->places);
+    free(s);
+}
+
+Placement *schedule_placement(Schedule *s)
+{
+    return s->placement;
+}
+
+const Gangs *schedule_gangs(const Schedule *s)
+{
+    return s->gangs;
+}
+
+const Shares *schedule_shares(const Schedule *s)
+{
+    return s->shares;
+}
+
+const ScheduleJob *schedule_job(const Schedule *s, uint32_t job)
+{
+    return &s->jobs[job];
+}
+
+const uint32_t *schedule_started(const Schedule *s, size_t *ret_count)
+{
+    *ret_count = s->started.len;
+    return s->started.at;
+}
+
+uint32_t schedule_reserved(const Schedule *s, uint64_t *ret_at_s)
+{
+    *ret_at_s = s->reserved_at_s;
+    return s->reserved;
+}
+
+uint64_t schedule_waiting_milli(const Schedule *s)
+{
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i <= s->cluster->queue_count; i++)
+        sum += s->asked[i];
+    return sum;
+}
+
+uint64_t schedule_next_end(const Schedule *s, uint32_t *ret_job)
+{
+    uint64_t next_s = UINT64_MAX;
+
+    for (size_t i = 0; i < s->running.len; i++) {
+        const uint32_t job = s->running.at[i];
+
+        if (s->jobs[job].expected_s < next_s || (s->jobs[job].expected_s == next_s && job < *ret_job)) {
+            next_s = s->jobs[job].expected_s;
+            *ret_job = job;
+        }
+    }
+    return next_s;
+}
+
+size_t schedule_waiting(const Schedule *s)
+{
+    return s->waiting_count;
+}
+
+/* --- one job ---------------------------------------------------------------------------------------------------- */
+
+uint64_t schedule_milli_of(const Schedule *s, uint32_t job, const ClusterPlace *places, size_t count)
+{
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        const ClusterRequest *r = &s->cluster->jobs[job].roles[places[i].role].request;
+
+        sum += (uint64_t)r->gpu_count * r->gpu_milli;
+    }
+    return sum;
+}
+
+uint64_t schedule_milli_held(const Schedule *s, uint32_t job)
+{
+    return schedule_milli_of(s, job, s->jobs[job].places, s->jobs[job].place_count);
+}
+
+/* How fast it runs with so many of its pods, beside all of them. */
+static double speed_of(const ClusterJob *job, size_t pods)
+{
+    return (double)pods / (double)gang_pods_max(job);
+}
+
+static uint64_t end_of(const Schedule *s, uint32_t job, size_t pods, uint64_t now_s)
+{
+    const ClusterJob *j = &s->cluster->jobs[job];
+
+    if (j->duration_s == 0)
+        return UINT64_MAX;
+    return now_s + (uint64_t)ceil(fmax(0, (double)j->duration_s - s->jobs[job].done_s) / speed_of(j, pods));
+}
+
+static void remove_job(Jobs *jobs, uint32_t job)
+{
+    for (size_t i = 0; i < jobs->len; i++)
+        if (jobs->at[i] == job) {
+            vec_remove(jobs, i);
+            return;
+        }
+}
+
+static void note_on_nodes(Schedule *s, uint32_t job)
+{
+    for (size_t i = 0; i < s->jobs[job].place_count; i++) {
+        Jobs *on = &s->on_node[s->jobs[job].places[i].node];
+
+        remove_job(on, job);
+        vec_push(on, job);
+    }
+}
+
+static void forget_on_nodes(Schedule *s, uint32_t job)
+{
+    for (size_t i = 0; i < s->jobs[job].place_count; i++)
+        remove_job(&s->on_node[s->jobs[job].places[i].node], job);
+}
+
+/* Takes a running job off its nodes, or puts it back as if nothing had been. */
+void schedule_detach(Schedule *s, uint32_t job)
+{
+    gangs_release(s->gangs, s->kinds[job], s->jobs[job].places, s->jobs[job].place_count);
+    shares_give_back(s->shares, s->queues[job], schedule_milli_held(s, job));
+    forget_on_nodes(s, job);
+}
+
+void schedule_attach(Schedule *s, uint32_t job)
+{
+    gangs_bind(s->gangs, s->kinds[job], s->jobs[job].places, s->jobs[job].place_count);
+    shares_use(s->shares, s->queues[job], schedule_milli_held(s, job));
+    note_on_nodes(s, job);
+}
+
+/* What it has done and held until now becomes part of its account. Returns its GPU seconds since `since_s`. */
+static double settle(Schedule *s, uint32_t job, uint64_t now_s)
+{
+    ScheduleJob *r = &s->jobs[job];
+    const double ran_s = (double)(now_s - r->since_s);
+    const double gpu_s = ran_s * (double)schedule_milli_held(s, job) / CLUSTER_GPU;
+
+    r->used_gpu_s += gpu_s;
+    r->done_s += ran_s * speed_of(&s->cluster->jobs[job], r->place_count);
+    r->since_s = now_s;
+    return gpu_s;
+}
+
+double schedule_lost_work(const Schedule *s, uint32_t job, uint64_t now_s)
+{
+    const ClusterJob *j = &s->cluster->jobs[job];
+    const ScheduleJob *r = &s->jobs[job];
+    const uint64_t ran_s = now_s - r->since_s, since_s = j->checkpoint_s ? ran_s % j->checkpoint_s : ran_s;
+    const double gpus = (double)schedule_milli_held(s, job) / CLUSTER_GPU,
+                 before_s = fmax(0, j->checkpoint_s ? 0 : r->done_s);
+
+    return gpus * (double)(since_s + j->restart_s) + before_s * (double)gang_gpu_milli(j, true) / CLUSTER_GPU;
+}
+
+/* A restart costs time: what is done is so much less. */
+static void lose_work(Schedule *s, uint32_t job, uint64_t now_s)
+{
+    const ClusterJob *j = &s->cluster->jobs[job];
+    ScheduleJob *r = &s->jobs[job];
+    const uint64_t ran_s = now_s - r->since_s, lost_s = j->checkpoint_s ? ran_s % j->checkpoint_s : ran_s;
+
+    r->lost_gpu_s += schedule_lost_work(s, job, now_s);
+    settle(s, job, now_s);
+    r->done_s = j->checkpoint_s ? r->done_s - (double)lost_s * speed_of(j, r->place_count) : 0;
+    r->done_s -= (double)j->restart_s;
+}
+
+static int compare_waiting(const Schedule *s, uint32_t a, uint32_t b)
+{
+    const ClusterJob *x = &s->cluster->jobs[a], *y = &s->cluster->jobs[b];
+
+    return x->priority != y->priority         ? (x->priority < y->priority) - (x->priority > y->priority)
+           : x->submitted_s != y->submitted_s ? number_compare_u64(x->submitted_s, y->submitted_s)
+                                              : number_compare_u64(a, b);
+}
+
+static size_t lane_of(const Schedule *s, uint32_t job)
+{
+    return s->queues[job] < 0 ? s->cluster->queue_count : (size_t)s->queues[job];
+}
+
+static void let_wait(Schedule *s, uint32_t job, uint64_t now_s)
+{
+    Jobs *lane = &s->waiting[lane_of(s, job)];
+    size_t low = 0, high = lane->len;
+
+    while (low < high) {
+        const size_t middle = (low + high) / 2;
+
+        if (compare_waiting(s, lane->at[middle], job) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    vec_push(lane, job);
+    memmove(&lane->at[low + 1], &lane->at[low], (lane->len - 1 - low) * sizeof *lane->at);
+    lane->at[low] = job;
+    s->jobs[job].state = SCHEDULE_JOB_WAITS;
+    s->jobs[job].since_s = now_s;
+    s->waiting_count++;
+    s->asked[lane_of(s, job)] += gang_gpu_milli(&s->cluster->jobs[job], false);
+}
+
+static void end_wait(Schedule *s, uint32_t job, uint64_t now_s)
+{
+    ScheduleJob *r = &s->jobs[job];
+
+    r->waited_s += now_s - r->since_s;
+    r->first_s = r->stops == 0 ? now_s : r->first_s;
+    remove_job(&s->waiting[lane_of(s, job)], job);
+    s->waiting_count--;
+    s->asked[lane_of(s, job)] -= gang_gpu_milli(&s->cluster->jobs[job], false);
+    if (s->reserved == job)
+        s->reserved = NO_JOB;
+}
+
+static void set_places(Schedule *s, uint32_t job, size_t count, uint64_t now_s)
+{
+    ScheduleJob *r = &s->jobs[job];
+
+    forget_on_nodes(s, job);
+    r->places = xrealloc(r->places, count, sizeof *r->places);
+    memcpy(r->places, s->places, count * sizeof *r->places);
+    r->place_count = count;
+    r->since_s = now_s;
+    r->expected_s = end_of(s, job, count, now_s);
+    shares_use(s->shares, s->queues[job], schedule_milli_held(s, job));
+    note_on_nodes(s, job);
+}
+
+void schedule_start(Schedule *s, uint32_t job, size_t count, uint64_t now_s)
+{
+    end_wait(s, job, now_s);
+    s->jobs[job].state = SCHEDULE_JOB_RUNS;
+    set_places(s, job, count, now_s);
+    vec_push(&s->running, job);
+    vec_push(&s->started, job);
+}
+
+void schedule_resize(Schedule *s, uint32_t job, size_t count, uint64_t now_s)
+{
+    const ClusterJob *j = &s->cluster->jobs[job];
+
+    settle(s, job, now_s);
+    s->jobs[job].done_s -= (double)j->restart_s;
+    s->jobs[job].lost_gpu_s += (double)j->restart_s * (double)schedule_milli_of(s, job, s->places, count) / CLUSTER_GPU;
+    set_places(s, job, count, now_s);
+}
+
+static void leave_running(Schedule *s, uint32_t job)
+{
+    remove_job(&s->running, job);
+    s->jobs[job].place_count = 0;
+}
+
+/* Of a running job that was detached. */
+void schedule_stop(Schedule *s, uint32_t job, uint64_t now_s)
+{
+    lose_work(s, job, now_s);
+    s->jobs[job].stops++;
+    leave_running(s, job);
+    let_wait(s, job, now_s);
+}
+
+void schedule_submit(Schedule *s, uint32_t job, uint64_t now_s)
+{
+    const ClusterJob *j = &s->cluster->jobs[job];
+
+    for (unsigned i = 0; i < j->role_count; i++)
+        s->kinds[job][i] = placement_add_kind(s->placement, &j->roles[i].request);
+    let_wait(s, job, now_s);
+}
+
+void schedule_end(Schedule *s, uint32_t job, uint64_t now_s)
+{
+    schedule_detach(s, job);
+    settle(s, job, now_s);
+    leave_running(s, job);
+    s->jobs[job].state = SCHEDULE_JOB_DONE;
+    s->jobs[job].since_s = now_s;
+}
+
+void schedule_lose_node(Schedule *s, uint32_t node, uint64_t now_s)
+{
+    placement_close(s->placement, node, true);
+    while (s->on_node[node].len > 0) {
+        const uint32_t job = s->on_node[node].at[0];
+
+        schedule_detach(s, job);
+        schedule_stop(s, job, now_s);
+    }
+}
+
+void schedule_return_node(Schedule *s, uint32_t node)
+{
+    placement_close(s->placement, node, s->cluster->nodes[node].closed);
+    memset(s->hopeless, 0, s->cluster->job_count * sizeof *s->hopeless);
+}
+
+/* --- starting --------------------------------------------------------------------------------------------------- */
+
+static bool was_refused(const Schedule *s, const ClusterJob *j, uint32_t kind, bool kept)
+{
+    for (size_t i = 0; i < s->refused.len; i++) {
+        const Refused *r = &s->refused.at[i];
+
+        if (r->kind == kind && r->kept == kept && r->tier == j->tier && r->tier_required == j->tier_required &&
+            j->roles[0].min >= r->pods)
+            return true;
+    }
+    return false;
+}
+
+/* Gives up pods beyond the needed ones that the quota has no room for. */
+static size_t keep_quota(Schedule *s, uint32_t job, size_t count)
+{
+    const size_t needed = gang_pods_min(&s->cluster->jobs[job]);
+
+    while (count > needed &&
+           schedule_milli_of(s, job, s->places, count) > shares_available(s->shares, s->queues[job])) {
+        count--;
+        gangs_release(s->gangs, s->kinds[job], &s->places[count], 1);
+        vec_clear(&s->refused);
+    }
+    return count;
+}
+
+bool schedule_has_quota(const Schedule *s, uint32_t job)
+{
+    return gang_gpu_milli(&s->cluster->jobs[job], false) <= shares_available(s->shares, s->queues[job]);
+}
+
+const uint64_t *schedule_kept_nodes(const Schedule *s, uint32_t job, uint64_t now_s)
+{
+    const ClusterJob *j = &s->cluster->jobs[job];
+
+    if (s->reserved == NO_JOB || s->reserved == job || s->cluster->jobs[s->reserved].priority < j->priority ||
+        end_of(s, job, gang_pods_min(j), now_s) <= s->reserved_at_s)
+        return NULL;
+    return s->reserved_nodes;
+}
+
+/* True: it has started. */
+static bool try_start(Schedule *s, uint32_t job, uint64_t now_s)
+{
+    const ClusterJob *j = &s->cluster->jobs[job];
+    const uint64_t *kept = schedule_kept_nodes(s, job, now_s);
+
+    if (!schedule_has_quota(s, job) || was_refused(s, j, s->kinds[job][0], kept))
+        return false;
+    size_t count = gangs_place(s->gangs, j, s->kinds[job], kept, s->places);
+    if (count == 0) {
+        if (j->role_count == 1)
+            vec_push(&s->refused, ((Refused){.kind = s->kinds[job][0],
+                                             .pods = j->roles[0].min,
+                                             .tier = j->tier,
+                                             .tier_required = j->tier_required,
+                                             .kept = kept}));
+        return false;
+    }
+    count = keep_quota(s, job, count);
+    schedule_start(s, job, count, now_s);
+    return true;
+}
+
+/* --- a cycle ---------------------------------------------------------------------------------------------------- */
+
+/* True: a's next job goes before b's. */
+static bool goes_before(const Schedule *s, uint32_t a, uint32_t b)
+{
+    const uint64_t need_a = gang_gpu_milli(&s->cluster->jobs[a], false);
+    const uint64_t need_b = gang_gpu_milli(&s->cluster->jobs[b], false);
+    const bool own_a = shares_is_nominal(s->shares, s->queues[a], need_a);
+    const bool own_b = shares_is_nominal(s->shares, s->queues[b], need_b);
+    const double full_a = shares_saturation(s->shares, s->queues[a], 0);
+    const double full_b = shares_saturation(s->shares, s->queues[b], 0);
+
+    return own_a != own_b ? own_a : full_a != full_b ? full_a < full_b : compare_waiting(s, a, b) < 0;
+}
+
+static uint32_t next_job(const Schedule *s)
+{
+    uint32_t best = NO_JOB;
+
+    for (size_t lane = 0; lane <= s->cluster->queue_count; lane++) {
+        const Jobs *jobs = &s->waiting[lane];
+
+        if (s->cursors[lane] < jobs->len && (best == NO_JOB || goes_before(s, jobs->at[s->cursors[lane]], best)))
+            best = jobs->at[s->cursors[lane]];
+    }
+    return best;
+}
+
+static void begin_cycle(Schedule *s)
+{
+    memset(s->cursors, 0, (s->cluster->queue_count + 1) * sizeof *s->cursors);
+    vec_clear(&s->refused);
+}
+
+static void divide_shares(Schedule *s)
+{
+    if (s->cluster->queue_count == 0)
+        return;
+    uint64_t *asked = s->asked;
+    for (size_t i = 0; i < s->running.len; i++)
+        asked[lane_of(s, s->running.at[i])] += schedule_milli_held(s, s->running.at[i]);
+    shares_divide(s->shares, asked);
+    for (size_t i = 0; i < s->running.len; i++)
+        asked[lane_of(s, s->running.at[i])] -= schedule_milli_held(s, s->running.at[i]);
+}
+
+/* Whether the reservation is to be for this job, which found no room. */
+static bool is_to_reserve(const Schedule *s, uint32_t job, uint64_t now_s)
+{
+    return !s->hopeless[job] && schedule_has_quota(s, job) &&
+           (s->reserved == NO_JOB || (s->reserved == job && s->reserved_at_s <= now_s) ||
+            s->cluster->jobs[s->reserved].priority < s->cluster->jobs[job].priority);
+}
+
+static void reserve_for(Schedule *s, uint32_t job)
+{
+    schedule_reserve(s, job);
+    s->hopeless[job] = s->reserved == NO_JOB;
+    vec_clear(&s->refused);
+}
+
+/* A running job is placed anew with more pods where that gains more than the restart costs. True: it was. */
+static bool grow_job(Schedule *s, uint32_t job, uint64_t now_s)
+{
+    const ClusterJob *j = &s->cluster->jobs[job];
+    const ScheduleJob *r = &s->jobs[job];
+
+    if (r->place_count >= gang_pods_max(j) || r->since_s == now_s || r->expected_s < now_s + 10 * j->restart_s)
+        return false;
+    schedule_detach(s, job);
+    const size_t count = keep_quota(s, job, gangs_place(s->gangs, j, s->kinds[job], NULL, s->places));
+    if (count > r->place_count) {
+        schedule_resize(s, job, count, now_s);
+        return true;
+    }
+    gangs_release(s->gangs, s->kinds[job], s->places, count);
+    schedule_attach(s, job);
+    return false;
+}
+
+static bool grow_jobs(Schedule *s, uint64_t now_s)
+{
+    bool grown = false;
+
+    for (size_t i = 0; i < s->running.len; i++)
+        grown |= grow_job(s, s->running.at[i], now_s);
+    return grown;
+}
+
+bool schedule_run(Schedule *s, uint64_t now_s)
+{
+    bool changed = false;
+    uint32_t job;
+
+    vec_clear(&s->started);
+    shares_advance(s->shares, now_s);
+    divide_shares(s);
+    begin_cycle(s);
+    while ((job = next_job(s)) != NO_JOB) {
+        const bool stopped_now = s->jobs[job].stops > 0 && s->jobs[job].since_s == now_s;
+
+        const bool had_reservation = s->reserved == job;
+
+        if (try_start(s, job, now_s)) {
+            changed = true;
+            if (had_reservation) /* others may use what was reserved beyond its needs */
+                begin_cycle(s);
+        } else if (s->options.preempt && !stopped_now && schedule_preempt(s, job, now_s)) {
+            changed = true;
+            begin_cycle(s);
+        } else if (s->options.backfill) {
+            if (is_to_reserve(s, job, now_s))
+                reserve_for(s, job);
+            s->cursors[lane_of(s, job)]++;
+        } else {
+            break;
+        }
+    }
+    return (s->waiting_count == 0 && grow_jobs(s, now_s)) || changed;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* Inside engine/place: the state of a Schedule, which schedule.c, reserve.c and preempt.c work on. */
+
+#include "base/vec.h"
+#include "engine/place/schedule.h"
+
+enum { NO_JOB = UINT32_MAX };
+
+typedef VEC(uint32_t) Jobs;
+
+/* Found no room in this cycle; nor does another job that asks for at least as much of the same. */
+typedef struct Refused {
+    uint32_t kind, pods;
+    uint8_t tier;
+    bool tier_required, kept;
+} Refused;
+
+struct Schedule {
+    const Cluster *cluster;
+    ScheduleOptions options;
+    Placement *placement;
+    Gangs *gangs;
+    Shares *shares;
+    ScheduleJob *jobs;
+    uint32_t (*kinds)[CLUSTER_ROLES_MAX]; /* of each job's roles */
+    int *queues;                          /* of each job */
+    Jobs *waiting;                        /* of each queue, and of none at [queue_count]: in their order */
+    size_t *cursors;                      /* of each of these, in a cycle */
+    size_t waiting_count;
+    Jobs running;
+    Jobs *on_node;   /* running jobs with a place on it */
+    uint64_t *asked; /* of each queue: in use and waiting */
+    VEC(Refused) refused;
+    uint32_t reserved; /* job */
+    uint64_t reserved_at_s;
+    uint64_t *reserved_nodes;
+    bool *hopeless;               /* of each job: no end of others makes room for it */
+    PlacementLeft *lefts, *saved; /* room for all nodes, to think with */
+    ClusterPlace *places;         /* room for the pods of the largest job */
+    Jobs victims, passing, started;
+};
+
+uint64_t schedule_milli_of(const Schedule *s, uint32_t job, const ClusterPlace *places, size_t count);
+uint64_t schedule_milli_held(const Schedule *s, uint32_t job);
+bool schedule_has_quota(const Schedule *s, uint32_t job); /* for its needed pods */
+/* Takes a running job off its nodes, or puts it back as if nothing had been. */
+void schedule_detach(Schedule *s, uint32_t job);
+void schedule_attach(Schedule *s, uint32_t job);
+/* Of a job that runs: from now on on the first `count` of s->places, which are bound; its present ones are neither
+ * bound nor counted as used by its queue. */
+void schedule_resize(Schedule *s, uint32_t job, size_t count, uint64_t now_s);
+/* Of a job that waits, on the first `count` of s->places, which are bound. */
+void schedule_start(Schedule *s, uint32_t job, size_t count, uint64_t now_s);
+void schedule_stop(Schedule *s, uint32_t job, uint64_t now_s); /* of one that was detached */
+
+/* Gives or takes a pod's room on a node of which so much is left. */
+void schedule_give_room(PlacementLeft *left, const ClusterRequest *r, uint16_t gpus);
+
+/* Nodes on which a job must not start now, as they are reserved for one that is not less important; NULL: none. */
+const uint64_t *schedule_kept_nodes(const Schedule *s, uint32_t job, uint64_t now_s);
+/* The earliest time at which the job fits as running ones end, and the nodes: s->reserved, or NO_JOB. */
+void schedule_reserve(Schedule *s, uint32_t job);
+/* True: the job has started in the place of others. */
+bool schedule_preempt(Schedule *s, uint32_t job, uint64_t now_s);
