@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "engine/place/chance.h"
 
 const WordRow simulate_classes[SIMULATE_CLASS_END] = {SIMULATE_CLASS_TABLE(WORD_ROW)};
 const WordRow simulate_series[SERIES_END] = {SIMULATE_SERIES_TABLE(WORD_ROW)};
@@ -31,24 +32,13 @@ double simulate_checkpoint_s(double cost_s, double mtbf_s)
 
 /* --- nodes ------------------------------------------------------------------------------------------------------ */
 
-/* 0 < x <= 1 (splitmix64) */
-static double draw(Run *run)
-{
-    uint64_t z = run->random += UINT64_C(0x9e3779b97f4a7c15);
-
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    z ^= z >> 31;
-    return (double)((z >> 11) + 1) / 9007199254740992.;
-}
-
 static void plan_node(Run *run, uint32_t node)
 {
     const SimulateOptions *o = run->options;
     const bool spot = run->cluster->nodes[node].spot, down = run->node_down[node];
     const double mean_s = down ? (spot ? o->spot_return_s : o->node_repair_s) : spot ? o->spot_mtbf_s : o->node_mtbf_s;
 
-    run->node_next_s[node] = mean_s > 0 ? run->now_s + 1 + (uint64_t)(-log(draw(run)) * mean_s)
+    run->node_next_s[node] = mean_s > 0 ? run->now_s + 1 + (uint64_t)(-log(chance_draw(&run->random)) * mean_s)
                              : down     ? run->now_s + 1
                                         : UINT64_MAX;
 }

@@ -13,7 +13,7 @@
 #include "base/str.h"
 #include "base/vec.h"
 
-enum { FILE_MAX_BYTES = 256 << 20, COLUMNS = 7, REQUIRED = 5, NODES_MAX = 1 << 20 };
+enum { FILE_MAX_BYTES = 256 << 20, COLUMNS = 16, REQUIRED = 5, NODES_MAX = 1 << 20 };
 
 /* Watts of a GPU, idle and as soon as a part of it is used: PWR (CCGrid 2025); it assumes that G2 is an A10 and G3 an
  * A100. */
@@ -48,6 +48,7 @@ typedef struct Named {
     ClusterRequest request;
     const char *models;
     size_t models_len;
+    ClusterJob job; /* without its request */
 } Named;
 
 typedef VEC(ClusterNode) NodeVec;
@@ -257,7 +258,46 @@ static int read_models(const Reader *r, const char *at, size_t len, uint64_t *re
     return 0;
 }
 
-static int read_pods(Reader *r, NamedVec *out)
+/* 0 where the cell is empty or not there. */
+static int read_optional(const Reader *r, size_t column, uint64_t max, uint64_t *ret)
+{
+    *ret = 0;
+    return r->cells.len[column] > 0 ? read_number(r, column, max, ret) : 0;
+}
+
+/* What a row says of the pod as a job: all of it may be missing. */
+static int read_job(const Reader *r, Arena *arena, ClusterJob *ret)
+{
+    enum { CREATED = 6, DELETED, PODS, QUEUE, PRIORITY, PREEMPTIBLE, CHECKPOINT, RESTART };
+    uint64_t created, deleted, pods, priority, preemptible, checkpoint, restart;
+
+    TRY(read_optional(r, CREATED, UINT64_MAX >> 1, &created));
+    TRY(read_optional(r, DELETED, UINT64_MAX >> 1, &deleted));
+    TRY(read_optional(r, PODS, UINT16_MAX, &pods));
+    TRY(read_optional(r, PRIORITY, INT32_MAX, &priority));
+    TRY(read_optional(r, PREEMPTIBLE, 1, &preemptible));
+    TRY(read_optional(r, CHECKPOINT, UINT32_MAX, &checkpoint));
+    TRY(read_optional(r, RESTART, UINT32_MAX, &restart));
+    if (deleted > 0 && deleted < created)
+        return refuse_line(r, "it ends before it begins (deletion_time before creation_time)");
+    *ret = (ClusterJob){.name = arena_strndup(arena, r->cells.at[0], r->cells.len[0]),
+                        .queue =
+                            r->cells.len[QUEUE] ? arena_strndup(arena, r->cells.at[QUEUE], r->cells.len[QUEUE]) : NULL,
+                        .kind = "Pod",
+                        .role_count = 1,
+                        .tier = CLUSTER_TIER_END,
+                        .preemptible = preemptible,
+                        .priority = (int32_t)priority,
+                        .submitted_s = created,
+                        .duration_s = deleted > created ? deleted - created : 0,
+                        .checkpoint_s = checkpoint,
+                        .restart_s = restart};
+    ret->roles[0].min = ret->roles[0].max = pods > 0 ? (uint32_t)pods : 1;
+    ret->roles[0].name = "";
+    return 0;
+}
+
+static int read_pods(Reader *r, Arena *arena, NamedVec *out)
 {
     enum { NAME, CPU, MEMORY, GPUS, MILLI, SPEC };
     uint64_t cpu, memory, gpus, milli;
@@ -284,6 +324,7 @@ static int read_pods(Reader *r, NamedVec *out)
         pod.request.memory_mib = (uint32_t)memory;
         pod.request.gpu_count = (uint8_t)gpus;
         pod.request.gpu_milli = gpus ? (uint16_t)milli : 0;
+        TRY(read_job(r, arena, &pod.job));
         vec_push(out, pod);
     }
     return rc < 0 ? rc : out->len == 0 ? refuse_line(r, "no pod") : 0;
@@ -395,40 +436,69 @@ static void order_by_name(Arena *arena, OpenbWorkload *ret)
 
 /* --- all of it -------------------------------------------------------------------------------------------------- */
 
-int openb_read(const char *nodes_path, const char *pods_path, const char *order_path, Arena *arena, OpenbWorkload *ret,
-               Err *err)
+int openb_read_nodes(const char *path, Arena *arena, OpenbWorkload *ret, Err *err)
 {
-    static const char *const node_columns[] = {"sn",    "cpu_milli",  "memory_mib", "gpu",
-                                               "model", "gpu_idle_w", "gpu_full_w", NULL};
-    static const char *const pod_columns[] = {"name",      "cpu_milli", "memory_mib", "num_gpu",
-                                              "gpu_milli", "gpu_spec",  NULL};
-    CLEANUP(str_done)
-    Str nodes_text = str_limited(FILE_MAX_BYTES), pods_text = str_limited(FILE_MAX_BYTES),
-        order_text = str_limited(FILE_MAX_BYTES);
+    static const char *const columns[] = {"sn",    "cpu_milli",  "memory_mib", "gpu",
+                                          "model", "gpu_idle_w", "gpu_full_w", NULL};
+    CLEANUP(str_done) Str text = str_limited(FILE_MAX_BYTES);
     CLEANUP_VEC NodeVec nodes = {0};
-    CLEANUP_VEC NamedVec pods = {0};
     CLEANUP_VEC ModelVec models = {0};
-    OpenbWorkload read = {0};
     Reader reader;
 
     for (size_t i = 0; i < ARRAY_LEN(known_models); i++)
         vec_push(&models, known_models[i]);
-    TRY(open_reader(nodes_path, node_columns, &models, &nodes_text, err, &reader));
+    TRY(open_reader(path, columns, &models, &text, err, &reader));
     TRY(read_nodes(&reader, arena, &nodes));
-    TRY(open_reader(pods_path, pod_columns, &models, &pods_text, err, &reader));
-    TRY(read_pods(&reader, &pods));
+    const char **names = arena_calloc(arena, models.len, sizeof *names);
+    for (size_t i = 0; i < models.len; i++)
+        names[i] = models.at[i].name;
+    *ret = (OpenbWorkload){.nodes = arena_memdup(arena, nodes.at, nodes.len * sizeof *nodes.at),
+                           .node_count = nodes.len,
+                           .models = names,
+                           .model_count = models.len};
+    return 0;
+}
+
+int openb_read_pods(const char *path, Arena *arena, OpenbWorkload *work, Err *err)
+{
+    static const char *const columns[] = {"name",     "cpu_milli",     "memory_mib",    "num_gpu",   "gpu_milli",
+                                          "gpu_spec", "creation_time", "deletion_time", "pods",      "queue",
+                                          "priority", "preemptible",   "checkpoint_s",  "restart_s", NULL};
+    CLEANUP(str_done) Str text = str_limited(FILE_MAX_BYTES);
+    CLEANUP_VEC NamedVec pods = {0};
+    CLEANUP_VEC ModelVec models = {0};
+    Reader reader;
+
+    for (size_t i = 0; i < work->model_count; i++)
+        vec_push(&models, ((struct Model){.name = work->models[i]}));
+    TRY(open_reader(path, columns, &models, &text, err, &reader));
+    TRY(read_pods(&reader, arena, &pods));
     vec_sort(&pods, compare_names);
     number_lists(&pods);
-    read.node_count = nodes.len;
-    read.nodes = arena_memdup(arena, nodes.at, nodes.len * sizeof *nodes.at);
-    read.pod_count = pods.len;
-    read.pods = arena_calloc(arena, pods.len, sizeof *read.pods);
-    for (size_t i = 0; i < pods.len; i++)
-        read.pods[i] = pods.at[i].request;
+    work->pod_count = pods.len;
+    work->pods = arena_calloc(arena, pods.len, sizeof *work->pods);
+    work->jobs = arena_calloc(arena, pods.len, sizeof *work->jobs);
+    for (size_t i = 0; i < pods.len; i++) {
+        work->pods[i] = pods.at[i].request;
+        work->jobs[i] = pods.at[i].job;
+        work->jobs[i].roles[0].request = pods.at[i].request;
+    }
+    return 0;
+}
+
+int openb_read(const char *nodes_path, const char *pods_path, const char *order_path, Arena *arena, OpenbWorkload *ret,
+               Err *err)
+{
+    CLEANUP(str_done) Str text = str_limited(FILE_MAX_BYTES);
+    OpenbWorkload read;
+    Reader reader;
+
+    TRY(openb_read_nodes(nodes_path, arena, &read, err));
+    TRY(openb_read_pods(pods_path, arena, &read, err));
     if (!order_path) {
         order_by_name(arena, &read);
     } else {
-        TRY(open_reader(order_path, NULL, NULL, &order_text, err, &reader));
+        TRY(open_reader(order_path, NULL, NULL, &text, err, &reader));
         TRY(read_order(&reader, arena, &read));
     }
     *ret = read;

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/place/generate.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/number.h"
+#include "engine/place/chance.h"
+
+/* Of a normal distribution, the 0.9 quantile. */
+#define NORMAL_P90 1.2815515655446004
+
+/* Box and Muller. */
+static double draw_normal(uint64_t *chance)
+{
+    const double radius = sqrt(-2 * log(chance_draw(chance)));
+
+    return radius * cos(2 * M_PI * chance_draw(chance));
+}
+
+/* One of `count` by their weights, which lie `stride` bytes apart. */
+static size_t draw_by_weight(const double *weights, size_t stride, size_t count, uint64_t *chance)
+{
+    double sum = 0, left;
+    size_t i = 0;
+
+    for (size_t k = 0; k < count; k++)
+        sum += *(const double *)((const char *)weights + k * stride);
+    left = chance_draw(chance) * sum;
+    while (i + 1 < count && (left -= *(const double *)((const char *)weights + i * stride)) > 0)
+        i++;
+    return i;
+}
+
+static void make_job(const GenerateOptions *o, const GenerateShape *shape, const GenerateClass *class, uint64_t *chance,
+                     ClusterJob *ret)
+{
+    const double spread = log(o->p90_s / o->median_s) / NORMAL_P90;
+
+    *ret = (ClusterJob){.name = class->name,
+                        .queue = class->queue,
+                        .kind = "Job",
+                        .role_count = 1,
+                        .tier = (uint8_t)(shape->pods > 1 ? class->tier : CLUSTER_TIER_END),
+                        .tier_required = class->tier_required,
+                        .preemptible = class->preemptible,
+                        .priority = (int32_t) class->priority,
+                        .duration_s = 1 + (uint64_t)(o->median_s * exp(spread * draw_normal(chance))),
+                        .checkpoint_s = class->checkpoint_s,
+                        .restart_s = class->restart_s};
+    ret->roles[0] = (ClusterRole){.name = "", .request = shape->request, .min = shape->pods, .max = shape->pods};
+}
+
+static int compare_numbers(const void *a, const void *b)
+{
+    return number_compare_u64(*(const uint64_t *)a, *(const uint64_t *)b);
+}
+
+ClusterJob *generate_jobs(const GenerateOptions *o, uint64_t cluster_gpu_milli, Arena *arena)
+{
+    ClusterJob *jobs = arena_calloc(arena, o->jobs + 1, sizeof *jobs);
+    uint64_t *times = arena_calloc(arena, o->jobs + 1, sizeof *times), chance = o->seed;
+    double asked = 0;
+
+    for (size_t i = 0; i < o->jobs; i++) {
+        const GenerateShape *shape =
+            &o->shapes[draw_by_weight(&o->shapes->weight, sizeof *o->shapes, o->shape_count, &chance)];
+        const GenerateClass *class =
+            &o->classes[draw_by_weight(&o->classes->weight, sizeof *o->classes, o->class_count, &chance)];
+
+        make_job(o, shape, class, &chance, &jobs[i]);
+        asked += (double)jobs[i].duration_s * shape->pods * shape->request.gpu_count * shape->request.gpu_milli;
+    }
+    const double span_s = asked / (o->load * fmax((double)cluster_gpu_milli, 1));
+    for (size_t i = 0; i < o->jobs; i++)
+        times[i] = (uint64_t)(chance_draw(&chance) * span_s);
+    qsort(times, o->jobs, sizeof *times, compare_numbers);
+    for (size_t i = 0; i < o->jobs; i++)
+        jobs[i].submitted_s = times[i];
+    return jobs;
+}
