@@ -54,6 +54,7 @@ typedef struct ClusterRequest {
     uint16_t gpu_milli; /* of each GPU, at most CLUSTER_GPU; less only of one GPU */
     uint8_t gpu_count;
     uint8_t rule_count;
+    bool no_spot;             /* not on nodes that can be taken away */
     uint64_t models;          /* a bit per allowed model; 0: any */
     uint16_t models_written;  /* the list as it was written: a number in the order of all lists' texts */
     const ClusterRule *rules; /* all must allow a node; equal requests share one list */

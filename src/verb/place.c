@@ -8,7 +8,7 @@
 #include "engine/place/replay.h"
 #include "service/place/replay_report.h"
 #include "source/openb/openb.h"
-#include "verb/verb.h"
+#include "verb/place/place.h"
 
 enum { REPORT_MAX = 1 << 20 };
 
@@ -93,7 +93,7 @@ static const Verb verb_place_modes = {
     .run = modes_run,
 };
 
-static const Verb *const subs[] = {&verb_place_replay, &verb_place_modes, NULL};
+static const Verb *const subs[] = {&verb_place_replay, &verb_place_simulate, &verb_place_modes, NULL};
 
 const Verb verb_place = {
     .name = "place",

@@ -50,6 +50,7 @@ static void make_job(const GenerateOptions *o, const GenerateShape *shape, const
                         .checkpoint_s = class->checkpoint_s,
                         .restart_s = class->restart_s};
     ret->roles[0] = (ClusterRole){.name = "", .request = shape->request, .min = shape->pods, .max = shape->pods};
+    ret->roles[0].request.no_spot = class->no_spot;
 }
 
 static int compare_numbers(const void *a, const void *b)

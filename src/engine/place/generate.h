@@ -19,7 +19,7 @@ typedef struct GenerateClass {
     const char *name, *queue; /* queue NULL: none */
     double weight;
     int64_t priority;
-    bool preemptible;
+    bool preemptible, no_spot;
     uint64_t checkpoint_s, restart_s;
     int tier; /* of jobs of several pods; CLUSTER_TIER_END: anywhere */
     bool tier_required;

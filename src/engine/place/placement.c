@@ -59,7 +59,7 @@ struct Placement {
 static bool is_same_request(const ClusterRequest *a, const ClusterRequest *b)
 {
     return a->cpu_milli == b->cpu_milli && a->memory_mib == b->memory_mib && a->gpu_milli == b->gpu_milli &&
-           a->gpu_count == b->gpu_count && a->models == b->models && a->rules == b->rules;
+           a->gpu_count == b->gpu_count && a->models == b->models && a->rules == b->rules && a->no_spot == b->no_spot;
 }
 
 /* Memory does not count for what is typical (FGD, ATC'23). */

@@ -18,7 +18,8 @@ typedef struct Run {
     const SimulateOptions *options;
     Schedule *schedule;
     Simulation *result;
-    uint64_t now_s, random;
+    uint64_t now_s, last_s;
+    uint64_t *node_chance; /* of each node: another node changes nothing for it */
     uint64_t *node_next_s; /* when each node fails or is back; UINT64_MAX: never */
     bool *node_down;
     uint32_t next_node;
@@ -38,9 +39,10 @@ static void plan_node(Run *run, uint32_t node)
     const bool spot = run->cluster->nodes[node].spot, down = run->node_down[node];
     const double mean_s = down ? (spot ? o->spot_return_s : o->node_repair_s) : spot ? o->spot_mtbf_s : o->node_mtbf_s;
 
-    run->node_next_s[node] = mean_s > 0 ? run->now_s + 1 + (uint64_t)(-log(chance_draw(&run->random)) * mean_s)
-                             : down     ? run->now_s + 1
-                                        : UINT64_MAX;
+    run->node_next_s[node] = mean_s > 0
+                                 ? run->now_s + 1 + (uint64_t)(-log(chance_draw(&run->node_chance[node])) * mean_s)
+                             : down ? run->now_s + 1
+                                    : UINT64_MAX;
 }
 
 /* Of all nodes, or of those that are down. */
@@ -239,7 +241,7 @@ static bool step(Run *run)
         return false;
     if (run->next_node != NO_NODE && run->node_next_s[run->next_node] < next_s)
         next_s = run->node_next_s[run->next_node];
-    if (next_s == UINT64_MAX)
+    if (next_s > run->last_s)
         return false;
     pass_time(run, next_s);
     while (schedule_next_end(run->schedule, &ending) <= run->now_s)
@@ -251,6 +253,16 @@ static bool step(Run *run)
     schedule_run(run->schedule, run->now_s);
     note_gangs(run);
     return true;
+}
+
+static uint64_t find_last(const Run *run)
+{
+    uint64_t most_s = run->result->arrivals_end_s - run->result->begin_s;
+
+    for (size_t i = 0; i < run->cluster->job_count; i++)
+        if (run->cluster->jobs[i].duration_s > most_s)
+            most_s = run->cluster->jobs[i].duration_s;
+    return run->result->arrivals_end_s + SIMULATE_REST * most_s;
 }
 
 static void set_typical(Run *run)
@@ -266,7 +278,7 @@ static void set_typical(Run *run)
 int simulate_run(const Cluster *cluster, const uint32_t *order, const PlacementMode *mode,
                  const SimulateOptions *options, Arena *arena, Simulation **ret, Err *err)
 {
-    Run run = {.cluster = cluster, .options = options, .random = options->seed};
+    Run run = {.cluster = cluster, .options = options};
     const uint64_t begin_s = cluster->job_count ? cluster->jobs[0].submitted_s : 0;
 
     TRY(schedule_new(cluster, order, mode, &options->schedule, &run.schedule, err));
@@ -276,17 +288,22 @@ int simulate_run(const Cluster *cluster, const uint32_t *order, const PlacementM
                      .arrivals_end_s = cluster->job_count ? cluster->jobs[cluster->job_count - 1].submitted_s : 0,
                      .stretch_s = 1};
     run.now_s = begin_s;
+    run.last_s = find_last(&run);
     run.node_next_s = xcalloc(cluster->node_count + 1, sizeof *run.node_next_s);
+    run.node_chance = xcalloc(cluster->node_count + 1, sizeof *run.node_chance);
     run.node_down = xcalloc(cluster->node_count + 1, sizeof *run.node_down);
     set_typical(&run);
-    for (uint32_t i = 0; i < cluster->node_count; i++)
+    for (uint32_t i = 0; i < cluster->node_count; i++) {
+        run.node_chance[i] = options->seed + (i + 1) * UINT64_C(0xd1342543de82ef95);
         plan_node(&run, i);
+    }
     find_next_node(&run, false);
     while (step(&run))
         ;
     finish(&run, arena);
     schedule_free(run.schedule);
     free(run.node_next_s);
+    free(run.node_chance);
     free(run.node_down);
     *ret = run.result;
     return 0;

@@ -42,7 +42,7 @@ extern const WordRow simulate_classes[SIMULATE_CLASS_END];
 
 /* Jobs of one kind. Waits: until the first start, of those that have started. */
 typedef struct SimulateJobs {
-    uint64_t jobs, ended, never; /* never: waits at the end */
+    uint64_t jobs, ended, never; /* never: did not start */
     double wait_mean_s, wait_p50_s, wait_p95_s, wait_max_s;
     double gpu_hours, lost_gpu_hours; /* held; of these, lost by stops */
     uint64_t stops;
@@ -61,6 +61,10 @@ typedef struct Simulation {
     SimulateJobs classes[SIMULATE_CLASS_END];
     SimulateJobs *queues; /* of each queue of the cluster */
 } Simulation;
+
+/* A job that keeps nothing when it is stopped may never end: after the last arrival it goes on for at most this many
+ * times the time of the arrivals, or of the longest job. */
+enum { SIMULATE_REST = 4 };
 
 /* Jobs of `cluster` come at their submitted_s, sorted by it. The result's lists lie in the arena. -EINVAL: queues. */
 int simulate_run(const Cluster *cluster, const uint32_t *order, const PlacementMode *mode,

@@ -290,7 +290,7 @@ typedef struct ClassRow {
     const char *name, *queue;
     double weight;
     int64_t priority;
-    bool preemptible, required;
+    bool preemptible, required, spot;
     uint64_t checkpoint_ns, restart_ns;
     int within;
 } ClassRow;
@@ -301,6 +301,7 @@ static const OptSpec class_opts[] = {
     OPT_ROW("weight", OPT_DOUBLE, ClassRow, weight, .def = "1", .max = 1e9, .help = "how often it comes"),
     OPT_ROW("priority", OPT_INT, ClassRow, priority, .min = INT32_MIN, .max = INT32_MAX, .help = "larger goes first"),
     OPT_ROW("preemptible", OPT_BOOL, ClassRow, preemptible, .help = "may be stopped for others"),
+    OPT_ROW("spot", OPT_BOOL, ClassRow, spot, .def = "true", .help = "may run on spot nodes"),
     OPT_ROW("checkpoint", OPT_DURATION, ClassRow, checkpoint_ns, .help = "between checkpoints; without: none"),
     OPT_ROW("restart", OPT_DURATION, ClassRow, restart_ns, .help = "until a stopped job is where it was"),
     OPT_ROW("within", OPT_ENUM, ClassRow, within, .def = "anywhere", .names = tier_names,
@@ -318,6 +319,7 @@ static int read_class(const YamlNode *node, Arena *arena, GenerateClass *ret, Er
                            .weight = row.weight,
                            .priority = row.priority,
                            .preemptible = row.preemptible,
+                           .no_spot = !row.spot,
                            .checkpoint_s = row.checkpoint_ns / NS_PER_S,
                            .restart_s = row.restart_ns / NS_PER_S,
                            .tier = row.within,
@@ -579,7 +581,7 @@ const char plan_example[] =
     "  - {name: product, parent: everybody, gpus: 64, lend: 32}\n"
     "jobs: # by chance; 'file: jobs.csv' has them from a file\n"
     "  count: 3000\n"
-    "  load: 1.0 # as much GPU time as there is\n"
+    "  load: 0.8 # of the GPU time that there is\n"
     "  run_time: {median: 20m, p90: 6h}\n"
     "  sizes:\n"
     "    - {gpus: 0.5, weight: 20}\n"
@@ -589,7 +591,7 @@ const char plan_example[] =
     "    - {gpus: 8, pods: 4, weight: 5}\n"
     "  users:\n"
     "    - {name: train, queue: research, weight: 3, preemptible: true, checkpoint: 30m, restart: 5m, within: rack}\n"
-    "    - {name: serve, queue: product, weight: 1, priority: 10}\n"
+    "    - {name: serve, queue: product, weight: 1, priority: 10, spot: false}\n"
     "failures: {node_mtbf: 60d, node_repair: 4h, spot_mtbf: 12h, spot_return: 1h}\n"
     "schedule: {mode: pack, backfill: true, preempt: true, victims: least-lost-work}\n"
     "offers: # compared by --advise\n"

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `stoker place simulate`: a cluster and its jobs over time, by a plan. */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "service/place/plan.h"
+#include "service/place/simulate_report.h"
+#include "source/openb/openb.h"
+#include "verb/place/place.h"
+
+enum { REPORT_MAX = 16 << 20 };
+
+typedef struct SimulateVerbOptions {
+    OptList modes, add, quota;
+    const char *page;
+    double load, budget;
+    uint64_t seed;
+    bool advise, example, json;
+} SimulateVerbOptions;
+
+static const OptSpec simulate_opts[] = {
+    OPT_ROW("mode", OPT_LIST, SimulateVerbOptions, modes, .metavar = "MODE,...",
+            .help = "instead of the plan's; several are shown side by side"),
+    OPT_ROW("load", OPT_DOUBLE, SimulateVerbOptions, load, .max = 100, .help = "instead of the plan's"),
+    OPT_ROW("seed", OPT_UINT, SimulateVerbOptions, seed, .help = "instead of the plan's"),
+    OPT_ROW("add", OPT_LIST, SimulateVerbOptions, add, .metavar = "16xH100x8,...",
+            .help = "what if there were these nodes too: shown beside the plan as it is"),
+    OPT_ROW("quota", OPT_LIST, SimulateVerbOptions, quota, .metavar = "QUEUE=GPUS,...",
+            .help = "what if queues had these quotas: shown beside the plan as it is"),
+    OPT_ROW("advise", OPT_BOOL, SimulateVerbOptions, advise,
+            .help = "which of the plan's offers makes jobs wait least for the same money"),
+    OPT_ROW("budget", OPT_DOUBLE, SimulateVerbOptions, budget, .max = 1e9,
+            .help = "for --advise, money an hour (without: the price of the dearest offer's node)"),
+    OPT_ROW("page", OPT_STRING, SimulateVerbOptions, page, .metavar = "FILE", .help = "write a page with curves"),
+    OPT_ROW("example", OPT_BOOL, SimulateVerbOptions, example, .help = "print a plan to begin with"),
+    OPT_ROW("json", OPT_BOOL, SimulateVerbOptions, json, .help = "as JSON"),
+};
+
+typedef struct Runs {
+    VerbCall *call;
+    SimulateRun at[SIMULATE_RUNS_MAX];
+    double budgets[SIMULATE_RUNS_MAX];
+    size_t count;
+} Runs;
+
+static int compare_arrivals(const void *a, const void *b)
+{
+    const ClusterJob *x = a, *y = b;
+    const int by_time = (x->submitted_s > y->submitted_s) - (x->submitted_s < y->submitted_s);
+
+    return by_time ? by_time : strcmp(x->name, y->name);
+}
+
+/* The jobs of the plan: of a file at their times, or by chance, from shapes of the file or of the plan. */
+static int make_jobs(const Plan *plan, const OpenbWorkload *work, Arena *arena, Cluster *cluster, Err *err)
+{
+    GenerateOptions generate = plan->generate;
+    uint64_t milli = 0;
+
+    if (plan->jobs_file && generate.load <= 0) {
+        ClusterJob *jobs = arena_memdup(arena, work->jobs, work->pod_count * sizeof *jobs);
+
+        for (size_t i = 0; i < work->pod_count; i++)
+            if (jobs[i].duration_s == 0)
+                return err_set(err, -EINVAL, "%s: '%s' has no deletion_time; give 'load' to draw times by chance",
+                               plan->jobs_file, jobs[i].name);
+        qsort(jobs, work->pod_count, sizeof *jobs, compare_arrivals);
+        cluster->jobs = jobs;
+        cluster->job_count = work->pod_count;
+        return 0;
+    }
+    if (plan->jobs_file) {
+        GenerateShape *shapes = arena_calloc(arena, work->pod_count, sizeof *shapes);
+
+        for (size_t i = 0; i < work->pod_count; i++)
+            shapes[i] = (GenerateShape){work->jobs[i].roles[0].request, work->jobs[i].roles[0].min, 1};
+        generate.shapes = shapes;
+        generate.shape_count = work->pod_count;
+    }
+    for (size_t i = 0; i < cluster->node_count; i++)
+        milli += (uint64_t)cluster->nodes[i].gpu_count * CLUSTER_GPU;
+    cluster->jobs = generate_jobs(&generate, milli, arena);
+    cluster->job_count = generate.jobs;
+    return 0;
+}
+
+/* Runs one plan; `jobs` NULL: its own jobs, else those of another cluster. */
+static int add_run(Runs *runs, const Plan *plan, const PlacementMode *mode, const char *label, const Cluster *jobs,
+                   Err *err)
+{
+    Arena *arena = runs->call->arena;
+    Cluster *cluster = arena_calloc(arena, 1, sizeof *cluster);
+    OpenbWorkload work = {0};
+    Simulation *result;
+
+    if (runs->count == SIMULATE_RUNS_MAX)
+        return err_set(err, -EINVAL, "more than %d runs side by side", SIMULATE_RUNS_MAX);
+    if (plan->nodes_file)
+        TRY(openb_read_nodes(plan->nodes_file, arena, &work, err));
+    const Cluster before = {
+        .nodes = work.nodes, .node_count = work.node_count, .models = work.models, .model_count = work.model_count};
+    TRY(plan_build(plan, &before, arena, cluster, err));
+    work.models = cluster->models;
+    work.model_count = cluster->model_count;
+    if (jobs) {
+        cluster->jobs = jobs->jobs;
+        cluster->job_count = jobs->job_count;
+    } else {
+        if (plan->jobs_file)
+            TRY(openb_read_pods(plan->jobs_file, arena, &work, err));
+        TRY(make_jobs(plan, &work, arena, cluster, err));
+    }
+    TRY(simulate_run(cluster, NULL, mode, &plan->simulate, arena, &result, err));
+    runs->at[runs->count++] = (SimulateRun){label, cluster, result};
+    return 0;
+}
+
+static int run_modes(Runs *runs, const SimulateVerbOptions *o, const Plan *plan, Err *err)
+{
+    if (o->modes.len == 0)
+        return add_run(runs, plan, plan->mode, placement_mode_name(plan->mode), NULL, err);
+    for (size_t i = 0; i < o->modes.len; i++) {
+        const PlacementMode *mode = placement_mode_find(o->modes.items[i]);
+
+        if (!mode)
+            return err_set(err, -EINVAL, "--mode: no mode '%s'; 'stoker place modes' lists them", o->modes.items[i]);
+        TRY(add_run(runs, plan, mode, o->modes.items[i], runs->count ? runs->at[0].cluster : NULL, err));
+    }
+    return 0;
+}
+
+/* The same jobs with nodes or quotas that are not there. */
+static int run_what_if(Runs *runs, const SimulateVerbOptions *o, const Plan *plan, Err *err)
+{
+    Plan other = *plan;
+    const PlacementMode *mode = o->modes.len ? placement_mode_find(o->modes.items[0]) : plan->mode;
+
+    if (o->add.len + o->quota.len == 0)
+        return 0;
+    for (size_t i = 0; i < o->add.len; i++)
+        TRY(plan_add_nodes(&other, o->add.items[i], runs->call->arena, err));
+    if (plan->queue_count > 0)
+        other.queues = arena_memdup(runs->call->arena, plan->queues, plan->queue_count * sizeof *plan->queues);
+    for (size_t i = 0; i < o->quota.len; i++)
+        TRY(plan_set_quota(&other, o->quota.items[i], err));
+    return add_run(runs, &other, mode, "what if", runs->at[0].cluster, err);
+}
+
+/* Each offer beside the plan as it is, with as many nodes as the money is enough for. */
+static int run_offers(Runs *runs, const SimulateVerbOptions *o, const Plan *plan, Err *err)
+{
+    double budget = o->budget;
+
+    if (plan->offers.len == 0)
+        return err_set(err, -EINVAL, "--advise: the plan has no 'offers'");
+    for (size_t i = 0; i < plan->offers.len && o->budget <= 0; i++)
+        budget = fmax(budget, plan->offers.at[i].node.price);
+    for (size_t i = 0; i < plan->offers.len; i++) {
+        const PlanNodes *offer = &plan->offers.at[i];
+        const uint64_t count = offer->node.price > 0 ? (uint64_t)(budget / offer->node.price) : 0;
+        Plan other = *plan;
+
+        if (count == 0)
+            continue;
+        PlanNodes *nodes = arena_calloc(runs->call->arena, plan->nodes.len + 1, sizeof *nodes);
+        if (plan->nodes.len > 0)
+            memcpy(nodes, plan->nodes.at, plan->nodes.len * sizeof *nodes);
+        nodes[plan->nodes.len] = *offer;
+        nodes[plan->nodes.len].count = count;
+        other.nodes = (PlanList){nodes, plan->nodes.len + 1};
+        TRY(add_run(runs, &other, plan->mode,
+                    arena_printf(runs->call->arena, "%llu x %s", (unsigned long long)count, offer->name),
+                    runs->at[0].cluster, err));
+        runs->budgets[runs->count - 1] = (double)count * offer->node.price;
+    }
+    return runs->count > 1 ? 0 : err_set(err, -EINVAL, "--advise: no offer has a price within %.2f an hour", budget);
+}
+
+static int write_page(const Runs *runs, const char *path, const char *plan, Err *err)
+{
+    CLEANUP(str_done) Str page = str_limited(REPORT_MAX);
+    const char *slash = strrchr(plan, '/');
+
+    simulate_page(runs->at, runs->count, slash ? slash + 1 : plan, &page);
+    return file_write(path, page.text, page.len, 0644, err);
+}
+
+static int simulate_run_verb(VerbCall *call, const void *options)
+{
+    const SimulateVerbOptions *o = options;
+    CLEANUP(str_done) Str out = str_limited(REPORT_MAX);
+    Runs *runs = arena_calloc(call->arena, 1, sizeof *runs);
+    Plan plan;
+
+    if (o->example) {
+        fputs(plan_example, stdout);
+        return EXIT_FINE;
+    }
+    if (call->args.len != 1)
+        return verb_failf(call, EXIT_USAGE, "needs a plan; 'stoker place simulate --example' prints one");
+    runs->call = call;
+    if (plan_read(call->args.items[0], call->arena, &plan, &call->err) < 0)
+        return verb_fail(call, EXIT_USAGE);
+    if (o->load > 0)
+        plan.generate.load = o->load;
+    if (o->seed > 0)
+        plan.generate.seed = plan.simulate.seed = o->seed;
+    if (run_modes(runs, o, &plan, &call->err) < 0 || run_what_if(runs, o, &plan, &call->err) < 0 ||
+        (o->advise && run_offers(runs, o, &plan, &call->err) < 0) ||
+        (o->page && write_page(runs, o->page, call->args.items[0], &call->err) < 0))
+        return verb_fail(call, EXIT_USAGE);
+    if (o->advise)
+        (o->json ? simulate_advice_json : simulate_advice_text)(runs->at, runs->budgets, runs->count, &out);
+    else
+        (o->json ? simulate_json : simulate_text)(runs->at, runs->count, &out);
+    fwrite(out.text, 1, out.len, stdout);
+    return EXIT_FINE;
+}
+
+const Verb verb_place_simulate = {
+    .name = "simulate",
+    .summary = "a cluster and its jobs over time: waits, lost work, power, price",
+    .usage = "PLAN [--mode MODE,...] [--add NODES] [--quota QUEUE=GPUS] [--advise] [--page FILE] [--json]",
+    .description =
+        "Plays a plan: jobs arrive, wait in queues, start, are stopped for others, end; nodes fail and come back. "
+        "The plan is a YAML file; --example prints one. Jobs come from a file with openb's columns, or by chance. The "
+        "same "
+        "plan and seed give the same result.\n\n"
+        "Shown are the GPUs in use, how long jobs waited, what was lost by stops and failures, power and price. "
+        "Several "
+        "modes stand side by side; --add and --quota show the plan beside what would be if. --advise tries the plan's "
+        "offers, each with the nodes that the same money buys, and puts the one first that makes jobs wait least.\n\n"
+        "It changes nothing and needs no GPU.",
+    .examples = "stoker place simulate --example > plan.yaml\n"
+                "stoker place simulate plan.yaml --page plan.html\n"
+                "stoker place simulate plan.yaml --mode pack,spread,fgd\n"
+                "stoker place simulate plan.yaml --add 4xH100x8\n"
+                "stoker place simulate plan.yaml --advise",
+    .exit_codes = "0  played\n"
+                  "2  the command line or the plan is wrong, or a file cannot be read",
+    VERB_OPTS(simulate_opts, SimulateVerbOptions),
+    .run = simulate_run_verb,
+};
