@@ -412,3 +412,34 @@ PlacementLeft placement_left(const Placement *placement, size_t node)
     memcpy(left.gpu_milli, s->gpu_left, sizeof left.gpu_milli);
     return left;
 }
+
+/* --- a cluster on which others decide too ------------------------------------------------------------------------- */
+
+void placement_set_left(Placement *placement, uint32_t node, const PlacementLeft *left)
+{
+    PlacementState *s = &placement->states[node];
+
+    s->cpu_left = left->cpu_milli;
+    s->memory_left = left->memory_mib;
+    s->pods = left->pods;
+    s->gpu_sum = 0;
+    for (unsigned i = 0; i < CLUSTER_GPUS_MAX; i++) {
+        s->gpu_left[i] = left->gpu_milli[i];
+        s->gpu_sum += left->gpu_milli[i];
+    }
+    refresh_state(placement, node);
+}
+
+bool placement_score(const Placement *placement, const ClusterRequest *request, uint32_t node, double *ret_score,
+                     uint16_t *ret_gpus)
+{
+    const Kind kind = {.request = *request};
+    Cell cell;
+
+    score_node(placement, &kind, node, &cell);
+    if (cell.fits) {
+        *ret_score = cell.score;
+        *ret_gpus = cell.gpus;
+    }
+    return cell.fits;
+}
