@@ -16,77 +16,163 @@ enum { SCORE_BEST = 10, SCORE_OTHERS = 9, WHY_MAX = 512 };
 
 CLEANUP_POINTER(json_t, json_decref);
 
+static bool is_name_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.';
+}
+
 const WordRow extender_outcomes[EXTENDER_OUTCOME_END] = {EXTENDER_OUTCOME_TABLE(WORD_ROW)};
 
 /* --- requests ----------------------------------------------------------------------------------------------------- */
 
+/* One node of a request; the name lies in the request. */
+typedef struct Row {
+    const char *name;
+    size_t len;
+    LiveFit fit;
+    double score; /* of one that fits */
+    const LiveNode *node;
+} Row;
+
 typedef struct Args {
-    const json_t *names;
+    VEC(Row) rows;
+    bool has_names, has_pod;
     ClusterRequest request;
-    ExtenderOutcome outcome; /* before any node is looked at */
 } Args;
 
-static json_t *read_object(const char *body, size_t len, Err *err)
-{
-    json_error_t error;
-    json_t *root = json_loadb(body, len, 0, &error);
+typedef struct Walk {
+    const char *at, *end;
+} Walk;
 
-    if (!json_is_object(root)) {
-        (void)err_set(err, -EINVAL, "the request is no JSON object: line %d: %.100s", root ? 1 : error.line,
-                      root ? "another value" : error.text);
-        json_decref(root);
-        return NULL;
-    }
-    return root;
+static void args_done(Args *args)
+{
+    vec_done(&args->rows);
 }
 
-static int read_args(const Live *live, bool trusted, const json_t *root, Args *ret, Err *err)
+/* Takes `c` where it is the next byte behind blanks. */
+static bool walk_take(Walk *walk, char c)
 {
-    const json_t *pod = json_object_get(root, "Pod");
+    while (walk->at < walk->end && *walk->at && strchr(" \t\r\n", *walk->at))
+        walk->at++;
+    if (walk->at == walk->end || *walk->at != c)
+        return false;
+    walk->at++;
+    return true;
+}
 
-    ret->names = json_object_get(root, "NodeNames");
-    if (!json_is_object(pod))
-        return err_set(err, -EINVAL, "the request has no Pod");
-    if (!json_is_array(ret->names))
-        return err_set(err, -EINVAL,
-                       "the request has no NodeNames: set nodeCacheCapable: true for this extender; 'stoker place "
-                       "config' prints a configuration");
-    for (size_t i = 0; i < json_array_size(ret->names); i++)
-        if (!json_is_string(json_array_get(ret->names, i)))
-            return err_set(err, -EINVAL, "NodeNames[%zu] is no text", i);
-    ret->request = live_read_request(live, pod);
-    ret->outcome = ret->request.gpu_count == 0 ? EXTENDER_PASSED : trusted ? EXTENDER_DECIDED : EXTENDER_OPEN;
+/* NULL where there is none. */
+static json_t *walk_value(Walk *walk, Err *err)
+{
+    json_error_t error;
+    json_t *value =
+        json_loadb(walk->at, (size_t)(walk->end - walk->at), JSON_DECODE_ANY | JSON_DISABLE_EOF_CHECK, &error);
+
+    if (value)
+        walk->at += error.position;
+    else
+        (void)err_set(err, -EINVAL, "the request is no JSON: %.100s", error.text);
+    return value;
+}
+
+/* A list of names, which need no escape. By hand: with jansson, thousands of them take longer than all else. */
+static int walk_names(Args *args, Walk *walk, Err *err)
+{
+    bool more = !walk_take(walk, ']');
+
+    args->has_names = true;
+    while (more) {
+        const char *name = walk_take(walk, '"') ? walk->at : walk->end;
+
+        while (walk->at < walk->end && is_name_letter(*walk->at))
+            walk->at++;
+        if (walk->at <= name || walk->at == walk->end || *walk->at++ != '"')
+            return err_set(err, -EINVAL, "NodeNames[%zu] is no name of a node", args->rows.len);
+        vec_push(&args->rows, ((Row){.name = name, .len = (size_t)(walk->at - 1 - name)}));
+        more = walk_take(walk, ',');
+        if (!more && !walk_take(walk, ']'))
+            return err_set(err, -EINVAL, "the request is no JSON: NodeNames does not end");
+    }
     return 0;
 }
 
-static const char *name_at(const Args *args, size_t i)
+static int walk_member(const Live *live, Args *args, Walk *walk, Err *err)
 {
-    return json_string_value(json_array_get(args->names, i));
+    CLEANUP(json_decref_at) json_t *key = walk_value(walk, err), *value = NULL;
+
+    if (!json_is_string(key) || !walk_take(walk, ':'))
+        return err_set(err, -EINVAL, "the request is no JSON object");
+    if (strcmp(json_string_value(key), "NodeNames") == 0 && walk_take(walk, '['))
+        return walk_names(args, walk, err);
+    value = walk_value(walk, err);
+    if (!value)
+        return -EINVAL;
+    if (strcmp(json_string_value(key), "Pod") == 0 && json_is_object(value)) {
+        args->has_pod = true;
+        args->request = live_read_request(live, value);
+    }
+    return 0;
+}
+
+static int read_args(const Live *live, const char *body, size_t len, Args *args, Err *err)
+{
+    Walk walk = {.at = body, .end = body + len};
+    bool more = true;
+
+    if (!walk_take(&walk, '{'))
+        return err_set(err, -EINVAL, "the request is no JSON object");
+    for (; more; more = walk_take(&walk, ','))
+        TRY(walk_member(live, args, &walk, err));
+    if (!walk_take(&walk, '}'))
+        return err_set(err, -EINVAL, "the request is no JSON object: it does not end");
+    if (!args->has_pod)
+        return err_set(err, -EINVAL, "the request has no Pod");
+    return args->has_names ? 0
+                           : err_set(err, -EINVAL,
+                                     "the request has no NodeNames: set nodeCacheCapable: true for this extender; "
+                                     "'stoker place config' prints a configuration");
+}
+
+/* Judges each node. */
+static ExtenderOutcome judge_request(Live *live, bool trusted, const char *body, size_t len, Args *args, Err *err)
+{
+    if (read_args(live, body, len, args, err) < 0)
+        return EXTENDER_REFUSED;
+    if (args->request.gpu_count == 0 || !trusted) /* of no node anything is known */
+        return args->request.gpu_count == 0 ? EXTENDER_PASSED : EXTENDER_OPEN;
+    for (size_t i = 0; i < args->rows.len; i++) {
+        Row *row = &args->rows.at[i];
+
+        row->node = live_find(live, row->name, row->len);
+        row->fit = live_judge(live, &args->request, row->node, &row->score);
+    }
+    return EXTENDER_DECIDED;
+}
+
+static void write_name(const Row *row, Str *out)
+{
+    json_add_key(out, NULL);
+    str_addc(out, '"');
+    str_addn(out, row->name, row->len);
+    str_addc(out, '"');
 }
 
 /* --- filter ------------------------------------------------------------------------------------------------------- */
 
-static LiveFit judge_node(Live *live, const Args *args, size_t i)
-{
-    double score;
-
-    return args->outcome == EXTENDER_DECIDED ? live_judge(live, &args->request, name_at(args, i), &score)
-                                             : LIVE_UNKNOWN;
-}
-
 /* FailedNodes: room could be made by preemption. FailedAndUnresolvableNodes: not even then. */
-static void write_failed(const Live *live, const Args *args, const LiveFit *fits, LiveFit which, const char *member,
-                         Str *out)
+static void write_failed(const Args *args, LiveFit which, const char *member, Str *out)
 {
-    json_open(out, member, '{');
-    for (size_t i = 0; i < json_array_size(args->names); i++) {
-        CLEANUP(str_done) Str why = str_limited(WHY_MAX);
+    CLEANUP(str_done) Str why = str_limited(WHY_MAX);
 
-        if (fits[i] != which)
+    json_open(out, member, '{');
+    for (size_t i = 0; i < args->rows.len; i++) {
+        const Row *row = &args->rows.at[i];
+
+        if (row->fit != which)
             continue;
+        str_clear(&why);
         str_add(&why, "stoker: ");
-        live_explain(live, &args->request, name_at(args, i), &why);
-        json_add_text(out, NULL, name_at(args, i));
+        live_explain(row->node, &args->request, &why);
+        write_name(row, out);
         str_addc(out, ':');
         str_add_json(out, why.text);
     }
@@ -96,75 +182,81 @@ static void write_failed(const Live *live, const Args *args, const LiveFit *fits
 ExtenderOutcome extender_filter(Live *live, bool trusted, const char *body, size_t len, Str *out)
 {
     Err err = {.text = ""};
-    CLEANUP(json_decref_at) json_t *root = read_object(body, len, &err);
-    CLEANUP_VEC VEC(LiveFit) fits = {0};
-    Args args = {.outcome = EXTENDER_REFUSED};
-    const bool fine = root && read_args(live, trusted, root, &args, &err) == 0;
-    const size_t count = fine ? json_array_size(args.names) : 0;
+    CLEANUP(args_done) Args args = {0};
+    const ExtenderOutcome outcome = judge_request(live, trusted, body, len, &args, &err);
 
+    if (outcome == EXTENDER_REFUSED)
+        vec_clear(&args.rows);
     json_open(out, NULL, '{');
     json_open(out, "NodeNames", '[');
-    for (size_t i = 0; i < count; i++) {
-        vec_push(&fits, judge_node(live, &args, i));
-        if (fits.at[i] <= LIVE_FITS)
-            json_add_text(out, NULL, name_at(&args, i));
-    }
+    for (size_t i = 0; i < args.rows.len; i++)
+        if (args.rows.at[i].fit <= LIVE_FITS)
+            write_name(&args.rows.at[i], out);
     json_close(out, ']');
-    if (fine) {
-        write_failed(live, &args, fits.at, LIVE_FULL, "FailedNodes", out);
-        write_failed(live, &args, fits.at, LIVE_TOO_SMALL, "FailedAndUnresolvableNodes", out);
-    }
+    write_failed(&args, LIVE_FULL, "FailedNodes", out);
+    write_failed(&args, LIVE_TOO_SMALL, "FailedAndUnresolvableNodes", out);
     json_add_text(out, "Error", err.text);
     json_close(out, '}');
-    return fine ? args.outcome : EXTENDER_REFUSED;
+    return outcome;
 }
 
 /* --- prioritize --------------------------------------------------------------------------------------------------- */
 
-/* NaN: not scored. */
-static double score_node(Live *live, const Args *args, size_t i)
+/* The first one with the highest score, and the range of scores; NULL where no node has one. */
+static const Row *find_best(const Args *args, double *ret_least, double *ret_most)
 {
-    double score = (double)NAN;
+    const Row *best = NULL;
 
-    if (args->outcome != EXTENDER_DECIDED || live_judge(live, &args->request, name_at(args, i), &score) != LIVE_FITS)
-        return (double)NAN;
-    return score;
+    for (size_t i = 0; i < args->rows.len; i++) {
+        const Row *row = &args->rows.at[i];
+
+        if (row->fit != LIVE_FITS)
+            continue;
+        *ret_least = best ? fmin(*ret_least, row->score) : row->score;
+        if (!best || row->score > best->score)
+            best = row;
+    }
+    *ret_most = best ? best->score : 0;
+    return best;
 }
 
 ExtenderOutcome extender_prioritize(Live *live, bool trusted, const char *body, size_t len, Str *out, Err *err)
 {
-    CLEANUP(json_decref_at) json_t *root = read_object(body, len, err);
-    CLEANUP_VEC VEC(double) scores = {0};
-    double least = INFINITY, most = -INFINITY;
-    size_t best = SIZE_MAX;
-    Args args;
+    CLEANUP(args_done) Args args = {0};
+    const ExtenderOutcome outcome = judge_request(live, trusted, body, len, &args, err);
+    double least = 0, most = 0;
 
-    if (!root || read_args(live, trusted, root, &args, err) < 0)
-        return EXTENDER_REFUSED;
-    for (size_t i = 0; i < json_array_size(args.names); i++) {
-        const double score = score_node(live, &args, i);
-
-        vec_push(&scores, score);
-        least = fmin(least, score); /* a NaN is passed over */
-        if (score > most) {
-            most = score;
-            best = i;
-        }
-    }
+    if (outcome == EXTENDER_REFUSED)
+        return outcome;
+    const Row *best = find_best(&args, &least, &most);
     json_open(out, NULL, '[');
-    for (size_t i = 0; i < scores.len; i++) {
-        const double part = most > least ? (scores.at[i] - least) / (most - least) : 1;
+    for (size_t i = 0; i < args.rows.len; i++) {
+        const Row *row = &args.rows.at[i];
+        const double part = most > least ? (row->score - least) / (most - least) : 1;
+        const int score = row == best ? SCORE_BEST : row->fit == LIVE_FITS ? (int)(part * SCORE_OTHERS) : 0;
 
-        json_open(out, NULL, '{');
-        json_add_text(out, "Host", name_at(&args, i));
-        json_add_i64(out, "Score", i == best ? SCORE_BEST : isnan(scores.at[i]) ? 0 : (int64_t)(part * SCORE_OTHERS));
+        str_add(out, i ? ",{\"Host\":" : "{\"Host\":");
+        write_name(row, out);
+        json_add_i64(out, "Score", score);
         json_close(out, '}');
     }
     json_close(out, ']');
-    return args.outcome;
+    return outcome;
 }
 
 /* --- bind --------------------------------------------------------------------------------------------------------- */
+
+static json_t *read_object(const char *body, size_t len, Err *err)
+{
+    json_error_t error;
+    json_t *root = json_loadb(body, len, JSON_REJECT_DUPLICATES, &error);
+
+    if (json_is_object(root))
+        return root;
+    (void)err_set(err, -EINVAL, "the request is no JSON object: %.100s", root ? "it is another value" : error.text);
+    json_decref(root);
+    return NULL;
+}
 
 /* A DNS name, or with `letters` another word. */
 static int read_name(const json_t *root, const char *key, const char *letters, char *out, size_t room, Err *err)

@@ -20,7 +20,7 @@ enum { TYPICAL_MAX = 10000, TYPICAL_CPU = 4000, BROKEN_CAP = 256, NO_INDEX = UIN
 #define MODEL_LABEL "nvidia.com/gpu.product"
 #define HEALTH_CONDITION "GPUsHealthy" /* of `stoker kubelet --update-node` */
 
-typedef struct LiveNode {
+struct LiveNode {
     char *name;
     bool listed;
     uint32_t round; /* of the list that it was in last */
@@ -32,7 +32,7 @@ typedef struct LiveNode {
     uint16_t gpus_broken;    /* those that are known */
     char broken[BROKEN_CAP]; /* what is broken, as its condition says */
     uint8_t model;
-} LiveNode;
+};
 
 typedef struct LivePod {
     LiveNode *node;
@@ -461,9 +461,13 @@ static bool score_node(Live *live, const ClusterRequest *request, const LiveNode
     return placement_score(live->placement, &r, node->index, ret_score, ret_gpus);
 }
 
-LiveFit live_judge(Live *live, const ClusterRequest *request, const char *name, double *ret_score)
+const LiveNode *live_find(const Live *live, const char *name, size_t len)
 {
-    const LiveNode *node = map_get(&live->nodes, name);
+    return map_getn(&live->nodes, name, len);
+}
+
+LiveFit live_judge(Live *live, const ClusterRequest *request, const LiveNode *node, double *ret_score)
+{
     uint16_t gpus;
 
     if (!node || !is_decided(node))
@@ -475,12 +479,8 @@ LiveFit live_judge(Live *live, const ClusterRequest *request, const char *name, 
     return request->gpu_count > node->usable ? LIVE_TOO_SMALL : LIVE_FULL;
 }
 
-void live_explain(const Live *live, const ClusterRequest *request, const char *name, Str *out)
+void live_explain(const LiveNode *node, const ClusterRequest *request, Str *out)
 {
-    const LiveNode *node = map_get(&live->nodes, name);
-
-    if (!node)
-        return;
     if (request->gpu_count > node->usable)
         str_addf(out, "%u of %u GPUs can be used, %u wanted", (unsigned)node->usable, (unsigned)node->devices,
                  (unsigned)request->gpu_count);
@@ -497,6 +497,7 @@ int live_reserve(Live *live, const char *uid, const ClusterRequest *request, con
     CLEANUP(str_done) Str why = str_limited(2 * BROKEN_CAP);
     LivePod row = {.request = *request, .until_ns = until_ns};
     const LivePod *known = map_get(&live->pods, uid);
+    const LiveNode *node = map_get(&live->nodes, name);
     double score;
 
     if (known && strcmp(known->node->name, name) == 0 && known->gpus) {
@@ -504,16 +505,16 @@ int live_reserve(Live *live, const char *uid, const ClusterRequest *request, con
         return 0;
     }
     live_release(live, uid);
-    const LiveFit fit = live_judge(live, request, name, &score);
+    const LiveFit fit = live_judge(live, request, node, &score);
     if (fit == LIVE_UNKNOWN) {
         *ret_gpus = 0;
         return 0;
     }
     if (fit != LIVE_FITS) {
-        live_explain(live, request, name, &why);
+        live_explain(node, request, &why);
         return err_set(err, -EBUSY, "node %s: %s", name, why.text);
     }
-    (void)score_node(live, request, map_get(&live->nodes, name), &score, &row.gpus);
+    (void)score_node(live, request, node, &score, &row.gpus);
     TRY(put_pod(live, uid, name, &row, err));
     *ret_gpus = row.gpus;
     return 0;
@@ -541,6 +542,8 @@ void live_tick(Live *live, uint64_t now_ns)
         live->typical_ns = now_ns + TYPICAL_NS;
         drop_placement(live);
     }
+    if (!live->placement) /* not while somebody waits */
+        make_placement(live);
 }
 
 /* --- the rest ----------------------------------------------------------------------------------------------------- */

@@ -41,6 +41,11 @@ int live_change_pod(void *live, const json_t *pod, bool gone, Err *err);
 /* What a pod asks of one node. gpu_count 0: no GPU, or more than a node can have (CLUSTER_GPUS_MAX). */
 ClusterRequest live_read_request(const Live *live, const json_t *pod);
 
+typedef struct LiveNode LiveNode;
+
+/* A node by its name; NULL: there is none. Valid until the next change. */
+const LiveNode *live_find(const Live *live, const char *name, size_t len);
+
 typedef enum LiveFit {
     LIVE_UNKNOWN,   /* no such node, or one of which nothing is decided: its GPUs are shared or too many */
     LIVE_FITS,      /* by its GPUs */
@@ -48,10 +53,10 @@ typedef enum LiveFit {
     LIVE_TOO_SMALL, /* it has not so many that can be used, whoever goes */
 } LiveFit;
 
-/* *ret_score: of one that fits; higher is better. */
-LiveFit live_judge(Live *live, const ClusterRequest *request, const char *node, double *ret_score);
+/* *ret_score: of one that fits; higher is better. `node` may be NULL. */
+LiveFit live_judge(Live *live, const ClusterRequest *request, const LiveNode *node, double *ret_score);
 /* Why a node is full or too small, for the pod's owner: "2 of 8 GPUs free, 4 wanted". */
-void live_explain(const Live *live, const ClusterRequest *request, const char *node, Str *out);
+void live_explain(const LiveNode *node, const ClusterRequest *request, Str *out);
 
 /* Takes GPUs of a node for the pod with this UID until it is seen on its node, or until `until_ns`. Again for the same
  * node gives the same. *ret_gpus: a bit each; 0: the node is LIVE_UNKNOWN, and nothing is taken. -EBUSY. */
