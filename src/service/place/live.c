@@ -15,7 +15,8 @@
 #include "base/number.h"
 #include "base/vec.h"
 
-enum { TYPICAL_MAX = 10000, TYPICAL_CPU = 4000, BROKEN_CAP = 256, NO_INDEX = UINT32_MAX };
+enum { TYPICAL_MAX = 10000, TYPICAL_CPU = 4000, BROKEN_CAP = 256 };
+#define NO_INDEX UINT32_MAX
 #define TYPICAL_NS (60 * NS_PER_S)
 #define MODEL_LABEL "nvidia.com/gpu.product"
 #define HEALTH_CONDITION "GPUsHealthy" /* of `stoker kubelet --update-node` */
@@ -25,10 +26,10 @@ struct LiveNode {
     bool listed;
     uint32_t round; /* of the list that it was in last */
     uint32_t index; /* in the placement; NO_INDEX: not in it */
-    uint32_t pods;  /* that name it */
+    uint64_t pods;  /* that name it */
     uint64_t cpu_all, cpu_taken;
     uint64_t devices, usable, taken; /* GPUs: there are, can be given out, pods have */
-    uint32_t holders[CLUSTER_GPUS_MAX];
+    uint64_t holders[CLUSTER_GPUS_MAX];
     uint16_t gpus_broken;    /* those that are known */
     char broken[BROKEN_CAP]; /* what is broken, as its condition says */
     uint8_t model;
@@ -48,7 +49,7 @@ struct Live {
     Map nodes, pods; /* by name, by UID */
     uint32_t node_round, pod_round;
     bool nodes_read, pods_read;
-    size_t reserved;
+    uint64_t reserved;
     VEC(char *) models;
     Placement *placement; /* NULL: has to be made */
     size_t gpu_nodes;
@@ -118,7 +119,8 @@ static uint64_t read_asked(const json_t *pod, const char *resource)
 
 ClusterRequest live_read_request(const Live *live, const json_t *pod)
 {
-    const uint64_t cpu = read_asked(pod, "cpu"), gpus = read_asked(pod, live->resource) / 1000;
+    const uint64_t cpu = read_asked(pod, "cpu");
+    const uint64_t gpus = read_asked(pod, live->resource) / 1000;
 
     return (ClusterRequest){.cpu_milli = (uint32_t)number_min_u64(cpu, UINT32_MAX),
                             .gpu_milli = CLUSTER_GPU,
@@ -154,11 +156,15 @@ static uint64_t count_free(const LiveNode *node)
     return node->usable > node->taken ? node->usable - node->taken : 0;
 }
 
+static uint32_t count_cpu(const LiveNode *node)
+{
+    return node->cpu_all > node->cpu_taken ? (uint32_t)(node->cpu_all - node->cpu_taken) : 0;
+}
+
 /* GPUs that nobody has by name and that are not known to be broken: the first of them, as many as are free. */
 static void update_left(Live *live, const LiveNode *node)
 {
-    PlacementLeft left = {.cpu_milli =
-                              node->cpu_all > node->cpu_taken ? (uint32_t)(node->cpu_all - node->cpu_taken) : 0};
+    PlacementLeft left = {.cpu_milli = count_cpu(node)};
     uint64_t free_gpus = count_free(node);
 
     if (!live->placement || node->index == NO_INDEX)
@@ -254,6 +260,7 @@ static LiveNode *find_node(Live *live, const char *name)
     return node;
 }
 
+/* By the label of a node, or the node selector of a pod. */
 static uint8_t find_model(Live *live, const char *name)
 {
     for (size_t i = 0; i < live->models.len; i++)
@@ -355,17 +362,17 @@ bool live_end_nodes(void *self)
 
 /* --- pods --------------------------------------------------------------------------------------------------------- */
 
-/* Puts a pod on its node (1) or takes it away (-1). */
-static void count_pod(Live *live, const LivePod *pod, int sign)
+/* Puts a pod on its node (1) or takes it away (-1, which is modulo 2^n here). */
+static void count_pod(Live *live, const LivePod *pod, uint64_t by)
 {
     LiveNode *node = pod->node;
 
-    node->pods += (uint32_t)sign;
-    node->cpu_taken += (uint64_t)((int64_t)sign * pod->request.cpu_milli);
-    node->taken += (uint64_t)((int64_t)sign * pod->request.gpu_count);
+    node->pods += by;
+    node->cpu_taken += by * pod->request.cpu_milli;
+    node->taken += by * pod->request.gpu_count;
     for (unsigned i = 0; i < CLUSTER_GPUS_MAX; i++)
-        node->holders[i] += pod->gpus >> i & 1 ? (uint32_t)sign : 0;
-    live->reserved += pod->until_ns ? (size_t)sign : 0;
+        node->holders[i] += pod->gpus >> i & 1 ? by : 0;
+    live->reserved += pod->until_ns ? by : 0;
     update_left(live, node);
 }
 
@@ -375,7 +382,7 @@ static void drop_pod(Live *live, const char *uid)
 
     if (!pod)
         return;
-    count_pod(live, pod, -1);
+    count_pod(live, pod, UINT64_MAX);
     drop_unused(live, pod->node);
     free(pod);
 }
@@ -408,6 +415,9 @@ int live_change_pod(void *self, const json_t *object, bool gone, Err *err)
     Live *live = self;
     const char *uid = read_text(object, "metadata", "uid"), *node = read_text(object, "spec", "nodeName");
     const char *phase = read_text(object, "status", "phase");
+    const char *held =
+        json_string_value(find_member(json_object_get(object, "metadata"), "annotations", LIVE_GPUS_KEY));
+    const char *model = json_string_value(find_member(json_object_get(object, "spec"), "nodeSelector", MODEL_LABEL));
     const LivePod *known = uid ? map_get(&live->pods, uid) : NULL;
     LivePod row = {.request = live_read_request(live, object), .round = live->pod_round};
 
@@ -418,9 +428,11 @@ int live_change_pod(void *self, const json_t *object, bool gone, Err *err)
         drop_pod(live, uid);
     if (gone || !node)
         return 0; /* one that is reserved may be told once more without its node */
-    row.gpus =
-        read_gpus(json_string_value(find_member(json_object_get(object, "metadata"), "annotations", LIVE_GPUS_KEY)),
-                  row.request.gpu_count);
+    row.gpus = read_gpus(held, row.request.gpu_count);
+    if (model) {
+        row.request.models_written = find_model(live, model);
+        row.request.models = UINT64_C(1) << row.request.models_written++;
+    }
     return put_pod(live, uid, node, &row, err);
 }
 
@@ -456,8 +468,7 @@ static bool score_node(Live *live, const ClusterRequest *request, const LiveNode
 {
     ClusterRequest r = *request;
 
-    r.cpu_milli =
-        (uint32_t)number_min_u64(r.cpu_milli, node->cpu_all > node->cpu_taken ? node->cpu_all - node->cpu_taken : 0);
+    r.cpu_milli = (uint32_t)number_min_u64(r.cpu_milli, count_cpu(node));
     return placement_score(live->placement, &r, node->index, ret_score, ret_gpus);
 }
 
@@ -496,15 +507,16 @@ int live_reserve(Live *live, const char *uid, const ClusterRequest *request, con
 {
     CLEANUP(str_done) Str why = str_limited(2 * BROKEN_CAP);
     LivePod row = {.request = *request, .until_ns = until_ns};
-    const LivePod *known = map_get(&live->pods, uid);
-    const LiveNode *node = map_get(&live->nodes, name);
+    LivePod *known = map_get(&live->pods, uid);
     double score;
 
     if (known && strcmp(known->node->name, name) == 0 && known->gpus) {
+        known->until_ns = known->until_ns ? until_ns : 0;
         *ret_gpus = known->gpus;
         return 0;
     }
     live_release(live, uid);
+    const LiveNode *node = map_get(&live->nodes, name);
     const LiveFit fit = live_judge(live, request, node, &score);
     if (fit == LIVE_UNKNOWN) {
         *ret_gpus = 0;

@@ -38,7 +38,8 @@ int live_add_pod(void *live, const json_t *pod, Err *err);
 bool live_end_pods(void *live);
 int live_change_pod(void *live, const json_t *pod, bool gone, Err *err);
 
-/* What a pod asks of one node. gpu_count 0: no GPU, or more than a node can have (CLUSTER_GPUS_MAX). */
+/* What a pod asks of any node that suits it otherwise. gpu_count 0: no GPU, or more than a node can have
+ * (CLUSTER_GPUS_MAX). */
 ClusterRequest live_read_request(const Live *live, const json_t *pod);
 
 typedef struct LiveNode LiveNode;
@@ -69,6 +70,6 @@ void live_tick(Live *live, uint64_t now_ns);
 
 typedef struct LiveCounts {
     bool known; /* both lists were read */
-    size_t nodes, gpu_nodes, pods, reserved;
+    uint64_t nodes, gpu_nodes, pods, reserved;
 } LiveCounts;
 LiveCounts live_counts(const Live *live);

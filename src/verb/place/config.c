@@ -16,23 +16,25 @@ static const OptSpec config_opts[] = {
             .help = "pods that ask for it are asked about"),
 };
 
-/* A point of ours is worth 10 times the weight, and all default plugins of kube-scheduler give at most 1,400 together:
+/* A point of ours is worth 10 times the weight, and all default plugins of kube-scheduler give at most 1,500 together:
  * one point has to be more. Of 100 nodes and more it looks at a part only, unless it is told to look at all. */
-static const char text[] = "apiVersion: kubescheduler.config.k8s.io/v1\n"
-                           "kind: KubeSchedulerConfiguration\n"
-                           "percentageOfNodesToScore: 100 # else the best node may be one that is not looked at\n"
-                           "extenders:\n"
-                           "  - urlPrefix: \"%s\"\n"
-                           "    filterVerb: filter\n"
-                           "    prioritizeVerb: prioritize\n"
-                           "    bindVerb: bind\n"
-                           "    weight: 200 # less than 150: kube-scheduler's own scores count too\n"
-                           "    httpTimeout: 10s\n"
-                           "    nodeCacheCapable: true\n"
-                           "    ignorable: true # without the extender, kube-scheduler decides alone\n"
-                           "    managedResources:\n"
-                           "      - name: \"%s\"\n"
-                           "        ignoredByScheduler: false\n";
+static const char text[] =
+    "apiVersion: kubescheduler.config.k8s.io/v1\n"
+    "kind: KubeSchedulerConfiguration\n"
+    "# clientConnection: {kubeconfig: /etc/kubernetes/scheduler.conf} # --config replaces --kubeconfig\n"
+    "percentageOfNodesToScore: 100 # else the best node may be one that is not looked at\n"
+    "extenders:\n"
+    "  - urlPrefix: \"%s\"\n"
+    "    filterVerb: filter\n"
+    "    prioritizeVerb: prioritize\n"
+    "    bindVerb: bind\n"
+    "    weight: 200 # less than 150: kube-scheduler's own scores count too\n"
+    "    httpTimeout: 10s\n"
+    "    nodeCacheCapable: true\n"
+    "    ignorable: true # without the extender, kube-scheduler decides alone\n"
+    "    managedResources:\n"
+    "      - name: \"%s\"\n"
+    "        ignoredByScheduler: false\n";
 
 static int config_run(VerbCall *call, const void *options)
 {

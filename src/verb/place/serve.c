@@ -161,13 +161,13 @@ static void on_bound(void *self, const KubeReply *reply)
         end_bind(bind, NULL);
         return;
     }
-    if (reply->state != KUBE_UNREACHABLE)
-        live_release(bind->serve->live, bind->what.uid);
     if (reply->state == KUBE_CONFLICT && !bind->again) { /* bound meanwhile: by an earlier call? */
         bind->again = true;
         read_pod(bind);
         return;
     }
+    if (reply->state != KUBE_UNREACHABLE)
+        live_release(bind->serve->live, bind->what.uid);
     end_bind(bind, reply->text);
 }
 
@@ -195,6 +195,8 @@ static void on_pod(void *self, const KubeReply *reply)
         return;
     }
     const int rc = extender_read_pod(serve->live, &bind->what, reply->object, &request, &err);
+    if (rc < 0)
+        live_release(serve->live, bind->what.uid);
     if (rc != 0) {
         end_bind(bind, rc < 0 ? err.text : NULL);
         return;
@@ -285,7 +287,7 @@ static void write_metrics(Serve *serve, Str *out)
     const LiveCounts counts = live_counts(serve->live);
     const struct {
         const char *name, *help;
-        size_t value;
+        uint64_t value;
     } gauges[] = {{"trusted", "1: decisions are made; 0: every node fits.", is_trusted(serve)},
                   {"nodes", "Nodes known.", counts.nodes},
                   {"gpu_nodes", "Nodes whose GPUs are decided on.", counts.gpu_nodes},
@@ -299,8 +301,8 @@ static void write_metrics(Serve *serve, Str *out)
             str_addf(out, "stoker_place_requests_total{verb=\"%s\",outcome=\"%s\"} %llu\n", paths[i] + 1,
                      extender_outcomes[k].key, (unsigned long long)serve->counts[i][k]);
     for (size_t i = 0; i < ARRAY_LEN(gauges); i++)
-        str_addf(out, "# HELP stoker_place_%s %s\n# TYPE stoker_place_%s gauge\nstoker_place_%s %zu\n", gauges[i].name,
-                 gauges[i].help, gauges[i].name, gauges[i].name, gauges[i].value);
+        str_addf(out, "# HELP stoker_place_%s %s\n# TYPE stoker_place_%s gauge\nstoker_place_%s %llu\n", gauges[i].name,
+                 gauges[i].help, gauges[i].name, gauges[i].name, (unsigned long long)gauges[i].value);
 }
 
 static void on_request(void *self, HttpRequest *request)

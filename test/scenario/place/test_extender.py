@@ -2,6 +2,7 @@
 """`stoker place serve`, asked as kube-scheduler asks, with an API server of the tests."""
 import http.client
 import json
+import subprocess
 import threading
 
 import pytest
@@ -223,6 +224,20 @@ def test_what_is_not_kube_scheduler(extender):
     assert extender.request("POST", "/bind", "{}", {"Host": "evil.example"}, fresh=True)[0] == 421
     assert extender.request("GET", "/healthz", fresh=True) == (200, b"ok\n")
     assert extender.request("GET", "/nothing")[0] == 404
+
+
+def test_the_configuration(stoker):
+    def run(*words):
+        return subprocess.run([stoker, "place", "config", *words], capture_output=True, text=True)
+
+    text = run("--url", "https://stoker.kube-system.svc:9405", "--resource", "example.com/gpu").stdout
+    for line in ("kind: KubeSchedulerConfiguration", 'urlPrefix: "https://stoker.kube-system.svc:9405"', "filterVerb: filter", "bindVerb: bind",
+                 "prioritizeVerb: prioritize", "nodeCacheCapable: true", "ignorable: true", 'name: "example.com/gpu"', "ignoredByScheduler: false"):
+        assert line in text
+    weight = int(text.split("weight: ")[1].split(" ")[0])
+    assert weight * 10 > 1500  # one point of ours is more than all of kube-scheduler's plugins give
+    for words in (("--url", 'http://x"\n'), ("--resource", "a b")):
+        assert run(*words).returncode == 2 and words[0] in run(*words).stderr
 
 
 def test_five_thousand_nodes(make_cluster, make_extender):

@@ -242,6 +242,49 @@ static void a_broken_gpu_is_not_chosen(void **state)
     live_free(live);
 }
 
+/* How much better the node "a" is than "b" for a pod that either suits, where others want a's model or any. */
+static double prefer_first(const char *selector)
+{
+    static const char node[] =
+        "{\"metadata\":{\"name\":\"%s\",\"labels\":{\"nvidia.com/gpu.product\":\"%s\"}},\"status\":{"
+        "\"capacity\":{\"nvidia.com/gpu\":\"8\"},\"allocatable\":{\"cpu\":\"96\",\"nvidia.com/gpu\":\"8\"}}}";
+    const ClusterRequest request = {.cpu_milli = 4000, .gpu_milli = CLUSTER_GPU, .gpu_count = 1};
+    Live *live = new_live();
+    double scores[2] = {0};
+    char text[ROOM];
+    Err err = {0};
+
+    for (unsigned i = 0; i < 4; i++) { /* pods before nodes */
+        snprintf(
+            text, sizeof text,
+            "{\"metadata\":{\"uid\":\"%u\"},\"spec\":{\"nodeName\":\"c\"%s,\"containers\":[{\"resources\":{\"limits\":{"
+            "\"nvidia.com/gpu\":\"2\"}}}]}}",
+            i, selector);
+        json_t *pod = parse(text);
+        assert_int_equal(live_change_pod(live, pod, false, &err), 0);
+        json_decref(pod);
+    }
+    for (unsigned i = 0; i < 3; i++) {
+        snprintf(text, sizeof text, node, (const char *[]){"a", "b", "c"}[i], i == 1 ? "Other" : "Wanted");
+        json_t *object = parse(text);
+        assert_int_equal(live_change_node(live, object, false, &err), 0);
+        json_decref(object);
+    }
+    assert_int_equal(live_judge(live, &request, live_find(live, "a", 1), &scores[0]), LIVE_FITS);
+    assert_int_equal(live_judge(live, &request, live_find(live, "b", 1), &scores[1]), LIVE_FITS);
+    live_free(live);
+    return scores[0] - scores[1];
+}
+
+static void a_model_that_others_need_is_kept(void **state)
+{
+    const double any = prefer_first("");
+
+    (void)state;
+    assert_true(prefer_first(",\"nodeSelector\":{\"nvidia.com/gpu.product\":\"Wanted\"}") < any);
+    assert_true(prefer_first(",\"nodeSelector\":{\"nvidia.com/gpu.product\":\"Other\"}") > any);
+}
+
 /* --- reservations ------------------------------------------------------------------------------------------------- */
 
 static void what_is_reserved_is_given_back_in_time(void **state)
@@ -448,6 +491,7 @@ int main(void)
         cmocka_unit_test(a_node_goes_and_comes_back),
         cmocka_unit_test(some_nodes_are_not_decided_on),
         cmocka_unit_test(a_broken_gpu_is_not_chosen),
+        cmocka_unit_test(a_model_that_others_need_is_kept),
         cmocka_unit_test(what_is_reserved_is_given_back_in_time),
         cmocka_unit_test(a_pod_that_is_seen_is_reserved_no_more),
         cmocka_unit_test(as_many_are_free_as_nobody_has),
