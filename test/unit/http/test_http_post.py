@@ -92,7 +92,7 @@ def test_a_head_and_a_get_with_a_body_are_as_before(server):
 
 
 def test_one_that_stalls_in_its_body_is_closed(exe):
-    with serving(exe, *POSTS, "--head", "300ms") as server, server.connect() as stalled, server.connect() as cut:
+    with serving(exe, *POSTS, "--head", "300ms", "--idle", "1h") as server, server.connect() as stalled, server.connect() as cut:
         stalled.sendall(post(b"a part", length=1000))
         cut.sendall(post(b"a part", length=1000))
         wait_until(lambda: server.counts()["held"] == 2000)
