@@ -42,7 +42,7 @@ struct Placement {
     Usable *usable;     /* typical.len for each node */
     uint32_t *order;    /* the place of each node */
     uint32_t *in_order; /* the node at each place */
-    uint32_t *shapes;   /* of each node: the first place whose node is equal to it when both are empty */
+    uint32_t *shapes;   /* of each node: the first place whose node is equal to it but for its name */
     uint32_t leaves;    /* of a tournament: a power of two */
     uint32_t *changes;  /* places whose nodes changed, a ring of `leaves` */
     uint64_t changed;   /* in all */
@@ -177,7 +177,7 @@ static void init_state(PlacementState *s, const ClusterNode *node)
         }
 }
 
-/* Nodes that are equal but for their names are of one shape, which is scored once while they are empty. */
+/* Nodes that are equal but for their names are of one shape: those in the same state are scored once. */
 static void find_shapes(Placement *placement)
 {
     Map first;
@@ -386,13 +386,17 @@ static void score_node(const Placement *placement, const ClusterRequest *r, uint
     cell->score = score_case(placement->mode, &c, gpus);
 }
 
+static double concentration_at(const Placement *placement, uint32_t place)
+{
+    return placement->mode->weight[PLACEMENT_CONCENTRATION] * place / (double)placement->count;
+}
+
 /* A place beyond the last node, and one that has no room: never the best. */
 static double value_place(const Placement *placement, const Kind *kind, uint32_t place)
 {
     if (place >= placement->count || kind->cells[place].known == CELL_FULL)
         return -INFINITY;
-    return kind->cells[place].score -
-           placement->mode->weight[PLACEMENT_CONCENTRATION] * place / (double)placement->count;
+    return kind->cells[place].score - concentration_at(placement, place);
 }
 
 static uint32_t winner_at(const Placement *placement, const Kind *kind, uint32_t i)
@@ -418,21 +422,22 @@ static void climb(const Placement *placement, Kind *kind, uint32_t place)
         i /= 2;
 }
 
-static bool is_empty_like(const Placement *placement, const Kind *kind, uint32_t place, uint32_t first)
+/* True: the first node of this shape is in the same state, and was scored. */
+static bool is_like_first(const Placement *placement, const Kind *kind, uint32_t place, uint32_t first)
 {
-    const PlacementState *like = &placement->states[placement->in_order[first]];
+    const uint32_t node = placement->in_order[place], other = placement->in_order[first];
+    const PlacementState *s = &placement->states[node], *like = &placement->states[other];
 
-    return first < place && !placement->nodes[placement->in_order[place]].closed &&
-           placement->states[placement->in_order[place]].left.pods == 0 && like->left.pods == 0 &&
-           kind->cells[first].version == like->version && kind->cells[first].known == CELL_SCORED &&
-           kind->request.rule_count == 0;
+    return first < place && kind->cells[first].version == like->version && kind->cells[first].known == CELL_SCORED &&
+           kind->request.rule_count == 0 && placement->nodes[node].closed == placement->nodes[other].closed &&
+           memcmp(&s->left, &like->left, sizeof s->left) == 0 && memcmp(s->tags, like->tags, sizeof s->tags) == 0;
 }
 
 static void score_place(const Placement *placement, Kind *kind, uint32_t place)
 {
     const uint32_t node = placement->in_order[place], first = placement->shapes[place];
 
-    if (is_empty_like(placement, kind, place, first))
+    if (is_like_first(placement, kind, place, first))
         kind->cells[place] = kind->cells[first];
     else
         score_node(placement, &kind->request, node, &kind->cells[place]);
@@ -651,4 +656,30 @@ double placement_power_w(const Placement *placement)
 PlacementLeft placement_left(const Placement *placement, size_t node)
 {
     return placement->states[node].left;
+}
+
+/* --- a cluster on which others decide too ------------------------------------------------------------------------- */
+
+void placement_set_left(Placement *placement, uint32_t node, const PlacementLeft *left)
+{
+    PlacementState *s = &placement->states[node];
+
+    s->left = *left;
+    s->gpu_sum = 0;
+    for (unsigned i = 0; i < CLUSTER_GPUS_MAX; i++)
+        s->gpu_sum += left->gpu_milli[i];
+    refresh_state(placement, node);
+}
+
+bool placement_score(const Placement *placement, const ClusterRequest *request, uint32_t node, double *ret_score,
+                     uint16_t *ret_gpus)
+{
+    Cell cell;
+
+    score_node(placement, request, node, &cell);
+    if (cell.known == CELL_FULL)
+        return false;
+    *ret_score = cell.score - concentration_at(placement, placement->order[node]);
+    *ret_gpus = cell.gpus;
+    return true;
 }

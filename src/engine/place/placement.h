@@ -90,3 +90,11 @@ typedef struct PlacementLeft {
 PlacementLeft placement_left(const Placement *placement, size_t node);
 /* How many pods of a kind had room on a node of which so much were left; its being closed counts. */
 uint32_t placement_room(const Placement *placement, uint32_t kind, uint32_t node, const PlacementLeft *left);
+
+/* --- a cluster on which others decide too ------------------------------------------------------------------------- */
+
+/* Sets what is left of a node, whoever has taken the rest, which the sum of what is allocated does not learn. */
+void placement_set_left(Placement *placement, uint32_t node, const PlacementLeft *left);
+/* How good a node is for a request, higher is better, and the GPUs that it would get there. False: it has no room. */
+bool placement_score(const Placement *placement, const ClusterRequest *request, uint32_t node, double *ret_score,
+                     uint16_t *ret_gpus);

@@ -27,7 +27,7 @@
 CLEANUP_POINTER(json_t, json_decref);
 
 enum { KUBE_DRIVER_MAX = 63 };
-enum { PATH_MAX_BYTES = 16 << 10, LIST_LIMIT = 500, DOUBLINGS_MAX = 16, LOG_BURST = 6 };
+enum { PATH_MAX_BYTES = 16 << 10, LIST_LIMIT = 500, CHANGE_LIMIT = 100, DOUBLINGS_MAX = 16, LOG_BURST = 6 };
 #define TICK_NS_MAX NS_PER_S
 #define LOG_WINDOW_NS (10 * NS_PER_MIN)
 
@@ -208,8 +208,9 @@ static int read_page(Reader *reader, const FetchAnswer *answer, Err *err)
     if (!read->list)
         return kube_objects_read_one(objects, answer->body, answer->body_len, read->add, read->self, err);
     TRY(kube_objects_read_page(objects, answer->body, answer->body_len, read->add, read->self, err));
-    if (objects->next_page.len && objects->pages == KUBE_PAGES_MAX)
-        return err_set(err, -E2BIG, "the list has more than %d pages", KUBE_PAGES_MAX);
+    const size_t pages_max = read->change ? KUBE_CHANGE_PAGES_MAX : KUBE_PAGES_MAX;
+    if (objects->next_page.len && objects->pages == pages_max)
+        return err_set(err, -E2BIG, "the list has more than %zu pages", pages_max);
     return 0;
 }
 
@@ -279,6 +280,16 @@ static const char *accept_header(const KubeRead *read, bool list)
                   : "Accept: application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 }
 
+/* From its cache a server would send all in one page. */
+static void add_list_query(const Reader *reader, Str *path)
+{
+    str_addf(path, "&limit=%d", reader->read.change ? CHANGE_LIMIT : LIST_LIMIT);
+    if (reader->objects.next_page.len)
+        str_addf(path, "&continue=%s", reader->objects.next_page.text);
+    else if (!reader->read.change)
+        str_add(path, "&resourceVersion=0");
+}
+
 static void ask_next(Reader *reader)
 {
     KubeApi *api = reader->api;
@@ -305,8 +316,7 @@ static void ask_next(Reader *reader)
     }
     str_add(&path, reader->older ? read->older_path : read->path);
     if (read->list)
-        str_addf(&path, "&limit=%d&%s%s", LIST_LIMIT, reader->objects.next_page.len ? "continue=" : "resourceVersion=0",
-                 reader->objects.next_page.text);
+        add_list_query(reader, &path);
     if (send_request(api, path.text, &request, on_answer, reader, &reader->sending, &state, &err) < 0)
         fail_reader(reader, state, 0, err.text);
 }
@@ -595,6 +605,8 @@ int kube_api_new(uv_loop_t *loop, const KubeApiConfig *config, const KubeRead *r
         if (reader->read.on_demand)
             reader->due_ns = UINT64_MAX;
         kube_objects_init(&reader->objects);
+        reader->objects.change = reader->read.change;
+        reader->objects.change_self = reader->read.self;
     }
     uv_timer_init(loop, &api->tick); /* cannot fail */
     api->tick.data = api;

@@ -19,6 +19,7 @@
 #include "model/allocation.h"
 
 enum { KUBE_PAGE_MAX = 4 << 20, KUBE_PAGES_MAX = 64, KUBE_READS_MAX = 3 };
+enum { KUBE_CHANGE_PAGES_MAX = 4096 }; /* of a list of which only changes are told */
 #define KUBE_WATCH_NS (4 * NS_PER_MIN)
 
 /* ---- the client (api.c) ---- */
@@ -56,6 +57,10 @@ typedef struct KubeRead {
     void (*begin)(void *self);
     int (*add)(void *self, const json_t *object, Err *err);
     bool (*end)(void *self);
+    /* Of a list, instead of all objects after each change: the one that has come or changed, or is `gone` and as it
+     * last was. Such a list is not kept and may be a whole cluster's: it is read in small pages, from the server's
+     * database. Not to be asked for again by kube_api_ask. NULL: all objects come again. */
+    int (*change)(void *self, const json_t *object, bool gone, Err *err);
     void *self;
 } KubeRead;
 

@@ -136,7 +136,7 @@ static int walk_items(const Page *page, Walk *walk, Err *err)
         if (!item)
             return -EBADMSG;
         TRY(page->add(page->self, item, err));
-        if (page->objects->bytes <= KUBE_OBJECTS_KEPT_MAX)
+        if (!page->objects->change && page->objects->bytes <= KUBE_OBJECTS_KEPT_MAX)
             keep_object(page->objects, item, xmemdup0(from, (size_t)(walk->at - from)));
         more = walk_take(walk, ',');
         if (!more && !walk_take(walk, ']'))
@@ -237,11 +237,13 @@ static int apply_event(KubeObjects *objects, const char *type, const json_t *obj
     if (strcmp(type, "BOOKMARK") != 0) {
         if (!make_key(object, key))
             return err_set(err, -EBADMSG, "an event of the watch has no object with a name");
-        if (strcmp(type, "DELETED") == 0)
+        if (objects->change)
+            TRY(objects->change(objects->change_self, object, strcmp(type, "DELETED") == 0, err));
+        else if (strcmp(type, "DELETED") == 0)
             drop_object(objects, map_del(&objects->kept, key));
         else
             keep_object(objects, object, json_dumps(object, JSON_COMPACT));
-        *ret_changed = true;
+        *ret_changed = *ret_changed || !objects->change;
     }
     keep_version(objects, json_object_get(object, "metadata"));
     return objects->bytes <= KUBE_OBJECTS_KEPT_MAX ? 0 : err_set(err, -E2BIG, "the watch brought too many objects");

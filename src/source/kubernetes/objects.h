@@ -15,7 +15,11 @@
 /* More than KEPT_MAX is not kept, and then there is nothing to watch from. */
 enum { KUBE_OBJECTS_KEPT_MAX = 16 << 20, KUBE_OBJECTS_LINE_MAX = 4 << 20 };
 
+typedef int (*KubeChange)(void *self, const json_t *object, bool gone, Err *err);
+
 typedef struct KubeObjects {
+    KubeChange change; /* takes each change of a watch, and nothing is kept; NULL: all is kept. Set after the init */
+    void *change_self;
     Map kept;      /* "namespace/name" -> JSON text */
     size_t bytes;  /* of them */
     size_t pages;  /* of the list that is being read */
@@ -34,7 +38,7 @@ void kube_objects_clear(KubeObjects *objects);
 int kube_objects_read_page(KubeObjects *objects, const char *text, size_t len, KubeAdd add, void *self, Err *err);
 int kube_objects_read_one(KubeObjects *objects, const char *text, size_t len, KubeAdd add, void *self, Err *err);
 
-/* The next bytes of a watch. *ret_changed: some object has come, changed or gone; left alone otherwise.
+/* The next bytes of a watch. *ret_changed: some object that is kept has come, changed or gone; left alone otherwise.
  * KUBE_OBJECTS_GONE: the server does not know the version any more. -errno: read everything again. */
 enum { KUBE_OBJECTS_GONE = 1 };
 int kube_objects_watch(KubeObjects *objects, const char *bytes, size_t len, bool *ret_changed, Err *err);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-
-/* The verbs below `stoker place` that have files of their own. */
+/* Verbs below `stoker place` that are files of their own. */
 
 #include "verb/verb.h"
 
-extern const Verb verb_place_simulate;
+#define PLACE_EXTENDER_PORT "9405"
+#define PLACE_RESOURCE "nvidia.com/gpu"
+
+extern const Verb verb_place_simulate, verb_place_serve, verb_place_config;

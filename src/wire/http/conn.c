@@ -269,6 +269,7 @@ static void conn_free(Conn *conn)
     HttpServer *server = conn->server;
 
     cancel_job(conn);
+    conn_free_post(conn);
     if (conn->answer)
         conn->answer->conn = NULL;
     if (!conn->dying)
@@ -357,8 +358,17 @@ void conn_begin(Conn *conn)
     conn_deadline(conn, conn->server->limits.idle_timeout_ns); /* for the body, if one comes */
 }
 
+void conn_free_post(Conn *conn)
+{
+    conn->server->held_bytes -= conn->post_size;
+    conn->server->post_bytes -= conn->post_size;
+    conn->post_size = 0;
+    free(TAKE(conn->post));
+}
+
 void conn_idle(Conn *conn)
 {
+    conn_free_post(conn);
     conn->busy = false;
     conn->served = true;
     conn->bad_uri = false;

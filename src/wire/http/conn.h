@@ -82,6 +82,8 @@ struct Conn {
     Answer *answer;
     uint64_t answer_bytes;
     uint64_t body_bytes; /* received */
+    char *post;          /* the body of a POST; NULL: none is wanted */
+    size_t post_size;    /* its bytes when it is whole, which count as held */
     AuthJob *job;        /* the password check it waits for */
 };
 
@@ -103,9 +105,11 @@ struct HttpServer {
     Conn *first, *last; /* all connections, longest idle first */
     size_t dying;
     uint64_t conn_number, body_number;
-    size_t held_bytes, dropped_bytes; /* of bodies on their way; of those of them that are marked as dropped */
-    char **hosts;                     /* NULL: any */
-    const char *const *kept;
+    size_t post_bytes;    /* of bodies that are being received */
+    size_t held_bytes;    /* these, and of bodies on their way */
+    size_t dropped_bytes; /* of bodies on their way that are marked as dropped */
+    char **hosts;         /* NULL: any */
+    const char *const *posts, *const *kept;
     uv_timer_t tick; /* deadlines */
     uint64_t tick_ns;
     uv_timer_t retry; /* listens again after descriptors ran out */
@@ -154,6 +158,7 @@ void conn_idle(Conn *conn);  /* its answer is sent */
 void conn_drop(Conn *conn);  /* ends it */
 void conn_suspend(Conn *conn);
 void conn_resume(Conn *conn);
+void conn_free_post(Conn *conn);
 void conn_deadline(Conn *conn, uint64_t ns_from_now); /* UINT64_MAX: none */
 
 /* body.c */

@@ -337,6 +337,17 @@ static const char *find_header(Conn *conn, const char *name)
     return MHD_lookup_connection_value(conn->mhd, MHD_HEADER_KIND, name);
 }
 
+const char *http_method(const HttpRequest *request)
+{
+    return request->method;
+}
+
+const char *http_body(const HttpRequest *request, size_t *ret_len)
+{
+    *ret_len = request->conn->post_size;
+    return request->conn->post ? request->conn->post : "";
+}
+
 const char *http_path(const HttpRequest *request)
 {
     return request->path;
@@ -468,9 +479,48 @@ static const char *path_of(const char *target)
     return *target == '/' ? target : NULL;
 }
 
+static bool is_listed(const char *const *paths, const char *path)
+{
+    while (paths && *paths && strcmp(*paths, path) != 0)
+        paths++;
+    return paths && *paths;
+}
+
+/* A POST to one of the paths that take it. */
+static bool is_post(const Conn *conn, const char *url, const char *method)
+{
+    const char *path = path_of(url);
+
+    return path && strcmp(method, "POST") == 0 && is_listed(conn->server->posts, path);
+}
+
+/* Room for the body of a POST, of the length that its head says. */
+static unsigned begin_post(Conn *conn, const char **ret_text)
+{
+    HttpServer *server = conn->server;
+    const char *length = find_header(conn, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    uint64_t size = 0;
+
+    *ret_text = "a POST needs a Content-Length\n";
+    if (!length || number_parse_u64(length, 0, server->limits.post_bytes, &size, NULL) < 0)
+        return MHD_HTTP_LENGTH_REQUIRED;
+    *ret_text = "too many bodies and answers are on their way\n";
+    if (server->post_bytes + size > server->limits.answer_bytes / 2 || !make_room(server, conn, size))
+        return MHD_HTTP_SERVICE_UNAVAILABLE;
+    conn->post = xmalloc(size + 1);
+    conn->post[size] = '\0';
+    conn->post_size = size;
+    server->post_bytes += size;
+    server->held_bytes += size;
+    conn_deadline(conn, server->limits.head_timeout_ns);
+    return 0;
+}
+
 /* What the head alone decides. 0 if nothing is wrong with it. */
 static unsigned check_head(Conn *conn, const char *url, const char *method, const char **ret_text)
 {
+    const bool post = is_post(conn, url, method);
+    const size_t body_max = post ? conn->server->limits.post_bytes : conn->server->limits.body_bytes;
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(conn->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
     const char *length = find_header(conn, MHD_HTTP_HEADER_CONTENT_LENGTH);
     uint64_t body = 0;
@@ -478,7 +528,7 @@ static unsigned check_head(Conn *conn, const char *url, const char *method, cons
 
     MHD_get_connection_values(conn->mhd, MHD_HEADER_KIND, count_host, &hosts);
     *ret_text = "this server answers GET and HEAD alone\n";
-    if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
+    if (!post && strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
         return MHD_HTTP_METHOD_NOT_ALLOWED;
     *ret_text = "the head of the request is too large\n";
     if (info && info->header_size > conn->server->limits.head_bytes)
@@ -487,7 +537,7 @@ static unsigned check_head(Conn *conn, const char *url, const char *method, cons
     if (find_header(conn, MHD_HTTP_HEADER_TRANSFER_ENCODING))
         return MHD_HTTP_LENGTH_REQUIRED;
     *ret_text = "the body of the request is too large\n";
-    if (length && (number_parse_u64(length, 0, UINT64_MAX, &body, NULL) < 0 || body > conn->server->limits.body_bytes))
+    if (length && (number_parse_u64(length, 0, UINT64_MAX, &body, NULL) < 0 || body > body_max))
         return MHD_HTTP_CONTENT_TOO_LARGE;
     *ret_text = "the request's path or query is malformed\n";
     if (conn->bad_uri || !path_of(url))
@@ -498,12 +548,12 @@ static unsigned check_head(Conn *conn, const char *url, const char *method, cons
     *ret_text = "this server does not go by that name: ask it by its IP address, or list the name in web.hosts\n";
     if (!is_asked_by_name(conn, url))
         return MHD_HTTP_MISDIRECTED_REQUEST;
-    return 0;
+    return post ? begin_post(conn, ret_text) : 0;
 }
 
 static enum MHD_Result begin_request(Conn *conn, const char *url, const char *method)
 {
-    static const HttpField allow = {"Allow", "GET, HEAD"};
+    static const HttpField allow = {"Allow", "GET, HEAD"}, later = {"Retry-After", "1"};
     const char *text;
     unsigned status;
 
@@ -511,7 +561,10 @@ static enum MHD_Result begin_request(Conn *conn, const char *url, const char *me
     status = check_head(conn, url, method, &text);
     if (!status)
         return MHD_YES;
-    return refuse_request(conn, status, text, status == MHD_HTTP_METHOD_NOT_ALLOWED ? &allow : NULL);
+    return refuse_request(conn, status, text,
+                          status == MHD_HTTP_METHOD_NOT_ALLOWED    ? &allow
+                          : status == MHD_HTTP_SERVICE_UNAVAILABLE ? &later
+                                                                   : NULL);
 }
 
 static enum MHD_Result call_handler(Conn *conn, const char *path, const char *method)
@@ -519,9 +572,9 @@ static enum MHD_Result call_handler(Conn *conn, const char *path, const char *me
     HttpServer *server = conn->server;
     HttpRequest request = {.conn = conn, .method = method, .path = path, .result = MHD_NO};
 
-    for (const char *const *kept = server->kept; kept && *kept && !conn->kept; kept++)
-        conn->kept = strcmp(*kept, path) == 0;
+    conn->kept = is_listed(server->kept, path);
     server->handler(server->self, &request);
+    conn_free_post(conn);
     if (!request.answered)
         return refuse_request(conn, MHD_HTTP_INTERNAL_SERVER_ERROR, "nothing answered this request\n", NULL);
     return request.result;
@@ -550,9 +603,23 @@ static enum MHD_Result serve_request(Conn *conn, const char *path, const char *m
     return call_handler(conn, path, method);
 }
 
+/* Of a body: kept of a POST, else thrown away. libmicrohttpd gives no more than the Content-Length. */
+static enum MHD_Result take_part(Conn *conn, const char *bytes, size_t *size)
+{
+    const size_t at = conn->body_bytes, len = *size;
+
+    conn->body_bytes += len;
+    *size = 0;
+    if (!conn->post)
+        return conn->body_bytes <= conn->server->limits.body_bytes ? MHD_YES : MHD_NO;
+    if (conn->body_bytes > conn->post_size)
+        return MHD_NO;
+    memcpy(conn->post + at, bytes, len);
+    return MHD_YES;
+}
+
 enum MHD_Result request_handle(void *self UNUSED, struct MHD_Connection *mhd, const char *url, const char *method,
-                               const char *version UNUSED, const char *upload UNUSED, size_t *upload_size,
-                               void **context)
+                               const char *version UNUSED, const char *upload, size_t *upload_size, void **context)
 {
     Conn *conn = conn_of(mhd);
 
@@ -562,11 +629,8 @@ enum MHD_Result request_handle(void *self UNUSED, struct MHD_Connection *mhd, co
         *context = conn;
         return begin_request(conn, url, method);
     }
-    if (*upload_size) {
-        conn->body_bytes += *upload_size;
-        *upload_size = 0;
-        return conn->body_bytes <= conn->server->limits.body_bytes ? MHD_YES : MHD_NO;
-    }
+    if (*upload_size)
+        return take_part(conn, upload, upload_size);
     return serve_request(conn, path_of(url), method);
 }
 

@@ -359,6 +359,7 @@ static HttpServer *make_server(uv_loop_t *loop, const HttpConfig *config, WebCon
     server->web_path = config->web_config ? xstrdup(config->web_config) : NULL;
     server->web = web;
     server->hosts = copy_hosts(config->hosts);
+    server->posts = config->posts;
     server->kept = config->kept;
     server->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     server->refused_limit = server->tls_limit = server->auth_limit = server->host_limit = limit;

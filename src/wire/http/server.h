@@ -29,6 +29,7 @@ HttpBody *http_body_ref(HttpBody *body);
 void http_body_unref(HttpBody *body); /* accepts NULL */
 
 typedef struct HttpRequest HttpRequest;                                /* lives until its handler returns */
+const char *http_method(const HttpRequest *request);                   /* "GET", "HEAD", "POST" */
 const char *http_path(const HttpRequest *request);                     /* "/metrics", decoded, without the query */
 const char *http_query(const HttpRequest *request, const char *name);  /* NULL if it is not there */
 const char *http_header(const HttpRequest *request, const char *name); /* any case; NULL if it is not there */
@@ -37,14 +38,17 @@ const char *http_remote(const HttpRequest *request);                   /* "127.0
  * namespace that is not ours it has the pid 0. -ENOTCONN for one that came over TCP. */
 int http_peer(const HttpRequest *request, pid_t *ret_pid, uid_t *ret_uid);
 uint64_t http_connection(const HttpRequest *request); /* a number that no other connection has had */
+/* What a POST brought, with a NUL behind it; "" of another request. Valid until the handler returns. */
+const char *http_body(const HttpRequest *request, size_t *ret_len);
 
 typedef struct HttpField {
     const char *name, *value;
 } HttpField;
 
-/* Only GET and HEAD reach the handler: other methods get 405, bodies over the limit 413 (of unknown length 411), paths
- * and queries with a bad escape or a %00, and two Host headers 400, another Host than HttpConfig.hosts 421. What
- * libmicrohttpd itself refuses (no HTTP, no Host) gets its own page. With a web-config come 401, 403 and 429. */
+/* GET and HEAD reach the handler, and POST of the paths HttpConfig.posts: other methods get 405, bodies over the limit
+ * 413 (of unknown length 411), a body for which there is no memory under the ceiling 503, paths and queries with a bad
+ * escape or a %00, and two Host headers 400, another Host than HttpConfig.hosts 421. What libmicrohttpd itself refuses
+ * (no HTTP, no Host) gets its own page. With a web-config come 401, 403 and 429. */
 
 /* Answer: takes over one reference of `body` (NULL: empty). `fields` are further headers. Exactly once per request,
  * before the handler returns, unless http_stream was called. HEAD is answered without the body by the server itself.
@@ -71,11 +75,13 @@ typedef struct HttpLimits {
     unsigned connections;          /* at once */
     unsigned connections_per_peer; /* of one address; unix sockets are not held to it */
     uint64_t young_ns;             /* a connection, or a request on it, gives way last for so long */
-    uint64_t head_timeout_ns;      /* from the connection's start, or a kept one's request line, to the whole head */
+    uint64_t head_timeout_ns;      /* from the connection's start, or a kept one's request line, to the whole head; and
+                                      from there to the whole body of a POST */
     uint64_t idle_timeout_ns;      /* of a kept-alive connection */
     uint64_t answer_timeout_ns;    /* to take an answer, and a second more for each 8 KiB of it */
     size_t answer_bytes;           /* of all bodies that are being sent, each counted once; static ones do not count */
     size_t head_bytes, body_bytes; /* a larger request gets 431 (or 414), 413; what is less is read and ignored */
+    size_t post_bytes; /* of the body of a POST; those that are being received take at most half of answer_bytes */
 } HttpLimits;
 extern const HttpLimits http_default_limits;
 
@@ -90,7 +96,8 @@ typedef struct HttpConfig {
     /* Names by which plain HTTP may be asked, "*.example.org" for all below, "*" for any; IP addresses, localhost and
      * unix sockets always may. Copied; NULL ends the list; a NULL list: any name. */
     const char *const *hosts;
-    const char *const *kept; /* pages that are answered whatever others take; borrowed; NULL ends the list */
+    const char *const *posts; /* paths that take POST beside GET; borrowed; NULL ends the list; a NULL list: none */
+    const char *const *kept;  /* pages that are answered whatever others take; borrowed; NULL ends the list */
     HttpLimits limits;
     HttpHandler handler;
     void *self;

@@ -22,8 +22,9 @@ typedef struct Options {
     OptList listen;
     const char *web_config, *check;
     bool systemd;
-    OptList hosts, kept;
-    uint64_t connections, per_peer, young_ns, head_ns, idle_ns, answer_bytes, head_bytes, body_bytes, grace_ns;
+    OptList hosts, kept, posts;
+    uint64_t connections, per_peer, young_ns, head_ns, idle_ns, answer_bytes, head_bytes, body_bytes, post_bytes,
+        grace_ns;
 } Options;
 
 #define AT(field) .off = offsetof(Options, field)
@@ -36,6 +37,8 @@ static const OptSpec specs[] = {
     {.key = "per_peer", .type = OPT_UINT, AT(per_peer), .def = "64", .help = "limit"},
     {.key = "hosts", .type = OPT_LIST, AT(hosts), .help = "names"},
     {.key = "kept", .type = OPT_LIST, AT(kept), .help = "pages that are always answered"},
+    {.key = "posts", .type = OPT_LIST, AT(posts), .help = "paths that take POST"},
+    {.key = "post_bytes", .type = OPT_SIZE, AT(post_bytes), .def = "1MiB", .help = "limit"},
     {.key = "young", .type = OPT_DURATION, AT(young_ns), .def = "1s", .help = "time in which one gives way last"},
     {.key = "answers", .type = OPT_SIZE, AT(answer_bytes), .def = "64MiB", .help = "limit"},
     {.key = "head", .type = OPT_DURATION, AT(head_ns), .def = "10s", .help = "timeout"},
@@ -185,6 +188,20 @@ static void on_own(HttpRequest *request)
     http_answer_two(request, 200, "text/plain", bodies[0], bodies[1], NULL, 0);
 }
 
+/* The method and the body, as they came. */
+static void on_post(HttpRequest *request)
+{
+    CLEANUP(str_done) Str out = str_limited(BIG_MAX);
+    size_t len;
+    const char *body = http_body(request, &len);
+
+    if (body[len] != '\0')
+        abort();
+    str_addf(&out, "%s %zu ", http_method(request), len);
+    str_addn(&out, body, len);
+    answer_text(request, 200, "text/plain", &out);
+}
+
 static void on_ticker(uv_timer_t *timer)
 {
     App *app = timer->data;
@@ -221,6 +238,8 @@ static void on_request(void *self, HttpRequest *request)
         http_answer(request, 200, "application/octet-stream", http_body_ref(app->big), NULL, 0);
     else if (!strncmp(path, "/own", 4))
         on_own(request);
+    else if (!strncmp(path, "/post", 5))
+        on_post(request);
     else if (!strcmp(path, "/counts"))
         on_counts(app, request);
     else if (!strcmp(path, "/stream"))
@@ -293,9 +312,10 @@ static const char *const *end_list(const OptList *list, const char *out[LIST_MAX
 
 static int serve(App *app, const Options *options, const Log *log)
 {
-    const char *hosts[LIST_MAX + 1], *kept[LIST_MAX + 1];
+    const char *hosts[LIST_MAX + 1], *kept[LIST_MAX + 1], *posts[LIST_MAX + 1];
     HttpConfig config = {.hosts = end_list(&options->hosts, hosts),
                          .kept = end_list(&options->kept, kept),
+                         .posts = end_list(&options->posts, posts),
                          .listen = options->listen.items,
                          .listen_count = options->listen.len,
                          .systemd_sockets = options->systemd,
@@ -314,7 +334,8 @@ static int serve(App *app, const Options *options, const Log *log)
                                  .answer_timeout_ns = options->idle_ns,
                                  .answer_bytes = (size_t)options->answer_bytes,
                                  .head_bytes = (size_t)options->head_bytes,
-                                 .body_bytes = (size_t)options->body_bytes};
+                                 .body_bytes = (size_t)options->body_bytes,
+                                 .post_bytes = (size_t)options->post_bytes};
     uv_loop_init(&app->loop);
     app->grace_ns = options->grace_ns;
     if (http_server_new(&app->loop, &config, &app->server, &err) < 0) {

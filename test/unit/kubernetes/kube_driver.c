@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The client of the API server under test: kube_driver ACCOUNT [KUBECONFIG [PATH]]. PATH is
- * read and watched, a list where it has a '?'; what comes is a line of names and versions. One command per line of
+ * read and watched, a list where it has a '?', of which with "pretty=" each change is told alone; what comes is a line
+ * of names and versions. One command per line of
  * stdin, one JSON reply per line of stdout: "call METHOD PATH [BODY]", "cancel", "close", and "then close" or "then
  * cancel": what the next reply's call back does. */
 #include <jansson.h>
@@ -113,6 +114,14 @@ static bool print_names(void *self UNUSED)
     return true;
 }
 
+static int print_change(void *self UNUSED, const json_t *object, bool gone, Err *err UNUSED)
+{
+    printf("[\"%s\", \"%s\"]\n", gone ? "gone" : "there",
+           json_string_value(json_object_get(json_object_get(object, "metadata"), "name")));
+    fflush(stdout);
+    return 0;
+}
+
 static void on_input(uv_poll_t *poll, int status UNUSED, int events UNUSED)
 {
     static char room[LINE_ROOM];
@@ -150,7 +159,8 @@ int main(int argc, char **argv)
                             .list = strchr(argv[argc - 1], '?'),
                             .begin = begin_names,
                             .add = add_name,
-                            .end = print_names};
+                            .end = print_names,
+                            .change = strstr(argv[argc - 1], "pretty=") ? print_change : NULL};
     uv_poll_t input;
     Err err = {0};
 

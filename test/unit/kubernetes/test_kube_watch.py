@@ -40,6 +40,19 @@ def test_a_list(start, api):
     assert int(first["timeoutSeconds"]) >= 1
 
 
+def test_a_list_of_which_changes_are_told(start, api):
+    api.lists[PODS], api.page = [pod(name, {}) for name in "abc"], 2
+    one = start(PODS + "?pretty=false")
+    assert one.reply() == ["a", "b", "c"]
+    for names, change in (("abcd", ["there", "d"]), ("abc", ["gone", "d"]), ("bc", ["gone", "a"])):
+        api.lists[PODS] = [pod(name, {}) for name in names]
+        assert one.reply() == change
+    api.lists[PODS] = [pod("b", {"x": "y"}), pod("c", {})]
+    assert one.reply() == ["there", "b"]
+    lists = asked(api, False)
+    assert [(q["limit"], q.get("continue"), q.get("resourceVersion")) for q in lists] == [("100", None, None), ("100", "2", None)]
+
+
 @pytest.mark.parametrize("path", [NODE, NODE + "/status"])
 def test_an_object(start, api, path):
     api.objects[path] = api.objects[NODE] = {"metadata": {"name": "worker-7", "resourceVersion": "7"}}
