@@ -8,6 +8,7 @@
 #include "engine/place/replay.h"
 #include "service/place/replay_report.h"
 #include "source/openb/openb.h"
+#include "verb/slurm/slurm_verbs.h"
 #include "verb/verb.h"
 
 enum { REPORT_MAX = 1 << 20 };
@@ -93,7 +94,7 @@ static const Verb verb_place_modes = {
     .run = modes_run,
 };
 
-static const Verb *const subs[] = {&verb_place_replay, &verb_place_modes, NULL};
+static const Verb *const subs[] = {&verb_place_replay, &verb_place_slurm, &verb_place_modes, NULL};
 
 const Verb verb_place = {
     .name = "place",

@@ -1,0 +1,1102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "source/slurm/cluster.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/cleanup.h"
+#include "base/map.h"
+#include "base/number.h"
+#include "base/str.h"
+#include "base/vec.h"
+#include "source/slurm/hostlist.h"
+#include "source/slurm/reason.h"
+
+#define KEYS_MAX 36
+
+enum {
+    RECORD_MAX = 1 << 20,
+    NODES_MAX = 1 << 17,
+    JOBS_MAX = 1 << 20,
+    PLACES_MAX = 1 << 22,
+    EXPANDED_MAX = 1 << 26,
+    RULES_MAX_BYTES = 256 << 20,
+    DEPTH_MAX = 8,
+};
+
+typedef VEC(const char *) TextVec;
+
+/* What is read, and how far. */
+typedef struct Reader {
+    const char *name, *at, *end;   /* of the text that is read now; the rest of it */
+    unsigned long line, next_line; /* of the record; behind it */
+    Arena *arena;
+    Err *err;
+    Map numbers; /* of nodes by name: an address in `nodes_base` */
+    VEC(ClusterNode) nodes;
+    VEC(SlurmNode) node_facts;
+    VEC(ClusterJob) jobs;
+    VEC(SlurmJob) job_facts;
+    VEC(ClusterPlace) places; /* of the job that is read now */
+    TextVec models, domains[CLUSTER_TIER_END];
+    Map rules, rule_lists; /* bits by a rule's text, lists by the texts of all */
+    size_t rule_bytes, place_count, expanded;
+    uint8_t largest; /* GPUs of a node */
+    SlurmCluster out;
+} Reader;
+
+/* --- records and their fields ------------------------------------------------------------------------------------- */
+
+static void add_note(Reader *r, const char *text)
+{
+    if (r->out.note_count == SLURM_NOTES_MAX) {
+        r->out.notes_left_out++;
+        return;
+    }
+    r->out.notes[r->out.note_count++] = text;
+}
+
+static void begin_text(Reader *r, const SlurmText *text)
+{
+    r->name = text->name;
+    r->at = text->text;
+    r->end = text->text ? text->text + text->len : NULL;
+    r->next_line = 1;
+}
+
+/* The next line with those that continue it; 0 at the end. */
+static int next_record(Reader *r, SlurmWord *ret)
+{
+    const char *begin = r->at;
+
+    r->line = r->next_line;
+    while (r->at < r->end) {
+        const char *feed = memchr(r->at, '\n', (size_t)(r->end - r->at));
+
+        r->at = feed ? feed + 1 : r->end;
+        r->next_line++;
+        if (r->at < r->end && (*r->at == ' ' || *r->at == '\t'))
+            continue;
+        if (r->at - begin > RECORD_MAX)
+            return err_set(r->err, -E2BIG, "%s:%lu: a line over %d bytes", r->name, r->line, RECORD_MAX);
+        *ret = (SlurmWord){begin, (size_t)(r->at - begin)};
+        return 1;
+    }
+    return 0;
+}
+
+static bool next_word(SlurmWord *record, SlurmWord *ret)
+{
+    size_t from = 0, to;
+
+    while (from < record->len && (unsigned char)record->at[from] <= ' ')
+        from++;
+    for (to = from; to < record->len && (unsigned char)record->at[to] > ' ';)
+        to++;
+    *ret = (SlurmWord){record->at + from, to - from};
+    *record = (SlurmWord){record->at + to, record->len - to};
+    return ret->len > 0;
+}
+
+/* "Key=value" in two; "(null)" and "N/A" are no value. */
+static bool split_word(SlurmWord word, SlurmWord *ret_key, SlurmWord *ret_value)
+{
+    const char *equals = memchr(word.at, '=', word.len);
+
+    if (!equals)
+        return false;
+    *ret_key = (SlurmWord){word.at, (size_t)(equals - word.at)};
+    *ret_value = (SlurmWord){equals + 1, word.len - ret_key->len - 1};
+    if (!ret_value->len || slurm_word_is(*ret_value, "(null)") || slurm_word_is(*ret_value, "N/A"))
+        *ret_value = (SlurmWord){0};
+    return true;
+}
+
+static bool is_key(SlurmWord word, const char *key)
+{
+    return strlen(key) == word.len && strncasecmp(key, word.at, word.len) == 0;
+}
+
+/* The values of `keys`. Of a key that comes twice the first counts, and none where a user could have written one. */
+static void read_fields(SlurmWord record, const char *const *keys, size_t count, bool by_user, SlurmWord *out)
+{
+    SlurmWord word, key, value;
+    bool seen[KEYS_MAX] = {false};
+
+    memset(out, 0, count * sizeof *out);
+    while (next_word(&record, &word)) {
+        if (!split_word(word, &key, &value))
+            continue;
+        for (size_t i = 0; i < count; i++) {
+            if (!is_key(key, keys[i]))
+                continue;
+            if (!seen[i])
+                out[i] = value;
+            else if (by_user)
+                out[i] = (SlurmWord){0};
+            seen[i] = true;
+        }
+    }
+}
+
+/* What a terminal would obey becomes '?'. */
+static const char *keep_word(const Reader *r, SlurmWord word)
+{
+    char *text = arena_strndup(r->arena, word.at ? word.at : "", word.len);
+
+    for (char *c = text; *c; c++)
+        if ((unsigned char)*c < ' ' || *c == 0x7f)
+            *c = '?';
+    return text;
+}
+
+static int refuse_value(const Reader *r, const char *key, SlurmWord value, const char *what)
+{
+    return err_set(r->err, -EINVAL, "%s:%lu: %s=%.*s: %s", r->name, r->line, key, (int)number_min_u64(value.len, 60),
+                   value.at, what);
+}
+
+/* A number, 0 where there is none; "4-8" is 4. */
+static int read_number(const Reader *r, const char *key, SlurmWord value, uint32_t *ret)
+{
+    const char *dash = value.at ? memchr(value.at, '-', value.len) : NULL;
+    uint64_t number = 0;
+
+    if (value.at &&
+        number_parsen_u64(value.at, dash ? (size_t)(dash - value.at) : value.len, 0, UINT32_MAX, &number, NULL) < 0)
+        return refuse_value(r, key, value, "no number");
+    *ret = (uint32_t)number;
+    return 0;
+}
+
+static uint32_t cap_u32(double value)
+{
+    return value >= UINT32_MAX ? UINT32_MAX : (uint32_t)value;
+}
+
+/* A core of Slurm's is a CPU of ours, whether it is a core or a thread. */
+static uint32_t make_cpu_milli(uint64_t cpus)
+{
+    return (uint32_t)number_min_u64(cpus * 1000, UINT32_MAX);
+}
+
+/* --- lists of nodes ----------------------------------------------------------------------------------------------- */
+
+/* A call for each node of a list that the cluster has. */
+typedef struct Walk {
+    Reader *r;
+    void (*each)(struct Walk *walk, uint32_t node);
+    void *self;
+    size_t known, unknown;
+} Walk;
+
+static void walk_name(void *at, const char *name, size_t len)
+{
+    Walk *walk = at;
+    const void *found = map_getn(&walk->r->numbers, name, len);
+
+    if (!found) {
+        walk->unknown++;
+        return;
+    }
+    walk->known++;
+    if (walk->each)
+        walk->each(walk, (uint32_t)(uintptr_t)found - 1);
+}
+
+static int walk_nodes(Walk *walk, const char *key, SlurmWord list)
+{
+    Reader *r = walk->r;
+
+    if (!list.at)
+        return 0;
+    if (hostlist_expand(list.at, list.len, walk_name, walk, r->err) < 0)
+        return err_add(r->err, "%s:%lu: %s", r->name, r->line, key);
+    r->expanded += walk->known + walk->unknown;
+    if (r->expanded > EXPANDED_MAX)
+        return err_set(r->err, -E2BIG, "%s:%lu: its node lists have too many names", r->name, r->line);
+    return 0;
+}
+
+/* --- nodes -------------------------------------------------------------------------------------------------------- */
+
+enum NodeKey {
+    NODE_NAME,
+    NODE_CPUS,
+    NODE_CPUS_USABLE,
+    NODE_CPUS_ALLOCATED,
+    NODE_MEMORY,
+    NODE_MEMORY_KEPT,
+    NODE_GRES,
+    NODE_TRES,
+    NODE_STATE,
+    NODE_PARTITIONS,
+    NODE_FEATURES,
+    NODE_WEIGHT,
+    NODE_REASON,
+    NODE_KEYS
+};
+static const char *const node_keys[NODE_KEYS] = {
+    "NodeName", "CPUTot", "CPUEfctv",   "CPUAlloc",       "RealMemory", "MemSpecLimit", "Gres",
+    "CfgTRES",  "State",  "Partitions", "ActiveFeatures", "Weight",     "Reason",
+};
+
+/* States in which nothing new starts on a node. */
+static const char *const closed_states[] = {
+    "DOWN",        "DRAIN",   "DRAINED", "DRAINING",   "ERROR",          "FAIL",     "FAILING", "FUTURE",
+    "INVALID_REG", "BLOCKED", "MAINT",   "NO_RESPOND", "NOT_RESPONDING", "RESERVED", "UNKNOWN",
+};
+
+/* "IDLE+DRAIN", "DOWN*": a '*' does not respond, a '$' is in maintenance. */
+static bool is_closed(SlurmWord state)
+{
+    SlurmWord flag;
+
+    while (slurm_word_next(&state, '+', &flag)) {
+        for (; flag.len > 0 && strchr("*$~#!%@^-", flag.at[flag.len - 1]); flag.len--)
+            if (strchr("*$", flag.at[flag.len - 1]))
+                return true;
+        for (size_t i = 0; i < ARRAY_LEN(closed_states); i++)
+            if (slurm_word_is(flag, closed_states[i]))
+                return true;
+    }
+    return false;
+}
+
+/* The number of a GPU type; a new one where there is room, else -1. */
+static int find_model(Reader *r, SlurmWord type)
+{
+    if (!type.at)
+        type = (SlurmWord){"gpu", 3};
+    for (size_t i = 0; i < r->models.len; i++)
+        if (slurm_word_is(type, r->models.at[i]))
+            return (int)i;
+    if (r->models.len == CLUSTER_MODELS_MAX)
+        return -1;
+    vec_push(&r->models, keep_word(r, type));
+    return (int)r->models.len - 1;
+}
+
+static int read_node_gpus(Reader *r, SlurmWord gres, ClusterNode *node)
+{
+    const SlurmGpus gpus = slurm_read_gpus(gres);
+    const uint32_t count = gpus.kinds ? gpus.of_type : gpus.count;
+    const int model = count ? find_model(r, gpus.type) : 0;
+
+    if (model < 0)
+        return err_set(r->err, -E2BIG, "%s:%lu: more than %d types of GPU", r->name, r->line, CLUSTER_MODELS_MAX);
+    node->model = (uint8_t)model;
+    node->gpu_count = (uint8_t)number_min_u64(count, CLUSTER_GPUS_MAX);
+    if (gpus.kinds > 1)
+        add_note(r, arena_printf(r->arena, "node %s has %u types of GPU; only %s (%u) is counted", node->name,
+                                 gpus.kinds, r->models.at[model], count));
+    if (count > CLUSTER_GPUS_MAX)
+        add_note(r, arena_printf(r->arena, "node %s has %u GPUs; %d are counted", node->name, count, CLUSTER_GPUS_MAX));
+    if (node->gpu_count > r->largest)
+        r->largest = node->gpu_count;
+    return 0;
+}
+
+/* The text behind Reason=, up to the "[user@time]" that ends it, else to the end of the line. */
+static SlurmWord find_reason(SlurmWord record, SlurmWord value)
+{
+    if (!value.at)
+        return value;
+    value.len = (size_t)(record.at + record.len - value.at);
+    const char *feed = memchr(value.at, '\n', value.len);
+    value.len = feed ? (size_t)(feed - value.at) : value.len;
+    for (size_t i = 0, open = 0, user = 0; i < value.len; i++) {
+        if (value.at[i] == '[')
+            open = i + 1, user = 0;
+        user = user || (open && value.at[i] == '@');
+        if (value.at[i] == ']' && user)
+            value.len = i + 1;
+    }
+    return value;
+}
+
+static int read_node(Reader *r, SlurmWord record)
+{
+    SlurmWord f[NODE_KEYS];
+    ClusterNode node = {0};
+    SlurmNode facts = {0};
+    uint32_t cpus, usable, kept;
+
+    read_fields(record, node_keys, NODE_KEYS, false, f);
+    if (!f[NODE_NAME].at)
+        return 0;
+    node.name = keep_word(r, f[NODE_NAME]);
+    if (map_get(&r->numbers, node.name))
+        return err_set(r->err, -EINVAL, "%s:%lu: node %s comes twice", r->name, r->line, node.name);
+    TRY(read_number(r, node_keys[NODE_CPUS], f[NODE_CPUS], &cpus));
+    TRY(read_number(r, node_keys[NODE_CPUS_USABLE], f[NODE_CPUS_USABLE], &usable));
+    TRY(read_number(r, node_keys[NODE_CPUS_ALLOCATED], f[NODE_CPUS_ALLOCATED], &facts.cpus_allocated));
+    TRY(read_number(r, node_keys[NODE_MEMORY], f[NODE_MEMORY], &node.memory_mib));
+    TRY(read_number(r, node_keys[NODE_MEMORY_KEPT], f[NODE_MEMORY_KEPT], &kept));
+    TRY(read_number(r, node_keys[NODE_WEIGHT], f[NODE_WEIGHT], &facts.weight));
+    node.cpu_milli = make_cpu_milli(usable ? usable : cpus);
+    node.memory_mib -= (uint32_t)number_min_u64(kept, node.memory_mib);
+    node.closed = is_closed(f[NODE_STATE]);
+    TRY(read_node_gpus(r, f[NODE_GRES].at ? f[NODE_GRES] : f[NODE_TRES], &node));
+    facts.state = keep_word(r, f[NODE_STATE]);
+    facts.partitions = keep_word(r, f[NODE_PARTITIONS]);
+    facts.features = keep_word(r, f[NODE_FEATURES]);
+    facts.reason = keep_word(r, find_reason(record, f[NODE_REASON]));
+    if (r->nodes.len == NODES_MAX)
+        return err_set(r->err, -E2BIG, "%s:%lu: more than %d nodes", r->name, r->line, NODES_MAX);
+    vec_push(&r->nodes, node);
+    vec_push(&r->node_facts, facts);
+    map_put(&r->numbers, node.name, (void *)(uintptr_t)r->nodes.len);
+    return 0;
+}
+
+static int read_nodes(Reader *r, const SlurmText *text)
+{
+    SlurmWord record;
+    int rc;
+
+    begin_text(r, text);
+    while ((rc = next_record(r, &record)) > 0)
+        TRY(read_node(r, record));
+    if (rc == 0 && r->nodes.len == 0)
+        return err_set(r->err, -EINVAL, "%s: no line with NodeName=; 'scontrol show node --oneliner' prints such",
+                       text->name);
+    return rc;
+}
+
+/* --- which nodes a job may use ------------------------------------------------------------------------------------ */
+
+static bool has_item(const char *list, SlurmWord name)
+{
+    SlurmWord rest = {list, strlen(list)}, item;
+
+    while (slurm_word_next(&rest, ',', &item))
+        if (item.len == name.len && memcmp(item.at, name.at, name.len) == 0)
+            return true;
+    return false;
+}
+
+static bool match_features(SlurmWord *expr, const char *features, int depth);
+
+/* A name with its "*count", or what brackets hold together. */
+static bool match_feature(SlurmWord *expr, const char *features, int depth)
+{
+    size_t len = 0;
+    bool fits;
+
+    if (expr->len > 0 && (*expr->at == '(' || *expr->at == '[')) {
+        *expr = (SlurmWord){expr->at + 1, expr->len - 1};
+        fits = match_features(expr, features, depth + 1);
+        len = expr->len > 0;
+    } else {
+        while (len < expr->len && !strchr("&|()[]*", expr->at[len]))
+            len++;
+        fits = has_item(features, (SlurmWord){expr->at, len});
+    }
+    while (len < expr->len && !strchr("&|)]", expr->at[len]))
+        len++;
+    *expr = (SlurmWord){expr->at + len, expr->len - len};
+    return fits;
+}
+
+/* "a&b|c", from left to right: Slurm has no precedence here. Up to a closing bracket. */
+static bool match_features(SlurmWord *expr, const char *features, int depth)
+{
+    if (depth > DEPTH_MAX)
+        return false;
+    bool fits = match_feature(expr, features, depth);
+    while (expr->len > 0 && strchr("&|", *expr->at)) {
+        const bool both = *expr->at == '&';
+
+        *expr = (SlurmWord){expr->at + 1, expr->len - 1};
+        const bool more = match_feature(expr, features, depth);
+        fits = both ? fits && more : fits || more;
+    }
+    return fits;
+}
+
+static void mark_node(Walk *walk, uint32_t node)
+{
+    uint64_t *bits = walk->self;
+
+    bits[node / 64] |= UINT64_C(1) << node % 64;
+}
+
+static int fill_partition(Reader *r, SlurmWord value, uint64_t *bits)
+{
+    SlurmWord name;
+
+    while (slurm_word_next(&value, ',', &name))
+        for (size_t i = 0; i < r->nodes.len; i++)
+            if (has_item(r->node_facts.at[i].partitions, name))
+                bits[i / 64] |= UINT64_C(1) << i % 64;
+    return 0;
+}
+
+static int fill_features(Reader *r, SlurmWord value, uint64_t *bits)
+{
+    for (size_t i = 0; i < r->nodes.len; i++) {
+        SlurmWord expr = value;
+
+        if (match_features(&expr, r->node_facts.at[i].features, 0))
+            bits[i / 64] |= UINT64_C(1) << i % 64;
+    }
+    return 0;
+}
+
+static int fill_required(Reader *r, SlurmWord value, uint64_t *bits)
+{
+    return walk_nodes(&(Walk){.r = r, .each = mark_node, .self = bits}, "ReqNodeList", value);
+}
+
+static int fill_excluded(Reader *r, SlurmWord value, uint64_t *bits)
+{
+    TRY(walk_nodes(&(Walk){.r = r, .each = mark_node, .self = bits}, "ExcNodeList", value));
+    for (size_t i = 0; i < r->nodes.len; i++)
+        bits[i / 64] ^= UINT64_C(1) << i % 64;
+    return 0;
+}
+
+enum JobKey {
+    JOB_ID,
+    JOB_ARRAY,
+    JOB_TASK,
+    JOB_HET,
+    JOB_HET_OFFSET,
+    JOB_USER,
+    JOB_ACCOUNT,
+    JOB_PARTITION,
+    JOB_QOS,
+    JOB_STATE,
+    JOB_REASON,
+    JOB_PRIORITY,
+    JOB_NODES,
+    JOB_CPUS,
+    JOB_TASKS,
+    JOB_TRES,
+    JOB_REQ_TRES,
+    JOB_ALLOC_TRES,
+    JOB_PER_NODE,
+    JOB_PER_JOB,
+    JOB_PER_TASK,
+    JOB_FEATURES,
+    JOB_REQUIRED,
+    JOB_EXCLUDED,
+    JOB_LIST,
+    JOB_LIMIT,
+    JOB_SUBMITTED,
+    JOB_STARTED,
+    JOB_ENDS,
+    JOB_DEPENDENCY,
+    JOB_LICENSES,
+    JOB_SWITCHES,
+    JOB_KEYS
+};
+static const char *const job_keys[JOB_KEYS] = {
+    "JobId",    "ArrayJobId", "ArrayTaskId", "HetJobId",   "HetJobOffset", "UserId",     "Account",     "Partition",
+    "QOS",      "JobState",   "Reason",      "Priority",   "NumNodes",     "NumCPUs",    "NumTasks",    "TRES",
+    "ReqTRES",  "AllocTRES",  "TresPerNode", "TresPerJob", "TresPerTask",  "Features",   "ReqNodeList", "ExcNodeList",
+    "NodeList", "TimeLimit",  "SubmitTime",  "StartTime",  "EndTime",      "Dependency", "Licenses",    "Switches",
+};
+_Static_assert((int)JOB_KEYS <= KEYS_MAX && (int)NODE_KEYS <= KEYS_MAX, "read_fields has room");
+
+static const struct RuleKind {
+    enum JobKey key;
+    const char *text;
+    int (*fill)(Reader *r, SlurmWord value, uint64_t *bits);
+} rule_kinds[] = {
+    {JOB_PARTITION, "partition", fill_partition},
+    {JOB_FEATURES, "constraint", fill_features},
+    {JOB_REQUIRED, "nodelist", fill_required},
+    {JOB_EXCLUDED, "exclude", fill_excluded},
+};
+_Static_assert(ARRAY_LEN(rule_kinds) <= CLUSTER_RULES_MAX, "a request has room for all rules");
+
+/* Equal rules share their bits. */
+static int find_rule(Reader *r, const struct RuleKind *kind, SlurmWord value, ClusterRule *ret)
+{
+    const size_t bytes = (r->nodes.len + 63) / 64 * sizeof(uint64_t);
+    const char *text = arena_printf(r->arena, "%s %s", kind->text, keep_word(r, value));
+    uint64_t *bits = map_get(&r->rules, text);
+
+    if (!bits) {
+        if ((r->rule_bytes += bytes) > RULES_MAX_BYTES)
+            return err_set(r->err, -E2BIG, "%s:%lu: too many different rules of jobs", r->name, r->line);
+        bits = arena_alloc(r->arena, bytes);
+        TRY(kind->fill(r, value, bits));
+        map_put(&r->rules, text, bits);
+    }
+    *ret = (ClusterRule){bits, text};
+    return 0;
+}
+
+/* Nodes that a job names are all of its nodes only where it asks for no more. */
+static int drop_partial_nodelist(Reader *r, SlurmWord *f, uint32_t nodes)
+{
+    Walk walk = {.r = r};
+
+    TRY(walk_nodes(&walk, job_keys[JOB_REQUIRED], f[JOB_REQUIRED]));
+    if (walk.known + walk.unknown >= nodes)
+        return 0;
+    add_note(r, arena_printf(r->arena, "job %s names %s but wants more nodes: its list is not counted",
+                             keep_word(r, f[JOB_ID]), keep_word(r, f[JOB_REQUIRED])));
+    f[JOB_REQUIRED] = (SlurmWord){0};
+    return 0;
+}
+
+/* Equal lists of rules are one. */
+static int find_rules(Reader *r, SlurmWord *f, uint32_t nodes, ClusterRequest *request)
+{
+    CLEANUP(str_done) Str key = str_limited(4 * RECORD_MAX);
+    ClusterRule rules[CLUSTER_RULES_MAX];
+    uint8_t count = 0;
+
+    if (f[JOB_REQUIRED].at)
+        TRY(drop_partial_nodelist(r, f, nodes));
+    for (size_t i = 0; i < ARRAY_LEN(rule_kinds); i++)
+        if (f[rule_kinds[i].key].at) {
+            TRY(find_rule(r, &rule_kinds[i], f[rule_kinds[i].key], &rules[count]));
+            str_addf(&key, "%s\n", rules[count++].text);
+        }
+    if (count == 0)
+        return 0;
+    request->rule_count = count;
+    request->rules = map_get(&r->rule_lists, key.text);
+    if (!request->rules) {
+        request->rules = arena_memdup(r->arena, rules, count * sizeof *rules);
+        map_put(&r->rule_lists, key.text, (void *)(uintptr_t)request->rules);
+    }
+    return 0;
+}
+
+/* --- what a job asks for ------------------------------------------------------------------------------------------ */
+
+/* GPUs of a whole job or of each node. */
+typedef struct Asked {
+    SlurmGpus gpus;
+    bool per_node;
+    uint32_t nodes, cpus, tasks;
+    double mib; /* of a node */
+} Asked;
+
+static const struct {
+    enum JobKey key;
+    bool per_node, per_task;
+} asked_in[] = {
+    {.key = JOB_PER_NODE, .per_node = true},
+    {.key = JOB_PER_JOB},
+    {.key = JOB_PER_TASK, .per_task = true},
+    {.key = JOB_REQ_TRES},
+    {.key = JOB_TRES},
+    {.key = JOB_ALLOC_TRES},
+};
+
+static void read_gpus(const SlurmWord *f, Asked *a)
+{
+    for (size_t i = 0; i < ARRAY_LEN(asked_in) && !a->gpus.count; i++) {
+        a->gpus = slurm_read_gpus(f[asked_in[i].key]);
+        a->per_node = asked_in[i].per_node;
+        if (asked_in[i].per_task)
+            a->gpus.count = (uint32_t)number_min_u64((uint64_t)a->gpus.count * (a->tasks ? a->tasks : 1), UINT32_MAX);
+    }
+}
+
+/* Slurm tells the nodes that are needed at least: where the GPUs do not fit on these, there have to be more. */
+static void spread_nodes(const Reader *r, const SlurmWord *f, Asked *a)
+{
+    const bool fixed = f[JOB_NODES].at && memchr(f[JOB_NODES].at, '-', f[JOB_NODES].len);
+
+    if (!fixed && !a->per_node && r->largest)
+        a->nodes = (uint32_t)number_max_u64(a->nodes, ((uint64_t)a->gpus.count + r->largest - 1) / r->largest);
+}
+
+static int read_asked(Reader *r, const SlurmWord *f, Asked *a)
+{
+    const SlurmWord tres = f[JOB_ALLOC_TRES].at ? f[JOB_ALLOC_TRES] : f[JOB_TRES].at ? f[JOB_TRES] : f[JOB_REQ_TRES];
+    uint32_t nodes;
+
+    *a = (Asked){0};
+    TRY(read_number(r, job_keys[JOB_NODES], f[JOB_NODES], &a->nodes));
+    TRY(read_number(r, job_keys[JOB_CPUS], f[JOB_CPUS], &a->cpus));
+    TRY(read_number(r, job_keys[JOB_TASKS], f[JOB_TASKS], &a->tasks));
+    TRY(read_number(r, "node", slurm_find_tres(tres, "node"), &nodes));
+    a->nodes = a->nodes ? a->nodes : 1;
+    if (slurm_read_mib(slurm_find_tres(tres, "mem"), &a->mib))
+        a->mib /= nodes ? nodes : a->nodes;
+    read_gpus(f, a);
+    spread_nodes(r, f, a);
+    return 0;
+}
+
+static ClusterRequest make_request(Reader *r, const char *job, uint64_t cpus, double mib, uint32_t gpus, SlurmWord type)
+{
+    ClusterRequest request = {.cpu_milli = make_cpu_milli(cpus), .memory_mib = cap_u32(ceil(mib))};
+    const int model = gpus && type.at ? find_model(r, type) : -1;
+
+    if (gpus > CLUSTER_GPUS_MAX)
+        add_note(r,
+                 arena_printf(r->arena, "job %s has %u GPUs on a node; %d are counted", job, gpus, CLUSTER_GPUS_MAX));
+    request.gpu_count = (uint8_t)number_min_u64(gpus, CLUSTER_GPUS_MAX);
+    request.gpu_milli = gpus ? CLUSTER_GPU : 0;
+    request.models = model >= 0 ? UINT64_C(1) << model : 0;
+    request.models_written = (uint16_t)(model + 1);
+    return request;
+}
+
+/* A waiting job: where its GPUs do not divide by its nodes, some nodes have one more. */
+static int add_waiting(Reader *r, SlurmWord *f, const Asked *a, ClusterJob *job)
+{
+    const uint32_t each = a->per_node ? a->gpus.count : a->gpus.count / a->nodes;
+    const uint32_t more = a->per_node ? 0 : a->gpus.count % a->nodes;
+    const uint32_t counts[] = {more, a->nodes - more};
+    ClusterRequest rules = {0};
+
+    TRY(find_rules(r, f, a->nodes, &rules));
+    for (uint32_t i = 0; i < ARRAY_LEN(counts); i++) {
+        if (!counts[i])
+            continue;
+        ClusterRole *role = &job->roles[job->role_count++];
+
+        *role = (ClusterRole){.name = "", .min = counts[i], .max = counts[i]};
+        role->request = make_request(r, job->name, ((uint64_t)a->cpus + a->nodes - 1) / a->nodes, a->mib,
+                                     each + (i == 0), a->gpus.type);
+        role->request.rules = rules.rules;
+        role->request.rule_count = rules.rule_count;
+    }
+    return 0;
+}
+
+/* --- where a job runs --------------------------------------------------------------------------------------------- */
+
+/* Nodes that have the same of a job. */
+typedef struct Group {
+    ClusterJob *job;
+    SlurmWord nodes;
+    uint32_t cpus;
+    double mib;
+    SlurmGpus gpus;
+    uint8_t role;
+} Group;
+
+static uint8_t find_role(Reader *r, const Group *g)
+{
+    ClusterJob *job = g->job;
+    const ClusterRequest request = make_request(r, job->name, g->cpus, g->mib, g->gpus.count, g->gpus.type);
+    uint8_t i = 0;
+
+    for (; i < job->role_count; i++) {
+        const ClusterRequest *old = &job->roles[i].request;
+
+        if (old->cpu_milli == request.cpu_milli && old->memory_mib == request.memory_mib &&
+            old->gpu_count == request.gpu_count && old->models == request.models)
+            return i;
+    }
+    if (i == CLUSTER_ROLES_MAX) {
+        add_note(r, arena_printf(r->arena, "job %s has more than %d different shares of nodes", job->name,
+                                 CLUSTER_ROLES_MAX));
+        return CLUSTER_ROLES_MAX - 1;
+    }
+    job->roles[job->role_count++] = (ClusterRole){.name = "", .request = request};
+    return i;
+}
+
+static void add_place(Walk *walk, uint32_t node)
+{
+    const Group *g = walk->self;
+    const ClusterNode *at = &walk->r->nodes.at[node];
+    const bool same = !g->gpus.type.at || slurm_word_is(g->gpus.type, walk->r->models.at[at->model]);
+    const uint16_t devices = g->gpus.devices;
+    const bool known = (uint32_t)__builtin_popcount(devices) == g->gpus.count && devices >> at->gpu_count == 0;
+
+    vec_push(&walk->r->places, ((ClusterPlace){node, same && known ? devices : 0, g->role}));
+    g->job->roles[g->role].min = ++g->job->roles[g->role].max;
+}
+
+static int add_group(Reader *r, Group *g)
+{
+    Walk walk = {.r = r, .each = add_place, .self = g};
+
+    g->role = find_role(r, g);
+    TRY(walk_nodes(&walk, "Nodes", g->nodes));
+    if (walk.unknown)
+        add_note(r, arena_printf(r->arena, "job %s runs on %zu nodes that are not listed", g->job->name, walk.unknown));
+    if ((r->place_count += walk.known) > PLACES_MAX)
+        return err_set(r->err, -E2BIG, "%s:%lu: jobs on too many nodes", r->name, r->line);
+    return 0;
+}
+
+static void count_one(void *at, uint64_t number)
+{
+    (void)number;
+    ++*(uint32_t *)at;
+}
+
+/* "0-3,8" */
+static uint32_t count_cpus(const Reader *r, SlurmWord list)
+{
+    uint32_t count = 0;
+
+    return list.at && number_walk_list(keep_word(r, list), 65535, count_one, &count) ? count : 0;
+}
+
+/* What `-d` adds behind NumNodes: "Nodes=gpu[01-02] CPU_IDs=0-3 Mem=1000 GRES=gpu:h100:2(IDX:0-1)", for each group. */
+static int read_groups(Reader *r, SlurmWord rest, ClusterJob *job)
+{
+    Group g = {.job = job};
+    SlurmWord word, key, value;
+
+    while (next_word(&rest, &word)) {
+        if (!split_word(word, &key, &value))
+            continue;
+        if (is_key(key, "Nodes"))
+            g = (Group){.job = job, .nodes = value};
+        else if (is_key(key, "CPU_IDs"))
+            g.cpus = count_cpus(r, value);
+        else if (is_key(key, "Mem"))
+            (void)slurm_read_mib(value, &g.mib);
+        else if (is_key(key, "GRES") && g.nodes.at) {
+            g.gpus = slurm_read_gpus(value);
+            TRY(add_group(r, &g));
+            g.nodes = (SlurmWord){0};
+        }
+    }
+    return 0;
+}
+
+/* Without `-d` a job's share is taken to be the same on each of its nodes. */
+static int add_even(Reader *r, const SlurmWord *f, const Asked *a, ClusterJob *job)
+{
+    Walk walk = {.r = r};
+    Group g = {.job = job, .nodes = f[JOB_LIST], .mib = a->mib, .gpus = a->gpus};
+
+    TRY(walk_nodes(&walk, job_keys[JOB_LIST], f[JOB_LIST]));
+    const size_t nodes = number_max_u64(walk.known + walk.unknown, 1);
+    g.cpus = (uint32_t)((a->cpus + nodes - 1) / nodes);
+    g.gpus.devices = 0;
+    if (!a->per_node)
+        g.gpus.count = (uint32_t)((a->gpus.count + nodes - 1) / nodes);
+    return add_group(r, &g);
+}
+
+static int add_running(Reader *r, SlurmWord record, const SlurmWord *f, const Asked *a, ClusterJob *job)
+{
+    vec_clear(&r->places);
+    if (f[JOB_NODES].at)
+        TRY(read_groups(r, (SlurmWord){f[JOB_NODES].at, (size_t)(record.at + record.len - f[JOB_NODES].at)}, job));
+    if (r->places.len == 0)
+        TRY(add_even(r, f, a, job));
+    job->place_count = r->places.len;
+    if (r->places.len)
+        job->places = arena_memdup(r->arena, r->places.at, r->places.len * sizeof *r->places.at);
+    return 0;
+}
+
+/* --- jobs --------------------------------------------------------------------------------------------------------- */
+
+/* States in which a job has its nodes. */
+static const char *const running_states[] = {"RUNNING",   "COMPLETING", "CONFIGURING", "RESIZING",
+                                             "SIGNALING", "STAGE_OUT",  "STOPPED",     "SUSPENDED"};
+
+static bool is_running(SlurmWord state)
+{
+    for (size_t i = 0; i < ARRAY_LEN(running_states); i++)
+        if (slurm_word_is(state, running_states[i]))
+            return true;
+    return false;
+}
+
+/* "4711", "4700_3", "4700_[4-9%2]", "4800+1" */
+static const char *make_name(const Reader *r, const SlurmWord *f)
+{
+    const SlurmWord task = f[JOB_TASK];
+
+    if (f[JOB_ARRAY].at && task.at) {
+        const bool one = task.len == strspn(keep_word(r, task), "0123456789");
+
+        return arena_printf(r->arena, one ? "%s_%s" : "%s_[%s]", keep_word(r, f[JOB_ARRAY]), keep_word(r, task));
+    }
+    if (f[JOB_HET].at && f[JOB_HET_OFFSET].at)
+        return arena_printf(r->arena, "%s+%s", keep_word(r, f[JOB_HET]), keep_word(r, f[JOB_HET_OFFSET]));
+    return keep_word(r, f[JOB_ID]);
+}
+
+static void read_times(const Reader *r, const SlurmWord *f, bool running, ClusterJob *job, SlurmJob *facts)
+{
+    const uint64_t start_s = slurm_read_time(f[JOB_STARTED]), end_s = slurm_read_time(f[JOB_ENDS]);
+
+    job->submitted_s = slurm_read_time(f[JOB_SUBMITTED]);
+    job->duration_s = slurm_read_limit(keep_word(r, f[JOB_LIMIT]));
+    if (!running) {
+        facts->expected_s = start_s;
+        return;
+    }
+    job->started_s = start_s;
+    if (start_s && end_s > start_s)
+        job->duration_s = end_s - start_s;
+}
+
+static const char *explain_reason(const Reader *r, SlurmWord reason)
+{
+    const SlurmReason *row = reason.at ? slurm_reason_find(reason.at, reason.len) : NULL;
+    const char *word = keep_word(r, reason);
+
+    return !reason.at ? NULL : row ? arena_printf(r->arena, "%s: %s", word, row->meaning) : word;
+}
+
+static int add_job(Reader *r, SlurmWord record, SlurmWord *f, bool running)
+{
+    ClusterJob job = {.name = make_name(r, f), .kind = "Slurm job", .tier = CLUSTER_TIER_END};
+    SlurmJob facts = {.id = keep_word(r, f[JOB_ID]),
+                      .partition = keep_word(r, f[JOB_PARTITION]),
+                      .qos = keep_word(r, f[JOB_QOS]),
+                      .reason = keep_word(r, f[JOB_REASON]),
+                      .dependency = keep_word(r, f[JOB_DEPENDENCY]),
+                      .licenses = keep_word(r, f[JOB_LICENSES])};
+    SlurmWord user = f[JOB_USER], name = {0};
+    Asked asked;
+
+    (void)slurm_word_next(&user, '(', &name);
+    facts.user = keep_word(r, (SlurmWord){name.at, name.at ? strcspn(keep_word(r, name), "(") : 0});
+    TRY(read_number(r, job_keys[JOB_PRIORITY], f[JOB_PRIORITY], &facts.priority));
+    TRY(read_asked(r, f, &asked));
+    read_times(r, f, running, &job, &facts);
+    job.queue = f[JOB_ACCOUNT].at ? keep_word(r, f[JOB_ACCOUNT]) : NULL;
+    job.said = running ? NULL : explain_reason(r, f[JOB_REASON]);
+    if (f[JOB_SWITCHES].len > 1 && memcmp(f[JOB_SWITCHES].at, "1@", 2) == 0)
+        job.tier = CLUSTER_RACK;
+    TRY(running ? add_running(r, record, f, &asked, &job) : add_waiting(r, f, &asked, &job));
+    if (r->jobs.len == JOBS_MAX)
+        return err_set(r->err, -E2BIG, "%s:%lu: more than %d jobs", r->name, r->line, JOBS_MAX);
+    vec_push(&r->jobs, job);
+    vec_push(&r->job_facts, facts);
+    return 0;
+}
+
+static int read_jobs(Reader *r, const SlurmText *text)
+{
+    SlurmWord record, f[JOB_KEYS];
+    int rc;
+
+    begin_text(r, text);
+    while ((rc = next_record(r, &record)) > 0) {
+        read_fields(record, job_keys, JOB_KEYS, true, f);
+        const bool running = is_running(f[JOB_STATE]);
+
+        if (f[JOB_ID].at && (running || slurm_word_is(f[JOB_STATE], "PENDING")))
+            TRY(add_job(r, record, f, running));
+    }
+    return rc;
+}
+
+/* Slurm's priorities reach to 2^32: where one is over what ours hold, all are lowered by the same. */
+static void set_priorities(Reader *r)
+{
+    uint32_t max = INT32_MAX;
+
+    for (size_t i = 0; i < r->jobs.len; i++)
+        max = (uint32_t)number_max_u64(max, r->job_facts.at[i].priority);
+    for (size_t i = 0; i < r->jobs.len; i++)
+        r->jobs.at[i].priority = (int32_t)((int64_t)r->job_facts.at[i].priority - (max - INT32_MAX));
+}
+
+/* Slurm may hide the jobs of others (PrivateData=jobs). */
+static void note_hidden_jobs(Reader *r)
+{
+    uint64_t *used = arena_calloc(r->arena, r->nodes.len, sizeof *used);
+    size_t hidden = 0;
+
+    for (size_t i = 0; i < r->jobs.len; i++)
+        for (size_t k = 0; k < r->jobs.at[i].place_count; k++) {
+            const ClusterPlace *place = &r->jobs.at[i].places[k];
+
+            used[place->node] += r->jobs.at[i].roles[place->role].request.cpu_milli;
+        }
+    for (size_t i = 0; i < r->nodes.len; i++)
+        hidden += (uint64_t)r->node_facts.at[i].cpus_allocated * 1000 > used[i];
+    if (hidden)
+        add_note(r, arena_printf(r->arena,
+                                 "%zu nodes have more CPUs allocated than the listed jobs hold: jobs of others may be "
+                                 "hidden (PrivateData), and less is free than counted",
+                                 hidden));
+}
+
+/* --- topology ----------------------------------------------------------------------------------------------------- */
+
+enum SwitchKey { SWITCH_NAME, SWITCH_BLOCK, SWITCH_NODES, SWITCH_SWITCHES, SWITCH_KEYS };
+static const char *const switch_keys[SWITCH_KEYS] = {"SwitchName", "BlockName", "Nodes", "Switches"};
+
+typedef struct Switch {
+    SlurmWord nodes, switches;
+    const char *name;
+    unsigned long line;
+} Switch;
+
+typedef VEC(Switch) SwitchVec;
+
+typedef struct Domain {
+    ClusterTier tier;
+    uint32_t number;
+} Domain;
+
+static void set_domain(Walk *walk, uint32_t node)
+{
+    const Domain *domain = walk->self;
+
+    walk->r->nodes.at[node].domain[domain->tier] = domain->number;
+}
+
+static int add_domain(Reader *r, ClusterTier tier, const Switch *s)
+{
+    Domain domain = {tier, (uint32_t)r->domains[tier].len + 1};
+
+    r->line = s->line;
+    vec_push(&r->domains[tier], s->name);
+    return walk_nodes(&(Walk){.r = r, .each = set_domain, .self = &domain}, switch_keys[SWITCH_NODES], s->nodes);
+}
+
+/* The leaf switches below a switch belong to its block. */
+typedef struct Below {
+    const SwitchVec *switches;
+    const Map *numbers;
+    bool *leaves; /* of the switches, those that are below */
+    bool any;
+} Below;
+
+static void mark_leaf(void *at, const char *name, size_t len)
+{
+    Below *below = at;
+    const size_t number = (size_t)(uintptr_t)map_getn(below->numbers, name, len);
+
+    if (number && !below->switches->at[number - 1].switches.at)
+        below->any = below->leaves[number - 1] = true;
+}
+
+static int add_block(Reader *r, const SwitchVec *switches, const Map *numbers, const Switch *s)
+{
+    Below below = {switches, numbers, arena_calloc(r->arena, switches->len, sizeof(bool)), false};
+    Domain domain = {CLUSTER_BLOCK, (uint32_t)r->domains[CLUSTER_BLOCK].len + 1};
+
+    r->line = s->line;
+    if (hostlist_expand(s->switches.at, s->switches.len, mark_leaf, &below, r->err) < 0)
+        return err_add(r->err, "%s:%lu: Switches", r->name, r->line);
+    if (!below.any)
+        return 0;
+    vec_push(&r->domains[CLUSTER_BLOCK], s->name);
+    for (size_t i = 0; i < switches->len; i++)
+        if (below.leaves[i])
+            TRY(walk_nodes(&(Walk){.r = r, .each = set_domain, .self = &domain}, switch_keys[SWITCH_NODES],
+                           switches->at[i].nodes));
+    return 0;
+}
+
+static int add_switches(Reader *r, const SwitchVec *switches, Map *numbers)
+{
+    for (size_t i = 0; i < switches->len; i++) {
+        map_put(numbers, switches->at[i].name, (void *)(uintptr_t)(i + 1));
+        if (!switches->at[i].switches.at)
+            TRY(add_domain(r, CLUSTER_RACK, &switches->at[i]));
+    }
+    for (size_t i = 0; i < switches->len; i++)
+        if (switches->at[i].switches.at)
+            TRY(add_block(r, switches, numbers, &switches->at[i]));
+    return 0;
+}
+
+static int read_topology(Reader *r, const SlurmText *text)
+{
+    enum { SWITCHES_MAX = 16384 };
+    CLEANUP_VEC SwitchVec switches = {0};
+    CLEANUP(map_done) Map numbers;
+    SlurmWord record, f[SWITCH_KEYS];
+    int rc;
+
+    map_init(&numbers);
+    begin_text(r, text);
+    while ((rc = next_record(r, &record)) > 0) {
+        const char *comment = memchr(record.at, '#', record.len);
+
+        record.len = comment ? (size_t)(comment - record.at) : record.len;
+        read_fields(record, switch_keys, SWITCH_KEYS, false, f);
+        const bool block = f[SWITCH_BLOCK].at;
+        const Switch s = {f[SWITCH_NODES], f[SWITCH_SWITCHES], keep_word(r, f[block ? SWITCH_BLOCK : SWITCH_NAME]),
+                          r->line};
+
+        if (switches.len + r->domains[CLUSTER_NVLINK].len >= SWITCHES_MAX)
+            return err_set(r->err, -E2BIG, "%s:%lu: more than %d switches", r->name, r->line, SWITCHES_MAX);
+        if (block)
+            TRY(add_domain(r, CLUSTER_NVLINK, &s));
+        else if (f[SWITCH_NAME].at)
+            vec_push(&switches, s);
+    }
+    return rc < 0 ? rc : add_switches(r, &switches, &numbers);
+}
+
+/* --- all of it ---------------------------------------------------------------------------------------------------- */
+
+#define KEEP(r, vec) ((vec).len ? arena_memdup((r)->arena, (vec).at, (vec).len * sizeof *(vec).at) : NULL)
+
+static void hand_out(Reader *r, SlurmCluster *ret)
+{
+    Cluster *c = &r->out.cluster;
+
+    set_priorities(r);
+    c->node_count = r->nodes.len;
+    c->nodes = KEEP(r, r->nodes);
+    c->job_count = r->jobs.len;
+    c->jobs = KEEP(r, r->jobs);
+    c->model_count = r->models.len;
+    c->models = KEEP(r, r->models);
+    for (size_t i = 0; i < CLUSTER_TIER_END; i++) {
+        c->domain_counts[i] = r->domains[i].len;
+        c->domains[i] = KEEP(r, r->domains[i]);
+    }
+    r->out.nodes = KEEP(r, r->node_facts);
+    r->out.jobs = KEEP(r, r->job_facts);
+    *ret = r->out;
+}
+
+static void free_reader(Reader *r)
+{
+    map_done(&r->numbers);
+    map_done(&r->rules);
+    map_done(&r->rule_lists);
+    vec_done(&r->nodes);
+    vec_done(&r->node_facts);
+    vec_done(&r->jobs);
+    vec_done(&r->job_facts);
+    vec_done(&r->places);
+    vec_done(&r->models);
+    for (size_t i = 0; i < CLUSTER_TIER_END; i++)
+        vec_done(&r->domains[i]);
+}
+
+int slurm_cluster_read(const SlurmText *nodes, const SlurmText *jobs, const SlurmText *topology, Arena *arena,
+                       SlurmCluster *ret, Err *err)
+{
+    CLEANUP(free_reader) Reader r = {.arena = arena, .err = err};
+
+    map_init(&r.numbers);
+    map_init(&r.rules);
+    map_init(&r.rule_lists);
+    TRY(read_nodes(&r, nodes));
+    if (topology && topology->text)
+        TRY(read_topology(&r, topology));
+    if (jobs && jobs->text) {
+        TRY(read_jobs(&r, jobs));
+        note_hidden_jobs(&r);
+    }
+    hand_out(&r, ret);
+    return 0;
+}
+
+size_t slurm_cluster_find_job(const SlurmCluster *cluster, const char *id)
+{
+    size_t i = 0;
+
+    while (i < cluster->cluster.job_count && strcmp(cluster->jobs[i].id, id) != 0 &&
+           strcmp(cluster->cluster.jobs[i].name, id) != 0)
+        i++;
+    return i;
+}
