@@ -16,6 +16,10 @@
 
 #define KEYS_MAX 36
 
+/* Rows KEY(id, "key") of the keys that are read of a record. */
+#define KEY_ID(id, key) id,
+#define KEY_TEXT(id, key) key,
+
 enum {
     RECORD_MAX = 1 << 20,
     NODES_MAX = 1 << 17,
@@ -222,26 +226,23 @@ static int walk_nodes(Walk *walk, const char *key, SlurmWord list)
 
 /* --- nodes -------------------------------------------------------------------------------------------------------- */
 
-enum NodeKey {
-    NODE_NAME,
-    NODE_CPUS,
-    NODE_CPUS_USABLE,
-    NODE_CPUS_ALLOCATED,
-    NODE_MEMORY,
-    NODE_MEMORY_KEPT,
-    NODE_GRES,
-    NODE_TRES,
-    NODE_STATE,
-    NODE_PARTITIONS,
-    NODE_FEATURES,
-    NODE_WEIGHT,
-    NODE_REASON,
-    NODE_KEYS
-};
-static const char *const node_keys[NODE_KEYS] = {
-    "NodeName", "CPUTot", "CPUEfctv",   "CPUAlloc",       "RealMemory", "MemSpecLimit", "Gres",
-    "CfgTRES",  "State",  "Partitions", "ActiveFeatures", "Weight",     "Reason",
-};
+#define NODE_KEY_TABLE(KEY)                                                                                            \
+    KEY(NODE_NAME, "NodeName")                                                                                         \
+    KEY(NODE_CPUS, "CPUTot")                                                                                           \
+    KEY(NODE_CPUS_USABLE, "CPUEfctv")                                                                                  \
+    KEY(NODE_CPUS_ALLOCATED, "CPUAlloc")                                                                               \
+    KEY(NODE_MEMORY, "RealMemory")                                                                                     \
+    KEY(NODE_MEMORY_KEPT, "MemSpecLimit")                                                                              \
+    KEY(NODE_GRES, "Gres")                                                                                             \
+    KEY(NODE_TRES, "CfgTRES")                                                                                          \
+    KEY(NODE_STATE, "State")                                                                                           \
+    KEY(NODE_PARTITIONS, "Partitions")                                                                                 \
+    KEY(NODE_FEATURES, "ActiveFeatures")                                                                               \
+    KEY(NODE_WEIGHT, "Weight")                                                                                         \
+    KEY(NODE_REASON, "Reason")
+
+enum NodeKey { NODE_KEY_TABLE(KEY_ID) NODE_KEYS };
+static const char *const node_keys[NODE_KEYS] = {NODE_KEY_TABLE(KEY_TEXT)};
 
 /* States in which nothing new starts on a node. */
 static const char *const closed_states[] = {
@@ -459,47 +460,42 @@ static int fill_excluded(Reader *r, SlurmWord value, uint64_t *bits)
     return 0;
 }
 
-enum JobKey {
-    JOB_ID,
-    JOB_ARRAY,
-    JOB_TASK,
-    JOB_HET,
-    JOB_HET_OFFSET,
-    JOB_USER,
-    JOB_ACCOUNT,
-    JOB_PARTITION,
-    JOB_QOS,
-    JOB_STATE,
-    JOB_REASON,
-    JOB_PRIORITY,
-    JOB_NODES,
-    JOB_CPUS,
-    JOB_TASKS,
-    JOB_TRES,
-    JOB_REQ_TRES,
-    JOB_ALLOC_TRES,
-    JOB_PER_NODE,
-    JOB_PER_JOB,
-    JOB_PER_TASK,
-    JOB_FEATURES,
-    JOB_REQUIRED,
-    JOB_EXCLUDED,
-    JOB_LIST,
-    JOB_LIMIT,
-    JOB_SUBMITTED,
-    JOB_STARTED,
-    JOB_ENDS,
-    JOB_DEPENDENCY,
-    JOB_LICENSES,
-    JOB_SWITCHES,
-    JOB_KEYS
-};
-static const char *const job_keys[JOB_KEYS] = {
-    "JobId",    "ArrayJobId", "ArrayTaskId", "HetJobId",   "HetJobOffset", "UserId",     "Account",     "Partition",
-    "QOS",      "JobState",   "Reason",      "Priority",   "NumNodes",     "NumCPUs",    "NumTasks",    "TRES",
-    "ReqTRES",  "AllocTRES",  "TresPerNode", "TresPerJob", "TresPerTask",  "Features",   "ReqNodeList", "ExcNodeList",
-    "NodeList", "TimeLimit",  "SubmitTime",  "StartTime",  "EndTime",      "Dependency", "Licenses",    "Switches",
-};
+#define JOB_KEY_TABLE(KEY)                                                                                             \
+    KEY(JOB_ID, "JobId")                                                                                               \
+    KEY(JOB_ARRAY, "ArrayJobId")                                                                                       \
+    KEY(JOB_TASK, "ArrayTaskId")                                                                                       \
+    KEY(JOB_HET, "HetJobId")                                                                                           \
+    KEY(JOB_HET_OFFSET, "HetJobOffset")                                                                                \
+    KEY(JOB_USER, "UserId")                                                                                            \
+    KEY(JOB_ACCOUNT, "Account")                                                                                        \
+    KEY(JOB_PARTITION, "Partition")                                                                                    \
+    KEY(JOB_QOS, "QOS")                                                                                                \
+    KEY(JOB_STATE, "JobState")                                                                                         \
+    KEY(JOB_REASON, "Reason")                                                                                          \
+    KEY(JOB_PRIORITY, "Priority")                                                                                      \
+    KEY(JOB_NODES, "NumNodes")                                                                                         \
+    KEY(JOB_CPUS, "NumCPUs")                                                                                           \
+    KEY(JOB_TASKS, "NumTasks")                                                                                         \
+    KEY(JOB_TRES, "TRES")                                                                                              \
+    KEY(JOB_REQ_TRES, "ReqTRES")                                                                                       \
+    KEY(JOB_ALLOC_TRES, "AllocTRES")                                                                                   \
+    KEY(JOB_PER_NODE, "TresPerNode")                                                                                   \
+    KEY(JOB_PER_JOB, "TresPerJob")                                                                                     \
+    KEY(JOB_PER_TASK, "TresPerTask")                                                                                   \
+    KEY(JOB_FEATURES, "Features")                                                                                      \
+    KEY(JOB_REQUIRED, "ReqNodeList")                                                                                   \
+    KEY(JOB_EXCLUDED, "ExcNodeList")                                                                                   \
+    KEY(JOB_LIST, "NodeList")                                                                                          \
+    KEY(JOB_LIMIT, "TimeLimit")                                                                                        \
+    KEY(JOB_SUBMITTED, "SubmitTime")                                                                                   \
+    KEY(JOB_STARTED, "StartTime")                                                                                      \
+    KEY(JOB_ENDS, "EndTime")                                                                                           \
+    KEY(JOB_DEPENDENCY, "Dependency")                                                                                  \
+    KEY(JOB_LICENSES, "Licenses")                                                                                      \
+    KEY(JOB_SWITCHES, "Switches")
+
+enum JobKey { JOB_KEY_TABLE(KEY_ID) JOB_KEYS };
+static const char *const job_keys[JOB_KEYS] = {JOB_KEY_TABLE(KEY_TEXT)};
 _Static_assert((int)JOB_KEYS <= KEYS_MAX && (int)NODE_KEYS <= KEYS_MAX, "read_fields has room");
 
 static const struct RuleKind {
@@ -645,26 +641,31 @@ static ClusterRequest make_request(Reader *r, const char *job, uint64_t cpus, do
     return request;
 }
 
-/* A waiting job: where its GPUs do not divide by its nodes, some nodes have one more. */
-static int add_waiting(Reader *r, SlurmWord *f, const Asked *a, ClusterJob *job)
+void slurm_add_shares(ClusterJob *job, const ClusterRequest *base, uint32_t nodes, uint32_t gpus)
 {
-    const uint32_t each = a->per_node ? a->gpus.count : a->gpus.count / a->nodes;
-    const uint32_t more = a->per_node ? 0 : a->gpus.count % a->nodes;
-    const uint32_t counts[] = {more, a->nodes - more};
-    ClusterRequest rules = {0};
+    const uint32_t counts[] = {gpus % nodes, nodes - gpus % nodes};
 
-    TRY(find_rules(r, f, a->nodes, &rules));
     for (uint32_t i = 0; i < ARRAY_LEN(counts); i++) {
+        const uint32_t each = gpus / nodes + (i == 0);
+
         if (!counts[i])
             continue;
         ClusterRole *role = &job->roles[job->role_count++];
-
-        *role = (ClusterRole){.name = "", .min = counts[i], .max = counts[i]};
-        role->request = make_request(r, job->name, ((uint64_t)a->cpus + a->nodes - 1) / a->nodes, a->mib,
-                                     each + (i == 0), a->gpus.type);
-        role->request.rules = rules.rules;
-        role->request.rule_count = rules.rule_count;
+        *role = (ClusterRole){.name = "", .min = counts[i], .max = counts[i], .request = *base};
+        role->request.gpu_count = (uint8_t)number_min_u64(each, CLUSTER_GPUS_MAX);
+        role->request.gpu_milli = each ? CLUSTER_GPU : 0;
     }
+}
+
+static int add_waiting(Reader *r, SlurmWord *f, const Asked *a, ClusterJob *job)
+{
+    const uint64_t gpus = a->per_node ? (uint64_t)a->gpus.count * a->nodes : a->gpus.count;
+    ClusterRequest base =
+        make_request(r, job->name, ((uint64_t)a->cpus + a->nodes - 1) / a->nodes, a->mib,
+                     (uint32_t)number_min_u64((gpus + a->nodes - 1) / a->nodes, UINT32_MAX), a->gpus.type);
+
+    TRY(find_rules(r, f, a->nodes, &base));
+    slurm_add_shares(job, &base, a->nodes, (uint32_t)number_min_u64(gpus, UINT32_MAX));
     return 0;
 }
 

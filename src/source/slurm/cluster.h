@@ -51,3 +51,7 @@ int slurm_cluster_read(const SlurmText *nodes, const SlurmText *jobs, const Slur
 
 /* The number of a job by its id or its name ("4711", "4711_3", "4711_[4-9]"); job_count where there is none. */
 size_t slurm_cluster_find_job(const SlurmCluster *cluster, const char *id);
+
+/* Gives a job `nodes` (at least 1) shares of `base` and of the GPUs. Where these do not divide by the nodes it has two
+ * roles: the first has one GPU more. */
+void slurm_add_shares(ClusterJob *job, const ClusterRequest *base, uint32_t nodes, uint32_t gpus);

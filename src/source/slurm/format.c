@@ -29,6 +29,17 @@ bool slurm_word_next(SlurmWord *list, char by, SlurmWord *ret)
     return true;
 }
 
+bool slurm_next_line(SlurmWord *rest, unsigned long *line, SlurmWord *ret)
+{
+    while (slurm_word_next(rest, '\n', ret)) {
+        ++*line;
+        ret->len -= ret->len > 0 && ret->at[ret->len - 1] == '\r';
+        if (ret->len > 0)
+            return true;
+    }
+    return false;
+}
+
 uint64_t slurm_read_limit(const char *text)
 {
     static const uint64_t scales[] = {1, 60, 3600};

@@ -18,6 +18,9 @@ bool slurm_word_is(SlurmWord word, const char *text);
 /* Cuts the part before the next `by` off *list; false at its end. Brackets of both kinds keep a comma. */
 bool slurm_word_next(SlurmWord *list, char by, SlurmWord *ret);
 
+/* The next line that is not empty, without its end; *line counts all of them. False at the end. */
+bool slurm_next_line(SlurmWord *rest, unsigned long *line, SlurmWord *ret);
+
 /* "30:00", "12:30:00", "1-12:30:00" in seconds; 0 for words. */
 uint64_t slurm_read_limit(const char *text);
 /* "2026-03-01T12:00:00" as seconds since 1970, taken as UTC; 0 for words and other forms. */

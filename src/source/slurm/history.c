@@ -14,22 +14,24 @@
 
 enum { COLUMNS_MAX = 256, JOBS_MAX = 1 << 22 };
 
-enum Column {
-    COL_ID,
-    COL_SUBMIT,
-    COL_START,
-    COL_ELAPSED,
-    COL_NODES,
-    COL_CPUS,
-    COL_ACCOUNT,
-    COL_PRIORITY,
-    COL_ALLOC,
-    COL_REQ,
-    COL_REQ_MEM,
-    COL_COUNT
-};
-static const char *const columns[COL_COUNT] = {"JobID",   "Submit",   "Start",     "ElapsedRaw", "NNodes", "NCPUS",
-                                               "Account", "Priority", "AllocTRES", "ReqTRES",    "ReqMem"};
+/* The REQUIRED ones first. */
+#define COLUMN_TABLE(COLUMN)                                                                                           \
+    COLUMN(COL_ID, "JobID")                                                                                            \
+    COLUMN(COL_SUBMIT, "Submit")                                                                                       \
+    COLUMN(COL_START, "Start")                                                                                         \
+    COLUMN(COL_ELAPSED, "ElapsedRaw")                                                                                  \
+    COLUMN(COL_NODES, "NNodes")                                                                                        \
+    COLUMN(COL_CPUS, "NCPUS")                                                                                          \
+    COLUMN(COL_ACCOUNT, "Account")                                                                                     \
+    COLUMN(COL_PRIORITY, "Priority")                                                                                   \
+    COLUMN(COL_ALLOC, "AllocTRES")                                                                                     \
+    COLUMN(COL_REQ, "ReqTRES")                                                                                         \
+    COLUMN(COL_REQ_MEM, "ReqMem")
+
+#define COLUMN_ID(id, name) id,
+#define COLUMN_NAME(id, name) name,
+enum Column { COLUMN_TABLE(COLUMN_ID) COL_COUNT };
+static const char *const columns[COL_COUNT] = {COLUMN_TABLE(COLUMN_NAME)};
 enum { REQUIRED = COL_ALLOC }; /* those before it */
 
 typedef struct Table {
@@ -43,17 +45,6 @@ typedef struct Table {
     Map accounts; /* each name once */
     Err *err;
 } Table;
-
-static bool next_line(Table *t, SlurmWord *ret)
-{
-    while (slurm_word_next(&t->rest, '\n', ret)) {
-        t->line++;
-        ret->len -= ret->len > 0 && ret->at[ret->len - 1] == '\r';
-        if (ret->len > 0)
-            return true;
-    }
-    return false;
-}
 
 static int read_head(Table *t, SlurmWord line)
 {
@@ -126,8 +117,7 @@ static uint64_t find_model(const Cluster *cluster, SlurmWord type)
     return 0;
 }
 
-/* Where the GPUs do not divide by the nodes, some nodes have one more. */
-static int add_roles(const Table *t, ClusterJob *job)
+static int add_shares(const Table *t, ClusterJob *job)
 {
     const SlurmWord tres = t->cells[COL_ALLOC].len ? t->cells[COL_ALLOC] : t->cells[COL_REQ];
     const SlurmGpus gpus = slurm_read_gpus(tres);
@@ -136,22 +126,11 @@ static int add_roles(const Table *t, ClusterJob *job)
     TRY(read_number(t, COL_NODES, &nodes));
     TRY(read_number(t, COL_CPUS, &cpus));
     nodes = nodes ? nodes : 1;
-    const uint32_t more = (uint32_t)(gpus.count % nodes), counts[] = {more, (uint32_t)nodes - more};
-    for (uint32_t i = 0; i < ARRAY_LEN(counts); i++) {
-        const uint64_t each = gpus.count / nodes + (i == 0);
-
-        if (counts[i] == 0)
-            continue;
-        job->roles[job->role_count++] = (ClusterRole){
-            .name = "",
-            .min = counts[i],
-            .max = counts[i],
-            .request = {.cpu_milli = (uint32_t)number_min_u64((cpus + nodes - 1) / nodes * 1000, UINT32_MAX),
-                        .memory_mib = (uint32_t)fmin(ceil(read_memory(t, tres, (double)nodes, (double)cpus)), 4e9),
-                        .gpu_count = (uint8_t)number_min_u64(each, CLUSTER_GPUS_MAX),
-                        .gpu_milli = each ? CLUSTER_GPU : 0,
-                        .models = find_model(t->cluster, gpus.type)}};
-    }
+    const ClusterRequest base = {
+        .cpu_milli = (uint32_t)number_min_u64((cpus + nodes - 1) / nodes * 1000, UINT32_MAX),
+        .memory_mib = (uint32_t)fmin(ceil(read_memory(t, tres, (double)nodes, (double)cpus)), UINT32_MAX),
+        .models = find_model(t->cluster, gpus.type)};
+    slurm_add_shares(job, &base, (uint32_t)nodes, gpus.count);
     return 0;
 }
 
@@ -186,7 +165,7 @@ static int read_job(Table *t, ClusterJob *ret)
     job.queue = c[COL_ACCOUNT].len ? find_account(t, c[COL_ACCOUNT]) : NULL;
     job.duration_s = elapsed;
     job.priority = (int32_t)number_min_u64(priority, INT32_MAX);
-    TRY(add_roles(t, &job));
+    TRY(add_shares(t, &job));
     *ret = job;
     return 1;
 }
@@ -197,12 +176,12 @@ static int read_lines(Table *t, SlurmHistory *ret)
     SlurmHistory history = {0};
     SlurmWord line;
 
-    if (!next_line(t, &line)) {
+    if (!slurm_next_line(&t->rest, &t->line, &line)) {
         *ret = history;
         return 0;
     }
     TRY(read_head(t, line));
-    while (next_line(t, &line)) {
+    while (slurm_next_line(&t->rest, &t->line, &line)) {
         ClusterJob job;
 
         TRY(read_cells(t, line));

@@ -32,25 +32,20 @@ static const char *find_column(size_t i)
     return i == NODE ? "node" : cluster_tiers[i].key;
 }
 
-static bool next_line(Places *p)
+static bool next_row(Places *p)
 {
     SlurmWord line, cell;
 
-    while (slurm_word_next(&p->rest, '\n', &line)) {
-        p->line++;
-        line.len -= line.len > 0 && line.at[line.len - 1] == '\r';
-        if (line.len == 0)
-            continue;
-        memset(p->cells, 0, sizeof p->cells);
-        for (int column = 0; column < COLUMNS_MAX && slurm_word_next(&line, ',', &cell); column++)
-            for (size_t i = 0; i < CELLS; i++)
-                if (p->line > 1 ? p->column[i] == column : slurm_word_is(cell, find_column(i))) {
-                    p->column[i] = column;
-                    p->cells[i] = cell;
-                }
-        return true;
-    }
-    return false;
+    if (!slurm_next_line(&p->rest, &p->line, &line))
+        return false;
+    memset(p->cells, 0, sizeof p->cells);
+    for (int column = 0; column < COLUMNS_MAX && slurm_word_next(&line, ',', &cell); column++)
+        for (size_t i = 0; i < CELLS; i++)
+            if (p->line > 1 ? p->column[i] == column : slurm_word_is(cell, find_column(i))) {
+                p->column[i] = column;
+                p->cells[i] = cell;
+            }
+    return true;
 }
 
 /* The number of a domain, a new one at its first name; 0 for none. */
@@ -91,11 +86,11 @@ static int read_lines(Places *p)
 {
     for (size_t i = 0; i < CELLS; i++)
         p->column[i] = -1;
-    if (!next_line(p) || p->column[NODE] < 0 ||
+    if (!next_row(p) || p->column[NODE] < 0 ||
         (p->column[CLUSTER_NVLINK] < 0 && p->column[CLUSTER_RACK] < 0 && p->column[CLUSTER_BLOCK] < 0))
         return err_set(p->err, -EINVAL, "%s:1: its first line has to name the columns: node,nvlink,rack,block",
                        p->text->name);
-    while (next_line(p)) {
+    while (next_row(p)) {
         for (size_t tier = 0; tier < CLUSTER_TIER_END; tier++)
             TRY(find_domain(p, tier));
         if (hostlist_expand(p->cells[NODE].at ? p->cells[NODE].at : "", p->cells[NODE].len, place_node, p, p->err) < 0)

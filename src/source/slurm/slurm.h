@@ -29,6 +29,6 @@ void slurm_tick(Slurm *slurm, const Holding *holdings, size_t count, uint64_t no
 /* Those that have answered; valid until the next tick. */
 JobInfoList slurm_jobs(const Slurm *slurm);
 
-/* One answer, of several lines for an array; `ret->job` is the caller's. A key that comes twice is not believed (a user
- * chose the job's name) and stays unknown. -EBADMSG, and *ret untouched, for a text without a job. */
+/* One answer, of several lines for an array; `ret->job` is the caller's. A key that comes twice is not believed (a user chose the job's name) and
+ * stays unknown. -EBADMSG, and *ret untouched, for a text without a job. */
 int slurm_parse(const char *text, JobInfo *ret);

@@ -254,6 +254,8 @@ static void add_text(Arena *arena, const AdviceOptions *o, const Advice *a, Str 
     add_ends(o, a, out);
     for (size_t i = 0; i < a->slurm->note_count; i++)
         str_addf(out, "%s %s\n", i == 0 ? "Note:     " : "          ", a->slurm->notes[i]);
+    if (a->slurm->notes_left_out)
+        str_addf(out, "           and %zu notes more\n", a->slurm->notes_left_out);
 }
 
 /* --- JSON --------------------------------------------------------------------------------------------------------- */
