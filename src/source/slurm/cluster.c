@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <math.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/cleanup.h"
 #include "base/map.h"
@@ -12,16 +11,10 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "source/slurm/hostlist.h"
+#include "source/slurm/places.h"
 #include "source/slurm/reason.h"
 
-#define KEYS_MAX 36
-
-/* Rows KEY(id, "key") of the keys that are read of a record. */
-#define KEY_ID(id, key) id,
-#define KEY_TEXT(id, key) key,
-
 enum {
-    RECORD_MAX = 1 << 20,
     NODES_MAX = 1 << 17,
     JOBS_MAX = 1 << 20,
     PLACES_MAX = 1 << 22,
@@ -30,12 +23,9 @@ enum {
     DEPTH_MAX = 8,
 };
 
-typedef VEC(const char *) TextVec;
-
 /* What is read, and how far. */
 typedef struct Reader {
-    const char *name, *at, *end;   /* of the text that is read now; the rest of it */
-    unsigned long line, next_line; /* of the record; behind it */
+    SlurmRecords text; /* that is read now */
     Arena *arena;
     Err *err;
     Map numbers; /* of nodes by name: an address in `nodes_base` */
@@ -44,7 +34,7 @@ typedef struct Reader {
     VEC(ClusterJob) jobs;
     VEC(SlurmJob) job_facts;
     VEC(ClusterPlace) places; /* of the job that is read now */
-    TextVec models, domains[CLUSTER_TIER_END];
+    VEC(const char *) models;
     Map rules, rule_lists; /* bits by a rule's text, lists by the texts of all */
     size_t rule_bytes, place_count, expanded;
     uint8_t largest; /* GPUs of a node */
@@ -62,89 +52,6 @@ static void add_note(Reader *r, const char *text)
     r->out.notes[r->out.note_count++] = text;
 }
 
-static void begin_text(Reader *r, const SlurmText *text)
-{
-    r->name = text->name;
-    r->at = text->text;
-    r->end = text->text ? text->text + text->len : NULL;
-    r->next_line = 1;
-}
-
-/* The next line with those that continue it; 0 at the end. */
-static int next_record(Reader *r, SlurmWord *ret)
-{
-    const char *begin = r->at;
-
-    r->line = r->next_line;
-    while (r->at < r->end) {
-        const char *feed = memchr(r->at, '\n', (size_t)(r->end - r->at));
-
-        r->at = feed ? feed + 1 : r->end;
-        r->next_line++;
-        if (r->at < r->end && (*r->at == ' ' || *r->at == '\t'))
-            continue;
-        if (r->at - begin > RECORD_MAX)
-            return err_set(r->err, -E2BIG, "%s:%lu: a line over %d bytes", r->name, r->line, RECORD_MAX);
-        *ret = (SlurmWord){begin, (size_t)(r->at - begin)};
-        return 1;
-    }
-    return 0;
-}
-
-static bool next_word(SlurmWord *record, SlurmWord *ret)
-{
-    size_t from = 0, to;
-
-    while (from < record->len && (unsigned char)record->at[from] <= ' ')
-        from++;
-    for (to = from; to < record->len && (unsigned char)record->at[to] > ' ';)
-        to++;
-    *ret = (SlurmWord){record->at + from, to - from};
-    *record = (SlurmWord){record->at + to, record->len - to};
-    return ret->len > 0;
-}
-
-/* "Key=value" in two; "(null)" and "N/A" are no value. */
-static bool split_word(SlurmWord word, SlurmWord *ret_key, SlurmWord *ret_value)
-{
-    const char *equals = memchr(word.at, '=', word.len);
-
-    if (!equals)
-        return false;
-    *ret_key = (SlurmWord){word.at, (size_t)(equals - word.at)};
-    *ret_value = (SlurmWord){equals + 1, word.len - ret_key->len - 1};
-    if (!ret_value->len || slurm_word_is(*ret_value, "(null)") || slurm_word_is(*ret_value, "N/A"))
-        *ret_value = (SlurmWord){0};
-    return true;
-}
-
-static bool is_key(SlurmWord word, const char *key)
-{
-    return strlen(key) == word.len && strncasecmp(key, word.at, word.len) == 0;
-}
-
-/* The values of `keys`. Of a key that comes twice the first counts, and none where a user could have written one. */
-static void read_fields(SlurmWord record, const char *const *keys, size_t count, bool by_user, SlurmWord *out)
-{
-    SlurmWord word, key, value;
-    bool seen[KEYS_MAX] = {false};
-
-    memset(out, 0, count * sizeof *out);
-    while (next_word(&record, &word)) {
-        if (!split_word(word, &key, &value))
-            continue;
-        for (size_t i = 0; i < count; i++) {
-            if (!is_key(key, keys[i]))
-                continue;
-            if (!seen[i])
-                out[i] = value;
-            else if (by_user)
-                out[i] = (SlurmWord){0};
-            seen[i] = true;
-        }
-    }
-}
-
 /* What a terminal would obey becomes '?'. */
 static const char *keep_word(const Reader *r, SlurmWord word)
 {
@@ -158,8 +65,8 @@ static const char *keep_word(const Reader *r, SlurmWord word)
 
 static int refuse_value(const Reader *r, const char *key, SlurmWord value, const char *what)
 {
-    return err_set(r->err, -EINVAL, "%s:%lu: %s=%.*s: %s", r->name, r->line, key, (int)number_min_u64(value.len, 60),
-                   value.at, what);
+    return err_set(r->err, -EINVAL, "%s:%lu: %s=%.*s: %s", r->text.name, r->text.line, key,
+                   (int)number_min_u64(value.len, 60), value.at, what);
 }
 
 /* A number, 0 where there is none; "4-8" is 4. */
@@ -217,10 +124,10 @@ static int walk_nodes(Walk *walk, const char *key, SlurmWord list)
     if (!list.at)
         return 0;
     if (hostlist_expand(list.at, list.len, walk_name, walk, r->err) < 0)
-        return err_add(r->err, "%s:%lu: %s", r->name, r->line, key);
+        return err_add(r->err, "%s:%lu: %s", r->text.name, r->text.line, key);
     r->expanded += walk->known + walk->unknown;
     if (r->expanded > EXPANDED_MAX)
-        return err_set(r->err, -E2BIG, "%s:%lu: its node lists have too many names", r->name, r->line);
+        return err_set(r->err, -E2BIG, "%s:%lu: its node lists have too many names", r->text.name, r->text.line);
     return 0;
 }
 
@@ -241,8 +148,8 @@ static int walk_nodes(Walk *walk, const char *key, SlurmWord list)
     KEY(NODE_WEIGHT, "Weight")                                                                                         \
     KEY(NODE_REASON, "Reason")
 
-enum NodeKey { NODE_KEY_TABLE(KEY_ID) NODE_KEYS };
-static const char *const node_keys[NODE_KEYS] = {NODE_KEY_TABLE(KEY_TEXT)};
+enum NodeKey { NODE_KEY_TABLE(SLURM_KEY_ID) NODE_KEYS };
+static const char *const node_keys[NODE_KEYS] = {NODE_KEY_TABLE(SLURM_KEY_TEXT)};
 
 /* States in which nothing new starts on a node. */
 static const char *const closed_states[] = {
@@ -287,7 +194,8 @@ static int read_node_gpus(Reader *r, SlurmWord gres, ClusterNode *node)
     const int model = count ? find_model(r, gpus.type) : 0;
 
     if (model < 0)
-        return err_set(r->err, -E2BIG, "%s:%lu: more than %d types of GPU", r->name, r->line, CLUSTER_MODELS_MAX);
+        return err_set(r->err, -E2BIG, "%s:%lu: more than %d types of GPU", r->text.name, r->text.line,
+                       CLUSTER_MODELS_MAX);
     node->model = (uint8_t)model;
     node->gpu_count = (uint8_t)number_min_u64(count, CLUSTER_GPUS_MAX);
     if (gpus.kinds > 1)
@@ -325,12 +233,12 @@ static int read_node(Reader *r, SlurmWord record)
     SlurmNode facts = {0};
     uint32_t cpus, usable, kept;
 
-    read_fields(record, node_keys, NODE_KEYS, false, f);
+    slurm_record_fields(record, node_keys, NODE_KEYS, false, f);
     if (!f[NODE_NAME].at)
         return 0;
     node.name = keep_word(r, f[NODE_NAME]);
     if (map_get(&r->numbers, node.name))
-        return err_set(r->err, -EINVAL, "%s:%lu: node %s comes twice", r->name, r->line, node.name);
+        return err_set(r->err, -EINVAL, "%s:%lu: node %s comes twice", r->text.name, r->text.line, node.name);
     TRY(read_number(r, node_keys[NODE_CPUS], f[NODE_CPUS], &cpus));
     TRY(read_number(r, node_keys[NODE_CPUS_USABLE], f[NODE_CPUS_USABLE], &usable));
     TRY(read_number(r, node_keys[NODE_CPUS_ALLOCATED], f[NODE_CPUS_ALLOCATED], &facts.cpus_allocated));
@@ -346,7 +254,7 @@ static int read_node(Reader *r, SlurmWord record)
     facts.features = keep_word(r, f[NODE_FEATURES]);
     facts.reason = keep_word(r, find_reason(record, f[NODE_REASON]));
     if (r->nodes.len == NODES_MAX)
-        return err_set(r->err, -E2BIG, "%s:%lu: more than %d nodes", r->name, r->line, NODES_MAX);
+        return err_set(r->err, -E2BIG, "%s:%lu: more than %d nodes", r->text.name, r->text.line, NODES_MAX);
     vec_push(&r->nodes, node);
     vec_push(&r->node_facts, facts);
     map_put(&r->numbers, node.name, (void *)(uintptr_t)r->nodes.len);
@@ -358,8 +266,8 @@ static int read_nodes(Reader *r, const SlurmText *text)
     SlurmWord record;
     int rc;
 
-    begin_text(r, text);
-    while ((rc = next_record(r, &record)) > 0)
+    r->text = slurm_records_of(text);
+    while ((rc = slurm_records_next(&r->text, &record, r->err)) > 0)
         TRY(read_node(r, record));
     if (rc == 0 && r->nodes.len == 0)
         return err_set(r->err, -EINVAL, "%s: no line with NodeName=; 'scontrol show node --oneliner' prints such",
@@ -494,9 +402,9 @@ static int fill_excluded(Reader *r, SlurmWord value, uint64_t *bits)
     KEY(JOB_LICENSES, "Licenses")                                                                                      \
     KEY(JOB_SWITCHES, "Switches")
 
-enum JobKey { JOB_KEY_TABLE(KEY_ID) JOB_KEYS };
-static const char *const job_keys[JOB_KEYS] = {JOB_KEY_TABLE(KEY_TEXT)};
-_Static_assert((int)JOB_KEYS <= KEYS_MAX && (int)NODE_KEYS <= KEYS_MAX, "read_fields has room");
+enum JobKey { JOB_KEY_TABLE(SLURM_KEY_ID) JOB_KEYS };
+static const char *const job_keys[JOB_KEYS] = {JOB_KEY_TABLE(SLURM_KEY_TEXT)};
+_Static_assert((int)JOB_KEYS <= SLURM_KEYS_MAX && (int)NODE_KEYS <= SLURM_KEYS_MAX, "slurm_record_fields has room");
 
 static const struct RuleKind {
     enum JobKey key;
@@ -519,7 +427,7 @@ static int find_rule(Reader *r, const struct RuleKind *kind, SlurmWord value, Cl
 
     if (!bits) {
         if ((r->rule_bytes += bytes) > RULES_MAX_BYTES)
-            return err_set(r->err, -E2BIG, "%s:%lu: too many different rules of jobs", r->name, r->line);
+            return err_set(r->err, -E2BIG, "%s:%lu: too many different rules of jobs", r->text.name, r->text.line);
         bits = arena_alloc(r->arena, bytes);
         TRY(kind->fill(r, value, bits));
         map_put(&r->rules, text, bits);
@@ -545,7 +453,7 @@ static int drop_partial_nodelist(Reader *r, SlurmWord *f, uint32_t nodes)
 /* Equal lists of rules are one. */
 static int find_rules(Reader *r, SlurmWord *f, uint32_t nodes, ClusterRequest *request)
 {
-    CLEANUP(str_done) Str key = str_limited(4 * RECORD_MAX);
+    CLEANUP(str_done) Str key = str_limited(4 * SLURM_RECORD_MAX);
     ClusterRule rules[CLUSTER_RULES_MAX];
     uint8_t count = 0;
 
@@ -724,7 +632,7 @@ static int add_group(Reader *r, Group *g)
     if (walk.unknown)
         add_note(r, arena_printf(r->arena, "job %s runs on %zu nodes that are not listed", g->job->name, walk.unknown));
     if ((r->place_count += walk.known) > PLACES_MAX)
-        return err_set(r->err, -E2BIG, "%s:%lu: jobs on too many nodes", r->name, r->line);
+        return err_set(r->err, -E2BIG, "%s:%lu: jobs on too many nodes", r->text.name, r->text.line);
     return 0;
 }
 
@@ -748,16 +656,16 @@ static int read_groups(Reader *r, SlurmWord rest, ClusterJob *job)
     Group g = {.job = job};
     SlurmWord word, key, value;
 
-    while (next_word(&rest, &word)) {
-        if (!split_word(word, &key, &value))
+    while (slurm_record_word(&rest, &word)) {
+        if (!slurm_record_split(word, &key, &value))
             continue;
-        if (is_key(key, "Nodes"))
+        if (slurm_key_is(key, "Nodes"))
             g = (Group){.job = job, .nodes = value};
-        else if (is_key(key, "CPU_IDs"))
+        else if (slurm_key_is(key, "CPU_IDs"))
             g.cpus = count_cpus(r, value);
-        else if (is_key(key, "Mem"))
+        else if (slurm_key_is(key, "Mem"))
             (void)slurm_read_mib(value, &g.mib);
-        else if (is_key(key, "GRES") && g.nodes.at) {
+        else if (slurm_key_is(key, "GRES") && g.nodes.at) {
             g.gpus = slurm_read_gpus(value);
             TRY(add_group(r, &g));
             g.nodes = (SlurmWord){0};
@@ -869,7 +777,7 @@ static int add_job(Reader *r, SlurmWord record, SlurmWord *f, bool running)
         job.tier = CLUSTER_RACK;
     TRY(running ? add_running(r, record, f, &asked, &job) : add_waiting(r, f, &asked, &job));
     if (r->jobs.len == JOBS_MAX)
-        return err_set(r->err, -E2BIG, "%s:%lu: more than %d jobs", r->name, r->line, JOBS_MAX);
+        return err_set(r->err, -E2BIG, "%s:%lu: more than %d jobs", r->text.name, r->text.line, JOBS_MAX);
     vec_push(&r->jobs, job);
     vec_push(&r->job_facts, facts);
     return 0;
@@ -880,9 +788,9 @@ static int read_jobs(Reader *r, const SlurmText *text)
     SlurmWord record, f[JOB_KEYS];
     int rc;
 
-    begin_text(r, text);
-    while ((rc = next_record(r, &record)) > 0) {
-        read_fields(record, job_keys, JOB_KEYS, true, f);
+    r->text = slurm_records_of(text);
+    while ((rc = slurm_records_next(&r->text, &record, r->err)) > 0) {
+        slurm_record_fields(record, job_keys, JOB_KEYS, true, f);
         const bool running = is_running(f[JOB_STATE]);
 
         if (f[JOB_ID].at && (running || slurm_word_is(f[JOB_STATE], "PENDING")))
@@ -923,122 +831,11 @@ static void note_hidden_jobs(Reader *r)
                                  hidden));
 }
 
-/* --- topology ----------------------------------------------------------------------------------------------------- */
-
-enum SwitchKey { SWITCH_NAME, SWITCH_BLOCK, SWITCH_NODES, SWITCH_SWITCHES, SWITCH_KEYS };
-static const char *const switch_keys[SWITCH_KEYS] = {"SwitchName", "BlockName", "Nodes", "Switches"};
-
-typedef struct Switch {
-    SlurmWord nodes, switches;
-    const char *name;
-    unsigned long line;
-} Switch;
-
-typedef VEC(Switch) SwitchVec;
-
-typedef struct Domain {
-    ClusterTier tier;
-    uint32_t number;
-} Domain;
-
-static void set_domain(Walk *walk, uint32_t node)
-{
-    const Domain *domain = walk->self;
-
-    walk->r->nodes.at[node].domain[domain->tier] = domain->number;
-}
-
-static int add_domain(Reader *r, ClusterTier tier, const Switch *s)
-{
-    Domain domain = {tier, (uint32_t)r->domains[tier].len + 1};
-
-    r->line = s->line;
-    vec_push(&r->domains[tier], s->name);
-    return walk_nodes(&(Walk){.r = r, .each = set_domain, .self = &domain}, switch_keys[SWITCH_NODES], s->nodes);
-}
-
-/* The leaf switches below a switch belong to its block. */
-typedef struct Below {
-    const SwitchVec *switches;
-    const Map *numbers;
-    bool *leaves; /* of the switches, those that are below */
-    bool any;
-} Below;
-
-static void mark_leaf(void *at, const char *name, size_t len)
-{
-    Below *below = at;
-    const size_t number = (size_t)(uintptr_t)map_getn(below->numbers, name, len);
-
-    if (number && !below->switches->at[number - 1].switches.at)
-        below->any = below->leaves[number - 1] = true;
-}
-
-static int add_block(Reader *r, const SwitchVec *switches, const Map *numbers, const Switch *s)
-{
-    Below below = {switches, numbers, arena_calloc(r->arena, switches->len, sizeof(bool)), false};
-    Domain domain = {CLUSTER_BLOCK, (uint32_t)r->domains[CLUSTER_BLOCK].len + 1};
-
-    r->line = s->line;
-    if (hostlist_expand(s->switches.at, s->switches.len, mark_leaf, &below, r->err) < 0)
-        return err_add(r->err, "%s:%lu: Switches", r->name, r->line);
-    if (!below.any)
-        return 0;
-    vec_push(&r->domains[CLUSTER_BLOCK], s->name);
-    for (size_t i = 0; i < switches->len; i++)
-        if (below.leaves[i])
-            TRY(walk_nodes(&(Walk){.r = r, .each = set_domain, .self = &domain}, switch_keys[SWITCH_NODES],
-                           switches->at[i].nodes));
-    return 0;
-}
-
-static int add_switches(Reader *r, const SwitchVec *switches, Map *numbers)
-{
-    for (size_t i = 0; i < switches->len; i++) {
-        map_put(numbers, switches->at[i].name, (void *)(uintptr_t)(i + 1));
-        if (!switches->at[i].switches.at)
-            TRY(add_domain(r, CLUSTER_RACK, &switches->at[i]));
-    }
-    for (size_t i = 0; i < switches->len; i++)
-        if (switches->at[i].switches.at)
-            TRY(add_block(r, switches, numbers, &switches->at[i]));
-    return 0;
-}
-
-static int read_topology(Reader *r, const SlurmText *text)
-{
-    enum { SWITCHES_MAX = 16384 };
-    CLEANUP_VEC SwitchVec switches = {0};
-    CLEANUP(map_done) Map numbers;
-    SlurmWord record, f[SWITCH_KEYS];
-    int rc;
-
-    map_init(&numbers);
-    begin_text(r, text);
-    while ((rc = next_record(r, &record)) > 0) {
-        const char *comment = memchr(record.at, '#', record.len);
-
-        record.len = comment ? (size_t)(comment - record.at) : record.len;
-        read_fields(record, switch_keys, SWITCH_KEYS, false, f);
-        const bool block = f[SWITCH_BLOCK].at;
-        const Switch s = {f[SWITCH_NODES], f[SWITCH_SWITCHES], keep_word(r, f[block ? SWITCH_BLOCK : SWITCH_NAME]),
-                          r->line};
-
-        if (switches.len + r->domains[CLUSTER_NVLINK].len >= SWITCHES_MAX)
-            return err_set(r->err, -E2BIG, "%s:%lu: more than %d switches", r->name, r->line, SWITCHES_MAX);
-        if (block)
-            TRY(add_domain(r, CLUSTER_NVLINK, &s));
-        else if (f[SWITCH_NAME].at)
-            vec_push(&switches, s);
-    }
-    return rc < 0 ? rc : add_switches(r, &switches, &numbers);
-}
-
 /* --- all of it ---------------------------------------------------------------------------------------------------- */
 
 #define KEEP(r, vec) ((vec).len ? arena_memdup((r)->arena, (vec).at, (vec).len * sizeof *(vec).at) : NULL)
 
-static void hand_out(Reader *r, SlurmCluster *ret)
+static void hand_out(Reader *r)
 {
     Cluster *c = &r->out.cluster;
 
@@ -1049,13 +846,8 @@ static void hand_out(Reader *r, SlurmCluster *ret)
     c->jobs = KEEP(r, r->jobs);
     c->model_count = r->models.len;
     c->models = KEEP(r, r->models);
-    for (size_t i = 0; i < CLUSTER_TIER_END; i++) {
-        c->domain_counts[i] = r->domains[i].len;
-        c->domains[i] = KEEP(r, r->domains[i]);
-    }
     r->out.nodes = KEEP(r, r->node_facts);
     r->out.jobs = KEEP(r, r->job_facts);
-    *ret = r->out;
 }
 
 static void free_reader(Reader *r)
@@ -1069,8 +861,6 @@ static void free_reader(Reader *r)
     vec_done(&r->job_facts);
     vec_done(&r->places);
     vec_done(&r->models);
-    for (size_t i = 0; i < CLUSTER_TIER_END; i++)
-        vec_done(&r->domains[i]);
 }
 
 int slurm_cluster_read(const SlurmText *nodes, const SlurmText *jobs, const SlurmText *topology, Arena *arena,
@@ -1082,13 +872,14 @@ int slurm_cluster_read(const SlurmText *nodes, const SlurmText *jobs, const Slur
     map_init(&r.rules);
     map_init(&r.rule_lists);
     TRY(read_nodes(&r, nodes));
-    if (topology && topology->text)
-        TRY(read_topology(&r, topology));
     if (jobs && jobs->text) {
         TRY(read_jobs(&r, jobs));
         note_hidden_jobs(&r);
     }
-    hand_out(&r, ret);
+    hand_out(&r);
+    if (topology && topology->text)
+        TRY(slurm_topology_read(topology, arena, &r.out.cluster, err));
+    *ret = r.out;
     return 0;
 }
 

@@ -14,15 +14,9 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "model/cluster.h"
-#include "source/slurm/format.h"
+#include "source/slurm/record.h"
 
 enum { SLURM_CLUSTER_TEXT_MAX = 256 << 20, SLURM_NOTES_MAX = 16 };
-
-typedef struct SlurmText {
-    const char *name; /* of the file or command, for errors */
-    const char *text; /* NULL: not given */
-    size_t len;
-} SlurmText;
 
 /* What a ClusterNode has no room for. Texts are "" where nothing is told. */
 typedef struct SlurmNode {

@@ -117,7 +117,7 @@ static const struct {
     {FOUR, "JobId=1 JobState=PENDING NumNodes=1 ExcNodeList=g[1-70000]\n", NULL, "jobs:1: ExcNodeList: more than 65536",
      -E2BIG},
     {FOUR, "\nJobId=1 JobState=PENDING Priority=high\n", NULL, "jobs:2: Priority=high", -EINVAL},
-    {FOUR, NULL, "SwitchName=s1 Nodes=g[1\n", "topology:1: Nodes: no ']'", -EINVAL},
+    {FOUR, NULL, "SwitchName=s1 Nodes=g[1\n", "topology:1: no ']'", -EINVAL},
 };
 
 static void test_refused(void **state)
