@@ -93,6 +93,14 @@ static uint32_t make_cpu_milli(uint64_t cpus)
     return (uint32_t)number_min_u64(cpus * 1000, UINT32_MAX);
 }
 
+static bool is_one_of(SlurmWord word, const char *const *words, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (slurm_word_is(word, words[i]))
+            return true;
+    return false;
+}
+
 /* --- lists of nodes ----------------------------------------------------------------------------------------------- */
 
 /* A call for each node of a list that the cluster has. */
@@ -166,9 +174,8 @@ static bool is_closed(SlurmWord state)
         for (; flag.len > 0 && strchr("*$~#!%@^-", flag.at[flag.len - 1]); flag.len--)
             if (strchr("*$", flag.at[flag.len - 1]))
                 return true;
-        for (size_t i = 0; i < ARRAY_LEN(closed_states); i++)
-            if (slurm_word_is(flag, closed_states[i]))
-                return true;
+        if (is_one_of(flag, closed_states, ARRAY_LEN(closed_states)))
+            return true;
     }
     return false;
 }
@@ -704,17 +711,10 @@ static int add_running(Reader *r, SlurmWord record, const SlurmWord *f, const As
 
 /* --- jobs --------------------------------------------------------------------------------------------------------- */
 
-/* States in which a job has its nodes. */
+/* States in which a job has its nodes, and those in which it waits for some. */
 static const char *const running_states[] = {"RUNNING",   "COMPLETING", "CONFIGURING", "RESIZING",
                                              "SIGNALING", "STAGE_OUT",  "STOPPED",     "SUSPENDED"};
-
-static bool is_running(SlurmWord state)
-{
-    for (size_t i = 0; i < ARRAY_LEN(running_states); i++)
-        if (slurm_word_is(state, running_states[i]))
-            return true;
-    return false;
-}
+static const char *const waiting_states[] = {"PENDING", "REQUEUED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT"};
 
 /* "4711", "4700_3", "4700_[4-9%2]", "4800+1" */
 static const char *make_name(const Reader *r, const SlurmWord *f)
@@ -791,9 +791,9 @@ static int read_jobs(Reader *r, const SlurmText *text)
     r->text = slurm_records_of(text);
     while ((rc = slurm_records_next(&r->text, &record, r->err)) > 0) {
         slurm_record_fields(record, job_keys, JOB_KEYS, true, f);
-        const bool running = is_running(f[JOB_STATE]);
+        const bool running = is_one_of(f[JOB_STATE], running_states, ARRAY_LEN(running_states));
 
-        if (f[JOB_ID].at && (running || slurm_word_is(f[JOB_STATE], "PENDING")))
+        if (f[JOB_ID].at && (running || is_one_of(f[JOB_STATE], waiting_states, ARRAY_LEN(waiting_states))))
             TRY(add_job(r, record, f, running));
     }
     return rc;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * A cluster as Slurm's commands print it (scontrol(1), topology.conf(5)), of 22.05 to 24.11:
+ * A cluster as Slurm's commands print it (scontrol(1), topology.conf(5)); measured with 22.05, and the keys of 24.05:
  *   nodes:    scontrol show node --oneliner
  *   jobs:     scontrol show job --oneliner; with -d it tells which GPUs a job has, too
  *   topology: scontrol show topology, or a topology.conf

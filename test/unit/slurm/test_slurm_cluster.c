@@ -361,6 +361,9 @@ static const struct {
      1,
      {{5, 0, 0}},
      {{0, 0, 2, 0}}},
+    /* fewer numbers than GPUs, and one that the node has not */
+    {"NodeList=g1 NumNodes=1 Nodes=g1 CPU_IDs=0 Mem=0 GRES=gpu:h100:2(IDX:0) X=1", 1, 1, {{0, 0, 0}}, {{0, 2, 1, 0}}},
+    {"NodeList=g1 NumNodes=1 Nodes=g1 CPU_IDs=0 Mem=0 GRES=gpu:h100:2(IDX:0,9) X=1", 1, 1, {{0, 0, 0}}, {{0, 2, 1, 0}}},
     /* another type than the node counts: which ones is not known */
     {"NodeList=mig1 NumNodes=1 NumCPUs=1 Nodes=mig1 CPU_IDs=0 Mem=0 GRES=gpu:a100_3g.20gb:1(IDX:0) X=1",
      1,
@@ -430,6 +433,40 @@ static void test_notes(void **state)
     assert_true(has_note(&read, "1 nodes have more CPUs allocated"));
     read = read_fine(busy, RUNS "NodeList=g[1-2] NumNodes=2 NumCPUs=8\n", NULL, &arena);
     assert_int_equal(read.note_count, 0);
+}
+
+static void test_many_notes(void **state)
+{
+    CLEANUP(arena_done) Arena arena = {0};
+    CLEANUP(str_done) Str text = str_limited(4096);
+
+    (void)state;
+    for (int i = 0; i < SLURM_NOTES_MAX + 3; i++)
+        str_addf(&text, "NodeName=n%d Gres=gpu:a:1,gpu:b:1\n", i);
+    const SlurmCluster read = read_fine(text.text, NULL, NULL, &arena);
+    assert_int_equal(read.note_count, SLURM_NOTES_MAX);
+    assert_int_equal(read.notes_left_out, 3);
+}
+
+static void test_states(void **state)
+{
+    static const struct {
+        const char *word;
+        int jobs; /* 0: passed over, 1: waits, 2: runs */
+    } states[] = {{"PENDING", 1},   {"REQUEUE_HOLD", 1}, {"SPECIAL_EXIT", 1}, {"RUNNING", 2},   {"COMPLETING", 2},
+                  {"SUSPENDED", 2}, {"COMPLETED", 0},    {"CANCELLED", 0},    {"NODE_FAIL", 0}, {"(null)", 0}};
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(states); i++) {
+        CLEANUP(arena_done) Arena arena = {0};
+        char text[128];
+
+        snprintf(text, sizeof text, "JobId=7 JobState=%s NumNodes=1 NodeList=g1\n", states[i].word);
+        const SlurmCluster read = read_fine(FOUR, text, NULL, &arena);
+        assert_int_equal(read.cluster.job_count, states[i].jobs > 0);
+        if (states[i].jobs)
+            assert_int_equal(read.cluster.jobs[0].places != NULL, states[i].jobs == 2);
+    }
 }
 
 static void test_empty_jobs(void **state)
@@ -508,7 +545,8 @@ int main(void)
         cmocka_unit_test(test_what_a_job_is), cmocka_unit_test(test_a_job_that_lies),
         cmocka_unit_test(test_rules),         cmocka_unit_test(test_equal_rules_are_one),
         cmocka_unit_test(test_running),       cmocka_unit_test(test_times_of_running_jobs),
-        cmocka_unit_test(test_notes),         cmocka_unit_test(test_empty_jobs),
+        cmocka_unit_test(test_notes),         cmocka_unit_test(test_many_notes),
+        cmocka_unit_test(test_states),        cmocka_unit_test(test_empty_jobs),
         cmocka_unit_test(test_several_lines), cmocka_unit_test(test_topologies),
     };
 
