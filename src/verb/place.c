@@ -9,6 +9,7 @@
 #include "service/place/replay_report.h"
 #include "source/openb/openb.h"
 #include "verb/place/place.h"
+#include "verb/slurm/slurm_verbs.h"
 
 enum { REPORT_MAX = 1 << 20 };
 
@@ -93,8 +94,13 @@ static const Verb verb_place_modes = {
     .run = modes_run,
 };
 
-static const Verb *const subs[] = {&verb_place_replay, &verb_place_simulate, &verb_place_serve,
-                                   &verb_place_config, &verb_place_modes,    NULL};
+static const Verb *const subs[] = {&verb_place_replay,
+                                   &verb_place_simulate,
+                                   &verb_place_slurm,
+                                   &verb_place_serve,
+                                   &verb_place_config,
+                                   &verb_place_modes,
+                                   NULL};
 
 const Verb verb_place = {
     .name = "place",

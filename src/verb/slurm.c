@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `stoker slurm gres`: prints Slurm's gres.conf of this node, or checks one against the hardware. */
+/* `stoker slurm`; `stoker slurm gres` prints Slurm's gres.conf of this node, or checks one against the hardware. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,6 +9,7 @@
 #include "service/gres/gres_report.h"
 #include "source/slurm/gres_node.h"
 #include "verb/mig/mig.h"
+#include "verb/slurm/slurm_verbs.h"
 
 enum { REPORT_MAX = 4 << 20 };
 
@@ -104,11 +105,11 @@ static const Verb verb_slurm_gres = {
     .run = gres_run,
 };
 
-static const Verb *const subs[] = {&verb_slurm_gres, NULL};
+static const Verb *const subs[] = {&verb_slurm_gres, &verb_slurm_topology, NULL};
 
 const Verb verb_slurm = {
     .name = "slurm",
-    .summary = "configuration of Slurm for this node",
+    .summary = "configuration of Slurm, for this node and for a cluster",
     .examples = "stoker slurm gres --check /etc/slurm/gres.conf",
     .subs = subs,
 };

@@ -2,24 +2,20 @@
 #include "source/slurm/slurm.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/cleanup.h"
-#include "base/clock.h"
 #include "base/duration.h"
 #include "base/number.h"
 #include "base/str.h"
-#include "base/subproc.h"
 #include "base/vec.h"
 #include "base/worker.h"
-
-enum { STOP_MS = 200 };
+#include "source/slurm/command.h"
+#include "source/slurm/format.h"
 
 /* The worker's job. */
 typedef struct Question {
@@ -107,29 +103,6 @@ static void copy_name(const char *text, char *out, size_t cap)
         copy_text(name, len, out, cap);
 }
 
-/* "30:00", "12:30:00", "1-12:30:00"; 0 for words. */
-static uint64_t parse_limit(const char *text)
-{
-    static const uint64_t scales[] = {1, 60, 3600};
-    const size_t len = strspn(text, "0123456789:-");
-    uint64_t parts[4] = {0}, days = 0, seconds = 0;
-    size_t count = 0;
-
-    for (size_t at = 0; at < len && count < ARRAY_LEN(parts);) {
-        const size_t digits = strspn(text + at, "0123456789");
-
-        if (number_parsen_u64(text + at, digits, 0, 1000000, &parts[count++], NULL) < 0)
-            return 0;
-        at += digits;
-        if (text[at] == '-' && count == 1)
-            days = parts[--count];
-        at++;
-    }
-    for (size_t i = 0; i < count && i < ARRAY_LEN(scales); i++)
-        seconds += parts[count - 1 - i] * scales[i];
-    return days * 86400 + seconds;
-}
-
 /* The line of this job: of an array's id Slurm lists each task, one of which has that id itself. Else the first line;
  * "" where two say that they are it: a job's name may hold a line. */
 static const char *find_line(const char *text, const char *job)
@@ -196,54 +169,18 @@ int slurm_parse(const char *text, JobInfo *ret)
     copy_value(line, "StartTime", "", info.started, sizeof info.started);
     info.started_real_ns = parse_start(info.started);
     copy_value(line, "Partition", "", info.partition, sizeof info.partition);
-    info.limit_s = limit ? parse_limit(limit) : 0;
+    info.limit_s = limit ? slurm_read_limit(limit) : 0;
     *ret = info;
     return 0;
 }
 
 /* --- the worker's thread ------------------------------------------------------------------------------------------ */
 
-/* Reads until the child closes its output. */
-static int read_output(int fd, uint64_t deadline_ns, Str *out, Err *err)
-{
-    for (;;) {
-        const uint64_t now = clock_monotonic(clock_kernel());
-        struct pollfd ready = {.fd = fd, .events = POLLIN};
-        char buffer[4096];
-
-        if (now >= deadline_ns || poll(&ready, 1, (int)((deadline_ns - now) / NS_PER_MS) + 1) == 0)
-            return err_set(err, -ETIMEDOUT, "no answer in time");
-        const ssize_t n = read(fd, buffer, sizeof buffer);
-        if (n == 0)
-            return str_check(out, "the answer", err);
-        if (n > 0)
-            str_addn(out, buffer, (size_t)n);
-        else if (errno != EAGAIN && errno != EINTR)
-            return err_errno(err, "read the answer");
-    }
-}
-
 static int ask_scontrol(const Question *q, Str *out, Err *err)
 {
     const char *const argv[] = {q->program, "show", "job", q->job, "-o", NULL};
-    const SubprocSpec spec = {.argv = argv, .pipe_out = true, .pipe_err = true, .die_with_us = true};
-    const uint64_t deadline_ns = clock_monotonic(clock_kernel()) + q->timeout_ms * NS_PER_MS;
-    Subproc child;
-    SubprocEnd end;
-    char how[SUBPROC_TEXT_MAX];
 
-    TRY(subproc_start(&spec, &child, err));
-    int rc = read_output(child.out_fd, deadline_ns, out, err);
-    if (rc < 0)
-        (void)subproc_stop(&child, STOP_MS, &end, NULL);
-    else if ((rc = subproc_wait(&child, STOP_MS, &end, err)) == SUBPROC_RUNNING)
-        rc = subproc_stop(&child, STOP_MS, &end, err) == 0 ? 0 : err_set(err, -ETIMEDOUT, "it does not end");
-    if (rc == 0 && (!end.exited || end.exit_code != 0)) {
-        subproc_describe(&end, how);
-        rc = err_set(err, -EIO, "%s", how);
-    }
-    subproc_done(&child);
-    return rc;
+    return slurm_command_run(argv, false, q->timeout_ms, out, err);
 }
 
 static void run_question(void *job)

@@ -15,7 +15,7 @@ VERBS = [["sim", "run"], ["sim", "env"], ["sim", "list"], ["sim", "show"], ["sim
          ["version"], ["trace"], ["trace", "cut"], ["trace", "diff"], ["nccl"], ["xid"], ["runbook"],
          ["incidents"], ["incidents", "show"], ["incidents", "clear"], ["events"], ["check"], ["maintenance", "start"],
          ["maintenance", "stop"], ["maintenance", "list"], ["rules"], ["run"],
-         ["mig", "plan"], ["mig", "apply"], ["mig", "assert"], ["mig", "export"], ["mig", "checkpoint"], ["mig", "restore"]]
+         ["place", "slurm"], ["slurm", "topology"], ["mig", "plan"], ["mig", "apply"], ["mig", "assert"], ["mig", "export"], ["mig", "checkpoint"], ["mig", "restore"]]
 
 
 @pytest.fixture
