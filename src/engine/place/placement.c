@@ -339,7 +339,7 @@ static bool is_allowed(const ClusterRequest *r, uint32_t node)
 static bool has_room(const ClusterNode *node, const PlacementLeft *left, const ClusterRequest *r)
 {
     return left->cpu_milli >= r->cpu_milli && left->memory_mib >= r->memory_mib &&
-           left->pods < PLACEMENT_NODE_PODS_MAX && !node->closed &&
+           left->pods < PLACEMENT_NODE_PODS_MAX && !node->closed && !(node->spot && r->no_spot) &&
            (r->gpu_count == 0 || !r->models || r->models >> node->model & 1);
 }
 

@@ -226,41 +226,41 @@ void schedule_attach(Schedule *s, uint32_t job)
     note_on_nodes(s, job);
 }
 
-/* What it has done and held until now becomes part of its account. Returns its GPU seconds since `since_s`. */
-static double settle(Schedule *s, uint32_t job, uint64_t now_s)
+/* Progress is seconds of the job's duration, as with all its pods; below 0 while it comes back. */
+static double find_progress(const Schedule *s, uint32_t job, uint64_t now_s)
+{
+    const ScheduleJob *r = &s->jobs[job];
+
+    return r->done_s + (double)(now_s - r->since_s) * speed_of(&s->cluster->jobs[job], r->place_count);
+}
+
+/* At its last checkpoint. */
+static double find_kept(const Schedule *s, uint32_t job, uint64_t now_s)
+{
+    const ClusterJob *j = &s->cluster->jobs[job];
+    const ScheduleJob *r = &s->jobs[job];
+
+    if (j->checkpoint_s == 0)
+        return 0;
+    return fmax(r->kept_s, find_progress(s, job, now_s - (now_s - r->since_s) % j->checkpoint_s));
+}
+
+/* Progress and GPU time until now become part of its account. */
+static void settle(Schedule *s, uint32_t job, uint64_t now_s)
 {
     ScheduleJob *r = &s->jobs[job];
-    const double ran_s = (double)(now_s - r->since_s);
-    const double gpu_s = ran_s * (double)schedule_milli_held(s, job) / CLUSTER_GPU;
 
-    r->used_gpu_s += gpu_s;
-    r->done_s += ran_s * speed_of(&s->cluster->jobs[job], r->place_count);
+    r->used_gpu_s += (double)(now_s - r->since_s) * (double)schedule_milli_held(s, job) / CLUSTER_GPU;
+    r->done_s = find_progress(s, job, now_s);
     r->since_s = now_s;
-    return gpu_s;
 }
 
 double schedule_lost_work(const Schedule *s, uint32_t job, uint64_t now_s)
 {
     const ClusterJob *j = &s->cluster->jobs[job];
-    const ScheduleJob *r = &s->jobs[job];
-    const uint64_t ran_s = now_s - r->since_s, since_s = j->checkpoint_s ? ran_s % j->checkpoint_s : ran_s;
-    const double gpus = (double)schedule_milli_held(s, job) / CLUSTER_GPU,
-                 before_s = fmax(0, j->checkpoint_s ? 0 : r->done_s);
 
-    return gpus * (double)(since_s + j->restart_s) + before_s * (double)gang_gpu_milli(j, true) / CLUSTER_GPU;
-}
-
-/* A restart costs time: what is done is so much less. */
-static void lose_work(Schedule *s, uint32_t job, uint64_t now_s)
-{
-    const ClusterJob *j = &s->cluster->jobs[job];
-    ScheduleJob *r = &s->jobs[job];
-    const uint64_t ran_s = now_s - r->since_s, lost_s = j->checkpoint_s ? ran_s % j->checkpoint_s : ran_s;
-
-    r->lost_gpu_s += schedule_lost_work(s, job, now_s);
-    settle(s, job, now_s);
-    r->done_s = j->checkpoint_s ? r->done_s - (double)lost_s * speed_of(j, r->place_count) : 0;
-    r->done_s -= (double)j->restart_s;
+    return (find_progress(s, job, now_s) - find_kept(s, job, now_s) + (double)j->restart_s) *
+           (double)gang_gpu_milli(j, true) / CLUSTER_GPU;
 }
 
 static int compare_waiting(const Schedule *s, uint32_t a, uint32_t b)
@@ -338,10 +338,12 @@ void schedule_start(Schedule *s, uint32_t job, size_t count, uint64_t now_s)
 void schedule_resize(Schedule *s, uint32_t job, size_t count, uint64_t now_s)
 {
     const ClusterJob *j = &s->cluster->jobs[job];
+    ScheduleJob *r = &s->jobs[job];
 
     settle(s, job, now_s);
-    s->jobs[job].done_s -= (double)j->restart_s;
-    s->jobs[job].lost_gpu_s += (double)j->restart_s * (double)schedule_milli_of(s, job, s->places, count) / CLUSTER_GPU;
+    r->kept_s = fmax(r->kept_s, r->done_s);
+    r->done_s -= (double)j->restart_s;
+    r->lost_gpu_s += (double)j->restart_s * (double)gang_gpu_milli(j, true) / CLUSTER_GPU;
     set_places(s, job, count, now_s);
 }
 
@@ -354,8 +356,14 @@ static void leave_running(Schedule *s, uint32_t job)
 /* Of a running job that was detached. */
 void schedule_stop(Schedule *s, uint32_t job, uint64_t now_s)
 {
-    lose_work(s, job, now_s);
-    s->jobs[job].stops++;
+    ScheduleJob *r = &s->jobs[job];
+    const double kept_s = find_kept(s, job, now_s);
+
+    r->lost_gpu_s += schedule_lost_work(s, job, now_s);
+    settle(s, job, now_s);
+    r->kept_s = kept_s;
+    r->done_s = kept_s - (double)s->cluster->jobs[job].restart_s;
+    r->stops++;
     leave_running(s, job);
     let_wait(s, job, now_s);
 }

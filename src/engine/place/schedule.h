@@ -39,7 +39,8 @@ typedef struct ScheduleJob {
     uint64_t first_s;     /* when it first started */
     uint64_t waited_s;    /* in all */
     uint64_t expected_s;  /* when it ends, running; UINT64_MAX: not known */
-    double done_s;        /* of its duration, kept when it was last stopped or resized */
+    double kept_s;        /* of its duration, when it was last stopped or resized */
+    double done_s;        /* the same, less what coming back takes */
     double lost_gpu_s;    /* GPU seconds of work that were lost, and that restarts took */
     double used_gpu_s;    /* that it has held */
     uint32_t stops;       /* that it did not want */

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/file.h"
 #include "base/number.h"
 #include "base/opt.h"
 
@@ -544,13 +543,11 @@ static const char *find_beside(const char *plan, const char *file, Arena *arena)
     return !file || file[0] == '/' || !slash ? file : arena_printf(arena, "%.*s/%s", (int)(slash - plan), plan, file);
 }
 
-int plan_read(const char *path, Arena *arena, Plan *ret, Err *err)
+int plan_read(const char *path, const YamlNode *root, Arena *arena, Plan *ret, Err *err)
 {
-    const YamlNode *root;
     PlanRow row = {0};
     Plan plan = {0};
 
-    TRY(yaml_load_file(path, arena, &root, err));
     if (yaml_is_null(root))
         return err_set(err, -EINVAL, "%s: the file is empty", path);
     TRY(READ_MAP(root, "a plan", plan_opts, &row, arena, err));

@@ -195,6 +195,7 @@ static int simulate_run_verb(VerbCall *call, const void *options)
     const SimulateVerbOptions *o = options;
     CLEANUP(str_done) Str out = str_limited(REPORT_MAX);
     Runs *runs = arena_calloc(call->arena, 1, sizeof *runs);
+    const YamlNode *root;
     Plan plan;
 
     if (o->example) {
@@ -204,7 +205,8 @@ static int simulate_run_verb(VerbCall *call, const void *options)
     if (call->args.len != 1)
         return verb_failf(call, EXIT_USAGE, "needs a plan; 'stoker place simulate --example' prints one");
     runs->call = call;
-    if (plan_read(call->args.items[0], call->arena, &plan, &call->err) < 0)
+    if (yaml_load_file(call->args.items[0], call->arena, &root, &call->err) < 0 ||
+        plan_read(call->args.items[0], root, call->arena, &plan, &call->err) < 0)
         return verb_fail(call, EXIT_USAGE);
     if (o->load > 0)
         plan.generate.load = o->load;
