@@ -904,7 +904,7 @@ static int read_pod_job(const Reading *r, const PodFacts *pod, ClusterJob *job)
     job->preemptible &= preemptible;
     if (submitted > 0 && (job->submitted_s == 0 || submitted < job->submitted_s))
         job->submitted_s = submitted;
-    if (pod->node && started > 0 && (job->started_s == 0 || started < job->started_s))
+    if (started > 0 && (job->started_s == 0 || started < job->started_s))
         job->started_s = started;
     TRY(find_condition(pod->object, "PodScheduled", "False", &said, &waits, r->err));
     if (waits && !pod->node && !job->said)

@@ -304,6 +304,7 @@ static int read_term(const KubeRules *rules, const KubeField *term, uint64_t *no
 
     TRY(read_expressions(term, "matchExpressions", false, &all, text, err));
     TRY(read_expressions(term, "matchFields", true, &all, text, err));
+    str_add(text, all.len > 0 ? "" : "that matches no node");
     for (size_t i = 0; nodes && i < rules->node_count; i++)
         if (matches_all(&all, &rules->nodes[i]))
             set_bit(nodes, i);
@@ -355,7 +356,7 @@ static int read_taint(const KubeField *field, Taint *ret, Err *err)
 }
 
 /* A toleration has the fields of a taint, each empty for any, and `operator`. */
-static int tolerates(const KubeField *tolerations, const Taint *taint, Err *err)
+static int is_tolerated(const KubeField *tolerations, const Taint *taint, Err *err)
 {
     KubeField field;
     Taint t;
@@ -403,7 +404,7 @@ static int find_taint(const KubeRuleNode *node, const KubeField *tolerations, Ta
     for (size_t i = 0; i < kube_field_len(&node->taints); i++) {
         TRY(kube_field_item(&node->taints, i, JSON_OBJECT, &field, err));
         TRY(read_taint(&field, ret, err));
-        const int tolerated = is_ignored(ret) ? 1 : tolerates(tolerations, ret, err);
+        const int tolerated = is_ignored(ret) ? 1 : is_tolerated(tolerations, ret, err);
         TRY(tolerated);
         if (!tolerated)
             return 1;

@@ -6,7 +6,7 @@
 #include "base/file.h"
 #include "cluster_text.h"
 
-enum { FILES_MAX = 16, TEXT_MAX = 16 << 20 };
+enum { FILES_MAX = 16, TEXT_MAX = 256 << 20 };
 
 int main(int argc, char **argv)
 {

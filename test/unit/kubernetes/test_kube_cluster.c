@@ -349,6 +349,7 @@ static void each_operator_of_affinity_is_a_rule(void **state)
                                   "'spec':{%s%s}}",
                                   NODES, TOLERATE_ALL, rows[i][0]),
                      arena_printf(&arena, "%s    node affinity %s\n", ROLE("cpu=0 memory=0 gpus=0"), rows[i][1]));
+    expect_lines(NODES POD("p", "", TOLERATE_ALL AFFINITY("{}"), ""), RULE("node affinity that matches no node:"));
     expect_error(NODES POD("p", "", AFFINITY(EXPRESSION("zone", "Like", "'a'")), ""),
                  "in.json: Pod a/p: spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution."
                  "nodeSelectorTerms[0].matchExpressions[0]: operator 'Like' is not known");
@@ -437,6 +438,10 @@ static void each_kind_that_waits_is_one_job(void **state)
          "Job a/t priority=0 preemptible\n  role '' 2..2 " WORKER},
         {OBJECT("apps/v1", "StatefulSet", "t", "", "'spec':{'replicas':2," TEMPLATE("8") "}"),
          "StatefulSet a/t priority=0 preemptible\n  role '' 2..2 " WORKER},
+        {OBJECT("batch.volcano.sh/v1alpha1", "Job", "t", "",
+                "'spec':{'tasks':[{'name':'m','minAvailable':9,'replicas':2," TEMPLATE("1") "},{'name':'w'," TEMPLATE(
+                    "8") "}]}"),
+         "Volcano Job a/t priority=0 preemptible\n  role 'm' 2..2 " SMALL "  role 'w' 1..1 " WORKER},
         /* not gangs, not waiting, or over */
         {OBJECT("batch/v1", "Job", "t", "", "'spec':{'parallelism':2," TEMPLATE("8") "}"), ""},
         {OBJECT("batch/v1", "Job", "t", "", "'spec':{'suspend':true,'completionMode':'Indexed'," TEMPLATE("8") "}"),
