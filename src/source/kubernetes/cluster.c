@@ -12,6 +12,7 @@
 #include "base/vec.h"
 #include "source/kubernetes/cluster_jobs.h"
 #include "source/kubernetes/cluster_request.h"
+#include "source/kubernetes/cluster_tier.h"
 
 enum { LIST_DEPTH_MAX = 4 };
 
@@ -37,18 +38,11 @@ typedef struct Reader {
 
 /* --- objects ------------------------------------------------------------------------------------------------------ */
 
-static const char *version_group(Arena *arena, const char *version)
-{
-    const char *slash = strchr(version, '/');
-
-    return slash ? arena_strndup(arena, version, (size_t)(slash - version)) : "";
-}
-
 static int add_object(Reader *r, const char *input, const json_t *json, const char *kind, const char *version)
 {
     KubeObject object = {.root = {.key = input, .json = json}, .kind = kind, .namespace = "", .name = ""};
 
-    object.group = version_group(r->scratch, version);
+    object.group = kube_api_group(r->scratch, version);
     TRY(kube_field_text(&object.root, "metadata name", &object.name, r->err));
     TRY(kube_field_text(&object.root, "metadata namespace", &object.namespace, r->err));
     object.root.key = arena_printf(r->scratch, "%s: %.60s %.200s%s%.200s", input, kind, object.namespace,

@@ -12,6 +12,7 @@
 #include "base/number.h"
 #include "base/vec.h"
 #include "source/kubernetes/cluster_request.h"
+#include "source/kubernetes/cluster_tier.h"
 
 enum { COUNT_MAX = 1000000, OWNERS_MAX = 8, SYSTEM_PRIORITY = 2000000000, NO_ROLE = CLUSTER_ROLES_MAX };
 
@@ -160,35 +161,6 @@ static const GangKind gang_kinds[] = {
                 .template = "template"}}},
 };
 
-static const struct {
-    const char *label;
-    ClusterTier tier;
-} tier_labels[] = {
-    {"nvidia.com/gpu.clique", CLUSTER_NVLINK},
-    {"network.topology.nvidia.com/accelerator", CLUSTER_NVLINK},
-    {"cloud.provider.com/topology-rack", CLUSTER_RACK},
-    {"topology.kubernetes.io/rack", CLUSTER_RACK},
-    {"network.topology.nvidia.com/leaf", CLUSTER_RACK},
-    {"cloud.provider.com/topology-block", CLUSTER_BLOCK},
-    {"network.topology.nvidia.com/spine", CLUSTER_BLOCK},
-};
-
-ClusterTier kube_tier_of_label(const char *label)
-{
-    for (size_t i = 0; i < ARRAY_LEN(tier_labels); i++)
-        if (strcmp(tier_labels[i].label, label) == 0)
-            return tier_labels[i].tier;
-    return CLUSTER_TIER_END;
-}
-
-const char *kube_tier_label(size_t i, ClusterTier *ret)
-{
-    if (i >= ARRAY_LEN(tier_labels))
-        return NULL;
-    *ret = tier_labels[i].tier;
-    return tier_labels[i].label;
-}
-
 /* --- what is being read ------------------------------------------------------------------------------------------- */
 
 typedef struct GangRole {
@@ -223,11 +195,6 @@ static const char *make_key(const Reading *r, const char *kind, const char *grou
                             const char *name)
 {
     return arena_printf(r->in->scratch, "%s %s %s/%s", kind, group, namespace, name);
-}
-
-bool kube_object_is(const KubeObject *object, const char *kind, const char *group)
-{
-    return strcmp(object->kind, kind) == 0 && strcmp(object->group, group) == 0;
 }
 
 static const GangKind *find_kind(const char *kind, const char *group)
@@ -270,40 +237,6 @@ static int read_annotations(const KubeField *meta, ClusterJob *job, Err *err)
     return 0;
 }
 
-static void set_tier(ClusterJob *job, const char *label, bool required)
-{
-    const ClusterTier tier = label ? kube_tier_of_label(label) : CLUSTER_TIER_END;
-
-    if (tier == CLUSTER_TIER_END || job->tier != CLUSTER_TIER_END)
-        return;
-    job->tier = (uint8_t)tier;
-    job->tier_required = required;
-}
-
-/* The domain that a template keeps its pods in: Kueue's annotations, or affinity between pods that select each other.
- */
-static int read_tier(const KubeField *meta, const KubeField *spec, ClusterJob *job, Err *err)
-{
-    const char *required = NULL, *preferred = NULL, *near = NULL, *rather = NULL;
-    KubeField annotations, affinity, list, term;
-
-    TRY(kube_field_get(meta, "annotations", JSON_OBJECT, &annotations, err));
-    TRY(kube_field_text(&annotations, "kueue.x-k8s.io/podset-required-topology", &required, err));
-    TRY(kube_field_text(&annotations, "kueue.x-k8s.io/podset-preferred-topology", &preferred, err));
-    TRY(kube_field_get(spec, "affinity podAffinity", JSON_OBJECT, &affinity, err));
-    TRY(kube_field_get(&affinity, "requiredDuringSchedulingIgnoredDuringExecution", JSON_ARRAY, &list, err));
-    TRY(kube_field_item(&list, 0, JSON_OBJECT, &term, err));
-    TRY(kube_field_text(&term, "topologyKey", &near, err));
-    TRY(kube_field_get(&affinity, "preferredDuringSchedulingIgnoredDuringExecution", JSON_ARRAY, &list, err));
-    TRY(kube_field_item(&list, 0, JSON_OBJECT, &term, err));
-    TRY(kube_field_text(&term, "podAffinityTerm topologyKey", &rather, err));
-    set_tier(job, required, true);
-    set_tier(job, near, true);
-    set_tier(job, preferred, false);
-    set_tier(job, rather, false);
-    return 0;
-}
-
 /* The ClusterQueue behind the queue that a label names, else what it names. */
 static int read_queue(const Reading *r, const KubeObject *object, const char *name, ClusterJob *job)
 {
@@ -338,64 +271,6 @@ static int read_seconds(const KubeField *in, const char *path, uint64_t *ret_s, 
     TRY(kube_field_int(in, path, 0, INT64_MAX, &value, err));
     if (value > 0 && *ret_s == 0)
         *ret_s = (uint64_t)value;
-    return 0;
-}
-
-/* The message of a condition with this status; *ret stays where there is none. True in *ret_found if there is one. */
-static int find_condition(const KubeObject *object, const char *type, const char *status, const char **ret,
-                          bool *ret_found, Err *err)
-{
-    KubeField list, item;
-
-    *ret_found = false;
-    TRY(kube_field_get(&object->root, "status conditions", JSON_ARRAY, &list, err));
-    for (size_t i = 0; i < kube_field_len(&list) && !*ret_found; i++) {
-        const char *has_type = "", *has_status = "";
-
-        TRY(kube_field_item(&list, i, JSON_OBJECT, &item, err));
-        TRY(kube_field_text(&item, "type", &has_type, err));
-        TRY(kube_field_text(&item, "status", &has_status, err));
-        *ret_found = strcmp(has_type, type) == 0 && strcmp(has_status, status) == 0;
-        if (*ret_found)
-            TRY(kube_field_text(&item, "message", ret, err));
-    }
-    return 0;
-}
-
-/* --- owners ------------------------------------------------------------------------------------------------------- */
-
-typedef struct Owner {
-    const char *kind, *group, *name; /* "" none */
-} Owner;
-
-/* "batch/v1" -> "batch", "v1" -> "". */
-static const char *group_of(const Reading *r, const char *version)
-{
-    const char *slash = strchr(version, '/');
-
-    return slash ? arena_strndup(r->in->scratch, version, (size_t)(slash - version)) : "";
-}
-
-static int read_controller(const Reading *r, const KubeObject *object, Owner *ret)
-{
-    KubeField list, item;
-
-    *ret = (Owner){"", "", ""};
-    TRY(kube_field_get(&object->root, "metadata ownerReferences", JSON_ARRAY, &list, r->err));
-    for (size_t i = 0; i < kube_field_len(&list); i++) {
-        bool controls = false;
-        const char *version = "";
-
-        TRY(kube_field_item(&list, i, JSON_OBJECT, &item, r->err));
-        TRY(kube_field_bool(&item, "controller", &controls, r->err));
-        if (!controls)
-            continue;
-        TRY(kube_field_text(&item, "apiVersion", &version, r->err));
-        TRY(kube_field_text(&item, "kind", &ret->kind, r->err));
-        TRY(kube_field_text(&item, "name", &ret->name, r->err));
-        ret->group = group_of(r, version);
-        return 0;
-    }
     return 0;
 }
 
@@ -481,9 +356,9 @@ static int read_role(Reading *r, Gang *gang, const RoleShape *shape, const KubeF
     }
     TRY(kube_field_text(in, "topologyRequest required", &required, r->err));
     TRY(kube_field_text(in, "topologyRequest preferred", &preferred, r->err));
-    set_tier(&gang->job, required, true);
-    set_tier(&gang->job, preferred, false);
-    TRY(read_tier(&meta, &spec, &gang->job, r->err));
+    kube_tier_set(&gang->job, required, true);
+    kube_tier_set(&gang->job, preferred, false);
+    TRY(kube_tier_read(&meta, &spec, &gang->job, r->err));
     TRY(read_annotations(&meta, &gang->job, r->err));
     TRY(read_seconds(&spec, "activeDeadlineSeconds", &gang->job.duration_s, r->err));
     return read_priority(&spec, &gang->job, r->err);
@@ -559,7 +434,7 @@ static int read_over(const KubeObject *object, bool queued, bool *ret, Err *err)
     TRY(kube_field_bool(&object->root, "spec suspend", &suspended, err));
     *ret = suspended && !queued;
     for (size_t i = 0; i < ARRAY_LEN(ends) && !*ret; i++)
-        TRY(find_condition(object, ends[i], "True", &message, ret, err));
+        TRY(kube_object_condition(object, ends[i], "True", &message, ret, err));
     for (size_t i = 0; i < ARRAY_LEN(states); i++) {
         KubeField field;
 
@@ -610,9 +485,9 @@ static int read_volcano(const Reading *r, const KubeObject *object, Gang *gang)
 static int declare_gang(Reading *r, const KubeObject *object, const GangKind *kind)
 {
     const char *part = NULL;
-    Owner owner;
+    KubeOwner owner;
 
-    TRY(read_controller(r, object, &owner));
+    TRY(kube_object_controller(object, r->in->scratch, &owner, r->err));
     if (find_kind(owner.kind, owner.group))
         return 0; /* a part of that */
     if (kind->is_gang) {
@@ -640,10 +515,10 @@ static int read_workload(Reading *r, const KubeObject *object)
     const GangKind *shape = find_kind(object->kind, object->group), *kind;
     const char *queue = NULL, *said = NULL;
     bool waits, finished;
-    Owner owner;
+    KubeOwner owner;
 
-    TRY(read_controller(r, object, &owner));
-    TRY(find_condition(object, "Finished", "True", &said, &finished, r->err));
+    TRY(kube_object_controller(object, r->in->scratch, &owner, r->err));
+    TRY(kube_object_condition(object, "Finished", "True", &said, &finished, r->err));
     kind = *owner.kind ? find_kind(owner.kind, owner.group) : shape;
     if (!kind || finished)
         return 0;
@@ -658,7 +533,7 @@ static int read_workload(Reading *r, const KubeObject *object)
     TRY(kube_field_get(&object->root, "spec", JSON_OBJECT, &spec, r->err));
     TRY(read_priority(&spec, &gang->job, r->err));
     TRY(read_queue(r, object, queue, &gang->job));
-    TRY(find_condition(object, "QuotaReserved", "False", &said, &waits, r->err));
+    TRY(kube_object_condition(object, "QuotaReserved", "False", &said, &waits, r->err));
     if (waits)
         gang->job.said = copy_text(r, said);
     return 0;
@@ -670,9 +545,9 @@ static int read_pod_group(Reading *r, const KubeObject *object)
     const GangKind *kind = find_kind("PodGroup", "");
     int64_t min = -1;
     const char *queue = NULL;
-    Owner owner;
+    KubeOwner owner;
 
-    TRY(read_controller(r, object, &owner));
+    TRY(kube_object_controller(object, r->in->scratch, &owner, r->err));
     TRY(kube_field_int(&object->root, "spec minMember", 0, COUNT_MAX, &min, r->err));
     TRY(kube_field_text(&object->root, "spec queue", &queue, r->err));
     if (find_kind(owner.kind, owner.group) || find_gang(r, kind, object->namespace, object->name))
@@ -730,13 +605,13 @@ static int climb_owners(Reading *r, const char *namespace, const GangKind **kind
 {
     for (int i = 0; i < OWNERS_MAX; i++) {
         const KubeObject *object = find_object(r, *kind, namespace, *name);
-        Owner owner;
+        KubeOwner owner;
 
         if (!object)
             return 0;
         *kind = find_kind(object->kind, object->group);
         *name = object->name;
-        TRY(read_controller(r, object, &owner));
+        TRY(kube_object_controller(object, r->in->scratch, &owner, r->err));
         const GangKind *above = find_kind(owner.kind, owner.group);
         if (!above)
             return 0;
@@ -899,14 +774,14 @@ static int read_pod_job(const Reading *r, const PodFacts *pod, ClusterJob *job)
     TRY(read_seconds(&pod->spec, "activeDeadlineSeconds", &job->duration_s, r->err));
     TRY(read_priority(&pod->spec, job, r->err));
     TRY(read_queue(r, pod->object, NULL, job));
-    TRY(read_tier(&pod->meta, &pod->spec, job, r->err));
+    TRY(kube_tier_read(&pod->meta, &pod->spec, job, r->err));
     TRY(read_preemptible(r, pod, &preemptible));
     job->preemptible &= preemptible;
     if (submitted > 0 && (job->submitted_s == 0 || submitted < job->submitted_s))
         job->submitted_s = submitted;
     if (started > 0 && (job->started_s == 0 || started < job->started_s))
         job->started_s = started;
-    TRY(find_condition(pod->object, "PodScheduled", "False", &said, &waits, r->err));
+    TRY(kube_object_condition(pod->object, "PodScheduled", "False", &said, &waits, r->err));
     if (waits && !pod->node && !job->said)
         job->said = copy_text(r, said);
     return 0;
@@ -956,7 +831,7 @@ static int read_facts(const Reading *r, const KubeObject *object, PodFacts *ret)
 {
     const char *phase = "", *deleted = NULL;
     PodFacts pod = {.object = object};
-    Owner owner;
+    KubeOwner owner;
 
     TRY(kube_field_get(&object->root, "metadata", JSON_OBJECT, &pod.meta, r->err));
     TRY(kube_field_get(&object->root, "spec", JSON_OBJECT, &pod.spec, r->err));
@@ -965,7 +840,7 @@ static int read_facts(const Reading *r, const KubeObject *object, PodFacts *ret)
     TRY(kube_field_text(&object->root, "status phase", &phase, r->err));
     TRY(kube_field_text(&pod.meta, "deletionTimestamp", &deleted, r->err));
     TRY(kube_field_text(&pod.spec, "nodeName", &pod.node, r->err));
-    TRY(read_controller(r, object, &owner));
+    TRY(kube_object_controller(object, r->in->scratch, &owner, r->err));
     pod.controller_kind = owner.kind;
     pod.controller_group = owner.group;
     pod.controller_name = owner.name;

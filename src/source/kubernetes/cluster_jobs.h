@@ -8,14 +8,8 @@
 
 #include "base/map.h"
 #include "source/kubernetes/cluster.h"
+#include "source/kubernetes/cluster_object.h"
 #include "source/kubernetes/cluster_rules.h"
-
-/* One object of the input. */
-typedef struct KubeObject {
-    KubeField root;
-    const char *kind, *group; /* "Job", "batch"; of the core group "" */
-    const char *namespace, *name;
-} KubeObject;
 
 typedef struct KubeJobs {
     const KubeObject *objects;
@@ -29,12 +23,5 @@ typedef struct KubeJobs {
     Arena *scratch; /* of what is not */
     KubeLeftOut *left_out;
 } KubeJobs;
-
-bool kube_object_is(const KubeObject *object, const char *kind, const char *group);
-
-/* The tier that a node label stands for; CLUSTER_TIER_END: none. */
-ClusterTier kube_tier_of_label(const char *label);
-/* The label with the number `i`, NULL behind the last. */
-const char *kube_tier_label(size_t i, ClusterTier *ret);
 
 int kube_jobs_read(const KubeJobs *jobs, const ClusterJob **ret, size_t *ret_count, Err *err);

@@ -217,3 +217,11 @@ def test_the_reader_finds_one_gang(render, build, tmp_path, target, kind, role, 
     domain = f" within={within}{'!' if required else ''}" if within else ""
     assert done.stdout.split("\n")[1:-2] == [f"{kind} team/job priority=0 preemptible{queue}{domain} duration=86400 checkpoint=1800",
                                              f"  role '{role}' 2..2 cpu=96000 memory=1048576 gpus=8"]
+
+
+def test_the_help_has_every_key(stoker, render):
+    page = " ".join(subprocess.run([stoker, "job", "render", "--help"], capture_output=True, text=True, check=True).stdout.split())
+    for section in ("", "topology", "checkpoint", "restart", "nccl"):
+        says = render("slurm", "name: a\n" + (f"{section}: {{zzz: 1}}\n" if section else "zzz: 1\n"), code=2)
+        keys = says.strip().split("allowed: ")[1].split(", ")
+        assert all(f"{section}.{key}" in page if section else key in page for key in keys) and len(keys) > 0

@@ -601,6 +601,32 @@ static void roles_beyond_the_model_are_jobs_of_their_own(void **state)
     expect_left_out(0, 0, 0, 1);
 }
 
+static void affinity_between_the_pods_of_a_gang_is_a_domain(void **state)
+{
+#define NEAR(meta, list)                                                                                               \
+    NODE("n", "", "")                                                                                                  \
+    OBJECT("batch/v1", "Job", "t", "",                                                                                 \
+           "'spec':{'completionMode':'Indexed','template':{'metadata':{" meta                                          \
+           "},'spec':{" GPUS("1") ",'affinity':{'podAffinity':{" list "}}}}}")
+#define REQUIRED(selector)                                                                                             \
+    "'requiredDuringSchedulingIgnoredDuringExecution':[{'topologyKey':'topology.kubernetes.io/"                        \
+    "rack','labelSelector':{" selector "}}]"
+#define PREFERRED(selector)                                                                                            \
+    "'preferredDuringSchedulingIgnoredDuringExecution':[{'weight':1,'podAffinityTerm':{'topologyKey':"                 \
+    "'nvidia.com/gpu.clique','labelSelector':{" selector "}}}]"
+    static const char *const rows[][2] = {
+        {NEAR("", REQUIRED("'matchLabels':{'batch.kubernetes.io/job-name':'t'}")), " within=rack!"},
+        {NEAR("'labels':{'app':'x'}", REQUIRED("'matchLabels':{'app':'x'}")), " within=rack!"},
+        {NEAR("", PREFERRED("'matchLabels':{'job-name':'t'}")), " within=nvlink"},
+        {NEAR("'labels':{'app':'x'}", REQUIRED("'matchLabels':{'app':'cache'}")), ""}, /* near other pods */
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+        expect_lines(rows[i][0],
+                     arena_printf(&arena, "Job a/t priority=0 preemptible%s\n  role '' 1..1 %s", rows[i][1], SMALL));
+}
+
 /* --- queues ------------------------------------------------------------------------------------------------------- */
 
 static void queues_have_their_quotas(void **state)
@@ -706,6 +732,7 @@ int main(void)
         cmocka_unit_test_setup(pods_join_their_gang_with_its_object, start_anew),
         cmocka_unit_test_setup(a_workload_completes_the_job_that_owns_it, start_anew),
         cmocka_unit_test_setup(roles_beyond_the_model_are_jobs_of_their_own, start_anew),
+        cmocka_unit_test_setup(affinity_between_the_pods_of_a_gang_is_a_domain, start_anew),
         cmocka_unit_test_setup(queues_have_their_quotas, start_anew),
         cmocka_unit_test_setup(lists_and_documents_are_one_cluster, start_anew),
         cmocka_unit_test_setup(broken_input_is_refused_with_its_place, start_anew),
