@@ -351,7 +351,7 @@ static int read_role(Reading *r, Gang *gang, const RoleShape *shape, const KubeF
     const int rc = kube_request_read(r->in->rules, &spec, &role->request, r->err);
     TRY(rc);
     if (rc == KUBE_REQUEST_OUTSIDE) {
-        r->in->left_out->pods += role->max;
+        r->in->left_out->gangs += !gang->alone;
         gang->alone = true;
     }
     TRY(kube_field_text(in, "topologyRequest required", &required, r->err));

@@ -87,6 +87,6 @@ static inline void cluster_text(const Cluster *c, const KubeLeftOut *left_out, S
     add_queues_text(c, to);
     for (size_t i = 0; i < c->job_count; i++)
         add_job_text(c, &c->jobs[i], to);
-    str_addf(to, "left out: %zu shared nodes, %zu pods, %zu elsewhere, %zu roles\n", left_out->shared_nodes,
-             left_out->pods, left_out->elsewhere, left_out->roles);
+    str_addf(to, "left out: %zu shared nodes, %zu pods, %zu gangs, %zu elsewhere, %zu roles\n", left_out->shared_nodes,
+             left_out->pods, left_out->gangs, left_out->elsewhere, left_out->roles);
 }

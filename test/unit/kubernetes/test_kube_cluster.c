@@ -67,10 +67,11 @@ static void expect_error(const char *json, const char *what)
     assert_string_equal(err.text, what);
 }
 
-static void expect_left_out(size_t shared_nodes, size_t pods, size_t elsewhere, size_t roles)
+static void expect_left_out(size_t shared_nodes, size_t pods, size_t gangs, size_t elsewhere, size_t roles)
 {
     assert_int_equal(left_out.shared_nodes, shared_nodes);
     assert_int_equal(left_out.pods, pods);
+    assert_int_equal(left_out.gangs, gangs);
     assert_int_equal(left_out.elsewhere, elsewhere);
     assert_int_equal(left_out.roles, roles);
 }
@@ -168,7 +169,7 @@ static void shared_gpus_are_left_out(void **state)
     (void)state;
     expect_node(BARE_NODE("'nvidia.com/gpu.replicas':'10'", "", "'allocatable':{'nvidia.com/gpu':'80'}"),
                 "node n cpu=0 memory=0 gpus=0");
-    expect_left_out(1, 0, 0, 0);
+    expect_left_out(1, 0, 0, 0, 0);
     expect_lines(NODE("n", "", "") POD("running", "",
                                        "'nodeName':'n','containers':[{'resources':{'limits':{'cpu':'1',"
                                        "'nvidia.com/mig-1g.10gb':'1'}}}]",
@@ -176,7 +177,19 @@ static void shared_gpus_are_left_out(void **state)
                      POD("waiting", "", "'containers':[{'resources':{'limits':{'nvidia.com/gpu.shared':1}}}]", "")
                          POD("large", "", GPUS("17"), ""),
                  "Pod a/running priority=0\n  role '' 1..1 cpu=1000 memory=0 gpus=0\n  runs on n gpus=0 role=0\n");
-    expect_left_out(0, 3, 0, 0);
+    expect_left_out(0, 3, 0, 0, 0);
+}
+
+static void a_gang_of_shared_gpus_is_left_out_whole(void **state)
+{
+#define MIG "'template':{'spec':{'containers':[{'resources':{'limits':{'nvidia.com/mig-1g.10gb':1}}}]}}"
+    (void)state;
+    expect_lines(NODE("n", "", "") OBJECT("kubeflow.org/v1", "PyTorchJob", "t", "",
+                                          "'spec':{'pytorchReplicaSpecs':{'Master':{" MIG "},'Worker':{" MIG "}}}")
+                     POD("t-0", BY("kubeflow.org/v1", "PyTorchJob", "t"),
+                         "'containers':[{'resources':{'limits':{'nvidia.com/mig-1g.10gb':1}}}]", ""),
+                 "");
+    expect_left_out(0, 1, 1, 0, 0);
 }
 
 static void models_have_a_cap(void **state)
@@ -244,7 +257,7 @@ static void a_pod_runs_where_it_is_bound(void **state)
                          POD("gone", ",'deletionTimestamp':'2026-01-01T00:00:00Z'", GPUS("1"), "'phase':'Pending'")
                              POD("away", "", "'nodeName':'x'," GPUS("1"), "'phase':'Running'"),
                  "");
-    expect_left_out(0, 0, 1, 0);
+    expect_left_out(0, 0, 0, 1, 0);
     expect_error(NODE("n", "", "") POD("p", ",'annotations':{'stoker.dev/gpus':'8'}", "'nodeName':'n'," GPUS("1"), ""),
                  "in.json: Pod a/p: metadata.annotations.stoker.dev/gpus: node n has no GPU 8");
     expect_error(NODE("n", "", "") POD("p", ",'annotations':{'stoker.dev/gpus':'1'}", "'nodeName':'n'," GPUS("2"), ""),
@@ -598,7 +611,7 @@ static void roles_beyond_the_model_are_jobs_of_their_own(void **state)
                             "'spec':{'tasks':[" TASK("a") "," TASK("b") "," TASK("c") "," TASK("d") "," TASK("e") "]}"),
                  "Volcano Job a/t priority=0 preemptible\n  role 'a' 1..1 " SMALL "  role 'b' 1..1 " SMALL
                  "  role 'c' 1..1 " SMALL "  role 'd' 1..1 " SMALL);
-    expect_left_out(0, 0, 0, 1);
+    expect_left_out(0, 0, 0, 0, 1);
 }
 
 static void affinity_between_the_pods_of_a_gang_is_a_domain(void **state)
@@ -718,6 +731,7 @@ int main(void)
         cmocka_unit_test_setup(a_node_has_what_it_can_allocate, start_anew),
         cmocka_unit_test_setup(a_node_is_closed_or_spot, start_anew),
         cmocka_unit_test_setup(shared_gpus_are_left_out, start_anew),
+        cmocka_unit_test_setup(a_gang_of_shared_gpus_is_left_out_whole, start_anew),
         cmocka_unit_test_setup(models_have_a_cap, start_anew),
         cmocka_unit_test_setup(a_pod_asks_for_what_its_containers_need_at_once, start_anew),
         cmocka_unit_test_setup(a_pod_runs_where_it_is_bound, start_anew),
