@@ -37,7 +37,7 @@ int schedule_new(const Cluster *cluster, const uint32_t *order, const PlacementM
     *s = (Schedule){.cluster = cluster,
                     .options = *options,
                     .placement = placement,
-                    .gangs = gangs_new(cluster, placement),
+                    .gangs = gangs_new(cluster, placement, options->domains),
                     .shares = shares,
                     .jobs = xcalloc(cluster->job_count + 1, sizeof *s->jobs),
                     .kinds = xcalloc(cluster->job_count + 1, sizeof *s->kinds),

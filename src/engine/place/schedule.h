@@ -29,6 +29,7 @@ typedef struct ScheduleOptions {
     bool backfill; /* jobs may start before one that waits for room; else none does, of any queue */
     bool preempt;
     bool by_age;                     /* victims: the youngest first, as most schedulers choose; else least lost work */
+    GangDomains domains;             /* of gangs */
     double half_life_s, past_weight; /* of fair shares; half_life_s 0: the past does not count */
 } ScheduleOptions;
 
