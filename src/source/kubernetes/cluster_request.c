@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "source/kubernetes/cluster_request.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+
+typedef struct Amount {
+    double cpu, memory, gpus;
+    bool shared; /* asks for parts of GPUs */
+} Amount;
+
+static const char *const gpu_names[] = {"nvidia.com/gpu", "amd.com/gpu"};
+static const char *const part_names[] = {"nvidia.com/gpu.shared", "nvidia.com/mig-", "amd.com/cpx_", "amd.com/dpx_"};
+
+int kube_read_gpus(const KubeField *resources, double *ret, Err *err)
+{
+    for (size_t i = 0; i < ARRAY_LEN(gpu_names); i++)
+        TRY(kube_field_quantity(resources, gpu_names[i], ret, err));
+    return 0;
+}
+
+static bool has_parts(const json_t *resources)
+{
+    const char *name;
+    json_t *value;
+
+    json_object_foreach((json_t *)(uintptr_t)resources, name, value)
+    {
+        for (size_t i = 0; i < ARRAY_LEN(part_names); i++)
+            if (strncmp(name, part_names[i], strlen(part_names[i])) == 0)
+                return true;
+    }
+    return false;
+}
+
+/* What is not requested is taken from the limit. */
+static int read_container(const KubeField *container, Amount *ret, Err *err)
+{
+    static const char *const paths[] = {"resources limits", "resources requests"};
+    KubeField part;
+
+    *ret = (Amount){.cpu = 0};
+    for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
+        TRY(kube_field_get(container, paths[i], JSON_OBJECT, &part, err));
+        TRY(kube_field_quantity(&part, "cpu", &ret->cpu, err));
+        TRY(kube_field_quantity(&part, "memory", &ret->memory, err));
+        TRY(kube_read_gpus(&part, &ret->gpus, err));
+        ret->shared |= has_parts(part.json);
+    }
+    return 0;
+}
+
+static Amount add_amounts(const Amount *a, const Amount *b)
+{
+    return (Amount){a->cpu + b->cpu, a->memory + b->memory, a->gpus + b->gpus, a->shared || b->shared};
+}
+
+static Amount max_amounts(const Amount *a, const Amount *b)
+{
+    return (Amount){fmax(a->cpu, b->cpu), fmax(a->memory, b->memory), fmax(a->gpus, b->gpus), a->shared || b->shared};
+}
+
+/* Init containers run one after the other, beside the sidecars before them: *ret_peak. Sidecars stay: *sum. */
+static int read_init(const KubeField *spec, Amount *sum, Amount *ret_peak, Err *err)
+{
+    KubeField list, item;
+    Amount one;
+
+    TRY(kube_field_get(spec, "initContainers", JSON_ARRAY, &list, err));
+    for (size_t i = 0; i < kube_field_len(&list); i++) {
+        const char *restart = "";
+
+        TRY(kube_field_item(&list, i, JSON_OBJECT, &item, err));
+        TRY(read_container(&item, &one, err));
+        TRY(kube_field_text(&item, "restartPolicy", &restart, err));
+        const Amount with = add_amounts(sum, &one);
+        *ret_peak = max_amounts(ret_peak, &with);
+        if (strcmp(restart, "Always") == 0)
+            *sum = with;
+    }
+    return 0;
+}
+
+static int read_amount(const KubeField *spec, Amount *ret, Err *err)
+{
+    KubeField list, item, overhead;
+    Amount sum = {.cpu = 0}, peak = {.cpu = 0}, one, over = {.cpu = 0};
+
+    TRY(read_init(spec, &sum, &peak, err));
+    TRY(kube_field_get(spec, "containers", JSON_ARRAY, &list, err));
+    for (size_t i = 0; i < kube_field_len(&list); i++) {
+        TRY(kube_field_item(&list, i, JSON_OBJECT, &item, err));
+        TRY(read_container(&item, &one, err));
+        sum = add_amounts(&sum, &one);
+    }
+    TRY(kube_field_get(spec, "overhead", JSON_OBJECT, &overhead, err));
+    TRY(kube_field_quantity(&overhead, "cpu", &over.cpu, err));
+    TRY(kube_field_quantity(&overhead, "memory", &over.memory, err));
+    sum = max_amounts(&sum, &peak);
+    *ret = add_amounts(&sum, &over);
+    return 0;
+}
+
+/* Rounded up; a sum of decimal fractions is not exact. */
+static uint32_t round_up(double value)
+{
+    return value >= UINT32_MAX ? UINT32_MAX : (uint32_t)ceil(value - 1e-9);
+}
+
+int kube_request_count_gpus(const KubeField *spec, double *ret, Err *err)
+{
+    Amount amount;
+
+    TRY(read_amount(spec, &amount, err));
+    *ret = amount.gpus;
+    return 0;
+}
+
+int kube_request_read(KubeRules *rules, const KubeField *spec, ClusterRequest *ret, Err *err)
+{
+    ClusterRequest request = {.cpu_milli = 0};
+    Amount amount;
+
+    TRY(read_amount(spec, &amount, err));
+    request.cpu_milli = round_up(amount.cpu * 1000);
+    request.memory_mib = round_up(amount.memory / 0x1p20);
+    TRY(kube_rules_read(rules, spec, &request.rules, &request.rule_count, err));
+    const bool outside = amount.gpus > CLUSTER_GPUS_MAX || (amount.shared && amount.gpus <= 0);
+    if (amount.gpus > 0 && !outside) {
+        request.gpu_count = (uint8_t)ceil(amount.gpus);
+        request.gpu_milli = CLUSTER_GPU;
+    }
+    *ret = request;
+    return outside ? KUBE_REQUEST_OUTSIDE : 0;
+}

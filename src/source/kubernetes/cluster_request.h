@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* What a pod asks for by its spec: cores, memory and GPUs of all its containers, and its rules for nodes. Pure. */
+
+#include "source/kubernetes/cluster_rules.h"
+
+/* KUBE_REQUEST_OUTSIDE: it asks for parts of GPUs (MIG, time-sliced) alone, or for more than CLUSTER_GPUS_MAX; *ret is
+ * the rest, without GPUs. */
+enum { KUBE_REQUEST_OUTSIDE = 1 };
+int kube_request_read(KubeRules *rules, const KubeField *spec, ClusterRequest *ret, Err *err);
+int kube_request_count_gpus(const KubeField *spec, double *ret, Err *err);
+
+/* The whole GPUs in a list of resources, under any vendor's name; *ret stays where there are none. */
+int kube_read_gpus(const KubeField *resources, double *ret, Err *err);
