@@ -151,8 +151,16 @@ static bool place_pod(Try *t, unsigned role, const Group *groups, size_t group_c
     if (!placed)
         return false;
     placement_bind(placement, t->kinds[role], choice);
+    if (t->job->apart) /* until all are placed */
+        placement_close(placement, choice.node, true);
     t->places[t->count++] = (ClusterPlace){.node = choice.node, .gpus = choice.gpus, .role = (uint8_t)role};
     return true;
+}
+
+static void open_again(Try *t)
+{
+    for (size_t i = 0; i < t->count && t->job->apart; i++)
+        placement_close(t->gangs->placement, t->places[i].node, false);
 }
 
 /* The largest role first: it is the hardest to place. */
@@ -163,6 +171,7 @@ static bool place_needed(Try *t, const Group *groups, size_t group_count)
 
         for (uint32_t i = 0; i < t->job->roles[role].min; i++)
             if (!place_pod(t, role, groups, group_count)) {
+                open_again(t);
                 gangs_release(t->gangs, t->kinds, t->places, t->count);
                 t->count = 0;
                 return false;
@@ -179,6 +188,7 @@ static bool place_in(Try *t, const Group *groups, size_t group_count)
         for (uint32_t i = t->job->roles[role].min; i < t->job->roles[role].max; i++)
             if (!place_pod(t, role, groups, group_count))
                 break;
+    open_again(t);
     return true;
 }
 
@@ -189,7 +199,9 @@ static bool is_kept_free(const Try *t, uint32_t node)
 
 static uint32_t count_room(const Try *t, uint32_t node)
 {
-    return placement_capacity(t->gangs->placement, t->kinds[t->largest], node);
+    const uint32_t room = placement_capacity(t->gangs->placement, t->kinds[t->largest], node);
+
+    return t->job->apart && room > 1 ? 1 : room;
 }
 
 /* The nodes of a domain that may be used, put at `to`, and how many pods of the largest role have room on them. */

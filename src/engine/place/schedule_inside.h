@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Inside engine/place: the state of a Schedule, which schedule.c, reserve.c and preempt.c work on. */
+/* Inside engine/place: the state of a Schedule, which schedule.c (jobs), cycle.c, reserve.c and preempt.c work on. */
 
 #include "base/vec.h"
 #include "engine/place/schedule.h"
@@ -42,6 +42,9 @@ struct Schedule {
     Jobs victims, passing, started;
 };
 
+/* The number of the list in which it waits. */
+size_t schedule_lane(const Schedule *s, uint32_t job);
+int schedule_compare_waiting(const Schedule *s, uint32_t a, uint32_t b); /* below 0: a goes first */
 uint64_t schedule_milli_of(const Schedule *s, uint32_t job, const ClusterPlace *places, size_t count);
 uint64_t schedule_milli_held(const Schedule *s, uint32_t job);
 bool schedule_has_quota(const Schedule *s, uint32_t job); /* for its needed pods */
@@ -55,6 +58,8 @@ void schedule_resize(Schedule *s, uint32_t job, size_t count, uint64_t now_s);
 void schedule_start(Schedule *s, uint32_t job, size_t count, uint64_t now_s);
 void schedule_stop(Schedule *s, uint32_t job, uint64_t now_s); /* of one that was detached */
 
+/* How many of a job's pods of a role have room on a node with so much left. */
+uint32_t schedule_room(const Schedule *s, uint32_t job, unsigned role, uint32_t node, const PlacementLeft *left);
 /* Gives or takes a pod's room on a node of which so much is left. */
 void schedule_give_room(PlacementLeft *left, const ClusterRequest *r, uint16_t gpus);
 

@@ -1031,6 +1031,7 @@ static void texts_and_json_say_it(void **state)
         why_report_text(&report, &out);
         if (i == 0)
             why_report_json(&report, &out);
+        str_addc(&out, '\n');
         assert_golden(arena_printf(&w->arena, DATA "/why-%s.txt", texts[i].name), &out);
         free_world(w);
     }
