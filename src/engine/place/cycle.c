@@ -173,5 +173,5 @@ bool schedule_run(Schedule *s, uint64_t now_s)
             break;
         }
     }
-    return (s->waiting_count == 0 && grow_jobs(s, now_s)) || changed;
+    return (s->waiting_count == 0 && s->short_of_pods > 0 && grow_jobs(s, now_s)) || changed;
 }

@@ -69,6 +69,7 @@ void schedule_free(Schedule *s)
     for (size_t i = 0; i < s->cluster->node_count; i++)
         vec_done(&s->on_node[i]);
     vec_done(&s->running);
+    vec_done(&s->ends);
     vec_done(&s->refused);
     vec_done(&s->victims);
     vec_done(&s->passing);
@@ -132,24 +133,63 @@ uint64_t schedule_waiting_milli(const Schedule *s)
     return sum;
 }
 
-uint64_t schedule_next_end(const Schedule *s, uint32_t *ret_job)
-{
-    uint64_t next_s = UINT64_MAX;
-
-    for (size_t i = 0; i < s->running.len; i++) {
-        const uint32_t job = s->running.at[i];
-
-        if (s->jobs[job].expected_s < next_s || (s->jobs[job].expected_s == next_s && job < *ret_job)) {
-            next_s = s->jobs[job].expected_s;
-            *ret_job = job;
-        }
-    }
-    return next_s;
-}
-
 size_t schedule_waiting(const Schedule *s)
 {
     return s->waiting_count;
+}
+
+/* --- ends ------------------------------------------------------------------------------------------------------- */
+
+static bool is_sooner(const ScheduleEnd *a, const ScheduleEnd *b)
+{
+    return a->at_s != b->at_s ? a->at_s < b->at_s : a->job < b->job;
+}
+
+static void swap_ends(ScheduleEnd *a, ScheduleEnd *b)
+{
+    const ScheduleEnd kept = *a;
+
+    *a = *b;
+    *b = kept;
+}
+
+static void push_end(Schedule *s, uint32_t job)
+{
+    if (s->jobs[job].expected_s == UINT64_MAX)
+        return;
+    vec_push(&s->ends, ((ScheduleEnd){s->jobs[job].expected_s, job}));
+    for (size_t i = s->ends.len - 1; i > 0 && is_sooner(&s->ends.at[i], &s->ends.at[(i - 1) / 2]); i = (i - 1) / 2)
+        swap_ends(&s->ends.at[i], &s->ends.at[(i - 1) / 2]);
+}
+
+static void pop_end(Schedule *s)
+{
+    ScheduleEnd *ends = s->ends.at;
+
+    ends[0] = ends[--s->ends.len];
+    for (size_t i = 0, child = 1; child < s->ends.len; child = 2 * i + 1) {
+        if (child + 1 < s->ends.len && is_sooner(&ends[child + 1], &ends[child]))
+            child++;
+        if (!is_sooner(&ends[child], &ends[i]))
+            return;
+        swap_ends(&ends[i], &ends[child]);
+        i = child;
+    }
+}
+
+uint64_t schedule_next_end(Schedule *s, uint32_t *ret_job)
+{
+    while (s->ends.len > 0) {
+        const ScheduleEnd *end = &s->ends.at[0];
+        const ScheduleJob *r = &s->jobs[end->job];
+
+        if (r->state == SCHEDULE_JOB_RUNS && r->expected_s == end->at_s) {
+            *ret_job = end->job;
+            return end->at_s;
+        }
+        pop_end(s);
+    }
+    return UINT64_MAX;
 }
 
 /* --- one job ---------------------------------------------------------------------------------------------------- */
@@ -312,16 +352,24 @@ static void end_wait(Schedule *s, uint32_t job, uint64_t now_s)
         s->reserved = NO_JOB;
 }
 
+static bool is_short_of_pods(const Schedule *s, uint32_t job)
+{
+    return s->jobs[job].place_count > 0 && s->jobs[job].place_count < gang_pods_max(&s->cluster->jobs[job]);
+}
+
 static void set_places(Schedule *s, uint32_t job, size_t count, uint64_t now_s)
 {
     ScheduleJob *r = &s->jobs[job];
 
     forget_on_nodes(s, job);
+    s->short_of_pods -= is_short_of_pods(s, job);
     r->places = xrealloc(r->places, count, sizeof *r->places);
     memcpy(r->places, s->places, count * sizeof *r->places);
     r->place_count = count;
     r->since_s = now_s;
     r->expected_s = end_of(s, job, count, now_s);
+    s->short_of_pods += is_short_of_pods(s, job);
+    push_end(s, job);
     shares_use(s->shares, s->queues[job], schedule_milli_held(s, job));
     note_on_nodes(s, job);
 }
@@ -350,6 +398,7 @@ void schedule_resize(Schedule *s, uint32_t job, size_t count, uint64_t now_s)
 static void leave_running(Schedule *s, uint32_t job)
 {
     remove_job(&s->running, job);
+    s->short_of_pods -= is_short_of_pods(s, job);
     s->jobs[job].place_count = 0;
 }
 

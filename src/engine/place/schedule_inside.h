@@ -17,6 +17,11 @@ typedef struct Refused {
     bool tier_required, kept;
 } Refused;
 
+typedef struct ScheduleEnd {
+    uint64_t at_s;
+    uint32_t job;
+} ScheduleEnd;
+
 struct Schedule {
     const Cluster *cluster;
     ScheduleOptions options;
@@ -30,8 +35,10 @@ struct Schedule {
     size_t *cursors;                      /* of each of these, in a cycle */
     size_t waiting_count;
     Jobs running;
-    Jobs *on_node;   /* running jobs with a place on it */
-    uint64_t *asked; /* of each queue: in use and waiting */
+    VEC(ScheduleEnd) ends; /* a heap: [0] is the first; some are of jobs that no longer end then */
+    size_t short_of_pods;  /* running jobs that have fewer pods than they could use */
+    Jobs *on_node;         /* running jobs with a place on it */
+    uint64_t *asked;       /* of each queue: in use and waiting */
     VEC(Refused) refused;
     uint32_t reserved; /* job */
     uint64_t reserved_at_s;
