@@ -294,7 +294,7 @@ static const char page_style[] =
     "</title><style>:root{--c0:#0072b2;--c1:#d55e00;--c2:#009e73;--c3:#cc79a7;--c4:#996800;--c5:#56b4e9}"
     "body{font:15px/1.5 system-ui,sans-serif;max-width:64rem;margin:2rem auto;padding:0 1rem;color:#222;"
     "background:#fff}pre{font:13px/1.45 ui-monospace,monospace;overflow-x:auto;background:#f6f6f4;padding:1rem;"
-    "border-radius:6px}svg{width:100%;height:auto;display:block}polyline{fill:none;stroke-width:1.8}"
+    "border-radius:6px}svg{width:100%;height:auto;display:block;overflow:visible}polyline{fill:none;stroke-width:1.8}"
     "line{stroke:#ccc}text{font:12px system-ui,sans-serif;fill:#666}h2{font-size:1.05rem;margin:1.6rem 0 .3rem}"
     ".k{margin-right:1.2rem;white-space:nowrap}.k::before{content:\"\";display:inline-block;width:1.2em;height:.25em;"
     "margin-right:.4em;vertical-align:middle;background:var(--k)}"
