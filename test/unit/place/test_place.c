@@ -404,7 +404,7 @@ static void the_optimum_is_near(void **state)
             placement_free(w.placement);
         }
     for (size_t m = 0; m < ARRAY_LEN(modes); m++)
-        print_message("%s places %.2f %% of what can be placed\n", modes[m], 100 * placed[m] / optimum);
+        print_message("# %s places %.2f %% of what can be placed\n", modes[m], 100 * placed[m] / optimum);
     assert_true(placed[0] > 0.88 * optimum);
 }
 
