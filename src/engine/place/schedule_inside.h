@@ -6,7 +6,7 @@
 #include "base/vec.h"
 #include "engine/place/schedule.h"
 
-enum { NO_JOB = UINT32_MAX };
+#define NO_JOB UINT32_MAX
 
 typedef VEC(uint32_t) Jobs;
 

@@ -11,7 +11,7 @@
 const WordRow simulate_classes[SIMULATE_CLASS_END] = {SIMULATE_CLASS_TABLE(WORD_ROW)};
 const WordRow simulate_series[SERIES_END] = {SIMULATE_SERIES_TABLE(WORD_ROW)};
 
-enum { NO_NODE = UINT32_MAX };
+#define NO_NODE UINT32_MAX
 
 typedef struct Run {
     const Cluster *cluster;

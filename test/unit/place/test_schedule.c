@@ -12,7 +12,8 @@
 #include "base/cleanup.h"
 #include "engine/place/schedule.h"
 
-enum { NODES_MAX = 16, JOBS_MAX = 200, GPUS = 8, NEVER = UINT32_MAX };
+enum { NODES_MAX = 16, JOBS_MAX = 200, GPUS = 8 };
+#define NEVER UINT32_MAX
 
 typedef struct Scene {
     Cluster cluster;
