@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/place/trial.h"
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/number.h"
+#include "base/vec.h"
+
+typedef struct Bound {
+    size_t job;
+    uint32_t kind;
+    PlacementChoice choice;
+} Bound;
+
+/* The nodes of each domain of a tier: those of domain d are nodes[first[d]] to nodes[first[d + 1]]. */
+typedef struct Domains {
+    uint32_t *nodes, *first;
+} Domains;
+
+struct Trial {
+    const Cluster *cluster;
+    Placement *placement;
+    Shares *shares;
+    VEC(Bound) held; /* by running jobs, in the order of the jobs */
+    size_t *first;   /* of each job in `held` */
+    VEC(Bound) tried;
+    Domains domains[CLUSTER_TIER_END]; /* made when first asked for */
+    size_t overfull;
+};
+
+/* --- running jobs ----------------------------------------------------------------------------------------------- */
+
+/* GPUs of a place that have room for its request: those of the record, else any. */
+static uint16_t find_gpus(const PlacementLeft *left, const ClusterNode *node, const ClusterRequest *r,
+                          uint16_t recorded)
+{
+    uint16_t gpus = 0;
+    unsigned found = 0;
+
+    for (unsigned i = 0; i < node->gpu_count && (recorded || found < r->gpu_count); i++)
+        if ((!recorded || recorded >> i & 1) && left->gpu_milli[i] >= r->gpu_milli) {
+            gpus = (uint16_t)(gpus | 1u << i);
+            found++;
+        }
+    return gpus;
+}
+
+/* Without the rules, which do not matter to what runs, so that there are few kinds of request. */
+static void hold_place(Trial *trial, size_t job, const ClusterPlace *place)
+{
+    const ClusterRequest *asked = &trial->cluster->jobs[job].roles[place->role].request;
+    const ClusterNode *node = &trial->cluster->nodes[place->node];
+    const PlacementLeft left = placement_left(trial->placement, place->node);
+    const uint16_t broken = place->gpus & node->gpus_broken;
+    const uint16_t gpus = asked->gpu_count > 0 ? find_gpus(&left, node, asked, place->gpus) : 0;
+    const ClusterRequest fitting = {.cpu_milli = (uint32_t)number_min_u64(asked->cpu_milli, left.cpu_milli),
+                                    .memory_mib = (uint32_t)number_min_u64(asked->memory_mib, left.memory_mib),
+                                    .gpu_milli = asked->gpu_milli,
+                                    .gpu_count = (uint8_t)__builtin_popcount(gpus)};
+
+    trial->overfull += fitting.cpu_milli < asked->cpu_milli || fitting.memory_mib < asked->memory_mib ||
+                       fitting.gpu_count + __builtin_popcount(broken) < asked->gpu_count;
+    const Bound bound = {job, placement_add_kind(trial->placement, &fitting), {place->node, gpus}};
+    placement_bind(trial->placement, bound.kind, bound.choice);
+    vec_push(&trial->held, bound);
+}
+
+/* Of its pods that run. */
+static uint64_t sum_used(const ClusterJob *job)
+{
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < job->place_count; i++) {
+        const ClusterRequest *r = &job->roles[job->places[i].role].request;
+
+        sum += (uint64_t)r->gpu_milli * r->gpu_count;
+    }
+    return sum;
+}
+
+int trial_new(const Cluster *cluster, Trial **ret, Err *err)
+{
+    Shares *shares;
+
+    TRY(shares_new(cluster->queues, cluster->queue_count, 0, 0, 0, &shares, err));
+    Trial *trial = xcalloc(1, sizeof *trial);
+    trial->cluster = cluster;
+    trial->shares = shares;
+    trial->placement = placement_new(cluster->nodes, cluster->node_count, NULL, placement_mode_find("first-fit"));
+    trial->first = xcalloc(cluster->job_count + 1, sizeof *trial->first);
+    for (size_t i = 0; i < cluster->job_count; i++) {
+        const ClusterJob *job = &cluster->jobs[i];
+
+        for (size_t k = 0; k < job->place_count; k++)
+            hold_place(trial, i, &job->places[k]);
+        trial->first[i + 1] = trial->held.len;
+        shares_use(shares, shares_find(shares, job->queue), sum_used(job));
+    }
+    *ret = trial;
+    return 0;
+}
+
+void trial_free(Trial *trial)
+{
+    if (!trial)
+        return;
+    for (ClusterTier tier = 0; tier < CLUSTER_TIER_END; tier++) {
+        free(trial->domains[tier].nodes);
+        free(trial->domains[tier].first);
+    }
+    placement_free(trial->placement);
+    shares_free(trial->shares);
+    vec_done(&trial->held);
+    vec_done(&trial->tried);
+    free(trial->first);
+    free(trial);
+}
+
+size_t trial_overfull(const Trial *trial)
+{
+    return trial->overfull;
+}
+
+const Placement *trial_placement(const Trial *trial)
+{
+    return trial->placement;
+}
+
+const Shares *trial_shares(const Trial *trial)
+{
+    return trial->shares;
+}
+
+void trial_end(Trial *trial, size_t job)
+{
+    const ClusterJob *ended = &trial->cluster->jobs[job];
+
+    for (size_t i = trial->first[job]; i < trial->first[job + 1]; i++)
+        placement_release(trial->placement, trial->held.at[i].kind, trial->held.at[i].choice);
+    shares_give_back(trial->shares, shares_find(trial->shares, ended->queue), sum_used(ended));
+}
+
+/* --- the waiting one -------------------------------------------------------------------------------------------- */
+
+uint64_t trial_asked(const ClusterJob *job)
+{
+    uint64_t sum = 0;
+
+    for (unsigned i = 0; i < job->role_count; i++)
+        sum += (uint64_t)job->roles[i].request.gpu_milli * job->roles[i].request.gpu_count * job->roles[i].min;
+    return sum;
+}
+
+uint32_t trial_pods(const ClusterJob *job)
+{
+    uint32_t sum = 0;
+
+    for (unsigned i = 0; i < job->role_count; i++)
+        sum += job->roles[i].min;
+    return sum;
+}
+
+static const Domains *group_nodes(Trial *trial, ClusterTier tier)
+{
+    const Cluster *cluster = trial->cluster;
+    const size_t count = cluster->domain_counts[tier];
+    Domains *domains = &trial->domains[tier];
+
+    if (domains->first)
+        return domains;
+    domains->nodes = xcalloc(cluster->node_count + 1, sizeof *domains->nodes);
+    domains->first = xcalloc(count + 3, sizeof *domains->first);
+    for (size_t i = 0; i < cluster->node_count; i++)
+        domains->first[cluster->nodes[i].domain[tier] + 2]++;
+    for (size_t d = 2; d < count + 3; d++)
+        domains->first[d] += domains->first[d - 1];
+    for (size_t i = 0; i < cluster->node_count; i++) /* moves first[d + 1] from the begin of d to its end */
+        domains->nodes[domains->first[cluster->nodes[i].domain[tier] + 1]++] = (uint32_t)i;
+    return domains;
+}
+
+/* The roles with the most GPUs first: what is small finds room beside them. */
+static void sort_roles(const ClusterJob *job, uint8_t order[CLUSTER_ROLES_MAX])
+{
+    for (uint8_t i = 0; i < job->role_count; i++) {
+        uint8_t at = i;
+
+        for (; at > 0 && job->roles[order[at - 1]].request.gpu_count < job->roles[i].request.gpu_count; at--)
+            order[at] = order[at - 1];
+        order[at] = i;
+    }
+}
+
+static bool bind_pod(Trial *trial, uint32_t kind, const Domains *domains, uint32_t domain)
+{
+    Bound bound = {.kind = kind};
+    const bool fits = domains
+                          ? placement_decide_among(trial->placement, kind, &domains->nodes[domains->first[domain]],
+                                                   domains->first[domain + 1] - domains->first[domain], &bound.choice)
+                          : placement_decide(trial->placement, kind, &bound.choice);
+
+    if (!fits)
+        return false;
+    placement_bind(trial->placement, kind, bound.choice);
+    vec_push(&trial->tried, bound);
+    return true;
+}
+
+uint32_t trial_bind(Trial *trial, const ClusterJob *job, uint32_t domain, uint8_t *ret_role)
+{
+    const Domains *domains = domain ? group_nodes(trial, job->tier) : NULL;
+    uint8_t order[CLUSTER_ROLES_MAX] = {0};
+    uint32_t bound = 0;
+
+    sort_roles(job, order);
+    for (unsigned i = 0; i < job->role_count; i++) {
+        const ClusterRole *role = &job->roles[order[i]];
+        const uint32_t kind = placement_add_kind(trial->placement, &role->request);
+
+        for (uint32_t pod = 0; pod < role->min; pod++, bound++)
+            if (!bind_pod(trial, kind, domains, domain)) {
+                *ret_role = order[i];
+                return bound;
+            }
+    }
+    *ret_role = order[0];
+    return bound;
+}
+
+void trial_take_back(Trial *trial)
+{
+    for (size_t i = 0; i < trial->tried.len; i++)
+        placement_release(trial->placement, trial->tried.at[i].kind, trial->tried.at[i].choice);
+    vec_clear(&trial->tried);
+}
+
+uint32_t trial_count(Trial *trial, const ClusterJob *job, uint32_t domain)
+{
+    uint8_t role = 0;
+    const uint32_t count = trial_bind(trial, job, domain, &role);
+
+    trial_take_back(trial);
+    return count;
+}
+
+bool trial_fits(Trial *trial, const ClusterJob *job)
+{
+    const uint32_t pods = trial_pods(job);
+
+    if (shares_available(trial->shares, shares_find(trial->shares, job->queue)) < trial_asked(job))
+        return false;
+    if (!job->tier_required || job->tier >= CLUSTER_TIER_END)
+        return trial_count(trial, job, 0) == pods;
+    for (uint32_t d = 1; d <= trial->cluster->domain_counts[job->tier]; d++)
+        if (trial_count(trial, job, d) == pods)
+            return true;
+    return false;
+}
