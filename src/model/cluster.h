@@ -85,6 +85,7 @@ typedef struct ClusterJob {
     uint8_t role_count;
     uint8_t tier;       /* the domain that it is to stay within; CLUSTER_TIER_END: anywhere */
     bool tier_required; /* it does not run elsewhere; else preferred */
+    bool apart;         /* each of its pods runs on another node */
     bool preemptible;   /* it may be stopped for others; false too where a disruption budget forbids it */
     int32_t priority;   /* larger is more important */
     uint64_t submitted_s, started_s;

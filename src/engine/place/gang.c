@@ -17,6 +17,7 @@ typedef struct Group {
 struct Gangs {
     const Cluster *cluster;
     Placement *placement;
+    GangDomains choice;
     Group *domains[CLUSTER_TIER_END];   /* by number; [0]: in none */
     uint32_t *sorted[CLUSTER_TIER_END]; /* their nodes */
     uint32_t *usable;                   /* room for all nodes, for groups in the making */
@@ -47,12 +48,13 @@ static void sort_domains(Gangs *gangs, ClusterTier tier)
     }
 }
 
-Gangs *gangs_new(const Cluster *cluster, Placement *placement)
+Gangs *gangs_new(const Cluster *cluster, Placement *placement, GangDomains domains)
 {
     Gangs *gangs = xcalloc(1, sizeof *gangs);
 
     *gangs = (Gangs){.cluster = cluster,
                      .placement = placement,
+                     .choice = domains,
                      .usable = xcalloc(cluster->node_count + 1, sizeof *gangs->usable),
                      .groups = xcalloc(cluster->node_count + 1, sizeof *gangs->groups),
                      .parts = xcalloc(cluster->node_count + 1, sizeof *gangs->parts)};
@@ -149,8 +151,16 @@ static bool place_pod(Try *t, unsigned role, const Group *groups, size_t group_c
     if (!placed)
         return false;
     placement_bind(placement, t->kinds[role], choice);
+    if (t->job->apart) /* until all are placed */
+        placement_close(placement, choice.node, true);
     t->places[t->count++] = (ClusterPlace){.node = choice.node, .gpus = choice.gpus, .role = (uint8_t)role};
     return true;
+}
+
+static void open_again(Try *t)
+{
+    for (size_t i = 0; i < t->count && t->job->apart; i++)
+        placement_close(t->gangs->placement, t->places[i].node, false);
 }
 
 /* The largest role first: it is the hardest to place. */
@@ -161,6 +171,7 @@ static bool place_needed(Try *t, const Group *groups, size_t group_count)
 
         for (uint32_t i = 0; i < t->job->roles[role].min; i++)
             if (!place_pod(t, role, groups, group_count)) {
+                open_again(t);
                 gangs_release(t->gangs, t->kinds, t->places, t->count);
                 t->count = 0;
                 return false;
@@ -177,6 +188,7 @@ static bool place_in(Try *t, const Group *groups, size_t group_count)
         for (uint32_t i = t->job->roles[role].min; i < t->job->roles[role].max; i++)
             if (!place_pod(t, role, groups, group_count))
                 break;
+    open_again(t);
     return true;
 }
 
@@ -187,7 +199,9 @@ static bool is_kept_free(const Try *t, uint32_t node)
 
 static uint32_t count_room(const Try *t, uint32_t node)
 {
-    return placement_capacity(t->gangs->placement, t->kinds[t->largest], node);
+    const uint32_t room = placement_capacity(t->gangs->placement, t->kinds[t->largest], node);
+
+    return t->job->apart && room > 1 ? 1 : room;
 }
 
 /* The nodes of a domain that may be used, put at `to`, and how many pods of the largest role have room on them. */
@@ -259,7 +273,7 @@ static bool place_in_one(Try *t, ClusterTier tier)
         used += groups[count].count;
         count += groups[count].count > 0 && groups[count].room >= t->job->roles[t->largest].min;
     }
-    qsort(groups, count, sizeof *groups, compare_least_room);
+    qsort(groups, count, sizeof *groups, t->gangs->choice == GANG_EMPTIEST ? compare_most_room : compare_least_room);
     for (size_t i = 0; i < count; i++)
         if (tier == t->job->tier ? place_in(t, &groups[i], 1) : place_in_fewest(t, &groups[i]))
             return true;
@@ -268,10 +282,12 @@ static bool place_in_one(Try *t, ClusterTier tier)
 
 static bool place_anywhere(Try *t)
 {
-    if (t->job->tier == CLUSTER_TIER_END && !t->kept_free)
+    const bool plain = t->job->tier == CLUSTER_TIER_END || t->gangs->choice == GANG_IGNORED;
+
+    if (plain && !t->kept_free)
         return place_in(t, NULL, 0);
     const Group usable = gather_usable(t, t->gangs->sorted[0], t->gangs->cluster->node_count, t->gangs->usable);
-    return t->job->tier == CLUSTER_TIER_END ? place_in(t, &usable, 1) : place_in_fewest(t, &usable);
+    return plain ? place_in(t, &usable, 1) : place_in_fewest(t, &usable);
 }
 
 static unsigned find_largest(const ClusterJob *job)
@@ -297,7 +313,8 @@ size_t gangs_place(Gangs *gangs, const ClusterJob *job, const uint32_t *kinds, c
              .places = ret,
              .largest = find_largest(job)};
 
-    for (unsigned tier = job->tier; tier < CLUSTER_TIER_END; tier++) {
+    for (unsigned tier = job->tier; tier < CLUSTER_TIER_END && (job->tier_required || gangs->choice != GANG_IGNORED);
+         tier++) {
         if (place_in_one(&t, tier))
             return t.count;
         if (job->tier_required)

@@ -10,8 +10,15 @@
 
 typedef struct Gangs Gangs;
 
+/* Which domain of those that have room. */
+typedef enum GangDomains {
+    GANG_FULLEST,  /* which keeps others whole: what KAI does, and Kueue's LeastFreeCapacity */
+    GANG_EMPTIEST, /* Kueue's BestFit */
+    GANG_IGNORED,  /* pods go where the mode has them, as without topology */
+} GangDomains;
+
 /* `cluster` and `placement` are borrowed; the nodes of both are the same. */
-Gangs *gangs_new(const Cluster *cluster, Placement *placement);
+Gangs *gangs_new(const Cluster *cluster, Placement *placement, GangDomains domains);
 void gangs_free(Gangs *gangs); /* accepts NULL */
 
 /* Binds at least the least number of pods of each role of `job`, and up to the most where there is room; `kinds`: of

@@ -19,18 +19,31 @@ static double draw_normal(uint64_t *chance)
     return radius * cos(2 * M_PI * chance_draw(chance));
 }
 
-/* One of `count` by their weights, which lie `stride` bytes apart. */
-static size_t draw_by_weight(const double *weights, size_t stride, size_t count, uint64_t *chance)
+/* Sums of the weights up to each of `count`, which lie `stride` bytes apart. */
+static double *sum_weights(const double *weights, size_t stride, size_t count, Arena *arena)
 {
-    double sum = 0, left;
-    size_t i = 0;
+    double *sums = arena_calloc(arena, count, sizeof *sums), sum = 0;
 
-    for (size_t k = 0; k < count; k++)
-        sum += *(const double *)((const char *)weights + k * stride);
-    left = chance_draw(chance) * sum;
-    while (i + 1 < count && (left -= *(const double *)((const char *)weights + i * stride)) > 0)
-        i++;
-    return i;
+    for (size_t i = 0; i < count; i++)
+        sums[i] = sum += *(const double *)(const void *)((const char *)weights + i * stride);
+    return sums;
+}
+
+/* One by its weight. */
+static size_t draw_by_weight(const double *sums, size_t count, uint64_t *chance)
+{
+    const double at = chance_draw(chance) * sums[count - 1];
+    size_t low = 0, high = count - 1;
+
+    while (low < high) {
+        const size_t middle = (low + high) / 2;
+
+        if (sums[middle] < at)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
 }
 
 static void make_job(const GenerateOptions *o, const GenerateShape *shape, const GenerateClass *class, uint64_t *chance,
@@ -64,11 +77,11 @@ ClusterJob *generate_jobs(const GenerateOptions *o, uint64_t cluster_gpu_milli, 
     uint64_t *times = arena_calloc(arena, o->jobs + 1, sizeof *times), chance = o->seed;
     double asked = 0;
 
+    const double *shapes = sum_weights(&o->shapes->weight, sizeof *o->shapes, o->shape_count, arena);
+    const double *classes = sum_weights(&o->classes->weight, sizeof *o->classes, o->class_count, arena);
     for (size_t i = 0; i < o->jobs; i++) {
-        const GenerateShape *shape =
-            &o->shapes[draw_by_weight(&o->shapes->weight, sizeof *o->shapes, o->shape_count, &chance)];
-        const GenerateClass *class =
-            &o->classes[draw_by_weight(&o->classes->weight, sizeof *o->classes, o->class_count, &chance)];
+        const GenerateShape *shape = &o->shapes[draw_by_weight(shapes, o->shape_count, &chance)];
+        const GenerateClass *class = &o->classes[draw_by_weight(classes, o->class_count, &chance)];
 
         make_job(o, shape, class, &chance, &jobs[i]);
         asked += (double)jobs[i].duration_s * shape->pods * shape->request.gpu_count * shape->request.gpu_milli;

@@ -414,7 +414,7 @@ static bool play_match(const Placement *placement, Kind *kind, uint32_t i, uint3
     return kind->winners[i] != before || before == changed;
 }
 
-static void climb(const Placement *placement, Kind *kind, uint32_t place)
+static void update_winners(const Placement *placement, Kind *kind, uint32_t place)
 {
     uint32_t i = (placement->leaves + place) / 2;
 
@@ -479,7 +479,7 @@ static void update_kind(Placement *placement, Kind *kind)
             const uint32_t place = placement->changes[(kind->seen + i) % placement->leaves];
 
             bound_place(placement, kind, place);
-            climb(placement, kind, place);
+            update_winners(placement, kind, place);
         }
     }
     kind->seen = placement->changed;
@@ -496,7 +496,7 @@ static uint32_t find_best(const Placement *placement, Kind *kind)
         if (kind->cells[best].known == CELL_SCORED)
             return best;
         score_place(placement, kind, best);
-        climb(placement, kind, best);
+        update_winners(placement, kind, best);
     }
 }
 
@@ -569,7 +569,7 @@ bool placement_decide_among(Placement *placement, uint32_t kind_id, const uint32
 
         if (kind->cells[place].known == CELL_BOUND) {
             score_place(placement, kind, place);
-            climb(placement, kind, place);
+            update_winners(placement, kind, place);
         }
         const double value = value_place(placement, kind, place);
         if (value > best_value || (value == best_value && place < best)) {

@@ -98,14 +98,13 @@ static void add_victim(Schedule *s, uint32_t victim)
  * none. They are then at s->passing. */
 static double price_node(Schedule *s, uint32_t node, uint32_t job, unsigned role, uint64_t now_s)
 {
-    const uint32_t kind = s->kinds[job][role];
     PlacementLeft left = placement_left(s->placement, node);
-    const uint32_t before = placement_room(s->placement, kind, node, &left);
+    const uint32_t before = schedule_room(s, job, role, node, &left);
     const size_t victims = s->victims.len;
     double cost = 0;
 
     vec_clear(&s->passing);
-    while (placement_room(s->placement, kind, node, &left) == before) {
+    while (schedule_room(s, job, role, node, &left) == before) {
         const uint32_t victim = find_victim(s, &s->on_node[node], job, now_s);
 
         if (victim == NO_JOB)
@@ -119,7 +118,7 @@ static double price_node(Schedule *s, uint32_t node, uint32_t job, unsigned role
                                    s->jobs[victim].places[i].gpus);
     }
     s->victims.len = victims;
-    const uint32_t after = placement_room(s->placement, kind, node, &left);
+    const uint32_t after = schedule_room(s, job, role, node, &left);
     return after > before ? cost / (after - before) : INFINITY;
 }
 
@@ -137,7 +136,8 @@ static bool free_room(Schedule *s, uint32_t job, unsigned role, unsigned tier, u
             if ((tier < CLUSTER_TIER_END && s->cluster->nodes[node].domain[tier] != domain) ||
                 (kept && kept[node / 64] >> node % 64 & 1))
                 continue;
-            room += placement_capacity(s->placement, s->kinds[job][role], node);
+            const PlacementLeft left = placement_left(s->placement, node);
+            room += schedule_room(s, job, role, node, &left);
             const double price = s->on_node[node].len > 0 ? price_node(s, node, job, role, now_s) : INFINITY;
             if (price < best_price) {
                 best_price = price;
@@ -259,7 +259,7 @@ static void release_extra(Schedule *s, uint32_t job, const ClusterPlace *places,
 }
 
 /* Of a job that was cut to its needed pods: those that still have room go on as if nothing had been. */
-static void regrow(Schedule *s, uint32_t job, uint64_t now_s)
+static void regrow_job(Schedule *s, uint32_t job, uint64_t now_s)
 {
     const ScheduleJob *r = &s->jobs[job];
     const size_t needed = gang_pods_min(&s->cluster->jobs[job]);
@@ -301,7 +301,7 @@ static bool start_by_shrinking(Schedule *s, uint32_t job, uint64_t now_s)
     if (count > 0)
         schedule_start(s, job, count, now_s);
     for (size_t i = 0; i < s->passing.len; i++)
-        regrow(s, s->passing.at[i], now_s);
+        regrow_job(s, s->passing.at[i], now_s);
     return count > 0;
 }
 

@@ -6,6 +6,13 @@
 #include "base/number.h"
 #include "engine/place/schedule_inside.h"
 
+uint32_t schedule_room(const Schedule *s, uint32_t job, unsigned role, uint32_t node, const PlacementLeft *left)
+{
+    const uint32_t room = placement_room(s->placement, s->kinds[job][role], node, left);
+
+    return s->cluster->jobs[job].apart && room > 1 ? 1 : room;
+}
+
 /* Takes a pod's room from s->lefts at a node. */
 static void take_room(Schedule *s, const ClusterRequest *r, uint32_t node)
 {
@@ -48,7 +55,8 @@ static bool reserve_in(Schedule *s, uint32_t job, unsigned tier, uint32_t domain
         for (uint32_t node = 0; node < s->cluster->node_count && pods > 0; node++) {
             if (tier < CLUSTER_TIER_END && s->cluster->nodes[node].domain[tier] != domain)
                 continue;
-            while (pods > 0 && placement_room(s->placement, s->kinds[job][role], node, &s->lefts[node]) > 0) {
+            while (pods > 0 && !(j->apart && s->reserved_nodes[node / 64] >> node % 64 & 1) &&
+                   schedule_room(s, job, role, node, &s->lefts[node]) > 0) {
                 take_room(s, &j->roles[role].request, node);
                 s->reserved_nodes[node / 64] |= UINT64_C(1) << node % 64;
                 pods--;
@@ -90,9 +98,9 @@ static int64_t end_on_lefts(Schedule *s, uint32_t ending, uint32_t job)
         const ClusterPlace *place = &s->jobs[ending].places[i];
         PlacementLeft *left = &s->lefts[place->node];
 
-        more -= placement_room(s->placement, s->kinds[job][0], place->node, left);
+        more -= schedule_room(s, job, 0, place->node, left);
         schedule_give_room(left, &s->cluster->jobs[ending].roles[place->role].request, place->gpus);
-        more += placement_room(s->placement, s->kinds[job][0], place->node, left);
+        more += schedule_room(s, job, 0, place->node, left);
     }
     return more;
 }
@@ -105,7 +113,7 @@ void schedule_reserve(Schedule *s, uint32_t job)
     s->reserved = NO_JOB;
     for (uint32_t node = 0; node < s->cluster->node_count; node++) {
         s->lefts[node] = placement_left(s->placement, node);
-        room += placement_room(s->placement, s->kinds[job][0], node, &s->lefts[node]);
+        room += schedule_room(s, job, 0, node, &s->lefts[node]);
     }
     vec_clear(&s->passing);
     for (size_t i = 0; i < s->running.len; i++)

@@ -37,7 +37,7 @@ int schedule_new(const Cluster *cluster, const uint32_t *order, const PlacementM
     *s = (Schedule){.cluster = cluster,
                     .options = *options,
                     .placement = placement,
-                    .gangs = gangs_new(cluster, placement),
+                    .gangs = gangs_new(cluster, placement, options->domains),
                     .shares = shares,
                     .jobs = xcalloc(cluster->job_count + 1, sizeof *s->jobs),
                     .kinds = xcalloc(cluster->job_count + 1, sizeof *s->kinds),
@@ -69,6 +69,7 @@ void schedule_free(Schedule *s)
     for (size_t i = 0; i < s->cluster->node_count; i++)
         vec_done(&s->on_node[i]);
     vec_done(&s->running);
+    vec_done(&s->ends);
     vec_done(&s->refused);
     vec_done(&s->victims);
     vec_done(&s->passing);
@@ -132,24 +133,63 @@ uint64_t schedule_waiting_milli(const Schedule *s)
     return sum;
 }
 
-uint64_t schedule_next_end(const Schedule *s, uint32_t *ret_job)
-{
-    uint64_t next_s = UINT64_MAX;
-
-    for (size_t i = 0; i < s->running.len; i++) {
-        const uint32_t job = s->running.at[i];
-
-        if (s->jobs[job].expected_s < next_s || (s->jobs[job].expected_s == next_s && job < *ret_job)) {
-            next_s = s->jobs[job].expected_s;
-            *ret_job = job;
-        }
-    }
-    return next_s;
-}
-
 size_t schedule_waiting(const Schedule *s)
 {
     return s->waiting_count;
+}
+
+/* --- ends ------------------------------------------------------------------------------------------------------- */
+
+static bool is_sooner(const ScheduleEnd *a, const ScheduleEnd *b)
+{
+    return a->at_s != b->at_s ? a->at_s < b->at_s : a->job < b->job;
+}
+
+static void swap_ends(ScheduleEnd *a, ScheduleEnd *b)
+{
+    const ScheduleEnd kept = *a;
+
+    *a = *b;
+    *b = kept;
+}
+
+static void push_end(Schedule *s, uint32_t job)
+{
+    if (s->jobs[job].expected_s == UINT64_MAX)
+        return;
+    vec_push(&s->ends, ((ScheduleEnd){s->jobs[job].expected_s, job}));
+    for (size_t i = s->ends.len - 1; i > 0 && is_sooner(&s->ends.at[i], &s->ends.at[(i - 1) / 2]); i = (i - 1) / 2)
+        swap_ends(&s->ends.at[i], &s->ends.at[(i - 1) / 2]);
+}
+
+static void pop_end(Schedule *s)
+{
+    ScheduleEnd *ends = s->ends.at;
+
+    ends[0] = ends[--s->ends.len];
+    for (size_t i = 0, child = 1; child < s->ends.len; child = 2 * i + 1) {
+        if (child + 1 < s->ends.len && is_sooner(&ends[child + 1], &ends[child]))
+            child++;
+        if (!is_sooner(&ends[child], &ends[i]))
+            return;
+        swap_ends(&ends[i], &ends[child]);
+        i = child;
+    }
+}
+
+uint64_t schedule_next_end(Schedule *s, uint32_t *ret_job)
+{
+    while (s->ends.len > 0) {
+        const ScheduleEnd *end = &s->ends.at[0];
+        const ScheduleJob *r = &s->jobs[end->job];
+
+        if (r->state == SCHEDULE_JOB_RUNS && r->expected_s == end->at_s) {
+            *ret_job = end->job;
+            return end->at_s;
+        }
+        pop_end(s);
+    }
+    return UINT64_MAX;
 }
 
 /* --- one job ---------------------------------------------------------------------------------------------------- */
@@ -246,7 +286,7 @@ static double find_kept(const Schedule *s, uint32_t job, uint64_t now_s)
 }
 
 /* Progress and GPU time until now become part of its account. */
-static void settle(Schedule *s, uint32_t job, uint64_t now_s)
+static void settle_job(Schedule *s, uint32_t job, uint64_t now_s)
 {
     ScheduleJob *r = &s->jobs[job];
 
@@ -263,7 +303,7 @@ double schedule_lost_work(const Schedule *s, uint32_t job, uint64_t now_s)
            (double)gang_gpu_milli(j, true) / CLUSTER_GPU;
 }
 
-static int compare_waiting(const Schedule *s, uint32_t a, uint32_t b)
+int schedule_compare_waiting(const Schedule *s, uint32_t a, uint32_t b)
 {
     const ClusterJob *x = &s->cluster->jobs[a], *y = &s->cluster->jobs[b];
 
@@ -272,20 +312,20 @@ static int compare_waiting(const Schedule *s, uint32_t a, uint32_t b)
                                               : number_compare_u64(a, b);
 }
 
-static size_t lane_of(const Schedule *s, uint32_t job)
+size_t schedule_lane(const Schedule *s, uint32_t job)
 {
     return s->queues[job] < 0 ? s->cluster->queue_count : (size_t)s->queues[job];
 }
 
 static void let_wait(Schedule *s, uint32_t job, uint64_t now_s)
 {
-    Jobs *lane = &s->waiting[lane_of(s, job)];
+    Jobs *lane = &s->waiting[schedule_lane(s, job)];
     size_t low = 0, high = lane->len;
 
     while (low < high) {
         const size_t middle = (low + high) / 2;
 
-        if (compare_waiting(s, lane->at[middle], job) < 0)
+        if (schedule_compare_waiting(s, lane->at[middle], job) < 0)
             low = middle + 1;
         else
             high = middle;
@@ -296,7 +336,7 @@ static void let_wait(Schedule *s, uint32_t job, uint64_t now_s)
     s->jobs[job].state = SCHEDULE_JOB_WAITS;
     s->jobs[job].since_s = now_s;
     s->waiting_count++;
-    s->asked[lane_of(s, job)] += gang_gpu_milli(&s->cluster->jobs[job], false);
+    s->asked[schedule_lane(s, job)] += gang_gpu_milli(&s->cluster->jobs[job], false);
 }
 
 static void end_wait(Schedule *s, uint32_t job, uint64_t now_s)
@@ -305,11 +345,16 @@ static void end_wait(Schedule *s, uint32_t job, uint64_t now_s)
 
     r->waited_s += now_s - r->since_s;
     r->first_s = r->stops == 0 ? now_s : r->first_s;
-    remove_job(&s->waiting[lane_of(s, job)], job);
+    remove_job(&s->waiting[schedule_lane(s, job)], job);
     s->waiting_count--;
-    s->asked[lane_of(s, job)] -= gang_gpu_milli(&s->cluster->jobs[job], false);
+    s->asked[schedule_lane(s, job)] -= gang_gpu_milli(&s->cluster->jobs[job], false);
     if (s->reserved == job)
         s->reserved = NO_JOB;
+}
+
+static bool is_short_of_pods(const Schedule *s, uint32_t job)
+{
+    return s->jobs[job].place_count > 0 && s->jobs[job].place_count < gang_pods_max(&s->cluster->jobs[job]);
 }
 
 static void set_places(Schedule *s, uint32_t job, size_t count, uint64_t now_s)
@@ -317,11 +362,14 @@ static void set_places(Schedule *s, uint32_t job, size_t count, uint64_t now_s)
     ScheduleJob *r = &s->jobs[job];
 
     forget_on_nodes(s, job);
+    s->short_of_pods -= is_short_of_pods(s, job);
     r->places = xrealloc(r->places, count, sizeof *r->places);
     memcpy(r->places, s->places, count * sizeof *r->places);
     r->place_count = count;
     r->since_s = now_s;
     r->expected_s = end_of(s, job, count, now_s);
+    s->short_of_pods += is_short_of_pods(s, job);
+    push_end(s, job);
     shares_use(s->shares, s->queues[job], schedule_milli_held(s, job));
     note_on_nodes(s, job);
 }
@@ -340,7 +388,7 @@ void schedule_resize(Schedule *s, uint32_t job, size_t count, uint64_t now_s)
     const ClusterJob *j = &s->cluster->jobs[job];
     ScheduleJob *r = &s->jobs[job];
 
-    settle(s, job, now_s);
+    settle_job(s, job, now_s);
     r->kept_s = fmax(r->kept_s, r->done_s);
     r->done_s -= (double)j->restart_s;
     r->lost_gpu_s += (double)j->restart_s * (double)gang_gpu_milli(j, true) / CLUSTER_GPU;
@@ -350,6 +398,7 @@ void schedule_resize(Schedule *s, uint32_t job, size_t count, uint64_t now_s)
 static void leave_running(Schedule *s, uint32_t job)
 {
     remove_job(&s->running, job);
+    s->short_of_pods -= is_short_of_pods(s, job);
     s->jobs[job].place_count = 0;
 }
 
@@ -360,7 +409,7 @@ void schedule_stop(Schedule *s, uint32_t job, uint64_t now_s)
     const double kept_s = find_kept(s, job, now_s);
 
     r->lost_gpu_s += schedule_lost_work(s, job, now_s);
-    settle(s, job, now_s);
+    settle_job(s, job, now_s);
     r->kept_s = kept_s;
     r->done_s = kept_s - (double)s->cluster->jobs[job].restart_s;
     r->stops++;
@@ -380,7 +429,7 @@ void schedule_submit(Schedule *s, uint32_t job, uint64_t now_s)
 void schedule_end(Schedule *s, uint32_t job, uint64_t now_s)
 {
     schedule_detach(s, job);
-    settle(s, job, now_s);
+    settle_job(s, job, now_s);
     leave_running(s, job);
     s->jobs[job].state = SCHEDULE_JOB_DONE;
     s->jobs[job].since_s = now_s;
@@ -403,34 +452,6 @@ void schedule_return_node(Schedule *s, uint32_t node)
     memset(s->hopeless, 0, s->cluster->job_count * sizeof *s->hopeless);
 }
 
-/* --- starting --------------------------------------------------------------------------------------------------- */
-
-static bool was_refused(const Schedule *s, const ClusterJob *j, uint32_t kind, bool kept)
-{
-    for (size_t i = 0; i < s->refused.len; i++) {
-        const Refused *r = &s->refused.at[i];
-
-        if (r->kind == kind && r->kept == kept && r->tier == j->tier && r->tier_required == j->tier_required &&
-            j->roles[0].min >= r->pods)
-            return true;
-    }
-    return false;
-}
-
-/* Gives up pods beyond the needed ones that the quota has no room for. */
-static size_t keep_quota(Schedule *s, uint32_t job, size_t count)
-{
-    const size_t needed = gang_pods_min(&s->cluster->jobs[job]);
-
-    while (count > needed &&
-           schedule_milli_of(s, job, s->places, count) > shares_available(s->shares, s->queues[job])) {
-        count--;
-        gangs_release(s->gangs, s->kinds[job], &s->places[count], 1);
-        vec_clear(&s->refused);
-    }
-    return count;
-}
-
 bool schedule_has_quota(const Schedule *s, uint32_t job)
 {
     return gang_gpu_milli(&s->cluster->jobs[job], false) <= shares_available(s->shares, s->queues[job]);
@@ -444,148 +465,4 @@ const uint64_t *schedule_kept_nodes(const Schedule *s, uint32_t job, uint64_t no
         end_of(s, job, gang_pods_min(j), now_s) <= s->reserved_at_s)
         return NULL;
     return s->reserved_nodes;
-}
-
-/* True: it has started. */
-static bool try_start(Schedule *s, uint32_t job, uint64_t now_s)
-{
-    const ClusterJob *j = &s->cluster->jobs[job];
-    const uint64_t *kept = schedule_kept_nodes(s, job, now_s);
-
-    if (!schedule_has_quota(s, job) || was_refused(s, j, s->kinds[job][0], kept))
-        return false;
-    size_t count = gangs_place(s->gangs, j, s->kinds[job], kept, s->places);
-    if (count == 0) {
-        if (j->role_count == 1)
-            vec_push(&s->refused, ((Refused){.kind = s->kinds[job][0],
-                                             .pods = j->roles[0].min,
-                                             .tier = j->tier,
-                                             .tier_required = j->tier_required,
-                                             .kept = kept}));
-        return false;
-    }
-    count = keep_quota(s, job, count);
-    schedule_start(s, job, count, now_s);
-    return true;
-}
-
-/* --- a cycle ---------------------------------------------------------------------------------------------------- */
-
-/* True: a's next job goes before b's. */
-static bool goes_before(const Schedule *s, uint32_t a, uint32_t b)
-{
-    const uint64_t need_a = gang_gpu_milli(&s->cluster->jobs[a], false);
-    const uint64_t need_b = gang_gpu_milli(&s->cluster->jobs[b], false);
-    const bool own_a = shares_is_nominal(s->shares, s->queues[a], need_a);
-    const bool own_b = shares_is_nominal(s->shares, s->queues[b], need_b);
-    const double full_a = shares_saturation(s->shares, s->queues[a], 0);
-    const double full_b = shares_saturation(s->shares, s->queues[b], 0);
-
-    return own_a != own_b ? own_a : full_a != full_b ? full_a < full_b : compare_waiting(s, a, b) < 0;
-}
-
-static uint32_t next_job(const Schedule *s)
-{
-    uint32_t best = NO_JOB;
-
-    for (size_t lane = 0; lane <= s->cluster->queue_count; lane++) {
-        const Jobs *jobs = &s->waiting[lane];
-
-        if (s->cursors[lane] < jobs->len && (best == NO_JOB || goes_before(s, jobs->at[s->cursors[lane]], best)))
-            best = jobs->at[s->cursors[lane]];
-    }
-    return best;
-}
-
-static void begin_cycle(Schedule *s)
-{
-    memset(s->cursors, 0, (s->cluster->queue_count + 1) * sizeof *s->cursors);
-    vec_clear(&s->refused);
-}
-
-static void divide_shares(Schedule *s)
-{
-    if (s->cluster->queue_count == 0)
-        return;
-    uint64_t *asked = s->asked;
-    for (size_t i = 0; i < s->running.len; i++)
-        asked[lane_of(s, s->running.at[i])] += schedule_milli_held(s, s->running.at[i]);
-    shares_divide(s->shares, asked);
-    for (size_t i = 0; i < s->running.len; i++)
-        asked[lane_of(s, s->running.at[i])] -= schedule_milli_held(s, s->running.at[i]);
-}
-
-/* Whether the reservation is to be for this job, which found no room. */
-static bool is_to_reserve(const Schedule *s, uint32_t job, uint64_t now_s)
-{
-    return !s->hopeless[job] && schedule_has_quota(s, job) &&
-           (s->reserved == NO_JOB || (s->reserved == job && s->reserved_at_s <= now_s) ||
-            s->cluster->jobs[s->reserved].priority < s->cluster->jobs[job].priority);
-}
-
-static void reserve_for(Schedule *s, uint32_t job)
-{
-    schedule_reserve(s, job);
-    s->hopeless[job] = s->reserved == NO_JOB;
-    vec_clear(&s->refused);
-}
-
-/* A running job is placed anew with more pods where that gains more than the restart costs. True: it was. */
-static bool grow_job(Schedule *s, uint32_t job, uint64_t now_s)
-{
-    const ClusterJob *j = &s->cluster->jobs[job];
-    const ScheduleJob *r = &s->jobs[job];
-
-    if (r->place_count >= gang_pods_max(j) || r->since_s == now_s || r->expected_s < now_s + 10 * j->restart_s)
-        return false;
-    schedule_detach(s, job);
-    const size_t count = keep_quota(s, job, gangs_place(s->gangs, j, s->kinds[job], NULL, s->places));
-    if (count > r->place_count) {
-        schedule_resize(s, job, count, now_s);
-        return true;
-    }
-    gangs_release(s->gangs, s->kinds[job], s->places, count);
-    schedule_attach(s, job);
-    return false;
-}
-
-static bool grow_jobs(Schedule *s, uint64_t now_s)
-{
-    bool grown = false;
-
-    for (size_t i = 0; i < s->running.len; i++)
-        grown |= grow_job(s, s->running.at[i], now_s);
-    return grown;
-}
-
-bool schedule_run(Schedule *s, uint64_t now_s)
-{
-    bool changed = false;
-    uint32_t job;
-
-    vec_clear(&s->started);
-    shares_advance(s->shares, now_s);
-    divide_shares(s);
-    begin_cycle(s);
-    while ((job = next_job(s)) != NO_JOB) {
-        const bool stopped_now = s->jobs[job].stops > 0 && s->jobs[job].since_s == now_s;
-
-        const bool had_reservation = s->reserved == job;
-
-        if (try_start(s, job, now_s)) {
-            changed = true;
-            if (had_reservation) /* others may use what was reserved beyond its needs */
-                begin_cycle(s);
-        } else if (s->options.preempt && !stopped_now && schedule_preempt(s, job, now_s)) {
-            changed = true;
-            begin_cycle(s);
-        } else if (s->options.backfill) {
-            if (is_to_reserve(s, job, now_s))
-                reserve_for(s, job);
-            s->cursors[lane_of(s, job)]++;
-        } else {
-            break;
-        }
-    }
-    return (s->waiting_count == 0 && grow_jobs(s, now_s)) || changed;
 }

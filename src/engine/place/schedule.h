@@ -29,6 +29,7 @@ typedef struct ScheduleOptions {
     bool backfill; /* jobs may start before one that waits for room; else none does, of any queue */
     bool preempt;
     bool by_age;                     /* victims: the youngest first, as most schedulers choose; else least lost work */
+    GangDomains domains;             /* of gangs */
     double half_life_s, past_weight; /* of fair shares; half_life_s 0: the past does not count */
 } ScheduleOptions;
 
@@ -71,6 +72,6 @@ uint32_t schedule_reserved(const Schedule *schedule, uint64_t *ret_at_s);
 size_t schedule_waiting(const Schedule *schedule);
 uint64_t schedule_waiting_milli(const Schedule *schedule); /* GPU milli that these need */
 /* When the next running job is expected to end, and which (the lowest number of several); UINT64_MAX: none is. */
-uint64_t schedule_next_end(const Schedule *schedule, uint32_t *ret_job);
+uint64_t schedule_next_end(Schedule *schedule, uint32_t *ret_job);
 /* What would be lost were it stopped now: GPU seconds since its last checkpoint, and those of its restart. */
 double schedule_lost_work(const Schedule *schedule, uint32_t job, uint64_t now_s);

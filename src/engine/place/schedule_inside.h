@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Inside engine/place: the state of a Schedule, which schedule.c, reserve.c and preempt.c work on. */
+/* Inside engine/place: the state of a Schedule, which schedule.c (jobs), cycle.c, reserve.c and preempt.c work on. */
 
 #include "base/vec.h"
 #include "engine/place/schedule.h"
@@ -17,6 +17,11 @@ typedef struct Refused {
     bool tier_required, kept;
 } Refused;
 
+typedef struct ScheduleEnd {
+    uint64_t at_s;
+    uint32_t job;
+} ScheduleEnd;
+
 struct Schedule {
     const Cluster *cluster;
     ScheduleOptions options;
@@ -30,8 +35,10 @@ struct Schedule {
     size_t *cursors;                      /* of each of these, in a cycle */
     size_t waiting_count;
     Jobs running;
-    Jobs *on_node;   /* running jobs with a place on it */
-    uint64_t *asked; /* of each queue: in use and waiting */
+    VEC(ScheduleEnd) ends; /* a heap: [0] is the first; some are of jobs that no longer end then */
+    size_t short_of_pods;  /* running jobs that have fewer pods than they could use */
+    Jobs *on_node;         /* running jobs with a place on it */
+    uint64_t *asked;       /* of each queue: in use and waiting */
     VEC(Refused) refused;
     uint32_t reserved; /* job */
     uint64_t reserved_at_s;
@@ -42,6 +49,9 @@ struct Schedule {
     Jobs victims, passing, started;
 };
 
+/* The number of the list in which it waits. */
+size_t schedule_lane(const Schedule *s, uint32_t job);
+int schedule_compare_waiting(const Schedule *s, uint32_t a, uint32_t b); /* below 0: a goes first */
 uint64_t schedule_milli_of(const Schedule *s, uint32_t job, const ClusterPlace *places, size_t count);
 uint64_t schedule_milli_held(const Schedule *s, uint32_t job);
 bool schedule_has_quota(const Schedule *s, uint32_t job); /* for its needed pods */
@@ -55,6 +65,8 @@ void schedule_resize(Schedule *s, uint32_t job, size_t count, uint64_t now_s);
 void schedule_start(Schedule *s, uint32_t job, size_t count, uint64_t now_s);
 void schedule_stop(Schedule *s, uint32_t job, uint64_t now_s); /* of one that was detached */
 
+/* How many of a job's pods of a role have room on a node with so much left. */
+uint32_t schedule_room(const Schedule *s, uint32_t job, unsigned role, uint32_t node, const PlacementLeft *left);
 /* Gives or takes a pod's room on a node of which so much is left. */
 void schedule_give_room(PlacementLeft *left, const ClusterRequest *r, uint16_t gpus);
 

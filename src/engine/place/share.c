@@ -110,7 +110,7 @@ void shares_free(Shares *shares)
 
 /* --- quotas ----------------------------------------------------------------------------------------------------- */
 
-static int64_t beyond(int64_t a, int64_t b)
+static int64_t find_beyond(int64_t a, int64_t b)
 {
     return a > b ? a - b : 0;
 }
@@ -120,10 +120,10 @@ static void change_use(Shares *shares, int queue, int64_t milli)
 {
     while (queue >= 0 && milli != 0) {
         Share *share = &shares->at[queue];
-        const int64_t before = beyond(share->used, share->guaranteed);
+        const int64_t before = find_beyond(share->used, share->guaranteed);
 
         share->used += milli;
-        milli = beyond(share->used, share->guaranteed) - before;
+        milli = find_beyond(share->used, share->guaranteed) - before;
         queue = share->parent;
     }
 }
@@ -152,11 +152,11 @@ static int64_t find_available(const Shares *shares, int queue)
         return share->quota - share->used;
     int64_t shared = find_available(shares, share->parent);
     if (limit < INT64_MAX) {
-        const int64_t own = share->quota - share->guaranteed - beyond(share->used, share->guaranteed);
+        const int64_t own = share->quota - share->guaranteed - find_beyond(share->used, share->guaranteed);
 
         shared = own + (int64_t)limit < shared ? own + (int64_t)limit : shared;
     }
-    return beyond(share->guaranteed, share->used) + shared;
+    return find_beyond(share->guaranteed, share->used) + shared;
 }
 
 uint64_t shares_available(const Shares *shares, int queue)

@@ -201,7 +201,7 @@ static void sum_jobs(const Run *run, SimulateClass class, const char *queue, Sim
     free(waits);
 }
 
-static void finish(Run *run, Arena *arena)
+static void finish_run(Run *run, Arena *arena)
 {
     Simulation *result = run->result;
     const double arrivals_s = fmax((double)(result->arrivals_end_s - result->begin_s), 1);
@@ -227,7 +227,7 @@ static void finish(Run *run, Arena *arena)
 /* --- the run ---------------------------------------------------------------------------------------------------- */
 
 /* Everything that happens at the next instant at which something does. False: nothing does any more. */
-static bool step(Run *run)
+static bool step_run(Run *run)
 {
     const Cluster *cluster = run->cluster;
     uint32_t ending = UINT32_MAX;
@@ -298,9 +298,9 @@ int simulate_run(const Cluster *cluster, const uint32_t *order, const PlacementM
         plan_node(&run, i);
     }
     find_next_node(&run, false);
-    while (step(&run))
+    while (step_run(&run))
         ;
-    finish(&run, arena);
+    finish_run(&run, arena);
     schedule_free(run.schedule);
     free(run.node_next_s);
     free(run.node_chance);

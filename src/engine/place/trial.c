@@ -192,7 +192,7 @@ static void sort_roles(const ClusterJob *job, uint8_t order[CLUSTER_ROLES_MAX])
     }
 }
 
-static bool bind_pod(Trial *trial, uint32_t kind, const Domains *domains, uint32_t domain)
+static bool bind_pod(Trial *trial, uint32_t kind, const Domains *domains, uint32_t domain, bool apart)
 {
     Bound bound = {.kind = kind};
     const bool fits = domains
@@ -203,6 +203,8 @@ static bool bind_pod(Trial *trial, uint32_t kind, const Domains *domains, uint32
     if (!fits)
         return false;
     placement_bind(trial->placement, kind, bound.choice);
+    if (apart) /* until it is taken back */
+        placement_close(trial->placement, bound.choice.node, true);
     vec_push(&trial->tried, bound);
     return true;
 }
@@ -219,7 +221,7 @@ uint32_t trial_bind(Trial *trial, const ClusterJob *job, uint32_t domain, uint8_
         const uint32_t kind = placement_add_kind(trial->placement, &role->request);
 
         for (uint32_t pod = 0; pod < role->min; pod++, bound++)
-            if (!bind_pod(trial, kind, domains, domain)) {
+            if (!bind_pod(trial, kind, domains, domain, job->apart)) {
                 *ret_role = order[i];
                 return bound;
             }
@@ -230,8 +232,10 @@ uint32_t trial_bind(Trial *trial, const ClusterJob *job, uint32_t domain, uint8_
 
 void trial_take_back(Trial *trial)
 {
-    for (size_t i = 0; i < trial->tried.len; i++)
+    for (size_t i = 0; i < trial->tried.len; i++) {
+        placement_close(trial->placement, trial->tried.at[i].choice.node, false);
         placement_release(trial->placement, trial->tried.at[i].kind, trial->tried.at[i].choice);
+    }
     vec_clear(&trial->tried);
 }
 

@@ -326,15 +326,20 @@ static int read_class(const YamlNode *node, Arena *arena, GenerateClass *ret, Er
     return 0;
 }
 
+static const char *const format_names[] = {"openb", "sacct", NULL};
+
 typedef struct JobsRow {
     const char *file;
+    int format;
     uint64_t count, seed, median_ns, p90_ns;
     double load;
     const YamlNode *sizes, *users;
 } JobsRow;
 
 static const OptSpec jobs_opts[] = {
-    OPT_ROW("file", OPT_STRING, JobsRow, file, .help = "CSV with openb's columns, or what sacct printed"),
+    OPT_ROW("file", OPT_STRING, JobsRow, file, .help = "whose jobs are played"),
+    OPT_ROW("format", OPT_ENUM, JobsRow, format, .def = "openb", .names = format_names,
+            .help = "of the file: CSV with openb's columns, or what 'sacct -P' printed"),
     OPT_ROW("count", OPT_UINT, JobsRow, count, .def = "2000", .min = 1, .max = PLAN_JOBS_MAX, .help = "jobs"),
     OPT_ROW("seed", OPT_UINT, JobsRow, seed, .def = "1", .help = "of everything that is by chance"),
     OPT_ROW("load", OPT_DOUBLE, JobsRow, load, .max = 100,
@@ -409,6 +414,7 @@ static int read_jobs(const YamlNode *node, Arena *arena, Plan *plan, Err *err)
     if (row.p90_ns <= row.median_ns)
         return yaml_fail(node, err, "run_time: p90 must be longer than the median");
     plan->jobs_file = row.file;
+    plan->sacct = row.format == 1;
     plan->generate = (GenerateOptions){.jobs = row.count,
                                        .seed = row.seed,
                                        .load = row.load > 0 || row.file ? row.load : 0.9,
@@ -460,12 +466,14 @@ typedef struct HowRow {
     const char *mode;
     const YamlNode *weights;
     bool backfill, preempt;
-    int victims;
+    int victims, domains;
     uint64_t half_life_ns;
     double past_weight;
 } HowRow;
 
 static const char *const victim_names[] = {"least-lost-work", "youngest", NULL};
+
+static const char *const domain_names[] = {"fullest", "emptiest", "ignored", NULL}; /* as GangDomains */
 
 static const OptSpec how_opts[] = {
     OPT_ROW("mode", OPT_STRING, HowRow, mode, .def = "pack", .help = "where jobs go"),
@@ -474,6 +482,8 @@ static const OptSpec how_opts[] = {
     OPT_ROW("preempt", OPT_BOOL, HowRow, preempt, .def = "true", .help = "running jobs may be stopped for others"),
     OPT_ROW("victims", OPT_ENUM, HowRow, victims, .def = "least-lost-work", .names = victim_names,
             .help = "which are stopped first"),
+    OPT_ROW("domains", OPT_ENUM, HowRow, domains, .def = "fullest", .names = domain_names,
+            .help = "which rack or block a gang gets, of those that have room"),
     OPT_ROW("half_life", OPT_DURATION, HowRow, half_life_ns,
             .help = "of past use in fair shares; without: none counts"),
     OPT_ROW("past_weight", OPT_DOUBLE, HowRow, past_weight, .def = "1", .max = 1e6, .help = "for how much it counts"),
@@ -492,6 +502,7 @@ static int read_how(const YamlNode *node, Arena *arena, Plan *plan, Err *err)
     plan->simulate.schedule = (ScheduleOptions){.backfill = row.backfill,
                                                 .preempt = row.preempt,
                                                 .by_age = row.victims == 1,
+                                                .domains = (GangDomains)row.domains,
                                                 .half_life_s = (double)row.half_life_ns / NS_PER_S,
                                                 .past_weight = row.past_weight};
     return 0;

@@ -25,6 +25,7 @@ typedef struct PlanList {
 
 typedef struct Plan {
     const char *nodes_file, *jobs_file; /* NULL: none */
+    bool sacct;                         /* the jobs' file is of sacct, else of openb */
     PlanList nodes, offers;
     ClusterQueue *queues;
     size_t queue_count;

@@ -549,5 +549,4 @@ void why_report_json(const WhyReport *report, Str *out)
     json_domains(report, out);
     json_holders(report, out);
     json_close(out, '}');
-    str_addc(out, '\n');
 }

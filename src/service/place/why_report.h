@@ -12,5 +12,5 @@ typedef struct WhyReport {
 } WhyReport;
 
 void why_report_text(const WhyReport *report, Str *out);
-/* One object, ended by a newline. Amounts are in cores, GiB, GPUs and pods. */
+/* One object. Amounts are in cores, GiB, GPUs and pods. */
 void why_report_json(const WhyReport *report, Str *out);

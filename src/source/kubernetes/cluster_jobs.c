@@ -213,7 +213,7 @@ static const char *copy_text(const Reading *r, const char *text)
 /* --- jobs --------------------------------------------------------------------------------------------------------- */
 
 /* What annotations say; what is known already stays. */
-static int read_annotations(const KubeField *meta, ClusterJob *job, Err *err)
+static int read_annotations(const Reading *r, const KubeField *meta, ClusterJob *job)
 {
     static const struct {
         const char *name;
@@ -226,13 +226,14 @@ static int read_annotations(const KubeField *meta, ClusterJob *job, Err *err)
         {"stoker.dev/deadline", kube_field_time, offsetof(ClusterJob, deadline_s)},
     };
     KubeField annotations;
+    Err ignored;
 
-    TRY(kube_field_get(meta, "annotations", JSON_OBJECT, &annotations, err));
+    TRY(kube_field_get(meta, "annotations", JSON_OBJECT, &annotations, r->err));
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         uint64_t *value = (uint64_t *)(void *)((char *)job + rows[i].off);
 
-        if (*value == 0)
-            TRY(rows[i].read(&annotations, rows[i].name, value, err));
+        if (*value == 0 && rows[i].read(&annotations, rows[i].name, value, &ignored) < 0)
+            r->in->left_out->annotations++; /* of one user: the others' jobs are read all the same */
     }
     return 0;
 }
@@ -359,7 +360,7 @@ static int read_role(Reading *r, Gang *gang, const RoleShape *shape, const KubeF
     kube_tier_set(&gang->job, required, true);
     kube_tier_set(&gang->job, preferred, false);
     TRY(kube_tier_read(&meta, &spec, &gang->job, r->err));
-    TRY(read_annotations(&meta, &gang->job, r->err));
+    TRY(read_annotations(r, &meta, &gang->job));
     TRY(read_seconds(&spec, "activeDeadlineSeconds", &gang->job.duration_s, r->err));
     return read_priority(&spec, &gang->job, r->err);
 }
@@ -454,7 +455,7 @@ static int read_gang(Reading *r, Gang *gang, const GangKind *shape, const KubeOb
     TRY(kube_field_get(&object->root, "metadata", JSON_OBJECT, &meta, r->err));
     gang->object = object;
     TRY(kube_field_time(&meta, "creationTimestamp", &job->submitted_s, r->err));
-    TRY(read_annotations(&meta, job, r->err));
+    TRY(read_annotations(r, &meta, job));
     if (shape->limit_s)
         TRY(read_seconds(&object->root, shape->limit_s, &job->duration_s, r->err));
     for (size_t i = 0; i < ARRAY_LEN(shape->roles) && shape->roles[i].path; i++)
@@ -770,7 +771,7 @@ static int read_pod_job(const Reading *r, const PodFacts *pod, ClusterJob *job)
 
     TRY(kube_field_time(&pod->meta, "creationTimestamp", &submitted, r->err));
     TRY(kube_field_time(&pod->object->root, "status startTime", &started, r->err));
-    TRY(read_annotations(&pod->meta, job, r->err));
+    TRY(read_annotations(r, &pod->meta, job));
     TRY(read_seconds(&pod->spec, "activeDeadlineSeconds", &job->duration_s, r->err));
     TRY(read_priority(&pod->spec, job, r->err));
     TRY(read_queue(r, pod->object, NULL, job));
@@ -853,6 +854,7 @@ static int read_pod(Reading *r, const KubeObject *object)
     const ClusterNode *node = NULL;
     ClusterPlace place = {.node = 0};
     PodFacts pod;
+    Err ignored;
 
     const int counts = read_facts(r, object, &pod);
     TRY(counts);
@@ -872,8 +874,8 @@ static int read_pod(Reading *r, const KubeObject *object)
         r->in->left_out->pods++;
         return node ? add_pod_alone(r, &pod, &place) : 0;
     }
-    if (node)
-        TRY(read_gpus(&pod, node, &place.gpus, r->err));
+    if (node && read_gpus(&pod, node, &place.gpus, &ignored) < 0)
+        r->in->left_out->annotations++;
     return add_pod(r, &pod, node ? &place : NULL);
 }
 

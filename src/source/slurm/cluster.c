@@ -756,7 +756,7 @@ static const char *explain_reason(const Reader *r, SlurmWord reason)
 
 static int add_job(Reader *r, SlurmWord record, SlurmWord *f, bool running)
 {
-    ClusterJob job = {.name = make_name(r, f), .kind = "Slurm job", .tier = CLUSTER_TIER_END};
+    ClusterJob job = {.name = make_name(r, f), .kind = "Slurm job", .tier = CLUSTER_TIER_END, .apart = true};
     SlurmJob facts = {.id = keep_word(r, f[JOB_ID]),
                       .partition = keep_word(r, f[JOB_PARTITION]),
                       .qos = keep_word(r, f[JOB_QOS]),

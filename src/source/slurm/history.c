@@ -148,7 +148,7 @@ static const char *find_account(Table *t, SlurmWord name)
 /* 1: it is a job that ran. */
 static int read_job(Table *t, ClusterJob *ret)
 {
-    ClusterJob job = {.kind = "Slurm job", .tier = CLUSTER_TIER_END};
+    ClusterJob job = {.kind = "Slurm job", .tier = CLUSTER_TIER_END, .apart = true};
     const SlurmWord *c = t->cells;
     uint64_t elapsed, priority;
 

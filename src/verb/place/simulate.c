@@ -11,6 +11,7 @@
 #include "service/place/plan.h"
 #include "service/place/simulate_report.h"
 #include "source/openb/openb.h"
+#include "source/slurm/history.h"
 #include "verb/place/place.h"
 
 enum { REPORT_MAX = 16 << 20 };
@@ -56,31 +57,58 @@ static int compare_arrivals(const void *a, const void *b)
     return by_time ? by_time : strcmp(x->name, y->name);
 }
 
-/* The jobs of the plan: of a file at their times, or by chance, from shapes of the file or of the plan. */
-static int make_jobs(const Plan *plan, const OpenbWorkload *work, Arena *arena, Cluster *cluster, Err *err)
+/* The jobs of the plan's file, sorted by arrival where they are to be played as they were. */
+static int read_jobs(const Plan *plan, Arena *arena, Cluster *cluster, Err *err)
+{
+    if (plan->sacct) {
+        CLEANUP(str_done) Str text = str_limited(SLURM_CLUSTER_TEXT_MAX);
+        SlurmHistory history;
+
+        TRY(file_read(plan->jobs_file, SLURM_CLUSTER_TEXT_MAX, &text, err));
+        TRY(slurm_history_read(&(SlurmText){plan->jobs_file, text.text, text.len}, cluster, arena, &history, err));
+        cluster->jobs = history.jobs;
+        cluster->job_count = history.count;
+    } else {
+        OpenbWorkload work = {.models = cluster->models, .model_count = cluster->model_count};
+
+        TRY(openb_read_pods(plan->jobs_file, arena, &work, err));
+        cluster->jobs = work.jobs;
+        cluster->job_count = work.pod_count;
+    }
+    return cluster->job_count ? 0 : err_set(err, -EINVAL, "%s: no job in it", plan->jobs_file);
+}
+
+static int sort_jobs(const Plan *plan, Arena *arena, Cluster *cluster, Err *err)
+{
+    ClusterJob *jobs = arena_memdup(arena, cluster->jobs, cluster->job_count * sizeof *jobs);
+
+    for (size_t i = 0; i < cluster->job_count; i++)
+        if (jobs[i].duration_s == 0)
+            return err_set(err, -EINVAL,
+                           "%s: of '%s' it does not say how long it ran; give 'load' to draw times by chance",
+                           plan->jobs_file, jobs[i].name);
+    qsort(jobs, cluster->job_count, sizeof *jobs, compare_arrivals);
+    cluster->jobs = jobs;
+    return 0;
+}
+
+/* Of the plan's file at their own times, or by chance, in shapes of the file or of the plan. */
+static int make_jobs(const Plan *plan, Arena *arena, Cluster *cluster, Err *err)
 {
     GenerateOptions generate = plan->generate;
     uint64_t milli = 0;
 
-    if (plan->jobs_file && generate.load <= 0) {
-        ClusterJob *jobs = arena_memdup(arena, work->jobs, work->pod_count * sizeof *jobs);
-
-        for (size_t i = 0; i < work->pod_count; i++)
-            if (jobs[i].duration_s == 0)
-                return err_set(err, -EINVAL, "%s: '%s' has no deletion_time; give 'load' to draw times by chance",
-                               plan->jobs_file, jobs[i].name);
-        qsort(jobs, work->pod_count, sizeof *jobs, compare_arrivals);
-        cluster->jobs = jobs;
-        cluster->job_count = work->pod_count;
-        return 0;
-    }
+    if (plan->jobs_file)
+        TRY(read_jobs(plan, arena, cluster, err));
+    if (plan->jobs_file && generate.load <= 0)
+        return sort_jobs(plan, arena, cluster, err);
     if (plan->jobs_file) {
-        GenerateShape *shapes = arena_calloc(arena, work->pod_count, sizeof *shapes);
+        GenerateShape *shapes = arena_calloc(arena, cluster->job_count, sizeof *shapes);
 
-        for (size_t i = 0; i < work->pod_count; i++)
-            shapes[i] = (GenerateShape){work->jobs[i].roles[0].request, work->jobs[i].roles[0].min, 1};
+        for (size_t i = 0; i < cluster->job_count; i++)
+            shapes[i] = (GenerateShape){cluster->jobs[i].roles[0].request, cluster->jobs[i].roles[0].min, 1};
         generate.shapes = shapes;
-        generate.shape_count = work->pod_count;
+        generate.shape_count = cluster->job_count;
     }
     for (size_t i = 0; i < cluster->node_count; i++)
         milli += (uint64_t)cluster->nodes[i].gpu_count * CLUSTER_GPU;
@@ -105,15 +133,11 @@ static int add_run(Runs *runs, const Plan *plan, const PlacementMode *mode, cons
     const Cluster before = {
         .nodes = work.nodes, .node_count = work.node_count, .models = work.models, .model_count = work.model_count};
     TRY(plan_build(plan, &before, arena, cluster, err));
-    work.models = cluster->models;
-    work.model_count = cluster->model_count;
     if (jobs) {
         cluster->jobs = jobs->jobs;
         cluster->job_count = jobs->job_count;
     } else {
-        if (plan->jobs_file)
-            TRY(openb_read_pods(plan->jobs_file, arena, &work, err));
-        TRY(make_jobs(plan, &work, arena, cluster, err));
+        TRY(make_jobs(plan, arena, cluster, err));
     }
     TRY(simulate_run(cluster, NULL, mode, &plan->simulate, arena, &result, err));
     runs->at[runs->count++] = (SimulateRun){label, cluster, result};
@@ -230,7 +254,8 @@ const Verb verb_place_simulate = {
     .usage = "PLAN [--mode MODE,...] [--add NODES] [--quota QUEUE=GPUS] [--advise] [--page FILE] [--json]",
     .description =
         "Plays a plan: jobs arrive, wait in queues, start, are stopped for others, end; nodes fail and come back. "
-        "The plan is a YAML file; --example prints one. Jobs come from a file with openb's columns, or by chance. The "
+        "The plan is a YAML file; --example prints one. Jobs come from a file with openb's columns, from what sacct "
+        "printed, or by chance. The "
         "same "
         "plan and seed give the same result.\n\n"
         "Shown are the GPUs in use, how long jobs waited, what was lost by stops and failures, power and price. "

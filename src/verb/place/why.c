@@ -189,6 +189,8 @@ static int why_run(VerbCall *call, const void *options)
         return verb_fail(call, EXIT_USAGE);
     const WhyReport report = {&cluster, explanation, now_ns / NS_PER_S};
     (o->json ? why_report_json : why_report_text)(&report, &out);
+    if (o->json)
+        str_addc(&out, '\n');
     fwrite(out.text, 1, out.len, stdout);
     return explanation->reasons[0].cause == EXPLAIN_NOTHING ? EXIT_FINE : EXIT_FINDING;
 }

@@ -258,10 +258,13 @@ static void a_pod_runs_where_it_is_bound(void **state)
                              POD("away", "", "'nodeName':'x'," GPUS("1"), "'phase':'Running'"),
                  "");
     expect_left_out(0, 0, 0, 1, 0);
-    expect_error(NODE("n", "", "") POD("p", ",'annotations':{'stoker.dev/gpus':'8'}", "'nodeName':'n'," GPUS("1"), ""),
-                 "in.json: Pod a/p: metadata.annotations.stoker.dev/gpus: node n has no GPU 8");
-    expect_error(NODE("n", "", "") POD("p", ",'annotations':{'stoker.dev/gpus':'1'}", "'nodeName':'n'," GPUS("2"), ""),
-                 "in.json: Pod a/p: metadata.annotations.stoker.dev/gpus: names 1 GPUs, the pod asks for 2");
+    /* an annotation that cannot be is as if it were not there */
+    expect_lines(NODE("n", "", "") POD("p", ",'annotations':{'stoker.dev/gpus':'8'}", "'nodeName':'n'," GPUS("1"), "")
+                     POD("q", ",'annotations':{'stoker.dev/gpus':'1'}", "'nodeName':'n'," GPUS("2"), ""),
+                 ROLE("cpu=4000 memory=8192 gpus=1") "  runs on n gpus=0 role=0\n"
+                                                     "Pod a/q priority=0\n  role '' 1..1 cpu=4000 memory=8192 gpus=2\n  runs on n "
+                                                     "gpus=0 role=0\n");
+    assert_int_equal(left_out.annotations, 2);
 }
 
 static void a_waiting_pod_has_its_reasons_and_hints(void **state)
@@ -275,10 +278,10 @@ static void a_waiting_pod_has_its_reasons_and_hints(void **state)
                          "'conditions':[{'type':'PodScheduled','status':'False','message':'0/1 nodes'}]"),
                  "Pod a/p priority=100 duration=50 checkpoint=1800 restart=300 deadline=3600 said: 0/1 nodes\n"
                  "  role '' 1..1 cpu=4000 memory=8192 gpus=1\n");
-    expect_error(
-        NODE("n", "", "") POD("p", ",'annotations':{'stoker.dev/restart-cost':'soon'}", "", ""),
-        "in.json: Pod a/p: metadata.annotations.stoker.dev/restart-cost: 'soon' is not a duration such as 100ms, 30s, "
-        "1h30m or 1d");
+    expect_lines(NODE("n", "", "")
+                     POD("p", ",'annotations':{'stoker.dev/restart-cost':'soon','stoker.dev/duration':'1h'}", "", ""),
+                 "Pod a/p priority=0 duration=3600\n  role '' 1..1 cpu=0 memory=0 gpus=0\n");
+    assert_int_equal(left_out.annotations, 1);
 }
 
 #define BUDGET(selector, allowed)                                                                                      \

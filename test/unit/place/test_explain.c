@@ -1029,8 +1029,10 @@ static void texts_and_json_say_it(void **state)
         const Explanation e = explain_world(w);
         const WhyReport report = {&c, &e, NOW_S};
         why_report_text(&report, &out);
-        if (i == 0)
+        if (i == 0) {
             why_report_json(&report, &out);
+            str_addc(&out, '\n');
+        }
         assert_golden(arena_printf(&w->arena, DATA "/why-%s.txt", texts[i].name), &out);
         free_world(w);
     }

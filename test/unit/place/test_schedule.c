@@ -114,6 +114,9 @@ static void assert_gangs_whole(const Scene *w)
             continue;
         }
         assert_true(r->place_count >= job->roles[0].min && r->place_count <= job->roles[0].max);
+        for (size_t k = 1; k < r->place_count && job->apart; k++)
+            for (size_t m = 0; m < k; m++)
+                assert_int_not_equal(r->places[k].node, r->places[m].node);
         for (size_t k = 1; k < r->place_count && job->tier_required; k++)
             assert_int_equal(w->nodes[r->places[k].node].domain[job->tier],
                              w->nodes[r->places[0].node].domain[job->tier]);
@@ -228,7 +231,7 @@ static void make_random(Scene *w, uint64_t seed, bool queues)
     }
     for (size_t i = 0; i < 120; i++) {
         const uint8_t each = gpus[below(w, ARRAY_LEN(gpus))];
-        ClusterJob *job = add_job(w, each == 8 ? 1 + below(w, 4) : 1, each, at_s, 60 + below(w, 3000));
+        ClusterJob *job = add_job(w, each >= 4 ? 1 + below(w, 4) : 1, each, at_s, 60 + below(w, 3000));
 
         at_s += below(w, 120);
         job->priority = (int32_t)below(w, 3);
@@ -240,6 +243,7 @@ static void make_random(Scene *w, uint64_t seed, bool queues)
             job->tier = CLUSTER_RACK;
             job->tier_required = below(w, 2);
         }
+        job->apart = below(w, 3) == 0;
         if (below(w, 4) == 0)
             job->roles[0].max += 2;
     }
