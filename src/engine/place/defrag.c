@@ -14,7 +14,7 @@
 
 enum {
     SMALL_NODES = 16, /* up to here the search leaves nothing out */
-    STEPS = 12000000, /* for each of its two orders: about half a second */
+    STEPS = 12000000, /* for each order of options: with 1,200 nodes half a second */
 };
 
 CLEANUP_POINTER(Placement, placement_free);
@@ -24,39 +24,6 @@ const WordRow defrag_outcomes[DEFRAG_OUTCOME_END] = {DEFRAG_TABLE(WORD_ROW)};
 
 /* --- nodes ----------------------------------------------------------------------------------------------------------
  */
-
-void defrag_change(PlacementLeft *left, const ClusterRequest *r, uint16_t gpus, int sign)
-{
-    left->cpu_milli = (uint32_t)((int64_t)left->cpu_milli + sign * (int64_t)r->cpu_milli);
-    left->memory_mib = (uint32_t)((int64_t)left->memory_mib + sign * (int64_t)r->memory_mib);
-    left->pods = (uint32_t)((int64_t)left->pods - sign);
-    for (unsigned i = 0; i < CLUSTER_GPUS_MAX; i++)
-        if (gpus >> i & 1)
-            left->gpu_milli[i] = (uint16_t)(left->gpu_milli[i] + sign * r->gpu_milli);
-}
-
-uint16_t defrag_choose_gpus(const ClusterNode *node, const PlacementLeft *left, const ClusterRequest *r)
-{
-    uint16_t gpus = 0;
-
-    for (unsigned n = 0; n < r->gpu_count; n++) {
-        unsigned best = CLUSTER_GPUS_MAX;
-
-        for (unsigned i = 0; i < node->gpu_count; i++)
-            if (!(gpus >> i & 1) && left->gpu_milli[i] >= r->gpu_milli &&
-                (best == CLUSTER_GPUS_MAX || left->gpu_milli[i] < left->gpu_milli[best]))
-                best = i;
-        if (best == CLUSTER_GPUS_MAX)
-            return 0;
-        gpus = (uint16_t)(gpus | 1u << best);
-    }
-    return gpus;
-}
-
-const ClusterRequest *defrag_request(const Search *s, const Pod *pod)
-{
-    return &s->cluster->jobs[pod->job].roles[pod->from.role].request;
-}
 
 static unsigned count_idle(const ClusterNode *node, const PlacementLeft *left)
 {
@@ -498,7 +465,7 @@ void defrag_find(const Cluster *cluster, const ClusterJob *goal, uint64_t now_s,
 {
     Search *s = arena_calloc(arena, 1, sizeof *s);
 
-    *ret = (Defrag){.goal = rest_of(goal)};
+    *ret = (Defrag){.goal = rest_of(goal), .complete = true};
     s->cluster = cluster;
     s->arena = arena;
     s->goal = &ret->goal;
@@ -515,7 +482,7 @@ void defrag_find(const Cluster *cluster, const ClusterJob *goal, uint64_t now_s,
     if (trial_asked(&ret->goal) > ret->now.idle * (uint64_t)CLUSTER_GPU + parts_milli)
         ret->outcome = DEFRAG_NOT_ENOUGH;
     else if (ret->goal_pods > DEFRAG_GOAL_MAX)
-        ret->outcome = DEFRAG_GIVEN_UP;
+        ret->outcome = DEFRAG_GIVEN_UP, ret->complete = false;
     else
         run_search(s, ret);
     search_done(s);

@@ -6,8 +6,8 @@
  * changed. Pure; results lie in the caller's arena; any thread.
  *
  * Moved are only pods of preemptible jobs, each at most once. A job of which a pod moves stops as a whole: it loses the
- * work since its last checkpoint and what its restart takes, with all its GPUs, once. A job that demands one domain is
- * in one domain afterwards.
+ * work since its last checkpoint and what its restart takes, with all its GPUs, once. A job that demands one domain, or
+ * its pods apart, has that afterwards.
  *
  * Search: goal pods are given nodes, the pods in their way are taken out in smallest sets, and each of these is placed
  * where there is room, or where others move in turn. Branches are cut that cannot have fewer moves or lose less work

@@ -6,7 +6,9 @@
 #include "base/vec.h"
 #include "engine/place/defrag.h"
 
-enum { NO_POD = UINT32_MAX, OPTION_PODS_MAX = CLUSTER_GPUS_MAX };
+#define NO_POD UINT32_MAX
+
+enum { OPTION_PODS_MAX = CLUSTER_GPUS_MAX };
 
 /* A running pod. What it holds is less than it asks for where its node has no more. */
 typedef struct Pod {

@@ -14,6 +14,41 @@ enum {
     ORDER_MAX = 20000,     /* steps */
 };
 
+/* --- nodes -------------------------------------------------------------------------------------------------------- */
+
+void defrag_change(PlacementLeft *left, const ClusterRequest *r, uint16_t gpus, int sign)
+{
+    left->cpu_milli = (uint32_t)((int64_t)left->cpu_milli + sign * (int64_t)r->cpu_milli);
+    left->memory_mib = (uint32_t)((int64_t)left->memory_mib + sign * (int64_t)r->memory_mib);
+    left->pods = (uint32_t)((int64_t)left->pods - sign);
+    for (unsigned i = 0; i < CLUSTER_GPUS_MAX; i++)
+        if (gpus >> i & 1)
+            left->gpu_milli[i] = (uint16_t)(left->gpu_milli[i] + sign * r->gpu_milli);
+}
+
+uint16_t defrag_choose_gpus(const ClusterNode *node, const PlacementLeft *left, const ClusterRequest *r)
+{
+    uint16_t gpus = 0;
+
+    for (unsigned n = 0; n < r->gpu_count; n++) {
+        unsigned best = CLUSTER_GPUS_MAX;
+
+        for (unsigned i = 0; i < node->gpu_count; i++)
+            if (!(gpus >> i & 1) && left->gpu_milli[i] >= r->gpu_milli &&
+                (best == CLUSTER_GPUS_MAX || left->gpu_milli[i] < left->gpu_milli[best]))
+                best = i;
+        if (best == CLUSTER_GPUS_MAX)
+            return 0;
+        gpus = (uint16_t)(gpus | 1u << best);
+    }
+    return gpus;
+}
+
+const ClusterRequest *defrag_request(const Search *s, const Pod *pod)
+{
+    return &s->cluster->jobs[pod->job].roles[pod->from.role].request;
+}
+
 /* --- bounds ------------------------------------------------------------------------------------------------------- */
 
 /* A plan is known that has no more moves and loses no more. */
@@ -427,10 +462,23 @@ static uint32_t find_domain(const Search *s, const Pod *pod)
     return 0;
 }
 
+/* A pod of the same job is there or is to be there. */
+static bool has_sibling(const Search *s, const Pod *pod, uint32_t node)
+{
+    const uint32_t first = s->job_first[pod->job];
+
+    for (uint32_t i = first; i < first + s->cluster->jobs[pod->job].place_count; i++)
+        if (s->pods[i].placed ? s->pods[i].to.node == node : !s->pods[i].out && s->pods[i].from.node == node)
+            return true;
+    return false;
+}
+
 static bool is_open_to(const Search *s, const Pod *pod, uint32_t node, uint32_t domain)
 {
     const unsigned tier = s->cluster->jobs[pod->job].tier;
 
+    if (s->cluster->jobs[pod->job].apart && has_sibling(s, pod, node))
+        return false;
     return is_within(s, node, tier, domain) && (!s->bound[pod->job] || s->cluster->nodes[node].domain[tier] != 0);
 }
 
@@ -617,6 +665,18 @@ static void place_victims(Search *s)
         s->homeless.at[i] = kept.at[i];
 }
 
+/* Pods of a goal that has them apart are neither on one node nor beside those that run. */
+static bool is_goal_on(const Search *s, size_t k, uint32_t node)
+{
+    bool found = false;
+
+    for (size_t i = 0; i < k && !found; i++)
+        found = s->goal_places[i].node == node;
+    for (size_t i = 0; i < s->goal->place_count && !found; i++)
+        found = s->goal->places[i].node == node;
+    return found;
+}
+
 /* Each set of nodes is tried once: the pods of a role get options in the order of their rank. */
 static void place_goal(Search *s, size_t k, uint32_t rank)
 {
@@ -632,6 +692,7 @@ static void place_goal(Search *s, size_t k, uint32_t rank)
         const Option *option = &options.at[i];
 
         if (!is_within(s, option->node, s->goal->tier, s->domain) ||
+            (s->goal->apart && is_goal_on(s, k, option->node)) ||
             is_beaten(s, s->homeless.len + option->count, s->lost + option->lost))
             continue;
         take_out_option(s, option);

@@ -7,7 +7,7 @@
 
 enum { NODES_SHOWN = 4, SECONDS_PER_HOUR = 3600 };
 
-static const char *plural(size_t count)
+static const char *plural_end(size_t count)
 {
     return count == 1 ? "" : "s";
 }
@@ -24,6 +24,16 @@ static const char *node_name(const DefragReport *report, const ClusterPlace *pla
 
 /* --- text ------------------------------------------------------------------------------------------------------- */
 
+/* GPUs of its largest pod. */
+static double goal_gpus(const Defrag *d)
+{
+    double most = 0;
+
+    for (unsigned i = 0; i < d->goal.role_count; i++)
+        most = fmax(most, (double)d->goal.roles[i].request.gpu_count * d->goal.roles[i].request.gpu_milli);
+    return most / CLUSTER_GPU;
+}
+
 static void add_goal(const DefragReport *report, Str *out)
 {
     const Defrag *d = report->defrag;
@@ -31,9 +41,8 @@ static void add_goal(const DefragReport *report, Str *out)
     if (d->goal.name)
         str_addf(out, "%s (", d->goal.name);
     if (d->goal_pods > 1)
-        str_addf(out, "%u times ", d->goal_pods);
-    str_addf(out, "%s%u GPU%s on one node%s", d->goal_pods > 1 && d->goal.role_count > 1 ? "up to " : "", d->block,
-             plural(d->block), d->goal.name ? ")" : "");
+        str_addf(out, "%u times %s", d->goal_pods, d->goal.role_count > 1 ? "up to " : "");
+    str_addf(out, "%.3g GPU%s on one node%s", goal_gpus(d), plural_end(d->block), d->goal.name ? ")" : "");
 }
 
 static void add_idle(const DefragReport *report, Str *out)
@@ -48,7 +57,8 @@ static void add_idle(const DefragReport *report, Str *out)
         str_addf(out, "; parts of shared GPUs that make %.3g", (double)now->parts_milli / CLUSTER_GPU);
     str_add(out, "\nMore pods that fit now (were all idle GPUs together):");
     for (unsigned i = 0; i < DEFRAG_SIZES; i++)
-        str_addf(out, "%s %u (%u) of %u GPU%s", i ? "," : "", now->fits[i], now->idle >> i, 1u << i, plural(1u << i));
+        str_addf(out, "%s %u (%u) of %u GPU%s", i ? "," : "", now->fits[i], now->idle >> i, 1u << i,
+                 plural_end(1u << i));
     str_addc(out, '\n');
 }
 
@@ -73,7 +83,7 @@ static void add_move(const DefragReport *report, const DefragMove *move, Str *ou
     if (job->place_count > 1)
         str_addf(out, "pod %u of ", move->pod + 1);
     str_addf(out, "%s (%.3g GPU%s) from ", job->name, (double)r->gpu_count * r->gpu_milli / CLUSTER_GPU,
-             plural(r->gpu_count));
+             plural_end(r->gpu_count));
     add_place(report, &move->from, out);
     str_add(out, " to ");
     add_place(report, &move->to, out);
@@ -105,10 +115,12 @@ static void add_room(const DefragReport *report, const DefragPlan *plan, Str *ou
 static void add_plan(const DefragReport *report, size_t number, Str *out)
 {
     const DefragPlan *plan = &report->defrag->plans[number];
+    const double hours = plan->lost_gpu_s / SECONDS_PER_HOUR;
 
-    str_addf(out, "Plan %zu: %zu move%s, %u job%s restart%s, %.3g GPU hours of work lost", number + 1, plan->move_count,
-             plural(plan->move_count), plan->jobs_stopped, plural(plan->jobs_stopped),
-             plan->jobs_stopped == 1 ? "s" : "", plan->lost_gpu_s / SECONDS_PER_HOUR);
+    str_addf(out, "Plan %zu: %zu move%s, %u job%s restart%s, ", number + 1, plan->move_count,
+             plural_end(plan->move_count), plan->jobs_stopped, plural_end(plan->jobs_stopped),
+             plan->jobs_stopped == 1 ? "s" : "");
+    str_addf(out, hours < 100 ? "%.3g GPU hours of work lost" : "%.0f GPU hours of work lost", hours);
     if (plan->jobs_unknown > 0)
         str_addf(out, " and what %u of them lose%s, which is not known", plan->jobs_unknown,
                  plan->jobs_unknown == 1 ? "s" : "");
@@ -135,9 +147,9 @@ void defrag_report_text(const DefragReport *report, Str *out)
                                  : "The search was cut short: a better plan may exist.\n");
     if (report->part_pods + report->shared_nodes > 0)
         str_addf(out,
-                 "Left out: %zu waiting pod%s that ask for parts of GPUs (MIG, time-slicing), %zu node%s shared so. "
+                 "Left out: waiting pods that ask for parts of GPUs (MIG, time-slicing): %zu, nodes shared so: %zu. "
                  "'stoker mig suggest' on a node finds the MIG layout that holds its work on the fewest GPUs.\n",
-                 report->part_pods, plural(report->part_pods), report->shared_nodes, plural(report->shared_nodes));
+                 report->part_pods, report->shared_nodes);
 }
 
 /* --- JSON ------------------------------------------------------------------------------------------------------- */
@@ -214,7 +226,7 @@ void defrag_report_json(const DefragReport *report, Str *out)
     json_add_text(out, "outcome", defrag_outcomes[d->outcome].key);
     json_add_text(out, "job", d->goal.name);
     json_add_u64(out, "pods", d->goal_pods);
-    json_add_u64(out, "gpus_per_pod", d->block);
+    json_add_double(out, "gpus_per_pod", goal_gpus(d));
     json_add_bool(out, "complete", d->complete);
     json_add_u64(out, "movable_pods", d->movable);
     json_add_u64(out, "left_out_pods", report->part_pods);
