@@ -13,8 +13,9 @@
 #include "engine/place/trial.h"
 
 enum {
-    SMALL_NODES = 16, /* up to here the search leaves nothing out */
-    STEPS = 12000000, /* for each order of options: with 1,200 nodes half a second */
+    SMALL_NODES = 16,  /* up to here the search leaves nothing out */
+    STEPS = 10000000,  /* for each order of options */
+    NODE_STEPS = 1000, /* and for each node: with 1,200 of them half a second */
 };
 
 CLEANUP_POINTER(Placement, placement_free);
@@ -405,6 +406,7 @@ static void search_init(Search *s)
     s->outs = arena_calloc(s->arena, c->job_count + 1, sizeof *s->outs);
     s->losses = arena_calloc(s->arena, c->job_count + 1, sizeof *s->losses);
     s->bound = arena_calloc(s->arena, c->job_count + 1, sizeof *s->bound);
+    s->large = c->node_count > SMALL_NODES;
     s->unknown = arena_calloc(s->arena, c->job_count + 1, sizeof *s->unknown);
 }
 
@@ -430,12 +432,12 @@ static void count_spare(Search *s)
 /* First what is cheap to try, in both orders; then, in a small cluster, all that is left. */
 static void run_search(Search *s, Defrag *ret)
 {
-    const int passes = s->cluster->node_count <= SMALL_NODES ? 3 : 2;
+    const int passes = s->large ? 2 : 3;
 
     for (int pass = 0; pass < passes && (pass == 0 || s->capped); pass++) {
         s->by_moves = pass == 1;
         s->brief = pass < 2;
-        s->budget = STEPS;
+        s->budget = STEPS + (int64_t)s->cluster->node_count * NODE_STEPS;
         s->combo = INT64_MAX;
         s->capped = s->cut;
         defrag_search(s);

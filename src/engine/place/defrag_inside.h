@@ -72,6 +72,7 @@ typedef struct Search {
     uint64_t lost;                              /* of their jobs */
     uint32_t first_domain, last_domain, domain; /* that the goal may use, is tried in; 0: anywhere */
     bool by_moves;                              /* options with fewest moves first, else those that lose least */
+    bool large;                                 /* cluster */
     bool brief;                                 /* leaves out what is dear to try */
     bool capped, cut;                           /* something was left out; of the options of a node as it is */
     int64_t budget, combo;                      /* steps left, in all and for one choice of goal nodes */

@@ -11,6 +11,8 @@ enum {
     DETOURS_MAX = 16, /* nodes where others have to move for it, to be brief */
     CANDIDATES_MAX = 64,
     ENUMERATE_MAX = 20000, /* steps for one node */
+    NODE_OPTIONS_MAX = 32, /* kept of a node in a large cluster */
+    LIST_MAX = 100000,     /* options in memory, to be brief, of all goal pods together */
     ORDER_MAX = 20000,     /* steps */
 };
 
@@ -244,26 +246,6 @@ static bool is_helpful(const Enumeration *e, const ClusterRequest *r, const Pod 
            (e->left.memory_mib < r->memory_mib && pod->held.memory_mib > 0) || e->left.pods >= PLACEMENT_NODE_PODS_MAX;
 }
 
-static void collect_node(Search *s, uint32_t kind, const ClusterRequest *r, uint32_t node, bool initial, Options *out)
-{
-    Enumeration e = {.s = s, .kind = kind, .node = node, .initial = initial, .out = out};
-
-    e.left = initial ? s->before[node] : s->lefts[node];
-    for (uint32_t i = s->first[node]; i < s->first[node + 1]; i++) {
-        const Pod *pod = &s->pods[s->on_node[i]];
-
-        if ((!initial && pod->out) || !is_helpful(&e, r, pod))
-            continue;
-        if (e.candidate_count == CANDIDATES_MAX) {
-            s->capped = s->cut = true;
-            break;
-        }
-        e.candidates[e.candidate_count++] = s->on_node[i];
-    }
-    enumerate_sets(&e, 0);
-    count_steps(s, e.steps + 1);
-}
-
 static int compare_options(const void *a, const void *b, void *search)
 {
     const Search *s = search;
@@ -284,6 +266,38 @@ static void sort_options(Search *s, Options *options)
 {
     if (options->len > 1)
         qsort_r(options->at, options->len, sizeof *options->at, compare_options, s);
+}
+
+/* Of the options of one node, those from `begin` on, the best few. */
+static void keep_best(Search *s, Options *options, size_t begin)
+{
+    if (!s->large || options->len - begin <= NODE_OPTIONS_MAX)
+        return;
+    qsort_r(options->at + begin, options->len - begin, sizeof *options->at, compare_options, s);
+    options->len = begin + NODE_OPTIONS_MAX;
+    s->capped = s->cut = true;
+}
+
+static void collect_node(Search *s, uint32_t kind, const ClusterRequest *r, uint32_t node, bool initial, Options *out)
+{
+    Enumeration e = {.s = s, .kind = kind, .node = node, .initial = initial, .out = out};
+    const size_t before = out->len;
+
+    e.left = initial ? s->before[node] : s->lefts[node];
+    for (uint32_t i = s->first[node]; i < s->first[node + 1]; i++) {
+        const Pod *pod = &s->pods[s->on_node[i]];
+
+        if ((!initial && pod->out) || !is_helpful(&e, r, pod))
+            continue;
+        if (e.candidate_count == CANDIDATES_MAX) {
+            s->capped = s->cut = true;
+            break;
+        }
+        e.candidates[e.candidate_count++] = s->on_node[i];
+    }
+    enumerate_sets(&e, 0);
+    count_steps(s, e.steps + 1);
+    keep_best(s, out, before);
 }
 
 static const Options *list_options(Search *s, uint32_t kind, const ClusterRequest *r)
@@ -310,9 +324,14 @@ static bool is_within(const Search *s, uint32_t node, unsigned tier, uint32_t do
 static void collect_options(Search *s, uint32_t kind, const ClusterRequest *r, uint32_t rank, Options *out)
 {
     const Options *base = list_options(s, kind, r);
+    const size_t most = s->brief ? LIST_MAX / s->goal_count : SIZE_MAX;
 
     for (size_t i = rank; i < base->len; i++)
         if (s->changed[base->at[i].node] == 0) {
+            if (out->len == most) {
+                s->capped = true;
+                break;
+            }
             vec_push(out, base->at[i]);
             out->at[out->len - 1].lost = price_pods(s, base->at[i].pods, base->at[i].count);
         }
@@ -380,16 +399,16 @@ static bool order_moves(Search *s, uint32_t *moves, size_t done, unsigned *steps
 }
 
 /* The goal's pods on what is free after the moves. */
-static bool bind_goal(Search *s, ClusterPlace *places)
+static bool bind_goal(Search *s)
 {
     for (size_t i = 0; i < s->goal_count; i++) {
-        const uint32_t node = s->goal_places[i].node;
+        ClusterPlace *place = &s->goal_places[i];
+        PlacementLeft *left = &s->turn[place->node];
 
-        if (placement_room(s->placement, s->goals[i].kind, node, &s->turn[node]) == 0)
+        if (placement_room(s->placement, s->goals[i].kind, place->node, left) == 0)
             return false;
-        places[i] = s->goal_places[i];
-        places[i].gpus = defrag_choose_gpus(&s->cluster->nodes[node], &s->turn[node], s->goals[i].request);
-        defrag_change(&s->turn[node], s->goals[i].request, places[i].gpus, -1);
+        place->gpus = defrag_choose_gpus(&s->cluster->nodes[place->node], left, s->goals[i].request);
+        defrag_change(left, s->goals[i].request, place->gpus, -1);
     }
     return true;
 }
@@ -401,31 +420,38 @@ static void drop_beaten(Search *s, const Found *by)
             vec_remove(&s->found, i);
 }
 
+static void keep_plan(Search *s, const uint32_t *order)
+{
+    Found plan = {.count = s->homeless.len, .lost = s->lost};
+
+    plan.places = arena_memdup(s->arena, s->goal_places, s->goal_count * sizeof *plan.places);
+    plan.moves = arena_calloc(s->arena, plan.count + 1, sizeof *plan.moves);
+    for (size_t i = 0; i < plan.count; i++) {
+        const Pod *pod = &s->pods[order[i]];
+
+        plan.moves[i] = (DefragMove){pod->job, pod->number, pod->from, pod->to};
+    }
+    drop_beaten(s, &plan);
+    vec_push(&s->found, plan);
+}
+
 /* All pods have a place: a plan, if there is an order. */
 static void add_plan(Search *s)
 {
     const size_t count = s->homeless.len;
-    Found plan = {.count = count, .lost = s->lost};
-    uint32_t *order = arena_memdup(s->arena, count ? s->homeless.at : &(uint32_t){0}, (count + !count) * sizeof *order);
+    CLEANUP_VEC Numbers order = {0};
+    CLEANUP_VEC VEC(uint16_t) planned = {0};
     unsigned steps = 0;
 
-    plan.places = arena_calloc(s->arena, s->goal_count, sizeof *plan.places);
-    plan.moves = arena_calloc(s->arena, count + 1, sizeof *plan.moves);
-    ClusterPlace *planned = arena_calloc(s->arena, count + 1, sizeof *planned);
-    for (size_t i = 0; i < count; i++)
-        planned[i] = s->pods[s->homeless.at[i]].to;
-    memcpy(s->turn, s->before, s->cluster->node_count * sizeof *s->turn);
-    if (order_moves(s, order, 0, &steps) && bind_goal(s, plan.places)) {
-        for (size_t i = 0; i < count; i++) {
-            const Pod *pod = &s->pods[order[i]];
-
-            plan.moves[i] = (DefragMove){pod->job, pod->number, pod->from, pod->to};
-        }
-        drop_beaten(s, &plan);
-        vec_push(&s->found, plan);
+    for (size_t i = 0; i < count; i++) {
+        vec_push(&order, s->homeless.at[i]);
+        vec_push(&planned, s->pods[s->homeless.at[i]].to.gpus);
     }
+    memcpy(s->turn, s->before, s->cluster->node_count * sizeof *s->turn);
+    if (order_moves(s, order.at, 0, &steps) && bind_goal(s))
+        keep_plan(s, order.at);
     for (size_t i = 0; i < count; i++)
-        s->pods[s->homeless.at[i]].to = planned[i];
+        s->pods[s->homeless.at[i]].to.gpus = planned.at[i];
     s->capped |= steps >= ORDER_MAX;
     count_steps(s, steps + (int64_t)s->cluster->node_count / 8);
 }
