@@ -8,7 +8,7 @@ BENCH_FLAGS ?=
 MUTANTS_FLAGS ?=
 PREFIX ?= /usr/local
 
-.PHONY: all run test test-all test-since asan tsan clang tidy fuzz bench bench-place bench-verdicts mutants install deb real manifests lint deps deps-test deps-test-all clean
+.PHONY: all run test test-all test-since asan tsan clang tidy fuzz bench bench-place bench-schedule bench-verdicts mutants install deb real manifests lint deps deps-test deps-test-all clean
 .DEFAULT_GOAL := all
 
 all: deps $(BUILD)/build.ninja
@@ -63,6 +63,8 @@ bench: all
 	@/usr/bin/python3 test/bench/run.py $(BUILD)
 bench-place: all
 	@/usr/bin/python3 test/bench/place.py $(BUILD) $(DATA) $(BENCH_FLAGS)
+bench-schedule: all
+	@/usr/bin/python3 test/bench/schedule.py $(BUILD) $(DATA) $(BENCH_FLAGS)
 bench-verdicts: all
 	@/usr/bin/python3 test/bench/verdicts.py $(BUILD) $(BENCH_FLAGS)
 # How many small changes of the code the tests notice, sampled.

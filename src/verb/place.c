@@ -83,12 +83,15 @@ static int modes_run(VerbCall *call, const void *options UNUSED)
     (void)call;
     for (const PlacementMode *const *mode = placement_modes; *mode; mode++)
         printf("%-15s %s\n", placement_mode_name(*mode), placement_mode_text(*mode));
+    printf("\nterms that a plan can weigh:\n");
+    for (const WordRow *term = placement_terms; term < placement_terms + PLACEMENT_TERM_END; term++)
+        printf("  %-15s %s\n", term->key, term->text);
     return EXIT_FINE;
 }
 
 static const Verb verb_place_modes = {
     .name = "modes",
-    .summary = "list the modes of placement",
+    .summary = "list the modes of placement and what they weigh",
     .examples = "stoker place modes",
     .no_args = "",
     .run = modes_run,

@@ -46,6 +46,22 @@ static size_t draw_by_weight(const double *sums, size_t count, uint64_t *chance)
     return low;
 }
 
+double generate_checkpoint_s(double cost_s, double mtbf_s)
+{
+    return fmax(cost_s, sqrt(2 * cost_s * mtbf_s));
+}
+
+/* A job fails as soon as one of its nodes does. */
+static void add_checkpoints(const GenerateOptions *o, const GenerateClass *class, uint32_t pods, ClusterJob *job)
+{
+    if (!(class->checkpoint_cost_s > 0))
+        return;
+    if (job->checkpoint_s == 0 && o->mtbf_s > 0)
+        job->checkpoint_s = (uint64_t)ceil(generate_checkpoint_s(class->checkpoint_cost_s, o->mtbf_s / pods));
+    if (job->checkpoint_s > 0)
+        job->duration_s += (uint64_t)((double)job->duration_s * class->checkpoint_cost_s / (double)job->checkpoint_s);
+}
+
 static void make_job(const GenerateOptions *o, const GenerateShape *shape, const GenerateClass *class, uint64_t *chance,
                      ClusterJob *ret)
 {
@@ -64,6 +80,7 @@ static void make_job(const GenerateOptions *o, const GenerateShape *shape, const
                         .restart_s = class->restart_s};
     ret->roles[0] = (ClusterRole){.name = "", .request = shape->request, .min = shape->pods, .max = shape->pods};
     ret->roles[0].request.no_spot = class->no_spot;
+    add_checkpoints(o, class, shape->pods, ret);
 }
 
 static int compare_numbers(const void *a, const void *b)

@@ -21,7 +21,8 @@ typedef struct GenerateClass {
     int64_t priority;
     bool preemptible, no_spot;
     uint64_t checkpoint_s, restart_s;
-    int tier; /* of jobs of several pods; CLUSTER_TIER_END: anywhere */
+    double checkpoint_cost_s; /* that one takes; with a checkpoint_s of 0 they are as often as is best */
+    int tier;                 /* of jobs of several pods; CLUSTER_TIER_END: anywhere */
     bool tier_required;
 } GenerateClass;
 
@@ -32,8 +33,13 @@ typedef struct GenerateOptions {
     size_t jobs;
     uint64_t seed;
     double load;            /* GPU time that is asked for, beside that of all GPUs while jobs come */
+    double mtbf_s;          /* of a node; 0: it does not fail */
     double median_s, p90_s; /* run time: half and nine tenths of the jobs are at most so long */
 } GenerateOptions;
 
 /* Sorted by arrival, from 0 on; in the arena. */
 ClusterJob *generate_jobs(const GenerateOptions *options, uint64_t cluster_gpu_milli, Arena *arena);
+
+/* The time between two checkpoints at which least is lost: the square root of twice what one costs times the mean time
+ * between failures (Young 1974, Daly 2006), never under the cost. */
+double generate_checkpoint_s(double cost_s, double mtbf_s);

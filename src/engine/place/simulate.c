@@ -26,11 +26,6 @@ typedef struct Run {
     size_t arrived, nodes_down;
 } Run;
 
-double simulate_checkpoint_s(double cost_s, double mtbf_s)
-{
-    return fmax(cost_s, sqrt(2 * cost_s * mtbf_s));
-}
-
 /* --- nodes ------------------------------------------------------------------------------------------------------ */
 
 static void plan_node(Run *run, uint32_t node)

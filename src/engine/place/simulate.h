@@ -69,7 +69,3 @@ enum { SIMULATE_REST = 4 };
 /* Jobs of `cluster` come at their submitted_s, sorted by it. The result's lists lie in the arena. -EINVAL: queues. */
 int simulate_run(const Cluster *cluster, const uint32_t *order, const PlacementMode *mode,
                  const SimulateOptions *options, Arena *arena, Simulation **ret, Err *err);
-
-/* The time between two checkpoints at which least is lost: the square root of twice what one costs times the mean time
- * between failures (Young 1974, Daly 2006), never under the cost. */
-double simulate_checkpoint_s(double cost_s, double mtbf_s);

@@ -290,7 +290,7 @@ typedef struct ClassRow {
     double weight;
     int64_t priority;
     bool preemptible, required, spot;
-    uint64_t checkpoint_ns, restart_ns;
+    uint64_t checkpoint_ns, checkpoint_cost_ns, restart_ns;
     int within;
 } ClassRow;
 
@@ -302,6 +302,8 @@ static const OptSpec class_opts[] = {
     OPT_ROW("preemptible", OPT_BOOL, ClassRow, preemptible, .help = "may be stopped for others"),
     OPT_ROW("spot", OPT_BOOL, ClassRow, spot, .def = "true", .help = "may run on spot nodes"),
     OPT_ROW("checkpoint", OPT_DURATION, ClassRow, checkpoint_ns, .help = "between checkpoints; without: none"),
+    OPT_ROW("checkpoint_cost", OPT_DURATION, ClassRow, checkpoint_cost_ns,
+            .help = "that one takes; without 'checkpoint' they are as often as loses least (Young, Daly)"),
     OPT_ROW("restart", OPT_DURATION, ClassRow, restart_ns, .help = "until a stopped job is where it was"),
     OPT_ROW("within", OPT_ENUM, ClassRow, within, .def = "anywhere", .names = tier_names,
             .help = "where its pods are to be together"),
@@ -320,6 +322,7 @@ static int read_class(const YamlNode *node, Arena *arena, GenerateClass *ret, Er
                            .preemptible = row.preemptible,
                            .no_spot = !row.spot,
                            .checkpoint_s = row.checkpoint_ns / NS_PER_S,
+                           .checkpoint_cost_s = (double)row.checkpoint_cost_ns / NS_PER_S,
                            .restart_s = row.restart_ns / NS_PER_S,
                            .tier = row.within,
                            .tier_required = row.required};
@@ -528,6 +531,7 @@ static int read_failures(const YamlNode *node, Arena *arena, Plan *plan, Err *er
     plan->simulate.node_repair_s = (double)row.node_repair_ns / NS_PER_S;
     plan->simulate.spot_mtbf_s = (double)row.spot_mtbf_ns / NS_PER_S;
     plan->simulate.spot_return_s = (double)row.spot_return_ns / NS_PER_S;
+    plan->generate.mtbf_s = plan->simulate.node_mtbf_s;
     return 0;
 }
 
@@ -598,7 +602,8 @@ const char plan_example[] =
     "    - {gpus: 8, weight: 20}\n"
     "    - {gpus: 8, pods: 4, weight: 5}\n"
     "  users:\n"
-    "    - {name: train, queue: research, weight: 3, preemptible: true, checkpoint: 30m, restart: 5m, within: rack}\n"
+    "    - {name: train, queue: research, weight: 3, preemptible: true, checkpoint_cost: 60s, restart: 5m, within: "
+    "rack}\n"
     "    - {name: serve, queue: product, weight: 1, priority: 10, spot: false}\n"
     "failures: {node_mtbf: 60d, node_repair: 4h, spot_mtbf: 12h, spot_return: 1h}\n"
     "schedule: {mode: pack, backfill: true, preempt: true, victims: least-lost-work}\n"

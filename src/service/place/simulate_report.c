@@ -294,12 +294,13 @@ static const char page_style[] =
     "</title><style>:root{--c0:#0072b2;--c1:#d55e00;--c2:#009e73;--c3:#cc79a7;--c4:#996800;--c5:#56b4e9}"
     "body{font:15px/1.5 system-ui,sans-serif;max-width:64rem;margin:2rem auto;padding:0 1rem;color:#222;"
     "background:#fff}pre{font:13px/1.45 ui-monospace,monospace;overflow-x:auto;background:#f6f6f4;padding:1rem;"
-    "border-radius:6px}svg{width:100%;height:auto;display:block}polyline{fill:none;stroke-width:1.8}"
+    "border-radius:6px}svg{width:100%;height:auto;display:block;overflow:visible}polyline{fill:none;stroke-width:1.8}"
     "line{stroke:#ccc}text{font:12px system-ui,sans-serif;fill:#666}h2{font-size:1.05rem;margin:1.6rem 0 .3rem}"
     ".k{margin-right:1.2rem;white-space:nowrap}.k::before{content:\"\";display:inline-block;width:1.2em;height:.25em;"
     "margin-right:.4em;vertical-align:middle;background:var(--k)}"
     "@media(prefers-color-scheme:dark){:root{--c0:#56b4e9;--c1:#e69f00;--c2:#2fc79a;--c3:#e6a3c8;--c4:#d8b04a;"
-    "--c5:#9ad0f5}body{color:#ddd;background:#161616}pre{background:#222}line{stroke:#444}text{fill:#aaa}}</style>";
+    "--c5:#9ad0f5}body{color:#ddd;background:#161616}pre{background:#222}line{stroke:#444}text{fill:#aaa}}"
+    "@media(max-width:600px){text{font-size:26px}}</style>";
 
 enum { COLOURS = 6 };
 
@@ -333,6 +334,17 @@ static void add_curve(const Simulation *result, size_t colour, SimulateSeries se
     str_add(out, "\"/>");
 }
 
+/* Until there new jobs come. */
+static void add_arrivals_end(const Simulation *result, double end_s, Str *out)
+{
+    const double x = CHART_WIDTH * (double)(result->arrivals_end_s - result->begin_s) / end_s;
+
+    str_addf(out,
+             "<line x1=\"%.1f\" x2=\"%.1f\" y1=\"0\" y2=\"%d\" stroke-dasharray=\"4 4\"/>"
+             "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">last job comes</text>",
+             x, x, CHART_HEIGHT, x, CHART_HEIGHT + 24);
+}
+
 static void add_chart(const SimulateRun *runs, size_t count, size_t chart, Str *out)
 {
     const SimulateSeries series = charts[chart].series;
@@ -343,14 +355,15 @@ static void add_chart(const SimulateRun *runs, size_t count, size_t chart, Str *
     if (!(most > 0))
         return;
     str_addf(out, "<h2>%s, %s</h2><svg viewBox=\"0 -14 %d %d\" role=\"img\" aria-label=\"%s by time\">",
-             charts[chart].title, charts[chart].unit, CHART_WIDTH, CHART_HEIGHT + 34, charts[chart].title);
+             charts[chart].title, charts[chart].unit, CHART_WIDTH, CHART_HEIGHT + 40, charts[chart].title);
     for (int i = 0; i <= 2; i++)
         str_addf(out, "<line x1=\"0\" x2=\"%d\" y1=\"%d\" y2=\"%d\"/><text x=\"2\" y=\"%d\">%.*f</text>", CHART_WIDTH,
                  CHART_HEIGHT * i / 2, CHART_HEIGHT * i / 2, CHART_HEIGHT * i / 2 - 3, most * charts[chart].scale < 10,
                  most * charts[chart].scale * (2 - i) / 2);
     for (size_t i = 0; i < count; i++)
         add_curve(runs[i].result, i, series, most, (double)end_s, out);
-    str_addf(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">%s</text></svg>", CHART_WIDTH, CHART_HEIGHT + 15,
+    add_arrivals_end(runs[0].result, (double)end_s, out);
+    str_addf(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">%s</text></svg>", CHART_WIDTH, CHART_HEIGHT + 24,
              human_age(age, end_s * NS_PER_S));
 }
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The commands of all documents, run beside an agent on a simulated node, in a folder with the files that their page speaks of."""
 import gzip
+import json
 import os
 import pathlib
 import re
@@ -16,7 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 QUICK = [ROOT / "README.md", *sorted((ROOT / "docs").glob("quickstart-*.md"))]
 PAGES = [*QUICK, *sorted(set((ROOT / "docs").rglob("*.md")) - set(QUICK))]
 # They want a cluster, a service or a kernel of their own, which other tests give them; one writes into the machine's kernel log.
-NOT_HERE = re.compile(r"stoker kubelet *(?:--|#|$)|--mlflow|--kernel-log kmsg|nvml-record|stoker sim run --enter|cost merge node\*|comment node1|\(cd out|logger")
+NOT_HERE = re.compile(r"stoker kubelet *(?:--|#|$)|stoker place serve|--mlflow|--kernel-log kmsg|nvml-record|stoker sim run --enter|cost merge node\*|comment node1|\(cd out|logger")
 # They go on until they are stopped: the ones that are watched for a moment, on a terminal.
 GOES_ON = re.compile(r"stoker (?:agent(?! --check)|sim run (?:(?!-- ).)*$|sim show --watch)|--follow|stoker top(?! .*(?:--once|--json))|-- (?:\S*/)?stoker (?:top|agent)")
 # What a reader puts there himself.
@@ -69,14 +70,35 @@ def furnish(folder):
     shutil.copy(ROOT / "test/data/place/nodes.csv", folder)
     (folder / "pods.csv").write_bytes(gzip.decompress((ROOT / "test/data/place/pods.csv.gz").read_bytes()))
     (folder / "train.py").write_text("print('trained')\n")
+    furnish_cluster(folder)
     (folder / "llama.yaml").write_text("about: A job\ngpus: {board: h100-sxm-80gb, count: 8}\nwork: [{name: llama, kind: train, gpus: all, process: python}]\ntruth: []\n")
     (folder / "rest.yaml").write_text("about: Eight GPUs without work\ngpus: {board: h100-sxm-80gb, count: 8}\nwork: []\ntruth: []\n")
     for name in ("dir", "bin"):
         (folder / name).mkdir()
-    for name in PROGRAMS:
+    for name in (*PROGRAMS, "scontrol"):
         program = folder / ("" if name == "simulation" else "bin") / name
-        program.write_text("#!/bin/sh\necho ran\n")
+        program.write_text(SCONTROL if name == "scontrol" else "#!/bin/sh\necho ran\n")
         program.chmod(0o755)
+
+
+SCONTROL = """#!/bin/sh
+case "$2" in
+node) echo 'NodeName=gpu01 CPUTot=96 RealMemory=1000000 State=IDLE Gres=gpu:h100:8 Partitions=gpu' ;;
+job) echo 'JobId=4711 UserId=alice(1) Account=physics JobState=PENDING Reason=Resources NumNodes=2 NumCPUs=16 Partition=gpu TresPerNode=gres/gpu:8' ;;
+topology) echo 'SwitchName=s1 Nodes=gpu01' ;;
+esac
+"""
+
+
+def furnish_cluster(folder):
+    """What `stoker place`, `slurm` and `job` are shown with."""
+    pod = {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "train-7", "namespace": "team-a"},
+           "spec": {"containers": [{"name": "c", "resources": {"limits": {"nvidia.com/gpu": "8"}}}]}}
+    node = {"kind": "Node", "apiVersion": "v1", "metadata": {"name": "n", "labels": {"nvidia.com/gpu.product": "H100"}},
+            "status": {side: {"cpu": "96", "memory": "1Ti", "nvidia.com/gpu": "4"} for side in ("allocatable", "capacity")}}
+    (folder / "cluster.json").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": [node, pod]}))
+    shutil.copy(ROOT / "test/data/place/train.yaml", folder)
+    (folder / "places.csv").write_text("node,rack\ngpu01,r1\n")
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +106,7 @@ def place(stoker, tmp_path_factory):
     """(folder, agent, env(line)): an agent on a node at work; a node of their own for steps that break it, and one without work to be split."""
     folder = tmp_path_factory.mktemp("documented")
     furnish(folder)
+    (folder / "plan.yaml").write_text(subprocess.run([stoker, "place", "simulate", "--example"], check=True, capture_output=True, text=True).stdout)
     nodes = {}
     for name, scenario in (("work", "default"), ("sim inject", "default"), ("llama", folder / "llama.yaml"), ("inject retire", "page-retirement-t4"), ("mig ", folder / "rest.yaml")):
         (folder / f"node of {name}").mkdir()

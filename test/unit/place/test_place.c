@@ -83,7 +83,7 @@ static void make_world(World *w, uint64_t seed, const char *mode)
 
 /* --- the naive model -------------------------------------------------------------------------------------------- */
 
-static Left take(Left left, const ClusterRequest *r, unsigned gpus)
+static Left take_request(Left left, const ClusterRequest *r, unsigned gpus)
 {
     left.cpu -= r->cpu_milli;
     left.memory -= r->memory_mib;
@@ -180,7 +180,7 @@ static double best_score(const World *w, const ClusterRequest *r,
         for (unsigned gpus = 0; gpus < 1u << w->nodes[i].gpu_count; gpus++) {
             if (!can_be(w, i, r, gpus))
                 continue;
-            const Left after = take(w->left[i], r, gpus);
+            const Left after = take_request(w->left[i], r, gpus);
             best = fmax(best, score(w, i, &w->left[i], &after));
         }
     return best;
@@ -282,7 +282,7 @@ static void play(uint64_t seed, const char *mode,
         }
         assert_true(can_be(&w, choice.node, r, choice.gpus));
         assert_ways_agree(&w, w.kinds[request], choice);
-        const Left after = take(w.left[choice.node], r, choice.gpus);
+        const Left after = take_request(w.left[choice.node], r, choice.gpus);
         if (score)
             assert_true(fabs(score(&w, choice.node, &w.left[choice.node], &after) - best) < 1e-9);
         w.left[choice.node] = after;
@@ -335,6 +335,79 @@ static void what_is_released_is_free_again(void **state)
     placement_free(w.placement);
 }
 
+/* --- beside the optimum ----------------------------------------------------------------------------------------- */
+
+enum { TINY_NODES = 2, TINY_REQUESTS = 6 };
+
+/* The most GPU milli of requests[i..] that can be placed, each on any GPUs or not at all. */
+static double find_optimum(const World *w, Left left[TINY_NODES], size_t i)
+{
+    const ClusterRequest *r = &w->requests[i];
+    double best;
+
+    if (i == TINY_REQUESTS)
+        return 0;
+    best = find_optimum(w, left, i + 1);
+    for (size_t node = 0; node < TINY_NODES; node++)
+        for (unsigned gpus = 0; gpus < 1u << w->nodes[node].gpu_count; gpus++) {
+            const Left before = left[node];
+            const Left after = take_request(before, r, gpus);
+            bool fits = (unsigned)__builtin_popcount(gpus) == r->gpu_count && after.cpu >= 0 && after.memory >= 0 &&
+                        (r->gpu_count == 0 || !r->models || r->models >> w->nodes[node].model & 1);
+
+            for (unsigned k = 0; k < w->nodes[node].gpu_count; k++)
+                fits = fits && after.gpu[k] >= 0;
+            if (!fits)
+                continue;
+            left[node] = after;
+            best = fmax(best, r->gpu_milli * r->gpu_count + find_optimum(w, left, i + 1));
+            left[node] = before;
+        }
+    return best;
+}
+
+/* Six requests, one after the other, on two nodes: what one who knew all of them would have placed, and what modes do.
+ */
+static void the_optimum_is_near(void **state)
+{
+    static const char *const modes[] = {"pack", "fgd", "first-fit"};
+    double placed[ARRAY_LEN(modes)] = {0}, optimum = 0;
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= 300; seed++)
+        for (size_t m = 0; m < ARRAY_LEN(modes); m++) {
+            World w;
+            PlacementChoice choice;
+            ClusterNode nodes[TINY_NODES];
+
+            make_world(&w, seed, modes[m]);
+            placement_free(w.placement);
+            for (size_t i = 0; i < TINY_NODES; i++) {
+                w.nodes[i].gpu_count = (uint8_t)(1 + w.nodes[i].gpu_count % 4);
+                nodes[i] = w.nodes[i];
+                w.left[i] = (Left){.cpu = nodes[i].cpu_milli, .memory = nodes[i].memory_mib};
+                for (unsigned k = 0; k < nodes[i].gpu_count; k++)
+                    w.left[i].gpu[k] = CLUSTER_GPU;
+            }
+            w.placement = placement_new(nodes, TINY_NODES, NULL, w.mode);
+            placement_set_typical(w.placement, w.requests, TINY_REQUESTS);
+            for (size_t i = 0; i < TINY_REQUESTS; i++) {
+                const uint32_t kind = placement_add_kind(w.placement, &w.requests[i]);
+
+                if (placement_decide(w.placement, kind, &choice))
+                    placement_bind(w.placement, kind, choice);
+            }
+            const double most = find_optimum(&w, w.left, 0);
+            assert_true((double)placement_gpu_milli_allocated(w.placement) <= most);
+            placed[m] += (double)placement_gpu_milli_allocated(w.placement);
+            optimum += m == 0 ? most : 0;
+            placement_free(w.placement);
+        }
+    for (size_t m = 0; m < ARRAY_LEN(modes); m++)
+        print_message("# %s places %.2f %% of what can be placed\n", modes[m], 100 * placed[m] / optimum);
+    assert_true(placed[0] > 0.88 * optimum);
+}
+
 /* --- what the published policies prefer ------------------------------------------------------------------------- */
 
 static const ClusterRequest half = {.cpu_milli = 1000, .memory_mib = 1, .gpu_count = 1, .gpu_milli = 500};
@@ -378,8 +451,11 @@ static void policies_prefer_what_they_say(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(decisions_are_those_of_the_naive_model), cmocka_unit_test(every_mode_keeps_to_what_there_is),
-        cmocka_unit_test(what_is_released_is_free_again),         cmocka_unit_test(capacity_is_what_fits),
+        cmocka_unit_test(decisions_are_those_of_the_naive_model),
+        cmocka_unit_test(every_mode_keeps_to_what_there_is),
+        cmocka_unit_test(what_is_released_is_free_again),
+        cmocka_unit_test(capacity_is_what_fits),
+        cmocka_unit_test(the_optimum_is_near),
         cmocka_unit_test(policies_prefer_what_they_say),
     };
 

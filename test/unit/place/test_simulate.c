@@ -125,8 +125,8 @@ static void failures_cost_what_was_not_kept(void **state)
         assert_memory_equal(s->points, again->points, sizeof s->points);
     }
     assert_true(lost[1] < lost[0] / 2);
-    assert_true(is_near(simulate_checkpoint_s(60, 12000), 1200));
-    assert_true(is_near(simulate_checkpoint_s(60, 10), 60));
+    assert_true(is_near(generate_checkpoint_s(60, 12000), 1200));
+    assert_true(is_near(generate_checkpoint_s(60, 10), 60));
 }
 
 /* A job that keeps nothing and is longer than its node lives does not go on for ever. */
@@ -183,6 +183,32 @@ static void jobs_by_chance_are_as_asked(void **state)
     assert_true(fabs((double)large / 20000 - 0.25) < 0.02);
     assert_true(fabs((double)important / 20000 - 0.8) < 0.02);
     assert_true(fabs(work / 100 / (double)jobs[options.jobs - 1].submitted_s - 0.7) < 0.01);
+}
+
+/* Checkpoints as often as is best: more often for a job of many nodes, and each makes it longer. */
+static void checkpoints_are_as_often_as_is_best(void **state)
+{
+    const GenerateShape shapes[] = {{.request = {.gpu_count = 8, .gpu_milli = CLUSTER_GPU}, .pods = 4, .weight = 1}};
+    GenerateClass classes[] = {{.name = "a", .weight = 1, .tier = CLUSTER_TIER_END}};
+    const GenerateOptions options = {.shapes = shapes,
+                                     .classes = classes,
+                                     .shape_count = 1,
+                                     .class_count = 1,
+                                     .jobs = 50,
+                                     .load = 1,
+                                     .mtbf_s = 48000,
+                                     .median_s = 6000,
+                                     .p90_s = 72000};
+    const ClusterJob *plain = generate_jobs(&options, CLUSTER_GPU, &arena);
+
+    (void)state;
+    classes[0].checkpoint_cost_s = 60;
+    const ClusterJob *kept = generate_jobs(&options, CLUSTER_GPU, &arena);
+    for (size_t i = 0; i < 50; i++) {
+        assert_int_equal(plain[i].checkpoint_s, 0);
+        assert_int_equal(kept[i].checkpoint_s, 1200); /* sqrt(2 * 60 * 48000 / 4) */
+        assert_int_equal(kept[i].duration_s, plain[i].duration_s + plain[i].duration_s / 20);
+    }
 }
 
 /* --- plans ------------------------------------------------------------------------------------------------------ */
@@ -307,6 +333,7 @@ int main(void)
         cmocka_unit_test_setup(failures_cost_what_was_not_kept, start_anew),
         cmocka_unit_test_setup(what_never_ends_is_given_up, start_anew),
         cmocka_unit_test_setup(jobs_by_chance_are_as_asked, start_anew),
+        cmocka_unit_test_setup(checkpoints_are_as_often_as_is_best, start_anew),
         cmocka_unit_test_setup(the_example_is_told_whole, start_anew),
         cmocka_unit_test_setup(files_lie_beside_the_plan, start_anew),
         cmocka_unit_test_setup(weights_change_a_mode, start_anew),
