@@ -97,8 +97,9 @@ static const Verb verb_place_modes = {
     .run = modes_run,
 };
 
-static const Verb *const subs[] = {&verb_place_why,   &verb_place_replay, &verb_place_simulate, &verb_place_slurm,
-                                   &verb_place_serve, &verb_place_config, &verb_place_modes,    NULL};
+static const Verb *const subs[] = {&verb_place_why,      &verb_place_defrag, &verb_place_replay,
+                                   &verb_place_simulate, &verb_place_slurm,  &verb_place_serve,
+                                   &verb_place_config,   &verb_place_modes,  NULL};
 
 const Verb verb_place = {
     .name = "place",

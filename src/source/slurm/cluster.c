@@ -401,6 +401,7 @@ static int fill_excluded(Reader *r, SlurmWord value, uint64_t *bits)
     KEY(JOB_REQUIRED, "ReqNodeList")                                                                                   \
     KEY(JOB_EXCLUDED, "ExcNodeList")                                                                                   \
     KEY(JOB_LIST, "NodeList")                                                                                          \
+    KEY(JOB_REQUEUE, "Requeue")                                                                                        \
     KEY(JOB_LIMIT, "TimeLimit")                                                                                        \
     KEY(JOB_SUBMITTED, "SubmitTime")                                                                                   \
     KEY(JOB_STARTED, "StartTime")                                                                                      \
@@ -756,7 +757,11 @@ static const char *explain_reason(const Reader *r, SlurmWord reason)
 
 static int add_job(Reader *r, SlurmWord record, SlurmWord *f, bool running)
 {
-    ClusterJob job = {.name = make_name(r, f), .kind = "Slurm job", .tier = CLUSTER_TIER_END, .apart = true};
+    ClusterJob job = {.name = make_name(r, f),
+                      .kind = "Slurm job",
+                      .tier = CLUSTER_TIER_END,
+                      .apart = true,
+                      .preemptible = slurm_word_is(f[JOB_REQUEUE], "1")};
     SlurmJob facts = {.id = keep_word(r, f[JOB_ID]),
                       .partition = keep_word(r, f[JOB_PARTITION]),
                       .qos = keep_word(r, f[JOB_QOS]),

@@ -8,7 +8,7 @@
  * --oneliner may be left out: a line that begins with a blank belongs to the one before. Unknown keys are passed over.
  * Times have no zone there and are taken as UTC. A node's GPUs are of one type, that with the most of them. A leaf
  * switch is a rack, the switch above it a block, a block of the block plugin an NVLink domain. A pending array is one
- * job. Pure; any thread.
+ * job. Preemptible is a job that Slurm may requeue. Pure; any thread.
  */
 
 #include "base/arena.h"

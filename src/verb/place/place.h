@@ -7,4 +7,4 @@
 #define PLACE_EXTENDER_PORT "9405"
 #define PLACE_RESOURCE "nvidia.com/gpu"
 
-extern const Verb verb_place_simulate, verb_place_serve, verb_place_config, verb_place_why;
+extern const Verb verb_place_simulate, verb_place_serve, verb_place_config, verb_place_why, verb_place_defrag;

@@ -219,10 +219,11 @@ static void test_what_a_job_is(void **state)
     const SlurmCluster read = read_fine(
         FOUR,
         "JobId=7 JobName=a b UserId=al(7) GroupId=al(7) Priority=4294901757 Account=phys QOS=high JobState=PENDING "
-        "Reason=Priority Dependency=afterok:3(unfulfilled) TimeLimit=1-02:00:00 SubmitTime=2026-11-30T00:00:01 "
+        "Reason=Priority Dependency=afterok:3(unfulfilled) Requeue=1 TimeLimit=1-02:00:00 "
+        "SubmitTime=2026-11-30T00:00:01 "
         "StartTime=2026-11-30T02:00:00 EndTime=Unknown NumNodes=1 Licenses=matlab:2 Switches=1@00:05:00 \n"
         "JobId=9 ArrayJobId=8 ArrayTaskId=4-9%2 JobName=c UserId=bo(8) Priority=4294901759 Account=(null) "
-        "JobState=PENDING Reason=NewInThisRelease\n"
+        "JobState=PENDING Requeue=0 Reason=NewInThisRelease\n"
         "JobId=10 ArrayJobId=8 ArrayTaskId=3 JobState=PENDING Priority=0\n"
         "JobId=12 HetJobId=11 HetJobOffset=1 JobName=h HetJobIdSet=11-12 JobState=PENDING Reason=None Priority=1\n"
         "JobId=13 JobState=COMPLETED Reason=None\nJobId=14 JobState=CANCELLED\nNo jobs\n",
@@ -240,6 +241,8 @@ static void test_what_a_job_is(void **state)
     assert_int_equal(jobs[0].tier, CLUSTER_RACK);
     assert_false(jobs[0].tier_required);
     assert_null(jobs[0].places);
+    assert_true(jobs[0].preemptible);
+    assert_false(jobs[1].preemptible || jobs[2].preemptible);
     assert_string_equal(read.jobs[0].user, "al");
     assert_string_equal(read.jobs[0].licenses, "matlab:2");
     assert_string_equal(read.jobs[0].dependency, "afterok:3(unfulfilled)");

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* Inside verb/place: a cluster from files with what kubectl or scontrol print. */
+
+#include "model/cluster.h"
+#include "verb/verb.h"
+
+#define PLACE_CLUSTER_OPT(type)                                                                                        \
+    OPT_ROW("cluster", OPT_LIST, type, files, .flags = OPT_WHOLE, .metavar = "FILE",                                   \
+            .help = "what kubectl or scontrol printed of the cluster; may be given several times; '-' is stdin")
+#define PLACE_AT_OPT(type)                                                                                             \
+    OPT_ROW("at", OPT_STRING, type, at, .metavar = "TIME", .help = "when that was (RFC 3339); default: now")
+
+typedef struct PlaceCluster {
+    Cluster cluster;
+    size_t part_pods, shared_nodes; /* waiting for parts of GPUs, with GPUs shared so: not in the cluster */
+} PlaceCluster;
+
+/* In the call's arena; what is left out is said on stderr. -EINVAL, -E2BIG or that of a file. */
+int place_read_cluster(VerbCall *call, const OptList *files, PlaceCluster *ret);
+/* A waiting job by "team-a/train-7", or "train-7" where no other is called so. -ENOENT, -EINVAL. */
+int place_find_waiting(const Cluster *cluster, const char *name, size_t *ret, Err *err);
+/* `at` as --at has it; NULL: now. */
+int place_read_time(const char *at, uint64_t *ret_s, Err *err);
