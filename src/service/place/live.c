@@ -127,21 +127,12 @@ ClusterRequest live_read_request(const Live *live, const json_t *pod)
                             .gpu_count = gpus <= CLUSTER_GPUS_MAX ? (uint8_t)gpus : 0};
 }
 
-/* "0,3" as bits; 0 where it is none, or not of so many GPUs. */
+/* A pod's GPUs; 0 where its annotation names none, or not as many as it asks for. */
 static uint16_t read_gpus(const char *text, unsigned count)
 {
-    uint32_t bits = 0;
+    uint16_t gpus = 0;
 
-    while (text && *text) {
-        const size_t len = strcspn(text, ",");
-        uint64_t number;
-
-        if (number_parsen_u64(text, len, 0, CLUSTER_GPUS_MAX - 1, &number, NULL) < 0)
-            return 0;
-        bits |= 1u << number;
-        text += len + (text[len] == ',');
-    }
-    return (unsigned)__builtin_popcount(bits) == count ? (uint16_t)bits : 0;
+    return text && cluster_read_gpus(text, &gpus) && (unsigned)__builtin_popcount(gpus) == count ? gpus : 0;
 }
 
 /* --- what is left of a node --------------------------------------------------------------------------------------- */
@@ -416,7 +407,7 @@ int live_change_pod(void *self, const json_t *object, bool gone, Err *err)
     const char *uid = read_text(object, "metadata", "uid"), *node = read_text(object, "spec", "nodeName");
     const char *phase = read_text(object, "status", "phase");
     const char *held =
-        json_string_value(find_member(json_object_get(object, "metadata"), "annotations", LIVE_GPUS_KEY));
+        json_string_value(find_member(json_object_get(object, "metadata"), "annotations", CLUSTER_GPUS_KEY));
     const char *model = json_string_value(find_member(json_object_get(object, "spec"), "nodeSelector", MODEL_LABEL));
     const LivePod *known = uid ? map_get(&live->pods, uid) : NULL;
     LivePod row = {.request = live_read_request(live, object), .round = live->pod_round};

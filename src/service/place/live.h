@@ -16,7 +16,6 @@
 #include "base/str.h"
 #include "engine/place/placement.h"
 
-#define LIVE_GPUS_KEY "stoker.dev/gpus" /* annotation of a pod: "0,3" */
 #define LIVE_PLACED_BY_KEY "stoker.dev/placed-by"
 
 enum { LIVE_NODES_MAX = 16384, LIVE_PODS_MAX = 400000, LIVE_UID_MAX = 63 };
