@@ -7,7 +7,8 @@
  * and no mode scores it. One thread; no clock, no I/O.
  *
  * A pod's annotation stoker.dev/gpus says which GPUs it has. Of one without it the number counts and which ones is not
- * known: the node's free GPUs are then fewer than those that nobody has by name.
+ * known: the node's free GPUs are then fewer than those that nobody has by name. A node's annotation
+ * stoker.dev/gpus-unhealthy, of `stoker kubelet --update-node`, says which cannot be used.
  */
 
 #include <jansson.h>
