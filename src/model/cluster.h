@@ -15,6 +15,7 @@
 enum {
     CLUSTER_GPUS_MAX = 16, /* of a node */
     CLUSTER_MODELS_MAX = 64,
+    CLUSTER_ISLANDS_MAX = 4, /* of a node */
     CLUSTER_ROLES_MAX = 4,
     CLUSTER_RULES_MAX = 4,
     CLUSTER_GPU = 1000, /* milli of a whole GPU */
@@ -46,8 +47,10 @@ typedef struct ClusterNode {
     uint8_t gpu_count;    /* at most CLUSTER_GPUS_MAX */
     uint8_t model;        /* of its GPUs: a number below CLUSTER_MODELS_MAX */
     uint16_t gpus_broken; /* a bit per GPU that is not to be given out */
-    bool closed;          /* cordoned or drained: nothing new may start */
-    bool spot;            /* can be taken away */
+    /* GPUs that are near each other, as by NVLink or in a NUMA node: a bit each, each GPU in one; 0: no further one */
+    uint16_t islands[CLUSTER_ISLANDS_MAX];
+    bool closed; /* cordoned or drained: nothing new may start */
+    bool spot;   /* can be taken away */
     double gpu_idle_w, gpu_full_w;
     double price;                      /* of the whole node for an hour; 0: not known */
     uint32_t domain[CLUSTER_TIER_END]; /* numbers from 1 within each tier; 0: in none */
