@@ -312,11 +312,12 @@ static void on_answer(void *self, int rc, const Str *answer, const Err *err)
 
 static void ask_agent(Kube *kube)
 {
-    char line[64];
+    CLEANUP(str_done) Str line = str_limited(CONTROL_LINE_MAX);
     Err err = {0};
 
-    snprintf(line, sizeof line, "devices %" PRIu64, kube->revision);
-    if (control_call_new(&kube->loop, kube->control, line, ANSWER_MS, on_answer, kube, &kube->asking, &err) < 0)
+    str_addf(&line, "devices %" PRIu64, kube->revision);
+    placed_pods_describe(kube->placed, &line);
+    if (control_call_new(&kube->loop, kube->control, line.text, ANSWER_MS, on_answer, kube, &kube->asking, &err) < 0)
         count_failure(kube, err.text);
 }
 

@@ -91,6 +91,7 @@ typedef enum ChosenOutcome { CHOSEN_OUTCOME_TABLE(WORD_ID) CHOSEN_OUTCOME_END } 
 extern const WordRow chosen_outcomes[CHOSEN_OUTCOME_END];
 
 enum { CHOSEN_PODS_MAX = 1024 };
+#define KUBELET_PODS_READ "the node's pods that wait" /* what the list is called in the log and in a metric */
 
 Chosen *chosen_new(void);
 void chosen_free(Chosen *chosen); /* accepts NULL */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "verb/kubelet/placed.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
@@ -21,6 +22,15 @@ void placed_pods_tick(PlacedPods *placed)
         kubelet_follow(placed->kubelet, placed->chosen, kube_api_state(placed->api, 0) == KUBE_OK);
 }
 
+void placed_pods_describe(const PlacedPods *placed, Str *out)
+{
+    if (!placed)
+        return;
+    str_addf(out, " %s", kube_states[kube_api_state(placed->api, 0)].key);
+    for (size_t i = 0; i < CHOSEN_OUTCOME_END; i++)
+        str_addf(out, " %" PRIu64, chosen_counts(placed->chosen)[i]);
+}
+
 /* Of the pods those alone that do not run: a few, which the server finds in its cache. */
 int placed_pods_new(uv_loop_t *loop, const KubeletOptions *o, Kubelet *kubelet, const Log *log, PlacedPods **ret,
                     Err *err)
@@ -35,7 +45,7 @@ int placed_pods_new(uv_loop_t *loop, const KubeletOptions *o, Kubelet *kubelet, 
     placed->kubelet = kubelet;
     placed->chosen = chosen_new();
     kubelet_follow(kubelet, placed->chosen, false);
-    const KubeRead read = {.what = "the node's pods that wait",
+    const KubeRead read = {.what = KUBELET_PODS_READ,
                            .path =
                                arena_printf(&placed->arena, "%s%%2Cstatus.phase%%3DPending",
                                             kube_node_path(&placed->arena, "/api/v1/pods", "spec.nodeName", o->node)),

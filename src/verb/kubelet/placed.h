@@ -16,4 +16,6 @@ int placed_pods_new(uv_loop_t *loop, const KubeletOptions *o, Kubelet *kubelet, 
                     Err *err);
 /* Several times a second: whether the list follows the API server. NULL: nothing. */
 void placed_pods_tick(PlacedPods *placed);
+/* How it is doing, as words of a question to the agent; NULL: none. */
+void placed_pods_describe(const PlacedPods *placed, Str *out);
 void placed_pods_close(PlacedPods *placed); /* accepts NULL */

@@ -60,8 +60,10 @@ def test_pods_get_what_was_chosen_for_them(placed, api):
     assert [node.take(1), node.take(2), node.take(1)] == [[3], [1, 5], [6]]
     path, query, _ = next(a for a in api.asked if a[0] == PODS)
     assert query["fieldSelector"] == "spec.nodeName=worker-7,status.phase=Pending" and query["resourceVersion"] == "0"
-    # all of them have theirs: what comes now is for a pod that will be told of, or for none
-    assert len(node.take(2)) == 2
+    assert len(node.take(2)) == 2  # all of them have theirs
+    side.node.inject("xid", "79", "gpu=0")  # so that the agent is asked again now
+    metric = lambda outcome: side.agent.page().one("stoker_kubelet_placed_total", outcome=outcome)  # noqa: E731
+    until(lambda: [metric(o) for o in ("as_chosen", "other", "unknown")] == [3, 0, 1], side.log_text)
 
 
 def test_a_pod_that_comes_later(placed, api):
@@ -82,10 +84,14 @@ def test_without_the_right_all_is_as_ever(placed, api, status):
     side = placed()
     node = Node(side)
     until(lambda: side.log_text().count("the node's pods that wait cannot be read: HTTP"), side.log_text)
-    assert len(node.take(1)) == 1 and len(node.take(4)) == 4
+    taken = node.take(4)
+    assert len(node.take(1)) == 1 and len(taken) == 4
     tried = api.count(PODS)
     until(lambda: api.count(PODS) > tried, side.log_text)
     assert side.log_text().count("no pods for you") == 1
+    side.node.inject("xid", "79", f"gpu={taken[0]}")  # so that the agent is asked again now
+    state = "denied" if status == 403 else "unreachable"
+    until(lambda: side.agent.page().one("stoker_kubernetes_api_state", read="the node's pods that wait", state=state) == 1, side.log_text)
     api.fail = None
     follow(api, side)
     api.lists[PODS] = [pod("next", str(node.uuids.index(node.free[0])), 1, 2)]
