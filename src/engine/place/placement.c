@@ -381,7 +381,7 @@ static uint32_t count_room(const Placement *placement, const ClusterRequest *r, 
     room = r->cpu_milli && left->cpu_milli / r->cpu_milli < room ? left->cpu_milli / r->cpu_milli : room;
     room = r->memory_mib && left->memory_mib / r->memory_mib < room ? left->memory_mib / r->memory_mib : room;
     for (unsigned i = 0; i < placement->nodes[node].gpu_count && r->gpu_count > 0; i++)
-        on_gpus += left->gpu_milli[i] / r->gpu_milli;
+        on_gpus += (uint32_t)(left->gpu_milli[i] / r->gpu_milli);
     return r->gpu_count > 0 && on_gpus / r->gpu_count < room ? on_gpus / r->gpu_count : room;
 }
 

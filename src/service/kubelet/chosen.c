@@ -138,9 +138,9 @@ bool chosen_is_awaited(const Chosen *chosen, const char *resource, size_t count)
 /* 0: it is no whole GPU, or not healthy. */
 static uint16_t bit_of(const OfferUnit *unit)
 {
-    return unit && unit->healthy && !unit->profile[0] && unit->gpu_index < CLUSTER_GPUS_MAX
-               ? (uint16_t)(1u << unit->gpu_index)
-               : 0;
+    const bool whole = unit && unit->healthy && !unit->profile[0] && unit->gpu_index < CLUSTER_GPUS_MAX;
+
+    return (uint16_t)(whole ? 1u << unit->gpu_index : 0);
 }
 
 static uint16_t find_gpus(const OfferResource *resource, const char *const *ids, size_t count)
