@@ -15,6 +15,7 @@
 enum {
     CLUSTER_GPUS_MAX = 16, /* of a node */
     CLUSTER_MODELS_MAX = 64,
+    CLUSTER_ISLANDS_MAX = 4, /* of a node */
     CLUSTER_ROLES_MAX = 4,
     CLUSTER_RULES_MAX = 4,
     CLUSTER_GPU = 1000, /* milli of a whole GPU */
@@ -29,6 +30,16 @@ enum {
 typedef enum ClusterTier { CLUSTER_TIER_TABLE(WORD_ID) CLUSTER_TIER_END } ClusterTier;
 extern const WordRow cluster_tiers[CLUSTER_TIER_END];
 
+/* Annotations with numbers of GPUs, as NVML counts them: "0,3". */
+#define CLUSTER_GPUS_KEY "stoker.dev/gpus"                /* of a pod: which were chosen for it */
+#define CLUSTER_UNHEALTHY_KEY "stoker.dev/gpus-unhealthy" /* of a node: which cannot be used; absent: none */
+enum { CLUSTER_GPUS_CAP = 40 };                           /* of such a text, with all of them */
+
+/* "0,3" as bits, "" as 0. False where it is another text or names a GPU from CLUSTER_GPUS_MAX on. */
+bool cluster_read_gpus(const char *text, uint16_t *ret);
+/* Returns `to`. */
+const char *cluster_write_gpus(uint16_t gpus, char to[CLUSTER_GPUS_CAP]);
+
 typedef struct ClusterNode {
     const char *name;
     uint32_t cpu_milli; /* 1000 is a core */
@@ -36,8 +47,10 @@ typedef struct ClusterNode {
     uint8_t gpu_count;    /* at most CLUSTER_GPUS_MAX */
     uint8_t model;        /* of its GPUs: a number below CLUSTER_MODELS_MAX */
     uint16_t gpus_broken; /* a bit per GPU that is not to be given out */
-    bool closed;          /* cordoned or drained: nothing new may start */
-    bool spot;            /* can be taken away */
+    /* GPUs that are near each other, as by NVLink or in a NUMA node: a bit each, each GPU in one; 0: no further one */
+    uint16_t islands[CLUSTER_ISLANDS_MAX];
+    bool closed; /* cordoned or drained: nothing new may start */
+    bool spot;   /* can be taken away */
     double gpu_idle_w, gpu_full_w;
     double price;                      /* of the whole node for an hour; 0: not known */
     uint32_t domain[CLUSTER_TIER_END]; /* numbers from 1 within each tier; 0: in none */

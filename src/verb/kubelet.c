@@ -21,6 +21,7 @@
 #include "verb/agent/control.h"
 #include "verb/kubelet/child.h"
 #include "verb/kubelet/claims.h"
+#include "verb/kubelet/placed.h"
 #include "verb/kubelet/kubelet.h"
 #include "verb/kubelet/node.h"
 
@@ -53,6 +54,7 @@ typedef struct Kube {
     Child labels;
     Claims *claims;          /* NULL: devices are offered by the device plugin */
     NodeKeeper *node;        /* NULL: the node is left alone */
+    PlacedPods *placed;      /* NULL: what the scheduler chose is not followed */
     MpsKeeper *mps;          /* NULL: no folder for MPS is given */
     bool mps_changed;        /* a daemon's state, since the devices were offered */
     char config[CONFIG_CAP]; /* the configuration that the node's label names; "" none */
@@ -310,11 +312,12 @@ static void on_answer(void *self, int rc, const Str *answer, const Err *err)
 
 static void ask_agent(Kube *kube)
 {
-    char line[64];
+    CLEANUP(str_done) Str line = str_limited(CONTROL_LINE_MAX);
     Err err = {0};
 
-    snprintf(line, sizeof line, "devices %" PRIu64, kube->revision);
-    if (control_call_new(&kube->loop, kube->control, line, ANSWER_MS, on_answer, kube, &kube->asking, &err) < 0)
+    str_addf(&line, "devices %" PRIu64, kube->revision);
+    placed_pods_describe(kube->placed, &line);
+    if (control_call_new(&kube->loop, kube->control, line.text, ANSWER_MS, on_answer, kube, &kube->asking, &err) < 0)
         count_failure(kube, err.text);
 }
 
@@ -322,6 +325,7 @@ static void on_timer(uv_timer_t *timer)
 {
     Kube *kube = timer->data;
 
+    placed_pods_tick(kube->placed);
     if (kube->known && (kube->mps_changed || uv_hrtime() >= offer_due(&kube->offer, kube->settings->offer.hold_ns)))
         offer_again(kube);
     if (!kube->asking)
@@ -373,6 +377,7 @@ static void stop_all(Kube *kube)
         return;
     if (kube->asking)
         control_call_cancel(TAKE(kube->asking));
+    placed_pods_close(TAKE(kube->placed));
     kubelet_close(TAKE(kube->kubelet));
     node_keeper_close(TAKE(kube->node));
     mps_keeper_close(TAKE(kube->mps)); /* the daemons go on, as their clients do */
@@ -442,6 +447,9 @@ int kubelet_run(VerbCall *call, const void *options UNUSED)
     kube->kubelet = kubelet_new(&kube->loop, &kube->settings->kubelet);
     if (open_node(kube, &call->err) < 0)
         log_write(&kube->log, LOG_LEVEL_ERROR, "the node is left alone: %s", call->err.text);
+    if (kube->settings->o.follow_placement &&
+        placed_pods_new(&kube->loop, &kube->settings->o, kube->kubelet, &kube->log, &kube->placed, &call->err) < 0)
+        log_write(&kube->log, LOG_LEVEL_ERROR, "--follow-placement is without effect: %s", call->err.text);
     if (kube->settings->o.dra_driver &&
         claims_new(&kube->loop, call, kube->settings, &kube->log, find_files, kube, &kube->claims, &call->err) < 0)
         return verb_fail(call, EXIT_UNKNOWN);

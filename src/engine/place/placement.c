@@ -279,17 +279,44 @@ static double score_case(const PlacementMode *mode, PlacementCase *c, uint16_t g
     return sum;
 }
 
-/* The first `n` idle GPUs; 0: there are fewer. */
+/* The first `n` of them, or all. */
+static uint16_t take_first(uint16_t gpus, unsigned n)
+{
+    uint16_t left = gpus;
+
+    while (n-- > 0)
+        left &= (uint16_t)(left - 1);
+    return gpus & (uint16_t)~left;
+}
+
+/* Of islands with enough for `n` that with the fewest idle GPUs, else that with the most. */
+static bool is_better_island(uint16_t idle, uint16_t than, unsigned n)
+{
+    const unsigned a = (unsigned)__builtin_popcount(idle), b = (unsigned)__builtin_popcount(than);
+
+    return a >= n ? b < n || a < b : a > b;
+}
+
+/* `n` idle GPUs, of as few islands as possible, of which those with the most idle ones are used up first; where none is
+ * known the first ones. 0: there are fewer. */
 static uint16_t find_idle(const ClusterNode *node, const PlacementState *s, unsigned n)
 {
-    uint16_t gpus = 0;
+    uint16_t idle = 0, gpus = 0;
 
-    for (unsigned i = 0; i < node->gpu_count && n > 0; i++)
-        if (s->left.gpu_milli[i] == CLUSTER_GPU) {
-            gpus = (uint16_t)(gpus | 1u << i);
-            n--;
-        }
-    return n == 0 ? gpus : 0;
+    for (unsigned i = 0; i < node->gpu_count; i++)
+        idle |= (uint16_t)((s->left.gpu_milli[i] == CLUSTER_GPU) << i);
+    if ((unsigned)__builtin_popcount(idle) < n)
+        return 0;
+    for (unsigned wanted; (wanted = n - (unsigned)__builtin_popcount(gpus)) > 0;) {
+        const uint16_t left = idle & (uint16_t)~gpus;
+        uint16_t best = 0;
+
+        for (unsigned i = 0; i < CLUSTER_ISLANDS_MAX && node->islands[i]; i++)
+            if (is_better_island(node->islands[i] & left, best, wanted))
+                best = node->islands[i] & left;
+        gpus |= take_first(best ? best : left, wanted);
+    }
+    return gpus;
 }
 
 /* The GPU with the least left that a part fits on; 0: none. */
@@ -354,7 +381,7 @@ static uint32_t count_room(const Placement *placement, const ClusterRequest *r, 
     room = r->cpu_milli && left->cpu_milli / r->cpu_milli < room ? left->cpu_milli / r->cpu_milli : room;
     room = r->memory_mib && left->memory_mib / r->memory_mib < room ? left->memory_mib / r->memory_mib : room;
     for (unsigned i = 0; i < placement->nodes[node].gpu_count && r->gpu_count > 0; i++)
-        on_gpus += (uint32_t)left->gpu_milli[i] / r->gpu_milli;
+        on_gpus += (uint32_t)(left->gpu_milli[i] / r->gpu_milli);
     return r->gpu_count > 0 && on_gpus / r->gpu_count < room ? on_gpus / r->gpu_count : room;
 }
 

@@ -7,6 +7,7 @@
  * blocks.
  */
 
+#include <jansson.h>
 #include <uv.h>
 
 #include "base/arena.h"
@@ -72,6 +73,41 @@ void cdi_claim_spec(const char *kind, const CdiDevice *devices, size_t count, co
  * text alone. False: the pod has nothing here. */
 bool kubelet_explain(const Offer *offer, const Snapshot *snapshot, const char *pod, bool json, Str *out);
 
+/* ---- pods whose GPUs the scheduler chose (chosen.c) ---- */
+
+/*
+ * Pods of this node that the kubelet has not taken in yet. It does not say for which of them it asks for devices: of
+ * those that ask for as many, it is taken to be the one that was scheduled first and whose GPUs, as its annotation
+ * stoker.dev/gpus names them, are all available. A pod that has its GPUs has none of them available any more. A wrong
+ * guess gives a pod other GPUs than were chosen, never too few. Whole GPUs alone: not in replicas, no MIG devices.
+ */
+typedef struct Chosen Chosen;
+
+#define CHOSEN_OUTCOME_TABLE(WORD)                                                                                     \
+    WORD(CHOSEN_AS_CHOSEN, "as_chosen")                                                                                \
+    WORD(CHOSEN_OTHER, "other")     /* than were chosen for the pods that ask for as many */                           \
+    WORD(CHOSEN_UNKNOWN, "unknown") /* for no pod that is known */
+typedef enum ChosenOutcome { CHOSEN_OUTCOME_TABLE(WORD_ID) CHOSEN_OUTCOME_END } ChosenOutcome;
+extern const WordRow chosen_outcomes[CHOSEN_OUTCOME_END];
+
+enum { CHOSEN_PODS_MAX = 1024 };
+#define KUBELET_PODS_READ "the node's pods that wait" /* what the list is called in the log and in a metric */
+
+Chosen *chosen_new(void);
+void chosen_free(Chosen *chosen); /* accepts NULL */
+/* A list of pods: begin, add for each, end. Those that run are left out. -EBADMSG: it is no pod. */
+void chosen_begin(void *chosen);
+int chosen_add(void *chosen, const json_t *pod, Err *err);
+bool chosen_end(void *chosen); /* true */
+/* Whether a pod is known that waits for so many devices of this resource, chosen or not. */
+bool chosen_is_awaited(const Chosen *chosen, const char *resource, size_t count);
+/* False: none of them is for `size` of these ids, those of `must` among them, and `ret` is untouched. */
+bool chosen_find(const Chosen *chosen, const OfferResource *resource, const char *const *available,
+                 size_t available_count, const char *const *must, size_t must_count, size_t size, const char **ret);
+/* A container got these. */
+void chosen_note(Chosen *chosen, const OfferResource *resource, char *const *ids, size_t count);
+const uint64_t *chosen_counts(const Chosen *chosen); /* by outcome */
+
 /* ---- the servers (plugin.c) ---- */
 
 typedef struct KubeletConfig {
@@ -92,5 +128,10 @@ void kubelet_configure(Kubelet *kubelet, const KubeletConfig *config);
 /* Serves this from now on; both are borrowed until the next call. A resource that is not in it any more is served
  * without devices. */
 void kubelet_offer(Kubelet *kubelet, const Offer *offer, const Snapshot *snapshot);
+/* From now on pods get what was chosen for them; `chosen` is borrowed, NULL: not so. Called every 100 ms or so. `live`:
+ * the list of pods follows the API server, so that a pod which is asked for and not in it will come: the answer is held
+ * back until it has, for KUBELET_HOLD_CALLS calls at most. */
+enum { KUBELET_HOLD_CALLS = 2 };
+void kubelet_follow(Kubelet *kubelet, Chosen *chosen, bool live);
 /* Removes the sockets and frees when the loop has closed its handles. */
 void kubelet_close(Kubelet *kubelet);

@@ -3,6 +3,9 @@
  * A kubelet that starts removes all sockets of the folder and makes its own anew, maybe with the old inode number. So
  * twice a second both are looked at: a socket of ours that is gone is made again, and a kubelet whose socket is another
  * one, or that does not ask for the list of devices, is told of the resource again.
+ *
+ * The kubelet and the list of pods hear of a pod at about the same time. So a preference for a pod that nobody has told
+ * of yet is held back for a moment: the kubelet has no deadline for it, and does nothing else meanwhile.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -43,8 +46,12 @@ typedef struct Plugin {
     Watchers watchers;
     uint8_t *list; /* as it was sent last */
     size_t list_len;
-    GrpcCall *call;  /* a registration under way */
-    SocketFile told; /* the kubelet that was told of it last */
+    GrpcStream *held; /* of a preference that is held back; NULL: none is */
+    char *held_bytes;
+    size_t held_len, held_size; /* `held_size`: how many devices it is for */
+    unsigned held_calls;        /* of kubelet_follow since then */
+    GrpcCall *call;             /* a registration under way */
+    SocketFile told;            /* the kubelet that was told of it last */
     uint64_t retry_ns;
     uint32_t tries;
     LogLimit limit;
@@ -58,6 +65,8 @@ struct Kubelet {
     uv_timer_t timer;
     Plugin *plugins;
     const Snapshot *snapshot;
+    Chosen *chosen; /* NULL: what was chosen for pods is not known */
+    bool live;      /* `chosen` follows the API server */
 };
 
 static SocketFile look_at(const char *path)
@@ -198,15 +207,52 @@ static int prefer_devices(const Plugin *plugin, const Deviceplugin__PreferContai
     TRY(offer_prefer(plugin->resource, plugin->kubelet->snapshot, plugin->kubelet->config.policy,
                      (const char *const *)request->available_ids, request->n_available_ids,
                      (const char *const *)request->must_include_ids, request->n_must_include_ids, size, ids, err));
+    if (plugin->kubelet->chosen)
+        (void)chosen_find(plugin->kubelet->chosen, plugin->resource, (const char *const *)request->available_ids,
+                          request->n_available_ids, (const char *const *)request->must_include_ids,
+                          request->n_must_include_ids, size, ids);
     ret->ids = arena_calloc(arena, size + 1, sizeof *ret->ids);
     for (size_t i = 0; i < size; i++)
         ret->ids[ret->n_ids++] = arena_strdup(arena, ids[i]);
     return 0;
 }
 
-static void answer_prefer(void *self, GrpcStream *stream, const uint8_t *bytes, size_t len)
+/* It is for a pod that will be told of. */
+static bool is_early(const Plugin *plugin, const Deviceplugin__PreferRequest *request)
+{
+    const Kubelet *kubelet = plugin->kubelet;
+
+    return kubelet->chosen && kubelet->live && !plugin->held && plugin->resource &&
+           plugin->resource->sharing == OFFER_SHARING_NONE && request && request->n_containers == 1 &&
+           request->containers[0]->size > 0 &&
+           !chosen_is_awaited(kubelet->chosen, plugin->name, (size_t)request->containers[0]->size);
+}
+
+static void hold_call(Plugin *plugin, GrpcStream *stream, const uint8_t *bytes, size_t len, size_t size)
+{
+    plugin->held = stream;
+    plugin->held_bytes = xmemdup0((const char *)bytes, len);
+    plugin->held_len = len;
+    plugin->held_size = size;
+    plugin->held_calls = 0;
+}
+
+static void drop_held(Plugin *plugin)
+{
+    free(TAKE(plugin->held_bytes));
+    plugin->held = NULL;
+}
+
+static void forget_held(void *self, GrpcStream *stream)
 {
     Plugin *plugin = self;
+
+    if (plugin->held == stream)
+        drop_held(plugin);
+}
+
+static void answer_prefer(Plugin *plugin, GrpcStream *stream, const uint8_t *bytes, size_t len, bool may_wait)
+{
     Deviceplugin__PreferRequest *request = deviceplugin__prefer_request__unpack(NULL, len, bytes);
     Deviceplugin__PreferReply reply;
     CLEANUP(arena_done) Arena arena = {0};
@@ -222,12 +268,19 @@ static void answer_prefer(void *self, GrpcStream *stream, const uint8_t *bytes, 
         rc = prefer_devices(plugin, request->containers[i], &arena, reply.containers[i], &err);
         reply.n_containers += rc == 0;
     }
-    if (rc == 0)
+    if (may_wait && rc == 0 && is_early(plugin, request))
+        hold_call(plugin, stream, bytes, len, (size_t)request->containers[0]->size);
+    else if (rc == 0)
         answer_call(stream, &reply.base);
     else
         refuse_call(plugin, stream, "no devices can be preferred", &err);
     if (request)
         deviceplugin__prefer_request__free_unpacked(request, NULL);
+}
+
+static void take_prefer(void *self, GrpcStream *stream, const uint8_t *bytes, size_t len)
+{
+    answer_prefer(self, stream, bytes, len, true);
 }
 
 static void answer_allocate(void *self, GrpcStream *stream, const uint8_t *bytes, size_t len)
@@ -250,6 +303,9 @@ static void answer_allocate(void *self, GrpcStream *stream, const uint8_t *bytes
         rc = grant_devices(&config->grant, plugin->resource, config->one_each, request->containers[i]->ids,
                            request->containers[i]->n_ids, &arena, &reply.containers[i], &err);
         reply.n_containers += rc == 0;
+        if (rc == 0 && plugin->kubelet->chosen)
+            chosen_note(plugin->kubelet->chosen, plugin->resource, request->containers[i]->ids,
+                        request->containers[i]->n_ids);
     }
     if (rc == 0)
         answer_call(stream, &reply.base);
@@ -262,7 +318,7 @@ static void answer_allocate(void *self, GrpcStream *stream, const uint8_t *bytes
 static const GrpcMethod methods[] = {
     {"/v1beta1.DevicePlugin/GetDevicePluginOptions", tell_options, NULL},
     {"/v1beta1.DevicePlugin/ListAndWatch", watch_list, forget_watcher},
-    {"/v1beta1.DevicePlugin/GetPreferredAllocation", answer_prefer, NULL},
+    {"/v1beta1.DevicePlugin/GetPreferredAllocation", take_prefer, forget_held},
     {"/v1beta1.DevicePlugin/Allocate", answer_allocate, NULL},
     {"/v1beta1.DevicePlugin/PreStartContainer", prepare_start, NULL},
 };
@@ -323,6 +379,7 @@ static bool keep_server(Plugin *plugin)
         return true;
     if (plugin->server)
         plugin->watchers = (Watchers){0};
+    drop_held(plugin);
     grpc_server_close(TAKE(plugin->server));
     plugin->told = (SocketFile){0};
     if (grpc_server_new(plugin->kubelet->loop, plugin->socket, methods, ARRAY_LEN(methods), plugin, &plugin->server,
@@ -416,6 +473,19 @@ void kubelet_offer(Kubelet *kubelet, const Offer *offer, const Snapshot *snapsho
     look_after_all(kubelet);
 }
 
+void kubelet_follow(Kubelet *kubelet, Chosen *chosen, bool live)
+{
+    kubelet->chosen = chosen;
+    kubelet->live = live;
+    for (Plugin *plugin = kubelet->plugins; plugin; plugin = plugin->next) {
+        if (!plugin->held || (live && ++plugin->held_calls < KUBELET_HOLD_CALLS &&
+                              !chosen_is_awaited(chosen, plugin->name, plugin->held_size)))
+            continue;
+        CLEANUP_FREE char *bytes = TAKE(plugin->held_bytes);
+        answer_prefer(plugin, TAKE(plugin->held), (const uint8_t *)bytes, plugin->held_len, false);
+    }
+}
+
 static void on_timer_closed(uv_handle_t *handle)
 {
     Kubelet *kubelet = handle->data;
@@ -423,6 +493,7 @@ static void on_timer_closed(uv_handle_t *handle)
     for (Plugin *plugin = kubelet->plugins, *next; plugin; plugin = next) {
         next = plugin->next;
         free(plugin->list);
+        drop_held(plugin);
         free(plugin);
     }
     free(kubelet->dir);

@@ -302,14 +302,10 @@ int extender_read_pod(const Live *live, const ExtenderBind *bind, const json_t *
 
 static void write_annotations(uint16_t gpus, Str *out)
 {
-    char list[4 * CLUSTER_GPUS_MAX] = "";
-    size_t len = 0;
+    char list[CLUSTER_GPUS_CAP];
 
-    for (unsigned i = 0; i < CLUSTER_GPUS_MAX; i++)
-        if (gpus >> i & 1)
-            len += (size_t)snprintf(list + len, sizeof list - len, "%s%u", len ? "," : "", i);
     json_open(out, "annotations", '{');
-    json_add_text(out, LIVE_GPUS_KEY, list);
+    json_add_text(out, CLUSTER_GPUS_KEY, cluster_write_gpus(gpus, list));
     json_add_text(out, LIVE_PLACED_BY_KEY, "stoker");
     json_close(out, '}');
 }

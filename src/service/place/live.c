@@ -30,7 +30,7 @@ struct LiveNode {
     uint64_t cpu_all, cpu_taken;
     uint64_t devices, usable, taken; /* GPUs: there are, can be given out, pods have */
     uint64_t holders[CLUSTER_GPUS_MAX];
-    uint16_t gpus_broken;    /* those that are known */
+    uint16_t gpus_broken;    /* as its annotation says */
     char broken[BROKEN_CAP]; /* what is broken, as its condition says */
     uint8_t model;
 };
@@ -127,21 +127,12 @@ ClusterRequest live_read_request(const Live *live, const json_t *pod)
                             .gpu_count = gpus <= CLUSTER_GPUS_MAX ? (uint8_t)gpus : 0};
 }
 
-/* "0,3" as bits; 0 where it is none, or not of so many GPUs. */
+/* A pod's GPUs; 0 where its annotation names none, or not as many as it asks for. */
 static uint16_t read_gpus(const char *text, unsigned count)
 {
-    uint32_t bits = 0;
+    uint16_t gpus = 0;
 
-    while (text && *text) {
-        const size_t len = strcspn(text, ",");
-        uint64_t number;
-
-        if (number_parsen_u64(text, len, 0, CLUSTER_GPUS_MAX - 1, &number, NULL) < 0)
-            return 0;
-        bits |= 1u << number;
-        text += len + (text[len] == ',');
-    }
-    return (unsigned)__builtin_popcount(bits) == count ? (uint16_t)bits : 0;
+    return text && cluster_read_gpus(text, &gpus) && (unsigned)__builtin_popcount(gpus) == count ? gpus : 0;
 }
 
 /* --- what is left of a node --------------------------------------------------------------------------------------- */
@@ -272,29 +263,36 @@ static uint8_t find_model(Live *live, const char *name)
     return (uint8_t)(live->models.len - 1);
 }
 
-/* "1 of 8 devices unhealthy: GPU 3 ...", which names the first of them. */
-static void read_health(LiveNode *node, const json_t *conditions)
+/* Which GPUs are unhealthy, and for people what is wrong with them. */
+static void read_health(LiveNode *node, const json_t *object)
 {
-    static const char mark[] = "unhealthy: GPU ";
+    const json_t *annotations = find_member(object, "metadata", "annotations");
+    const json_t *conditions = find_member(object, "status", "conditions");
+    const char *gpus = json_string_value(json_object_get(annotations, CLUSTER_UNHEALTHY_KEY));
 
     node->broken[0] = '\0';
     node->gpus_broken = 0;
+    if (gpus)
+        (void)cluster_read_gpus(gpus, &node->gpus_broken);
     for (size_t i = 0; i < json_array_size(conditions); i++) {
         const json_t *one = json_array_get(conditions, i);
         const char *type = json_string_value(json_object_get(one, "type"));
         const char *status = json_string_value(json_object_get(one, "status"));
         const char *message = json_string_value(json_object_get(one, "message"));
 
-        if (!type || !status || !message || strcmp(type, HEALTH_CONDITION) != 0 || strcmp(status, "False") != 0)
-            continue;
-        snprintf(node->broken, sizeof node->broken, "%s", message);
-        const char *gpu = strstr(message, mark);
-        uint64_t number;
-
-        if (gpu && number_parsen_u64(gpu + strlen(mark), strspn(gpu + strlen(mark), "0123456789"), 0,
-                                     CLUSTER_GPUS_MAX - 1, &number, NULL) == 0)
-            node->gpus_broken = (uint16_t)(1u << number);
+        if (type && status && message && strcmp(type, HEALTH_CONDITION) == 0 && strcmp(status, "False") == 0)
+            snprintf(node->broken, sizeof node->broken, "%s", message);
     }
+}
+
+/* Less those that are unhealthy, of which the kubelet may not have been told yet. */
+static uint64_t limit_usable(const LiveNode *node)
+{
+    uint64_t fine = node->devices;
+
+    for (unsigned i = 0; i < CLUSTER_GPUS_MAX && i < node->devices; i++)
+        fine -= node->gpus_broken >> i & 1;
+    return number_min_u64(node->usable, fine);
 }
 
 static void drop_node(Live *live, LiveNode *node)
@@ -327,9 +325,8 @@ int live_change_node(void *self, const json_t *object, bool gone, Err *err)
     node->usable = read_milli(find_member(status, "allocatable", live->resource)) / 1000;
     node->devices = number_max_u64(read_milli(find_member(status, "capacity", live->resource)) / 1000, node->usable);
     node->model = model ? find_model(live, model) : 0;
-    read_health(node, json_object_get(status, "conditions"));
-    if (node->gpus_broken && node->usable == node->devices)
-        node->usable--; /* the kubelet has not been told yet */
+    read_health(node, object);
+    node->usable = limit_usable(node);
     if (is_decided(node) != is_decided(&before) || node->devices != before.devices || node->model != before.model)
         drop_placement(live);
     update_left(live, node);
@@ -416,7 +413,7 @@ int live_change_pod(void *self, const json_t *object, bool gone, Err *err)
     const char *uid = read_text(object, "metadata", "uid"), *node = read_text(object, "spec", "nodeName");
     const char *phase = read_text(object, "status", "phase");
     const char *held =
-        json_string_value(find_member(json_object_get(object, "metadata"), "annotations", LIVE_GPUS_KEY));
+        json_string_value(find_member(json_object_get(object, "metadata"), "annotations", CLUSTER_GPUS_KEY));
     const char *model = json_string_value(find_member(json_object_get(object, "spec"), "nodeSelector", MODEL_LABEL));
     const LivePod *known = uid ? map_get(&live->pods, uid) : NULL;
     LivePod row = {.request = live_read_request(live, object), .round = live->pod_round};

@@ -7,7 +7,8 @@
  * and no mode scores it. One thread; no clock, no I/O.
  *
  * A pod's annotation stoker.dev/gpus says which GPUs it has. Of one without it the number counts and which ones is not
- * known: the node's free GPUs are then fewer than those that nobody has by name.
+ * known: the node's free GPUs are then fewer than those that nobody has by name. A node's annotation
+ * stoker.dev/gpus-unhealthy, of `stoker kubelet --update-node`, says which cannot be used.
  */
 
 #include <jansson.h>
@@ -16,7 +17,6 @@
 #include "base/str.h"
 #include "engine/place/placement.h"
 
-#define LIVE_GPUS_KEY "stoker.dev/gpus" /* annotation of a pod: "0,3" */
 #define LIVE_PLACED_BY_KEY "stoker.dev/placed-by"
 
 enum { LIVE_NODES_MAX = 16384, LIVE_PODS_MAX = 400000, LIVE_UID_MAX = 63 };

@@ -80,6 +80,11 @@ typedef struct ExporterSelf {
         const char *read, *state;
     } api_reads[4]; /* what the API server is asked for, and how that is doing */
     size_t api_read_count;
+    struct {
+        const char *outcome;
+        uint64_t count;
+    } placed[4]; /* containers that got GPUs, by whether a scheduler had chosen these */
+    size_t placed_count;
     uint64_t kernel_log_lost;
     EventOrigin log_origin; /* where lines of the kernel log come from */
 } ExporterSelf;

@@ -47,6 +47,18 @@ static void write_api_states(Page *page, const Family *family)
     }
 }
 
+static void write_placed(Page *page, const Family *family)
+{
+    const ExporterSelf *self = &page->input->self;
+
+    for (size_t i = 0; i < self->placed_count; i++) {
+        Line line = {.len = 0};
+
+        line_add(&line, "outcome", self->placed[i].outcome);
+        page_line(page, family, NULL, &line, (double)self->placed[i].count);
+    }
+}
+
 /* Nothing where the mapping is off; an age only where they were learned. */
 static void write_pods(Page *page, const Family *family)
 {
@@ -342,6 +354,8 @@ const OwnFamily own_families[] = {
     {"stoker_http_requests_total", COUNTER_COUNTER, "HTTP requests answered", write_self, SELF(http_requests)},
     {"stoker_late_ticks_total", COUNTER_COUNTER, "Ticks that began later than they should have", write_self,
      SELF(late_ticks)},
+    {"stoker_kubelet_placed_total", COUNTER_COUNTER,
+     "Containers that stoker kubelet gave GPUs, by whether a scheduler had chosen these", .write = write_placed},
     {"stoker_kubernetes_api_state", COUNTER_GAUGE,
      "How reading from the cluster's API server is doing; the value is always 1", .write = write_api_states},
     {"stoker_pods_age_seconds", COUNTER_GAUGE, "Time since the owners of devices were last learned", write_pods,

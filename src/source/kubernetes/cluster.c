@@ -212,7 +212,19 @@ static int read_closed(const Reader *r, const KubeObject *object, bool *ret)
     return 0;
 }
 
-/* A GPU that the node has and does not give out is broken; which one is not known: the last. */
+/* Those that its annotation names. */
+static int read_unhealthy(const Reader *r, const KubeObject *object, uint16_t *ret)
+{
+    KubeField annotations, field;
+
+    TRY(kube_field_get(&object->root, "metadata annotations", JSON_OBJECT, &annotations, r->err));
+    TRY(kube_field_get(&annotations, CLUSTER_UNHEALTHY_KEY, JSON_STRING, &field, r->err));
+    if (field.json && !cluster_read_gpus(json_string_value(field.json), ret))
+        return kube_field_fail(&field, r->err, "must be numbers of GPUs below %d such as \"0,3\"", CLUSTER_GPUS_MAX);
+    return 0;
+}
+
+/* A GPU that the node has and does not give out is broken; which one, if no annotation says so: the last. */
 static int read_node_gpus(const Reader *r, const KubeObject *object, ClusterNode *node)
 {
     KubeField capacity, allocatable;
@@ -228,7 +240,9 @@ static int read_node_gpus(const Reader *r, const KubeObject *object, ClusterNode
         return kube_field_fail(&capacity, r->err, "%.0f GPUs, at most %d of a node are supported", all,
                                CLUSTER_GPUS_MAX);
     node->gpu_count = (uint8_t)all;
-    for (unsigned i = (unsigned)usable; i < node->gpu_count; i++)
+    TRY(read_unhealthy(r, object, &node->gpus_broken));
+    node->gpus_broken = (uint16_t)(node->gpus_broken & ((1u << node->gpu_count) - 1));
+    for (unsigned i = node->gpu_count; i-- > 0 && node->gpu_count - __builtin_popcount(node->gpus_broken) > usable;)
         node->gpus_broken = (uint16_t)(node->gpus_broken | 1u << i);
     return 0;
 }

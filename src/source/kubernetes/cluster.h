@@ -10,7 +10,7 @@
  *
  * Annotations of a pod, or of the object that made it: stoker.dev/gpus "0,3" (which GPUs it has),
  * stoker.dev/checkpoint-interval "30m", stoker.dev/restart-cost "5m", stoker.dev/duration "12h",
- * stoker.dev/deadline "2026-12-24T18:00:00Z".
+ * stoker.dev/deadline "2026-12-24T18:00:00Z". Of a node: stoker.dev/gpus-unhealthy "3,5".
  */
 
 #include "base/arena.h"

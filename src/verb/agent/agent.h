@@ -19,6 +19,7 @@
 #include "engine/store/window.h"
 #include "engine/why/why.h"
 #include "service/api/api.h"
+#include "service/kubelet/kubelet.h"
 #include "service/prometheus/exporter.h"
 #include "service/runbook/runbook.h"
 #include "source/kubernetes/kubernetes.h"
@@ -76,6 +77,11 @@ struct Agent {
     Hpc jobs;       /* dir NULL: off */
     Slurm *slurm;   /* NULL: off */
     bool jobs_told; /* they could be read when last tried */
+    struct AgentPlaced {
+        uint64_t told_ns;  /* by `stoker kubelet --follow-placement`, as the next; 0: not told */
+        const char *state; /* of its list of pods: a key of kube_states */
+        uint64_t counts[CHOSEN_OUTCOME_END];
+    } placed;
     LogLimit jobs_limit;
 
     /* what is kept */

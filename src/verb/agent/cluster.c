@@ -13,6 +13,7 @@
 #include "verb/agent/agent.h"
 
 enum { AGAIN = 12, TIMEOUT_S = 10 };
+#define PLACED_NS NS_PER_MIN /* `stoker kubelet` asks three times as often */
 
 /* -- pods and devices ------------------------------------------------------------------------------------------------
  */
@@ -97,6 +98,15 @@ void cluster_fill_self(const Agent *agent, ExporterSelf *self)
         self->api_reads[i].state = kube_states[kube_api_state(cluster->api, i)].key;
     }
     self->api_read_count = cluster->api ? cluster->count : 0;
+    if (agent->placed.told_ns == 0 || agent->last_tick_ns - agent->placed.told_ns > PLACED_NS)
+        return;
+    self->api_reads[self->api_read_count].read = KUBELET_PODS_READ;
+    self->api_reads[self->api_read_count++].state = agent->placed.state;
+    for (size_t i = 0; i < CHOSEN_OUTCOME_END; i++) {
+        self->placed[i].outcome = chosen_outcomes[i].key;
+        self->placed[i].count = agent->placed.counts[i];
+    }
+    self->placed_count = CHOSEN_OUTCOME_END;
 }
 
 /* -- starting and stopping -------------------------------------------------------------------------------------------

@@ -5,8 +5,10 @@
  *                               what it has to fit into, 0 or none: any
  *   status json
  *   status brief                one line
- *   devices [REVISION]          a line with the revision, then the devices and the open incidents as JSON; waits while
- *                               that is the revision, and for the first look at the host
+ *   devices [REVISION [STATE COUNT...]]
+ *                               a line with the revision, then the devices and the open incidents as JSON; waits while
+ *                               that is the revision, and for the first look at the host; STATE and a COUNT for each
+ *                               ChosenOutcome, from root or the agent's own user, go into metrics
  *   why text WIDTH STYLE [NAME]  why json [NAME]
  *                               as `stoker why NAME`
  *   history DEVICE METRICS RESOLUTION FROM TO   as /api/v1/gpus/DEVICE/history
@@ -44,6 +46,7 @@
 #include "verb/check/findings.h"
 #include "verb/verb.h"
 
+enum { DEVICES_WORDS = 3 + CHOSEN_OUTCOME_END };
 enum { RELEASE_MAX_S = 24 * 3600, WINDOW_MAX_S = 366 * 24 * 3600 };
 
 Snapshot agent_snapshot(const Agent *agent, const Incident *incidents[INCIDENTS_MAX])
@@ -148,6 +151,7 @@ typedef struct Request {
     Agent *agent;
     const char *const *words;
     size_t count;
+    bool owner; /* root or the agent's own user asks */
     Str *out;
 } Request;
 
@@ -195,18 +199,34 @@ static uint64_t hash_text(const Str *text)
     return hash;
 }
 
+static void note_placed(const Request *r)
+{
+    struct AgentPlaced placed = {.told_ns = r->agent->last_tick_ns};
+    const int state = word_find(kube_states, KUBE_STATE_END, r->words[2]);
+
+    if (!r->owner || state < 0)
+        return;
+    placed.state = kube_states[state].key;
+    for (size_t i = 0; i < CHOSEN_OUTCOME_END; i++)
+        if (number_parse_u64(r->words[3 + i], 0, UINT64_MAX, &placed.counts[i], NULL) < 0)
+            return;
+    r->agent->placed = placed;
+}
+
 static int answer_devices(const Request *request)
 {
     const Incident *incidents[INCIDENTS_MAX];
     const Snapshot snapshot = agent_snapshot(request->agent, incidents);
     uint64_t known = 0;
 
+    if (request->count == DEVICES_WORDS)
+        note_placed(request);
     if (snapshot.facts->time_ns == 0) /* nobody has looked yet where the devices are */
         return CONTROL_HOLD;
     status_devices_json(&snapshot, false, request->out);
     const uint64_t revision = hash_text(request->out);
     str_clear(request->out);
-    if (request->count == 2 && number_parse_u64(request->words[1], 0, UINT64_MAX, &known, NULL) == 0 &&
+    if (request->count >= 2 && number_parse_u64(request->words[1], 0, UINT64_MAX, &known, NULL) == 0 &&
         known == revision)
         return CONTROL_HOLD;
     str_addf(request->out, "%" PRIu64 "\n", revision);
@@ -504,7 +524,7 @@ static const struct {
     int (*answer)(const Request *request);
 } requests[] = {
     {"status", NULL, 1, 5, false, answer_status},
-    {"devices", NULL, 1, 2, false, answer_devices},
+    {"devices", NULL, 1, DEVICES_WORDS, false, answer_devices},
     {"why", NULL, 2, 5, false, answer_why},
     {"history", NULL, 1, CONTROL_WORDS_MAX, false, answer_history},
     {"check", NULL, 1, CONTROL_WORDS_MAX, false, answer_check},
@@ -527,7 +547,7 @@ static const struct {
 
 int agent_control(void *self, const char *const *words, size_t count, bool owner, Str *out)
 {
-    const Request request = {.agent = self, .words = words, .count = count, .out = out};
+    const Request request = {.agent = self, .words = words, .count = count, .owner = owner, .out = out};
 
     if (request.agent->stopping)
         return refuse_request(&request, EXIT_UNKNOWN, "the agent is being stopped");

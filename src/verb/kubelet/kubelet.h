@@ -20,7 +20,7 @@ typedef struct KubeletOptions {
         *library, *node, *account, *kubeconfig, *control, *root, *dra_driver, *plugins, *registry;
     int mig, id_strategy, discovery, spread, log_level, log_format;
     bool json, fail_on_init, device_nodes, gdrcopy, gds, mofed, use_node_features, no_timestamp, physical, update_node,
-        spread_heat, make_mig;
+        spread_heat, make_mig, follow_placement;
     OptList list_strategies;
     const char *version, *mps_root, *driver_root, *dev_root, *container_driver_root, *cdi_prefix, *ctk_path;
     const YamlNode *sharing, *resources, *imex, *gfd;

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/duration.h"
 #include "base/json.h"
+#include "model/cluster.h"
 #include "service/kubelet/mps.h"
 #include "source/kubernetes/kubernetes.h"
 #include "verb/kubelet/events.h"
@@ -36,6 +37,7 @@ struct NodeKeeper {
     /* the condition that is wanted, and the one that the node has */
     bool health_told, healthy;
     char reason[NODE_REASON_CAP], message[MESSAGE_CAP];
+    char unhealthy[CLUSTER_GPUS_CAP]; /* GPUs, as an annotation has them */
     json_t *condition;
     Str status_patch;
 };
@@ -90,16 +92,16 @@ static bool is_ours(const char *key)
            strncmp(key, "stoker.dev/", strlen("stoker.dev/")) == 0;
 }
 
-static const char *read_annotation(const NodeKeeper *keeper)
+static const char *read_annotation(const NodeKeeper *keeper, const char *key)
 {
-    const char *text = json_string_value(json_object_get(json_object_get(keeper->metadata, "annotations"), ANNOTATION));
+    const char *text = json_string_value(json_object_get(json_object_get(keeper->metadata, "annotations"), key));
 
     return text ? text : "";
 }
 
 static void add_removed(NodeKeeper *keeper)
 {
-    CLEANUP_FREE char *text = xstrdup(read_annotation(keeper));
+    CLEANUP_FREE char *text = xstrdup(read_annotation(keeper, ANNOTATION));
     char *rest = text, *key;
 
     while ((key = strsep(&rest, ",")))
@@ -112,33 +114,58 @@ static void list_key(NodeKeeper *keeper, const char *key, const char *value UNUS
     str_addf(&keeper->keys, "%s%s", keeper->keys.len ? "," : "", key);
 }
 
+static void add_labels(NodeKeeper *keeper)
+{
+    for_each_label(keeper, add_changed);
+    add_removed(keeper);
+}
+
+/* An absent annotation is as an empty one. */
+static void add_annotation(NodeKeeper *keeper, const char *key, const char *value)
+{
+    if (strcmp(value, read_annotation(keeper, key)) == 0)
+        return;
+    if (value[0])
+        json_add_text(&keeper->label_patch, key, value);
+    else
+        json_add_null(&keeper->label_patch, key);
+}
+
+static void add_annotations(NodeKeeper *keeper)
+{
+    if (keeper->labels_told) {
+        str_clear(&keeper->keys);
+        for_each_label(keeper, list_key);
+        add_annotation(keeper, ANNOTATION, keeper->keys.text);
+    }
+    if (keeper->health_told)
+        add_annotation(keeper, CLUSTER_UNHEALTHY_KEY, keeper->unhealthy);
+}
+
 /* KubeRead.patch: NULL where the node has what it is to have. */
 static const char *patch_labels(void *self)
 {
     NodeKeeper *keeper = self;
-    Str *patch = &keeper->label_patch, *keys = &keeper->keys;
+    Str *patch = &keeper->label_patch;
     const char *version = json_string_value(json_object_get(keeper->metadata, "resourceVersion"));
 
-    if (!keeper->labels_told || !keeper->metadata)
+    if (!keeper->metadata)
         return NULL;
     str_clear(patch);
     json_open(patch, NULL, '{');
     json_open(patch, "metadata", '{');
     json_add_text(patch, "resourceVersion", version);
     json_open(patch, "labels", '{');
-    const size_t before = patch->len;
-    for_each_label(keeper, add_changed);
-    add_removed(keeper);
+    size_t before = patch->len;
+    if (keeper->labels_told)
+        add_labels(keeper);
     bool changes = patch->len > before;
     json_close(patch, '}');
-    str_clear(keys);
-    for_each_label(keeper, list_key);
-    if (strcmp(keys->text, read_annotation(keeper)) != 0) {
-        json_open(patch, "annotations", '{');
-        json_add_text(patch, ANNOTATION, keys->text);
-        json_close(patch, '}');
-        changes = true;
-    }
+    json_open(patch, "annotations", '{');
+    before = patch->len;
+    add_annotations(keeper);
+    changes |= patch->len > before;
+    json_close(patch, '}');
     json_close(patch, '}');
     json_close(patch, '}');
     return changes ? patch->text : NULL;
@@ -254,21 +281,32 @@ static bool is_at_fault(const OfferResource *resource, const OfferUnit *unit)
     return !unit->healthy && !(unit->unserved && resource->daemon == mps_states[MPS_STARTING].key);
 }
 
-static const OfferUnit *find_fault(const Offer *offer)
+/* The first that is at fault, or NULL, and which GPUs that are offered whole are. */
+static const OfferUnit *find_fault(const Offer *offer, uint16_t *ret_gpus)
 {
+    const OfferUnit *first = NULL;
+
+    *ret_gpus = 0;
     for (size_t i = 0; i < offer->resources.len; i++) {
         const OfferResource *resource = &offer->resources.at[i];
 
-        for (size_t k = 0; k < resource->units.len; k++)
-            if (is_at_fault(resource, &resource->units.at[k]))
-                return &resource->units.at[k];
+        for (size_t k = 0; k < resource->units.len; k++) {
+            const OfferUnit *unit = &resource->units.at[k];
+
+            if (!is_at_fault(resource, unit))
+                continue;
+            first = first ? first : unit;
+            if (!unit->profile[0] && unit->gpu_index < CLUSTER_GPUS_MAX)
+                *ret_gpus = (uint16_t)(*ret_gpus | 1u << unit->gpu_index);
+        }
     }
-    return NULL;
+    return first;
 }
 
 void node_keeper_set_health(NodeKeeper *keeper, const Offer *offer, const Snapshot *snapshot)
 {
-    const OfferUnit *first = find_fault(offer);
+    uint16_t gpus;
+    const OfferUnit *first = find_fault(offer, &gpus);
     size_t healthy;
     const size_t all = offer_count(offer, &healthy);
 
@@ -284,7 +322,10 @@ void node_keeper_set_health(NodeKeeper *keeper, const Offer *offer, const Snapsh
         snprintf(keeper->reason, sizeof keeper->reason, "AllHealthy");
         snprintf(keeper->message, sizeof keeper->message, "%zu devices", all);
     }
+    cluster_write_gpus(gpus, keeper->unhealthy);
     kube_api_ask(keeper->api, READ_STATUS);
+    if (patch_labels(keeper))
+        kube_api_ask(keeper->api, READ_LABELS);
     node_events_set(keeper->events, snapshot);
 }
 

@@ -48,6 +48,9 @@ static const char *const spread_names[] = {"distributed", "packed", NULL};
         ROW("update-node", OPT_BOOL, update_node, .flags = OPT_CLI_ONLY, .env = "STOKER_UPDATE_NODE",                  \
             .help = "write labels, the condition GPUsHealthy and events of the node by the API server; needs "         \
                     "--features-file"),                                                                                \
+        ROW("follow-placement", OPT_BOOL, follow_placement, .flags = OPT_CLI_ONLY, .env = "STOKER_FOLLOW_PLACEMENT",   \
+            .help = "give pods the GPUs that 'stoker place serve' chose for them; needs --node-name, and that the "    \
+                    "account may list and watch pods"),                                                                \
         ROW("node-name", OPT_STRING, node, .flags = OPT_CLI_ONLY, .env = "NODE_NAME",                                  \
             .help = "the name of this node in the cluster"),                                                           \
         ROW("node-period", OPT_DURATION, node_period_ns, .flags = OPT_CLI_ONLY, .def = "1m", .min = 50e6,              \

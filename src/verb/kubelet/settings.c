@@ -45,10 +45,12 @@ static int check_settings(const OptSet *set, KubeletSettings *s, Err *err)
     TRY(offer_read_codes(getenv("DP_DISABLE_HEALTHCHECKS"), getenv("DP_ENABLE_HEALTHCHECKS"), &s->offer.codes, err));
     TRY(kubelet_read_sharing(o->sharing, &s->arena, &s->offer, err));
     TRY(read_strategies(set, o, &s->kubelet.grant, err));
-    if ((o->update_node || o->config_dir || o->dra_driver) && !kube_is_node_name(o->node))
+    if ((o->update_node || o->follow_placement || o->config_dir || o->dra_driver) && !kube_is_node_name(o->node))
         return err_set(err, -EINVAL,
-                       "--update-node, --config-dir and --dra-driver need --node-name (NODE_NAME), the name of this "
-                       "node in the cluster");
+                       "--update-node, --follow-placement, --config-dir and --dra-driver need --node-name "
+                       "(NODE_NAME), the name of this node in the cluster");
+    if (o->follow_placement && o->dra_driver)
+        return err_set(err, -EINVAL, "--follow-placement is not for claims: the scheduler names their devices itself");
     if (o->dra_driver && !kube_is_driver_name(o->dra_driver))
         return err_set(err, -EINVAL, "--dra-driver: '%.80s' is no name of a driver, such as gpu.nvidia.com",
                        o->dra_driver);

@@ -440,8 +440,8 @@ const Verb verb_place_serve = {
     .description =
         "A scheduler extender: kube-scheduler asks it about pods that ask for GPUs. It scores the nodes that "
         "kube-scheduler has found fitting, binds the pod, and writes the GPUs that were chosen for it into the pod's "
-        "annotation stoker.dev/gpus. No device plugin reads that yet: which GPUs a container gets, the kubelet "
-        "decides. 'stoker place config' prints the configuration that kube-scheduler needs.\n\n"
+        "annotation stoker.dev/gpus. 'stoker kubelet --follow-placement' gives it these; with another device plugin "
+        "the kubelet takes any. 'stoker place config' prints the configuration that kube-scheduler needs.\n\n"
         "It never holds a pod up: while it knows too little, every node fits; and where it does not answer, or a "
         "binding fails, kube-scheduler goes on alone.\n\n"
         "Whoever can reach it can have pods bound: listen on 127.0.0.1 beside kube-scheduler, or use client "

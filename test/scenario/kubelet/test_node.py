@@ -56,6 +56,22 @@ def test_what_is_offered_is_on_the_node(kept, api):
     assert changed == {"stoker.dev/gpu.devices.healthy": "7", "stoker.dev/gpu.health": "fatal"}  # only what has changed
 
 
+def test_the_node_says_which_gpus_are_unhealthy(kept, api):
+    unhealthy = lambda: api.node["metadata"].get("annotations", {}).get("stoker.dev/gpus-unhealthy")  # noqa: E731
+    api.change(NODE, annotations={"stoker.dev/gpus-unhealthy": "7", "theirs": "stays"})
+    side = kept()
+    until(lambda: unhealthy() is None, side.log_text)  # of before
+    for gpu in (5, 3):
+        side.node.inject("xid", "79", f"gpu={gpu}")
+    until(lambda: unhealthy() == "3,5", lambda: f"{api.node} {side.log_text()}")
+    side.node.inject("reset", "gpu=3")
+    until(lambda: unhealthy() == "5", side.log_text)
+    api.change(NODE, annotations={"stoker.dev/gpus-unhealthy": "1"})  # somebody else
+    until(lambda: unhealthy() == "5", side.log_text)
+    side.node.inject("reset", "gpu=5")
+    until(lambda: unhealthy() is None and api.node["metadata"]["annotations"]["theirs"] == "stays", side.log_text)
+
+
 def test_labels_of_before_go_and_others_stay(kept, api):
     old = "nvidia.com/mig-1g.10gb.count"
     api.change(NODE, labels={old: "7", "stoker.dev/theirs": "yes"}, annotations={"stoker.dev/labels": f"{old},team,kubernetes.io/x"})

@@ -13,15 +13,15 @@ from agent_rig import until  # noqa: E402
 from apiserver import STATUS, Server  # noqa: E402
 
 NODES, PODS = "/api/v1/nodes", "/api/v1/pods"
-GPUS, PLACED_BY = "stoker.dev/gpus", "stoker.dev/placed-by"
+GPUS, PLACED_BY, UNHEALTHY = "stoker.dev/gpus", "stoker.dev/placed-by", "stoker.dev/gpus-unhealthy"
 
 
-def node(name, gpus=8, usable=None, cores=96, model="NVIDIA-H100-80GB-HBM3", broken=None):
+def node(name, gpus=8, usable=None, cores=96, model="NVIDIA-H100-80GB-HBM3", broken=None, unhealthy=None):
     count = {"nvidia.com/gpu": str(gpus)} if gpus else {}
     conditions = [{"type": "Ready", "status": "True"}]
     if broken:
         conditions.append({"type": "GPUsHealthy", "status": "False", "reason": "GpuLost", "message": broken})
-    return {"metadata": {"name": name, "labels": {"nvidia.com/gpu.product": model}},
+    return {"metadata": {"name": name, "labels": {"nvidia.com/gpu.product": model}, "annotations": {UNHEALTHY: unhealthy} if unhealthy else {}},
             "status": {"capacity": {"cpu": str(cores), **count}, "conditions": conditions,
                        "allocatable": {"cpu": f"{cores * 1000 - 500}m", **(count if usable is None else {"nvidia.com/gpu": str(usable)})}}}
 

@@ -129,7 +129,8 @@ def test_pods_without_gpus_go_anywhere(extender, cluster):
 
 def test_nodes_change(extender, cluster):
     fits = lambda gpus: set(extender.filter(pod("p", gpus=gpus), NAMES)["NodeNames"])  # noqa: E731
-    cluster.lists[NODES] = [node("a"), node("b", usable=7, broken="1 of 8 devices unhealthy: GPU 0 has fallen off the bus: drain and reboot"),
+    cluster.lists[NODES] = [node("a"), node("b", usable=7, unhealthy="0",
+                                                 broken="1 of 8 devices unhealthy: GPU 0 has fallen off the bus: drain and reboot"),
                             node("c", gpus=4), node("plain", gpus=0)]
     until(lambda: fits(8) == {"plain"}, extender.log)
     text = "stoker: 7 of 8 GPUs can be used, 8 wanted; 1 of 8 devices unhealthy: GPU 0 has fallen off the bus: drain and reboot"

@@ -357,6 +357,8 @@ static void a_page_is_whole(void **state)
                                     .pods_count = 118,
                                     .api_reads = {{"pods", "ok"}, {"nodes", "forbidden"}},
                                     .api_read_count = 2,
+                                    .placed = {{"as_chosen", 120}, {"other", 0}},
+                                    .placed_count = 2,
                                     .kernel_log_lost = 119};
     kit.input.journal = &journal;
     kit.input.receivers = receivers;

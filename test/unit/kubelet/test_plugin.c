@@ -407,6 +407,96 @@ static void containers_get_devices(void **state)
     allocate(gpu1);
 }
 
+/* --- what was chosen for pods ------------------------------------------------------------------------------------- */
+
+/* A pod waits for two GPUs, for which 1 and 2 were chosen. */
+static void add_pod(Chosen *chosen)
+{
+    json_t *pod = json_pack("{s:{s:s,s:{s:s}},s:{s:[{s:{s:{s:s}}}]},s:{}}", "metadata", "uid", "a", "annotations",
+                            "stoker.dev/gpus", "1,2", "spec", "containers", "resources", "limits", "nvidia.com/gpu",
+                            "2", "status");
+
+    chosen_begin(chosen);
+    assert_int_equal(chosen_add(chosen, pod, NULL), 0);
+    assert_true(chosen_end(chosen));
+    json_decref(pod);
+}
+
+static void ask(GrpcStream *stream, int32_t size)
+{
+    static char shared[3][16] = {"GPU-0::0", "GPU-1::0", "GPU-2::1"};
+    char *whole[] = {gpu0, gpu1, gpu2}, *parts[] = {shared[0], shared[1], shared[2]};
+    char **all = offer.resources.at[0].replicas > 1 ? parts : whole;
+    Deviceplugin__PreferContainer container, *at[] = {&container};
+    Deviceplugin__PreferRequest request;
+    uint8_t bytes[512];
+
+    deviceplugin__prefer_request__init(&request);
+    deviceplugin__prefer_container__init(&container);
+    container.available_ids = all;
+    container.n_available_ids = 3;
+    container.size = size;
+    request.containers = at;
+    request.n_containers = 1;
+    call(0, stream, bytes, deviceplugin__prefer_request__pack(&request, bytes));
+}
+
+static void pods_get_what_was_chosen(void **state)
+{
+    GrpcStream first = {"the first", "GetPreferredAllocation"}, second = {"the second", "GetPreferredAllocation"};
+    Chosen *chosen = chosen_new();
+
+    (void)state;
+    begin("what was chosen, of a list that does not follow");
+    open_kubelet("");
+    kubelet_follow(kubelet, chosen, false);
+    ask(&first, 2);
+    begin("of one that does: it is waited for");
+    kubelet_follow(kubelet, chosen, true);
+    ask(&first, 2);
+    kubelet_follow(kubelet, chosen, true);
+    begin("not for long");
+    kubelet_follow(kubelet, chosen, true);
+    begin("nor a second one, one in error, or one for which there is no request");
+    ask(&first, 2);
+    ask(&second, 1);
+    ask(&second, 4);
+    ask(&second, 0);
+    begin("the pod comes");
+    kubelet_follow(kubelet, chosen, true);
+    add_pod(chosen);
+    kubelet_follow(kubelet, chosen, true);
+    begin("it is there");
+    ask(&first, 2);
+    begin("another is waited for, and the list does not follow any more");
+    ask(&first, 1);
+    kubelet_follow(kubelet, chosen, false);
+    begin("it is given up, or its server is closed");
+    kubelet_follow(kubelet, chosen, true);
+    ask(&first, 1);
+    give_up(0, &second);
+    give_up(0, &first);
+    ask(&first, 1);
+    servers[0].there = false;
+    kubelet_offer(kubelet, &offer, &box->snapshot);
+    kubelet_follow(kubelet, chosen, true);
+    kubelet_follow(kubelet, chosen, true);
+    begin("shared ones are not waited for");
+    offer.resources.at[0].sharing = OFFER_SHARING_TIME;
+    offer.resources.at[0].replicas = 2;
+    ask(&first, 1);
+    offer.resources.at[0].sharing = OFFER_SHARING_NONE;
+    offer.resources.at[0].replicas = 1;
+    begin("the end");
+    allocate(gpu1);
+    assert_int_equal(chosen_counts(chosen)[CHOSEN_OTHER] + chosen_counts(chosen)[CHOSEN_UNKNOWN], 2);
+    ask(&first, 1);
+    kubelet_follow(kubelet, NULL, false);
+    chosen_free(chosen);
+    allocate(gpu1);
+    ask(&first, 1);
+}
+
 static void all_of_it_is_as_in_the_file(void **state)
 {
     (void)state;
@@ -422,6 +512,7 @@ int main(void)
         TEST(without_a_kubelet_devices_are_served_alone),
         TEST(who_watches_hears_of_changes),
         TEST(containers_get_devices),
+        TEST(pods_get_what_was_chosen),
         cmocka_unit_test(all_of_it_is_as_in_the_file), /* the last: of the trace of all before it */
     };
 

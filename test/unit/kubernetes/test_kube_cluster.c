@@ -140,6 +140,17 @@ static void a_node_has_what_it_can_allocate(void **state)
                           "'capacity':{'cpu':'128','memory':'2Ti','nvidia.com/gpu':'8'},"
                           "'allocatable':{'cpu':'127500m','memory':'1048575Ki','nvidia.com/gpu':'6'}"),
                 "node n cpu=127500 memory=1023 gpus=8 model=H100 broken=c0");
+    for (int usable = 4; usable <= 8; usable++) { /* the kubelet may be told later; others may be broken too */
+        static const char *const broken[] = {"cc", "8c", "c", "c", "c"};
+        char node[512], line[128];
+
+        snprintf(node, sizeof node,
+                 "{'kind':'Node','apiVersion':'v1','metadata':{'name':'n','annotations':{'stoker.dev/gpus-unhealthy':"
+                 "'2,3,9'}},'status':{'capacity':{'nvidia.com/gpu':'8'},'allocatable':{'nvidia.com/gpu':'%d'}}}",
+                 usable);
+        snprintf(line, sizeof line, "node n cpu=0 memory=0 gpus=8 model=unknown broken=%s", broken[usable - 4]);
+        expect_node(node, line);
+    }
     expect_node(BARE_NODE("'amd.com/gpu.product-name':'MI300X'", "", "'allocatable':{'cpu':2,'amd.com/gpu':'4'}"),
                 "node n cpu=2000 memory=0 gpus=4 model=MI300X");
     expect_node(BARE_NODE("", "", "'allocatable':{'nvidia.com/gpu':'1'}"),
@@ -265,6 +276,11 @@ static void a_pod_runs_where_it_is_bound(void **state)
                                                      "Pod a/q priority=0\n  role '' 1..1 cpu=4000 memory=8192 gpus=2\n  runs on n "
                                                      "gpus=0 role=0\n");
     assert_int_equal(left_out.annotations, 2);
+    expect_error(
+        "{'kind':'Node','apiVersion':'v1','metadata':{'name':'n','annotations':{'stoker.dev/gpus-unhealthy':'GPU 3'"
+        "}}}",
+        "in.json: Node n: metadata.annotations.stoker.dev/gpus-unhealthy: must be numbers of GPUs below 16 such "
+        "as \"0,3\"");
 }
 
 static void a_waiting_pod_has_its_reasons_and_hints(void **state)

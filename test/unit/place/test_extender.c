@@ -29,20 +29,26 @@ static json_t *parse(const char *text)
     return made;
 }
 
-static void put_node(Live *live, const char *name, unsigned devices, unsigned usable, const char *condition)
+static void put_ill_node(Live *live, const char *name, unsigned devices, unsigned usable, const char *unhealthy,
+                         const char *condition)
 {
     char text[ROOM];
     Err err = {0};
 
     snprintf(
         text, sizeof text,
-        "{\"metadata\":{\"name\":\"%s\",\"labels\":{\"nvidia.com/gpu.product\":\"H100\"}},\"status\":{\"capacity\":"
-        "{\"nvidia.com/gpu\":\"%u\"},\"allocatable\":{\"cpu\":\"95500m\",\"nvidia.com/gpu\":\"%u\"},\"conditions\":"
-        "[%s]}}",
-        name, devices, usable, condition);
+        "{\"metadata\":{\"name\":\"%s\",\"labels\":{\"nvidia.com/gpu.product\":\"H100\"},\"annotations\":{"
+        "\"stoker.dev/gpus-unhealthy\":\"%s\"}},\"status\":{\"capacity\":{\"nvidia.com/gpu\":\"%u\"},\"allocatable\":"
+        "{\"cpu\":\"95500m\",\"nvidia.com/gpu\":\"%u\"},\"conditions\":[%s]}}",
+        name, unhealthy, devices, usable, condition);
     json_t *node = parse(text);
     assert_int_equal(live_change_node(live, node, false, &err), 0);
     json_decref(node);
+}
+
+static void put_node(Live *live, const char *name, unsigned devices, unsigned usable, const char *condition)
+{
+    put_ill_node(live, name, devices, usable, "", condition);
 }
 
 static json_t *make_pod(const char *uid, const char *node, unsigned gpus, const char *held, const char *phase)
@@ -227,8 +233,8 @@ static void a_broken_gpu_is_not_chosen(void **state)
     uint16_t gpus;
 
     (void)state;
-    for (unsigned usable = 4; usable >= 3; usable--) { /* the kubelet learns of it a little later */
-        put_node(live, "a", 4, usable, lost);
+    for (unsigned usable = 4; usable >= 3; usable--) {   /* the kubelet learns of it a little later */
+        put_ill_node(live, "a", 4, usable, "1,9", lost); /* of the ninth nothing is known */
         assert_int_equal(count_free(live, "a"), 3);
         assert_int_equal(judge(live, 4, "a"), LIVE_TOO_SMALL);
         assert_int_equal(reserve(live, "p", 3, "a", 9, &gpus), 0);
@@ -239,6 +245,15 @@ static void a_broken_gpu_is_not_chosen(void **state)
     assert_string_equal(why.text, "3 of 4 GPUs can be used, 4 wanted; 1 of 4 devices unhealthy: GPU 1 is lost");
     put_node(live, "a", 4, 4, fine);
     assert_int_equal(count_free(live, "a"), 4);
+    put_ill_node(live, "a", 4, 2, "0,2", lost);
+    assert_int_equal(reserve(live, "p", 2, "a", 9, &gpus), 0);
+    assert_int_equal(gpus, 0xa);
+    live_release(live, "p");
+    put_ill_node(live, "a", 4, 1, "0,2", lost); /* others too, without a word */
+    assert_int_equal(count_free(live, "a"), 1);
+    put_ill_node(live, "a", 4, 3, "GPU 0", lost);
+    assert_int_equal(reserve(live, "p", 3, "a", 9, &gpus), 0);
+    assert_int_equal(gpus, 0x7);
     live_free(live);
 }
 

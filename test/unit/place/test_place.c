@@ -448,6 +448,126 @@ static void policies_prefer_what_they_say(void **state)
     assert_null(placement_mode_find("nothing"));
 }
 
+/* --- islands of GPUs ---------------------------------------------------------------------------------------------- */
+
+enum { NODE_GPUS = 12 };
+
+static unsigned count_bits(unsigned bits)
+{
+    return (unsigned)__builtin_popcount(bits);
+}
+
+static unsigned count_islands(const ClusterNode *node, uint16_t gpus)
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < CLUSTER_ISLANDS_MAX; i++)
+        count += (node->islands[i] & gpus) != 0;
+    return count;
+}
+
+/* The GPUs that `n` are of a node on which these are idle; 0: it has no room. */
+static uint16_t choose_gpus(const ClusterNode *node, uint16_t idle, unsigned n)
+{
+    const ClusterRequest r = {.gpu_milli = CLUSTER_GPU, .gpu_count = (uint8_t)n};
+    Placement *placement = placement_new(node, 1, NULL, placement_mode_find("pack"));
+    PlacementLeft left = {.cpu_milli = 1};
+    uint16_t gpus = 0;
+    double score;
+
+    for (unsigned i = 0; i < NODE_GPUS; i++)
+        left.gpu_milli[i] = idle >> i & 1 ? CLUSTER_GPU : CLUSTER_GPU - 1;
+    placement_set_left(placement, 0, &left);
+    assert_true(placement_score(placement, &r, 0, &score, &gpus) == (count_bits(idle) >= n));
+    placement_free(placement);
+    return gpus;
+}
+
+/* Of all sets of `n` idle GPUs the fewest islands; *ret_least: of those within one, the fewest idle GPUs of it. */
+static unsigned try_all_sets(const ClusterNode *node, uint16_t idle, unsigned n, unsigned *ret_least)
+{
+    unsigned fewest = UINT32_MAX;
+
+    *ret_least = UINT32_MAX;
+    for (unsigned set = 1; set < 1u << NODE_GPUS; set++) {
+        if (count_bits(set) != n || set & ~(unsigned)idle)
+            continue;
+        const unsigned islands = count_islands(node, (uint16_t)set);
+        fewest = islands < fewest ? islands : fewest;
+        for (unsigned i = 0; i < CLUSTER_ISLANDS_MAX; i++)
+            if (islands == 1 && node->islands[i] & set && count_bits(node->islands[i] & idle) < *ret_least)
+                *ret_least = count_bits(node->islands[i] & idle);
+    }
+    return fewest;
+}
+
+/* At most one island is taken in part; one that is used up has at least as many idle GPUs as any that is left alone,
+ * and within an island the first are taken. */
+static void assert_in_order(const ClusterNode *node, uint16_t idle, uint16_t gpus)
+{
+    unsigned parts = 0, most_left = 0, least_used = UINT32_MAX;
+
+    for (unsigned i = 0; i < CLUSTER_ISLANDS_MAX; i++) {
+        const unsigned there = node->islands[i] & idle, taken = node->islands[i] & gpus, left = there & ~taken;
+
+        parts += taken && left;
+        most_left = !taken && count_bits(there) > most_left ? count_bits(there) : most_left;
+        least_used = taken && !left && count_bits(there) < least_used ? count_bits(there) : least_used;
+        assert_true(!taken || !left || (left & -left) > taken);
+    }
+    assert_true(parts <= 1);
+    if (count_islands(node, gpus) > 1 && parts == 1)
+        assert_true(least_used >= most_left);
+}
+
+static void gpus_of_one_island_are_taken_together(void **state)
+{
+    World w = {.seed = 11};
+
+    (void)state;
+    for (unsigned round = 0; round < 400; round++) {
+        ClusterNode node = {.name = "n", .cpu_milli = 1, .gpu_count = NODE_GPUS};
+        const unsigned islands = 1 + below(&w, CLUSTER_ISLANDS_MAX);
+        const uint16_t idle = (uint16_t)below(&w, 1u << NODE_GPUS);
+        const unsigned n = 1 + below(&w, 6);
+        unsigned least, idle_there = 0;
+
+        for (unsigned i = 0; i < NODE_GPUS; i++) { /* of the first ones each has a GPU */
+            const unsigned at = i < islands ? i : below(&w, islands);
+
+            node.islands[at] = (uint16_t)(node.islands[at] | 1u << i);
+        }
+        const uint16_t gpus = choose_gpus(&node, idle, n);
+        if (count_bits(idle) < n)
+            continue;
+        assert_int_equal(count_bits(gpus), n);
+        assert_int_equal(gpus & ~idle, 0);
+        assert_int_equal(count_islands(&node, gpus), try_all_sets(&node, idle, n, &least));
+        for (unsigned i = 0; i < islands && count_islands(&node, gpus) == 1; i++)
+            idle_there = node.islands[i] & gpus ? count_bits(node.islands[i] & idle) : idle_there;
+        if (idle_there)
+            assert_int_equal(idle_there, least);
+        assert_in_order(&node, idle, gpus);
+        memset(node.islands, 0, sizeof node.islands);
+        const uint16_t first = choose_gpus(&node, idle, n); /* where none is known */
+        assert_int_equal(count_bits(first), n);
+        for (unsigned i = 0; i < NODE_GPUS && count_bits(idle & ((2u << i) - 1)) <= n; i++)
+            assert_int_equal(first >> i & 1, idle >> i & 1);
+    }
+}
+
+static void gpus_of_no_island_come_last(void **state)
+{
+    const ClusterNode node = {.name = "n", .cpu_milli = 1, .gpu_count = 8, .islands = {0x30, 0xc0}};
+
+    (void)state;
+    assert_int_equal(choose_gpus(&node, 0xff, 1), 0x10);
+    assert_int_equal(choose_gpus(&node, 0xbf, 1), 0x80); /* an island that is begun already */
+    assert_int_equal(choose_gpus(&node, 0xbf, 2), 0x30);
+    assert_int_equal(choose_gpus(&node, 0xbf, 4), 0xb1);
+    assert_int_equal(choose_gpus(&node, 0x0f, 2), 0x03);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -457,6 +577,8 @@ int main(void)
         cmocka_unit_test(capacity_is_what_fits),
         cmocka_unit_test(the_optimum_is_near),
         cmocka_unit_test(policies_prefer_what_they_say),
+        cmocka_unit_test(gpus_of_one_island_are_taken_together),
+        cmocka_unit_test(gpus_of_no_island_come_last),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
