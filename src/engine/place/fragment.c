@@ -2,14 +2,15 @@
 /* What a node's state is worth: how much of its free GPUs typical requests cannot use, and what it draws. */
 #include <math.h>
 
+#include "engine/place/instance.h"
 #include "engine/place/policy.h"
 
 /* Classes of what of a node's free GPUs a typical request can use (FGD, ATC'23), in the order of their sums. */
 enum { LACKS_BOTH, LACKS_GPU, LACKS_CPU, NO_GPU_ASKED, NO_GPU_ASKED_LACKS_CPU, OTHER_MODEL, CLASSES };
 
 /* Adds what one typical request cannot use. */
-static void add_unusable(const Typical *t, const ClusterNode *node, const PlacementState *s, Usable usable,
-                         double sums[CLASSES])
+static inline void add_unusable(const Typical *t, const ClusterNode *node, const PlacementState *s, Usable usable,
+                                double sums[CLASSES])
 {
     const ClusterRequest *r = &t->request;
     const bool has_cpu = s->left.cpu_milli >= r->cpu_milli;
@@ -34,6 +35,31 @@ static void count_gpu(Usable *usable, const ClusterRequest *r, uint16_t left, in
         usable->rest += (uint32_t)sign * left;
 }
 
+/* Of a node with GPUs in MIG mode: such a one has room for an instance that can be placed, and for nothing else. By
+ * value, as the address of a Usable would keep it out of registers on all nodes. */
+static Usable count_split_gpu(Usable usable, const ClusterNode *node, const ClusterRequest *r,
+                              const PlacementLeft *left, unsigned gpu, int sign)
+{
+    const MigProfile *p = r->mig ? instance_profile(node, r) : NULL;
+
+    if (!instance_is_on(node, gpu))
+        count_gpu(&usable, r, left->gpu_milli[gpu], sign);
+    else if (instance_starts(node, p, gpu, left->mig_used[gpu]))
+        usable.fit += (uint32_t)sign;
+    else
+        usable.rest += (uint32_t)sign * instance_milli(node, left->mig_used[gpu]);
+    return usable;
+}
+
+static void count_any_gpu(Usable *usable, const ClusterNode *node, const ClusterRequest *r, const PlacementLeft *left,
+                          unsigned gpu, int sign)
+{
+    if (node->mig)
+        *usable = count_split_gpu(*usable, node, r, left, gpu, sign);
+    else
+        count_gpu(usable, r, left->gpu_milli[gpu], sign);
+}
+
 static double add_classes(const double sums[CLASSES])
 {
     double sum = 0;
@@ -52,10 +78,10 @@ double fragment_measure_after(const PlacementCase *c)
         Usable usable = c->usable[i];
 
         for (unsigned gpus = c->gpus; gpus; gpus &= gpus - 1) {
-            const int k = __builtin_ctz(gpus);
+            const unsigned k = (unsigned)__builtin_ctz(gpus);
 
-            count_gpu(&usable, &t->request, c->before->left.gpu_milli[k], -1);
-            count_gpu(&usable, &t->request, c->after.left.gpu_milli[k], 1);
+            count_any_gpu(&usable, c->node, &t->request, &c->before->left, k, -1);
+            count_any_gpu(&usable, c->node, &t->request, &c->after.left, k, 1);
         }
         add_unusable(t, c->node, &c->after, usable, sums);
     }
@@ -70,10 +96,17 @@ double fragment_measure(const ClusterNode *node, const PlacementState *s, const 
     for (size_t i = 0; i < count; i++) {
         ret_usable[i] = (Usable){0};
         for (unsigned k = 0; k < node->gpu_count; k++)
-            count_gpu(&ret_usable[i], &typical[i].request, s->left.gpu_milli[k], 1);
+            count_any_gpu(&ret_usable[i], node, &typical[i].request, &s->left, k, 1);
         add_unusable(&typical[i], node, s, ret_usable[i], sums);
     }
     return add_classes(sums);
+}
+
+static bool is_idle(const ClusterNode *node, const PlacementState *s, unsigned gpu)
+{
+    if (instance_is_on(node, gpu))
+        return s->left.mig_used[gpu] == instance_first_used(node, gpu);
+    return s->left.gpu_milli[gpu] == CLUSTER_GPU || node->gpus_broken >> gpu & 1;
 }
 
 /* A GPU draws its full power as soon as a part of it is used; a socket has 16 cores with two threads each and draws 120
@@ -85,6 +118,6 @@ double fragment_power_w(const ClusterNode *node, const PlacementState *s)
     double sum = active * 120 + (sockets - active) * 15;
 
     for (unsigned i = 0; i < node->gpu_count; i++)
-        sum += s->left.gpu_milli[i] == CLUSTER_GPU || node->gpus_broken >> i & 1 ? node->gpu_idle_w : node->gpu_full_w;
+        sum += is_idle(node, s, i) ? node->gpu_idle_w : node->gpu_full_w;
     return sum;
 }

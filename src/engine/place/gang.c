@@ -149,7 +149,8 @@ static bool place_pod(Try *t, unsigned role, const Group *groups, size_t group_c
     if (!placed)
         return false;
     placement_bind(placement, t->kinds[role], choice);
-    t->places[t->count++] = (ClusterPlace){.node = choice.node, .gpus = choice.gpus, .role = (uint8_t)role};
+    t->places[t->count++] =
+        (ClusterPlace){.node = choice.node, .gpus = choice.gpus, .role = (uint8_t)role, .start = choice.start};
     return true;
 }
 
@@ -310,13 +311,11 @@ size_t gangs_place(Gangs *gangs, const ClusterJob *job, const uint32_t *kinds, c
 void gangs_release(Gangs *gangs, const uint32_t *kinds, const ClusterPlace *places, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        placement_release(gangs->placement, kinds[places[i].role],
-                          (PlacementChoice){.node = places[i].node, .gpus = places[i].gpus});
+        placement_release(gangs->placement, kinds[places[i].role], placement_choice(&places[i]));
 }
 
 void gangs_bind(Gangs *gangs, const uint32_t *kinds, const ClusterPlace *places, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        placement_bind(gangs->placement, kinds[places[i].role],
-                       (PlacementChoice){.node = places[i].node, .gpus = places[i].gpus});
+        placement_bind(gangs->placement, kinds[places[i].role], placement_choice(&places[i]));
 }

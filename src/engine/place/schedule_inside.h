@@ -55,9 +55,6 @@ void schedule_resize(Schedule *s, uint32_t job, size_t count, uint64_t now_s);
 void schedule_start(Schedule *s, uint32_t job, size_t count, uint64_t now_s);
 void schedule_stop(Schedule *s, uint32_t job, uint64_t now_s); /* of one that was detached */
 
-/* Gives or takes a pod's room on a node of which so much is left. */
-void schedule_give_room(PlacementLeft *left, const ClusterRequest *r, uint16_t gpus);
-
 /* Nodes on which a job must not start now, as they are reserved for one that is not less important; NULL: none. */
 const uint64_t *schedule_kept_nodes(const Schedule *s, uint32_t job, uint64_t now_s);
 /* The earliest time at which the job fits as running ones end, and the nodes: s->reserved, or NO_JOB. */
