@@ -2,6 +2,7 @@
 #include "engine/place/instance.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "base/number.h"
 #include "engine/mig/mig.h"
@@ -66,7 +67,7 @@ uint32_t instance_milli(const ClusterNode *node, uint32_t used)
     return CLUSTER_GPU * (grid - (unsigned)__builtin_popcount(used & SLICES_MASK)) / grid;
 }
 
-/* Where the instances of a profile are that may be given out. */
+/* Where the instances of a profile are. */
 static uint32_t fixed_starts(const ClusterMig *mig, const MigProfile *p, unsigned gpu)
 {
     uint32_t starts = 0;
@@ -74,7 +75,7 @@ static uint32_t fixed_starts(const ClusterMig *mig, const MigProfile *p, unsigne
     for (size_t i = 0; i < mig->instance_count; i++) {
         const ClusterInstance *one = &mig->instances[i];
 
-        if (one->gpu == gpu && !one->used && &mig->board->profiles[one->profile] == p)
+        if (one->gpu == gpu && &mig->board->profiles[one->profile] == p)
             starts |= UINT32_C(1) << one->start;
     }
     return starts;
@@ -103,6 +104,26 @@ uint32_t instance_room(const ClusterNode *node, const MigProfile *p, const Place
             starts &= ~span_of(p, (unsigned)__builtin_ctz(starts));
     }
     return count;
+}
+
+bool instance_choose(const ClusterNode *node, const MigProfile *p, const PlacementLeft *left, PlacementChoice *ret)
+{
+    uint8_t best[MIG_GRID_MAX + 1], loss[MIG_GRID_MAX + 1];
+    bool found = false;
+
+    for (unsigned gpu = 0; gpu < node->gpu_count; gpu++)
+        for (uint32_t starts = instance_starts(node, p, gpu, left->mig_used[gpu]); starts; starts &= starts - 1) {
+            const unsigned start = (unsigned)__builtin_ctz(starts);
+
+            instance_loss(node->mig->board, left->mig_used[gpu], left->mig_used[gpu] | span_of(p, start), loss);
+            if (found && memcmp(loss, best, sizeof loss) >= 0)
+                continue;
+            found = true;
+            memcpy(best, loss, sizeof best);
+            ret->gpus = (uint16_t)(1u << gpu);
+            ret->start = (uint8_t)start;
+        }
+    return found;
 }
 
 int32_t instance_change(const ClusterNode *node, const MigProfile *p, PlacementLeft *left, unsigned gpu, unsigned start,

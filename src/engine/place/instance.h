@@ -33,6 +33,9 @@ uint32_t instance_milli(const ClusterNode *node, uint32_t used);
 uint32_t instance_starts(const ClusterNode *node, const MigProfile *profile, unsigned gpu, uint32_t used);
 /* How many of a profile have room beside each other, on all GPUs of a node. */
 uint32_t instance_room(const ClusterNode *node, const MigProfile *profile, const PlacementLeft *left);
+/* The GPU and start that take the fewest placements of large profiles away. False: there is none. */
+bool instance_choose(const ClusterNode *node, const MigProfile *profile, const PlacementLeft *left,
+                     PlacementChoice *ret);
 /* Gives (+1) or takes (-1) an instance on a GPU. Returns the milli that are free now and were not, or less than 0. */
 int32_t instance_change(const ClusterNode *node, const MigProfile *profile, PlacementLeft *left, unsigned gpu,
                         unsigned start, int sign);

@@ -13,18 +13,15 @@ static void take_room(Schedule *s, const ClusterRequest *r, uint32_t node)
     const ClusterNode *on = &s->cluster->nodes[node];
     PlacementLeft *left = &s->lefts[node];
     PlacementChoice choice = {.node = node};
-    unsigned gpus = r->gpu_count;
+    unsigned gpus = r->mig ? 0 : r->gpu_count;
 
-    for (unsigned i = 0; i < on->gpu_count && gpus > 0; i++) {
-        const uint32_t starts = r->mig ? instance_starts(on, instance_profile(on, r), i, left->mig_used[i])
-                                       : left->gpu_milli[i] >= r->gpu_milli;
-
-        if (!starts)
-            continue;
-        choice.gpus = (uint16_t)(choice.gpus | 1u << i);
-        choice.start = (uint8_t)__builtin_ctz(starts);
-        gpus--;
-    }
+    if (r->mig)
+        instance_choose(on, instance_profile(on, r), left, &choice);
+    for (unsigned i = 0; i < CLUSTER_GPUS_MAX && gpus > 0; i++)
+        if (left->gpu_milli[i] >= r->gpu_milli) {
+            choice.gpus = (uint16_t)(choice.gpus | 1u << i);
+            gpus--;
+        }
     placement_change_left(on, r, choice, -1, left);
 }
 

@@ -299,6 +299,31 @@ static void instances_wait_for_slices(void **state)
     assert_int_equal(s->end_s, 1310);
 }
 
+/* A job of a 3g and a 4g: kept free for it is a GPU on which both have room, though the 3g comes first. */
+static void reservations_leave_room_for_large_instances(void **state)
+{
+    const Cluster none = {0};
+    Cluster cluster;
+    Plan plan;
+    Err err;
+
+    (void)state;
+    assert_int_equal(read_plan("nodes: [{model: H100-80GB, mig: true, gpus: 1}]\n"
+                               "jobs: {sizes: [{mig: 1g.10gb}, {mig: 3g.40gb}, {mig: 4g.40gb}]}",
+                               &plan, &err),
+                     0);
+    assert_int_equal(plan_build(&plan, &none, &arena, &cluster, &err), 0);
+    ClusterJob jobs[] = {make_job(1, 1, 1000, 100), make_job(1, 1, 1001, 50), make_job(1, 1, 1002, 500)};
+    jobs[0].roles[0].request = jobs[2].roles[0].request = plan.generate.shapes[0].request;
+    jobs[1].role_count = 2;
+    jobs[1].roles[1] = jobs[1].roles[0];
+    jobs[1].roles[0].request = plan.generate.shapes[1].request;
+    jobs[1].roles[1].request = plan.generate.shapes[2].request;
+    const Simulation *s =
+        play((ClusterNode *)(uintptr_t)cluster.nodes, 1, jobs, 3, (SimulateOptions){.schedule = {.backfill = true}});
+    assert_int_equal(s->end_s, 1150 + 500); /* the last waits for the job before it */
+}
+
 static void sizes_name_profiles(void **state)
 {
     Plan plan;
@@ -381,6 +406,7 @@ int main(void)
         cmocka_unit_test_setup(files_lie_beside_the_plan, start_anew),
         cmocka_unit_test_setup(weights_change_a_mode, start_anew),
         cmocka_unit_test_setup(instances_wait_for_slices, start_anew),
+        cmocka_unit_test_setup(reservations_leave_room_for_large_instances, start_anew),
         cmocka_unit_test_setup(sizes_name_profiles, start_anew),
         cmocka_unit_test_setup(wrong_plans_are_told_with_their_place, start_anew),
     };
