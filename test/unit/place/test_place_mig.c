@@ -453,6 +453,34 @@ static void bounds_hide_nothing(void **state)
     free(w);
 }
 
+/* A GPU draws its full power from its first instance to its last, however many there are between. */
+static void power_goes_by_the_gpu(void **state)
+{
+    const MigBoard *board = board_of("H100-80GB");
+    ClusterMig mig = {.board = board, .gpus = 2, .profiles = {[1] = (uint8_t)(find_profile(board, "1g.10gb") + 1)}};
+    const ClusterNode node = {
+        .name = "n", .mig = &mig, .cpu_milli = 32000, .gpu_count = 2, .gpu_idle_w = 50, .gpu_full_w = 650};
+    const ClusterRequest small = {.mig = 1, .gpu_count = 1, .gpu_milli = 125};
+    Placement *placement = placement_new(&node, 1, NULL, placement_mode_find("power"));
+    const uint32_t kind = placement_add_kind(placement, &small);
+    const double idle_w = placement_power_w(placement);
+    PlacementChoice choices[7];
+
+    (void)state;
+    assert_int_equal(placement_gpu_milli(placement), 2 * CLUSTER_GPU);
+    for (size_t i = 0; i < ARRAY_LEN(choices); i++) {
+        assert_true(placement_decide(placement, kind, &choices[i]));
+        assert_int_equal(choices[i].gpus, 2);
+        placement_bind(placement, kind, choices[i]);
+        assert_true(fabs(placement_power_w(placement) - idle_w - 600) < 1e-6);
+    }
+    assert_false(placement_decide(placement, kind, &choices[0]));
+    for (size_t i = 0; i < ARRAY_LEN(choices); i++)
+        placement_release(placement, kind, choices[i]);
+    assert_true(fabs(placement_power_w(placement) - idle_w) < 1e-6);
+    placement_free(placement);
+}
+
 /* --- refused though slices are free ----------------------------------------------------------------------------- */
 
 enum { GPUS_MOST = 4, ARRIVALS_MOST = 300 };
@@ -680,6 +708,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(decisions_are_those_of_the_naive_model),
         cmocka_unit_test(every_mode_places_what_fits),
         cmocka_unit_test(bounds_hide_nothing),
+        cmocka_unit_test(power_goes_by_the_gpu),
         cmocka_unit_test(fewer_are_refused_than_by_first_fit),
     };
 
