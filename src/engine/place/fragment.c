@@ -40,7 +40,7 @@ static void count_gpu(Usable *usable, const ClusterRequest *r, uint16_t left, in
 static Usable count_split_gpu(Usable usable, const ClusterNode *node, const ClusterRequest *r,
                               const PlacementLeft *left, unsigned gpu, int sign)
 {
-    const MigProfile *p = r->mig ? instance_profile(node, r) : NULL;
+    const MigProfile *p = instance_profile(node, r);
 
     if (!instance_is_on(node, gpu))
         count_gpu(&usable, r, left->gpu_milli[gpu], sign);

@@ -10,7 +10,7 @@
 
 #include "engine/place/placement.h"
 
-/* NULL: the node's board has no profile of the name that the request has. */
+/* NULL: the node's board has no profile of the name that the request has, or the request has none. */
 static inline const MigProfile *instance_profile(const ClusterNode *node, const ClusterRequest *r)
 {
     const unsigned at = node->mig ? node->mig->profiles[r->mig] : 0;

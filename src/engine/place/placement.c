@@ -427,7 +427,7 @@ static uint32_t count_room(const Placement *placement, const ClusterRequest *r, 
         return (uint32_t)number_min_u64(
             room, instance_room(&placement->nodes[node], instance_profile(&placement->nodes[node], r), left));
     for (unsigned i = 0; i < placement->nodes[node].gpu_count && r->gpu_count > 0; i++)
-        on_gpus += left->gpu_milli[i] / r->gpu_milli;
+        on_gpus += (uint32_t)(left->gpu_milli[i] / r->gpu_milli);
     return r->gpu_count > 0 && on_gpus / r->gpu_count < room ? on_gpus / r->gpu_count : room;
 }
 

@@ -160,7 +160,7 @@ static MigLayout layout_now(const World *w, uint32_t node, unsigned gpu)
             layout.instances[layout.count++] =
                 (MigInstance){.profile = w->instances[node][i].profile, .start = w->instances[node][i].start};
     for (const Pod *pod = w->pods; pod < w->pods + PODS; pod++)
-        if (pod->runs && pod->choice.node == node && pod->choice.gpus >> gpu & 1)
+        if (pod->runs && w->requests[pod->request].mig && pod->choice.node == node && pod->choice.gpus >> gpu & 1)
             layout.instances[layout.count++] =
                 (MigInstance){.profile = (uint8_t)(w->migs[node].profiles[w->requests[pod->request].mig] - 1),
                               .start = pod->choice.start};
