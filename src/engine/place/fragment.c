@@ -35,29 +35,20 @@ static void count_gpu(Usable *usable, const ClusterRequest *r, uint16_t left, in
         usable->rest += (uint32_t)sign * left;
 }
 
-/* Of a node with GPUs in MIG mode: such a one has room for an instance that can be placed, and for nothing else. By
- * value, as the address of a Usable would keep it out of registers on all nodes. */
-static Usable count_split_gpu(Usable usable, const ClusterNode *node, const ClusterRequest *r,
-                              const PlacementLeft *left, unsigned gpu, int sign)
+/* The same of some GPUs of a node with GPUs in MIG mode. By value, as the address of a Usable would keep it out of
+ * registers on all nodes. */
+static Usable count_split(Usable usable, const ClusterNode *node, const ClusterRequest *r, const PlacementLeft *left,
+                          unsigned gpus, int sign)
 {
-    const MigProfile *p = instance_profile(node, r);
+    for (; gpus; gpus &= gpus - 1) {
+        const unsigned gpu = (unsigned)__builtin_ctz(gpus);
 
-    if (!instance_is_on(node, gpu))
-        count_gpu(&usable, r, left->gpu_milli[gpu], sign);
-    else if (instance_starts(node, p, gpu, left->mig_used[gpu]))
-        usable.fit += (uint32_t)sign;
-    else
-        usable.rest += (uint32_t)sign * instance_milli(node, left->mig_used[gpu]);
+        if (instance_fits(node, r, left, gpu))
+            usable.fit += (uint32_t)sign;
+        else
+            usable.rest += (uint32_t)sign * instance_left(node, left, gpu);
+    }
     return usable;
-}
-
-static void count_any_gpu(Usable *usable, const ClusterNode *node, const ClusterRequest *r, const PlacementLeft *left,
-                          unsigned gpu, int sign)
-{
-    if (node->mig)
-        *usable = count_split_gpu(*usable, node, r, left, gpu, sign);
-    else
-        count_gpu(usable, r, left->gpu_milli[gpu], sign);
 }
 
 static double add_classes(const double sums[CLASSES])
@@ -71,17 +62,22 @@ static double add_classes(const double sums[CLASSES])
 
 double fragment_measure_after(const PlacementCase *c)
 {
+    const bool split = c->node->mig;
     double sums[CLASSES] = {0};
 
     for (size_t i = 0; i < c->typical_count; i++) {
         const Typical *t = &c->typical[i];
         Usable usable = c->usable[i];
 
-        for (unsigned gpus = c->gpus; gpus; gpus &= gpus - 1) {
-            const unsigned k = (unsigned)__builtin_ctz(gpus);
+        if (split) {
+            usable = count_split(usable, c->node, &t->request, &c->before->left, c->gpus, -1);
+            usable = count_split(usable, c->node, &t->request, &c->after.left, c->gpus, 1);
+        }
+        for (unsigned gpus = split ? 0 : c->gpus; gpus; gpus &= gpus - 1) {
+            const int k = __builtin_ctz(gpus);
 
-            count_any_gpu(&usable, c->node, &t->request, &c->before->left, k, -1);
-            count_any_gpu(&usable, c->node, &t->request, &c->after.left, k, 1);
+            count_gpu(&usable, &t->request, c->before->left.gpu_milli[k], -1);
+            count_gpu(&usable, &t->request, c->after.left.gpu_milli[k], 1);
         }
         add_unusable(t, c->node, &c->after, usable, sums);
     }
@@ -95,8 +91,11 @@ double fragment_measure(const ClusterNode *node, const PlacementState *s, const 
 
     for (size_t i = 0; i < count; i++) {
         ret_usable[i] = (Usable){0};
-        for (unsigned k = 0; k < node->gpu_count; k++)
-            count_any_gpu(&ret_usable[i], node, &typical[i].request, &s->left, k, 1);
+        if (node->mig)
+            ret_usable[i] =
+                count_split(ret_usable[i], node, &typical[i].request, &s->left, (1u << node->gpu_count) - 1, 1);
+        for (unsigned k = 0; k < node->gpu_count && !node->mig; k++)
+            count_gpu(&ret_usable[i], &typical[i].request, s->left.gpu_milli[k], 1);
         add_unusable(&typical[i], node, s, ret_usable[i], sums);
     }
     return add_classes(sums);

@@ -60,11 +60,18 @@ uint32_t instance_first_used(const ClusterNode *node, unsigned gpu)
     return mig->fixed ? used | (all & ~unused) : used;
 }
 
-uint32_t instance_milli(const ClusterNode *node, uint32_t used)
+uint32_t instance_left(const ClusterNode *node, const PlacementLeft *left, unsigned gpu)
 {
+    if (!instance_is_on(node, gpu))
+        return left->gpu_milli[gpu];
     const unsigned grid = node->mig->board->grid;
+    return CLUSTER_GPU * (grid - (unsigned)__builtin_popcount(left->mig_used[gpu] & SLICES_MASK)) / grid;
+}
 
-    return CLUSTER_GPU * (grid - (unsigned)__builtin_popcount(used & SLICES_MASK)) / grid;
+bool instance_fits(const ClusterNode *node, const ClusterRequest *r, const PlacementLeft *left, unsigned gpu)
+{
+    return instance_is_on(node, gpu) ? instance_starts(node, instance_profile(node, r), gpu, left->mig_used[gpu]) != 0
+                                     : left->gpu_milli[gpu] >= r->gpu_milli;
 }
 
 /* Where the instances of a profile are. */
@@ -129,10 +136,10 @@ bool instance_choose(const ClusterNode *node, const MigProfile *p, const Placeme
 int32_t instance_change(const ClusterNode *node, const MigProfile *p, PlacementLeft *left, unsigned gpu, unsigned start,
                         int sign)
 {
-    const uint32_t word = word_of(p, start), before = left->mig_used[gpu];
+    const uint32_t word = word_of(p, start), before = instance_left(node, left, gpu);
 
-    left->mig_used[gpu] = sign < 0 ? before + word : before - word;
-    return (int32_t)instance_milli(node, left->mig_used[gpu]) - (int32_t)instance_milli(node, before);
+    left->mig_used[gpu] = sign < 0 ? left->mig_used[gpu] + word : left->mig_used[gpu] - word;
+    return (int32_t)instance_left(node, left, gpu) - (int32_t)before;
 }
 
 void instance_loss(const MigBoard *board, uint32_t before, uint32_t after, uint8_t ret[MIG_GRID_MAX + 1])

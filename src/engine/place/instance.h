@@ -26,8 +26,10 @@ static inline bool instance_is_on(const ClusterNode *node, unsigned gpu)
 
 /* The word of a GPU in MIG mode on which no job runs. What is not to be given out is taken. */
 uint32_t instance_first_used(const ClusterNode *node, unsigned gpu);
-/* Milli of its free slices. */
-uint32_t instance_milli(const ClusterNode *node, uint32_t used);
+/* Milli that are left of a GPU: of one in MIG mode its free slices. */
+uint32_t instance_left(const ClusterNode *node, const PlacementLeft *left, unsigned gpu);
+/* Whether a request has room on a GPU, of a node with GPUs in MIG mode. */
+bool instance_fits(const ClusterNode *node, const ClusterRequest *r, const PlacementLeft *left, unsigned gpu);
 /* A bit per memory slice where an instance of a profile could begin. 0 for a GPU that is not in MIG mode, and
  * for no profile (NULL). */
 uint32_t instance_starts(const ClusterNode *node, const MigProfile *profile, unsigned gpu, uint32_t used);

@@ -180,7 +180,7 @@ static uint32_t sum_gpus(const ClusterNode *node, const PlacementLeft *left)
     uint32_t sum = 0;
 
     for (unsigned k = 0; k < node->gpu_count; k++)
-        sum += instance_is_on(node, k) ? instance_milli(node, left->mig_used[k]) : left->gpu_milli[k];
+        sum += instance_left(node, left, k);
     return sum;
 }
 
