@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "model/mig.h"
 #include "model/word.h"
 
 enum {
@@ -18,7 +19,10 @@ enum {
     CLUSTER_ISLANDS_MAX = 4, /* of a node */
     CLUSTER_ROLES_MAX = 4,
     CLUSTER_RULES_MAX = 4,
-    CLUSTER_GPU = 1000, /* milli of a whole GPU */
+    CLUSTER_GPU = 1000,           /* milli of a whole GPU */
+    CLUSTER_MIG_SLICES_MAX = 16,  /* memory slices of a board that jobs get MIG instances of, ... */
+    CLUSTER_MIG_ENGINES_MAX = 15, /* ... and engines of a kind */
+    CLUSTER_MIG_NAMES_MAX = 255,  /* names of MIG profiles that requests have */
 };
 
 /* Groups of nodes that are near each other, from near to far. WORD(id, key) */
@@ -39,10 +43,29 @@ enum { CLUSTER_GPUS_CAP = 40 };                           /* of such a text, wit
 bool cluster_read_gpus(const char *text, uint16_t *ret);
 /* Returns `to`. */
 const char *cluster_write_gpus(uint16_t gpus, char to[CLUSTER_GPUS_CAP]);
+/* A MIG instance that is there before any job of the cluster runs. */
+typedef struct ClusterInstance {
+    uint8_t gpu;
+    uint8_t profile; /* index into the board's profiles */
+    uint8_t start;   /* memory slice */
+    bool used;       /* by somebody else: its slices are not to be given out */
+} ClusterInstance;
+
+/* The GPUs in MIG mode of a node; equal nodes share it. */
+typedef struct ClusterMig {
+    const MigBoard *board; /* of all of them; within CLUSTER_MIG_SLICES_MAX and CLUSTER_MIG_ENGINES_MAX */
+    uint16_t gpus;         /* a bit per GPU in MIG mode: these have MIG instances alone, the others none */
+    bool fixed;            /* only `instances` are given out; else others are made where slices are free */
+    const ClusterInstance *instances;
+    size_t instance_count;
+    /* By the number that a request has of a name: index into the board's profiles plus 1; 0: the board has none. */
+    uint8_t profiles[CLUSTER_MIG_NAMES_MAX + 1];
+} ClusterMig;
 
 typedef struct ClusterNode {
     const char *name;
-    uint32_t cpu_milli; /* 1000 is a core */
+    const ClusterMig *mig; /* NULL: no GPU in MIG mode */
+    uint32_t cpu_milli;    /* 1000 is a core */
     uint32_t memory_mib;
     uint8_t gpu_count;    /* at most CLUSTER_GPUS_MAX */
     uint8_t model;        /* of its GPUs: a number below CLUSTER_MODELS_MAX */
@@ -66,6 +89,7 @@ typedef struct ClusterRequest {
     uint32_t cpu_milli, memory_mib;
     uint16_t gpu_milli; /* of each GPU, at most CLUSTER_GPU; less only of one GPU */
     uint8_t gpu_count;
+    uint8_t mig; /* number of a profile's name, from 1: one instance, gpu_count 1, gpu_milli about its share of a GPU */
     uint8_t rule_count;
     bool no_spot;             /* not on nodes that can be taken away */
     uint64_t models;          /* a bit per allowed model; 0: any */
@@ -85,6 +109,7 @@ typedef struct ClusterPlace {
     uint32_t node;
     uint16_t gpus; /* a bit per GPU; 0: of a pod with GPUs, which ones is not known */
     uint8_t role;
+    uint8_t start; /* memory slice, of a pod with a MIG instance */
 } ClusterPlace;
 
 /* One pod, or a gang of pods of which none is of use without the others. Times are seconds of one clock, 0: not known.

@@ -82,6 +82,10 @@ bool mig_layout_fits(const MigBoard *board, const MigLayout *layout);
  * placements are not known. */
 unsigned mig_count_free(const MigBoard *board, const MigLayout *now, uint8_t profile);
 
+/* Placements that profiles of more than one memory slice could take beside the `used` slices: how many of each size, at
+ * MIG_GRID_MAX less the size. Of two ways the one is better that keeps more of the largest size, then of the next. */
+void mig_count_placements(const MigBoard *board, uint32_t used, uint8_t ret[MIG_GRID_MAX + 1]);
+
 /* The layout that stands when the plan was carried out, with placements, by start. */
 void mig_plan_result(const MigLayout *now, const MigPlan *plan, bool enabled, MigLayout *ret);
 

@@ -81,8 +81,9 @@ static MigOutcome check_totals(const MigBoard *board, const MigLayout *wanted, c
 /* --- all ways to place them ------------------------------------------------------------------------------------------
  */
 
-static void count_free(const MigBoard *board, uint32_t used, uint8_t ret[MIG_GRID_MAX + 1])
+void mig_count_placements(const MigBoard *board, uint32_t used, uint8_t ret[MIG_GRID_MAX + 1])
 {
+    memset(ret, 0, MIG_GRID_MAX + 1);
     for (size_t i = 0; i < board->profile_count; i++) {
         const MigProfile *p = &board->profiles[i];
         for (unsigned s = 0; p->size > 1 && s < board->grid; s++)
@@ -103,7 +104,7 @@ static int find_wanted(const Search *search, const MigInstance *there)
 static Score rate_places(const Search *search, uint32_t used)
 {
     Score score = {0};
-    count_free(search->board, used, score.free);
+    mig_count_placements(search->board, used, score.free);
     for (size_t i = 0; i < search->now->count; i++) {
         const MigInstance *there = &search->now->instances[i];
         int at = find_wanted(search, there);

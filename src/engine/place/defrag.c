@@ -298,7 +298,7 @@ static Placement *fill_placement(const Search *s, uint32_t *held)
         const ClusterPlace *place = &s->pods[i].from;
 
         held[i] = placement_add_kind(placement, &s->pods[i].held);
-        placement_bind(placement, held[i], (PlacementChoice){place->node, place->gpus});
+        placement_bind(placement, held[i], placement_choice(place));
     }
     return placement;
 }
@@ -306,7 +306,7 @@ static Placement *fill_placement(const Search *s, uint32_t *held)
 static bool bind_checked(Placement *placement, const ClusterRequest *request, const ClusterPlace *place)
 {
     const uint32_t kind = placement_add_kind(placement, request);
-    const PlacementChoice choice = {place->node, place->gpus};
+    const PlacementChoice choice = placement_choice(place);
 
     if (!placement_fits(placement, kind, choice))
         return false;
@@ -324,7 +324,7 @@ static bool replay_plan(const Search *s, const DefragPlan *plan, unsigned block,
         const DefragMove *move = &plan->moves[i];
         const uint32_t pod = s->job_first[move->job] + move->pod;
 
-        placement_release(placement, held[pod], (PlacementChoice){move->from.node, move->from.gpus});
+        placement_release(placement, held[pod], placement_choice(&move->from));
         if (!bind_checked(placement, defrag_request(s, &s->pods[pod]), &move->to))
             return false;
     }

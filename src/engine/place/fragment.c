@@ -2,14 +2,15 @@
 /* What a node's state is worth: how much of its free GPUs typical requests cannot use, and what it draws. */
 #include <math.h>
 
+#include "engine/place/instance.h"
 #include "engine/place/policy.h"
 
 /* Classes of what of a node's free GPUs a typical request can use (FGD, ATC'23), in the order of their sums. */
 enum { LACKS_BOTH, LACKS_GPU, LACKS_CPU, NO_GPU_ASKED, NO_GPU_ASKED_LACKS_CPU, OTHER_MODEL, CLASSES };
 
 /* Adds what one typical request cannot use. */
-static void add_unusable(const Typical *t, const ClusterNode *node, const PlacementState *s, Usable usable,
-                         double sums[CLASSES])
+static inline void add_unusable(const Typical *t, const ClusterNode *node, const PlacementState *s, Usable usable,
+                                double sums[CLASSES])
 {
     const ClusterRequest *r = &t->request;
     const bool has_cpu = s->left.cpu_milli >= r->cpu_milli;
@@ -34,6 +35,22 @@ static void count_gpu(Usable *usable, const ClusterRequest *r, uint16_t left, in
         usable->rest += (uint32_t)sign * left;
 }
 
+/* The same of some GPUs of a node with GPUs in MIG mode. By value, as the address of a Usable would keep it out of
+ * registers on all nodes. */
+static Usable count_split(Usable usable, const ClusterNode *node, const ClusterRequest *r, const PlacementLeft *left,
+                          unsigned gpus, int sign)
+{
+    for (; gpus; gpus &= gpus - 1) {
+        const unsigned gpu = (unsigned)__builtin_ctz(gpus);
+
+        if (instance_fits(node, r, left, gpu))
+            usable.fit += (uint32_t)sign;
+        else
+            usable.rest += (uint32_t)sign * instance_left(node, left, gpu);
+    }
+    return usable;
+}
+
 static double add_classes(const double sums[CLASSES])
 {
     double sum = 0;
@@ -45,13 +62,18 @@ static double add_classes(const double sums[CLASSES])
 
 double fragment_measure_after(const PlacementCase *c)
 {
+    const bool split = c->node->mig;
     double sums[CLASSES] = {0};
 
     for (size_t i = 0; i < c->typical_count; i++) {
         const Typical *t = &c->typical[i];
         Usable usable = c->usable[i];
 
-        for (unsigned gpus = c->gpus; gpus; gpus &= gpus - 1) {
+        if (split) {
+            usable = count_split(usable, c->node, &t->request, &c->before->left, c->gpus, -1);
+            usable = count_split(usable, c->node, &t->request, &c->after.left, c->gpus, 1);
+        }
+        for (unsigned gpus = split ? 0 : c->gpus; gpus; gpus &= gpus - 1) {
             const int k = __builtin_ctz(gpus);
 
             count_gpu(&usable, &t->request, c->before->left.gpu_milli[k], -1);
@@ -69,11 +91,21 @@ double fragment_measure(const ClusterNode *node, const PlacementState *s, const 
 
     for (size_t i = 0; i < count; i++) {
         ret_usable[i] = (Usable){0};
-        for (unsigned k = 0; k < node->gpu_count; k++)
+        if (node->mig)
+            ret_usable[i] =
+                count_split(ret_usable[i], node, &typical[i].request, &s->left, (1u << node->gpu_count) - 1, 1);
+        for (unsigned k = 0; k < node->gpu_count && !node->mig; k++)
             count_gpu(&ret_usable[i], &typical[i].request, s->left.gpu_milli[k], 1);
         add_unusable(&typical[i], node, s, ret_usable[i], sums);
     }
     return add_classes(sums);
+}
+
+static bool is_idle(const ClusterNode *node, const PlacementState *s, unsigned gpu)
+{
+    if (instance_is_on(node, gpu))
+        return s->left.mig_used[gpu] == instance_first_used(node, gpu);
+    return s->left.gpu_milli[gpu] == CLUSTER_GPU || node->gpus_broken >> gpu & 1;
 }
 
 /* A GPU draws its full power as soon as a part of it is used; a socket has 16 cores with two threads each and draws 120
@@ -85,6 +117,6 @@ double fragment_power_w(const ClusterNode *node, const PlacementState *s)
     double sum = active * 120 + (sockets - active) * 15;
 
     for (unsigned i = 0; i < node->gpu_count; i++)
-        sum += s->left.gpu_milli[i] == CLUSTER_GPU || node->gpus_broken >> i & 1 ? node->gpu_idle_w : node->gpu_full_w;
+        sum += is_idle(node, s, i) ? node->gpu_idle_w : node->gpu_full_w;
     return sum;
 }

@@ -153,7 +153,8 @@ static bool place_pod(Try *t, unsigned role, const Group *groups, size_t group_c
     placement_bind(placement, t->kinds[role], choice);
     if (t->job->apart) /* until all are placed */
         placement_close(placement, choice.node, true);
-    t->places[t->count++] = (ClusterPlace){.node = choice.node, .gpus = choice.gpus, .role = (uint8_t)role};
+    t->places[t->count++] =
+        (ClusterPlace){.node = choice.node, .gpus = choice.gpus, .role = (uint8_t)role, .start = choice.start};
     return true;
 }
 
@@ -327,13 +328,11 @@ size_t gangs_place(Gangs *gangs, const ClusterJob *job, const uint32_t *kinds, c
 void gangs_release(Gangs *gangs, const uint32_t *kinds, const ClusterPlace *places, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        placement_release(gangs->placement, kinds[places[i].role],
-                          (PlacementChoice){.node = places[i].node, .gpus = places[i].gpus});
+        placement_release(gangs->placement, kinds[places[i].role], placement_choice(&places[i]));
 }
 
 void gangs_bind(Gangs *gangs, const uint32_t *kinds, const ClusterPlace *places, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        placement_bind(gangs->placement, kinds[places[i].role],
-                       (PlacementChoice){.node = places[i].node, .gpus = places[i].gpus});
+        placement_bind(gangs->placement, kinds[places[i].role], placement_choice(&places[i]));
 }

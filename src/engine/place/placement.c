@@ -11,6 +11,7 @@
 #include "base/map.h"
 #include "base/number.h"
 #include "base/vec.h"
+#include "engine/place/instance.h"
 #include "engine/place/policy.h"
 
 #define TYPICAL_SHARE 0.95
@@ -21,8 +22,9 @@ typedef enum CellKnown { CELL_FULL, CELL_BOUND, CELL_SCORED } CellKnown;
 typedef struct Cell {
     double score;     /* without what it gets for its place; CELL_BOUND: no score of it is higher */
     uint32_t version; /* of the node's state that it is of; 0: of none */
-    uint16_t gpus;    /* CELL_SCORED */
-    uint8_t known;    /* CELL_FULL: the request does not fit */
+    uint16_t gpus;    /* CELL_SCORED, as is start */
+    uint8_t start;
+    uint8_t known; /* CELL_FULL: the request does not fit */
 } Cell;
 
 /* Nodes stand in the order of equal scores, each at its place. `winners` is a tournament: [1] is the place of the best
@@ -59,14 +61,15 @@ struct Placement {
 static bool is_same_request(const ClusterRequest *a, const ClusterRequest *b)
 {
     return a->cpu_milli == b->cpu_milli && a->memory_mib == b->memory_mib && a->gpu_milli == b->gpu_milli &&
-           a->gpu_count == b->gpu_count && a->models == b->models && a->rules == b->rules && a->no_spot == b->no_spot;
+           a->gpu_count == b->gpu_count && a->mig == b->mig && a->models == b->models && a->rules == b->rules &&
+           a->no_spot == b->no_spot;
 }
 
 /* Memory does not count for what is typical (FGD, ATC'23). */
 static bool is_same_typical(const ClusterRequest *a, const ClusterRequest *b)
 {
     return a->cpu_milli == b->cpu_milli && a->gpu_milli == b->gpu_milli && a->gpu_count == b->gpu_count &&
-           a->models_written == b->models_written;
+           a->mig == b->mig && a->models_written == b->models_written;
 }
 
 /* The most frequent first; of equally frequent ones the largest. */
@@ -77,11 +80,13 @@ static int compare_typical(const void *a, const void *b)
     const int by_cpu = number_compare_u64(y->request.cpu_milli, x->request.cpu_milli);
     const int by_milli = number_compare_u64(y->request.gpu_milli, x->request.gpu_milli);
     const int by_gpus = number_compare_u64(y->request.gpu_count, x->request.gpu_count);
+    const int by_mig = number_compare_u64(y->request.mig, x->request.mig);
 
     return by_count   ? by_count
            : by_cpu   ? by_cpu
            : by_milli ? by_milli
            : by_gpus  ? by_gpus
+           : by_mig   ? by_mig
                       : number_compare_u64(y->request.models_written, x->request.models_written);
 }
 
@@ -149,6 +154,9 @@ void placement_set_typical(Placement *placement, const ClusterRequest *requests,
         placement->typical.at[i].share =
             (double)placement->typical.at[i].count / (double)count / ((double)covered / (double)count);
     measure_scarcity(placement);
+    for (size_t i = 0; i < kept; i++)
+        if (placement->typical.at[i].request.mig)
+            placement->typical.at[i].request.gpu_milli = UINT16_MAX;
     free(placement->usable);
     placement->usable = xcalloc(placement->count * kept + 1, sizeof *placement->usable);
     for (size_t i = 0; i < placement->count; i++)
@@ -166,15 +174,26 @@ uint32_t placement_add_kind(Placement *placement, const ClusterRequest *request)
 
 /* --- nodes ------------------------------------------------------------------------------------------------------ */
 
+/* Milli that are left on all GPUs. */
+static uint32_t sum_gpus(const ClusterNode *node, const PlacementLeft *left)
+{
+    uint32_t sum = 0;
+
+    for (unsigned k = 0; k < node->gpu_count; k++)
+        sum += instance_left(node, left, k);
+    return sum;
+}
+
 static void init_state(PlacementState *s, const ClusterNode *node)
 {
     s->left.cpu_milli = node->cpu_milli;
     s->left.memory_mib = node->memory_mib;
     for (unsigned k = 0; k < node->gpu_count; k++)
-        if (!(node->gpus_broken >> k & 1)) {
+        if (instance_is_on(node, k))
+            s->left.mig_used[k] = instance_first_used(node, k);
+        else if (!(node->gpus_broken >> k & 1))
             s->left.gpu_milli[k] = CLUSTER_GPU;
-            s->gpu_sum += CLUSTER_GPU;
-        }
+    s->gpu_sum = sum_gpus(node, &s->left);
 }
 
 /* Nodes that are equal but for their names are of one shape: those in the same state are scored once. */
@@ -244,33 +263,57 @@ void placement_free(Placement *placement)
     free(placement);
 }
 
-/* Gives (+1) or takes (-1) what a request has. */
-static void change_state(PlacementState *s, const ClusterRequest *r, uint16_t gpus, int sign)
+int32_t placement_change_left(const ClusterNode *node, const ClusterRequest *r, PlacementChoice choice, int sign,
+                              PlacementLeft *left)
 {
-    s->left.cpu_milli = (uint32_t)((int64_t)s->left.cpu_milli + sign * (int64_t)r->cpu_milli);
-    s->left.memory_mib = (uint32_t)((int64_t)s->left.memory_mib + sign * (int64_t)r->memory_mib);
-    s->left.pods = (uint32_t)((int64_t)s->left.pods - sign);
-    for (unsigned i = 0; i < CLUSTER_GPUS_MAX; i++)
-        if (gpus >> i & 1) {
-            s->left.gpu_milli[i] = (uint16_t)(s->left.gpu_milli[i] + sign * r->gpu_milli);
-            s->gpu_sum = (uint32_t)((int64_t)s->gpu_sum + sign * r->gpu_milli);
-        }
+    int32_t milli = 0;
+
+    left->cpu_milli = (uint32_t)((int64_t)left->cpu_milli + sign * (int64_t)r->cpu_milli);
+    left->memory_mib = (uint32_t)((int64_t)left->memory_mib + sign * (int64_t)r->memory_mib);
+    left->pods = (uint32_t)((int64_t)left->pods - sign);
+    if (r->mig) {
+        const MigProfile *p = instance_profile(node, r);
+
+        return p && choice.gpus
+                   ? instance_change(node, p, left, (unsigned)__builtin_ctz(choice.gpus), choice.start, sign)
+                   : 0;
+    }
+    for (unsigned gpus = choice.gpus; gpus; gpus &= gpus - 1) {
+        uint16_t *gpu = &left->gpu_milli[__builtin_ctz(gpus)];
+
+        *gpu = (uint16_t)(*gpu + sign * r->gpu_milli);
+        milli += sign * r->gpu_milli;
+    }
+    return milli;
+}
+
+/* Gives (+1) or takes (-1) what a request has. Returns the milli that are free now and were not. */
+static int32_t change_state(PlacementState *s, const ClusterNode *node, const ClusterRequest *r, PlacementChoice choice,
+                            int sign)
+{
+    const int32_t milli = placement_change_left(node, r, choice, sign, &s->left);
+
+    s->gpu_sum = (uint32_t)((int64_t)s->gpu_sum + milli);
     if (r->gpu_count > 0) {
         uint16_t *tag = &s->tags[r->gpu_milli < CLUSTER_GPU ? 0 : r->gpu_count];
 
         *tag = (uint16_t)(*tag - sign);
     }
+    return milli;
 }
 
 /* --- the search ------------------------------------------------------------------------------------------------- */
 
-static double score_case(const PlacementMode *mode, PlacementCase *c, uint16_t gpus)
+static double score_case(const PlacementMode *mode, PlacementCase *c, uint16_t gpus, uint8_t start)
 {
     double sum = 0;
 
     c->gpus = gpus;
-    c->after = *c->before;
-    change_state(&c->after, c->request, gpus, -1);
+    if (c->node->mig)
+        c->after = *c->before;
+    else
+        memcpy(&c->after, c->before, offsetof(PlacementState, left.mig_used));
+    change_state(&c->after, c->node, c->request, (PlacementChoice){.gpus = gpus, .start = start}, -1);
     if (mode->score)
         return mode->score(c);
     for (PlacementTerm term = 0; term < PLACEMENT_TERM_END; term++)
@@ -345,10 +388,37 @@ static void score_each_gpu(const PlacementMode *mode, PlacementCase *c, Cell *ce
             first++;
         if (left[i] < c->request->gpu_milli || first < i)
             continue;
-        const double score = score_case(mode, c, (uint16_t)(1u << i));
+        const double score = score_case(mode, c, (uint16_t)(1u << i), 0);
         if (cell->known == CELL_FULL || score > cell->score) {
             cell->score = score;
             cell->gpus = (uint16_t)(1u << i);
+            cell->known = CELL_SCORED;
+        }
+    }
+}
+
+/* The GPU and start where an instance scores highest; of equal scores those that take the fewest placements of large
+ * profiles away, then the lowest. */
+static void score_each_start(const PlacementMode *mode, PlacementCase *c, Cell *cell)
+{
+    const MigProfile *p = instance_profile(c->node, c->request);
+    uint8_t best[MIG_GRID_MAX + 1], loss[MIG_GRID_MAX + 1];
+
+    for (unsigned i = 0; i < c->node->gpu_count; i++) {
+        const uint32_t used = c->before->left.mig_used[i];
+
+        for (uint32_t starts = instance_starts(c->node, p, i, used); starts; starts &= starts - 1) {
+            const uint8_t start = (uint8_t)__builtin_ctz(starts);
+            const double score = score_case(mode, c, (uint16_t)(1u << i), start);
+
+            instance_loss(c->node->mig->board, used, c->after.left.mig_used[i], loss);
+            if (cell->known == CELL_SCORED &&
+                (score < cell->score || (score == cell->score && memcmp(loss, best, sizeof loss) >= 0)))
+                continue;
+            memcpy(best, loss, sizeof best);
+            cell->score = score;
+            cell->gpus = (uint16_t)(1u << i);
+            cell->start = start;
             cell->known = CELL_SCORED;
         }
     }
@@ -367,7 +437,7 @@ static bool has_room(const ClusterNode *node, const PlacementLeft *left, const C
 {
     return left->cpu_milli >= r->cpu_milli && left->memory_mib >= r->memory_mib &&
            left->pods < PLACEMENT_NODE_PODS_MAX && !node->closed && !(node->spot && r->no_spot) &&
-           (r->gpu_count == 0 || !r->models || r->models >> node->model & 1);
+           (r->gpu_count == 0 || !r->models || r->models >> node->model & 1) && (!r->mig || instance_profile(node, r));
 }
 
 /* How many pods of this kind have room on a node with so much left. */
@@ -380,6 +450,9 @@ static uint32_t count_room(const Placement *placement, const ClusterRequest *r, 
         return 0;
     room = r->cpu_milli && left->cpu_milli / r->cpu_milli < room ? left->cpu_milli / r->cpu_milli : room;
     room = r->memory_mib && left->memory_mib / r->memory_mib < room ? left->memory_mib / r->memory_mib : room;
+    if (r->mig)
+        return (uint32_t)number_min_u64(
+            room, instance_room(&placement->nodes[node], instance_profile(&placement->nodes[node], r), left));
     for (unsigned i = 0; i < placement->nodes[node].gpu_count && r->gpu_count > 0; i++)
         on_gpus += (uint32_t)(left->gpu_milli[i] / r->gpu_milli);
     return r->gpu_count > 0 && on_gpus / r->gpu_count < room ? on_gpus / r->gpu_count : room;
@@ -399,6 +472,10 @@ static void score_node(const Placement *placement, const ClusterRequest *r, uint
     *cell = (Cell){.version = c.before->version};
     if (!has_room(c.node, &c.before->left, r) || !is_allowed(r, node))
         return;
+    if (r->mig) {
+        score_each_start(placement->mode, &c, cell);
+        return;
+    }
     if (shares && !placement->mode->tightest) {
         score_each_gpu(placement->mode, &c, cell);
         return;
@@ -410,7 +487,7 @@ static void score_node(const Placement *placement, const ClusterRequest *r, uint
         return;
     cell->known = CELL_SCORED;
     cell->gpus = gpus;
-    cell->score = score_case(placement->mode, &c, gpus);
+    cell->score = score_case(placement->mode, &c, gpus, 0);
 }
 
 static double concentration_at(const Placement *placement, uint32_t place)
@@ -457,7 +534,9 @@ static bool is_like_first(const Placement *placement, const Kind *kind, uint32_t
 
     return first < place && kind->cells[first].version == like->version && kind->cells[first].known == CELL_SCORED &&
            kind->request.rule_count == 0 && placement->nodes[node].closed == placement->nodes[other].closed &&
-           memcmp(&s->left, &like->left, sizeof s->left) == 0 && memcmp(s->tags, like->tags, sizeof s->tags) == 0;
+           memcmp(&s->left, &like->left,
+                  placement->nodes[node].mig ? sizeof s->left : offsetof(PlacementLeft, mig_used)) == 0 &&
+           memcmp(s->tags, like->tags, sizeof s->tags) == 0;
 }
 
 static void score_place(const Placement *placement, Kind *kind, uint32_t place)
@@ -569,6 +648,12 @@ static uint32_t find_random(Placement *placement, const Kind *kind)
     return best;
 }
 
+static PlacementChoice choice_at(const Placement *placement, const Kind *kind, uint32_t place)
+{
+    return (PlacementChoice){
+        .node = placement->in_order[place], .gpus = kind->cells[place].gpus, .start = kind->cells[place].start};
+}
+
 bool placement_decide(Placement *placement, uint32_t kind_id, PlacementChoice *ret)
 {
     Kind *kind = &placement->kinds.at[kind_id];
@@ -579,7 +664,7 @@ bool placement_decide(Placement *placement, uint32_t kind_id, PlacementChoice *r
                                                        : find_best(placement, kind);
     if (best == UINT32_MAX)
         return false;
-    *ret = (PlacementChoice){.node = placement->in_order[best], .gpus = kind->cells[best].gpus};
+    *ret = choice_at(placement, kind, best);
     return true;
 }
 
@@ -606,7 +691,7 @@ bool placement_decide_among(Placement *placement, uint32_t kind_id, const uint32
     }
     if (best == UINT32_MAX || kind->cells[best].known == CELL_FULL)
         return false;
-    *ret = (PlacementChoice){.node = placement->in_order[best], .gpus = kind->cells[best].gpus};
+    *ret = choice_at(placement, kind, best);
     return true;
 }
 
@@ -623,12 +708,19 @@ uint32_t placement_room(const Placement *placement, uint32_t kind, uint32_t node
 bool placement_fits(const Placement *placement, uint32_t kind, PlacementChoice choice)
 {
     const ClusterRequest *r = &placement->kinds.at[kind].request;
-    const PlacementState *s = &placement->states[choice.node];
+    const ClusterNode *node = &placement->nodes[choice.node];
+    const PlacementLeft *left = &placement->states[choice.node].left;
 
-    for (unsigned i = 0; i < CLUSTER_GPUS_MAX; i++)
-        if (choice.gpus >> i & 1 && s->left.gpu_milli[i] < r->gpu_milli)
+    if (count_room(placement, r, choice.node, left) == 0 || __builtin_popcount(choice.gpus) != r->gpu_count)
+        return false;
+    for (unsigned gpus = choice.gpus; gpus; gpus &= gpus - 1) {
+        const unsigned i = (unsigned)__builtin_ctz(gpus);
+
+        if (r->mig ? !(instance_starts(node, instance_profile(node, r), i, left->mig_used[i]) >> choice.start & 1)
+                   : left->gpu_milli[i] < r->gpu_milli)
             return false;
-    return count_room(placement, r, choice.node, &s->left) > 0 && __builtin_popcount(choice.gpus) == r->gpu_count;
+    }
+    return true;
 }
 
 void placement_close(Placement *placement, uint32_t node, bool closed)
@@ -643,9 +735,11 @@ static void change_node(Placement *placement, uint32_t kind, PlacementChoice cho
 {
     const ClusterRequest *r = &placement->kinds.at[kind].request;
 
-    change_state(&placement->states[choice.node], r, choice.gpus, sign);
+    const int32_t free = change_state(&placement->states[choice.node], &placement->nodes[choice.node], r, choice, sign);
+    const int32_t milli = r->mig ? free : sign * r->gpu_milli * r->gpu_count; /* of GPUs that are not known too */
+
     refresh_state(placement, choice.node);
-    placement->allocated = (uint64_t)((int64_t)placement->allocated - (int64_t)sign * r->gpu_milli * r->gpu_count);
+    placement->allocated = (uint64_t)((int64_t)placement->allocated - milli);
 }
 
 void placement_bind(Placement *placement, uint32_t kind, PlacementChoice choice)
@@ -692,9 +786,7 @@ void placement_set_left(Placement *placement, uint32_t node, const PlacementLeft
     PlacementState *s = &placement->states[node];
 
     s->left = *left;
-    s->gpu_sum = 0;
-    for (unsigned i = 0; i < CLUSTER_GPUS_MAX; i++)
-        s->gpu_sum += left->gpu_milli[i];
+    s->gpu_sum = sum_gpus(&placement->nodes[node], left);
     refresh_state(placement, node);
 }
 

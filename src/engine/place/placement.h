@@ -21,7 +21,13 @@ enum { PLACEMENT_NODE_PODS_MAX = 1001 /* on one node */ };
 typedef struct PlacementChoice {
     uint32_t node; /* its index */
     uint16_t gpus; /* a bit per GPU of the node */
+    uint8_t start; /* memory slice, of a MIG instance */
 } PlacementChoice;
+
+static inline PlacementChoice placement_choice(const ClusterPlace *place)
+{
+    return (PlacementChoice){.node = place->node, .gpus = place->gpus, .start = place->start};
+}
 
 /* What a mode weighs. The score of a node is the sum of weight times term; higher is better. WORD(id, key, text) */
 #define PLACEMENT_TERM_TABLE(WORD)                                                                                     \
@@ -85,11 +91,16 @@ double placement_power_w(const Placement *placement);
 /* What is left of a node, for tests and explanations. */
 typedef struct PlacementLeft {
     uint32_t cpu_milli, memory_mib, pods;
-    uint16_t gpu_milli[CLUSTER_GPUS_MAX];
+    uint16_t gpu_milli[CLUSTER_GPUS_MAX]; /* of a GPU in MIG mode 0 */
+    uint32_t mig_used[CLUSTER_GPUS_MAX];  /* of a GPU in MIG mode: a bit per memory slice, and engines above them */
 } PlacementLeft;
 PlacementLeft placement_left(const Placement *placement, size_t node);
 /* How many pods of a kind had room on a node of which so much were left; its being closed counts. */
 uint32_t placement_room(const Placement *placement, uint32_t kind, uint32_t node, const PlacementLeft *left);
+/* Gives (+1) or takes (-1) a pod's room on a node of which so much is left. Returns the GPU milli that are free now and
+ * were not, or less than 0. */
+int32_t placement_change_left(const ClusterNode *node, const ClusterRequest *request, PlacementChoice choice, int sign,
+                              PlacementLeft *left);
 
 /* --- a cluster on which others decide too ------------------------------------------------------------------------- */
 

@@ -129,7 +129,8 @@ double placement_term(const PlacementCase *c, PlacementTerm term)
     case PLACEMENT_SPREAD:
         return -used_part(c);
     case PLACEMENT_COST:
-        return -c->node->price * request_gpu_milli(c->request) / fmax((double)c->node->gpu_count * CLUSTER_GPU, 1);
+        return -c->node->price * (c->before->gpu_sum - c->after.gpu_sum) /
+               fmax((double)c->node->gpu_count * CLUSTER_GPU, 1);
     case PLACEMENT_CONCENTRATION: /* goes by the node's place, which is no part of a case */
     case PLACEMENT_TERM_END:
         break;

@@ -8,16 +8,16 @@
 enum { PLACEMENT_TAGS = CLUSTER_GPUS_MAX + 1 }; /* pods by kind of GPU request: 0 shared, k: k whole GPUs */
 
 typedef struct PlacementState {
-    PlacementLeft left;
     uint32_t version;
     uint32_t gpu_sum; /* milli left on all GPUs */
-    uint16_t tags[PLACEMENT_TAGS];
     double fragmentation, power_w;
+    uint16_t tags[PLACEMENT_TAGS];
+    PlacementLeft left; /* the last, as what MIG needs is its end and of no use on most nodes */
 } PlacementState;
 
 typedef struct Typical {
-    ClusterRequest request;
-    double share; /* of all, 0 to 1 */
+    ClusterRequest request; /* of a MIG instance with more gpu_milli than a GPU has: it has no room outside MIG mode */
+    double share;           /* of all, 0 to 1 */
     size_t count;
 } Typical;
 

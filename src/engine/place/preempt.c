@@ -114,8 +114,9 @@ static double price_node(Schedule *s, uint32_t node, uint32_t job, unsigned role
         vec_push(&s->passing, victim);
         for (size_t i = 0; i < s->jobs[victim].place_count; i++)
             if (s->jobs[victim].places[i].node == node)
-                schedule_give_room(&left, &s->cluster->jobs[victim].roles[s->jobs[victim].places[i].role].request,
-                                   s->jobs[victim].places[i].gpus);
+                placement_change_left(&s->cluster->nodes[node],
+                                      &s->cluster->jobs[victim].roles[s->jobs[victim].places[i].role].request,
+                                      placement_choice(&s->jobs[victim].places[i]), 1, &left);
     }
     s->victims.len = victims;
     const uint32_t after = schedule_room(s, job, role, node, &left);
@@ -217,8 +218,7 @@ static bool can_attach(Schedule *s, uint32_t job)
     size_t bound = 0;
 
     while (bound < r->place_count &&
-           placement_fits(s->placement, s->kinds[job][r->places[bound].role],
-                          (PlacementChoice){.node = r->places[bound].node, .gpus = r->places[bound].gpus})) {
+           placement_fits(s->placement, s->kinds[job][r->places[bound].role], placement_choice(&r->places[bound]))) {
         gangs_bind(s->gangs, s->kinds[job], &r->places[bound], 1);
         bound++;
     }
@@ -269,8 +269,7 @@ static void regrow_job(Schedule *s, uint32_t job, uint64_t now_s)
     for (size_t i = needed; i < r->place_count; i++) {
         const ClusterPlace *place = &r->places[i];
 
-        if (!placement_fits(s->placement, s->kinds[job][place->role],
-                            (PlacementChoice){.node = place->node, .gpus = place->gpus}) ||
+        if (!placement_fits(s->placement, s->kinds[job][place->role], placement_choice(place)) ||
             schedule_milli_of(s, job, place, 1) > shares_available(s->shares, s->queues[job]))
             continue;
         bind_extra(s, job, place, 1);

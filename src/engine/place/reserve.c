@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/number.h"
+#include "engine/place/instance.h"
 #include "engine/place/schedule_inside.h"
 
 uint32_t schedule_room(const Schedule *s, uint32_t job, unsigned role, uint32_t node, const PlacementLeft *left)
@@ -16,27 +17,19 @@ uint32_t schedule_room(const Schedule *s, uint32_t job, unsigned role, uint32_t 
 /* Takes a pod's room from s->lefts at a node. */
 static void take_room(Schedule *s, const ClusterRequest *r, uint32_t node)
 {
+    const ClusterNode *on = &s->cluster->nodes[node];
     PlacementLeft *left = &s->lefts[node];
-    unsigned gpus = r->gpu_count;
+    PlacementChoice choice = {.node = node};
+    unsigned gpus = r->mig ? 0 : r->gpu_count;
 
-    left->cpu_milli -= r->cpu_milli;
-    left->memory_mib -= r->memory_mib;
-    left->pods++;
+    if (r->mig)
+        instance_choose(on, instance_profile(on, r), left, &choice);
     for (unsigned i = 0; i < CLUSTER_GPUS_MAX && gpus > 0; i++)
         if (left->gpu_milli[i] >= r->gpu_milli) {
-            left->gpu_milli[i] = (uint16_t)(left->gpu_milli[i] - r->gpu_milli);
+            choice.gpus = (uint16_t)(choice.gpus | 1u << i);
             gpus--;
         }
-}
-
-void schedule_give_room(PlacementLeft *left, const ClusterRequest *r, uint16_t gpus)
-{
-    left->cpu_milli += r->cpu_milli;
-    left->memory_mib += r->memory_mib;
-    left->pods--;
-    for (unsigned i = 0; i < CLUSTER_GPUS_MAX; i++)
-        if (gpus >> i & 1)
-            left->gpu_milli[i] = (uint16_t)(left->gpu_milli[i] + r->gpu_milli);
+    placement_change_left(on, r, choice, -1, left);
 }
 
 /* Whether the needed pods of a job fit on s->lefts within a domain of a tier (CLUSTER_TIER_END: anywhere); then these
@@ -99,7 +92,8 @@ static int64_t end_on_lefts(Schedule *s, uint32_t ending, uint32_t job)
         PlacementLeft *left = &s->lefts[place->node];
 
         more -= schedule_room(s, job, 0, place->node, left);
-        schedule_give_room(left, &s->cluster->jobs[ending].roles[place->role].request, place->gpus);
+        placement_change_left(&s->cluster->nodes[place->node], &s->cluster->jobs[ending].roles[place->role].request,
+                              placement_choice(place), 1, left);
         more += schedule_room(s, job, 0, place->node, left);
     }
     return more;

@@ -67,8 +67,6 @@ void schedule_stop(Schedule *s, uint32_t job, uint64_t now_s); /* of one that wa
 
 /* How many of a job's pods of a role have room on a node with so much left. */
 uint32_t schedule_room(const Schedule *s, uint32_t job, unsigned role, uint32_t node, const PlacementLeft *left);
-/* Gives or takes a pod's room on a node of which so much is left. */
-void schedule_give_room(PlacementLeft *left, const ClusterRequest *r, uint16_t gpus);
 
 /* Nodes on which a job must not start now, as they are reserved for one that is not less important; NULL: none. */
 const uint64_t *schedule_kept_nodes(const Schedule *s, uint32_t job, uint64_t now_s);

@@ -61,7 +61,7 @@ static void hold_place(Trial *trial, size_t job, const ClusterPlace *place)
 
     trial->overfull += fitting.cpu_milli < asked->cpu_milli || fitting.memory_mib < asked->memory_mib ||
                        fitting.gpu_count + __builtin_popcount(broken) < asked->gpu_count;
-    const Bound bound = {job, placement_add_kind(trial->placement, &fitting), {place->node, gpus}};
+    const Bound bound = {job, placement_add_kind(trial->placement, &fitting), {.node = place->node, .gpus = gpus}};
     placement_bind(trial->placement, bound.kind, bound.choice);
     vec_push(&trial->held, bound);
 }

@@ -5,10 +5,13 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/cleanup.h"
 #include "base/number.h"
 #include "base/opt.h"
+#include "base/str.h"
+#include "engine/mig/mig.h"
 
 /* --- one mapping of options ------------------------------------------------------------------------------------- */
 
@@ -33,13 +36,142 @@ static uint32_t mib_of(uint64_t bytes)
     return (uint32_t)(bytes >> 20 < UINT32_MAX ? bytes >> 20 : UINT32_MAX);
 }
 
+/* --- MIG -------------------------------------------------------------------------------------------------------- */
+
+/* The profiles of boards, read when the first nodes need them, and the names that requests may have, by number less 1.
+ */
+typedef struct PlanMig {
+    const char *file;
+    const MigTable *tables;
+    size_t table_count, name_count;
+    const char *names[CLUSTER_MIG_NAMES_MAX];
+} PlanMig;
+
+/* Not those of which placements are not known. */
+static bool has_placements(const MigBoard *board)
+{
+    bool fits = board->grid > 0 && board->grid <= CLUSTER_MIG_SLICES_MAX;
+
+    for (unsigned e = 0; e < MIG_ENGINE_END; e++)
+        fits &= board->engines[e] <= CLUSTER_MIG_ENGINES_MAX;
+    return fits;
+}
+
+static int find_board(PlanMig *mig, const YamlNode *node, const char *model, Arena *arena, const MigBoard **ret,
+                      Err *err)
+{
+    char room[ERR_TEXT_MAX / 2];
+    const YamlNode *root;
+    Str names;
+
+    if (!mig->tables) {
+        TRY(yaml_load_file(mig->file, arena, &root, err));
+        TRY(mig_tables_read(root, arena, &mig->tables, &mig->table_count, err));
+    }
+    str_init_room(&names, room, sizeof room);
+    for (size_t i = 0; i < mig->table_count; i++) {
+        const MigBoard *board = &mig->tables[i].board;
+
+        if (!has_placements(board))
+            continue;
+        str_addf(&names, "%s%s", names.len ? ", " : "", board->name);
+        if (strcasecmp(board->name, model) == 0) {
+            *ret = board;
+            return 0;
+        }
+    }
+    return yaml_fail(node, err, "mig: the placements of GPU model '%s' are not known; they are of %s", model,
+                     names.text);
+}
+
+/* 0: there are too many names. */
+static uint8_t number_name(PlanMig *mig, const char *name)
+{
+    for (size_t i = 0; i < mig->name_count; i++)
+        if (strcmp(mig->names[i], name) == 0)
+            return (uint8_t)(i + 1);
+    if (mig->name_count == CLUSTER_MIG_NAMES_MAX)
+        return 0;
+    mig->names[mig->name_count++] = name;
+    return (uint8_t)mig->name_count;
+}
+
+/* All GPUs of nodes with a model, in MIG mode. */
+static int read_mig(PlanMig *mig, const YamlNode *node, const char *model, Arena *arena, const ClusterMig **ret,
+                    Err *err)
+{
+    ClusterMig *made = arena_calloc(arena, 1, sizeof *made);
+
+    TRY(find_board(mig, node, model, arena, &made->board, err));
+    made->gpus = UINT16_MAX;
+    for (size_t i = 0; i < made->board->profile_count; i++) {
+        const uint8_t number = number_name(mig, made->board->profiles[i].name);
+
+        if (number == 0)
+            return yaml_fail(node, err, "mig: more than %d names of profiles", CLUSTER_MIG_NAMES_MAX);
+        made->profiles[number] = (uint8_t)(i + 1);
+    }
+    *ret = made;
+    return 0;
+}
+
+static const MigProfile *find_profile(const MigBoard *board, const char *name)
+{
+    for (size_t i = 0; i < board->profile_count; i++)
+        if (strcmp(board->profiles[i].name, name) == 0)
+            return &board->profiles[i];
+    return NULL;
+}
+
+/* What boards have, as "A30-24GB has 1g.6gb, 2g.12gb". */
+static void list_profiles(const PlanList *nodes, Str *to)
+{
+    const MigBoard *last = NULL;
+
+    for (size_t k = 0; k < nodes->len; k++) {
+        const MigBoard *board = nodes->at[k].node.mig ? nodes->at[k].node.mig->board : NULL;
+
+        if (!board || board == last)
+            continue;
+        last = board;
+        str_addf(to, "%s%s has", to->len ? "; " : "", board->name);
+        for (size_t i = 0; i < board->profile_count; i++)
+            str_addf(to, "%s %s", i ? "," : "", board->profiles[i].name);
+    }
+}
+
+/* An instance of a profile that at least one node's board has. Its share of a GPU is that of the first. */
+static int read_instance(PlanMig *mig, const YamlNode *value, const char *name, const PlanList *nodes,
+                         ClusterRequest *ret, Err *err)
+{
+    char room[ERR_TEXT_MAX - 128];
+    Str profiles;
+
+    for (size_t i = 0; i < nodes->len; i++) {
+        const MigBoard *board = nodes->at[i].node.mig ? nodes->at[i].node.mig->board : NULL;
+        const MigProfile *p = board ? find_profile(board, name) : NULL;
+
+        if (!p)
+            continue;
+        ret->mig = number_name(mig, name);
+        ret->gpu_count = 1;
+        ret->gpu_milli = (uint16_t)(p->size * CLUSTER_GPU / board->grid);
+        return 0;
+    }
+    str_init_room(&profiles, room, sizeof room);
+    list_profiles(nodes, &profiles);
+    if (profiles.len == 0)
+        return yaml_fail(value, err, "mig: the plan has no nodes with 'mig: true'");
+    return yaml_fail(value, err, "mig: no profile '%.40s'; %s", name, profiles.text);
+}
+
 /* --- nodes ------------------------------------------------------------------------------------------------------ */
 
 typedef struct NodeRow {
     const char *name, *model;
     uint64_t count, gpus, memory, per_rack, per_block;
     double cpus, price, idle_w, full_w;
-    bool spot;
+    bool spot, mig;
 } NodeRow;
 
 static const OptSpec node_opts[] = {
@@ -53,11 +185,12 @@ static const OptSpec node_opts[] = {
     OPT_ROW("idle_w", OPT_DOUBLE, NodeRow, idle_w, .def = "70", .max = 1e5, .help = "of a GPU without work"),
     OPT_ROW("full_w", OPT_DOUBLE, NodeRow, full_w, .def = "700", .max = 1e5, .help = "of a GPU with work"),
     OPT_ROW("spot", OPT_BOOL, NodeRow, spot, .help = "can be taken away"),
+    OPT_ROW("mig", OPT_BOOL, NodeRow, mig, .help = "its GPUs are in MIG mode: for sizes with 'mig' alone"),
     OPT_ROW("rack", OPT_UINT, NodeRow, per_rack, .help = "nodes in a rack"),
     OPT_ROW("block", OPT_UINT, NodeRow, per_block, .help = "nodes in a block"),
 };
 
-static int read_nodes(const YamlNode *node, Arena *arena, PlanNodes *ret, Err *err)
+static int read_nodes(const YamlNode *node, PlanMig *mig, Arena *arena, PlanNodes *ret, Err *err)
 {
     NodeRow row = {0};
 
@@ -76,10 +209,11 @@ static int read_nodes(const YamlNode *node, Arena *arena, PlanNodes *ret, Err *e
                                 .price = row.price,
                                 .gpu_idle_w = row.idle_w,
                                 .gpu_full_w = row.full_w}};
-    return 0;
+    return row.mig ? read_mig(mig, yaml_get(node, "model"), row.model, arena, &ret->node.mig, err) : 0;
 }
 
-static int read_node_list(const YamlNode *list, const char *what, size_t max, Arena *arena, PlanList *ret, Err *err)
+static int read_node_list(const YamlNode *list, const char *what, size_t max, PlanMig *mig, Arena *arena, PlanList *ret,
+                          Err *err)
 {
     if (yaml_is_null(list))
         return 0;
@@ -88,7 +222,7 @@ static int read_node_list(const YamlNode *list, const char *what, size_t max, Ar
         return yaml_fail(list, err, "more than %zu entries of %s", max, what);
     ret->at = arena_calloc(arena, list->len, sizeof *ret->at);
     for (size_t i = 0; i < list->len; i++)
-        TRY(read_nodes(list->items[i], arena, &ret->at[i], err));
+        TRY(read_nodes(list->items[i], mig, arena, &ret->at[i], err));
     ret->len = list->len;
     return 0;
 }
@@ -251,6 +385,7 @@ int plan_set_quota(Plan *plan, const char *text, Err *err)
 /* --- jobs ------------------------------------------------------------------------------------------------------- */
 
 typedef struct ShapeRow {
+    const char *mig;
     double gpus, cpus, weight;
     uint64_t pods, memory;
 } ShapeRow;
@@ -258,6 +393,7 @@ typedef struct ShapeRow {
 static const OptSpec shape_opts[] = {
     OPT_ROW("gpus", OPT_DOUBLE, ShapeRow, gpus, .def = "1", .max = CLUSTER_GPUS_MAX,
             .help = "of a pod; a part below 1"),
+    OPT_ROW("mig", OPT_STRING, ShapeRow, mig, .help = "instead of gpus: one MIG instance of this profile"),
     OPT_ROW("pods", OPT_UINT, ShapeRow, pods, .def = "1", .min = 1, .max = 10000, .help = "that run together"),
     OPT_ROW("cpus", OPT_DOUBLE, ShapeRow, cpus, .def = "-1", .min = -1, .max = 4096,
             .help = "of a pod; without: 8 for each GPU"),
@@ -265,18 +401,27 @@ static const OptSpec shape_opts[] = {
     OPT_ROW("weight", OPT_DOUBLE, ShapeRow, weight, .def = "1", .max = 1e9, .help = "how often it comes"),
 };
 
-static int read_shape(const YamlNode *node, Arena *arena, GenerateShape *ret, Err *err)
+static int read_shape(const YamlNode *node, PlanMig *mig, const PlanList *nodes, Arena *arena, GenerateShape *ret,
+                      Err *err)
 {
+    ClusterRequest instance = {0};
     ShapeRow row = {0};
 
     TRY(READ_MAP(node, "an entry of sizes", shape_opts, &row, arena, err));
+    if (row.mig && yaml_get(node, "gpus"))
+        return yaml_fail(yaml_get(node, "gpus"), err, "either 'gpus' or 'mig', not both");
+    if (row.mig) {
+        TRY(read_instance(mig, yaml_get(node, "mig"), row.mig, nodes, &instance, err));
+        row.gpus = (double)instance.gpu_milli / CLUSTER_GPU;
+    }
     if (row.gpus > 1 && row.gpus != floor(row.gpus))
         return yaml_fail(node, err, "gpus: %g: more than one GPU can only be asked for whole", row.gpus);
     const double each = fmax(row.gpus, row.gpus > 0 ? 0.125 : 1);
     *ret =
         (GenerateShape){.pods = (uint32_t)row.pods,
                         .weight = row.weight,
-                        .request = {.gpu_count = (uint8_t)ceil(row.gpus),
+                        .request = {.mig = instance.mig,
+                                    .gpu_count = (uint8_t)ceil(row.gpus),
                                     .gpu_milli = (uint16_t)(row.gpus >= 1 ? CLUSTER_GPU : row.gpus * CLUSTER_GPU + 0.5),
                                     .cpu_milli = (uint32_t)(1000 * (row.cpus < 0 ? 8 * each : row.cpus)),
                                     .memory_mib = row.memory ? mib_of(row.memory) : (uint32_t)(32768 * each)}};
@@ -377,7 +522,8 @@ static void set_usual_sizes(Arena *arena, GenerateOptions *ret)
     ret->shape_count = ARRAY_LEN(usual_sizes);
 }
 
-static int read_shapes(const YamlNode *list, Arena *arena, GenerateOptions *ret, Err *err)
+static int read_shapes(const YamlNode *list, PlanMig *mig, const PlanList *nodes, Arena *arena, GenerateOptions *ret,
+                       Err *err)
 {
     if (yaml_is_null(list)) {
         set_usual_sizes(arena, ret);
@@ -386,7 +532,7 @@ static int read_shapes(const YamlNode *list, Arena *arena, GenerateOptions *ret,
     TRY(yaml_want(list, YAML_SEQ, "sizes", err));
     GenerateShape *shapes = arena_calloc(arena, list->len + 1, sizeof *shapes);
     for (size_t i = 0; i < list->len; i++)
-        TRY(read_shape(list->items[i], arena, &shapes[i], err));
+        TRY(read_shape(list->items[i], mig, nodes, arena, &shapes[i], err));
     ret->shapes = shapes;
     ret->shape_count = list->len;
     return list->len ? 0 : yaml_fail(list, err, "sizes: at least one is needed");
@@ -409,7 +555,7 @@ static int read_classes(const YamlNode *list, Arena *arena, GenerateOptions *ret
     return list->len ? 0 : yaml_fail(list, err, "users: at least one is needed");
 }
 
-static int read_jobs(const YamlNode *node, Arena *arena, Plan *plan, Err *err)
+static int read_jobs(const YamlNode *node, PlanMig *mig, Arena *arena, Plan *plan, Err *err)
 {
     JobsRow row = {0};
 
@@ -424,7 +570,7 @@ static int read_jobs(const YamlNode *node, Arena *arena, Plan *plan, Err *err)
                                        .median_s = (double)row.median_ns / NS_PER_S,
                                        .p90_s = (double)row.p90_ns / NS_PER_S};
     plan->simulate.seed = row.seed;
-    TRY(read_shapes(row.sizes, arena, &plan->generate, err));
+    TRY(read_shapes(row.sizes, mig, &plan->nodes, arena, &plan->generate, err));
     TRY(read_classes(row.users, arena, &plan->generate, err));
     for (size_t i = 0; i < plan->generate.class_count; i++) {
         const char *queue = plan->generate.classes[i].queue;
@@ -558,9 +704,10 @@ static const char *find_beside(const char *plan, const char *file, Arena *arena)
     return !file || file[0] == '/' || !slash ? file : arena_printf(arena, "%.*s/%s", (int)(slash - plan), plan, file);
 }
 
-int plan_read(const char *path, const YamlNode *root, Arena *arena, Plan *ret, Err *err)
+int plan_read(const char *path, const YamlNode *root, const char *boards, Arena *arena, Plan *ret, Err *err)
 {
     PlanRow row = {0};
+    PlanMig mig = {.file = boards};
     Plan plan = {0};
 
     if (yaml_is_null(root))
@@ -571,12 +718,12 @@ int plan_read(const char *path, const YamlNode *root, Arena *arena, Plan *ret, E
     if (row.nodes->kind == YAML_SCALAR)
         plan.nodes_file = find_beside(path, row.nodes->text, arena);
     else
-        TRY(read_node_list(row.nodes, "nodes", PLAN_NODES_MAX, arena, &plan.nodes, err));
+        TRY(read_node_list(row.nodes, "nodes", PLAN_NODES_MAX, &mig, arena, &plan.nodes, err));
     TRY(read_queues(row.queues, arena, &plan, err));
-    TRY(read_jobs(row.jobs, arena, &plan, err));
+    TRY(read_jobs(row.jobs, &mig, arena, &plan, err));
     TRY(read_failures(row.failures, arena, &plan, err));
     TRY(read_how(row.schedule, arena, &plan, err));
-    TRY(read_node_list(row.offers, "offers", PLAN_OFFERS_MAX, arena, &plan.offers, err));
+    TRY(read_node_list(row.offers, "offers", PLAN_OFFERS_MAX, &mig, arena, &plan.offers, err));
     plan.jobs_file = find_beside(path, plan.jobs_file, arena);
     *ret = plan;
     return 0;

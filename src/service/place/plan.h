@@ -34,8 +34,9 @@ typedef struct Plan {
     SimulateOptions simulate;
 } Plan;
 
-/* `root`: of the file `path`, beside which its files are looked for. */
-int plan_read(const char *path, const YamlNode *root, Arena *arena, Plan *ret, Err *err);
+/* `root`: of the file `path`, beside which its files are looked for. `boards`: the file with the MIG profiles of GPU
+ * models (mig/boards.yaml), which is read where nodes have `mig: true`. */
+int plan_read(const char *path, const YamlNode *root, const char *boards, Arena *arena, Plan *ret, Err *err);
 /* One more kind of node, as "16xH100x8": 16 nodes with 8 H100 each, with the cores, memory, price and watts of the
  * plan's nodes with this model. -EINVAL: not of this form, or no node of the plan has the model. */
 int plan_add_nodes(Plan *plan, const char *text, Arena *arena, Err *err);

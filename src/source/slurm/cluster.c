@@ -627,7 +627,7 @@ static void add_place(Walk *walk, uint32_t node)
     const uint16_t devices = g->gpus.devices;
     const bool known = (uint32_t)__builtin_popcount(devices) == g->gpus.count && devices >> at->gpu_count == 0;
 
-    vec_push(&walk->r->places, ((ClusterPlace){node, same && known ? devices : 0, g->role}));
+    vec_push(&walk->r->places, ((ClusterPlace){.node = node, .gpus = same && known ? devices : 0, .role = g->role}));
     g->job->roles[g->role].min = ++g->job->roles[g->role].max;
 }
 

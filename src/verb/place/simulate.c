@@ -230,7 +230,8 @@ static int simulate_run_verb(VerbCall *call, const void *options)
         return verb_failf(call, EXIT_USAGE, "needs a plan; 'stoker place simulate --example' prints one");
     runs->call = call;
     if (yaml_load_file(call->args.items[0], call->arena, &root, &call->err) < 0 ||
-        plan_read(call->args.items[0], root, call->arena, &plan, &call->err) < 0)
+        plan_read(call->args.items[0], root, verb_data_path(call->arena, "mig/boards.yaml"), call->arena, &plan,
+                  &call->err) < 0)
         return verb_fail(call, EXIT_USAGE);
     if (o->load > 0)
         plan.generate.load = o->load;

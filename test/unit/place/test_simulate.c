@@ -218,7 +218,7 @@ static int read_plan(const char *text, Plan *ret, Err *err)
     const YamlNode *root;
 
     TRY(yaml_load("plan.yaml", text, strlen(text), &arena, &root, err));
-    return plan_read("folder/plan.yaml", root, &arena, ret, err);
+    return plan_read("folder/plan.yaml", root, BOARDS, &arena, ret, err);
 }
 
 static void the_example_is_told_whole(void **state)
@@ -289,6 +289,93 @@ static void weights_change_a_mode(void **state)
     assert_string_equal(placement_mode_name(plan.mode), "pack with weights");
 }
 
+/* Of one H100 in MIG mode. */
+static Simulation *play_instances(const char *sizes, const uint64_t (*times)[2], size_t count)
+{
+    ClusterJob *jobs = arena_calloc(&arena, count, sizeof *jobs);
+    const Cluster none = {0};
+    Cluster cluster;
+    Plan plan;
+    Err err;
+
+    const char *text =
+        arena_printf(&arena, "nodes: [{model: h100-80gb, mig: true, gpus: 1}]\njobs: {sizes: [%s]}", sizes);
+    assert_int_equal(read_plan(text, &plan, &err), 0);
+    assert_int_equal(plan_build(&plan, &none, &arena, &cluster, &err), 0);
+    assert_int_equal(plan.generate.shape_count, count);
+    for (size_t i = 0; i < count; i++) {
+        jobs[i] = make_job(1, 1, times[i][0], times[i][1]);
+        jobs[i].roles[0].request = plan.generate.shapes[i].request;
+    }
+    return play((ClusterNode *)(uintptr_t)cluster.nodes, 1, jobs, count,
+                (SimulateOptions){.schedule = {.backfill = true}});
+}
+
+/* The 7g.80gb waits for the first instance; what ends before starts beside it, what ends later waits for both. */
+static void instances_wait_for_slices(void **state)
+{
+    const Simulation *s =
+        play_instances("{mig: 4g.40gb}, {mig: 7g.80gb}, {mig: 3g.40gb}, {mig: 1g.10gb}, {mig: 4g.40gb}",
+                       (const uint64_t[][2]){{1000, 100}, {1001, 10}, {1002, 200}, {1003, 50}, {1004, 10}}, 5);
+
+    (void)state;
+    assert_true(is_near(s->classes[SIMULATE_ONE].wait_max_s, 1100 - 1001));
+    assert_true(is_near(s->classes[SIMULATE_SHARED].wait_max_s, 1110 - 1002));
+    assert_true(is_near(s->classes[SIMULATE_SHARED].wait_mean_s, (0 + (1110 - 1002) + 0 + (1110 - 1004)) / 4.));
+    assert_int_equal(s->end_s, 1310);
+}
+
+/* A job of a 3g and a 4g: kept free for it is a GPU on which both have room, though the 3g comes first. */
+static void reservations_leave_room_for_large_instances(void **state)
+{
+    const Cluster none = {0};
+    Cluster cluster;
+    Plan plan;
+    Err err;
+
+    (void)state;
+    assert_int_equal(read_plan("nodes: [{model: H100-80GB, mig: true, gpus: 1}]\n"
+                               "jobs: {sizes: [{mig: 1g.10gb}, {mig: 3g.40gb}, {mig: 4g.40gb}]}",
+                               &plan, &err),
+                     0);
+    assert_int_equal(plan_build(&plan, &none, &arena, &cluster, &err), 0);
+    ClusterJob jobs[] = {make_job(1, 1, 1000, 100), make_job(1, 1, 1001, 50), make_job(1, 1, 1002, 500)};
+    jobs[0].roles[0].request = jobs[2].roles[0].request = plan.generate.shapes[0].request;
+    jobs[1].role_count = 2;
+    jobs[1].roles[1] = jobs[1].roles[0];
+    jobs[1].roles[0].request = plan.generate.shapes[1].request;
+    jobs[1].roles[1].request = plan.generate.shapes[2].request;
+    const Simulation *s =
+        play((ClusterNode *)(uintptr_t)cluster.nodes, 1, jobs, 3, (SimulateOptions){.schedule = {.backfill = true}});
+    assert_int_equal(s->end_s, 1150 + 500); /* the last waits for the job before it */
+}
+
+static void sizes_name_profiles(void **state)
+{
+    Plan plan;
+    Err err;
+
+    (void)state;
+    assert_int_equal(read_plan("nodes: [{model: A100-40GB, mig: true}, {model: H100-80GB, mig: true}, {model: A}]\n"
+                               "jobs: {sizes: [{mig: 1g.10gb}, {mig: 3g.40gb, cpus: 3, memory: 1GiB}, {gpus: 1}]}",
+                               &plan, &err),
+                     0);
+    const ClusterRequest *small = &plan.generate.shapes[0].request, *large = &plan.generate.shapes[1].request;
+    const ClusterMig *a100 = plan.nodes.at[0].node.mig, *h100 = plan.nodes.at[1].node.mig;
+    /* the same name is of two slices on one board and of one on the other */
+    assert_int_equal(a100->board->profiles[a100->profiles[small->mig] - 1].size, 2);
+    assert_int_equal(h100->board->profiles[h100->profiles[small->mig] - 1].size, 1);
+    assert_int_equal(a100->profiles[large->mig], 0);
+    assert_int_equal(h100->board->profiles[h100->profiles[large->mig] - 1].size, 4);
+    assert_int_equal(small->gpu_milli, 250);
+    assert_int_equal(small->cpu_milli, 2000);
+    assert_int_equal(small->memory_mib, 8192);
+    assert_int_equal(large->cpu_milli, 3000);
+    assert_int_equal(large->memory_mib, 1024);
+    assert_int_equal(plan.generate.shapes[2].request.mig, 0);
+    assert_null(plan.nodes.at[2].node.mig);
+}
+
 static void wrong_plans_are_told_with_their_place(void **state)
 {
     static const char *const cases[][2] = {
@@ -306,6 +393,14 @@ static void wrong_plans_are_told_with_their_place(void **state)
         {"nodes: [{model: A}]\nschedule: {weights: {speed: 1}}", "plan.yaml:2:22: weights: no term 'speed'"},
         {"nodes: [{model: A}]\nschedule: {weights: {power: -1}}", "plan.yaml:2:29: weights: 'power' must be a number"},
         {"nodes: [{model: A}]\noffer: []", "plan.yaml:2:1: unknown key 'offer'"},
+        {"nodes: [{model: A, mig: true}]",
+         "plan.yaml:1:17: mig: the placements of GPU model 'A' are not known; they are"},
+        {"nodes: [{model: RTX-PRO-5000-Blackwell, mig: true}]", "of GPU model 'RTX-PRO-5000-Blackwell' are not known"},
+        {"nodes: [{model: A}]\njobs: {sizes: [{mig: 1g.10gb}]}", "2:22: mig: the plan has no nodes with 'mig: true'"},
+        {"nodes: [{model: A30-24GB, mig: true}]\njobs: {sizes: [{mig: 1g.10gb}]}",
+         "plan.yaml:2:22: mig: no profile '1g.10gb'; A30-24GB has 1g.6gb, 1g.6gb+me, 2g.12gb, 2g.12gb+me, 4g.24gb"},
+        {"nodes: [{model: A30-24GB, mig: true}]\njobs: {sizes: [{mig: 1c.2g.12gb}]}", "no profile '1c.2g.12gb'"},
+        {"nodes: [{model: A30-24GB, mig: true}]\njobs: {sizes: [{mig: 1g.6gb, gpus: 1}]}", "2:36: either 'gpus' or"},
     };
     Plan plan;
     Err err;
@@ -337,6 +432,9 @@ int main(void)
         cmocka_unit_test_setup(the_example_is_told_whole, start_anew),
         cmocka_unit_test_setup(files_lie_beside_the_plan, start_anew),
         cmocka_unit_test_setup(weights_change_a_mode, start_anew),
+        cmocka_unit_test_setup(instances_wait_for_slices, start_anew),
+        cmocka_unit_test_setup(reservations_leave_room_for_large_instances, start_anew),
+        cmocka_unit_test_setup(sizes_name_profiles, start_anew),
         cmocka_unit_test_setup(wrong_plans_are_told_with_their_place, start_anew),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
