@@ -6,16 +6,21 @@
 
 /* --- starting --------------------------------------------------------------------------------------------------- */
 
-static bool was_refused(const Schedule *s, const ClusterJob *j, uint32_t kind, bool kept)
+/* `kept`: reserved nodes were left out. */
+static Refused *refused_at(Schedule *s, const ClusterJob *j, uint32_t kind, bool kept)
 {
-    for (size_t i = 0; i < s->refused.len; i++) {
-        const Refused *r = &s->refused.at[i];
+    const size_t i = kind * 32u + j->tier * 8u + j->tier_required * 4u + j->apart * 2u + kept;
 
-        if (r->kind == kind && r->kept == kept && r->tier == j->tier && r->tier_required == j->tier_required &&
-            j->roles[0].min >= r->pods)
-            return true;
-    }
-    return false;
+    while (s->refused.len <= i)
+        vec_push(&s->refused, ((Refused){0}));
+    return &s->refused.at[i];
+}
+
+static bool was_refused(Schedule *s, const ClusterJob *j, uint32_t kind, bool kept)
+{
+    const Refused *refused = refused_at(s, j, kind, kept);
+
+    return refused->cycle == s->cycle && j->roles[0].min >= refused->pods;
 }
 
 /* Gives up pods beyond the needed ones that the quota has no room for. */
@@ -27,7 +32,7 @@ static size_t keep_quota(Schedule *s, uint32_t job, size_t count)
            schedule_milli_of(s, job, s->places, count) > shares_available(s->shares, s->queues[job])) {
         count--;
         gangs_release(s->gangs, s->kinds[job], &s->places[count], 1);
-        vec_clear(&s->refused);
+        s->cycle++;
     }
     return count;
 }
@@ -36,18 +41,17 @@ static size_t keep_quota(Schedule *s, uint32_t job, size_t count)
 static bool try_start(Schedule *s, uint32_t job, uint64_t now_s)
 {
     const ClusterJob *j = &s->cluster->jobs[job];
-    const uint64_t *kept = schedule_kept_nodes(s, job, now_s);
+    const uint32_t kind = s->kinds[job][0];
 
-    if (!schedule_has_quota(s, job) || was_refused(s, j, s->kinds[job][0], kept))
+    if (!schedule_has_quota(s, job) || was_refused(s, j, kind, false))
+        return false;
+    const uint64_t *kept = schedule_kept_nodes(s, job, now_s);
+    if (kept && was_refused(s, j, kind, true))
         return false;
     size_t count = gangs_place(s->gangs, j, s->kinds[job], kept, s->places);
     if (count == 0) {
         if (j->role_count == 1)
-            vec_push(&s->refused, ((Refused){.kind = s->kinds[job][0],
-                                             .pods = j->roles[0].min,
-                                             .tier = j->tier,
-                                             .tier_required = j->tier_required,
-                                             .kept = kept}));
+            *refused_at(s, j, kind, kept) = (Refused){s->cycle, j->roles[0].min};
         return false;
     }
     count = keep_quota(s, job, count);
@@ -70,13 +74,17 @@ static bool goes_before(const Schedule *s, uint32_t a, uint32_t b)
     return own_a != own_b ? own_a : full_a != full_b ? full_a < full_b : schedule_compare_waiting(s, a, b) < 0;
 }
 
-static uint32_t next_job(const Schedule *s)
+/* Where no room came since the last cycle, and nothing may be stopped, those that waited then wait on. */
+static uint32_t next_job(Schedule *s, uint64_t now_s)
 {
     uint32_t best = NO_JOB;
 
     for (size_t lane = 0; lane <= s->cluster->queue_count; lane++) {
         const Jobs *jobs = &s->waiting[lane];
 
+        while (!s->room_came && s->options.backfill && !s->options.preempt && s->cursors[lane] < jobs->len &&
+               s->jobs[jobs->at[s->cursors[lane]]].since_s < now_s)
+            s->cursors[lane]++;
         if (s->cursors[lane] < jobs->len && (best == NO_JOB || goes_before(s, jobs->at[s->cursors[lane]], best)))
             best = jobs->at[s->cursors[lane]];
     }
@@ -86,7 +94,14 @@ static uint32_t next_job(const Schedule *s)
 static void begin_cycle(Schedule *s)
 {
     memset(s->cursors, 0, (s->cluster->queue_count + 1) * sizeof *s->cursors);
-    vec_clear(&s->refused);
+    s->cycle++;
+}
+
+/* In the middle of one, when there is room that was not. */
+static void begin_anew(Schedule *s)
+{
+    s->room_came = true;
+    begin_cycle(s);
 }
 
 static void divide_shares(Schedule *s)
@@ -113,7 +128,7 @@ static void reserve_for(Schedule *s, uint32_t job)
 {
     schedule_reserve(s, job);
     s->hopeless[job] = s->reserved == NO_JOB;
-    vec_clear(&s->refused);
+    s->cycle++;
 }
 
 /* A running job is placed anew with more pods where that gains more than the restart costs. True: it was. */
@@ -153,25 +168,28 @@ bool schedule_run(Schedule *s, uint64_t now_s)
     shares_advance(s->shares, now_s);
     divide_shares(s);
     begin_cycle(s);
-    while ((job = next_job(s)) != NO_JOB) {
+    while ((job = next_job(s, now_s)) != NO_JOB) {
         const bool stopped_now = s->jobs[job].stops > 0 && s->jobs[job].since_s == now_s;
 
-        const bool had_reservation = s->reserved == job;
+        const uint32_t reserved = s->reserved;
 
         if (try_start(s, job, now_s)) {
             changed = true;
-            if (had_reservation) /* others may use what was reserved beyond its needs */
-                begin_cycle(s);
+            if (reserved == job) /* others may use what was reserved beyond its needs */
+                begin_anew(s);
         } else if (s->options.preempt && !stopped_now && schedule_preempt(s, job, now_s)) {
             changed = true;
-            begin_cycle(s);
+            begin_anew(s);
         } else if (s->options.backfill) {
+            s->cursors[schedule_lane(s, job)]++;
             if (is_to_reserve(s, job, now_s))
                 reserve_for(s, job);
-            s->cursors[schedule_lane(s, job)]++;
+            if (reserved != NO_JOB && reserved != s->reserved) /* its nodes are free for others */
+                begin_anew(s);
         } else {
             break;
         }
     }
+    s->room_came = false;
     return (s->waiting_count == 0 && s->short_of_pods > 0 && grow_jobs(s, now_s)) || changed;
 }

@@ -137,6 +137,27 @@ typedef struct Try {
     unsigned largest; /* role */
 } Try;
 
+static bool is_kept_free(const Try *t, uint32_t node)
+{
+    return t->kept_free && t->kept_free[node / 64] >> node % 64 & 1;
+}
+
+/* The best node of all; where that is kept free, of those that are not. */
+static bool decide_anywhere(const Try *t, unsigned role, PlacementChoice *ret)
+{
+    Placement *placement = t->gangs->placement;
+    size_t count = 0;
+
+    if (!placement_decide(placement, t->kinds[role], ret))
+        return false;
+    if (!is_kept_free(t, ret->node))
+        return true;
+    for (uint32_t node = 0; node < t->gangs->cluster->node_count; node++)
+        if (!is_kept_free(t, node))
+            t->gangs->usable[count++] = node;
+    return placement_decide_among(placement, t->kinds[role], t->gangs->usable, count, ret);
+}
+
 /* In the first group that has room; without groups anywhere. */
 static bool place_pod(Try *t, unsigned role, const Group *groups, size_t group_count)
 {
@@ -145,7 +166,7 @@ static bool place_pod(Try *t, unsigned role, const Group *groups, size_t group_c
     bool placed = false;
 
     if (!groups)
-        placed = placement_decide(placement, t->kinds[role], &choice);
+        placed = decide_anywhere(t, role, &choice);
     for (size_t i = 0; i < group_count && !placed; i++)
         placed = placement_decide_among(placement, t->kinds[role], groups[i].nodes, groups[i].count, &choice);
     if (!placed)
@@ -191,11 +212,6 @@ static bool place_in(Try *t, const Group *groups, size_t group_count)
                 break;
     open_again(t);
     return true;
-}
-
-static bool is_kept_free(const Try *t, uint32_t node)
-{
-    return t->kept_free && t->kept_free[node / 64] >> node % 64 & 1;
 }
 
 static uint32_t count_room(const Try *t, uint32_t node)
@@ -283,12 +299,10 @@ static bool place_in_one(Try *t, ClusterTier tier)
 
 static bool place_anywhere(Try *t)
 {
-    const bool plain = t->job->tier == CLUSTER_TIER_END || t->gangs->choice == GANG_IGNORED;
-
-    if (plain && !t->kept_free)
+    if (t->job->tier == CLUSTER_TIER_END || t->gangs->choice == GANG_IGNORED)
         return place_in(t, NULL, 0);
     const Group usable = gather_usable(t, t->gangs->sorted[0], t->gangs->cluster->node_count, t->gangs->usable);
-    return plain ? place_in(t, &usable, 1) : place_in_fewest(t, &usable);
+    return place_in_fewest(t, &usable);
 }
 
 static unsigned find_largest(const ClusterJob *job)

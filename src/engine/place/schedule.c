@@ -257,6 +257,7 @@ void schedule_detach(Schedule *s, uint32_t job)
     gangs_release(s->gangs, s->kinds[job], s->jobs[job].places, s->jobs[job].place_count);
     shares_give_back(s->shares, s->queues[job], schedule_milli_held(s, job));
     forget_on_nodes(s, job);
+    s->room_came = true;
 }
 
 void schedule_attach(Schedule *s, uint32_t job)
@@ -449,12 +450,14 @@ void schedule_lose_node(Schedule *s, uint32_t node, uint64_t now_s)
 void schedule_return_node(Schedule *s, uint32_t node)
 {
     placement_close(s->placement, node, s->cluster->nodes[node].closed);
+    s->room_came = true;
     memset(s->hopeless, 0, s->cluster->job_count * sizeof *s->hopeless);
 }
 
 bool schedule_has_quota(const Schedule *s, uint32_t job)
 {
-    return gang_gpu_milli(&s->cluster->jobs[job], false) <= shares_available(s->shares, s->queues[job]);
+    return s->queues[job] < 0 ||
+           gang_gpu_milli(&s->cluster->jobs[job], false) <= shares_available(s->shares, s->queues[job]);
 }
 
 const uint64_t *schedule_kept_nodes(const Schedule *s, uint32_t job, uint64_t now_s)

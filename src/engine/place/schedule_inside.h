@@ -10,11 +10,9 @@
 
 typedef VEC(uint32_t) Jobs;
 
-/* Found no room in this cycle; nor does another job that asks for at least as much of the same. */
+/* The fewest pods that found no room in a cycle: nor does another job that asks for at least as many of the same. */
 typedef struct Refused {
-    uint32_t kind, pods;
-    uint8_t tier;
-    bool tier_required, kept;
+    uint32_t cycle, pods;
 } Refused;
 
 typedef struct ScheduleEnd {
@@ -39,8 +37,10 @@ struct Schedule {
     size_t short_of_pods;  /* running jobs that have fewer pods than they could use */
     Jobs *on_node;         /* running jobs with a place on it */
     uint64_t *asked;       /* of each queue: in use and waiting */
-    VEC(Refused) refused;
-    uint32_t reserved; /* job */
+    VEC(Refused) refused;  /* by what is asked for, see refused_at */
+    uint32_t cycle;        /* goes up when something may find room that found none */
+    bool room_came;        /* since the last cycle: else only new jobs have to be tried */
+    uint32_t reserved;     /* job */
     uint64_t reserved_at_s;
     uint64_t *reserved_nodes;
     bool *hopeless;               /* of each job: no end of others makes room for it */
