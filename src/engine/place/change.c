@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "base/number.h"
 #include "base/vec.h"
+#include "engine/place/gang.h"
 #include "engine/place/trial.h"
 
 enum { ADD_MAX = 256, SINGLE_MAX = 64, CORE = 1000, GIB = 1024 };
@@ -264,7 +265,7 @@ static uint64_t propose_repair(const Search *s, ChangeStep *step)
 static uint64_t propose_quota(const Search *s, ChangeStep *step)
 {
     const ClusterJob *job = &s->cluster->jobs[s->job];
-    uint64_t most = trial_asked(job), found = 0;
+    uint64_t most = gang_gpu_milli(job, false), found = 0;
 
     for (size_t i = 0; i < s->cluster->queue_count && job->queue; i++)
         if (strcmp(s->cluster->queues[i].name, job->queue) == 0) {
@@ -361,7 +362,7 @@ static uint64_t propose_add(const Search *s, ChangeStep *step)
             *best = i;
     step->items = best;
     step->count = 1;
-    return s->cluster->node_count ? number_min_u64(trial_pods(&s->cluster->jobs[s->job]), ADD_MAX) : 0;
+    return s->cluster->node_count ? number_min_u64(gang_pods_min(&s->cluster->jobs[s->job]), ADD_MAX) : 0;
 }
 
 /* --- the kinds -------------------------------------------------------------------------------------------------- */

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/cleanup.h"
 #include "base/number.h"
+#include "engine/place/gang.h"
 #include "engine/place/change.h"
 #include "engine/place/defrag_inside.h"
 #include "engine/place/trial.h"
@@ -104,7 +105,7 @@ ClusterJob defrag_default(const Cluster *cluster)
         return defrag_block(largest_node(cluster), 1);
     measure_idle(cluster, trial_placement(trial), 1, &idle);
     for (size_t i = 0; i < cluster->job_count; i++) {
-        const uint64_t milli = trial_asked(&cluster->jobs[i]);
+        const uint64_t milli = gang_gpu_milli(&cluster->jobs[i], false);
 
         if (cluster->jobs[i].place_count == 0 && milli > 0 && milli <= idle.idle * (uint64_t)CLUSTER_GPU)
             vec_push(&waiting, ((Waiting){milli, i}));
@@ -481,7 +482,7 @@ void defrag_find(const Cluster *cluster, const ClusterJob *goal, uint64_t now_s,
     measure_now(s, ret);
     count_spare(s);
     const uint64_t parts_milli = ret->block <= 1 ? ret->now.parts_milli : 0;
-    if (trial_asked(&ret->goal) > ret->now.idle * (uint64_t)CLUSTER_GPU + parts_milli)
+    if (gang_gpu_milli(&ret->goal, false) > ret->now.idle * (uint64_t)CLUSTER_GPU + parts_milli)
         ret->outcome = DEFRAG_NOT_ENOUGH;
     else if (ret->goal_pods > DEFRAG_GOAL_MAX)
         ret->outcome = DEFRAG_GIVEN_UP, ret->complete = false;

@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/number.h"
 #include "base/vec.h"
+#include "engine/place/gang.h"
 #include "engine/place/trial.h"
 
 const WordRow explain_causes[EXPLAIN_CAUSE_END] = {EXPLAIN_TABLE(WORD_ROW)};
@@ -466,7 +467,7 @@ static void estimate_start(Look *look, uint64_t now_s)
 
 bool explain_waits(const ClusterJob *job)
 {
-    return job->place_count == 0 || job->place_count < trial_pods(job);
+    return job->place_count == 0 || job->place_count < gang_pods_min(job);
 }
 
 static size_t count_in_front(const Cluster *cluster, const ClusterJob *job)
@@ -514,7 +515,7 @@ static int explain_rest(const Cluster *cluster, size_t number, uint64_t now_s, A
 
     TRY(trial_new(cluster, &trial, err));
     look.trial = trial;
-    *ret = (Explanation){.job = number, .gpu_milli = trial_asked(job), .pods = trial_pods(job)};
+    *ret = (Explanation){.job = number, .gpu_milli = gang_gpu_milli(job, false), .pods = gang_pods_min(job)};
     ret->overfull = trial_overfull(trial);
     ret->in_front = count_in_front(cluster, job);
     explain_nodes(&look);

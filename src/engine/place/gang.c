@@ -97,18 +97,18 @@ int gangs_tier(const Gangs *gangs, const ClusterPlace *places, size_t count)
 
 /* --- jobs ------------------------------------------------------------------------------------------------------- */
 
-size_t gang_pods_min(const ClusterJob *job)
+uint32_t gang_pods_min(const ClusterJob *job)
 {
-    size_t sum = 0;
+    uint32_t sum = 0;
 
     for (unsigned i = 0; i < job->role_count; i++)
         sum += job->roles[i].min;
     return sum;
 }
 
-size_t gang_pods_max(const ClusterJob *job)
+uint32_t gang_pods_max(const ClusterJob *job)
 {
-    size_t sum = 0;
+    uint32_t sum = 0;
 
     for (unsigned i = 0; i < job->role_count; i++)
         sum += job->roles[i].max;

@@ -31,8 +31,8 @@ size_t gangs_place(Gangs *gangs, const ClusterJob *job, const uint32_t *kinds, c
 void gangs_release(Gangs *gangs, const uint32_t *kinds, const ClusterPlace *places, size_t count);
 void gangs_bind(Gangs *gangs, const uint32_t *kinds, const ClusterPlace *places, size_t count);
 
-size_t gang_pods_min(const ClusterJob *job);
-size_t gang_pods_max(const ClusterJob *job);
+uint32_t gang_pods_min(const ClusterJob *job);
+uint32_t gang_pods_max(const ClusterJob *job);
 uint64_t gang_gpu_milli(const ClusterJob *job, bool most); /* of its least number of pods, or of its most */
 /* The narrowest tier whose domain has all of these places; -1: one node; CLUSTER_TIER_END: none. */
 int gangs_tier(const Gangs *gangs, const ClusterPlace *places, size_t count);

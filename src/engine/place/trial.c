@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/number.h"
 #include "base/vec.h"
+#include "engine/place/gang.h"
 
 typedef struct Bound {
     size_t job;
@@ -143,24 +144,6 @@ void trial_end(Trial *trial, size_t job)
 
 /* --- the waiting one -------------------------------------------------------------------------------------------- */
 
-uint64_t trial_asked(const ClusterJob *job)
-{
-    uint64_t sum = 0;
-
-    for (unsigned i = 0; i < job->role_count; i++)
-        sum += (uint64_t)job->roles[i].request.gpu_milli * job->roles[i].request.gpu_count * job->roles[i].min;
-    return sum;
-}
-
-uint32_t trial_pods(const ClusterJob *job)
-{
-    uint32_t sum = 0;
-
-    for (unsigned i = 0; i < job->role_count; i++)
-        sum += job->roles[i].min;
-    return sum;
-}
-
 static const Domains *group_nodes(Trial *trial, ClusterTier tier)
 {
     const Cluster *cluster = trial->cluster;
@@ -250,9 +233,9 @@ uint32_t trial_count(Trial *trial, const ClusterJob *job, uint32_t domain)
 
 bool trial_fits(Trial *trial, const ClusterJob *job)
 {
-    const uint32_t pods = trial_pods(job);
+    const uint32_t pods = gang_pods_min(job);
 
-    if (shares_available(trial->shares, shares_find(trial->shares, job->queue)) < trial_asked(job))
+    if (shares_available(trial->shares, shares_find(trial->shares, job->queue)) < gang_gpu_milli(job, false))
         return false;
     if (!job->tier_required || job->tier >= CLUSTER_TIER_END)
         return trial_count(trial, job, 0) == pods;

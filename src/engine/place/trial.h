@@ -20,11 +20,6 @@ size_t trial_overfull(const Trial *trial);
 const Placement *trial_placement(const Trial *trial);
 const Shares *trial_shares(const Trial *trial);
 
-/* GPU milli that the job needs to run. */
-uint64_t trial_asked(const ClusterJob *job);
-/* Pods that the job needs to run. */
-uint32_t trial_pods(const ClusterJob *job);
-
 /* Ends a running job, by its number in the cluster. */
 void trial_end(Trial *trial, size_t job);
 

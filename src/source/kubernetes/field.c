@@ -145,7 +145,8 @@ int kube_field_bool(const KubeField *in, const char *path, bool *ret, Err *err)
     return 0;
 }
 
-int kube_field_time(const KubeField *in, const char *path, uint64_t *ret_s, Err *err)
+static int read_seconds(const KubeField *in, const char *path,
+                        int (*parse)(const char *text, uint64_t *ret_ns, Err *err), uint64_t *ret_s, Err *err)
 {
     KubeField field;
     uint64_t ns;
@@ -154,25 +155,20 @@ int kube_field_time(const KubeField *in, const char *path, uint64_t *ret_s, Err 
     TRY(kube_field_get(in, path, JSON_STRING, &field, err));
     if (!field.json)
         return 0;
-    if (clock_parse(json_string_value(field.json), &ns, &why) < 0)
+    if (parse(json_string_value(field.json), &ns, &why) < 0)
         return kube_field_fail(&field, err, "%s", why.text);
     *ret_s = ns / NS_PER_S;
     return 0;
 }
 
+int kube_field_time(const KubeField *in, const char *path, uint64_t *ret_s, Err *err)
+{
+    return read_seconds(in, path, clock_parse, ret_s, err);
+}
+
 int kube_field_duration(const KubeField *in, const char *path, uint64_t *ret_s, Err *err)
 {
-    KubeField field;
-    uint64_t ns;
-    Err why;
-
-    TRY(kube_field_get(in, path, JSON_STRING, &field, err));
-    if (!field.json)
-        return 0;
-    if (duration_parse(json_string_value(field.json), &ns, &why) < 0)
-        return kube_field_fail(&field, err, "%s", why.text);
-    *ret_s = ns / NS_PER_S;
-    return 0;
+    return read_seconds(in, path, duration_parse, ret_s, err);
 }
 
 static const struct {
