@@ -108,13 +108,6 @@ def simulate(stoker, plan, mode=None):
         return json.loads(subprocess.run(list(map(str, words)), check=True, capture_output=True, text=True).stdout)["runs"][0]
 
 
-def second_half(told, series):
-    """The mean while the cluster is full: of the second half of the time in which jobs come, as the curves have it."""
-    values = told["curves"][series]
-    busy = [i for i, waiting in enumerate(told["curves"]["allocated_percent"]) if waiting > 50] or [0]
-    return statistics.mean(values[(busy[0] + busy[-1]) // 2:busy[-1] + 1])
-
-
 def rows(pool, stoker, named, seeds, columns):
     """`named`: (name, plan of a seed, mode). Means over the seeds of each column's function."""
     asked = [(name, pool.submit(simulate, stoker, plan(seed), mode)) for name, plan, mode in named for seed in seeds]
@@ -151,10 +144,10 @@ def main():
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         wait = [("wait, mean, h", "{:.2f}", hours(of("wait_mean_s"))), ("95 %, h", "{:.2f}", hours(of("wait_p95_s"))),
                 ("8 GPUs or more, 95 %, h", "{:.2f}", hours(of("wait_p95_large_s")))]
-        columns = [("allocated when full, %", "{:.2f}", lambda t: second_half(t, "allocated_percent")), *wait]
+        columns = [("allocated while jobs come, %", "{:.2f}", of("allocated_percent")), *wait]
         found = {"churn": table(["mode, load", *(c[0] for c in columns)], rows(
             pool, stoker, [(f"`{mode}`, {load}", lambda seed, load=load: churn(args.folder, load, seed), mode)
-                           for load in (1.0, 1.3, 1.5) for mode in ("pack", "fgd", "best-fit", "first-fit")], seeds, columns))}
+                           for load in (1.2, 1.3, 1.5) for mode in ("pack", "fgd", "best-fit", "first-fit")], seeds, columns))}
         columns = [("gangs within a rack, %", "{:.1f}", of("near_percent")), *wait]
         found["gangs"] = table(["rack of a gang", *(c[0] for c in columns)], rows(
             pool, stoker, [(name, lambda seed, domains=domains: gangs(domains, seed), None) for name, domains in
