@@ -147,7 +147,7 @@ def main():
         columns = [("allocated while jobs come, %", "{:.2f}", of("allocated_percent")), *wait]
         found = {"churn": table(["mode, load", *(c[0] for c in columns)], rows(
             pool, stoker, [(f"`{mode}`, {load}", lambda seed, load=load: churn(args.folder, load, seed), mode)
-                           for load in (1.2, 1.3, 1.5) for mode in ("pack", "fgd", "best-fit", "first-fit")], seeds, columns))}
+                           for load in (1.2, 1.3, 1.5) for mode in ("churn", "pack", "fgd", "best-fit", "first-fit")], seeds, columns))}
         columns = [("gangs within a rack, %", "{:.1f}", of("near_percent")), *wait]
         found["gangs"] = table(["rack of a gang", *(c[0] for c in columns)], rows(
             pool, stoker, [(name, lambda seed, domains=domains: gangs(domains, seed), None) for name, domains in

@@ -625,7 +625,7 @@ static const char *const victim_names[] = {"least-lost-work", "youngest", NULL};
 static const char *const domain_names[] = {"fullest", "emptiest", "ignored", NULL}; /* as GangDomains */
 
 static const OptSpec how_opts[] = {
-    OPT_ROW("mode", OPT_STRING, HowRow, mode, .def = "pack", .help = "where jobs go"),
+    OPT_ROW("mode", OPT_STRING, HowRow, mode, .def = "churn", .help = "where jobs go"),
     OPT_ROW("weights", OPT_NODE, HowRow, weights, .help = "other weights of the mode's terms"),
     OPT_ROW("backfill", OPT_BOOL, HowRow, backfill, .def = "true", .help = "later jobs may go first"),
     OPT_ROW("preempt", OPT_BOOL, HowRow, preempt, .def = "true", .help = "running jobs may be stopped for others"),
@@ -753,7 +753,7 @@ const char plan_example[] =
     "rack}\n"
     "    - {name: serve, queue: product, weight: 1, priority: 10, spot: false}\n"
     "failures: {node_mtbf: 60d, node_repair: 4h, spot_mtbf: 12h, spot_return: 1h}\n"
-    "schedule: {mode: pack, backfill: true, preempt: true, victims: least-lost-work}\n"
+    "schedule: {mode: churn, backfill: true, preempt: true, victims: least-lost-work}\n"
     "offers: # compared by --advise\n"
     "  - {name: H100 reserved, model: H100, price: 22}\n"
     "  - {name: L40S on demand, model: L40S, gpus: 4, cpus: 64, memory: 512GiB, price: 9, idle_w: 35, full_w: 350}\n";

@@ -425,7 +425,7 @@ static const OptSpec serve_opts[] = {
     OPT_ROW("kubeconfig", OPT_STRING, ServeOptions, kubeconfig, VERB_KUBECONFIG),
     OPT_ROW("resource", OPT_STRING, ServeOptions, resource, .def = PLACE_RESOURCE, .metavar = "NAME",
             .help = "what pods ask for: whole GPUs"),
-    OPT_ROW("mode", OPT_STRING, ServeOptions, mode, .metavar = "MODE", .def = "pack",
+    OPT_ROW("mode", OPT_STRING, ServeOptions, mode, .metavar = "MODE", .def = "churn",
             .help = "what to aim for; 'stoker place modes' lists them"),
     OPT_ROW("stale", OPT_DURATION, ServeOptions, stale_ns, .def = "1m", .min = 100e6, .max = 3600e9,
             .help = "after so long without the API server every node fits"),

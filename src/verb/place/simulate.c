@@ -266,7 +266,7 @@ const Verb verb_place_simulate = {
         "It changes nothing and needs no GPU.",
     .examples = "stoker place simulate --example > plan.yaml\n"
                 "stoker place simulate plan.yaml --page plan.html\n"
-                "stoker place simulate plan.yaml --mode pack,spread,fgd\n"
+                "stoker place simulate plan.yaml --mode churn,spread,fgd\n"
                 "stoker place simulate plan.yaml --add 4xH100x8\n"
                 "stoker place simulate plan.yaml --advise",
     .exit_codes = "0  played\n"

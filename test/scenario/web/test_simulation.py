@@ -14,7 +14,7 @@ def drawn(stoker, tmp_path_factory):
     folder = tmp_path_factory.mktemp("simulation")
     plan = folder / "plan.yaml"
     plan.write_text(subprocess.run([stoker, "place", "simulate", "--example"], check=True, capture_output=True, text=True).stdout)
-    subprocess.run([stoker, "place", "simulate", plan, "--mode", "pack,spread,fgd", "--page", folder / "plan.html"], check=True, capture_output=True)
+    subprocess.run([stoker, "place", "simulate", plan, "--mode", "churn,spread,fgd", "--page", folder / "plan.html"], check=True, capture_output=True)
     return folder / "plan.html"
 
 
@@ -26,7 +26,7 @@ def test_curves_and_figures_are_seen(browser, drawn, width, height, theme):
     assert browser.js("document.querySelectorAll('svg').length") == 5
     assert browser.js("[...document.querySelectorAll('svg')].every((svg) => svg.querySelectorAll('polyline').length === 3)")
     assert browser.js("document.documentElement.scrollWidth <= window.innerWidth"), "the page is wider than the screen"
-    assert [browser.js(f"document.querySelectorAll('.k')[{i}].textContent") for i in range(3)] == ["pack", "spread", "fgd"]
+    assert [browser.js(f"document.querySelectorAll('.k')[{i}].textContent") for i in range(3)] == ["churn", "spread", "fgd"]
     # each mode has a colour of its own, which its curve has too
     assert browser.js("new Set([...document.querySelectorAll('svg')[0].querySelectorAll('polyline')].map((p) => getComputedStyle(p).stroke)).size") == 3
     assert "GPUs allocated" in browser.js("document.querySelector('pre').textContent")
