@@ -77,7 +77,8 @@ static void make_job(const GenerateOptions *o, const GenerateShape *shape, const
                         .priority = (int32_t) class->priority,
                         .duration_s = 1 + (uint64_t)(o->median_s * exp(spread * draw_normal(chance))),
                         .checkpoint_s = class->checkpoint_s,
-                        .restart_s = class->restart_s};
+                        .restart_s = class->restart_s,
+                        .deadline_s = class->deadline_s};
     ret->roles[0] = (ClusterRole){.name = "", .request = shape->request, .min = shape->pods, .max = shape->pods};
     ret->roles[0].request.no_spot = class->no_spot;
     add_checkpoints(o, class, shape->pods, ret);
@@ -107,7 +108,9 @@ ClusterJob *generate_jobs(const GenerateOptions *o, uint64_t cluster_gpu_milli, 
     for (size_t i = 0; i < o->jobs; i++)
         times[i] = (uint64_t)(chance_draw(&chance) * span_s);
     qsort(times, o->jobs, sizeof *times, compare_numbers);
-    for (size_t i = 0; i < o->jobs; i++)
+    for (size_t i = 0; i < o->jobs; i++) {
         jobs[i].submitted_s = times[i];
+        jobs[i].deadline_s += jobs[i].deadline_s ? times[i] : 0;
+    }
     return jobs;
 }

@@ -21,6 +21,7 @@ typedef struct GenerateClass {
     int64_t priority;
     bool preemptible, no_spot;
     uint64_t checkpoint_s, restart_s;
+    uint64_t deadline_s;      /* after it was sent; 0: none */
     double checkpoint_cost_s; /* that one takes; with a checkpoint_s of 0 they are as often as is best */
     int tier;                 /* of jobs of several pods; CLUSTER_TIER_END: anywhere */
     bool tier_required;

@@ -181,6 +181,7 @@ static void sum_jobs(const Run *run, SimulateClass class, const char *queue, Sim
         ret->gpu_hours += r->used_gpu_s / 3600;
         ret->lost_gpu_hours += r->lost_gpu_s / 3600;
         ret->stops += r->stops;
+        ret->late += job->deadline_s > 0 && (r->state != SCHEDULE_JOB_DONE || r->since_s > job->deadline_s);
         if (has_started(r))
             waits[started++] = (double)(r->first_s - job->submitted_s);
     }

@@ -45,7 +45,7 @@ typedef struct SimulateJobs {
     uint64_t jobs, ended, never; /* never: did not start */
     double wait_mean_s, wait_p50_s, wait_p95_s, wait_max_s;
     double gpu_hours, lost_gpu_hours; /* held; of these, lost by stops */
-    uint64_t stops;
+    uint64_t stops, late;             /* late: not ended by their deadline */
 } SimulateJobs;
 
 typedef struct Simulation {

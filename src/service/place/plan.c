@@ -435,7 +435,7 @@ typedef struct ClassRow {
     double weight;
     int64_t priority;
     bool preemptible, required, spot;
-    uint64_t checkpoint_ns, checkpoint_cost_ns, restart_ns;
+    uint64_t checkpoint_ns, checkpoint_cost_ns, restart_ns, deadline_ns;
     int within;
 } ClassRow;
 
@@ -450,6 +450,8 @@ static const OptSpec class_opts[] = {
     OPT_ROW("checkpoint_cost", OPT_DURATION, ClassRow, checkpoint_cost_ns,
             .help = "that one takes; without 'checkpoint' they are as often as loses least (Young, Daly)"),
     OPT_ROW("restart", OPT_DURATION, ClassRow, restart_ns, .help = "until a stopped job is where it was"),
+    OPT_ROW("deadline", OPT_DURATION, ClassRow, deadline_ns,
+            .help = "after it was sent; those that are late are counted, no job goes first for it"),
     OPT_ROW("within", OPT_ENUM, ClassRow, within, .def = "anywhere", .names = tier_names,
             .help = "where its pods are to be together"),
     OPT_ROW("required", OPT_BOOL, ClassRow, required, .help = "else it does not run"),
@@ -469,6 +471,7 @@ static int read_class(const YamlNode *node, Arena *arena, GenerateClass *ret, Er
                            .checkpoint_s = row.checkpoint_ns / NS_PER_S,
                            .checkpoint_cost_s = (double)row.checkpoint_cost_ns / NS_PER_S,
                            .restart_s = row.restart_ns / NS_PER_S,
+                           .deadline_s = row.deadline_ns / NS_PER_S,
                            .tier = row.within,
                            .tier_required = row.required};
     return 0;

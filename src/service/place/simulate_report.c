@@ -64,6 +64,11 @@ static double read_unended(const SimulateRun *run)
     return (double)(all->jobs - all->ended - all->never);
 }
 
+static double read_late(const SimulateRun *run)
+{
+    return (double)run->result->classes[SIMULATE_ALL].late;
+}
+
 static double read_gpu_hours(const SimulateRun *run)
 {
     return run->result->classes[SIMULATE_ALL].gpu_hours;
@@ -127,6 +132,7 @@ static const Row rows[] = {
     {"wait_p95_large_s", "wait, 95 %, 8 GPUs or more", SECONDS, read_wait_large},
     {"never_started", "jobs that never started", PLAIN, read_never},
     {"never_ended", "jobs that never ended", PLAIN, read_unended},
+    {"late", "deadlines missed", PLAIN, read_late},
     {"gpu_hours", "GPU hours held", HOURS, read_gpu_hours},
     {"lost_gpu_hours", "GPU hours lost", HOURS, read_lost},
     {"stops", "jobs stopped", PLAIN, read_stops},
@@ -226,6 +232,7 @@ static void add_jobs(const char *name, const SimulateJobs *jobs, Str *out)
     json_add_double(out, "gpu_hours", jobs->gpu_hours);
     json_add_double(out, "lost_gpu_hours", jobs->lost_gpu_hours);
     json_add_u64(out, "stops", jobs->stops);
+    json_add_u64(out, "late", jobs->late);
     json_close(out, '}');
 }
 

@@ -53,6 +53,9 @@ static void figures_are_those_counted_by_hand(void **state)
         .name = "n", .cpu_milli = 16000, .gpu_count = 2, .gpu_idle_w = 50, .gpu_full_w = 500, .price = 36};
     ClusterJob jobs[] = {make_job(1, 2, 1000, 100), make_job(1, 1, 1050, 100), make_job(2, 1, 1060, 100),
                          make_job(1, 1, 1100, 40)};
+    jobs[0].deadline_s = 1100;
+    jobs[1].deadline_s = 1199;
+    jobs[2].deadline_s = 1300;
     const Simulation *s = play(&node, 1, jobs, 4, (SimulateOptions){.schedule = {.backfill = true}});
 
     (void)state;
@@ -71,6 +74,7 @@ static void figures_are_those_counted_by_hand(void **state)
     assert_true(is_near(s->classes[SIMULATE_SOME].gpu_hours, (200 + 200) / 3600.));
     assert_true(is_near(s->classes[SIMULATE_ALL].gpu_hours, (200 + 100 + 200 + 40) / 3600.));
     assert_true(is_near(s->price, 36 * 300 / 3600.));
+    assert_int_equal(s->classes[SIMULATE_ALL].late, 1);
     /* GPUs 1000 W, 1000 W, 550 W and 1000 W; a socket of 16 cores with work 120 W, all the time */
     assert_true(is_near(s->energy_kwh, (100 * 1120 + 40 * 1120 + 60 * (550 + 120) + 100 * 1120) / 3.6e6));
     assert_int_equal(s->gangs, 1);
