@@ -289,6 +289,18 @@ int plan_build(const Plan *plan, const Cluster *before, Arena *arena, Cluster *r
     return 0;
 }
 
+PlanNodes *plan_append(Plan *plan, const PlanNodes *like, uint64_t count, Arena *arena)
+{
+    PlanNodes *nodes = arena_calloc(arena, plan->nodes.len + 1, sizeof *nodes);
+
+    if (plan->nodes.len > 0)
+        memcpy(nodes, plan->nodes.at, plan->nodes.len * sizeof *nodes);
+    nodes[plan->nodes.len] = *like;
+    nodes[plan->nodes.len].count = count;
+    plan->nodes = (PlanList){nodes, plan->nodes.len + 1};
+    return &nodes[plan->nodes.len - 1];
+}
+
 int plan_add_nodes(Plan *plan, const char *text, Arena *arena, Err *err)
 {
     const char *model = strchr(text, 'x'), *gpus = strrchr(text, 'x');
@@ -308,13 +320,40 @@ int plan_add_nodes(Plan *plan, const char *text, Arena *arena, Err *err)
     }
     if (!like)
         return err_set(err, -EINVAL, "'%s': neither nodes nor offers of the plan have GPU model '%s'", text, name);
-    PlanNodes *nodes = arena_calloc(arena, plan->nodes.len + 1, sizeof *nodes);
-    if (plan->nodes.len > 0)
-        memcpy(nodes, plan->nodes.at, plan->nodes.len * sizeof *nodes);
-    nodes[plan->nodes.len] = *like;
-    nodes[plan->nodes.len].count = count;
-    nodes[plan->nodes.len].node.gpu_count = (uint8_t)each;
-    plan->nodes = (PlanList){nodes, plan->nodes.len + 1};
+    plan_append(plan, like, count, arena)->node.gpu_count = (uint8_t)each;
+    return 0;
+}
+
+/* Of nodes outside MIG mode; `len` bytes of its name. */
+static PlanNodes *find_entry(const Plan *plan, const char *name, size_t len)
+{
+    for (size_t i = 0; i < plan->nodes.len; i++)
+        if (!plan->nodes.at[i].node.mig && strlen(plan->nodes.at[i].name) == len &&
+            memcmp(plan->nodes.at[i].name, name, len) == 0)
+            return &plan->nodes.at[i];
+    return NULL;
+}
+
+int plan_set_mig(Plan *plan, const char *text, Arena *arena, Err *err)
+{
+    const char *equals = strrchr(text, '=');
+    uint64_t count;
+    Err why;
+
+    if (!equals || number_parsen_u64(equals + 1, strlen(equals + 1), 1, PLAN_NODES_MAX, &count, &why) < 0)
+        return err_set(err, -EINVAL, "'%s' is not of the form NAME=NODES", text);
+    const PlanNodes *from = find_entry(plan, text, (size_t)(equals - text));
+    if (!from || from->count < count)
+        return err_set(err, -EINVAL, "'%s': the plan has not so many nodes of this name outside MIG mode", text);
+    const ClusterMig *mig = NULL;
+    for (size_t i = 0; i < plan->nodes.len; i++)
+        if (plan->nodes.at[i].node.mig && strcmp(plan->nodes.at[i].model, from->model) == 0)
+            mig = plan->nodes.at[i].node.mig;
+    if (!mig)
+        return err_set(err, -EINVAL, "'%s': the plan has no nodes of GPU model '%s' with 'mig: true'", text,
+                       from->model);
+    plan_append(plan, from, count, arena)->node.mig = mig;
+    find_entry(plan, text, (size_t)(equals - text))->count -= count;
     return 0;
 }
 

@@ -37,9 +37,13 @@ typedef struct Plan {
 /* `root`: of the file `path`, beside which its files are looked for. `boards`: the file with the MIG profiles of GPU
  * models (mig/boards.yaml), which is read where nodes have `mig: true`. */
 int plan_read(const char *path, const YamlNode *root, const char *boards, Arena *arena, Plan *ret, Err *err);
+/* One more entry, behind the plan's own, of which other plans keep theirs. */
+PlanNodes *plan_append(Plan *plan, const PlanNodes *like, uint64_t count, Arena *arena);
 /* One more kind of node, as "16xH100x8": 16 nodes with 8 H100 each, with the cores, memory, price and watts of the
  * plan's nodes with this model. -EINVAL: not of this form, or no node of the plan has the model. */
 int plan_add_nodes(Plan *plan, const char *text, Arena *arena, Err *err);
+/* So many of the nodes of a name in MIG mode, as "NAME=NODES", like others of the plan with their model. */
+int plan_set_mig(Plan *plan, const char *text, Arena *arena, Err *err);
 /* The quota of a queue, as "NAME=GPUS". */
 int plan_set_quota(Plan *plan, const char *text, Err *err);
 /* The nodes of the plan, after `before` (of a file; their models first). */

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -400,67 +401,56 @@ void simulate_page(const SimulateRun *runs, size_t count, const char *title, Str
 
 /* --- what to buy ------------------------------------------------------------------------------------------------ */
 
-typedef struct Advice {
-    const SimulateRun *run;
-    double budget, relief_h, per_money; /* hours less of waiting by all jobs together; for each unit of money */
-} Advice;
-
-static double waited_h(const SimulateRun *run)
+double simulate_waited_h(const Simulation *result)
 {
-    const SimulateJobs *all = &run->result->classes[SIMULATE_ALL];
+    const SimulateJobs *all = &result->classes[SIMULATE_ALL];
 
     return all->wait_mean_s * (double)(all->jobs - all->never) / 3600;
 }
 
-/* The best first. */
-static size_t rank_offers(const SimulateRun *runs, const double *budgets, size_t count, Advice ret[SIMULATE_RUNS_MAX])
+static int compare_offers(const void *a, const void *b)
 {
-    size_t ranked = 0;
+    const SimulateOffer *x = a, *y = b;
 
-    for (size_t i = 1; i < count; i++) {
-        const double span_h = (double)(runs[i].result->end_s - runs[i].result->begin_s) / 3600;
-        const double relief_h = waited_h(&runs[0]) - waited_h(&runs[i]);
-        const Advice advice = {&runs[i], budgets[i], relief_h, relief_h / fmax(budgets[i] * span_h, 1e-9)};
-        size_t at = ranked++;
+    return (x->price > 0) != (y->price > 0)
+               ? (x->price > 0) - (y->price > 0)
+               : (x->less_for_money < y->less_for_money) - (x->less_for_money > y->less_for_money);
+}
 
-        while (at > 0 && ret[at - 1].per_money < advice.per_money) {
-            ret[at] = ret[at - 1];
-            at--;
-        }
-        ret[at] = advice;
+void simulate_rank_offers(SimulateOffer *offers, size_t count)
+{
+    qsort(offers, count, sizeof *offers, compare_offers);
+}
+
+void simulate_offers_text(const SimulateOffer *offers, size_t count, Str *out)
+{
+    char p95[HUMAN_MAX];
+
+    str_addf(out, "%-30s %10s %12s %26s %14s\n", "offer", "an hour", "wait, 95 %", "hours less waited", "for each 1");
+    for (size_t i = 0; i < count; i++) {
+        const SimulateOffer *o = &offers[i];
+
+        human_age(p95, (uint64_t)(o->wait_p95_s * NS_PER_S));
+        if (o->price > 0)
+            str_addf(out, "%-30s %10.2f %12s %15.0f +- %7.0f %14.3f\n", o->label, o->price, p95, o->less_h,
+                     o->less_spread_h, o->less_for_money);
+        else
+            str_addf(out, "%-30s %10s %12s\n", o->label, "", p95);
     }
-    return ranked;
 }
 
-void simulate_advice_text(const SimulateRun *runs, const double *budgets, size_t count, Str *out)
+void simulate_offers_json(const SimulateOffer *offers, size_t count, Str *out)
 {
-    Advice ranked[SIMULATE_RUNS_MAX];
-    const size_t offers = rank_offers(runs, budgets, count, ranked);
-    char p95[HUMAN_MAX], now[HUMAN_MAX];
-
-    str_addf(out, "%-30s %12s %14s %20s %14s\n", "offer", "an hour", "wait, 95 %", "hours less waited", "for each 1");
-    str_addf(out, "%-30s %12s %14s %20s %14s\n", "as it is", "-",
-             human_age(now, (uint64_t)(read_wait_p95(&runs[0]) * NS_PER_S)), "-", "-");
-    for (size_t i = 0; i < offers; i++)
-        str_addf(out, "%-30s %12.2f %14s %20.0f %14.3f\n", ranked[i].run->label, ranked[i].budget,
-                 human_age(p95, (uint64_t)(read_wait_p95(ranked[i].run) * NS_PER_S)), ranked[i].relief_h,
-                 ranked[i].per_money);
-}
-
-void simulate_advice_json(const SimulateRun *runs, const double *budgets, size_t count, Str *out)
-{
-    Advice ranked[SIMULATE_RUNS_MAX];
-    const size_t offers = rank_offers(runs, budgets, count, ranked);
-
     json_open(out, NULL, '{');
     json_open(out, "offers", '[');
-    for (size_t i = 0; i < offers; i++) {
+    for (size_t i = 0; i < count; i++) {
         json_open(out, NULL, '{');
-        json_add_text(out, "offer", ranked[i].run->label);
-        json_add_double(out, "price_per_hour", ranked[i].budget);
-        json_add_double(out, "wait_p95_s", read_wait_p95(ranked[i].run));
-        json_add_double(out, "waited_hours_less", ranked[i].relief_h);
-        json_add_double(out, "waited_hours_less_per_money", ranked[i].per_money);
+        json_add_text(out, "offer", offers[i].label);
+        json_add_double(out, "price_per_hour", offers[i].price);
+        json_add_double(out, "wait_p95_s", offers[i].wait_p95_s);
+        json_add_double(out, "waited_hours_less", offers[i].less_h);
+        json_add_double(out, "waited_hours_less_spread", offers[i].less_spread_h);
+        json_add_double(out, "waited_hours_less_per_money", offers[i].less_for_money);
         json_close(out, '}');
     }
     json_close(out, ']');

@@ -17,7 +17,19 @@ void simulate_text(const SimulateRun *runs, size_t count, Str *out);
 void simulate_json(const SimulateRun *runs, size_t count, Str *out);
 void simulate_page(const SimulateRun *runs, size_t count, const char *title, Str *out);
 
-/* Nodes that could be bought: the first run is of the cluster as it is, each other one with an offer's nodes besides,
- * worth `budgets` an hour. The best first. */
-void simulate_advice_text(const SimulateRun *runs, const double *budgets, size_t count, Str *out);
-void simulate_advice_json(const SimulateRun *runs, const double *budgets, size_t count, Str *out);
+/* Hours that all jobs of a run waited together. */
+double simulate_waited_h(const Simulation *result);
+
+/* Nodes that could be bought, beside the cluster as it is: over several seeds. */
+typedef struct SimulateOffer {
+    const char *label;
+    double price;                 /* of these nodes, an hour; 0: the cluster as it is */
+    double wait_p95_s;            /* mean */
+    double less_h, less_spread_h; /* hours less that jobs waited: mean and standard deviation */
+    double less_for_money;        /* for each unit of money */
+} SimulateOffer;
+
+/* The best first, behind the cluster as it is. */
+void simulate_rank_offers(SimulateOffer *offers, size_t count);
+void simulate_offers_text(const SimulateOffer *offers, size_t count, Str *out);
+void simulate_offers_json(const SimulateOffer *offers, size_t count, Str *out);

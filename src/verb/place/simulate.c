@@ -14,10 +14,10 @@
 #include "source/slurm/history.h"
 #include "verb/place/place.h"
 
-enum { REPORT_MAX = 16 << 20 };
+enum { REPORT_MAX = 16 << 20, ADVICE_SEEDS = 10 };
 
 typedef struct SimulateVerbOptions {
-    OptList modes, add, quota;
+    OptList modes, add, quota, mig;
     const char *page;
     double load, budget;
     uint64_t seed;
@@ -33,6 +33,8 @@ static const OptSpec simulate_opts[] = {
             .help = "what if there were these nodes too: shown beside the plan as it is"),
     OPT_ROW("quota", OPT_LIST, SimulateVerbOptions, quota, .metavar = "QUEUE=GPUS,...",
             .help = "what if queues had these quotas: shown beside the plan as it is"),
+    OPT_ROW("mig", OPT_LIST, SimulateVerbOptions, mig, .metavar = "NAME=NODES,...",
+            .help = "what if so many of the nodes of a name were in MIG mode too: shown beside the plan as it is"),
     OPT_ROW("advise", OPT_BOOL, SimulateVerbOptions, advise,
             .help = "which of the plan's offers makes jobs wait least for the same money"),
     OPT_ROW("budget", OPT_DOUBLE, SimulateVerbOptions, budget, .max = 1e9,
@@ -45,7 +47,6 @@ static const OptSpec simulate_opts[] = {
 typedef struct Runs {
     VerbCall *call;
     SimulateRun at[SIMULATE_RUNS_MAX];
-    double budgets[SIMULATE_RUNS_MAX];
     size_t count;
 } Runs;
 
@@ -164,10 +165,12 @@ static int run_what_if(Runs *runs, const SimulateVerbOptions *o, const Plan *pla
     Plan other = *plan;
     const PlacementMode *mode = o->modes.len ? placement_mode_find(o->modes.items[0]) : plan->mode;
 
-    if (o->add.len + o->quota.len == 0)
+    if (o->add.len + o->quota.len + o->mig.len == 0)
         return 0;
     for (size_t i = 0; i < o->add.len; i++)
         TRY(plan_add_nodes(&other, o->add.items[i], runs->call->arena, err));
+    for (size_t i = 0; i < o->mig.len; i++)
+        TRY(plan_set_mig(&other, o->mig.items[i], runs->call->arena, err));
     if (plan->queue_count > 0)
         other.queues = arena_memdup(runs->call->arena, plan->queues, plan->queue_count * sizeof *plan->queues);
     for (size_t i = 0; i < o->quota.len; i++)
@@ -175,15 +178,10 @@ static int run_what_if(Runs *runs, const SimulateVerbOptions *o, const Plan *pla
     return add_run(runs, &other, mode, "what if", runs->at[0].cluster, err);
 }
 
-/* Each offer beside the plan as it is, with as many nodes as the money is enough for. */
-static int run_offers(Runs *runs, const SimulateVerbOptions *o, const Plan *plan, Err *err)
+/* The plan as it is, and with each offer's nodes: with as many as the money is enough for. */
+static int run_offers_once(Runs *runs, const Plan *plan, double budget, SimulateOffer *offers, Err *err)
 {
-    double budget = o->budget;
-
-    if (plan->offers.len == 0)
-        return err_set(err, -EINVAL, "--advise: the plan has no 'offers'");
-    for (size_t i = 0; i < plan->offers.len && o->budget <= 0; i++)
-        budget = fmax(budget, plan->offers.at[i].node.price);
+    TRY(add_run(runs, plan, plan->mode, "as it is", NULL, err));
     for (size_t i = 0; i < plan->offers.len; i++) {
         const PlanNodes *offer = &plan->offers.at[i];
         const uint64_t count = offer->node.price > 0 ? (uint64_t)(budget / offer->node.price) : 0;
@@ -191,18 +189,56 @@ static int run_offers(Runs *runs, const SimulateVerbOptions *o, const Plan *plan
 
         if (count == 0)
             continue;
-        PlanNodes *nodes = arena_calloc(runs->call->arena, plan->nodes.len + 1, sizeof *nodes);
-        if (plan->nodes.len > 0)
-            memcpy(nodes, plan->nodes.at, plan->nodes.len * sizeof *nodes);
-        nodes[plan->nodes.len] = *offer;
-        nodes[plan->nodes.len].count = count;
-        other.nodes = (PlanList){nodes, plan->nodes.len + 1};
-        TRY(add_run(runs, &other, plan->mode,
-                    arena_printf(runs->call->arena, "%llu x %s", (unsigned long long)count, offer->name),
-                    runs->at[0].cluster, err));
-        runs->budgets[runs->count - 1] = (double)count * offer->node.price;
+        plan_append(&other, offer, count, runs->call->arena);
+        offers[runs->count].label =
+            arena_printf(runs->call->arena, "%llu x %s", (unsigned long long)count, offer->name);
+        offers[runs->count].price = (double)count * offer->node.price;
+        TRY(add_run(runs, &other, plan->mode, offers[runs->count].label, runs->at[0].cluster, err));
     }
     return runs->count > 1 ? 0 : err_set(err, -EINVAL, "--advise: no offer has a price within %.2f an hour", budget);
+}
+
+/* Adds one seed's runs; `count`: seeds with this one. */
+static void add_to_offers(const Runs *runs, size_t count, SimulateOffer *offers)
+{
+    for (size_t i = 0; i < runs->count; i++) {
+        const Simulation *result = runs->at[i].result;
+        const double less_h = simulate_waited_h(runs->at[0].result) - simulate_waited_h(result);
+        const double off = less_h - offers[i].less_h, weight = 1 / (double)count;
+        const double money = offers[i].price * (double)(result->end_s - result->begin_s) / 3600;
+
+        offers[i].less_h += off * weight; /* Welford; less_spread_h is the sum of squares until the end */
+        offers[i].less_spread_h += off * (less_h - offers[i].less_h);
+        offers[i].wait_p95_s += (result->classes[SIMULATE_ALL].wait_p95_s - offers[i].wait_p95_s) * weight;
+        offers[i].less_for_money += money > 0 ? (less_h / money - offers[i].less_for_money) * weight : 0;
+    }
+}
+
+/* Over several seeds: one more node or less changes the order of everything that comes after. */
+static int advise(VerbCall *call, const SimulateVerbOptions *o, Plan *plan, Str *out)
+{
+    SimulateOffer offers[SIMULATE_RUNS_MAX] = {{.label = "as it is"}};
+    double budget = o->budget;
+    size_t count = 0;
+
+    if (plan->offers.len == 0)
+        return err_set(&call->err, -EINVAL, "--advise: the plan has no 'offers'");
+    for (size_t i = 0; i < plan->offers.len && o->budget <= 0; i++)
+        budget = fmax(budget, plan->offers.at[i].node.price);
+    for (size_t seed = 1; seed <= ADVICE_SEEDS; seed++) {
+        Runs *runs = arena_calloc(call->arena, 1, sizeof *runs);
+
+        runs->call = call;
+        TRY(run_offers_once(runs, plan, budget, offers, &call->err));
+        add_to_offers(runs, seed, offers);
+        count = runs->count;
+        plan->simulate.seed = ++plan->generate.seed;
+    }
+    for (size_t i = 0; i < count; i++)
+        offers[i].less_spread_h = sqrt(offers[i].less_spread_h / (ADVICE_SEEDS - 1));
+    simulate_rank_offers(offers, count);
+    (o->json ? simulate_offers_json : simulate_offers_text)(offers, count, out);
+    return 0;
 }
 
 static int write_page(const Runs *runs, const char *path, const char *plan, Err *err)
@@ -237,14 +273,15 @@ static int simulate_run_verb(VerbCall *call, const void *options)
         plan.generate.load = o->load;
     if (o->seed > 0)
         plan.generate.seed = plan.simulate.seed = o->seed;
-    if (run_modes(runs, o, &plan, &call->err) < 0 || run_what_if(runs, o, &plan, &call->err) < 0 ||
-        (o->advise && run_offers(runs, o, &plan, &call->err) < 0) ||
-        (o->page && write_page(runs, o->page, call->args.items[0], &call->err) < 0))
-        return verb_fail(call, EXIT_USAGE);
-    if (o->advise)
-        (o->json ? simulate_advice_json : simulate_advice_text)(runs->at, runs->budgets, runs->count, &out);
-    else
+    if (o->advise) {
+        if (advise(call, o, &plan, &out) < 0)
+            return verb_fail(call, EXIT_USAGE);
+    } else {
+        if (run_modes(runs, o, &plan, &call->err) < 0 || run_what_if(runs, o, &plan, &call->err) < 0 ||
+            (o->page && write_page(runs, o->page, call->args.items[0], &call->err) < 0))
+            return verb_fail(call, EXIT_USAGE);
         (o->json ? simulate_json : simulate_text)(runs->at, runs->count, &out);
+    }
     fwrite(out.text, 1, out.len, stdout);
     return EXIT_FINE;
 }
@@ -252,7 +289,8 @@ static int simulate_run_verb(VerbCall *call, const void *options)
 const Verb verb_place_simulate = {
     .name = "simulate",
     .summary = "a cluster and its jobs over time: waits, lost work, power, price",
-    .usage = "PLAN [--mode MODE,...] [--add NODES] [--quota QUEUE=GPUS] [--advise] [--page FILE] [--json]",
+    .usage = "PLAN [--mode MODE,...] [--add NODES] [--quota QUEUE=GPUS] [--mig NAME=NODES] [--advise] [--page FILE] "
+             "[--json]",
     .description =
         "Plays a plan: jobs arrive, wait in queues, start, are stopped for others, end; nodes fail and come back. "
         "The plan is a YAML file; --example prints one. Jobs come from a file with openb's columns, from what sacct "
@@ -261,8 +299,10 @@ const Verb verb_place_simulate = {
         "plan and seed give the same result.\n\n"
         "Shown are the GPUs in use, how long jobs waited, what was lost by stops and failures, power and price. "
         "Several "
-        "modes stand side by side; --add and --quota show the plan beside what would be if. --advise tries the plan's "
-        "offers, each with the nodes that the same money buys, and puts the one first that makes jobs wait least.\n\n"
+        "modes stand side by side; --add, --quota and --mig show the plan beside what would be if. --advise tries the "
+        "plan's "
+        "offers, each with the nodes that the same money buys, over ten seeds, and puts the one first that makes jobs "
+        "wait least.\n\n"
         "It changes nothing and needs no GPU.",
     .examples = "stoker place simulate --example > plan.yaml\n"
                 "stoker place simulate plan.yaml --page plan.html\n"

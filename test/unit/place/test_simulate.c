@@ -229,6 +229,8 @@ static void the_example_is_told_whole(void **state)
 {
     CLEANUP(str_done) Str out = str_limited(GOLDEN_MAX);
     const Cluster none = {0};
+    SimulateOffer offers[] = {
+        {"1 x cheap", 10, 3600, 100, 20, 0.01}, {"as it is", 0, 7200, 0, 0, 0}, {"2 x dear", 40, 1800, 500, 30, 0.02}};
     SimulateRun runs[2];
     Plan plan;
     Err err;
@@ -251,8 +253,10 @@ static void the_example_is_told_whole(void **state)
         runs[i] = (SimulateRun){i ? "what <if>" : "pack", cluster, result};
     }
     simulate_text(runs, 2, &out);
-    simulate_advice_text(runs, (const double[]){0, 60}, 2, &out);
-    simulate_advice_json(runs, (const double[]){0, 60}, 2, &out);
+    simulate_rank_offers(offers, 3);
+    assert_string_equal(offers[1].label, "2 x dear");
+    simulate_offers_text(offers, 3, &out);
+    simulate_offers_json(offers, 3, &out);
     assert_golden(DATA "/simulate.txt", &out);
     str_clear(&out);
     simulate_json(runs, 1, &out);
@@ -262,6 +266,29 @@ static void the_example_is_told_whole(void **state)
     assert_non_null(strstr(out.text, "a &lt;plan&gt;"));
     assert_non_null(strstr(out.text, "what &lt;if&gt;"));
     assert_null(strstr(out.text, "<plan>"));
+}
+
+/* Two of three nodes: there are as many nodes as before, and more of them in MIG mode. */
+static void nodes_can_be_put_into_mig_mode(void **state)
+{
+    static const char text[] =
+        "nodes:\n- {name: a, count: 3, model: H100-80GB}\n- {name: b, model: H100-80GB, mig: true}\n";
+    const Cluster none = {0};
+    Cluster cluster;
+    size_t in_mig_mode = 0;
+    Plan plan, other;
+    Err err;
+
+    (void)state;
+    assert_int_equal(read_plan(text, &plan, &err), 0);
+    other = plan;
+    assert_int_equal(plan_set_mig(&other, "a=2", &arena, &err), 0);
+    assert_int_equal(plan_build(&other, &none, &arena, &cluster, &err), 0);
+    for (size_t i = 0; i < cluster.node_count; i++)
+        in_mig_mode += cluster.nodes[i].mig != NULL;
+    assert_int_equal(cluster.node_count, 4);
+    assert_int_equal(in_mig_mode, 3);
+    assert_int_equal(plan.nodes.at[0].count, 3); /* the plan is as it was */
 }
 
 static void files_lie_beside_the_plan(void **state)
@@ -421,6 +448,10 @@ static void wrong_plans_are_told_with_their_place(void **state)
     assert_non_null(strstr(err.text, "GPU model 'B200'"));
     assert_true(plan_add_nodes(&plan, "16xH100x99", &arena, &err) < 0);
     assert_true(plan_set_quota(&plan, "q=8", &err) < 0);
+    assert_true(plan_set_mig(&plan, "H100=1", &arena, &err) < 0);
+    assert_non_null(strstr(err.text, "no nodes of GPU model 'H100' with 'mig: true'"));
+    assert_true(plan_set_mig(&plan, "H100=2", &arena, &err) < 0);
+    assert_true(plan_set_mig(&plan, "H100", &arena, &err) < 0);
     assert_true(plan_set_quota(&plan, "q", &err) < 0);
 }
 
@@ -434,6 +465,7 @@ int main(void)
         cmocka_unit_test_setup(jobs_by_chance_are_as_asked, start_anew),
         cmocka_unit_test_setup(checkpoints_are_as_often_as_is_best, start_anew),
         cmocka_unit_test_setup(the_example_is_told_whole, start_anew),
+        cmocka_unit_test_setup(nodes_can_be_put_into_mig_mode, start_anew),
         cmocka_unit_test_setup(files_lie_beside_the_plan, start_anew),
         cmocka_unit_test_setup(weights_change_a_mode, start_anew),
         cmocka_unit_test_setup(instances_wait_for_slices, start_anew),
