@@ -215,7 +215,7 @@ static void add_to_offers(const Runs *runs, size_t count, SimulateOffer *offers)
 }
 
 /* Over several seeds: one more node or less changes the order of everything that comes after. */
-static int advise(VerbCall *call, const SimulateVerbOptions *o, Plan *plan, Str *out)
+static int advise_purchase(VerbCall *call, const SimulateVerbOptions *o, Plan *plan, Str *out)
 {
     SimulateOffer offers[SIMULATE_RUNS_MAX] = {{.label = "as it is"}};
     double budget = o->budget;
@@ -274,7 +274,7 @@ static int simulate_run_verb(VerbCall *call, const void *options)
     if (o->seed > 0)
         plan.generate.seed = plan.simulate.seed = o->seed;
     if (o->advise) {
-        if (advise(call, o, &plan, &out) < 0)
+        if (advise_purchase(call, o, &plan, &out) < 0)
             return verb_fail(call, EXIT_USAGE);
     } else {
         if (run_modes(runs, o, &plan, &call->err) < 0 || run_what_if(runs, o, &plan, &call->err) < 0 ||

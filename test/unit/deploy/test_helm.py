@@ -433,6 +433,11 @@ def test_the_device_plugin(render, try_rendering, check_device_plugin):
     assert [rule["resources"] for rule in updating.one("ClusterRole")["rules"]] == [["nodes"], ["nodes/status"], ["events"]]
     assert updating.pod()["automountServiceAccountToken"] is False
     assert "DeviceClass" not in updating.kinds()
+    placed = render({"devicePlugin": {"enabled": True, "followPlacement": True}})
+    env_of = check_device_plugin(placed.pod()["containers"][1], placed.pod()["volumes"])
+    assert env_of["STOKER_FOLLOW_PLACEMENT"] == "true" and "NODE_NAME" in env_of and "STOKER_UPDATE_NODE" not in env_of
+    assert placed.one("ClusterRole")["rules"] == [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]}]
+    assert placed.pod()["automountServiceAccountToken"] is False
     claims = render({"devicePlugin": {"enabled": True}, "dra": {"enabled": True, "driver": "gpu.example.com"}})
     env_of = check_device_plugin(claims.pod()["containers"][1], claims.pod()["volumes"])
     assert env_of["STOKER_DRA_DRIVER"] == "gpu.example.com" and "NODE_NAME" in env_of and claims.pod()["automountServiceAccountToken"] is False

@@ -228,6 +228,13 @@ def test_the_device_plugin_needs_no_privileges(deploy, container, tmp_path, chec
         {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "watch", "patch"]},
         {"apiGroups": [""], "resources": ["nodes/status"], "verbs": ["get", "patch"]},
         {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]}]
+    objects = built_with(deploy / "kubernetes", tmp_path / "placed", ["device-plugin", "update-node", "follow-placement"])
+    built = pod_of(objects)
+    plugin = next(c for c in built["containers"] if c["name"] == "device-plugin")
+    env = check_device_plugin(plugin, built["volumes"])
+    assert (env["STOKER_FOLLOW_PLACEMENT"], env["STOKER_UPDATE_NODE"]) == ("true", "true") and "NODE_NAME" in env
+    roles = {d["metadata"]["name"]: d["rules"] for d in objects if d["kind"] == "ClusterRole"}
+    assert roles["stoker-follow-placement"] == [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]}]
     objects = built_with(deploy / "kubernetes", tmp_path / "claims", ["device-plugin", "claims"])
     built = pod_of(objects)
     plugin = next(c for c in built["containers"] if c["name"] == "device-plugin")

@@ -72,6 +72,10 @@ labels:
 {{- define "stoker.readsPods" -}}
 {{- if or .Values.kubernetes.enablePodLabels .Values.kubernetesDRA.enabled -}}true{{- end -}}
 {{- end }}
+{{- /* "true" where the device plugin asks the API server, as the pod that it runs in, and knows its node */ -}}
+{{- define "stoker.pluginToken" -}}
+{{- if and .Values.devicePlugin.enabled (or .Values.devicePlugin.updateNode .Values.devicePlugin.followPlacement .Values.dra.enabled) -}}true{{- end -}}
+{{- end }}
 {{- define "stoker.readsConfigMap" -}}
 {{- if or (has "-m" .Values.arguments) (has "--configmap-data" .Values.arguments) (regexMatch "--configmap-data=" (join " " .Values.arguments)) -}}true{{- end -}}
 {{- end }}
