@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "base/json.h"
+#include "base/json_walk.h"
 #include "base/vec.h"
 
 #define LETTERS "abcdefghijklmnopqrstuvwxyz0123456789"
@@ -40,70 +41,41 @@ typedef struct Args {
     ClusterRequest request;
 } Args;
 
-typedef struct Walk {
-    const char *at, *end;
-} Walk;
-
 static void args_done(Args *args)
 {
     vec_done(&args->rows);
 }
 
-/* Takes `c` where it is the next byte behind blanks. */
-static bool walk_take(Walk *walk, char c)
-{
-    while (walk->at < walk->end && *walk->at && strchr(" \t\r\n", *walk->at))
-        walk->at++;
-    if (walk->at == walk->end || *walk->at != c)
-        return false;
-    walk->at++;
-    return true;
-}
-
-/* NULL where there is none. */
-static json_t *walk_value(Walk *walk, Err *err)
-{
-    json_error_t error;
-    json_t *value =
-        json_loadb(walk->at, (size_t)(walk->end - walk->at), JSON_DECODE_ANY | JSON_DISABLE_EOF_CHECK, &error);
-
-    if (value)
-        walk->at += error.position;
-    else
-        (void)err_set(err, -EINVAL, "the request is no JSON: %.100s", error.text);
-    return value;
-}
-
 /* A list of names, which need no escape. By hand: with jansson, thousands of them take longer than all else. */
-static int walk_names(Args *args, Walk *walk, Err *err)
+static int walk_names(Args *args, JsonWalk *walk, Err *err)
 {
-    bool more = !walk_take(walk, ']');
+    bool more = !json_walk_take(walk, ']');
 
     args->has_names = true;
     while (more) {
-        const char *name = walk_take(walk, '"') ? walk->at : walk->end;
+        const char *name = json_walk_take(walk, '"') ? walk->at : walk->end;
 
         while (walk->at < walk->end && is_name_letter(*walk->at))
             walk->at++;
         if (walk->at <= name || walk->at == walk->end || *walk->at++ != '"')
             return err_set(err, -EINVAL, "NodeNames[%zu] is no name of a node", args->rows.len);
         vec_push(&args->rows, ((Row){.name = name, .len = (size_t)(walk->at - 1 - name)}));
-        more = walk_take(walk, ',');
-        if (!more && !walk_take(walk, ']'))
+        more = json_walk_take(walk, ',');
+        if (!more && !json_walk_take(walk, ']'))
             return err_set(err, -EINVAL, "the request is no JSON: NodeNames does not end");
     }
     return 0;
 }
 
-static int walk_member(const Live *live, Args *args, Walk *walk, Err *err)
+static int walk_member(const Live *live, Args *args, JsonWalk *walk, Err *err)
 {
-    CLEANUP(json_decref_at) json_t *key = walk_value(walk, err), *value = NULL;
+    CLEANUP(json_decref_at) json_t *key = json_walk_value(walk, err), *value = NULL;
 
-    if (!json_is_string(key) || !walk_take(walk, ':'))
+    if (!json_is_string(key) || !json_walk_take(walk, ':'))
         return err_set(err, -EINVAL, "the request is no JSON object");
-    if (strcmp(json_string_value(key), "NodeNames") == 0 && walk_take(walk, '['))
+    if (strcmp(json_string_value(key), "NodeNames") == 0 && json_walk_take(walk, '['))
         return walk_names(args, walk, err);
-    value = walk_value(walk, err);
+    value = json_walk_value(walk, err);
     if (!value)
         return -EINVAL;
     if (strcmp(json_string_value(key), "Pod") == 0 && json_is_object(value)) {
@@ -115,14 +87,14 @@ static int walk_member(const Live *live, Args *args, Walk *walk, Err *err)
 
 static int read_args(const Live *live, const char *body, size_t len, Args *args, Err *err)
 {
-    Walk walk = {.at = body, .end = body + len};
+    JsonWalk walk = {.at = body, .end = body + len, .what = "the request"};
     bool more = true;
 
-    if (!walk_take(&walk, '{'))
+    if (!json_walk_take(&walk, '{'))
         return err_set(err, -EINVAL, "the request is no JSON object");
-    for (; more; more = walk_take(&walk, ','))
+    for (; more; more = json_walk_take(&walk, ','))
         TRY(walk_member(live, args, &walk, err));
-    if (!walk_take(&walk, '}'))
+    if (!json_walk_take(&walk, '}'))
         return err_set(err, -EINVAL, "the request is no JSON object: it does not end");
     if (!args->has_pod)
         return err_set(err, -EINVAL, "the request has no Pod");

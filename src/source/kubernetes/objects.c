@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/cleanup.h"
+#include "base/json_walk.h"
 
 CLEANUP_POINTER(json_t, json_decref);
 
@@ -91,55 +92,27 @@ static void keep_version(KubeObjects *objects, const json_t *metadata)
 /* -- an answer, object by object -------------------------------------------------------------------------------------
  */
 
-typedef struct Walk {
-    const char *at, *end;
-} Walk;
-
-/* Takes `c` where it is the next byte behind blanks. */
-static bool walk_take(Walk *walk, char c)
-{
-    while (walk->at < walk->end && strchr(" \t\r\n", *walk->at) && *walk->at)
-        walk->at++;
-    if (walk->at == walk->end || *walk->at != c)
-        return false;
-    walk->at++;
-    return true;
-}
-
-static json_t *walk_value(Walk *walk, Err *err)
-{
-    json_error_t error;
-    json_t *value =
-        json_loadb(walk->at, (size_t)(walk->end - walk->at), JSON_DECODE_ANY | JSON_DISABLE_EOF_CHECK, &error);
-
-    if (!value)
-        (void)err_set(err, -EBADMSG, "the answer is no JSON: %.100s", error.text);
-    else
-        walk->at += error.position;
-    return value;
-}
-
 typedef struct Page {
     KubeObjects *objects;
     KubeAdd add;
     void *self;
 } Page;
 
-static int walk_items(const Page *page, Walk *walk, Err *err)
+static int walk_items(const Page *page, JsonWalk *walk, Err *err)
 {
-    bool more = !walk_take(walk, ']');
+    bool more = !json_walk_take(walk, ']');
 
     while (more) {
         const char *from = walk->at;
-        CLEANUP(json_decref_at) json_t *item = walk_value(walk, err);
+        CLEANUP(json_decref_at) json_t *item = json_walk_value(walk, err);
 
         if (!item)
             return -EBADMSG;
         TRY(page->add(page->self, item, err));
         if (!page->objects->change && page->objects->bytes <= KUBE_OBJECTS_KEPT_MAX)
             keep_object(page->objects, item, xmemdup0(from, (size_t)(walk->at - from)));
-        more = walk_take(walk, ',');
-        if (!more && !walk_take(walk, ']'))
+        more = json_walk_take(walk, ',');
+        if (!more && !json_walk_take(walk, ']'))
             return err_set(err, -EBADMSG, "the answer is no JSON: its list does not end");
     }
     return 0;
@@ -159,25 +132,25 @@ static int keep_token(KubeObjects *objects, const json_t *metadata, Err *err)
 }
 
 /* {"kind": ..., "metadata": {"continue": ...}, "items": [...]} */
-static int walk_list(const Page *page, Walk *walk, Err *err)
+static int walk_list(const Page *page, JsonWalk *walk, Err *err)
 {
     bool more = true;
 
-    if (!walk_take(walk, '{'))
+    if (!json_walk_take(walk, '{'))
         return err_set(err, -EBADMSG, "the answer is no JSON object");
     while (more) {
-        CLEANUP(json_decref_at) json_t *key = walk_value(walk, err), *value = NULL;
+        CLEANUP(json_decref_at) json_t *key = json_walk_value(walk, err), *value = NULL;
 
         if (!key)
             return -EBADMSG;
-        if (!json_is_string(key) || !walk_take(walk, ':'))
+        if (!json_is_string(key) || !json_walk_take(walk, ':'))
             return err_set(err, -EBADMSG, "the answer is no JSON object");
         const bool items = strcmp(json_string_value(key), "items") == 0;
         page->objects->pages += items;
-        if (items && walk_take(walk, '[')) {
+        if (items && json_walk_take(walk, '[')) {
             TRY(walk_items(page, walk, err));
         } else {
-            value = walk_value(walk, err);
+            value = json_walk_value(walk, err);
             if (!value)
                 return -EBADMSG;
             if (strcmp(json_string_value(key), "metadata") == 0) {
@@ -185,14 +158,14 @@ static int walk_list(const Page *page, Walk *walk, Err *err)
                 TRY(keep_token(page->objects, value, err));
             }
         }
-        more = walk_take(walk, ',');
+        more = json_walk_take(walk, ',');
     }
-    return walk_take(walk, '}') ? 0 : err_set(err, -EBADMSG, "the answer is no JSON object: it does not end");
+    return json_walk_take(walk, '}') ? 0 : err_set(err, -EBADMSG, "the answer is no JSON object: it does not end");
 }
 
 int kube_objects_read_page(KubeObjects *objects, const char *text, size_t len, KubeAdd add, void *self, Err *err)
 {
-    Walk walk = {.at = text, .end = text + len};
+    JsonWalk walk = {.at = text, .end = text + len, .what = "the answer"};
     const Page page = {.objects = objects, .add = add, .self = self};
     const size_t before = objects->pages;
 
@@ -205,8 +178,8 @@ int kube_objects_read_page(KubeObjects *objects, const char *text, size_t len, K
 
 int kube_objects_read_one(KubeObjects *objects, const char *text, size_t len, KubeAdd add, void *self, Err *err)
 {
-    Walk walk = {.at = text, .end = text + len};
-    CLEANUP(json_decref_at) json_t *object = walk_value(&walk, err);
+    JsonWalk walk = {.at = text, .end = text + len, .what = "the answer"};
+    CLEANUP(json_decref_at) json_t *object = json_walk_value(&walk, err);
 
     if (!object)
         return -EBADMSG;
