@@ -121,8 +121,11 @@ int file_write(const char *path, const void *data, size_t len, mode_t mode, Err 
 {
     char beside[PATH_MAX];
     CLEANUP_FD int fd = -1;
+    struct stat st;
     int rc;
 
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
+        return err_set(err, -EINVAL, "'%s' is no file but a device or a pipe, which a file would replace", path);
     if ((size_t)snprintf(beside, sizeof(beside), "%s.XXXXXX", path) >= sizeof(beside))
         return err_set(err, -ENAMETOOLONG, "path '%.200s...' is too long", path);
     fd = mkostemp(beside, O_CLOEXEC);

@@ -15,7 +15,8 @@
 int file_read(const char *path, size_t max, Str *out, Err *err);
 
 /* Replaces the content of `path` in one step: a file beside it is written, synced and renamed over it, and the
- * directory synced. On an error the old content stays and nothing is left beside it. -errno. */
+ * directory synced. On an error the old content stays and nothing is left beside it. -errno; -EINVAL where it is a
+ * device or a pipe, such as /dev/null. */
 int file_write(const char *path, const void *data, size_t len, mode_t mode, Err *err);
 
 /* Removes a unix socket that nobody listens on; fine where there is nothing. -EADDRINUSE where somebody does, -EEXIST

@@ -13,6 +13,7 @@
 #include "source/openb/openb.h"
 #include "source/slurm/history.h"
 #include "verb/place/place.h"
+#include "verb/trace/outfile.h"
 
 enum { REPORT_MAX = 16 << 20, ADVICE_SEEDS = 10 };
 
@@ -244,10 +245,13 @@ static int advise_purchase(VerbCall *call, const SimulateVerbOptions *o, Plan *p
 static int write_page(const Runs *runs, const char *path, const char *plan, Err *err)
 {
     CLEANUP(str_done) Str page = str_limited(REPORT_MAX);
+    CLEANUP(outfile_drop_at) OutFile *out = NULL;
     const char *slash = strrchr(plan, '/');
 
     simulate_page(runs->at, runs->count, slash ? slash + 1 : plan, &page);
-    return file_write(path, page.text, page.len, 0644, err);
+    TRY(outfile_open(path, &out, err));
+    TRY(outfile_write(out, page.text, page.len, err));
+    return outfile_commit(TAKE(out), err);
 }
 
 static int simulate_run_verb(VerbCall *call, const void *options)

@@ -136,6 +136,10 @@ static void test_failed_write_leaves_the_old(void **state)
     assert_int_equal(file_write("dir", "x", 1, 0600, NULL), -EISDIR);
     assert_int_equal(entries("."), 2);
     assert_int_equal(file_write("none/a", "x", 1, 0600, NULL), -ENOENT);
+    /* a pipe or a device is not replaced */
+    assert_int_equal(mkfifo("pipe", 0600), 0);
+    assert_int_equal(file_write("pipe", "x", 1, 0600, NULL), -EINVAL);
+    assert_int_equal(entries("."), 3);
 }
 
 static void test_make_dirs(void **state)
