@@ -108,7 +108,8 @@ bool trace_warm_up(const TraceRank *rank)
 {
     VEC(int64_t) others = {0};
 
-    if (rank->devices.len == 0 || rank->steps.len < 2 || (double)rank->steps.len < verdict_limits.WARM_UP_STEPS)
+    if (rank->steps.len < 2 || rank->steps.at[0].devices.len == 0 ||
+        (double)rank->steps.len < verdict_limits.WARM_UP_STEPS)
         return false;
     const TraceStepKind kind = rank->steps.at[0].batch.kind;
 
