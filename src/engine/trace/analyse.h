@@ -187,8 +187,8 @@ typedef struct TraceFacts {
 /* ranks_times.c: of the steps from `first_step` on. */
 void trace_find_facts(const TraceReport *report, const TraceRank *rank, size_t first_step, TraceFacts *ret);
 
-/* ranks_times.c: whether the rank's first step is so much longer than the others that it must be a warm-up. Reads only what
- * trace_steps_prepare wrote: analyses on other threads ask it too. */
+/* ranks_times.c: whether the rank's first step is so much longer than the others that it must be a warm-up. Reads only
+ * what trace_steps_prepare wrote: analyses on other threads ask it too. */
 bool trace_warm_up(const TraceRank *rank);
 
 /* verdict.c: fills report->verdicts from the table in verdict.def. Last. */

@@ -248,6 +248,26 @@ static void threads_do_not_matter(void **state)
     }
 }
 
+/* Asked while other analyses run: the rank has its steps, and not yet its devices. */
+static void warm_up_is_told_from_steps(void **state)
+{
+    TraceRank rank = {0};
+
+    (void)state;
+    for (int64_t i = 0; i < 4; i++) {
+        TraceStepRow row = {.start = i * 1000, .to = i * 1000 + (i ? 100 : 900)};
+
+        vec_push(&row.devices, ((TraceStepDevice){.window_ns = row.to - row.start}));
+        vec_push(&rank.steps, row);
+    }
+    assert_true(trace_warm_up(&rank));
+    rank.steps.at[0].to = 100;
+    assert_false(trace_warm_up(&rank));
+    for (size_t i = 0; i < rank.steps.len; i++)
+        vec_done(&rank.steps.at[i].devices);
+    vec_done(&rank.steps);
+}
+
 /* ---- a part of a profile (engine/trace/pick.c) ---- */
 
 /* The window is [100, 200), device 1, stream 7; a GPU operation with link 5 is in it. */
@@ -341,7 +361,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_files_words_are_copied), cmocka_unit_test(a_file_without_a_rank_takes_the_callers),
         cmocka_unit_test(idle_time_has_causes),       cmocka_unit_test(threads_do_not_matter),
-        cmocka_unit_test(a_part_is_picked),           cmocka_unit_test(lists_keep_what_is_picked),
+        cmocka_unit_test(warm_up_is_told_from_steps), cmocka_unit_test(a_part_is_picked),
+        cmocka_unit_test(lists_keep_what_is_picked),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
