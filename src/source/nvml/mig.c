@@ -112,8 +112,8 @@ static bool renew_handles(NvmlGpu *gpu, const FoundList *list)
     return list->count == gpu->mig.count;
 }
 
-/* Whether a second look finds the same devices. Who changes a layout moves the rest to other places, so that a look in
- * between finds one device twice, or misses one. */
+/* Whether a second look finds the same devices, each once. Who changes a layout moves the rest to other places, so that
+ * a look in between finds one device twice, or misses one. */
 static bool is_confirmed(NvmlGpu *gpu, const FoundList *list)
 {
     FoundList again;
@@ -121,9 +121,13 @@ static bool is_confirmed(NvmlGpu *gpu, const FoundList *list)
     find_all(gpu, &again);
     if (again.count != list->count)
         return false;
-    for (uint32_t i = 0; i < list->count; i++)
+    for (uint32_t i = 0; i < list->count; i++) {
         if (strcmp(again.items[i].uuid, list->items[i].uuid) != 0)
             return false;
+        for (uint32_t k = 0; k < i; k++)
+            if (strcmp(list->items[k].uuid, list->items[i].uuid) == 0)
+                return false;
+    }
     return true;
 }
 

@@ -347,9 +347,24 @@ static bool read_old_mouse(TerminalNews *ret)
     return all && button >= 32 && take_button(button - 32, (int)x - 33, (int)y - 33, ret);
 }
 
-/* After ESC [: the mouse, or an unknown sequence up to its final letter (ECMA-48 section 5.4), which is skipped. */
-static bool read_control(TerminalNews *ret)
+/* A key whose bytes came in pieces, so that ncurses gave them up one by one; false where there is none. */
+static bool read_late_key(const Terminal *terminal, const char *sequence, TerminalNews *ret)
 {
+    for (size_t i = 0; i < ARRAY_LEN(USUAL); i++)
+        if (strcmp(USUAL[i].sequence, sequence) == 0) {
+            *ret =
+                (TerminalNews){.what = TERMINAL_KEY, .key = find_key(terminal, KEY_CODE_YES, (wint_t)USUAL[i].curses)};
+            return true;
+        }
+    return false;
+}
+
+/* After ESC [: the mouse, a key, or an unknown sequence up to its final letter (ECMA-48 section 5.4), which is
+ * skipped. */
+static bool read_control(const Terminal *terminal, TerminalNews *ret)
+{
+    char sequence[8] = "\033[";
+    size_t len = 2;
     wint_t c = 0;
     if (!read_on(&c))
         return false;
@@ -357,9 +372,14 @@ static bool read_control(TerminalNews *ret)
         return read_mouse(ret);
     if (c == 'M')
         return read_old_mouse(ret);
-    for (int i = 0; i < SEQUENCE_MAX && (c < 0x40 || c > 0x7e) && read_on(&c); i++)
-        ;
-    return false;
+    for (int i = 0; i < SEQUENCE_MAX && (c < 0x40 || c > 0x7e); i++) {
+        if (len + 2 < sizeof sequence)
+            sequence[len++] = (char)c;
+        if (!read_on(&c))
+            return false;
+    }
+    sequence[len] = (char)c;
+    return read_late_key(terminal, sequence, ret);
 }
 
 /* Skips a terminal's report: ESC ] ... BELL or ESC \ and similar (ECMA-48 section 5.6). */
@@ -375,7 +395,7 @@ static void skip_text(void)
 
 /* After ESC: alone or twice it is the Escape key; with a character at once it is Alt and a key, the mouse, or unknown.
  */
-static bool read_escape(TerminalNews *ret)
+static bool read_escape(const Terminal *terminal, TerminalNews *ret)
 {
     wint_t c = 0;
     int rc = get_wch(&c);
@@ -384,9 +404,9 @@ static bool read_escape(TerminalNews *ret)
         return true;
     }
     if (rc == OK && c == '[')
-        return read_control(ret);
-    if (rc == OK && c == 'O')
-        (void)read_on(&c);
+        return read_control(terminal, ret);
+    if (rc == OK && c == 'O' && read_on(&c))
+        return read_late_key(terminal, (const char[]){ESCAPE, 'O', (char)c, '\0'}, ret);
     if (rc == OK && (c == ']' || c == 'P' || c == '^' || c == '_'))
         skip_text();
     return false;
@@ -406,7 +426,7 @@ static bool read_key(const Terminal *terminal, TerminalNews *ret)
     int rc;
     while ((rc = get_wch(&c)) != ERR) {
         if (rc == OK && c == ESCAPE) {
-            if (read_escape(ret))
+            if (read_escape(terminal, ret))
                 return true;
             continue;
         }

@@ -107,6 +107,6 @@ def test_an_answer_that_is_none_changes_nothing(spoken):
     until(lambda: "stays in force" in side.log_text(), side.log_text)
     agent.say(lost)
     until(lambda: side.unhealthy() == [uuid], side.log_text)
-    assert "the agent answers again" in side.log_text()
+    until(lambda: "the agent answers again" in side.log_text(), side.log_text)
     agent.say(raw=b"hang")
     assert plugin.allocate(side.kubelet.plugins["nvidia.com/gpu"].healthy[0]).envs
