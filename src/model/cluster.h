@@ -97,6 +97,12 @@ typedef struct ClusterRequest {
     const ClusterRule *rules; /* all must allow a node; equal requests share one list */
 } ClusterRequest;
 
+/* Of all its GPUs. */
+static inline uint64_t cluster_request_milli(const ClusterRequest *request)
+{
+    return (uint64_t)request->gpu_count * request->gpu_milli;
+}
+
 /* Pods of a job that ask for the same. At least `min` of them must run for the job to run; up to `max` are of use. */
 typedef struct ClusterRole {
     const char *name; /* "worker"; "" */

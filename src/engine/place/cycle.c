@@ -29,7 +29,7 @@ static size_t keep_quota(Schedule *s, uint32_t job, size_t count)
     const size_t needed = gang_pods_min(&s->cluster->jobs[job]);
 
     while (count > needed &&
-           schedule_milli_of(s, job, s->places, count) > shares_available(s->shares, s->queues[job])) {
+           gang_places_milli(&s->cluster->jobs[job], s->places, count) > shares_available(s->shares, s->queues[job])) {
         count--;
         gangs_release(s->gangs, s->kinds[job], &s->places[count], 1);
         s->cycle++;

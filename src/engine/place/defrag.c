@@ -149,17 +149,9 @@ static void hold_pod(Search *s, Pod *pod)
     const ClusterRequest *asked = defrag_request(s, pod);
     const ClusterNode *node = &s->cluster->nodes[pod->from.node];
     PlacementLeft *left = &s->before[pod->from.node];
-    uint16_t gpus = 0;
 
-    for (unsigned i = 0; i < node->gpu_count && __builtin_popcount(gpus) < asked->gpu_count; i++)
-        if ((!pod->from.gpus || pod->from.gpus >> i & 1) && left->gpu_milli[i] >= asked->gpu_milli)
-            gpus = (uint16_t)(gpus | 1u << i);
-    pod->from.gpus = gpus;
-    pod->held = (ClusterRequest){.cpu_milli = (uint32_t)number_min_u64(asked->cpu_milli, left->cpu_milli),
-                                 .memory_mib = (uint32_t)number_min_u64(asked->memory_mib, left->memory_mib),
-                                 .gpu_milli = asked->gpu_milli,
-                                 .gpu_count = (uint8_t)__builtin_popcount(gpus)};
-    defrag_change(left, &pod->held, gpus, -1);
+    pod->held = trial_hold(node, left, asked, pod->from.gpus, &pod->from.gpus);
+    defrag_change(s, left, &pod->held, &pod->from, -1);
 }
 
 /* Those whose GPUs are known first. Returns whether all are. */
@@ -250,21 +242,17 @@ static void list_pods(Search *s, uint64_t now_s)
 {
     for (uint32_t j = 0; j < s->cluster->job_count; j++) {
         const ClusterJob *job = &s->cluster->jobs[j];
-        uint64_t milli = 0;
+        const uint64_t milli = gang_places_milli(job, job->places, job->place_count);
 
         s->job_first[j] = (uint32_t)s->pod_count;
         s->bound[j] = is_bound(s->cluster, job);
-        for (uint32_t i = 0; i < job->place_count; i++) {
-            const ClusterRequest *r = &job->roles[job->places[i].role].request;
-
-            milli += (uint64_t)r->gpu_count * r->gpu_milli;
+        for (uint32_t i = 0; i < job->place_count; i++)
             s->pods[s->pod_count++] = (Pod){.job = j,
                                             .number = i,
-                                            .kind = add_kind(s, r),
+                                            .kind = add_kind(s, &job->roles[job->places[i].role].request),
                                             .from = job->places[i],
                                             .twin = NO_POD,
                                             .movable = job->preemptible && s->goal->places != job->places};
-        }
         s->losses[j] = milli * change_lost_s(job, now_s);
         s->unknown[j] = milli > 0 && change_lost_s(job, now_s) >= UINT32_MAX;
     }

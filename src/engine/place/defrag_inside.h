@@ -82,8 +82,8 @@ typedef struct Search {
 /* Tries all, or what the budget allows, with options in one order. */
 void defrag_search(Search *s);
 
-/* Takes (-1) what a request holds from a node, or gives it back (+1). */
-void defrag_change(PlacementLeft *left, const ClusterRequest *r, uint16_t gpus, int sign);
+/* Takes (-1) what a request holds at a place from what is left of its node, or gives it back (+1). */
+void defrag_change(const Search *s, PlacementLeft *left, const ClusterRequest *r, const ClusterPlace *place, int sign);
 /* The GPUs with least left that have room; 0: there are none, or none are asked for. */
 uint16_t defrag_choose_gpus(const ClusterNode *node, const PlacementLeft *left, const ClusterRequest *r);
 const ClusterRequest *defrag_request(const Search *s, const Pod *pod); /* that it asks for */

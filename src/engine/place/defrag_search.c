@@ -18,14 +18,9 @@ enum {
 
 /* --- nodes -------------------------------------------------------------------------------------------------------- */
 
-void defrag_change(PlacementLeft *left, const ClusterRequest *r, uint16_t gpus, int sign)
+void defrag_change(const Search *s, PlacementLeft *left, const ClusterRequest *r, const ClusterPlace *place, int sign)
 {
-    left->cpu_milli = (uint32_t)((int64_t)left->cpu_milli + sign * (int64_t)r->cpu_milli);
-    left->memory_mib = (uint32_t)((int64_t)left->memory_mib + sign * (int64_t)r->memory_mib);
-    left->pods = (uint32_t)((int64_t)left->pods - sign);
-    for (unsigned i = 0; i < CLUSTER_GPUS_MAX; i++)
-        if (gpus >> i & 1)
-            left->gpu_milli[i] = (uint16_t)(left->gpu_milli[i] + sign * r->gpu_milli);
+    placement_change_left(&s->cluster->nodes[place->node], r, placement_choice(place), sign, left);
 }
 
 uint16_t defrag_choose_gpus(const ClusterNode *node, const PlacementLeft *left, const ClusterRequest *r)
@@ -97,7 +92,7 @@ static void take_out(Search *s, uint32_t number)
 
     pod->out = true;
     s->lost += s->outs[pod->job]++ == 0 ? s->losses[pod->job] : 0;
-    defrag_change(&s->lefts[pod->from.node], &pod->held, pod->from.gpus, 1);
+    defrag_change(s, &s->lefts[pod->from.node], &pod->held, &pod->from, 1);
     s->changed[pod->from.node]++;
     vec_push(&s->homeless, number);
 }
@@ -110,7 +105,7 @@ static void put_back(Search *s, size_t count)
 
         pod->out = false;
         s->lost -= --s->outs[pod->job] == 0 ? s->losses[pod->job] : 0;
-        defrag_change(&s->lefts[pod->from.node], &pod->held, pod->from.gpus, -1);
+        defrag_change(s, &s->lefts[pod->from.node], &pod->held, &pod->from, -1);
         s->changed[pod->from.node]--;
     }
 }
@@ -127,7 +122,7 @@ static void bind_pod(Search *s, uint32_t number, uint32_t node, uint16_t gpus)
 
     pod->to = (ClusterPlace){.node = node, .gpus = gpus, .role = pod->from.role};
     pod->placed = true;
-    defrag_change(&s->lefts[node], defrag_request(s, pod), gpus, -1);
+    defrag_change(s, &s->lefts[node], defrag_request(s, pod), &pod->to, -1);
     s->changed[node]++;
 }
 
@@ -136,7 +131,7 @@ static void unbind_pod(Search *s, uint32_t number)
     Pod *pod = &s->pods[number];
 
     pod->placed = false;
-    defrag_change(&s->lefts[pod->to.node], defrag_request(s, pod), pod->to.gpus, 1);
+    defrag_change(s, &s->lefts[pod->to.node], defrag_request(s, pod), &pod->to, 1);
     s->changed[pod->to.node]--;
 }
 
@@ -160,7 +155,7 @@ static bool has_room(const Enumeration *e, const PlacementLeft *left)
 
 static void give_left(const Enumeration *e, PlacementLeft *left, uint32_t number, int sign)
 {
-    defrag_change(left, &e->s->pods[number].held, e->s->pods[number].from.gpus, sign);
+    defrag_change(e->s, left, &e->s->pods[number].held, &e->s->pods[number].from, sign);
 }
 
 /* Without any one of them there is no room. */
@@ -356,23 +351,23 @@ static bool make_turn(Search *s, Pod *pod)
     PlacementLeft *left = &s->turn[pod->to.node];
     const ClusterRequest *r = defrag_request(s, pod);
 
-    defrag_change(&s->turn[pod->from.node], &pod->held, pod->from.gpus, 1);
+    defrag_change(s, &s->turn[pod->from.node], &pod->held, &pod->from, 1);
     const bool part = r->gpu_milli < CLUSTER_GPU && pod->to.gpus;
     const uint16_t gpus = part ? pod->to.gpus : defrag_choose_gpus(&s->cluster->nodes[pod->to.node], left, r);
     if (placement_room(s->placement, pod->kind, pod->to.node, left) > 0 &&
         (!part || left->gpu_milli[__builtin_ctz(gpus)] >= r->gpu_milli)) {
         pod->to.gpus = gpus;
-        defrag_change(left, r, gpus, -1);
+        defrag_change(s, left, r, &pod->to, -1);
         return true;
     }
-    defrag_change(&s->turn[pod->from.node], &pod->held, pod->from.gpus, -1);
+    defrag_change(s, &s->turn[pod->from.node], &pod->held, &pod->from, -1);
     return false;
 }
 
 static void undo_turn(Search *s, const Pod *pod)
 {
-    defrag_change(&s->turn[pod->to.node], defrag_request(s, pod), pod->to.gpus, 1);
-    defrag_change(&s->turn[pod->from.node], &pod->held, pod->from.gpus, -1);
+    defrag_change(s, &s->turn[pod->to.node], defrag_request(s, pod), &pod->to, 1);
+    defrag_change(s, &s->turn[pod->from.node], &pod->held, &pod->from, -1);
 }
 
 /* Orders the moves from `done` on so that each has room at its turn. */
@@ -408,7 +403,7 @@ static bool bind_goal(Search *s)
         if (placement_room(s->placement, s->goals[i].kind, place->node, left) == 0)
             return false;
         place->gpus = defrag_choose_gpus(&s->cluster->nodes[place->node], left, s->goals[i].request);
-        defrag_change(left, s->goals[i].request, place->gpus, -1);
+        defrag_change(s, left, s->goals[i].request, place, -1);
     }
     return true;
 }
@@ -666,8 +661,7 @@ static int compare_sizes(const void *a, const void *b, void *search)
     const Search *s = search;
     const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
     const ClusterRequest *r = defrag_request(s, &s->pods[x]), *q = defrag_request(s, &s->pods[y]);
-    const int by_gpus =
-        number_compare_u64((uint64_t)q->gpu_count * q->gpu_milli, (uint64_t)r->gpu_count * r->gpu_milli);
+    const int by_gpus = number_compare_u64(cluster_request_milli(q), cluster_request_milli(r));
     const int by_cpu = number_compare_u64(q->cpu_milli, r->cpu_milli);
 
     return by_gpus ? by_gpus : by_cpu ? by_cpu : number_compare_u64(x, y);
@@ -724,12 +718,13 @@ static void place_goal(Search *s, size_t k, uint32_t rank)
         take_out_option(s, option);
         PlacementLeft *left = &s->lefts[option->node];
         const uint16_t gpus = defrag_choose_gpus(&s->cluster->nodes[option->node], left, goal->request);
-        s->goal_places[k] = (ClusterPlace){.node = option->node, .gpus = gpus, .role = goal->role};
-        defrag_change(left, goal->request, gpus, -1);
+        const ClusterPlace place = {.node = option->node, .gpus = gpus, .role = goal->role};
+        s->goal_places[k] = place;
+        defrag_change(s, left, goal->request, &place, -1);
         s->changed[option->node]++;
         place_goal(s, k + 1, option->rank);
         s->changed[option->node]--;
-        defrag_change(left, goal->request, gpus, 1);
+        defrag_change(s, left, goal->request, &place, 1);
         put_back(s, option->count);
     }
 }

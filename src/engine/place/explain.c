@@ -233,7 +233,7 @@ static uint64_t find_rest(const Look *look)
 {
     const ClusterRequest *r = &look->job->roles[look->ret->role].request;
 
-    return (uint64_t)(look->ret->pods - look->ret->pods_fit) * r->gpu_count * r->gpu_milli;
+    return (uint64_t)(look->ret->pods - look->ret->pods_fit) * cluster_request_milli(r);
 }
 
 static void explain_nodes(Look *look)

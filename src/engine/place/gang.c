@@ -18,34 +18,31 @@ struct Gangs {
     const Cluster *cluster;
     Placement *placement;
     GangDomains choice;
-    Group *domains[CLUSTER_TIER_END];   /* by number; [0]: in none */
-    uint32_t *sorted[CLUSTER_TIER_END]; /* their nodes */
-    uint32_t *usable;                   /* room for all nodes, for groups in the making */
-    Group *groups, *parts;              /* and for as many groups, and parts of one */
+    GangTier tiers[CLUSTER_TIER_END];
+    uint32_t *usable;      /* room for all nodes, for groups in the making */
+    Group *groups, *parts; /* and for as many groups, and parts of one */
 };
 
 /* --- domains ---------------------------------------------------------------------------------------------------- */
 
-static void sort_domains(Gangs *gangs, ClusterTier tier)
+void gang_tier_make(const Cluster *cluster, ClusterTier tier, GangTier *ret)
 {
-    const Cluster *cluster = gangs->cluster;
-    const size_t count = cluster->domain_counts[tier] + 1;
-    size_t at = 0;
+    const size_t count = cluster->domain_counts[tier];
 
-    gangs->domains[tier] = xcalloc(count, sizeof *gangs->domains[tier]);
-    gangs->sorted[tier] = xcalloc(cluster->node_count + 1, sizeof *gangs->sorted[tier]);
+    ret->nodes = xcalloc(cluster->node_count + 1, sizeof *ret->nodes);
+    ret->first = xcalloc(count + 3, sizeof *ret->first);
     for (size_t i = 0; i < cluster->node_count; i++)
-        gangs->domains[tier][cluster->nodes[i].domain[tier]].count++;
-    for (size_t i = 0; i < count; i++) {
-        gangs->domains[tier][i].nodes = gangs->sorted[tier] + at;
-        at += gangs->domains[tier][i].count;
-        gangs->domains[tier][i].count = 0;
-    }
-    for (uint32_t i = 0; i < cluster->node_count; i++) {
-        Group *domain = &gangs->domains[tier][cluster->nodes[i].domain[tier]];
+        ret->first[cluster->nodes[i].domain[tier] + 2]++;
+    for (size_t d = 2; d < count + 3; d++)
+        ret->first[d] += ret->first[d - 1];
+    for (size_t i = 0; i < cluster->node_count; i++) /* moves first[d + 1] from the begin of d to its end */
+        ret->nodes[ret->first[cluster->nodes[i].domain[tier] + 1]++] = (uint32_t)i;
+}
 
-        domain->nodes[domain->count++] = i;
-    }
+void gang_tier_done(GangTier *tier)
+{
+    free(tier->nodes);
+    free(tier->first);
 }
 
 Gangs *gangs_new(const Cluster *cluster, Placement *placement, GangDomains domains)
@@ -59,7 +56,7 @@ Gangs *gangs_new(const Cluster *cluster, Placement *placement, GangDomains domai
                      .groups = xcalloc(cluster->node_count + 1, sizeof *gangs->groups),
                      .parts = xcalloc(cluster->node_count + 1, sizeof *gangs->parts)};
     for (ClusterTier tier = 0; tier < CLUSTER_TIER_END; tier++)
-        sort_domains(gangs, tier);
+        gang_tier_make(cluster, tier, &gangs->tiers[tier]);
     return gangs;
 }
 
@@ -67,10 +64,8 @@ void gangs_free(Gangs *gangs)
 {
     if (!gangs)
         return;
-    for (ClusterTier tier = 0; tier < CLUSTER_TIER_END; tier++) {
-        free(gangs->domains[tier]);
-        free(gangs->sorted[tier]);
-    }
+    for (ClusterTier tier = 0; tier < CLUSTER_TIER_END; tier++)
+        gang_tier_done(&gangs->tiers[tier]);
     free(gangs->usable);
     free(gangs->groups);
     free(gangs->parts);
@@ -120,8 +115,16 @@ uint64_t gang_gpu_milli(const ClusterJob *job, bool most)
     uint64_t sum = 0;
 
     for (unsigned i = 0; i < job->role_count; i++)
-        sum += (uint64_t)(most ? job->roles[i].max : job->roles[i].min) * job->roles[i].request.gpu_count *
-               job->roles[i].request.gpu_milli;
+        sum += (most ? job->roles[i].max : job->roles[i].min) * cluster_request_milli(&job->roles[i].request);
+    return sum;
+}
+
+uint64_t gang_places_milli(const ClusterJob *job, const ClusterPlace *places, size_t count)
+{
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < count; i++)
+        sum += cluster_request_milli(&job->roles[places[i].role].request);
     return sum;
 }
 
@@ -280,13 +283,13 @@ static bool place_in_fewest(Try *t, const Group *group)
 /* Within one domain of a tier, the fullest that has room. */
 static bool place_in_one(Try *t, ClusterTier tier)
 {
+    const GangTier *domains = &t->gangs->tiers[tier];
     Group *groups = t->gangs->groups;
     size_t count = 0, used = 0;
 
     for (size_t i = 1; i <= t->gangs->cluster->domain_counts[tier]; i++) {
-        const Group *domain = &t->gangs->domains[tier][i];
-
-        groups[count] = gather_usable(t, domain->nodes, domain->count, t->gangs->usable + used);
+        groups[count] = gather_usable(t, &domains->nodes[domains->first[i]], domains->first[i + 1] - domains->first[i],
+                                      t->gangs->usable + used);
         used += groups[count].count;
         count += groups[count].count > 0 && groups[count].room >= t->job->roles[t->largest].min;
     }
@@ -301,7 +304,7 @@ static bool place_anywhere(Try *t)
 {
     if (t->job->tier == CLUSTER_TIER_END || t->gangs->choice == GANG_IGNORED)
         return place_in(t, NULL, 0);
-    const Group usable = gather_usable(t, t->gangs->sorted[0], t->gangs->cluster->node_count, t->gangs->usable);
+    const Group usable = gather_usable(t, t->gangs->tiers[0].nodes, t->gangs->cluster->node_count, t->gangs->usable);
     return place_in_fewest(t, &usable);
 }
 
@@ -309,12 +312,9 @@ static unsigned find_largest(const ClusterJob *job)
 {
     unsigned largest = 0;
 
-    for (unsigned i = 1; i < job->role_count; i++) {
-        const ClusterRequest *a = &job->roles[i].request, *b = &job->roles[largest].request;
-
-        if (a->gpu_count * a->gpu_milli > b->gpu_count * b->gpu_milli)
+    for (unsigned i = 1; i < job->role_count; i++)
+        if (cluster_request_milli(&job->roles[i].request) > cluster_request_milli(&job->roles[largest].request))
             largest = i;
-    }
     return largest;
 }
 

@@ -10,6 +10,14 @@
 
 typedef struct Gangs Gangs;
 
+/* The nodes of each domain of a tier: those of domain d (0: in none) are nodes[first[d]] to nodes[first[d + 1] - 1]. */
+typedef struct GangTier {
+    uint32_t *nodes, *first; /* owned; NULL: not made */
+} GangTier;
+
+void gang_tier_make(const Cluster *cluster, ClusterTier tier, GangTier *ret);
+void gang_tier_done(GangTier *tier);
+
 /* Which domain of those that have room. */
 typedef enum GangDomains {
     GANG_FULLEST,  /* which keeps others whole: what KAI does, and Kueue's LeastFreeCapacity */
@@ -34,5 +42,6 @@ void gangs_bind(Gangs *gangs, const uint32_t *kinds, const ClusterPlace *places,
 uint32_t gang_pods_min(const ClusterJob *job);
 uint32_t gang_pods_max(const ClusterJob *job);
 uint64_t gang_gpu_milli(const ClusterJob *job, bool most); /* of its least number of pods, or of its most */
+uint64_t gang_places_milli(const ClusterJob *job, const ClusterPlace *places, size_t count); /* GPUs of these places */
 /* The narrowest tier whose domain has all of these places; -1: one node; CLUSTER_TIER_END: none. */
 int gangs_tier(const Gangs *gangs, const ClusterPlace *places, size_t count);

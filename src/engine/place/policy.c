@@ -11,15 +11,10 @@
 #define FULL_CPU 128000.0
 #define FULL_GPU 8000.0
 
-static uint32_t request_gpu_milli(const ClusterRequest *r)
-{
-    return (uint32_t)r->gpu_milli * r->gpu_count;
-}
-
 static double score_dot_product(const PlacementCase *c)
 {
     const double cpu = c->before->left.cpu_milli / FULL_CPU * c->request->cpu_milli / FULL_CPU;
-    const double gpu = c->before->gpu_sum / FULL_GPU * request_gpu_milli(c->request) / FULL_GPU;
+    const double gpu = c->before->gpu_sum / FULL_GPU * (double)cluster_request_milli(c->request) / FULL_GPU;
 
     return trunc(100 * (1 - (cpu + gpu) / 2));
 }

@@ -229,7 +229,7 @@ static bool can_attach(Schedule *s, uint32_t job)
 /* Beside the job, whose pods are bound, some victims may have room after all: those that lose most first. */
 static void spare_victims(Schedule *s, uint32_t job)
 {
-    const uint64_t need = schedule_milli_of(s, job, s->places, gang_pods_min(&s->cluster->jobs[job]));
+    const uint64_t need = gang_places_milli(&s->cluster->jobs[job], s->places, gang_pods_min(&s->cluster->jobs[job]));
 
     for (size_t i = s->victims.len; i-- > 0;) {
         const uint32_t victim = s->victims.at[i];
@@ -249,13 +249,13 @@ static void spare_victims(Schedule *s, uint32_t job)
 static void bind_extra(Schedule *s, uint32_t job, const ClusterPlace *places, size_t count)
 {
     gangs_bind(s->gangs, s->kinds[job], places, count);
-    shares_use(s->shares, s->queues[job], schedule_milli_of(s, job, places, count));
+    shares_use(s->shares, s->queues[job], gang_places_milli(&s->cluster->jobs[job], places, count));
 }
 
 static void release_extra(Schedule *s, uint32_t job, const ClusterPlace *places, size_t count)
 {
     gangs_release(s->gangs, s->kinds[job], places, count);
-    shares_give_back(s->shares, s->queues[job], schedule_milli_of(s, job, places, count));
+    shares_give_back(s->shares, s->queues[job], gang_places_milli(&s->cluster->jobs[job], places, count));
 }
 
 /* Of a job that was cut to its needed pods: those that still have room go on as if nothing had been. */
@@ -270,14 +270,14 @@ static void regrow_job(Schedule *s, uint32_t job, uint64_t now_s)
         const ClusterPlace *place = &r->places[i];
 
         if (!placement_fits(s->placement, s->kinds[job][place->role], placement_choice(place)) ||
-            schedule_milli_of(s, job, place, 1) > shares_available(s->shares, s->queues[job]))
+            gang_places_milli(&s->cluster->jobs[job], place, 1) > shares_available(s->shares, s->queues[job]))
             continue;
         bind_extra(s, job, place, 1);
         s->places[count++] = *place;
     }
     if (count == r->place_count)
         return;
-    shares_give_back(s->shares, s->queues[job], schedule_milli_of(s, job, s->places, count));
+    shares_give_back(s->shares, s->queues[job], gang_places_milli(&s->cluster->jobs[job], s->places, count));
     schedule_resize(s, job, count, now_s);
 }
 

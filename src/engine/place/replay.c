@@ -46,7 +46,7 @@ void replay_run(Placement *placement, const ClusterRequest *requests, const uint
         const uint32_t kind = placement_add_kind(placement, r);
         PlacementChoice choice;
 
-        ret->gpu_milli_asked += (uint64_t)r->gpu_milli * r->gpu_count;
+        ret->gpu_milli_asked += cluster_request_milli(r);
         if (placement_decide(placement, kind, &choice)) {
             placement_bind(placement, kind, choice);
             ret->placed++;

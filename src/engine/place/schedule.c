@@ -194,21 +194,9 @@ uint64_t schedule_next_end(Schedule *s, uint32_t *ret_job)
 
 /* --- one job ---------------------------------------------------------------------------------------------------- */
 
-uint64_t schedule_milli_of(const Schedule *s, uint32_t job, const ClusterPlace *places, size_t count)
-{
-    uint64_t sum = 0;
-
-    for (size_t i = 0; i < count; i++) {
-        const ClusterRequest *r = &s->cluster->jobs[job].roles[places[i].role].request;
-
-        sum += (uint64_t)r->gpu_count * r->gpu_milli;
-    }
-    return sum;
-}
-
 uint64_t schedule_milli_held(const Schedule *s, uint32_t job)
 {
-    return schedule_milli_of(s, job, s->jobs[job].places, s->jobs[job].place_count);
+    return gang_places_milli(&s->cluster->jobs[job], s->jobs[job].places, s->jobs[job].place_count);
 }
 
 /* How fast it runs with so many of its pods, beside all of them. */

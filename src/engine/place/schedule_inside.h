@@ -52,7 +52,6 @@ struct Schedule {
 /* The number of the list in which it waits. */
 size_t schedule_lane(const Schedule *s, uint32_t job);
 int schedule_compare_waiting(const Schedule *s, uint32_t a, uint32_t b); /* below 0: a goes first */
-uint64_t schedule_milli_of(const Schedule *s, uint32_t job, const ClusterPlace *places, size_t count);
 uint64_t schedule_milli_held(const Schedule *s, uint32_t job);
 bool schedule_has_quota(const Schedule *s, uint32_t job); /* for its needed pods */
 /* Takes a running job off its nodes, or puts it back as if nothing had been. */

@@ -14,11 +14,6 @@ typedef struct Bound {
     PlacementChoice choice;
 } Bound;
 
-/* The nodes of each domain of a tier: those of domain d are nodes[first[d]] to nodes[first[d + 1]]. */
-typedef struct Domains {
-    uint32_t *nodes, *first;
-} Domains;
-
 struct Trial {
     const Cluster *cluster;
     Placement *placement;
@@ -26,25 +21,25 @@ struct Trial {
     VEC(Bound) held; /* by running jobs, in the order of the jobs */
     size_t *first;   /* of each job in `held` */
     VEC(Bound) tried;
-    Domains domains[CLUSTER_TIER_END]; /* made when first asked for */
+    GangTier tiers[CLUSTER_TIER_END]; /* made when first asked for */
     size_t overfull;
 };
 
 /* --- running jobs ----------------------------------------------------------------------------------------------- */
 
-/* GPUs of a place that have room for its request: those of the record, else any. */
-static uint16_t find_gpus(const PlacementLeft *left, const ClusterNode *node, const ClusterRequest *r,
-                          uint16_t recorded)
+ClusterRequest trial_hold(const ClusterNode *node, const PlacementLeft *left, const ClusterRequest *asked,
+                          uint16_t recorded, uint16_t *ret_gpus)
 {
     uint16_t gpus = 0;
-    unsigned found = 0;
 
-    for (unsigned i = 0; i < node->gpu_count && (recorded || found < r->gpu_count); i++)
-        if ((!recorded || recorded >> i & 1) && left->gpu_milli[i] >= r->gpu_milli) {
+    for (unsigned i = 0; i < node->gpu_count && __builtin_popcount(gpus) < asked->gpu_count; i++)
+        if ((!recorded || recorded >> i & 1) && left->gpu_milli[i] >= asked->gpu_milli)
             gpus = (uint16_t)(gpus | 1u << i);
-            found++;
-        }
-    return gpus;
+    *ret_gpus = gpus;
+    return (ClusterRequest){.cpu_milli = (uint32_t)number_min_u64(asked->cpu_milli, left->cpu_milli),
+                            .memory_mib = (uint32_t)number_min_u64(asked->memory_mib, left->memory_mib),
+                            .gpu_milli = asked->gpu_milli,
+                            .gpu_count = (uint8_t)__builtin_popcount(gpus)};
 }
 
 /* Without the rules, which do not matter to what runs, so that there are few kinds of request. */
@@ -54,30 +49,14 @@ static void hold_place(Trial *trial, size_t job, const ClusterPlace *place)
     const ClusterNode *node = &trial->cluster->nodes[place->node];
     const PlacementLeft left = placement_left(trial->placement, place->node);
     const uint16_t broken = place->gpus & node->gpus_broken;
-    const uint16_t gpus = asked->gpu_count > 0 ? find_gpus(&left, node, asked, place->gpus) : 0;
-    const ClusterRequest fitting = {.cpu_milli = (uint32_t)number_min_u64(asked->cpu_milli, left.cpu_milli),
-                                    .memory_mib = (uint32_t)number_min_u64(asked->memory_mib, left.memory_mib),
-                                    .gpu_milli = asked->gpu_milli,
-                                    .gpu_count = (uint8_t)__builtin_popcount(gpus)};
+    uint16_t gpus;
+    const ClusterRequest fitting = trial_hold(node, &left, asked, place->gpus, &gpus);
 
     trial->overfull += fitting.cpu_milli < asked->cpu_milli || fitting.memory_mib < asked->memory_mib ||
                        fitting.gpu_count + __builtin_popcount(broken) < asked->gpu_count;
     const Bound bound = {job, placement_add_kind(trial->placement, &fitting), {.node = place->node, .gpus = gpus}};
     placement_bind(trial->placement, bound.kind, bound.choice);
     vec_push(&trial->held, bound);
-}
-
-/* Of its pods that run. */
-static uint64_t sum_used(const ClusterJob *job)
-{
-    uint64_t sum = 0;
-
-    for (size_t i = 0; i < job->place_count; i++) {
-        const ClusterRequest *r = &job->roles[job->places[i].role].request;
-
-        sum += (uint64_t)r->gpu_milli * r->gpu_count;
-    }
-    return sum;
 }
 
 int trial_new(const Cluster *cluster, Trial **ret, Err *err)
@@ -96,7 +75,7 @@ int trial_new(const Cluster *cluster, Trial **ret, Err *err)
         for (size_t k = 0; k < job->place_count; k++)
             hold_place(trial, i, &job->places[k]);
         trial->first[i + 1] = trial->held.len;
-        shares_use(shares, shares_find(shares, job->queue), sum_used(job));
+        shares_use(shares, shares_find(shares, job->queue), gang_places_milli(job, job->places, job->place_count));
     }
     *ret = trial;
     return 0;
@@ -106,10 +85,8 @@ void trial_free(Trial *trial)
 {
     if (!trial)
         return;
-    for (ClusterTier tier = 0; tier < CLUSTER_TIER_END; tier++) {
-        free(trial->domains[tier].nodes);
-        free(trial->domains[tier].first);
-    }
+    for (ClusterTier tier = 0; tier < CLUSTER_TIER_END; tier++)
+        gang_tier_done(&trial->tiers[tier]);
     placement_free(trial->placement);
     shares_free(trial->shares);
     vec_done(&trial->held);
@@ -139,28 +116,17 @@ void trial_end(Trial *trial, size_t job)
 
     for (size_t i = trial->first[job]; i < trial->first[job + 1]; i++)
         placement_release(trial->placement, trial->held.at[i].kind, trial->held.at[i].choice);
-    shares_give_back(trial->shares, shares_find(trial->shares, ended->queue), sum_used(ended));
+    shares_give_back(trial->shares, shares_find(trial->shares, ended->queue),
+                     gang_places_milli(ended, ended->places, ended->place_count));
 }
 
 /* --- the waiting one -------------------------------------------------------------------------------------------- */
 
-static const Domains *group_nodes(Trial *trial, ClusterTier tier)
+static const GangTier *find_tier(Trial *trial, ClusterTier tier)
 {
-    const Cluster *cluster = trial->cluster;
-    const size_t count = cluster->domain_counts[tier];
-    Domains *domains = &trial->domains[tier];
-
-    if (domains->first)
-        return domains;
-    domains->nodes = xcalloc(cluster->node_count + 1, sizeof *domains->nodes);
-    domains->first = xcalloc(count + 3, sizeof *domains->first);
-    for (size_t i = 0; i < cluster->node_count; i++)
-        domains->first[cluster->nodes[i].domain[tier] + 2]++;
-    for (size_t d = 2; d < count + 3; d++)
-        domains->first[d] += domains->first[d - 1];
-    for (size_t i = 0; i < cluster->node_count; i++) /* moves first[d + 1] from the begin of d to its end */
-        domains->nodes[domains->first[cluster->nodes[i].domain[tier] + 1]++] = (uint32_t)i;
-    return domains;
+    if (!trial->tiers[tier].first)
+        gang_tier_make(trial->cluster, tier, &trial->tiers[tier]);
+    return &trial->tiers[tier];
 }
 
 /* The roles with the most GPUs first: what is small finds room beside them. */
@@ -175,7 +141,7 @@ static void sort_roles(const ClusterJob *job, uint8_t order[CLUSTER_ROLES_MAX])
     }
 }
 
-static bool bind_pod(Trial *trial, uint32_t kind, const Domains *domains, uint32_t domain, bool apart)
+static bool bind_pod(Trial *trial, uint32_t kind, const GangTier *domains, uint32_t domain, bool apart)
 {
     Bound bound = {.kind = kind};
     const bool fits = domains
@@ -194,7 +160,7 @@ static bool bind_pod(Trial *trial, uint32_t kind, const Domains *domains, uint32
 
 uint32_t trial_bind(Trial *trial, const ClusterJob *job, uint32_t domain, uint8_t *ret_role)
 {
-    const Domains *domains = domain ? group_nodes(trial, job->tier) : NULL;
+    const GangTier *domains = domain ? find_tier(trial, job->tier) : NULL;
     uint8_t order[CLUSTER_ROLES_MAX] = {0};
     uint32_t bound = 0;
 

@@ -11,6 +11,11 @@
 
 typedef struct Trial Trial;
 
+/* What a running pod holds of its node: no more than is left, and of GPUs those of the record (0: not known, any) that
+ * have room. */
+ClusterRequest trial_hold(const ClusterNode *node, const PlacementLeft *left, const ClusterRequest *asked,
+                          uint16_t recorded, uint16_t *ret_gpus);
+
 /* `cluster`: borrowed. What a record gives to a pod beyond what its node has is left out and counted. Fails where the
  * queues are wrong (shares_new). */
 int trial_new(const Cluster *cluster, Trial **ret, Err *err);
