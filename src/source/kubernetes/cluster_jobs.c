@@ -721,18 +721,13 @@ static int read_gpus(const PodFacts *pod, const ClusterNode *node, uint16_t *ret
 {
     KubeField field;
     uint16_t bits = 0;
-    uint64_t index;
-    Err why;
 
-    TRY(kube_field_get(&pod->annotations, "stoker.dev/gpus", JSON_STRING, &field, err));
-    for (const char *at = field.json ? json_string_value(field.json) : "", *end; *at; at = end + (*end == ',')) {
-        end = strchrnul(at, ',');
-        if (number_parsen_u64(at, (size_t)(end - at), 0, CLUSTER_GPUS_MAX - 1, &index, &why) < 0)
-            return kube_field_fail(&field, err, "must be numbers of GPUs such as \"0,3\": %s", why.text);
-        if (index >= node->gpu_count)
-            return kube_field_fail(&field, err, "node %s has no GPU %u", node->name, (unsigned)index);
-        bits = (uint16_t)(bits | 1u << index);
-    }
+    TRY(kube_field_get(&pod->annotations, CLUSTER_GPUS_KEY, JSON_STRING, &field, err));
+    if (field.json && !cluster_read_gpus(json_string_value(field.json), &bits))
+        return kube_field_fail(&field, err, "must be numbers of GPUs below %d such as \"0,3\"", CLUSTER_GPUS_MAX);
+    if (bits >> node->gpu_count)
+        return kube_field_fail(&field, err, "node %s has no GPU %d", node->name,
+                               node->gpu_count + __builtin_ctz((unsigned)bits >> node->gpu_count));
     if (bits && __builtin_popcount(bits) != pod->request.gpu_count)
         return kube_field_fail(&field, err, "names %d GPUs, the pod asks for %d", __builtin_popcount(bits),
                                (int)pod->request.gpu_count);
