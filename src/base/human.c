@@ -108,3 +108,8 @@ char *human_share(char out[HUMAN_MAX], double part, double whole)
 {
     return human_percent(out, whole > 0 ? 100 * part / whole : NAN);
 }
+
+const char *human_plural(uint64_t count)
+{
+    return count == 1 ? "" : "s";
+}

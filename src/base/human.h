@@ -15,4 +15,5 @@ char *human_bytes(char out[HUMAN_MAX], double bytes);              /* "512 B", "
 char *human_count(char out[HUMAN_MAX], int64_t count);             /* "4,093,241" */
 char *human_rate(char out[HUMAN_MAX], double gbs);                 /* "52.1 GB/s" */
 char *human_percent(char out[HUMAN_MAX], double percent);          /* "12.3 %" */
+const char *human_plural(uint64_t count);                          /* the end of a noun: "" for 1, else "s" */
 char *human_share(char out[HUMAN_MAX], double part, double whole); /* percent of a whole; "-" where that is 0 */

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/file.h"
 #include "service/render/render.h"
 #include "verb/verb.h"
 
@@ -28,7 +27,7 @@ static int render_run(VerbCall *call, const void *options)
     if (call->args.len != 1)
         return verb_failf(call, EXIT_USAGE, "needs one FILE that describes the job, or - for stdin");
     const char *path = call->args.items[0];
-    if (file_read(strcmp(path, "-") == 0 ? "/dev/stdin" : path, FILE_MAX, &text, &call->err) < 0 ||
+    if (verb_read_file(path, FILE_MAX, &text, &call->err) < 0 ||
         job_spec_read(path, text.text, text.len, call->arena, &spec, &call->err) < 0)
         return verb_fail(call, EXIT_USAGE);
     if (job_render(&spec, (JobTarget)o->target, call->arena, &out, &call->err) < 0) {

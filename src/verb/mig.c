@@ -60,7 +60,7 @@ int mig_make_folder(const char *file, VerbCall *call)
 
 int mig_read_file(const char *path, Str *to, Err *err)
 {
-    return file_read(strcmp(path, "-") == 0 ? "/dev/stdin" : path, FILE_MAX, to, err);
+    return verb_read_file(path, FILE_MAX, to, err);
 }
 
 /* --- what is wanted ----------------------------------------------------------------------------------------------- */

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/file.h"
 #include "version.h"
 
 #define VERB(name) extern const Verb verb_##name;
@@ -105,6 +106,11 @@ const char *verb_program_dir(Arena *arena)
     if (slash)
         *slash = '\0';
     return arena_strdup(arena, path);
+}
+
+int verb_read_file(const char *path, size_t max, Str *to, Err *err)
+{
+    return file_read(strcmp(path, "-") == 0 ? "/dev/stdin" : path, max, to, err);
 }
 
 const char *verb_data_path(Arena *arena, const char *name)

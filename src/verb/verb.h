@@ -72,6 +72,8 @@ const char *verb_program_dir(Arena *arena);
 /* The path of an installed data file: in $STOKER_DATA, in the build folder the program was started from, or in its
  * prefix's share/stoker. */
 const char *verb_data_path(Arena *arena, const char *name);
+/* Appends what a file named on the command line has, "-" being stdin; as file_read. */
+int verb_read_file(const char *path, size_t max, Str *to, Err *err);
 /* Whether it is an id: 1 to `max` letters, digits, '-' and '_'. */
 bool verb_is_id(const char *text, size_t max);
 /* Columns of the terminal, 80 where there is none. */

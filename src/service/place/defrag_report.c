@@ -3,14 +3,10 @@
 
 #include <math.h>
 
+#include "base/human.h"
 #include "base/json.h"
 
 enum { NODES_SHOWN = 4, SECONDS_PER_HOUR = 3600 };
-
-static const char *plural_end(size_t count)
-{
-    return count == 1 ? "" : "s";
-}
 
 static const ClusterRequest *moved_request(const DefragReport *report, const DefragMove *move)
 {
@@ -42,7 +38,7 @@ static void add_goal(const DefragReport *report, Str *out)
         str_addf(out, "%s (", d->goal.name);
     if (d->goal_pods > 1)
         str_addf(out, "%u times %s", d->goal_pods, d->goal.role_count > 1 ? "up to " : "");
-    str_addf(out, "%.3g GPU%s on one node%s", goal_gpus(d), plural_end(d->block), d->goal.name ? ")" : "");
+    str_addf(out, "%.3g GPU%s on one node%s", goal_gpus(d), human_plural(d->block), d->goal.name ? ")" : "");
 }
 
 static void add_idle(const DefragReport *report, Str *out)
@@ -58,7 +54,7 @@ static void add_idle(const DefragReport *report, Str *out)
     str_add(out, "\nMore pods that fit now (were all idle GPUs together):");
     for (unsigned i = 0; i < DEFRAG_SIZES; i++)
         str_addf(out, "%s %u (%u) of %u GPU%s", i ? "," : "", now->fits[i], now->idle >> i, 1u << i,
-                 plural_end(1u << i));
+                 human_plural(1u << i));
     str_addc(out, '\n');
 }
 
@@ -83,7 +79,7 @@ static void add_move(const DefragReport *report, const DefragMove *move, Str *ou
     if (job->place_count > 1)
         str_addf(out, "pod %u of ", move->pod + 1);
     str_addf(out, "%s (%.3g GPU%s) from ", job->name, (double)r->gpu_count * r->gpu_milli / CLUSTER_GPU,
-             plural_end(r->gpu_count));
+             human_plural(r->gpu_count));
     add_place(report, &move->from, out);
     str_add(out, " to ");
     add_place(report, &move->to, out);
@@ -118,7 +114,7 @@ static void add_plan(const DefragReport *report, size_t number, Str *out)
     const double hours = plan->lost_gpu_s / SECONDS_PER_HOUR;
 
     str_addf(out, "Plan %zu: %zu move%s, %u job%s restart%s, ", number + 1, plan->move_count,
-             plural_end(plan->move_count), plan->jobs_stopped, plural_end(plan->jobs_stopped),
+             human_plural(plan->move_count), plan->jobs_stopped, human_plural(plan->jobs_stopped),
              plan->jobs_stopped == 1 ? "s" : "");
     str_addf(out, hours < 100 ? "%.3g GPU hours of work lost" : "%.0f GPU hours of work lost", hours);
     if (plan->jobs_unknown > 0)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/human.h"
 #include "service/report/nccl.h"
 #include "service/report/table.h"
 
@@ -65,11 +66,6 @@ static const char *text_or_dash(const char *text)
 }
 
 /* "s" behind a number but one */
-static const char *plural_end(int64_t count)
-{
-    return count == 1 ? "" : "s";
-}
-
 /* "job.log:17" */
 static const char *place_text(Screen *s, NcclPlace place)
 {
@@ -114,8 +110,8 @@ static void add_headline(Screen *s)
         const NcclComm *w = &s->r->comms.at[s->r->world];
         str_addf(&text, "; %" PRId64 " ranks", w->nranks);
         if (w->nodes > 0)
-            str_addf(&text, " on %" PRId64 " node%s", w->nodes, plural_end(w->nodes));
-        str_addf(&text, ", %zu communicator%s", s->r->comms.len, plural_end((int64_t)s->r->comms.len));
+            str_addf(&text, " on %" PRId64 " node%s", w->nodes, human_plural((uint64_t)w->nodes));
+        str_addf(&text, ", %zu communicator%s", s->r->comms.len, human_plural(s->r->comms.len));
     }
     pen_wrap(&s->pen, STYLE_BOLD, 0, text.text);
 }
@@ -258,11 +254,11 @@ static void add_comm(Screen *s, const NcclComm *c)
     CLEANUP(str_done) Str text = str_limited(NCCL_LINE_MAX);
 
     if (c->nodes > 0)
-        str_addf(&text, ", %" PRId64 " node%s", c->nodes, plural_end(c->nodes));
+        str_addf(&text, ", %" PRId64 " node%s", c->nodes, human_plural((uint64_t)c->nodes));
     if (c->ring_channels)
-        str_addf(&text, ", %u ring%s", c->ring_channels, plural_end(c->ring_channels));
+        str_addf(&text, ", %u ring%s", c->ring_channels, human_plural(c->ring_channels));
     if (c->trees)
-        str_addf(&text, ", %u tree%s", c->trees, plural_end(c->trees));
+        str_addf(&text, ", %u tree%s", c->trees, human_plural(c->trees));
     str_addf(&text, "%s%s%s", c->nvls ? ", NVLS" : "", c->collnet ? ", CollNet" : "", c->mnnvl ? ", MNNVL" : "");
     add_line(s, 2, "%-20s %4" PRId64 " ranks, %u seen, %u complete%s", c->id, c->nranks, c->seen, c->complete,
              text.text);
@@ -450,7 +446,7 @@ static void add_links(const Tree *tree, uint32_t gpu)
             continue;
         }
         str_addf(tree->label, ", %d %s%s to %s", n->count, n->part == NCCL_PART_NVLINK ? "NVLink" : "xGMI",
-                 plural_end(n->count), nvswitch ? "NVSwitch" : n->target);
+                 human_plural((uint64_t)n->count), nvswitch ? "NVSwitch" : n->target);
     }
     if (left)
         str_addf(tree->label, " and %d more", left);

@@ -7,7 +7,6 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/file.h"
 #include "engine/place/explain.h"
 #include "source/kubernetes/cluster.h"
 #include "source/slurm/cluster.h"
@@ -46,10 +45,9 @@ static int find_kind(const char *text)
 static int read_text(VerbCall *call, const char *path, Input *input)
 {
     CLEANUP(str_done) Str text = str_limited(KUBE_CLUSTER_BYTES_MAX);
-    const bool is_stdin = strcmp(path, "-") == 0;
-    const char *name = is_stdin ? "stdin" : path;
+    const char *name = strcmp(path, "-") == 0 ? "stdin" : path;
 
-    TRY(file_read(is_stdin ? "/dev/stdin" : path, KUBE_CLUSTER_BYTES_MAX, &text, &call->err));
+    TRY(verb_read_file(path, KUBE_CLUSTER_BYTES_MAX, &text, &call->err));
     const int kind = find_kind(text.len ? text.text : "");
     const char *kept = arena_strndup(call->arena, text.len ? text.text : "", text.len);
     if (kind == TEXT_END)

@@ -6,7 +6,6 @@
 
 #include "base/cleanup.h"
 #include "base/duration.h"
-#include "base/file.h"
 #include "source/slurm/command.h"
 
 static const struct {
@@ -25,10 +24,9 @@ static void keep_text(Arena *arena, const char *name, const Str *text, SlurmText
 int slurm_input_file(VerbCall *call, const char *path, SlurmText *ret)
 {
     CLEANUP(str_done) Str text = str_limited(SLURM_CLUSTER_TEXT_MAX);
-    const bool in = strcmp(path, "-") == 0;
 
-    TRY(file_read(in ? "/dev/stdin" : path, SLURM_CLUSTER_TEXT_MAX, &text, &call->err));
-    keep_text(call->arena, in ? "stdin" : path, &text, ret);
+    TRY(verb_read_file(path, SLURM_CLUSTER_TEXT_MAX, &text, &call->err));
+    keep_text(call->arena, strcmp(path, "-") == 0 ? "stdin" : path, &text, ret);
     return 0;
 }
 

@@ -62,6 +62,8 @@ static void other_units(void **state)
     assert_string_equal(human_percent(text, NAN), "-");
     assert_string_equal(human_share(text, 1, 4), "25.0 %");
     assert_string_equal(human_share(text, 1, 0), "-");
+    assert_string_equal(human_plural(1), "");
+    assert_string_equal(human_plural(0), "s");
     assert_string_equal(human_rate(text, 52.14), "52.1 GB/s");
     assert_string_equal(human_rate(text, NAN), "-");
 }
