@@ -4,6 +4,7 @@
 #include "service/place/live.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 #include "base/duration.h"
 #include "base/map.h"
 #include "base/number.h"
+#include "base/quantity.h"
 #include "base/vec.h"
 
 enum { TYPICAL_MAX = 10000, TYPICAL_CPU = 4000, BROKEN_CAP = 256 };
@@ -68,25 +70,15 @@ static const char *read_text(const json_t *object, const char *outer, const char
     return json_string_value(find_member(object, outer, inner));
 }
 
-/* A Kubernetes quantity in thousandths; 0 where it is none. */
+/* A quantity in thousandths, at most UINT32_MAX whole ones; 0 where it is none. */
 static uint64_t read_milli(const json_t *quantity)
 {
-    static const struct {
-        const char *suffix;
-        double milli;
-    } units[] = {{"", 1e3}, {"m", 1}, {"u", 1e-3}, {"n", 1e-6}, {"k", 1e6}};
     const char *text = json_string_value(quantity);
-    const size_t len = text ? strspn(text, "0123456789.") : 0;
-    double number = 0;
+    double value = json_is_number(quantity) ? json_number_value(quantity) : 0;
 
-    if (json_is_integer(quantity) && json_integer_value(quantity) >= 0)
-        return number_min_u64((uint64_t)json_integer_value(quantity), UINT32_MAX) * 1000;
-    if (!text || number_parsen_double(text, len, 0, 1e9, &number, NULL) < 0)
+    if (text && quantity_parse(text, &value, NULL) < 0)
         return 0;
-    for (size_t i = 0; i < ARRAY_LEN(units); i++)
-        if (strcmp(text + len, units[i].suffix) == 0)
-            return (uint64_t)(number * units[i].milli + 0.5);
-    return 0;
+    return value > 0 ? (uint64_t)(fmin(value, UINT32_MAX) * 1000 + 0.5) : 0;
 }
 
 static uint64_t read_container(const json_t *container, const char *resource)

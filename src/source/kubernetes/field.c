@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "source/kubernetes/field.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/number.h"
+#include "base/quantity.h"
 #include "base/str.h"
 
-enum { PATH_ROOM = 256, QUANTITY_MAX = 64 };
+enum { PATH_ROOM = 256 };
 
 static const char *const type_names[] = {
     [JSON_OBJECT] = "an object",       [JSON_ARRAY] = "a list",  [JSON_STRING] = "a text",
@@ -171,34 +170,6 @@ int kube_field_duration(const KubeField *in, const char *path, uint64_t *ret_s, 
     return read_seconds(in, path, duration_parse, ret_s, err);
 }
 
-static const struct {
-    const char *suffix;
-    double scale;
-} scales[] = {
-    {"", 1},        {"n", 1e-9},    {"u", 1e-6},    {"m", 1e-3},    {"k", 1e3},     {"M", 1e6},
-    {"G", 1e9},     {"T", 1e12},    {"P", 1e15},    {"E", 1e18},    {"Ki", 0x1p10}, {"Mi", 0x1p20},
-    {"Gi", 0x1p30}, {"Ti", 0x1p40}, {"Pi", 0x1p50}, {"Ei", 0x1p60},
-};
-
-int kube_quantity_parse(const char *text, double *ret, Err *err)
-{
-    size_t len = strlen(text);
-    double value;
-    Err why;
-
-    while (len > 0 && isalpha((unsigned char)text[len - 1]))
-        len--;
-    for (size_t i = 0; i < ARRAY_LEN(scales) && strlen(text) < QUANTITY_MAX; i++) {
-        if (strcmp(text + len, scales[i].suffix) != 0)
-            continue;
-        if (number_parsen_double(text, len, 0, 1e18, &value, &why) < 0 || value * scales[i].scale > 1e18)
-            break;
-        *ret = value * scales[i].scale;
-        return 0;
-    }
-    return err_set(err, -EINVAL, "'%.40s' is no quantity such as 500m, 4 or 16Gi", text);
-}
-
 int kube_field_quantity(const KubeField *in, const char *path, double *ret, Err *err)
 {
     KubeField field = {.in = in, .key = path};
@@ -214,7 +185,7 @@ int kube_field_quantity(const KubeField *in, const char *path, double *ret, Err 
         return 0;
     }
     TRY(check_type(&field, JSON_STRING, err));
-    if (field.json && kube_quantity_parse(json_string_value(field.json), ret, &why) < 0)
+    if (field.json && quantity_parse(json_string_value(field.json), ret, &why) < 0)
         return kube_field_fail(&field, err, "%s", why.text);
     return 0;
 }

@@ -37,7 +37,3 @@ int kube_field_quantity(const KubeField *in, const char *path, double *ret, Err 
 
 /* "<object>: <field>: <what>" with -EINVAL, which it returns. */
 int kube_field_fail(const KubeField *field, Err *err, const char *fmt, ...) PRINTF_LIKE(3, 4);
-
-/* A quantity of the Kubernetes API: decimal, with an exponent or one of n u m k M G T P E Ki Mi Gi Ti Pi Ei, from 0
- * up to 1e18. -EINVAL. */
-int kube_quantity_parse(const char *text, double *ret, Err *err);

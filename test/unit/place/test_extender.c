@@ -133,7 +133,9 @@ static void requests_are_summed_as_the_scheduler_does(void **state)
          "{\"resources\":{\"requests\":{\"cpu\":\"1\"}}}],\"containers\":[{\"resources\":{\"requests\":{\"cpu\":\"4\","
          "\"nvidia.com/gpu\":\"2\"}}}],\"overhead\":{\"cpu\":\"100m\"}}",
          5100, 3},
-        {"{\"containers\":[{\"resources\":{\"requests\":{\"cpu\":\"1Gi\",\"nvidia.com/gpu\":\"17\"}}}]}", 0, 0},
+        {"{\"containers\":[{\"resources\":{\"requests\":{\"cpu\":\"1Gi\",\"nvidia.com/gpu\":\"17\"}}}]}", UINT32_MAX,
+         0},
+        {"{\"containers\":[{\"resources\":{\"requests\":{\"cpu\":\"1e3\",\"nvidia.com/gpu\":1e1}}}]}", 1000000, 10},
         {"{\"containers\":[{\"resources\":{\"requests\":{\"cpu\":\"1k\",\"nvidia.com/gpu\":\"16\"}}}]}", 1000000, 16},
         {"{\"containers\":[{\"resources\":{\"requests\":{\"cpu\":\"-1\",\"nvidia.com/gpu\":\"-1\"}}}]}", 0, 0},
         {"{\"containers\":[{\"resources\":{\"requests\":{\"cpu\":-1,\"nvidia.com/gpu\":[\"1\"]}}}]}", 0, 0},
