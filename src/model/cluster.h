@@ -89,7 +89,8 @@ typedef struct ClusterRequest {
     uint32_t cpu_milli, memory_mib;
     uint16_t gpu_milli; /* of each GPU, at most CLUSTER_GPU; less only of one GPU */
     uint8_t gpu_count;
-    uint8_t mig; /* number of a profile's name, from 1: one instance, gpu_count 1, gpu_milli about its share of a GPU */
+    uint8_t mig; /* number of a profile's name, from 1: one instance, gpu_count 1, gpu_milli about its share of a GPU,
+                    0 where it counts against no quota of GPUs */
     uint8_t rule_count;
     bool no_spot;             /* not on nodes that can be taken away */
     uint64_t models;          /* a bit per allowed model; 0: any */
@@ -157,6 +158,8 @@ typedef struct Cluster {
     size_t node_count, job_count, queue_count;
     const char *const *models; /* names, by number */
     size_t model_count;
+    const char *const *profiles; /* names of MIG profiles, by number less 1 */
+    size_t profile_count;
     const char *const *domains[CLUSTER_TIER_END]; /* names, by number less 1 */
     size_t domain_counts[CLUSTER_TIER_END];
 } Cluster;

@@ -14,8 +14,11 @@ static void require(bool holds)
         abort();
 }
 
-static void check_role(const ClusterRole *role, size_t words, uint64_t *sum)
+static void check_role(const Cluster *c, const ClusterRole *role, uint64_t *sum)
 {
+    const size_t words = (c->node_count + 63) / 64;
+
+    require(role->request.mig <= c->profile_count && (!role->request.mig || role->request.gpu_count == 1));
     require(role->min <= role->max && role->name && role->request.gpu_count <= CLUSTER_GPUS_MAX);
     require(role->request.rule_count <= CLUSTER_RULES_MAX);
     for (uint8_t i = 0; i < role->request.rule_count; i++) {
@@ -33,6 +36,9 @@ static void check_cluster(const Cluster *c)
         const ClusterNode *n = &c->nodes[i];
 
         require(n->gpu_count <= CLUSTER_GPUS_MAX && (n->gpu_count == 0 || n->model < c->model_count));
+        for (size_t k = 0; n->mig && k < n->mig->instance_count; k++)
+            require(n->mig->gpus >> n->mig->instances[k].gpu & 1 && n->mig->instances[k].gpu < n->gpu_count &&
+                    n->mig->instances[k].profile < n->mig->board->profile_count);
         for (ClusterTier t = 0; t < CLUSTER_TIER_END; t++)
             require(n->domain[t] <= c->domain_counts[t]);
     }
@@ -41,7 +47,7 @@ static void check_cluster(const Cluster *c)
 
         require(j->role_count > 0 && j->role_count <= CLUSTER_ROLES_MAX && j->tier <= CLUSTER_TIER_END);
         for (uint8_t k = 0; k < j->role_count; k++)
-            check_role(&j->roles[k], (c->node_count + 63) / 64, &sum);
+            check_role(c, &j->roles[k], &sum);
         for (size_t k = 0; k < j->place_count; k++)
             require(j->places[k].node < c->node_count && j->places[k].role < j->role_count);
     }

@@ -3,12 +3,14 @@
  * found by trying them, then each step is made as weak as it still works. */
 #include "engine/place/change.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "base/number.h"
 #include "base/vec.h"
 #include "engine/place/gang.h"
+#include "engine/place/instance.h"
 #include "engine/place/trial.h"
 
 enum { ADD_MAX = 256, SINGLE_MAX = 64, CORE = 1000, GIB = 1024 };
@@ -50,6 +52,11 @@ static void apply_memory(Changed *c, const ChangeStep *step)
 static void apply_gpus(Changed *c, const ChangeStep *step)
 {
     c->jobs[c->job].roles[step->role].request.gpu_count = (uint8_t)step->to;
+}
+
+static void apply_profile(Changed *c, const ChangeStep *step)
+{
+    c->jobs[c->job].roles[step->role].request.mig = (uint8_t)step->items[0];
 }
 
 static void apply_pods(Changed *c, const ChangeStep *step)
@@ -186,6 +193,38 @@ static uint64_t propose_memory(const Search *s, ChangeStep *step)
 static uint64_t propose_gpus(const Search *s, ChangeStep *step)
 {
     return count_down(step, short_role(s)->request.gpu_count, 1);
+}
+
+/* How far a profile is from the one that is asked for: those that have no less memory ("2g.20gb") come first. */
+static uint64_t rate_profile(const Search *s, uint32_t profile)
+{
+    const char *const *names = s->cluster->profiles;
+    const char *dot = strchr(names[profile - 1], '.');
+    const char *asked_dot = strchr(names[short_role(s)->request.mig - 1], '.');
+    const uint64_t gb = dot ? strtoull(dot + 1, NULL, 10) : 0;
+    const uint64_t asked_gb = asked_dot ? strtoull(asked_dot + 1, NULL, 10) : 0;
+
+    return gb >= asked_gb ? gb - asked_gb : UINT32_MAX + asked_gb - gb;
+}
+
+/* The nearest with which it fits. */
+static uint64_t propose_profile(const Search *s, ChangeStep *step)
+{
+    uint32_t *best = arena_calloc(s->arena, 1, sizeof *best);
+    const uint8_t asked = short_role(s)->request.mig;
+    CLEANUP(trial_free_at) Trial *trial = NULL;
+    ClusterJob job = s->cluster->jobs[s->job];
+
+    step->items = best;
+    if (!asked || trial_new(s->cluster, &trial, NULL) < 0)
+        return 0;
+    for (uint32_t profile = 1; profile <= s->cluster->profile_count; profile++) {
+        job.roles[s->role].request.mig = (uint8_t)profile;
+        if (profile != asked && trial_fits(trial, &job) &&
+            (!*best || rate_profile(s, profile) < rate_profile(s, *best)))
+            *best = profile;
+    }
+    return *best != 0;
 }
 
 static uint64_t propose_pods(const Search *s, ChangeStep *step)
@@ -332,7 +371,7 @@ static uint64_t rate_example(const Search *s, const ClusterNode *node, uint32_t 
 
     for (unsigned i = 0; i < r->rule_count; i++)
         fine += r->rules[i].nodes[number / 64] >> number % 64 & 1;
-    fine += node->gpu_count >= r->gpu_count;
+    fine += r->mig ? instance_profile(node, r) != NULL : instance_whole_gpus(node) >= r->gpu_count;
     fine += node->cpu_milli >= r->cpu_milli;
     fine += node->memory_mib >= r->memory_mib;
     return fine << 32 | (room ? (uint64_t)room[node->domain[job->tier]] : 0);
@@ -377,6 +416,7 @@ static const struct {
     [CHANGE_CPU] = {apply_cpu, propose_cpu, CORE, false},
     [CHANGE_MEMORY] = {apply_memory, propose_memory, GIB, false},
     [CHANGE_GPUS] = {apply_gpus, propose_gpus, 1, false},
+    [CHANGE_PROFILE] = {apply_profile, propose_profile, 0, false},
     [CHANGE_PODS] = {apply_pods, propose_pods, 1, false},
     [CHANGE_MODELS] = {apply_models, propose_models, 0, false},
     [CHANGE_RULES] = {apply_rules, propose_rules, 0, false},

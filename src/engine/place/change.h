@@ -14,6 +14,7 @@
     WORD(CHANGE_CPU, "lower-cpu", "ask for fewer cores per pod")                                                       \
     WORD(CHANGE_MEMORY, "lower-memory", "ask for less memory per pod")                                                 \
     WORD(CHANGE_GPUS, "lower-gpus", "ask for fewer GPUs per pod")                                                      \
+    WORD(CHANGE_PROFILE, "other-mig-profile", "ask for a MIG instance of another profile")                             \
     WORD(CHANGE_PODS, "lower-pods", "start with fewer pods, where the job can grow")                                   \
     WORD(CHANGE_MODELS, "allow-models", "allow other GPU models")                                                      \
     WORD(CHANGE_RULES, "drop-rules", "drop demands on the node, tolerate its taints")                                  \
@@ -31,9 +32,11 @@ enum { CHANGE_STEPS_MAX = 3, CHANGES_MAX = 3 };
 
 typedef struct ChangeStep {
     ChangeKind kind;
-    uint8_t role;          /* whose request it is */
-    uint64_t from, to;     /* CPU milli, memory MiB, GPUs, pods, quota in GPU milli, nodes added, domains demanded */
-    const uint32_t *items; /* models, rules of the role, nodes, jobs; of ADD one node that the new ones are like */
+    uint8_t role;      /* whose request it is */
+    uint64_t from, to; /* CPU milli, memory MiB, GPUs, pods, quota in GPU milli, nodes added, domains demanded */
+    /* Models, rules of the role, nodes, jobs; one number of a profile's name; of ADD one node that the new ones are
+     * like. */
+    const uint32_t *items;
     size_t count;
 } ChangeStep;
 

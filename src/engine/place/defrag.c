@@ -11,6 +11,7 @@
 #include "engine/place/gang.h"
 #include "engine/place/change.h"
 #include "engine/place/defrag_inside.h"
+#include "engine/place/instance.h"
 #include "engine/place/trial.h"
 
 enum {
@@ -49,7 +50,7 @@ static void measure_idle(const Cluster *cluster, const Placement *placement, uns
         ret->idle += idle;
         ret->scattered += idle < block ? idle : 0;
         for (unsigned i = 0; i < node->gpu_count; i++) {
-            ret->gpus += !(node->gpus_broken >> i & 1);
+            ret->gpus += !(node->gpus_broken >> i & 1) && !instance_is_on(node, i);
             ret->parts_milli += left.gpu_milli[i] < CLUSTER_GPU ? left.gpu_milli[i] : 0;
         }
         for (unsigned i = 0; i < DEFRAG_SIZES; i++)
@@ -87,8 +88,8 @@ static uint8_t largest_node(const Cluster *cluster)
     uint8_t most = 1;
 
     for (size_t i = 0; i < cluster->node_count; i++)
-        if (!cluster->nodes[i].closed && cluster->nodes[i].gpu_count > most)
-            most = cluster->nodes[i].gpu_count;
+        if (!cluster->nodes[i].closed && instance_whole_gpus(&cluster->nodes[i]) > most)
+            most = (uint8_t)instance_whole_gpus(&cluster->nodes[i]);
     return most < DEFRAG_BLOCK ? most : (uint8_t)DEFRAG_BLOCK;
 }
 
@@ -150,7 +151,7 @@ static void hold_pod(Search *s, Pod *pod)
     const ClusterNode *node = &s->cluster->nodes[pod->from.node];
     PlacementLeft *left = &s->before[pod->from.node];
 
-    pod->held = trial_hold(node, left, asked, pod->from.gpus, &pod->from.gpus);
+    pod->held = trial_hold(node, left, asked, &pod->from);
     defrag_change(s, left, &pod->held, &pod->from, -1);
 }
 
@@ -159,19 +160,15 @@ static bool hold_pods(Search *s)
 {
     bool known = true;
 
-    for (size_t i = 0; i < s->cluster->node_count; i++) {
-        const ClusterNode *node = &s->cluster->nodes[i];
-
-        s->before[i] = (PlacementLeft){.cpu_milli = node->cpu_milli, .memory_mib = node->memory_mib};
-        for (unsigned k = 0; k < node->gpu_count; k++)
-            s->before[i].gpu_milli[k] = node->gpus_broken >> k & 1 ? 0 : CLUSTER_GPU;
-    }
+    for (size_t i = 0; i < s->cluster->node_count; i++)
+        s->before[i] = placement_left(s->placement, i);
     for (int unknown = 0; unknown < 2; unknown++)
         for (size_t i = 0; i < s->pod_count; i++) {
             const ClusterJob *job = &s->cluster->jobs[s->pods[i].job];
+            const ClusterRequest *r = defrag_request(s, &s->pods[i]);
             const bool is_unknown = job->places[s->pods[i].number].gpus == 0;
 
-            known &= !is_unknown || defrag_request(s, &s->pods[i])->gpu_count == 0;
+            known &= !is_unknown || r->gpu_count == 0 || r->mig;
             if (is_unknown == unknown)
                 hold_pod(s, &s->pods[i]);
         }
@@ -252,7 +249,8 @@ static void list_pods(Search *s, uint64_t now_s)
                                             .kind = add_kind(s, &job->roles[job->places[i].role].request),
                                             .from = job->places[i],
                                             .twin = NO_POD,
-                                            .movable = job->preemptible && s->goal->places != job->places};
+                                            .movable = job->preemptible && s->goal->places != job->places &&
+                                                       !job->roles[job->places[i].role].request.mig};
         s->losses[j] = milli * change_lost_s(job, now_s);
         s->unknown[j] = milli > 0 && change_lost_s(job, now_s) >= UINT32_MAX;
     }

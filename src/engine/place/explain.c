@@ -8,6 +8,7 @@
 #include "base/number.h"
 #include "base/vec.h"
 #include "engine/place/gang.h"
+#include "engine/place/instance.h"
 #include "engine/place/trial.h"
 
 const WordRow explain_causes[EXPLAIN_CAUSE_END] = {EXPLAIN_TABLE(WORD_ROW)};
@@ -38,11 +39,12 @@ static uint8_t find_rule(const ClusterRequest *r, uint32_t node)
     return r->rule_count;
 }
 
+/* Whole GPUs. */
 static unsigned count_working(const ClusterNode *node)
 {
-    const unsigned all = (1u << node->gpu_count) - 1;
+    const unsigned all = (1u << node->gpu_count) - 1, split = node->mig ? node->mig->gpus : 0;
 
-    return (unsigned)__builtin_popcount(all & ~(unsigned)node->gpus_broken);
+    return (unsigned)__builtin_popcount(all & ~split & ~(unsigned)node->gpus_broken);
 }
 
 /* GPUs of a node with at least `milli` left, and the milli on all. */
@@ -67,24 +69,37 @@ static uint64_t find_most(const PlacementLeft *left, const ClusterNode *node)
     return most;
 }
 
+static void measure_gpus(const ClusterNode *node, const ClusterRequest *r, const PlacementLeft *left,
+                         Amount ret[EXPLAIN_CAUSE_END])
+{
+    const bool is_part = r->gpu_count == 1 && r->gpu_milli < CLUSTER_GPU;
+    const MigProfile *profile = instance_profile(node, r);
+    uint64_t sum;
+
+    if (r->mig) {
+        ret[EXPLAIN_MIG_NEVER] = (Amount){instance_total(node, profile), 1};
+        ret[EXPLAIN_MIG] = (Amount){profile ? instance_room(node, profile, left) : 0, 1};
+        return;
+    }
+    ret[EXPLAIN_GPUS_NEVER] = (Amount){count_working(node), r->gpu_count};
+    ret[EXPLAIN_GPUS] = is_part ? (Amount){find_most(left, node), r->gpu_milli}
+                                : (Amount){count_free(left, node, r->gpu_milli, &sum), r->gpu_count};
+}
+
 /* What a node has and a pod wants, for each cause of nodes. */
 static void measure_node(const Look *look, uint32_t number, Amount ret[EXPLAIN_CAUSE_END])
 {
     const ClusterNode *node = &look->cluster->nodes[number];
     const ClusterRequest *r = &look->job->roles[look->ret->role].request;
     const PlacementLeft left = placement_left(trial_placement(look->trial), number);
-    const bool is_part = r->gpu_count == 1 && r->gpu_milli < CLUSTER_GPU;
-    uint64_t sum;
-    const unsigned gpus_free = count_free(&left, node, r->gpu_milli, &sum);
 
     memset(ret, 0, EXPLAIN_CAUSE_END * sizeof *ret);
     ret[EXPLAIN_RULE] = (Amount){find_rule(r, number) == r->rule_count, 1};
     ret[EXPLAIN_MODEL] = (Amount){r->gpu_count == 0 || !r->models || r->models >> node->model & 1, 1};
     ret[EXPLAIN_CLOSED] = (Amount){!node->closed, 1};
-    ret[EXPLAIN_GPUS_NEVER] = (Amount){count_working(node), r->gpu_count};
+    measure_gpus(node, r, &left, ret);
     ret[EXPLAIN_CPU_NEVER] = (Amount){node->cpu_milli, r->cpu_milli};
     ret[EXPLAIN_MEMORY_NEVER] = (Amount){node->memory_mib, r->memory_mib};
-    ret[EXPLAIN_GPUS] = is_part ? (Amount){find_most(&left, node), r->gpu_milli} : (Amount){gpus_free, r->gpu_count};
     ret[EXPLAIN_CPU] = (Amount){left.cpu_milli, r->cpu_milli};
     ret[EXPLAIN_MEMORY] = (Amount){left.memory_mib, r->memory_mib};
     ret[EXPLAIN_PODS] = (Amount){left.pods < PLACEMENT_NODE_PODS_MAX, 1};
@@ -119,7 +134,8 @@ static bool is_alike(const Look *look, uint32_t a, uint32_t b)
     const ClusterNode *x = &look->cluster->nodes[a], *y = &look->cluster->nodes[b];
     const ClusterRequest *r = &look->job->roles[look->ret->role].request;
 
-    return x->model == y->model && x->gpu_count == y->gpu_count && x->closed == y->closed &&
+    return x->model == y->model && instance_whole_gpus(x) == instance_whole_gpus(y) && !x->mig == !y->mig &&
+           !instance_profile(x, r) == !instance_profile(y, r) && x->closed == y->closed &&
            (x->cpu_milli >= r->cpu_milli) == (y->cpu_milli >= r->cpu_milli) &&
            (x->memory_mib >= r->memory_mib) == (y->memory_mib >= r->memory_mib) &&
            count_working(x) == count_working(y) && find_rule(r, a) == find_rule(r, b);
@@ -149,6 +165,7 @@ static int compare_classes(const void *a, const void *b)
 static void group_classes(Look *look)
 {
     Explanation *e = look->ret;
+    const ClusterRequest *r = &look->job->roles[e->role].request;
 
     e->classes = arena_calloc(look->arena, look->cluster->node_count, sizeof *e->classes);
     for (uint32_t i = 0; i < look->cluster->node_count; i++) {
@@ -156,7 +173,11 @@ static void group_classes(Look *look)
         ExplainClass *class = find_class(look, i);
         uint64_t sum;
 
+        const MigProfile *profile = instance_profile(&look->cluster->nodes[i], r);
+
         class->nodes++;
+        class->mig += instance_total(&look->cluster->nodes[i], profile);
+        class->mig_free += profile ? instance_room(&look->cluster->nodes[i], profile, &left) : 0;
         class->gpus += count_working(&look->cluster->nodes[i]);
         class->gpus_free += count_free(&left, &look->cluster->nodes[i], CLUSTER_GPU, &sum);
     }
@@ -382,6 +403,8 @@ static void note_holder(Explanation *e, ExplainHolder found)
 
 static void find_holders(Look *look)
 {
+    const uint8_t mig = look->job->roles[look->ret->role].request.mig;
+
     for (size_t i = 0; i < look->cluster->job_count; i++) {
         const ClusterJob *job = &look->cluster->jobs[i];
         ExplainHolder held = {.job = i};
@@ -390,7 +413,8 @@ static void find_holders(Look *look)
         for (size_t k = 0; k < job->place_count; k++)
             if (is_usable(look, job->places[k].node)) {
                 held.node = places++ ? held.node : job->places[k].node;
-                held.gpus += job->roles[job->places[k].role].request.gpu_count;
+                const ClusterRequest *r = &job->roles[job->places[k].role].request;
+                held.gpus += r->mig == mig ? r->gpu_count : 0;
             }
         if (places > 0)
             note_holder(look->ret, held);

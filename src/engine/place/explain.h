@@ -18,6 +18,7 @@
     WORD(EXPLAIN_MODEL, "gpu-model", "not an allowed GPU model")                                                       \
     WORD(EXPLAIN_CLOSED, "closed", "cordoned or drained")                                                              \
     WORD(EXPLAIN_GPUS_NEVER, "too-few-gpus", "too few working GPUs per node")                                          \
+    WORD(EXPLAIN_MIG_NEVER, "no-mig-profile", "no MIG instance of this profile")                                       \
     WORD(EXPLAIN_CPU_NEVER, "too-few-cpus", "too few cores per node, even when empty")                                 \
     WORD(EXPLAIN_MEMORY_NEVER, "too-little-memory", "too little memory per node, even when empty")                     \
     WORD(EXPLAIN_CLUSTER_NEVER, "cluster-too-small", "the cluster cannot hold all its pods, even when empty")          \
@@ -25,6 +26,7 @@
     WORD(EXPLAIN_QUOTA_NEVER, "quota-too-small", "more than its queue may ever use")                                   \
     WORD(EXPLAIN_QUOTA, "quota", "the quota of its queue is in use")                                                   \
     WORD(EXPLAIN_GPUS, "gpus-in-use", "GPUs in use")                                                                   \
+    WORD(EXPLAIN_MIG, "mig-in-use", "its MIG instances are in use")                                                    \
     WORD(EXPLAIN_SCATTERED, "gpus-scattered", "enough GPUs free, but not on one node")                                 \
     WORD(EXPLAIN_CPU, "cpus-in-use", "cores in use")                                                                   \
     WORD(EXPLAIN_MEMORY, "memory-in-use", "memory in use")                                                             \
@@ -50,7 +52,8 @@ typedef struct ExplainReason {
 typedef struct ExplainClass {
     uint32_t example; /* one of them */
     uint32_t nodes;
-    uint32_t gpus, gpus_free; /* that work; of these with nothing on them */
+    uint32_t gpus, gpus_free; /* whole ones that work; of these with nothing on them */
+    uint32_t mig, mig_free;   /* MIG instances of the profile that it asks for */
     ExplainReason reason;     /* what the best of them is short of; NOTHING: it has room */
 } ExplainClass;
 
@@ -61,7 +64,7 @@ typedef struct ExplainDomain {
 
 typedef struct ExplainHolder {
     size_t job;
-    uint32_t gpus; /* on nodes that the waiting job could use */
+    uint32_t gpus; /* or MIG instances of its profile, on nodes that the waiting job could use */
     uint32_t node; /* one of these */
 } ExplainHolder;
 

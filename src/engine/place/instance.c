@@ -113,6 +113,15 @@ uint32_t instance_room(const ClusterNode *node, const MigProfile *p, const Place
     return count;
 }
 
+uint32_t instance_total(const ClusterNode *node, const MigProfile *p)
+{
+    PlacementLeft empty = {.pods = 0};
+
+    for (unsigned gpu = 0; gpu < node->gpu_count; gpu++)
+        empty.mig_used[gpu] = instance_is_on(node, gpu) ? instance_first_used(node, gpu) : 0;
+    return p ? instance_room(node, p, &empty) : 0;
+}
+
 bool instance_choose(const ClusterNode *node, const MigProfile *p, const PlacementLeft *left, PlacementChoice *ret)
 {
     uint8_t best[MIG_GRID_MAX + 1], loss[MIG_GRID_MAX + 1];

@@ -24,6 +24,12 @@ static inline bool instance_is_on(const ClusterNode *node, unsigned gpu)
     return node->mig && node->mig->gpus >> gpu & 1;
 }
 
+/* GPUs that are not in MIG mode. */
+static inline unsigned instance_whole_gpus(const ClusterNode *node)
+{
+    return node->gpu_count - (node->mig ? (unsigned)__builtin_popcount(node->mig->gpus) : 0);
+}
+
 /* The word of a GPU in MIG mode on which no job runs. What is not to be given out is taken. */
 uint32_t instance_first_used(const ClusterNode *node, unsigned gpu);
 /* Milli that are left of a GPU: of one in MIG mode its free slices. */
@@ -35,6 +41,8 @@ bool instance_fits(const ClusterNode *node, const ClusterRequest *r, const Place
 uint32_t instance_starts(const ClusterNode *node, const MigProfile *profile, unsigned gpu, uint32_t used);
 /* How many of a profile have room beside each other, on all GPUs of a node. */
 uint32_t instance_room(const ClusterNode *node, const MigProfile *profile, const PlacementLeft *left);
+/* The same when no job runs. 0 for no profile (NULL). */
+uint32_t instance_total(const ClusterNode *node, const MigProfile *profile);
 /* The GPU and start that take the fewest placements of large profiles away. False: there is none. */
 bool instance_choose(const ClusterNode *node, const MigProfile *profile, const PlacementLeft *left,
                      PlacementChoice *ret);

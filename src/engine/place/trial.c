@@ -7,6 +7,7 @@
 #include "base/number.h"
 #include "base/vec.h"
 #include "engine/place/gang.h"
+#include "engine/place/instance.h"
 
 typedef struct Bound {
     size_t job;
@@ -27,19 +28,41 @@ struct Trial {
 
 /* --- running jobs ----------------------------------------------------------------------------------------------- */
 
-ClusterRequest trial_hold(const ClusterNode *node, const PlacementLeft *left, const ClusterRequest *asked,
-                          uint16_t recorded, uint16_t *ret_gpus)
+static void choose_instance(const ClusterNode *node, const PlacementLeft *left, const ClusterRequest *asked,
+                            ClusterPlace *place)
+{
+    const MigProfile *profile = instance_profile(node, asked);
+    PlacementChoice choice = {.gpus = 0};
+
+    if (profile)
+        (void)instance_choose(node, profile, left, &choice);
+    place->gpus = choice.gpus;
+    place->start = choice.start;
+}
+
+static uint16_t choose_gpus(const ClusterNode *node, const PlacementLeft *left, const ClusterRequest *asked,
+                            uint16_t recorded)
 {
     uint16_t gpus = 0;
 
     for (unsigned i = 0; i < node->gpu_count && __builtin_popcount(gpus) < asked->gpu_count; i++)
         if ((!recorded || recorded >> i & 1) && left->gpu_milli[i] >= asked->gpu_milli)
             gpus = (uint16_t)(gpus | 1u << i);
-    *ret_gpus = gpus;
+    return gpus;
+}
+
+ClusterRequest trial_hold(const ClusterNode *node, const PlacementLeft *left, const ClusterRequest *asked,
+                          ClusterPlace *place)
+{
+    if (asked->mig)
+        choose_instance(node, left, asked, place);
+    else
+        place->gpus = choose_gpus(node, left, asked, place->gpus);
     return (ClusterRequest){.cpu_milli = (uint32_t)number_min_u64(asked->cpu_milli, left->cpu_milli),
                             .memory_mib = (uint32_t)number_min_u64(asked->memory_mib, left->memory_mib),
                             .gpu_milli = asked->gpu_milli,
-                            .gpu_count = (uint8_t)__builtin_popcount(gpus)};
+                            .gpu_count = (uint8_t)__builtin_popcount(place->gpus),
+                            .mig = place->gpus ? asked->mig : 0};
 }
 
 /* Without the rules, which do not matter to what runs, so that there are few kinds of request. */
@@ -49,12 +72,12 @@ static void hold_place(Trial *trial, size_t job, const ClusterPlace *place)
     const ClusterNode *node = &trial->cluster->nodes[place->node];
     const PlacementLeft left = placement_left(trial->placement, place->node);
     const uint16_t broken = place->gpus & node->gpus_broken;
-    uint16_t gpus;
-    const ClusterRequest fitting = trial_hold(node, &left, asked, place->gpus, &gpus);
+    ClusterPlace held = *place;
+    const ClusterRequest fitting = trial_hold(node, &left, asked, &held);
 
     trial->overfull += fitting.cpu_milli < asked->cpu_milli || fitting.memory_mib < asked->memory_mib ||
                        fitting.gpu_count + __builtin_popcount(broken) < asked->gpu_count;
-    const Bound bound = {job, placement_add_kind(trial->placement, &fitting), {.node = place->node, .gpus = gpus}};
+    const Bound bound = {job, placement_add_kind(trial->placement, &fitting), placement_choice(&held)};
     placement_bind(trial->placement, bound.kind, bound.choice);
     vec_push(&trial->held, bound);
 }

@@ -12,9 +12,9 @@
 typedef struct Trial Trial;
 
 /* What a running pod holds of its node: no more than is left, and of GPUs those of the record (0: not known, any) that
- * have room. */
+ * have room, which go to `place`; of MIG instances any. */
 ClusterRequest trial_hold(const ClusterNode *node, const PlacementLeft *left, const ClusterRequest *asked,
-                          uint16_t recorded, uint16_t *ret_gpus);
+                          ClusterPlace *place);
 
 /* `cluster`: borrowed. What a record gives to a pod beyond what its node has is left out and counted. Fails where the
  * queues are wrong (shares_new). */

@@ -129,6 +129,20 @@ static void add_plan(const DefragReport *report, size_t number, Str *out)
     add_room(report, plan, out);
 }
 
+/* Waiting pods that no whole GPUs help. */
+static size_t count_parts(const DefragReport *report)
+{
+    size_t pods = report->part_pods;
+
+    for (size_t i = 0; i < report->cluster->job_count; i++) {
+        const ClusterJob *job = &report->cluster->jobs[i];
+
+        for (uint8_t k = 0; k < job->role_count && job->place_count == 0; k++)
+            pods += job->roles[k].request.mig ? job->roles[k].min : 0;
+    }
+    return pods;
+}
+
 void defrag_report_text(const DefragReport *report, Str *out)
 {
     const Defrag *d = report->defrag;
@@ -141,11 +155,11 @@ void defrag_report_text(const DefragReport *report, Str *out)
     if (d->outcome == DEFRAG_FOUND)
         str_add(out, d->complete ? "No plan has fewer moves or loses less work.\n"
                                  : "The search was cut short: a better plan may exist.\n");
-    if (report->part_pods + report->shared_nodes > 0)
+    if (count_parts(report) + report->shared_nodes > 0)
         str_addf(out,
                  "Left out: waiting pods that ask for parts of GPUs (MIG, time-slicing): %zu, nodes shared so: %zu. "
                  "'stoker mig suggest' on a node finds the MIG layout that holds its work on the fewest GPUs.\n",
-                 report->part_pods, report->shared_nodes);
+                 count_parts(report), report->shared_nodes);
 }
 
 /* --- JSON ------------------------------------------------------------------------------------------------------- */
@@ -225,7 +239,7 @@ void defrag_report_json(const DefragReport *report, Str *out)
     json_add_double(out, "gpus_per_pod", goal_gpus(d));
     json_add_bool(out, "complete", d->complete);
     json_add_u64(out, "movable_pods", d->movable);
-    json_add_u64(out, "left_out_pods", report->part_pods);
+    json_add_u64(out, "left_out_pods", count_parts(report));
     json_add_u64(out, "shared_nodes", report->shared_nodes);
     json_idle(&d->now, "now", out);
     json_open(out, "plans", '[');

@@ -31,6 +31,7 @@ static const Sentence causes[EXPLAIN_CAUSE_END] = {
     [EXPLAIN_MODEL] = {1, "no node has a GPU model that it allows ({models})"},
     [EXPLAIN_CLOSED] = {1, "all nodes that it could use are cordoned or drained"},
     [EXPLAIN_GPUS_NEVER] = {1, "no node has {want} working GPUs, the best has {have}"},
+    [EXPLAIN_MIG_NEVER] = {1, "no node has a MIG instance {profile}"},
     [EXPLAIN_CPU_NEVER] = {1000, "no node has {want} cores, the best has {have}"},
     [EXPLAIN_MEMORY_NEVER] = {1024, "no node has {want} GiB of memory, the best has {have}"},
     [EXPLAIN_CLUSTER_NEVER] = {1, "even when empty, the cluster has room for {have} of its {want} pods only"},
@@ -38,6 +39,7 @@ static const Sentence causes[EXPLAIN_CAUSE_END] = {
     [EXPLAIN_QUOTA_NEVER] = {CLUSTER_GPU, "queue {queue} may never use more than {have} GPUs"},
     [EXPLAIN_QUOTA] = {CLUSTER_GPU, "queue {queue} may use {have} more GPUs now"},
     [EXPLAIN_GPUS] = {1, "GPUs are in use, the best node has {have} of {want} free"},
+    [EXPLAIN_MIG] = {1, "the MIG instances {profile} that it could use are in use"},
     [EXPLAIN_SCATTERED] = {CLUSTER_GPU, "{have} GPUs are free, but no node has enough of them for a pod"},
     [EXPLAIN_CPU] = {1000, "cores are in use, the best node has {have} of {want} free"},
     [EXPLAIN_MEMORY] = {1024, "memory is in use, the best node has {have} of {want} GiB free"},
@@ -51,6 +53,7 @@ static const Sentence changes[CHANGE_END_OF_TABLE] = {
     [CHANGE_CPU] = {1000, "ask for {to} instead of {from} cores per pod"},
     [CHANGE_MEMORY] = {1024, "ask for {to} instead of {from} GiB of memory per pod"},
     [CHANGE_GPUS] = {1, "ask for {to} instead of {from} GPUs per pod"},
+    [CHANGE_PROFILE] = {1, "ask for a MIG instance {items} instead of {profile}"},
     [CHANGE_PODS] = {1, "start with {to} of {from} pods"},
     [CHANGE_MODELS] = {1, "allow {items} too"},
     [CHANGE_RULES] = {1, "drop {items}"},
@@ -124,6 +127,11 @@ static void write_models(const Subject *s, Str *out)
         }
 }
 
+static void write_profile(const Subject *s, Str *out)
+{
+    str_add(out, s->report->cluster->profiles[reported_request(s)->mig - 1]);
+}
+
 static void write_tier(const Subject *s, Str *out)
 {
     str_add(out, cluster_tiers[reported_job(s)->tier].key);
@@ -144,24 +152,31 @@ static void write_front(const Subject *s, Str *out)
         str_add(out, "but its scheduler has not placed it yet");
 }
 
-static unsigned count_gpus(const ClusterJob *job)
+/* "8 GPUs", "1 MIG instance"; of a job with both its GPUs. */
+static void add_held(const ClusterJob *job, Str *out)
 {
-    unsigned gpus = 0;
+    unsigned gpus = 0, instances = 0;
 
-    for (size_t i = 0; i < job->place_count; i++)
-        gpus += job->roles[job->places[i].role].request.gpu_count;
-    return gpus;
+    for (size_t i = 0; i < job->place_count; i++) {
+        const ClusterRequest *r = &job->roles[job->places[i].role].request;
+
+        *(r->mig ? &instances : &gpus) += r->gpu_count;
+    }
+    if (gpus == 0 && instances > 0)
+        str_addf(out, "%u MIG instance%s", instances, human_plural(instances));
+    else
+        str_addf(out, "%u GPU%s", gpus, human_plural(gpus));
 }
 
 static void add_job(const WhyReport *report, uint32_t number, Str *out)
 {
     const ClusterJob *job = &report->cluster->jobs[number];
     const uint64_t lost_s = change_lost_s(job, report->now_s);
-    const unsigned gpus = count_gpus(job);
     char age[HUMAN_MAX];
 
-    str_addf(out, "%s (%u %s on %s", job->name, gpus, gpus == 1 ? "GPU" : "GPUs",
-             report->cluster->nodes[job->places[0].node].name);
+    str_addf(out, "%s (", job->name);
+    add_held(job, out);
+    str_addf(out, " on %s", report->cluster->nodes[job->places[0].node].name);
     if (lost_s < UINT32_MAX)
         str_addf(out, ", loses %s of work", human_age(age, lost_s * NS_PER_S));
     str_addc(out, ')');
@@ -175,6 +190,8 @@ static void add_item(const Subject *s, uint32_t item, Str *out)
         add_job(s->report, item, out);
     else if (s->step->kind == CHANGE_MODELS)
         str_add(out, c->models[item]);
+    else if (s->step->kind == CHANGE_PROFILE)
+        str_add(out, c->profiles[item - 1]);
     else if (s->step->kind == CHANGE_RULES)
         str_add(out, reported_job(s)->roles[s->step->role].request.rules[item].text);
     else
@@ -195,9 +212,9 @@ static const struct {
     const char *name;
     void (*write)(const Subject *s, Str *out);
 } values[] = {
-    {"{have}", write_have},   {"{want}", write_want},     {"{from}", write_from}, {"{to}", write_to},
-    {"{rule}", write_rule},   {"{models}", write_models}, {"{tier}", write_tier}, {"{queue}", write_queue},
-    {"{front}", write_front}, {"{items}", write_items},
+    {"{have}", write_have},   {"{want}", write_want},     {"{from}", write_from},       {"{to}", write_to},
+    {"{rule}", write_rule},   {"{models}", write_models}, {"{tier}", write_tier},       {"{queue}", write_queue},
+    {"{front}", write_front}, {"{items}", write_items},   {"{profile}", write_profile},
 };
 
 static void add_sentence(const Subject *s, const char *text, Str *out)
@@ -240,6 +257,9 @@ static void add_asked(const WhyReport *report, Str *out)
     if (e->gpu_milli > 0) {
         add_amount(out, (double)e->gpu_milli / CLUSTER_GPU);
         str_add(out, e->gpu_milli == CLUSTER_GPU ? " GPU" : " GPUs");
+    } else if (r->mig) {
+        str_add(out, e->pods == 1 ? "a MIG instance " : "MIG instances ");
+        write_profile(&s, out);
     } else {
         add_amount(out, r->cpu_milli / 1000.);
         str_add(out, e->pods == 1 ? " cores" : " cores per pod");
@@ -247,7 +267,7 @@ static void add_asked(const WhyReport *report, Str *out)
     if (e->pods == 1 && __builtin_popcountll(r->models) != 1)
         return;
     str_addf(out, " (%u %s", e->pods, e->pods == 1 ? "pod" : "pods");
-    if (reported_job(&s)->role_count == 1 && r->gpu_count > 0 && __builtin_popcountll(r->models) == 1) {
+    if (reported_job(&s)->role_count == 1 && r->gpu_count > 0 && !r->mig && __builtin_popcountll(r->models) == 1) {
         str_add(out, " of ");
         add_amount(out, (double)r->gpu_count * r->gpu_milli / CLUSTER_GPU);
         str_addc(out, ' ');
@@ -352,10 +372,23 @@ static void add_holders(const WhyReport *report, Str *out)
 
     if (e->reasons[0].cause == EXPLAIN_NOTHING || e->holder_count == 0 || e->holders[0].gpus == 0)
         return;
-    str_add(out, "Who holds GPUs that it could use: ");
+    str_addf(out, "Who holds %s that it could use: ",
+             reported_request(&(Subject){.report = report})->mig ? "MIG instances" : "GPUs");
     for (size_t i = 0; i < e->holder_count && e->holders[i].gpus > 0; i++)
         str_addf(out, "%s%s (%u)", i ? ", " : "", report->cluster->jobs[e->holders[i].job].name, e->holders[i].gpus);
     str_addc(out, '\n');
+}
+
+/* " with 8 H100", " with 4 H100 and MIG", " with MIG on H100". */
+static void add_gpus(const WhyReport *report, const ClusterNode *node, Str *out)
+{
+    const int split = node->mig ? __builtin_popcount(node->mig->gpus) : 0;
+
+    if (node->gpu_count > split)
+        str_addf(out, " with %d %s%s", node->gpu_count - split, report->cluster->models[node->model],
+                 split ? " and MIG" : "");
+    else if (split)
+        str_addf(out, " with MIG on %s", report->cluster->models[node->model]);
 }
 
 static void add_class(const WhyReport *report, const ExplainClass *class, Str *out)
@@ -364,9 +397,13 @@ static void add_class(const WhyReport *report, const ExplainClass *class, Str *o
     const Subject s = {.report = report, .reason = &class->reason};
 
     str_addf(out, "  %u %s", class->nodes, class->nodes == 1 ? "node" : "nodes");
-    if (node->gpu_count > 0)
-        str_addf(out, " with %u %s", node->gpu_count, report->cluster->models[node->model]);
-    str_addf(out, ", %u of %u GPUs free: ", class->gpus_free, class->gpus);
+    add_gpus(report, node, out);
+    if (reported_request(&s)->mig) {
+        str_addf(out, ", %u of %u ", class->mig_free, class->mig);
+        write_profile(&s, out);
+        str_add(out, " free: ");
+    } else
+        str_addf(out, ", %u of %u GPUs free: ", class->gpus_free, class->gpus);
     str_add(out, class->reason.cause == EXPLAIN_NOTHING ? "has room" : explain_causes[class->reason.cause].text);
     if (class->reason.cause == EXPLAIN_RULE)
         write_rule(&s, out);
@@ -467,6 +504,8 @@ static void json_classes(const WhyReport *report, Str *out)
         json_add_text(out, "gpu_model", node->gpu_count ? report->cluster->models[node->model] : NULL);
         json_add_u64(out, "gpus", e->classes[i].gpus);
         json_add_u64(out, "gpus_free", e->classes[i].gpus_free);
+        json_add_u64(out, "mig_instances", e->classes[i].mig);
+        json_add_u64(out, "mig_instances_free", e->classes[i].mig_free);
         json_reason(report, &e->classes[i].reason, "short_of", out);
         json_close(out, '}');
     }
@@ -521,6 +560,7 @@ static void json_start(const WhyReport *report, Str *out)
 void why_report_json(const WhyReport *report, Str *out)
 {
     const Explanation *e = report->explanation;
+    const ClusterRequest *r = reported_request(&(Subject){.report = report});
     CLEANUP(str_done) Str text = str_limited(4096);
 
     add_reason(report, &e->reasons[0], &text);
@@ -528,6 +568,7 @@ void why_report_json(const WhyReport *report, Str *out)
     json_add_text(out, "job", report->cluster->jobs[e->job].name);
     json_add_text(out, "queue", report->cluster->jobs[e->job].queue);
     json_add_double(out, "gpus", (double)e->gpu_milli / CLUSTER_GPU);
+    json_add_text(out, "mig_profile", r->mig ? report->cluster->profiles[r->mig - 1] : NULL);
     json_add_u64(out, "pods", e->pods);
     json_add_u64(out, "pods_fit", e->pods_fit);
     json_add_u64(out, "pods_running", e->pods_running);

@@ -30,6 +30,7 @@ typedef struct Reader {
     Map queue_names;
     Map local_queues;
     VEC(const char *) models;
+    KubeMig mig;
     VEC(const char *) domains[CLUSTER_TIER_END];
     Map domain_names[CLUSTER_TIER_END]; /* name -> its number */
     bool *shared;
@@ -247,6 +248,16 @@ static int read_node_gpus(const Reader *r, const KubeObject *object, ClusterNode
     return 0;
 }
 
+static int read_instances(Reader *r, const KubeField *allocatable, ClusterNode *node)
+{
+    KubeInstances instances = {.len = 0};
+    bool complete = true;
+
+    TRY(kube_mig_read(&r->mig, allocatable, &instances, &complete, r->err));
+    kube_mig_give(&r->mig, &instances, node);
+    return 0;
+}
+
 static uint32_t round_down(double value)
 {
     return value >= UINT32_MAX ? UINT32_MAX : (uint32_t)floor(value + 1e-9);
@@ -271,6 +282,7 @@ static int read_node(Reader *r, const KubeObject *object)
     TRY(read_shared(r, &labels, &shared));
     if (!shared)
         TRY(read_node_gpus(r, object, &node));
+    TRY(read_instances(r, &allocatable, &node));
     if (node.gpu_count > 0)
         TRY(read_model(r, &labels, &node));
     TRY(read_domains(r, &labels, &node));
@@ -464,6 +476,7 @@ static int read_jobs(Reader *r, const Map *nodes, Cluster *ret)
                      .first_node = ret->nodes,
                      .shared_nodes = r->shared,
                      .rules = &rules,
+                     .mig = &r->mig,
                      .arena = r->arena,
                      .scratch = r->scratch,
                      .left_out = r->left_out};
@@ -506,7 +519,10 @@ static int read_cluster(Reader *r, const KubeText *texts, size_t count, Cluster 
     fill_cluster(r, ret);
     for (size_t i = 0; i < ret->node_count; i++)
         map_put(&nodes, ret->nodes[i].name, (void *)(uintptr_t)&ret->nodes[i]);
-    return read_jobs(r, &nodes, ret);
+    TRY(read_jobs(r, &nodes, ret));
+    ret->profiles = arena_memdup(r->arena, r->mig.names.at, r->mig.names.len * sizeof *r->mig.names.at);
+    ret->profile_count = r->mig.names.len;
+    return 0;
 }
 
 static void reader_done(Reader *r)
@@ -523,6 +539,7 @@ static void reader_done(Reader *r)
     vec_done(&r->rule_nodes);
     vec_done(&r->queues);
     vec_done(&r->models);
+    kube_mig_done(&r->mig);
     map_done(&r->seen);
     map_done(&r->queue_names);
     map_done(&r->local_queues);
@@ -536,6 +553,7 @@ int kube_cluster_read(const KubeText *texts, size_t count, Arena *arena, Cluster
     CLEANUP(reader_done) Reader r = {.arena = arena, .scratch = &scratch, .left_out = &left_out, .err = err};
     Cluster cluster = {.node_count = 0};
 
+    kube_mig_init(&r.mig, arena);
     map_init(&r.seen);
     map_init(&r.queue_names);
     map_init(&r.local_queues);

@@ -30,10 +30,10 @@ typedef struct KubeText {
 
 /* What the cluster of the model cannot hold. */
 typedef struct KubeLeftOut {
-    size_t shared_nodes; /* time-sliced or MIG: they count as nodes without GPUs */
-    size_t pods;        /* waiting for parts of GPUs (MIG, time-sliced) or for more than CLUSTER_GPUS_MAX; a running one
-                           occupies cores and memory alone */
-    size_t gangs;       /* with a role that asks for such; their other pods are jobs of their own */
+    size_t shared_nodes; /* time-sliced, or MIG under the name of GPUs: they count as nodes without GPUs */
+    size_t pods;  /* waiting for time-sliced GPUs, several MIG instances or more than CLUSTER_GPUS_MAX; a running one
+                     occupies cores, memory and its MIG instances alone */
+    size_t gangs; /* with a role that asks for such; their other pods are jobs of their own */
     size_t elsewhere;   /* pods on nodes that are not in the input */
     size_t annotations; /* of stoker.dev that are not of their form: as if they were not there */
     size_t roles;       /* of gangs with more than CLUSTER_ROLES_MAX; their pods are jobs of their own */

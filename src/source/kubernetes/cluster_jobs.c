@@ -4,6 +4,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -15,6 +16,7 @@
 #include "source/kubernetes/cluster_tier.h"
 
 enum { COUNT_MAX = 1000000, OWNERS_MAX = 8, SYSTEM_PRIORITY = 2000000000, NO_ROLE = CLUSTER_ROLES_MAX };
+enum { INSTANCES_MAX = CLUSTER_GPUS_MAX * CLUSTER_MIG_SLICES_MAX }; /* of a node */
 
 #define QUEUE_LABEL "kueue.x-k8s.io/queue-name"
 
@@ -58,6 +60,7 @@ struct PodFacts {
     const char *node; /* NULL: none yet */
     const char *controller_kind, *controller_group, *controller_name;
     ClusterRequest request;
+    KubeInstances instances; /* of one that holds several */
 };
 
 static int is_job_gang(const KubeObject *object, const PodFacts *pod, Err *err);
@@ -339,6 +342,7 @@ static int read_role_counts(const RoleShape *shape, const KubeField *in, GangRol
 static int read_role(Reading *r, Gang *gang, const RoleShape *shape, const KubeField *in, const char *name)
 {
     KubeField template, meta, spec;
+    KubeInstances instances;
     const char *required = NULL, *preferred = NULL;
 
     TRY(kube_field_get(in, shape->template, JSON_OBJECT, &template, r->err));
@@ -349,7 +353,7 @@ static int read_role(Reading *r, Gang *gang, const RoleShape *shape, const KubeF
         return 0;
     GangRole *role = &gang->roles[number];
     TRY(read_role_counts(shape, in, role, r->err));
-    const int rc = kube_request_read(r->in->rules, &spec, &role->request, r->err);
+    const int rc = kube_request_read(r->in->rules, r->in->mig, &spec, &role->request, &instances, r->err);
     TRY(rc);
     if (rc == KUBE_REQUEST_OUTSIDE) {
         r->in->left_out->gangs += !gang->alone;
@@ -588,7 +592,7 @@ static int is_set_gang(const KubeObject *object, const PodFacts *pod, Err *err)
     double gpus;
 
     if (!object)
-        return pod->request.gpu_count > 0;
+        return pod->request.gpu_count > 0 && !pod->request.mig;
     TRY(kube_field_int(&object->root, "spec replicas", 0, COUNT_MAX, &replicas, err));
     TRY(kube_field_get(&object->root, "spec template spec", JSON_OBJECT, &spec, err));
     TRY(kube_request_count_gpus(&spec, &gpus, err));
@@ -693,7 +697,7 @@ static int find_pod_gang(Reading *r, const PodFacts *pod, Gang **ret)
 static bool same_request(const ClusterRequest *a, const ClusterRequest *b, bool is_template)
 {
     return a->cpu_milli == b->cpu_milli && a->memory_mib == b->memory_mib && a->gpu_count == b->gpu_count &&
-           (is_template || a->rules == b->rules);
+           a->mig == b->mig && (is_template || a->rules == b->rules);
 }
 
 /* By its label; without one by what it asks for. NO_ROLE: there are too many. */
@@ -783,6 +787,24 @@ static int read_pod_job(const Reading *r, const PodFacts *pod, ClusterJob *job)
     return 0;
 }
 
+/* A pod with several MIG instances holds each at a place of its own. */
+static void add_places(const Reading *r, const PodFacts *pod, const ClusterPlace *place, ClusterJob *job)
+{
+    const double several = pod->request.gpu_count == 0 ? kube_instances_sum(&pod->instances) : 0;
+    ClusterPlace *places = arena_calloc(r->in->arena, 1 + (size_t)fmin(several, INSTANCES_MAX), sizeof *places);
+
+    places[job->place_count++] = *place;
+    for (size_t i = 0; several > 0 && i < pod->instances.len && job->role_count < CLUSTER_ROLES_MAX; i++) {
+        ClusterRole *role = &job->roles[job->role_count];
+
+        *role = (ClusterRole){.name = "", .request = {.gpu_count = 1, .mig = pod->instances.at[i].profile}};
+        for (; role->max < pod->instances.at[i].count && job->place_count <= INSTANCES_MAX; role->min = ++role->max)
+            places[job->place_count++] = (ClusterPlace){.node = place->node, .role = job->role_count};
+        job->role_count++;
+    }
+    job->places = places;
+}
+
 static int add_pod_alone(Reading *r, const PodFacts *pod, const ClusterPlace *place)
 {
     ClusterJob job = {.name = arena_printf(r->in->arena, "%s/%s", pod->object->namespace, pod->object->name),
@@ -794,10 +816,8 @@ static int add_pod_alone(Reading *r, const PodFacts *pod, const ClusterPlace *pl
     TRY(read_pod_job(r, pod, &job));
     job.tier = CLUSTER_TIER_END; /* near what else? */
     job.roles[0] = (ClusterRole){.name = "", .request = pod->request, .min = 1, .max = 1};
-    if (place) {
-        job.places = arena_memdup(r->in->arena, place, sizeof *place);
-        job.place_count = 1;
-    }
+    if (place)
+        add_places(r, pod, place, &job);
     vec_push(&r->jobs, job);
     return 0;
 }
@@ -859,17 +879,17 @@ static int read_pod(Reading *r, const KubeObject *object)
         r->in->left_out->elsewhere++;
         return 0;
     }
-    const int rc = kube_request_read(r->in->rules, &pod.spec, &pod.request, r->err);
+    const int rc = kube_request_read(r->in->rules, r->in->mig, &pod.spec, &pod.request, &pod.instances, r->err);
     TRY(rc);
     place.node = node ? (uint32_t)(node - r->in->first_node) : 0;
-    const bool shared = node && r->in->shared_nodes[place.node] && pod.request.gpu_count > 0;
+    const bool shared = node && r->in->shared_nodes[place.node] && pod.request.gpu_count > 0 && !pod.request.mig;
     if (rc == KUBE_REQUEST_OUTSIDE || shared) {
         pod.request.gpu_count = 0;
         pod.request.gpu_milli = 0;
         r->in->left_out->pods++;
         return node ? add_pod_alone(r, &pod, &place) : 0;
     }
-    if (node && read_gpus(&pod, node, &place.gpus, &ignored) < 0)
+    if (node && !pod.request.mig && read_gpus(&pod, node, &place.gpus, &ignored) < 0)
         r->in->left_out->annotations++;
     return add_pod(r, &pod, node ? &place : NULL);
 }

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `stoker place defrag`: which running jobs to move so that a job or a block of GPUs has room. Changes nothing. */
+#include <errno.h>
+
 #include "base/cleanup.h"
 #include "service/place/defrag_report.h"
 #include "verb/place/input.h"
@@ -26,13 +28,20 @@ static const OptSpec defrag_opts[] = {
     OPT_ROW("json", OPT_BOOL, DefragOptions, json, .help = "as JSON"),
 };
 
-static int choose_goal(const DefragOptions *o, const Cluster *cluster, ClusterJob *ret, Err *err)
+static int choose_goal(const DefragOptions *o, const PlaceCluster *read, ClusterJob *ret, Err *err)
 {
+    const Cluster *cluster = &read->cluster;
     size_t job = 0;
 
     if (o->job) {
-        TRY(place_find_waiting(cluster, o->job, &job, err));
+        TRY(place_find_waiting(read, o->job, &job, err));
         *ret = cluster->jobs[job];
+        for (uint8_t i = 0; i < ret->role_count; i++)
+            if (ret->roles[i].request.mig)
+                return err_set(err, -EINVAL,
+                               "%s waits for a MIG instance, and whole GPUs alone are moved together; 'stoker place "
+                               "why' says what lets it run",
+                               ret->name);
     } else if (o->gpus + o->count > 0)
         *ret = defrag_block((uint8_t)(o->gpus ? o->gpus : DEFRAG_BLOCK), (uint32_t)(o->count ? o->count : 1));
     else
@@ -52,7 +61,7 @@ static int defrag_run(VerbCall *call, const void *options)
     if (o->job && o->gpus + o->count > 0)
         return verb_failf(call, EXIT_USAGE, "--for takes the GPUs from the job: leave out --gpus and --nodes");
     if (place_read_time(o->at, &now_s, &call->err) < 0 || place_read_cluster(call, &o->files, &read) < 0 ||
-        choose_goal(o, &read.cluster, &goal, &call->err) < 0)
+        choose_goal(o, &read, &goal, &call->err) < 0)
         return verb_fail(call, EXIT_USAGE);
     defrag_find(&read.cluster, &goal, now_s, call->arena, &defrag);
     const DefragReport report = {&read.cluster, &defrag, read.part_pods, read.shared_nodes};

@@ -115,22 +115,28 @@ static bool is_named(const ClusterJob *job, const char *name)
     return explain_waits(job) && (strcmp(job->name, name) == 0 || (slash && strcmp(slash + 1, name) == 0));
 }
 
-static int fail_unknown(const Cluster *cluster, const char *name, Err *err)
+static int fail_unknown(const PlaceCluster *read, const char *name, Err *err)
 {
+    const Cluster *cluster = &read->cluster;
+    CLEANUP(str_done) Str left_out = str_limited(ERR_TEXT_MAX);
     CLEANUP(str_done) Str names = str_limited(ERR_TEXT_MAX);
     size_t waiting = 0;
 
     for (size_t i = 0; i < cluster->job_count; i++)
         if (explain_waits(&cluster->jobs[i]) && waiting++ < NAMES_SHOWN)
             str_addf(&names, "%s %s", names.len ? "," : "", cluster->jobs[i].name);
+    if (read->part_pods > 0)
+        str_addf(&left_out, "; %zu pods with time-sliced GPUs or several MIG instances are not explained",
+                 read->part_pods);
     if (waiting == 0)
-        return err_set(err, -ENOENT, "no job waits");
-    return err_set(err, -ENOENT, "no job '%s' waits; %zu wait:%s%s", name, waiting, names.text,
-                   waiting > NAMES_SHOWN ? ", ..." : "");
+        return err_set(err, -ENOENT, "no job waits%s", left_out.len ? left_out.text : "");
+    return err_set(err, -ENOENT, "no job '%s' waits; %zu wait:%s%s%s", name, waiting, names.text,
+                   waiting > NAMES_SHOWN ? ", ..." : "", left_out.len ? left_out.text : "");
 }
 
-int place_find_waiting(const Cluster *cluster, const char *name, size_t *ret, Err *err)
+int place_find_waiting(const PlaceCluster *read, const char *name, size_t *ret, Err *err)
 {
+    const Cluster *cluster = &read->cluster;
     size_t found = cluster->job_count;
 
     for (size_t i = 0; i < cluster->job_count; i++)
@@ -141,7 +147,7 @@ int place_find_waiting(const Cluster *cluster, const char *name, size_t *ret, Er
             found = i;
         }
     *ret = found;
-    return found < cluster->job_count ? 0 : fail_unknown(cluster, name, err);
+    return found < cluster->job_count ? 0 : fail_unknown(read, name, err);
 }
 
 int place_read_time(const char *at, uint64_t *ret_s, Err *err)

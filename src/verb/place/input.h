@@ -13,12 +13,12 @@
 
 typedef struct PlaceCluster {
     Cluster cluster;
-    size_t part_pods, shared_nodes; /* waiting for parts of GPUs, with GPUs shared so: not in the cluster */
+    size_t part_pods, shared_nodes; /* with time-sliced GPUs or several MIG instances: not in the cluster */
 } PlaceCluster;
 
 /* In the call's arena; what is left out is said on stderr. -EINVAL, -E2BIG or that of a file. */
 int place_read_cluster(VerbCall *call, const OptList *files, PlaceCluster *ret);
 /* A waiting job by "team-a/train-7", or "train-7" where no other is called so. -ENOENT, -EINVAL. */
-int place_find_waiting(const Cluster *cluster, const char *name, size_t *ret, Err *err);
+int place_find_waiting(const PlaceCluster *read, const char *name, size_t *ret, Err *err);
 /* `at` as --at has it; NULL: now. */
 int place_read_time(const char *at, uint64_t *ret_s, Err *err);

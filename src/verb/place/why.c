@@ -25,7 +25,7 @@ static int explain_named(VerbCall *call, const WhyOptions *o, PlaceCluster *read
     size_t job = 0;
 
     TRY(place_read_cluster(call, &o->files, read));
-    TRY(place_find_waiting(&read->cluster, call->args.items[0], &job, &call->err));
+    TRY(place_find_waiting(read, call->args.items[0], &job, &call->err));
     return explain_job(&read->cluster, job, now_s, call->arena, explanation, &call->err);
 }
 

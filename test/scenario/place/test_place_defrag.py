@@ -85,6 +85,12 @@ def test_no_place_on_cordoned_nodes(run):
 def test_mig_is_left_to_mig_suggest(run):
     said = run(0, items=[*ITEMS, pod("slice", 1, resource="nvidia.com/mig-1g.10gb")])
     assert said.splitlines()[-1].startswith("Left out: waiting pods that ask for parts of GPUs (MIG, time-slicing): 1, nodes shared so: 0. 'stoker mig suggest'")
+    assert "team-a/slice waits for a MIG instance, and whole GPUs alone are moved together" in run(
+        2, "--for", "slice", items=[*ITEMS, pod("slice", 1, resource="nvidia.com/mig-1g.10gb")])
+    split = node("gpu-1", 7)
+    split["status"]["allocatable"]["nvidia.com/mig-1g.10gb"] = "7"
+    said = run(1, items=[split, *ITEMS[1:], pod("slice", 1, on="gpu-1", resource="nvidia.com/mig-1g.10gb")])  # gpu-1 has 7 whole GPUs, of which 6 are idle
+    assert "\nIdle: 7 of 15 GPUs, of these 7 on nodes with fewer than 8 idle\n" in said
 
 
 def test_jobs_of_slurm(run):

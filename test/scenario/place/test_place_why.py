@@ -51,6 +51,34 @@ def test_a_pod_waits_for_gpus(run):
     assert "  1 node with 8 H100, 8 of 8 GPUs free: cordoned or drained\n" in said
 
 
+def mig_node(name, **instances):
+    made = node(name)
+    made["status"] = {"allocatable": {"cpu": "96", "memory": "1Ti", "nvidia.com/gpu": "2", **{f"nvidia.com/mig-{p}": str(n) for p, n in instances.items()}}}
+    return made
+
+
+def mig_pod(name, profile, on=None, count=1):
+    made = pod(name, 1, on=on)
+    made["spec"]["containers"][0]["resources"]["limits"] = {f"nvidia.com/mig-{profile}": str(count)}
+    return made
+
+
+def test_a_pod_waits_for_a_mig_instance(run):
+    items = [mig_node("m-1", **{"1g.10gb": 2, "3g.40gb": 1}), mig_node("m-2", **{"1g.10gb": 3}), node("gpu-1"), mig_pod("wait", "1g.10gb"),
+             mig_pod("two", "1g.10gb", count=2), *(mig_pod(f"run-{i}", "1g.10gb", on=f"m-{i % 2 + 1}") for i in range(3)), mig_pod("both", "1g.10gb", "m-2", 2)]
+    lists = json.dumps({"kind": "List", "apiVersion": "v1", "items": items})
+    said = run(1, "wait", "--cluster", "-", input=lists)
+    assert said.startswith("team-a/wait waits for a MIG instance 1g.10gb: the MIG instances 1g.10gb that it could use are in use\n"
+                           "What would let it run now:\n  1. ask for a MIG instance 3g.40gb instead of 1g.10gb\n"), said
+    assert "Who holds MIG instances that it could use: team-a/both (2), " in said
+    assert "  2 nodes with 2 H100 and MIG, 0 of 5 1g.10gb free: its MIG instances are in use\n" in said
+    assert "  1 node with 8 H100, 0 of 0 1g.10gb free: no MIG instance of this profile\n" in said
+    as_json = json.loads(run(1, "wait", "--json", "--cluster", "-", input=lists))
+    assert as_json["mig_profile"] == "1g.10gb" and (as_json["nodes"][0]["mig_instances"], as_json["nodes"][0]["mig_instances_free"]) == (5, 0)
+    said = run(2, "two", "--cluster", "-", input=lists)
+    assert "no job 'two' waits; 1 wait: team-a/wait; 2 pods with time-sliced GPUs or several MIG instances are not explained" in said
+
+
 def test_as_json_from_stdin(run):
     said = json.loads(run(1, "team-a/big", "--json", "--cluster", "-", input=json.dumps({"kind": "List", "apiVersion": "v1", "items": ITEMS})))
     assert (said["causes"][0]["cause"], said["causes"][0]["have"], said["causes"][0]["want"]) == ("too-few-cpus", 96, 200)

@@ -8,12 +8,26 @@
 #include "model/cluster.h"
 #include "source/kubernetes/cluster.h"
 
+/* " 1g.10gb=7": instances of a node by profile. */
+static inline void add_mig_text(const ClusterMig *mig, Str *to)
+{
+    for (size_t p = 0; p < mig->board->profile_count; p++) {
+        size_t count = 0;
+
+        for (size_t i = 0; i < mig->instance_count; i++)
+            count += mig->instances[i].profile == p;
+        str_addf(to, " %s=%zu", mig->board->profiles[p].name, count);
+    }
+}
+
 static inline void add_nodes_text(const Cluster *c, Str *to)
 {
     for (size_t i = 0; i < c->node_count; i++) {
         const ClusterNode *n = &c->nodes[i];
 
         str_addf(to, "node %s cpu=%u memory=%u gpus=%d", n->name, n->cpu_milli, n->memory_mib, n->gpu_count);
+        if (n->mig)
+            add_mig_text(n->mig, to);
         if (n->gpu_count > 0)
             str_addf(to, " model=%s", c->models[n->model]);
         if (n->gpus_broken)
@@ -46,8 +60,11 @@ static inline void add_queues_text(const Cluster *c, Str *to)
 
 static inline void add_role_text(const Cluster *c, const ClusterRole *role, Str *to)
 {
-    str_addf(to, "  role '%s' %u..%u cpu=%u memory=%u gpus=%d\n", role->name, role->min, role->max,
+    str_addf(to, "  role '%s' %u..%u cpu=%u memory=%u gpus=%d", role->name, role->min, role->max,
              role->request.cpu_milli, role->request.memory_mib, role->request.gpu_count);
+    if (role->request.mig)
+        str_addf(to, " mig=%s", c->profiles[role->request.mig - 1]);
+    str_addc(to, '\n');
     for (uint8_t i = 0; i < role->request.rule_count; i++) {
         const ClusterRule *rule = &role->request.rules[i];
 

@@ -142,7 +142,7 @@ static void shared_gpus_are_left_out(void **state)
     expect_left_out(1, 0, 0, 0, 0);
     expect_lines(NODE("n", "", "") POD("running", "",
                                        "'nodeName':'n','containers':[{'resources':{'limits':{'cpu':'1',"
-                                       "'nvidia.com/mig-1g.10gb':'1'}}}]",
+                                       "'nvidia.com/gpu.shared':'1'}}}]",
                                        "")
                      POD("waiting", "", "'containers':[{'resources':{'limits':{'nvidia.com/gpu.shared':1}}}]", "")
                          POD("large", "", GPUS("17"), ""),
@@ -152,14 +152,89 @@ static void shared_gpus_are_left_out(void **state)
 
 static void a_gang_of_shared_gpus_is_left_out_whole(void **state)
 {
-#define MIG "'template':{'spec':{'containers':[{'resources':{'limits':{'nvidia.com/mig-1g.10gb':1}}}]}}"
+#define SHARED "'template':{'spec':{'containers':[{'resources':{'limits':{'nvidia.com/gpu.shared':1}}}]}}"
     (void)state;
-    expect_lines(NODE("n", "", "") OBJECT("kubeflow.org/v1", "PyTorchJob", "t", "",
-                                          "'spec':{'pytorchReplicaSpecs':{'Master':{" MIG "},'Worker':{" MIG "}}}")
-                     POD("t-0", BY("kubeflow.org/v1", "PyTorchJob", "t"),
-                         "'containers':[{'resources':{'limits':{'nvidia.com/mig-1g.10gb':1}}}]", ""),
+    expect_lines(NODE("n", "", "")
+                     OBJECT("kubeflow.org/v1", "PyTorchJob", "t", "",
+                            "'spec':{'pytorchReplicaSpecs':{'Master':{" SHARED "},'Worker':{" SHARED "}}}")
+                         POD("t-0", BY("kubeflow.org/v1", "PyTorchJob", "t"),
+                             "'containers':[{'resources':{'limits':{'nvidia.com/gpu.shared':1}}}]", ""),
                  "");
     expect_left_out(0, 1, 1, 0, 0);
+}
+
+/* --- MIG ---------------------------------------------------------------------------------------------------------- */
+
+#define MIG_NODE(allocatable)                                                                                          \
+    "{'kind':'Node','apiVersion':'v1','metadata':{'name':'n','labels':{'nvidia.com/gpu.product':'H100'}},"             \
+    "'status':{'capacity':{'nvidia.com/gpu':'2','nvidia.com/mig-1g.10gb':'20'},'allocatable':{" allocatable "}}}"
+#define MIG(resources) "'containers':[{'resources':{'limits':{'cpu':'1'," resources "}}}]"
+
+static void mig_instances_of_a_node_are_counted(void **state)
+{
+    (void)state;
+    expect_node(MIG_NODE("'nvidia.com/gpu':'2','nvidia.com/mig-1g.10gb':'19','nvidia.com/mig-3g.40gb':'2'"),
+                "node n cpu=0 memory=0 gpus=4 1g.10gb=19 3g.40gb=2 model=H100");
+    assert_int_equal(cluster.nodes[0].mig->gpus, 0xc); /* behind those that are whole */
+    expect_node(MIG_NODE("'nvidia.com/mig-1g.10gb':'0'"), "node n cpu=0 memory=0 gpus=2 model=H100 broken=3");
+    expect_node(MIG_NODE("'nvidia.com/gpu':'2','nvidia.com/mig-1g.10gb':'1e9'"),
+                "node n cpu=0 memory=0 gpus=16 1g.10gb=224 model=H100"); /* 14 GPUs of 16 slices */
+}
+
+static void pods_ask_for_one_mig_instance(void **state)
+{
+    (void)state;
+    expect_lines(MIG_NODE("'nvidia.com/mig-1g.10gb':'7'") POD("one", "", MIG("'nvidia.com/mig-1g.10gb':1"), "")
+                     POD("run", ",'annotations':{'stoker.dev/gpus':'1'}",
+                         "'nodeName':'n'," MIG("'nvidia.com/mig-1g.10gb':1"), "")
+                         POD("other", "", MIG("'nvidia.com/mig-2g.20gb':'1'"), ""),
+                 "Pod a/one priority=0\n  role '' 1..1 cpu=1000 memory=0 gpus=1 mig=1g.10gb\n"
+                 "Pod a/run priority=0\n  role '' 1..1 cpu=1000 memory=0 gpus=1 mig=1g.10gb\n"
+                 "  runs on n gpus=0 role=0\n"
+                 "Pod a/other priority=0\n  role '' 1..1 cpu=1000 memory=0 gpus=1 mig=2g.20gb\n");
+    expect_left_out(0, 0, 0, 0, 0);
+    assert_int_equal(left_out.annotations, 0);
+    assert_int_equal(cluster.profile_count, 2);
+}
+
+static void a_running_pod_holds_all_its_instances(void **state)
+{
+    (void)state;
+    expect_lines(MIG_NODE("'nvidia.com/mig-1g.10gb':'7'") POD("wait", "", MIG("'nvidia.com/mig-1g.10gb':2"), "")
+                     POD("run", "",
+                         "'nodeName':'n','initContainers':[{'resources':{'limits':{'nvidia.com/mig-1g.10gb':2}}}],"
+                         "'containers':[{'resources':{'limits':{'nvidia.com/mig-1g.10gb':1}}},"
+                         "{'resources':{'limits':{'nvidia.com/mig-2g.20gb':1}}}]",
+                         ""),
+                 "Pod a/run priority=0\n  role '' 1..1 cpu=0 memory=0 gpus=0\n"
+                 "  role '' 2..2 cpu=0 memory=0 gpus=1 mig=1g.10gb\n  role '' 1..1 cpu=0 memory=0 gpus=1 mig=2g.20gb\n"
+                 "  runs on n gpus=0 role=0\n  runs on n gpus=0 role=1\n  runs on n gpus=0 role=1\n"
+                 "  runs on n gpus=0 role=2\n");
+    expect_left_out(0, 2, 0, 0, 0);
+}
+
+static void a_gang_may_ask_for_mig_instances(void **state)
+{
+#define MIG_ROLE "'replicas':2,'template':{'spec':{" MIG("'nvidia.com/mig-1g.10gb':1") "}}"
+    (void)state;
+    expect_lines(MIG_NODE("'nvidia.com/mig-1g.10gb':'7'")
+                     OBJECT("kubeflow.org/v1", "PyTorchJob", "t", "",
+                            "'spec':{'pytorchReplicaSpecs':{'Worker':{" MIG_ROLE "}}}"),
+                 "PyTorchJob a/t priority=0 preemptible\n  role 'worker' 2..2 cpu=1000 memory=0 gpus=1 mig=1g.10gb\n");
+}
+
+static void names_of_profiles_have_a_cap(void **state)
+{
+    CLEANUP(str_done) Str json = str_limited(GOLDEN_MAX);
+    Err err = {0};
+
+    (void)state;
+    str_add(&json, MIG_NODE("'nvidia.com/mig-1g.10gb':'7'"));
+    for (int i = 0; i < CLUSTER_MIG_NAMES_MAX + 3; i++)
+        str_addf(&json, POD("p%d", "", MIG("'nvidia.com/mig-x%d':1"), ""), i, i);
+    assert_int_equal(read_json(json.text, &err), 0);
+    assert_int_equal(cluster.profile_count, CLUSTER_MIG_NAMES_MAX);
+    expect_left_out(0, 4, 0, 0, 0);
 }
 
 static void models_have_a_cap(void **state)
@@ -710,6 +785,11 @@ int main(void)
         cmocka_unit_test_setup(a_node_is_closed_or_spot, start_anew),
         cmocka_unit_test_setup(shared_gpus_are_left_out, start_anew),
         cmocka_unit_test_setup(a_gang_of_shared_gpus_is_left_out_whole, start_anew),
+        cmocka_unit_test_setup(mig_instances_of_a_node_are_counted, start_anew),
+        cmocka_unit_test_setup(pods_ask_for_one_mig_instance, start_anew),
+        cmocka_unit_test_setup(a_running_pod_holds_all_its_instances, start_anew),
+        cmocka_unit_test_setup(a_gang_may_ask_for_mig_instances, start_anew),
+        cmocka_unit_test_setup(names_of_profiles_have_a_cap, start_anew),
         cmocka_unit_test_setup(models_have_a_cap, start_anew),
         cmocka_unit_test_setup(a_pod_asks_for_what_its_containers_need_at_once, start_anew),
         cmocka_unit_test_setup(a_pod_runs_where_it_is_bound, start_anew),

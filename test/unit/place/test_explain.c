@@ -985,6 +985,131 @@ static void a_cluster_without_nodes_lacks_all(void **state)
     free_world(w);
 }
 
+/* --- MIG instances ------------------------------------------------------------------------------------------------ */
+
+static const char *const profiles[] = {"1g.10gb", "1g.20gb", "2g.20gb", "7g.80gb"};
+
+/* A node with 7 instances of 1g.10gb and, where they are free, one of `other` on GPU 1; all of 1g.10gb are in use. */
+static World *make_mig_world(uint8_t other, bool other_free)
+{
+    World *w = make_world();
+    MigBoard *board = arena_calloc(&w->arena, 1, sizeof *board);
+    ClusterMig *mig = arena_calloc(&w->arena, 1, sizeof *mig);
+    ClusterInstance *instances = arena_calloc(&w->arena, 8, sizeof *instances);
+
+    board->grid = 8;
+    for (uint8_t i = 0; i < 2; i++)
+        board->profiles[i] = (MigProfile){.size = 1, .starts = 0xff};
+    board->profile_count = 2;
+    for (uint8_t i = 0; i < 8; i++)
+        instances[i] = (ClusterInstance){.gpu = i == 7, .profile = i == 7, .start = i % 7};
+    *mig = (ClusterMig){.board = board, .gpus = 3, .fixed = true, .instances = instances, .instance_count = 8};
+    mig->profiles[1] = 1;
+    mig->profiles[other] = 2;
+    w->nodes[1].mig = mig;
+    for (unsigned i = 0; i < 7u + !other_free; i++) {
+        run_job(w, 1, 0, 1, 1);
+        w->jobs[w->job_count - 1].roles[0].request.gpu_count = 1;
+        w->jobs[w->job_count - 1].roles[0].request.mig = i == 7 ? other : 1;
+    }
+    *asked_of(w) = (ClusterRequest){.cpu_milli = 1000, .gpu_count = 1, .mig = 1};
+    w->jobs[0].roles[0].min = w->jobs[0].roles[0].max = 1;
+    return w;
+}
+
+static Explanation explain_mig(World *w, Cluster *ret)
+{
+    Explanation e;
+
+    *ret = world_cluster(w);
+    ret->profiles = profiles;
+    ret->profile_count = ARRAY_LEN(profiles);
+    assert_int_equal(explain_job(ret, 0, NOW_S, &w->arena, &e, NULL), 0);
+    for (size_t i = 0; i < e.change_count; i++) {
+        Cluster changed;
+        Explanation then;
+
+        change_apply(ret, 0, &e.changes[i], &w->arena, &changed);
+        assert_int_equal(explain_job(&changed, 0, NOW_S, &w->arena, &then, NULL), 0);
+        assert_int_equal(then.reasons[0].cause, EXPLAIN_NOTHING);
+    }
+    return e;
+}
+
+static void a_mig_instance_of_another_profile_or_a_job_to_end_is_found(void **state)
+{
+    World *w = make_mig_world(3, true);
+    Cluster c;
+    Explanation e = explain_mig(w, &c);
+
+    (void)state;
+    assert_int_equal(e.reasons[0].cause, EXPLAIN_MIG);
+    assert_int_equal(e.classes[0].mig, 7);
+    assert_int_equal(e.classes[0].mig_free, 0);
+    assert_int_equal(e.classes[0].gpus, 6);
+    assert_int_equal(e.changes[0].steps[0].kind, CHANGE_PROFILE);
+    assert_int_equal(e.changes[0].steps[0].items[0], 3);
+    assert_int_equal(e.changes[1].steps[0].kind, CHANGE_END);
+    assert_int_equal(e.changes[1].steps[0].count, 1);
+    assert_int_equal(e.holder_count, 7);
+    assert_int_equal(e.holders[0].gpus, 1);
+    assert_int_equal(e.start, EXPLAIN_AT); /* the first of the seven ends */
+    free_world(w);
+    w = make_mig_world(3, false);
+    e = explain_mig(w, &c);
+    assert_int_equal(e.changes[0].steps[0].kind, CHANGE_END); /* nothing of another profile is free */
+    assert_int_not_equal(e.changes[0].steps[0].items[0], 8);  /* nor does it help to end its holder */
+    free_world(w);
+}
+
+static void the_nearest_profile_that_is_not_smaller_comes_first(void **state)
+{
+    World *w = make_mig_world(3, true);
+    ClusterMig second = *w->nodes[1].mig, third = second;
+    Cluster c;
+
+    (void)state;
+    second.profiles[1] = third.profiles[1] = 0;
+    second.profiles[3] = third.profiles[3] = 0;
+    second.profiles[2] = 2;
+    third.profiles[4] = 2;
+    w->nodes[2].mig = &third;
+    w->nodes[3].mig = &second;
+    asked_of(w)->mig = 1;
+    Explanation e = explain_mig(w, &c);
+    assert_int_equal(e.changes[0].steps[0].items[0], 2); /* as near as 2g.20gb, and the first of both */
+    asked_of(w)->mig = 4;
+    w->nodes[2].mig = NULL;
+    e = explain_mig(w, &c);
+    assert_int_equal(e.reasons[0].cause, EXPLAIN_MIG_NEVER);
+    assert_true(e.impossible);
+    assert_int_equal(e.changes[0].steps[0].items[0], 2); /* all are smaller */
+    free_world(w);
+}
+
+static void whole_gpus_and_mig_instances_do_not_mix(void **state)
+{
+    World *w = make_mig_world(3, false);
+    Cluster c;
+
+    (void)state;
+    for (uint32_t i = 0; i < NODES; i++)
+        w->nodes[i].closed = i != 1;
+    *asked_of(w) = (ClusterRequest){.gpu_count = 7, .gpu_milli = CLUSTER_GPU};
+    Explanation e = explain_mig(w, &c);
+    assert_int_equal(e.reasons[0].cause, EXPLAIN_GPUS_NEVER);
+    assert_int_equal(e.reasons[0].have, 6);
+    asked_of(w)->gpu_count = 6;
+    e = explain_mig(w, &c);
+    assert_int_equal(e.reasons[0].cause, EXPLAIN_NOTHING);
+    run_job(w, 1, 0, 1, 1);
+    w->jobs[w->job_count - 1].roles[0].request.gpu_count = 1;
+    w->jobs[w->job_count - 1].roles[0].request.mig = 1;
+    e = explain_mig(w, &c);
+    assert_int_equal(e.overfull, 1); /* an eighth that holds one of seven */
+    free_world(w);
+}
+
 /* --- text ------------------------------------------------------------------------------------------------------- */
 
 static void plant_nothing(World *w)
@@ -1015,6 +1140,22 @@ static const struct {
     {"share", {plant_share, NULL}},
     {"gang", {plant_gang, NULL}},
 };
+
+static void mig_texts_say_it(void **state)
+{
+    CLEANUP(str_done) Str out = str_limited(GOLDEN_MAX);
+    World *w = make_mig_world(3, true);
+    Cluster c;
+    const Explanation e = explain_mig(w, &c);
+    const WhyReport report = {&c, &e, NOW_S};
+
+    (void)state;
+    why_report_text(&report, &out);
+    why_report_json(&report, &out);
+    str_addc(&out, '\n');
+    assert_golden(DATA "/why-mig.txt", &out);
+    free_world(w);
+}
 
 static void texts_and_json_say_it(void **state)
 {
@@ -1063,6 +1204,10 @@ int main(void)
         cmocka_unit_test(a_cause_is_named_once),
         cmocka_unit_test(the_best_node_is_measured),
         cmocka_unit_test(texts_and_json_say_it),
+        cmocka_unit_test(mig_texts_say_it),
+        cmocka_unit_test(a_mig_instance_of_another_profile_or_a_job_to_end_is_found),
+        cmocka_unit_test(the_nearest_profile_that_is_not_smaller_comes_first),
+        cmocka_unit_test(whole_gpus_and_mig_instances_do_not_mix),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
