@@ -31,6 +31,7 @@ typedef struct Reader {
     Map local_queues;
     VEC(const char *) models;
     KubeMig mig;
+    KubeClaims claims;
     VEC(const char *) domains[CLUSTER_TIER_END];
     Map domain_names[CLUSTER_TIER_END]; /* name -> its number */
     bool *shared;
@@ -134,13 +135,16 @@ static int read_label(const Reader *r, const KubeField *labels, const char *name
     return kube_field_text(labels, name, ret, r->err);
 }
 
-static int read_model(Reader *r, const KubeField *labels, ClusterNode *node)
+/* By its labels, else by its devices. */
+static int read_model(Reader *r, const KubeField *labels, const KubeDeviceNode *devices, ClusterNode *node)
 {
     const char *name = NULL;
     size_t number = 0;
 
     for (size_t i = 0; i < ARRAY_LEN(model_labels) && !name; i++)
         TRY(read_label(r, labels, model_labels[i], &name));
+    if (!name && devices)
+        name = devices->product;
     name = name && *name ? name : "unknown";
     while (number < r->models.len && strcmp(r->models.at[number], name) != 0)
         number++;
@@ -225,11 +229,13 @@ static int read_unhealthy(const Reader *r, const KubeObject *object, uint16_t *r
     return 0;
 }
 
-/* A GPU that the node has and does not give out is broken; which one, if no annotation says so: the last. */
-static int read_node_gpus(const Reader *r, const KubeObject *object, ClusterNode *node)
+/* A GPU that the node has and does not give out is broken; which one, if no annotation says so: the last. A node
+ * without GPUs as resources has those of its devices. */
+static int read_node_gpus(const Reader *r, const KubeObject *object, KubeDeviceNode *devices, ClusterNode *node)
 {
     KubeField capacity, allocatable;
     double all = 0, usable = 0;
+    uint16_t unhealthy = 0;
 
     TRY(kube_field_get(&object->root, "status capacity", JSON_OBJECT, &capacity, r->err));
     TRY(kube_field_get(&object->root, "status allocatable", JSON_OBJECT, &allocatable, r->err));
@@ -237,12 +243,17 @@ static int read_node_gpus(const Reader *r, const KubeObject *object, ClusterNode
     all = usable;
     TRY(kube_read_gpus(&capacity, &all, r->err));
     all = fmax(all, usable);
+    if (all <= 0 && devices) {
+        all = usable = devices->count;
+        devices->numbered = true;
+        node->gpus_broken = devices->broken;
+    }
     if (all > CLUSTER_GPUS_MAX)
         return kube_field_fail(&capacity, r->err, "%.0f GPUs, at most %d of a node are supported", all,
                                CLUSTER_GPUS_MAX);
     node->gpu_count = (uint8_t)all;
-    TRY(read_unhealthy(r, object, &node->gpus_broken));
-    node->gpus_broken = (uint16_t)(node->gpus_broken & ((1u << node->gpu_count) - 1));
+    TRY(read_unhealthy(r, object, &unhealthy));
+    node->gpus_broken = (uint16_t)((node->gpus_broken | unhealthy) & ((1u << node->gpu_count) - 1));
     for (unsigned i = node->gpu_count; i-- > 0 && node->gpu_count - __builtin_popcount(node->gpus_broken) > usable;)
         node->gpus_broken = (uint16_t)(node->gpus_broken | 1u << i);
     return 0;
@@ -267,6 +278,7 @@ static int read_node(Reader *r, const KubeObject *object)
 {
     ClusterNode node = {.name = arena_strdup(r->arena, object->name)};
     KubeRuleNode facts = {.name = node.name};
+    KubeDeviceNode *devices = kube_claims_node(&r->claims, object->name);
     KubeField labels, allocatable;
     double cpu = 0, memory = 0;
     bool shared;
@@ -281,10 +293,10 @@ static int read_node(Reader *r, const KubeObject *object)
     node.memory_mib = round_down(memory / 0x1p20);
     TRY(read_shared(r, &labels, &shared));
     if (!shared)
-        TRY(read_node_gpus(r, object, &node));
+        TRY(read_node_gpus(r, object, devices, &node));
     TRY(read_instances(r, &allocatable, &node));
     if (node.gpu_count > 0)
-        TRY(read_model(r, &labels, &node));
+        TRY(read_model(r, &labels, devices, &node));
     TRY(read_domains(r, &labels, &node));
     TRY(read_spot(r, &labels, &node.spot));
     TRY(read_closed(r, object, &node.closed));
@@ -477,6 +489,7 @@ static int read_jobs(Reader *r, const Map *nodes, Cluster *ret)
                      .shared_nodes = r->shared,
                      .rules = &rules,
                      .mig = &r->mig,
+                     .claims = &r->claims,
                      .arena = r->arena,
                      .scratch = r->scratch,
                      .left_out = r->left_out};
@@ -510,6 +523,7 @@ static int read_cluster(Reader *r, const KubeText *texts, size_t count, Cluster 
     for (size_t i = 0; i < count; i++)
         TRY(read_text(r, &texts[i]));
     r->shared = arena_calloc(r->scratch, number_min_u64(r->objects.len, KUBE_CLUSTER_NODES_MAX), sizeof *r->shared);
+    TRY(kube_claims_read(&r->claims, r->objects.at, r->objects.len, r->err));
     for (size_t i = 0; i < r->objects.len; i++)
         TRY(read_object(r, &r->objects.at[i]));
     if (r->nodes.len == 0)
@@ -540,6 +554,7 @@ static void reader_done(Reader *r)
     vec_done(&r->queues);
     vec_done(&r->models);
     kube_mig_done(&r->mig);
+    kube_claims_done(&r->claims);
     map_done(&r->seen);
     map_done(&r->queue_names);
     map_done(&r->local_queues);
@@ -554,6 +569,7 @@ int kube_cluster_read(const KubeText *texts, size_t count, Arena *arena, Cluster
     Cluster cluster = {.node_count = 0};
 
     kube_mig_init(&r.mig, arena);
+    kube_claims_init(&r.claims, &scratch);
     map_init(&r.seen);
     map_init(&r.queue_names);
     map_init(&r.local_queues);

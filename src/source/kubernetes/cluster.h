@@ -5,8 +5,8 @@
  * A cluster (model/cluster.h) from what `kubectl get nodes,pods,... -A -o json` prints: a List of mixed kinds, lists of
  * one kind, or single objects, one behind the other, in one text or several. Read: Node, Pod, PodDisruptionBudget; Job,
  * StatefulSet, JobSet, PyTorchJob, MPIJob, RayJob, RayCluster, Volcano's Job, PodGroup; Kueue's ClusterQueue, Cohort,
- * LocalQueue and Workload; KAI's Queue. Other kinds are skipped. An object that comes twice counts once. Watts and
- * prices of nodes are left 0. Pure; any thread.
+ * LocalQueue and Workload; KAI's Queue; ResourceSlice, ResourceClaim and ResourceClaimTemplate. Other kinds are
+ * skipped. An object that comes twice counts once. Watts and prices of nodes are left 0. Pure; any thread.
  *
  * Annotations of a pod, or of the object that made it: stoker.dev/gpus "0,3" (which GPUs it has),
  * stoker.dev/checkpoint-interval "30m", stoker.dev/restart-cost "5m", stoker.dev/duration "12h",
@@ -31,9 +31,11 @@ typedef struct KubeText {
 /* What the cluster of the model cannot hold. */
 typedef struct KubeLeftOut {
     size_t shared_nodes; /* time-sliced, or MIG under the name of GPUs: they count as nodes without GPUs */
-    size_t pods;  /* waiting for time-sliced GPUs, several MIG instances or more than CLUSTER_GPUS_MAX; a running one
-                     occupies cores, memory and its MIG instances alone */
-    size_t gangs; /* with a role that asks for such; their other pods are jobs of their own */
+    /* Waiting for time-sliced GPUs, several MIG instances, MIG devices of claims or more than CLUSTER_GPUS_MAX; a
+     * running one occupies cores, memory and its MIG instances alone. */
+    size_t pods;
+    size_t claims;      /* pods with a ResourceClaim that is not in the input: as if they did not name it */
+    size_t gangs;       /* with a role that asks for such; their other pods are jobs of their own */
     size_t elsewhere;   /* pods on nodes that are not in the input */
     size_t annotations; /* of stoker.dev that are not of their form: as if they were not there */
     size_t roles;       /* of gangs with more than CLUSTER_ROLES_MAX; their pods are jobs of their own */

@@ -175,6 +175,7 @@ typedef struct GangRole {
 
 struct Gang {
     const GangKind *kind;
+    const char *namespace;
     const KubeObject *object; /* NULL: known by its pods alone */
     ClusterJob job;
     GangRole roles[CLUSTER_ROLES_MAX];
@@ -290,6 +291,7 @@ static Gang *add_gang(Reading *r, const GangKind *kind, const char *namespace, c
     Gang *gang = arena_alloc(r->in->scratch, sizeof *gang);
 
     gang->kind = kind;
+    gang->namespace = namespace;
     gang->job = (ClusterJob){.name = arena_printf(r->in->arena, "%s/%s", namespace, name),
                              .kind = kind->shown ? kind->shown : kind->kind,
                              .tier = CLUSTER_TIER_END,
@@ -343,6 +345,7 @@ static int read_role(Reading *r, Gang *gang, const RoleShape *shape, const KubeF
 {
     KubeField template, meta, spec;
     KubeInstances instances;
+    KubeClaimed claimed;
     const char *required = NULL, *preferred = NULL;
 
     TRY(kube_field_get(in, shape->template, JSON_OBJECT, &template, r->err));
@@ -353,9 +356,10 @@ static int read_role(Reading *r, Gang *gang, const RoleShape *shape, const KubeF
         return 0;
     GangRole *role = &gang->roles[number];
     TRY(read_role_counts(shape, in, role, r->err));
+    TRY(kube_claims_of_pod(r->in->claims, gang->namespace, &spec, NULL, NULL, &claimed, r->err));
     const int rc = kube_request_read(r->in->rules, r->in->mig, &spec, &role->request, &instances, r->err);
     TRY(rc);
-    if (rc == KUBE_REQUEST_OUTSIDE) {
+    if (rc == KUBE_REQUEST_OUTSIDE || !kube_request_add_claimed(&role->request, &claimed)) {
         r->in->left_out->gangs += !gang->alone;
         gang->alone = true;
     }
@@ -868,6 +872,8 @@ static int read_pod(Reading *r, const KubeObject *object)
 {
     const ClusterNode *node = NULL;
     ClusterPlace place = {.node = 0};
+    KubeClaimed claimed;
+    KubeField status;
     PodFacts pod;
     Err ignored;
 
@@ -879,11 +885,15 @@ static int read_pod(Reading *r, const KubeObject *object)
         r->in->left_out->elsewhere++;
         return 0;
     }
+    TRY(kube_field_get(&object->root, "status", JSON_OBJECT, &status, r->err));
+    TRY(kube_claims_of_pod(r->in->claims, object->namespace, &pod.spec, &status, pod.node, &claimed, r->err));
+    r->in->left_out->claims += claimed.unknown;
     const int rc = kube_request_read(r->in->rules, r->in->mig, &pod.spec, &pod.request, &pod.instances, r->err);
     TRY(rc);
+    const bool fits = rc != KUBE_REQUEST_OUTSIDE && kube_request_add_claimed(&pod.request, &claimed);
     place.node = node ? (uint32_t)(node - r->in->first_node) : 0;
     const bool shared = node && r->in->shared_nodes[place.node] && pod.request.gpu_count > 0 && !pod.request.mig;
-    if (rc == KUBE_REQUEST_OUTSIDE || shared) {
+    if (!fits || shared) {
         pod.request.gpu_count = 0;
         pod.request.gpu_milli = 0;
         r->in->left_out->pods++;
@@ -891,7 +901,34 @@ static int read_pod(Reading *r, const KubeObject *object)
     }
     if (node && !pod.request.mig && read_gpus(&pod, node, &place.gpus, &ignored) < 0)
         r->in->left_out->annotations++;
+    if (place.gpus == 0 && __builtin_popcount(claimed.bits) == pod.request.gpu_count)
+        place.gpus = claimed.bits;
     return add_pod(r, &pod, node ? &place : NULL);
+}
+
+/* Claims that no running pod is known to use keep their GPUs all the same. */
+static void add_claims(Reading *r)
+{
+    const char *name, *node_name;
+    KubeClaimed has;
+
+    for (size_t at = 0; kube_claims_next(r->in->claims, &at, &name, &node_name, &has);) {
+        const ClusterNode *node = map_get(r->in->nodes, node_name);
+        ClusterJob job = {.name = arena_strdup(r->in->arena, name),
+                          .kind = "ResourceClaim",
+                          .role_count = 1,
+                          .tier = CLUSTER_TIER_END,
+                          .place_count = 1};
+        ClusterPlace *place = arena_calloc(r->in->arena, 1, sizeof *place);
+
+        if (!node)
+            continue;
+        job.roles[0] = (ClusterRole){.name = "", .min = 1, .max = 1};
+        (void)kube_request_add_claimed(&job.roles[0].request, &has);
+        *place = (ClusterPlace){.node = (uint32_t)(node - r->in->first_node), .gpus = has.bits};
+        job.places = place;
+        vec_push(&r->jobs, job);
+    }
 }
 
 /* --- all of it ---------------------------------------------------------------------------------------------------- */
@@ -1002,6 +1039,7 @@ static int read_all(Reading *r)
     for (size_t i = 0; i < in->object_count; i++)
         if (kube_object_is(&in->objects[i], "Pod", ""))
             TRY(read_pod(r, &in->objects[i]));
+    add_claims(r);
     return 0;
 }
 

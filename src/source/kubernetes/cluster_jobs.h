@@ -9,6 +9,7 @@
 #include "base/map.h"
 #include "source/kubernetes/cluster.h"
 #include "source/kubernetes/cluster_object.h"
+#include "source/kubernetes/cluster_claims.h"
 #include "source/kubernetes/cluster_mig.h"
 #include "source/kubernetes/cluster_rules.h"
 
@@ -21,6 +22,7 @@ typedef struct KubeJobs {
     const bool *shared_nodes; /* per node: its GPUs are given out in parts */
     KubeRules *rules;
     KubeMig *mig;
+    KubeClaims *claims;
     Arena *arena;   /* of what is returned */
     Arena *scratch; /* of what is not */
     KubeLeftOut *left_out;

@@ -152,6 +152,17 @@ static bool set_gpus(const Amount *amount, ClusterRequest *request)
     return true;
 }
 
+bool kube_request_add_claimed(ClusterRequest *request, const KubeClaimed *claimed)
+{
+    if (claimed->gpus == 0)
+        return !claimed->parts;
+    if (claimed->parts || request->mig || request->gpu_count + claimed->gpus > CLUSTER_GPUS_MAX)
+        return false;
+    request->gpu_count = (uint8_t)(request->gpu_count + claimed->gpus);
+    request->gpu_milli = CLUSTER_GPU;
+    return true;
+}
+
 int kube_request_read(KubeRules *rules, KubeMig *mig, const KubeField *spec, ClusterRequest *ret,
                       KubeInstances *ret_instances, Err *err)
 {

@@ -3,6 +3,7 @@
 
 /* What a pod asks for by its spec: cores, memory and GPUs of all its containers, and its rules for nodes. Pure. */
 
+#include "source/kubernetes/cluster_claims.h"
 #include "source/kubernetes/cluster_mig.h"
 #include "source/kubernetes/cluster_rules.h"
 
@@ -11,6 +12,8 @@
 enum { KUBE_REQUEST_OUTSIDE = 1 };
 int kube_request_read(KubeRules *rules, KubeMig *mig, const KubeField *spec, ClusterRequest *ret,
                       KubeInstances *ret_instances, Err *err);
+/* Adds GPUs of claims. False: that makes a request that cannot be said; it stays. */
+bool kube_request_add_claimed(ClusterRequest *request, const KubeClaimed *claimed);
 /* Whole ones. */
 int kube_request_count_gpus(const KubeField *spec, double *ret, Err *err);
 

@@ -73,6 +73,9 @@ static int read_kubernetes(VerbCall *call, const Input *input, PlaceCluster *ret
     if (left_out.elsewhere > 0)
         fprintf(stderr, "%s: %zu pods run on nodes that are not in the input; get nodes too\n", call->path,
                 left_out.elsewhere);
+    if (left_out.claims > 0)
+        fprintf(stderr, "%s: %zu pods name ResourceClaims that are not in the input; get resourceclaims too\n",
+                call->path, left_out.claims);
     return 0;
 }
 

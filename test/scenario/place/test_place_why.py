@@ -79,6 +79,40 @@ def test_a_pod_waits_for_a_mig_instance(run):
     assert "no job 'two' waits; 1 wait: team-a/wait; 2 pods with time-sliced GPUs or several MIG instances are not explained" in said
 
 
+def claim(name, count=1, devices=()):
+    results = [{"request": "r", "driver": "gpu.nvidia.com", "pool": "dra-1", "device": one} for one in devices]
+    return {"kind": "ResourceClaim", "apiVersion": "resource.k8s.io/v1", "metadata": {"namespace": "team-a", "name": name},
+            "spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu.nvidia.com", "allocationMode": "ExactCount", "count": count}}]}},
+            "status": {"allocation": {"devices": {"results": results}}} if devices else {}}
+
+
+def claim_pod(name, of, on=None):
+    made = pod(name, 0, on=on)
+    made["spec"]["containers"][0]["resources"]["limits"] = {}
+    made["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": of}]
+    return made
+
+
+def dra_items():
+    bare = node("dra-1")
+    bare["metadata"]["labels"], bare["status"] = {}, {"allocatable": {"cpu": "96", "memory": "1Ti"}}
+    devices = [{"name": f"gpu-{i}", "attributes": {"type": {"string": "gpu"}, "productName": {"string": "NVIDIA H100"}}} for i in range(4)]
+    slices = {"kind": "ResourceSlice", "apiVersion": "resource.k8s.io/v1", "metadata": {"name": "s"},
+              "spec": {"driver": "gpu.nvidia.com", "nodeName": "dra-1", "pool": {"name": "dra-1", "generation": 1, "resourceSliceCount": 1}, "devices": devices}}
+    return [bare, slices, claim("held", 2, ["gpu-0", "gpu-3"]), claim("idle", 1, ["gpu-1"]), claim("wanted", 2), claim_pod("run", "held", "dra-1"),
+            claim_pod("wait", "wanted")]
+
+
+def test_a_pod_waits_for_its_claim(run):
+    said = run(1, "wait", "--cluster", "-", input=json.dumps({"kind": "List", "apiVersion": "v1", "items": dra_items()}))
+    assert said.startswith("team-a/wait waits for 2 GPUs: GPUs are in use, the best node has 1 of 2 free\n"), said
+    assert "Who holds GPUs that it could use: team-a/run (2), team-a/idle (1)\n" in said
+    assert "  1 node with 4 NVIDIA-H100, 1 of 4 GPUs free: GPUs in use\n" in said
+    without = [item for item in dra_items() if item["kind"] != "ResourceClaim"]
+    done = run(0, "wait", "--cluster", "-", input=json.dumps({"kind": "List", "apiVersion": "v1", "items": without}))
+    assert "it fits now" in done
+
+
 def test_as_json_from_stdin(run):
     said = json.loads(run(1, "team-a/big", "--json", "--cluster", "-", input=json.dumps({"kind": "List", "apiVersion": "v1", "items": ITEMS})))
     assert (said["causes"][0]["cause"], said["causes"][0]["have"], said["causes"][0]["want"]) == ("too-few-cpus", 96, 200)

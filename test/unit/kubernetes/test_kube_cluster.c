@@ -237,6 +237,116 @@ static void names_of_profiles_have_a_cap(void **state)
     expect_left_out(0, 4, 0, 0, 0);
 }
 
+/* --- dynamic resource allocation ---------------------------------------------------------------------------------- */
+
+#define DRA "resource.k8s.io/v1"
+#define DEVICE(name, type, more)                                                                                       \
+    "{'name':'" name "','attributes':{'type':{'string':'" type "'},'productName':{'string':'NVIDIA H100'}}" more "}"
+#define SLICE(name, generation, devices)                                                                               \
+    "{'kind':'ResourceSlice','apiVersion':'" DRA "','metadata':{'name':'" name "'},'spec':{'driver':'gpu.nvidia.com'," \
+    "'nodeName':'n','pool':{'name':'n','generation':" generation "},'devices':[" devices "]}}"
+#define CLAIM_KIND(kind, name, spec, status)                                                                           \
+    "{'kind':'" kind "','apiVersion':'" DRA "','metadata':{'namespace':'a','name':'" name "'},'spec':{" spec           \
+    "},'status':{" status "}}"
+#define CLAIM(name, requests, status) CLAIM_KIND("ResourceClaim", name, "'devices':{'requests':[" requests "]}", status)
+#define ASK(more) "{'name':'r','exactly':{'deviceClassName':'gpu.nvidia.com'" more "}}"
+#define RESULT(device) "{'request':'r','driver':'gpu.nvidia.com','pool':'n','device':'" device "'}"
+#define HAS(results) "'allocation':{'devices':{'results':[" results "]}}"
+#define USES(claim) "'containers':[{}],'resourceClaims':[{'name':'g','resourceClaimName':'" claim "'}]"
+#define DRA_NODE                                                                                                       \
+    "{'kind':'Node','apiVersion':'v1','metadata':{'name':'n'},'status':{'allocatable':{'cpu':'8'}}}" SLICE(            \
+        "s", "1", DEVICE("gpu-10", "gpu", "") "," DEVICE("gpu-2", "gpu", "") "," DEVICE("gpu-0", "gpu", ""))
+
+static void a_node_has_the_gpus_of_its_slices(void **state)
+{
+    (void)state;
+    expect_node(DRA_NODE, "node n cpu=8000 memory=0 gpus=3 model=NVIDIA-H100");
+    expect_node(
+        DRA_NODE SLICE(
+            "t", "2",
+            DEVICE("gpu-0", "gpu", "") "," DEVICE("gpu-0-mig-1g10gb-19-0", "mig", "") "," DEVICE(
+                "gpu-1", "gpu",
+                ",'taints':[{'key':'x','effect':'NoSchedule'}]") "," DEVICE("gpu-2", "gpu",
+                                                                            ",'taints':[{'key':'x','effect':'None'}]")),
+        "node n cpu=8000 memory=0 gpus=3 model=NVIDIA-H100 broken=2"); /* the older slice is of the past */
+    expect_node(NODE("n", "", "") SLICE("s", "1", DEVICE("gpu-0", "gpu", "")),
+                "node n cpu=96000 memory=1048576 gpus=8 model=H100"); /* not twice */
+    expect_node(BARE_NODE("", "", "'allocatable':{'nvidia.com/gpu':'2'}") SLICE("s", "1", DEVICE("gpu-0", "gpu", "")),
+                "node n cpu=0 memory=0 gpus=2 model=NVIDIA-H100");
+    expect_node(
+        BARE_NODE("", "", "") "{'kind':'ResourceSlice','apiVersion':'resource.k8s.io/v1beta1','metadata':{'name':'s'},"
+                              "'spec':{'driver':'d.e','nodeName':'n','pool':{'name':'n'},'devices':[{'name':'x',"
+                              "'basic':{'attributes':{'d.e/type':{'string':'gpu'}}}}]}}",
+        "node n cpu=0 memory=0 gpus=1 model=unknown");
+    expect_node(BARE_NODE("", "", "") "{'kind':'ResourceSlice','apiVersion':'" DRA "','metadata':{'name':'s'},"
+                                      "'spec':{'driver':'nic.example','nodeName':'n','pool':{'name':'n'},"
+                                      "'devices':[{'name':'x'}]}}",
+                "node n cpu=0 memory=0 gpus=0");
+}
+
+static void claims_hold_their_gpus(void **state)
+{
+    (void)state;
+    expect_lines(
+        DRA_NODE CLAIM("one", ASK(""), HAS(RESULT("gpu-10"))) CLAIM("left", ASK(""), HAS(RESULT("gpu-2")))
+            POD("run", "", "'nodeName':'n'," USES("one"), "") POD("too", "", "'nodeName':'n'," USES("one"), ""),
+        "Pod a/run priority=0\n  role '' 1..1 cpu=0 memory=0 gpus=1\n  runs on n gpus=4 role=0\n"
+        "Pod a/too priority=0\n  role '' 1..1 cpu=0 memory=0 gpus=0\n  runs on n gpus=0 role=0\n" /* the same GPU */
+        "ResourceClaim a/left priority=0\n  role '' 1..1 cpu=0 memory=0 gpus=1\n  runs on n gpus=2 role=0\n");
+    expect_lines(DRA_NODE CLAIM("admin", ASK(""),
+                                HAS("{'driver':'gpu.nvidia.com','pool':'n','device':'gpu-0',"
+                                    "'adminAccess':true}")),
+                 "");
+    expect_lines(DRA_NODE CLAIM("mig", "", HAS(RESULT("gpu-0-mig-1g10gb-19-0") "," RESULT("gpu-0-mig-1g10gb-19-1"))),
+                 "ResourceClaim a/mig priority=0\n  role '' 1..1 cpu=0 memory=0 gpus=1\n  runs on n gpus=1 role=0\n");
+    expect_lines(
+        DRA_NODE CLAIM("made", "", HAS(RESULT("gpu-0")))
+            POD("run", "", "'nodeName':'n'," GPUS("1"), "'extendedResourceClaimStatus':{'resourceClaimName':'made'}"),
+        "Pod a/run priority=0\n  role '' 1..1 cpu=4000 memory=8192 gpus=1\n  runs on n gpus=1 role=0\n");
+    expect_left_out(0, 0, 0, 0, 0);
+    assert_int_equal(left_out.claims, 0);
+}
+
+static void pods_ask_by_their_claims(void **state)
+{
+#define WAITS(claim, gpus)                                                                                             \
+    DRA_NODE claim POD("w", "", USES("c"), ""), "Pod a/w priority=0\n  role '' 1..1 cpu=0 memory=0 gpus=" gpus "\n"
+    (void)state;
+    expect_lines(WAITS(CLAIM("c", ASK(",'count':2") "," ASK("") ",{'exactly':{'deviceClassName':'nic'}}", ""), "3"));
+    expect_lines(WAITS(CLAIM("c", "{'deviceClassName':'gpu.nvidia.com'}", ""), "1"));
+    expect_lines(WAITS(CLAIM("c", "{'firstAvailable':[{'deviceClassName':'gpu.nvidia.com','count':2},{}]}", ""), "2"));
+    expect_lines(WAITS(CLAIM("c", ASK(",'adminAccess':true"), ""), "0"));
+    expect_lines(DRA_NODE CLAIM("c", ASK(",'count':2"), "") POD("w", "", USES("c"), "") POD("v", "", USES("c"), ""),
+                 "Pod a/w priority=0\n  role '' 1..1 cpu=0 memory=0 gpus=2\n"
+                 "Pod a/v priority=0\n  role '' 1..1 cpu=0 memory=0 gpus=0\n");
+#define OF_TEMPLATE "'containers':[{}],'resourceClaims':[{'name':'g','resourceClaimTemplateName':'t'}]"
+#define TEMPLATES CLAIM_KIND("ResourceClaimTemplate", "t", "'spec':{'devices':{'requests':[" ASK("") "]}}", "")
+    expect_lines(DRA_NODE TEMPLATES POD("w", "", OF_TEMPLATE, "") POD("v", "", OF_TEMPLATE, "")
+                     CLAIM("v-g", ASK(",'count':2"), "")
+                         POD("x", "", OF_TEMPLATE, "'resourceClaimStatuses':[{'name':'g','resourceClaimName':'v-g'}]"),
+                 "Pod a/w priority=0\n  role '' 1..1 cpu=0 memory=0 gpus=1\n"
+                 "Pod a/v priority=0\n  role '' 1..1 cpu=0 memory=0 gpus=1\n"
+                 "Pod a/x priority=0\n  role '' 1..1 cpu=0 memory=0 gpus=2\n");
+    expect_lines(DRA_NODE TEMPLATES OBJECT(
+                     "kubeflow.org/v1", "PyTorchJob", "t", "",
+                     "'spec':{'pytorchReplicaSpecs':{'Worker':{'replicas':2,'template':{'spec':{" OF_TEMPLATE "}}}}}"),
+                 "PyTorchJob a/t priority=0 preemptible\n  role 'worker' 2..2 cpu=0 memory=0 gpus=1\n");
+    expect_left_out(0, 0, 0, 0, 0);
+    assert_int_equal(left_out.claims, 0);
+}
+
+static void claims_that_cannot_be_said_are_left_out(void **state)
+{
+    (void)state;
+    expect_lines(DRA_NODE CLAIM("c", ASK(",'allocationMode':'All'"), "") POD("w", "", USES("c"), ""), "");
+    expect_left_out(0, 1, 0, 0, 0);
+    expect_lines(
+        DRA_NODE CLAIM("c", "{'exactly':{'deviceClassName':'mig.nvidia.com'}}", "") POD("w", "", USES("c"), ""), "");
+    expect_left_out(0, 1, 0, 0, 0);
+    expect_lines(WAITS("", "0"));
+    assert_int_equal(left_out.claims, 1);
+}
+
 static void models_have_a_cap(void **state)
 {
     CLEANUP(str_done) Str json = str_limited(GOLDEN_MAX);
@@ -790,6 +900,10 @@ int main(void)
         cmocka_unit_test_setup(a_running_pod_holds_all_its_instances, start_anew),
         cmocka_unit_test_setup(a_gang_may_ask_for_mig_instances, start_anew),
         cmocka_unit_test_setup(names_of_profiles_have_a_cap, start_anew),
+        cmocka_unit_test_setup(a_node_has_the_gpus_of_its_slices, start_anew),
+        cmocka_unit_test_setup(claims_hold_their_gpus, start_anew),
+        cmocka_unit_test_setup(pods_ask_by_their_claims, start_anew),
+        cmocka_unit_test_setup(claims_that_cannot_be_said_are_left_out, start_anew),
         cmocka_unit_test_setup(models_have_a_cap, start_anew),
         cmocka_unit_test_setup(a_pod_asks_for_what_its_containers_need_at_once, start_anew),
         cmocka_unit_test_setup(a_pod_runs_where_it_is_bound, start_anew),
