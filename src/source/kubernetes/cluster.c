@@ -67,6 +67,8 @@ static int add_objects(Reader *r, const char *input, const json_t *json, const c
     TRY(kube_field_text(&root, "kind", &kind, r->err));
     TRY(kube_field_text(&root, "apiVersion", &version, r->err));
     TRY(kube_field_get(&root, "items", JSON_ARRAY, &items, r->err));
+    if (!items.json && str_ends_with(kind, "List"))
+        return 0; /* an empty one may have null */
     if (!items.json && !*kind)
         return err_set(r->err, -EINVAL, "%s: an object without kind: kubectl get nodes,pods -A -o json prints them",
                        input);

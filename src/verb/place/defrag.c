@@ -11,7 +11,7 @@ enum { REPORT_MAX = 16 << 20 };
 
 typedef struct DefragOptions {
     OptList files;
-    const char *at, *job;
+    const char *kubeconfig, *at, *job;
     uint64_t gpus, count;
     bool json;
 } DefragOptions;
@@ -60,8 +60,8 @@ static int defrag_run(VerbCall *call, const void *options)
 
     if (o->job && o->gpus + o->count > 0)
         return verb_failf(call, EXIT_USAGE, "--for takes the GPUs from the job: leave out --gpus and --nodes");
-    if (place_read_time(o->at, &now_s, &call->err) < 0 || place_read_cluster(call, &o->files, &read) < 0 ||
-        choose_goal(o, &read, &goal, &call->err) < 0)
+    if (place_read_time(o->at, &now_s, &call->err) < 0 ||
+        place_read_cluster(call, &o->files, o->kubeconfig, &read) < 0 || choose_goal(o, &read, &goal, &call->err) < 0)
         return verb_fail(call, EXIT_USAGE);
     defrag_find(&read.cluster, &goal, now_s, call->arena, &defrag);
     const DefragReport report = {&read.cluster, &defrag, read.part_pods, read.shared_nodes};
@@ -73,7 +73,7 @@ static int defrag_run(VerbCall *call, const void *options)
 const Verb verb_place_defrag = {
     .name = "defrag",
     .summary = "which running jobs to move so that a whole node or a waiting job has room",
-    .usage = "--cluster FILE... [--gpus N] [--nodes N | --for JOB] [--at TIME] [--json]",
+    .usage = "[--cluster FILE... | --kubeconfig FILE] [--gpus N] [--nodes N | --for JOB] [--at TIME] [--json]",
     .description =
         "Says how scattered the idle GPUs are, and finds the moves that make room: for a block of GPUs (--gpus), for a "
         "waiting job (--for), or by itself for the largest waiting job that lacks room though enough GPUs are idle. Up "
@@ -83,14 +83,15 @@ const Verb verb_place_defrag = {
         "restart. A job of which a pod moves restarts as a whole and loses the work of all its GPUs since its last "
         "checkpoint (annotation stoker.dev/checkpoint-interval; without it, all of it) and the time of its restart. "
         "Node rules, GPU models, cores, memory and demanded topology hold; GPUs of a block come without cores and "
-        "memory. The files are those of 'stoker place why'. It changes nothing.",
-    .examples = "kubectl get nodes,pods,jobs,pdb -A -o json > cluster.json\n"
+        "memory. The cluster is read as by 'stoker place why'. It changes nothing.",
+    .examples = "stoker place defrag\n"
+                "kubectl get nodes,pods,jobs,pdb -A -o json > cluster.json\n"
                 "stoker place defrag --cluster cluster.json\n"
                 "stoker place defrag --cluster cluster.json --gpus 8 --nodes 2\n"
                 "stoker place defrag --cluster cluster.json --for team-a/train-7 --json | jq '.plans[0].moves'",
     .exit_codes = "0  there is room, or moves make it\n"
                   "1  no moves were found\n"
-                  "2  the command line is wrong, a file cannot be read, or no such job waits",
+                  "2  the command line is wrong, the cluster cannot be read, or no such job waits",
     VERB_OPTS(defrag_opts, DefragOptions),
     .no_args = "",
     .run = defrag_run,

@@ -10,6 +10,7 @@
 #include "engine/place/explain.h"
 #include "source/kubernetes/cluster.h"
 #include "source/slurm/cluster.h"
+#include "verb/place/fetch.h"
 
 enum { FILES_MAX = 64, NAMES_SHOWN = 5 };
 
@@ -63,11 +64,11 @@ static int read_text(VerbCall *call, const char *path, Input *input)
     return 0;
 }
 
-static int read_kubernetes(VerbCall *call, const Input *input, PlaceCluster *ret)
+static int read_kubernetes(VerbCall *call, const KubeText *texts, size_t count, PlaceCluster *ret)
 {
     KubeLeftOut left_out;
 
-    TRY(kube_cluster_read(input->texts, input->text_count, call->arena, &ret->cluster, &left_out, &call->err));
+    TRY(kube_cluster_read(texts, count, call->arena, &ret->cluster, &left_out, &call->err));
     ret->part_pods = left_out.pods;
     ret->shared_nodes = left_out.shared_nodes;
     if (left_out.elsewhere > 0)
@@ -94,20 +95,30 @@ static int read_slurm(VerbCall *call, const Input *input, PlaceCluster *ret)
     return 0;
 }
 
-int place_read_cluster(VerbCall *call, const OptList *files, PlaceCluster *ret)
+static int read_server(VerbCall *call, const char *kubeconfig, PlaceCluster *ret)
+{
+    CLEANUP_VEC PlaceTexts texts = {0};
+
+    TRY(place_fetch_texts(call, kubeconfig, &texts));
+    return read_kubernetes(call, texts.at, texts.len, ret);
+}
+
+int place_read_cluster(VerbCall *call, const OptList *files, const char *kubeconfig, PlaceCluster *ret)
 {
     Input *input = arena_calloc(call->arena, 1, sizeof *input);
     bool slurm = false;
 
-    if (files->len == 0 || files->len > FILES_MAX)
-        return err_set(&call->err, -EINVAL, "needs --cluster FILE, at most %d times", FILES_MAX);
+    if (files->len == 0)
+        return read_server(call, kubeconfig, ret);
+    if (files->len > FILES_MAX)
+        return err_set(&call->err, -EINVAL, "--cluster: at most %d files", FILES_MAX);
     for (size_t i = 0; i < files->len; i++)
         TRY(read_text(call, files->items[i], input));
     for (size_t i = 0; i < TEXT_END; i++)
         slurm = slurm || input->slurm[i].text;
     if (slurm && input->text_count > 0)
         return err_set(&call->err, -EINVAL, "files of Kubernetes and of Slurm are of two clusters");
-    return slurm ? read_slurm(call, input, ret) : read_kubernetes(call, input, ret);
+    return slurm ? read_slurm(call, input, ret) : read_kubernetes(call, input->texts, input->text_count, ret);
 }
 
 /* "train-7" names "team-a/train-7" too. */

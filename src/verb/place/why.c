@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `stoker place why`: why a job of a cluster waits, from what kubectl or scontrol print. */
+/* `stoker place why`: why a job of a cluster waits, from what kubectl or scontrol print or the API server says. */
 #include "base/cleanup.h"
 #include "service/place/why_report.h"
 #include "verb/place/input.h"
@@ -9,7 +9,7 @@ enum { REPORT_MAX = 16 << 20 };
 
 typedef struct WhyOptions {
     OptList files;
-    const char *at;
+    const char *kubeconfig, *at;
     bool json;
 } WhyOptions;
 
@@ -24,7 +24,7 @@ static int explain_named(VerbCall *call, const WhyOptions *o, PlaceCluster *read
 {
     size_t job = 0;
 
-    TRY(place_read_cluster(call, &o->files, read));
+    TRY(place_read_cluster(call, &o->files, o->kubeconfig, read));
     TRY(place_find_waiting(read, call->args.items[0], &job, &call->err));
     return explain_job(&read->cluster, job, now_s, call->arena, explanation, &call->err);
 }
@@ -54,7 +54,7 @@ static int why_run(VerbCall *call, const void *options)
 const Verb verb_place_why = {
     .name = "why",
     .summary = "why a job waits, and what would let it run",
-    .usage = "JOB --cluster FILE... [--at TIME] [--json]",
+    .usage = "JOB [--cluster FILE... | --kubeconfig FILE] [--at TIME] [--json]",
     .description =
         "Tries to place the job in the cluster as it is. Says what is short first, from what never changes by itself "
         "(its own demands on nodes, GPU model, closed nodes, the size of nodes and of racks, quota) to what changes "
@@ -64,15 +64,18 @@ const Verb verb_place_why = {
         "Each change was made in a copy of the cluster and the job placed there. Only preemptible jobs of the same or "
         "a lower priority are named to be ended, those first that lose the least work since their last checkpoint. "
         "The files are those of 'kubectl get -o json', or of 'scontrol show node -o', 'scontrol show job -o -d' and "
-        "'scontrol show topology'. JOB is namespace/name, a name alone that only one waiting job has, or a job ID of "
+        "'scontrol show topology'. Without a file the objects are listed by the API server of the kubeconfig, else of "
+        "the pod that this runs in; kinds that it does not have do not matter, and those that it may not list are "
+        "named. JOB is namespace/name, a name alone that only one waiting job has, or a job ID of "
         "Slurm. It changes nothing.",
-    .examples = "kubectl get nodes,pods,jobs -A -o json > cluster.json\n"
+    .examples = "stoker place why team-a/train-7\n"
+                "kubectl get nodes,pods,jobs -A -o json > cluster.json\n"
                 "stoker place why team-a/train-7 --cluster cluster.json\n"
                 "scontrol show node -o > nodes.txt; scontrol show job -o -d > jobs.txt\n"
                 "stoker place why 4711 --cluster nodes.txt --cluster jobs.txt --json | jq '.changes[0].text'",
     .exit_codes = "0  nothing is short: it fits now\n"
                   "1  something is short\n"
-                  "2  the command line is wrong, a file cannot be read, or no such job waits",
+                  "2  the command line is wrong, the cluster cannot be read, or no such job waits",
     VERB_OPTS(why_opts, WhyOptions),
     .run = why_run,
 };

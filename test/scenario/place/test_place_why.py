@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`stoker place why` on what kubectl and scontrol print."""
+"""`stoker place why` on what kubectl and scontrol print, and on what an API server says."""
 import json
 import subprocess
 
@@ -126,7 +126,6 @@ def test_a_job_of_slurm_starts_when_another_ends(run):
 
 
 @pytest.mark.parametrize("words, said", [
-    (["train-7"], "needs --cluster FILE"),
     (["--cluster", "cluster.json"], "needs the name of one job"),
     (["nobody", "--cluster", "cluster.json"], "no job 'nobody' waits; 2 wait: team-a/train-7, team-a/big"),
     (["eval-1", "--cluster", "cluster.json"], "no job 'eval-1' waits"),

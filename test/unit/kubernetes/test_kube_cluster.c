@@ -120,6 +120,14 @@ static void a_node_has_what_it_can_allocate(void **state)
                 "node n cpu=0 memory=0 gpus=0 nvlink=c.1 rack=r2 block=s");
 }
 
+static void an_empty_list_is_no_object(void **state)
+{
+    (void)state;
+    expect_lines(NODE("n", "", "") "{'kind':'PodList','apiVersion':'v1','metadata':{},'items':null}"
+                                   "{'kind':'List','apiVersion':'v1','items':[]}",
+                 "");
+}
+
 static void a_node_is_closed_or_spot(void **state)
 {
     (void)state;
@@ -900,6 +908,7 @@ int main(void)
         cmocka_unit_test_setup(a_running_pod_holds_all_its_instances, start_anew),
         cmocka_unit_test_setup(a_gang_may_ask_for_mig_instances, start_anew),
         cmocka_unit_test_setup(names_of_profiles_have_a_cap, start_anew),
+        cmocka_unit_test_setup(an_empty_list_is_no_object, start_anew),
         cmocka_unit_test_setup(a_node_has_the_gpus_of_its_slices, start_anew),
         cmocka_unit_test_setup(claims_hold_their_gpus, start_anew),
         cmocka_unit_test_setup(pods_ask_by_their_claims, start_anew),
