@@ -31,7 +31,11 @@ static void change(Live *live, const char *text, size_t len)
     const bool gone = json_is_true(json_object_get(object, "gone"));
     Err err = {0};
 
-    if (json_object_get(object, "spec"))
+    if (json_object_get(json_object_get(object, "spec"), "pool"))
+        (void)live_change_slice(live, object, gone, &err);
+    else if (json_object_get(json_object_get(object, "status"), "allocation"))
+        (void)live_change_claim(live, object, gone, &err);
+    else if (json_object_get(object, "spec"))
         (void)live_change_pod(live, object, gone, &err);
     else
         (void)live_change_node(live, object, gone, &err);

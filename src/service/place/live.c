@@ -16,11 +16,13 @@
 #include "base/number.h"
 #include "base/quantity.h"
 #include "base/vec.h"
+#include "service/place/node_devices.h"
 
 enum { TYPICAL_MAX = 10000, TYPICAL_CPU = 4000, BROKEN_CAP = 256 };
 #define NO_INDEX UINT32_MAX
 #define TYPICAL_NS (60 * NS_PER_S)
 #define MODEL_LABEL "nvidia.com/gpu.product"
+#define EXTENDED_KEY "resource.kubernetes.io/extended-resource-claim"
 #define HEALTH_CONDITION "GPUsHealthy" /* of `stoker kubelet --update-node` */
 
 struct LiveNode {
@@ -30,6 +32,10 @@ struct LiveNode {
     uint32_t index; /* in the placement; NO_INDEX: not in it */
     uint64_t pods;  /* that name it */
     uint64_t cpu_all, cpu_taken;
+    uint64_t capacity, allocatable; /* of the resource */
+    char *model_label;              /* NULL: none */
+    NodeDevices by_slices;
+    bool nameless;                   /* its GPUs are those of slices */
     uint64_t devices, usable, taken; /* GPUs: there are, can be given out, pods have */
     uint64_t holders[CLUSTER_GPUS_MAX];
     uint16_t gpus_broken;    /* as its annotation says */
@@ -45,6 +51,12 @@ typedef struct LivePod {
     uint64_t until_ns; /* reserved until then; 0: it was seen on its node */
 } LivePod;
 
+/* A slice or claim, which its node has. */
+typedef struct LiveObject {
+    LiveNode *node;
+    uint32_t round; /* of the list that it was in last */
+} LiveObject;
+
 struct Live {
     char *resource;
     const PlacementMode *mode;
@@ -52,6 +64,8 @@ struct Live {
     uint32_t node_round, pod_round;
     bool nodes_read, pods_read;
     uint64_t reserved;
+    Map slices, claims; /* by name, by UID -> LiveObject */
+    uint32_t slice_round, claim_round;
     VEC(char *) models;
     Placement *placement; /* NULL: has to be made */
     size_t gpu_nodes;
@@ -136,7 +150,9 @@ static bool is_decided(const LiveNode *node)
 
 static uint64_t count_free(const LiveNode *node)
 {
-    return node->usable > node->taken ? node->usable - node->taken : 0;
+    const uint64_t taken = node->taken + node->by_slices.claimed;
+
+    return node->usable > taken ? node->usable - taken : 0;
 }
 
 static uint32_t count_cpu(const LiveNode *node)
@@ -220,13 +236,20 @@ static void make_placement(Live *live)
 
 /* --- nodes -------------------------------------------------------------------------------------------------------- */
 
-static void drop_unused(Live *live, LiveNode *node)
+static void free_node(LiveNode *node)
 {
-    if (node->listed || node->pods > 0)
-        return;
-    (void)map_del(&live->nodes, node->name);
+    node_devices_done(&node->by_slices);
+    free(node->model_label);
     free(node->name);
     free(node);
+}
+
+static void drop_unused(Live *live, LiveNode *node)
+{
+    if (node->listed || node->pods > 0 || !node_devices_empty(&node->by_slices))
+        return;
+    (void)map_del(&live->nodes, node->name);
+    free_node(node);
 }
 
 /* NULL: there are too many. */
@@ -287,6 +310,22 @@ static uint64_t limit_usable(const LiveNode *node)
     return number_min_u64(node->usable, fine);
 }
 
+/* After its own object or its slices and claims have changed. */
+static void apply_facts(Live *live, LiveNode *node, const LiveNode *before)
+{
+    const NodeDevices *d = &node->by_slices;
+    const char *model = node->model_label ? node->model_label : d->product;
+
+    node->nameless = node->capacity == 0 && d->gpus > 0;
+    node->devices = node->nameless ? d->gpus : node->capacity;
+    node->usable = node->nameless ? d->usable : node->allocatable;
+    node->usable = limit_usable(node);
+    node->model = model ? find_model(live, model) : 0;
+    if (is_decided(node) != is_decided(before) || node->devices != before->devices || node->model != before->model)
+        drop_placement(live);
+    update_left(live, node);
+}
+
 static void drop_node(Live *live, LiveNode *node)
 {
     node->listed = false;
@@ -314,14 +353,13 @@ int live_change_node(void *self, const json_t *object, bool gone, Err *err)
     node->listed = true;
     node->round = live->node_round;
     node->cpu_all = number_min_u64(read_milli(find_member(status, "allocatable", "cpu")), UINT32_MAX);
-    node->usable = read_milli(find_member(status, "allocatable", live->resource)) / 1000;
-    node->devices = number_max_u64(read_milli(find_member(status, "capacity", live->resource)) / 1000, node->usable);
-    node->model = model ? find_model(live, model) : 0;
+    node->allocatable = read_milli(find_member(status, "allocatable", live->resource)) / 1000;
+    node->capacity =
+        number_max_u64(read_milli(find_member(status, "capacity", live->resource)) / 1000, node->allocatable);
+    free(node->model_label);
+    node->model_label = model ? xstrdup(model) : NULL;
     read_health(node, object);
-    node->usable = limit_usable(node);
-    if (is_decided(node) != is_decided(&before) || node->devices != before.devices || node->model != before.model)
-        drop_placement(live);
-    update_left(live, node);
+    apply_facts(live, node, &before);
     return 0;
 }
 
@@ -347,6 +385,133 @@ bool live_end_nodes(void *self)
             drop_node(live, node);
     }
     return live->nodes_read = true;
+}
+
+/* --- slices and claims -------------------------------------------------------------------------------------------- */
+
+typedef void (*PutObject)(NodeDevices *devices, const char *key, const json_t *object);
+
+static void drop_object(Live *live, Map *objects, const char *key, PutObject put)
+{
+    const LiveObject *known = map_get(objects, key);
+
+    if (!known)
+        return;
+    LiveNode *node = known->node;
+    const LiveNode before = *node;
+    put(&node->by_slices, key, NULL);
+    free(map_del(objects, key)); /* which may own `key` */
+    apply_facts(live, node, &before);
+    drop_unused(live, node);
+}
+
+/* `node_name` NULL: it is of no node. */
+static int put_object(Live *live, Map *objects, const char *key, const char *node_name, uint32_t round,
+                      const json_t *object, PutObject put, Err *err)
+{
+    const LiveObject *known = map_get(objects, key);
+
+    if (known && (!node_name || strcmp(known->node->name, node_name) != 0))
+        drop_object(live, objects, key, put);
+    if (!node_name)
+        return 0;
+    LiveNode *node = find_node(live, node_name);
+    LiveObject *one = map_get(objects, key);
+    if (!node || (!one && objects->len == LIVE_OBJECTS_MAX))
+        return err_set(err, -E2BIG, "there are more than %d nodes, or %d objects of a kind", LIVE_NODES_MAX,
+                       LIVE_OBJECTS_MAX);
+    if (!one) {
+        one = xcalloc(1, sizeof *one);
+        map_put(objects, key, one);
+    }
+    *one = (LiveObject){node, round};
+    const LiveNode before = *node;
+    put(&node->by_slices, key, object);
+    apply_facts(live, node, &before);
+    return 0;
+}
+
+static void end_objects(Live *live, Map *objects, uint32_t round, PutObject put)
+{
+    const MapEntry *entry;
+
+    for (size_t at = 0; (entry = map_next(objects, &at));)
+        if (((const LiveObject *)entry->value)->round != round)
+            drop_object(live, objects, entry->key, put);
+}
+
+int live_change_slice(void *self, const json_t *object, bool gone, Err *err)
+{
+    Live *live = self;
+    const char *name = read_text(object, "metadata", "name"), *node = read_text(object, "spec", "nodeName");
+
+    if (!name)
+        return err_set(err, -EBADMSG, "a resource slice has no name");
+    return put_object(live, &live->slices, name, gone ? NULL : node, live->slice_round, object, node_devices_put_slice,
+                      err);
+}
+
+int live_add_slice(void *self, const json_t *object, Err *err)
+{
+    return live_change_slice(self, object, false, err);
+}
+
+void live_begin_slices(void *self)
+{
+    ((Live *)self)->slice_round++;
+}
+
+bool live_end_slices(void *self)
+{
+    Live *live = self;
+
+    end_objects(live, &live->slices, live->slice_round, node_devices_put_slice);
+    return true;
+}
+
+/* Where the devices of a claim are: one node, as the scheduler writes it, else the name of their pool. */
+static const char *find_claim_node(const json_t *claim)
+{
+    const json_t *allocation = find_member(claim, "status", "allocation");
+    const json_t *term = json_array_get(find_member(allocation, "nodeSelector", "nodeSelectorTerms"), 0);
+    const json_t *field = json_array_get(json_object_get(term, "matchFields"), 0);
+    const char *key = json_string_value(json_object_get(field, "key"));
+    const char *node = json_string_value(json_array_get(json_object_get(field, "values"), 0));
+    const json_t *first = json_array_get(find_member(allocation, "devices", "results"), 0);
+
+    return key && node && strcmp(key, "metadata.name") == 0 ? node : json_string_value(json_object_get(first, "pool"));
+}
+
+/* What the scheduler made for a pod that asks for the resource is counted with the pod. */
+int live_change_claim(void *self, const json_t *object, bool gone, Err *err)
+{
+    Live *live = self;
+    const char *uid = read_text(object, "metadata", "uid");
+    const json_t *annotations = find_member(object, "metadata", "annotations");
+
+    if (!uid || strlen(uid) > LIVE_UID_MAX)
+        return err_set(err, -EBADMSG, "a resource claim has no UID, or one that is too long");
+    gone = gone || json_object_get(annotations, EXTENDED_KEY);
+    return put_object(live, &live->claims, uid, gone ? NULL : find_claim_node(object), live->claim_round, object,
+                      node_devices_put_claim, err);
+}
+
+int live_add_claim(void *self, const json_t *object, Err *err)
+{
+    return live_change_claim(self, object, false, err);
+}
+
+void live_begin_claims(void *self)
+{
+    ((Live *)self)->claim_round++;
+}
+
+bool live_end_claims(void *self)
+{
+    Live *live = self;
+
+    end_objects(live, &live->claims, live->claim_round, node_devices_put_claim);
+    return true;
 }
 
 /* --- pods --------------------------------------------------------------------------------------------------------- */
@@ -499,7 +664,7 @@ int live_reserve(Live *live, const char *uid, const ClusterRequest *request, con
     LivePod *known = map_get(&live->pods, uid);
     double score;
 
-    if (known && strcmp(known->node->name, name) == 0 && known->gpus) {
+    if (known && strcmp(known->node->name, name) == 0 && (known->gpus || known->node->nameless)) {
         known->until_ns = known->until_ns ? until_ns : 0;
         *ret_gpus = known->gpus;
         return 0;
@@ -516,6 +681,8 @@ int live_reserve(Live *live, const char *uid, const ClusterRequest *request, con
         return err_set(err, -EBUSY, "node %s: %s", name, why.text);
     }
     (void)score_node(live, request, node, &score, &row.gpus);
+    if (node->nameless)
+        row.gpus = 0;
     TRY(put_pod(live, uid, name, &row, err));
     *ret_gpus = row.gpus;
     return 0;
@@ -566,6 +733,8 @@ Live *live_new(const char *resource, const PlacementMode *mode)
     live->mode = mode;
     map_init(&live->nodes);
     map_init(&live->pods);
+    map_init(&live->slices);
+    map_init(&live->claims);
     return live;
 }
 
@@ -577,10 +746,14 @@ void live_free(Live *live)
         return;
     for (size_t at = 0; (entry = map_next(&live->pods, &at));)
         free(entry->value);
-    for (size_t at = 0; (entry = map_next(&live->nodes, &at));) {
-        free(((LiveNode *)entry->value)->name);
+    for (size_t at = 0; (entry = map_next(&live->slices, &at));)
         free(entry->value);
-    }
+    for (size_t at = 0; (entry = map_next(&live->claims, &at));)
+        free(entry->value);
+    for (size_t at = 0; (entry = map_next(&live->nodes, &at));)
+        free_node(entry->value);
+    map_done(&live->slices);
+    map_done(&live->claims);
     map_done(&live->pods);
     map_done(&live->nodes);
     for (size_t i = 0; i < live->models.len; i++)

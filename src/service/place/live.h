@@ -9,6 +9,10 @@
  * A pod's annotation stoker.dev/gpus says which GPUs it has. Of one without it the number counts and which ones is not
  * known: the node's free GPUs are then fewer than those that nobody has by name. A node's annotation
  * stoker.dev/gpus-unhealthy, of `stoker kubelet --update-node`, says which cannot be used.
+ *
+ * A node that has none of the resource has the GPUs of its ResourceSlices, of which the scheduler chooses which ones a
+ * pod gets: they are counted, and have no names. What ResourceClaims have is in use. The slices say its model where no
+ * label does.
  */
 
 #include <jansson.h>
@@ -20,6 +24,7 @@
 #define LIVE_PLACED_BY_KEY "stoker.dev/placed-by"
 
 enum { LIVE_NODES_MAX = 16384, LIVE_PODS_MAX = 400000, LIVE_UID_MAX = 63 };
+enum { LIVE_OBJECTS_MAX = 400000 }; /* slices, and claims that are allocated */
 
 typedef struct Live Live;
 
@@ -37,6 +42,16 @@ void live_begin_pods(void *live);
 int live_add_pod(void *live, const json_t *pod, Err *err);
 bool live_end_pods(void *live);
 int live_change_pod(void *live, const json_t *pod, bool gone, Err *err);
+
+/* The same of ResourceSlices and ResourceClaims; without them nodes and pods are as they are. */
+void live_begin_slices(void *live);
+int live_add_slice(void *live, const json_t *slice, Err *err);
+bool live_end_slices(void *live);
+int live_change_slice(void *live, const json_t *slice, bool gone, Err *err);
+void live_begin_claims(void *live);
+int live_add_claim(void *live, const json_t *claim, Err *err);
+bool live_end_claims(void *live);
+int live_change_claim(void *live, const json_t *claim, bool gone, Err *err);
 
 /* What a pod asks of any node that suits it otherwise. gpu_count 0: no GPU, or more than a node can have
  * (CLUSTER_GPUS_MAX). */
@@ -60,7 +75,8 @@ LiveFit live_judge(Live *live, const ClusterRequest *request, const LiveNode *no
 void live_explain(const LiveNode *node, const ClusterRequest *request, Str *out);
 
 /* Takes GPUs of a node for the pod with this UID until it is seen on its node, or until `until_ns`. Again for the same
- * node gives the same. *ret_gpus: a bit each; 0: the node is LIVE_UNKNOWN, and nothing is taken. -EBUSY. */
+ * node gives the same. *ret_gpus: a bit each; 0: the node is LIVE_UNKNOWN and nothing is taken, or its GPUs have no
+ * names. -EBUSY. */
 int live_reserve(Live *live, const char *uid, const ClusterRequest *request, const char *node, uint64_t until_ns,
                  uint16_t *ret_gpus, Err *err);
 /* Gives back what was reserved and not yet seen. */

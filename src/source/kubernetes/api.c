@@ -106,7 +106,8 @@ static void set_state(Reader *reader, KubeState state, const char *text)
         log_write(reader->api->config.log, LOG_LEVEL_WARN, "API server: %s cannot be changed: %s; it is tried again",
                   reader->read.what, text);
     else
-        log_write(reader->api->config.log, LOG_LEVEL_WARN,
+        log_write(reader->api->config.log,
+                  state == KUBE_NOT_FOUND && reader->read.optional ? LOG_LEVEL_DEBUG : LOG_LEVEL_WARN,
                   "API server: %s cannot be read: %s; what was read last stays, all else goes on", reader->read.what,
                   text);
 }

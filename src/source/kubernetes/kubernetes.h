@@ -18,7 +18,7 @@
 #include "base/log.h"
 #include "model/allocation.h"
 
-enum { KUBE_PAGE_MAX = 4 << 20, KUBE_PAGES_MAX = 64, KUBE_READS_MAX = 3 };
+enum { KUBE_PAGE_MAX = 4 << 20, KUBE_PAGES_MAX = 64, KUBE_READS_MAX = 4 };
 enum { KUBE_CHANGE_PAGES_MAX = 4096 }; /* of a list of which only changes are told */
 #define KUBE_WATCH_NS (4 * NS_PER_MIN)
 
@@ -44,6 +44,7 @@ typedef struct KubeRead {
     /* The same in an older version of the API, asked where `path` is not found; NULL: none. */
     const char *older_path;
     bool list, metadata_alone;
+    bool optional; /* that a server does not have it (404) is not said to people */
     /* Not watched, but read once after each kube_api_ask, repeated until it succeeds. */
     bool on_demand;
     /* The body of a merge patch of the object, valid until the next call, which is sent instead of a reading; `add` is

@@ -28,7 +28,8 @@ enum { ANSWERS_MAX = 8 << 20, TICK_MS = 1000 };
 #define API_WATCH_NS (60 * NS_PER_S) /* a connection that has died is noticed so late */
 #define GRACE_NS (5 * NS_PER_S)
 
-enum { READ_NODES, READ_PODS, READ_COUNT };
+enum { READ_NODES, READ_PODS, READ_SLICES, READ_CLAIMS, READ_COUNT };
+#define DRA "/apis/resource.k8s.io/"
 typedef enum Ask { ASK_FILTER, ASK_PRIORITIZE, ASK_BIND, ASK_END } Ask;
 
 static const char *const paths[ASK_END + 1] = {"/filter", "/prioritize", "/bind", NULL};
@@ -95,6 +96,26 @@ static int open_api(Serve *serve, Err *err)
                        .end = live_end_pods,
                        .change = live_change_pod,
                        .self = serve->live},
+        [READ_SLICES] = {.what = "resource slices",
+                         .path = DRA "v1/resourceslices?pretty=false",
+                         .older_path = DRA "v1beta1/resourceslices?pretty=false",
+                         .list = true,
+                         .optional = true,
+                         .begin = live_begin_slices,
+                         .add = live_add_slice,
+                         .end = live_end_slices,
+                         .change = live_change_slice,
+                         .self = serve->live},
+        [READ_CLAIMS] = {.what = "resource claims",
+                         .path = DRA "v1/resourceclaims?pretty=false",
+                         .older_path = DRA "v1beta1/resourceclaims?pretty=false",
+                         .list = true,
+                         .optional = true,
+                         .begin = live_begin_claims,
+                         .add = live_add_claim,
+                         .end = live_end_claims,
+                         .change = live_change_claim,
+                         .self = serve->live},
     };
 
     return kube_api_new(&serve->loop, &config, reads, READ_COUNT, &serve->api, err);
@@ -445,8 +466,9 @@ const Verb verb_place_serve = {
         "It never holds a pod up: while it knows too little, every node fits; and where it does not answer, or a "
         "binding fails, kube-scheduler goes on alone.\n\n"
         "Whoever can reach it can have pods bound: listen on 127.0.0.1 beside kube-scheduler, or use client "
-        "certificates. Its account may list and watch nodes and pods, get pods and create pods/binding. /metrics says "
-        "what was decided, /healthz that it runs.",
+        "certificates. Its account may list and watch nodes, pods and, where there is dynamic resource allocation, "
+        "resourceslices and resourceclaims, get pods and create pods/binding. /metrics says what was decided, /healthz "
+        "that it runs.",
     .examples = "stoker place serve\n"
                 "stoker place serve --kubeconfig /etc/kubernetes/scheduler.conf --mode balanced",
     .exit_codes = "0  ended by a signal\n"

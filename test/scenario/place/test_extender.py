@@ -41,6 +41,43 @@ def test_where_a_pod_fits(extender):
     assert extender.count("filter", "decided") == 5
 
 
+SLICES, CLAIMS = "/apis/resource.k8s.io/v1/resourceslices", "/apis/resource.k8s.io/v1/resourceclaims"
+
+
+def test_gpus_of_resource_slices(make_cluster, make_extender):
+    cluster = make_cluster([node("a", gpus=0), node("b", gpus=0), node("plain", gpus=0)])
+    cluster.lists[SLICES] = [{"metadata": {"name": f"of-{n}"}, "spec": {
+        "driver": "gpu.nvidia.com", "nodeName": n, "pool": {"name": n, "generation": 1},
+        "devices": [{"name": f"gpu-{i}", "attributes": {"type": {"string": "gpu"}, "productName": {"string": "NVIDIA H100"}}} for i in range(4)]}} for n in "ab"]
+    held = {"metadata": {"name": "c", "namespace": "team", "uid": "u"}, "status": {"allocation": {"devices": {"results": [
+        {"request": "r", "driver": "gpu.nvidia.com", "pool": "a", "device": "gpu-1"}]}}}}
+    cluster.lists[CLAIMS] = [held]
+    extender = make_extender(cluster).wait_known()
+    until(lambda: extender.metric("stoker_place_gpu_nodes") == 2, extender.log)
+    until(lambda: extender.filter(pod("p", gpus=4), ["a", "b", "plain"]) == {
+        "NodeNames": ["b", "plain"], "FailedNodes": {"a": "stoker: 3 of 4 GPUs free, 4 wanted"}, "FailedAndUnresolvableNodes": {}, "Error": ""}, extender.log)
+    one = pod("q", gpus=4)
+    cluster.add(one)
+    assert extender.bind(one, "b") == ""
+    assert "annotations" not in cluster.bindings[0]["metadata"]  # which ones, the allocation decides
+    cluster.lists[CLAIMS] = []
+    until(lambda: extender.filter(pod("p", gpus=4), ["a", "b"])["NodeNames"] == ["a"], extender.log)
+    cluster.lists[SLICES] = []
+    until(lambda: extender.filter(pod("p", gpus=4), ["a", "b"])["NodeNames"] == ["a", "b"], extender.log)  # of neither anything is known
+
+
+def test_a_server_without_resource_slices_is_not_complained_of(extender, cluster):
+    until(lambda: cluster.count(SLICES.replace("v1", "v1beta1")) and cluster.count(CLAIMS.replace("v1", "v1beta1")), extender.log)
+    assert "resource" not in extender.log() and extender.metric("stoker_place_trusted") == 1
+
+
+def test_a_role_that_may_not_list_slices_is_named(cluster, make_extender):
+    cluster.fail = lambda request: (403, {**STATUS, "message": "not you", "code": 403}) if "resource.k8s.io" in request.path else None
+    extender = make_extender(cluster).wait_known()
+    until(lambda: "resource slices cannot be read: HTTP 403: not you" in extender.log(), extender.log)
+    assert extender.filter(pod("p", gpus=8), NAMES)["NodeNames"] == ["b", "plain"]
+
+
 def test_the_best_node_has_the_highest_score(extender):
     for gpus, best in ((2, "a"), (4, "c"), (8, "b")):
         names = extender.filter(pod("p", gpus=gpus), NAMES)["NodeNames"]

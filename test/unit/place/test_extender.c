@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* service/place: what a cluster's objects come to, and kube-scheduler's requests about it. The random cluster is held
  * against a naive count: however its objects come and go, as many GPUs are free as nobody has. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -259,6 +260,171 @@ static void a_broken_gpu_is_not_chosen(void **state)
     live_free(live);
 }
 
+/* --- dynamic resource allocation ---------------------------------------------------------------------------------- */
+
+typedef int (*Change)(void *live, const json_t *object, bool gone, Err *err);
+
+static void put_object(Live *live, Change change, const char *text, bool gone)
+{
+    json_t *object = parse(text);
+    Err err = {0};
+
+    if (change(live, object, gone, &err) < 0)
+        fail_msg("%s", err.text);
+    json_decref(object);
+}
+
+/* `devices`: "gpu-0" is a GPU, "nic-0" none, "!gpu-0" one with a taint. */
+static void put_slice(Live *live, const char *name, const char *node, unsigned generation, const char *const *devices)
+{
+    CLEANUP(str_done) Str text = str_limited(ROOM);
+
+    str_addf(&text,
+             "{\"metadata\":{\"name\":\"%s\"},\"spec\":{\"driver\":\"gpu.nvidia.com\",\"nodeName\":\"%s\",\"pool\":{"
+             "\"name\":\"%s\",\"generation\":%u},\"devices\":[",
+             name, node, node, generation);
+    for (size_t i = 0; devices[i]; i++) {
+        const bool tainted = devices[i][0] == '!';
+        const char *device = devices[i] + tainted;
+
+        str_addf(
+            &text,
+            "%s{\"name\":\"%s\",\"attributes\":{\"type\":{\"string\":\"%.3s\"},\"productName\":{\"string\":\"NVIDIA "
+            "H100\"}},\"taints\":[{\"effect\":\"%s\"}]}",
+            i ? "," : "", device, strstr(device, "-mig-") ? "mig" : device, tainted ? "NoSchedule" : "None");
+    }
+    str_add(&text, "]}}");
+    put_object(live, live_change_slice, text.text, false);
+}
+
+static void put_claim(Live *live, const char *uid, const char *device, const char *more, bool gone)
+{
+    char text[ROOM];
+
+    snprintf(text, sizeof text,
+             "{\"metadata\":{\"uid\":\"%s\"%s},\"status\":{\"allocation\":{\"devices\":{\"results\":[{\"driver\":"
+             "\"gpu.nvidia.com\",\"pool\":\"a\",\"device\":\"%s\"}]},\"nodeSelector\":{\"nodeSelectorTerms\":[{"
+             "\"matchFields\":[{\"key\":\"metadata.name\",\"operator\":\"In\",\"values\":[\"a\"]}]}]}}}}",
+             uid, more, device);
+    put_object(live, live_change_claim, text, gone);
+}
+
+static const char *const four[] = {"gpu-0", "gpu-1", "gpu-2", "gpu-3", "nic-0", "gpu-3-mig-1g10gb-19-0", NULL};
+
+static void a_node_has_the_gpus_of_its_slices(void **state)
+{
+    static const char *const less[] = {"gpu-0", "!gpu-1", "gpu-2", NULL};
+    Live *live = new_live();
+    uint16_t gpus = 1;
+
+    (void)state;
+    put_slice(live, "s", "a", 1, four); /* before the node */
+    assert_int_equal(judge(live, 1, "a"), LIVE_UNKNOWN);
+    put_node(live, "a", 0, 0, "");
+    assert_int_equal(count_free(live, "a"), 4);
+    for (int i = 0; i < 2; i++) { /* asked twice it is one pod, whose GPUs have no names */
+        assert_int_equal(reserve(live, "p", 3, "a", 9, &gpus), 0);
+        assert_int_equal(gpus, 0);
+        assert_int_equal(count_free(live, "a"), 1);
+    }
+    assert_int_equal(reserve(live, "q", 2, "a", 9, &gpus), -EBUSY);
+    live_release(live, "p");
+    put_slice(live, "t", "a", 2, less); /* the older slice is of the past */
+    assert_int_equal(count_free(live, "a"), 2);
+    assert_int_equal(judge(live, 3, "a"), LIVE_TOO_SMALL);
+    put_object(live, live_change_slice, "{\"metadata\":{\"name\":\"t\"}}", true);
+    assert_int_equal(count_free(live, "a"), 4);
+    put_node(live, "a", 2, 2, ""); /* of a device plugin: not twice */
+    assert_int_equal(count_free(live, "a"), 2);
+    assert_int_equal(reserve(live, "p", 2, "a", 9, &gpus), 0);
+    assert_int_equal(gpus, 3);
+    live_free(live);
+}
+
+static void what_claims_have_is_in_use(void **state)
+{
+    Live *live = new_live();
+
+    (void)state;
+    put_claim(live, "u", "gpu-1", "", false); /* before slices and node */
+    put_slice(live, "s", "a", 1, four);
+    put_node(live, "a", 0, 0, "");
+    assert_int_equal(count_free(live, "a"), 3);
+    put_claim(live, "v", "gpu-3-mig-1g10gb-19-0", "", false);
+    put_claim(live, "w", "gpu-3-mig-1g10gb-19-1", "", false); /* of the same GPU */
+    put_claim(live, "x", "nic-0", "", false);
+    assert_int_equal(count_free(live, "a"), 2);
+    put_claim(live, "e", "gpu-0", ",\"annotations\":{\"resource.kubernetes.io/extended-resource-claim\":\"true\"}",
+              false); /* counted with its pod */
+    assert_int_equal(count_free(live, "a"), 2);
+    put_pod(live, "p", "a", 1, "");
+    assert_int_equal(count_free(live, "a"), 1);
+    put_claim(live, "u", "gpu-1", "", true);
+    assert_int_equal(count_free(live, "a"), 2);
+    put_object(live, live_change_claim, "{\"metadata\":{\"uid\":\"v\"},\"status\":{}}", false); /* deallocated */
+    assert_int_equal(count_free(live, "a"), 2);
+    put_object(live, live_change_claim, "{\"metadata\":{\"uid\":\"w\"},\"status\":{}}", false);
+    assert_int_equal(count_free(live, "a"), 3);
+    live_free(live);
+}
+
+static void a_list_of_slices_or_claims_is_whole(void **state)
+{
+    Live *live = new_live();
+
+    (void)state;
+    put_node(live, "a", 0, 0, "");
+    live_begin_slices(live);
+    put_slice(live, "s", "a", 1, four);
+    assert_true(live_end_slices(live));
+    live_begin_claims(live);
+    put_claim(live, "u", "gpu-1", "", false);
+    put_claim(live, "v", "gpu-2", "", false);
+    assert_true(live_end_claims(live));
+    assert_int_equal(count_free(live, "a"), 2);
+    live_begin_claims(live);
+    put_claim(live, "v", "gpu-2", "", false);
+    assert_true(live_end_claims(live));
+    assert_int_equal(count_free(live, "a"), 3);
+    live_begin_slices(live);
+    put_slice(live, "of-b", "b", 1, four);
+    assert_true(live_end_slices(live));
+    assert_int_equal(judge(live, 1, "a"), LIVE_UNKNOWN);
+    assert_int_equal(live_counts(live).nodes, 2);
+    live_begin_slices(live);
+    assert_true(live_end_slices(live));
+    assert_int_equal(live_counts(live).nodes, 1); /* b was known by its slice alone */
+    live_free(live);
+}
+
+static void a_slice_that_is_odd_is_no_gpu(void **state)
+{
+    static const char *const odd[] = {
+        "{\"metadata\":{\"name\":\"s\"}}",
+        "{\"metadata\":{\"name\":\"s\"},\"spec\":{\"nodeName\":\"a\",\"devices\":{}}}",
+        "{\"metadata\":{\"name\":\"s\"},\"spec\":{\"nodeName\":\"a\",\"devices\":[1,{},{\"name\":\"x\",\"attributes\":["
+        "]}]}}",
+    };
+    static const char older[] = "{\"metadata\":{\"name\":\"s\"},\"spec\":{\"nodeName\":\"a\",\"driver\":\"d\","
+                                "\"devices\":[{\"name\":\"x\",\"basic\":{"
+                                "\"attributes\":{\"d/type\":{\"string\":\"gpu\"}},\"taints\":3}}]}}";
+    Live *live = new_live();
+    Err err = {0};
+
+    (void)state;
+    put_node(live, "a", 0, 0, "");
+    for (size_t i = 0; i < ARRAY_LEN(odd); i++) {
+        put_object(live, live_change_slice, odd[i], false);
+        assert_int_equal(judge(live, 1, "a"), LIVE_UNKNOWN);
+    }
+    put_object(live, live_change_slice, older, false);
+    assert_int_equal(count_free(live, "a"), 1);
+    json_t *none = parse("{}");
+    assert_true(live_change_slice(live, none, false, &err) < 0 && live_change_claim(live, none, false, &err) < 0);
+    json_decref(none);
+    live_free(live);
+}
+
 /* How much better the node "a" is than "b" for a pod that either suits, where others want a's model or any. */
 static double prefer_first(const char *selector)
 {
@@ -508,6 +674,10 @@ int main(void)
         cmocka_unit_test(a_node_goes_and_comes_back),
         cmocka_unit_test(some_nodes_are_not_decided_on),
         cmocka_unit_test(a_broken_gpu_is_not_chosen),
+        cmocka_unit_test(a_node_has_the_gpus_of_its_slices),
+        cmocka_unit_test(what_claims_have_is_in_use),
+        cmocka_unit_test(a_list_of_slices_or_claims_is_whole),
+        cmocka_unit_test(a_slice_that_is_odd_is_no_gpu),
         cmocka_unit_test(a_model_that_others_need_is_kept),
         cmocka_unit_test(what_is_reserved_is_given_back_in_time),
         cmocka_unit_test(a_pod_that_is_seen_is_reserved_no_more),
