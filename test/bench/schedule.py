@@ -149,10 +149,12 @@ def main():
             pool, stoker, [(f"`{mode}`, {load}", lambda seed, load=load: churn(args.folder, load, seed), mode)
                            for load in (1.2, 1.3, 1.5) for mode in ("churn", "pack", "fgd", "best-fit", "first-fit")], seeds, columns))}
         columns = [("gangs within a rack, %", "{:.1f}", of("near_percent")), *wait]
+        near = "none: each pod near those before it (Volcano's tier score)"
         found["gangs"] = table(["rack of a gang", *(c[0] for c in columns)], rows(
-            pool, stoker, [(name, lambda seed, domains=domains: gangs(domains, seed), None) for name, domains in
-                           (("the fullest that has room (Stoker; KAI; Kueue's LeastFreeCapacity)", "fullest"), ("the emptiest (Kueue's BestFit)", "emptiest"),
-                            ("not looked at", "ignored"))], seeds, columns))
+            pool, stoker, [(name, lambda seed, domains=domains: gangs(domains, seed), mode) for name, domains, mode in
+                           (("the fullest that has room (Stoker; KAI; Kueue's LeastFreeCapacity)", "fullest", None),
+                            ("the emptiest (Kueue's BestFit)", "emptiest", None), (near, "nearest", None), ("not looked at", "ignored", None),
+                            (f"{near}, with `random`", "nearest", "random"), ("not looked at, with `random`", "ignored", "random"))], seeds, columns))
         columns = [("GPU hours lost", "{:.0f}", of("lost_gpu_hours")), ("jobs stopped", "{:.0f}", of("stops")), *wait]
         found["victims"] = table(["stopped for important jobs", *(c[0] for c in columns)], rows(
             pool, stoker, [(name, lambda seed, how=how: victims(how, seed), None) for name, how in
@@ -166,7 +168,8 @@ def main():
             seeds, columns))
     text = (f"{datetime.date.today()}, {os.cpu_count()} shared cores of {bench.cpu_model()}: {args.seeds} seeds of each; jobs by chance.\n\n"
             f"**Churn.** 200,000 pods in the shapes of openb's default workload that come and go on its 1,213 nodes.\n\n{found['churn']}\n\n"
-            f"**Gangs.** 256 nodes in 16 racks and two blocks, load 0.85, gangs of up to 32 pods that prefer one rack.\n\n{found['gangs']}\n\n"
+            f"**Gangs.** 256 nodes in 16 racks and two blocks, load 0.85, gangs of up to 32 pods that prefer one rack. Nodes are in the order of their racks, which "
+            f"the mode `churn` fills one after the other; with `random` it does not.\n\n{found['gangs']}\n\n"
             f"**Victims.** 64 nodes, load 1.2; two in five jobs are important, the others can be stopped, half of them keep checkpoints.\n\n{found['victims']}\n\n"
             f"**Fairness.** 16 nodes, load 1.3, two queues of equal weight: `busy` sends nine of ten jobs.\n\n{found['fairness']}")
     print(text)

@@ -21,6 +21,8 @@ struct Gangs {
     GangTier tiers[CLUSTER_TIER_END];
     uint32_t *usable;      /* room for all nodes, for groups in the making */
     Group *groups, *parts; /* and for as many groups, and parts of one */
+    ClusterTier leaf;      /* the narrowest tier with domains; CLUSTER_TIER_END: none has */
+    uint32_t *held;        /* of each of its domains, 0 too: pods of the job */
 };
 
 /* --- domains ---------------------------------------------------------------------------------------------------- */
@@ -57,6 +59,10 @@ Gangs *gangs_new(const Cluster *cluster, Placement *placement, GangDomains domai
                      .parts = xcalloc(cluster->node_count + 1, sizeof *gangs->parts)};
     for (ClusterTier tier = 0; tier < CLUSTER_TIER_END; tier++)
         gang_tier_make(cluster, tier, &gangs->tiers[tier]);
+    while (gangs->leaf < CLUSTER_TIER_END && cluster->domain_counts[gangs->leaf] == 0)
+        gangs->leaf++;
+    if (gangs->leaf < CLUSTER_TIER_END)
+        gangs->held = xcalloc(cluster->domain_counts[gangs->leaf] + 1, sizeof *gangs->held);
     return gangs;
 }
 
@@ -69,6 +75,7 @@ void gangs_free(Gangs *gangs)
     free(gangs->usable);
     free(gangs->groups);
     free(gangs->parts);
+    free(gangs->held);
     free(gangs);
 }
 
@@ -138,6 +145,7 @@ typedef struct Try {
     ClusterPlace *places;
     size_t count;
     unsigned largest; /* role */
+    bool near;        /* pod by pod */
 } Try;
 
 static bool is_kept_free(const Try *t, uint32_t node)
@@ -161,7 +169,51 @@ static bool decide_anywhere(const Try *t, unsigned role, PlacementChoice *ret)
     return placement_decide_among(placement, t->kinds[role], t->gangs->usable, count, ret);
 }
 
-/* In the first group that has room; without groups anywhere. */
+/* Of `count` nodes the best of those in whose narrowest domain the most pods of the job are. */
+static bool decide_by_held(const Try *t, unsigned role, const uint32_t *nodes, size_t count, PlacementChoice *ret)
+{
+    const Gangs *gangs = t->gangs;
+    bool placed = false;
+
+    for (size_t held = t->count + 1; held-- > 0 && !placed;) {
+        size_t usable = 0;
+
+        for (size_t i = 0; i < count; i++)
+            if (gangs->held[gangs->cluster->nodes[nodes[i]].domain[gangs->leaf]] == held && !is_kept_free(t, nodes[i]))
+                gangs->usable[usable++] = nodes[i];
+        placed = usable > 0 && placement_decide_among(gangs->placement, t->kinds[role], gangs->usable, usable, ret);
+    }
+    return placed;
+}
+
+/* Volcano's network-topology-aware plugin in soft mode (v1.15), before all other scores: (top tier - tier) / (top tier
+ * - lowest tier) of the narrowest domain that has the node and all pods so far; of equal ones the share of the job's
+ * pods that its narrowest domain has. The first pod goes anywhere. */
+static bool decide_near(const Try *t, unsigned role, PlacementChoice *ret)
+{
+    const Gangs *gangs = t->gangs;
+    const ClusterNode *nodes = gangs->cluster->nodes;
+    const int near = gangs_tier(gangs, t->places, t->count);
+    bool placed = false;
+
+    memset(gangs->held, 0, (gangs->cluster->domain_counts[gangs->leaf] + 1) * sizeof *gangs->held);
+    for (size_t i = 0; i < t->count; i++) {
+        const uint32_t domain = nodes[t->places[i].node].domain[gangs->leaf];
+
+        gangs->held[domain] += domain > 0;
+    }
+    for (unsigned tier = near > (int)gangs->leaf ? (unsigned)near : gangs->leaf; tier < CLUSTER_TIER_END && !placed;
+         tier++) {
+        const GangTier *domains = &gangs->tiers[tier];
+        const uint32_t domain = nodes[t->places[0].node].domain[tier];
+
+        placed = domain > 0 && decide_by_held(t, role, &domains->nodes[domains->first[domain]],
+                                              domains->first[domain + 1] - domains->first[domain], ret);
+    }
+    return placed || decide_by_held(t, role, gangs->tiers[0].nodes, gangs->cluster->node_count, ret);
+}
+
+/* In the first group that has room; without groups anywhere, or near the pods placed so far. */
 static bool place_pod(Try *t, unsigned role, const Group *groups, size_t group_count)
 {
     Placement *placement = t->gangs->placement;
@@ -169,7 +221,7 @@ static bool place_pod(Try *t, unsigned role, const Group *groups, size_t group_c
     bool placed = false;
 
     if (!groups)
-        placed = decide_anywhere(t, role, &choice);
+        placed = t->near && t->count > 0 ? decide_near(t, role, &choice) : decide_anywhere(t, role, &choice);
     for (size_t i = 0; i < group_count && !placed; i++)
         placed = placement_decide_among(placement, t->kinds[role], groups[i].nodes, groups[i].count, &choice);
     if (!placed)
@@ -302,7 +354,7 @@ static bool place_in_one(Try *t, ClusterTier tier)
 
 static bool place_anywhere(Try *t)
 {
-    if (t->job->tier == CLUSTER_TIER_END || t->gangs->choice == GANG_IGNORED)
+    if (t->job->tier == CLUSTER_TIER_END || t->gangs->choice == GANG_IGNORED || t->near)
         return place_in(t, NULL, 0);
     const Group usable = gather_usable(t, t->gangs->tiers[0].nodes, t->gangs->cluster->node_count, t->gangs->usable);
     return place_in_fewest(t, &usable);
@@ -326,10 +378,12 @@ size_t gangs_place(Gangs *gangs, const ClusterJob *job, const uint32_t *kinds, c
              .kinds = kinds,
              .kept_free = kept_free,
              .places = ret,
-             .largest = find_largest(job)};
+             .largest = find_largest(job),
+             .near = gangs->choice == GANG_NEAREST && gangs->leaf < CLUSTER_TIER_END && job->tier < CLUSTER_TIER_END &&
+                     !job->tier_required};
 
-    for (unsigned tier = job->tier; tier < CLUSTER_TIER_END && (job->tier_required || gangs->choice != GANG_IGNORED);
-         tier++) {
+    for (unsigned tier = job->tier;
+         tier < CLUSTER_TIER_END && !t.near && (job->tier_required || gangs->choice != GANG_IGNORED); tier++) {
         if (place_in_one(&t, tier))
             return t.count;
         if (job->tier_required)

@@ -22,6 +22,7 @@ void gang_tier_done(GangTier *tier);
 typedef enum GangDomains {
     GANG_FULLEST,  /* which keeps others whole: what KAI does, and Kueue's LeastFreeCapacity */
     GANG_EMPTIEST, /* Kueue's BestFit */
+    GANG_NEAREST,  /* none: pod by pod, near those placed before, as Volcano's soft mode; a required one: the fullest */
     GANG_IGNORED,  /* pods go where the mode has them, as without topology */
 } GangDomains;
 

@@ -664,7 +664,7 @@ typedef struct HowRow {
 
 static const char *const victim_names[] = {"least-lost-work", "youngest", NULL};
 
-static const char *const domain_names[] = {"fullest", "emptiest", "ignored", NULL}; /* as GangDomains */
+static const char *const domain_names[] = {"fullest", "emptiest", "nearest", "ignored", NULL}; /* as GangDomains */
 
 static const OptSpec how_opts[] = {
     OPT_ROW("mode", OPT_STRING, HowRow, mode, .def = "churn", .help = "where jobs go"),

@@ -572,6 +572,40 @@ static void gangs_stay_near(void **state)
     schedule_free(w.schedule);
 }
 
+/* Volcano's soft mode, beside a mode that would spread the pods. */
+static void each_pod_goes_near_those_before_it(void **state)
+{
+    static const uint32_t near[] = {0, 0, 4, 5, 6, 7, 4}, spread[] = {0, 4, 5, 6, 7, 8, 9};
+    ClusterPlace places[7];
+    Scene w;
+
+    (void)state;
+    begin(&w, 16);
+    for (size_t i = 0; i < 16; i++)
+        w.nodes[i].domain[CLUSTER_BLOCK] = 1;
+    ClusterJob *gang = add_job(&w, 7, 4, 0, 100);
+    gang->tier = CLUSTER_RACK;
+    for (GangDomains how = GANG_NEAREST; how <= GANG_IGNORED; how++) {
+        Placement *placement = placement_new(w.nodes, 16, NULL, placement_mode_find("spread"));
+        const uint32_t whole = placement_add_kind(placement, &(ClusterRequest){.gpu_count = 8, .gpu_milli = 1000});
+        const uint32_t kind = placement_add_kind(placement, &gang->roles[0].request);
+        Gangs *gangs = gangs_new(&w.cluster, placement, how);
+
+        for (uint32_t i = 1; i < 4; i++) /* of the first rack one node is left */
+            placement_bind(placement, whole, (PlacementChoice){.node = i, .gpus = 0xff});
+        assert_int_equal(gangs_place(gangs, gang, &kind, NULL, places), 7);
+        for (size_t i = 0; i < 7; i++)
+            assert_int_equal(places[i].node, how == GANG_NEAREST ? near[i] : spread[i]);
+        gangs_release(gangs, &kind, places, 7);
+        gang->tier_required = true; /* then the rack is chosen first */
+        assert_int_equal(gangs_place(gangs, gang, &kind, NULL, places), 7);
+        assert_int_equal(gangs_tier(gangs, places, 7), CLUSTER_RACK);
+        gang->tier_required = false;
+        gangs_free(gangs);
+        placement_free(placement);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -587,6 +621,7 @@ int main(void)
         cmocka_unit_test(an_elastic_job_shrinks_and_grows),
         cmocka_unit_test(a_lost_node_costs_the_work_since_the_checkpoint),
         cmocka_unit_test(gangs_stay_near),
+        cmocka_unit_test(each_pod_goes_near_those_before_it),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
