@@ -32,6 +32,8 @@ typedef struct Reader {
     VEC(const char *) models;
     KubeMig mig;
     KubeClaims claims;
+    VEC(const char *) model_labels;
+    VEC(KubeNodeLabels) labels;
     VEC(const char *) domains[CLUSTER_TIER_END];
     Map domain_names[CLUSTER_TIER_END]; /* name -> its number */
     bool *shared;
@@ -140,11 +142,15 @@ static int read_label(const Reader *r, const KubeField *labels, const char *name
 /* By its labels, else by its devices. */
 static int read_model(Reader *r, const KubeField *labels, const KubeDeviceNode *devices, ClusterNode *node)
 {
-    const char *name = NULL;
+    const char *name = NULL, *label = NULL;
     size_t number = 0;
 
-    for (size_t i = 0; i < ARRAY_LEN(model_labels) && !name; i++)
-        TRY(read_label(r, labels, model_labels[i], &name));
+    for (size_t i = 0; i < ARRAY_LEN(model_labels) && !name; i++) {
+        label = model_labels[i];
+        TRY(read_label(r, labels, label, &name));
+    }
+    if (!name || !*name)
+        label = NULL;
     if (!name && devices)
         name = devices->product;
     name = name && *name ? name : "unknown";
@@ -152,14 +158,17 @@ static int read_model(Reader *r, const KubeField *labels, const KubeDeviceNode *
         number++;
     if (number == CLUSTER_MODELS_MAX)
         return kube_field_fail(labels, r->err, "the cluster has more than %d GPU models", CLUSTER_MODELS_MAX);
-    if (number == r->models.len)
+    if (number == r->models.len) {
         vec_push(&r->models, arena_strdup(r->arena, name));
+        vec_push(&r->model_labels, label);
+    }
     node->model = (uint8_t)number;
     return 0;
 }
 
 static int read_domains(Reader *r, const KubeField *labels, ClusterNode *node)
 {
+    KubeNodeLabels found = {{NULL}};
     const char *label, *name;
     ClusterTier tier;
 
@@ -174,7 +183,9 @@ static int read_domains(Reader *r, const KubeField *labels, ClusterNode *node)
             map_put(&r->domain_names[tier], name, (void *)(uintptr_t)number);
         }
         node->domain[tier] = (uint32_t)number;
+        found.tier[tier] = label;
     }
+    vec_push(&r->labels, found);
     return 0;
 }
 
@@ -515,6 +526,9 @@ static void fill_cluster(Reader *r, Cluster *ret)
         ret->domains[t] = arena_memdup(r->arena, r->domains[t].at, r->domains[t].len * sizeof *r->domains[t].at);
         ret->domain_counts[t] = r->domains[t].len;
     }
+    r->left_out->labels = arena_memdup(r->arena, r->labels.at, r->labels.len * sizeof *r->labels.at);
+    r->left_out->model_labels =
+        arena_memdup(r->arena, r->model_labels.at, r->model_labels.len * sizeof *r->model_labels.at);
 }
 
 static int read_cluster(Reader *r, const KubeText *texts, size_t count, Cluster *ret)
@@ -557,6 +571,8 @@ static void reader_done(Reader *r)
     vec_done(&r->models);
     kube_mig_done(&r->mig);
     kube_claims_done(&r->claims);
+    vec_done(&r->model_labels);
+    vec_done(&r->labels);
     map_done(&r->seen);
     map_done(&r->queue_names);
     map_done(&r->local_queues);

@@ -28,9 +28,16 @@ typedef struct KubeText {
     size_t len;
 } KubeText;
 
+/* The labels of a node that name its domains; NULL: none does. */
+typedef struct KubeNodeLabels {
+    const char *tier[CLUSTER_TIER_END];
+} KubeNodeLabels;
+
 /* What the cluster of the model cannot hold. */
 typedef struct KubeLeftOut {
-    size_t shared_nodes; /* time-sliced, or MIG under the name of GPUs: they count as nodes without GPUs */
+    const KubeNodeLabels *labels;    /* by node */
+    const char *const *model_labels; /* by model: the label of nodes that names it; NULL: none does */
+    size_t shared_nodes;             /* time-sliced, or MIG under the name of GPUs: they count as nodes without GPUs */
     /* Waiting for time-sliced GPUs, several MIG instances, MIG devices of claims or more than CLUSTER_GPUS_MAX; a
      * running one occupies cores, memory and its MIG instances alone. */
     size_t pods;

@@ -149,7 +149,8 @@ static int read_rows(Table *t)
             TRY(find_domain(t, tier));
         TRY(place_nodes(&t->to, t->cells[NODE]));
         if (t->to.stranger)
-            return err_set(t->to.err, -EINVAL, "%s:%lu: Slurm has no node %s", t->to.text, t->to.line, t->to.stranger);
+            return err_set(t->to.err, -EINVAL, "%s:%lu: the cluster has no node %s", t->to.text, t->to.line,
+                           t->to.stranger);
     }
     return 0;
 }

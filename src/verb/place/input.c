@@ -8,7 +8,6 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "engine/place/explain.h"
-#include "source/kubernetes/cluster.h"
 #include "source/slurm/cluster.h"
 #include "verb/place/fetch.h"
 
@@ -71,6 +70,8 @@ static int read_kubernetes(VerbCall *call, const KubeText *texts, size_t count, 
     TRY(kube_cluster_read(texts, count, call->arena, &ret->cluster, &left_out, &call->err));
     ret->part_pods = left_out.pods;
     ret->shared_nodes = left_out.shared_nodes;
+    ret->labels = left_out.labels;
+    ret->model_labels = left_out.model_labels;
     if (left_out.elsewhere > 0)
         fprintf(stderr, "%s: %zu pods run on nodes that are not in the input; get nodes too\n", call->path,
                 left_out.elsewhere);

@@ -2,7 +2,7 @@
 #pragma once
 /* Inside verb/place: a cluster from files with what kubectl or scontrol print, or from the API server. */
 
-#include "model/cluster.h"
+#include "source/kubernetes/cluster.h"
 #include "verb/verb.h"
 
 #define PLACE_CLUSTER_OPT(type)                                                                                        \
@@ -15,7 +15,9 @@
 
 typedef struct PlaceCluster {
     Cluster cluster;
-    size_t part_pods, shared_nodes; /* with time-sliced GPUs or several MIG instances: not in the cluster */
+    size_t part_pods, shared_nodes;  /* with time-sliced GPUs or several MIG instances: not in the cluster */
+    const KubeNodeLabels *labels;    /* by node; NULL: it is a cluster of Slurm */
+    const char *const *model_labels; /* by model */
 } PlaceCluster;
 
 /* From the files, without any from the API server that `kubeconfig` names. In the call's arena; what is left out is

@@ -145,7 +145,7 @@ def test_blocks(slurm):
 @pytest.mark.parametrize("places, said", [
     ("node,rack,block\ngpu01,r1,b1\ngpu02,r1,b2\n", "rack r1 is in two blocks: node gpu02"),
     ("node,rack,block\ngpu01,x,x\n", "x is the name of a rack and of a block"),
-    ("node,rack\ngpu09,r1\n", "places.csv:2: Slurm has no node gpu09"),
+    ("node,rack\ngpu09,r1\n", "places.csv:2: the cluster has no node gpu09"),
 ])
 def test_places_that_do_not_fit(slurm, places, said):
     (slurm.folder / "places.csv").write_text(places)

@@ -155,7 +155,7 @@ static void test_places_refused(void **state)
         {"", "places.csv:1: its first line has to name the columns"},
         {"node\ng1\n", "places.csv:1: its first line"},
         {"rack\nr1\n", "places.csv:1: its first line"},
-        {"node,rack\ng1,r1\ng9,r1\n", "places.csv:3: Slurm has no node g9"},
+        {"node,rack\ng1,r1\ng9,r1\n", "places.csv:3: the cluster has no node g9"},
         {"node,rack\ng1,r 1\n", "places.csv:2: rack 'r 1': names have"},
         {"node,rack\ng[1,r1\n", "places.csv:2: no ']'"},
     };
