@@ -48,11 +48,19 @@ static const char text[] =
     "    bindVerb: bind\n"
     "    weight: 200 # less than 150: kube-scheduler's own scores count too\n"
     "    httpTimeout: 10s\n"
-    "    nodeCacheCapable: true\n"
+    "    nodeCacheCapable: true\n%s"
     "    ignorable: true # without the extender, kube-scheduler decides alone\n"
     "    managedResources:\n"
     "      - name: \"%s\"\n"
     "        ignoredByScheduler: false\n";
+
+/* By an address instead of a name, the certificate's name has to be given. */
+static const char tls[] = "    enableHTTPS: true\n"
+                          "    tlsConfig: # files on kube-scheduler's node\n"
+                          "      caFile: /etc/kubernetes/stoker-place/ca.crt\n"
+                          "      certFile: /etc/kubernetes/stoker-place/tls.crt\n"
+                          "      keyFile: /etc/kubernetes/stoker-place/tls.key\n"
+                          "      # serverName: stoker-place.stoker.svc # where the URL has an address\n";
 
 static int print_scheduler(VerbCall *call, const ConfigOptions *o)
 {
@@ -65,7 +73,7 @@ static int print_scheduler(VerbCall *call, const ConfigOptions *o)
             if (*at <= ' ' || *at == '"' || *at == '\\' || (unsigned char)*at >= 0x7f)
                 return verb_failf(call, EXIT_USAGE, "--%s: '%s' has a character that is in no URL or resource's name",
                                   config_opts[i].key, values[i]);
-    printf(text, o->url, o->resource);
+    printf(text, o->url, strncmp(o->url, "https://", 8) == 0 ? tls : "", o->resource);
     return EXIT_FINE;
 }
 

@@ -6,6 +6,7 @@ import subprocess
 import threading
 
 import pytest
+import yaml
 from agent_rig import until
 from place_rig import GPUS, NODES, PLACED_BY, PODS, STATUS, node, pod
 
@@ -272,6 +273,10 @@ def test_the_configuration(stoker):
     for line in ("kind: KubeSchedulerConfiguration", 'urlPrefix: "https://stoker.kube-system.svc:9405"', "filterVerb: filter", "bindVerb: bind",
                  "prioritizeVerb: prioritize", "nodeCacheCapable: true", "ignorable: true", 'name: "example.com/gpu"', "ignoredByScheduler: false"):
         assert line in text
+    (extender,) = yaml.safe_load(text)["extenders"]
+    assert extender["enableHTTPS"] is True and set(extender["tlsConfig"]) == {"caFile", "certFile", "keyFile"}
+    (extender,) = yaml.safe_load(run().stdout)["extenders"]
+    assert "enableHTTPS" not in extender and "tlsConfig" not in extender
     weight = int(text.split("weight: ")[1].split(" ")[0])
     assert weight * 10 > 1500  # one point of ours is more than all of kube-scheduler's plugins give
     for words in (("--url", 'http://x"\n'), ("--resource", "a b")):

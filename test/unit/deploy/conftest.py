@@ -106,6 +106,48 @@ def check_device_plugin(stoker):
     return check
 
 
+@pytest.fixture
+def check_placement(stoker):
+    """check_placement(objects, [tls]): the extender is one, has what it needs of the API server and no more, and nothing of the node."""
+    yaml = pytest.importorskip("yaml", reason="python3-yaml is not installed")
+    help_text = subprocess.run([stoker, "place", "serve", "--help"], capture_output=True, text=True, timeout=LIMIT_S, check=True).stdout
+
+    def check(objects, tls):
+        of = {one["kind"]: one for one in objects if one["metadata"]["name"] == "stoker-place" or one["kind"] == "ConfigMap"}
+        spec = of["Deployment"]["spec"]
+        pod, (container,) = spec["template"]["spec"], spec["template"]["spec"]["containers"]
+        assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
+        labels = spec["template"]["metadata"]["labels"]
+        assert spec["selector"]["matchLabels"] == of["Service"]["spec"]["selector"] == labels
+        agents = [one["spec"]["selector"] for one in objects if one["kind"] == "Service" and one["metadata"]["name"] == "stoker"]
+        assert agents and all(not selector.items() <= labels.items() for selector in agents)
+        assert {tuple(rule["resources"]): rule["verbs"] for rule in of["ClusterRole"]["rules"]} == {
+            ("nodes",): ["list", "watch"], ("pods",): ["get", "list", "watch"], ("pods/binding",): ["create"]}
+        (subject,) = of["ClusterRoleBinding"]["subjects"]
+        assert subject["name"] == of["ServiceAccount"]["metadata"]["name"] == pod["serviceAccountName"]
+        assert of["ServiceAccount"]["automountServiceAccountToken"] is False and pod["automountServiceAccountToken"] is True
+        assert pod["securityContext"]["runAsNonRoot"] is True and pod["securityContext"]["fsGroup"] == 65532
+        assert container["securityContext"] == {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}
+        assert container["command"] == ["/usr/bin/stoker", "place", "serve"] and "nvidia.com/gpu" not in str(container["resources"])
+        assert all(f" {flag.split('=')[0]} " in help_text for flag in container["args"])
+        assert "--listen=:9405" in container["args"] and {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"} in container["env"]
+        assert container["ports"][0]["containerPort"] == of["Service"]["spec"]["ports"][0]["port"] == 9405
+        probe = {"tcpSocket": {"port": "place"}} if tls else {"httpGet": {"path": "/healthz", "port": "place"}}
+        assert all(probe.items() <= container[f"{kind}Probe"].items() for kind in ("liveness", "readiness"))
+        assert bool(tls) == ("--web-config-file=/etc/stoker/web/web.yaml" in container["args"]) == ("volumes" in pod)
+        if tls:
+            volumes = {v["name"]: v for v in pod["volumes"]}
+            assert volumes["tls"]["secret"]["secretName"] == tls
+            assert volumes["web"]["configMap"]["name"] == of["ConfigMap"]["metadata"]["name"]
+            mounts = {m["name"]: m["mountPath"] for m in container["volumeMounts"]}
+            config = yaml.safe_load(of["ConfigMap"]["data"]["web.yaml"])["tls_server_config"]
+            assert config.pop("client_auth_type") == "RequireAndVerifyClientCert" and mounts["web"] == "/etc/stoker/web"
+            assert {path.rpartition("/")[0] for path in config.values()} == {mounts["tls"]} and len(config) == 3
+        return pod
+
+    return check
+
+
 def copy_tree(source, to):
     """What git knows of the tree; a file that has not changed keeps its time."""
     listed = subprocess.run(["git", "ls-files", "-coz", "--exclude-standard"], cwd=source, capture_output=True, text=True, check=True).stdout

@@ -367,6 +367,26 @@ def test_the_network_can_be_closed(render):
 
 
 @slow
+def test_placement(render, try_rendering, check_placement):
+    done = try_rendering({"placement": {"enabled": True}})
+    assert done.returncode and "placement.enabled needs placement.tlsSecret or placement.from" in done.stderr
+    plain = render()
+    found = render({"placement": {"enabled": True, "tlsSecret": "theirs"}})
+    check_placement(found.all, "theirs")
+    assert all(one in found.all for one in plain.all) and "NetworkPolicy" not in found.kinds()
+    peer = {"ipBlock": {"cidr": "10.0.0.10/32"}}
+    found = render({"placement": {"enabled": True, "from": [peer], "args": ["--mode=pack"], "clusterIP": "10.96.0.99",
+                                  "nodeSelector": {"node-role.kubernetes.io/control-plane": ""}}})
+    pod = check_placement(found.all, None)
+    assert pod["containers"][0]["args"][-1] == "--mode=pack" and pod["nodeSelector"]
+    assert found.names["Service", "stoker-place"]["spec"]["clusterIP"] == "10.96.0.99"
+    policy = found.one("NetworkPolicy")["spec"]
+    assert policy["ingress"] == [{"ports": [{"port": "place", "protocol": "TCP"}], "from": [peer]}]
+    assert policy["podSelector"]["matchLabels"] == found.one("Deployment")["spec"]["selector"]["matchLabels"]
+    assert "ClusterRole" not in render({"placement": {"enabled": True, "from": [peer]}, "kubernetes": {"rbac": {"create": False}}}).kinds()
+
+
+@slow
 @pytest.mark.parametrize("given, kinds", [
     ({}, []), ({"kubernetes": {"enablePodUID": True}}, []),
     ({"kubernetes": {"enablePodLabels": True}}, ["ClusterRole", "ClusterRoleBinding"]),

@@ -251,6 +251,15 @@ def test_the_device_plugin_needs_no_privileges(deploy, container, tmp_path, chec
     assert sorted(d["metadata"]["name"] for d in objects if d["kind"] == "DeviceClass") == ["gpu.nvidia.com", "mig.nvidia.com"]
 
 
+@pytest.mark.skipif(not shutil.which("kubectl"), reason="no kubectl on this machine")
+def test_placement_is_beside_agents_that_get_nothing_by_it(deploy, tmp_path, version, check_placement):
+    plain = built_with(deploy / "kubernetes", tmp_path / "plain", [])
+    objects = built_with(deploy / "kubernetes", tmp_path / "more", ["placement"])
+    pod = check_placement(objects, "stoker-place-tls")
+    assert pod["containers"][0]["image"] == f"stoker:{version}"
+    assert all(one in objects for one in plain) and len(objects) == len(plain) + 6
+
+
 def test_what_no_component_gives_is_off_and_no_ticket(container):
     env = {e["name"]: e.get("value") for e in container["env"]}
     assert env["STOKER_KERNEL_LOG"] == env["STOKER_JOURNAL"] == "none"

@@ -23,6 +23,12 @@ app.kubernetes.io/name: {{ include "stoker.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
+{{- /* Other labels than the agents', whose Service and NetworkPolicy are not for it. */ -}}
+{{- define "stoker.placementLabels" -}}
+app.kubernetes.io/name: {{ include "stoker.name" . }}-place
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
 {{- define "stoker.labels" -}}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{ include "stoker.selectorLabels" . }}
