@@ -37,7 +37,8 @@ extern const WordRow cluster_tiers[CLUSTER_TIER_END];
 /* Annotations with numbers of GPUs, as NVML counts them: "0,3". */
 #define CLUSTER_GPUS_KEY "stoker.dev/gpus"                /* of a pod: which were chosen for it */
 #define CLUSTER_UNHEALTHY_KEY "stoker.dev/gpus-unhealthy" /* of a node: which cannot be used; absent: none */
-enum { CLUSTER_GPUS_CAP = 40 };                           /* of such a text, with all of them */
+#define CLUSTER_LINKS_KEY "stoker.dev/gpu-links" /* of a node: how near its GPUs are (engine/place/gpu_links.h) */
+enum { CLUSTER_GPUS_CAP = 40 };                  /* of such a text, with all of them */
 
 /* "0,3" as bits, "" as 0. False where it is another text or names a GPU from CLUSTER_GPUS_MAX on. */
 bool cluster_read_gpus(const char *text, uint16_t *ret);

@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include "engine/place/gpu_links.h"
 #include "model/activity.h"
 #include "model/make.h"
 #include "model/mig.h"
@@ -143,7 +144,7 @@ const char *offer_family(const MakeGpu *make);
 
 /* ---- which devices are best together (prefer.c) ---- */
 
-enum { OFFER_EXACT_MAX = 16 }; /* of so many free GPUs all sets are compared */
+enum { OFFER_EXACT_MAX = GPU_LINKS_MAX }; /* of so many free GPUs all sets are compared */
 
 /* Of which devices replicas are taken. */
 typedef enum OfferSpread {
@@ -159,12 +160,15 @@ typedef struct OfferPolicy {
 
 /*
  * Chooses `size` of the ids in `available`, those of `must` among them, into `ret` (room for size), in the order of the
- * units. Whole GPUs: the set with the fastest links among its members, of equal ones that which leaves the fastest
- * among the others (or `policy.apart`), then the first. MIG devices: those of the GPU with the fewest that are free, so
- * that others stay whole. Replicas: by `policy.spread`. -EINVAL: an id is not known, or there are not enough.
+ * units. Whole GPUs: the set with the fastest links among its members, of equal ones that nearest to the network, then
+ * that which leaves the fastest among the others (or `policy.apart`), then the first. MIG devices: those of the GPU
+ * with the fewest that are free, so that others stay whole. Replicas: by `policy.spread`. -EINVAL: an id is not known,
+ * or there are not enough.
  */
 int offer_prefer(const OfferResource *resource, const Snapshot *snapshot, OfferPolicy policy,
                  const char *const *available, size_t available_count, const char *const *must, size_t must_count,
                  size_t size, const char **ret, Err *err);
 /* How well two GPUs of a snapshot reach each other; more is better. */
 unsigned offer_link_score(const Snapshot *snapshot, size_t a, size_t b);
+/* The same of all of a node's GPUs, by NVML's index, for those who choose elsewhere. */
+void offer_links(const Snapshot *snapshot, GpuLinks *ret);

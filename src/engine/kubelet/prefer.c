@@ -32,16 +32,39 @@ static unsigned count_links(const Node *node, const NodeGpu *gpu, const PciAddre
 }
 
 /* By PCIe and NUMA, which is also where they are in the chassis, as far as the kernel knows. */
-static unsigned score_path(const Snapshot *snapshot, size_t a, size_t b)
+static unsigned score_places(const Place *from, const Place *to)
 {
     static const unsigned paths[TOPOLOGY_PATH_END] = {
         [TOPOLOGY_SELF] = 60, [TOPOLOGY_PIX] = 50,  [TOPOLOGY_PXB] = 40,
         [TOPOLOGY_PHB] = 30,  [TOPOLOGY_NODE] = 20, [TOPOLOGY_SYS] = 10,
     };
-    const Place *from = place_list_gpu(&snapshot->places, snapshot->node->gpus[a].reading.device.pci),
-                *to = place_list_gpu(&snapshot->places, snapshot->node->gpus[b].reading.device.pci);
 
     return from && to ? paths[place_between(from, to)] : 0;
+}
+
+static const Place *find_place(const Snapshot *snapshot, size_t gpu)
+{
+    return place_list_gpu(&snapshot->places, snapshot->node->gpus[gpu].reading.device.pci);
+}
+
+static unsigned score_path(const Snapshot *snapshot, size_t a, size_t b)
+{
+    return score_places(find_place(snapshot, a), find_place(snapshot, b));
+}
+
+/* To the nearest network adapter. */
+static unsigned score_network(const Snapshot *snapshot, size_t gpu)
+{
+    const Place *from = find_place(snapshot, gpu);
+    unsigned best = 0;
+
+    for (size_t i = 0; i < snapshot->places.len; i++) {
+        const Place *to = &snapshot->places.at[i];
+        const unsigned score = to->adapter[0] ? score_places(from, to) : 0;
+
+        best = score > best ? score : best;
+    }
+    return best;
 }
 
 /* NVLinks between them, those by switches included. */
@@ -59,6 +82,28 @@ static unsigned count_nvlinks(const Snapshot *snapshot, size_t a, size_t b)
 unsigned offer_link_score(const Snapshot *snapshot, size_t a, size_t b)
 {
     return LINK_SCORE * count_nvlinks(snapshot, a, b) + score_path(snapshot, a, b);
+}
+
+void offer_links(const Snapshot *snapshot, GpuLinks *ret)
+{
+    const Node *node = snapshot->node;
+    GpuLinks links = {0};
+
+    *ret = links;
+    for (size_t a = 0; a < node->gpu_count; a++) {
+        const uint32_t i = node->gpus[a].reading.device.index;
+
+        if (i >= GPU_LINKS_MAX)
+            return;
+        links.count = i >= links.count ? i + 1 : links.count;
+        for (size_t b = 0; b < a; b++) {
+            const uint32_t k = node->gpus[b].reading.device.index;
+
+            links.score[i][k] = links.score[k][i] = (uint16_t)offer_link_score(snapshot, a, b);
+        }
+        links.score[i][i] = (uint16_t)score_network(snapshot, a);
+    }
+    *ret = links;
 }
 
 /* --- whole GPUs --------------------------------------------------------------------------------------------------- */
@@ -95,58 +140,6 @@ static unsigned sum_near_in_use(const Choice *c, size_t i)
     return sum;
 }
 
-typedef struct Search {
-    size_t count;                                     /* free GPUs */
-    unsigned score[OFFER_EXACT_MAX][OFFER_EXACT_MAX]; /* of each pair */
-    bool apart;
-    unsigned near[OFFER_EXACT_MAX][OFFER_EXACT_MAX]; /* where they are to be apart; [i][i]: to all GPUs in use */
-    uint32_t must;
-    uint32_t best;
-    uint64_t best_worth;
-} Search;
-
-static unsigned sum_pairs(size_t count, unsigned pairs[OFFER_EXACT_MAX][OFFER_EXACT_MAX], uint32_t set)
-{
-    unsigned sum = 0;
-
-    for (size_t i = 0; i < count; i++)
-        for (size_t k = i; k < count && set >> i & 1; k++)
-            sum += set >> k & 1 ? pairs[i][k] : 0;
-    return sum;
-}
-
-/* The set itself counts first, then what it leaves or how it lies. */
-static uint64_t rate_set(Search *search, uint32_t set, unsigned in)
-{
-    const uint32_t others = ((UINT32_C(1) << search->count) - 1) & ~set;
-
-    return (uint64_t)in << 32 | (search->apart ? UINT32_MAX - sum_pairs(search->count, search->near, set)
-                                               : sum_pairs(search->count, search->score, others));
-}
-
-/* All sets that hold those chosen and `size` in all: GPUs from `from` on are open; `in` is the score of those chosen.
- */
-static void search_sets(Search *search, uint32_t chosen, size_t from, size_t missing, unsigned in)
-{
-    if (missing == 0) {
-        if ((chosen & search->must) != search->must || (search->best && in < search->best_worth >> 32))
-            return;
-        const uint64_t worth = rate_set(search, chosen, in);
-        if (!search->best || worth > search->best_worth) {
-            search->best = chosen;
-            search->best_worth = worth;
-        }
-        return;
-    }
-    for (size_t i = from; i + missing <= search->count; i++) {
-        unsigned more = in;
-
-        for (size_t k = 0; k < i; k++)
-            more += chosen >> k & 1 ? search->score[i][k] : 0;
-        search_sets(search, chosen | UINT32_C(1) << i, i + 1, missing - 1, more);
-    }
-}
-
 /* Of more GPUs than can be searched: the one that goes best with those chosen, again and again. */
 static void choose_greedily(const Choice *c, bool *chosen, size_t missing)
 {
@@ -174,7 +167,8 @@ static void choose_greedily(const Choice *c, bool *chosen, size_t missing)
 static void choose_gpus(const Choice *c, bool *chosen, size_t size)
 {
     size_t at[OFFER_EXACT_MAX], count = 0, taken = 0;
-    Search search = {.apart = c->apart};
+    GpuLinks links = {0}, heat = {0};
+    uint16_t must = 0;
 
     for (size_t i = 0; i < c->units->len; i++) {
         taken += chosen[i];
@@ -182,7 +176,7 @@ static void choose_gpus(const Choice *c, bool *chosen, size_t size)
             continue;
         if (count < OFFER_EXACT_MAX) {
             at[count] = i;
-            search.must |= (uint32_t)chosen[i] << count;
+            must = (uint16_t)(must | (uint32_t)chosen[i] << count);
         }
         count++;
     }
@@ -190,17 +184,18 @@ static void choose_gpus(const Choice *c, bool *chosen, size_t size)
         choose_greedily(c, chosen, size - taken);
         return;
     }
-    search.count = count;
     for (size_t i = 0; i < count; i++) {
-        search.near[i][i] = sum_near_in_use(c, at[i]);
+        links.score[i][i] = (uint16_t)score_network(c->snapshot, c->units->at[at[i]].gpu);
+        heat.score[i][i] = (uint16_t)sum_near_in_use(c, at[i]);
         for (size_t k = 0; k < i; k++) {
-            search.score[i][k] = search.score[k][i] = rate_links(c, at[i], at[k]);
-            search.near[i][k] = search.near[k][i] = rate_near(c, at[i], at[k]);
+            links.score[i][k] = links.score[k][i] = (uint16_t)rate_links(c, at[i], at[k]);
+            heat.score[i][k] = heat.score[k][i] = (uint16_t)rate_near(c, at[i], at[k]);
         }
     }
-    search_sets(&search, 0, 0, size, 0);
+    const uint16_t best =
+        gpu_links_choose(&links, c->apart ? &heat : NULL, (uint16_t)((1U << count) - 1), must, (unsigned)size);
     for (size_t i = 0; i < count; i++)
-        chosen[at[i]] = search.best >> i & 1;
+        chosen[at[i]] = best >> i & 1;
 }
 
 /* --- parts of GPUs ------------------------------------------------------------------------------------------------ */

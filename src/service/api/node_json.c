@@ -592,6 +592,7 @@ void api_devices(const Snapshot *snapshot, bool time, Str *out)
     json_open(out, "node", '{');
     json_add_text(out, "hostname", node->hostname);
     add_text(out, "driver_version", node->driver_version);
+    add_adapters(out, &snapshot->places);
     json_close(out, '}');
     json_open(out, "gpus", '[');
     for (size_t i = 0; i < node->gpu_count; i++)

@@ -16,6 +16,7 @@
 #include "base/number.h"
 #include "base/quantity.h"
 #include "base/vec.h"
+#include "engine/place/gpu_links.h"
 #include "service/place/node_devices.h"
 
 enum { TYPICAL_MAX = 10000, TYPICAL_CPU = 4000, BROKEN_CAP = 256 };
@@ -39,6 +40,7 @@ struct LiveNode {
     uint64_t devices, usable, taken; /* GPUs: there are, can be given out, pods have */
     uint64_t holders[CLUSTER_GPUS_MAX];
     uint16_t gpus_broken;    /* as its annotation says */
+    GpuLinks *links;         /* the same; owned; NULL: it says nothing */
     char broken[BROKEN_CAP]; /* what is broken, as its condition says */
     uint8_t model;
 };
@@ -241,6 +243,7 @@ static void free_node(LiveNode *node)
     node_devices_done(&node->by_slices);
     free(node->model_label);
     free(node->name);
+    free(node->links);
     free(node);
 }
 
@@ -297,6 +300,19 @@ static void read_health(LiveNode *node, const json_t *object)
 
         if (type && status && message && strcmp(type, HEALTH_CONDITION) == 0 && strcmp(status, "False") == 0)
             snprintf(node->broken, sizeof node->broken, "%s", message);
+    }
+}
+
+static void read_links(LiveNode *node, const json_t *object)
+{
+    const char *text =
+        json_string_value(find_member(json_object_get(object, "metadata"), "annotations", CLUSTER_LINKS_KEY));
+    GpuLinks links;
+
+    free(TAKE(node->links));
+    if (text && gpu_links_read(text, &links)) {
+        node->links = xmalloc(sizeof links);
+        *node->links = links;
     }
 }
 
@@ -359,6 +375,7 @@ int live_change_node(void *self, const json_t *object, bool gone, Err *err)
     free(node->model_label);
     node->model_label = model ? xstrdup(model) : NULL;
     read_health(node, object);
+    read_links(node, object);
     apply_facts(live, node, &before);
     return 0;
 }
@@ -626,6 +643,20 @@ static bool score_node(Live *live, const ClusterRequest *request, const LiveNode
     return placement_score(live->placement, &r, node->index, ret_score, ret_gpus);
 }
 
+/* Of a node that fits: the GPUs that its device plugin would choose, of as many free ones; without knowledge of its
+ * links those that the score was of. */
+static uint16_t choose_gpus(const Live *live, const ClusterRequest *request, const LiveNode *node, uint16_t scored)
+{
+    const PlacementLeft left = placement_left(live->placement, node->index);
+    uint16_t open = 0;
+
+    if (!node->links || node->links->count < node->devices)
+        return scored;
+    for (unsigned i = 0; i < node->devices; i++)
+        open |= (uint16_t)((left.gpu_milli[i] == CLUSTER_GPU) << i);
+    return gpu_links_choose(node->links, NULL, open, 0, request->gpu_count);
+}
+
 const LiveNode *live_find(const Live *live, const char *name, size_t len)
 {
     return map_getn(&live->nodes, name, len);
@@ -681,8 +712,7 @@ int live_reserve(Live *live, const char *uid, const ClusterRequest *request, con
         return err_set(err, -EBUSY, "node %s: %s", name, why.text);
     }
     (void)score_node(live, request, node, &score, &row.gpus);
-    if (node->nameless)
-        row.gpus = 0;
+    row.gpus = node->nameless ? 0 : choose_gpus(live, request, node, row.gpus);
     TRY(put_pod(live, uid, name, &row, err));
     *ret_gpus = row.gpus;
     return 0;

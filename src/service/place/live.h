@@ -8,7 +8,8 @@
  *
  * A pod's annotation stoker.dev/gpus says which GPUs it has. Of one without it the number counts and which ones is not
  * known: the node's free GPUs are then fewer than those that nobody has by name. A node's annotation
- * stoker.dev/gpus-unhealthy, of `stoker kubelet --update-node`, says which cannot be used.
+ * stoker.dev/gpus-unhealthy, of `stoker kubelet --update-node`, says which cannot be used, and stoker.dev/gpu-links
+ * which go well together.
  *
  * A node that has none of the resource has the GPUs of its ResourceSlices, of which the scheduler chooses which ones a
  * pod gets: they are counted, and have no names. What ResourceClaims have is in use. The slices say its model where no

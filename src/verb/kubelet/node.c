@@ -38,6 +38,7 @@ struct NodeKeeper {
     bool health_told, healthy;
     char reason[NODE_REASON_CAP], message[MESSAGE_CAP];
     char unhealthy[CLUSTER_GPUS_CAP]; /* GPUs, as an annotation has them */
+    char links[GPU_LINKS_TEXT_CAP];   /* the same */
     json_t *condition;
     Str status_patch;
 };
@@ -140,6 +141,8 @@ static void add_annotations(NodeKeeper *keeper)
     }
     if (keeper->health_told)
         add_annotation(keeper, CLUSTER_UNHEALTHY_KEY, keeper->unhealthy);
+    if (keeper->health_told)
+        add_annotation(keeper, CLUSTER_LINKS_KEY, keeper->links);
 }
 
 /* KubeRead.patch: NULL where the node has what it is to have. */
@@ -305,6 +308,7 @@ static const OfferUnit *find_fault(const Offer *offer, uint16_t *ret_gpus)
 
 void node_keeper_set_health(NodeKeeper *keeper, const Offer *offer, const Snapshot *snapshot)
 {
+    GpuLinks links;
     uint16_t gpus;
     const OfferUnit *first = find_fault(offer, &gpus);
     size_t healthy;
@@ -323,6 +327,8 @@ void node_keeper_set_health(NodeKeeper *keeper, const Offer *offer, const Snapsh
         snprintf(keeper->message, sizeof keeper->message, "%zu devices", all);
     }
     cluster_write_gpus(gpus, keeper->unhealthy);
+    offer_links(snapshot, &links);
+    gpu_links_write(&links, keeper->links);
     kube_api_ask(keeper->api, READ_STATUS);
     if (patch_labels(keeper))
         kube_api_ask(keeper->api, READ_LABELS);

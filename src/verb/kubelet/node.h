@@ -3,8 +3,9 @@
 
 /*
  * Labels and a condition of this node, kept by the API server: GPUsHealthy is True while every device that is offered
- * is healthy; which GPUs are not, its annotation stoker.dev/gpus-unhealthy names. Labels that were set here and are not
- * wanted any more are taken away; which those are, an annotation of the node keeps. On the loop's thread.
+ * is healthy; which GPUs are not, its annotation stoker.dev/gpus-unhealthy names, and stoker.dev/gpu-links how near
+ * they are to each other and to the network. Labels that were set here and are not wanted any more are taken away;
+ * which those are, an annotation of the node keeps. On the loop's thread.
  */
 
 #include <uv.h>

@@ -50,7 +50,7 @@ static const char *const spread_names[] = {"distributed", "packed", NULL};
                     "--features-file"),                                                                                \
         ROW("follow-placement", OPT_BOOL, follow_placement, .flags = OPT_CLI_ONLY, .env = "STOKER_FOLLOW_PLACEMENT",   \
             .help = "give pods the GPUs that 'stoker place serve' chose for them; needs --node-name, and that the "    \
-                    "account may list and watch pods"),                                                                \
+                    "account may list and watch pods; to be used with --update-node"),                                 \
         ROW("node-name", OPT_STRING, node, .flags = OPT_CLI_ONLY, .env = "NODE_NAME",                                  \
             .help = "the name of this node in the cluster"),                                                           \
         ROW("node-period", OPT_DURATION, node_period_ns, .flags = OPT_CLI_ONLY, .def = "1m", .min = 50e6,              \

@@ -42,6 +42,11 @@ int placed_pods_new(uv_loop_t *loop, const KubeletOptions *o, Kubelet *kubelet, 
                                   .again_ns = o->node_period_ns,
                                   .timeout_ns = TIMEOUT_S * NS_PER_S,
                                   .log = log};
+    if (!o->update_node)
+        log_write(
+            log, LOG_LEVEL_WARN,
+            "--follow-placement without --update-node: 'stoker place serve' does not know which GPUs of this node "
+            "go well together, and chooses the first free ones");
     placed->kubelet = kubelet;
     placed->chosen = chosen_new();
     kubelet_follow(kubelet, placed->chosen, false);

@@ -72,6 +72,16 @@ def test_the_node_says_which_gpus_are_unhealthy(kept, api):
     until(lambda: unhealthy() is None and api.node["metadata"]["annotations"]["theirs"] == "stays", side.log_text)
 
 
+def test_the_node_says_how_near_its_gpus_are(kept, api):
+    links = lambda: api.node["metadata"].get("annotations", {}).get("stoker.dev/gpu-links")  # noqa: E731
+    side = kept()
+    until(lambda: links(), side.log_text)
+    rows = [[int(score) for score in row.split(",")] for row in links().split(";")]
+    assert [len(row) for row in rows] == [8, 7, 6, 5, 4, 3, 2, 1]
+    assert all(score > 100 for row in rows for score in row[1:])  # by NVSwitch
+    assert all(10 <= row[0] <= 50 for row in rows)  # to a network adapter
+
+
 def test_labels_of_before_go_and_others_stay(kept, api):
     old = "nvidia.com/mig-1g.10gb.count"
     api.change(NODE, labels={old: "7", "stoker.dev/theirs": "yes"}, annotations={"stoker.dev/labels": f"{old},team,kubernetes.io/x"})

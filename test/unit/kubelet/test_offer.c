@@ -27,6 +27,18 @@ static uint32_t set_of(const char *const *ids, size_t size)
     return set;
 }
 
+/* Who has what the node tells of its GPUs chooses the same. */
+static void check_elsewhere(const Box *box, uint32_t open, uint32_t must, size_t size, uint32_t chosen)
+{
+    char text[GPU_LINKS_TEXT_CAP];
+    GpuLinks links, read;
+
+    offer_links(&box->snapshot, &links);
+    assert_true(gpu_links_read(gpu_links_write(&links, text), &read));
+    assert_memory_equal(&read, &links, sizeof links);
+    assert_int_equal(gpu_links_choose(&read, NULL, (uint16_t)open, (uint16_t)must, (unsigned)size), chosen);
+}
+
 /* No set of free GPUs that holds those that must be in it is better. */
 static void check_choice(const Box *box, const OfferResource *resource, uint32_t open, uint32_t must, size_t size)
 {
@@ -48,6 +60,7 @@ static void check_choice(const Box *box, const OfferResource *resource, uint32_t
     assert_int_equal(__builtin_popcount(set), size);
     assert_int_equal(set & ~open, 0);
     assert_int_equal(set & must, must);
+    check_elsewhere(box, open, must, size, set);
     for (uint32_t other = 0; other < UINT32_C(1) << count; other++) {
         if (other & ~open || (other & must) != must || (size_t)__builtin_popcount(other) != size)
             continue;
@@ -103,6 +116,58 @@ static void test_switch_and_bridge(void **state)
     assert_int_equal(offer_link_score(&box->snapshot, 0, 1), 100 + 20 + 10); /* one link, and one host bridge */
     assert_int_equal(offer_link_score(&box->snapshot, 0, 7), 100 + 10);      /* the same link, the other socket */
     free(box);
+}
+
+/* Several GPUs are for what talks over the network, one leaves those near it to others. */
+static void test_near_the_network(void **state)
+{
+    static const struct {
+        unsigned bridge;
+        size_t size;
+        uint32_t chosen;
+    } cases[] = {{2, 2, 0x30}, {0, 2, 0x03}, {0, 1, 0x10}, {3, 1, 0x01}, {3, 4, 0xf0}};
+    Box *box = make_box(8);
+    const char *all[8], *chosen[4];
+
+    (void)state;
+    for (size_t i = 0; i < 8; i++) {
+        link_up(box, i, address(200));
+        all[i] = box->gpus[i].reading.device.uuid;
+    }
+    box->snapshot.places.len = 9;
+    Offer offer = offer_of(box, &(OfferConfig){0});
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Place *adapter = &box->places[8];
+
+        *adapter = (Place){.pci = address(100), .adapter = "mlx5_0", .numa_node = cases[i].bridge < 2 ? 0 : 1};
+        snprintf(adapter->path, sizeof adapter->path, "pci0000:%02x/0000:64:00.0", cases[i].bridge);
+        assert_int_equal(offer_prefer(&offer.resources.at[0], &box->snapshot, (OfferPolicy){0}, all, 8, NULL, 0,
+                                      cases[i].size, chosen, NULL),
+                         0);
+        assert_int_equal(set_of(chosen, cases[i].size), cases[i].chosen);
+        check_elsewhere(box, 0xff, 0, cases[i].size, cases[i].chosen);
+    }
+    offer_done(&offer);
+    free(box);
+}
+
+static void test_links_as_text(void **state)
+{
+    static const char *const wrong[] = {
+        "",          ";",       ",",      "a",   "1,",     "1,2",
+        "1,2;",      "1,2;3,4", "1,2;3;", "1;2", "1,2;;",  "1,2;3;4",
+        "1,2,3;4;5", "10000",   "-1",     "1 ",  "1,2;3x", "0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0;"};
+    GpuLinks links = {.count = 77};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_false(gpu_links_read(wrong[i], &links));
+    assert_int_equal(links.count, 77);
+    assert_true(gpu_links_read("1,9999;3", &links));
+    assert_int_equal(links.count, 2);
+    assert_int_equal(links.score[1][0], 9999);
+    assert_true(gpu_links_read("5", &links));
+    assert_int_equal(gpu_links_choose(&links, NULL, 0, 0, 1), 0); /* none is free */
 }
 
 /* Four hosts of two GPUs, all on one switch: what is apart is on another socket, and not beside one in use. */
@@ -345,6 +410,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_best_sets),
         cmocka_unit_test(test_switch_and_bridge),
+        cmocka_unit_test(test_near_the_network),
+        cmocka_unit_test(test_links_as_text),
         cmocka_unit_test(test_apart),
         cmocka_unit_test(test_apart_keeps_links),
         cmocka_unit_test(test_more_than_are_compared),

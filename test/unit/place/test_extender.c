@@ -647,6 +647,48 @@ static void without_facts_every_node_fits(void **state)
     live_free(live);
 }
 
+/* Bridges between GPUs 0 and 2, and 1 and 3. */
+static void gpus_that_go_well_together_are_chosen(void **state)
+{
+#define LINKED(text)                                                                                                   \
+    "{'metadata':{'name':'a','annotations':{'stoker.dev/gpu-links':'" text                                             \
+    "'}},'status':{'capacity':{'nvidia.com/gpu':'4'},'allocatable':{'cpu':'95','nvidia.com/gpu':'4'}}}"
+    static const struct {
+        const char *node;
+        uint16_t two, one, held, two_beside; /* those chosen; two beside a pod that holds GPU `held` */
+    } cases[] = {{LINKED("0,20,1820,20;0,20,1820;0,20;0"), 0x5, 0x1, 0, 0xa},
+                 {LINKED("0,20,1820,20;0,20,1820;0,20;0"), 0x5, 0x1, 3, 0x5},
+                 {LINKED("10,20,20,20;10,20,20;50,20;50"), 0xc, 0x1, 3, 0x5}, /* the network is near 2 and 3 */
+                 {LINKED("0,20,1820;0,20;0"), 0x3, 0x1, 0, 0x6},              /* of three GPUs */
+                 {LINKED("fast"), 0x3, 0x1, 0, 0x6}};
+    Err err = {0};
+    uint16_t gpus;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Live *live = new_live();
+        char text[ROOM], held[2] = {(char)('0' + cases[i].held), '\0'};
+
+        snprintf(text, sizeof text, "%s", cases[i].node);
+        for (char *at = text; *at; at++)
+            *at = *at == '\'' ? '"' : *at;
+        json_t *node = parse(text);
+        assert_int_equal(live_change_node(live, node, false, &err), 0);
+        assert_int_equal(reserve(live, "p", 2, "a", 5, &gpus), 0);
+        assert_int_equal(gpus, cases[i].two);
+        live_release(live, "p");
+        assert_int_equal(reserve(live, "p", 1, "a", 5, &gpus), 0);
+        assert_int_equal(gpus, cases[i].one);
+        live_release(live, "p");
+        put_pod(live, "q", "a", 1, held);
+        assert_int_equal(live_change_node(live, node, false, &err), 0); /* again: what it said is not forgotten */
+        assert_int_equal(reserve(live, "p", 2, "a", 5, &gpus), 0);
+        assert_int_equal(gpus, cases[i].two_beside);
+        json_decref(node);
+        live_free(live);
+    }
+}
+
 static void a_binding_has_the_gpus(void **state)
 {
     static const char body[] = "{\"PodName\":\"p\",\"PodNamespace\":\"team\",\"PodUID\":\"0e6c\",\"Node\":\"a.b\"}";
@@ -684,6 +726,7 @@ int main(void)
         cmocka_unit_test(as_many_are_free_as_nobody_has),
         cmocka_unit_test(names_are_read_by_hand),
         cmocka_unit_test(without_facts_every_node_fits),
+        cmocka_unit_test(gpus_that_go_well_together_are_chosen),
         cmocka_unit_test(a_binding_has_the_gpus),
     };
 
