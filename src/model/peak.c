@@ -32,6 +32,37 @@ const Peak *peak_find(const char *gpu_name)
     return NULL;
 }
 
+double peak_per_clock(const Peak *peak, PeakType type, double *ret_clock)
+{
+    const double rated_least = 1.35e9; /* boards have 1.37 to 2.66 GHz: of one board's rates one alone fits */
+    double rate = 1, clock = peak->tflops[type] * 1e12 / peak->sm_count;
+
+    *ret_clock = 0;
+    if (!(clock > 0))
+        return 0;
+    for (; clock >= 2 * rated_least; clock /= 2)
+        rate *= 2;
+    *ret_clock = clock;
+    return rate;
+}
+
+const PeakMig *peak_find_mig(const char *gpu_name, int slices, double memory)
+{
+    static const PeakMig rows[] = {
+#define PEAK_MIG(...) {__VA_ARGS__},
+#include "model/peak.def"
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        const double part = memory * rows[i].memory_of;
+
+        if (rows[i].slices == slices && has_word(gpu_name, rows[i].word) && part > rows[i].memory_slices - 0.6 &&
+            part < rows[i].memory_slices + 0.4)
+            return &rows[i];
+    }
+    return NULL;
+}
+
 double peak_find_tensor_speed(const char *gpu_name, bool amd, int major, int minor)
 {
     static const struct {

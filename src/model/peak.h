@@ -30,6 +30,20 @@ typedef struct Peak {
 /* The row for a GPU by its driver's name ("NVIDIA H100 80GB HBM3"); NULL: there is none. */
 const Peak *peak_find(const char *gpu_name);
 
+/* Dense operations of a type per multiprocessor and clock, and the clock in Hz by which the sheet's figure is made; 0:
+ * the board does not have the type. */
+double peak_per_clock(const Peak *peak, PeakType type, double *ret_clock);
+
+/* A MIG profile of a board: its slices of compute, those of memory of so many, and its multiprocessors. */
+typedef struct PeakMig {
+    const char *word; /* of the GPU's name */
+    int slices, memory_slices, memory_of, sm_count;
+} PeakMig;
+
+/* The profile of a GPU's instance with these slices of compute that has `memory` of its memory, 0 to 1, but for what
+ * the driver keeps; NULL: not known. */
+const PeakMig *peak_find_mig(const char *gpu_name, int slices, double memory);
+
 /* How many times as fast as 32-bit float off them the GPU's tensor cores (AMD: matrix cores) are at most; 0: it has
  * none, or not known. Compute capability: -1 where it is not known; of AMD's GPUs it does not count. */
 double peak_find_tensor_speed(const char *gpu_name, bool amd, int major, int minor);

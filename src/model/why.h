@@ -8,6 +8,7 @@
 
 #include <stdint.h>
 
+#include "model/roof.h"
 #include "model/word.h"
 
 typedef enum WhyCause {
@@ -79,6 +80,7 @@ typedef struct Why {
     uint32_t window_s; /* seconds with readings that were used */
     uint32_t count;
     WhyVerdict verdicts[WHY_VERDICTS_MAX]; /* the first is the answer; the others are true beside it */
+    Roof roof;                             /* figures alone; no verdict goes by it */
 } Why;
 
 /* The part of the time that counts for the first verdict; the rest counts for the second one. Of a checkpoint its share

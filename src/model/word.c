@@ -21,6 +21,7 @@ const WordRow holding_bases[] = {HOLDING_BASIS_TABLE(WORD_ROW)};
 const WordRow holding_grants[] = {HOLDING_GRANT_TABLE(WORD_ROW)};
 const WordRow why_confidences[] = {WHY_CONFIDENCE_TABLE(WORD_ROW)};
 const WordRow why_units[] = {WHY_UNIT_TABLE(WORD_ROW)};
+const WordRow roof_kinds[] = {ROOF_TABLE(WORD_ROW)};
 const struct WhyRow why_causes[] = {
 #define WHY(id, key, title, advice, next) [WHY_##id] = {key, title, advice, next},
 #include "model/why.def"

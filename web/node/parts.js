@@ -94,8 +94,8 @@ export function incidentList(element, list) {
 
 /* What takes the time of a device that somebody has: {element, update(device)}. */
 export function verdictBlock() {
-  const text = h("p"), advice = h("p"), sure = h("p", { class: "quiet" }), also = h("p");
-  const element = h("div", { class: "verdict" }, text, advice, sure, also);
+  const text = h("p"), advice = h("p"), sure = h("p", { class: "quiet" }), roof = h("p", { class: "quiet" }), also = h("p");
+  const element = h("div", { class: "verdict" }, text, advice, sure, roof, also);
   return { element, update(device) {
     const { verdict } = device, isShown = verdict && (isIdle(device) || activityOf(device).word === "working");
     element.hidden = !isShown;
@@ -106,6 +106,8 @@ export function verdictBlock() {
     advice.hidden = !verdict.advice;
     say(advice, verdict.advice ? `Do: ${verdict.advice}` : "");
     say(sure, [sureText(verdict), verdict.next && `next: ${verdict.next}`].filter(Boolean).join("; "));
+    roof.hidden = !verdict.roof;
+    say(roof, verdict.roof ? `Roof (estimate): ${verdict.roof.text}` : "");
     also.hidden = !beside;
     say(also, beside ? `Also: ${beside.text} (${sureText({ ...beside, window_s: verdict.window_s })}). ${beside.advice ? `Do: ${beside.advice}` : ""}` : "");
   } };

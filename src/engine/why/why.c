@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/cleanup.h"
 #include "base/duration.h"
+#include "engine/why/roof.h"
 #include "model/facts.h"
 
 enum { GROWTH_MINUTES = 10, GROWTH_LEAST = 8, OWNER_CAP = 256 };
@@ -123,8 +124,10 @@ static const SecondsSource sources[] = {
 void whys_add_wanted(uint64_t wanted[METRIC_SET_WORDS])
 {
     static const MetricId others[] = {METRIC_PCIE_LINK_WIDTH, METRIC_POWER_MGMT_LIMIT_DEF, METRIC_FB_USED,
-                                      METRIC_FB_TOTAL};
+                                      METRIC_FB_TOTAL, METRIC_MEMORY_BUS_WIDTH};
 
+    for (RoofSeries k = 0; k < ROOF_SERIES_END; k++)
+        metric_set_add(wanted, roof_metrics[k]);
     for (size_t i = 0; i < ARRAY_LEN(sources); i++) {
         metric_set_add(wanted, sources[i].metric);
         metric_set_add(wanted, sources[i].limit);
@@ -550,6 +553,32 @@ static void read_board(const Store *store, const NodeGpu *gpu, uint64_t now_ns, 
     memcpy(in->rows[WHY_OF_REASONS], rows[2], sizeof rows[2]);
 }
 
+/* --- the roof ----------------------------------------------------------------------------------------------------- */
+
+/* Clocks and the width of the memory are the board's. */
+static void estimate_roof(const Store *store, uint64_t now_ns, const NodeGpu *gpu, const Reading *instance, Why *why)
+{
+    const Reading *reading = instance ? instance : &gpu->reading;
+    RoofInput in = {.gpu_name = gpu->reading.device.name,
+                    .window_s = why->window_s,
+                    .instance = instance,
+                    .profile = reading->profile,
+                    .instance_share =
+                        read_metric(reading, METRIC_FB_TOTAL) / read_metric(&gpu->reading, METRIC_FB_TOTAL),
+                    .bus_bits = read_metric(&gpu->reading, METRIC_MEMORY_BUS_WIDTH)};
+
+    for (RoofSeries k = 0; k < ROOF_SERIES_END; k++) {
+        const bool of_board = k == ROOF_OF_SM_CLOCK || k == ROOF_OF_MEMORY_CLOCK;
+        const Reading *from = of_board ? &gpu->reading : reading;
+        const Sample *now = &from->sample[roof_metrics[k]];
+        const SecondsSource source = {0, roof_metrics[k], 1, METRIC_END, false};
+
+        seconds_read(store, from, now_ns, &source, 1, &in.rows[k]);
+        in.absent[k] = now->valid ? NULL : absences[now->absence].text;
+    }
+    roof_estimate(&in, &why->roof);
+}
+
 /* Of a GPU, or of its instance (NULL: the GPU itself). */
 static void decide_device(const Whys *whys, const Snapshot *snapshot, const Store *store, const NodeGpu *gpu,
                           const Reading *instance, const Activity *activity, const Stalls *stalls, Why *ret)
@@ -590,6 +619,8 @@ static void decide_device(const Whys *whys, const Snapshot *snapshot, const Stor
     if (instance)
         read_board(store, gpu, snapshot->node->time_ns, &in);
     why_decide(&in, ret);
+    if (activity->word == ACTIVITY_WORKING || activity->word == ACTIVITY_WAITING)
+        estimate_roof(store, snapshot->node->time_ns, gpu, instance, ret);
 }
 
 /* --- the node ----------------------------------------------------------------------------------------------------- */

@@ -40,6 +40,8 @@ void api_gpus(const Snapshot *snapshot, Str *out);
  * who the devices are, where, and whether they are there. */
 void api_devices(const Snapshot *snapshot, bool time, Str *out);
 
+/* "roof":{...} of what a device does; a number that is not known is left out; null: no work runs. */
+void api_roof(const Roof *roof, Str *out);
 /* "owner":{...} of a holding. */
 void api_owner(const Owner *owner, Str *out);
 /* "instance":{"gpu_instance":7,"compute_instance":0} of a MIG instance; null of a whole GPU. */

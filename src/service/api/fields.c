@@ -7,6 +7,7 @@
 #include "model/owner.h"
 #include "model/place.h"
 #include "model/process.h"
+#include "model/roof.h"
 
 #define NUMBER_MAX (DEVICE_NO_NUMBER - 1)
 
@@ -68,6 +69,23 @@ const Field activity_share_fields[] = {
     {"tensor", FIELD(Activity, tensor, FIELD_SHARE)},
     {"dram", FIELD(Activity, dram, FIELD_SHARE)},
     {"waiters_speed", FIELD(Activity, waiters_speed, FIELD_SHARE)},
+    {.name = NULL},
+};
+
+const Field roof_fields[] = {
+    {"flops_per_second", FIELD(Roof, flops, FIELD_SHARE)},
+    {"flops_low", FIELD(Roof, flops_low, FIELD_SHARE)},
+    {"flops_high", FIELD(Roof, flops_high, FIELD_SHARE)},
+    {"flops_peak", FIELD(Roof, flops_peak, FIELD_SHARE)},
+    {"flops_share", FIELD(Roof, flops_share, FIELD_SHARE)},
+    {"type", TEXT(Roof, type)},
+    {"bytes_per_second", FIELD(Roof, bytes, FIELD_SHARE)},
+    {"bytes_share", FIELD(Roof, bytes_share, FIELD_SHARE)},
+    {"flop_per_byte", FIELD(Roof, intensity, FIELD_SHARE)},
+    {"position", FIELD(Roof, position, FIELD_SHARE)},
+    {"window_s", NUMBER(Roof, window_s, UINT32_MAX)},
+    {"absent", TEXT(Roof, absent)},
+    {"text", TEXT(Roof, text)},
     {.name = NULL},
 };
 

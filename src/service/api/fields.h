@@ -36,6 +36,7 @@ extern const Field device_fields[];          /* Device */
 extern const Field gpu_fields[];             /* NodeGpu */
 extern const Field activity_fields[];        /* Activity */
 extern const Field activity_share_fields[];  /* Activity, where window_s is not 0 */
+extern const Field roof_fields[];            /* Roof; its nearest roof is a word beside them */
 extern const Field process_fields[];         /* NodeProcess */
 extern const Field process_owner_fields[];   /* ProcessOwner */
 extern const Field process_usage_fields[];   /* ProcessOwner, where start_ns is not 0 */

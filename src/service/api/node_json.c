@@ -112,6 +112,18 @@ static void add_answer(Str *out, const WhyVerdict *answer, const WhyVerdict *not
     json_add_bool(out, "noticed", answer == noticed);
 }
 
+void api_roof(const Roof *roof, Str *out)
+{
+    if (!roof->text[0]) {
+        json_add_null(out, "roof");
+        return;
+    }
+    json_open(out, "roof", '{');
+    json_add_text(out, "nearest", roof_kinds[roof->nearest].key);
+    add_fields(out, roof_fields, roof, NULL);
+    json_close(out, '}');
+}
+
 /* What takes its time, in short; /api/v1/why has it with its numbers. Nothing where it is not decided. */
 static void add_verdict(Str *out, const NodeGpu *gpu, const Reading *instance)
 {
@@ -130,6 +142,8 @@ static void add_verdict(Str *out, const NodeGpu *gpu, const Reading *instance)
         json_close(out, '}');
     }
     json_close(out, ']');
+    if (why->roof.text[0])
+        api_roof(&why->roof, out);
     json_close(out, '}');
 }
 

@@ -396,6 +396,10 @@ static void read_verdict(Reader *r, const json_t *device, Why *ret)
     const json_t *list = member_list(&r->in, from, "beside", WHY_VERDICTS_MAX - 1);
     for (size_t i = 0; i < json_array_size(list) && ret->count < WHY_VERDICTS_MAX; i++)
         ret->count += read_answer(r, json_array_get(list, i), &ret->verdicts[ret->count]);
+    const json_t *roof = member_object(&r->in, from, "roof");
+    const int nearest = member_word(&r->in, roof, "nearest", roof_kinds, ROOF_END);
+    ret->roof.nearest = nearest < 0 ? ROOF_UNKNOWN : (RoofKind)nearest;
+    read_fields(r, roof, roof_fields, &ret->roof);
 }
 
 static void read_instance(Reader *r, const json_t *from, const Device *gpu, Reading *instance)

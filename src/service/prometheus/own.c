@@ -6,6 +6,7 @@
  */
 #include "service/prometheus/page.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -169,6 +170,23 @@ static void write_activity(Page *page, const Family *family, const Target *targe
     }
 }
 
+/* Estimates of a GPU that works; a GPU without one has no series. */
+static void write_flops(Page *page, const Family *family, const Target *target, const NodeGpu *gpu)
+{
+    const Roof *roof = &node_why(gpu, NULL)->roof;
+
+    if (roof->text[0] && isfinite(roof->flops))
+        page_value(page, family, target, roof->flops);
+}
+
+static void write_memory_bytes(Page *page, const Family *family, const Target *target, const NodeGpu *gpu)
+{
+    const Roof *roof = &node_why(gpu, NULL)->roof;
+
+    if (roof->text[0] && isfinite(roof->bytes))
+        page_value(page, family, target, roof->bytes);
+}
+
 static void write_state_since(Page *page, const Family *family, const Target *target, const NodeGpu *gpu)
 {
     page_value(page, family, target, (double)node_real_ns(page->node, gpu->state_since_ns) / (double)NS_PER_S);
@@ -306,7 +324,7 @@ static void write_unavailable(Page *page, const Family *family, const Target *ta
             !missing_of_gpu(page, gpu, of->metric.metric, &why))
             continue;
         if (of->view == LABELS_OWN && (why == ABSENCE_NOT_SUPPORTED || why == ABSENCE_MIG_MODE))
-            continue; /* nobody has asked for it */
+            continue;           /* nobody has asked for it */
         Line line = {.len = 0}; /* made for few: it is large */
 
         line_add(&line, "metric", of->name);
@@ -387,6 +405,11 @@ const OwnFamily own_families[] = {
      .write_gpu = write_gpm},
     {"stoker_gpu_activity", COUNTER_GAUGE, "What the GPU does: 1 for the word that holds, 0 for the others",
      .write_gpu = write_activity},
+    {"stoker_gpu_estimated_flops", COUNTER_GAUGE,
+     "Operations a second, estimated from the activity of the pipes; of tensor cores as FP16 unless told apart",
+     .write_gpu = write_flops},
+    {"stoker_gpu_estimated_memory_bytes_per_second", COUNTER_GAUGE,
+     "Bytes a second of the GPU's memory, estimated from its activity", .write_gpu = write_memory_bytes},
     {"stoker_gpu_failed_passes_total", COUNTER_COUNTER, "Times the driver refused to answer for the GPU",
      .write_gpu = write_gpu, GPU(failed_passes)},
     {"stoker_gpu_fast_readings_lost_total", COUNTER_COUNTER,

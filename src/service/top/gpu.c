@@ -289,6 +289,7 @@ static void draw_why(Grid *grid, Area *area, const GpuRow *row)
             draw_passage(grid, area, activity_ink(a->word), word, a->text);
         if (notice && notice != verdict)
             draw_verdict(grid, area, row, notice, INK_WARN, "also:");
+        draw_passage(grid, area, INK_DIM, "roof:", node_why(row->gpu, row->instance ? row->reading : NULL)->roof.text);
         return;
     }
     draw_passage(grid, area, INK_DIM, "no values:", gpu_why(row->gpu));

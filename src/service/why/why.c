@@ -306,6 +306,7 @@ static void add_row(const Snapshot *seen, const WhyAsk *ask, const Row *row, Str
                   activity_causes[row->activity->cause].key[0] ? activity_causes[row->activity->cause].key : NULL);
     json_add_u64(out, "window_s", row->why->window_s);
     add_verdict(row->why->count > 0 ? &row->why->verdicts[0] : &unknown, out);
+    api_roof(&row->why->roof, out);
     json_add_text(out, "incident", row->activity->incident[0] ? row->activity->incident : NULL);
     json_open(out, "beside", '[');
     for (uint32_t i = 1; i < row->why->count; i++) {
@@ -448,6 +449,7 @@ static void add_paragraph(const Paper *p, const Snapshot *seen, const WhyAsk *as
     add_between(p, v);
     add_sureness(p, row->why, v);
     add_evidence(p, v);
+    add_words(p, "roof", row->why->roof.text);
     add_work(p, seen, ask, row);
     add_words(p, "fix", why_causes[v->cause].advice);
     add_words(p, v->cause == WHY_UNCLEAR ? "to know" : "next", why_causes[v->cause].next);

@@ -62,6 +62,7 @@ READ_ONE(nvmlDeviceGetFanSpeed, unsigned int)
 READ_ONE(nvmlDeviceGetPersistenceMode, nvmlEnableState_t)
 READ_ONE(nvmlDeviceGetComputeMode, nvmlComputeMode_t)
 READ_ONE(nvmlDeviceGetNumFans, unsigned int)
+READ_ONE(nvmlDeviceGetMemoryBusWidth, unsigned int)
 READ_TWO(nvmlDeviceGetGspFirmwareMode)
 READ_TWO(nvmlDeviceGetPowerManagementLimitConstraints)
 READ_TWO(nvmlDeviceGetEncoderUtilization)
@@ -332,6 +333,7 @@ const NvmlRow nvml_rows[] = {
     ROW(read_nvmlDeviceGetMaxPcieLinkWidth, 0, METRIC_PCIE_MAX_LINK_WIDTH),
     ROW(read_nvmlDeviceGetBAR1MemoryInfo, 1, METRIC_BAR1_TOTAL),
     ROW(read_nvmlDeviceGetNumFans, 0, METRIC_FANS),
+    ROW(read_nvmlDeviceGetMemoryBusWidth, 0, METRIC_MEMORY_BUS_WIDTH),
     ROW(read_nvmlDeviceGetGspFirmwareMode, 0, METRIC_GSP_ENABLED),
 
     ROW(read_throughput, NVML_PCIE_UTIL_TX_BYTES, METRIC_PCIE_TX_THROUGHPUT),

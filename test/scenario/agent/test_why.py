@@ -76,6 +76,57 @@ def test_the_agent_says_it_of_gpus_processes_and_jobs(agent_on, works):
     until(lambda: all(words in text() for words in ("GPU 0, 1  H100", "num_workers=4", "py-spy")), text)
 
 
+ROOFS = """about: work whose activity is known, and a GPU without profiling counters
+gpus:
+  - {board: h100-sxm-80gb, count: 5}
+  - {board: h100-sxm-80gb, mig: [3g.40gb]}
+  - {board: t4}
+work:
+  - {name: burn, kind: burn, gpus: [0], process: burn, user: dave}
+  - {name: chat, kind: decode, gpus: [1], process: vllm, user: root}
+  - {name: old, kind: train-fp32, gpus: [2], process: python, user: erin}
+  - {name: int8, kind: quantized, gpus: [3], process: python, user: erin}
+  - {name: slice, kind: burn, gpus: [5], mig: 0, process: burn, user: dave}
+  - {name: small, kind: burn, gpus: [6], process: burn, user: dave}
+truth: []
+"""
+H100_BYTES, H100_CLOCK = 5120 / 8 * 2619e6 * 2, 1980e6
+# Means of the phases of sim/core/kinds.c: operations per multiprocessor and clock; memory activity, which follows a lower
+# clock where compute is the bound; nearest roof.
+TRUTH = {0: (0.72 * 4096 + 0.20 * 256 + 0.05 * 512, 0.62, "compute"), 1: (0.946 * (0.06 * 4096 + 0.05 * 256 + 0.04 * 512), 0.946 * 0.86, "memory"),
+         2: (0.633 * 256, 0.318, "compute"), 3: (0.952 * (0.05 * 4096 + 0.48 * 8192 + 0.06 * 256 + 0.03 * 512), 0.952 * 0.48, "both")}
+
+
+def test_operations_and_bytes_are_those_of_the_work(agent_on, tmp_path):
+    """Estimated from the counters alone, against what the simulator's work does; what is not measured is not 0."""
+    (tmp_path / "roofs.yaml").write_text(ROOFS)
+    _, agent = agent_on(str(tmp_path / "roofs.yaml"), speed=10, options=["--clock-speed", 10])
+
+    def right():
+        gpus, status = asked(agent), agent.gpus()
+        for index, (per_clock, dram, nearest) in TRUTH.items():
+            roof, clock = gpus[index]["roof"], status[index]["metrics"]["DCGM_FI_DEV_SM_CLOCK"]["value"] * 1e6
+            assert roof["flops_per_second"] == pytest.approx(per_clock * 132 * clock, rel=0.08), index
+            assert roof["bytes_per_second"] == pytest.approx(dram * H100_BYTES * (clock / H100_CLOCK), rel=0.08), index
+            assert roof["flop_per_byte"] == pytest.approx(roof["flops_per_second"] / roof["bytes_per_second"], rel=0.001)
+            assert roof["nearest"] == nearest and roof["window_s"] >= 30, index
+        assert gpus[0]["roof"]["flops_high"] > 1.9 * gpus[0]["roof"]["flops_per_second"] and gpus[3]["roof"]["type"] == "int8"
+        rest = [g for g in gpus if g["gpu"] > 3]
+        assert sum(g["activity"] == "free" and g["roof"] is None for g in rest) == 1
+        part = next(g["roof"] for g in rest if g["instance"])
+        assert part["flops_per_second"] == pytest.approx(TRUTH[0][0] * 60 * H100_CLOCK, rel=0.08)  # 60 of 132 multiprocessors
+        assert part["bytes_per_second"] == pytest.approx(0.62 * H100_BYTES / 2, rel=0.08)
+        none = next(g["roof"] for g in rest if "T4" in g["model"])
+        assert "flops_per_second" not in none and "bytes_per_second" not in none and "tensor activity: " in none["absent"]
+        shown = [g.get("verdict", {}).get("roof") for g in status]
+        assert all(shown[i]["nearest"] == nearest for i, (_, _, nearest) in TRUTH.items())
+
+    settles(right)
+    text = agent.verb("why", "0").stdout
+    assert "  roof      about " in text and "the counters do not tell" in " ".join(text.split())
+    until(lambda: agent.page().one("stoker_gpu_estimated_memory_bytes_per_second", gpu="1") > 2e12, "the estimate is on the page of metrics")
+
+
 def test_without_an_agent_it_looks_for_itself(make_node, works):
     node = make_node(works)
     env = {**node.env, "STOKER_CONTROL": "/nonexistent.sock"}

@@ -189,6 +189,7 @@ def test_small_kernels_are_no_work(visit, played):
     page.go("#/gpu/5")  # works well: what it does is said, and nothing to do
     page.until("document.querySelector('.verdict')?.innerText.includes('tensor cores')")
     assert "Do:" not in page.text(".verdict")
+    page.until("/Roof \\(estimate\\): about [\\d.]+ TFLOP\\/s .*of memory/.test(document.querySelector('.verdict').innerText)")
 
 
 def test_sharers_have_their_part_each(visit, training, proxied):

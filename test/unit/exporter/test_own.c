@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,6 +50,31 @@ static void a_lost_gpu(void **state)
     assert_null(strstr(page, "DCGM_FI_DEV_SM_CLOCK{UUID=\"GPU-0\""));
     assert_non_null(strstr(page, "DCGM_FI_DEV_SM_CLOCK{UUID=\"GPU-1\""));
     assert_null(strstr(page, "reason=\"gpu_lost\"")); /* stoker_gpu_up says it for all of them */
+    free(page);
+    kit_done(&kit);
+}
+
+/* Estimates are there of a GPU that works, each where it is known. */
+static void estimates_of_work(void **state)
+{
+    static const Why works = {.roof = {.flops = 4e14, .bytes = 1.5e12, .text = "about"}};
+    static const Why half_known = {.roof = {.flops = NAN, .bytes = 2e12, .text = "about"}};
+    Kit kit;
+    char *page;
+
+    (void)state;
+    kit_node(&kit, 3);
+    kit.gpus[0].verdicts = &works;
+    page = kit_page(&kit, "", EXPORTER_TEXT);
+    expect(page, "stoker_gpu_estimated_flops", "stoker_gpu_estimated_flops" ID "} 4e+14\n");
+    expect(page, "stoker_gpu_estimated_memory_bytes_per_second",
+           "stoker_gpu_estimated_memory_bytes_per_second" ID "} 1.5e+12\n");
+    free(page);
+    kit.gpus[0].verdicts = &half_known;
+    page = kit_page(&kit, "", EXPORTER_TEXT);
+    expect(page, "stoker_gpu_estimated_flops", "");
+    expect(page, "stoker_gpu_estimated_memory_bytes_per_second",
+           "stoker_gpu_estimated_memory_bytes_per_second" ID "} 2e+12\n");
     free(page);
     kit_done(&kit);
 }
@@ -471,6 +497,7 @@ int main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_lost_gpu),
+        cmocka_unit_test(estimates_of_work),
         cmocka_unit_test(a_gpu_the_driver_does_not_know),
         cmocka_unit_test(why_a_metric_is_missing),
         cmocka_unit_test(a_missing_metric_has_one_name),

@@ -830,12 +830,15 @@ static void a_rank_that_others_wait_for_is_told_of(void **state UNUSED)
     why.verdicts[1] = (WhyVerdict){.cause = WHY_STRAGGLER, .share = 0.23, .text = "the others wait for it"};
     open_rig(RECORDING("healthy-training"));
     assert_hides("wait for it");
+    snprintf(why.roof.text, sizeof why.roof.text, "about 406 TFLOP/s in FP16");
     rig.kit.top->snapshot->node->gpus[3].verdicts = &why;
     assert_shows("GPU 3 working: the others wait for it");
     assert_shows("DO Compare its input");
+    assert_hides("TFLOP/s");
     press("Down Down Down Enter");
     assert_shows("computes on tensor cores (95 % of 60 s");
     assert_shows("also: the others wait for it (23 % of 60 s");
+    assert_shows("\nroof: about 406 TFLOP/s in FP16");
 }
 
 /* Of a split GPU the instance is named that does not work. */

@@ -220,6 +220,22 @@ static void any_verdict(World *w, Why *why)
                                         .share = any_share(w)};
         TEXT(w, why->verdicts[i].text, "100 %% busy, \"%u\" s", why->window_s + i);
     }
+    if (why->count == 0 || below(w, 2))
+        return;
+    why->roof = (Roof){.nearest = (RoofKind)below(w, ROOF_END),
+                       .window_s = why->window_s,
+                       .flops = any_share(w) * 1e15,
+                       .flops_low = any_share(w),
+                       .flops_high = any_share(w),
+                       .flops_peak = any_share(w),
+                       .flops_share = any_share(w),
+                       .bytes = any_share(w) * 1e12,
+                       .bytes_share = any_share(w),
+                       .intensity = any_share(w),
+                       .position = any_share(w),
+                       .type = "fp16",
+                       .absent = "memory activity: \"stale\""};
+    TEXT(w, why->roof.text, "about %u TFLOP/s", why->window_s);
 }
 
 static void any_gpu(World *w, uint32_t i)

@@ -393,6 +393,62 @@ static NodeGpu *split_gpu(void)
     return gpu;
 }
 
+/* Work at the clocks of the board; nothing of a GPU that rests, and no old number. */
+static void the_roof_is_of_the_store(void **state)
+{
+    const Roof *roof;
+
+    (void)state;
+    for (int i = 0; i < 20; i++) {
+        NodeGpu *gpu = &rig->gpus[0];
+
+        snprintf(gpu->reading.device.name, sizeof gpu->reading.device.name, "NVIDIA H100 80GB HBM3");
+        rig->node.time_ns += NS_PER_S; /* as run() will */
+        put(gpu, METRIC_SM_CLOCK, 1500);
+        put(gpu, METRIC_MEM_CLOCK, 2619);
+        put(gpu, METRIC_MEMORY_BUS_WIDTH, 5120);
+        put(gpu, METRIC_PROF_DRAM_ACTIVE, .4);
+        rig->node.time_ns -= NS_PER_S;
+        run(1, .9, .5, 1);
+    }
+    roof = &rig->gpus[0].verdicts->roof;
+    assert_int_equal(roof->window_s, 20);
+    assert_true(fabs(roof->flops - .5 * 132 * 4096 * 1.5e9) < 1e12);
+    assert_true(fabs(roof->bytes - .4 * 3352.3e9) < 1e10);
+    assert_true(isnan(rig->gpus[1].verdicts->roof.flops)); /* no clock, and no name */
+    assert_non_null(strstr(rig->gpus[1].verdicts->roof.absent, absences[ABSENCE_NOT_YET].text));
+    reading_lose(&rig->gpus[0].reading, rig->node.time_ns, ABSENCE_TIMED_OUT);
+    run(6, .9, .5, 1); /* clocks and memory activity come no more */
+    assert_true(isnan(roof->flops) && isnan(roof->bytes));
+    assert_non_null(strstr(roof->absent, absences[ABSENCE_TIMED_OUT].text));
+    rig->gpus[0].activity.word = ACTIVITY_IDLE_HELD;
+    run(1, .9, .5, 1);
+    assert_string_equal(roof->text, "");
+}
+
+/* Of a slice by its part of the board, at the board's clock. */
+static void the_roof_of_a_slice_is_its_part(void **state)
+{
+    NodeGpu *gpu = split_gpu();
+
+    (void)state;
+    slices.activities[0] = (Activity){.word = ACTIVITY_WORKING, .window_s = 20};
+    snprintf(gpu->reading.device.name, sizeof gpu->reading.device.name, "NVIDIA H100 80GB HBM3");
+    snprintf(slices.readings[0].profile, sizeof slices.readings[0].profile, "3g.40gb");
+    for (int i = 0; i < 20; i++) {
+        const uint64_t now = rig->node.time_ns + NS_PER_S;
+
+        set_metric(&gpu->reading, METRIC_SM_CLOCK, now, 1500);
+        set_metric(&gpu->reading, METRIC_FB_TOTAL, now, 81559);
+        set_metric(&slices.readings[0], METRIC_FB_TOTAL, now, 40448);
+        set_metric(&slices.readings[0], METRIC_PROF_PIPE_TENSOR_ACTIVE, now, .5);
+        set_metric(&slices.readings[0], METRIC_PROF_DRAM_ACTIVE, now, .4);
+        run(1, .9, .5, 1);
+    }
+    assert_true(fabs(gpu->instance_verdicts[0].roof.flops - .5 * 60 * 4096 * 1.5e9) < 1e12);
+    assert_true(fabs(gpu->instance_verdicts[0].roof.bytes - .2 * 3352e9) < 1e10);
+}
+
 /* A slice is decided by its own readings, activity and processes; the GPU's others are not in it. */
 static void a_slice_has_a_verdict_of_its_own(void **state)
 {
@@ -559,7 +615,11 @@ static void all_that_is_read_is_wanted(void **state)
                                     METRIC_POWER_MGMT_LIMIT_DEF,
                                     METRIC_FB_USED,
                                     METRIC_FB_TOTAL,
-                                    METRIC_CLOCKS_EVENT_REASONS};
+                                    METRIC_CLOCKS_EVENT_REASONS,
+                                    METRIC_PROF_PIPE_TENSOR_IMMA_ACTIVE,
+                                    METRIC_PROF_PIPE_FP16_ACTIVE,
+                                    METRIC_MEM_CLOCK,
+                                    METRIC_MEMORY_BUS_WIDTH};
     uint64_t wanted[METRIC_SET_WORDS] = {0};
 
     (void)state;
@@ -585,6 +645,8 @@ int main(void)
         TEST(one_look_is_no_rate),
         TEST(neighbours_have_their_own_shares),
         TEST(memory_that_is_taken_at_once_does_not_grow),
+        TEST(the_roof_is_of_the_store),
+        TEST(the_roof_of_a_slice_is_its_part),
         TEST(a_slice_has_a_verdict_of_its_own),
         TEST(ranks_are_those_of_a_job_pod_or_container),
         TEST(checkpoints_are_found_by_their_rhythm),

@@ -74,6 +74,20 @@ static int set_up(void **state)
                                 .names = {"4712.0"},
                                 .text = "computes on tensor cores"}}};
     }
+    verdicts[0].roof = (Roof){.nearest = ROOF_COMPUTE,
+                              .window_s = 60,
+                              .flops = 6e14,
+                              .flops_low = 3e14,
+                              .flops_high = 1.2e15,
+                              .flops_peak = 9.89e14,
+                              .flops_share = .61,
+                              .bytes = NAN,
+                              .bytes_share = NAN,
+                              .intensity = NAN,
+                              .position = .61,
+                              .type = "fp16",
+                              .absent = "memory activity: stale",
+                              .text = "about 600 TFLOP/s"};
     put_process(0, 100, DEVICE_NO_NUMBER);
     put_process(1, 101, DEVICE_NO_NUMBER);
     put_process(2, 102, 7);
@@ -135,9 +149,9 @@ static void a_name_is_a_device_a_pid_or_work(void **state)
         {"0a1b2c3d", -1, -1, 0, "0a1b2c3d"},
         {"0123456789ab", -1, -1, 0, "0123456789ab"},
     };
-    static const char *const nobody[] = {"4",    "104", "99",     "471",         "47110",       "4711.1",
-                                         "chat", "ada", "python", "0123456789a", "0a1b2c3d-no", "0123456789ac",
-                                         "other/chat-0", "/chat-0", "serving/", "/"};
+    static const char *const nobody[] = {
+        "4",      "104",         "99",          "471",          "47110",        "4711.1",  "chat",     "ada",
+        "python", "0123456789a", "0a1b2c3d-no", "0123456789ac", "other/chat-0", "/chat-0", "serving/", "/"};
     WhyAsk ask;
     Err err;
 
@@ -156,7 +170,8 @@ static void a_name_is_a_device_a_pid_or_work(void **state)
     }
 }
 
-/* A GPU whose driver hangs has no list of processes, and keeps the owners that it had; one may be given and not used. */
+/* A GPU whose driver hangs has no list of processes, and keeps the owners that it had; one may be given and not used.
+ */
 static void work_is_found_by_who_holds_a_gpu(void **state)
 {
     static const HoldingProcess process = {.pid = 977};
@@ -167,7 +182,10 @@ static void work_is_found_by_who_holds_a_gpu(void **state)
          .owner = {.job = "977001", .pid = 977},
          .process_count = 1,
          .processes = &process},
-        {.gpu = 2, .gpu_instance = 7, .compute_instance = 0, .owner = {.pod = "late-0", .namespace = "serving", .pid = -1}},
+        {.gpu = 2,
+         .gpu_instance = 7,
+         .compute_instance = 0,
+         .owner = {.pod = "late-0", .namespace = "serving", .pid = -1}},
     };
     static const char *const found[] = {"977", "977001", "late-0", "serving/late-0"};
     static const char *const nobody[] = {"97", "97700", "977001.0", "other/late-0"};
@@ -264,17 +282,21 @@ static void the_json_holds_all_that_is_known(void **state)
     assert_string_equal(json_string_value(json_object_get(whole, "node")), "node-7");
     assert_string_equal(json_string_value(json_object_get(whole, "time")), "2026-01-05T12:00:00.000Z");
     gpu = json_array_get(json_object_get(whole, "gpus"), 0);
-    wanted = json_pack("{s:i, s:s, s:n, s:s, s:s, s:n, s:i, s:s, s:s, s:s, s:f, s:s, s:[], s:[{s:s, s:s, s:s, s:f, "
-                       "s:n, s:s}, {s:s, s:s, "
-                       "s:s, s:i, s:s, s:s}], s:n, s:s, s:n, s:[], s:[{s:i, s:s, s:s, s:s, s:n}]}",
-                       "gpu", 0, "uuid", "GPU-0", "instance", "model", "NVIDIA H100", "activity", "working",
-                       "activity_cause", "window_s", 60, "cause", "tensor_cores", "title",
-                       why_causes[WHY_TENSOR_CORES].title, "text", "computes on tensor cores", "share", .9,
-                       "confidence", "high", "between", "evidence", "counter", "DCGM_FI_PROF_SM_ACTIVE", "label",
-                       "SM active", "unit", "ratio", "value", .9, "of", "text", "SM active 90 %", "counter",
-                       "/proc/PID/io", "label", "written", "unit", "bytes/s", "value", 2500000, "of", "4712.0", "text",
-                       "written of 4712.0 2.5 MB/s", "advice", "next", why_causes[WHY_TENSOR_CORES].next, "incident",
-                       "beside", "processes", "pid", 100, "name", "python", "user", "ada", "job", "4711.0", "pod");
+    wanted =
+        json_pack("{s:i, s:s, s:n, s:s, s:s, s:n, s:i, s:{s:s, s:f, s:f, s:f, s:f, s:f, s:s, s:f, s:i, s:s, s:s}, s:s, "
+                  "s:s, s:s, s:f, s:s, s:[], s:[{s:s, s:s, s:s, s:f, "
+                  "s:n, s:s}, {s:s, s:s, "
+                  "s:s, s:i, s:s, s:s}], s:n, s:s, s:n, s:[], s:[{s:i, s:s, s:s, s:s, s:n}]}",
+                  "gpu", 0, "uuid", "GPU-0", "instance", "model", "NVIDIA H100", "activity", "working",
+                  "activity_cause", "window_s", 60, "roof", "nearest", "compute", "flops_per_second", 6e14, "flops_low",
+                  3e14, "flops_high", 1.2e15, "flops_peak", 9.89e14, "flops_share", .61, "type", "fp16", "position",
+                  .61, "window_s", 60, "absent", "memory activity: stale", "text", "about 600 TFLOP/s", "cause",
+                  "tensor_cores", "title", why_causes[WHY_TENSOR_CORES].title, "text", "computes on tensor cores",
+                  "share", .9, "confidence", "high", "between", "evidence", "counter", "DCGM_FI_PROF_SM_ACTIVE",
+                  "label", "SM active", "unit", "ratio", "value", .9, "of", "text", "SM active 90 %", "counter",
+                  "/proc/PID/io", "label", "written", "unit", "bytes/s", "value", 2500000, "of", "4712.0", "text",
+                  "written of 4712.0 2.5 MB/s", "advice", "next", why_causes[WHY_TENSOR_CORES].next, "incident",
+                  "beside", "processes", "pid", 100, "name", "python", "user", "ada", "job", "4711.0", "pod");
     assert_non_null(wanted);
     json_object_foreach(wanted, key, value)
     {
@@ -294,6 +316,7 @@ static void the_json_holds_all_that_is_known(void **state)
     assert_string_equal(json_string_value(json_object_get(gpu, "cause")), "memory_full");
     assert_string_equal(json_string_value(json_object_get(gpu, "advice")), why_causes[WHY_MEMORY_FULL].advice);
     gpu = json_array_get(json_object_get(whole, "gpus"), 2); /* nothing was decided */
+    assert_true(json_is_null(json_object_get(gpu, "roof")));
     assert_string_equal(json_string_value(json_object_get(gpu, "cause")), "unknown");
     assert_string_equal(json_string_value(json_object_get(gpu, "text")), "not decided yet");
     json_decref(whole);
@@ -359,6 +382,7 @@ static void a_paragraph_says_why(void **state)
              "  why       computes on tensor cores\n"
              "  share     90 %% of 60 s, confidence high\n"
              "  numbers   SM active 90 %%, written of 4712.0 2.5 MB/s\n"
+             "  roof      about 600 TFLOP/s\n"
              "  process   python (100) of ada, job 4711.0\n"
              "  next      %s\n",
              why_causes[WHY_TENSOR_CORES].next);
