@@ -40,9 +40,16 @@ class Cluster(Server):
         super().__init__(folder)
         self.lists[NODES], self.lists[PODS] = list(nodes), []
         self.bindings, self.refuse = [], None
+        self.forbidden = None  # a part of paths that the account may not read
         self.quiet = False  # a watch has no events: comparing thousands of objects takes this server long
         for one in pods:
             self.add(one)
+
+    def answer(self, request):
+        if self.forbidden and self.forbidden in request.path:
+            self.send(request, 403, {**STATUS, "message": "not you", "code": 403})
+        else:
+            super().answer(request)
 
     def add(self, one):
         with self.lock:

@@ -73,7 +73,7 @@ def test_a_server_without_resource_slices_is_not_complained_of(extender, cluster
 
 
 def test_a_role_that_may_not_list_slices_is_named(cluster, make_extender):
-    cluster.fail = lambda request: (403, {**STATUS, "message": "not you", "code": 403}) if "resource.k8s.io" in request.path else None
+    cluster.forbidden = "resource.k8s.io"
     extender = make_extender(cluster).wait_known()
     until(lambda: "resource slices cannot be read: HTTP 403: not you" in extender.log(), extender.log)
     assert extender.filter(pod("p", gpus=8), NAMES)["NodeNames"] == ["b", "plain"]

@@ -53,6 +53,11 @@ def test_a_home_folder_has_a_kubeconfig(run, tmp_path):
     assert "KUBERNETES_SERVICE_HOST is not set" in said and "(give --kubeconfig FILE or --cluster FILE)" in said
 
 
+def test_topology_objects_come_from_the_server_too(run):
+    said = run(0, "config", "--for", "kueue")[0]
+    assert "kind: ResourceFlavor" in said
+
+
 def test_lists_come_in_pages(run, api):
     api.page = 1
     assert "2 of 4 free" in run(1, "why", "train-7")[0]

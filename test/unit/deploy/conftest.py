@@ -122,7 +122,8 @@ def check_placement(stoker):
         agents = [one["spec"]["selector"] for one in objects if one["kind"] == "Service" and one["metadata"]["name"] == "stoker"]
         assert agents and all(not selector.items() <= labels.items() for selector in agents)
         assert {tuple(rule["resources"]): rule["verbs"] for rule in of["ClusterRole"]["rules"]} == {
-            ("nodes",): ["list", "watch"], ("pods",): ["get", "list", "watch"], ("pods/binding",): ["create"]}
+            ("nodes",): ["list", "watch"], ("pods",): ["get", "list", "watch"], ("pods/binding",): ["create"],
+            ("resourceslices", "resourceclaims"): ["list", "watch"]}
         (subject,) = of["ClusterRoleBinding"]["subjects"]
         assert subject["name"] == of["ServiceAccount"]["metadata"]["name"] == pod["serviceAccountName"]
         assert of["ServiceAccount"]["automountServiceAccountToken"] is False and pod["automountServiceAccountToken"] is True
