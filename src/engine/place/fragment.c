@@ -29,10 +29,10 @@ static inline void add_unusable(const Typical *t, const ClusterNode *node, const
 
 static void count_gpu(Usable *usable, const ClusterRequest *r, uint16_t left, int sign)
 {
-    if (left >= r->gpu_milli)
-        usable->fit += (uint32_t)sign;
-    else
-        usable->rest += (uint32_t)sign * left;
+    const uint32_t fits = left >= r->gpu_milli; /* 0 or 1: a branch here would often be mispredicted */
+
+    usable->fit += (uint32_t)sign * fits;
+    usable->rest += (uint32_t)sign * ((fits - 1) & left);
 }
 
 /* The same of some GPUs of a node with GPUs in MIG mode. By value, as the address of a Usable would keep it out of
@@ -90,13 +90,14 @@ double fragment_measure(const ClusterNode *node, const PlacementState *s, const 
     double sums[CLASSES] = {0};
 
     for (size_t i = 0; i < count; i++) {
-        ret_usable[i] = (Usable){0};
+        Usable usable = {0};
+
         if (node->mig)
-            ret_usable[i] =
-                count_split(ret_usable[i], node, &typical[i].request, &s->left, (1u << node->gpu_count) - 1, 1);
+            usable = count_split(usable, node, &typical[i].request, &s->left, (1u << node->gpu_count) - 1, 1);
         for (unsigned k = 0; k < node->gpu_count && !node->mig; k++)
-            count_gpu(&ret_usable[i], &typical[i].request, s->left.gpu_milli[k], 1);
-        add_unusable(&typical[i], node, s, ret_usable[i], sums);
+            count_gpu(&usable, &typical[i].request, s->left.gpu_milli[k], 1);
+        add_unusable(&typical[i], node, s, usable, sums);
+        ret_usable[i] = usable;
     }
     return add_classes(sums);
 }

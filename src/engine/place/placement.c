@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cluster's state and the search. Each kind of request remembers the score of each node until that node changes:
- * a decision is one pass over the nodes, and scores those anew that changed since the last one of its kind. */
+/* The cluster's state and the search. Each kind of request remembers of each node its score, or the most that this can
+ * be, until the node changes: a decision takes in the nodes that changed since the last one of its kind, and scores
+ * only those that are in front. */
 #include "engine/place/placement.h"
 
 #include <math.h>
@@ -41,13 +42,14 @@ struct Placement {
     size_t count;
     ClusterNode *nodes;
     PlacementState *states;
-    Usable *usable;     /* typical.len for each node */
-    uint32_t *order;    /* the place of each node */
-    uint32_t *in_order; /* the node at each place */
-    uint32_t *shapes;   /* of each node: the first place whose node is equal to it but for its name */
-    uint32_t leaves;    /* of a tournament: a power of two */
-    uint32_t *changes;  /* places whose nodes changed, a ring of `leaves` */
-    uint64_t changed;   /* in all */
+    Usable *usable;        /* typical.len for each node */
+    uint32_t *order;       /* the place of each node */
+    uint32_t *in_order;    /* the node at each place */
+    double *concentration; /* of each place */
+    uint32_t *shapes;      /* of each node: the first place whose node is equal to it but for its name */
+    uint32_t leaves;       /* of a tournament: a power of two */
+    uint32_t *changes;     /* places whose nodes changed, a ring of `leaves` */
+    uint64_t changed;      /* in all */
     uint64_t random;
     uint64_t gpu_milli, allocated;
     double fragmentation, power_w; /* sums over the nodes */
@@ -229,12 +231,14 @@ Placement *placement_new(const ClusterNode *nodes, size_t count, const uint32_t 
     placement->usable = xcalloc(1, sizeof *placement->usable);
     placement->order = xcalloc(count, sizeof *placement->order);
     placement->in_order = xcalloc(count, sizeof *placement->in_order);
+    placement->concentration = xcalloc(count, sizeof *placement->concentration);
     placement->shapes = xcalloc(count, sizeof *placement->shapes);
     placement->changes = xcalloc(placement->leaves, sizeof *placement->changes);
     for (size_t i = 0; i < count; i++) {
         placement->nodes[i] = nodes[i];
         placement->order[i] = order ? order[i] : (uint32_t)i;
         placement->in_order[placement->order[i]] = (uint32_t)i;
+        placement->concentration[i] = mode->weight[PLACEMENT_CONCENTRATION] * (double)i / (double)count;
         init_state(&placement->states[i], &nodes[i]);
         placement->gpu_milli += placement->states[i].gpu_sum;
         refresh_state(placement, i);
@@ -258,6 +262,7 @@ void placement_free(Placement *placement)
     free(placement->usable);
     free(placement->order);
     free(placement->in_order);
+    free(placement->concentration);
     free(placement->shapes);
     free(placement->changes);
     free(placement);
@@ -490,17 +495,12 @@ static void score_node(const Placement *placement, const ClusterRequest *r, uint
     cell->score = score_case(placement->mode, &c, gpus, 0);
 }
 
-static double concentration_at(const Placement *placement, uint32_t place)
-{
-    return placement->mode->weight[PLACEMENT_CONCENTRATION] * place / (double)placement->count;
-}
-
 /* A place beyond the last node, and one that has no room: never the best. */
 static double value_place(const Placement *placement, const Kind *kind, uint32_t place)
 {
     if (place >= placement->count || kind->cells[place].known == CELL_FULL)
         return -INFINITY;
-    return kind->cells[place].score - concentration_at(placement, place);
+    return kind->cells[place].score - placement->concentration[place];
 }
 
 static uint32_t winner_at(const Placement *placement, const Kind *kind, uint32_t i)
@@ -508,22 +508,24 @@ static uint32_t winner_at(const Placement *placement, const Kind *kind, uint32_t
     return i < placement->leaves ? kind->winners[i] : i - placement->leaves;
 }
 
-/* True where another place has won, or the same with another value. */
-static bool play_match(const Placement *placement, Kind *kind, uint32_t i, uint32_t changed)
-{
-    const uint32_t left = winner_at(placement, kind, 2 * i), right = winner_at(placement, kind, 2 * i + 1);
-    const uint32_t before = kind->winners[i];
-
-    kind->winners[i] = value_place(placement, kind, left) >= value_place(placement, kind, right) ? left : right;
-    return kind->winners[i] != before || before == changed;
-}
-
+/* After a change of the place's value: each match up to the first that another place wins as before. */
 static void update_winners(const Placement *placement, Kind *kind, uint32_t place)
 {
-    uint32_t i = (placement->leaves + place) / 2;
+    double value = value_place(placement, kind, place);
+    uint32_t winner = place;
 
-    while (i > 0 && play_match(placement, kind, i, place))
-        i /= 2;
+    for (uint32_t i = placement->leaves + place; i > 1; i /= 2) {
+        const uint32_t rival = winner_at(placement, kind, i ^ 1);
+        const double rival_value = value_place(placement, kind, rival);
+
+        if (rival_value > value || (rival_value == value && rival < winner)) {
+            winner = rival;
+            value = rival_value;
+        }
+        if (kind->winners[i / 2] == winner && winner != place)
+            return;
+        kind->winners[i / 2] = winner;
+    }
 }
 
 /* True: the first node of this shape is in the same state, and was scored. */
@@ -550,43 +552,52 @@ static void score_place(const Placement *placement, Kind *kind, uint32_t place)
     kind->cells[place].version = placement->states[node].version;
 }
 
-/* Where scores have a bound most nodes are never scored: the most they could have is less than what the best has. */
-static void bound_place(const Placement *placement, Kind *kind, uint32_t place)
+/* Where scores have a bound most nodes are never scored: the most they could have is less than what the best has.
+ * False where the place's value is as before. */
+static bool bound_place(const Placement *placement, Kind *kind, uint32_t place)
 {
     const uint32_t node = placement->in_order[place];
     const PlacementState *s = &placement->states[node];
-    const double bound = placement_bound(placement->mode, s, placement->scarcity[placement->nodes[node].model]);
+    Cell *cell = &kind->cells[place];
+    const bool was_full = cell->known == CELL_FULL;
 
-    if (kind->cells[place].version == s->version)
-        return;
-    if (isinf(bound))
+    if (cell->version == s->version)
+        return false;
+    if (!placement_has_bound(placement->mode))
         score_place(placement, kind, place);
+    else if (count_room(placement, &kind->request, node, &s->left) == 0)
+        *cell = (Cell){.version = s->version};
     else
-        kind->cells[place] =
-            (Cell){.score = bound,
-                   .version = s->version,
-                   .known = count_room(placement, &kind->request, node, &s->left) ? CELL_BOUND : CELL_FULL};
+        *cell = (Cell){.score = placement_bound(placement->mode, s, &kind->request,
+                                                placement->scarcity[placement->nodes[node].model]),
+                       .version = s->version,
+                       .known = CELL_BOUND};
+    return !was_full || cell->known != CELL_FULL;
+}
+
+/* A tournament where all places are full: the first one wins. */
+static uint32_t *new_winners(const Placement *placement)
+{
+    uint32_t *winners = xcalloc(placement->leaves, sizeof *winners);
+
+    for (uint32_t i = placement->leaves - 1; i > 0; i--)
+        winners[i] = 2 * i < placement->leaves ? winners[2 * i] : 2 * i - placement->leaves;
+    return winners;
 }
 
 /* Takes in what changed since the last decision of this kind. */
 static void update_kind(Placement *placement, Kind *kind)
 {
     const uint64_t behind = placement->changed - kind->seen;
+    const bool all = !kind->winners || behind > placement->leaves;
 
-    if (!kind->winners || behind > placement->leaves) {
-        if (!kind->winners)
-            kind->winners = xcalloc(placement->leaves, sizeof *kind->winners);
-        for (uint32_t place = 0; place < placement->count; place++)
-            bound_place(placement, kind, place);
-        for (uint32_t i = placement->leaves - 1; i > 0; i--)
-            play_match(placement, kind, i, 0);
-    } else {
-        for (uint64_t i = 0; i < behind; i++) {
-            const uint32_t place = placement->changes[(kind->seen + i) % placement->leaves];
+    if (!kind->winners)
+        kind->winners = new_winners(placement);
+    for (uint64_t i = 0; i < (all ? placement->count : behind); i++) {
+        const uint32_t place = all ? (uint32_t)i : placement->changes[(kind->seen + i) % placement->leaves];
 
-            bound_place(placement, kind, place);
+        if (bound_place(placement, kind, place))
             update_winners(placement, kind, place);
-        }
     }
     kind->seen = placement->changed;
 }
@@ -798,7 +809,7 @@ bool placement_score(const Placement *placement, const ClusterRequest *request, 
     score_node(placement, request, node, &cell);
     if (cell.known == CELL_FULL)
         return false;
-    *ret_score = cell.score - concentration_at(placement, placement->order[node]);
+    *ret_score = cell.score - placement->concentration[placement->order[node]];
     *ret_gpus = cell.gpus;
     return true;
 }

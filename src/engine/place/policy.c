@@ -133,16 +133,32 @@ double placement_term(const PlacementCase *c, PlacementTerm term)
     return 0;
 }
 
-/* A request can at best use up what is fragmented and end the deficit, and never saves power. The sum is made in
- * another order than the score: a little more than its error is added. */
-double placement_bound(const PlacementMode *mode, const PlacementState *s, double scarcity)
+bool placement_has_bound(const PlacementMode *mode)
 {
     const double *w = mode->weight;
 
-    if (mode->score || w[PLACEMENT_FRAGMENTATION] < 0 || w[PLACEMENT_CPU_DEFICIT] < 0 || w[PLACEMENT_POWER] < 0 ||
-        w[PLACEMENT_SPREAD] < 0 || w[PLACEMENT_COST] < 0)
-        return INFINITY;
-    return w[PLACEMENT_FRAGMENTATION] * s->fragmentation / CLUSTER_GPU + w[PLACEMENT_CPU_DEFICIT] * cpu_deficit(s) -
+    return !mode->score && w[PLACEMENT_FRAGMENTATION] >= 0 && w[PLACEMENT_CPU_DEFICIT] >= 0 &&
+           w[PLACEMENT_POWER] >= 0 && w[PLACEMENT_SPREAD] >= 0 && w[PLACEMENT_COST] >= 0;
+}
+
+/* Milli cores that the node's free GPUs lack, as in cpu_deficit. */
+static int64_t lacking_cpu(int64_t gpu_milli, int64_t cpu_milli)
+{
+    return 12 * gpu_milli > cpu_milli ? 12 * gpu_milli - cpu_milli : 0;
+}
+
+/* A request can at best use up what is fragmented, and no more of that than it takes; it never saves power. A MIG
+ * instance is taken to use all GPUs, as its part depends on the board. The sum is made in another order than the score:
+ * a little more than its error is added. */
+double placement_bound(const PlacementMode *mode, const PlacementState *s, const ClusterRequest *r, double scarcity)
+{
+    const double *w = mode->weight;
+    const int64_t gpu_sum = s->gpu_sum, cpu_milli = s->left.cpu_milli;
+    const int64_t taken = r->mig ? gpu_sum : (int64_t)cluster_request_milli(r);
+    const double gained = s->fragmentation < (double)taken ? s->fragmentation : (double)taken;
+    const int64_t covered = lacking_cpu(gpu_sum, cpu_milli) - lacking_cpu(gpu_sum - taken, cpu_milli - r->cpu_milli);
+
+    return w[PLACEMENT_FRAGMENTATION] * gained / CLUSTER_GPU + w[PLACEMENT_CPU_DEFICIT] * (double)covered / 10000 -
            w[PLACEMENT_SCARCITY] * scarcity + 1e-9;
 }
 

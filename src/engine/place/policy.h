@@ -58,5 +58,9 @@ double fragment_measure_after(const PlacementCase *c);
 double fragment_power_w(const ClusterNode *node, const PlacementState *state);
 
 double placement_term(const PlacementCase *c, PlacementTerm term);
-/* No request gets a higher score on a node in this state; INFINITY where that is not known. */
-double placement_bound(const PlacementMode *mode, const PlacementState *state, double scarcity);
+/* Whether the scores of a mode have a bound: it is not a published policy, and no weight but that of scarcity and
+ * concentration is negative. */
+bool placement_has_bound(const PlacementMode *mode);
+/* A request that has room on a node in this state gets no higher score there. For modes that have one. */
+double placement_bound(const PlacementMode *mode, const PlacementState *state, const ClusterRequest *request,
+                       double scarcity);

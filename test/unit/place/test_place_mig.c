@@ -453,6 +453,44 @@ static void bounds_hide_nothing(void **state)
     free(w);
 }
 
+/* Where a request goes, of two nodes that are equal but for the price of the first one. */
+static uint32_t choose_cheaper(ClusterNode node, const ClusterRequest *typical, const ClusterRequest *request)
+{
+    const double weights[PLACEMENT_TERM_END] = {
+        [PLACEMENT_FRAGMENTATION] = 1, [PLACEMENT_CPU_DEFICIT] = 1, [PLACEMENT_COST] = 0.01};
+    ClusterNode nodes[] = {node, node};
+    PlacementChoice choice = {.node = UINT32_MAX};
+
+    nodes[0].price = 1;
+    Placement *placement = placement_new(nodes, 2, NULL, placement_mode_new("cheap", weights, &board_arena));
+    placement_set_typical(placement, typical, 1);
+    assert_true(placement_decide(placement, placement_add_kind(placement, request), &choice));
+    placement_free(placement);
+    return choice.node;
+}
+
+/* A request that takes of fragmented GPUs alone gains as much as is possible: a bound by less would hide the second
+ * node. An instance can take more of its GPU than its request says. */
+static void a_score_may_be_as_high_as_its_bound(void **state)
+{
+    const MigBoard *board = board_of("H100-80GB");
+    const ClusterMig mig = {
+        .board = board,
+        .gpus = 1,
+        .profiles = {
+            [1] = (uint8_t)(find_profile(board, "3g.40gb") + 1), [2] = (uint8_t)(find_profile(board, "7g.80gb") + 1)}};
+    const ClusterNode split = {.name = "n", .mig = &mig, .cpu_milli = 500, .gpu_count = 1};
+    const ClusterNode plain = {.name = "n", .cpu_milli = 500, .gpu_count = 2};
+    const ClusterRequest whole_split = {.mig = 2, .cpu_milli = 8000, .gpu_count = 1, .gpu_milli = CLUSTER_GPU};
+    const ClusterRequest whole = {.cpu_milli = 8000, .gpu_count = 1, .gpu_milli = CLUSTER_GPU};
+
+    (void)state;
+    assert_int_equal(choose_cheaper(plain, &whole, &(ClusterRequest){.gpu_count = 1, .gpu_milli = CLUSTER_GPU}), 1);
+    assert_int_equal(choose_cheaper(plain, &whole, &(ClusterRequest){.gpu_count = 1, .gpu_milli = 300}), 1);
+    assert_int_equal(choose_cheaper(split, &whole_split, &(ClusterRequest){.mig = 1, .gpu_count = 1, .gpu_milli = 429}),
+                     1);
+}
+
 /* A GPU draws its full power from its first instance to its last, however many there are between. */
 static void power_goes_by_the_gpu(void **state)
 {
@@ -708,6 +746,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(decisions_are_those_of_the_naive_model),
         cmocka_unit_test(every_mode_places_what_fits),
         cmocka_unit_test(bounds_hide_nothing),
+        cmocka_unit_test(a_score_may_be_as_high_as_its_bound),
         cmocka_unit_test(power_goes_by_the_gpu),
         cmocka_unit_test(fewer_are_refused_than_by_first_fit),
     };
