@@ -155,10 +155,10 @@ class Kubelet:
         self.server.start()
 
     def stop(self):
-        for plugin in self.plugins.values():
+        self.server.stop(None).wait()  # first: a plugin that registers meanwhile would be added to those that are closed
+        for plugin in list(self.plugins.values()):
             plugin.close()
         self.plugins = {}
-        self.server.stop(None).wait()
 
     def restart(self):
         """A real one that starts removes every socket of the folder before it makes its own."""

@@ -661,14 +661,17 @@ static void test_devices_alone_are_short(void **state)
 
     (void)state;
     status_devices_json(&seen, true, &text);
-    str_addf(&wanted,
-             "{\"incidents\":[],\"node\":{\"time\":\"2026-01-05T12:00:00.250Z\",\"node\":{\"hostname\":\"node-7\","
-             "\"driver_version\":\"590.48.01\"},\"gpus\":[{\"index\":0,\"uuid\":\"GPU-3\",\"name\":\"NVIDIA H100\","
-             "\"pci\":\"00000000:1E:00.0\",\"numa_node\":0,\"cpus\":\"0-7\","
-             "\"pcie_path\":\"pci0000:10/0000:10:01.0/0000:1e:00.0\",\"state\":\"hung\",\"mig\":true,"
-             "\"drained\":false,\"metrics\":{},%s\"instances\":[{\"index\":null,\"uuid\":\"MIG-1\",\"gpu_instance\":7,"
-             "\"compute_instance\":0,\"profile\":\"1g.10gb\"}]}]}}",
-             pods);
+    str_addf(
+        &wanted,
+        "{\"incidents\":[],\"node\":{\"time\":\"2026-01-05T12:00:00.250Z\",\"node\":{\"hostname\":\"node-7\","
+        "\"driver_version\":\"590.48.01\",\"adapters\":[{\"name\":\"mlx5_1\",\"pci\":\"0000:80:00.0\",\"numa_node\":1,"
+        "\"cpus\":\"0-7\",\"pcie_path\":\"pci0000:80/0000:80:00.0\"}]},"
+        "\"gpus\":[{\"index\":0,\"uuid\":\"GPU-3\",\"name\":\"NVIDIA H100\","
+        "\"pci\":\"00000000:1E:00.0\",\"numa_node\":0,\"cpus\":\"0-7\","
+        "\"pcie_path\":\"pci0000:10/0000:10:01.0/0000:1e:00.0\",\"state\":\"hung\",\"mig\":true,"
+        "\"drained\":false,\"metrics\":{},%s\"instances\":[{\"index\":null,\"uuid\":\"MIG-1\",\"gpu_instance\":7,"
+        "\"compute_instance\":0,\"profile\":\"1g.10gb\"}]}]}}",
+        pods);
     assert_string_equal(text.text, wanted.text);
     w->incident = (Incident){.state = INCIDENT_OPEN, .id = "1abc"};
     seen.incidents = (const Incident *[]){&w->incident};
