@@ -21,7 +21,7 @@
 typedef enum RoofKind { ROOF_TABLE(WORD_ID) ROOF_END } RoofKind;
 extern const WordRow roof_kinds[ROOF_END];
 
-enum { ROOF_TYPE_CAP = 16, ROOF_WHY_CAP = 160, ROOF_TEXT_CAP = 400 };
+enum { ROOF_TYPE_CAP = 16, ROOF_WHY_CAP = 160, ROOF_TEXT_CAP = 512 };
 
 /* Means over the window of the verdicts; a number that is not known is NaN, and `absent` has the reason. All zero is
  * nothing: not decided, or no work runs. */
