@@ -99,6 +99,21 @@ typedef struct ClusterRequest {
     const ClusterRule *rules; /* all must allow a node; equal requests share one list */
 } ClusterRequest;
 
+/* The first of its rules that excludes the node with this number; the number of rules: none does. */
+static inline uint8_t cluster_find_rule(const ClusterRequest *request, size_t node)
+{
+    uint8_t i = 0;
+
+    while (i < request->rule_count && request->rules[i].nodes[node / 64] >> node % 64 & 1)
+        i++;
+    return i;
+}
+
+static inline bool cluster_allows(const ClusterRequest *request, size_t node)
+{
+    return cluster_find_rule(request, node) == request->rule_count;
+}
+
 /* Of all its GPUs. */
 static inline uint64_t cluster_request_milli(const ClusterRequest *request)
 {

@@ -30,15 +30,6 @@ typedef struct Look {
 
 /* --- nodes ------------------------------------------------------------------------------------------------------ */
 
-/* The number of the first rule that excludes it; the number of rules: none does. */
-static uint8_t find_rule(const ClusterRequest *r, uint32_t node)
-{
-    for (uint8_t i = 0; i < r->rule_count; i++)
-        if (!(r->rules[i].nodes[node / 64] >> node % 64 & 1))
-            return i;
-    return r->rule_count;
-}
-
 /* Whole GPUs. */
 static unsigned count_working(const ClusterNode *node)
 {
@@ -94,7 +85,7 @@ static void measure_node(const Look *look, uint32_t number, Amount ret[EXPLAIN_C
     const PlacementLeft left = placement_left(trial_placement(look->trial), number);
 
     memset(ret, 0, EXPLAIN_CAUSE_END * sizeof *ret);
-    ret[EXPLAIN_RULE] = (Amount){find_rule(r, number) == r->rule_count, 1};
+    ret[EXPLAIN_RULE] = (Amount){cluster_allows(r, number), 1};
     ret[EXPLAIN_MODEL] = (Amount){r->gpu_count == 0 || !r->models || r->models >> node->model & 1, 1};
     ret[EXPLAIN_CLOSED] = (Amount){!node->closed, 1};
     measure_gpus(node, r, &left, ret);
@@ -116,7 +107,7 @@ static ExplainReason find_short(const Look *look, uint32_t node)
     reason.have = amounts[reason.cause].have;
     reason.want = amounts[reason.cause].want;
     if (reason.cause == EXPLAIN_RULE)
-        reason.rule = find_rule(&look->job->roles[look->ret->role].request, node);
+        reason.rule = cluster_find_rule(&look->job->roles[look->ret->role].request, node);
     return reason;
 }
 
@@ -138,7 +129,7 @@ static bool is_alike(const Look *look, uint32_t a, uint32_t b)
            !instance_profile(x, r) == !instance_profile(y, r) && x->closed == y->closed &&
            (x->cpu_milli >= r->cpu_milli) == (y->cpu_milli >= r->cpu_milli) &&
            (x->memory_mib >= r->memory_mib) == (y->memory_mib >= r->memory_mib) &&
-           count_working(x) == count_working(y) && find_rule(r, a) == find_rule(r, b);
+           count_working(x) == count_working(y) && cluster_find_rule(r, a) == cluster_find_rule(r, b);
 }
 
 static ExplainClass *find_class(Look *look, uint32_t node)

@@ -429,14 +429,6 @@ static void score_each_start(const PlacementMode *mode, PlacementCase *c, Cell *
     }
 }
 
-static bool is_allowed(const ClusterRequest *r, uint32_t node)
-{
-    for (unsigned i = 0; i < r->rule_count; i++)
-        if (!(r->rules[i].nodes[node / 64] >> node % 64 & 1))
-            return false;
-    return true;
-}
-
 /* The node's GPUs aside. */
 static bool has_room(const ClusterNode *node, const PlacementLeft *left, const ClusterRequest *r)
 {
@@ -451,7 +443,7 @@ static uint32_t count_room(const Placement *placement, const ClusterRequest *r, 
 {
     uint32_t room = PLACEMENT_NODE_PODS_MAX - left->pods, on_gpus = 0;
 
-    if (!has_room(&placement->nodes[node], left, r) || !is_allowed(r, node))
+    if (!has_room(&placement->nodes[node], left, r) || !cluster_allows(r, node))
         return 0;
     room = r->cpu_milli && left->cpu_milli / r->cpu_milli < room ? left->cpu_milli / r->cpu_milli : room;
     room = r->memory_mib && left->memory_mib / r->memory_mib < room ? left->memory_mib / r->memory_mib : room;
@@ -475,7 +467,7 @@ static void score_node(const Placement *placement, const ClusterRequest *r, uint
     const bool shares = r->gpu_count == 1 && r->gpu_milli < CLUSTER_GPU;
 
     *cell = (Cell){.version = c.before->version};
-    if (!has_room(c.node, &c.before->left, r) || !is_allowed(r, node))
+    if (!has_room(c.node, &c.before->left, r) || !cluster_allows(r, node))
         return;
     if (r->mig) {
         score_each_start(placement->mode, &c, cell);

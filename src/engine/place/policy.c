@@ -97,9 +97,9 @@ static double score_random(const PlacementCase *c)
 /* --- modes ------------------------------------------------------------------------------------------------------ */
 
 /* Cores per GPU that keep GPUs usable; what a node's free GPUs lack of that, in tens. */
-static double cpu_deficit(const PlacementState *s)
+static double cpu_deficit(double gpu_milli, double cpu_milli)
 {
-    return fmax(0, 12. * s->gpu_sum / CLUSTER_GPU - s->left.cpu_milli / 1000.) / 10;
+    return fmax(0, 12. * gpu_milli / CLUSTER_GPU - cpu_milli / 1000.) / 10;
 }
 
 /* Of its GPUs, or of its CPUs where it has none. */
@@ -116,7 +116,8 @@ double placement_term(const PlacementCase *c, PlacementTerm term)
     case PLACEMENT_FRAGMENTATION:
         return (c->before->fragmentation - fragment_measure_after(c)) / CLUSTER_GPU;
     case PLACEMENT_CPU_DEFICIT:
-        return cpu_deficit(c->before) - cpu_deficit(&c->after);
+        return cpu_deficit(c->before->gpu_sum, c->before->left.cpu_milli) -
+               cpu_deficit(c->after.gpu_sum, c->after.left.cpu_milli);
     case PLACEMENT_SCARCITY:
         return -c->scarcity;
     case PLACEMENT_POWER:
@@ -141,24 +142,18 @@ bool placement_has_bound(const PlacementMode *mode)
            w[PLACEMENT_POWER] >= 0 && w[PLACEMENT_SPREAD] >= 0 && w[PLACEMENT_COST] >= 0;
 }
 
-/* Milli cores that the node's free GPUs lack, as in cpu_deficit. */
-static int64_t lacking_cpu(int64_t gpu_milli, int64_t cpu_milli)
-{
-    return 12 * gpu_milli > cpu_milli ? 12 * gpu_milli - cpu_milli : 0;
-}
-
 /* A request can at best use up what is fragmented, and no more of that than it takes; it never saves power. A MIG
  * instance is taken to use all GPUs, as its part depends on the board. The sum is made in another order than the score:
  * a little more than its error is added. */
 double placement_bound(const PlacementMode *mode, const PlacementState *s, const ClusterRequest *r, double scarcity)
 {
     const double *w = mode->weight;
-    const int64_t gpu_sum = s->gpu_sum, cpu_milli = s->left.cpu_milli;
-    const int64_t taken = r->mig ? gpu_sum : (int64_t)cluster_request_milli(r);
-    const double gained = s->fragmentation < (double)taken ? s->fragmentation : (double)taken;
-    const int64_t covered = lacking_cpu(gpu_sum, cpu_milli) - lacking_cpu(gpu_sum - taken, cpu_milli - r->cpu_milli);
+    const double gpu_milli = s->gpu_sum, cpu_milli = s->left.cpu_milli;
+    const double taken = r->mig ? gpu_milli : (double)cluster_request_milli(r);
+    const double gained = s->fragmentation < taken ? s->fragmentation : taken;
+    const double covered = cpu_deficit(gpu_milli, cpu_milli) - cpu_deficit(gpu_milli - taken, cpu_milli - r->cpu_milli);
 
-    return w[PLACEMENT_FRAGMENTATION] * gained / CLUSTER_GPU + w[PLACEMENT_CPU_DEFICIT] * (double)covered / 10000 -
+    return w[PLACEMENT_FRAGMENTATION] * gained / CLUSTER_GPU + w[PLACEMENT_CPU_DEFICIT] * covered -
            w[PLACEMENT_SCARCITY] * scarcity + 1e-9;
 }
 

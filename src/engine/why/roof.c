@@ -294,7 +294,8 @@ static const char *type_title(const char *type)
 /* " (203 TFLOP/s if TF32, 811 TFLOP/s if FP8: ...)" where 16 bit may be another type. */
 static void write_band(const Shape *s, const Roof *roof, char out[ROOF_WHY_CAP])
 {
-    const bool slower = roof->flops_low<roof->flops, faster = roof->flops_high> roof->flops;
+    const bool slower = roof->flops > roof->flops_low;
+    const bool faster = roof->flops_high > roof->flops;
     char low[NUMBER_CAP + 16] = "", high[NUMBER_CAP + 16] = "", rate[NUMBER_CAP];
 
     out[0] = '\0';

@@ -146,6 +146,7 @@ static size_t count_parts(const DefragReport *report)
 void defrag_report_text(const DefragReport *report, Str *out)
 {
     const Defrag *d = report->defrag;
+    const size_t parts = count_parts(report);
 
     add_goal(report, out);
     str_addf(out, ": %s\n", defrag_outcomes[d->outcome].text);
@@ -155,11 +156,11 @@ void defrag_report_text(const DefragReport *report, Str *out)
     if (d->outcome == DEFRAG_FOUND)
         str_add(out, d->complete ? "No plan has fewer moves or loses less work.\n"
                                  : "The search was cut short: a better plan may exist.\n");
-    if (count_parts(report) + report->shared_nodes > 0)
+    if (parts + report->shared_nodes > 0)
         str_addf(out,
                  "Left out: waiting pods that ask for parts of GPUs (MIG, time-slicing): %zu, nodes shared so: %zu. "
                  "'stoker mig suggest' on a node finds the MIG layout that holds its work on the fewest GPUs.\n",
-                 count_parts(report), report->shared_nodes);
+                 parts, report->shared_nodes);
 }
 
 /* --- JSON ------------------------------------------------------------------------------------------------------- */

@@ -193,14 +193,6 @@ static void count_nodes(const Cluster *c, Flavor *flavors)
     }
 }
 
-static bool is_allowed(const ClusterRequest *request, size_t node)
-{
-    for (size_t i = 0; i < request->rule_count; i++)
-        if (!(request->rules[i].nodes[node / 64] >> node % 64 & 1))
-            return false;
-    return true;
-}
-
 /* A request whose rules allow some models and not others; between those it is divided by their GPUs. */
 static void count_demand(const Cluster *c, const ClusterRole *role, Flavor *flavors)
 {
@@ -209,7 +201,7 @@ static void count_demand(const Cluster *c, const ClusterRole *role, Flavor *flav
     bool every = true;
 
     for (size_t i = 0; i < c->node_count && asked > 0; i++)
-        if (is_allowed(&role->request, i)) {
+        if (cluster_allows(&role->request, i)) {
             gpus[c->nodes[i].model] += c->nodes[i].gpu_count;
             sum += c->nodes[i].gpu_count;
         }

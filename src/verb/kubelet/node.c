@@ -139,10 +139,10 @@ static void add_annotations(NodeKeeper *keeper)
         for_each_label(keeper, list_key);
         add_annotation(keeper, ANNOTATION, keeper->keys.text);
     }
-    if (keeper->health_told)
+    if (keeper->health_told) {
         add_annotation(keeper, CLUSTER_UNHEALTHY_KEY, keeper->unhealthy);
-    if (keeper->health_told)
         add_annotation(keeper, CLUSTER_LINKS_KEY, keeper->links);
+    }
 }
 
 /* KubeRead.patch: NULL where the node has what it is to have. */

@@ -164,20 +164,18 @@ static int config_run(VerbCall *call, const void *options)
 const Verb verb_place_config = {
     .name = "config",
     .summary = "print configuration for kube-scheduler, Kueue or Volcano",
-    .usage = "[--for kube-scheduler|kueue|volcano] [--url URL] [--resource NAME] [--cluster FILE] [--places CSV]",
+    .usage = "[--for kube-scheduler|kueue|volcano] [--url URL] [--resource NAME] [--cluster FILE | --kubeconfig FILE] "
+             "[--places CSV]",
     .description =
         "Prints a KubeSchedulerConfiguration for kube-scheduler --config, or the stanza to add to one. Pods that ask "
-        "for "
-        "no GPU are not affected. Where 'stoker place serve' does not answer, kube-scheduler decides alone, as it did "
-        "before.\n\n"
+        "for no GPU are not affected. Where 'stoker place serve' does not answer, kube-scheduler decides alone, as it "
+        "did before.\n\n"
         "For Kueue it prints Topology objects and a ResourceFlavor for each GPU model, models that are scarce last, "
-        "for "
-        "Volcano HyperNodes: racks are of tier 1, blocks of tier 2. Where nodes are is known by their labels, as "
+        "for Volcano HyperNodes: racks are of tier 1, blocks of tier 2. Where nodes are is known by their labels, as "
         "nvidia.com/gpu.clique, cloud.provider.com/topology-rack and network.topology.nvidia.com/leaf, and by a CSV, "
         "which counts before labels. Labels that nodes lack are comments with the command that sets them. Without "
-        "--cluster the API server is asked. "
-        "With pods in --cluster, how scarce a model is goes by how many GPUs jobs that name it ask for. It changes "
-        "nothing.",
+        "--cluster the API server is asked. With pods in the cluster, how scarce a model is goes by how many GPUs jobs "
+        "that name it ask for. It changes nothing.",
     .examples = "stoker place config > scheduler.yaml\n"
                 "stoker place config --url http://stoker-place.kube-system.svc:" PLACE_EXTENDER_PORT "\n"
                 "kubectl get nodes,pods -A -o json | stoker place config --for kueue --cluster - --places places.csv",
