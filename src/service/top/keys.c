@@ -81,12 +81,6 @@ static bool *find_switch(Top *top, size_t row)
     return row < ARRAY_LEN(switches) ? (bool *)((char *)top + switches[row].offset) : NULL;
 }
 
-static void draw_rows(Top *top, Grid *grid, Area area, size_t count, RowDraw *row)
-{
-    top->overlay_list.count = count;
-    list_draw(top, &top->overlay_list, grid, area, 0, 0, row, NULL);
-}
-
 static void draw_setup_row(Top *top, Grid *grid, Area line, size_t row, const void *context UNUSED)
 {
     const bool *is = find_switch(top, row);
@@ -106,7 +100,7 @@ static void draw_setup_row(Top *top, Grid *grid, Area line, size_t row, const vo
 static void draw_setup(Top *top, Grid *grid, Area area)
 {
     grid_text(grid, area_bottom(&area, 1), 1, 0, INK_DIM, "Space changes it, Escape closes");
-    draw_rows(top, grid, area, top_plot_count + ARRAY_LEN(switches) + 1, draw_setup_row);
+    list_draw(top, &top->overlay_list, grid, area, 0, 0, draw_setup_row, NULL);
 }
 
 static void choose_setup(Top *top)
@@ -186,7 +180,7 @@ static void draw_signal_row(Top *top UNUSED, Grid *grid, Area line, size_t i, co
 static void draw_signals(Top *top, Grid *grid, Area area)
 {
     draw_target(top, grid, &area);
-    draw_rows(top, grid, area, ARRAY_LEN(signals), draw_signal_row);
+    list_draw(top, &top->overlay_list, grid, area, 0, 0, draw_signal_row, NULL);
 }
 
 static void choose_signal(Top *top)
@@ -241,6 +235,15 @@ static const Overlay overlays[OVERLAY_END] = {
     [OVERLAY_INCIDENT] = {overlay_incident_draw, NULL, "incident", 0, 0},
 };
 
+/* What there is to choose from, known before it is drawn: keys may come faster. */
+static void count_rows(Top *top)
+{
+    if (top->overlay == OVERLAY_SETUP)
+        top->overlay_list.count = top_plot_count + ARRAY_LEN(switches) + 1;
+    else if (top->overlay == OVERLAY_SIGNAL)
+        top->overlay_list.count = ARRAY_LEN(signals);
+}
+
 void overlay_draw(Top *top, Grid *grid)
 {
     const Overlay *overlay = &overlays[top->overlay];
@@ -256,6 +259,7 @@ void overlay_draw(Top *top, Grid *grid)
         inside.x++;
         inside.width -= 2;
     }
+    count_rows(top);
     overlay->draw(top, grid, inside);
 }
 
@@ -264,6 +268,7 @@ void overlay_key(Top *top, uint32_t key)
     const Overlay *overlay = &overlays[top->overlay];
     const bool enter = key == TOP_KEY_ENTER || (key == ' ' && top->overlay != OVERLAY_SIGNAL);
 
+    count_rows(top);
     if (key == TOP_KEY_ESCAPE || key == TOP_KEY_F1 + 9 || key == 'q' ||
         (top->overlay == OVERLAY_HELP && (key == TOP_KEY_F1 || key == '?')))
         top_open(top, OVERLAY_NONE);

@@ -1057,6 +1057,24 @@ static void the_setup_switches_plots_and_processes(void **state UNUSED)
     assert_int_equal(top->overlay_list.selected, top_plot_count + 1); /* the grouping and the theme come behind */
 }
 
+/* Keys that come faster than it draws, as of somebody who knows them by heart: the list is as long before as behind. */
+static void keys_come_before_a_dialog_is_drawn(void **state UNUSED)
+{
+    Top *top;
+
+    open_rig(RECORDING("many"));
+    top = rig.kit.top;
+    const Theme before = top->theme;
+    for (const uint32_t *key = (const uint32_t[]){TOP_KEY_F1 + 1, TOP_KEY_END, ' ', TOP_KEY_ESCAPE, 0}; *key; key++)
+        top_key(top, *key);
+    assert_int_equal(top->theme, (before + 1) % THEME_END);
+    press("3 F5 g");
+    for (const uint32_t *key = (const uint32_t[]){'K', TOP_KEY_DOWN, TOP_KEY_DOWN, 0}; *key; key++)
+        top_key(top, *key);
+    assert_int_equal(top->overlay, OVERLAY_SIGNAL);
+    assert_int_equal(top->overlay_list.selected, 2);
+}
+
 /* --- what is not there -------------------------------------------------------------------------------------------- */
 
 static void a_node_without_gpus_says_so(void **state UNUSED)
@@ -1186,6 +1204,7 @@ int main(void)
         cmocka_unit_test(a_word_that_is_no_key_is_cut_in_the_message),
         CASE(keys_move_between_views_and_spans),
         CASE(the_setup_switches_plots_and_processes),
+        CASE(keys_come_before_a_dialog_is_drawn),
         CASE(a_node_without_gpus_says_so),
         CASE(links_and_places_that_are_not_known_are_told),
         CASE(a_sheet_of_an_incident_that_ended_says_so),
