@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A stand-in for a cluster's API server: TLS with a certificate of its own authority, a service account's folder, pods,
 resource slices, a ConfigMap and a node that can be patched, and the ways in which a server fails."""
+import base64
 import contextlib
 import http.server
 import json
@@ -88,6 +89,13 @@ class Server:
         threading.Thread(target=self.http.serve_forever, args=(0.05,), daemon=True).start()
         self.env = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": str(self.http.server_port),
                     "NODE_NAME": "worker-7", "no_proxy": "127.0.0.1"}
+
+    def write_kubeconfig(self, path):
+        """For those who come by kubectl's file instead of an account."""
+        server = {"server": f"https://127.0.0.1:{self.http.server_port}", "certificate-authority-data": base64.b64encode((self.account / "ca.crt").read_bytes()).decode()}
+        path.write_text(json.dumps({
+            "apiVersion": "v1", "kind": "Config", "current-context": "c", "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+            "clusters": [{"name": "c", "cluster": server}], "users": [{"name": "u", "user": {"token": TOKEN}}]}))
 
     def answer(self, request):
         url = urllib.parse.urlsplit(request.path)

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 
 import agent_rig as rig
+import apiserver
 import pytest
 from agent_rig import until
 
@@ -70,7 +71,6 @@ def furnish(folder):
     shutil.copy(ROOT / "test/data/place/nodes.csv", folder)
     (folder / "pods.csv").write_bytes(gzip.decompress((ROOT / "test/data/place/pods.csv.gz").read_bytes()))
     (folder / "train.py").write_text("print('trained')\n")
-    furnish_cluster(folder)
     (folder / "llama.yaml").write_text("about: A job\ngpus: {board: h100-sxm-80gb, count: 8}\nwork: [{name: llama, kind: train, gpus: all, process: python}]\ntruth: []\n")
     (folder / "rest.yaml").write_text("about: Eight GPUs without work\ngpus: {board: h100-sxm-80gb, count: 8}\nwork: []\ntruth: []\n")
     for name in ("dir", "bin"):
@@ -91,14 +91,18 @@ esac
 
 
 def furnish_cluster(folder):
-    """What `stoker place`, `slurm` and `job` are shown with."""
+    """What `stoker place`, `slurm` and `job` are shown with. Returns an API server that has the same cluster."""
     pod = {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "train-7", "namespace": "team-a"},
            "spec": {"containers": [{"name": "c", "resources": {"limits": {"nvidia.com/gpu": "8"}}}]}}
-    node = {"kind": "Node", "apiVersion": "v1", "metadata": {"name": "n", "labels": {"nvidia.com/gpu.product": "H100"}},
+    node = {"kind": "Node", "apiVersion": "v1", "metadata": {"name": "gpu01", "labels": {"nvidia.com/gpu.product": "H100"}},
             "status": {side: {"cpu": "96", "memory": "1Ti", "nvidia.com/gpu": "4"} for side in ("allocatable", "capacity")}}
     (folder / "cluster.json").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": [node, pod]}))
     shutil.copy(ROOT / "test/data/place/train.yaml", folder)
     (folder / "places.csv").write_text("node,rack\ngpu01,r1\n")
+    api = apiserver.Server(folder)
+    api.lists = {"/api/v1/nodes": [node], "/api/v1/pods": [pod]}
+    api.write_kubeconfig(folder / "kubeconfig")
+    return api
 
 
 @pytest.fixture(scope="module")
@@ -106,6 +110,7 @@ def place(stoker, tmp_path_factory):
     """(folder, agent, env(line)): an agent on a node at work; a node of their own for steps that break it, and one without work to be split."""
     folder = tmp_path_factory.mktemp("documented")
     furnish(folder)
+    api = furnish_cluster(folder)
     (folder / "plan.yaml").write_text(subprocess.run([stoker, "place", "simulate", "--example"], check=True, capture_output=True, text=True).stdout)
     nodes = {}
     for name, scenario in (("work", "default"), ("sim inject", "default"), ("llama", folder / "llama.yaml"), ("inject retire", "page-retirement-t4"), ("mig ", folder / "rest.yaml")):
@@ -121,10 +126,12 @@ def place(stoker, tmp_path_factory):
     def env(line):
         own = next((name for name in reversed(nodes) if name in line), "work")
         alone = own != "work" and "suggest" not in line or "stoker agent" in line
-        return nodes[own].env | shared | ({"STOKER_CONTROL": str(folder / "none"), "STOKER_JOURNAL": "none"} if alone else {})
+        kubernetes = {"KUBECONFIG": str(folder / "kubeconfig"), "no_proxy": "127.0.0.1"} if "stoker place" in line else {}
+        return nodes[own].env | shared | kubernetes | ({"STOKER_CONTROL": str(folder / "none"), "STOKER_JOURNAL": "none"} if alone else {})
 
     yield folder, agent, env
     agent.stop()
+    api.stop()
     for node in nodes.values():
         node.stop()
 

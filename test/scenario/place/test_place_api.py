@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """`stoker place why` and `stoker place defrag` on a cluster that the API server tells of, without a file."""
-import base64
-import json
 import os
 import subprocess
 
@@ -22,11 +20,7 @@ def api(make_cluster):
 @pytest.fixture
 def run(stoker, tmp_path, api):
     config = tmp_path / "config"
-    config.write_text(json.dumps({
-        "apiVersion": "v1", "kind": "Config", "current-context": "c", "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-        "clusters": [{"name": "c", "cluster": {"server": f"https://127.0.0.1:{api.http.server_port}",
-                                               "certificate-authority-data": base64.b64encode((api.account / "ca.crt").read_bytes()).decode()}}],
-        "users": [{"name": "u", "user": {"token": "first.token"}}]}))
+    api.write_kubeconfig(config)
 
     def call(code, *words, env=None):
         env = {"KUBERNETES_SERVICE_HOST": "", "KUBECONFIG": str(config), "no_proxy": "127.0.0.1", **(env or {})}
