@@ -7,9 +7,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "service/kubelet/deviceplugin.pb-c.h"
 #include "service/kubelet/dra.pb-c.h"
-#include "service/kubelet/kubelet.h"
+#include "service/kubelet/grant.h"
 
 enum { GPUS = 4, SIZE_MAX_ASKED = 64 };
 

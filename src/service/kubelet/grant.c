@@ -9,8 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
-#include "service/kubelet/deviceplugin.pb-c.h"
-#include "service/kubelet/kubelet.h"
+#include "service/kubelet/grant.h"
 #include "service/kubelet/message.h"
 
 #define VISIBLE "NVIDIA_VISIBLE_DEVICES"

@@ -35,12 +35,6 @@ typedef struct GrantConfig {
     const char *mps_root;   /* the host's folder of the MPS daemons; NULL: none */
 } GrantConfig;
 
-typedef struct Deviceplugin__Grant Deviceplugin__Grant;
-
-/* What a container gets with these devices, packed by `arena`. -EINVAL or -EBUSY: a text for the pod's owner. */
-int grant_devices(const GrantConfig *config, const OfferResource *resource, bool one_each, char *const *ids,
-                  size_t count, Arena *arena, Deviceplugin__Grant **ret, Err *err);
-
 /* What a device is called there: its UUID, or "3" and "3:1" by index. Returns `to`. */
 enum { GRANT_NAME_CAP = OFFER_ID_CAP };
 const char *grant_name(const GrantConfig *config, const OfferUnit *unit, char to[GRANT_NAME_CAP]);

@@ -18,8 +18,7 @@
 #include "base/cleanup.h"
 #include "base/duration.h"
 #include "base/number.h"
-#include "service/kubelet/deviceplugin.pb-c.h"
-#include "service/kubelet/kubelet.h"
+#include "service/kubelet/grant.h"
 #include "service/kubelet/message.h"
 #include "wire/grpc/server.h"
 

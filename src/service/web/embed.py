@@ -36,7 +36,7 @@ def body(path):
 def served(esbuild, files):
     """[(path, type, text)] of what lies below web/."""
     ours = {f.name: f for f in files if is_ours(f)}
-    script = squeezed(esbuild, ours["main.js"], "--bundle", "--format=iife", "--target=es2022")
+    script = squeezed(esbuild, ours["main.js"], "--bundle", "--format=iife", "--target=es2020")
     style = "".join(body(f) for f in files if f.suffix == ".css" and not is_ours(f)) + squeezed(esbuild, ours["style.css"])
     rest = [f for f in files if f.suffix not in (".js", ".css") or not (is_ours(f) or f.suffix == ".css")]
     return sorted([("web/main.js", ".js", script), ("web/style.css", ".css", style)] + [("web/" + f.name, f.suffix, body(f)) for f in rest])

@@ -9,8 +9,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/yaml.h"
-#include "service/kubelet/deviceplugin.pb-c.h"
-#include "service/kubelet/kubelet.h"
+#include "service/kubelet/grant.h"
 #include "test/unit/golden.h"
 
 enum { OUT_MAX = 1 << 20 };

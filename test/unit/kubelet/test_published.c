@@ -99,9 +99,13 @@ static void draw_node(Drawn *d)
         d->box->places[i].numa_node = (int32_t)draw(3) - 1;
         link_up(d->box, i, address(draw(2) ? 200 : 1));
     }
-    if (draw(3) == 0)
-        open_incident(d->box, draw(GPUS), draw(2) ? 7 : DEVICE_NO_NUMBER, 79);
-    d->box->gpus[draw(GPUS)].drained = draw(4) == 0;
+    if (draw(3) == 0) {
+        const uint32_t instance = draw(2) ? 7 : DEVICE_NO_NUMBER;
+
+        open_incident(d->box, draw(GPUS), instance, 79);
+    }
+    const bool drained = draw(4) == 0;
+    d->box->gpus[draw(GPUS)].drained = drained;
 }
 
 static void add_offer(Str *out, const Offer *offer)

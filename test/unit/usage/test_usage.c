@@ -765,7 +765,9 @@ static void change_story(uint64_t *seed)
     case 0:
         gpu.process_count = 0;
         for (uint32_t count = 1 + draw(seed, 3); count > 0; count--) {
-            list_process(OWN + draw(seed, 3), 100 * count, draw(seed, 3) ? (uint8_t)(10 * count) : UINT8_MAX);
+            const uint8_t percent = draw(seed, 3) ? (uint8_t)(10 * count) : UINT8_MAX;
+
+            list_process(OWN + draw(seed, 3), 100 * count, percent);
             if (gpu.instance_count > 0)
                 processes[gpu.process_count - 1].gpu_instance = 1 + draw(seed, 2);
         }
