@@ -148,6 +148,19 @@ int sim_clock_advance(SimImage *image, uint64_t by_ns)
     return rc;
 }
 
+void sim_clock_reach(SimImage *image, uint64_t t_ns)
+{
+    if (sim_clock_now(image) >= t_ns || t_ns > UINT64_MAX / 4)
+        return;
+    plan_lock(image);
+    Anchor a = anchor_take(image);
+    if (a.virtual_ns < t_ns)
+        a.virtual_ns = t_ns;
+    anchor_put(image, a);
+    plan_unlock(image);
+    clock_wake(image);
+}
+
 /* Real nanoseconds until virtual time t, or `cap` when that is sooner (a paused clock never gets there). */
 static uint64_t real_wait_ns(SimImage *image, uint64_t t_ns, uint64_t cap)
 {

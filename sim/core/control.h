@@ -49,6 +49,7 @@ uint64_t sim_clock_wall_us(SimImage *image, uint64_t t_ns); /* microseconds sinc
 double sim_clock_speed(SimImage *image);
 void sim_clock_set_speed(SimImage *image, double speed); /* 0 pauses */
 int sim_clock_advance(SimImage *image, uint64_t by_ns);  /* steps forward; -EOVERFLOW when too far */
+void sim_clock_reach(SimImage *image, uint64_t t_ns);    /* forward to t_ns, unless it is later already */
 /* Sleeps until virtual time t_ns, a change of plan or clock, or real_timeout_ms (< 0: none). */
 void sim_clock_wait(SimImage *image, uint64_t t_ns, int real_timeout_ms);
 

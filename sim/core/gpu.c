@@ -106,13 +106,17 @@ double slot_full_s(const SimBoard *board, const SimSeg *seg, uint32_t slot)
     return rate <= 0 ? SIM_NEVER_S : room > 0 ? room / rate : 0;
 }
 
-int gpu_work_start(SimImage *image, uint32_t gpu, PlanGpu *g, int32_t work)
+int gpu_work_start(SimImage *image, uint32_t gpu, PlanGpu *g, int32_t work, int32_t instead)
 {
+    const int old = instead != work ? gpu_find(g, instead) : SIM_NONE;
+    const uint64_t started_ns = old >= 0 ? g->seg.slots[old].started_ns : g->seg.t_ns;
+    if (old >= 0)
+        gpu_work_stop(g, instead, SIM_NONE);
     const SimWork *w = &image->works[work];
     if (g->seg.slot_count == SIM_SLOT_MAX || gpu_find(g, work) >= 0 || !g->seg.cond.present || g->seg.cond.lost)
         return 0;
     SimSlot slot = {.work = work,
-                    .started_ns = g->seg.t_ns,
+                    .started_ns = started_ns,
                     .mem_mib = w->memory_mib,
                     .peak_mib = w->memory_mib,
                     .mem_rate = w->leak_mib_per_s,
@@ -155,6 +159,17 @@ int gpu_work_stop(PlanGpu *g, int32_t work, int32_t gi_id)
         ended++;
     }
     return ended;
+}
+
+void gpu_work_memory(PlanGpu *g, int32_t work, double mib)
+{
+    const int at = gpu_find(g, work);
+    if (at < 0 || !(mib >= 0))
+        return;
+    SimSlot *slot = &g->seg.slots[at];
+    slot->mem_mib = mib;
+    if (mib > slot->peak_mib)
+        slot->peak_mib = mib;
 }
 
 static int shares_job(const SimImage *image, const PlanGpu *a, const PlanGpu *b)

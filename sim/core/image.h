@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define SIM_MAGIC 0x314d49534b4f5453ull /* "STOKSIM1" */
-#define SIM_LAYOUT 6u                   /* raise with every change of a struct below */
+#define SIM_LAYOUT 7u                   /* raise with every change of a struct below */
 
 enum {
     SIM_BOARD_MAX = 8,
@@ -180,7 +180,7 @@ typedef struct SimWork {
 /* ---- ops: everything that happens to the node, from the scenario, from `sim inject` or from a client ---- */
 typedef enum SimOpType {
     SIM_OP_NONE,
-    SIM_OP_WORK_START, /* a0 work */
+    SIM_OP_WORK_START, /* a0 work, a1 1 + the work whose process it goes on with, 0: a new process */
     SIM_OP_WORK_STOP,  /* a0 work */
     SIM_OP_SET,        /* a0 SimKey, u value */
     SIM_OP_XID, /* a0 xid, a1 gi id, a2 ci id, a3 work or SIM_NONE; u extra (link, address); text payload; side effects
@@ -198,14 +198,15 @@ typedef enum SimOpType {
     SIM_OP_HANG, /* a0 rule slot 0..15, a1 function (NVML_FN_*) or SIM_NONE, a2 after n calls, u delay ns (SIM_FOREVER),
                     gpu or SIM_NONE; a3 = 0 removes */
     SIM_OP_NODE, /* a0 SimNodeKey, u value */
-    SIM_OP_MIG_MODE,   /* a0 0/1 */
-    SIM_OP_GI_CREATE,  /* a0 profile position in the board, a1 start or SIM_NONE */
-    SIM_OP_GI_DESTROY, /* a0 gi id */
-    SIM_OP_CI_CREATE,  /* a0 gi id, a1 CI profile index, a2 start or SIM_NONE */
-    SIM_OP_CI_DESTROY, /* a0 gi id, a1 ci id */
-    SIM_OP_CLEAR_ECC,  /* a0 0 volatile 1 aggregate */
-    SIM_OP_KMSG,       /* text: one raw kernel line */
-    SIM_OP_PLUG,       /* a0 0 removed from the bus, 1 added */
+    SIM_OP_MIG_MODE,    /* a0 0/1 */
+    SIM_OP_GI_CREATE,   /* a0 profile position in the board, a1 start or SIM_NONE */
+    SIM_OP_GI_DESTROY,  /* a0 gi id */
+    SIM_OP_CI_CREATE,   /* a0 gi id, a1 CI profile index, a2 start or SIM_NONE */
+    SIM_OP_CI_DESTROY,  /* a0 gi id, a1 ci id */
+    SIM_OP_CLEAR_ECC,   /* a0 0 volatile 1 aggregate */
+    SIM_OP_KMSG,        /* text: one raw kernel line */
+    SIM_OP_PLUG,        /* a0 0 removed from the bus, 1 added */
+    SIM_OP_WORK_MEMORY, /* a0 work, x MiB that it holds from now on */
     SIM_OP_COUNT
 } SimOpType;
 
@@ -249,9 +250,27 @@ typedef enum SimKey { /* per-GPU settings, SIM_OP_SET */
                       SIM_KEY_ORPHAN_MIB,  /* memory that no process holds */
                       SIM_KEY_NOT_STARTED, /* on the bus, but not among the GPUs that new clients find */
                       SIM_KEY_ASLEEP,      /* runtime suspend: nothing answers on the bus */
+                      /* what the simulated libcuda does wrong (sim/cuda); 0: nothing */
+                      SIM_KEY_MEMORY_PERMILLE, /* speed of the memory */
+                      SIM_KEY_MEMORY_MIG,      /* 1 + the MIG device whose memory that is; 0: all */
+                      SIM_KEY_SLOW_SM,         /* 1 + its number */
+                      SIM_KEY_SLOW_PERMILLE,   /* its speed */
+                      SIM_KEY_MISSING_SM,      /* 1 + its number */
+                      SIM_KEY_WRONG_RATE,      /* wrong results for each operation: the bits of a float */
+                      SIM_KEY_WRONG_SM,        /* 1 + the number of the SM that makes them; 0: SM 0 */
+                      SIM_KEY_WRONG_HOW,       /* SimWrong */
+                      SIM_KEY_BAD_PAGE,        /* 1 + the number of a page of 4 KiB whose first word has a stuck bit */
+                      SIM_KEY_CUDA_RESULT,     /* CUresult: of cuInit, a context, a module or, if sticky, a launch */
+                      SIM_KEY_CUDA_AFTER,      /* launches that go well before a sticky one */
+                      SIM_KEY_MEMORY_ROOM,     /* permille of the memory that can be allocated */
+                      SIM_KEY_CUDA_HANG,       /* 1: kernels never end; 2 + CudaFunction: that call */
+                      SIM_KEY_PEER_NONE,       /* bit for each GPU that cannot be reached from here */
+                      SIM_KEY_PEER_STAGED,     /* that copies from here reach through the host alone */
+                      SIM_KEY_PEER_CORRUPT,    /* that gets wrong data from here */
                       SIM_KEY_COUNT
 } SimKey;
 #define SIM_FAN_AUTO 1000u
+typedef enum SimWrong { SIM_WRONG_REPEATS = 1, SIM_WRONG_NAN = 2 } SimWrong; /* the same each time; not a number */
 
 typedef enum SimNodeKey {
     SIM_NODE_DRIVER,         /* SimDriver */

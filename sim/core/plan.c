@@ -180,9 +180,11 @@ static void work_op(Plan *p, const SimOp *op, uint64_t t_ns)
         return;
     open_one(p, (uint32_t)gpu, t_ns);
     if (op->type == SIM_OP_WORK_START && driver_up(p))
-        gpu_work_start(image, (uint32_t)gpu, &p->gpu[gpu], op->a[0]);
+        gpu_work_start(image, (uint32_t)gpu, &p->gpu[gpu], op->a[0], op->a[1] - 1);
     else if (op->type == SIM_OP_WORK_STOP)
         gpu_work_stop(&p->gpu[gpu], op->a[0], SIM_NONE);
+    else if (op->type == SIM_OP_WORK_MEMORY)
+        gpu_work_memory(&p->gpu[gpu], op->a[0], op->x);
     gpus_open_jobs(image, p->gpu, t_ns);
 }
 
@@ -217,7 +219,7 @@ static int log_only(const SimOp *op)
 
 static void op_play(Plan *p, const SimOp *op, uint64_t t_ns)
 {
-    if (op->type == SIM_OP_WORK_START || op->type == SIM_OP_WORK_STOP) {
+    if (op->type == SIM_OP_WORK_START || op->type == SIM_OP_WORK_STOP || op->type == SIM_OP_WORK_MEMORY) {
         work_op(p, op, t_ns);
     } else if (op->type == SIM_OP_NODE || op->type == SIM_OP_HANG) {
         node_op(p, op, t_ns);

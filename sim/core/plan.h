@@ -100,10 +100,13 @@ typedef struct PlanGpu {
 
 /* Brings the GPU to t_ns and opens it for edits; nothing if it is open already. */
 void gpu_open(SimImage *image, PlanGpu *g, uint64_t t_ns);
-/* Adds a work; 0 when it cannot be placed (no such MIG device, no slot left). */
-int gpu_work_start(SimImage *image, uint32_t gpu, PlanGpu *g, int32_t work);
+/* Adds a work, in the place of `instead` (SIM_NONE: a new process) if that runs here; 0 when it cannot be placed (no
+ * such MIG device, no slot left). */
+int gpu_work_start(SimImage *image, uint32_t gpu, PlanGpu *g, int32_t work, int32_t instead);
 /* Ends a work (or all for SIM_NONE, or those of one GPU instance); returns how many ended. */
 int gpu_work_stop(PlanGpu *g, int32_t work, int32_t gi_id);
+/* Sets what a work that runs holds. */
+void gpu_work_memory(PlanGpu *g, int32_t work, double mib);
 /* Seconds until the memory that a slot shares with others (the GPU's or its instance's) is full at the present rate;
  * SIM_NEVER_S without a leak. */
 #define SIM_NEVER_S 1e18

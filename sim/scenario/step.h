@@ -53,6 +53,8 @@ typedef struct StepArgs {
     uint32_t code, corrected, uncorrected, gen, width, count, status, after, power_mw, percent, on, failed, clear, all;
     uint32_t clock_min, clock_max, switch_number, slot_gen, slot_width;
     double rate, corrected_rate, uncorrected_rate, ambient_k, cooling;
+    uint32_t sm, missing_sm, wrong_sm, peer, repeats, nan;
+    double memory_speed, sm_speed, wrong, room;
     const YamlNode *node;        /* where it stands, NULL: words */
     bool given[STEP_FIELDS_MAX]; /* by position in the row's own fields */
 } StepArgs;

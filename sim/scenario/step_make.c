@@ -43,8 +43,7 @@ int step_fail(const StepRun *run, Err *err, const char *fmt, ...)
     return field_fail(run->args->node, err, "%s: %s", run->step->name, text);
 }
 
-/* Whether the row's field of this key was given. */
-static int step_given(const StepRun *run, const char *key)
+int step_given(const StepRun *run, const char *key)
 {
     for (size_t i = 0; i < run->step->count; i++)
         if (strcmp(run->step->fields[i].key, key) == 0)

@@ -10,6 +10,8 @@
 SimOp *step_op(StepRun *run, SimOpType type);
 /* Sets a key of the GPU, or on undo its value after driver load. */
 void step_set(StepRun *run, SimKey key, uint32_t value);
+/* Whether the row's field of this key was given. */
+int step_given(const StepRun *run, const char *key);
 /* Fails at the step, with its name before the text. */
 int step_fail(const StepRun *run, Err *err, const char *fmt, ...) PRINTF_LIKE(3, 4);
 /* Compute instances of one slice count each, and the GPU instance around them: ops from the start of a GPU instance on
@@ -54,6 +56,7 @@ int make_kmsg(StepRun *run, Err *err);
 int make_oom(StepRun *run, Err *err);
 int make_start(StepRun *run, Err *err);
 int make_stop(StepRun *run, Err *err);
+int make_compute(StepRun *run, Err *err);
 int make_mig_mode(StepRun *run, Err *err);
 int make_mig_create(StepRun *run, Err *err);
 int make_mig_destroy(StepRun *run, Err *err);
@@ -75,3 +78,4 @@ extern const char *const step_compute_names[];
 extern const char *const step_ecc_kind_names[];
 extern const char *const step_aer_names[];
 extern const char *const step_throttle_names[];
+extern const char *const step_access_names[];

@@ -166,6 +166,28 @@ static const Field oom_fields[] = {
     I32("rank", rank, 0, 0, SIM_WORK_MAX, "this rank; without: the first"),
     {"memory", FIELD_MIB, 0, AT(rate), 0, 1, 16e6, NULL, "256GiB", NULL, "resident memory of the victim"},
 };
+static const Field compute_fields[] = {
+    REAL("memory", memory_speed, 0, 0.01, 2, NULL, NULL, "speed of its memory: 0.94 or 94%"),
+    I32("device", mig, 0, 0, SIM_CI_MAX - 1, "the MIG device whose memory that is; without: all"),
+    U32("sm", sm, 0, 0, 1023, NULL, NULL, "an SM that is slow"),
+    REAL("speed", sm_speed, 0, 0.01, 2, NULL, NULL, "speed of that SM"),
+    U32("sm_missing", missing_sm, 0, 0, 1023, NULL, NULL, "an SM on which nothing runs"),
+    REAL("wrong", wrong, 0, 0, 1, NULL, NULL, "probability of a wrong result, for each operation of one SM"),
+    U32("wrong_sm", wrong_sm, 0, 0, 1023, "0", NULL, "that SM"),
+    YES("repeats", repeats, 0, "no", "the same result is wrong each time"),
+    YES("nan", nan, 0, "no", "a wrong result is not a number; else a bit of it is"),
+    {"bad_address", FIELD_U64, 0, AT(address), 0, 0, 1e13, NULL, NULL, NULL,
+     "byte of its memory: a bit of the first word of that 4 KiB is stuck"},
+    U32("cuda", code, 0, 1, 999, NULL, NULL,
+        "result of CUDA: of cuInit, of a context (46), of a kernel's text (221, 222), or of all calls from a launch "
+        "on"),
+    U32("after", after, 0, 0, COUNT_MAX, "0", NULL, "launches that go well before"),
+    REAL("out_of_memory_at", room, 0, 0.001, 1, NULL, NULL, "part of the memory beyond which there is none"),
+    TEXT("hang", function, 0, "kernel: kernels do not end; or the name of a CUDA function that does not return"),
+    U32("peer", peer, 0, 0, SIM_GPU_MAX - 1, NULL, NULL, "another GPU, and what is between the two"),
+    PICK("access", pick, 0, step_access_names, NULL,
+         "none both ways; staged through the host both ways; corrupt: what goes there arrives wrong"),
+};
 static const Field mig_mode_fields[] = {YES("on", on, NEED | FIRST, NULL, "MIG mode; instances and works end with it")};
 static const Field mig_create_fields[] = {
     TEXT("profile", profile, NEED | FIRST, "profile of the GPU instance, as 3g.40gb"),
@@ -245,6 +267,8 @@ static const Step steps[] = {
         "The kernel kills a process for memory"),
     ROW("orphan-memory", STEP_GPU, STEP_UNDO, orphan_fields, make_orphan_memory, "orphan-memory gpu=0 20GiB",
         "GPU memory is in use that no process holds; a reset frees it"),
+    ROW("compute", STEP_GPU, STEP_UNDO | STEP_STATE, compute_fields, make_compute, "compute gpu=3 memory=0.94",
+        "What only programs that use CUDA notice: slow or wrong memory, SMs and links, calls that fail or hang"),
     ROW("start", STEP_GPU_OR_NODE, STEP_UNDO | STEP_STATE, work_fields, make_start, "start llama",
         "Starts a work, again if it has ended"),
     ROW("stop", STEP_GPU_OR_NODE, STEP_UNDO | STEP_STATE, work_fields, make_stop, "stop llama rank=5",

@@ -22,6 +22,7 @@ ALLOWED = {
 # inside the simulated node
 SIM_ALLOWED = {
     "core": set(),
+    "cuda": {"core"},
     "nvml": {"core"},
     "scenario": {"core", "base"},
     "node": {"core", "base"},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Covers step.c, step_rows.c, step_make.c, step_node.c, inject.c. */
+/* Covers step.c, step_rows.c, step_make.c, step_node.c, step_compute.c, inject.c. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -159,6 +159,14 @@ static void refusals(void **state)
         {"link gpu=7 down", "link: gpu 7: the board has no NVLink"},
         {"start bert", "unknown work 'bert'; allowed: llama"},
         {"mig-create 3g.40gb gpu=0", "mig-create: gpu 0: MIG is off at that time"},
+        {"compute gpu=0", "compute: gpu 0: needs at least one fault"},
+        {"compute gpu=0 sm=3", "compute: gpu 0: a slow SM needs both sm and speed"},
+        {"compute gpu=7 sm_missing=40", "compute: gpu 7: there is no SM 40: the board has 40"},
+        {"compute gpu=0 peer=0 access=none", "compute: gpu 0: there is no other GPU 0"},
+        {"compute gpu=0 access=none", "compute: gpu 0: a pair needs both peer and access"},
+        {"compute gpu=0 cuda=5", "compute: gpu 0: there is no result 5 of CUDA"},
+        {"compute gpu=0 hang=cuMemAlloc",
+         "compute: gpu 0: no CUDA function 'cuMemAlloc' (did you mean 'cuMemAlloc_v2'?)"},
         {"mig-create 3g.40 gpu=0", "unknown MIG profile '3g.40' (did you mean '3g.40gb'?)"},
     };
     Running r;
@@ -206,6 +214,45 @@ static void effects(void **state)
     assert_int_equal(now(&r, 4)->cond.set[SIM_KEY_POWER_LIMIT_MW], 700000);
     sim_clock_advance(r.image, 60 * SIM_NS);
     assert_int_equal(now(&r, 0)->cond.ecc_volatile[0][SIM_ECC_DRAM], errors);
+    running_done(&r);
+}
+
+static void faults_of_compute(void **state)
+{
+    Running r;
+    const uint32_t *set;
+    float rate;
+    (void)state;
+    running_init(&r, node_text);
+    inject(&r, "compute gpu=0 memory=94% sm=17 speed=0.8 sm_missing=131 wrong=1e-6 wrong_sm=3 repeats=yes nan=yes");
+    inject(&r, "compute gpu=0 bad_address=8193 cuda=214 after=5 out_of_memory_at=0.6 hang=kernel for=10s");
+    set = now(&r, 0)->cond.set;
+    memcpy(&rate, &set[SIM_KEY_WRONG_RATE], sizeof rate);
+    assert_int_equal(set[SIM_KEY_MEMORY_PERMILLE], 940);
+    assert_int_equal(set[SIM_KEY_SLOW_SM], 18);
+    assert_int_equal(set[SIM_KEY_SLOW_PERMILLE], 800);
+    assert_int_equal(set[SIM_KEY_MISSING_SM], 132);
+    assert_true(rate == 1e-6f);
+    assert_int_equal(set[SIM_KEY_WRONG_SM], 4);
+    assert_int_equal(set[SIM_KEY_WRONG_HOW], SIM_WRONG_REPEATS | SIM_WRONG_NAN);
+    assert_int_equal(set[SIM_KEY_BAD_PAGE], 3);
+    assert_int_equal(set[SIM_KEY_CUDA_RESULT], 214);
+    assert_int_equal(set[SIM_KEY_CUDA_AFTER], 5);
+    assert_int_equal(set[SIM_KEY_MEMORY_ROOM], 600);
+    assert_int_equal(set[SIM_KEY_CUDA_HANG], 1);
+    inject(&r, "compute gpu=2 peer=5 access=none");
+    inject(&r, "compute gpu=2 peer=4 access=staged");
+    inject(&r, "compute gpu=2 peer=3 access=corrupt");
+    assert_int_equal(now(&r, 2)->cond.set[SIM_KEY_PEER_NONE], 1 << 5);
+    assert_int_equal(now(&r, 5)->cond.set[SIM_KEY_PEER_NONE], 1 << 2);
+    assert_int_equal(now(&r, 4)->cond.set[SIM_KEY_PEER_STAGED], 1 << 2);
+    assert_int_equal(now(&r, 2)->cond.set[SIM_KEY_PEER_CORRUPT], 1 << 3);
+    assert_int_equal(now(&r, 3)->cond.set[SIM_KEY_PEER_CORRUPT], 0);
+    inject(&r, "compute gpu=2 peer=5 access=yes");
+    assert_int_equal(now(&r, 5)->cond.set[SIM_KEY_PEER_NONE], 0);
+    sim_clock_advance(r.image, 11 * SIM_NS);
+    assert_int_equal(now(&r, 0)->cond.set[SIM_KEY_CUDA_HANG], 0);
+    assert_int_equal(now(&r, 0)->cond.set[SIM_KEY_MEMORY_PERMILLE], 940);
     running_done(&r);
 }
 
@@ -375,6 +422,7 @@ int main(void)
         cmocka_unit_test(words_and_yaml_are_the_same),
         cmocka_unit_test(refusals),
         cmocka_unit_test(effects),
+        cmocka_unit_test(faults_of_compute),
         cmocka_unit_test(hang_rules_are_found_again),
         cmocka_unit_test(mig_steps_follow_the_layout),
         cmocka_unit_test(repeats),

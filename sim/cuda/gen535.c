@@ -1,0 +1,5 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Makes the library that of driver generation 535. */
+#include "sim/cuda/generation.h"
+
+const unsigned cu_library_generation = 535;
