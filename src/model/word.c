@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "model/activity.h"
+#include "model/bench.h"
 #include "model/cluster.h"
 #include "model/incident.h"
 #include "model/node.h"
@@ -49,6 +50,11 @@ const WordRow sampler_states[] = {SAMPLER_STATE_TABLE(WORD_ROW)};
 const WordRow absences[] = {ABSENCE_TABLE(WORD_ROW)};
 const WordRow cluster_tiers[CLUSTER_TIER_END] = {CLUSTER_TIER_TABLE(WORD_ROW)};
 const WordRow topology_paths[] = {TOPOLOGY_PATH_TABLE(WORD_ROW)};
+const WordRow bench_parts[] = {BENCH_PART_TABLE(WORD_ROW)};
+const WordRow bench_stages[] = {BENCH_STAGE_TABLE(WORD_ROW)};
+const WordRow bench_floods[] = {BENCH_FLOOD_TABLE(WORD_ROW)};
+const WordRow bench_errors[] = {BENCH_ERROR_TABLE(WORD_ROW)};
+const WordRow bench_counters[] = {BENCH_COUNTER_TABLE(WORD_ROW)};
 
 const char *const fault_steps[ACTION_END] = {
     [ACTION_NONE] = "It is recorded, and asks for nothing.",

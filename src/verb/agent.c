@@ -286,6 +286,7 @@ static int start_agent(Agent *agent, Err *err)
     agent->triage.self = agent;
     agent_open_ledger(agent);
     agent_open_jobs(agent);
+    agent_open_bench(agent);
     TRY(agent_apply(agent, err));
     exporter_restore(agent->exporter, agent->triage.counts.at, agent->triage.counts.len, agent->triage.resumed,
                      &(CountKeep){.put = triage_put_count, .self = &agent->triage});
@@ -309,6 +310,7 @@ static void free_agent(Agent *agent)
     activities_free(agent->activities);
     agent_close_ledger(agent);
     agent_close_jobs(agent);
+    agent_close_bench(agent);
     agent_close_self(agent);
     store_free(agent->store);
     pages_clear(&agent->pages);

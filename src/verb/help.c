@@ -24,7 +24,7 @@ static const OptSpec help_opts[] = {
     OPT_ROW("complete", OPT_BOOL, HelpOptions, complete, .help = "for a shell: print what may follow these words"),
 };
 
-enum { PAGES_MAX = 64, PATH_MAX_BYTES = 64 };
+enum { PAGES_MAX = 128, PATH_MAX_BYTES = 64 };
 
 typedef struct Pages {
     OptPage pages[PAGES_MAX];

@@ -2,6 +2,7 @@
 // One GPU, or one MIG device of it: what it does, what is wrong with it, who has it, its curves down to tenths of a
 // second, and every reading there is. Of a GPU that is lost: what it last gave.
 import { keyOf, number, seen, unitOf, when } from "./agent.js";
+import { testFacts } from "./bench.js";
 import { Chart, chartGroup, lineOf, toolbar } from "./charts.js";
 import { absent, each, fill, h, table } from "./element.js";
 import { ever, inMinutes } from "./history.js";
@@ -134,7 +135,7 @@ export function gpuView({ speak, id }) {
     if (what !== "tick" || seen.tick % 5 === 0)
       fill(about, facts([["Model", modelOf(gpu.name)], ["UUID", gpu.uuid], ["PCI address", gpu.pci], ["Serial", gpu.serial], ["VBIOS", gpu.metrics?.DCGM_FI_DEV_VBIOS_VERSION?.value ?? gpu.DCGM_FI_DEV_VBIOS_VERSION], ["State", `${gpu.state}, for ${sinceOf(gpu.since)}`],
         ["MIG", gpu.mig ? `on, ${gpu.mig_layout ?? `${gpu.instances.length} devices`}` : ""], ["MIG layout changed", gpu.mig_change && `${when(Date.parse(gpu.mig_changed))}: ${gpu.mig_change}`],
-        ["Late calls", gpu.missed_calls ? String(gpu.missed_calls) : ""], ["Drained", gpu.drained && "yes"]], "wide"));
+        ["Late calls", gpu.missed_calls ? String(gpu.missed_calls) : ""], ["Drained", gpu.drained && "yes"], ...testFacts(gpu)], "wide"));
   }
   const lostAt = first.state !== "up" && first.since ? Date.parse(first.since) / 1000 : null;
   return { title: gpuName(first), element, update, axis: lostAt ? aroundOf(lostAt) : {}, end() {
@@ -164,7 +165,7 @@ export function migView({ speak, id, instance }) {
       return;
     state.update(one, null);
     verdict.update(one);
-    fill(numbers, facts([["SM activity", smOf(one) === null ? shown(one, M.sm, percent) : percent(smOf(one))], ["Memory", shown(one, M.used, (v) => bytes(v * 1048576))], ["UUID", one.uuid]], "wide"));
+    fill(numbers, facts([["SM activity", smOf(one) === null ? shown(one, M.sm, percent) : percent(smOf(one))], ["Memory", shown(one, M.used, (v) => bytes(v * 1048576))], ["UUID", one.uuid], ...testFacts(one)], "wide"));
     each(siblings, whole.instances, keyOf, (other) => h("li", {}, h("a", { href: instanceLink(whole, other), "aria-current": keyOf(other) === keyOf(first) ? "page" : null }, `${instanceName(other)} ${other.profile ?? ""}`)));
     shared.update(one, whole, processesOf(whole).filter((p) => p.gpu_instance === one.gpu_instance && (p.compute_instance ?? 0) === one.compute_instance), what);
   }

@@ -15,6 +15,7 @@ static const struct {
     {"api/v1/status", "the same with what is wrong and what to do"},
     {"api/v1/who", "who holds each GPU"},
     {"api/v1/jobs", "what each job, pod and container did with the GPUs"},
+    {"api/v1/bench", "the last test of the GPUs"},
     {"api/v1/ledger", "whose GPU time it was, row by row"},
     {"api/v1/why", "what takes the time of each GPU, and what to change"},
     {"api/v1/gpus/0/history?metric=DCGM_FI_DEV_POWER_USAGE&amp;from=-10m", "ten minutes of seconds, a day of minutes"},

@@ -54,6 +54,7 @@ static const struct {
     [DB_END_OUTBOX] = {"DELETE FROM outbox WHERE receiver = ?1 AND key = ?2", "outbox", 2},
     [DB_PUT_LEDGER] = {db_ledger_put, "ledger", 1},
     [DB_PUT_JOB] = {db_job_put, "job_reports", 1},
+    [DB_PUT_BENCH] = {db_bench_put, "bench_runs", 1},
 };
 
 struct Db {
@@ -199,19 +200,20 @@ static const char columns_to_json[] =
     "DROP TABLE old_events;";
 
 /* What leads from a version to the present one. */
-static const char *const migrations[JOURNAL_SCHEMA][12] = {
-    {json_tables, other_tables, gpu_table, gpu_energy, gpu_numbers, db_ledger_tables, db_job_tables, db_clock_table, gpu_idle, gpu_mig},
+static const char *const migrations[JOURNAL_SCHEMA][13] = {
+    {json_tables, other_tables, gpu_table, gpu_energy, gpu_numbers, db_ledger_tables, db_job_tables, db_clock_table, gpu_idle, gpu_mig, db_bench_table},
     {gpu_table, gpu_energy, gpu_numbers, columns_away, json_tables, columns_to_json, db_ledger_tables, db_job_tables,
-     db_clock_table, gpu_idle, gpu_mig},
+     db_clock_table, gpu_idle, gpu_mig, db_bench_table},
     {gpu_energy, gpu_numbers, columns_away, json_tables, columns_to_json, db_ledger_tables, db_job_tables,
-     db_clock_table, gpu_idle, gpu_mig},
-    {gpu_energy, gpu_numbers, db_ledger_tables, db_job_tables, db_clock_table, gpu_idle, gpu_mig},
-    {gpu_numbers, db_ledger_tables, db_job_tables, db_clock_table, gpu_idle, gpu_mig},
-    {db_ledger_tables, db_job_tables, db_clock_table, gpu_idle, gpu_mig},
-    {db_job_tables, db_clock_table, gpu_idle, db_ledger_peaks, gpu_mig},
-    {db_clock_table, gpu_idle, db_ledger_peaks, gpu_mig},
-    {gpu_idle, db_ledger_peaks, gpu_mig},
-    {db_ledger_peaks, gpu_mig},
+     db_clock_table, gpu_idle, gpu_mig, db_bench_table},
+    {gpu_energy, gpu_numbers, db_ledger_tables, db_job_tables, db_clock_table, gpu_idle, gpu_mig, db_bench_table},
+    {gpu_numbers, db_ledger_tables, db_job_tables, db_clock_table, gpu_idle, gpu_mig, db_bench_table},
+    {db_ledger_tables, db_job_tables, db_clock_table, gpu_idle, gpu_mig, db_bench_table},
+    {db_job_tables, db_clock_table, gpu_idle, db_ledger_peaks, gpu_mig, db_bench_table},
+    {db_clock_table, gpu_idle, db_ledger_peaks, gpu_mig, db_bench_table},
+    {gpu_idle, db_ledger_peaks, gpu_mig, db_bench_table},
+    {db_ledger_peaks, gpu_mig, db_bench_table},
+    {db_bench_table},
 };
 /* clang-format on */
 
@@ -662,6 +664,8 @@ int db_read_kept(Db *db, JournalKept *ret, Err *err)
                      (uint64_t[]){JOBS_READ}, db_job_add_kept, ret, err));
     TRY(db_read_rows(db, "SELECT gz FROM job_reports WHERE NOT running ORDER BY last_ns DESC LIMIT ?1",
                      (uint64_t[]){JOBS_READ}, db_job_add_kept, ret, err));
+    TRY(db_read_rows(db, "SELECT gz FROM bench_runs ORDER BY real_ns DESC LIMIT ?1",
+                     (uint64_t[]){JOURNAL_BENCH_RESTORED}, db_bench_add_kept, ret, err));
     return db_read_rows(
         db,
         "SELECT max(value) FILTER (WHERE key = 'boot_id'), max(value) FILTER (WHERE key = 'sequence'),"
@@ -686,6 +690,9 @@ void journal_kept_done(JournalKept *kept)
     for (size_t i = 0; i < kept->jobs.len; i++)
         free(kept->jobs.at[i]);
     vec_done(&kept->jobs);
+    for (size_t i = 0; i < kept->bench.len; i++)
+        free(kept->bench.at[i]);
+    vec_done(&kept->bench);
 }
 
 /* --- pruning ------------------------------------------------------------------------------------------------------ */
@@ -762,6 +769,8 @@ static int prune_older(Db *db, const JournalConfig *config, Err *err)
     TRY(find_limit(db, config->keep_jobs_ns, &jobs_before, err));
     TRY(delete_older(db, before, err));
     db_job_prune_older(sql, jobs_before);
+    TRY(run_transaction(db, sql, err));
+    db_bench_prune(sql);
     TRY(run_transaction(db, sql, err));
     if (config->keep_ledger_ns) {
         db_ledger_prune_older(sql, config->keep_ledger_ns);

@@ -28,6 +28,7 @@ typedef enum DbStatement {
     DB_END_OUTBOX,
     DB_PUT_LEDGER,
     DB_PUT_JOB,
+    DB_PUT_BENCH,
     DB_STATEMENT_END,
 } DbStatement;
 
@@ -104,6 +105,12 @@ bool db_job_unpack(struct sqlite3_stmt *row, Str *json);
 void db_job_add_kept(void *self, struct sqlite3_stmt *row); /* DbAdd: to the JournalKept `self` */
 void db_job_prune_older(char sql[DB_LEDGER_SQL], uint64_t before_real_ns);
 void db_job_prune_oldest(char sql[DB_LEDGER_SQL], uint64_t max_bytes);
+
+/* db_bench.c: the table of active tests. */
+enum { DB_BENCH_MAX = 8 << 20 }; /* bytes of one run, unpacked */
+extern const char db_bench_table[], db_bench_put[];
+void db_bench_prune(char sql[DB_LEDGER_SQL]);                 /* keeps the newest JOURNAL_BENCH_KEPT */
+void db_bench_add_kept(void *self, struct sqlite3_stmt *row); /* DbAdd: to the JournalKept `self` */
 
 /* db_clock.c: what the wall clock showed while the monotonic one ran, as SQL. Knows no Db. A row's age is the monotonic
  * time that is known behind its instant: a wall clock that lay in the future makes nothing old. */

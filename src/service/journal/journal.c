@@ -712,3 +712,12 @@ uint64_t journal_put_job(Journal *j, const JournalJob *job)
 {
     return put_change(j, db_job_change(job));
 }
+
+uint64_t journal_put_bench(Journal *j, uint64_t real_ns, const char *rung, const char *json, size_t len)
+{
+    CLEANUP(str_done) Str gz = str_limited(DB_BENCH_MAX);
+
+    if (gzip_pack(json, len, &gz, NULL) < 0)
+        return 0;
+    return put_change(j, (DbChange){DB_PUT_BENCH, {db_number(real_ns), db_text(rung), db_bytes(gz.text, gz.len)}});
+}

@@ -28,10 +28,12 @@
 #include "service/incident/incident.h"
 
 enum {
-    JOURNAL_SCHEMA = 10,
+    JOURNAL_SCHEMA = 11,
     JOURNAL_BACKLOG = 8192,
     JOURNAL_KEPT = 256,
     JOURNAL_READ_MAX = 10000,
+    JOURNAL_BENCH_KEPT = 256,    /* runs of active tests in the file */
+    JOURNAL_BENCH_RESTORED = 16, /* of them in JournalKept */
     JOURNAL_KEY_CAP = 192
 };
 
@@ -98,6 +100,7 @@ typedef struct JournalKept {
     LedgerRows ledger;  /* of each GPU the row that ends last */
     uint64_t ledger_id; /* the largest of its rows; 0: there are none */
     VEC(char *) jobs;   /* JSON of reports: those that ran, then those that ended last */
+    VEC(char *) bench;  /* JSON of active tests, the last first */
 } JournalKept;
 /* Hands it over, once. Fails where the file could not be opened or read in time: *ret is empty then. */
 int journal_kept(Journal *journal, JournalKept *ret, Err *err);
@@ -131,6 +134,9 @@ typedef struct JournalJob {
     size_t len;
 } JournalJob;
 uint64_t journal_put_job(Journal *journal, const JournalJob *job); /* packed here */
+
+/* A run of active tests as JSON, which this file does not read. */
+uint64_t journal_put_bench(Journal *journal, uint64_t real_ns, const char *rung, const char *json, size_t len);
 
 typedef struct JournalState {
     JournalHealth health;

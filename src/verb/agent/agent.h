@@ -39,6 +39,7 @@ typedef struct Agent Agent;
 typedef struct LedgerPulls LedgerPulls;
 typedef struct SelfAnswers SelfAnswers;
 typedef struct JobRoom JobRoom;
+typedef struct BenchRoom BenchRoom;
 
 /* Rows of the ledger that change no more, and are in the journal as they are. */
 typedef struct LedgerClosed {
@@ -90,9 +91,10 @@ struct Agent {
     Activities *activities;
     Ledger *ledger;
     LedgerClosed ledger_closed;
-    LedgerPulls *pulls; /* NULL: nobody has asked for rows */
-    SelfAnswers *self;  /* NULL: nobody has asked for himself */
-    JobRoom *jobs_room; /* job reports */
+    LedgerPulls *pulls;    /* NULL: nobody has asked for rows */
+    SelfAnswers *self;     /* NULL: nobody has asked for himself */
+    JobRoom *jobs_room;    /* job reports */
+    BenchRoom *bench_room; /* results of active tests */
     Whys *whys;
     uint64_t ticks, late_ticks, last_tick_ns, start_ns, start_real_ns;
     Triage triage;
@@ -162,6 +164,19 @@ void agent_close_jobs(Agent *agent);
 /* Those that run and the last that ended; with `name` the last one that it names: false, and nothing written, where
  * there is none. */
 bool agent_jobs_json(const Agent *agent, const char *name, Str *out);
+
+/* bench.c: active tests; after the triage was opened, and when the doors are closed. */
+void agent_open_bench(Agent *agent);
+void agent_close_bench(Agent *agent);
+/* The GPU or MIG device is under test for so long; 0: no more. -ENOENT where there is none, -ENOSPC. */
+int agent_begin_bench(Agent *agent, const char *uuid, uint64_t seconds, Err *err);
+/* A test has ended: takes its result from the file, which is not removed. */
+int agent_end_bench(Agent *agent, const char *path, Err *err);
+/* The runs that are kept, the newest first, each on a line; the newest one, of this device where it is not NULL, or
+ * null; metrics of the newest one. */
+void agent_bench_history(const Agent *agent, Str *out);
+void agent_bench_json(const Agent *agent, const char *device, Str *out);
+void agent_bench_metrics(const Agent *agent, Str *out);
 
 /* cluster.c: starts what the options want, after cluster_close where something ran; ends it. `use_counters`: the
  * ConfigMap of counters is another one. */

@@ -233,6 +233,7 @@ static void write_metrics(Agent *agent, ExporterFormat format, Str *out)
         input.journal = &journal;
     str_reserve(out, agent->metrics_len + METRICS_SLACK);
     exporter_page(agent->exporter, &input, format, out);
+    agent_bench_metrics(agent, out);
     agent->metrics_len = out->len;
 }
 
@@ -335,6 +336,11 @@ static void make_job(Agent *agent, const HttpRequest *request UNUSED, const char
 {
     if (!agent_jobs_json(agent, name, &reply->text))
         write_problem(reply, 404, "there is no such job here; 'stoker jobs' asks the journal for older ones");
+}
+
+static void make_bench(Agent *agent, const HttpRequest *request, const char *part UNUSED, Reply *reply)
+{
+    agent_bench_json(agent, http_query(request, "gpu"), &reply->text);
 }
 
 static void make_events(Agent *agent, const HttpRequest *request, const char *part UNUSED, Reply *reply)
@@ -632,6 +638,7 @@ static const struct Route {
     {"/api/v1/self", .answer = answer_self},
     {"/api/v1/ledger", .answer = answer_ledger},
     {"/api/v1/jobs", .make = make_jobs},
+    {"/api/v1/bench", .make = make_bench, .queries = {"gpu"}},
     {"/api/v1/maintenance", .make = make_maintenance},
     {"/" RUNBOOK_PLACE, .answer = answer_runbooks_place},
     {"/api/v1/gpus/*/history", .make = make_history, .queries = {"metric", "resolution", "from", "to"}},

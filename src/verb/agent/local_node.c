@@ -52,12 +52,12 @@ static void ignore_timer(uv_timer_t *timer)
     (void)timer;
 }
 
-static void plan_everything(Board *board, const AgentConfig *config)
+static void plan_everything(Board *board, const uint64_t period_ns[METRIC_PACE_END])
 {
     BoardPlan plan = {.want_processes = true, .want_links = true};
 
     memset(&plan.wanted, 0xff, sizeof plan.wanted);
-    memcpy(plan.period_ns, config->exporter.period_ns, sizeof plan.period_ns);
+    memcpy(plan.period_ns, period_ns, sizeof plan.period_ns);
     for (MetricId id = 0; id < METRIC_END; id++)
         if (metric_get(id)->pace == METRIC_PACE_BLOCKING)
             plan.wanted[id / 64] &= ~(UINT64_C(1) << (id % 64));
@@ -97,10 +97,20 @@ int local_node_new(const char *library, const char *root, uint64_t limit_ns, Loc
         local_node_free(local);
         return rc;
     }
-    plan_everything(local->sampling.board, local->config);
+    plan_everything(local->sampling.board, local->config->exporter.period_ns);
     uv_timer_start(&local->pace, ignore_timer, TURN_MS, TURN_MS);
     *ret = local;
     return 0;
+}
+
+void local_node_hurry(LocalNode *local)
+{
+    uint64_t *period_ns = local->config->exporter.period_ns;
+
+    period_ns[METRIC_PACE_FAST] = 100 * NS_PER_MS;
+    period_ns[METRIC_PACE_NORMAL] = 200 * NS_PER_MS;
+    period_ns[METRIC_PACE_SLOW] = NS_PER_S;
+    plan_everything(local->sampling.board, period_ns);
 }
 
 static void note_stopped(void *self)

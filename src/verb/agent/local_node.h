@@ -36,6 +36,10 @@ int local_node_new(const char *library, const char *root, uint64_t limit_ns, Loc
 void local_node_free(LocalNode *local); /* ends the samplers; accepts NULL */
 CLEANUP_POINTER(LocalNode, local_node_free);
 
+/* Reads power, clocks and throttle reasons every 0.1 s, temperatures and processes every 0.2 s, and counters every
+ * second: for a test that lasts seconds. Before the first look. */
+void local_node_hurry(LocalNode *local);
+
 /* Lets the samplers work until every GPU was tried and rates are known, a few seconds at most. The snapshot is valid
  * until the next call. */
 const Snapshot *local_node_wait(LocalNode *local);

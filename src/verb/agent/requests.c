@@ -25,6 +25,9 @@
  *   maintenance stop ID|all WHO
  *   maintenance list
  *   mig KIND UUID BEFORE AFTER WHO PID VERB WHY...   see mig_notice_write
+ *   bench begin SECONDS UUID... these GPUs are under test for so long; 0: no more
+ *   bench end FILE              a test has ended with this result
+ *   bench history               the last results, the newest first, a line of JSON each
  *   journal                     the file
  *   prices                      a line per GPU and MIG instance that has one: UUID and the price in force
  *   clock SECONDS               step the wall clock, of an agent whose clock is a test's
@@ -47,7 +50,7 @@
 #include "verb/verb.h"
 
 enum { DEVICES_WORDS = 3 + CHOSEN_OUTCOME_END };
-enum { RELEASE_MAX_S = 24 * 3600, WINDOW_MAX_S = 366 * 24 * 3600 };
+enum { RELEASE_MAX_S = 24 * 3600, WINDOW_MAX_S = 366 * 24 * 3600, BENCH_MAX_S = 2 * 24 * 3600 };
 
 Snapshot agent_snapshot(const Agent *agent, const Incident *incidents[INCIDENTS_MAX])
 {
@@ -486,6 +489,37 @@ static int answer_mig(const Request *r)
     return EXIT_FINE;
 }
 
+static int answer_bench(const Request *r)
+{
+    agent_bench_history(r->agent, r->out);
+    return EXIT_FINE;
+}
+
+static int begin_bench(const Request *r)
+{
+    uint64_t seconds;
+    Err err;
+
+    if (r->count < 4 || number_parse_u64(r->words[2], 0, BENCH_MAX_S, &seconds, NULL) < 0)
+        return refuse_request(r, EXIT_USAGE, "bench begin: SECONDS UUID...");
+    for (size_t i = 3; i < r->count; i++)
+        if (agent_begin_bench(r->agent, r->words[i], seconds, &err) < 0)
+            return refuse_request(r, EXIT_UNKNOWN, "%s", err.text);
+    return EXIT_FINE;
+}
+
+static int change_bench(const Request *r)
+{
+    Err err;
+
+    if (strcmp(r->words[1], "begin") == 0)
+        return begin_bench(r);
+    if (strcmp(r->words[1], "end") != 0 || r->count != 3)
+        return refuse_request(r, EXIT_USAGE, "bench: 'begin SECONDS UUID...', 'end FILE' or 'history' is needed");
+    return agent_end_bench(r->agent, r->words[2], &err) < 0 ? refuse_request(r, EXIT_UNKNOWN, "%s", err.text)
+                                                            : EXIT_FINE;
+}
+
 static int answer_journal(const Request *r)
 {
     str_addf(r->out, "%s\n", agent_journal_path(r->agent->started));
@@ -539,6 +573,8 @@ static const struct {
     {"maintenance", "list", 2, 3, false, answer_windows},
     {"maintenance", NULL, 2, CONTROL_WORDS_MAX, true, answer_maintenance},
     {"clear", NULL, 3, 3, true, answer_clear},
+    {"bench", "history", 2, 2, false, answer_bench},
+    {"bench", NULL, 2, CONTROL_WORDS_MAX, true, change_bench},
     {"mig", NULL, 2, CONTROL_WORDS_MAX, true, answer_mig},
     {"release", NULL, 2, 2, true, answer_release},
     {"reload", NULL, 1, 1, true, answer_reload},

@@ -227,18 +227,27 @@ void triage_advance(Triage *triage)
     advance_incidents(&triage->timer);
 }
 
+/* Of a GPU under test the event says so. */
+static void mark_event(const Triage *triage, Event *event)
+{
+    if (event->has_pci && !event->before && under_test_runs(&triage->under_test, event->pci, get_now_ns(triage)))
+        under_test_mark(event->text);
+}
+
 /* KmsgEvent. Lines that the loop has read together are assigned together. */
-static void handle_line(void *self, const Event *event)
+static void handle_line(void *self, const Event *line)
 {
     Triage *triage = self;
+    Event event = *line;
 
     if (!triage->ready) {
-        vec_push(&triage->early, *event);
+        vec_push(&triage->early, event);
         return;
     }
-    xid_merge_add(&triage->xids, event, true, get_arrival_ns());
-    keep_event(triage, event);
-    incidents_add_event(triage->incidents, event);
+    mark_event(triage, &event);
+    xid_merge_add(&triage->xids, &event, true, get_arrival_ns());
+    keep_event(triage, &event);
+    incidents_add_event(triage->incidents, &event);
     uv_timer_start(&triage->timer, advance_incidents, 0, 0);
 }
 
@@ -274,6 +283,7 @@ static void add_library_xid(Triage *triage, const XidEvent *from)
     event.compute_instance = from->compute_instance;
     event.code = (int32_t)from->xid;
     snprintf(event.text, sizeof event.text, "XID %d, reported by the driver's library", event.code);
+    mark_event(triage, &event);
     if (xid_merge_add(&triage->xids, &event, log == FACTS_LOG_KMSG || log == FACTS_LOG_JOURNAL, get_arrival_ns()))
         add_event(triage, &event);
 }
@@ -381,7 +391,21 @@ void triage_tell_layout(Triage *triage, const char *uuid, const MigNotice *notic
     triage_advance(triage);
 }
 
-/* Evidence of a detector, with the name of its process. */
+/* Whether an incident of this class is open on the thing. */
+static bool has_open(const Triage *triage, const Evidence *evidence)
+{
+    for (size_t i = 0; evidence->verdict.fault && i < incidents_count(triage->incidents); i++) {
+        const Incident *it = incidents_at(triage->incidents, i);
+
+        if (it->state == INCIDENT_OPEN && strcmp(it->class, evidence->verdict.fault->id) == 0 &&
+            incident_hits(it, &evidence->device))
+            return true;
+    }
+    return false;
+}
+
+/* Evidence of a detector, with the name of its process. Of the load of a test it is none, but that what was wrong
+ * before goes on. */
 static void handle_evidence(void *self, const Evidence *evidence)
 {
     Triage *triage = self;
@@ -389,6 +413,10 @@ static void handle_evidence(void *self, const Evidence *evidence)
     char pid[16];
     Err err;
 
+    if (under_test_explains(&triage->under_test, evidence, get_now_ns(triage)) && !has_open(triage, evidence))
+        return;
+    if (evidence->device.has_pci && under_test_runs(&triage->under_test, evidence->device.pci, get_now_ns(triage)))
+        under_test_mark(named.text);
     if (evidence->pid > 0 && !evidence->process[0]) {
         const char *root = triage->config->o.root;
 
@@ -770,6 +798,9 @@ int triage_open(Triage *triage, uv_loop_t *loop, AgentConfig *config, Sampling *
     for (size_t i = 0; i < kept.jobs.len; i++)
         vec_push(&triage->jobs, kept.jobs.at[i]);
     vec_clear(&kept.jobs);
+    for (size_t i = 0; i < kept.bench.len; i++)
+        vec_push(&triage->bench, kept.bench.at[i]);
+    vec_clear(&kept.bench);
     journal_kept_done(&kept);
     return rc;
 }
@@ -818,6 +849,9 @@ static void handle_alerts_closed(void *self)
     for (size_t i = 0; i < triage->jobs.len; i++)
         free(triage->jobs.at[i]);
     vec_done(&triage->jobs);
+    for (size_t i = 0; i < triage->bench.len; i++)
+        free(triage->bench.at[i]);
+    vec_done(&triage->bench);
     owners_done(&triage->owners);
     holdings_free(TAKE(triage->holdings));
     idle_watch_free(TAKE(triage->idle));

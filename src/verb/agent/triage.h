@@ -14,6 +14,7 @@
 #include "base/vec.h"
 #include "engine/health/detect.h"
 #include "engine/health/incidents.h"
+#include "engine/health/under_test.h"
 #include "engine/health/xid_merge.h"
 #include "engine/mig/watch.h"
 #include "engine/owner/holdings.h"
@@ -56,6 +57,7 @@ typedef struct Triage {
     AgentConfig *config;
     Catalogue *catalogue;
     Maintenance *maintenance;
+    UnderTest under_test; /* set by the agent */
     Incidents *incidents;
     Detectors *detectors;
     IdleWatch *idle;
@@ -68,6 +70,7 @@ typedef struct Triage {
     LedgerRows ledger;    /* the last rows of it, for the ledger */
     uint64_t ledger_id;   /* the largest of its rows */
     VEC(char *) jobs;     /* job reports of the journal, for the agent */
+    VEC(char *) bench;    /* active tests of the journal, for the agent */
     bool resumed;         /* the journal says up to where the kernel log was read before */
     Owners owners;
     Holdings *holdings;

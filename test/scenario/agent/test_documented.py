@@ -24,7 +24,7 @@ GOES_ON = re.compile(r"stoker (?:agent(?! --check)|sim run (?:(?!-- ).)*$|sim sh
 # What a reader puts there himself.
 THEIRS = [(r"\b1jf8v3k2m0\b|(?<=show )ID\b", "$INCIDENT"), (r"\bWINDOW\b", "$WINDOW"), (r"(?<=--gpu )GPU\b|(?<=--device )GPU\b|(?<=why )GPU\b", "0"), (r"(?<=xid )N+\b", "79"),
           (r"127\.0\.0\.1:9400", "127.0.0.1:0"), (r"\bSCENARIO\b", "default"), (r"\bDIR\b", "dir"), (r"\bFILE\b", "file"), (r"/var/lib/grafana/dashboards|/etc/stoker/faults.d", "dir"), (r"/etc/(?:slurm|prometheus/rules)/", ""),
-          (r"/tmp/nccl_trace", "nccl_trace"), (r"\b4700_3\b|(?<=why )serving/chat-0", "4711"), (r"\bbuild/", "")]
+          (r"(?<=bench burn )\d+[mh]", "2s"), (r"/tmp/nccl_trace", "nccl_trace"), (r"\b4700_3\b|(?<=why )serving/chat-0", "4711"), (r"\bbuild/", "")]
 PROGRAMS = ("nvtop", "gpustat", "lstopo", "srun", "torchrun", "simulation")  # other people's
 
 
@@ -73,6 +73,8 @@ def furnish(folder):
     (folder / "train.py").write_text("print('trained')\n")
     (folder / "llama.yaml").write_text("about: A job\ngpus: {board: h100-sxm-80gb, count: 8}\nwork: [{name: llama, kind: train, gpus: all, process: python}]\ntruth: []\n")
     (folder / "rest.yaml").write_text("about: Eight GPUs without work\ngpus: {board: h100-sxm-80gb, count: 8}\nwork: []\ntruth: []\n")
+    for name in ("monday", "friday", "node-1", "node-2"):
+        shutil.copy(ROOT / "test/data/bench/run.json", folder / f"{name}.json")
     for name in ("dir", "bin"):
         (folder / name).mkdir()
     for name in (*PROGRAMS, "scontrol"):
@@ -113,9 +115,9 @@ def place(stoker, tmp_path_factory):
     api = furnish_cluster(folder)
     (folder / "plan.yaml").write_text(subprocess.run([stoker, "place", "simulate", "--example"], check=True, capture_output=True, text=True).stdout)
     nodes = {}
-    for name, scenario in (("work", "default"), ("sim inject", "default"), ("llama", folder / "llama.yaml"), ("inject retire", "page-retirement-t4"), ("mig ", folder / "rest.yaml")):
+    for name, scenario in (("work", "default"), ("sim inject", "default"), ("llama", folder / "llama.yaml"), ("inject retire", "page-retirement-t4"), ("mig ", folder / "rest.yaml"), ("stoker bench", folder / "rest.yaml")):
         (folder / f"node of {name}").mkdir()
-        nodes[name] = rig.Node(stoker, folder / f"node of {name}", scenario, strict=False)
+        nodes[name] = rig.Node(stoker, folder / f"node of {name}", scenario, speed=0 if name == "stoker bench" else 1, strict=False)
     agent = rig.Agent(stoker, folder, nodes["work"].env, options=["--journal", folder / "journal.db"])
     shared = {"PATH": f"{stoker.parent}:{folder}/bin:{os.environ['PATH']}", "STOKER_CONTROL": str(agent.control), "STOKER_JOURNAL": str(folder / "journal.db"), "SLURM_JOB_ID": "4711",
               "begin": "2026-01-01T00:00:00Z", "TERM": "xterm", "DCGM_EXPORTER_LISTEN": "127.0.0.1:0"}

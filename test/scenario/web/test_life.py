@@ -261,3 +261,21 @@ def test_going_to_and_fro_and_lost_connections_leave_nothing_behind(visit, train
         page.until("document.getElementById('contact').innerText !== window.was && document.getElementById('contact').dataset.state === 'live'")
     # what was missed is being fetched: its answers weigh until they are taken
     until(lambda: is_light(page.weight()), lambda: (weights, page.weight()))
+
+
+def test_the_last_test_of_a_gpu(visit, training, proxied):
+    """What `stoker bench` found of it last, and when; nothing of a GPU that was never tested."""
+    proxy, uuids = proxied(training.address), [gpu["uuid"] for gpu in training.gpus()]
+    told = {"rung": "ready", "time": training.json("/api/v1/status")[1]["node"]["time"], "gpus": [{"uuid": uuid, "verdict": "not-fit" if uuid == uuids[1] else "fit"} for uuid in uuids[:2]],
+            "findings": [{"gpus": [1], "severity": "fault", "text": "GPU 1: SM 17 computes wrong values."}, {"gpus": [1], "severity": "notice", "text": "older"}, {"gpus": [], "severity": "notice", "text": "node"}]}
+    proxy.change["/api/v1/bench"] = lambda _: told
+    page = visit(proxy.url, "#/gpu/1")
+    fact = "[...document.querySelectorAll('.fact')].find((e) => e.innerText.startsWith('{}'))?.innerText"
+    page.until(f"/not fit, .*\\(stoker bench ready\\)/.test({fact.format('Last test')})")
+    page.until(f"{fact.format('Its worst finding')}.includes('SM 17 computes wrong values. And 1 more.')")
+    page.go("#/gpu/0")
+    page.until(f"/^Last test\\s+fit, /.test({fact.format('Last test')})")
+    assert page.js(f"{fact.format('Its worst finding')} === undefined")
+    page.go("#/gpu/2")
+    page.until(f"{fact.format('UUID')}?.includes('{uuids[2]}')")
+    assert page.js(f"{fact.format('Last test')} === undefined")

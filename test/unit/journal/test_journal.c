@@ -877,12 +877,50 @@ static void old_job_reports_are_deleted(void **state)
     db_close(db);
 }
 
+static void count_row(void *self, struct sqlite3_stmt *row)
+{
+    (void)row;
+    ++*(int *)self;
+}
+
+static void the_last_tests_are_kept(void **state)
+{
+    Rig *rig = *state;
+    JournalKept kept = {0};
+    uint64_t ticket = 0, bytes, real_ns = 1000;
+    char json[32];
+    Db *db = NULL;
+    int left = 0;
+
+    must_open(rig);
+    for (int i = 0; i < JOURNAL_BENCH_KEPT + 3; i++) {
+        real_ns += 1000;
+        ticket =
+            journal_put_bench(rig->journal, real_ns, "ready", json, (size_t)snprintf(json, sizeof json, "{%d}\n", i));
+    }
+    ticket = journal_put_bench(rig->journal, real_ns, "ready", "{again}", 7); /* in place of that of its time */
+    wait_acked(rig, ticket);
+    read_kept(rig, &kept);
+    assert_int_equal(kept.bench.len, JOURNAL_BENCH_RESTORED);
+    assert_string_equal(kept.bench.at[0], "{again}");
+    snprintf(json, sizeof json, "{%d}\n", JOURNAL_BENCH_KEPT + 1);
+    assert_string_equal(kept.bench.at[1], json);
+    journal_kept_done(&kept);
+    close_it(rig);
+    assert_int_equal(db_open(rig->path, false, &db, NULL), 0);
+    assert_int_equal(db_prune(db, &(JournalConfig){.keep_ns = NS_PER_H}, &bytes, NULL), 0);
+    assert_int_equal(db_read_rows(db, "SELECT 1 FROM bench_runs", NULL, count_row, &left, NULL), 0);
+    assert_int_equal(left, JOURNAL_BENCH_KEPT);
+    db_close(db);
+}
+
 /* --- the ledger --------------------------------------------------------------------------------------------------- */
 
 #define NEW_AWAY                                                                                                       \
     "DROP VIEW ledger_rows; ALTER TABLE ledger DROP COLUMN memory_peak_bytes;"                                         \
     "ALTER TABLE ledger DROP COLUMN sm_peak_ppm; ALTER TABLE gpu_seen DROP COLUMN mig_layout;"                         \
-    "ALTER TABLE gpu_seen DROP COLUMN mig_changed; ALTER TABLE gpu_seen DROP COLUMN mig_change;"
+    "ALTER TABLE gpu_seen DROP COLUMN mig_changed; ALTER TABLE gpu_seen DROP COLUMN mig_change;"                       \
+    "DROP TABLE bench_runs;"
 #define IDLE_AWAY NEW_AWAY "ALTER TABLE gpu_seen DROP COLUMN idle_mw; ALTER TABLE gpu_seen DROP COLUMN idle_held;"
 #define JOBS_AWAY IDLE_AWAY "DROP TABLE job_reports; "
 #define LEDGER_AWAY JOBS_AWAY "DROP TABLE ledger; DROP TABLE ledger_names;"
@@ -1727,6 +1765,7 @@ int main(void)
         cmocka_unit_test(retries_slow_down_to_a_limit),
         cmocka_unit_test_setup_teardown(a_large_file_shrinks, set_up, tear_down),
         cmocka_unit_test_setup_teardown(job_reports_are_found_by_name, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_last_tests_are_kept, set_up, tear_down),
         cmocka_unit_test_setup_teardown(old_job_reports_are_deleted, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_backlog_has_an_end, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_finds_no_room_has_no_ticket, set_up, tear_down),

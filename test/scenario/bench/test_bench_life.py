@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""However a test ends, it ends: no process and no lock is left, and what it could not tell it does not call fit."""
+import os
+import signal
+import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+FIT, FINDING, USAGE, UNKNOWN = 0, 1, 2, 3
+ONE = "matmul --gpu 0 --type fma.fp32"
+
+
+def processes_of(node):
+    """Pids of what still runs on the simulated node."""
+    mark = f"STOKER_SIM={node.folder / 'image'}".encode()
+    found = []
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                with open(f"/proc/{entry}/environ", "rb") as file:
+                    if mark in file.read().split(b"\0"):
+                        found.append(int(entry))
+            except OSError:
+                pass
+    return found
+
+
+def arguments_of(pid):
+    try:
+        with open(f"/proc/{pid}/cmdline", encoding="utf-8") as file:
+            return file.read().split("\0")
+    except OSError:
+        return []
+
+
+def env_of(pid):
+    with open(f"/proc/{pid}/environ", encoding="utf-8") as file:
+        return dict(line.split("=", 1) for line in file.read().split("\0") if "=" in line)
+
+
+def name_of(pid):
+    return os.path.basename(arguments_of(pid)[0]) if arguments_of(pid) else ""
+
+
+def await_no_process(node):
+    for _ in range(600):
+        if not processes_of(node):
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"still there: {processes_of(node)}")
+
+
+def traced(bench_node, rung):
+    """The functions of libcuda that a healthy run calls."""
+    node = bench_node(count=2)
+    trace = node.folder / "trace"
+    result = node.bench(*rung.split(), env={"STOKER_SIM_CUDA_TRACE": str(trace)})
+    assert result.code == FIT, result.texts() + result.err
+    return sorted({line.split()[0] for line in trace.read_text(encoding="ascii").splitlines()})
+
+
+def slow(*values):
+    return pytest.param(*values, marks=pytest.mark.slow("each call of CUDA, each end"))
+
+
+@pytest.mark.parametrize("rung, what", [(ONE, "999"), (ONE, "kill"), (ONE, "hang"), ("links", "999"), slow("links", "kill"), slow("links", "hang"),
+                                        slow("memory --gpu 0", "999"), slow("memory --gpu 0", "kill"), slow("memory --gpu 0", "hang")])
+def test_each_call_fails(bench_node, rung, what):
+    names = traced(bench_node, rung)
+    limit = "4s" if what == "hang" else "10m"
+    assert len(names) > 30
+
+    def fail(name):
+        node = bench_node(count=2, under=name)
+        return name, node, node.bench(*rung.split(), env={"STOKER_SIM_CUDA_FAIL": f"{name}:1:{what}"}, limit=limit)
+
+    with ThreadPoolExecutor(8) as pool:
+        for name, node, result in pool.map(fail, names):
+            print(name, result.code, result.run.get("verdict"), result.texts().replace("\n", " | "))
+            assert result.code == UNKNOWN and result.run["verdict"] == "unknown", (name, result.err, result.texts())
+            assert not processes_of(node), name
+
+
+# ---- signals ----
+
+def start_burn(node):
+    """Its process, the pid of `stoker bench`, once both of those that test are there."""
+    process = node.start("burn", "60s", "--alone", "--json")
+    for _ in range(1200):
+        names = {pid: name_of(pid) for pid in processes_of(node)}
+        if list(names.values()).count("stoker-bench") == 2:
+            return process, next(pid for pid in names if arguments_of(pid)[1:2] == ["bench"])
+        time.sleep(0.05)
+    raise AssertionError("no process of a test appeared")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_is_interrupted(bench_node, number):
+    """It says what it has, ends within its own time, and a next one may begin."""
+    node = bench_node(count=2, speed=1)
+    process, bench = start_burn(node)
+    os.kill(bench, number)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == UNKNOWN and "interrupted" in out, err
+    await_no_process(node)
+
+
+def test_its_parent_is_killed(bench_node):
+    """Its processes end with it, and its lock is free."""
+    node = bench_node(count=2, speed=1)
+    process, bench = start_burn(node)
+    os.kill(bench, signal.SIGKILL)
+    process.communicate(timeout=60)
+    await_no_process(node)
+
+
+# ---- refusals ----
+
+def refused(node, *arguments):
+    result = node.bench(*arguments)
+    assert result.code == UNKNOWN and result.out == "" and not processes_of(node), result.texts()
+    return result.err
+
+
+def test_a_gpu_in_use_is_refused(bench_node):
+    node = bench_node(count=2, more="work: [{name: train, kind: train, gpus: 1}]\n", speed=1)
+    assert "GPU 1: " in (said := refused(node, "memory")) and "GPU 0" not in said
+    assert node.bench("memory", "--gpu", "0").code == FIT
+    assert node.bench("memory", "--in-use").run["gpus"][1]["known"]
+
+
+def test_a_locked_gpu_is_refused(bench_node):
+    """Two tests at once: the second one says who has the GPU."""
+    node = bench_node(count=2, speed=1)
+    process, bench = start_burn(node)
+    second = [node.build / "stoker", "bench", "memory", "--alone", "--gpu", "1"]
+    result = subprocess.run(second, env=env_of(bench), capture_output=True, text=True, timeout=60, check=False)
+    assert result.returncode == UNKNOWN and str(bench) in result.stderr
+    os.kill(bench, signal.SIGTERM)
+    process.communicate(timeout=60)
+    await_no_process(node)
+
+
+def test_a_newcomer_has_the_right_of_way(bench_node):
+    node = bench_node(count=2, speed=1, more="work: [{name: train, kind: train, gpus: 1, start: 8s}]\n")
+    result = node.bench("burn", "12s")
+    assert result.code == UNKNOWN and result.found() == {("untested", "stopped"): {1}} and "another process" in result.texts()
+
+
+@pytest.mark.parametrize("step, word", [
+    ("remap, gpu: 0, uncorrected: 1", "row"), ("set, gpu: 0, compute_mode: prohibited", "compute mode"), ("lost, gpu: 0", "")])
+def test_a_bad_state_is_refused(bench_node, step, word):
+    print(word, refused(bench_node(count=1, steps=f"{{time: 0s, do: {step}}}"), "memory"))
+
+
+def test_wrong_usage(bench_node):
+    node = bench_node(count=1)
+    for arguments, word in [(("memory", "--gpu", "9"), "GPU '9'"), (("burn", "soon"), "duration"), (("matmul", "--shape", "100x100x100"), "multiples of 128"),
+                            (("matmul", "--type", "mma.fp7"), "mma.fp7"), (("memory", "now"), ""), (("ready", "--limit", "0s"), "limit")]:
+        result = node.bench(*arguments)
+        assert result.code == USAGE and word in result.err, (arguments, result.err)
+        assert result.out == ""
