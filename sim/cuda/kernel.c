@@ -98,7 +98,7 @@ static uint64_t argument_at(const CuLaunch *launch, uint8_t which)
 
 static CUresult check_addresses(CuDevice *device, const CuLaunch *launch)
 {
-    for (uint8_t which = A; which <= C; which <<= 1) {
+    for (uint8_t which = A; which <= C; which = (uint8_t)(which << 1)) {
         const uint64_t bytes = argument_bytes(launch, which), address = argument_at(launch, which);
         const uint64_t unit = uses[launch->kernel].unit ? uses[launch->kernel].unit : 4;
 
@@ -123,7 +123,7 @@ static bool find_route(CuOp *op)
     const CuLaunch *launch = &op->launch;
     const KernelUse use = use_of(launch);
 
-    for (uint8_t which = A; which <= C; which <<= 1) {
+    for (uint8_t which = A; which <= C; which = (uint8_t)(which << 1)) {
         const uint64_t bytes = argument_bytes(launch, which);
         const CuArea *area = bytes ? cu_space_find(argument_at(launch, which), bytes) : NULL;
 

@@ -14,19 +14,21 @@ fi
 rm -rf "$folder"
 mkdir -p "$folder/bin" "$folder/own" "$folder/kernels" "$folder/lib" "$folder/libc" "$folder/libexec/stoker" "$folder/share/stoker"
 
-for program in stoker src/source/nvml/stoker-sampler test/record/nvml-record test/real/stoker-real; do
+for program in stoker src/source/nvml/stoker-sampler src/source/cuda/stoker-bench test/record/nvml-record test/real/stoker-real; do
     cp "$build/$program" "$folder/bin/"
     strip --strip-unneeded "$folder/bin/${program##*/}"
     cp "$source/own.sh" "$folder/own/${program##*/}"
 done
-cp "$source/own.sh" "$folder/libexec/stoker/stoker-sampler" # where a program looks whose loader lies in libc/
+for child in stoker-sampler stoker-bench; do # where a program looks whose loader lies in libc/
+    cp "$source/own.sh" "$folder/libexec/stoker/$child"
+done
 cp "$source"/kernels/*.ptx "$folder/kernels/"
 cp "$build"/data/runbooks* "$folder/share/stoker/"
 cp "$source/run.sh" "$folder/run"
-chmod 755 "$folder/run" "$folder"/own/* "$folder/libexec/stoker/stoker-sampler"
+chmod 755 "$folder/run" "$folder"/own/* "$folder"/libexec/stoker/*
 
 # The C library's parts go together with their loader; the machine's own serve where they are new enough.
-ldd "$folder"/bin/stoker "$folder"/bin/stoker-sampler "$folder"/bin/nvml-record "$folder"/bin/stoker-real |
+ldd "$folder"/bin/stoker "$folder"/bin/stoker-sampler "$folder"/bin/stoker-bench "$folder"/bin/nvml-record "$folder"/bin/stoker-real |
     sed -n 's/.*=> \(\/[^ ]*\) .*/\1/p; s/^[[:space:]]*\(\/[^ ]*\) (.*/\1/p' | sort -u |
     while read -r library; do
         case ${library##*/} in

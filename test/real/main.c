@@ -63,6 +63,7 @@ static const Step steps[] = {
     {"copy", "a memory copy", watch_copy, 110, 0},
     {"matmul", "matrix products on tensor cores", watch_matmul, 110, 0},
     {"holder", "a process that holds memory and does nothing", watch_holder, 110, 0},
+    {"bench", "active tests of the GPU", watch_bench, 210, 0},
     {"events", "what the agent noticed in all this", verbs_read_events, 20, 0},
     {"settings-after", "the settings are as before", library_compare_settings, LAST_S, ALWAYS},
 };

@@ -147,6 +147,8 @@ StepEnd watch_launch(const Real *real, json_t *result, Err *err);
 StepEnd watch_copy(const Real *real, json_t *result, Err *err);
 StepEnd watch_matmul(const Real *real, json_t *result, Err *err);
 StepEnd watch_holder(const Real *real, json_t *result, Err *err);
+/* `stoker bench`, whose results are bench-RUNG.json in the results' folder. */
+StepEnd watch_bench(const Real *real, json_t *result, Err *err);
 
 /* --- work.c: the kernels, in a process of their own ----------------------------------------------------------------
  */

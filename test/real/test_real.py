@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 REAL = sorted(path.parent for path in (ROOT / "test/data/real").glob("*/results.json"))
 KERNELS = sorted((ROOT / "test/real/kernels").glob("*.ptx"))
 STEPS = ("machine settings record calls alone cost-1hz cost-10hz cost-default agent verbs compare gpm spin launch copy matmul "
-         "holder events settings-after").split()
+         "holder bench events settings-after").split()
 PTXAS = shutil.which("ptxas") or "/usr/local/cuda/bin/ptxas"
 
 spec = importlib.util.spec_from_file_location("compare", ROOT / "test/record/compare.py")
@@ -223,6 +223,13 @@ def test_without_cuda_the_kernels_are_not_possible(whole):
     for name in ("spin", "launch", "copy", "matmul", "holder"):
         assert whole.steps[name]["status"] == "not possible", whole.steps[name]
         assert "libcuda.so.1 has no cuMemsetD32_v2" in whole.steps[name]["text"]
+
+
+def test_the_gpu_is_fit(whole):
+    assert whole.steps["bench"]["status"] == "ok", whole.report
+    for rung in ("ready", "roof"):
+        run = json.loads((whole.out / f"bench-{rung}.json").read_text(encoding="utf-8"))
+        assert run["verdict"] == "fit" and [gpu["index"] for gpu in run["gpus"]] == [1]
 
 
 def test_results_name_nobody(whole):

@@ -20,6 +20,7 @@ enum {
     QUIET_MS = 22 * 1000, /* a pause of 20 s ends what was before (engine/activity/decide.c) */
     WORK_MS = 32 * 1000,  /* a word changes after ten seconds, and GPM's second is one behind */
     FREE_MS = 8 * 1000,
+    BENCH_MS = 100 * 1000,
     LOOKS_MAX = 256,
     CHECKS_MAX = 8,
     END_MS = 15 * 1000, /* for the process to end by itself after its time */
@@ -374,4 +375,36 @@ StepEnd watch_matmul(const Real *real, json_t *result, Err *err)
 StepEnd watch_holder(const Real *real, json_t *result, Err *err)
 {
     return watch_work(real, &holder, result, err);
+}
+
+/* --- Stoker's own tests ------------------------------------------------------------------------------------------- */
+
+static StepEnd run_bench(const Real *real, const char *rung, const char *pci, json_t *result)
+{
+    CLEANUP(str_done) Str file = str_limited(4096), out = str_limited(REAL_TEXT_MAX);
+    char *save = NULL;
+    Err err = {0};
+    int code = -1;
+
+    str_addf(&file, "%s/bench-%s.json", real->out, rung);
+    const char *const argv[] = {"stoker", "bench",     rung,          "--gpu",    pci,       "--limit",
+                                "90s",    "--control", real->control, "--output", file.text, NULL};
+    command_run_own(real, argv, BENCH_MS, &out, &code, &err);
+    real_add_line(result, "stoker bench %s: exit code %d %s", rung, code, err.text);
+    for (char *line = strtok_r(out.text, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
+        real_add_line(result, "    %s", line);
+    return code == 0 ? STEP_OK : code == 1 ? STEP_FINDING : STEP_FAILED;
+}
+
+StepEnd watch_bench(const Real *real, json_t *result, Err *err)
+{
+    char pci[64] = "";
+
+    if (choose_gpu(real, pci, err) < 0)
+        return real_end(result, STEP_IMPOSSIBLE, "no GPU without a process and without MIG: %s", err->text);
+    const StepEnd end = real_worse(run_bench(real, "ready", pci, result), run_bench(real, "roof", pci, result));
+    return real_end(result, end,
+                    end == STEP_OK        ? "the GPU is fit"
+                    : end == STEP_FINDING ? "something of it is slow or wrong"
+                                          : "it could not be told");
 }

@@ -125,7 +125,7 @@ def refused(node, *arguments):
 
 
 def test_a_gpu_in_use_is_refused(bench_node):
-    node = bench_node(count=2, more="work: [{name: train, kind: train, gpus: 1}]\n", speed=1)
+    node = bench_node(count=2, more="work: [{name: train, kind: train, gpus: 1}]\n")
     assert "GPU 1: " in (said := refused(node, "memory")) and "GPU 0" not in said
     assert node.bench("memory", "--gpu", "0").code == FIT
     assert node.bench("memory", "--in-use").run["gpus"][1]["known"]
