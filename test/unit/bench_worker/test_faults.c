@@ -62,7 +62,7 @@ static void check_each(const char *arguments, CUresult result)
     for (CudaFunction f = 0; f < CUDA_FUNCTION_COUNT; f++) {
         if (f == CUDA_FN_cuDevicePrimaryCtxRelease_v2)
             continue;
-        for (int at = 1; at <= uses[f]; at = at < 12            ? at + 1
+        for (int at = 1; at <= uses[f]; at = at < 5             ? at + 1
                                              : at == uses[f]    ? at + 1
                                              : at * 3 > uses[f] ? uses[f]
                                                                 : at * 3)
