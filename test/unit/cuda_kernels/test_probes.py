@@ -111,6 +111,7 @@ def test_many_wrong(machine, modules, name):
     assert (result.errors, result.first_bad) == (2 * 2 * 8, 4 * each + 1)
 
 
+@pytest.mark.slow("an interpreter of PTX, type by type")
 @pytest.mark.parametrize("name", MMA)
 def test_broken_units_are_seen(machine, modules, name, monkeypatch):
     """What a dead or sticking unit would do, in every mma alike: does nothing, writes zeros, exchanges two columns or two lanes,

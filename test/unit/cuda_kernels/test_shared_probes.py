@@ -45,6 +45,7 @@ def test_right_units_have_no_errors(machine, modules, name):
     assert 0 < most < PROBES[name][3]
 
 
+@pytest.mark.slow("an interpreter of PTX, type by type")
 @pytest.mark.parametrize("name", PROBES)
 def test_each_place_counts(machine, modules, name):
     rows = PROBES[name][1]
@@ -62,6 +63,7 @@ def test_each_place_counts(machine, modules, name):
         assert got == want + 1
 
 
+@pytest.mark.slow("an interpreter of PTX, type by type")
 @pytest.mark.parametrize("name", PROBES)
 def test_broken_units_are_seen(machine, modules, name, monkeypatch):
     """A dead unit, one row that is another's, one element of an operand lost, and an instruction that never adds."""
@@ -95,6 +97,7 @@ def test_checksum_and_blocks(machine, modules, name):
     assert one == again and len({one, longer, other}) == 3
 
 
+@pytest.mark.slow("an interpreter of PTX, type by type")
 @pytest.mark.parametrize("name", PROBES)
 def test_stop(machine, modules, name):
 
@@ -123,6 +126,7 @@ def test_tensor_core_that_never_ends(machine, modules, monkeypatch, rounds):
     assert (result.errors, result.first_bad, result.want, result.got) == (1, 0, 1, 0)
 
 
+@pytest.mark.slow("an interpreter of PTX, type by type")
 @pytest.mark.parametrize("name, old, new", (
     ("probe_wgmma_bf16", "mov.u32 %upper, 1073741888;", "mov.u32 %upper, 1073741856;"),  # eight rows 512 bytes further
     ("probe_wgmma_bf16", "mov.u32 %upper, 1073741888;", "mov.u32 %upper, 2147483712;"),  # another swizzle
