@@ -77,7 +77,7 @@ static bool can_reach(CuDevice *device, uint64_t address, uint64_t bytes)
 }
 
 /* Bytes of argument `which` of a kernel; 0: it does not use it. */
-static uint64_t argument_bytes(const CuLaunch *launch, uint8_t which)
+static uint64_t argument_bytes(const CuLaunch *launch, unsigned which)
 {
     const CudaKernelArgs *args = &launch->args;
     const KernelUse use = use_of(launch);
@@ -91,14 +91,14 @@ static uint64_t argument_bytes(const CuLaunch *launch, uint8_t which)
     return (use.reads | use.writes) & which ? args->count * use.unit : 0;
 }
 
-static uint64_t argument_at(const CuLaunch *launch, uint8_t which)
+static uint64_t argument_at(const CuLaunch *launch, unsigned which)
 {
     return which == A ? launch->args.a : which == B ? launch->args.b : launch->args.c;
 }
 
 static CUresult check_addresses(CuDevice *device, const CuLaunch *launch)
 {
-    for (uint8_t which = A; which <= C; which = (uint8_t)(which << 1)) {
+    for (unsigned which = A; which <= C; which <<= 1) {
         const uint64_t bytes = argument_bytes(launch, which), address = argument_at(launch, which);
         const uint64_t unit = uses[launch->kernel].unit ? uses[launch->kernel].unit : 4;
 
@@ -123,7 +123,7 @@ static bool find_route(CuOp *op)
     const CuLaunch *launch = &op->launch;
     const KernelUse use = use_of(launch);
 
-    for (uint8_t which = A; which <= C; which = (uint8_t)(which << 1)) {
+    for (unsigned which = A; which <= C; which <<= 1) {
         const uint64_t bytes = argument_bytes(launch, which);
         const CuArea *area = bytes ? cu_space_find(argument_at(launch, which), bytes) : NULL;
 
@@ -255,7 +255,7 @@ static void begin_kernel(CuOp *op)
 
 /* --- what it does ------------------------------------------------------------------------------------------------ */
 
-static CuPieces view_argument(const CuLaunch *launch, uint8_t which)
+static CuPieces view_argument(const CuLaunch *launch, unsigned which)
 {
     CuPieces pieces = {0};
 
@@ -328,14 +328,14 @@ static void verify_memory(const CuLaunch *launch, CudaBlockResult *blocks)
 }
 
 /* Stores pieces as the argument `which`. */
-static void store_argument(const CuLaunch *launch, uint8_t which, CuPieces *pieces, CudaBlockResult *blocks)
+static void store_argument(const CuLaunch *launch, unsigned which, CuPieces *pieces, CudaBlockResult *blocks)
 {
     sum_blocks(launch, pieces, 1, blocks);
     cu_space_store(argument_at(launch, which), pieces);
     cu_pieces_done(pieces);
 }
 
-static void store_content(const CuLaunch *launch, uint8_t which, CuContent *content, CudaBlockResult *blocks)
+static void store_content(const CuLaunch *launch, unsigned which, CuContent *content, CudaBlockResult *blocks)
 {
     CuPieces pieces = {0};
 
@@ -416,15 +416,16 @@ static Wrong read_wrong(CuOp *op)
 static uint64_t count_wrong(const Wrong *wrong, double operations)
 {
     const double mean = wrong->rate * operations;
-    double left = sim_exp(-mean);
+    const double left = sim_exp(-mean);
     uint64_t count = 0;
 
     if (wrong->rate > 0 && wrong->how & SIM_WRONG_REPEATS)
         return mean > 1 ? (uint64_t)mean : 1;
     if (mean > 30)
         return (uint64_t)mean;
-    for (double p = sim_unit(wrong->seed, 0, 1); p > left && count < WRONG_MAX; p *= sim_unit(wrong->seed, count, 1))
-        count++;
+    double product = sim_unit(wrong->seed, 0, 1);
+    while (product > left && count < WRONG_MAX)
+        product *= sim_unit(wrong->seed, ++count, 1);
     return count;
 }
 
