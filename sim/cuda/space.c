@@ -114,7 +114,7 @@ CUresult cu_space_take(CuDevice *device, uint64_t bytes, CUdeviceptr *ret)
         return CUDA_OUT_OF_MEMORY;
     CuArea *area = insert_area((CuArea){.base = find_room(device, size), .bytes = bytes, .device = device});
     if (bytes <= CU_REAL_BYTES) {
-        area->real = malloc(size);
+        area->real = malloc(size ? size : 1);
         if (!area->real)
             abort();
         memset(area->real, 0xc5, size);

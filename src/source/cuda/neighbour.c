@@ -225,11 +225,13 @@ int bench_stage_flood(BenchProcess *process, CudaGpu *gpu)
 {
     const uint64_t end_ns = clock_read(CLOCK_MONOTONIC) + process->options.seconds * NS_PER_S;
     Load load = {.host = NULL};
-    double ms = 0;
+    double ms = 0, settled_ms = 0;
 
     TRY(loads[process->options.flood](process, gpu, &load));
-    for (double sum_ms = 0; sum_ms < SETTLE_MS; sum_ms += ms) /* its power and clock, before the victim comes */
+    while (settled_ms < SETTLE_MS) { /* its power and clock, before the victim comes */
         TRY(run_batch(gpu, &load, &ms));
+        settled_ms += ms;
+    }
     TRY(send_rate(process, gpu, &load, 1));
     while (clock_read(CLOCK_MONOTONIC) < end_ns)
         TRY(run_batch(gpu, &load, &ms));
