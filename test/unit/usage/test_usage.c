@@ -836,7 +836,9 @@ static void test_stories(void **state)
             change_story(&seed);
             sample_set_int64(&gpu.process_list, node.time_ns, (int64_t)gpu.process_count);
             gpu.process_list.valid = gpu.state == GPU_UP;
-            tick(seconds[draw(&seed, ARRAY_LEN(seconds))], 100 * draw(&seed, 4));
+            const uint32_t watts = 100 * draw(&seed, 4);
+
+            tick(seconds[draw(&seed, ARRAY_LEN(seconds))], watts);
             if (i % 20 == 10)
                 usage_json_line(&usage, &node, &json);
         }
