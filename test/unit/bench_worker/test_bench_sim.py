@@ -23,7 +23,7 @@ def on_node(build, tmp_path):
         step = f"at:\n  - {{time: 0s, do: compute, {fault}}}\n" if fault else ""
         (tmp_path / "node.yaml").write_text(NODE.format(board, count, step), encoding="utf-8")
         one = kit.Worker(build, tmp_path, *arguments, library=None, env={"STOKER_SIM_STRICT": "stderr", **(env or {})})
-        one.command = [str(build / "stoker"), "sim", "run", "--speed", "1000", "--image", str(tmp_path / "image"), str(tmp_path / "node.yaml"), "--",
+        one.command = [str(build / "stoker"), "sim", "run", "--speed", "0", "--image", str(tmp_path / "image"), str(tmp_path / "node.yaml"), "--",
                        "sh", "-c", f'exec 3>{one.path}; exec "$0" "$@"', *one.command]
         return one.start().finish()
 
