@@ -45,14 +45,19 @@ static int compare_samples(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+double bench_sort_median(double *values, size_t count)
+{
+    if (count == 0)
+        return NAN;
+    qsort(values, count, sizeof *values, compare_samples);
+    return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
+}
+
 double bench_measure_median(const BenchMeasure *measure)
 {
     double sorted[BENCH_SAMPLES_MAX];
     const size_t count = measure->count < BENCH_SAMPLES_MAX ? measure->count : BENCH_SAMPLES_MAX;
 
-    if (count == 0)
-        return NAN;
     memcpy(sorted, measure->samples, count * sizeof *sorted);
-    qsort(sorted, count, sizeof *sorted, compare_samples);
-    return count % 2 ? sorted[count / 2] : (sorted[count / 2 - 1] + sorted[count / 2]) / 2;
+    return bench_sort_median(sorted, count);
 }

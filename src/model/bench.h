@@ -257,5 +257,7 @@ typedef struct BenchRun {
 void bench_run_done(BenchRun *run);
 /* The measure of GPU and peer (BENCH_NONE: none); NULL: was not made. */
 const BenchMeasure *bench_run_find(const BenchRun *run, BenchMeasureId id, uint32_t gpu, uint32_t peer);
+/* Of values, which are sorted; NAN for none. */
+double bench_sort_median(double *values, size_t count);
 /* Median of its samples; NAN where it has none. */
 double bench_measure_median(const BenchMeasure *measure);

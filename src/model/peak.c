@@ -24,10 +24,15 @@ static bool has_word(const char *name, const char *word)
     return false;
 }
 
+bool peak_has_name(const char *gpu_name, const char *word, const char *also)
+{
+    return has_word(gpu_name, word) && strstr(gpu_name, also);
+}
+
 const Peak *peak_find(const char *gpu_name)
 {
     for (size_t i = 0; i < ARRAY_LEN(peaks); i++)
-        if (has_word(gpu_name, peaks[i].word) && strstr(gpu_name, peaks[i].also))
+        if (peak_has_name(gpu_name, peaks[i].word, peaks[i].also))
             return &peaks[i];
     return NULL;
 }

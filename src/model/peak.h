@@ -27,6 +27,9 @@ typedef struct Peak {
     double tflops[PEAK_TYPE_COUNT]; /* 10^12 per second; 0: has none, or not known */
 } Peak;
 
+/* Whether a GPU's name by its driver has this word, and somewhere `also`. */
+bool peak_has_name(const char *gpu_name, const char *word, const char *also);
+
 /* The row for a GPU by its driver's name ("NVIDIA H100 80GB HBM3"); NULL: there is none. */
 const Peak *peak_find(const char *gpu_name);
 

@@ -4,6 +4,7 @@
 #include "model/reading.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +15,14 @@ void reading_init(Reading *reading, DeviceKind kind)
 {
     memset(reading, 0, sizeof *reading);
     device_init(&reading->device, kind);
+}
+
+double reading_value(const Reading *reading, MetricId id)
+{
+    double value = NAN;
+
+    sample_double(&reading->sample[id], &value);
+    return value;
 }
 
 ReadingText reading_text_of(MetricId id)

@@ -65,6 +65,9 @@ ReadingText reading_text_of(MetricId id);
 /* The share of its GPU that a MIG device is, by slices of compute: of seven "1c.3g.40gb" has 1, "3g.40gb" 3. */
 double reading_mig_share(const Reading *gpu, const Reading *instance);
 
+/* A metric's value in its own unit; NAN: absent. */
+double reading_value(const Reading *reading, MetricId id);
+
 /* Makes every value absent from time_ns on, because of `why`; identity and texts stay. */
 void reading_lose(Reading *reading, uint64_t time_ns, Absence why);
 

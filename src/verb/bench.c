@@ -2,7 +2,6 @@
 /* `stoker bench`: active tests of GPUs, their memory and their links. */
 #include <errno.h>
 #include <math.h>
-#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -63,14 +62,6 @@ static void show_progress(void *self, const char *text)
 {
     (void)self;
     fprintf(stderr, "\r\033[K%s ...", text);
-}
-
-static void catch_signals(void)
-{
-    struct sigaction action = {.sa_handler = bench_test_interrupt};
-
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
 }
 
 static const char *join_types(VerbCall *call, const OptList *types)
@@ -157,7 +148,6 @@ static int run_plan(VerbCall *call, const BenchOptions *o, BenchPlan plan, Write
     plan.look = &o->look;
     if (!o->json && isatty(STDERR_FILENO))
         plan.progress = show_progress;
-    catch_signals();
     const int rc = bench_test_run(&plan, call->arena, &run, &call->err);
     if (plan.progress)
         fputs("\r\033[K", stderr);

@@ -108,6 +108,32 @@ const char *verb_program_dir(Arena *arena)
     return arena_strdup(arena, path);
 }
 
+const char *verb_runtime_dir(Arena *arena)
+{
+    const char *runtime = getenv("XDG_RUNTIME_DIR");
+
+    if (geteuid() == 0)
+        return "/run/stoker";
+    if (runtime && runtime[0])
+        return arena_printf(arena, "%s/stoker", runtime);
+    return arena_printf(arena, "/tmp/stoker-%u", (unsigned)geteuid());
+}
+
+const char *verb_child_program(Arena *arena, const char *folder, const char *name)
+{
+    const char *dir = verb_program_dir(arena);
+    const char *const places[] = {
+        arena_printf(arena, "%s/%s/%s", dir, folder, name),
+        arena_printf(arena, "%s/../" STOKER_LIBEXECDIR "/stoker/%s", dir, name),
+        arena_printf(arena, "%s/%s", dir, name),
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(places); i++)
+        if (access(places[i], X_OK) == 0)
+            return places[i];
+    return places[1];
+}
+
 int verb_read_file(const char *path, size_t max, Str *to, Err *err)
 {
     return file_read(strcmp(path, "-") == 0 ? "/dev/stdin" : path, max, to, err);

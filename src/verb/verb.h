@@ -36,8 +36,8 @@ typedef struct Verb {
     char **(*rewrite)(Arena *arena, int argc, char **argv); /* other spellings of the words, before parsing; or NULL */
     void (*add_values)(Arena *arena, Str *out); /* for a shell's completion: what an argument may be, a line each; or
                                                    NULL */
-    const struct Verb *const *subs; /* NULL-ended; a verb has these, `run`, or both: then `run` takes what
-              names none of these */
+    const struct Verb *const *subs;             /* NULL-ended; a verb has these, `run`, or both: then `run` takes what
+                          names none of these */
 } Verb;
 
 /* Of a Verb: its table of options and the struct that they fill. */
@@ -69,6 +69,10 @@ const Verb *verb_find(const Verb *const *list, const char *const *words, size_t 
 OptPage verb_page(const Verb *verb, const char *path);
 /* The folder of the running program, "." where that cannot be told. Lies in the arena. */
 const char *verb_program_dir(Arena *arena);
+/* Where sockets and locks of this user lie: /run/stoker for root, below $XDG_RUNTIME_DIR, or in /tmp by user id. */
+const char *verb_runtime_dir(Arena *arena);
+/* A program of ours that is started as a child, as built in `folder` of the build, or as installed. */
+const char *verb_child_program(Arena *arena, const char *folder, const char *name);
 /* The path of an installed data file: in $STOKER_DATA, in the build folder the program was started from, or in its
  * prefix's share/stoker. */
 const char *verb_data_path(Arena *arena, const char *name);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a value is compared with. */
-#include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -8,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "engine/bench/judge_inside.h"
+#include "model/peak.h"
 
 enum { HBM_BITS = 1024, LIMIT_TOLERANCE_PERCENT = 1 };
 
@@ -60,20 +60,10 @@ static const struct {
 
 /* --- the board ---------------------------------------------------------------------------------------------------- */
 
-static bool has_word(const char *name, const char *word)
-{
-    const size_t len = strlen(word);
-
-    for (const char *at = name; (at = strstr(at, word)); at++)
-        if ((at == name || !isalnum((unsigned char)at[-1])) && !isalnum((unsigned char)at[len]))
-            return true;
-    return false;
-}
-
 double compare_published(const char *gpu_name, BenchMeasureId id)
 {
     for (size_t i = 0; i < ARRAY_LEN(published); i++)
-        if (published[i].id == id && has_word(gpu_name, published[i].word) && strstr(gpu_name, published[i].also))
+        if (published[i].id == id && peak_has_name(gpu_name, published[i].word, published[i].also))
             return published[i].value;
     return NAN;
 }

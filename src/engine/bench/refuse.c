@@ -22,33 +22,25 @@ PRINTF_LIKE(3, 4) static bool say_why(char *why, size_t cap, const char *fmt, ..
     return true;
 }
 
-static double read_sample(const Reading *reading, MetricId id)
-{
-    double value = NAN;
-
-    sample_double(&reading->sample[id], &value);
-    return value;
-}
-
 double bench_slowdown_c(const Reading *reading)
 {
-    return read_sample(reading, METRIC_SLOWDOWN_TEMP);
+    return reading_value(reading, METRIC_SLOWDOWN_TEMP);
 }
 
 /* A state in which a result says nothing of the GPU. */
 static bool is_sick(const BenchRefuseQuery *q, char *why, size_t cap)
 {
     const Reading *r = &q->gpu->reading;
-    const double slowdown = bench_slowdown_c(r), temp = read_sample(r, METRIC_GPU_TEMP);
-    const double mode = read_sample(r, METRIC_COMPUTE_MODE), reasons = read_sample(r, METRIC_CLOCKS_EVENT_REASONS);
+    const double slowdown = bench_slowdown_c(r), temp = reading_value(r, METRIC_GPU_TEMP);
+    const double mode = reading_value(r, METRIC_COMPUTE_MODE), reasons = reading_value(r, METRIC_CLOCKS_EVENT_REASONS);
 
     if (q->gpu->state != GPU_UP)
         return say_why(why, cap, "%s%s%s", gpu_states[q->gpu->state].text, q->gpu->why[0] ? ": " : "", q->gpu->why);
     if (q->gpu->drained)
         return say_why(why, cap, "the driver is told to drain it");
-    if (read_sample(r, METRIC_ROW_REMAP_PENDING) > 0)
+    if (reading_value(r, METRIC_ROW_REMAP_PENDING) > 0)
         return say_why(why, cap, "rows of its memory wait to be remapped: reset it first");
-    if (read_sample(r, METRIC_GPU_RECOVERY_ACTION) > 0)
+    if (reading_value(r, METRIC_GPU_RECOVERY_ACTION) > 0)
         return say_why(why, cap, "the driver asks for a reset or more: do that first");
     if (mode >= COMPUTE_PROHIBITED && mode < COMPUTE_PROHIBITED + 1)
         return say_why(why, cap, "its compute mode is prohibited");

@@ -77,31 +77,16 @@ BenchTable bench_table_make(const BenchRun *run)
     return table;
 }
 
-static int compare_numbers(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-static double sort_median(double *values, size_t count)
-{
-    if (count == 0)
-        return NAN;
-    qsort(values, count, sizeof *values, compare_numbers);
-    return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
-}
-
 double bench_median(double *values, size_t count, double *ret_spread_percent)
 {
-    const double median = sort_median(values, count);
+    const double median = bench_sort_median(values, count);
 
     if (!ret_spread_percent)
         return median;
     double *distances = xmalloc((count + 1) * sizeof *distances);
     for (size_t i = 0; i < count; i++)
         distances[i] = fabs(values[i] - median);
-    *ret_spread_percent = 100 * sort_median(distances, count) / median;
+    *ret_spread_percent = 100 * bench_sort_median(distances, count) / median;
     free(distances);
     return median;
 }

@@ -204,7 +204,8 @@ static void draw_busy_bar(Top *top UNUSED, Grid *grid, Area cell, const GpuRow *
 
 static void draw_memory_bar(Top *top UNUSED, Grid *grid, Area cell, const GpuRow *row)
 {
-    const double total = value_raw(row->reading, METRIC_FB_TOTAL), used = value_raw(row->reading, METRIC_FB_USED);
+    const double total = reading_value(row->reading, METRIC_FB_TOTAL),
+                 used = reading_value(row->reading, METRIC_FB_USED);
 
     plot_bar(grid, cell, INK_SERIES_B, total > 0 ? (float)(used / total) : (float)NAN, (float)NAN);
 }

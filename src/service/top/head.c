@@ -140,8 +140,8 @@ static void draw_sums(const Node *node, Grid *grid, Area row, int x)
         const double margin = value_margin(&gpu->reading);
 
         by_word[gpu->activity.word]++;
-        add_finite(&power, value_raw(&gpu->reading, METRIC_POWER_USAGE));
-        add_finite(&limit, value_raw(&gpu->reading, METRIC_ENFORCED_POWER_LIMIT));
+        add_finite(&power, reading_value(&gpu->reading, METRIC_POWER_USAGE));
+        add_finite(&limit, reading_value(&gpu->reading, METRIC_ENFORCED_POWER_LIMIT));
         add_finite(&used, value_base(&gpu->reading, METRIC_FB_USED));
         add_finite(&total, value_base(&gpu->reading, METRIC_FB_TOTAL));
         if (margin < least)

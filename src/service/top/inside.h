@@ -404,8 +404,6 @@ enum { VALUE_CAP = 64 };
 
 /* The value in its base unit (bytes, hertz, ratio, ...), NAN where absent. */
 double value_base(const Reading *reading, MetricId id);
-/* The value as it is, NAN where absent. */
-double value_raw(const Reading *reading, MetricId id);
 /* With its unit: "71.2 GiB", "97 %", "1980 MHz", "yes"; "-" where absent. */
 char *value_text(char out[VALUE_CAP], MetricId id, const Sample *sample);
 /* "97%", "-" */

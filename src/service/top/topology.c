@@ -53,7 +53,7 @@ static bool joined_links_missing(const JoinedLinks *links)
 /* 3 is complete (nvmlGpuFabricState_t, nvml.h). */
 static bool joined_on_fabric(const NodeGpu *gpu)
 {
-    return value_raw(&gpu->reading, METRIC_FABRIC_MANAGER_STATUS) == 3;
+    return reading_value(&gpu->reading, METRIC_FABRIC_MANAGER_STATUS) == 3;
 }
 
 void joined_find(const Snapshot *snapshot, JoinedList *ret)

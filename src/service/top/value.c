@@ -9,17 +9,9 @@
 #include "base/human.h"
 #include "base/cleanup.h"
 
-double value_raw(const Reading *reading, MetricId id)
-{
-    double value = NAN;
-
-    sample_double(&reading->sample[id], &value);
-    return value;
-}
-
 double value_base(const Reading *reading, MetricId id)
 {
-    return value_raw(reading, id) * metric_units[metric_get(id)->unit].factor;
+    return reading_value(reading, id) * metric_units[metric_get(id)->unit].factor;
 }
 
 char *value_percent(char out[VALUE_CAP], double share)
@@ -50,7 +42,8 @@ static char *format_pair(char out[VALUE_CAP], double value, double limit, const 
 
 char *value_memory(char out[VALUE_CAP], const Reading *reading)
 {
-    const double used = value_raw(reading, METRIC_FB_USED) / 1024, total = value_raw(reading, METRIC_FB_TOTAL) / 1024;
+    const double used = reading_value(reading, METRIC_FB_USED) / 1024,
+                 total = reading_value(reading, METRIC_FB_TOTAL) / 1024;
 
     if (!(used < 9.95) || total >= 99.5)
         return format_pair(out, used, total, " GiB");
@@ -63,18 +56,19 @@ char *value_memory(char out[VALUE_CAP], const Reading *reading)
 
 char *value_power(char out[VALUE_CAP], const Reading *reading)
 {
-    return format_pair(out, value_raw(reading, METRIC_POWER_USAGE), value_raw(reading, METRIC_ENFORCED_POWER_LIMIT),
-                       " W");
+    return format_pair(out, reading_value(reading, METRIC_POWER_USAGE),
+                       reading_value(reading, METRIC_ENFORCED_POWER_LIMIT), " W");
 }
 
 char *value_temp(char out[VALUE_CAP], const Reading *reading)
 {
-    return format_pair(out, value_raw(reading, METRIC_GPU_TEMP), value_raw(reading, METRIC_SLOWDOWN_TEMP), "°C");
+    return format_pair(out, reading_value(reading, METRIC_GPU_TEMP), reading_value(reading, METRIC_SLOWDOWN_TEMP),
+                       "°C");
 }
 
 char *value_clock(char out[VALUE_CAP], const Reading *reading)
 {
-    const double mhz = value_raw(reading, METRIC_SM_CLOCK);
+    const double mhz = reading_value(reading, METRIC_SM_CLOCK);
 
     snprintf(out, VALUE_CAP, isfinite(mhz) ? "%.0f" : "-", mhz);
     return out;
@@ -120,9 +114,10 @@ char *value_nvlink(char out[VALUE_CAP], const Reading *reading)
 
 double value_margin(const Reading *reading)
 {
-    const double told = value_raw(reading, METRIC_GPU_TEMP_LIMIT);
+    const double told = reading_value(reading, METRIC_GPU_TEMP_LIMIT);
 
-    return isfinite(told) ? told : value_raw(reading, METRIC_SLOWDOWN_TEMP) - value_raw(reading, METRIC_GPU_TEMP);
+    return isfinite(told) ? told
+                          : reading_value(reading, METRIC_SLOWDOWN_TEMP) - reading_value(reading, METRIC_GPU_TEMP);
 }
 
 /* --- words -------------------------------------------------------------------------------------------------------- */
@@ -160,7 +155,7 @@ char *value_ecc(char out[VALUE_CAP], const Reading *reading)
     bool known = false;
 
     for (size_t i = 0; i < ARRAY_LEN(ecc_words); i++) {
-        const double value = value_raw(reading, ecc_words[i].id);
+        const double value = reading_value(reading, ecc_words[i].id);
 
         known |= isfinite(value);
         if (!(value > 0))
@@ -171,7 +166,7 @@ char *value_ecc(char out[VALUE_CAP], const Reading *reading)
             snprintf(out, VALUE_CAP, "%s", ecc_words[i].text);
         return out;
     }
-    if (value_raw(reading, METRIC_ECC_CURRENT) == 0)
+    if (reading_value(reading, METRIC_ECC_CURRENT) == 0)
         snprintf(out, VALUE_CAP, "off");
     else
         snprintf(out, VALUE_CAP, known ? "ok" : "-");

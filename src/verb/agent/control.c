@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/number.h"
+#include "verb/verb.h"
 
 /* --- the agent's side --------------------------------------------------------------------------------------------- */
 
@@ -306,17 +307,15 @@ enum { HEAD_MAX = 40 };
 
 const char *control_path(const char *said, Arena *arena)
 {
-    const char *env = getenv("STOKER_CONTROL"), *runtime = getenv("XDG_RUNTIME_DIR");
+    const char *env = getenv("STOKER_CONTROL");
 
     if (said && said[0])
         return said;
     if (env && env[0])
         return arena_strdup(arena, env);
-    if (geteuid() == 0 || access(SYSTEM_PATH, F_OK) == 0)
+    if (access(SYSTEM_PATH, F_OK) == 0)
         return SYSTEM_PATH;
-    if (runtime && runtime[0])
-        return arena_printf(arena, "%s/stoker/control.sock", runtime);
-    return arena_printf(arena, "/tmp/stoker-%u/control.sock", (unsigned)geteuid());
+    return arena_printf(arena, "%s/control.sock", verb_runtime_dir(arena));
 }
 
 static int fail_asking(const char *path, const char *what, Err *err)

@@ -78,21 +78,6 @@ static void scan_due(uv_timer_t *timer)
     sampling_scan_bus(timer->data);
 }
 
-/* stoker-sampler as built, or as installed. */
-static const char *find_sampler(Arena *arena)
-{
-    const char *path = verb_program_dir(arena);
-    const char *const places[] = {
-        arena_printf(arena, "%s/src/source/nvml/stoker-sampler", path),
-        arena_printf(arena, "%s/../" STOKER_LIBEXECDIR "/stoker/stoker-sampler", path),
-        arena_printf(arena, "%s/stoker-sampler", path),
-    };
-    for (size_t i = 0; i < ARRAY_LEN(places); i++)
-        if (access(places[i], X_OK) == 0)
-            return places[i];
-    return places[1];
-}
-
 static const char *read_hostname(char room[HOSTNAME_CAP])
 {
     const char *said = getenv("NODE_NAME");
@@ -140,7 +125,9 @@ int sampling_open(Sampling *sampling, uv_loop_t *loop, AgentConfig *config, cons
     TRY(board_new(&sampling->board, &sampling->board_fd, err));
     sampling->board->clock.speed = o->clock_speed;
     sampling->start_real_ns = clock_real(clock_kernel());
-    ProcessesSpec processes = {.program = o->sampler && o->sampler[0] ? o->sampler : find_sampler(&config->arena),
+    ProcessesSpec processes = {.program = o->sampler && o->sampler[0]
+                                              ? o->sampler
+                                              : verb_child_program(&config->arena, "src/source/nvml", "stoker-sampler"),
                                .socket = o->sampler_socket && o->sampler_socket[0] ? o->sampler_socket : NULL,
                                .library = o->library,
                                .dcgm = o->dcgm ? &config->dcgm : NULL,

@@ -4,30 +4,20 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <unistd.h>
 
 #include "base/file.h"
+#include "verb/verb.h"
 
-enum { PATH_CAP = 512 };
-
-static int make_path(const char *root, const char *name, char path[PATH_CAP], Err *err)
+static int make_path(const char *root, const char *name, Arena *arena, const char **ret, Err *err)
 {
-    const char *own = getenv("XDG_RUNTIME_DIR");
-    char folder[PATH_CAP / 2];
+    const char *folder = root ? arena_printf(arena, "%s/run/stoker", root) : verb_runtime_dir(arena);
 
-    if (root)
-        snprintf(folder, sizeof folder, "%.200s/run/stoker", root);
-    else if (geteuid() == 0)
-        snprintf(folder, sizeof folder, "/run/stoker");
-    else if (own && own[0])
-        snprintf(folder, sizeof folder, "%s/stoker", own);
-    else
-        snprintf(folder, sizeof folder, "/tmp/stoker-%u", (unsigned)geteuid());
-    if (strchr(name, '/') || snprintf(path, PATH_CAP, "%s/bench-%s.lock", folder, name) >= PATH_CAP)
+    if (strchr(name, '/'))
         return err_set(err, -EINVAL, "'%s' cannot be locked", name);
+    *ret = arena_printf(arena, "%s/bench-%s.lock", folder, name);
     return file_make_dirs(folder, 0755, err);
 }
 
@@ -42,11 +32,11 @@ static int report_holder(int fd, const char *name, Err *err)
     return BENCH_LOCKED;
 }
 
-int bench_lock(const char *root, const char *name, int *ret_fd, Err *err)
+int bench_lock(const char *root, const char *name, Arena *arena, int *ret_fd, Err *err)
 {
-    char path[PATH_CAP];
+    const char *path = "";
 
-    TRY(make_path(root, name, path, err));
+    TRY(make_path(root, name, arena, &path, err));
     const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
     if (fd < 0)
         return err_errno(err, "open '%s'", path);

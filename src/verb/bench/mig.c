@@ -6,7 +6,6 @@
  */
 #include <errno.h>
 #include <math.h>
-#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -333,14 +332,6 @@ static int show_result(VerbCall *call, const Mig *m, const BenchRun *run)
     return isolation_is_fine(&judgement) ? EXIT_FINE : EXIT_FINDING;
 }
 
-static void catch_signals(void)
-{
-    const struct sigaction action = {.sa_handler = bench_test_interrupt};
-
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-}
-
 static int mig_run(VerbCall *call, const void *options)
 {
     CLEANUP(bench_run_done) BenchRun run = {0};
@@ -365,7 +356,6 @@ static int mig_run(VerbCall *call, const void *options)
     m.values.setup = plan.mps ? ISOLATION_MPS : ISOLATION_ONE_DEVICE;
     if (!m.options->json && isatty(STDERR_FILENO))
         plan.progress = show_progress;
-    catch_signals();
     const int rc = bench_test_run(&plan, call->arena, &run, &call->err);
     if (plan.progress)
         fputs("\r\033[K", stderr);

@@ -74,23 +74,14 @@ struct BenchTest {
 
 static volatile sig_atomic_t interrupted;
 
-void bench_test_interrupt(int signal)
+static void interrupt_test(int UNUSED number)
 {
-    (void)signal;
     interrupted = 1;
 }
 
 static uint64_t now_ns(void)
 {
     return clock_monotonic(clock_kernel());
-}
-
-static double read_sample(const Reading *reading, MetricId id)
-{
-    double value = NAN;
-
-    sample_double(&reading->sample[id], &value);
-    return value;
 }
 
 /* --- which GPUs --------------------------------------------------------------------------------------------------- */
@@ -116,7 +107,7 @@ static void add_target(BenchTest *t, const NodeGpu *gpu, const Reading *instance
     snprintf(to->device.name, sizeof to->device.name, "%.60s%s%.24s", gpu->reading.device.name, instance ? " MIG " : "",
              instance ? instance->profile : "");
     snprintf(to->vbios, sizeof to->vbios, "%.31s", gpu->reading.text[READING_VBIOS_VERSION]);
-    to->limit_w = read_sample(&gpu->reading, METRIC_ENFORCED_POWER_LIMIT);
+    to->limit_w = reading_value(&gpu->reading, METRIC_ENFORCED_POWER_LIMIT);
     to->temp_slowdown_c = bench_slowdown_c(&gpu->reading);
 }
 
@@ -222,7 +213,8 @@ static int refuse_by_agent(BenchTest *t, Err *err)
 static int lock_gpus(BenchTest *t, Err *err)
 {
     for (size_t i = 0; i < t->run->gpus.len; i++) {
-        const int rc = bench_lock(t->plan->look->root, t->run->gpus.at[i].device.uuid, &t->targets[i].lock_fd, err);
+        const int rc =
+            bench_lock(t->plan->look->root, t->run->gpus.at[i].device.uuid, t->arena, &t->targets[i].lock_fd, err);
 
         if (rc == BENCH_LOCKED)
             return BENCH_REFUSED;
@@ -370,8 +362,8 @@ static int compare_numbers(const void *a, const void *b)
 
 static void note_watch(Target *target, BenchWatch *watch, const Reading *r)
 {
-    const double reasons = read_sample(r, METRIC_CLOCKS_EVENT_REASONS), clock = read_sample(r, METRIC_SM_CLOCK);
-    const double gen = read_sample(r, METRIC_PCIE_LINK_GEN), width = read_sample(r, METRIC_PCIE_LINK_WIDTH);
+    const double reasons = reading_value(r, METRIC_CLOCKS_EVENT_REASONS), clock = reading_value(r, METRIC_SM_CLOCK);
+    const double gen = reading_value(r, METRIC_PCIE_LINK_GEN), width = reading_value(r, METRIC_PCIE_LINK_WIDTH);
     double sorted[ARRAY_LEN(target->clocks)];
 
     target->clocks[watch->samples % ARRAY_LEN(target->clocks)] = clock;
@@ -380,10 +372,10 @@ static void note_watch(Target *target, BenchWatch *watch, const Reading *r)
     memcpy(sorted, target->clocks, count * sizeof *sorted);
     qsort(sorted, count, sizeof *sorted, compare_numbers);
     watch->sm_mhz = sorted[count / 2];
-    watch->power_w = larger_of(watch->power_w, read_sample(r, METRIC_POWER_USAGE));
-    watch->temp_c = larger_of(watch->temp_c, read_sample(r, METRIC_GPU_TEMP));
-    watch->memory_temp_c = larger_of(watch->memory_temp_c, read_sample(r, METRIC_MEMORY_TEMP));
-    watch->limit_w = read_sample(r, METRIC_ENFORCED_POWER_LIMIT);
+    watch->power_w = larger_of(watch->power_w, reading_value(r, METRIC_POWER_USAGE));
+    watch->temp_c = larger_of(watch->temp_c, reading_value(r, METRIC_GPU_TEMP));
+    watch->memory_temp_c = larger_of(watch->memory_temp_c, reading_value(r, METRIC_MEMORY_TEMP));
+    watch->limit_w = reading_value(r, METRIC_ENFORCED_POWER_LIMIT);
     watch->reasons |= reasons > 0 ? (uint64_t)reasons : 0;
     watch->pcie_gen = gen > watch->pcie_gen ? (uint32_t)gen : watch->pcie_gen;
     watch->pcie_width = width > watch->pcie_width ? (uint32_t)width : watch->pcie_width;
@@ -441,9 +433,9 @@ static void check_strangers(BenchTest *t, size_t i, const NodeGpu *gpu)
 
 static void check_heat(BenchTest *t, size_t i, const Reading *r)
 {
-    const double reasons = read_sample(r, METRIC_CLOCKS_EVENT_REASONS);
+    const double reasons = reading_value(r, METRIC_CLOCKS_EVENT_REASONS);
 
-    if (read_sample(r, METRIC_GPU_TEMP) >= t->run->gpus.at[i].temp_slowdown_c - BENCH_STOP_BELOW_C)
+    if (reading_value(r, METRIC_GPU_TEMP) >= t->run->gpus.at[i].temp_slowdown_c - BENCH_STOP_BELOW_C)
         stop_gpu(t, i, "too hot");
     else if (reasons > 0 && ((uint64_t)reasons & REASON_HW_THERMAL))
         stop_gpu(t, i, "the hardware slows it down for heat");
@@ -597,7 +589,7 @@ static int start_links(BenchTest *t, bool waits, Err *err)
     if (!stages || t->link_count == 0)
         return 0;
     return start_worker(t,
-                        &(BenchWorkerSpec){.program = bench_worker_program(t->arena),
+                        &(BenchWorkerSpec){.program = verb_child_program(t->arena, "src/source/cuda", "stoker-bench"),
                                            .links = true,
                                            .waits = waits,
                                            .options = make_options(t, stages, 0),
@@ -662,7 +654,7 @@ int bench_test_start(BenchTest *t, const BenchTask *task, BenchWorker **ret, Err
     options[n] = task->more;
     *ret = &t->workers[t->worker_count];
     return start_worker(t,
-                        &(BenchWorkerSpec){.program = bench_worker_program(t->arena),
+                        &(BenchWorkerSpec){.program = verb_child_program(t->arena, "src/source/cuda", "stoker-bench"),
                                            .options = options,
                                            .devices = t->run->gpus.at[task->gpu].device.uuid,
                                            .library = t->plan->cuda_library,
@@ -674,7 +666,7 @@ int bench_test_start(BenchTest *t, const BenchTask *task, BenchWorker **ret, Err
 
 static int test_gpus(BenchTest *t, Err *err)
 {
-    const char *program = bench_worker_program(t->arena);
+    const char *program = verb_child_program(t->arena, "src/source/cuda", "stoker-bench");
 
     for (size_t i = 0; t->plan->gpu_stages && i < t->run->gpus.len; i++)
         TRY(start_worker(t,
@@ -735,12 +727,12 @@ static void read_counters(const NodeGpu *gpu, double to[BENCH_COUNTER_END])
 {
     const Reading *r = &gpu->reading;
 
-    to[BENCH_ECC_CORRECTED] = read_sample(r, METRIC_ECC_SBE_VOL_TOTAL);
-    to[BENCH_ECC_UNCORRECTED] = read_sample(r, METRIC_ECC_DBE_VOL_TOTAL);
+    to[BENCH_ECC_CORRECTED] = reading_value(r, METRIC_ECC_SBE_VOL_TOTAL);
+    to[BENCH_ECC_UNCORRECTED] = reading_value(r, METRIC_ECC_DBE_VOL_TOTAL);
     to[BENCH_REMAPPED] =
-        read_sample(r, METRIC_CORRECTABLE_REMAPPED_ROWS) + read_sample(r, METRIC_UNCORRECTABLE_REMAPPED_ROWS);
-    to[BENCH_REMAP_PENDING] = read_sample(r, METRIC_ROW_REMAP_PENDING);
-    to[BENCH_PCIE_REPLAYS] = read_sample(r, METRIC_PCIE_REPLAY_COUNTER);
+        reading_value(r, METRIC_CORRECTABLE_REMAPPED_ROWS) + reading_value(r, METRIC_UNCORRECTABLE_REMAPPED_ROWS);
+    to[BENCH_REMAP_PENDING] = reading_value(r, METRIC_ROW_REMAP_PENDING);
+    to[BENCH_PCIE_REPLAYS] = reading_value(r, METRIC_PCIE_REPLAY_COUNTER);
     to[BENCH_NVLINK_ERRORS] = sum_links(gpu, false);
     to[BENCH_NVLINKS_DOWN] = sum_links(gpu, true);
 }
@@ -842,8 +834,11 @@ static void free_test(BenchTest *t)
 
 int bench_test_run(const BenchPlan *plan, Arena *arena, BenchRun *ret, Err *err)
 {
+    const struct sigaction action = {.sa_handler = interrupt_test};
     BenchTest *t = xcalloc(1, sizeof *t);
 
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
     *ret = (BenchRun){.data = "normal", .version = STOKER_VERSION, .real_ns = clock_real(clock_kernel())};
     ret->stages = plan->gpu_stages | plan->link_stages;
     snprintf(ret->rung, sizeof ret->rung, "%s", plan->rung);

@@ -52,12 +52,9 @@ enum {
     BENCH_NO_GPU = 2,  /* there is none, or the driver does not work; the error says why */
 };
 
-/* Fills `ret`, which the caller frees (bench_run_done), also where a part failed or was stopped: the run says so. 0, an
- * outcome, or -errno. */
+/* Catches SIGINT and SIGTERM, which end the test. Fills `ret`, which the caller frees (bench_run_done), also where a
+ * part failed or was stopped: the run says so. 0, an outcome, or -errno. */
 int bench_test_run(const BenchPlan *plan, Arena *arena, BenchRun *ret, Err *err);
-
-/* The end of a test by Ctrl-C or SIGTERM: call it from a signal handler. */
-void bench_test_interrupt(int signal);
 
 /* --- for a course ------------------------------------------------------------------------------------------------- */
 

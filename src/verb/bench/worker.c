@@ -16,21 +16,6 @@
 
 enum { OPTIONS_MAX = 16, GRACE_MS = 1000, LAST_MS = 2000 };
 
-const char *bench_worker_program(Arena *arena)
-{
-    const char *dir = verb_program_dir(arena);
-    const char *const places[] = {
-        arena_printf(arena, "%s/src/source/cuda/stoker-bench", dir),
-        arena_printf(arena, "%s/../" STOKER_LIBEXECDIR "/stoker/stoker-bench", dir),
-        arena_printf(arena, "%s/stoker-bench", dir),
-    };
-
-    for (size_t i = 0; i < ARRAY_LEN(places); i++)
-        if (access(places[i], X_OK) == 0)
-            return places[i];
-    return places[1];
-}
-
 static void close_pipe(BenchWorker *worker)
 {
     if (worker->open)

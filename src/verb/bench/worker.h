@@ -51,9 +51,6 @@ struct BenchWorker {
     } next;
 };
 
-/* The program as built or installed. */
-const char *bench_worker_program(Arena *arena);
-
 /* -errno. The spec's texts are borrowed for as long as the worker. */
 int bench_worker_start(BenchWorker *worker, uv_loop_t *loop, const BenchWorkerSpec *spec, Err *err);
 /* One that waits goes on, once it has been heard. */
