@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/vec.h"
+#include "model/fault.h"
 #include "model/word.h"
 
 enum {
@@ -228,10 +229,20 @@ extern const WordRow bench_counters[];
 
 enum { BENCH_XIDS_MAX = 16 };
 
+/* An XID, and what the fault catalogue says of it. */
+typedef struct BenchXid {
+    uint32_t code;
+    bool fault; /* false: by itself it is none */
+    FaultCause cause;
+    FaultSeverity severity;
+    char name[BENCH_NAME_CAP]; /* "GPU has fallen off the bus" */
+} BenchXid;
+
 typedef struct BenchGpu {
     uint32_t index; /* NVML's */
     BenchDevice device;
     bool known;     /* the worker sent its DEVICE record; else only uuid and name */
+    bool shared;    /* other processes ran on it meanwhile: its rates say nothing */
     uint32_t ended; /* bits of BenchStage that ended well on it: the next one began */
     char vbios[32];
     double limit_w, temp_slowdown_c;                            /* NAN: not known */
@@ -239,7 +250,7 @@ typedef struct BenchGpu {
     uint32_t watch_count;
     BenchWatch watch[BENCH_STAGE_COUNT];
     uint32_t xid_count;
-    uint32_t xids[BENCH_XIDS_MAX]; /* during the test, in their order */
+    BenchXid xids[BENCH_XIDS_MAX]; /* during the test, in their order */
 } BenchGpu;
 
 typedef struct BenchRun {

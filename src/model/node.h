@@ -24,6 +24,7 @@ enum {
     NODE_WHY_CAP = 160,
     NODE_WCHAN_CAP = 64,
     NODE_CHANGE_CAP = 240, /* as EVENT_TEXT_CAP */
+    NODE_TEST_CAP = 200,
 };
 
 /* What happened in a longer time without a tick is not known: it is nobody's, and nothing ran or was idle in it. */
@@ -101,6 +102,16 @@ typedef enum GpuTrouble {
     GPU_TROUBLE_NO_SAMPLER, /* nobody samples it: its sampler ended, or none can be started */
 } GpuTrouble;
 
+/* What the last test of a GPU (`stoker bench`) found wrong with it. */
+typedef struct NodeTest {
+    char uuid[DEVICE_UUID_CAP]; /* of the GPU, or of a MIG device of it */
+    char rung[16];              /* which test: "ready" */
+    bool wrong;                 /* values came out wrong; else it is slow */
+    bool grave;                 /* of what is slow: very much so */
+    uint64_t real_ns;           /* when the test began */
+    char text[NODE_TEST_CAP];   /* a sentence */
+} NodeTest;
+
 typedef struct NodeGpu {
     Reading reading; /* values of a GPU that is not UP are absent, each with its reason */
     size_t instance_count;
@@ -111,6 +122,7 @@ typedef struct NodeGpu {
     char mig_change[NODE_CHANGE_CAP]; /* "" not known */
     Activity activity;
     const Why *verdicts, *instance_verdicts; /* what takes its time, and that of each instance; NULL: not decided */
+    const NodeTest *test_wrong, *test_slow;  /* found by its last tests; NULL: nothing. Borrowed from the agent */
     GpuState state;
     uint64_t state_since_ns; /* monotonic */
     char why[NODE_WHY_CAP];  /* what was seen, for a person: "nvmlDeviceGetPowerUsage has not returned for 3 s" */

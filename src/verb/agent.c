@@ -118,6 +118,7 @@ static void make_tick(Agent *agent)
         read_jobs(agent);
     store_add_node(agent->store, node);
     agent->triage.declared = agent_snapshot(agent, NULL);
+    agent_show_tests(agent, node);
     triage_tick(&agent->triage, node);
     const Snapshot snapshot = agent_snapshot(agent, incidents);
     activities_update(agent->activities, &snapshot, agent->store);

@@ -145,8 +145,8 @@ static inline uint32_t cuda_pattern_word(uint32_t pattern, uint32_t seed, uint64
     KERNEL(CUDA_ADD_FLOAT, "add_float", CUDA_TEXT_BASE, 256, 0)                                                        \
     KERNEL(CUDA_PROBE_FMA32, "probe_fma32", CUDA_TEXT_BASE, 1024, 1024 * 16 * 16 * 2)                                  \
     KERNEL(CUDA_PROBE_FMA64, "probe_fma64", CUDA_TEXT_BASE, 1024, 1024 * 8 * 16 * 2)                                   \
-    KERNEL(CUDA_PROBE_MMA_F16, "probe_mma_f16", CUDA_TEXT_BASE, 256, 8 * 16 * 16 * 8 * 8 * 2)                          \
-    KERNEL(CUDA_PROBE_MMA_S8, "probe_mma_s8", CUDA_TEXT_BASE, 256, 8 * 16 * 8 * 8 * 16 * 2)                            \
+    KERNEL(CUDA_PROBE_MMA_F16, "probe_mma_f16", CUDA_TEXT_TURING, 256, 8 * 16 * 16 * 8 * 8 * 2)                        \
+    KERNEL(CUDA_PROBE_MMA_S8, "probe_mma_s8", CUDA_TEXT_TURING, 256, 8 * 16 * 8 * 8 * 16 * 2)                          \
     KERNEL(CUDA_PROBE_MMA_BF16, "probe_mma_bf16", CUDA_TEXT_AMPERE, 256, 8 * 16 * 16 * 8 * 16 * 2)                     \
     KERNEL(CUDA_PROBE_MMA_TF32, "probe_mma_tf32", CUDA_TEXT_AMPERE, 256, 8 * 16 * 16 * 8 * 8 * 2)                      \
     KERNEL(CUDA_PROBE_MMA_INT8, "probe_mma_int8", CUDA_TEXT_AMPERE, 256, 8 * 16 * 16 * 8 * 32 * 2)                     \
@@ -166,11 +166,11 @@ typedef enum CudaKernel {
 
 /*
  * TEXT(id, file, target, lowest and highest compute capability (major * 10 + minor) that it is for). The plain targets
- * run on all newer GPUs; those with an `a` on the one named alone. CUDA_TEXT_BASE needs mma.sync m16n8k8 of f16, which
- * Turing was the first to have.
+ * run on all newer GPUs; those with an `a` on the one named alone.
  */
 #define CUDA_TEXT_TABLE(TEXT)                                                                                          \
-    TEXT(CUDA_TEXT_BASE, "base", "sm_75", 75, 999)                                                                     \
+    TEXT(CUDA_TEXT_BASE, "base", "sm_70", 70, 999)                                                                     \
+    TEXT(CUDA_TEXT_TURING, "turing", "sm_75", 75, 999)                                                                 \
     TEXT(CUDA_TEXT_AMPERE, "ampere", "sm_80", 80, 999)                                                                 \
     TEXT(CUDA_TEXT_ADA, "ada", "sm_89", 89, 999)                                                                       \
     TEXT(CUDA_TEXT_HOPPER, "hopper", "sm_90a", 90, 90)                                                                 \

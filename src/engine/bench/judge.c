@@ -12,6 +12,17 @@ const WordRow bench_bases[BENCH_BASIS_END] = {BENCH_BASIS_TABLE(WORD_ROW)};
 const WordRow bench_symptoms[BENCH_SYMPTOM_END] = {BENCH_SYMPTOM_TABLE(WORD_ROW)};
 const WordRow bench_reasons[BENCH_REASON_END] = {BENCH_REASON_TABLE(WORD_ROW)};
 
+bool bench_is_wrong(const BenchFinding *finding)
+{
+    return finding->symptom == BENCH_WRONG_VALUES || finding->symptom == BENCH_CORRUPTS;
+}
+
+bool bench_is_reported(const BenchFinding *finding)
+{
+    return finding->symptom == BENCH_XID || finding->symptom == BENCH_MEMORY_ERROR ||
+           finding->symptom == BENCH_ECC_ERRORS || finding->symptom == BENCH_LINK_ERRORS;
+}
+
 bool bench_worst(const BenchJudgement *judgement, uint32_t gpu, BenchSeverity *ret)
 {
     bool found = false;
@@ -25,6 +36,28 @@ bool bench_worst(const BenchJudgement *judgement, uint32_t gpu, BenchSeverity *r
         found = true;
     }
     return found;
+}
+
+static bool is_of_speed(const BenchFinding *finding)
+{
+    return finding->symptom == BENCH_SLOW || finding->symptom == BENCH_LOW_CLOCK || finding->symptom == BENCH_SLOW_SM ||
+           finding->symptom == BENCH_HELD_MEMORY || finding->symptom == BENCH_NO_RESULT;
+}
+
+/* Beside other work a rate says nothing. */
+static void judge_shared(Judge *j)
+{
+    uint64_t shared = 0;
+
+    for (uint32_t gpu = 0; gpu < j->gpu_count; gpu++)
+        shared |= j->run->gpus.at[gpu].shared ? UINT64_C(1) << gpu : 0;
+    for (size_t i = j->out->findings.len; i-- > 0;)
+        if (j->out->findings.at[i].gpus & shared && is_of_speed(&j->out->findings.at[i]))
+            vec_remove(&j->out->findings, i);
+    for (uint32_t gpu = 0; gpu < j->gpu_count; gpu++)
+        if (shared >> gpu & 1)
+            judge_say(judge_add(j, BENCH_UNTESTED, BENCH_BESIDE_OTHERS, BENCH_PART_START, gpu),
+                      "other processes ran on it during the test: its speed is not judged");
 }
 
 static BenchVerdict verdict_of(bool found, BenchSeverity worst)
@@ -87,6 +120,7 @@ void bench_judge(const BenchRun *run, const BenchReferences *references, BenchJu
     judge_links(&j);
     judge_together(&j);
     judge_missing(&j);
+    judge_shared(&j);
     judge_end(&j);
     set_verdicts(&j);
     free_tables(&j);

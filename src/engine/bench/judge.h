@@ -66,6 +66,7 @@ typedef enum BenchBasis { BENCH_BASIS_TABLE(WORD_ID) BENCH_BASIS_END } BenchBasi
     WORD(BENCH_MEMORY_ERROR, "memory-error", "uncorrectable memory error")                                             \
     WORD(BENCH_ECC_ERRORS, "corrected-ecc", "corrected memory errors")                                                 \
     WORD(BENCH_XID, "xid", "XID")                                                                                      \
+    WORD(BENCH_BESIDE_OTHERS, "beside-others", "other work ran beside it")                                             \
     WORD(BENCH_HELD_MEMORY, "held-memory", "memory held by nobody")                                                    \
     WORD(BENCH_OLDER_TEXT, "older-kernels", "older kernels")                                                           \
     WORD(BENCH_HOT, "hot", "stopped for heat")                                                                         \
@@ -132,5 +133,9 @@ typedef struct BenchReferences {
 /* `references` NULL: none. GPUs beyond BENCH_GPUS_MAX are not judged. */
 void bench_judge(const BenchRun *run, const BenchReferences *references, BenchJudgement *ret);
 void bench_judgement_done(BenchJudgement *judgement);
+/* Whether values came out wrong; else what was found is slow, or could not be tested. */
+bool bench_is_wrong(const BenchFinding *finding);
+/* Whether the driver reports it too: an XID, ECC errors. */
+bool bench_is_reported(const BenchFinding *finding);
 /* The worst of what was found of this GPU; false: nothing. */
 bool bench_worst(const BenchJudgement *judgement, uint32_t gpu, BenchSeverity *ret);

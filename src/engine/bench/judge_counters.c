@@ -11,41 +11,23 @@
 
 enum { REPLAYS_NOTICE = 16, CUDA_ECC = 214, CUDA_NVLINK = 220, CUDA_CONTAINED = 226 };
 
-/* Classes of XIDs; of each a GPU has one finding. */
-typedef enum XidClass { XID_MEMORY, XID_BUS, XID_FIRMWARE, XID_LINK, XID_PROGRAM, XID_OTHER, XID_CLASS_END } XidClass;
-
-static const struct {
-    uint32_t first, last;
-    XidClass class;
-} xid_classes[] = {
-    {48, 48, XID_MEMORY},      {63, 64, XID_MEMORY},  {94, 95, XID_MEMORY},   {140, 140, XID_MEMORY},
-    {160, 163, XID_MEMORY},    {79, 79, XID_BUS},     {61, 62, XID_FIRMWARE}, {119, 120, XID_FIRMWARE},
-    {71, 78, XID_LINK},        {144, 150, XID_LINK},  {13, 13, XID_PROGRAM},  {31, 31, XID_PROGRAM},
-    {43, 43, XID_PROGRAM},     {45, 45, XID_PROGRAM}, {68, 69, XID_PROGRAM},  {92, 92, XID_CLASS_END},
-    {154, 154, XID_CLASS_END},
+/* What an XID says of the GPU: whom it is about, and how much it matters. */
+static const BenchPart part_of_cause[CAUSE_END] = {
+    [CAUSE_APPLICATION] = BENCH_PART_COMPUTE, [CAUSE_DRIVER] = BENCH_PART_START,
+    [CAUSE_MEMORY] = BENCH_PART_MEMORY,       [CAUSE_BUS] = BENCH_PART_HOST_LINK,
+    [CAUSE_LINK] = BENCH_PART_PEER_LINK,      [CAUSE_THERMAL] = BENCH_PART_COMPUTE,
+    [CAUSE_POWER] = BENCH_PART_COMPUTE,       [CAUSE_FIRMWARE] = BENCH_PART_START,
+    [CAUSE_FABRIC] = BENCH_PART_PEER_LINK,    [CAUSE_HOST] = BENCH_PART_START,
+    [CAUSE_CONFIGURATION] = BENCH_PART_START, [CAUSE_OPERATOR] = BENCH_PART_START,
+    [CAUSE_UNKNOWN] = BENCH_PART_START,
 };
 
-static const struct {
-    BenchSeverity severity;
-    BenchPart part;
-    const char *words;
-} class_rows[XID_CLASS_END] = {
-    [XID_BUS] = {BENCH_FAULT, BENCH_PART_HOST_LINK,
-                 "it has fallen off the bus: it needs a reset, or a power cycle of the node"},
-    [XID_FIRMWARE] = {BENCH_FAULT, BENCH_PART_START, "its firmware does not answer: it needs a reset"},
-    [XID_LINK] = {BENCH_FAULT, BENCH_PART_PEER_LINK, "an NVLink failed: it needs a reset"},
-    [XID_PROGRAM] = {BENCH_NOTICE, BENCH_PART_COMPUTE,
-                     "a program on it failed or was ended, which may be the test itself"},
-    [XID_OTHER] = {BENCH_FAULT, BENCH_PART_START, "'stoker xid' says what it means"},
-};
-
-/* XID_CLASS_END: it is of no interest by itself. */
-static XidClass class_of(uint32_t xid)
+/* One that a program causes may be the test's own. */
+static BenchSeverity severity_of(const BenchXid *xid)
 {
-    for (size_t i = 0; i < ARRAY_LEN(xid_classes); i++)
-        if (xid >= xid_classes[i].first && xid <= xid_classes[i].last)
-            return xid_classes[i].class;
-    return XID_OTHER;
+    if (xid->cause == CAUSE_APPLICATION || xid->severity == SEVERITY_INFO)
+        return BENCH_NOTICE;
+    return xid->severity == SEVERITY_WARNING ? BENCH_DEGRADED : BENCH_FAULT;
 }
 
 static double growth_of(const BenchGpu *gpu, BenchCounter counter)
@@ -66,24 +48,25 @@ static const BenchError *find_call(const Judge *j, uint32_t gpu, int32_t a, int3
     return NULL;
 }
 
-/* "XID 48, 63": those of a class, each once. Returns the first; 0: none. */
-static uint32_t list_xids(const BenchGpu *gpu, XidClass class, char *out, size_t room)
+/* "XID 48, 63": those of a cause, each once. Returns the worst of them, the first of several; NULL: there is none. */
+static const BenchXid *list_xids(const BenchGpu *gpu, FaultCause cause, char *out, size_t room)
 {
-    uint32_t first = 0;
+    const BenchXid *worst = NULL;
 
     out[0] = '\0';
     for (uint32_t i = 0; i < gpu->xid_count && i < BENCH_XIDS_MAX; i++) {
-        bool seen = class_of(gpu->xids[i]) != class;
+        const BenchXid *xid = &gpu->xids[i];
+        bool seen = !xid->fault || xid->cause != cause;
 
         for (uint32_t k = 0; k < i; k++)
-            seen |= gpu->xids[k] == gpu->xids[i];
+            seen |= gpu->xids[k].code == xid->code;
         if (seen)
             continue;
         const size_t used = strlen(out);
-        snprintf(out + used, room - used, "%s%" PRIu32, first ? ", " : "XID ", gpu->xids[i]);
-        first = first ? first : gpu->xids[i];
+        snprintf(out + used, room - used, "%s%" PRIu32, worst ? ", " : "XID ", xid->code);
+        worst = worst && worst->severity >= xid->severity ? worst : xid;
     }
-    return first;
+    return worst;
 }
 
 /* Puts "; " between parts of a sentence. */
@@ -102,16 +85,17 @@ static void judge_memory_error(Judge *j, uint32_t gpu)
     const double errors = growth_of(g, BENCH_ECC_UNCORRECTED);
     const bool pending = g->after[BENCH_REMAP_PENDING] > 0;
     char xids[BENCH_TEXT_CAP], count[HUMAN_MAX];
-    const uint32_t xid = list_xids(g, XID_MEMORY, xids, sizeof xids);
+    const BenchXid *xid = list_xids(g, CAUSE_MEMORY, xids, sizeof xids);
+    const bool counts = xid && xid->severity >= SEVERITY_ERROR;
     bool begun = false;
 
-    if (!xid && !call && !(errors > 0) && !pending)
+    if (!counts && !call && !(errors > 0) && !pending)
         return;
     BenchFinding *f = judge_add(j, BENCH_FAULT, BENCH_MEMORY_ERROR, BENCH_PART_MEMORY, gpu);
-    f->code = xid ? (int32_t)xid : call ? call->code : 0;
+    f->code = xid ? (int32_t)xid->code : call ? call->code : 0;
     f->error = call ? call->kind : BENCH_ERROR_END;
     f->value = errors;
-    if (xid || call || errors > 0)
+    if (counts || call || errors > 0)
         judge_say(f, "uncorrectable memory error: ");
     if (xid) {
         say_next(f, &begun);
@@ -137,20 +121,21 @@ static void judge_xids(Judge *j, uint32_t gpu)
 {
     const BenchGpu *g = &j->run->gpus.at[gpu];
 
-    for (XidClass class = XID_BUS; class < XID_CLASS_END; class ++) {
-        const BenchError *call = class == XID_LINK ? find_call(j, gpu, CUDA_NVLINK, CUDA_NVLINK) : NULL;
+    for (FaultCause cause = 0; cause < CAUSE_END; cause++) {
+        const BenchError *call = cause == CAUSE_LINK ? find_call(j, gpu, CUDA_NVLINK, CUDA_NVLINK) : NULL;
         char xids[BENCH_TEXT_CAP];
-        const uint32_t xid = list_xids(g, class, xids, sizeof xids);
+        const BenchXid *xid = list_xids(g, cause, xids, sizeof xids);
 
-        if (!xid && !call)
+        if ((!xid && !call) || (cause == CAUSE_MEMORY && judge_find(j, gpu, BENCH_MEMORY_ERROR)))
             continue;
-        BenchFinding *f = judge_add(j, class_rows[class].severity, BENCH_XID, class_rows[class].part, gpu);
-        f->code = xid ? (int32_t)xid : call ? call->code : 0;
+        BenchFinding *f = judge_add(j, xid ? severity_of(xid) : BENCH_FAULT, BENCH_XID, part_of_cause[cause], gpu);
+        f->code = xid ? (int32_t)xid->code : call->code;
         f->error = call ? call->kind : BENCH_ERROR_END;
         if (xid)
-            judge_say(f, "%s during the test: %s", xids, class_rows[class].words);
+            judge_say(f, "%s during the test: %s%s", xids, xid->name,
+                      cause == CAUSE_APPLICATION ? ", which may be the test itself" : "");
         else
-            judge_say(f, "error %" PRId32 " of CUDA: %s", f->code, class_rows[class].words);
+            judge_say(f, "error %" PRId32 " of CUDA: an NVLink failed", f->code);
     }
 }
 

@@ -45,7 +45,7 @@ static void add_pairs(const BenchRun *run, BenchTable *table, BenchMeasureId id)
 
         for (size_t i = 0; i < run->measures.len && count < BENCH_GPUS_MAX; i++) {
             const BenchMeasure *m = &run->measures.at[i];
-            const bool with = m->gpu == gpu || (id == BENCH_PEER_BOTH && m->peer == gpu);
+            const bool with = !run->gpus.at[gpu].shared && (m->gpu == gpu || (id == BENCH_PEER_BOTH && m->peer == gpu));
             const double value = m->id == id && with && m->peer != BENCH_NONE ? bench_value(run, m) : (double)NAN;
 
             if (value > 0)
@@ -65,7 +65,7 @@ BenchTable bench_table_make(const BenchRun *run)
     for (size_t i = 0; i < run->measures.len; i++) {
         const BenchMeasure *m = &run->measures.at[i];
 
-        if (m->gpu >= table.gpu_count || m->peer != BENCH_NONE)
+        if (m->gpu >= table.gpu_count || m->peer != BENCH_NONE || run->gpus.at[m->gpu].shared)
             continue;
         table.at[m->gpu][m->id] = bench_value(run, m);
         if (m->id == BENCH_BURN && m->sm_mhz > 0)

@@ -118,6 +118,7 @@ static void convert_device(const Convert *c, BenchGpu *gpu)
     CONVERT_NAME(c, "pci", d->pci);
     CONVERT_NAME(c, "vbios", gpu->vbios);
     convert_bool(c, "known", &gpu->known);
+    convert_bool(c, "shared", &gpu->shared);
     convert_stages(c, "ended", &gpu->ended);
     convert_u32(c, "compute_major", &d->major);
     convert_u32(c, "compute_minor", &d->minor);
@@ -171,16 +172,26 @@ static void convert_counters(const Convert *c, const char *name, double counters
     convert_close(&in, '}');
 }
 
+static void convert_xid(const Convert *c, BenchXid *xid)
+{
+    convert_u32(c, "xid", &xid->code);
+    convert_bool(c, "fault", &xid->fault);
+    convert_word(c, "cause", &xid->cause, fault_causes, CAUSE_END);
+    convert_word(c, "severity", &xid->severity, fault_severities, SEVERITY_END);
+    CONVERT_NAME(c, "name", xid->name);
+}
+
 static void convert_xids(const Convert *c, BenchGpu *gpu)
 {
     const json_t *list;
 
     gpu->xid_count = convert_open_list(c, "xids", gpu->xid_count, BENCH_XIDS_MAX, &list);
-    for (uint32_t i = 0; i < gpu->xid_count; i++)
-        if (c->out)
-            json_add_u64(c->out, NULL, gpu->xids[i]);
-        else
-            gpu->xids[i] = (uint32_t)json_integer_value(json_array_get(list, i));
+    for (uint32_t i = 0; i < gpu->xid_count; i++) {
+        const Convert one = convert_open_element(c, list, i);
+
+        convert_xid(&one, &gpu->xids[i]);
+        convert_close(&one, '}');
+    }
     convert_close(c, ']');
 }
 

@@ -664,8 +664,7 @@ int db_read_kept(Db *db, JournalKept *ret, Err *err)
                      (uint64_t[]){JOBS_READ}, db_job_add_kept, ret, err));
     TRY(db_read_rows(db, "SELECT gz FROM job_reports WHERE NOT running ORDER BY last_ns DESC LIMIT ?1",
                      (uint64_t[]){JOBS_READ}, db_job_add_kept, ret, err));
-    TRY(db_read_rows(db, "SELECT gz FROM bench_runs ORDER BY real_ns DESC LIMIT ?1",
-                     (uint64_t[]){JOURNAL_BENCH_RESTORED}, db_bench_add_kept, ret, err));
+    TRY(db_read_rows(db, db_bench_read, (uint64_t[]){JOURNAL_BENCH_RESTORED}, db_bench_add_kept, ret, err));
     return db_read_rows(
         db,
         "SELECT max(value) FILTER (WHERE key = 'boot_id'), max(value) FILTER (WHERE key = 'sequence'),"

@@ -108,7 +108,7 @@ void db_job_prune_oldest(char sql[DB_LEDGER_SQL], uint64_t max_bytes);
 
 /* db_bench.c: the table of active tests. */
 enum { DB_BENCH_MAX = 8 << 20 }; /* bytes of one run, unpacked */
-extern const char db_bench_table[], db_bench_put[];
+extern const char db_bench_table[], db_bench_put[], db_bench_read[];
 void db_bench_prune(char sql[DB_LEDGER_SQL]);                 /* keeps the newest JOURNAL_BENCH_KEPT */
 void db_bench_add_kept(void *self, struct sqlite3_stmt *row); /* DbAdd: to the JournalKept `self` */
 

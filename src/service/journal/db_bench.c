@@ -10,6 +10,11 @@ const char db_bench_table[] = "CREATE TABLE bench_runs(real_ns INTEGER PRIMARY K
 
 const char db_bench_put[] = "INSERT OR REPLACE INTO bench_runs(real_ns, rung, gz) VALUES(?1, ?2, CAST(?3 AS BLOB))";
 
+/* What a test found is in force until it is run again: of each the last is read, however old. */
+const char db_bench_read[] =
+    "SELECT gz FROM bench_runs WHERE real_ns IN (SELECT real_ns FROM bench_runs ORDER BY real_ns DESC LIMIT ?1) OR "
+    "real_ns IN (SELECT max(real_ns) FROM bench_runs GROUP BY rung) ORDER BY real_ns DESC";
+
 void db_bench_prune(char sql[DB_LEDGER_SQL])
 {
     snprintf(sql, DB_LEDGER_SQL,

@@ -12,7 +12,7 @@ import memory_kernels
 import probe_kernels
 import shared_probe_kernels
 
-HEADERS = {"base": (6, 5, "sm_75"), "ampere": (7, 0, "sm_80"), "ada": (8, 4, "sm_89"), "hopper": (8, 0, "sm_90a"), "blackwell": (8, 6, "sm_100a")}
+HEADERS = {"base": (6, 5, "sm_70"), "turing": (6, 5, "sm_75"), "ampere": (7, 0, "sm_80"), "ada": (8, 4, "sm_89"), "hopper": (8, 0, "sm_90a"), "blackwell": (8, 6, "sm_100a")}
 KERNELS = {**matrix_kernels.KERNELS, **memory_kernels.KERNELS, **probe_kernels.KERNELS, **shared_probe_kernels.KERNELS}
 
 

@@ -168,6 +168,8 @@ bool agent_jobs_json(const Agent *agent, const char *name, Str *out);
 /* bench.c: active tests; after the triage was opened, and when the doors are closed. */
 void agent_open_bench(Agent *agent);
 void agent_close_bench(Agent *agent);
+/* Before the faults are looked for. */
+void agent_show_tests(const Agent *agent, const Node *node);
 /* The GPU or MIG device is under test for so long; 0: no more. -ENOENT where there is none, -ENOSPC. */
 int agent_begin_bench(Agent *agent, const char *uuid, uint64_t seconds, Err *err);
 /* A test has ended: takes its result from the file, which is not removed. */

@@ -16,6 +16,8 @@
 #include "base/gzip.h"
 #include "service/bench/bench_report.h"
 
+enum { TESTS_MAX = 512 };
+
 typedef struct KeptRun {
     Str gz; /* JSON */
     size_t gpu_count;
@@ -23,8 +25,9 @@ typedef struct KeptRun {
 } KeptRun;
 
 struct BenchRoom {
-    VEC(KeptRun) runs; /* the newest first */
-    BenchRun last;     /* without the values of pairs */
+    VEC(KeptRun) runs;   /* the newest first */
+    VEC(NodeTest) tests; /* what they found wrong: of each GPU and test the last word */
+    BenchRun last;       /* without the values of pairs */
     BenchJudgement judgement;
 };
 
@@ -47,6 +50,50 @@ static void drop_pairs(BenchRun *run)
     vec_done(&run->errors);
 }
 
+/* Text of a finding without the GPU's name before it. */
+static void add_test(BenchRoom *room, const BenchRun *run, const BenchFinding *finding, const char *uuid)
+{
+    const char *text = strstr(finding->text, ": ");
+    const bool named = text && finding->peer == BENCH_NONE && strncmp(finding->text, "GPU ", strlen("GPU ")) == 0;
+    NodeTest *test;
+
+    if (room->tests.len == TESTS_MAX)
+        vec_remove(&room->tests, 0);
+    test = vec_add(&room->tests);
+
+    *test = (NodeTest){.wrong = bench_is_wrong(finding),
+                       .grave = finding->severity == BENCH_FAULT && !bench_is_wrong(finding),
+                       .real_ns = run->real_ns};
+    snprintf(test->uuid, sizeof test->uuid, "%s", uuid);
+    snprintf(test->rung, sizeof test->rung, "%s", run->rung);
+    snprintf(test->text, sizeof test->text, "%.*s", NODE_TEST_CAP - 1, named ? text + 2 : finding->text);
+}
+
+/* A test that could not tell takes nothing back. */
+static void note_tests(BenchRoom *room, const BenchRun *run, const BenchJudgement *judgement)
+{
+    for (size_t gpu = 0; gpu < run->gpus.len && gpu < BENCH_GPUS_MAX; gpu++) {
+        const char *uuid = run->gpus.at[gpu].device.uuid;
+        bool told[2] = {false, false};
+
+        if (judgement->gpus[gpu] == BENCH_UNKNOWN)
+            continue;
+        for (size_t i = room->tests.len; i-- > 0;)
+            if (strcmp(room->tests.at[i].uuid, uuid) == 0 && strcmp(room->tests.at[i].rung, run->rung) == 0)
+                vec_remove(&room->tests, i);
+        for (size_t i = 0; i < judgement->findings.len; i++) { /* the worst first */
+            const BenchFinding *finding = &judgement->findings.at[i];
+            const bool wrong = bench_is_wrong(finding);
+
+            if (!(finding->gpus >> gpu & 1) || finding->severity < BENCH_DEGRADED || bench_is_reported(finding) ||
+                told[wrong])
+                continue;
+            add_test(room, run, finding, uuid);
+            told[wrong] = true;
+        }
+    }
+}
+
 /* As the last run, whose values are taken. */
 static void keep_run(BenchRoom *room, BenchRun *run, BenchJudgement *judgement, const char *json, size_t len)
 {
@@ -63,6 +110,7 @@ static void keep_run(BenchRoom *room, BenchRun *run, BenchJudgement *judgement, 
     memmove(room->runs.at + 1, room->runs.at, room->runs.len * sizeof *room->runs.at);
     room->runs.at[0] = one;
     room->runs.len++;
+    note_tests(room, run, judgement);
     bench_run_done(&room->last);
     bench_judgement_done(&room->judgement);
     drop_pairs(run);
@@ -97,9 +145,7 @@ void agent_open_bench(Agent *agent)
         BenchRun run;
         Err err;
 
-        if (i >= BENCH_HISTORY_MAX)
-            ;
-        else if (read_run(triage->bench.at[i], strlen(triage->bench.at[i]), &run, &judgement, &json, &err) < 0)
+        if (read_run(triage->bench.at[i], strlen(triage->bench.at[i]), &run, &judgement, &json, &err) < 0)
             log_write(&agent->log, LOG_LEVEL_WARN, "a test in the journal is left out: %s", err.text);
         else
             keep_run(room, &run, &judgement, json.text, json.len);
@@ -119,6 +165,7 @@ void agent_close_bench(Agent *agent)
     vec_done(&room->runs);
     bench_run_done(&room->last);
     bench_judgement_done(&room->judgement);
+    vec_done(&room->tests);
     free(TAKE(agent->bench_room));
 }
 
@@ -180,6 +227,49 @@ int agent_end_bench(Agent *agent, const char *path, Err *err)
               run.gpus.len == 1 ? "" : "s", bench_verdicts[judgement.verdict].text);
     keep_run(agent->bench_room, &run, &judgement, json.text, json.len);
     return 0;
+}
+
+/* --- what a GPU's tests found ------------------------------------------------------------------------------------- */
+
+static bool is_on(const NodeGpu *gpu, const char *uuid)
+{
+    bool found = strcmp(gpu->reading.device.uuid, uuid) == 0;
+
+    for (size_t i = 0; i < gpu->instance_count; i++)
+        found |= strcmp(gpu->instances[i].device.uuid, uuid) == 0;
+    return found;
+}
+
+/* Whether somebody has ended its incident by hand since. */
+static bool is_dismissed(const Incidents *incidents, const NodeGpu *gpu, const NodeTest *test)
+{
+    const char *class = test->wrong ? "test-failed" : "test-slow";
+
+    for (size_t i = 0; i < incidents_count(incidents); i++) {
+        const Incident *it = incidents_at(incidents, i);
+
+        if (it->end == INCIDENT_END_HAND && it->cleared_real_ns >= test->real_ns && strcmp(it->class, class) == 0 &&
+            incident_hits(it, &gpu->reading.device))
+            return true;
+    }
+    return false;
+}
+
+void agent_show_tests(const Agent *agent, const Node *node)
+{
+    const BenchRoom *room = agent->bench_room;
+
+    for (size_t i = 0; i < node->gpu_count; i++) {
+        NodeGpu *gpu = &node->gpus[i];
+
+        gpu->test_wrong = gpu->test_slow = NULL;
+        for (size_t k = 0; k < room->tests.len; k++) { /* the newest last */
+            const NodeTest *test = &room->tests.at[k];
+
+            if (is_on(gpu, test->uuid) && !is_dismissed(agent->triage.incidents, gpu, test))
+                *(test->wrong ? &gpu->test_wrong : &gpu->test_slow) = test;
+        }
+    }
 }
 
 /* --- answers ------------------------------------------------------------------------------------------------------ */

@@ -291,3 +291,16 @@ size_t local_node_xids(LocalNode *local, XidEvent *out, size_t cap)
     }
     return count;
 }
+
+bool local_node_explain(const LocalNode *local, const XidEvent *xid, FaultVerdict *ret)
+{
+    const Node *node = board_reader_node(local->sampling.reader);
+    const NodeGpu *gpu = node_find_gpu(node, xid->gpu);
+    Event event;
+
+    event_init(&event, EVENT_XID, EVENT_FROM_NVML);
+    event.code = (int32_t)xid->xid;
+    return catalogue_match(local->catalogue, &event, (uint32_t)strtoul(node->driver_version, NULL, 10),
+                           gpu ? gpu->reading.device.arch : 0, ret) &&
+           ret->fault;
+}

@@ -10,6 +10,7 @@
 
 #include "base/err.h"
 #include "base/cleanup.h"
+#include "engine/health/catalogue.h"
 #include "model/snapshot.h"
 #include "verb/verb.h"
 
@@ -51,6 +52,8 @@ uv_loop_t *local_node_loop(LocalNode *local);
 void local_node_watch(LocalNode *local, int fd);
 /* XIDs that the driver reported since the last call, or since the start; at most `cap`, the rest is lost. */
 size_t local_node_xids(LocalNode *local, XidEvent *out, size_t cap);
+/* What the fault catalogue says of one; false: by itself it is no fault. */
+bool local_node_explain(const LocalNode *local, const XidEvent *xid, FaultVerdict *ret);
 
 /* For repeated use: lets the samplers work for so long; what is known now, without waiting. */
 void local_node_run(LocalNode *local, uint64_t for_ns);

@@ -427,7 +427,10 @@ static void check_strangers(BenchTest *t, size_t i, const NodeGpu *gpu)
         strangers += !ours && (!instance || node_process_is_on(&gpu->processes[k], &instance->device));
     }
     target->strangers = strangers && gpu->process_list.valid ? target->strangers + 1 : 0;
-    if (target->strangers >= NEWCOMER_LOOKS && !t->plan->in_use)
+    if (target->strangers < NEWCOMER_LOOKS)
+        return;
+    t->run->gpus.at[i].shared = true;
+    if (!t->plan->in_use)
         stop_gpu(t, i, "another process came onto the GPU");
 }
 
@@ -439,6 +442,20 @@ static void check_heat(BenchTest *t, size_t i, const Reading *r)
         stop_gpu(t, i, "too hot");
     else if (reasons > 0 && ((uint64_t)reasons & REASON_HW_THERMAL))
         stop_gpu(t, i, "the hardware slows it down for heat");
+}
+
+static BenchXid describe_xid(const BenchTest *t, const XidEvent *event)
+{
+    BenchXid xid = {.code = (uint32_t)event->xid, .cause = CAUSE_UNKNOWN, .severity = SEVERITY_INFO};
+    FaultVerdict verdict;
+
+    if (!local_node_explain(t->local, event, &verdict))
+        return xid;
+    xid.fault = !verdict.silent;
+    xid.cause = verdict.cause;
+    xid.severity = verdict.severity;
+    snprintf(xid.name, sizeof xid.name, "%s", verdict.rule->name);
+    return xid;
 }
 
 static void collect_xids(BenchTest *t)
@@ -454,7 +471,7 @@ static void collect_xids(BenchTest *t)
             if (pci_compare(events[e].gpu, target->pci) == 0 && gpu->xid_count < BENCH_XIDS_MAX &&
                 (target->gpu_instance == DEVICE_NO_NUMBER || events[e].gpu_instance == DEVICE_NO_NUMBER ||
                  events[e].gpu_instance == target->gpu_instance))
-                gpu->xids[gpu->xid_count++] = (uint32_t)events[e].xid;
+                gpu->xids[gpu->xid_count++] = describe_xid(t, &events[e]);
         }
 }
 

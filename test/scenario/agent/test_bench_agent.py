@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`stoker bench` beside an agent: it keeps the result, over a restart too; metrics and HTTP have it. What the load of a test causes is no
 incident, an XID that comes with it is one and says so."""
+import datetime
 import json
 import os
 import pathlib
@@ -38,8 +39,8 @@ class Place:
         self.env = dict(self.node.env, XDG_RUNTIME_DIR=str(tmp))
         self.start()
 
-    def start(self):
-        self.agent = self.make_agent(self.node.env, options=["--journal", self.journal, *(["--clock-speed", self.speed] if self.speed != 1 else [])])
+    def start(self, ready=True):
+        self.agent = self.make_agent(self.node.env, options=["--journal", self.journal, *(["--clock-speed", self.speed] if self.speed != 1 else [])], ready=ready)
         until(lambda: len(self.agent.gpus()) == self.count and all(gpu["uuid"] for gpu in self.agent.gpus()), self.agent.log_text)
         return self.agent
 
@@ -160,3 +161,77 @@ def test_load_is_no_incident_and_an_xid_is_one(stoker, tmp_path, make_node, make
     assert set(opened("thermal")) == {1}
     assert ask(place.agent, "bench", "begin", 0, uuid) == (0, "")
     until(lambda: set(opened("thermal")) == {0, 1}, place.agent.log_text)
+
+
+def finding(gpu, severity, symptom, text):
+    return {"severity": severity, "symptom": symptom, "part": "memory", "gpus": [gpu], "gpu": gpu, "text": f"GPU {gpu}: {text}"}
+
+
+def open_incidents(agent):
+    return {(one["class"], one["device"]["index"]): one for one in agent.json("/api/v1/incidents?state=open")[1]["incidents"]}
+
+
+def wait_ticks(agent, count=3):
+    before = agent.page().one("stoker_ticks_total")
+    until(lambda: agent.page().one("stoker_ticks_total") >= before + count, agent.log_text)
+
+
+def end(place, tmp_path, minute, rung, verdict, *findings, gpus=(0, 1)):
+    """Gives the agent a result in which the GPUs of findings, else all, have this verdict."""
+    at = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(minutes=minute)
+    run = {**run_of(place, at.strftime("%Y-%m-%dT%H:%M:%SZ"), gpus=gpus), "rung": rung, "findings": list(findings)}
+    bad = {one["gpu"] for one in findings}
+    for gpu in run["gpus"]:
+        gpu["verdict"] = verdict if not findings or gpu["index"] in bad else "fit"
+    (tmp_path / "run.json").write_text(json.dumps(run))
+    assert ask(place.agent, "bench", "end", tmp_path / "run.json") == (0, "")
+
+
+def test_a_gpu_that_is_not_fit_has_an_incident_until_the_same_test_passes(place, tmp_path):
+    slow, wrong = finding(0, "degraded", "slow", "memory is slow"), finding(1, "fault", "wrong-values", "SM 97 computes wrong")
+    end(place, tmp_path, 0, "ready", "not-fit", slow, wrong)
+    found = until(lambda: len(open_incidents(place.agent)) == 2 and open_incidents(place.agent), place.agent.log_text)
+    assert set(found) == {("test-slow", 0), ("test-failed", 1)}
+    one, other = found["test-failed", 1], found["test-slow", 0]
+    assert (one["severity"], one["action"], one["route"]) == ("error", "drain-and-reset", "ticket")
+    assert (other["severity"], other["action"]) == ("warning", "watch")
+    assert one["evidence"][0]["text"] == "'stoker bench ready': SM 97 computes wrong"
+
+    end(place, tmp_path, 1, "memory", "fit")  # another test
+    end(place, tmp_path, 2, "ready", "unknown")  # one that could not tell
+    wait_ticks(place.agent)
+    assert set(open_incidents(place.agent)) == set(found)
+
+    end(place, tmp_path, 3, "ready", "fit", gpus=[1])
+    until(lambda: set(open_incidents(place.agent)) == {("test-slow", 0)}, lambda: place.agent.json("/api/v1/incidents")[1])
+    assert place.agent.verb("incidents", "clear", other["id"]).returncode == 0  # somebody knows better
+    until(lambda: not open_incidents(place.agent), place.agent.log_text)
+    wait_ticks(place.agent)
+    assert not open_incidents(place.agent)
+    end(place, tmp_path, 4, "ready", "not-fit", slow)
+    until(lambda: set(open_incidents(place.agent)) == {("test-slow", 0)}, lambda: place.agent.json("/api/v1/incidents")[1])
+
+    place.agent.stop()
+    place.start()
+    again = until(lambda: open_incidents(place.agent), place.agent.log_text)
+    wait_ticks(place.agent)
+    assert open_incidents(place.agent).keys() == again.keys() == {("test-slow", 0)}
+    assert again["test-slow", 0]["id"] == other["id"] and again["test-slow", 0]["reopened"] == 1
+
+
+def test_what_opens_no_incident(place, tmp_path):
+    """A notice, what could not be told, and what the driver reports itself."""
+    end(place, tmp_path, 0, "ready", "fit", finding(0, "notice", "slow", "memory is a little slow"), finding(1, "notice", "corrected-ecc", "corrected"))
+    end(place, tmp_path, 1, "memory", "unknown", finding(0, "untested", "hung", "no answer"))
+    end(place, tmp_path, 2, "burn", "not-fit", finding(1, "fault", "xid", "XID 79 during the test"))
+    wait_ticks(place.agent)
+    assert not open_incidents(place.agent)
+
+
+def test_most_gpus_slow_are_one_incident_of_the_node(stoker, tmp_path, make_node, make_agent):
+    place = Place(stoker, tmp_path, make_node, make_agent, count=4)
+    end(place, tmp_path, 0, "links", "not-fit", *(finding(gpu, "fault", "slow", "host to GPU 12 GB/s") for gpu in range(3)), gpus=range(4))
+    found = until(lambda: open_incidents(place.agent), place.agent.log_text)
+    assert [key[0] for key in found] == ["test-slow"]
+    one, = found.values()
+    assert one["device"]["kind"] == "node" and one["evidence"][0]["text"].startswith("3 of 4 GPUs; GPU 0: 'stoker bench links'")

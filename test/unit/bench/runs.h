@@ -215,6 +215,14 @@ static inline BenchError *add_wrong(BenchRun *run, BenchStage stage, uint32_t gp
     return e;
 }
 
+static inline void add_xid(BenchGpu *gpu, uint32_t code, FaultCause cause, FaultSeverity severity, const char *name)
+{
+    BenchXid *xid = &gpu->xids[gpu->xid_count++];
+
+    *xid = (BenchXid){.code = code, .fault = true, .cause = cause, .severity = severity};
+    snprintf(xid->name, sizeof xid->name, "%s", name);
+}
+
 /* Neither the stage nor those after it ended; nothing of them is there. */
 static inline void cut_stages(BenchRun *run, uint32_t gpu, BenchStage from)
 {

@@ -314,8 +314,10 @@ static void memory_error_is_one_finding(void **state)
     cut_stages(&run, 6, BENCH_STAGE_PATTERNS);
     g->after[BENCH_ECC_UNCORRECTED] = 1;
     g->after[BENCH_REMAP_PENDING] = 1;
-    g->xid_count = 4;
-    memcpy(g->xids, (uint32_t[]){48, 63, 94, 94}, sizeof(uint32_t[4]));
+    add_xid(g, 48, CAUSE_MEMORY, SEVERITY_ERROR, "uncorrectable memory error");
+    add_xid(g, 63, CAUSE_MEMORY, SEVERITY_WARNING, "a memory row was marked for replacement");
+    for (int i = 0; i < 2; i++)
+        add_xid(g, 94, CAUSE_MEMORY, SEVERITY_ERROR, "contained memory error");
     const BenchFinding *f = check_one(BENCH_FAULT, BENCH_MEMORY_ERROR, BENCH_PART_MEMORY, 6);
     assert_int_equal(f->code, 48);
     check_text(f,
@@ -323,25 +325,47 @@ static void memory_error_is_one_finding(void **state)
                "with error 214 during 'memory patterns'; rows of its memory wait to be replaced: it needs a reset");
 }
 
-static void xids_by_class(void **state)
+static void xids_by_cause(void **state)
 {
     static const struct {
         uint32_t xid;
+        FaultCause cause;
+        FaultSeverity fault;
         BenchSeverity severity;
         BenchPart part;
-    } cases[] = {{79, BENCH_FAULT, BENCH_PART_HOST_LINK},
-                 {74, BENCH_FAULT, BENCH_PART_PEER_LINK},
-                 {119, BENCH_FAULT, BENCH_PART_START},
-                 {13, BENCH_NOTICE, BENCH_PART_COMPUTE},
-                 {999, BENCH_FAULT, BENCH_PART_START}};
+    } cases[] = {{79, CAUSE_BUS, SEVERITY_FATAL, BENCH_FAULT, BENCH_PART_HOST_LINK},
+                 {74, CAUSE_LINK, SEVERITY_ERROR, BENCH_FAULT, BENCH_PART_PEER_LINK},
+                 {149, CAUSE_LINK, SEVERITY_WARNING, BENCH_DEGRADED, BENCH_PART_PEER_LINK},
+                 {119, CAUSE_FIRMWARE, SEVERITY_FATAL, BENCH_FAULT, BENCH_PART_START},
+                 {13, CAUSE_APPLICATION, SEVERITY_ERROR, BENCH_NOTICE, BENCH_PART_COMPUTE},
+                 {63, CAUSE_MEMORY, SEVERITY_WARNING, BENCH_DEGRADED, BENCH_PART_MEMORY},
+                 {999, CAUSE_UNKNOWN, SEVERITY_ERROR, BENCH_FAULT, BENCH_PART_START}};
 
     (void)state;
-    run.gpus.at[1].xid_count = 1;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        run.gpus.at[1].xids[0] = cases[i].xid;
+        run.gpus.at[1].xid_count = 0;
+        add_xid(&run.gpus.at[1], cases[i].xid, cases[i].cause, cases[i].fault, "something failed");
         const BenchFinding *f = check_one(cases[i].severity, BENCH_XID, cases[i].part, 1);
         assert_int_equal(f->code, cases[i].xid);
     }
+    check_text(&judged.findings.at[0], "GPU 1: XID 999 during the test: something failed");
+    run.gpus.at[1].xids[0].fault = false;
+    judge();
+    check_count(0);
+}
+
+static void beside_other_work_speed_is_not_judged(void **state)
+{
+    (void)state;
+    run.gpus.at[3].shared = true;
+    slow_memory(&run, 3, 0.5);
+    check_text(check_one(BENCH_UNTESTED, BENCH_BESIDE_OTHERS, BENCH_PART_START, 3),
+               "GPU 3: other processes ran on it during the test: its speed is not judged");
+    add_wrong(&run, BENCH_STAGE_BURN, 3, BENCH_NONE, "gemm_bf16");
+    judge();
+    check_count(2);
+    assert_int_equal(judged.findings.at[0].symptom, BENCH_WRONG_VALUES);
+    assert_int_equal(judged.gpus[3], BENCH_NOT_FIT);
 }
 
 static void link_errors_are_noted(void **state)
@@ -666,8 +690,7 @@ static void hung_gpu_is_unknown(void **state)
     cut_stages(&run, 7, BENCH_STAGE_BURN);
     check_text(check_one(BENCH_UNTESTED, BENCH_HUNG, BENCH_PART_START, 7),
                "GPU 7: gave no answer during 'burn'; its process was killed, and the rest was not tested");
-    run.gpus.at[7].xid_count = 1;
-    run.gpus.at[7].xids[0] = 79;
+    add_xid(&run.gpus.at[7], 79, CAUSE_BUS, SEVERITY_FATAL, "GPU has fallen off the bus");
     judge();
     check_count(2);
     assert_int_equal(judged.findings.at[0].symptom, BENCH_XID);
@@ -875,7 +898,8 @@ int main(void)
         CASE(wrong_copies_of_the_host),
         CASE(corrected_errors_are_noted),
         CASE(memory_error_is_one_finding),
-        CASE(xids_by_class),
+        CASE(xids_by_cause),
+        CASE(beside_other_work_speed_is_not_judged),
         CASE(link_errors_are_noted),
         CASE(idle_link_is_normal),
         CASE(slow_link_says_its_generation),

@@ -50,9 +50,8 @@ static void make_faults(void)
     run.gpus.at[7].ended &= ~(STAGE(HOST) | STAGE(PAIRS) | STAGE(COLLECTIVES));
     run.gpus.at[0].after[BENCH_ECC_CORRECTED] = 2;
     run.gpus.at[0].before[BENCH_NVLINKS_DOWN] = run.gpus.at[0].after[BENCH_NVLINKS_DOWN] = (double)NAN;
-    run.gpus.at[4].xid_count = 2;
-    run.gpus.at[4].xids[0] = 31;
-    run.gpus.at[4].xids[1] = 43;
+    add_xid(&run.gpus.at[4], 31, CAUSE_APPLICATION, SEVERITY_ERROR, "page fault of the GPU");
+    add_xid(&run.gpus.at[4], 43, CAUSE_APPLICATION, SEVERITY_INFO, "a channel was reset");
     bench_judge(&run, NULL, &judged);
 }
 

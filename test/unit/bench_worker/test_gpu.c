@@ -77,9 +77,9 @@ static void test_probes_by_capability(void **state)
         int major, minor;
         BenchMeasureId has, has_not;
     } rows[] = {
-        {7, 5, BENCH_MMA_INT8, BENCH_MMA_BF16},      {8, 9, BENCH_MMA_FP8, BENCH_WGMMA_BF16},
-        {9, 0, BENCH_WGMMA_FP8, BENCH_TCGEN05_BF16}, {10, 0, BENCH_TCGEN05_BF16, BENCH_WGMMA_BF16},
-        {12, 0, BENCH_MMA_FP8, BENCH_TCGEN05_BF16},
+        {7, 0, BENCH_FMA_FP32, BENCH_MMA_FP16},        {7, 5, BENCH_MMA_INT8, BENCH_MMA_BF16},
+        {8, 9, BENCH_MMA_FP8, BENCH_WGMMA_BF16},       {9, 0, BENCH_WGMMA_FP8, BENCH_TCGEN05_BF16},
+        {10, 0, BENCH_TCGEN05_BF16, BENCH_WGMMA_BF16}, {12, 0, BENCH_MMA_FP8, BENCH_TCGEN05_BF16},
     };
 
     (void)state;
@@ -239,7 +239,7 @@ static void test_no_text(void **state)
     assert_int_equal(count_errors(), 1);
     assert_int_equal(fake_leaks(), 0);
     fake_reset();
-    fake.gpus[0].major = 7; /* Volta */
+    fake.gpus[0].major = 6; /* Pascal */
     run_bench(all);
     assert_int_equal(find_error(BENCH_ERROR_CALL, 0)->code, CUDA_NO_BINARY);
     assert_int_equal(last_stage(), BENCH_STAGE_END_OF_WORK);

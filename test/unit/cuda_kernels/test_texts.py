@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 HEADER = ROOT / "sim/cuda/abi/cuda_kernel.h"
-PLAIN = (75, 80, 86, 89, 90, 100, 103, 120)
+PLAIN = (70, 75, 80, 86, 89, 90, 100, 103, 120)
 # No value may live in memory: its traffic would be measured, and a fault of memory would be blamed on the unit.
 NO_SPILLS = re.compile(r"probe_|gemm_|memory_|fill_|compare|add_")
 STATIC_SHARED = 48 * 1024
@@ -48,17 +48,19 @@ def test_c_string_is_the_text(tmp_path, texts):
     assert not any("\\" in line or '"' in line for line in strings)
 
 
-def targets(text):
+def targets(ptxas, text):
+    """A newer ptxas makes no code for the oldest GPUs, but still checks that their text has nothing that they lack."""
     own = re.search(r"\.target sm_(\d+)(a?)", text)
-    return [f"sm_{own[1]}a"] if own[2] else [f"sm_{arch}" for arch in PLAIN if arch >= int(own[1])]
+    known = subprocess.run([ptxas, "--help"], capture_output=True, text=True, check=True).stdout
+    return [f"sm_{own[1]}a"] if own[2] else [f"sm_{arch}" for arch in PLAIN if arch >= int(own[1]) and f"'sm_{arch}'" in known]
 
 
-@pytest.mark.parametrize("name", ("base", "ampere", "ada", "hopper", "blackwell"))
+@pytest.mark.parametrize("name", ("base", "turing", "ampere", "ada", "hopper", "blackwell"))
 def test_assembles(ptxas, tmp_path, texts, name):
     """For its own target and all newer ones that it is for, without spills."""
     path = tmp_path / "text.ptx"
     path.write_text(texts[name])
-    for target in targets(texts[name]):
+    for target in targets(ptxas, texts[name]):
         done = subprocess.run([ptxas, "-v", "-arch", target, path, "-o", tmp_path / "out"], capture_output=True, text=True)
         said = done.stdout + done.stderr
         assert done.returncode == 0, f"{name} for {target}: {said}"

@@ -681,6 +681,33 @@ static void stop_looking(Rig *rig)
     rig->facts_stale = true;
 }
 
+/* ---- what active tests found ---- */
+
+static const NodeTest wrong_sm = {.rung = "ready", .wrong = true, .text = "SM 97 computes wrong"},
+                      slow_memory = {.rung = "memory", .text = "memory triad 2,802 GB/s, 6.0 % behind its own 5 runs"},
+                      broken_memory = {.rung = "memory", .grave = true, .text = "memory 6.0 % behind"};
+
+static void test_wrong(Rig *rig)
+{
+    rig->gpus[2].test_wrong = &wrong_sm;
+}
+
+static void test_slow(Rig *rig)
+{
+    rig->gpus[5].test_slow = &slow_memory;
+}
+
+static void test_very_slow(Rig *rig)
+{
+    rig->gpus[5].test_slow = &broken_memory;
+}
+
+static void test_most_slow(Rig *rig)
+{
+    for (int i = 0; i < 4; i++)
+        rig->gpus[i].test_slow = &slow_memory;
+}
+
 static const Case cases[] = {
     {"lost", lose, "gpu-state-lost", 3, 1, "fell off the bus", NULL},
     {"needs a reset", need_reset, "gpu-state-reset", 3, 1, "needs a reset", NULL},
@@ -813,6 +840,11 @@ static const Case cases[] = {
     {"disk full", fill_disk, "monitor-journal", RIG_NODE, 1, "not written: the journal: database or disk is full",
      NULL},
     {"no look at the host", stop_looking, "monitor-data", RIG_NODE, 112, "has not come back", NULL},
+
+    {"wrong in a test", test_wrong, "test-wrong-values", 2, 1, "SM 97 computes wrong", NULL},
+    {"slow in a test", test_slow, "test-slow", 5, 1, "6.0 % behind", NULL},
+    {"very slow in a test", test_very_slow, "test-slow", 5, 1, "6.0 % behind", NULL},
+    {"most slow in a test", test_most_slow, "test-slow-node", RIG_NODE, 1, "4 of 8 GPUs; GPU 0", NULL},
 };
 
 static Str texts; /* of all cases, a line each */

@@ -42,8 +42,7 @@ static bool waits_for_scan(const DetectCase *c)
 
 static bool is_off_bus(const DetectCase *c)
 {
-    return c->gpu->state == GPU_GONE ||
-           (c->gpu->state == GPU_LOST && c->facts && !c->facts->present && was_scanned(c));
+    return c->gpu->state == GPU_GONE || (c->gpu->state == GPU_LOST && c->facts && !c->facts->present && was_scanned(c));
 }
 
 static GpuAway find_away(const DetectCase *c)
@@ -183,6 +182,22 @@ static DetectOutcome check_recovery(const DetectCase *c)
 
 const DetectImpl detect_recovery_action = {.of_gpu = check_recovery,
                                            .metrics = DETECT_METRICS(METRIC_GPU_RECOVERY_ACTION)};
+
+/* --- test-result -------------------------------------------------------------------------------------------------- */
+
+static DetectOutcome check_test(const DetectCase *c)
+{
+    const NodeTest *test = detect_choice(c, TEST_RESULT_WHAT) == 0 ? c->gpu->test_wrong : c->gpu->test_slow;
+
+    if (!test)
+        return DETECT_FINE;
+    detect_hold(c, "'stoker bench %s': %s", test->rung, test->text);
+    if (test->grave)
+        c->finding->action = ACTION_DRAIN_AND_INSPECT;
+    return DETECT_HOLDS;
+}
+
+const DetectImpl detect_test_result = {.of_gpu = check_test};
 
 /* --- metric ------------------------------------------------------------------------------------------------------- */
 
