@@ -27,7 +27,14 @@
 CLEANUP_POINTER(json_t, json_decref);
 
 enum { KUBE_DRIVER_MAX = 63 };
-enum { PATH_MAX_BYTES = 16 << 10, LIST_LIMIT = 500, CHANGE_LIMIT = 100, DOUBLINGS_MAX = 16, LOG_BURST = 6 };
+enum {
+    PATH_MAX_BYTES = 16 << 10,
+    LIST_LIMIT = 500,
+    CHANGE_LIMIT = 100,
+    PAGE_MS = 30000,
+    DOUBLINGS_MAX = 16,
+    LOG_BURST = 6
+};
 #define TICK_NS_MAX NS_PER_S
 #define LOG_WINDOW_NS (10 * NS_PER_MIN)
 
@@ -316,8 +323,10 @@ static void ask_next(Reader *reader)
         request.header_count = ARRAY_LEN(headers);
     }
     str_add(&path, reader->older ? read->older_path : read->path);
-    if (read->list)
+    if (read->list) {
         add_list_query(reader, &path);
+        request.timeout_ms = PAGE_MS; /* more: of a large cluster each of many pages has to come, however busy it is */
+    }
     if (send_request(api, path.text, &request, on_answer, reader, &reader->sending, &state, &err) < 0)
         fail_reader(reader, state, 0, err.text);
 }

@@ -17,7 +17,7 @@
 #include "verb/bench/bench_verbs.h"
 #include "verb/bench/test.h"
 
-enum { REPORT_MAX = 1 << 20, WINDOWS = 5, MEMORY_PERCENT = 90, LIMIT_S = 60, FLOOD_S = 60 };
+enum { REPORT_MAX = 1 << 20, WINDOWS = 5, MEMORY_PERCENT = 90, LIMIT_S = 60, FLOOD_S = 60, END_MS = 10000 };
 #define MPS_FOLDER "/tmp/nvidia-mps" /* where the daemon makes its pipes without CUDA_MPS_PIPE_DIRECTORY */
 
 #define STAGE(name) (1u << BENCH_STAGE_##name)
@@ -278,7 +278,7 @@ static int run_round(Side *side, IsolationRound round, uint32_t victim, uint32_t
         return rc;
     if (has_ended(m->aggressor))
         forget_round(m);
-    bench_worker_stop(m->aggressor);
+    bench_worker_stop(m->aggressor, END_MS); /* it is the usual end of a round */
     while (bench_test_turn(side->test))
         ;
     return rc;

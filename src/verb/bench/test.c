@@ -308,7 +308,7 @@ void bench_test_record(void *self, BenchWorker *worker, const BenchRecord *recor
         }
         break;
     case BENCH_RECORD_ERROR:
-        if (worker->stop_at_ns && record->error.kind == BENCH_ERROR_STOPPED)
+        if (worker->kill_at_ns && record->error.kind == BENCH_ERROR_STOPPED)
             break; /* why is known better here */
         if ((unsigned)record->error.kind < BENCH_ERROR_END) {
             BenchError error = record->error;
@@ -393,7 +393,7 @@ static void stop_gpu(BenchTest *t, size_t gpu, const char *why)
     add_error(t, &error);
     for (size_t i = 0; i < t->worker_count; i++)
         if (t->workers[i].spec.links || t->workers[i].spec.tag == gpu)
-            bench_worker_stop(&t->workers[i]);
+            bench_worker_stop(&t->workers[i], BENCH_WORKER_GRACE_MS);
 }
 
 static void stop_all(BenchTest *t, const char *why)
@@ -510,7 +510,7 @@ static bool check_workers(BenchTest *t)
         BenchWorker *w = &t->workers[i];
 
         if (!w->ended && !w->stuck && !w->waits && now_ns() - w->stage_since_ns > limit_of(t, w->stage))
-            bench_worker_stop(w);
+            bench_worker_stop(w, BENCH_WORKER_GRACE_MS);
         all &= bench_worker_check(w) || w->waits;
     }
     return all;
@@ -705,7 +705,7 @@ static void take_early(BenchTest *t, BenchWorker *early)
     if (early->heard && !interrupted && strcmp(early->spec.devices, list_links(t)) == 0)
         bench_worker_go(early);
     else
-        bench_worker_stop(early);
+        bench_worker_stop(early, BENCH_WORKER_GRACE_MS);
     while (early->waits && !bench_worker_check(early))
         local_node_run(t->local, TURN_MS / 4 * NS_PER_MS);
 }

@@ -14,7 +14,7 @@
 #include "verb/verb.h"
 #include "version.h"
 
-enum { OPTIONS_MAX = 16, GRACE_MS = 1000, LAST_MS = 2000 };
+enum { OPTIONS_MAX = 16, LAST_MS = 2000 };
 
 static void close_pipe(BenchWorker *worker)
 {
@@ -122,12 +122,16 @@ void bench_worker_go(BenchWorker *worker)
     kill(worker->child.pid, SIGUSR1);
 }
 
-void bench_worker_stop(BenchWorker *worker)
+void bench_worker_stop(BenchWorker *worker, uint32_t grace_ms)
 {
-    if (worker->ended || worker->stuck || worker->stop_at_ns)
+    const uint64_t kill_at_ns = clock_monotonic(clock_kernel()) + grace_ms * NS_PER_MS;
+
+    if (worker->ended || worker->stuck)
         return;
-    worker->stop_at_ns = clock_monotonic(clock_kernel());
-    kill(worker->child.pid, SIGTERM);
+    if (!worker->kill_at_ns)
+        kill(worker->child.pid, SIGTERM);
+    if (!worker->kill_at_ns || kill_at_ns < worker->kill_at_ns)
+        worker->kill_at_ns = kill_at_ns;
 }
 
 bool bench_worker_check(BenchWorker *worker)
@@ -146,11 +150,11 @@ bool bench_worker_check(BenchWorker *worker)
         worker->spec.give(worker->spec.self, worker, NULL);
         return true;
     }
-    if (worker->stop_at_ns && !worker->killed && now - worker->stop_at_ns > GRACE_MS * NS_PER_MS) {
+    if (worker->kill_at_ns && !worker->killed && now > worker->kill_at_ns) {
         kill(-worker->child.pid, SIGKILL);
         worker->killed = true;
     }
-    if (worker->killed && now - worker->stop_at_ns > (uint64_t)(GRACE_MS + LAST_MS) * NS_PER_MS) {
+    if (worker->killed && now > worker->kill_at_ns + LAST_MS * NS_PER_MS) {
         worker->stuck = true;
         worker->spec.give(worker->spec.self, worker, NULL);
     }

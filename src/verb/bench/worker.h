@@ -42,7 +42,7 @@ struct BenchWorker {
     uint32_t ended_stages;   /* bits of those before it, which ended well */
     bool ended, stuck;       /* stuck: it does not end even on SIGKILL */
     SubprocEnd end;          /* where it ended */
-    uint64_t stop_at_ns;     /* SIGTERM was sent then; 0: not */
+    uint64_t kill_at_ns;     /* SIGTERM was sent, and SIGKILL is due then; 0: not */
     bool killed;
     size_t have; /* bytes of the next record */
     union {
@@ -55,8 +55,9 @@ struct BenchWorker {
 int bench_worker_start(BenchWorker *worker, uv_loop_t *loop, const BenchWorkerSpec *spec, Err *err);
 /* One that waits goes on, once it has been heard. */
 void bench_worker_go(BenchWorker *worker);
-/* Asks it to end: SIGTERM now, SIGKILL by bench_worker_check a second later. */
-void bench_worker_stop(BenchWorker *worker);
+enum { BENCH_WORKER_GRACE_MS = 1000 };
+/* Asks it to end: SIGTERM now, SIGKILL by bench_worker_check later. Of several calls the shortest time counts. */
+void bench_worker_stop(BenchWorker *worker, uint32_t grace_ms);
 /* Looks whether it has ended, kills it where it was asked to end and has not. True: it ended or is abandoned. Call it
  * now and then; `give` is called once with NULL when it becomes true. */
 bool bench_worker_check(BenchWorker *worker);

@@ -99,9 +99,11 @@ def test_an_incident_is_a_story(visit, played, tmp_path):
     """Of a GPU that was lost: whom it hit, its last values, the minutes around it with its peers, each piece of evidence once, and a text for a ticket."""
     one = next(t for t in trial.TRIALS if t.name == "xid-79-lost")
     scene = tmp_path / "lost.yaml"
-    scene.write_text(yaml.safe_dump(trial.brought_forward(one)))
-    _, agent = played(scene, speed=one.speed, options=options(one.speed), ready=False)
+    scene.write_text(yaml.safe_dump(trial.brought_forward(one) | {"at": []}))
+    node, agent = played(scene, speed=one.speed, options=options(one.speed))
     page = visit(f"http://{agent.address}/", may_be_cut=True, width=390, height=844)
+    scenes.rig.until(lambda: [gpu["activity"]["word"] for gpu in agent.gpus()] == ["working"] * 8, agent.log_text)  # who waits later is known by it
+    node.inject("xid", "79", "gpu=3")
     page.until("document.querySelector('.rows .fold')?.innerText === 'GPU 3' && /^No data for [^:]*$/.test(document.querySelector('.rows .c-down').innerText)")  # on a phone it stands first
     page.click(".rows .fold")
     page.until("/it fell off the bus.* Last seen/.test(document.querySelector('.detail').innerText)")
