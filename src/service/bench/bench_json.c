@@ -322,65 +322,96 @@ static void convert_head(const Convert *c, BenchRun *run)
 
 /* --- writing ------------------------------------------------------------------------------------------------------ */
 
-static void write_gpus(const Convert *c, const BenchRun *run, const BenchJudgement *judgement)
-{
-    json_open(c->out, "gpus", '[');
-    for (size_t i = 0; i < run->gpus.len; i++) {
-        BenchGpu gpu = run->gpus.at[i];
-        BenchVerdict verdict = judgement && i < BENCH_GPUS_MAX ? judgement->gpus[i] : BENCH_UNKNOWN;
+/* The members of a list's i-th element. */
+typedef void WriteElement(Str *out, const void *from, size_t i);
 
-        json_open(c->out, NULL, '{');
-        convert_gpu(c, &gpu, judgement ? &verdict : NULL);
-        json_close(c->out, '}');
+static void write_list(Str *out, const char *name, size_t count, WriteElement *write, const void *from)
+{
+    json_open(out, name, '[');
+    for (size_t i = 0; i < count; i++) {
+        json_open(out, NULL, '{');
+        write(out, from, i);
+        json_close(out, '}');
     }
-    json_close(c->out, ']');
+    json_close(out, ']');
 }
 
-static void write_lists(const Convert *c, const BenchRun *run, const BenchJudgement *judgement)
+typedef struct JudgedRun {
+    const BenchRun *run;
+    const BenchJudgement *judgement; /* NULL: none */
+} JudgedRun;
+
+static BenchVerdict find_verdict(const BenchJudgement *judgement, size_t gpu)
 {
-    json_open(c->out, "findings", '[');
-    for (size_t i = 0; judgement && i < judgement->findings.len; i++) {
-        BenchFinding finding = judgement->findings.at[i];
+    return judgement && gpu < BENCH_GPUS_MAX ? judgement->gpus[gpu] : BENCH_UNKNOWN;
+}
 
-        json_open(c->out, NULL, '{');
-        convert_finding(c, &finding);
-        json_close(c->out, '}');
-    }
-    json_close(c->out, ']');
-    json_open(c->out, "errors", '[');
-    for (size_t i = 0; i < run->errors.len; i++) {
-        BenchError error = run->errors.at[i];
+static void write_gpu(Str *out, const void *from, size_t i)
+{
+    const JudgedRun *judged = from;
+    BenchGpu gpu = judged->run->gpus.at[i];
+    BenchVerdict verdict = find_verdict(judged->judgement, i);
 
-        json_open(c->out, NULL, '{');
-        convert_error(c, &error);
-        json_close(c->out, '}');
-    }
-    json_close(c->out, ']');
-    json_open(c->out, "measures", '[');
-    for (size_t i = 0; i < run->measures.len; i++) {
-        BenchMeasure measure = run->measures.at[i];
+    convert_gpu(&(Convert){.out = out}, &gpu, judged->judgement ? &verdict : NULL);
+}
 
-        json_open(c->out, NULL, '{');
-        convert_measure(c, &measure);
-        json_close(c->out, '}');
-    }
-    json_close(c->out, ']');
+static void write_finding(Str *out, const void *from, size_t i)
+{
+    BenchFinding finding = ((const BenchFinding *)from)[i];
+
+    convert_finding(&(Convert){.out = out}, &finding);
+}
+
+static void write_error(Str *out, const void *from, size_t i)
+{
+    BenchError error = ((const BenchError *)from)[i];
+
+    convert_error(&(Convert){.out = out}, &error);
+}
+
+static void write_measure(Str *out, const void *from, size_t i)
+{
+    BenchMeasure measure = ((const BenchMeasure *)from)[i];
+
+    convert_measure(&(Convert){.out = out}, &measure);
+}
+
+static void write_head(Str *out, const BenchRun *run)
+{
+    BenchRun head = *run; /* its lists are borrowed */
+
+    convert_head(&(Convert){.out = out}, &head);
+}
+
+static void write_findings(Str *out, const BenchJudgement *judgement)
+{
+    write_list(out, "findings", judgement ? judgement->findings.len : 0, write_finding,
+               judgement ? judgement->findings.at : NULL);
+}
+
+static void open_root(Str *out)
+{
+    json_open(out, NULL, '{');
+    json_add_u64(out, "version", VERSION);
+}
+
+static void close_root(Str *out)
+{
+    json_close(out, '}');
+    str_addc(out, '\n');
 }
 
 void bench_write_json(const BenchRun *run, const BenchJudgement *judgement, Str *out)
 {
-    const Convert c = {.out = out};
-    BenchRun head = *run; /* its lists are borrowed */
-
-    json_open(out, NULL, '{');
-    json_add_u64(out, "version", VERSION);
-    convert_head(&c, &head);
+    open_root(out);
+    write_head(out, run);
     if (judgement)
         json_add_text(out, "verdict", bench_verdicts[judgement->verdict].key);
-    write_gpus(&c, run, judgement);
-    write_lists(&c, run, judgement);
-    json_close(out, '}');
-    str_addc(out, '\n');
+    write_list(out, "gpus", run->gpus.len, write_gpu, &(JudgedRun){run, judgement});
+    write_findings(out, judgement);
+    write_list(out, "errors", run->errors.len, write_error, run->errors.at);
+    write_list(out, "measures", run->measures.len, write_measure, run->measures.at);
+    close_root(out);
 }
 
 /* --- reading ------------------------------------------------------------------------------------------------------ */
