@@ -416,7 +416,7 @@ void bench_write_json(const BenchRun *run, const BenchJudgement *judgement, Str 
 
 /* --- reading ------------------------------------------------------------------------------------------------------ */
 
-#define ADVICE "give a file that 'stoker bench ... --json' or '--output' wrote"
+#define ADVICE "give a result of 'stoker bench ready', 'memory', 'matmul', 'links', 'burn' or 'roof'"
 
 /* A list of objects. */
 static int read_list(const json_t *root, const char *name, size_t max, const json_t **ret, Err *err)

@@ -110,7 +110,7 @@ static void wrong_files_are_refused(void **state)
         int rc;
     } cases[] = {
         {"", "line 1:", -EINVAL},
-        {"[]", "it is no object; give a file that 'stoker bench", -EINVAL},
+        {"[]", "it is no object; give a result of 'stoker bench ready'", -EINVAL},
         {"{}", "its 'version' is not 1", -EINVAL},
         {"{\"version\":2}", "its 'version' is not 1", -EINVAL},
         {"{\"version\":1}", "it has no list 'gpus'", -EINVAL},
