@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A run with its judgement as JSON, and back: one list of calls for both ways. A file may be anybody's. */
+/* A run with its judgement as JSON, and back: one list of calls for both ways. A file may be anybody's. Runs beside
+ * each other as JSON. */
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -108,13 +109,18 @@ static double read_number(const json_t *list, size_t i)
 
 /* --- GPUs --------------------------------------------------------------------------------------------------------- */
 
+static void convert_identity(const Convert *c, BenchGpu *gpu)
+{
+    convert_u32(c, "index", &gpu->index);
+    CONVERT_NAME(c, "uuid", gpu->device.uuid);
+    CONVERT_NAME(c, "name", gpu->device.name);
+}
+
 static void convert_device(const Convert *c, BenchGpu *gpu)
 {
     BenchDevice *d = &gpu->device;
 
-    convert_u32(c, "index", &gpu->index);
-    CONVERT_NAME(c, "uuid", d->uuid);
-    CONVERT_NAME(c, "name", d->name);
+    convert_identity(c, gpu);
     CONVERT_NAME(c, "pci", d->pci);
     CONVERT_NAME(c, "vbios", gpu->vbios);
     convert_bool(c, "known", &gpu->known);
@@ -411,6 +417,100 @@ void bench_write_json(const BenchRun *run, const BenchJudgement *judgement, Str 
     write_findings(out, judgement);
     write_list(out, "errors", run->errors.len, write_error, run->errors.at);
     write_list(out, "measures", run->measures.len, write_measure, run->measures.at);
+    close_root(out);
+}
+
+/* --- runs beside each other --------------------------------------------------------------------------------------- */
+
+static void write_named_gpu(Str *out, const void *from, size_t i)
+{
+    const JudgedRun *judged = from;
+    BenchGpu gpu = judged->run->gpus.at[i];
+
+    convert_identity(&(Convert){.out = out}, &gpu);
+    if (judged->judgement)
+        json_add_text(out, "verdict", bench_verdicts[find_verdict(judged->judgement, i)].key);
+}
+
+/* `judgement` NULL: without verdicts. */
+static void write_compared(Str *out, const BenchRun *run, const BenchJudgement *judgement)
+{
+    write_head(out, run);
+    if (judgement)
+        json_add_text(out, "verdict", bench_verdicts[judgement->verdict].key);
+    write_list(out, "gpus", run->gpus.len, write_named_gpu, &(JudgedRun){run, judgement});
+}
+
+/* BENCH_COLUMNS: the GPU itself, null. */
+static void write_column(Str *out, uint32_t column)
+{
+    json_add_text(out, "measure",
+                  column < BENCH_MEASURE_END ? bench_measures[column].key
+                  : column == BENCH_CLOCK    ? "clock"
+                                             : NULL);
+    json_add_text(out, "unit", column < BENCH_COLUMNS ? bench_value_unit(column) : NULL);
+}
+
+static void write_change(Str *out, const void *from, size_t i)
+{
+    BenchChange change = ((const BenchChange *)from)[i];
+
+    json_add_text(out, "kind", bench_changes[change.kind].key);
+    convert_number(&(Convert){.out = out}, "before_gpu", &change.before_gpu);
+    convert_number(&(Convert){.out = out}, "after_gpu", &change.after_gpu);
+    write_column(out, change.column);
+    json_add_double(out, "before", change.before);
+    json_add_double(out, "after", change.after);
+    json_add_double(out, "worse_percent", change.worse_percent);
+    json_add_text(out, "severity", change.beyond ? bench_severities[change.severity].key : NULL);
+}
+
+void bench_write_diff_json(const BenchRun *before, const BenchRun *after, const BenchDiff *diff, Str *out)
+{
+    open_root(out);
+    json_open(out, "before", '{');
+    write_compared(out, before, NULL);
+    json_close(out, '}');
+    json_open(out, "after", '{');
+    write_compared(out, after, NULL);
+    json_close(out, '}');
+    json_add_bool(out, "other_data", diff->other_data);
+    json_add_u64(out, "worse", diff->worse);
+    write_list(out, "changes", diff->changes.len, write_change, diff->changes.at);
+    write_list(out, "new_findings", diff->appeared.len, write_finding, diff->appeared.at);
+    write_list(out, "gone_findings", diff->vanished.len, write_finding, diff->vanished.at);
+    close_root(out);
+}
+
+static void write_fleet_row(Str *out, const void *from, size_t i)
+{
+    const BenchFleetRow *row = &((const BenchFleetRow *)from)[i];
+
+    json_add_text(out, "model", row->model);
+    write_column(out, row->column);
+    json_add_double(out, "power_limit_w", row->limit_w ? row->limit_w : (double)NAN);
+    json_add_u64(out, "nodes", row->nodes);
+    json_add_u64(out, "gpus", row->gpus);
+    json_add_double(out, "median", row->median);
+    json_add_double(out, "spread_percent", row->spread_percent);
+    json_add_double(out, "least", row->least);
+    json_add_double(out, "most", row->most);
+}
+
+static void write_node(Str *out, const void *from, size_t i)
+{
+    const BenchRanked *node = &((const BenchRanked *)from)[i];
+
+    write_compared(out, node->run, &node->judgement);
+    write_findings(out, &node->judgement);
+}
+
+void bench_write_fleet_json(const BenchRanking *ranking, Str *out)
+{
+    open_root(out);
+    json_add_u64(out, "not_fit", ranking->behind);
+    write_list(out, "measures", ranking->fleet.rows.len, write_fleet_row, ranking->fleet.rows.at);
+    write_list(out, "nodes", ranking->nodes.len, write_node, ranking->nodes.at);
     close_root(out);
 }
 

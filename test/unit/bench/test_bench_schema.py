@@ -10,7 +10,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 SCHEMA = json.loads((ROOT / "docs/bench.schema.json").read_text(encoding="utf-8"))
 DEFS = SCHEMA["$defs"]
-FINDING, MIG, MIG_MEASURE = (DEFS[name]["properties"] for name in ("finding", "mig", "mig_measure"))
+FINDING, CHANGE, MIG, MIG_MEASURE = (DEFS[name]["properties"] for name in ("finding", "change", "mig", "mig_measure"))
 WORDS = {
     "BENCH_PART_TABLE": FINDING["part"]["enum"],
     "BENCH_STAGE_TABLE": DEFS["stage"]["enum"],
@@ -22,6 +22,7 @@ WORDS = {
     "BENCH_SYMPTOM_TABLE": FINDING["symptom"]["enum"],
     "BENCH_BASIS_TABLE": FINDING["compared_with"]["enum"],
     "BENCH_REASON_TABLE": FINDING["reason"]["enum"],
+    "BENCH_CHANGE_TABLE": CHANGE["kind"]["enum"],
     "BENCH_FLOOD_TABLE": MIG_MEASURE["change"]["required"],
     "ISOLATION_MEASURE_TABLE": MIG_MEASURE["measure"]["enum"],
     "ISOLATION_ROUND_TABLE": MIG_MEASURE["values"]["required"],
@@ -42,7 +43,7 @@ def closed(schema):
 
 def table(name):
     text = "".join((ROOT / "src" / file).read_text() for file in
-                   ("model/bench.h", "engine/bench/judge.h", "engine/bench/isolation.h"))
+                   ("model/bench.h", "engine/bench/judge.h", "engine/bench/diff.h", "engine/bench/isolation.h"))
     return re.findall(r'(?:WORD|MEASURE)\(\w+, "([^"]+)"', text.split("#define " + name, 1)[1].split("typedef enum", 1)[0])
 
 
@@ -50,7 +51,7 @@ def test_schema_is_one():
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
 
 
-@pytest.mark.parametrize("name", ["run", "empty", "isolation"])
+@pytest.mark.parametrize("name", ["run", "empty", "diff", "fleet", "isolation"])
 def test_golden_files_follow_it(name):
     jsonschema.validate(json.loads((ROOT / "test/data/bench" / f"{name}.json").read_text()), closed(SCHEMA))
 
