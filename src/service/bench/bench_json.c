@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "base/number.h"
 #include "base/utf8.h"
+#include "engine/bench/roof.h"
 #include "service/bench/bench_report.h"
 #include "service/json/members.h"
 
@@ -382,6 +383,32 @@ static void write_measure(Str *out, const void *from, size_t i)
     convert_measure(&(Convert){.out = out}, &measure);
 }
 
+static void write_ceiling(Str *out, const void *from, size_t i)
+{
+    const BenchCeiling *ceiling = &((const BenchCeiling *)from)[i];
+
+    json_add_text(out, "measure", bench_measures[ceiling->id].key);
+    json_add_text(out, "unit", bench_measures[ceiling->id].unit);
+    json_add_double(out, "value", ceiling->tera);
+    json_add_double(out, "sm_clock_mhz", ceiling->sm_mhz);
+    json_add_double(out, "sheet", ceiling->sheet_tera);
+    json_add_double(out, "share_percent", ceiling->share_percent);
+    json_add_double(out, "ridge_op_per_byte", ceiling->ridge);
+    json_add_double(out, "l2_ridge_op_per_byte", ceiling->l2_ridge);
+}
+
+static void write_roof(Str *out, const void *from, size_t i)
+{
+    const BenchRoof roof = bench_roof(from, (uint32_t)i);
+
+    json_add_u64(out, "gpu", i);
+    json_add_double(out, "memory_gbs", roof.memory_gbs);
+    json_add_double(out, "memory_sheet_gbs", roof.sheet_gbs);
+    json_add_double(out, "memory_share_percent", roof.memory_share_percent);
+    json_add_double(out, "l2_gbs", roof.l2_gbs);
+    write_list(out, "ceilings", roof.count, write_ceiling, roof.ceilings);
+}
+
 static void write_head(Str *out, const BenchRun *run)
 {
     BenchRun head = *run; /* its lists are borrowed */
@@ -417,6 +444,8 @@ void bench_write_json(const BenchRun *run, const BenchJudgement *judgement, Str 
     write_findings(out, judgement);
     write_list(out, "errors", run->errors.len, write_error, run->errors.at);
     write_list(out, "measures", run->measures.len, write_measure, run->measures.at);
+    if (strcmp(run->rung, "roof") == 0)
+        write_list(out, "roof", run->gpus.len, write_roof, run);
     close_root(out);
 }
 

@@ -17,7 +17,8 @@ enum { BENCH_TEXT_MAX = 8 << 20 }; /* bytes of JSON that are read */
 
 /* --- bench_json.c ------------------------------------------------------------------------------------------------- */
 
-/* One object, ended by a newline. `judgement` NULL: without verdicts and findings. */
+/* One object, ended by a newline. `judgement` NULL: without verdicts and findings. Of the rung "roof" also the roofline
+ * of each GPU. */
 void bench_write_json(const BenchRun *run, const BenchJudgement *judgement, Str *out);
 
 /* What bench_write_json wrote; members that are not known are ignored, those that are missing are not known. `ret` is

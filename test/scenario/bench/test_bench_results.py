@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results that a program reads: `stoker bench diff` and `fleet` as JSON, as docs/bench.schema.json has them, and files that are none."""
+"""Results that a program reads: `stoker bench diff`, `fleet` and `roof` as JSON, as docs/bench.schema.json has them, and files that are none."""
 import json
 import pathlib
 import subprocess
@@ -102,3 +102,23 @@ def test_files_that_are_no_results(compare, changed, tmp_path):
                         (("fleet", diff), diff), (("diff", good), "two files"), (("fleet",), "takes results")):
         code, said = compare(*words)
         assert code == USAGE and str(name) in said, said
+
+
+def test_roof(bench_node, compare, tmp_path):
+    """The file is what was printed; it has the roofs beside the measures, and can be compared as others can."""
+    file = tmp_path / "roof.json"
+    result = bench_node(count=2).bench("roof", "-o", str(file))
+    run = result.run
+    jsonschema.validate(run, SCHEMA)
+    assert result.code == FINE and json.loads(file.read_text()) == run
+    assert [roof["gpu"] for roof in run["roof"]] == [0, 1]
+    medians = {(m["gpu"], m["measure"]): m["median"] for m in run["measures"]}
+    for roof in run["roof"]:
+        assert roof["memory_gbs"] == medians[roof["gpu"], "memory.read"] and 80 < roof["memory_share_percent"] < 100
+        for ceiling in roof["ceilings"]:
+            assert ceiling["value"] == medians[roof["gpu"], ceiling["measure"]]
+            assert ceiling["ridge_op_per_byte"] == pytest.approx(1e3 * ceiling["value"] / roof["memory_gbs"])
+            assert ceiling["l2_ridge_op_per_byte"] == pytest.approx(1e3 * ceiling["value"] / roof["l2_gbs"])
+    code, told = compare("diff", file, file)
+    assert code == FINE and told["before"]["rung"] == "roof"
+    assert "roof" not in bench_node(count=1).bench("memory", "--gpu", "0").run

@@ -68,6 +68,19 @@ def test_fleet():
             assert {node["gpus"][place]["verdict"] for place in finding["gpus"]} == {"not-fit"}
 
 
+def ceiling_row(c):
+    return (f"  {LABELS[c['measure']]:<24} {number(c['value']):>8} {c['unit']:<7} {number(c['sm_clock_mhz']):>8}  {c['share_percent']:4.0f} %"
+            f"  {number(c['ridge_op_per_byte']):>8} {number(c['l2_ridge_op_per_byte']):>8}")
+
+
+def test_roof():
+    rows, _, told = both("roof")
+    (roof,) = told["roof"]
+    assert rows[0].split() == ["memory", "read", number(roof["memory_gbs"]), "GB/s", f"{roof['memory_share_percent']:.0f}", "%"]
+    assert rows[1].split() == ["L2", "read", number(roof["l2_gbs"]), "GB/s", "-"]
+    assert rows[2:] == [ceiling_row(ceiling) for ceiling in roof["ceilings"]]
+
+
 def test_neighbour():
     rows, text, told = both("isolation")
     assert [float(re.search(r"  ([\d.]+) ", row[18:])[1]) for row in rows[:-1]] == [round(measure["alone"], 1) for measure in told["measures"]]

@@ -51,7 +51,7 @@ def test_schema_is_one():
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
 
 
-@pytest.mark.parametrize("name", ["run", "empty", "diff", "fleet", "isolation"])
+@pytest.mark.parametrize("name", ["run", "empty", "roof", "diff", "fleet", "isolation"])
 def test_golden_files_follow_it(name):
     jsonschema.validate(json.loads((ROOT / "test/data/bench" / f"{name}.json").read_text()), closed(SCHEMA))
 

@@ -301,7 +301,27 @@ static void text_and_json_of_a_fleet(void **state)
         bench_run_done(&runs[i]);
 }
 
-static void text_and_page_of_rooflines(void **state)
+/* Only of this rung; a reader skips it. */
+static void check_roof_json(void)
+{
+    BenchRun read;
+
+    for (size_t i = 0; i < run.measures.len; i++)
+        run.measures.at[i].sm_count = 0;
+    run.measures.len = ARRAY_LEN(healthy);
+    bench_write_json(&run, NULL, &out);
+    assert_null(strstr(out.text, "\"roof\":["));
+    str_clear(&out);
+    snprintf(run.rung, sizeof run.rung, "roof");
+    bench_write_json(&run, NULL, &out);
+    assert_golden(GOLDEN "/roof.json", &out);
+    assert_int_equal(bench_read_json(out.text, out.len, &read, NULL), 0);
+    bench_write_json(&read, NULL, &again);
+    assert_string_equal(out.text, again.text);
+    bench_run_done(&read);
+}
+
+static void text_page_and_json_of_rooflines(void **state)
 {
     (void)state;
     run.gpus.len = 1;
@@ -311,11 +331,16 @@ static void text_and_page_of_rooflines(void **state)
     bench_write_roof_page(&run, &out);
     assert_golden(GOLDEN "/roof.html", &out);
     str_clear(&out);
+    check_roof_json();
+    str_clear(&out);
     run.measures.len = 0;
     bench_write_roof(&run, &out);
     assert_non_null(strstr(out.text, "neither memory nor arithmetic was measured"));
     bench_write_roof_page(&run, &out);
     assert_null(strstr(out.text, "nan"));
+    str_clear(&out);
+    bench_write_json(&run, NULL, &out);
+    assert_non_null(strstr(out.text, "\"memory_share_percent\":null,\"l2_gbs\":null,\"ceilings\":[]"));
 }
 
 static void metrics_of_a_run(void **state)
@@ -375,7 +400,7 @@ int main(void)
         CASE(text_of_foreign_names),
         CASE(text_and_json_of_a_diff),
         CASE(text_and_json_of_a_fleet),
-        CASE(text_and_page_of_rooflines),
+        CASE(text_page_and_json_of_rooflines),
         CASE(metrics_of_a_run),
         CASE(text_and_json_of_isolation),
     };
