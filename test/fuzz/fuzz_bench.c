@@ -35,11 +35,20 @@ static void check_again(const BenchRun *run, const BenchJudgement *judgement, St
 
 static void show(const BenchRun *run, const BenchJudgement *judgement, Str *out)
 {
+    BenchRanking ranking;
+    BenchDiff diff;
+
     bench_write_text(run, judgement, out);
     bench_write_roof_page(run, out);
     bench_write_metrics(run, judgement, run->real_ns, out);
-    bench_write_fleet(run, 1, out);
-    bench_write_diff(run, run, out);
+    bench_rank(&run, 1, &ranking);
+    bench_write_fleet(&ranking, out);
+    bench_write_fleet_json(&ranking, out);
+    bench_ranking_done(&ranking);
+    bench_diff(run, run, &diff);
+    bench_write_diff(run, run, &diff, out);
+    bench_write_diff_json(run, run, &diff, out);
+    bench_diff_done(&diff);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -28,8 +28,10 @@ double bench_value(const BenchRun *run, const BenchMeasure *m)
     return sm_count ? value * 1e6 / m->sm_mhz / sm_count : NAN;
 }
 
-const char *bench_value_unit(BenchMeasureId id)
+const char *bench_value_unit(unsigned id)
 {
+    if (id == BENCH_CLOCK)
+        return "MHz";
     if (!bench_measures[id].per_clock)
         return bench_measures[id].unit;
     return bench_measures[id].part == BENCH_PART_L2 ? "bytes per clock" : "operations per clock and SM";

@@ -20,8 +20,8 @@ BenchTable bench_table_make(const BenchRun *run);
 /* The median of its samples, and where it is judged per clock the work in a clock: operations per SM, or bytes. NAN:
  * there is no usable value, which one that is not over 0 is neither. */
 double bench_value(const BenchRun *run, const BenchMeasure *measure);
-/* Of what `value` is: "GB/s", "operations per clock and SM". */
-const char *bench_value_unit(BenchMeasureId id);
+/* Of what `value` is: "GB/s", "operations per clock and SM". `id` may be BENCH_CLOCK. */
+const char *bench_value_unit(unsigned id);
 
 /* Median, and the median distance from it in per cent of it (may be NULL). Sorts `values`. NAN for none. */
 double bench_median(double *values, size_t count, double *ret_spread_percent);

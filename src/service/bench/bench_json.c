@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A run with its judgement as JSON, and back: one list of calls for both ways. A file may be anybody's. */
+/* A run with its judgement as JSON, and back: one list of calls for both ways. A file may be anybody's. Runs beside
+ * each other as JSON. */
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -12,6 +13,7 @@
 #include "base/json.h"
 #include "base/number.h"
 #include "base/utf8.h"
+#include "engine/bench/roof.h"
 #include "service/bench/bench_report.h"
 #include "service/json/members.h"
 
@@ -108,13 +110,18 @@ static double read_number(const json_t *list, size_t i)
 
 /* --- GPUs --------------------------------------------------------------------------------------------------------- */
 
+static void convert_identity(const Convert *c, BenchGpu *gpu)
+{
+    convert_u32(c, "index", &gpu->index);
+    CONVERT_NAME(c, "uuid", gpu->device.uuid);
+    CONVERT_NAME(c, "name", gpu->device.name);
+}
+
 static void convert_device(const Convert *c, BenchGpu *gpu)
 {
     BenchDevice *d = &gpu->device;
 
-    convert_u32(c, "index", &gpu->index);
-    CONVERT_NAME(c, "uuid", d->uuid);
-    CONVERT_NAME(c, "name", d->name);
+    convert_identity(c, gpu);
     CONVERT_NAME(c, "pci", d->pci);
     CONVERT_NAME(c, "vbios", gpu->vbios);
     convert_bool(c, "known", &gpu->known);
@@ -333,70 +340,223 @@ static void convert_head(const Convert *c, BenchRun *run)
 
 /* --- writing ------------------------------------------------------------------------------------------------------ */
 
-static void write_gpus(const Convert *c, const BenchRun *run, const BenchJudgement *judgement)
-{
-    json_open(c->out, "gpus", '[');
-    for (size_t i = 0; i < run->gpus.len; i++) {
-        BenchGpu gpu = run->gpus.at[i];
-        BenchVerdict verdict = judgement && i < BENCH_GPUS_MAX ? judgement->gpus[i] : BENCH_UNKNOWN;
+/* The members of a list's i-th element. */
+typedef void WriteElement(Str *out, const void *from, size_t i);
 
-        json_open(c->out, NULL, '{');
-        convert_gpu(c, &gpu, judgement ? &verdict : NULL);
-        json_close(c->out, '}');
+static void write_list(Str *out, const char *name, size_t count, WriteElement *write, const void *from)
+{
+    json_open(out, name, '[');
+    for (size_t i = 0; i < count; i++) {
+        json_open(out, NULL, '{');
+        write(out, from, i);
+        json_close(out, '}');
     }
-    json_close(c->out, ']');
+    json_close(out, ']');
 }
 
-static void write_lists(const Convert *c, const BenchRun *run, const BenchJudgement *judgement)
+typedef struct JudgedRun {
+    const BenchRun *run;
+    const BenchJudgement *judgement; /* NULL: none */
+} JudgedRun;
+
+static BenchVerdict find_verdict(const BenchJudgement *judgement, size_t gpu)
 {
-    json_open(c->out, "findings", '[');
-    for (size_t i = 0; judgement && i < judgement->findings.len; i++) {
-        BenchFinding finding = judgement->findings.at[i];
-
-        json_open(c->out, NULL, '{');
-        convert_finding(c, &finding);
-        json_close(c->out, '}');
-    }
-    json_close(c->out, ']');
-    json_open(c->out, "errors", '[');
-    for (size_t i = 0; i < run->errors.len; i++) {
-        BenchError error = run->errors.at[i];
-
-        json_open(c->out, NULL, '{');
-        convert_error(c, &error);
-        json_close(c->out, '}');
-    }
-    json_close(c->out, ']');
-    json_open(c->out, "measures", '[');
-    for (size_t i = 0; i < run->measures.len; i++) {
-        BenchMeasure measure = run->measures.at[i];
-
-        json_open(c->out, NULL, '{');
-        convert_measure(c, &measure);
-        json_close(c->out, '}');
-    }
-    json_close(c->out, ']');
+    return judgement && gpu < BENCH_GPUS_MAX ? judgement->gpus[gpu] : BENCH_UNKNOWN;
 }
 
-void bench_write_json(const BenchRun *run, const BenchJudgement *judgement, Str *out)
+static void write_gpu(Str *out, const void *from, size_t i)
 {
-    const Convert c = {.out = out};
+    const JudgedRun *judged = from;
+    BenchGpu gpu = judged->run->gpus.at[i];
+    BenchVerdict verdict = find_verdict(judged->judgement, i);
+
+    convert_gpu(&(Convert){.out = out}, &gpu, judged->judgement ? &verdict : NULL);
+}
+
+static void write_finding(Str *out, const void *from, size_t i)
+{
+    BenchFinding finding = ((const BenchFinding *)from)[i];
+
+    convert_finding(&(Convert){.out = out}, &finding);
+}
+
+static void write_error(Str *out, const void *from, size_t i)
+{
+    BenchError error = ((const BenchError *)from)[i];
+
+    convert_error(&(Convert){.out = out}, &error);
+}
+
+static void write_measure(Str *out, const void *from, size_t i)
+{
+    BenchMeasure measure = ((const BenchMeasure *)from)[i];
+
+    convert_measure(&(Convert){.out = out}, &measure);
+}
+
+static void write_ceiling(Str *out, const void *from, size_t i)
+{
+    const BenchCeiling *ceiling = &((const BenchCeiling *)from)[i];
+
+    json_add_text(out, "measure", bench_measures[ceiling->id].key);
+    json_add_text(out, "unit", bench_measures[ceiling->id].unit);
+    json_add_double(out, "value", ceiling->tera);
+    json_add_double(out, "sm_clock_mhz", ceiling->sm_mhz);
+    json_add_double(out, "sheet", ceiling->sheet_tera);
+    json_add_double(out, "share_percent", ceiling->share_percent);
+    json_add_double(out, "ridge_op_per_byte", ceiling->ridge);
+    json_add_double(out, "l2_ridge_op_per_byte", ceiling->l2_ridge);
+}
+
+static void write_roof(Str *out, const void *from, size_t i)
+{
+    const BenchRoof roof = bench_roof(from, (uint32_t)i);
+
+    json_add_u64(out, "gpu", i);
+    json_add_double(out, "memory_gbs", roof.memory_gbs);
+    json_add_double(out, "memory_sheet_gbs", roof.sheet_gbs);
+    json_add_double(out, "memory_share_percent", roof.memory_share_percent);
+    json_add_double(out, "l2_gbs", roof.l2_gbs);
+    write_list(out, "ceilings", roof.count, write_ceiling, roof.ceilings);
+}
+
+static void write_head(Str *out, const BenchRun *run)
+{
     BenchRun head = *run; /* its lists are borrowed */
 
+    convert_head(&(Convert){.out = out}, &head);
+}
+
+static void write_findings(Str *out, const BenchJudgement *judgement)
+{
+    write_list(out, "findings", judgement ? judgement->findings.len : 0, write_finding,
+               judgement ? judgement->findings.at : NULL);
+}
+
+static void open_root(Str *out)
+{
     json_open(out, NULL, '{');
     json_add_u64(out, "version", VERSION);
-    convert_head(&c, &head);
-    if (judgement)
-        json_add_text(out, "verdict", bench_verdicts[judgement->verdict].key);
-    write_gpus(&c, run, judgement);
-    write_lists(&c, run, judgement);
+}
+
+static void close_root(Str *out)
+{
     json_close(out, '}');
     str_addc(out, '\n');
 }
 
+void bench_write_json(const BenchRun *run, const BenchJudgement *judgement, Str *out)
+{
+    open_root(out);
+    write_head(out, run);
+    if (judgement)
+        json_add_text(out, "verdict", bench_verdicts[judgement->verdict].key);
+    write_list(out, "gpus", run->gpus.len, write_gpu, &(JudgedRun){run, judgement});
+    write_findings(out, judgement);
+    write_list(out, "errors", run->errors.len, write_error, run->errors.at);
+    write_list(out, "measures", run->measures.len, write_measure, run->measures.at);
+    if (strcmp(run->rung, "roof") == 0)
+        write_list(out, "roof", run->gpus.len, write_roof, run);
+    close_root(out);
+}
+
+/* --- runs beside each other --------------------------------------------------------------------------------------- */
+
+static void write_named_gpu(Str *out, const void *from, size_t i)
+{
+    const JudgedRun *judged = from;
+    BenchGpu gpu = judged->run->gpus.at[i];
+
+    convert_identity(&(Convert){.out = out}, &gpu);
+    if (judged->judgement)
+        json_add_text(out, "verdict", bench_verdicts[find_verdict(judged->judgement, i)].key);
+}
+
+/* `judgement` NULL: without verdicts. */
+static void write_compared(Str *out, const BenchRun *run, const BenchJudgement *judgement)
+{
+    write_head(out, run);
+    if (judgement)
+        json_add_text(out, "verdict", bench_verdicts[judgement->verdict].key);
+    write_list(out, "gpus", run->gpus.len, write_named_gpu, &(JudgedRun){run, judgement});
+}
+
+/* BENCH_COLUMNS: the GPU itself, null. */
+static void write_column(Str *out, uint32_t column)
+{
+    json_add_text(out, "measure",
+                  column < BENCH_MEASURE_END ? bench_measures[column].key
+                  : column == BENCH_CLOCK    ? "clock"
+                                             : NULL);
+    json_add_text(out, "unit", column < BENCH_COLUMNS ? bench_value_unit(column) : NULL);
+}
+
+static void write_change(Str *out, const void *from, size_t i)
+{
+    BenchChange change = ((const BenchChange *)from)[i];
+
+    json_add_text(out, "kind", bench_changes[change.kind].key);
+    convert_number(&(Convert){.out = out}, "before_gpu", &change.before_gpu);
+    convert_number(&(Convert){.out = out}, "after_gpu", &change.after_gpu);
+    write_column(out, change.column);
+    json_add_double(out, "before", change.before);
+    json_add_double(out, "after", change.after);
+    json_add_double(out, "worse_percent", change.worse_percent);
+    json_add_text(out, "severity", change.beyond ? bench_severities[change.severity].key : NULL);
+}
+
+void bench_write_diff_json(const BenchRun *before, const BenchRun *after, const BenchDiff *diff, Str *out)
+{
+    open_root(out);
+    json_open(out, "before", '{');
+    write_compared(out, before, NULL);
+    json_close(out, '}');
+    json_open(out, "after", '{');
+    write_compared(out, after, NULL);
+    json_close(out, '}');
+    json_add_bool(out, "other_data", diff->other_data);
+    json_add_u64(out, "worse", diff->worse);
+    write_list(out, "changes", diff->changes.len, write_change, diff->changes.at);
+    write_list(out, "new_findings", diff->appeared.len, write_finding, diff->appeared.at);
+    write_list(out, "gone_findings", diff->vanished.len, write_finding, diff->vanished.at);
+    close_root(out);
+}
+
+static void write_fleet_row(Str *out, const void *from, size_t i)
+{
+    const BenchFleetRow *row = &((const BenchFleetRow *)from)[i];
+
+    json_add_text(out, "model", row->model);
+    write_column(out, row->column);
+    json_add_double(out, "power_limit_w", row->limit_w ? row->limit_w : (double)NAN);
+    json_add_u64(out, "nodes", row->nodes);
+    json_add_u64(out, "gpus", row->gpus);
+    json_add_double(out, "median", row->median);
+    json_add_double(out, "spread_percent", row->spread_percent);
+    json_add_double(out, "least", row->least);
+    json_add_double(out, "most", row->most);
+}
+
+static void write_node(Str *out, const void *from, size_t i)
+{
+    const BenchRanked *node = &((const BenchRanked *)from)[i];
+
+    write_compared(out, node->run, &node->judgement);
+    write_findings(out, &node->judgement);
+}
+
+void bench_write_fleet_json(const BenchRanking *ranking, Str *out)
+{
+    open_root(out);
+    json_add_u64(out, "not_fit", ranking->behind);
+    write_list(out, "measures", ranking->fleet.rows.len, write_fleet_row, ranking->fleet.rows.at);
+    write_list(out, "nodes", ranking->nodes.len, write_node, ranking->nodes.at);
+    close_root(out);
+}
+
 /* --- reading ------------------------------------------------------------------------------------------------------ */
 
-#define ADVICE "give a file that 'stoker bench ... --json' or '--output' wrote"
+#define ADVICE "give a result of 'stoker bench ready', 'memory', 'matmul', 'links', 'burn' or 'roof'"
 
 /* A list of objects. */
 static int read_list(const json_t *root, const char *name, size_t max, const json_t **ret, Err *err)

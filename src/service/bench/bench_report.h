@@ -17,7 +17,8 @@ enum { BENCH_TEXT_MAX = 8 << 20 }; /* bytes of JSON that are read */
 
 /* --- bench_json.c ------------------------------------------------------------------------------------------------- */
 
-/* One object, ended by a newline. `judgement` NULL: without verdicts and findings. */
+/* One object, ended by a newline. `judgement` NULL: without verdicts and findings. Of the rung "roof" also the roofline
+ * of each GPU. */
 void bench_write_json(const BenchRun *run, const BenchJudgement *judgement, Str *out);
 
 /* What bench_write_json wrote; members that are not known are ignored, those that are missing are not known. `ret` is
@@ -26,6 +27,10 @@ int bench_read_json(const char *text, size_t len, BenchRun *ret, Err *err);
 /* The same with the judgement that is in it; of one without, all GPUs are unknown. */
 int bench_read_judged(const char *text, size_t len, BenchRun *ret, BenchJudgement *ret_judgement, Err *err);
 
+/* Two runs, each of whose changes is there, and many nodes. One object, ended by a newline. */
+void bench_write_diff_json(const BenchRun *before, const BenchRun *after, const BenchDiff *diff, Str *out);
+void bench_write_fleet_json(const BenchRanking *ranking, Str *out);
+
 /* --- bench_text.c ------------------------------------------------------------------------------------------------- */
 
 /* A table of the GPUs, what was found, what was tested, and what such a test does not see. */
@@ -33,12 +38,11 @@ void bench_write_text(const BenchRun *run, const BenchJudgement *judgement, Str 
 
 /* --- compare_text.c ----------------------------------------------------------------------------------------------- */
 
-/* What changed of each GPU. Returns how much became worse: BenchDiff.worse. */
-size_t bench_write_diff(const BenchRun *before, const BenchRun *after, Str *out);
+/* What changed of each GPU. */
+void bench_write_diff(const BenchRun *before, const BenchRun *after, const BenchDiff *diff, Str *out);
 
-/* Of each model and measure the median and the spread; the nodes, that with the worst GPU first, and what is behind.
- * Returns how many nodes are not fit. At most BENCH_RUNS_MAX runs. */
-size_t bench_write_fleet(const BenchRun *runs, size_t count, Str *out);
+/* Of each model and measure the median and the spread; the nodes, that with the worst GPU first, and what is behind. */
+void bench_write_fleet(const BenchRanking *ranking, Str *out);
 
 /* --- isolation_text.c --------------------------------------------------------------------------------------------- */
 

@@ -2,10 +2,8 @@
 /* Runs beside each other, for a person: two of one node, and those of many nodes. */
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/human.h"
@@ -22,11 +20,6 @@ static void add_label(uint32_t column, char out[BENCH_NAME_CAP])
         bench_label((BenchMeasureId)column, out);
     else
         memcpy(out, "clock under load", sizeof "clock under load");
-}
-
-static const char *unit_of(uint32_t column)
-{
-    return column < BENCH_MEASURE_END ? bench_value_unit((BenchMeasureId)column) : "MHz";
 }
 
 static void add_clean(Str *out, const char *text)
@@ -93,7 +86,7 @@ static void add_change(const BenchChange *change, Str *out)
     else
         str_addf(out, "  %+6.1f %%  ", -change->worse_percent);
     if (change->kind == BENCH_CHANGED)
-        str_addf(out, "%s", unit_of(change->column));
+        str_add(out, bench_value_unit(change->column));
     if (change->beyond)
         str_addf(out, "  worse: %s", bench_severities[change->severity].key);
     str_addc(out, '\n');
@@ -138,26 +131,21 @@ static void add_changes(const BenchRun *before, const BenchRun *after, const Ben
     add_rest(hidden, out);
 }
 
-size_t bench_write_diff(const BenchRun *before, const BenchRun *after, Str *out)
+void bench_write_diff(const BenchRun *before, const BenchRun *after, const BenchDiff *diff, Str *out)
 {
-    CLEANUP(bench_diff_done) BenchDiff diff = {.worse = 0};
-
-    bench_diff(before, after, &diff);
     add_run("before", before, out);
     add_run("after", after, out);
-    if (diff.other_data)
+    if (diff->other_data)
         str_add(out, "The two runs multiplied other data: rates of arithmetic differ by that alone.\n");
-    add_changes(before, after, &diff, out);
-    if (diff.appeared.len + diff.vanished.len > 0)
+    add_changes(before, after, diff, out);
+    if (diff->appeared.len + diff->vanished.len > 0)
         str_addc(out, '\n');
-    for (size_t i = 0; i < diff.appeared.len; i++)
-        add_sentence(out, "new", diff.appeared.at[i].text);
-    for (size_t i = 0; i < diff.vanished.len; i++)
-        add_sentence(out, "gone", diff.vanished.at[i].text);
+    for (size_t i = 0; i < diff->appeared.len; i++)
+        add_sentence(out, "new", diff->appeared.at[i].text);
+    for (size_t i = 0; i < diff->vanished.len; i++)
+        add_sentence(out, "gone", diff->vanished.at[i].text);
     str_addf(out, "\n%s\n",
-             diff.worse ? "Something became worse by more than healthy GPUs vary." : "Nothing became worse.");
-    const size_t worse = diff.worse;
-    return worse;
+             diff->worse ? "Something became worse by more than healthy GPUs vary." : "Nothing became worse.");
 }
 
 /* --- many nodes --------------------------------------------------------------------------------------------------- */
@@ -178,7 +166,7 @@ static void add_fleet_row(const BenchFleetRow *row, Str *out)
     bench_number(row->least, least);
     bench_number(row->most, most);
     str_addf(out, "  %-*s %7" PRIu32 " %6" PRIu32 " %11s %8.2f %% %11s %11s  %s", LABEL_WIDTH, label, row->nodes,
-             row->gpus, median, row->spread_percent, least, most, unit_of(row->column));
+             row->gpus, median, row->spread_percent, least, most, bench_value_unit(row->column));
     if (row->limit_w)
         str_addf(out, " at %" PRIu32 " W", row->limit_w);
     str_addc(out, '\n');
@@ -211,23 +199,15 @@ static void add_nodes(const BenchRanking *ranking, Str *out)
         str_addf(out, "\n%zu node%s without a finding\n", fine, human_plural(fine));
 }
 
-size_t bench_write_fleet(const BenchRun *runs, size_t count, Str *out)
+void bench_write_fleet(const BenchRanking *ranking, Str *out)
 {
-    CLEANUP_FREE const BenchRun **list = xcalloc(count + 1, sizeof *list);
-    CLEANUP(bench_ranking_done) BenchRanking ranking = {.behind = 0};
-
-    for (size_t i = 0; i < count; i++)
-        list[i] = &runs[i];
-    bench_rank(list, count, &ranking);
-    str_addf(out, "%zu node%s, %zu not fit\n\n", ranking.nodes.len, human_plural(ranking.nodes.len), ranking.behind);
-    for (size_t i = 0; i < ranking.fleet.rows.len; i++) {
-        const BenchFleetRow *row = &ranking.fleet.rows.at[i];
+    str_addf(out, "%zu node%s, %zu not fit\n\n", ranking->nodes.len, human_plural(ranking->nodes.len), ranking->behind);
+    for (size_t i = 0; i < ranking->fleet.rows.len; i++) {
+        const BenchFleetRow *row = &ranking->fleet.rows.at[i];
 
         if (i == 0 || strcmp(row->model, row[-1].model) != 0)
             add_model_head(row, out);
         add_fleet_row(row, out);
     }
-    add_nodes(&ranking, out);
-    const size_t behind = ranking.behind;
-    return behind;
+    add_nodes(ranking, out);
 }

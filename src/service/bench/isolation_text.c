@@ -113,6 +113,7 @@ static void add_json_measure(Str *out, const IsolationRun *values, const Isolati
     json_add_text(out, "measure", isolation_measures[m].key);
     json_add_text(out, "unit", units[m]);
     json_add_text(out, "verdict", isolation_verdicts[f->verdict].key);
+    json_add_double(out, "alone", f->alone);
     json_open(out, "values", '{');
     for (IsolationRound r = 0; r < ISOLATION_ROUND_END; r++)
         json_add_double(out, isolation_rounds[r].key, values->value[r][m]);
@@ -122,6 +123,7 @@ static void add_json_measure(Str *out, const IsolationRun *values, const Isolati
         json_add_double(out, bench_floods[flood].key, isolation_change(j, m, flood));
     json_close(out, '}');
     json_add_double(out, "drift", f->drift);
+    json_add_bool(out, "unsteady", f->unsteady);
     json_close(out, '}');
 }
 
@@ -148,6 +150,7 @@ void isolation_write_json(const BenchRun *run, const IsolationRun *values, const
     json_add_text(out, "rung", run->rung);
     json_add_text(out, "node", run->node);
     json_add_text(out, "driver", run->driver);
+    json_add_text(out, "stoker", run->version);
     json_add_time(out, "time", run->real_ns);
     json_add_double(out, "seconds", run->seconds);
     add_json_device(out, "victim", &run->gpus.at[0]);
@@ -159,6 +162,7 @@ void isolation_write_json(const BenchRun *run, const IsolationRun *values, const
     json_add_double(out, "checked_bytes", values->checked_bytes);
     json_add_double(out, "foreign_words", values->foreign_words);
     json_add_double(out, "slow_by_itself", j->slow);
+    json_add_text(out, "slow_measure", j->slow > 0 ? isolation_measures[j->slow_measure].key : NULL);
     json_open(out, "measures", '[');
     for (IsolationMeasure m = 0; m < ISOLATION_MEASURE_END; m++)
         add_json_measure(out, values, j, m);

@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `stoker bench diff` and `fleet`: results of earlier tests beside each other. */
+#include <stddef.h>
 #include <stdio.h>
 
-#include "base/alloc.h"
 #include "verb/bench/bench_verbs.h"
 
-enum { REPORT_MAX = 16 << 20, FILES_MAX = 4096 };
+enum { REPORT_MAX = 64 << 20 };
+
+typedef struct CompareOptions {
+    bool json;
+} CompareOptions;
+
+static const OptSpec compare_opts[] = {OPT_ROW("json", OPT_BOOL, CompareOptions, json, .help = "as JSON")};
 
 int bench_read_run(VerbCall *call, const char *path, BenchRun *ret)
 {
@@ -18,62 +24,85 @@ int bench_read_run(VerbCall *call, const char *path, BenchRun *ret)
     return 0;
 }
 
-static int diff_run(VerbCall *call, const void *options UNUSED)
+static int show_report(VerbCall *call, const Str *out, bool found)
 {
+    if (str_check(out, "the report", &call->err) < 0)
+        return verb_fail(call, EXIT_UNKNOWN);
+    fwrite(out->text, 1, out->len, stdout);
+    return found ? EXIT_FINDING : EXIT_FINE;
+}
+
+static int diff_run(VerbCall *call, const void *options)
+{
+    const CompareOptions *o = options;
     CLEANUP(str_done) Str out = str_limited(REPORT_MAX);
     CLEANUP(bench_run_done) BenchRun before = {.real_ns = 0}, after = {.real_ns = 0};
+    CLEANUP(bench_diff_done) BenchDiff diff = {.worse = 0};
 
     if (call->args.len != 2)
         return verb_failf(call, EXIT_USAGE, "takes two files: an earlier result and a later one");
     if (bench_read_run(call, call->args.items[0], &before) < 0 || bench_read_run(call, call->args.items[1], &after) < 0)
         return verb_fail(call, EXIT_USAGE);
-    const size_t worse = bench_write_diff(&before, &after, &out);
-    fwrite(out.text, 1, out.len, stdout);
-    return worse ? EXIT_FINDING : EXIT_FINE;
+    bench_diff(&before, &after, &diff);
+    (o->json ? bench_write_diff_json : bench_write_diff)(&before, &after, &diff, &out);
+    return show_report(call, &out, diff.worse > 0);
 }
 
-static int fleet_run(VerbCall *call, const void *options UNUSED)
+static int show_fleet(VerbCall *call, const BenchRun *const *runs, size_t count, bool json)
 {
     CLEANUP(str_done) Str out = str_limited(REPORT_MAX);
+    CLEANUP(bench_ranking_done) BenchRanking ranking = {.behind = 0};
+
+    bench_rank(runs, count, &ranking);
+    (json ? bench_write_fleet_json : bench_write_fleet)(&ranking, &out);
+    return show_report(call, &out, ranking.behind > 0);
+}
+
+static int fleet_run(VerbCall *call, const void *options)
+{
+    const CompareOptions *o = options;
     size_t read = 0;
 
-    if (call->args.len == 0 || call->args.len > FILES_MAX)
+    if (call->args.len == 0 || call->args.len > BENCH_RUNS_MAX)
         return verb_failf(call, EXIT_USAGE,
-                          "takes results of 'stoker bench ... --output FILE' of several nodes, at most %d", FILES_MAX);
+                          "takes results of 'stoker bench ... --output FILE' of several nodes, at most %d",
+                          BENCH_RUNS_MAX);
     BenchRun *runs = arena_calloc(call->arena, call->args.len, sizeof *runs);
-    while (read < call->args.len && bench_read_run(call, call->args.items[read], &runs[read]) == 0)
-        read++;
-    const size_t found = read == call->args.len ? bench_write_fleet(runs, read, &out) : 0;
+    const BenchRun **list = arena_calloc(call->arena, call->args.len, sizeof(BenchRun *));
+    for (; read < call->args.len && bench_read_run(call, call->args.items[read], &runs[read]) == 0; read++)
+        list[read] = &runs[read];
+    const int code = read == call->args.len ? show_fleet(call, list, read, o->json) : verb_fail(call, EXIT_USAGE);
     for (size_t i = 0; i < call->args.len; i++)
         bench_run_done(&runs[i]);
-    if (read < call->args.len)
-        return verb_fail(call, EXIT_USAGE);
-    fwrite(out.text, 1, out.len, stdout);
-    return found ? EXIT_FINDING : EXIT_FINE;
+    return code;
 }
 
 const Verb verb_bench_diff = {
     .name = "diff",
     .summary = "compare two results: what changed of each GPU",
-    .usage = "BEFORE AFTER",
+    .usage = "BEFORE AFTER [--json]",
     .description = "Prints each measure of each GPU in both results, and marks what became worse by more than healthy "
                    "GPUs vary. GPUs are matched by UUID, else by index.",
-    .examples = "stoker bench diff monday.json friday.json",
+    .examples = "stoker bench diff monday.json friday.json\n"
+                "stoker bench diff monday.json friday.json --json | jq '.changes[] | select(.severity)'",
     .exit_codes = "0  nothing became worse\n"
                   "1  something did\n"
                   "2  the command line is wrong, or a file cannot be read",
+    VERB_OPTS(compare_opts, CompareOptions),
     .run = diff_run,
 };
 
 const Verb verb_bench_fleet = {
     .name = "fleet",
     .summary = "compare results of many nodes: which GPUs are behind the others of their model",
-    .usage = "FILE...",
+    .usage = "FILE... [--json]",
     .description = "Prints the median and the spread of each measure over all GPUs of a model, and the GPUs that are "
                    "behind, the worst first.",
-    .examples = "stoker bench fleet node-*.json",
+    .examples = "stoker bench fleet node-*.json\n"
+                "stoker bench fleet node-*.json --json | jq '.nodes[] | select(.verdict == \"not-fit\").node'",
     .exit_codes = "0  no GPU is behind\n"
                   "1  some are\n"
                   "2  the command line is wrong, or a file cannot be read",
+    VERB_OPTS(compare_opts, CompareOptions),
     .run = fleet_run,
 };

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "service/api/api.h"
 #include "verb/bench/bench_verbs.h"
 #include "verb/bench/test.h"
@@ -24,7 +25,7 @@ enum { REPORT_MAX = 1 << 20, WINDOWS = 5, MEMORY_PERCENT = 90, LIMIT_S = 60, FLO
 
 typedef struct MigOptions {
     LookOptions look;
-    const char *gpu, *neighbour, *library;
+    const char *gpu, *neighbour, *library, *output;
     uint64_t limit_ns;
     bool json, in_use;
 } MigOptions;
@@ -40,6 +41,8 @@ static const OptSpec mig_opts[] = {
             .help = "also where something runs or that a job has; it is slowed down, and results with it"),
     OPT_ROW("limit", OPT_DURATION, MigOptions, limit_ns, .def = "1m", .min = NS_PER_S, .max = 86400 * NS_PER_S,
             .help = "stop after so long"),
+    OPT_ROW("output", OPT_STRING, MigOptions, output, .short_flag = 'o', .metavar = "FILE",
+            .help = "also keep the result as JSON in FILE"),
     OPT_ROW("json", OPT_BOOL, MigOptions, json, .help = "as JSON"),
     OPT_ROW("cuda-library", OPT_STRING, MigOptions, library, .env = "STOKER_CUDA_LIBRARY", .metavar = "FILE",
             .help = "libcuda, instead of the one that the linker finds"),
@@ -315,16 +318,16 @@ static const char *find_mps(Arena *arena)
 
 static int show_result(VerbCall *call, const Mig *m, const BenchRun *run)
 {
-    CLEANUP(str_done) Str out = str_limited(REPORT_MAX);
+    CLEANUP(str_done) Str json = str_limited(REPORT_MAX), text = str_limited(REPORT_MAX);
+    const Str *shown = m->options->json ? &json : &text;
     IsolationJudgement judgement;
 
     isolation_judge(&m->values, &judgement);
-    if (m->options->json)
-        isolation_write_json(run, &m->values, &judgement, &out);
-    else
-        isolation_write_text(run, &m->values, &judgement, &out);
-    fwrite(out.text, 1, out.len, stdout);
-    (void)call;
+    isolation_write_json(run, &m->values, &judgement, &json);
+    isolation_write_text(run, &m->values, &judgement, &text);
+    fwrite(shown->text, 1, shown->len, stdout);
+    if (m->options->output && file_write(m->options->output, json.text, json.len, 0644, &call->err) < 0)
+        return verb_fail(call, EXIT_UNKNOWN);
     if (judgement.leaks)
         return EXIT_FINDING;
     if (run->errors.len || judgement.verdict == ISOLATION_UNKNOWN)
@@ -367,7 +370,7 @@ static int mig_run(VerbCall *call, const void *options)
 const Verb verb_bench_mig = {
     .name = "mig",
     .summary = "prove what a neighbour costs: on another MIG device, by time-slicing, or under MPS",
-    .usage = "[--gpu DEVICE] [--neighbour DEVICE] [--json]",
+    .usage = "[--gpu DEVICE] [--neighbour DEVICE] [--json] [--output FILE]",
     .description =
         "Measures a MIG device or GPU alone, then beside a neighbour that floods memory, the L2 cache, the tensor "
         "cores "

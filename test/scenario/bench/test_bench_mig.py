@@ -2,14 +2,17 @@
 """stoker bench mig on simulated nodes: MIG keeps neighbours apart but for power and the link to the host, turns and MPS do not."""
 import json
 import os
+import pathlib
 import re
 import signal
 import subprocess
 import time
 from itertools import count
 
+import jsonschema
 import pytest
 
+SCHEMA = json.loads((pathlib.Path(__file__).resolve().parents[3] / "docs/bench.schema.json").read_text())
 PATIENCE_S = 120  # only a test that fails waits for so long
 SEEDS = count(os.getpid() * 16)  # locks are by UUID: of tests beside this one other ones
 SEVEN = "h100-sxm-80gb, mig: [1g.10gb, 1g.10gb, 1g.10gb, 1g.10gb, 1g.10gb, 1g.10gb, 1g.10gb]"
@@ -32,7 +35,9 @@ def measure(stoker, node, *arguments, env=None):
     done = subprocess.run([*node, stoker, "bench", "mig", "--alone", "--json", "--limit", "10m", *arguments], capture_output=True, text=True,
                           timeout=PATIENCE_S, env={**os.environ, **(env or {})})
     assert done.stdout, done.stderr
-    return done.returncode, json.loads(done.stdout)
+    result = json.loads(done.stdout)
+    jsonschema.validate(result, SCHEMA)
+    return done.returncode, result
 
 
 def list_devices(on_node):
@@ -66,13 +71,16 @@ def test_mig_devices_share_power(stoker, node):
     assert verdicts(result)["memory.read"] == "isolated"
 
 
-def test_a_device_that_is_slow_itself(stoker, node):
-    """Only that one is blamed, and the neighbour is not."""
+def test_a_device_that_is_slow_itself(stoker, node, tmp_path):
+    """Only that one is blamed, and the neighbour is not. A file has the result too; it is no run."""
     on_node = node(SEVEN, "do: compute, gpu: 0, device: 2, memory: 0.9")
     uuids = list_devices(on_node)
-    code, result = measure(stoker, on_node, "--gpu", uuids[2], "--neighbour", uuids[4])
+    code, result = measure(stoker, on_node, "--gpu", uuids[2], "--neighbour", uuids[4], "-o", str(tmp_path / "mig.json"))
     assert (code, result["verdict"]) == (1, "isolated"), result
     assert result["slow_by_itself"] == pytest.approx(0.1, abs=0.01) and "slow by itself" in result["text"]
+    assert result["slow_measure"] == "memory.read" and json.loads((tmp_path / "mig.json").read_text()) == result
+    done = subprocess.run([stoker, "bench", "fleet", tmp_path / "mig.json"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "") and "it has no list 'gpus'" in done.stderr
     code, result = measure(stoker, on_node, "--gpu", uuids[4], "--neighbour", uuids[2])
     assert (code, result["verdict"], result["slow_by_itself"]) == (0, "isolated", 0), result
 

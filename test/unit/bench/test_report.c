@@ -109,7 +109,7 @@ static void wrong_files_are_refused(void **state)
         int rc;
     } cases[] = {
         {"", "line 1:", -EINVAL},
-        {"[]", "it is no object; give a file that 'stoker bench", -EINVAL},
+        {"[]", "it is no object; give a result of 'stoker bench ready'", -EINVAL},
         {"{}", "its 'version' is not 1", -EINVAL},
         {"{\"version\":2}", "its 'version' is not 1", -EINVAL},
         {"{\"version\":1}", "it has no list 'gpus'", -EINVAL},
@@ -215,6 +215,29 @@ static void text_of_memory_alone(void **state)
     assert_golden(GOLDEN "/memory.txt", &out);
 }
 
+static void write_diff(const BenchRun *before, const BenchRun *after, size_t worse)
+{
+    CLEANUP(bench_diff_done) BenchDiff diff = {.worse = 0};
+
+    bench_diff(before, after, &diff);
+    assert_int_equal(diff.worse, worse);
+    bench_write_diff(before, after, &diff, &out);
+    bench_write_diff_json(before, after, &diff, &again);
+}
+
+static void write_fleet(const BenchRun *runs, size_t count, size_t behind)
+{
+    CLEANUP_FREE const BenchRun **list = calloc(count, sizeof *list);
+    CLEANUP(bench_ranking_done) BenchRanking ranking = {.behind = 0};
+
+    for (size_t i = 0; i < count; i++)
+        list[i] = &runs[i];
+    bench_rank(list, count, &ranking);
+    assert_int_equal(ranking.behind, behind);
+    bench_write_fleet(&ranking, &out);
+    bench_write_fleet_json(&ranking, &again);
+}
+
 /* Names of a file may be anybody's. */
 static void text_of_foreign_names(void **state)
 {
@@ -223,14 +246,14 @@ static void text_of_foreign_names(void **state)
     snprintf(run.gpus.at[0].device.name, sizeof run.gpus.at[0].device.name, "NVIDIA \033]0;x\a");
     bench_judge(&run, NULL, &judged);
     bench_write_text(&run, &judged, &out);
-    bench_write_diff(&run, &run, &out);
-    bench_write_fleet(&run, 1, &out);
+    write_diff(&run, &run, 0);
+    write_fleet(&run, 1, 0);
     bench_write_roof(&run, &out);
     assert_null(strchr(out.text, '\033'));
     assert_null(strchr(out.text, '\a'));
 }
 
-static void text_of_a_diff(void **state)
+static void text_and_json_of_a_diff(void **state)
 {
     BenchRun before = make_run("n1", 8, &seed);
 
@@ -247,15 +270,16 @@ static void text_of_a_diff(void **state)
             (before.measures.at[i].peer != BENCH_NONE && before.measures.at[i].peer >= 4))
             vec_remove(&before.measures, i);
     run.errors.len = 1;
-    assert_int_not_equal(bench_write_diff(&before, &run, &out), 0);
+    write_diff(&before, &run, 7);
     assert_golden(GOLDEN "/diff.txt", &out);
+    assert_golden(GOLDEN "/diff.json", &again);
     str_clear(&out);
-    assert_int_equal(bench_write_diff(&before, &before, &out), 0);
+    write_diff(&before, &before, 0);
     assert_non_null(strstr(out.text, "\nNothing became worse.\n"));
     bench_run_done(&before);
 }
 
-static void text_of_a_fleet(void **state)
+static void text_and_json_of_a_fleet(void **state)
 {
     BenchRun runs[5];
 
@@ -269,13 +293,34 @@ static void text_of_a_fleet(void **state)
     slow_memory(&runs[3], 2, 0.95);
     for (uint32_t gpu = 0; gpu < 4; gpu++)
         scale_measure(&runs[1], BENCH_HOST_TO_GPU, gpu, 0.9);
-    assert_int_equal(bench_write_fleet(runs, ARRAY_LEN(runs), &out), 2);
+    write_fleet(runs, ARRAY_LEN(runs), 2);
     assert_golden(GOLDEN "/fleet.txt", &out);
+    assert_golden(GOLDEN "/fleet.json", &again);
     for (size_t i = 0; i < ARRAY_LEN(runs); i++)
         bench_run_done(&runs[i]);
 }
 
-static void text_and_page_of_rooflines(void **state)
+/* Only of this rung; a reader skips it. */
+static void check_roof_json(void)
+{
+    BenchRun read;
+
+    for (size_t i = 0; i < run.measures.len; i++)
+        run.measures.at[i].sm_count = 0;
+    run.measures.len = ARRAY_LEN(healthy);
+    bench_write_json(&run, NULL, &out);
+    assert_null(strstr(out.text, "\"roof\":["));
+    str_clear(&out);
+    snprintf(run.rung, sizeof run.rung, "roof");
+    bench_write_json(&run, NULL, &out);
+    assert_golden(GOLDEN "/roof.json", &out);
+    assert_int_equal(bench_read_json(out.text, out.len, &read, NULL), 0);
+    bench_write_json(&read, NULL, &again);
+    assert_string_equal(out.text, again.text);
+    bench_run_done(&read);
+}
+
+static void text_page_and_json_of_rooflines(void **state)
 {
     (void)state;
     run.gpus.len = 1;
@@ -285,11 +330,16 @@ static void text_and_page_of_rooflines(void **state)
     bench_write_roof_page(&run, &out);
     assert_golden(GOLDEN "/roof.html", &out);
     str_clear(&out);
+    check_roof_json();
+    str_clear(&out);
     run.measures.len = 0;
     bench_write_roof(&run, &out);
     assert_non_null(strstr(out.text, "neither memory nor arithmetic was measured"));
     bench_write_roof_page(&run, &out);
     assert_null(strstr(out.text, "nan"));
+    str_clear(&out);
+    bench_write_json(&run, NULL, &out);
+    assert_non_null(strstr(out.text, "\"memory_share_percent\":null,\"l2_gbs\":null,\"ceilings\":[]"));
 }
 
 static void metrics_of_a_run(void **state)
@@ -347,9 +397,9 @@ int main(void)
         CASE(text_of_faults),
         CASE(text_of_memory_alone),
         CASE(text_of_foreign_names),
-        CASE(text_of_a_diff),
-        CASE(text_of_a_fleet),
-        CASE(text_and_page_of_rooflines),
+        CASE(text_and_json_of_a_diff),
+        CASE(text_and_json_of_a_fleet),
+        CASE(text_page_and_json_of_rooflines),
         CASE(metrics_of_a_run),
         CASE(text_and_json_of_isolation),
     };
