@@ -2,16 +2,22 @@
 /* `stoker bench diff` and `fleet`: results of earlier tests beside each other. */
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 
+#include "verb/bench/agent.h"
 #include "verb/bench/bench_verbs.h"
 
 enum { REPORT_MAX = 64 << 20 };
 
 typedef struct CompareOptions {
+    LookOptions look; /* of diff the control socket */
     bool json;
 } CompareOptions;
 
-static const OptSpec compare_opts[] = {OPT_ROW("json", OPT_BOOL, CompareOptions, json, .help = "as JSON")};
+static const OptSpec fleet_opts[] = {OPT_ROW("json", OPT_BOOL, CompareOptions, json, .help = "as JSON")};
+static const OptSpec diff_opts[] = {OPT_ROW("json", OPT_BOOL, CompareOptions, json, .help = "as JSON"),
+                                    OPT_ROW("control", OPT_STRING, CompareOptions, look.control, .metavar = "FILE",
+                                            .help = "the agent's control socket, for the runs that it keeps")};
 
 int bench_read_run(VerbCall *call, const char *path, BenchRun *ret)
 {
@@ -32,20 +38,52 @@ static int show_report(VerbCall *call, const Str *out, bool found)
     return found ? EXIT_FINDING : EXIT_FINE;
 }
 
+static int show_diff(VerbCall *call, const BenchRun *before, const BenchRun *after, bool json)
+{
+    CLEANUP(str_done) Str out = str_limited(REPORT_MAX);
+    CLEANUP(bench_diff_done) BenchDiff diff = {.worse = 0};
+
+    bench_diff(before, after, &diff);
+    (json ? bench_write_diff_json : bench_write_diff)(before, after, &diff, &out);
+    return show_report(call, &out, diff.worse > 0);
+}
+
+/* The newest of those that the agent keeps, from place `from` on, of the same test as `like`; NULL: there is none. */
+static const BenchRun *find_kept(const BenchHistory *kept, size_t from, const BenchRun *like)
+{
+    while (from < kept->count && strcmp(kept->list[from]->rung, like->rung) != 0)
+        from++;
+    return from < kept->count ? kept->list[from] : NULL;
+}
+
+/* `file` NULL: the last run that the agent keeps, and the one of the same test before it. */
+static int diff_kept(VerbCall *call, const CompareOptions *o, const BenchRun *file)
+{
+    CLEANUP(bench_history_done) BenchHistory kept = {.count = 0};
+
+    if (bench_agent_history(&o->look, call->arena, &kept, &call->err) < 0)
+        return verb_fail(call, EXIT_UNKNOWN);
+    const BenchRun *after = file ? find_kept(&kept, 0, file) : kept.count ? kept.list[0] : NULL;
+    const BenchRun *before = file ? file : after ? find_kept(&kept, 1, after) : NULL;
+    if (!before || !after)
+        return verb_failf(call, EXIT_UNKNOWN, "no agent runs here that keeps %s; give two files",
+                          file ? "a result of the same test" : "two results of one test");
+    return show_diff(call, before, after, o->json);
+}
+
 static int diff_run(VerbCall *call, const void *options)
 {
     const CompareOptions *o = options;
-    CLEANUP(str_done) Str out = str_limited(REPORT_MAX);
     CLEANUP(bench_run_done) BenchRun before = {.real_ns = 0}, after = {.real_ns = 0};
-    CLEANUP(bench_diff_done) BenchDiff diff = {.worse = 0};
 
-    if (call->args.len != 2)
-        return verb_failf(call, EXIT_USAGE, "takes two files: an earlier result and a later one");
-    if (bench_read_run(call, call->args.items[0], &before) < 0 || bench_read_run(call, call->args.items[1], &after) < 0)
+    if (call->args.len > 2)
+        return verb_failf(call, EXIT_USAGE, "takes two files at most: an earlier result and a later one");
+    if ((call->args.len > 0 && bench_read_run(call, call->args.items[0], &before) < 0) ||
+        (call->args.len > 1 && bench_read_run(call, call->args.items[1], &after) < 0))
         return verb_fail(call, EXIT_USAGE);
-    bench_diff(&before, &after, &diff);
-    (o->json ? bench_write_diff_json : bench_write_diff)(&before, &after, &diff, &out);
-    return show_report(call, &out, diff.worse > 0);
+    if (call->args.len < 2)
+        return diff_kept(call, o, call->args.len ? &before : NULL);
+    return show_diff(call, &before, &after, o->json);
 }
 
 static int show_fleet(VerbCall *call, const BenchRun *const *runs, size_t count, bool json)
@@ -80,15 +118,19 @@ static int fleet_run(VerbCall *call, const void *options)
 const Verb verb_bench_diff = {
     .name = "diff",
     .summary = "compare two results: what changed of each GPU",
-    .usage = "BEFORE AFTER [--json]",
-    .description = "Prints each measure of each GPU in both results, and marks what became worse by more than healthy "
-                   "GPUs vary. GPUs are matched by UUID, else by index.",
-    .examples = "stoker bench diff monday.json friday.json\n"
+    .usage = "[BEFORE [AFTER]] [--json]",
+    .description =
+        "Prints each measure of each GPU in both results, and marks what became worse by more than healthy "
+        "GPUs vary. GPUs are matched by UUID, else by index. Without AFTER the last run of the same test that the "
+        "agent keeps is the later one; without BEFORE, too, its last run is compared with the one before.",
+    .examples = "stoker bench diff\n"
+                "stoker bench diff monday.json friday.json\n"
                 "stoker bench diff monday.json friday.json --json | jq '.changes[] | select(.severity)'",
     .exit_codes = "0  nothing became worse\n"
                   "1  something did\n"
-                  "2  the command line is wrong, or a file cannot be read",
-    VERB_OPTS(compare_opts, CompareOptions),
+                  "2  the command line is wrong, or a file cannot be read\n"
+                  "3  the agent keeps no such run, or none answers",
+    VERB_OPTS(diff_opts, CompareOptions),
     .run = diff_run,
 };
 
@@ -103,6 +145,6 @@ const Verb verb_bench_fleet = {
     .exit_codes = "0  no GPU is behind\n"
                   "1  some are\n"
                   "2  the command line is wrong, or a file cannot be read",
-    VERB_OPTS(compare_opts, CompareOptions),
+    VERB_OPTS(fleet_opts, CompareOptions),
     .run = fleet_run,
 };

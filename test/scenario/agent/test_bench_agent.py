@@ -235,3 +235,21 @@ def test_most_gpus_slow_are_one_incident_of_the_node(stoker, tmp_path, make_node
     assert [key[0] for key in found] == ["test-slow"]
     one, = found.values()
     assert one["device"]["kind"] == "node" and one["evidence"][0]["text"].startswith("3 of 4 GPUs; GPU 0: 'stoker bench links'")
+
+
+def test_the_last_runs_are_compared(place, tmp_path):
+    """Without files the last two of one test; with one, that and the last one of its test."""
+    def diff(*files):
+        done = place.agent.verb("bench", "diff", "--json", *files)
+        return done.returncode, json.loads(done.stdout) if done.stdout else done.stderr
+
+    code, said = diff()
+    assert code == 3 and "two results of one test" in said
+    for minute, rung in enumerate(("memory", "links", "memory")):
+        end(place, tmp_path, minute, rung, "fit")
+    code, told = diff()
+    assert code == 0 and [told[side]["rung"] for side in ("before", "after")] == ["memory"] * 2
+    assert told["before"]["time"] < told["after"]["time"]
+    (tmp_path / "old.json").write_text(json.dumps({**run_of(place, "2026-11-29T08:00:00Z"), "rung": "links"}))
+    code, told = diff(tmp_path / "old.json")
+    assert code == 0 and told["after"]["rung"] == "links" and told["before"]["time"].startswith("2026-11-29")
