@@ -271,6 +271,17 @@ static void an_unknown_process_is_no_owner(void **state)
     assert_int_equal(find(rig, 0, 100), 0);
 }
 
+/* What a test finds is told to nobody as the test's user. */
+static void a_test_is_no_owner(void **state)
+{
+    Rig *rig = *state;
+    ProcessOwner *test = start(rig, 0, 100, "root");
+
+    snprintf(test->name, sizeof test->name, "stoker-bench");
+    look(rig, 0);
+    assert_int_equal(find(rig, 0, -1), 0);
+}
+
 int main(void)
 {
 #define ONE(test) cmocka_unit_test_setup_teardown(test, open_rig, close_rig)
@@ -284,6 +295,7 @@ int main(void)
         ONE(of_the_node_everybody),
         ONE(of_an_instance_those_in_it),
         ONE(an_unknown_process_is_no_owner),
+        ONE(a_test_is_no_owner),
     };
 
     return cmocka_run_group_tests_name("agent owners", tests, NULL, NULL);
