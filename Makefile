@@ -7,6 +7,9 @@ FUZZ_FLAGS ?=
 BENCH_FLAGS ?=
 MUTANTS_FLAGS ?=
 PREFIX ?= /usr/local
+# Where there is a ccache it finds what another checkout has compiled.
+export CCACHE_BASEDIR = $(CURDIR)
+export CCACHE_NOHASHDIR = 1
 
 .PHONY: all run test test-all test-since asan tsan clang tidy fuzz bench bench-place bench-schedule bench-verdicts mutants install deb real manifests lint deps deps-test deps-test-all clean
 .DEFAULT_GOAL := all

@@ -42,8 +42,19 @@ static int send_older_text(BenchProcess *process, const CudaGpu *gpu, CudaText t
     return bench_send_error(&process->sender, &error);
 }
 
-/* All texts that are for this GPU, so that the time of their compilation is no stage's. Without the base nothing can be
- * done; without another one its kernels are left out. */
+/* Kernels of arithmetic; all others are in the base. To compile those for Hopper takes seconds. */
+static bool needs_arithmetic(const BenchOptions *options)
+{
+    for (uint32_t i = 0; i < options->stage_count; i++)
+        if (options->stages[i] == BENCH_STAGE_PROBES || options->stages[i] == BENCH_STAGE_GEMM ||
+            options->stages[i] == BENCH_STAGE_BURN || options->stages[i] == BENCH_STAGE_VICTIM ||
+            options->stages[i] == BENCH_STAGE_FLOOD)
+            return true;
+    return false;
+}
+
+/* All texts that are for this GPU and will be needed, so that the time of their compilation is no stage's. Without the
+ * base nothing can be done; without another one its kernels are left out. */
 static int load_texts(BenchProcess *process, CudaGpu *gpu)
 {
     bool tried[CUDA_TEXT_COUNT] = {0};
@@ -52,7 +63,7 @@ static int load_texts(BenchProcess *process, CudaGpu *gpu)
         const CudaText text = cuda_kernel_text(kernel);
         int rc;
 
-        if (tried[text])
+        if (tried[text] || (text != CUDA_TEXT_BASE && !needs_arithmetic(&process->options)))
             continue;
         tried[text] = true;
         rc = cuda_gpu_load(gpu, kernel);

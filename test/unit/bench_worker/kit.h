@@ -104,20 +104,3 @@ static inline BenchStage last_stage(void)
             stage = records.at[i].stage;
     return stage;
 }
-
-static inline void print_records(void)
-{
-    for (size_t i = 0; i < records.len; i++) {
-        const BenchRecord *r = &records.at[i];
-        if (r->kind == BENCH_RECORD_STAGE)
-            print_message("stage %s\n", bench_stages[r->stage].key);
-        else if (r->kind == BENCH_RECORD_MEASURE)
-            print_message("measure %s gpu %u peer %d: %g (%u) at %g MHz\n", bench_measures[r->measure.id].key,
-                          r->measure.gpu, (int)r->measure.peer, r->measure.samples[0], r->measure.count,
-                          r->measure.sm_mhz);
-        else if (r->kind == BENCH_RECORD_ERROR)
-            print_message("error %s %s: %s code %d gpu %d peer %d sm %d count %lu\n", bench_stages[r->error.stage].key,
-                          bench_errors[r->error.kind].key, r->error.what, r->error.code, (int)r->error.gpu,
-                          (int)r->error.peer, (int)r->error.sm, (unsigned long)r->error.count);
-    }
-}

@@ -23,8 +23,6 @@ static void test_healthy(void **state)
 
     (void)state;
     assert_int_equal(run_bench(all), 0);
-    if (getenv("SHOW"))
-        print_records();
     assert_int_equal(fake_leaks(), 0);
     assert_int_equal(count_errors(), 0);
     assert_int_equal(last_stage(), BENCH_STAGE_END_OF_WORK);
