@@ -44,7 +44,7 @@ static bool is_of_speed(const BenchFinding *finding)
            finding->symptom == BENCH_HELD_MEMORY || finding->symptom == BENCH_NO_RESULT;
 }
 
-/* Beside other work a rate says nothing. */
+/* Beside other work a rate says nothing. What was stopped for it has a finding. */
 static void judge_shared(Judge *j)
 {
     uint64_t shared = 0;
@@ -55,7 +55,7 @@ static void judge_shared(Judge *j)
         if (j->out->findings.at[i].gpus & shared && is_of_speed(&j->out->findings.at[i]))
             vec_remove(&j->out->findings, i);
     for (uint32_t gpu = 0; gpu < j->gpu_count; gpu++)
-        if (shared >> gpu & 1)
+        if (shared >> gpu & 1 && !judge_find(j, gpu, BENCH_STOPPED))
             judge_say(judge_add(j, BENCH_UNTESTED, BENCH_BESIDE_OTHERS, BENCH_PART_START, gpu),
                       "other processes ran on it during the test: its speed is not judged");
 }

@@ -99,7 +99,7 @@ def test_files_that_are_no_results(compare, changed, tmp_path):
     bad.write_text("{}")
     diff.write_text(json.dumps(compare("diff", good, good)[1]))
     for words, name in ((("diff", good, bad), bad), (("diff", tmp_path / "none", good), tmp_path / "none"), (("fleet", good, bad), bad),
-                        (("fleet", diff), diff), (("diff", good), "two files"), (("fleet",), "takes results")):
+                        (("fleet", diff), diff), (("diff", good, good, good), "two files"), (("fleet",), "takes results")):
         code, said = compare(*words)
         assert code == USAGE and str(name) in said, said
 

@@ -9,8 +9,8 @@ import pytest
 
 NONE = (1 << 64) - 1
 MMA = {  # text, accumulators of a thread, mma's of a chain in a round, bound of exactness
-    "probe_mma_f16": ("base", 32, 2**24),
-    "probe_mma_s8": ("base", 16, 2**31),
+    "probe_mma_f16": ("turing", 32, 2**24),
+    "probe_mma_s8": ("turing", 16, 2**31),
     "probe_mma_bf16": ("ampere", 32, 2**24),
     "probe_mma_tf32": ("ampere", 32, 2**24),
     "probe_mma_int8": ("ampere", 32, 2**31),
