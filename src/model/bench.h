@@ -240,7 +240,8 @@ typedef struct BenchGpu {
     uint32_t watch_count;
     BenchWatch watch[BENCH_STAGE_COUNT];
     uint32_t xid_count;
-    uint32_t xids[BENCH_XIDS_MAX]; /* during the test, in their order */
+    uint32_t xids[BENCH_XIDS_MAX];      /* during the test, in their order */
+    char library_error[BENCH_NAME_CAP]; /* why there is no BENCH_GEMM_LIBRARY; "": there is, or no library */
 } BenchGpu;
 
 typedef struct BenchRun {
