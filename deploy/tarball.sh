@@ -87,7 +87,7 @@ make_tarball() {
 bundle_libraries() {
     mkdir -p lib/bundled share/doc/licences
     cp $LIBS/licences/* share/doc/licences/
-    rm -f lib/stoker/sim/*/libnvidia-ml.so lib/stoker/sim/*/libcuda.so
+    rm -f lib/stoker/sim/*/libnvidia-ml.so lib/stoker/sim/*/libcuda.so lib/stoker/sim/*/libcublasLt.so
     programs=$(find bin libexec -type f -perm -u+x)
     {
         echo "libcurl-gnutls.so.4 => $LIBS/lib/libcurl-gnutls.so.4" # is opened, not linked

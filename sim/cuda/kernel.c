@@ -174,6 +174,12 @@ static double memory_seconds(CuOp *op)
     return bytes / (cu_memory_rate(op->device, op->begin_ns) * use.share);
 }
 
+static double product_operations(const CuOp *op)
+{
+    return op->launch.args.flags & CU_PRODUCT_OF_LIBRARY ? cu_library_operations(op->device)
+                                                         : cu_sm_operations(op->device, op->launch.kernel);
+}
+
 static double seconds_alone(CuOp *op)
 {
     const CudaKernelArgs *args = &op->launch.args;
@@ -185,7 +191,7 @@ static double seconds_alone(CuOp *op)
         return probe_seconds(op);
     if (is_product(kernel))
         return 2.0 * args->m * args->n * args->k /
-               (cu_sm_operations(op->device, kernel) * cu_sm_worth(op->device, op->begin_ns) * op->launch.mhz * 1e6);
+               (product_operations(op) * cu_sm_worth(op->device, op->begin_ns) * op->launch.mhz * 1e6);
     return memory_seconds(op);
 }
 

@@ -6,6 +6,9 @@
  */
 #include "sim/cuda/queue.h"
 
+/* Of a product, beside what CudaKernelArgs.flags has: as fast as the vendor's library (cublaslt.c). */
+enum { CU_PRODUCT_OF_LIBRARY = 1 << 8 };
+
 /* CUDA_KERNEL_COUNT: not one of them. */
 CudaKernel cu_kernel_find(const char *name);
 /* Queues it. */

@@ -185,6 +185,11 @@ double cu_sm_operations(const CuDevice *device, CudaKernel kernel)
     }
 }
 
+double cu_library_operations(const CuDevice *device)
+{
+    return tensor_operations(device->board) * CU_LIBRARY_SHARE;
+}
+
 /* --- SMs that are slow or missing -------------------------------------------------------------------------------- */
 
 /* The number of a setting is one of the board, plus 1: here plus 1, or 0 where this device has not that SM. */

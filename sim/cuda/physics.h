@@ -20,6 +20,7 @@
 #define CU_NVLINK_SHARE 0.93
 #define CU_STAGED_SHARE 0.5 /* of PCIe: a copy through the host crosses it twice */
 #define CU_GEMM_SHARE 0.80
+#define CU_LIBRARY_SHARE 0.80 /* of the tensor cores' peak. Published: A100 82 to 87 %, H100 80, B200 78 */
 #define CU_LAUNCH_S 2e-6
 
 double cu_sm_mhz(CuDevice *device, uint64_t t_ns);
@@ -28,6 +29,7 @@ double cu_memory_rate(CuDevice *device, uint64_t t_ns);
 double cu_l2_rate(CuDevice *device, uint64_t t_ns);
 /* Operations of one healthy SM in a clock: of a probe's instruction, of a matrix product. */
 double cu_sm_operations(const CuDevice *device, CudaKernel kernel);
+double cu_library_operations(const CuDevice *device); /* of a product of bfloat16 by the vendor's library */
 /* The speed of an SM; 0: there is none. */
 double cu_sm_speed(CuDevice *device, uint32_t sm, uint64_t t_ns);
 /* SMs that answer, in their order: the n-th one; and how many healthy ones they are worth. */

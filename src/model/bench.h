@@ -63,7 +63,7 @@ typedef enum BenchPart { BENCH_PART_TABLE(WORD_ID) BENCH_PART_END } BenchPart;
     MEASURE(BENCH_WGMMA_FP8, "wgmma.fp8", "wgmma, fp8", "TFLOP/s", BENCH_PART_COMPUTE, 1, 0, 0.5, 1, 0)                \
     MEASURE(BENCH_TCGEN05_BF16, "tcgen05.bf16", "tcgen05, bf16", "TFLOP/s", BENCH_PART_COMPUTE, 1, 0, 0.5, 1, 0)       \
     MEASURE(BENCH_GEMM_BF16, "gemm.bf16", "matrix product, bf16", "TFLOP/s", BENCH_PART_COMPUTE, 1, 0, 1.5, 3, 0)      \
-    MEASURE(BENCH_GEMM_LIBRARY, "gemm.library", "cuBLASLt, bf16", "TFLOP/s", BENCH_PART_COMPUTE, 1, 0, 0, 0, 0)        \
+    MEASURE(BENCH_GEMM_LIBRARY, "gemm.library", "cuBLASLt, bf16", "TFLOP/s", BENCH_PART_COMPUTE, 0, 0, 0, 0, 0)        \
     MEASURE(BENCH_BURN, "burn", "matrix product under load", "TFLOP/s", BENCH_PART_COMPUTE, 1, 0, 1.5, 3, 0)           \
     MEASURE(BENCH_HOST_TO_GPU, "host.to", "host to GPU, alone", "GB/s", BENCH_PART_HOST_LINK, 0, 0, 3, 8, 50)          \
     MEASURE(BENCH_GPU_TO_HOST, "host.from", "GPU to host, alone", "GB/s", BENCH_PART_HOST_LINK, 0, 0, 3, 8, 50)        \
@@ -111,6 +111,7 @@ BenchMeasureId bench_measure_find(const char *key); /* BENCH_MEASURE_END: no suc
     WORD(BENCH_STAGE_VICTIM, "victim", "what a neighbour can slow down")                                               \
     WORD(BENCH_STAGE_FILL, "fill", "memory filled by the neighbour")                                                   \
     WORD(BENCH_STAGE_FLOOD, "flood", "load by the neighbour")                                                          \
+    WORD(BENCH_STAGE_LIBRARY, "library", "matrix product by cuBLASLt")                                                 \
     WORD(BENCH_STAGE_END_OF_WORK, "end", "end")
 
 typedef enum BenchStage { BENCH_STAGE_TABLE(WORD_ID) BENCH_STAGE_COUNT } BenchStage;
@@ -250,7 +251,8 @@ typedef struct BenchGpu {
     uint32_t watch_count;
     BenchWatch watch[BENCH_STAGE_COUNT];
     uint32_t xid_count;
-    BenchXid xids[BENCH_XIDS_MAX]; /* during the test, in their order */
+    BenchXid xids[BENCH_XIDS_MAX];      /* during the test, in their order */
+    char library_error[BENCH_NAME_CAP]; /* why there is no BENCH_GEMM_LIBRARY; "": there is, or no library */
 } BenchGpu;
 
 typedef struct BenchRun {

@@ -187,10 +187,12 @@ static int memory_run(VerbCall *call, const void *options)
 
 static int matmul_run(VerbCall *call, const void *options)
 {
-    return run_plan(
-        call, options,
-        (BenchPlan){.rung = "matmul", .gpu_stages = STAGE(PROBES) | STAGE(GEMM), .limit_ns = LIMIT_S * NS_PER_S},
-        bench_write_text);
+    return run_plan(call, options,
+                    (BenchPlan){.rung = "matmul",
+                                .gpu_stages = STAGE(PROBES) | STAGE(GEMM),
+                                .limit_ns = LIMIT_S * NS_PER_S,
+                                .after = bench_compare_library},
+                    bench_write_text);
 }
 
 static int links_run(VerbCall *call, const void *options)
@@ -279,7 +281,8 @@ static const Verb verb_matmul = {
     .summary = "measure arithmetic: each type of tensor core and of multiply-add, per SM, and a matrix product",
     .usage = "[--type MEASURE]... [--shape MxNxK] [--gpu GPU]... [--json] [--output FILE]",
     .description = "Measures what each type of instruction reaches on each SM (exact results are checked), the clock "
-                   "held meanwhile, and a matrix product from memory with normally distributed data.",
+                   "held meanwhile, and a matrix product from memory with normally distributed data; where there is "
+                   "a libcublasLt, the same product by it, which is not judged.",
     .examples = "stoker bench matmul --type wgmma.bf16 --type mma.fp8\n"
                 "stoker bench matmul --shape 4096x4096x8192",
     .exit_codes = CODES,

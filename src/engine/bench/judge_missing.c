@@ -204,7 +204,7 @@ static void judge_values(Judge *j, uint32_t gpu)
     for (size_t i = 0; i < j->run->measures.len; i++) {
         const BenchMeasure *m = &j->run->measures.at[i];
 
-        if (m->gpu != gpu || is_usable(j, m))
+        if (m->gpu != gpu || m->id == BENCH_GEMM_LIBRARY || is_usable(j, m))
             continue;
         if (f && f->measure == m->id) { /* of another pair */
             more++;

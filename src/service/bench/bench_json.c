@@ -212,6 +212,7 @@ static void convert_gpu(const Convert *c, BenchGpu *gpu, BenchVerdict *verdict)
     convert_counters(c, "before", gpu->before);
     convert_counters(c, "after", gpu->after);
     convert_xids(c, gpu);
+    CONVERT_NAME(c, "library_error", gpu->library_error);
 }
 
 /* --- measures, errors, findings ----------------------------------------------------------------------------------- */

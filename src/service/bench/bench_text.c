@@ -93,6 +93,7 @@ static const BenchColumn columns[] = {
     {"fp32", "TFLOP/s", BENCH_PART_COMPUTE, NULL, BENCH_FMA_FP32, 1},
     {"tensor", "TFLOP/s", BENCH_PART_COMPUTE, read_tensor, BENCH_MEASURE_END, 0},
     {"product", "TFLOP/s", BENCH_PART_COMPUTE, NULL, BENCH_GEMM_BF16, 0},
+    {"cuBLASLt", "TFLOP/s", BENCH_PART_COMPUTE, NULL, BENCH_GEMM_LIBRARY, 0},
     {"clock", "MHz", BENCH_PART_CLOCK, read_clock, BENCH_MEASURE_END, 0},
     {"power", "W", BENCH_PART_CLOCK, read_power, BENCH_MEASURE_END, 0},
     {"temp", "C", BENCH_PART_CLOCK, read_temperature, BENCH_MEASURE_END, 0},
@@ -268,6 +269,36 @@ static void add_findings(const BenchJudgement *judgement, Str *out)
     }
 }
 
+/* Why there is no rate of the vendor's library: a line for all GPUs with the same reason. */
+static void add_library_error(const BenchRun *run, uint32_t first, Str *out)
+{
+    CLEANUP(str_done) Str gpus = str_limited(1024), text = str_limited(2048);
+    const char *why = run->gpus.at[first].library_error;
+    size_t count = 0;
+
+    for (uint32_t gpu = 0; gpu < run->gpus.len; gpu++) {
+        if (strcmp(run->gpus.at[gpu].library_error, why) != 0)
+            continue;
+        if (gpu < first) /* it has its line */
+            return;
+        str_addf(&gpus, "%s%" PRIu32, count++ ? ", " : "", run->gpus.at[gpu].index);
+    }
+    str_add(&text, "no rate");
+    if (count < run->gpus.len)
+        str_addf(&text, " of GPU%s %s", human_plural(count), gpus.text);
+    str_add(&text, ": ");
+    clean_add(&text, why, true);
+    str_addf(out, "%-*s", SEVERITY_WIDTH, "cuBLASLt");
+    str_add_wrapped(out, text.text, SEVERITY_WIDTH, SEVERITY_WIDTH, WIDTH);
+}
+
+static void add_library_errors(const BenchRun *run, Str *out)
+{
+    for (uint32_t gpu = 0; gpu < run->gpus.len; gpu++)
+        if (run->gpus.at[gpu].library_error[0])
+            add_library_error(run, gpu, out);
+}
+
 /* --- what was tested ---------------------------------------------------------------------------------------------- */
 
 typedef enum StageState { STAGE_NOWHERE, STAGE_PARTLY, STAGE_EVERYWHERE } StageState;
@@ -322,5 +353,6 @@ void bench_write_text(const BenchRun *run, const BenchJudgement *judgement, Str 
     if (run->gpus.len > 0)
         add_table(run, judgement, out);
     add_findings(judgement, out);
+    add_library_errors(run, out);
     add_tested(run, out);
 }

@@ -143,7 +143,7 @@ static int (*const gpu_stages[BENCH_STAGE_COUNT])(BenchProcess *process, CudaGpu
     [BENCH_STAGE_PROBES] = bench_stage_probes,     [BENCH_STAGE_GEMM] = bench_stage_gemm,
     [BENCH_STAGE_BURN] = bench_stage_burn,         [BENCH_STAGE_FRESH] = bench_stage_fresh,
     [BENCH_STAGE_VICTIM] = bench_stage_victim,     [BENCH_STAGE_FILL] = bench_stage_fill,
-    [BENCH_STAGE_FLOOD] = bench_stage_flood,
+    [BENCH_STAGE_FLOOD] = bench_stage_flood,       [BENCH_STAGE_LIBRARY] = bench_stage_library,
 };
 
 static int (*const link_stages[BENCH_STAGE_COUNT])(BenchProcess *process) = {

@@ -129,17 +129,24 @@ static uint32_t find_sm(const Product *product, uint64_t index)
     return tile < product->launch.grid ? product->results.at[tile].smid : BENCH_NONE;
 }
 
-static int compare_once(ProductCheck *check, CudaLaunch *compare)
+int product_compare(const ProductCheck *check, CudaLaunch *ret)
 {
     const Product *product = &check->product;
     double ms = 0;
 
-    *compare = (CudaLaunch){
+    *ret = (CudaLaunch){
         .kernel = CUDA_COMPARE,
         .grid = COMPARE_GRID,
         .args = {.a = product->launch.args.c, .b = check->want, .count = (uint64_t)product->size.m * product->size.n}};
-    TRY(cuda_gpu_run(product->gpu, &product->launch, 1, &ms));
-    return cuda_gpu_run(product->gpu, compare, 1, &ms);
+    return cuda_gpu_run(product->gpu, ret, 1, &ms);
+}
+
+static int multiply_and_compare(const ProductCheck *check, CudaLaunch *compare)
+{
+    double ms = 0;
+
+    TRY(cuda_gpu_run(check->product.gpu, &check->product.launch, 1, &ms));
+    return product_compare(check, compare);
 }
 
 /* Adds the block's errors to those of the SM that computed its first wrong value. */
@@ -188,14 +195,14 @@ int product_check_run(BenchProcess *process, ProductCheck *check, BenchMeasureId
     empty.count = 0;
     empty.address = UINT64_MAX;
     empty.measure = measure;
-    TRY(compare_once(check, &compare));
+    TRY(multiply_and_compare(check, &compare));
     blocks = cuda_gpu_results_of(product->gpu, &compare);
     for (uint32_t i = 0; i < compare.grid; i++)
         if (blocks[i].errors > 0)
             note_wrong(product, &blocks[i], wrong, &count, &empty);
     if (count == 0)
         return 0;
-    TRY(compare_once(check, &compare));
+    TRY(multiply_and_compare(check, &compare));
     for (uint32_t i = 0; i < count; i++) {
         wrong[i].repeats = value_repeats(blocks, &wrong[i]);
         TRY(bench_send_error(&process->sender, &wrong[i]));

@@ -39,5 +39,7 @@ int product_choose_size(BenchProcess *process, CudaGpu *gpu, ProductSize *ret);
 int product_init(Product *product, CudaGpu *gpu, ProductSize size, bool integers);
 /* The exact product of at most PRODUCT_CHECK_SIDE a side, and its reference by multiply-adds. */
 int product_check_init(ProductCheck *check, CudaGpu *gpu, ProductSize most);
+/* Compares what the product's memory holds with the reference: `ret` has the results. */
+int product_compare(const ProductCheck *check, CudaLaunch *ret);
 /* Multiplies and compares; sends what is wrong, by the SM that computed it, as of `measure`. */
 int product_check_run(BenchProcess *process, ProductCheck *check, BenchMeasureId measure);

@@ -33,6 +33,7 @@ int bench_stage_fresh(BenchProcess *process, CudaGpu *gpu);
 int bench_stage_victim(BenchProcess *process, CudaGpu *gpu);
 int bench_stage_fill(BenchProcess *process, CudaGpu *gpu);
 int bench_stage_flood(BenchProcess *process, CudaGpu *gpu);
+int bench_stage_library(BenchProcess *process, CudaGpu *gpu);
 /* A launch that reads for so long what stays in the L2, of a buffer of so many bytes; its count is 0 where the L2 is
  * not known. */
 int bench_prepare_l2(CudaGpu *gpu, CUdeviceptr at, uint64_t buffer_bytes, uint32_t ms, CudaLaunch *ret);

@@ -9,7 +9,9 @@
  *
  * sends BenchRecords (model/bench.h), each by one write, to descriptor 3, and ends with exit code 0 when it did all
  * that was asked, however the results are. SIGTERM makes its kernels return within 50 ms; it then sends
- * BENCH_ERROR_STOPPED and ends. It writes nothing else and changes no setting.
+ * BENCH_ERROR_STOPPED and ends. It writes nothing else and changes no setting. The stage library loads code of others
+ * (libcublasLt.so.13, .12 or .11, the first that the linker finds; none: it sends nothing), so that it is to be the
+ * only one.
  *
  *     stages=patterns,memory,...   what to do, by their keys (bench_stages), in this order; `start` is always first
  *     seconds=8                    of the stage burn

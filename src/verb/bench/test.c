@@ -42,11 +42,11 @@ enum {
 
 /* How long a stage may take, beside what it is told to take. */
 static const uint32_t stage_limit_s[BENCH_STAGE_COUNT] = {
-    [BENCH_STAGE_START] = 30,  [BENCH_STAGE_PATTERNS] = 20,    [BENCH_STAGE_MEMORY] = 15,
-    [BENCH_STAGE_PROBES] = 30, [BENCH_STAGE_GEMM] = 30,        [BENCH_STAGE_BURN] = 15,
-    [BENCH_STAGE_HOST] = 20,   [BENCH_STAGE_PAIRS] = 60,       [BENCH_STAGE_COLLECTIVES] = 30,
-    [BENCH_STAGE_FRESH] = 10,  [BENCH_STAGE_VICTIM] = 20,      [BENCH_STAGE_FILL] = 10,
-    [BENCH_STAGE_FLOOD] = 60,  [BENCH_STAGE_END_OF_WORK] = 10,
+    [BENCH_STAGE_START] = 30,  [BENCH_STAGE_PATTERNS] = 20, [BENCH_STAGE_MEMORY] = 15,
+    [BENCH_STAGE_PROBES] = 30, [BENCH_STAGE_GEMM] = 30,     [BENCH_STAGE_BURN] = 15,
+    [BENCH_STAGE_HOST] = 20,   [BENCH_STAGE_PAIRS] = 60,    [BENCH_STAGE_COLLECTIVES] = 30,
+    [BENCH_STAGE_FRESH] = 10,  [BENCH_STAGE_VICTIM] = 20,   [BENCH_STAGE_FILL] = 10,
+    [BENCH_STAGE_FLOOD] = 60,  [BENCH_STAGE_LIBRARY] = 30,  [BENCH_STAGE_END_OF_WORK] = 10,
 };
 
 /* A GPU or MIG device that is tested. */
@@ -66,10 +66,11 @@ struct BenchTest {
     LocalNode *local;
     const Snapshot *seen;
     Target targets[BENCH_GPUS_MAX];
-    BenchWorker workers[BENCH_GPUS_MAX + 2]; /* of each GPU, and of their links, started early or again */
+    BenchWorker workers[2 * BENCH_GPUS_MAX + 2]; /* of each GPU, of their links, started early or again, and after */
     size_t worker_count, link_count;
     uint32_t order[BENCH_GPUS_MAX]; /* of the links' process: its numbers are places here */
     uint64_t start_ns;
+    bool after; /* the test is over: what happens now is no part of it */
 };
 
 static volatile sig_atomic_t interrupted;
@@ -390,7 +391,8 @@ static void stop_gpu(BenchTest *t, size_t gpu, const char *why)
     t->targets[gpu].out = true;
     snprintf(error.what, sizeof error.what, "%s", why);
     error.count = (now_ns() - t->start_ns) / NS_PER_MS;
-    add_error(t, &error);
+    if (!t->after)
+        add_error(t, &error);
     for (size_t i = 0; i < t->worker_count; i++)
         if (t->workers[i].spec.links || t->workers[i].spec.tag == gpu)
             bench_worker_stop(&t->workers[i], BENCH_WORKER_GRACE_MS);
@@ -484,11 +486,13 @@ static void watch_gpus(BenchTest *t)
 
         if (!gpu || stage == BENCH_STAGE_END_OF_WORK)
             continue;
-        note_watch(&t->targets[i], find_watch(&t->run->gpus.at[i], stage), &gpu->reading);
+        if (!t->after)
+            note_watch(&t->targets[i], find_watch(&t->run->gpus.at[i], stage), &gpu->reading);
         check_strangers(t, i, gpu);
         check_heat(t, i, &gpu->reading);
     }
-    collect_xids(t);
+    if (!t->after)
+        collect_xids(t);
 }
 
 /* --- the processes ------------------------------------------------------------------------------------------------ */
@@ -659,6 +663,19 @@ bool bench_test_is_over(const BenchTest *t)
     return over;
 }
 
+BenchRun *bench_test_result(BenchTest *t)
+{
+    return t->run;
+}
+
+bool bench_test_ended_well(const BenchTest *t, uint32_t gpu)
+{
+    for (size_t i = 0; i < t->worker_count; i++)
+        if (!t->workers[i].spec.links && t->workers[i].spec.tag == gpu)
+            return bench_worker_ended_well(&t->workers[i]);
+    return false;
+}
+
 int bench_test_start(BenchTest *t, const BenchTask *task, BenchWorker **ret, Err *err)
 {
     const char **options = make_options(t, task->stages, 0);
@@ -813,6 +830,14 @@ static void look_before(BenchTest *t)
     } while (!is_known(t->seen->node) && now_ns() - t->start_ns < FIRST_MS * NS_PER_MS && !interrupted);
 }
 
+static void run_after(BenchTest *t)
+{
+    if (!t->plan->after || bench_test_is_over(t))
+        return;
+    t->after = true;
+    t->plan->after(t);
+}
+
 static int run_test(BenchTest *t, Err *err)
 {
     int rc;
@@ -835,6 +860,7 @@ static int run_test(BenchTest *t, Err *err)
     if (rc < 0)
         return rc;
     look_after(t);
+    run_after(t);
     return 0;
 }
 

@@ -38,6 +38,7 @@ typedef struct BenchPlan {
     const char *probes, *shape;       /* measures with commas between; "8192x8192x8192"; NULL: the usual ones */
     OptList gpus;                     /* none: all */
     const BenchCourse *course;        /* NULL: the stages above */
+    void (*after)(BenchTest *test);   /* what comes after the test and changes nothing of it; NULL: nothing */
     bool in_use;                      /* also where something runs */
     const char *mps;                  /* pipe directory of an MPS daemon, whose server is no newcomer; NULL: none */
     const char *cuda_library;         /* NULL: as the linker finds it */
@@ -56,7 +57,7 @@ enum {
  * part failed or was stopped: the run says so. 0, an outcome, or -errno. */
 int bench_test_run(const BenchPlan *plan, Arena *arena, BenchRun *ret, Err *err);
 
-/* --- for a course ------------------------------------------------------------------------------------------------- */
+/* --- for a course, or after the test ------------------------------------------------------------------------------ */
 
 /* A process for the GPU at a place of the run. */
 typedef struct BenchTask {
@@ -72,4 +73,7 @@ int bench_test_start(BenchTest *test, const BenchTask *task, BenchWorker **ret, 
 bool bench_test_turn(BenchTest *test);
 /* The test is to end: interrupted, out of time, a newcomer, heat. Its processes were told. */
 bool bench_test_is_over(const BenchTest *test);
+BenchRun *bench_test_result(BenchTest *test);
+/* The process that tested the GPU by itself did all that it was told to. */
+bool bench_test_ended_well(const BenchTest *test, uint32_t gpu);
 void bench_test_record(void *test, BenchWorker *worker, const BenchRecord *record);

@@ -849,6 +849,17 @@ static void run_that_says_nothing(void **state)
     assert_int_equal(judged.verdict, BENCH_UNKNOWN);
 }
 
+/* The vendor's library is a comparison. */
+static void rate_of_the_library_is_not_judged(void **state)
+{
+    (void)state;
+    for (uint32_t gpu = 0; gpu < 8; gpu++)
+        vec_push(&run.measures, make_measure(BENCH_GEMM_LIBRARY, gpu, BENCH_NONE, gpu == 5 ? 1 : 790, &seed));
+    run.measures.at[run.measures.len - 1].samples[0] = (double)NAN;
+    snprintf(run.gpus.at[2].library_error, sizeof run.gpus.at[2].library_error, "its process ended (signal 11)");
+    check_fine();
+}
+
 /* --- 20: MIG ------------------------------------------------------------------------------------------------------ */
 
 static void one_slow_mig_device(void **state)
@@ -882,6 +893,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(healthy_nodes_are_fit),
+        CASE(rate_of_the_library_is_not_judged),
         CASE(slow_memory_is_named_once),
         CASE(memory_at_its_limits),
         CASE(limits_are_exact),

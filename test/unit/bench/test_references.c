@@ -280,6 +280,26 @@ static void changes_of_two_runs(void **state)
     bench_diff_done(&diff);
 }
 
+/* A library that is gone is no loss, as any other measure would be. */
+static void library_that_is_gone(void **state)
+{
+    BenchRun *later = add_other("n1", 2);
+    BenchDiff diff;
+
+    (void)state;
+    bench_run_done(&run);
+    run = make_run("n1", 2, &seed);
+    vec_push(&run.measures, make_measure(BENCH_GEMM_LIBRARY, 1, BENCH_NONE, 790, &seed));
+    bench_diff(&run, later, &diff);
+    assert_int_equal(find_change(&diff, 1, BENCH_GEMM_LIBRARY)->kind, BENCH_VANISHED);
+    assert_int_equal(diff.worse, 0);
+    bench_diff_done(&diff);
+    vec_push(&run.measures, make_measure(BENCH_MMA_FP8, 1, BENCH_NONE, 1300, &seed));
+    bench_diff(&run, later, &diff);
+    assert_int_equal(diff.worse, 1);
+    bench_diff_done(&diff);
+}
+
 /* GPUs keep their places by UUID; one of another UUID is compared with what was there. */
 static void changes_of_moved_and_replaced_gpus(void **state)
 {
@@ -388,6 +408,7 @@ int main(void)
         CASE(history_of_pairs),
         CASE(clock_of_history_at_another_limit),
         CASE(changes_of_two_runs),
+        CASE(library_that_is_gone),
         CASE(changes_of_moved_and_replaced_gpus),
         CASE(nodes_by_their_worst_gpu),
         CASE(roof_of_a_gpu),

@@ -65,6 +65,7 @@ static void json_and_back(void **state)
 
     (void)state;
     make_faults();
+    snprintf(run.gpus.at[5].library_error, sizeof run.gpus.at[5].library_error, "no answer within its time");
     scale_measure(&run, BENCH_MEMORY_READ, 6, 1)->samples[1] = (double)NAN;
     bench_write_json(&run, &judged, &out);
     if (bench_read_judged(out.text, out.len, &read, &read_judged, &err) < 0)
@@ -238,10 +239,36 @@ static void write_fleet(const BenchRun *runs, size_t count, size_t behind)
     bench_write_fleet_json(&ranking, &again);
 }
 
+static void set_library_error(uint32_t gpu, const char *why)
+{
+    snprintf(run.gpus.at[gpu].library_error, sizeof run.gpus.at[gpu].library_error, "%s", why);
+}
+
+/* The vendor's library has a column where it gave a rate, and a line for each reason why it did not. */
+static void text_of_the_library(void **state)
+{
+    (void)state;
+    vec_push(&run.measures, make_measure(BENCH_GEMM_LIBRARY, 0, BENCH_NONE, 790, &seed));
+    for (uint32_t gpu = 1; gpu < 8; gpu++)
+        set_library_error(gpu, gpu == 3 ? "its process ended (signal 11)" : "cublasLtMatmul failed with status 7");
+    bench_judge(&run, NULL, &judged);
+    bench_write_text(&run, &judged, &out);
+    assert_non_null(strstr(out.text, " product cuBLASLt"));
+    assert_non_null(strstr(out.text,
+                           "\ncuBLASLt  no rate of GPUs 1, 2, 4, 5, 6, 7: cublasLtMatmul failed with status 7\n"
+                           "cuBLASLt  no rate of GPU 3: its process ended (signal 11)\n"));
+    str_clear(&out);
+    for (uint32_t gpu = 0; gpu < 8; gpu++)
+        set_library_error(gpu, "no answer within its time");
+    bench_write_text(&run, &judged, &out);
+    assert_non_null(strstr(out.text, "\ncuBLASLt  no rate: no answer within its time\n"));
+}
+
 /* Names of a file may be anybody's. */
 static void text_of_foreign_names(void **state)
 {
     (void)state;
+    set_library_error(0, "\033[2J");
     snprintf(run.node, sizeof run.node, "n\033[2J1");
     snprintf(run.gpus.at[0].device.name, sizeof run.gpus.at[0].device.name, "NVIDIA \033]0;x\a");
     bench_judge(&run, NULL, &judged);
@@ -396,6 +423,7 @@ int main(void)
         CASE(text_of_a_healthy_node),
         CASE(text_of_faults),
         CASE(text_of_memory_alone),
+        CASE(text_of_the_library),
         CASE(text_of_foreign_names),
         CASE(text_and_json_of_a_diff),
         CASE(text_and_json_of_a_fleet),

@@ -17,14 +17,15 @@ ONE = ("gpu", "stages=patterns,memory,probes,gemm,burn", "seconds=1", "windows=2
 
 @pytest.fixture
 def on_node(build, tmp_path):
-    """on_node(BOARD, COUNT, ARGUMENT..., env=, fault=): exit code, records and what was said of a run there. `fault`: of a step compute."""
+    """on_node(BOARD, COUNT, ARGUMENT..., env=, fault=, first=): exit code, records and what was said of a run there. `fault`: of a step
+    compute; `first`: for the shell that starts it."""
 
-    def run(board, count, *arguments, env=None, fault=None):
+    def run(board, count, *arguments, env=None, fault=None, first=""):
         step = f"at:\n  - {{time: 0s, do: compute, {fault}}}\n" if fault else ""
         (tmp_path / "node.yaml").write_text(NODE.format(board, count, step), encoding="utf-8")
         one = kit.Worker(build, tmp_path, *arguments, library=None, env={"STOKER_SIM_STRICT": "stderr", **(env or {})})
         one.command = [str(build / "stoker"), "sim", "run", "--speed", "0", "--image", str(tmp_path / "image"), str(tmp_path / "node.yaml"), "--",
-                       "sh", "-c", f'exec 3>{one.path}; exec "$0" "$@"', *one.command]
+                       "sh", "-c", f'exec 3>{one.path}; {first} exec "$0" "$@"', *one.command]
         return one.start().finish()
 
     return run
@@ -193,3 +194,56 @@ def test_victim_and_neighbour(on_node):
         code, records, err = on_node(H100, 1, "gpu", "stages=fill,flood", f"flood={flood}", "seconds=1")
         assert code == 0 and err == "" and kit.stages(records) == ["start", "fill", "flood", "end"]
         assert value(records, key)["samples"][0] > 0
+
+
+# ---- the vendor's library ----
+
+LIBRARY = ("gpu", "stages=library", "windows=2")
+FUNCTIONS = re.findall(r"^ *FUNCTION\((cublasLt\w+),", (Path(__file__).resolve().parents[3] / "sim/cuda/abi/cublaslt_abi.h").read_text(), re.M)
+
+
+@pytest.mark.parametrize("board, share", [("a100-sxm4-80gb", 1), ("h100-sxm-80gb", 0.64), ("b200-180gb", 0.5)])
+def test_rate_of_the_library(on_node, board, share):
+    """Both reach 80 % of the peak, ours of that of mma.sync."""
+    code, records, err = on_node(board, 1, "gpu", "stages=gemm,library", "windows=2")
+    assert code == 0 and err == "" and not kit.of_kind(records, "error")
+    ours, theirs = value(records, "gemm.bf16"), value(records, "gemm.library")
+    assert ours["samples"][0] / theirs["samples"][0] == pytest.approx(share, rel=0.02)
+    assert len(theirs["samples"]) == 2 and theirs["bytes"] == ours["bytes"]
+
+
+def test_no_bf16_no_product(on_node):
+    code, records, err = on_node("t4", 1, *LIBRARY)
+    assert code == 0 and err == "" and kit.stages(records)[-1] == "end" and kit.measures(records) == {"context"}
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_each_call_of_the_library_fails(on_node, function):
+    _, records, _ = on_node(H100, 1, *LIBRARY, env={"STOKER_SIM_CUBLASLT_FAIL": f"{function}:1:13"})
+    assert [(e["error"], e["what"], e["code"], e["stage"]) for e in kit.of_kind(records, "error")] == [("call", function, 13, "library")]
+    assert ("gemm.library" in kit.measures(records)) == (function == "cublasLtDestroy")
+
+
+def test_the_library_is_wrong(on_node):
+    _, records, _ = on_node(H100, 1, *LIBRARY, env={"STOKER_SIM_CUBLASLT_FAIL": "cublasLtMatmul:1:wrong"})
+    assert [(e["error"], e["measure"], e["count"]) for e in kit.of_kind(records, "error")] == [("miscompare", "gemm.library", 1)]
+    assert "gemm.library" not in kit.measures(records)
+
+
+def test_the_library_ends_the_process(on_node):
+    code, records, _ = on_node(H100, 1, *LIBRARY, env={"STOKER_SIM_CUBLASLT_FAIL": "cublasLtMatmul:2:kill"})
+    assert code != 0 and kit.stages(records)[-1] == "library" and kit.measures(records) == {"context"}
+
+
+@pytest.mark.parametrize("libraries, outcome", [
+    ({}, None), ({12: "ours"}, "rate"), ({11: "ours"}, "rate"), ({13: "ours", 12: "other"}, "rate"), ({12: "ours", 11: "other"}, "rate"),
+    ({13: "other", 12: "ours"}, "cublasLtCreate")])
+def test_which_library(on_node, build, tmp_path, libraries, outcome):
+    """The newest that can be loaded; one that lacks a function is not passed over. The machine may have others: they are hidden."""
+    ours = build / "sim/nvml/r590"
+    files = {"ours": ours / "libcublasLt.so.13", "other": build / "test/unit/bench_worker/libfake_cuda.so", "none": "/dev/null"}
+    for version in 11, 12, 13:
+        (tmp_path / f"libcublasLt.so.{version}").symlink_to(files[libraries.get(version, "none")])
+    _, records, err = on_node(H100, 1, *LIBRARY, f"library={ours / 'libcuda.so.1'}", first=f"export LD_LIBRARY_PATH={tmp_path};")
+    assert ("gemm.library" in kit.measures(records)) == (outcome == "rate")
+    assert [(e["what"], e["code"]) for e in kit.of_kind(records, "error")] == ([(outcome, 500)] if outcome and outcome != "rate" else []), err
