@@ -18,6 +18,20 @@ bool owner_is_known(const Owner *owner)
     return owner->user[0] || owner->job[0] || owner->pod[0] || owner->container[0];
 }
 
+bool holding_process_is_test(const HoldingProcess *process)
+{
+    return strcmp(process->name, "stoker-bench") == 0;
+}
+
+bool holding_is_test(const Holding *holding)
+{
+    bool test = holding->process_count > 0 && owner_work_hash(&holding->owner) == 0;
+
+    for (size_t i = 0; i < holding->process_count; i++)
+        test &= holding_process_is_test(&holding->processes[i]);
+    return test;
+}
+
 uint64_t owner_work_hash(const Owner *owner)
 {
     const char *const texts[] = {owner->job, owner->pod, owner->namespace, owner->container};

@@ -86,6 +86,9 @@ typedef struct HoldingProcess {
     char user[PROCESS_USER_CAP];
 } HoldingProcess;
 
+/* A process of Stoker's own tests of GPUs. */
+bool holding_process_is_test(const HoldingProcess *process);
+
 /* What of Kubernetes made a pod. */
 typedef struct Workload {
     char kind[64]; /* "Deployment", "Job", "PyTorchJob"; "" not known */
@@ -110,6 +113,9 @@ typedef struct Holding {
     size_t process_count;
     const HoldingProcess *processes; /* by pid; borrowed from the one who made the holding */
 } Holding;
+
+/* A test of ours that no job, pod or container runs for itself. */
+bool holding_is_test(const Holding *holding);
 
 enum { JOB_TEXT_CAP = 64, JOB_START_CAP = 24 };
 

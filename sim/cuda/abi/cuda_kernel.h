@@ -166,7 +166,8 @@ typedef enum CudaKernel {
 
 /*
  * TEXT(id, file, target, lowest and highest compute capability (major * 10 + minor) that it is for). The plain targets
- * run on all newer GPUs; those with an `a` on the one named alone.
+ * run on all newer GPUs; those with an `a` on the one named alone: CUDA_TEXT_BLACKWELL_103 has the kernels of
+ * CUDA_TEXT_BLACKWELL for the next one (B300).
  */
 #define CUDA_TEXT_TABLE(TEXT)                                                                                          \
     TEXT(CUDA_TEXT_BASE, "base", "sm_70", 70, 999)                                                                     \
@@ -174,7 +175,8 @@ typedef enum CudaKernel {
     TEXT(CUDA_TEXT_AMPERE, "ampere", "sm_80", 80, 999)                                                                 \
     TEXT(CUDA_TEXT_ADA, "ada", "sm_89", 89, 999)                                                                       \
     TEXT(CUDA_TEXT_HOPPER, "hopper", "sm_90a", 90, 90)                                                                 \
-    TEXT(CUDA_TEXT_BLACKWELL, "blackwell", "sm_100a", 100, 100)
+    TEXT(CUDA_TEXT_BLACKWELL, "blackwell", "sm_100a", 100, 100)                                                        \
+    TEXT(CUDA_TEXT_BLACKWELL_103, "blackwell_103", "sm_103a", 103, 103)
 
 typedef enum CudaText {
 #define TEXT_ID(id, file, target, lowest, highest) id,

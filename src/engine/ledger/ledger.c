@@ -260,8 +260,13 @@ static void add_part(const Tick *t, const RowsTick *rows, const LedgerPart *part
 
 /* --- parts -------------------------------------------------------------------------------------------------------- */
 
-static bool is_on(const Holding *holding, const Reading *instance)
+/* Whose time on the device it is; of a test nobody's. */
+static bool is_on(const Tick *t, const Holding *holding, const Reading *instance)
 {
+    if (holding_is_test(holding))
+        return false;
+    if (!instance && t->gpu->instance_count == 0) /* without MIG all that is on the GPU is on all of it */
+        return true;
     if (!instance)
         return holding->gpu_instance == DEVICE_NO_NUMBER;
     return holding->gpu_instance == instance->device.gpu_instance &&
@@ -274,13 +279,11 @@ static void split_device(const Tick *t, const Reading *instance, const Activity 
 {
     Ledger *l = t->ledger;
     const Reading *reading = instance ? instance : &t->gpu->reading;
-    const bool whole =
-        !instance && t->gpu->instance_count == 0; /* without MIG all that is on the GPU is on all of it */
     double sum = 0;
     size_t count = 0;
 
     for (size_t i = 0; i < t->holding_count; i++)
-        if (whole || is_on(&t->holdings[i], instance)) {
+        if (is_on(t, &t->holdings[i], instance)) {
             sum += t->holdings[i].share;
             count++;
         }
@@ -288,7 +291,7 @@ static void split_device(const Tick *t, const Reading *instance, const Activity 
         const Holding *h = &t->holdings[i];
         const double part = sum > 0 ? h->share / sum : 1 / (double)count;
 
-        if (whole || is_on(h, instance))
+        if (is_on(t, h, instance))
             vec_push(&l->parts, ((LedgerPart){.reading = reading,
                                               .activity = activity,
                                               .holding = h,
@@ -390,7 +393,7 @@ static Quiet find_quiet(const Tick *t, bool held)
 {
     double sm;
 
-    if (t->gap || t->gpu->state != GPU_UP || !t->gpu->process_list.valid)
+    if (t->gap || t->gpu->state != GPU_UP || !t->gpu->process_list.valid || (!held && t->gpu->process_count > 0))
         return QUIET_NOT;
     for (size_t i = 0; i < t->ledger->parts.len; i++) {
         const LedgerPart *part = &t->ledger->parts.at[i];

@@ -30,6 +30,11 @@ static const struct {
 #undef TEXT_ROW
 };
 
+static uint32_t find_capability(const CudaGpu *gpu)
+{
+    return gpu->facts.major * 10 + gpu->facts.minor;
+}
+
 const char *cuda_text_name(CudaText text)
 {
     return texts[text].name;
@@ -40,9 +45,11 @@ const char *cuda_kernel_name(CudaKernel kernel)
     return kernels[kernel].name;
 }
 
-CudaText cuda_kernel_text(CudaKernel kernel)
+CudaText cuda_gpu_text(const CudaGpu *gpu, CudaKernel kernel)
 {
-    return kernels[kernel].text;
+    const CudaText text = kernels[kernel].text;
+
+    return text == CUDA_TEXT_BLACKWELL && find_capability(gpu) == 103 ? CUDA_TEXT_BLACKWELL_103 : text;
 }
 
 double cuda_kernel_operations(CudaKernel kernel)
@@ -256,7 +263,7 @@ int cuda_gpu_budget(CudaGpu *gpu, uint32_t percent, uint32_t keep_mib, uint64_t 
 
 static int load_text(CudaGpu *gpu, CudaText text)
 {
-    const uint32_t capability = gpu->facts.major * 10 + gpu->facts.minor;
+    const uint32_t capability = find_capability(gpu);
     CUresult result;
 
     gpu->texts[text] = CUDA_TEXT_ABSENT;
@@ -274,7 +281,7 @@ static int load_text(CudaGpu *gpu, CudaText text)
 
 int cuda_gpu_load(CudaGpu *gpu, CudaKernel kernel)
 {
-    const CudaText text = kernels[kernel].text;
+    const CudaText text = cuda_gpu_text(gpu, kernel);
     Cuda *cuda = gpu->cuda;
 
     if (gpu->functions[kernel])

@@ -74,7 +74,7 @@ int cuda_gpu_budget(CudaGpu *gpu, uint32_t percent, uint32_t keep_mib, uint64_t 
 /* Loads the text of the kernel. 1: this GPU, or its driver, cannot run it. */
 int cuda_gpu_load(CudaGpu *gpu, CudaKernel kernel);
 const char *cuda_text_name(CudaText text);
-CudaText cuda_kernel_text(CudaKernel kernel);
+CudaText cuda_gpu_text(const CudaGpu *gpu, CudaKernel kernel); /* in which this GPU finds it */
 const char *cuda_kernel_name(CudaKernel kernel);
 /* Operations of one block in one round; 0: it is no probe. */
 double cuda_kernel_operations(CudaKernel kernel);

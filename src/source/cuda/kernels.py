@@ -12,7 +12,9 @@ import memory_kernels
 import probe_kernels
 import shared_probe_kernels
 
-HEADERS = {"base": (6, 5, "sm_70"), "turing": (6, 5, "sm_75"), "ampere": (7, 0, "sm_80"), "ada": (8, 4, "sm_89"), "hopper": (8, 0, "sm_90a"), "blackwell": (8, 6, "sm_100a")}
+HEADERS = {"base": (6, 5, "sm_70"), "turing": (6, 5, "sm_75"), "ampere": (7, 0, "sm_80"), "ada": (8, 4, "sm_89"), "hopper": (8, 0, "sm_90a"), "blackwell": (8, 6, "sm_100a"),
+           "blackwell_103": (8, 8, "sm_103a")}
+SAME = {"blackwell_103": "blackwell"}  # the same kernels for another target
 KERNELS = {**matrix_kernels.KERNELS, **memory_kernels.KERNELS, **probe_kernels.KERNELS, **shared_probe_kernels.KERNELS}
 
 
@@ -23,7 +25,7 @@ def table(header):
     kernels = {name: [] for name in ids.values()}
     for name, where, threads in re.findall(r'KERNEL\(\w+,\s*"(\w+)",\s*(\w+),\s*(\d+),', text):
         kernels[ids[where]].append((name, int(threads)))
-    return kernels
+    return kernels | {text: kernels[other] for text, other in SAME.items()}
 
 
 def make_kernel(name, threads):

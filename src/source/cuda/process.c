@@ -60,7 +60,7 @@ static int load_texts(BenchProcess *process, CudaGpu *gpu)
     bool tried[CUDA_TEXT_COUNT] = {0};
 
     for (CudaKernel kernel = 0; kernel < CUDA_KERNEL_COUNT; kernel++) {
-        const CudaText text = cuda_kernel_text(kernel);
+        const CudaText text = cuda_gpu_text(gpu, kernel);
         int rc;
 
         if (tried[text] || (text != CUDA_TEXT_BASE && !needs_arithmetic(&process->options)))

@@ -323,10 +323,10 @@ static void ask_next(Reader *reader)
         request.header_count = ARRAY_LEN(headers);
     }
     str_add(&path, reader->older ? read->older_path : read->path);
-    if (read->list) {
+    if (read->list)
         add_list_query(reader, &path);
-        request.timeout_ms = PAGE_MS; /* more: of a large cluster each of many pages has to come, however busy it is */
-    }
+    if (read->list && read->change) /* of a large cluster each of many pages has to come, however busy it is */
+        request.timeout_ms = PAGE_MS;
     if (send_request(api, path.text, &request, on_answer, reader, &reader->sending, &state, &err) < 0)
         fail_reader(reader, state, 0, err.text);
 }

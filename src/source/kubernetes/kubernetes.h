@@ -70,7 +70,7 @@ typedef struct KubeApiConfig {
     const char *kubeconfig; /* a file that says server and credentials instead; NULL or "": none; copied */
     uint64_t soon_ns;       /* after a failure, then twice as long each time */
     uint64_t again_ns;      /* after a success where there is no watch, and at most after a failure */
-    uint64_t timeout_ns;    /* of one request; a page of a list has half a minute more */
+    uint64_t timeout_ns;    /* of one request; a page of a list with `change` has half a minute more */
     uint64_t
         watch_ns; /* a watch ends after a half to all of it, and is given up `timeout_ns` later; 0: as KUBE_WATCH_NS */
     const Log *log;

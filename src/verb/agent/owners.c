@@ -40,7 +40,7 @@ static void note_holding(OwnedGpu *mine, const Holding *holding)
     for (size_t i = 0; i < holding->process_count; i++) {
         const HoldingProcess *process = &holding->processes[i];
 
-        if (strcmp(process->name, "stoker-bench") == 0)
+        if (holding_process_is_test(process))
             continue;
         owner.pid = (int32_t)process->pid;
         owner.start_ns = process->start_ns;

@@ -44,7 +44,15 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("rung, steps, code, found, words", [case[1:] for case in CASES], ids=[case[0].replace(" ", "-") for case in CASES])
+# A whole `ready`, and links whose data go wrong: seconds of computing each.
+LONG = ("rare wrong results", "corrupt pair")
+
+
+def marks(name):
+    return [pytest.mark.slow("computes for seconds")] if name in LONG else []
+
+
+@pytest.mark.parametrize("rung, steps, code, found, words", [pytest.param(*case, id=name.replace(" ", "-"), marks=marks(name)) for name, *case in CASES])
 def test_fault(bench_node, rung, steps, code, found, words):
     result = bench_node(steps=steps).bench(*rung.split())
     assert (result.found(), result.code) == (found, code), result.err + result.texts()
@@ -63,6 +71,7 @@ def test_without_libcuda(bench_node):
     assert result.code == UNKNOWN and "libcuda.so.1 cannot be loaded" in result.texts(), result.texts()
 
 
+@pytest.mark.slow("computes for seconds")
 def test_it_gets_too_hot(bench_node):
     result = bench_node(count=4, steps=at("thermal, gpu: 2, cooling: 0.15", 9)).bench("burn", "20s")
     print(result.texts())

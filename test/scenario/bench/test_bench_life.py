@@ -65,7 +65,7 @@ def slow(*values):
     return pytest.param(*values, marks=pytest.mark.slow("each call of CUDA, each end"))
 
 
-@pytest.mark.parametrize("rung, what", [(ONE, "999"), (ONE, "kill"), (ONE, "hang"), ("links", "999"), slow("links", "kill"), slow("links", "hang"),
+@pytest.mark.parametrize("rung, what", [(ONE, "999"), (ONE, "kill"), slow(ONE, "hang"), slow("links", "999"), slow("links", "kill"), slow("links", "hang"),
                                         slow("memory --gpu 0", "999"), slow("memory --gpu 0", "kill"), slow("memory --gpu 0", "hang")])
 def test_each_call_fails(bench_node, rung, what):
     names = traced(bench_node, rung)

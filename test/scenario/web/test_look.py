@@ -174,6 +174,7 @@ def test_a_table_that_is_made_anew_keeps_the_focus(visit, training):
 
 def test_the_parts_of_a_long_view_are_reached_by_keys(visit, training):
     page = visit(url(training), "#/debug")
+    page.until("document.querySelectorAll('#view .chart canvas').length >= 4")  # there is something to scroll to
     page.js("[...document.querySelectorAll('nav.parts button')].find((b) => b.innerText === 'Over time').focus()")
     page.browser.call("Input.dispatchKeyEvent", type="keyDown", key="Enter", code="Enter", windowsVirtualKeyCode=13, text="\r")
     page.browser.call("Input.dispatchKeyEvent", type="keyUp", key="Enter", code="Enter", windowsVirtualKeyCode=13)

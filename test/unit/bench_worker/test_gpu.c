@@ -77,7 +77,8 @@ static void test_probes_by_capability(void **state)
     } rows[] = {
         {7, 0, BENCH_FMA_FP32, BENCH_MMA_FP16},        {7, 5, BENCH_MMA_INT8, BENCH_MMA_BF16},
         {8, 9, BENCH_MMA_FP8, BENCH_WGMMA_BF16},       {9, 0, BENCH_WGMMA_FP8, BENCH_TCGEN05_BF16},
-        {10, 0, BENCH_TCGEN05_BF16, BENCH_WGMMA_BF16}, {12, 0, BENCH_MMA_FP8, BENCH_TCGEN05_BF16},
+        {10, 0, BENCH_TCGEN05_BF16, BENCH_WGMMA_BF16}, {10, 3, BENCH_TCGEN05_BF16, BENCH_WGMMA_BF16},
+        {12, 0, BENCH_MMA_FP8, BENCH_TCGEN05_BF16},
     };
 
     (void)state;

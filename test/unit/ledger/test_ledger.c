@@ -904,6 +904,26 @@ static void idle_power_is_kept(void **state)
     assert_charged(rig, 75, 425);
 }
 
+/* What 'stoker bench' does on a GPU is nobody's time, and no free GPU that says what an idle one takes; of a job that
+ * tests its own GPU it is the job's. */
+static void the_time_of_a_test(void **state)
+{
+    static const HoldingProcess processes[] = {{.pid = 77, .name = "stoker-bench"}};
+    Rig *rig = *state;
+    Holding *h = hold(rig, "root", 1);
+
+    set_processes(h, processes, 1);
+    rig->gpu.process_count = 1;
+    take_energies(rig, 700, 21);
+    assert_seconds(row_of(rig, ""), LEDGER_ALLOC_NS, 20);
+    assert_int_equal(rig->rows.len, 1);
+    assert_false(row_of(rig, "")->held);
+    assert_true(ledger_idle(rig->ledger, "GPU-1").mw <= 0);
+    snprintf(h->owner.job, sizeof h->owner.job, "4712");
+    run_ticks(rig, 2);
+    assert_seconds(row_of(rig, "root"), LEDGER_ALLOC_NS, 2);
+}
+
 /* A counter that began anew, or is missing: the power it takes now. */
 static void energy_without_a_counter(void **state)
 {
@@ -1115,6 +1135,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(an_account_has_rows_of_its_own, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_unknown_owner_is_one, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_new_process_is_its_owners_from_the_first_tick, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_time_of_a_test, set_up, tear_down),
         cmocka_unit_test_setup_teardown(new_processes_of_several_owners, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_stays_unknown, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_job_begins_when_slurm_says, set_up, tear_down),
