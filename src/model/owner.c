@@ -25,11 +25,12 @@ bool holding_process_is_test(const HoldingProcess *process)
 
 bool holding_is_test(const Holding *holding)
 {
-    bool test = holding->process_count > 0 && owner_work_hash(&holding->owner) == 0;
-
+    if (holding->process_count == 0 || owner_work_hash(&holding->owner) != 0)
+        return false;
     for (size_t i = 0; i < holding->process_count; i++)
-        test &= holding_process_is_test(&holding->processes[i]);
-    return test;
+        if (!holding_process_is_test(&holding->processes[i]))
+            return false;
+    return true;
 }
 
 uint64_t owner_work_hash(const Owner *owner)

@@ -140,6 +140,7 @@ static void ticks(Rig *rig, size_t count)
 
 static Holding *hold(Rig *rig, size_t gpu, double share)
 {
+    static const HoldingProcess process = {.pid = 100, .name = "python"};
     Holding *h = &rig->holdings[rig->held++];
 
     *h = (Holding){.gpu = gpu,
@@ -150,7 +151,8 @@ static Holding *hold(Rig *rig, size_t gpu, double share)
                    .attribution = share < 1 ? ATTRIBUTION_SAMPLED : ATTRIBUTION_EXCLUSIVE,
                    .share = share,
                    .memory_bytes = 1000 * MIB,
-                   .process_count = 1};
+                   .process_count = 1,
+                   .processes = &process};
     return h;
 }
 
