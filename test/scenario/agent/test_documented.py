@@ -18,7 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 QUICK = [ROOT / "README.md", *sorted((ROOT / "docs").glob("quickstart-*.md"))]
 PAGES = [*QUICK, *sorted(set((ROOT / "docs").rglob("*.md")) - set(QUICK))]
 # They want a cluster, a service or a kernel of their own, which other tests give them; one writes into the machine's kernel log.
-NOT_HERE = re.compile(r"stoker kubelet *(?:--|#|$)|stoker place serve|--mlflow|--kernel-log kmsg|nvml-record|stoker sim run --enter|cost merge node\*|comment node1|\(cd out|logger")
+NOT_HERE = re.compile(r"stoker kubelet *(?:--|#|$)|stoker bench diff$|stoker place serve|--mlflow|--kernel-log kmsg|nvml-record|stoker sim run --enter|cost merge node\*|comment node1|\(cd out|logger")
 # They go on until they are stopped: the ones that are watched for a moment, on a terminal.
 GOES_ON = re.compile(r"stoker (?:agent(?! --check)|sim run (?:(?!-- ).)*$|sim show --watch)|--follow|stoker top(?! .*(?:--once|--json))|-- (?:\S*/)?stoker (?:top|agent)")
 # What a reader puts there himself.
