@@ -43,12 +43,12 @@ def sixteen_t4():
     return {"about": "Sixteen T4 at work", "gpus": {"board": "t4", "count": 16}, "work": [work], "truth": []}
 
 
-# By the name of its pictures: (scenario, speed, view).
+# By the name of its pictures: (scenario, speed, view). Slow where the agent has to see the work before the fault comes.
 SCENES = {
     "healthy": (lambda: library("healthy-training"), 10, "#/"),
-    "lost": (lambda: planted("xid-79-lost"), 10, "#/"),
+    "lost": (lambda: planted("xid-79-lost"), 3, "#/"),
     "hot": (lambda: planted("thermal-throttle-fan"), 10, "#/"),
-    "mig": (lambda: planted("mig-56-devices"), 10, "#/"),
+    "mig": (lambda: planted("mig-56-devices"), 3, "#/"),
     "hang": (lambda: planted("hung-driver-call"), 10, "#/"),
     "idle": (lambda: library("idle-holding-memory"), 10, "#/"),
     "neighbour": (neighbour, 20, "#/"),
