@@ -5,7 +5,6 @@
  * compared with what it has to be before a rate is taken. What it makes beside its handle ends with the process.
  */
 #include <dlfcn.h>
-#include <string.h>
 
 #include "base/cleanup.h"
 #include "cublaslt_abi.h"
@@ -42,10 +41,7 @@ typedef struct LibraryProduct {
 static int open_library(Library *library)
 {
     static const char *const files[] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so.11"};
-    static const struct {
-        const char *name;
-        size_t offset;
-    } symbols[] = {
+    static const CudaSymbol symbols[] = {
 #define LIBRARY_SYMBOL(name, arguments) {#name, offsetof(CublasLtTable, name)},
         CUBLASLT_FUNCTION_TABLE(LIBRARY_SYMBOL)
 #undef LIBRARY_SYMBOL
@@ -56,16 +52,7 @@ static int open_library(Library *library)
         loaded = dlopen(files[i], RTLD_NOW | RTLD_LOCAL);
     if (!loaded)
         return 1;
-    for (size_t i = 0; i < ARRAY_LEN(symbols); i++) {
-        void *at = dlsym(loaded, symbols[i].name);
-
-        if (!at) {
-            cuda_check(library->gpu->cuda, symbols[i].name, CUDA_NOT_FOUND);
-            return -EIO;
-        }
-        memcpy((char *)&library->table + symbols[i].offset, &at, sizeof at);
-    }
-    return 0;
+    return cuda_fill_table(library->gpu->cuda, loaded, symbols, ARRAY_LEN(symbols), &library->table) < 0 ? -EIO : 0;
 }
 
 static int find_algorithm(LibraryProduct *p)

@@ -9,12 +9,7 @@
 #include "base/err.h"
 #include "source/cuda/cuda.h"
 
-typedef struct Symbol {
-    const char *name;
-    size_t offset;
-} Symbol;
-
-static const Symbol symbols[] = {
+static const CudaSymbol symbols[] = {
 #define FUNCTION_SYMBOL(name, arguments) {#name, offsetof(CudaTable, name)},
     CUDA_FUNCTION_TABLE(FUNCTION_SYMBOL)
 #undef FUNCTION_SYMBOL
@@ -47,6 +42,20 @@ static void set_environment(void)
     }
 }
 
+int cuda_fill_table(Cuda *cuda, void *library, const CudaSymbol *wanted, size_t count, void *table)
+{
+    for (size_t i = 0; i < count; i++) {
+        void *at = dlsym(library, wanted[i].name);
+
+        if (!at) {
+            cuda_check(cuda, wanted[i].name, CUDA_NOT_FOUND);
+            return -ENOENT;
+        }
+        memcpy((char *)table + wanted[i].offset, &at, sizeof at);
+    }
+    return 0;
+}
+
 int cuda_open(Cuda *cuda, const char *library)
 {
     set_environment();
@@ -56,16 +65,7 @@ int cuda_open(Cuda *cuda, const char *library)
         cuda->failed_gpu = BENCH_NONE;
         return -ENOENT;
     }
-    for (size_t i = 0; i < ARRAY_LEN(symbols); i++) {
-        void *at = dlsym(cuda->handle, symbols[i].name);
-
-        if (!at) {
-            cuda_check(cuda, symbols[i].name, CUDA_NOT_FOUND);
-            return -ENOENT;
-        }
-        memcpy((char *)&cuda->table + symbols[i].offset, &at, sizeof at);
-    }
-    return 0;
+    return cuda_fill_table(cuda, cuda->handle, symbols, ARRAY_LEN(symbols), &cuda->table);
 }
 
 void cuda_close(Cuda *cuda)

@@ -31,6 +31,13 @@ void cuda_init(Cuda *cuda);
  * library, or it lacks a function; `failed` names "dlopen" (result 0) or the function (result CUDA_NOT_FOUND). */
 int cuda_open(Cuda *cuda, const char *library);
 void cuda_close(Cuda *cuda);
+/* A function of a library, and its place in a table of pointers. */
+typedef struct CudaSymbol {
+    const char *name;
+    size_t offset;
+} CudaSymbol;
+/* Fills such a table, in whole or up to the first that is missing: -ENOENT, and a failure CUDA_NOT_FOUND of it. */
+int cuda_fill_table(Cuda *cuda, void *library, const CudaSymbol *wanted, size_t count, void *table);
 
 /* Keeps a failure of `function`. Returns `result`. */
 CUresult cuda_check(Cuda *cuda, const char *function, CUresult result);

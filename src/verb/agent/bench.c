@@ -231,15 +231,6 @@ int agent_end_bench(Agent *agent, const char *path, Err *err)
 
 /* --- what a GPU's tests found ------------------------------------------------------------------------------------- */
 
-static bool is_on(const NodeGpu *gpu, const char *uuid)
-{
-    bool found = strcmp(gpu->reading.device.uuid, uuid) == 0;
-
-    for (size_t i = 0; i < gpu->instance_count; i++)
-        found |= strcmp(gpu->instances[i].device.uuid, uuid) == 0;
-    return found;
-}
-
 /* Whether somebody has ended its incident by hand since. */
 static bool is_dismissed(const Incidents *incidents, const NodeGpu *gpu, const NodeTest *test)
 {
@@ -258,17 +249,17 @@ static bool is_dismissed(const Incidents *incidents, const NodeGpu *gpu, const N
 void agent_show_tests(const Agent *agent, const Node *node)
 {
     const BenchRoom *room = agent->bench_room;
+    const NodeGpu *found;
 
-    for (size_t i = 0; i < node->gpu_count; i++) {
-        NodeGpu *gpu = &node->gpus[i];
+    for (size_t i = 0; i < node->gpu_count; i++)
+        node->gpus[i].test_wrong = node->gpus[i].test_slow = NULL;
+    for (size_t i = 0; i < room->tests.len; i++) { /* the newest last */
+        const NodeTest *test = &room->tests.at[i];
 
-        gpu->test_wrong = gpu->test_slow = NULL;
-        for (size_t k = 0; k < room->tests.len; k++) { /* the newest last */
-            const NodeTest *test = &room->tests.at[k];
-
-            if (is_on(gpu, test->uuid) && !is_dismissed(agent->triage.incidents, gpu, test))
-                *(test->wrong ? &gpu->test_wrong : &gpu->test_slow) = test;
-        }
+        if (!api_find(node, test->uuid, &found) || is_dismissed(agent->triage.incidents, found, test))
+            continue;
+        NodeGpu *gpu = &node->gpus[found - node->gpus];
+        *(test->wrong ? &gpu->test_wrong : &gpu->test_slow) = test;
     }
 }
 
