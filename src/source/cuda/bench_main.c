@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/cleanup.h"
+#include "base/subproc.h"
 #include "source/cuda/stage.h"
 #include "source/cuda/worker.h"
 
@@ -19,15 +19,6 @@ static Cuda *running; /* for the signal handler alone */
 static void handle_stop(int UNUSED number)
 {
     cuda_request_stop(running);
-}
-
-/* Whatever the parent had open beside the standard streams and the pipe. */
-static void close_inherited(void)
-{
-    if (syscall(__NR_close_range, BENCH_WORKER_FD + 1, ~0U, 0U) == 0)
-        return;
-    for (int fd = BENCH_WORKER_FD + 1; fd < (int)sysconf(_SC_OPEN_MAX); fd++)
-        close(fd);
 }
 
 static void set_signals(void)
@@ -68,8 +59,9 @@ int main(int argc, char **argv)
     process->sender.fd = BENCH_WORKER_FD;
     cuda_init(&process->cuda);
     running = &process->cuda;
-    close_inherited();
+    subproc_close_above(BENCH_WORKER_FD);
     set_signals();
     prctl(PR_SET_NAME, "stoker-bench");
+    subproc_leave_streams();
     return bench_process_run(process, NULL);
 }

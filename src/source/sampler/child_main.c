@@ -11,23 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/err.h"
 #include "base/cleanup.h"
+#include "base/subproc.h"
 #include "source/sampler/child.h"
 
 CLEANUP_POINTER(Child, child_free);
-
-/* Whatever the agent had open when it started us, beside the standard streams and the socket. */
-static void close_inherited(void)
-{
-    if (syscall(__NR_close_range, SAMPLER_FD + 1, ~0U, 0U) == 0)
-        return;
-    for (int fd = SAMPLER_FD + 1; fd < (int)sysconf(_SC_OPEN_MAX); fd++)
-        close(fd);
-}
 
 static void reset_signals(void)
 {
@@ -46,6 +37,7 @@ static int run_child(Err *err)
     CLEANUP(child_free_at) Child *child = NULL;
 
     TRY(child_connect(SAMPLER_FD, &child, err));
+    subproc_leave_streams();
     child_run(child);
     return 0;
 }
@@ -54,7 +46,7 @@ int main(void)
 {
     Err err = {0};
 
-    close_inherited();
+    subproc_close_above(SAMPLER_FD);
     reset_signals();
     if (!getenv("LISTEN_FDS")) /* ends with the agent that started it; what systemd starts has systemd as its parent */
         prctl(PR_SET_PDEATHSIG, SIGKILL);

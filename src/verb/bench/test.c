@@ -267,7 +267,9 @@ static void end_worker(BenchTest *t, const BenchWorker *worker)
             return;
     if (bench_worker_ended_well(worker))
         return;
-    if (!worker->stuck && !worker->killed)
+    if (worker->stuck)
+        snprintf(error.what, sizeof error.what, "it does not end on SIGKILL either");
+    else if (!worker->killed)
         snprintf(error.what, sizeof error.what, "%s %d", worker->end.exited ? "exit code" : "signal",
                  worker->end.exited ? worker->end.exit_code : worker->end.signal);
     add_error(t, &error);

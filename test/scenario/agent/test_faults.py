@@ -85,6 +85,13 @@ def test_all_calls_on_one_gpu_hang_from_the_start(agent_on):
     assert agent.page().one("stoker_gpus_expected") == 8
 
 
+def test_who_reads_the_output_of_an_agent_waits_for_no_sampler(agent_on):
+    """One that a driver holds for ever outlives the agent; it has no part of the agent's output."""
+    _, agent = agent_on()
+    outputs = lambda: [os.readlink(f"/proc/{pid}/fd/{fd}") for pid, _ in agent.children() for fd in (1, 2)]
+    until(lambda: outputs() == ["/dev/null"] * 2, outputs)
+
+
 def test_all_gpus_hang_one_soon_after_another(agent_on):
     """Each is named, and none is up without samples meanwhile; how soon, test_several.c says."""
     node, agent = agent_on(options=["--sampler-attach-deadline", "1s"])

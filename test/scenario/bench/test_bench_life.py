@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """However a test ends, it ends: no process and no lock is left, and what it could not tell it does not call fit."""
+import ctypes
+import json
 import os
 import signal
 import subprocess
@@ -40,16 +42,21 @@ def env_of(pid):
         return dict(line.split("=", 1) for line in file.read().split("\0") if "=" in line)
 
 
-def name_of(pid):
-    return os.path.basename(arguments_of(pid)[0]) if arguments_of(pid) else ""
+def workers_of(node):
+    return [pid for pid in processes_of(node) if os.path.basename("".join(arguments_of(pid)[:1])) == "stoker-bench"]
+
+
+def wait_until(holds):
+    """What it gives once that is true."""
+    for _ in range(1200):
+        if found := holds():
+            return found
+        time.sleep(0.05)
+    raise AssertionError("waited in vain")
 
 
 def await_no_process(node):
-    for _ in range(600):
-        if not processes_of(node):
-            return
-        time.sleep(0.05)
-    raise AssertionError(f"still there: {processes_of(node)}")
+    wait_until(lambda: not processes_of(node))
 
 
 def traced(bench_node, rung):
@@ -88,12 +95,8 @@ def test_each_call_fails(bench_node, rung, what):
 def start_burn(node):
     """Its process, the pid of `stoker bench`, once both of those that test are there."""
     process = node.start("burn", "60s", "--alone", "--json")
-    for _ in range(1200):
-        names = {pid: name_of(pid) for pid in processes_of(node)}
-        if list(names.values()).count("stoker-bench") == 2:
-            return process, next(pid for pid in names if arguments_of(pid)[1:2] == ["bench"])
-        time.sleep(0.05)
-    raise AssertionError("no process of a test appeared")
+    wait_until(lambda: len(workers_of(node)) == 2)
+    return process, next(pid for pid in processes_of(node) if arguments_of(pid)[1:2] == ["bench"])
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -113,6 +116,32 @@ def test_its_parent_is_killed(bench_node):
     process, bench = start_burn(node)
     os.kill(bench, signal.SIGKILL)
     process.communicate(timeout=60)
+    await_no_process(node)
+
+
+PTRACE_DETACH, PTRACE_SEIZE, PTRACE_O_TRACEEXIT = 17, 0x4206, 0x40
+
+
+def test_its_process_cannot_be_killed(bench_node):
+    """As one that a driver holds: its tracer stops it on its way out. The run ends without it, and keeps what the other GPU gave."""
+    both = ("matmul", "--type", "fma.fp32")
+    uuid = bench_node(count=2, under="healthy").bench(*both).run["gpus"][1]["uuid"]
+    node = bench_node(count=2, steps="{time: 0s, do: compute, gpu: 1, hang: kernel}")
+    process = node.start(*both, "--alone", "--json", "--limit", "4s")
+    held = wait_until(lambda: [pid for pid in workers_of(node) if env_of(pid)["CUDA_VISIBLE_DEVICES"] == uuid])[0]
+    ptrace = ctypes.CDLL(None, use_errno=True).ptrace
+    ptrace.argtypes = [ctypes.c_long] * 4
+    assert ptrace(PTRACE_SEIZE, held, 0, PTRACE_O_TRACEEXIT) == 0
+
+    out, err = process.communicate(timeout=200)
+    left = processes_of(node)
+    os.waitpid(held, 0)
+    ptrace(PTRACE_DETACH, held, 0, 0)
+    run = json.loads(out)
+    print(run["findings"], err)
+    assert left == [held] and process.returncode == UNKNOWN
+    assert [(finding["symptom"], finding["gpus"]) for finding in run["findings"]] == [("hung", [1])]
+    assert "does not end on SIGKILL" in run["findings"][0]["text"] and any(row["gpu"] == 0 for row in run["measures"])
     await_no_process(node)
 
 

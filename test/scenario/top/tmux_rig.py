@@ -44,8 +44,9 @@ class Tmux:
         settings = folder / "tmux.conf"
         settings.write_text("set -g default-terminal tmux-256color\nset -g history-limit 1000\nset -sg escape-time 0\n")
         shell = ["bash", "--norc", "--noprofile", "-i"]
+        prompt = r"\[\e[J\]ready> "  # what a narrower window has wrapped to below it is cleared
         self.tmux("-f", str(settings), "new-session", "-d", "-x", str(width), "-y", str(height), *shell,
-                  env=plain_environment(PS1="ready> ", **env))
+                  env=plain_environment(PS1=prompt, **env))
         self.wait("ready>")
 
     def tmux(self, *words, env=None):
