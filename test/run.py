@@ -34,7 +34,14 @@ SANITIZERS = {"ASAN": "", "UBSAN": "halt_on_error=1:print_stacktrace=1", "TSAN":
 class Tally:
     def __init__(self):
         self.passed = self.failed = self.skipped = 0
-        self.reasons = []
+        self.reasons, self.failures = [], []
+
+    def fail(self, what, text=""):
+        """`text`: what the test printed; kept are the lines of pytest that say what was wrong, or else its end."""
+        lines = text.rstrip().split("\n")
+        told = [line for line in lines if line.startswith("E  ")] or lines[-20:]
+        self.failed += 1
+        self.failures.append("\n".join([f"FAILED {what}", *(line[:300] for line in told[:20])]))
 
     @staticmethod
     def reason(case, skipped):
@@ -42,42 +49,41 @@ class Tally:
         return skipped.get("message") or (skipped.text or "").strip() or (case.findtext("system-out") or "").strip() or "no reason given"
 
     def add_junit(self, path):
-        for case in ET.parse(path).iter("testcase"):
-            name = f'{case.get("classname", "")}: {case.get("name", "")}'
-            skipped = case.find("skipped")
-            if case.find("failure") is not None or case.find("error") is not None:
-                self.failed += 1
-                print(f"FAILED {name}")
-            elif skipped is not None:
-                self.skipped += 1
-                self.reasons.append(f'skipped {name}: {self.reason(case, skipped)}')
-            else:
-                self.passed += 1
+        for suite in ET.parse(path).iter("testsuite"):
+            for case in suite.iter("testcase"):
+                name = f'{case.get("classname", "")}: {case.get("name", "")}'
+                skipped = case.find("skipped")
+                wrong = [part for part in case if part.tag in ("failure", "error")]
+                if wrong:
+                    self.fail(name, wrong[0].text or suite.findtext("system-err") or case.findtext("system-out") or "")
+                elif skipped is not None:
+                    self.skipped += 1
+                    self.reasons.append(f'skipped {name}: {self.reason(case, skipped)}')
+                else:
+                    self.passed += 1
 
 
 def output(*command):
     return subprocess.run(list(map(str, command)), cwd=ROOT, capture_output=True, text=True, check=True).stdout
 
 
-def meson_tests(build, words, tally, meanwhile=None):
+def meson_tests(build, words, tally, meanwhile=lambda: None):
     """`meanwhile`: what is done while they run; what they print comes after it."""
-    command = ["meson", "test", "-C", str(build), "--print-errorlogs", "--timeout-multiplier", "10", *words]
     report = build / "meson-logs" / "testlog.junit.xml"
     report.unlink(missing_ok=True)
-    if meanwhile:
-        with tempfile.TemporaryFile() as said:
-            running = subprocess.Popen(["nice", *command], stdout=said, stderr=subprocess.STDOUT)
-            meanwhile()
-            code = running.wait()
-            said.seek(0)
-            print(said.read().decode(errors="replace"), flush=True)
-    else:
-        code = subprocess.call(command)
+    with tempfile.TemporaryFile() as file:
+        running = subprocess.Popen(["nice", "meson", "test", "-C", str(build), "--print-errorlogs", "--timeout-multiplier", "10", *words],
+                                   stdout=file, stderr=subprocess.STDOUT)
+        meanwhile()
+        code = running.wait()
+        file.seek(0)
+        said = file.read().decode(errors="replace")
+    print(said, flush=True)
     before = tally.failed
     if report.exists():
         tally.add_junit(report)
-    if code and tally.failed == before:  # a program that died without a failed case, or did not build
-        tally.failed += 1
+    if code and tally.failed == before:
+        tally.fail("a C test that died without a failed case, or did not build", said)
 
 
 def scratch_folder():
@@ -111,10 +117,11 @@ def python_tests(build, paths, slow, tally):
     if report.exists():
         tally.add_junit(report)
     if code and code != 5 and tally.failed == before:  # 5: none of these tests is wanted
-        tally.failed += 1
+        tally.fail(f"pytest, exit status {code}")
     for path in sorted(reports.iterdir()):  # of programs whose exit status nobody asked for, too
-        print(path.read_text(errors="replace")[:5000])
-        tally.failed += 1
+        text = path.read_text(errors="replace")[:5000]
+        print(text)
+        tally.fail(f"a program under a sanitizer, {path.name}", "\n".join(text.split("\n")[:20]))
 
 
 def build_programs(build, paths):
@@ -163,7 +170,7 @@ def run_since(build, revision, tally):
     changed = changed_since(revision)
     print(f"{len(changed)} files differ from {revision}")
     if subprocess.call(["ninja", "-C", str(build)]):
-        tally.failed += 1
+        tally.fail("the build")
         return
     if names := c_tests_of(build, changed):
         meson_tests(build, names, tally)
@@ -191,12 +198,14 @@ def main():
     else:
         part = order.BYTES if args.bytes else order.THREADS if args.threads else ()
         if not (build_programs(build, part) if part else subprocess.call(["ninja", "-C", str(build)]) == 0):
-            tally.failed += 1
+            tally.fail("the build")
         # The Python tests wait for much of their time, which is enough for the C tests.
         meson_tests(build, ["--suite", "threads"] if args.threads else [], tally,
                     lambda: python_tests(build, part or ["test"], args.all, tally))
     for reason in sorted(tally.reasons):
         print(reason)
+    for failure in tally.failures:
+        print(failure)
     print(f"{tally.passed} passed, {tally.failed} failed, {tally.skipped} skipped")
     return 1 if tally.failed or not tally.passed and not args.since else 0
 
