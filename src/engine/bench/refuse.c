@@ -35,7 +35,8 @@ static bool is_sick(const BenchRefuseQuery *q, char *why, size_t cap)
     const double mode = reading_value(r, METRIC_COMPUTE_MODE), reasons = reading_value(r, METRIC_CLOCKS_EVENT_REASONS);
 
     if (q->gpu->state != GPU_UP)
-        return say_why(why, cap, "%s%s%s", gpu_states[q->gpu->state].text, q->gpu->why[0] ? ": " : "", q->gpu->why);
+        return say_why(why, cap, "%s: %s", gpu_states[q->gpu->state].key,
+                       q->gpu->why[0] ? q->gpu->why : gpu_states[q->gpu->state].text);
     if (q->gpu->drained)
         return say_why(why, cap, "the driver is told to drain it");
     if (reading_value(r, METRIC_ROW_REMAP_PENDING) > 0)

@@ -175,7 +175,7 @@ static const Reading *find_instance(const BenchTest *t, const NodeGpu *gpu, size
 static int refuse_any(BenchTest *t, const Snapshot *snapshot, bool jobs_only, Err *err)
 {
     Str text = str_limited(ERR_TEXT_MAX);
-    char why[256];
+    char why[256], pci[PCI_TEXT_CAP];
 
     for (size_t i = 0; i < t->run->gpus.len; i++) {
         const NodeGpu *gpu = find_gpu(t, snapshot, i);
@@ -186,8 +186,13 @@ static int refuse_any(BenchTest *t, const Snapshot *snapshot, bool jobs_only, Er
                                         .jobs_only = jobs_only,
                                         .job = getenv("SLURM_JOB_ID"),
                                         .pod = getenv("HOSTNAME")};
-        if (gpu && bench_refuse(&query, why, sizeof why))
-            str_addf(&text, "%sGPU %" PRIu32 ": %s", text.len ? "; " : "", t->run->gpus.at[i].index, why);
+        if (!gpu || !bench_refuse(&query, why, sizeof why))
+            continue;
+        str_add(&text, text.len ? "; GPU " : "GPU ");
+        if (t->run->gpus.at[i].index == DEVICE_NO_NUMBER) /* the driver does not know it */
+            str_addf(&text, "%s: %s", pci_format(t->targets[i].pci, PCI_FORM_SYSFS, pci), why);
+        else
+            str_addf(&text, "%" PRIu32 ": %s", t->run->gpus.at[i].index, why);
     }
     const int rc = text.len ? BENCH_REFUSED : 0;
     if (rc)
