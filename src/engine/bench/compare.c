@@ -104,10 +104,11 @@ bool compare_limits(double a_w, double b_w)
     return fabs(a_w - b_w) * 100 <= LIMIT_TOLERANCE_PERCENT * fmax(a_w, b_w);
 }
 
-/* Clocks are compared at the same power limit alone. */
-static bool is_comparable(uint32_t column, const BenchGpu *a, const BenchGpu *b)
+/* The clock follows from the power limit. GDDR keeps the bits of ECC among the data, which costs bandwidth. */
+bool compare_settings(uint32_t column, const BenchGpu *a, const BenchGpu *b)
 {
-    return column != BENCH_CLOCK || compare_limits(a->limit_w, b->limit_w);
+    return column == BENCH_CLOCK ? compare_limits(a->limit_w, b->limit_w)
+                                 : !bench_uses_memory(column) || a->device.ecc == b->device.ecc;
 }
 
 /* Rates of other data are other rates. */
@@ -126,7 +127,7 @@ static size_t gather_history(const Judge *j, uint32_t column, uint32_t gpu, doub
 
         for (size_t i = 0; i < run->gpus.len && i < j->history[r].gpu_count && is_same_data(j->run, run); i++)
             if (count < BENCH_HISTORY_MAX && strcmp(run->gpus.at[i].device.uuid, own->device.uuid) == 0 &&
-                j->history[r].at[i][column] > 0 && is_comparable(column, own, &run->gpus.at[i])) {
+                j->history[r].at[i][column] > 0 && compare_settings(column, own, &run->gpus.at[i])) {
                 ret[count++] = j->history[r].at[i][column];
                 break;
             }
@@ -140,7 +141,7 @@ static size_t gather_peers(const Judge *j, uint32_t column, uint32_t gpu, double
 
     for (uint32_t i = 0; i < j->gpu_count; i++)
         if (i != gpu && judge_same_model(j, i, gpu) && j->values.at[i][column] > 0 &&
-            is_comparable(column, &j->run->gpus.at[gpu], &j->run->gpus.at[i]))
+            compare_settings(column, &j->run->gpus.at[gpu], &j->run->gpus.at[i]))
             ret[count++] = j->values.at[i][column];
     return count;
 }
@@ -157,8 +158,7 @@ static size_t add_comparison(BenchBasis basis, uint32_t column, double value, do
 static size_t add_fleet(const Judge *j, uint32_t column, uint32_t gpu, double value, BenchComparison *ret)
 {
     const BenchGpu *g = &j->run->gpus.at[gpu];
-    const BenchFleetRow *row =
-        j->refs->fleet ? bench_fleet_find(j->refs->fleet, g->device.name, column, g->limit_w) : NULL;
+    const BenchFleetRow *row = j->refs->fleet ? bench_fleet_find(j->refs->fleet, g, column) : NULL;
 
     if (!row || row->nodes < BENCH_NODES_MIN)
         return 0;

@@ -57,12 +57,6 @@ static BenchChange *add_change(Match *m, BenchChangeKind kind, uint32_t before, 
 
 /* --- values ------------------------------------------------------------------------------------------------------- */
 
-static bool is_comparable(const Match *m, uint32_t before, uint32_t after, uint32_t column)
-{
-    return column != BENCH_CLOCK ||
-           compare_limits(m->before->gpus.at[before].limit_w, m->after->gpus.at[after].limit_w);
-}
-
 static void compare_values(Match *m, uint32_t before, uint32_t after, uint32_t column)
 {
     const double old = m->before_values.at[before][column], now = m->after_values.at[after][column];
@@ -81,7 +75,8 @@ static void compare_values(Match *m, uint32_t before, uint32_t after, uint32_t c
         const BenchComparison c = {.basis = BENCH_BY_HISTORY, .behind_percent = bench_behind(column, now, old)};
 
         change->worse_percent = c.behind_percent;
-        change->beyond = is_comparable(m, before, after, column) && compare_limit(column, &c, false, &change->severity);
+        change->beyond = compare_settings(column, &m->before->gpus.at[before], &m->after->gpus.at[after]) &&
+                         compare_limit(column, &c, false, &change->severity);
     }
     m->out->worse += change->beyond || (change->kind == BENCH_VANISHED && column != BENCH_GEMM_LIBRARY);
 }

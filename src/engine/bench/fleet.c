@@ -12,15 +12,36 @@
 /* The median of one node's GPUs of a model. */
 typedef struct Entry {
     const char *model;
-    uint32_t column, limit_w, gpus;
+    uint32_t column, limit_w;
+    bool without_ecc;
+    uint32_t gpus;
     double value;
 } Entry;
 
 typedef VEC(Entry) EntryVec;
 
-static uint32_t round_limit(double limit_w)
+/* Where the value of a GPU belongs. */
+static Entry make_entry(const BenchGpu *gpu, uint32_t column)
 {
-    return limit_w > 0 && limit_w < 1e6 ? (uint32_t)lround(limit_w) : 0;
+    return (Entry){
+        .model = gpu->device.name,
+        .column = column,
+        .limit_w = column == BENCH_CLOCK && gpu->limit_w > 0 && gpu->limit_w < 1e6 ? (uint32_t)lround(gpu->limit_w) : 0,
+        .without_ecc = bench_uses_memory(column) && !gpu->device.ecc};
+}
+
+static int compare_entries(const void *a, const void *b)
+{
+    const Entry *x = a, *y = b;
+    const int model = strcmp(x->model, y->model);
+
+    if (model != 0)
+        return model;
+    if (x->column != y->column)
+        return x->column < y->column ? -1 : 1;
+    if (x->limit_w != y->limit_w)
+        return x->limit_w < y->limit_w ? -1 : 1;
+    return x->without_ecc - y->without_ecc;
 }
 
 bool bench_fleet_is_old(const BenchRun *const *runs, size_t count, size_t i)
@@ -35,10 +56,9 @@ bool bench_fleet_is_old(const BenchRun *const *runs, size_t count, size_t i)
 /* The GPU belongs to the entry that the GPU `first` begins. */
 static bool is_alike(const BenchRun *run, size_t first, size_t gpu, unsigned column)
 {
-    const BenchGpu *a = &run->gpus.at[first], *b = &run->gpus.at[gpu];
+    const Entry a = make_entry(&run->gpus.at[first], column), b = make_entry(&run->gpus.at[gpu], column);
 
-    return strcmp(a->device.name, b->device.name) == 0 &&
-           (column != BENCH_CLOCK || round_limit(a->limit_w) == round_limit(b->limit_w));
+    return compare_entries(&a, &b) == 0;
 }
 
 static void add_entry(const BenchRun *run, const BenchTable *table, size_t first, unsigned column, EntryVec *entries)
@@ -52,24 +72,12 @@ static void add_entry(const BenchRun *run, const BenchTable *table, size_t first
     for (size_t i = first; i < table->gpu_count && count < BENCH_GPUS_MAX; i++)
         if (is_alike(run, first, i, column) && table->at[i][column] > 0)
             values[count++] = table->at[i][column];
-    if (count > 0)
-        vec_push(entries, ((Entry){.model = run->gpus.at[first].device.name,
-                                   .column = column,
-                                   .limit_w = column == BENCH_CLOCK ? round_limit(run->gpus.at[first].limit_w) : 0,
-                                   .gpus = count,
-                                   .value = bench_median(values, count, NULL)}));
-}
-
-static int compare_entries(const void *a, const void *b)
-{
-    const Entry *x = a, *y = b;
-    const int model = strcmp(x->model, y->model);
-
-    if (model != 0)
-        return model;
-    if (x->column != y->column)
-        return x->column < y->column ? -1 : 1;
-    return (x->limit_w > y->limit_w) - (x->limit_w < y->limit_w);
+    if (count == 0)
+        return;
+    Entry *entry = vec_add(entries);
+    *entry = make_entry(&run->gpus.at[first], column);
+    entry->gpus = count;
+    entry->value = bench_median(values, count, NULL);
 }
 
 static void add_row(const Entry *entries, size_t count, BenchFleet *fleet)
@@ -80,6 +88,7 @@ static void add_row(const Entry *entries, size_t count, BenchFleet *fleet)
     snprintf(row->model, sizeof row->model, "%s", entries->model);
     row->column = entries->column;
     row->limit_w = entries->limit_w;
+    row->without_ecc = entries->without_ecc;
     row->nodes = (uint32_t)count;
     for (size_t i = 0; i < count; i++) {
         values[i] = entries[i].value;
@@ -120,14 +129,16 @@ void bench_fleet_done(BenchFleet *fleet)
     vec_done(&fleet->rows);
 }
 
-const BenchFleetRow *bench_fleet_find(const BenchFleet *fleet, const char *model, unsigned column, double limit_w)
+const BenchFleetRow *bench_fleet_find(const BenchFleet *fleet, const BenchGpu *gpu, unsigned column)
 {
-    const uint32_t limit = column == BENCH_CLOCK ? round_limit(limit_w) : 0;
+    const Entry wanted = make_entry(gpu, column);
 
     for (size_t i = 0; i < fleet->rows.len; i++) {
         const BenchFleetRow *row = &fleet->rows.at[i];
+        const Entry found = {
+            .model = row->model, .column = row->column, .limit_w = row->limit_w, .without_ecc = row->without_ecc};
 
-        if (row->column == column && row->limit_w == limit && strcmp(row->model, model) == 0)
+        if (compare_entries(&found, &wanted) == 0)
             return row;
     }
     return NULL;

@@ -9,6 +9,7 @@ typedef struct BenchFleetRow {
     char model[BENCH_NAME_CAP]; /* the driver's name */
     uint32_t column;            /* BenchMeasureId, or BENCH_CLOCK */
     uint32_t limit_w;           /* of BENCH_CLOCK: their power limit; else 0 */
+    bool without_ecc;           /* of a value that uses the memory: their ECC is off; else false */
     uint32_t nodes, gpus;
     double median, spread_percent; /* of the medians of nodes; as bench_value */
     double least, most;
@@ -24,5 +25,5 @@ void bench_fleet_make(const BenchRun *const *runs, size_t count, BenchFleet *ret
 bool bench_fleet_is_old(const BenchRun *const *runs, size_t count, size_t i);
 void bench_fleet_done(BenchFleet *fleet);
 
-/* limit_w: of BENCH_CLOCK; else it does not count. NULL: there is none. */
-const BenchFleetRow *bench_fleet_find(const BenchFleet *fleet, const char *model, unsigned column, double limit_w);
+/* Of GPUs of the same model and settings; NULL: there is none. */
+const BenchFleetRow *bench_fleet_find(const BenchFleet *fleet, const BenchGpu *gpu, unsigned column);

@@ -51,6 +51,8 @@ size_t compare_all(const Judge *judge, uint32_t column, uint32_t gpu, BenchCompa
 double compare_published(const char *gpu_name, BenchMeasureId id);
 /* Power limits that are the same. */
 bool compare_limits(double a_w, double b_w);
+/* Whether what is set on two GPUs lets them have the same value. */
+bool compare_settings(uint32_t column, const BenchGpu *a, const BenchGpu *b);
 
 /* Whether a comparison is beyond a limit. Where there is a `closer` reference, only much of the board's counts; values
  * that differ widely among themselves say less. */

@@ -109,7 +109,7 @@ static bool is_explained(const Judge *j, uint32_t gpu, BenchMeasureId id)
             return true;
     if ((part == BENCH_PART_PEER_LINK || part == BENCH_PART_COLLECTIVE) && !judge_has_nvlinks(j))
         return judge_is_bad(j, part == BENCH_PART_PEER_LINK ? gpu : BENCH_NONE, BENCH_PART_HOST_LINK);
-    return (id == BENCH_GEMM_BF16 || id == BENCH_BURN) && judge_is_bad(j, gpu, BENCH_PART_MEMORY);
+    return part != BENCH_PART_MEMORY && bench_uses_memory(id) && judge_is_bad(j, gpu, BENCH_PART_MEMORY);
 }
 
 static bool is_worse(BenchMeasureId id, BenchSeverity severity, const BenchComparison *c, const SlowPart *than)

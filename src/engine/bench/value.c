@@ -93,6 +93,12 @@ double bench_median(double *values, size_t count, double *ret_spread_percent)
     return median;
 }
 
+bool bench_uses_memory(unsigned column)
+{
+    return column < BENCH_MEASURE_END &&
+           (bench_measures[column].part == BENCH_PART_MEMORY || (column >= BENCH_GEMM_BF16 && column <= BENCH_BURN));
+}
+
 double bench_behind(unsigned id, double value, double reference)
 {
     const bool less_is_better = id < BENCH_MEASURE_END && bench_measures[id].less_is_better;

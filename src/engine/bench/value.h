@@ -29,6 +29,9 @@ double bench_median(double *values, size_t count, double *ret_spread_percent);
 /* How many per cent a value is worse than a reference; below 0: better. `id` may be BENCH_CLOCK. */
 double bench_behind(unsigned id, double value, double reference);
 
+/* A rate or time of the GPU's memory, or of matrix products that come from it. */
+bool bench_uses_memory(unsigned column);
+
 /* "H100" of "NVIDIA H100 80GB HBM3", "H100 1g.10gb" of a MIG device of it. */
 void bench_model(const char *name, char out[BENCH_NAME_CAP]);
 /* "memory read" of a measure's label "memory, read". */

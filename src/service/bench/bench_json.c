@@ -530,6 +530,7 @@ static void write_fleet_row(Str *out, const void *from, size_t i)
     json_add_text(out, "model", row->model);
     write_column(out, row->column);
     json_add_double(out, "power_limit_w", row->limit_w ? row->limit_w : (double)NAN);
+    json_add_bool(out, "without_ecc", row->without_ecc);
     json_add_u64(out, "nodes", row->nodes);
     json_add_u64(out, "gpus", row->gpus);
     json_add_double(out, "median", row->median);

@@ -169,6 +169,8 @@ static void add_fleet_row(const BenchFleetRow *row, Str *out)
              row->gpus, median, row->spread_percent, least, most, bench_value_unit(row->column));
     if (row->limit_w)
         str_addf(out, " at %" PRIu32 " W", row->limit_w);
+    if (row->without_ecc)
+        str_add(out, " without ECC");
     str_addc(out, '\n');
 }
 

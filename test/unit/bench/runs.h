@@ -102,6 +102,7 @@ static inline void add_gpu(BenchRun *run, uint32_t index)
     g->index = index;
     g->known = true;
     g->ended = READY;
+    d->ecc = true;
     g->limit_w = 700;
     g->temp_slowdown_c = 87;
     snprintf(g->vbios, sizeof g->vbios, "96.00.89.00.01");

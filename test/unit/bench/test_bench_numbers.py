@@ -50,9 +50,9 @@ def test_diff():
 
 
 def fleet_row(row):
-    watts = f" at {row['power_limit_w']} W" if row["power_limit_w"] else ""
+    setting = f" at {row['power_limit_w']} W" if row["power_limit_w"] else " without ECC" if row["without_ecc"] else ""
     return (f"  {LABELS[row['measure']]:<26} {row['nodes']:>7} {row['gpus']:>6} {number(row['median']):>11} {row['spread_percent']:8.2f} %"
-            f" {number(row['least']):>11} {number(row['most']):>11}  {row['unit']}{watts}")
+            f" {number(row['least']):>11} {number(row['most']):>11}  {row['unit']}{setting}")
 
 
 def test_fleet():

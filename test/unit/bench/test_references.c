@@ -241,6 +241,23 @@ static void clock_of_history_at_another_limit(void **state)
     assert_int_equal(judged.findings.len, 0);
 }
 
+/* As on GDDR, where a GPU with ECC is slower than its peers without; alone with it, it is compared with its board. */
+static void memory_with_another_ecc_mode(void **state)
+{
+    const BenchReferences none = {0};
+
+    (void)state;
+    bench_run_done(&run);
+    run = make_run("n1", 8, &seed);
+    for (uint32_t gpu = 0; gpu < 8; gpu++)
+        run.gpus.at[gpu].device.ecc = gpu == 3;
+    slow_memory(&run, 3, 0.95);
+    judge(&none);
+    assert_int_equal(judged.findings.len, 0);
+    run.gpus.at[3].device.ecc = false;
+    assert_int_equal(judge_basis(&none), BENCH_BY_PEERS);
+}
+
 /* --- two runs ----------------------------------------------------------------------------------------------------- */
 
 static const BenchChange *find_change(const BenchDiff *diff, uint32_t gpu, uint32_t column)
@@ -357,12 +374,17 @@ static void nodes_by_their_worst_gpu(void **state)
     assert_string_equal(ranking.nodes.at[3].run->node, "m0");
     assert_int_equal(ranking.nodes.at[2].judgement.findings.len, 1);
     assert_int_equal(ranking.nodes.at[2].judgement.findings.at[0].basis, BENCH_BY_FLEET);
-    const BenchFleetRow *row = bench_fleet_find(&ranking.fleet, "NVIDIA H100 80GB HBM3", BENCH_MEMORY_READ, 700);
+    BenchGpu gpu = others[0].gpus.at[0];
+    const BenchFleetRow *row = bench_fleet_find(&ranking.fleet, &gpu, BENCH_MEMORY_READ);
     assert_int_equal(row->nodes, 8);
     assert_int_equal(row->gpus, 32);
     assert_true(row->median > 3200 && row->median < 3210);
-    assert_null(bench_fleet_find(&ranking.fleet, "NVIDIA H100 80GB HBM3", BENCH_CLOCK, 400));
-    assert_non_null(bench_fleet_find(&ranking.fleet, "NVIDIA H100 80GB HBM3", BENCH_CLOCK, 700));
+    assert_non_null(bench_fleet_find(&ranking.fleet, &gpu, BENCH_CLOCK));
+    gpu.limit_w = 400;
+    gpu.device.ecc = !gpu.device.ecc;
+    assert_null(bench_fleet_find(&ranking.fleet, &gpu, BENCH_CLOCK));
+    assert_null(bench_fleet_find(&ranking.fleet, &gpu, BENCH_MEMORY_READ));
+    assert_non_null(bench_fleet_find(&ranking.fleet, &gpu, BENCH_FMA_FP32));
     bench_ranking_done(&ranking);
 }
 
@@ -407,6 +429,7 @@ int main(void)
         CASE(history_is_of_ten_runs),
         CASE(history_of_pairs),
         CASE(clock_of_history_at_another_limit),
+        CASE(memory_with_another_ecc_mode),
         CASE(changes_of_two_runs),
         CASE(library_that_is_gone),
         CASE(changes_of_moved_and_replaced_gpus),
