@@ -25,7 +25,8 @@ class Week:
 
     def __init__(self, node, agent, jump):
         self.node, self.agent, self.jump = node, agent, jump
-        self.start, self.looks, self.down = time.monotonic(), [], set()
+        self.start, self.looks = time.monotonic(), []
+        self.down, self.back = set(), float("inf")  # GPUs, and the node's hour until which they are
 
     def agent_hours(self):
         return (time.monotonic() - self.start) * SPEED / 3600
@@ -35,8 +36,8 @@ class Week:
 
     def look(self):
         """One look: what is served must fit together, and GPUs known to be down must show no value."""
-        down = set(self.down)
-        page = self.agent.page()
+        page, (status, body) = self.agent.page(), self.agent.json("/healthz")
+        down = self.down if self.node_hours() < self.back - 0.1 else set()
         up = {l["gpu"]: v for l, v in page.all("stoker_gpu_up")}
         assert set(up) == set(GPUS)
         for gpu in GPUS:
@@ -44,7 +45,6 @@ class Week:
             if up[gpu] == 0 or gpu in down:
                 assert not shown, f"GPU {gpu} is down and shows {shown}"
         assert not [g for g in down if up[g]], f"{down} must be down: {up}"
-        status, body = self.agent.json("/healthz")
         assert (status == 200) == (body["causes"] == []) == (body["status"] == "ok"), body
         text = json.dumps(body)
         if 0 < len(down) < len(GPUS):  # one that is down is named; all are down with the driver, which is said instead
@@ -76,15 +76,14 @@ class Week:
         until(lambda: (self.look(), {s["state"] for s in self.agent.gpus() if str(s["index"]) in gpus} == {state})[1],
               lambda: f"{gpus} {state}: {[(g['index'], g['state']) for g in self.agent.gpus()]} {self.agent.log_text()[-2000:]}")
         until(lambda: not any(l["gpu"] in gpus and v for l, v in self.agent.page().all("stoker_gpu_up")), "no longer up")
-        self.down = set(gpus)
+        self.down, self.back = set(gpus), float("inf")
         for _ in range(10):
             self.look()
         self.node.sim("clock", "speed", str(SPEED))
 
     def comes_back(self, hours):
         """From this hour on all is well."""
-        self.live_until(hours - 0.1)  # 0.4 s: these looks may take that long
-        self.down = set()
+        self.back = hours
         self.live_until(hours)
         until(lambda: (self.look(), self.agent.get("/healthz")[0] == 200)[1],
               lambda: self.agent.get("/healthz")[1] + self.agent.log_text()[-2000:])

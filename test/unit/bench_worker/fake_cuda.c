@@ -685,15 +685,20 @@ static double time_kernel(const FakeGpu *gpu, CudaKernel kernel, const CudaKerne
     }
 }
 
-/* A kernel that runs on and on, where a test of the program wants one: with FAKE_CUDA_LAUNCHES=n that is the n-th. */
+/* A kernel that runs on and on, where a test of the program wants one: with FAKE_CUDA_LAUNCHES=n that is the n-th. Who
+ * runs it is then written to the file FAKE_CUDA_RUNNING. */
 static void wait_stop(const CudaKernelArgs *a)
 {
     static int launches;
-    const char *after = getenv("FAKE_CUDA_LAUNCHES");
+    const char *after = getenv("FAKE_CUDA_LAUNCHES"), *path = getenv("FAKE_CUDA_RUNNING");
 
     if (!after || ++launches != atoi(after))
         return;
-    dprintf(STDERR_FILENO, "running\n");
+    FILE *file = fopen(path, "w");
+    if (!file)
+        abort();
+    fprintf(file, "%d\n", (int)getpid());
+    fclose(file);
     while (!*(volatile uint32_t *)pointer_of(a->stop))
         usleep(1000);
 }

@@ -74,7 +74,7 @@ def test_nobody_reads(worker):
 @pytest.mark.parametrize("launches", [1, 4, 40, 60])
 def test_a_signal_ends_a_kernel_that_runs_on(worker, launches):
     one = worker("gpu", MANY, *QUICK, env={"FAKE_CUDA_LAUNCHES": str(launches)}).start()
-    assert one.process.stderr.readline() == "running\n"
+    one.runner()
     one.process.send_signal(signal.SIGTERM)
     code, records, err = one.finish()
     assert code == 0 and err == ""
@@ -86,9 +86,10 @@ def test_a_signal_ends_a_kernel_that_runs_on(worker, launches):
 def test_it_ends_with_its_parent(worker, tmp_path):
     """A parent that is killed leaves no kernel running."""
     one = worker("gpu", MANY, *QUICK, env={"FAKE_CUDA_LAUNCHES": "1"}).start(prefix=("sh", "-c", '"$@" & wait', "sh"))
-    assert one.process.stderr.readline() == "running\n"
+    pid = one.runner()
     one.process.kill()
-    code, records, err = one.finish()  # reads until the worker has closed its end
+    kit.wait_until(lambda: not os.path.exists(f"/proc/{pid}"))
+    code, records, err = one.finish()
     assert code == -signal.SIGKILL and err == ""
     assert [e["error"] for e in kit.of_kind(records, "error")] == ["stopped"]
 
@@ -105,7 +106,7 @@ def test_nothing_of_the_parent_stays_open(worker, tmp_path):
     with open(tmp_path / "held", "w", encoding="utf-8") as held:
         os.set_inheritable(held.fileno(), True)
         one = worker("gpu", MANY, *QUICK, env={"FAKE_CUDA_LAUNCHES": "1"}).start()
-        assert one.process.stderr.readline() == "running\n"
+        one.runner()
         opened = [os.readlink(f"/proc/{one.process.pid}/fd/{fd}") for fd in os.listdir(f"/proc/{one.process.pid}/fd")]
         one.process.send_signal(signal.SIGTERM)
         one.finish()
