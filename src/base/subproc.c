@@ -326,22 +326,3 @@ void subproc_describe(const SubprocEnd *end, char out[SUBPROC_TEXT_MAX])
     else
         snprintf(out, SUBPROC_TEXT_MAX, "killed by signal %d (%s)", end->signal, strsignal(end->signal));
 }
-
-void subproc_close_above(int fd)
-{
-    if (syscall(__NR_close_range, (unsigned)fd + 1, ~0U, 0U) == 0)
-        return;
-    for (int open = fd + 1; open < (int)sysconf(_SC_OPEN_MAX); open++)
-        close(open);
-}
-
-void subproc_leave_streams(void)
-{
-    const int null_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
-
-    if (null_fd < 0)
-        return;
-    dup2(null_fd, STDOUT_FILENO);
-    dup2(null_fd, STDERR_FILENO);
-    close(null_fd);
-}

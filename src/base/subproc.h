@@ -64,10 +64,3 @@ void subproc_done(Subproc *child);
 /* "exit code 3", "killed by signal 9 (Killed)" or "timed out", into `out`. */
 enum { SUBPROC_TEXT_MAX = 64 };
 void subproc_describe(const SubprocEnd *end, char out[SUBPROC_TEXT_MAX]);
-
-/* For a child itself. Closes the descriptors above `fd`. */
-void subproc_close_above(int fd);
-
-/* Gives up stdout and stderr, for /dev/null: of a child that may never end because a driver holds it, which would keep
- * whoever reads our output waiting. */
-void subproc_leave_streams(void);

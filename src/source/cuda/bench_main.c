@@ -10,7 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/cleanup.h"
-#include "base/subproc.h"
+#include "base/inherited.h"
 #include "source/cuda/stage.h"
 #include "source/cuda/worker.h"
 
@@ -59,9 +59,9 @@ int main(int argc, char **argv)
     process->sender.fd = BENCH_WORKER_FD;
     cuda_init(&process->cuda);
     running = &process->cuda;
-    subproc_close_above(BENCH_WORKER_FD);
+    inherited_close_above(BENCH_WORKER_FD);
     set_signals();
     prctl(PR_SET_NAME, "stoker-bench");
-    subproc_leave_streams();
+    inherited_leave_streams();
     return bench_process_run(process, NULL);
 }

@@ -15,7 +15,7 @@
 
 #include "base/err.h"
 #include "base/cleanup.h"
-#include "base/subproc.h"
+#include "base/inherited.h"
 #include "source/sampler/child.h"
 
 CLEANUP_POINTER(Child, child_free);
@@ -37,7 +37,7 @@ static int run_child(Err *err)
     CLEANUP(child_free_at) Child *child = NULL;
 
     TRY(child_connect(SAMPLER_FD, &child, err));
-    subproc_leave_streams();
+    inherited_leave_streams();
     child_run(child);
     return 0;
 }
@@ -46,7 +46,7 @@ int main(void)
 {
     Err err = {0};
 
-    subproc_close_above(SAMPLER_FD);
+    inherited_close_above(SAMPLER_FD);
     reset_signals();
     if (!getenv("LISTEN_FDS")) /* ends with the agent that started it; what systemd starts has systemd as its parent */
         prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -140,9 +140,9 @@ def test_a_shell_in_a_container_is_told_of_the_containers_gpus(place):
         for path, told in ((container_scope("a"), [0]), (container_scope("b") + "/exec", [2]), (container_scope("c"), []),
                            ("/user.slice/user-0.slice/user@0.service" + container_scope("a"), [])):
             put_cgroup(node, shell.pid, path)
-            assert gpus() == told, path
+            until(lambda told=told: gpus() == told, lambda path=path: f"{path} {gpus()}")
         put_cgroup(node, shell.pid, container_scope("b"))
-        assert [g["gpu"] for g in one.ask()["gpus"]] == [0]  # who works on one is told of that
+        until(lambda: [g["gpu"] for g in one.ask()["gpus"]] == [0], "who works on one is told of that")
     finally:
         shell.process.kill()
         shell.process.wait()
