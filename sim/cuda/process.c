@@ -141,17 +141,18 @@ static uint64_t real_time_ns(void)
     return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
 }
 
+/* Real time of the end of the last call: of a paused clock it cannot be seen how long a client did nothing. 0: none. */
+static uint64_t last_ns;
+
 /* A client that did nothing for a while finds the node's time. */
 static void follow_clock(void)
 {
-    static uint64_t last_ns; /* real: of a paused clock it cannot be seen how long it did nothing */
     const double speed = sim_clock_speed(cu_process.image);
-    const uint64_t now = sim_clock_now(cu_process.image), real_ns = real_time_ns(), idle_ns = real_ns - last_ns;
+    const uint64_t now = sim_clock_now(cu_process.image), idle_ns = real_time_ns() - last_ns;
 
     if (speed > 0 ? (double)now > (double)cu_process.cursor_ns + speed * IDLE_MS * 1e6
                   : last_ns && idle_ns > PAUSED_IDLE_MS * 1000000ull && now > cu_process.cursor_ns)
         cu_process.cursor_ns = now;
-    last_ns = real_ns;
 }
 
 void cu_nap(void)
@@ -277,6 +278,7 @@ CUresult cu_enter(CudaFunction fn, int needs)
 CUresult cu_leave(CudaFunction fn, CUresult result)
 {
     trace_call(fn, result);
+    last_ns = real_time_ns();
     pthread_mutex_unlock(&lock);
     return result;
 }
