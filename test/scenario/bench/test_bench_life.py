@@ -3,12 +3,16 @@
 import ctypes
 import json
 import os
+import pathlib
 import signal
 import subprocess
-import time
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "agent"))
+from agent_rig import until  # noqa: E402
 
 FIT, FINDING, USAGE, UNKNOWN = 0, 1, 2, 3
 ONE = "matmul --gpu 0 --type fma.fp32"
@@ -46,17 +50,8 @@ def workers_of(node):
     return [pid for pid in processes_of(node) if os.path.basename("".join(arguments_of(pid)[:1])) == "stoker-bench"]
 
 
-def wait_until(holds):
-    """What it gives once that is true."""
-    for _ in range(1200):
-        if found := holds():
-            return found
-        time.sleep(0.05)
-    raise AssertionError("waited in vain")
-
-
 def await_no_process(node):
-    wait_until(lambda: not processes_of(node))
+    until(lambda: not processes_of(node), lambda: f"still there: {processes_of(node)}")
 
 
 def traced(bench_node, rung):
@@ -95,7 +90,7 @@ def test_each_call_fails(bench_node, rung, what):
 def start_burn(node):
     """Its process, the pid of `stoker bench`, once both of those that test are there."""
     process = node.start("burn", "60s", "--alone", "--json")
-    wait_until(lambda: len(workers_of(node)) == 2)
+    until(lambda: len(workers_of(node)) == 2, lambda: workers_of(node))
     return process, next(pid for pid in processes_of(node) if arguments_of(pid)[1:2] == ["bench"])
 
 
@@ -128,7 +123,7 @@ def test_its_process_cannot_be_killed(bench_node):
     uuid = bench_node(count=2, under="healthy").bench(*both).run["gpus"][1]["uuid"]
     node = bench_node(count=2, steps="{time: 0s, do: compute, gpu: 1, hang: kernel}")
     process = node.start(*both, "--alone", "--json", "--limit", "4s")
-    held = wait_until(lambda: [pid for pid in workers_of(node) if env_of(pid)["CUDA_VISIBLE_DEVICES"] == uuid])[0]
+    held = until(lambda: [pid for pid in workers_of(node) if env_of(pid)["CUDA_VISIBLE_DEVICES"] == uuid], "no process of that GPU")[0]
     ptrace = ctypes.CDLL(None, use_errno=True).ptrace
     ptrace.argtypes = [ctypes.c_long] * 4
     assert ptrace(PTRACE_SEIZE, held, 0, PTRACE_O_TRACEEXIT) == 0

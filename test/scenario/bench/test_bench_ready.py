@@ -21,8 +21,9 @@ def seconds_of(node):
 
 
 def test_within_its_time(bench_node):
-    taken = []
-    while len(taken) < 3 and not (taken and taken[-1] < 20):
-        taken.append(seconds_of(bench_node(count=8, under=str(len(taken)))))
-    print(f"{taken} s on the node's clock")
-    assert 16 < min(taken) < 20
+    for attempt in range(3):
+        seconds = seconds_of(bench_node(count=8, under=str(attempt)))
+        print(f"{seconds:.1f} s on the node's clock")
+        if seconds < 20:
+            break
+    assert 16 < seconds < 20
